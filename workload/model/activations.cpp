@@ -9,13 +9,13 @@
 namespace tandem {
 namespace {
 
-// A scan keeps what went into its convolution and came out, and its gate.
+// A scan keeps the input and the output of its convolution, and its gate.
 constexpr double kScanArrays = 2;
 
-// fp32 logits of the head, and of a router.
+// Logits of the head, and of a router, are fp32.
 constexpr double kLogitBytes = 4;
 
-// What fused attention keeps of its matrix: a row's log-sum-exp, fp32.
+// Fused attention keeps the log-sum-exp of each row of its matrix, fp32.
 constexpr double kLogSumExpBytes = 4;
 
 constexpr RecomputeModules kNoModules = {.core_attn = false};
@@ -24,24 +24,26 @@ double tokens(const Model& model, const Plan& plan) {
   return static_cast<double>(tokens_of(model, plan));
 }
 
-// Over how many GPUs lies what tensor parallelism alone does not cut.
+// Returns over how many GPUs the arrays lie that tensor parallelism alone does not cut.
 double whole_share(const Plan& plan) { return plan.sequence_parallel ? plan.tp : 1; }
 
-// Dropout's masks are a byte a number; models without it (see Model) have none.
+// Returns the bytes of dropout's mask, one for each number; models without dropout (see Model) have
+// none.
 double mask_bytes(const Model& model) { return model.uses_rms_norm() ? 0 : 1; }
 
-// Of a number that goes into a linear layer, and is kept for its weights' gradient: quantized, it
-// is kept in the one form that this product takes.
+// Returns the bytes of a number that goes into a linear layer, and is kept for the gradient of its
+// weights. A quantized one is kept in the only form that this product takes.
 double input_bytes(const Plan& plan) {
   const std::optional<Recipe> recipe = recipe_of(plan);
   return recipe ? recipe->number_bytes : stored_bytes(plan);
 }
 
-// Of one that something else keeps too: in 16 bits it is the same array.
+// Returns the bytes of such a number if something else keeps it, too: in 16 bits both share one
+// array.
 double copy_bytes(const Plan& plan) { return recipe_of(plan) ? input_bytes(plan) : 0; }
 
-// Bytes a token of a layer's first half, on all tensor ranks together: Q, K, V, and what goes into
-// the product behind them; of a scan what goes into it and comes out, and its gate.
+// Returns the bytes of a token in a layer's first half, on all tensor ranks together: Q, K, V, and
+// the input of the product behind them; for a scan its input, its output and its gate.
 double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
   const Plan whole;
   const auto all = [&](std::int64_t (*columns)(const Model&, const Plan&)) {
@@ -68,7 +70,7 @@ double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules&
   return 0;
 }
 
-// Of a column of the MLP's inner width: what the activation takes, and what it gives.
+// Returns the bytes of a column of the MLP's inner width: the activation's input and output.
 double inner_bytes(const Model& model, const Plan& plan, bool activation_dropped) {
   return (model.gated_mlp ? 2 : 1) * stored_bytes(plan) +
          (activation_dropped ? 0 : input_bytes(plan));
@@ -80,9 +82,9 @@ double mlp_bytes(const Model& model, const Plan& plan, const RecomputeModules& d
   return inner_bytes(model, plan, false) * (model.is_moe() ? model.shared_expert_ffn : model.ffn());
 }
 
-// Of a mixture of experts: the busiest rank's rows (all tensor ranks' where they share experts) and
-// their inner arrays, the copies that come back, and the router's logits. An all-gather's tokens
-// are kept as well.
+// Returns the bytes of a mixture of experts: the busiest rank's rows (those of all tensor ranks
+// that share experts) and their inner arrays, the copies that come back, and the router's logits.
+// Tokens of an all-gather are kept as well.
 double expert_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
   if (!model.is_moe() || dropped.moe) return 0;
   const double e = stored_bytes(plan);
@@ -103,9 +105,9 @@ double log_sum_exp_bytes(const Model& model, const Plan& plan) {
              : 0;
 }
 
-// All but the attention matrices. Of each half the input of its norm and of its first product (s b
-// h each, not cut by tensor parallelism), and a mask; Q, K, V and the projection's input, and the
-// MLP's inner arrays (cut). For GPT s b h (10 + 24/t).
+// Returns all but the attention matrices. Each half keeps the input of its norm and of its first
+// product (s b h each, not cut by tensor parallelism), and a mask. Cut are Q, K, V and the
+// projection's input, and the MLP's inner arrays. For GPT: s b h (10 + 24/t).
 double kept_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
   const double e = stored_bytes(plan), h = model.hidden;
   const double half = e + (dropped.layernorm ? 0 : input_bytes(plan)) + mask_bytes(model);
@@ -117,8 +119,8 @@ double kept_bytes(const Model& model, const Plan& plan, const RecomputeModules& 
          expert_bytes(model, plan, dropped) + log_sum_exp_bytes(model, plan);
 }
 
-// Softmax's output and, with dropout, its mask and output: 5 b a s^2 / t bytes for GPT. Fused
-// attention keeps none of it.
+// Returns softmax's output and, with dropout, its mask and output: 5 b a s^2 / t bytes for GPT.
+// Fused attention keeps none of it.
 double matrix_bytes(const Model& model, const Plan& plan) {
   if (plan.flash_attention || !model.attends()) return 0;
   const double e = stored_bytes(plan);
@@ -159,13 +161,13 @@ double recomputed_activations(const Model& model, const Plan& plan) {
   return 0;
 }
 
-// The embedding's dropout mask.
+// Counts the embedding's dropout mask.
 double embedding_activations(const Model& model, const Plan& plan) {
   return mask_bytes(model) * tokens(model, plan) * model.hidden / whole_share(plan);
 }
 
-// The inputs of the last norm and of the head, the logits and their fp32 copy that cross entropy
-// keeps.
+// Counts the inputs of the last norm and of the head, the logits, and the fp32 copy of them that
+// cross entropy keeps.
 double head_activations(const Model& model, const Plan& plan) {
   const double e = stored_bytes(plan);
   if (plan.vocabulary > 0) return tokens(model, plan) * 2 * e * model.hidden / whole_share(plan);
@@ -174,7 +176,7 @@ double head_activations(const Model& model, const Plan& plan) {
          (2 * e * model.hidden / whole_share(plan) + (kLogitBytes + e) * logits);
 }
 
-// What was sent to the rank, and its rows' logits as above.
+// Counts what was sent to the rank, and the logits of its rows, as above.
 double output_activations(const Model& model, const Plan& plan) {
   const double e = stored_bytes(plan);
   const auto rows = static_cast<double>(vocabulary_rows(model, plan));

@@ -1,19 +1,20 @@
-// Activations: what a layer, the embedding and the head keep of a microbatch on one GPU, by
-// Korthikanti et al. 2022 (arXiv 2205.05198).
+// Activations: the bytes that a layer, the embedding and the head keep of a microbatch on one GPU,
+// by Korthikanti et al. 2022 (arXiv 2205.05198).
 #pragma once
 
 #include "workload/model/model.h"
 
 namespace tandem {
 
-// Bytes of one layer, from its forward to its backward. REQUIRES: layers that are alike.
+// Returns what one layer keeps from its forward to its backward. REQUIRES: layers that are alike.
 double layer_activations(const Model& model, const Plan& plan, Recompute recompute);
 
-// What a layer's backward needs beyond what was kept: once a GPU, as layers go one by one.
+// Returns what a layer's backward needs beyond what was kept; once a GPU, as layers go one by one.
 double recomputed_activations(const Model& model, const Plan& plan);
 
 double embedding_activations(const Model& model, const Plan& plan);
-// With plan.vocabulary the last stage's part of it; the other, of every rank, from S to T.
+// head_activations with plan.vocabulary is what the last stage keeps, and output_activations what
+// every rank keeps from S to T.
 double head_activations(const Model& model, const Plan& plan);
 double output_activations(const Model& model, const Plan& plan);
 

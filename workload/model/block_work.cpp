@@ -8,23 +8,25 @@
 namespace tandem {
 namespace {
 
-// What a fused norm spares, counted from the operations, in numbers of the array's type.
+// Passes that a fused norm spares, counted from the operations, in numbers of the array's type.
 //
 // LayerNorm: mean (1), x - mean (2), square (2), mean (1), times 1/deviation (2), weight (2), bias
-// (2), for 2. Backward: bias (1) and weight gradients (4); times weight (2) and 1/deviation (2);
-// the deviation's gradient (4), the square's (2 and 3 to add it), the mean's (1 and 2): 21 for 4.
+// (2), against 2 fused. Backward: bias (1) and weight gradients (4); times weight (2) and
+// 1/deviation (2); the deviation's gradient (4), the square's (2, and 3 to add it), the mean's (1
+// and 2): 21 against 4.
 constexpr double kSplitNormPasses = 10;
 constexpr double kSplitNormPassesBackward = 17;
-// RMSNorm: square (2), mean (1), times 1/root (2), weight (2), for 2. Backward: weight gradient
-// (4), times weight (2) and 1/root (2), the root's gradient (4), the square's (2 and 3): 17 for 4.
+// RMSNorm: square (2), mean (1), times 1/root (2), weight (2), against 2. Backward: weight gradient
+// (4), times weight (2) and 1/root (2), the root's gradient (4), the square's (2 and 3): 17 against
+// 4.
 constexpr double kSplitRmsNormPasses = 5;
 constexpr double kSplitRmsNormPassesBackward = 13;
 
-// Of what the CPU takes to issue a backward, what a weight gradient of its own issues: few, large
+// Share of the CPU's time for a backward that a separate weight gradient takes: it has few, large
 // kernels. Assumed.
 constexpr double kWeightGradientShare = 0.25;
 
-// The tokens that a weight gradient sums over, rounded up to what tensor cores step by. Both of its
+// Rounds the tokens that a weight gradient sums over up to the step of tensor cores. Both of its
 // operands lie token by token, so no number of tokens misaligns their rows: a router may send an
 // expert 333 of them.
 std::int64_t padded(std::int64_t tokens) {
@@ -48,7 +50,7 @@ KernelWork sum(std::initializer_list<KernelWork> parts) {
   return all;
 }
 
-// What the CPU takes to issue a pass of a layer under tensor parallelism, beyond the plain one.
+// Returns the CPU's additional time to issue a pass of a layer under tensor parallelism.
 double tensor_launch_s(const Plan& plan, const FrameworkProfile& profile) {
   if (plan.tp >= 8) return profile.wide_tensor_launch_s;
   return plan.tp > 1 ? profile.tensor_launch_s : 0;
@@ -64,11 +66,11 @@ Parts kernels_of(const BlockShape& shape, const PartsOf<KernelWork>& work,
           .residual = kernel_of(shape, names.residual + pass, work.residual)};
 }
 
-// Without the products that stand behind it there, as a router's.
+// Returns the norm without the products that stand behind it there, such as a router's.
 KernelWork norm_of(const PartsOf<KernelWork>& forward) { return {.whole = forward.norm.whole}; }
 
-// A block's share of what the CPU takes to issue a layer; the embedding and the head have kernels
-// enough for half a layer each.
+// A block's share of the CPU's time to issue a layer. The embedding and the head have about as many
+// kernels as half a layer each.
 constexpr double kLaunchShare = 0.5;
 
 }  // namespace
@@ -116,7 +118,6 @@ void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const B
   input_gradient.bytes += shape.recipe->cast_bytes() * weights;
 }
 
-// A norm before the block, and dropout and an addition after it.
 void add_ends(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
   block->forward.norm.whole = kNormPasses;
   block->forward.residual.whole = kResidualPasses;
@@ -148,7 +149,6 @@ Kernel kernel_of(const BlockShape& shape, std::string name, const KernelWork& wo
                           work.bytes + shape.profile.accumulation_bytes * work.parameters};
 }
 
-// Names the kernels, merges the parts, and gives the whole its launch times.
 Block finish(const BlockWork& work, const BlockShape& shape, const std::string& name,
              const PartsOf<std::string>& names, const Plan& plan, bool CudaGraphModules::*module) {
   const auto& [f, i, w] = work;

@@ -1,5 +1,5 @@
-// BlockWork: a block's kernels in the making: products, passes over arrays, and what they are on
-// one GPU. What blocks.cpp and mixer_blocks.cpp build theirs from.
+// BlockWork: a block's kernels while they are built: products, passes over arrays, and their sizes
+// on one GPU. blocks.cpp and mixer_blocks.cpp build their blocks from it.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@
 
 namespace tandem {
 
-// Passes of a block over an array of s b h numbers that tensor parallelism does not cut: a norm and
-// dropout-add. Forward 2 + 3.5 each (read and write; x, residual, sum, mask): 11 a layer;
-// backward 4 + 3.
+// Passes over an array of s b h numbers that tensor parallelism does not cut: a norm, and
+// dropout-add. Each pass reads or writes the array once. Forward 2 + 3.5 a block (x, residual, sum,
+// and half a pass for the mask), so 11 a layer; backward 4 + 3.
 inline constexpr double kNormPasses = 2;
 inline constexpr double kResidualPasses = 3.5;
 inline constexpr double kNormPassesBackward = 4;
 inline constexpr double kResidualPassesBackward = 3;
 
-// One GPU's share of the dimensions.
+// A GPU's share of the dimensions.
 struct BlockShape {
   std::int64_t tokens;  // s b / cp
   std::int64_t hidden;
   std::int64_t qkv;  // columns of Q, K and V together
   std::int64_t ffn;
   std::int64_t vocab;
-  std::int64_t matrices;                // attention matrices,
-  std::int64_t queries, keys;           // of so many rows and columns; of a ring's parts
+  std::int64_t matrices;                // number of attention matrices
+  std::int64_t queries, keys;           // rows and columns of each; under a ring those of a part
   std::int64_t query_size, value_size;  // of a head
-  int sp;                               // GPUs that the uncut arrays are spread over
-  double bytes;                         // of an activation
+  int sp;                               // GPUs over which the uncut arrays are spread
+  double bytes;                         // bytes of an activation
   std::optional<Recipe> recipe;
-  bool casts_weights;  // each pass, as they are gathered for it: else once an iteration
+  bool casts_weights;  // each pass, as they are gathered for it; else once an iteration
   const FrameworkProfile& profile;
 
   double array(double columns) const { return bytes * static_cast<double>(tokens) * columns; }
@@ -50,8 +50,8 @@ struct BlockShape {
 
 BlockShape block_shape(const Model& model, const Plan& plan, const FrameworkProfile& profile);
 
-// What a kernel does: products, passes over arrays (by the array, so that sums are exact), bytes of
-// others, and parameters whose gradients are accumulated.
+// Work of a kernel: products, passes over arrays (counted by array, so that sums are exact), bytes
+// of other arrays, and parameters whose gradients are accumulated.
 struct KernelWork {
   std::vector<Gemm> gemms;
   double attention_flops = 0;
@@ -61,20 +61,21 @@ struct KernelWork {
   double parameters = 0;
 };
 
-// The three passes of a block in the making.
+// Work of a block's three passes.
 struct BlockWork {
   PartsOf<KernelWork> forward, input_gradient, weight_gradient;
 };
 
-// A linear layer's three products: output (tokens x out) = input (tokens x in) by weights; and the
-// casts of its input and of its output's gradient. `behind_norm`: the input is a norm's output.
+// Adds a linear layer's three products, where output (tokens x out) = input (tokens x in) by
+// weights, and the casts of its input and of its output's gradient. `behind_norm` says that the
+// input is a norm's output.
 void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const BlockShape& shape,
                 const Gemm& product, bool behind_norm = false);
 
-// A norm before the block, and dropout and an addition after it.
+// Adds a norm before the block, and dropout and an addition after it.
 void add_ends(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape);
 
-// What the CPU takes to issue a block's passes; nothing where they are part of a graph.
+// Time that the CPU takes to issue a block's passes; 0 where they are part of a graph.
 struct BlockLaunch {
   double forward_s = 0, backward_s = 0;
 };
@@ -84,7 +85,7 @@ BlockLaunch launch_of(const Plan& plan, bool CudaGraphModules::*module,
 
 Kernel kernel_of(const BlockShape& shape, std::string name, const KernelWork& work);
 
-// Names the kernels, merges the parts, and gives the whole its launch times.
+// Names the kernels, merges the parts, and gives the whole block its launch times.
 Block finish(const BlockWork& work, const BlockShape& shape, const std::string& name,
              const PartsOf<std::string>& names, const Plan& plan, bool CudaGraphModules::*module);
 

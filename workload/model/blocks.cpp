@@ -1,6 +1,6 @@
-// Builds the blocks' kernels: GEMMs from the shapes, and passes over memory.
+// Builds the blocks' kernels: GEMMs from their shapes, and passes over memory.
 //
-// What a layer's passes cost in all is fitted (FrameworkProfile); their division over the blocks
+// The cost of all passes of a layer is fitted (FrameworkProfile). Their division over the blocks
 // follows from what each of them reads and writes.
 #include "workload/model/blocks.h"
 
@@ -22,44 +22,46 @@ constexpr double kMlpPasses = 2;
 constexpr double kGatedMlpPasses = 3;
 constexpr double kMlpPassesBackward = 5;
 
-// Passes over s b h numbers of the ends, counted, not fitted. Embedding: look-up 2, positions 2,
-// dropout 2.5 (the part sequence parallelism cuts); backward: dropout 2.5, positions 1, scatter 3.
+// Passes over s b h numbers at the ends, counted, not fitted. Embedding: look-up 2, positions 2,
+// dropout 2.5 (the part that sequence parallelism cuts); backward: dropout 2.5, positions 1,
+// scatter 3.
 constexpr double kLookupPasses = 4;
 constexpr double kEmbeddingDropoutPasses = 2.5;
-// With vocabulary parallelism every rank looks up its rows, 2, and scatters their gradient, 3;
-// positions, 2 and 1, and dropout stay on the first stage.
+// Every rank looks up its rows under vocabulary parallelism, 2, and scatters their gradient, 3.
+// Positions, 2 and 1, and dropout stay on the first stage.
 constexpr double kRowLookupPasses = 2;
 constexpr double kRowScatterPasses = 3;
 constexpr double kPositionPasses = 2;
 constexpr double kPositionPassesBackward = 1;
-// The softmax of a rank's own logits, made the whole vocabulary's: read and written once more, in
-// 16 bits. Algorithm 2 makes the input's gradient out of two such arrays, one a product with it,
-// one the target's rows: written, read again, scaled and written (Yeung et al., algorithm 2).
+// Passes that turn the softmax of a rank's own logits into that of the whole vocabulary: they are
+// read and written once more, in 16 bits. Algorithm 2 makes the input's gradient out of two such
+// arrays, one a product with it, one the target's rows: written, read again, scaled and written
+// (Yeung et al., algorithm 2).
 constexpr double kRescalePassesOfLogits = 2;
 constexpr double kRescalePassesOfGradient = 6;
 
-// What a fused kernel spares: each separate kernel's reads and writes, less the fused one's,
-// counted from the operations, not fitted. In numbers of the array's type.
-//
+// The rest are passes that a fused kernel spares: the reads and writes of each separate kernel,
+// less those of the fused one, counted from the operations, not fitted. In numbers of the array's
+// type.
 
 // Bias and GELU: the addition reads and writes; backward it is the identity. Gated: SiLU (2) and
-// the product (3) for 3; backward two products (3 each) and SiLU (3) for 5.
+// the product (3) against 3; backward two products (3 each) and SiLU (3) against 5.
 constexpr double kSplitActivationPasses = 2;
 constexpr double kSplitActivationPassesBackward = 0;
 constexpr double kSplitGatedPasses = 2;
 constexpr double kSplitGatedPassesBackward = 4;
 
-// Cross entropy, bytes a logit: to fp32 (6), maximum (4), difference (8), exponential (8), sum (4),
-// quotient (8), gradient (8), times the loss's (8), to 16 bits (6): 60 for 18.
+// Cross entropy, bytes for each logit: to fp32 (6), maximum (4), difference (8), exponential (8),
+// sum (4), quotient (8), gradient (8), times the loss's (8), to 16 bits (6): 60 against 18.
 constexpr double kSplitCrossEntropyBytesPerLogit = 42;
 
 // A router's logits, fp32, forward or backward: softmax (8 bytes), top-k (4), its scatter (4).
 constexpr double kRouterBytesPerLogit = 16;
-// Copying tokens into the experts' order: a read and a write of each of the top_k copies; back, a
-// read of each and one write of their sum.
+// Copying tokens into the experts' order reads and writes each of the top_k copies. On the way back
+// each is read, and one sum is written.
 constexpr double kPermutePasses = 2;
 
-// `array`: the bytes of the inner array.
+// Adds the passes of an unfused activation. `array` is the bytes of the inner array.
 void add_split_activation(BlockWork* block, const Model& model, double array) {
   const bool gated = model.gated_mlp;
   block->forward.between.bytes += array * (gated ? kSplitGatedPasses : kSplitActivationPasses);
@@ -77,7 +79,7 @@ std::int64_t routed_tokens(const Model& model, const Plan& plan) {
   return tokens_of(model, plan) / (plan.sequence_parallel ? plan.tp : 1);
 }
 
-// The copies of all tensor ranks that share an expert.
+// Counts the copies of all tensor ranks that share an expert.
 std::int64_t expert_rows(const Model& layer, const Plan& plan) {
   if (!layer.is_moe()) return 0;
   const double copies = static_cast<double>(routed_tokens(layer, plan)) * layer.top_k;
@@ -161,9 +163,10 @@ Block mlp_block(const Model& model, const Plan& plan, const FrameworkProfile& pr
                 plan, &CudaGraphModules::mlp);
 }
 
-// What the CPU takes for a mixture of experts beside a layer's half, but for what is in a graph:
-// the router, finding the ways of the tokens, and moving them, a third each. That no row tells; on
-// GB200 and GB300 Qwen3 235B with the first two in graphs fits the third.
+// Returns the CPU's time for a mixture of experts beyond that of a layer's half, without what is in
+// a graph. The router, finding the ways of the tokens, and moving them count a third each. No
+// measured row tells these apart; but on GB200 and GB300 Qwen3 235B with the first two in graphs
+// fits the third.
 double expert_launch_s(const Plan& plan, const FrameworkProfile& profile) {
   const CudaGraphModules& graphs = plan.cuda_graph_modules;
   int thirds = 3;
@@ -245,7 +248,7 @@ Block embedding_block(const Model& model, const Plan& plan, const FrameworkProfi
   const double parameters =
       static_cast<double>(shape.vocab) * shape.hidden + position_parameters(model);
   const BlockLaunch launch = launch_of(plan, &CudaGraphModules::head, profile);
-  // Nothing is before the embedding: its backward is the gradient of its parameters.
+  // The embedding comes first, so its backward is only the gradient of its parameters.
   return {.forward = {.name = "embedding forward",
                       .memory_bytes = passes,
                       .launch_s = launch.forward_s},
@@ -350,13 +353,13 @@ Kernel cut_rows(const Kernel& kernel, int part, int parts) {
   return cut;
 }
 
-// Over PCIe: a parameter's gradient to the CPU, and the parameter back.
+// Returns the bytes over PCIe: a parameter's gradient to the CPU, and the parameter back.
 double host_link_bytes(const Plan& plan) {
   return bytes_of(plan.gradient_dtype) + stored_bytes(plan);
 }
 
-// What Adam reads and writes of a parameter in the CPU's memory: its original and both moments, its
-// gradient and what goes back.
+// Returns what Adam reads and writes for a parameter in the CPU's memory: its original and both
+// moments, its gradient, and the parameter that goes back.
 double host_update_bytes(const Plan& plan) {
   const double states = bytes_of("fp32") + 2.0 * bytes_of(plan.moment_dtype);
   return 2 * states + bytes_of(plan.gradient_dtype) + stored_bytes(plan);
@@ -367,7 +370,7 @@ Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, dou
   const bool cut = plan.zero >= 1;
   const double updated = held.dense / (cut ? plan.shard_ranks() : 1) +
                          held.expert / (cut ? plan.expert_shard_ranks() : 1);
-  // Both moments are read and written; the profile's are of fp32.
+  // The profile counts both moments, read and written, in fp32.
   const double spared = 2.0 * 2 * (bytes_of("fp32") - bytes_of(plan.moment_dtype));
   const std::optional<Recipe> recipe = recipe_of(plan);
   const double casts =

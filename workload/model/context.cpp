@@ -7,7 +7,7 @@ namespace {
 
 CommSettings whole(const ContextGroup& group) { return {.sms = group.sms}; }
 
-// The core's parts, with a shift of `bytes` before each but the first.
+// Adds the core's parts, with a shift of `bytes` before each but the first.
 void ring(PricedPass* pass, const Kernel& core, Bytes bytes, const ContextGroup& group) {
   Waits ready = pass->after_last(), arrived;
   for (int i = 0; i < group.size; ++i) {

@@ -14,7 +14,8 @@ namespace {
 constexpr Kernel Parts::*kParts[] = {&Parts::norm, &Parts::in,  &Parts::between,
                                      &Parts::core, &Parts::out, &Parts::residual};
 
-// The forward parts of a block that selective recompute repeats, at a piece; the core apart.
+// Returns, as one kernel, the forward parts of a block that selective recompute repeats, without
+// the core.
 Kernel repeated(const Block& block, const Plan& plan, bool is_experts) {
   const RecomputeModules& modules = plan.recompute_modules;
   if (plan.recompute != Recompute::Selective) return {};
@@ -24,7 +25,7 @@ Kernel repeated(const Block& block, const Plan& plan, bool is_experts) {
                 modules.moe_act && is_experts ? block.forward_parts.between : Kernel{}});
 }
 
-// Before its input gradients, whose first part that is.
+// Puts the repeated kernel before the input gradients; `first` is the first part of these.
 Block with_repeated(Block block, const Kernel& kernel, Kernel Parts::*first) {
   if (kernel.empty()) return block;
   for (Kernel* gradient : {&block.input_gradient, &(block.input_parts.*first)})
@@ -116,7 +117,7 @@ class LayerBuilder {
 
   bool has_whole_blocks() const { return !splits_attention() && !model_.is_moe(); }
 
-  // The halves that are there.
+  // Returns the halves that the layer has.
   std::vector<Kernel> halves(const Kernel& mixer, const Kernel& mlp) const {
     std::vector<Kernel> there;
     if (has_mixer_) there.push_back(mixer);
@@ -206,9 +207,10 @@ class LayerBuilder {
     return to_seconds(kernel_ns(kernels_->cost(), kernel));
   }
 
-  // A pass's blocks, each between its collectives. max(device, launch - collectives) + collectives
-  // is max(device + collectives, launch), of all blocks together, and that is what a CPU that runs
-  // ahead gives: all of them wait for the CPU, each its share by its time, or none does.
+  // Adds a pass's blocks, each between its collectives. A CPU that runs ahead makes all blocks
+  // together take max(device + collectives, launch) = max(device, launch - collectives) +
+  // collectives. So either all of them wait for the CPU, each a share in proportion to its time, or
+  // none does.
   void whole_blocks(PricedPass* pass, std::vector<Kernel> blocks) {
     double left_s = 0, sum_s = 0;
     for (Kernel& block : blocks) {
@@ -248,14 +250,14 @@ class LayerBuilder {
     return parts;
   }
 
-  // What a block's tensor collectives take; experts that are not cut have none.
+  // Returns the time of a block's tensor collectives; experts that are not cut have none.
   double credit_s(const Block& block) const {
     return &block == &mlp_ && model_.is_moe() && experts_.tensor_bytes == 0 ? 0 : collective_s_;
   }
 
-  // Launching a block takes what it takes at a piece, less what the CPU does beside the collectives
-  // that are exposed. Its parts get shares by their time, so that either all of them wait for the
-  // CPU or none does.
+  // Divides a block's launch time over its parts: that of the block as one kernel, less the time in
+  // which exposed collectives run. The parts get shares in proportion to their time, so that either
+  // all of them wait for the CPU or none does.
   void spread_launch(const std::vector<Parts*>& all, double launch_s, double collective_s,
                      std::array<TensorMethod, 2> methods) const {
     const auto exposed = std::ranges::count(methods, TensorMethod::Off);

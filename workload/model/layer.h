@@ -1,4 +1,5 @@
-// A layer's passes: its two blocks at a piece, or part by part where communication comes between.
+// A layer's passes: each of its two blocks is one kernel, or goes part by part where communication
+// comes between its parts.
 #pragma once
 
 #include "workload/cost/kernel_table.h"
@@ -11,15 +12,15 @@ struct LayerPasses {
   Pass forward;
   Pass backward;  // what is recomputed first, then both gradients
   Pass backward_input, backward_weight;
-  int quantized = 0;  // products with quantized operands, each expert's its own
+  int quantized = 0;  // products with quantized operands; each expert's count
 };
 
-// Of a layer under plan.recompute. A layer is one kernel where nothing is communicated in it. Else
-// each block is: with tensor parallelism between its two collectives, as long as none of them
-// overlaps. Where one does, or under context parallelism, or in a mixture of experts, a block is
-// its parts (PartsOf), and parts of parts.
+// Returns the passes of a layer under plan.recompute. A layer without communication is one kernel.
+// With tensor parallelism each block is a kernel, between its two collectives, as long as none of
+// them overlaps. If one does, or under context parallelism, or in a mixture of experts, a block is
+// its parts (PartsOf), and parts of these.
 //
-// `collective_s` is what the collectives round one block take: see make_workload.
+// `collective_s` is the time of the collectives around one block: see make_workload.
 LayerPasses layer_passes(const Model& model, const Plan& plan, double collective_s,
                          KernelTable* kernels);
 

@@ -151,7 +151,7 @@ std::vector<Key<Model>> mlp_keys() {
 
 #undef AT
 
-// Reads a sum of kinds, each perhaps times a number, with parentheses.
+// Reads a sum of kinds, each perhaps times a number, with parentheses (recursive descent).
 class PatternReader {
  public:
   explicit PatternReader(std::string_view text) : text_(text) {}

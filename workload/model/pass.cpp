@@ -19,7 +19,8 @@ void PassBuilder::append(const Pass& pass, int unit) {
   pass_.steps.insert(pass_.steps.end(), pass.steps.begin(), pass.steps.end());
   for (Step& step : std::span(pass_.steps).subspan(offset)) {
     for (int& wait : step.waits) wait += offset;
-    // What waited for the action's inputs waits for the chain: compute does by its lane.
+    // Steps that waited for the action's inputs now wait for the chain; compute does so by its
+    // lane.
     if (step.waits.empty() && (!step.computes || (communicated && !computed))) step.waits = before;
     computed |= step.computes;
     if (step.computes) step.unit = unit;

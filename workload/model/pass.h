@@ -1,5 +1,5 @@
-// Pass: what one action does on its GPU, as steps: kernels on the compute lane, and communication
-// beside them.
+// Pass: the steps of one action on its GPU: kernels on the compute lane, and communication beside
+// them.
 #pragma once
 
 #include <boost/container/small_vector.hpp>
@@ -13,12 +13,12 @@
 
 namespace tandem {
 
-// What a communication is for, and so in which group it runs: metrics are split by it.
+// The purpose of a communication, and so the group in which it runs. Metrics are split by it.
 enum class GroupKind : std::uint8_t { Tensor, Pipeline, Data, Context, Expert };
 constexpr int kGroupKinds = 5;
 std::string_view name(GroupKind group_kind);
 
-// Part `part` of `parts` of one logical communication, and the SMs that it takes from compute.
+// Part `part` of `parts` of one communication, and the SMs that it takes from compute.
 struct CommSettings {
   std::int16_t part = 0, parts = 1;
   std::int16_t sms = 0;
@@ -26,30 +26,30 @@ struct CommSettings {
   bool operator==(const CommSettings&) const = default;
 };
 
-// What a step waits for, by its number in the pass: seldom more than two.
+// The steps that a step waits for, by their numbers in the pass; seldom more than two.
 using Waits = boost::container::small_vector<int, 2>;
 
-// A kernel, or a communication of one of the GPU's groups (Tensor, Context or Expert; the others
-// are lowering's). Compute steps follow one another on their lane; communication starts with what
-// it waits for. What waits for no step waits for the action's inputs.
+// A kernel, or a communication of one of the GPU's groups (Tensor, Context or Expert; lowering adds
+// the others). Compute steps follow one another on their lane. A communication starts when what it
+// waits for has ended. A step that waits for no step waits for the action's inputs.
 struct Step {
   bool computes = true;
-  int kernel = -1;              // compute: into Workload::kernels; -1: none, but `duration_ns`
-  Nanoseconds duration_ns = 0;  // compute
-  GroupKind group_kind = GroupKind::Tensor;  // communication: from here on
+  int kernel = -1;  // compute: into Workload::kernels; -1: no kernel, only `duration_ns`
+  Nanoseconds duration_ns = 0;               // compute
+  GroupKind group_kind = GroupKind::Tensor;  // this and the next three: communication
   CommKind collective = CommKind::AllReduce;
   Bytes bytes = 0;
   CommSettings settings;
-  int unit = -1;  // compute: the unit (StageWork::units) whose parameters it uses; -1: none
-  Waits waits;    // steps before it in the pass
+  int unit = -1;               // compute: the unit (StageWork::units) of its parameters; -1: none
+  Waits waits;                 // numbers of earlier steps in the pass
   bool among_experts = false;  // communication of the tensor group that shares an expert
 
   bool operator==(const Step&) const = default;
 };
 
-// `output` is the step that gives what the action sends on (the last one of most passes): the
-// activation, or the gradient of the stage's input. Whatever communication no step waits for is
-// waited for by the rank's next action.
+// The steps of one action. `output` is the step that produces what the action sends on, usually the
+// last one: the activation, or the gradient of the stage's input. The rank's next action waits for
+// any communication that no step waits for.
 struct Pass {
   std::vector<Step> steps;
   int output = -1;  // REQUIRES: a step
@@ -57,8 +57,8 @@ struct Pass {
   bool operator==(const Pass&) const = default;
 };
 
-// A pass in the making. By itself it is a chain: compute waits for the communication before it,
-// and communication for what is before it.
+// Builds a pass. By itself it is a chain: compute waits for the communication before it, and
+// communication for what is before it.
 class PassBuilder {
  public:
   bool empty() const { return pass_.steps.empty(); }
@@ -70,18 +70,19 @@ class PassBuilder {
   int communicate(GroupKind group_kind, CommKind kind, Bytes bytes, CommSettings settings = {}) {
     return last_ = beside(group_kind, kind, bytes, settings, after_last());
   }
-  // Of the tensor group that shares an expert.
+  // Adds a communication of the tensor group that shares an expert.
   int communicate_among_experts(CommKind kind, Bytes bytes) {
     const int step = communicate(GroupKind::Tensor, kind, bytes);
     pass_.steps[step].among_experts = true;
     return step;
   }
-  // What the next step of the chain waits for: the last one; nothing at the beginning.
+  // Returns what the next step of the chain waits for: the last one, or nothing at the beginning.
   Waits after_last() const { return last_ < 0 ? Waits{} : Waits{last_}; }
-  // A pass that another builder made, in the chain; its kernels use this unit's parameters.
+  // Appends a pass that another builder made to the chain; its kernels use this unit's parameters.
   void append(const Pass& pass, int unit);
 
-  // Beside the chain: waits for the steps given, and the chain goes on from where it was.
+  // Adds a communication beside the chain: it waits for the steps given, and the chain goes on from
+  // where it was.
   int beside(GroupKind group_kind, CommKind kind, Bytes bytes, CommSettings settings, Waits waits) {
     return add({.computes = false,
                 .group_kind = group_kind,
@@ -90,7 +91,7 @@ class PassBuilder {
                 .settings = settings,
                 .waits = std::move(waits)});
   }
-  // In the chain, and after these as well.
+  // Adds compute to the chain, which waits for these steps as well.
   int compute_after(Waits waits, int kernel, Nanoseconds duration_ns, int unit = -1) {
     if (last_ >= 0 && !pass_.steps[last_].computes) waits.push_back(last_);
     return last_ = add({.kernel = kernel,
@@ -98,10 +99,10 @@ class PassBuilder {
                         .unit = unit,
                         .waits = std::move(waits)});
   }
-  // The next step follows this one, which is in the pass already.
+  // Makes the next step follow this one, which is in the pass already.
   void follow(int step) { last_ = step; }
 
-  // REQUIRES: !empty(). `output`: -1 for the last of the chain.
+  // REQUIRES: !empty(). With `output` -1, the last step of the chain is the output.
   Pass take(int output = -1) {
     pass_.output = output < 0 ? last_ : output;
     return std::move(pass_);

@@ -5,19 +5,20 @@
 namespace tandem {
 namespace {
 
-// Scales: one of fp32 for 128 numbers (DeepSeek-V3, arXiv 2412.19437, section 3.3.2); a byte for 32
-// (OCP Microscaling Formats 1.0); a byte for 16 and one of the whole array, which takes its largest
-// number first (NVFP4, arXiv 2509.25149, section 2).
+// Bytes of scales for each number: one of fp32 for 128 numbers (DeepSeek-V3, arXiv 2412.19437,
+// section 3.3.2); a byte for 32 (OCP Microscaling Formats 1.0); a byte for 16, and one scale for
+// the whole array, for which its largest number is needed first (NVFP4, arXiv 2509.25149, section
+// 2).
 constexpr double kBlockwiseScale = 4.0 / 128;
 constexpr double kMxScale = 1.0 / 32;
 constexpr double kNvfp4Scale = 1.0 / 16;
 
-// Blockwise weights have a largest number for a block of 128 x 128.
+// Blockwise weights have one largest number for each block of 128 x 128.
 constexpr double kBlockAmax = static_cast<double>(kAmaxBytes) / (128 * 128);
 
 Recipe fp8(Fp8Recipe recipe) {
   switch (recipe) {
-    case Fp8Recipe::Delayed:  // by the largest numbers of steps before
+    case Fp8Recipe::Delayed:  // scales come from the largest numbers of earlier steps
       return {.number_bytes = 1,
               .amax_bytes = 0,
               .norm_quantizes = true,

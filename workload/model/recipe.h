@@ -1,5 +1,5 @@
-// Recipe: in which form linear layers multiply where that is not the plan's 16 or 32 bits, and what
-// the form costs: casts, scales, copies.
+// Recipe: the quantized form in which linear layers multiply, where it is not the plan's 16 or 32
+// bits, and what that form costs: casts, scales, copies.
 #pragma once
 
 #include <optional>
@@ -9,29 +9,31 @@
 
 namespace tandem {
 
-// As Transformer Engine trains (its user guide, "Low precision training"): a linear layer's three
+// A recipe of Transformer Engine (its user guide, "Low precision training"): a linear layer's three
 // products have both operands quantized. An array is needed row by row in one of them and column by
-// column in another one, so that it is kept in both forms. Embedding, head, router, norms and
-// attention's core stay in 16 bits.
+// column in another, so it is kept in both forms. Embedding, head, router, norms and attention's
+// core stay in 16 bits.
 struct Recipe {
   double number_bytes;  // of a quantized number, with its part of the scales
-  double amax_bytes;    // of a number, read for the scale before it is quantized
-  bool norm_quantizes;  // a norm writes its output quantized, and no pass of its own casts it
-  // The largest numbers are reduced over ranks: those of all tensors behind each pass, for scales
-  // of passes to come; or an array's own, before it is gathered along the sequence.
+  double amax_bytes;    // of a number, read to find the scale before it is quantized
+  bool norm_quantizes;  // a norm writes its output quantized, without another pass to cast it
+  // Largest numbers are reduced over ranks: `passes`: those of all tensors, behind each pass, for
+  // the scales of later passes; `gathered`: an array's own, before it is gathered along the
+  // sequence.
   bool reduces_passes = false, reduces_gathered = false;
-  // And of the weights before they are gathered quantized: bytes a weight, and bytes a number.
+  // Largest numbers of weights, reduced before the weights are gathered quantized: bytes for each
+  // weight array, and bytes for each number.
   double weight_amax_bytes = 0, amax_bytes_per_number = 0;
 
   double copies_bytes() const { return 2 * number_bytes; }
-  // Of a number in 16 bits that is quantized into both forms: what is read and written.
+  // Returns the bytes read and written to quantize a number in 16 bits into both forms.
   double cast_bytes() const { return amax_bytes + 2 + copies_bytes(); }
 };
 
-// Of a largest number: fp32.
+// Bytes of a largest number: fp32.
 constexpr Bytes kAmaxBytes = 4;
 
-// Nothing: all is in the plan's precision.
+// Returns nothing if all is in the plan's precision.
 std::optional<Recipe> recipe_of(const Plan& plan);
 
 }  // namespace tandem
