@@ -1,5 +1,5 @@
-// Memory: what the fullest GPU holds at its peak: parameters and Adam in mixed precision,
-// activations (workload/model/activations.h), and the buffers of communication.
+// Memory: what the fullest GPU holds at its peak: parameters and Adam's state in mixed precision,
+// activations (workload/model/activations.h), and buffers of communication.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -16,12 +16,12 @@
 namespace tandem {
 namespace {
 
-// Adam's moments; and, where parameters have 16 bits, their fp32 originals. With 2 bytes of weights
-// and 2 or 4 of gradients that is Megatron's 16 or 18 bytes a parameter.
+// Adam's moments, and the fp32 originals of parameters in 16 bits. With 2 bytes of weights and 2 or
+// 4 of gradients these are Megatron's 16 or 18 bytes a parameter.
 constexpr double kMoments = 2;
 constexpr double kMasterBytes = 4;
 
-// Of `layers` layers from `begin` on.
+// Returns a stage's activations of one microbatch; it has `layers` layers from `begin` on.
 double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, int stage) {
   const int recomputed = recomputed_layers(plan, layers);
   const Recompute others = plan.recompute == Recompute::Full ? Recompute::None : plan.recompute;
@@ -38,15 +38,15 @@ double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, 
   return bytes;
 }
 
-// No embedding, no head, no layer that predicts a further token.
+// Says whether the stage has no embedding, no head and no layer that predicts a further token.
 bool has_layers_alone(const Model& model, const Plan& plan, int stage) {
   return stage > 0 && stage + 1 < plan.stages() &&
          (model.mtp_layers == 0 || stage != plan.mtp_stage());
 }
 
-// The quantized copies of linear layers' weights, which live as long as the iteration: both forms.
-// Parameters that are gathered in fp8 have no 16-bit form beside them. Where ZeRO 3 gathers
-// for each microbatch, only what is gathered has them.
+// Returns the bytes of the quantized copies of linear layers' weights, in both forms, which live as
+// long as the iteration. Parameters that are gathered in fp8 have no 16-bit form beside them. Where
+// ZeRO 3 gathers for each microbatch, only gathered parameters have copies (gathered_bytes).
 double quantized_bytes(const Model& model, const Plan& plan, int begin, int layers) {
   const std::optional<Recipe> recipe = recipe_of(plan);
   if (!recipe || plan.gathers_each_microbatch()) return 0;
@@ -54,7 +54,7 @@ double quantized_bytes(const Model& model, const Plan& plan, int begin, int laye
   return (recipe->copies_bytes() - spared) * linear_share(model, plan, begin, layers);
 }
 
-// The layer with the most of something.
+// Returns the largest value of `of` over kinds of layers.
 template <class Of>
 double most_of_layers(const Model& model, const Of& of) {
   double most = 0;
@@ -62,18 +62,21 @@ double most_of_layers(const Model& model, const Of& of) {
   return most;
 }
 
-// Of what a GPU holds, what is left of it where ZeRO cuts it.
+// Returns the parameters of `held` that are left on a GPU; fewer if ZeRO cuts them.
 double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_cut) {
   if (!is_cut) return held.total();
   return held.dense / plan.shard_ranks() + held.expert / plan.expert_shard_ranks();
 }
 
-// Parameters: whole below ZeRO 3. There a cut of 16 bits stands beside its fp32 original, which the
-// optimizer counts (DeepSpeed's and Megatron-FSDP's), and with reshard_after_forward off all that a
-// forward gathered. With a pipeline, PyTorch's FSDP2 (torch/distributed/fsdp/_fully_shard/
-// _fsdp_param.py, as torchtitan runs it): the cut keeps the type of the parameter, fp32, and is
-// cast as it is gathered, so that beside the whole in 16 bits there is that original alone. In fp32
-// nothing else counts it. A second cut (hpZ) counts beside the first.
+// Returns the bytes of parameters.
+//
+// Below ZeRO 3: whole.
+// ZeRO 3: a cut in 16 bits, beside its fp32 original, which the optimizer counts (DeepSpeed,
+//   Megatron-FSDP); with reshard_after_forward off also the whole, as a forward gathered it.
+// ZeRO 3 in a pipeline: as PyTorch's FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_param.py, as
+//   torchtitan runs it). The cut keeps the parameter's type, fp32, and is cast when gathered. So
+//   beside the whole in 16 bits there is only that original. In fp32 nothing else counts the cut.
+// hpZ: a second cut beside the first.
 double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
   const double second = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
   const double cut = (zero_share(held, plan, plan.zero == 3) + second) * stored_bytes(plan);
@@ -82,7 +85,7 @@ double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
   return held.total() * stored_bytes(plan) + (has_original ? 0 : cut);
 }
 
-// A transfer's two ends: what goes out while the next comes in.
+// A transfer has two buffers: one is sent while the next is received.
 double pipeline_buffers(const Model& model, const Plan& plan) {
   if (plan.pp == 1) return 0;
   const bool cut = plan.sequence_parallel || plan.scatter_gather;
@@ -90,15 +93,16 @@ double pipeline_buffers(const Model& model, const Plan& plan) {
   return 2.0 * arrays * static_cast<double>(tensor_group(model, plan).bytes) / (cut ? plan.tp : 1);
 }
 
-// What E gives and the last stage's output, and their gradients, on their way between all ranks.
+// Returns the buffers, on their way between all ranks, of E's output and the last stage's output,
+// and of their gradients.
 double vocabulary_buffers(const Model& model, const Plan& plan) {
   if (plan.vocabulary == 0) return 0;
   return 4.0 * static_cast<double>(tensor_group(model, plan).bytes) /
          (plan.sequence_parallel ? plan.tp : 1);
 }
 
-// Sequence parallelism's whole array; one more a GEMM that overlaps (Transformer Engine's
-// userbuffers are allocated for each).
+// Returns sequence parallelism's whole array, and one more for each GEMM that overlaps (Transformer
+// Engine's userbuffers are allocated for each).
 double tensor_buffers(const Model& model, const Plan& plan) {
   const TensorGroup group = tensor_group(model, plan);
   if (!group.sequence_parallel) return 0;
@@ -108,8 +112,8 @@ double tensor_buffers(const Model& model, const Plan& plan) {
   return static_cast<double>(group.bytes) * static_cast<double>(1 + overlapped);
 }
 
-// In the backward, where keys and values go with their gradients: the ring's part in use and the
-// one that comes; or both gathered; or what an exchange sends and gets.
+// Returns the buffers of the backward, where keys and values go with their gradients: the ring's
+// part in use and the next one; or both gathered; or what an exchange sends and receives.
 double context_buffers(const Model& model, const Plan& plan) {
   const ContextGroup group = context_group(model, plan);
   switch (group.comm) {
@@ -130,8 +134,8 @@ double expert_buffers(const Model& model, const Plan& plan) {
   return static_cast<double>(group.sent_bytes + group.returned_bytes);
 }
 
-// Of a parameter in use that was gathered for it: with its quantized copies. What a whole stage
-// keeps gathered counts as its parameters.
+// Returns the bytes of a parameter that was gathered for use, with its quantized copies. What a
+// whole stage keeps gathered counts as its parameters.
 double gathered_bytes(const Plan& plan) {
   if (!plan.gathers_each_microbatch()) return 0;
   const std::optional<Recipe> recipe = recipe_of(plan);
@@ -139,8 +143,8 @@ double gathered_bytes(const Plan& plan) {
          (recipe ? recipe->copies_bytes() : 0);
 }
 
-// ZeRO 2: the largest unit's gradients, laid out anew to be scattered. 3: also the layer in use and
-// the next unit, gathered. Stage 1 gathers in place, into the parameters.
+// ZeRO 2 has the largest unit's gradients, laid out anew to be scattered; ZeRO 3 also the layer in
+// use and the next unit, gathered. ZeRO 1 gathers in place, into the parameters.
 double zero_buffers(const Model& model, const Plan& plan) {
   const double layer =
       most_of_layers(model, [&](const Model& kind) { return layers_share(kind, plan, 1).total(); });
@@ -207,11 +211,11 @@ MemoryUse PlanMemory::of_rank(std::span<const LiveActivations::Entry> live, int 
     quantized += stages_[s].quantized;
     activations += microbatches * stages_[s].microbatch;
   }
-  // Orders that lay the chain out as a V have both ends on one rank: it needs no copy.
+  // Orders that lay the chain out as a V have both ends on one rank, which needs no copy.
   if (first_here && last_here) held.dense -= copy_;
   if (activations > 0 && recomputes) activations += recomputed_;
   activations += outputs * output_;
-  // In a pipeline gradients add up whole until the last microbatch (FSDP2's
+  // Gradients in a pipeline add up whole until the last microbatch (FSDP2's
   // unsharded_accumulated_grad).
   const double gradients = zero_share(held, plan_, plan_.scatters_each_microbatch());
   return {.weights = parameter_bytes(held, plan_) + quantized,

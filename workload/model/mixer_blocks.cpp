@@ -15,13 +15,14 @@ namespace {
 constexpr double kQkvPasses = 2;
 constexpr double kQkvPassesBackward = 4;
 
-// What a fused softmax spares: each separate kernel's reads and writes, less the fused one's,
-// counted from the operations, not fitted. In numbers of the array's type.
+// Passes that a fused softmax spares: the reads and writes of each separate kernel, less those of
+// the fused one, counted from the operations, not fitted. In numbers of the array's type.
 //
 // Scale, mask and softmax: Megatron-LM's separate ones work in fp32. To fp32 (3), scale (4), mask
-// (4), softmax (4), back (3), for 2. Backward: to fp32 (3), softmax (6), mask (4), scale (4), back
-// (3), for 3. With the activation's, this is 14 % of a 175B model's layer time and 7 % of a 530B's;
-// Narayanan et al. 2021, section 5.8, gained 19 and 11 % with these two and the fused dropout-add.
+// (4), softmax (4), back (3), against 2. Backward: to fp32 (3), softmax (6), mask (4), scale (4),
+// back (3), against 3. With the activation's, this is 14 % of a 175B model's layer time and 7 % of
+// a 530B's; Narayanan et al. 2021, section 5.8, gained 19 and 11 % with these two and the fused
+// dropout-add.
 constexpr double kSplitSoftmaxPasses = 16;
 constexpr double kSplitSoftmaxPassesBackward = 17;
 
@@ -30,7 +31,7 @@ constexpr double kSplitSoftmaxPassesBackward = 17;
 constexpr double kScanPasses = 5;
 constexpr double kScanPassesBackward = 10;
 
-// The longest row of keys.
+// Returns the longest row of keys.
 std::int64_t keys_of_row(const Model& model, const BlockShape& shape) {
   std::int64_t keys = shape.keys;
   for (const int part : {model.window, model.attention_chunk, model.document}) {
@@ -39,8 +40,8 @@ std::int64_t keys_of_row(const Model& model, const BlockShape& shape) {
   return keys;
 }
 
-// Attention's core: scores and context forward, four products backward, unfused with the passes
-// over the matrix; or one fused kernel, which never writes it, nor computes what is masked.
+// Adds attention's core: scores and context forward, four products backward. Unfused it has passes
+// over the matrix; one fused kernel never writes the matrix, nor computes what is masked.
 void add_core(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
   const Gemm scores = {.batch = shape.matrices,
                        .m = shape.queries,
@@ -62,7 +63,8 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
     backward.attention.backward = true;
     return;
   }
-  // Both operands of both products are activations. d(scores) and dQ; dV and dK.
+  // All operands are activations. First the gradients of the scores and of Q; then those of V and
+  // K.
   const Gemm query_gradient = {.batch = shape.matrices,
                                .m = shape.queries,
                                .n = shape.query_size,
@@ -85,21 +87,21 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
                     (plan.fusion.softmax ? 0 : kSplitSoftmaxPassesBackward);
 }
 
-// The positions of one; 0: the layer has no scan.
+// Returns the positions of a chunk; 0: the layer has no scan.
 int scan_chunk(const Model& layer) {
   return layer.mixer == Mixer::Mamba    ? layer.mamba_chunk
          : layer.mixer == Mixer::Linear ? kDeltaChunk
                                         : 0;
 }
 
-// A scan in chunks: of each chunk and head the scores (shared by a group of heads), their product
-// with the values, what the chunk adds to the state, and what comes out of it.
+// A scan in chunks. For each chunk and head it computes the scores (shared by a group of heads),
+// their product with the values, what the chunk adds to the state, and what comes out of the state.
 struct Scan {
   std::int64_t chunk = 0, chunks = 0;
   std::int64_t score_heads = 0, heads = 0;  // on this GPU
-  std::int64_t state = 0, value = 0;        // of a head: rows and columns of its state
-  int scores = 1, products = 1;             // of each chunk: a delta rule has more
-  bool in_own_kernels = false;  // whose rate is known, FrameworkProfile::scan_flops_per_s
+  std::int64_t state = 0, value = 0;        // rows and columns of a head's state
+  int scores = 1, products = 1;             // for each chunk: a delta rule has more
+  bool in_own_kernels = false;  // kernels of known rate: FrameworkProfile::scan_flops_per_s
 };
 
 void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
@@ -127,7 +129,8 @@ void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
   block->input_gradient.core.bytes = kScanPassesBackward * array;
 }
 
-// Latent attention's queries, keys and values, by heads, out of the compressed ones.
+// Adds the products that make latent attention's queries, keys and values, by heads, out of the
+// compressed ones.
 void add_up_projection(BlockWork* block, const Model& model, const Plan& plan,
                        const BlockShape& shape) {
   const auto in = &PartsOf<KernelWork>::in;
@@ -142,8 +145,8 @@ void add_up_projection(BlockWork* block, const Model& model, const Plan& plan,
       /*behind_norm=*/true);
 }
 
-// Q, K and V at once; or latent attention's, first compressed on every tensor rank, then taken
-// apart again by heads.
+// Adds the product for Q, K and V. Latent attention's are first compressed on every tensor rank,
+// and then expanded by heads.
 void add_in(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
   const auto in = &PartsOf<KernelWork>::in;
   if (!model.latent()) {
@@ -183,8 +186,8 @@ void add_mamba(BlockWork* block, const Model& model, const Plan& plan, const Blo
            shape);
 }
 
-// The delta rule (arXiv 2412.06464, section 3.3): keys with keys, their triangle applied to keys
-// and values, queries with keys, and these with the new values.
+// Adds the delta rule (arXiv 2412.06464, section 3.3): keys with keys, their triangle applied to
+// keys and values, queries with keys, and these with the new values.
 void add_delta_net(BlockWork* block, const Model& model, const Plan& plan,
                    const BlockShape& shape) {
   const std::int64_t heads = model.linear_value_heads / plan.tp;

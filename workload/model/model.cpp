@@ -18,15 +18,15 @@ namespace {
 // speed.
 constexpr std::int64_t kVocabMultiple = 128;
 
-// A linear layer's weights into the MLP's inner width and out of it.
+// Returns the number of weight matrices of an MLP.
 double products(const Model& model) { return model.gated_mlp ? 3 : 2; }
 
 double norm_parameters(const Model& model) {
   return (model.uses_rms_norm() ? 1.0 : 2.0) * model.hidden;
 }
 
-// Numbers of the products of a layer's first half: into Q, K and V and out of them; latent
-// attention's down and up; into a scan's gate, input, keys, queries and steps.
+// Returns the weights in the products of a layer's first half: into Q, K and V and out of them;
+// latent attention's down and up; into a scan's gate, input, keys, queries and steps.
 double mixer_weights(const Model& model) {
   const double h = model.hidden, heads = model.heads;
   switch (model.mixer) {
@@ -57,8 +57,8 @@ double mixer_weights(const Model& model) {
   return 0;
 }
 
-// FLOPs of the attention core's two products, of a whole layer and of the head, forward, for the
-// global batch. Whole: twice what a causal mask leaves.
+// Returns the FLOPs of the attention core's two products, forward, in one layer for the global
+// batch. `Whole` counts twice what a causal mask leaves.
 double core_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   const double share = (attention == AttentionFlops::Causal ? 1 : 2) * attended_share(model);
   const double columns =
@@ -66,8 +66,9 @@ double core_flops(const Model& model, const Plan& plan, AttentionFlops attention
   return share * 2.0 * plan.global_batch * model.seq * model.seq * columns;
 }
 
-// Of a scan in chunks, a token: scores with the chunk's other positions, their product with the
-// values, what goes into the state and what comes out of it. As the kernels compute it, whole.
+// Returns the FLOPs of a scan in chunks for one token: scores with the chunk's other positions,
+// their product with the values, what goes into the state and what comes out of it. All is counted
+// whole, as the kernels compute it.
 double scan_flops(double chunk, double score_columns, double value_columns, double states) {
   return 2 * chunk * (score_columns + value_columns) + 4 * states;
 }
@@ -94,7 +95,7 @@ double mixer_flops(const Model& model, const Plan& plan, AttentionFlops attentio
   return 0;
 }
 
-// Of a layer's second half, of the weights that a token meets.
+// Returns the weights in a layer's second half by which a token is multiplied.
 double mlp_weights(const Model& model) {
   const double h = model.hidden;
   if (!model.has_mlp) return 0;
@@ -110,7 +111,8 @@ double layer_flops(const Model& model, const Plan& plan, AttentionFlops attentio
          mixer_flops(model, plan, attention);
 }
 
-// Of latent attention's queries, keys and values out of the compressed ones.
+// Returns the weights that make latent attention's queries, keys and values out of the compressed
+// ones.
 double up_projection_weights(const Model& model) {
   const double rank = model.q_lora_rank > 0 ? model.q_lora_rank : model.hidden;
   return static_cast<double>(model.heads) *
@@ -118,7 +120,7 @@ double up_projection_weights(const Model& model) {
           static_cast<double>(model.kv_lora_rank) * (model.qk_nope_head_dim + model.v_head_dim));
 }
 
-// What selective recompute repeats of a layer.
+// Returns the FLOPs of a layer that selective recompute repeats.
 double selective_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   if (plan.recompute != Recompute::Selective) return 0;
   double weights = 0;
@@ -132,7 +134,7 @@ double selective_flops(const Model& model, const Plan& plan, AttentionFlops atte
 
 double head_flops(const Model& model, const Plan& plan);
 
-// Each a layer, the product of its two inputs, and the head.
+// Counts for each predicted token a layer, the product of its two inputs, and the head.
 double mtp_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   const double product = 2.0 * plan.global_batch * model.seq * 2 * model.hidden * model.hidden;
   return model.mtp_layers * (layer_flops(model.layer(model.layers - 1), plan, attention) + product +
@@ -200,7 +202,7 @@ int padded_vocab(const Model& model, const Plan& plan) {
 }
 
 double attended_share(const Model& model) {
-  // Blocks of so many positions on the diagonal, and a window inside each.
+  // Counts blocks of so many positions on the diagonal, with a window inside each.
   int span = model.seq;
   for (const int part : {model.attention_chunk, model.document}) {
     if (part > 0) span = std::min(span, part);
@@ -227,10 +229,10 @@ const Model& expert_layer(const Model& model) {
   return kind == model.kinds.end() ? model : *kind;
 }
 
-// GPT: a bias for each output and a LayerNorm (2h), with the weights 4h^2 + 6h in all with kv_heads
-// = heads. Latent attention: a norm of each compressed array. Mamba-2: the convolution with its
-// bias; A, D and a bias of the step for each head; the norm before the product out. The delta net:
-// the same without D and the convolution's bias.
+// Beside the weights there are: for GPT a bias for each output and a LayerNorm (2h), in all 4h^2 +
+// 6h with kv_heads = heads; for latent attention a norm of each compressed array; for Mamba-2 the
+// convolution with its bias, A, D and a bias of the step for each head, and the norm before the
+// product out; for the delta net the same without D and the convolution's bias.
 double attention_parameters(const Model& model) {
   if (model.mixer == Mixer::None) return 0;
   const double h = model.hidden;
@@ -266,7 +268,7 @@ double attention_parameters(const Model& model) {
   return 0;
 }
 
-// GPT: up and down with biases, 5h for f = 4h. Gated: gate, up, down.
+// Returns an MLP's parameters. GPT: up and down with biases, 5h for f = 4h. Gated: gate, up, down.
 double ffn_parameters(const Model& model, double h, double ffn) {
   const double biases = (model.gated_mlp ? 2 : 1) * ffn + h;
   return products(model) * h * ffn + (model.mlp_bias.value_or(!model.gated_mlp) ? biases : 0);
@@ -358,7 +360,8 @@ double linear_share(const Model& model, const Plan& plan, int first, int layers)
   return sum;
 }
 
-// A layer like the last, the norms of its two inputs and the product of both, and the norm behind.
+// Counts a layer like the last one, the norms of its two inputs, the product of both, and the norm
+// behind it.
 HeldParameters mtp_share(const Model& model, const Plan& plan) {
   if (model.mtp_layers == 0) return {};
   HeldParameters share = layers_share(model.layer(model.layers - 1), plan, model.mtp_layers);
@@ -407,7 +410,7 @@ std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPl
   int first = 0;
   for (const int layers : split_layers(model, plan)) {
     LayersOfKinds kinds = kinds_in(model, first, layers);
-    // Most stages are as the one before them.
+    // Most stages equal the one before them.
     sums.push_back(!sums.empty() && kinds == before ? sums.back() : layers_share(kinds, plan));
     before = std::move(kinds);
     first += layers;
@@ -465,7 +468,7 @@ double hardware_flops(const Model& model, const Plan& plan, AttentionFlops atten
   if (model.mtp_layers > 0) kinds.push_back({&model.layer(model.layers - 1), model.mtp_layers});
   for (const auto& [kind, count] : kinds) {
     sum += count * selective_flops(*kind, plan, attention);
-    // Forward and twice that is the model's.
+    // The model's FLOPs count the backward as twice the forward.
     if (kind->attends() && plan.flash_attention)
       sum += count * core_flops(*kind, plan, attention) * (kFlashBackward - 2);
   }

@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// Tokens on their way to the experts, or back.
+// Direction of tokens: to the experts, or back.
 enum class Way { Out, Back };
 
 CommKind comm_kind(Dispatcher dispatcher, Way way) {
@@ -16,7 +16,8 @@ CommKind comm_kind(Dispatcher dispatcher, Way way) {
   return way == Way::Out ? CommKind::AllGather : CommKind::ReduceScatter;
 }
 
-// After the chain's last step; the chain's last step where all experts are here.
+// Adds an exchange after the chain's last step, and returns its step; the chain's last step if all
+// experts are on this GPU.
 int exchange(PricedPass* pass, const ExpertGroup& group, Way way) {
   if (group.size == 1) return pass->last();
   const Bytes bytes = way == Way::Out ? group.sent_bytes : group.returned_bytes;
@@ -24,8 +25,8 @@ int exchange(PricedPass* pass, const ExpertGroup& group, Way way) {
                       {.sms = group.sms}, pass->after_last());
 }
 
-// The same of a model whose tokens keep to some groups of experts: those lie on their share of the
-// places, one at least.
+// Returns places_of_token for a model whose tokens keep to some groups of experts. These groups lie
+// on their share of the places, one at least.
 double places_of_groups(const Model& model, int places) {
   const int groups = std::max(model.router_groups, 1),
             taken = std::max(model.router_topk_groups, 1);
@@ -33,7 +34,7 @@ double places_of_groups(const Model& model, int places) {
                          std::max(1, (places * taken + groups - 1) / groups));
 }
 
-// Copies of a token that leave a GPU.
+// Returns how many copies of a token leave a GPU.
 double copies_of_token(const Model& model, const Plan& plan) {
   switch (plan.dispatcher) {
     case Dispatcher::AllToAll:
@@ -90,7 +91,7 @@ std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& pl
     kernel = deepep_kernel(device, exchange_sms(plan), copy_bytes);
   }
   if (plan.expert_nodes > 1 && plan.ep > plan.expert_nodes) {
-    // Of as many GPUs of a node one has what came already.
+    // Among the GPUs of a node one has already received the token.
     const double node = static_cast<double>(plan.ep) / plan.expert_nodes;
     const double links = cluster.intra_bytes_per_s * cluster.intra_efficiency *
                          cluster.alltoall_efficiency * node / (node - 1);

@@ -14,54 +14,56 @@ struct ExpertGroup {
   std::int16_t sms = 0;
   Dispatcher dispatcher = Dispatcher::AllToAll;
   bool delays_wgrad = false;
-  // All-to-all: what the busiest rank holds for all, top_k copies of its tokens; of DeepEP's and
-  // HybridEP's one copy a destination. All-gather: the tokens of all.
+  // Bytes to the experts. All-to-all: those that the busiest rank holds for all others, top_k
+  // copies of its tokens. DeepEP and HybridEP: one copy for each destination. All-gather: the
+  // tokens of all ranks.
   Bytes sent_bytes = 0;
-  Bytes returned_bytes = 0;  // of the same copies, on their way back
-  // RunEnd over the tensor group before the experts, and scattered behind them: 0 where experts
+  Bytes returned_bytes = 0;  // the same copies on their way back
+  // Bytes gathered over the tensor group before the experts, and scattered behind them. 0: experts
   // are not cut.
   Bytes tensor_bytes = 0;
 };
-// Of a layer without experts: one GPU, and no bytes.
+// Returns one GPU and no bytes for a layer without experts.
 ExpertGroup expert_group(const Model& model, const Plan& plan);
 
-// What the kernel of an exchange takes of it beside links: a launch, and a limit of its bytes.
-// Nothing: NCCL's collectives, or no rates known.
+// Time of an exchange's kernel beside links: a launch, and a limit on the rate of its bytes.
 struct ExchangeKernel {
   double launch_s = 0, bytes_per_s = 0;
 };
-// DeepEP's: its SMs' time for the copies, which exchanges in 16 bits state. Over nodes a token goes
-// once to each node, to the GPU in the sender's place, and from there over NVLink to each GPU that
-// has an expert of it (home the same way, summed on the way): an exchange's bytes are those of the
-// first, and the limit is what SMs and NVLink leave of them, as they carry the second. HybridEP's:
-// NVLink's alone.
+// Returns the kernel of an exchange, or nothing for NCCL's collectives and where rates are unknown.
+//
+// DeepEP's takes its SMs' time for the copies, which exchanges in 16 bits state. Between nodes a
+// token goes once to each node, to the GPU in the sender's place, and from there over NVLink to
+// each GPU that has one of its experts (back the same way, summed on the way). The bytes of an
+// exchange are those of the first leg; the limit is what SMs and NVLink leave for them while they
+// carry the second. HybridEP's is limited by NVLink alone.
 std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& plan,
                                               const ClusterSpec& cluster);
 
-// Copies of a token that leave a GPU over the network and the node's links together, and on their
-// way from the nodes' first GPUs to those with its experts, the sender's own included; in the mean.
+// Mean copies of a token: `nodes` leave its GPU, over the network and the node's links together;
+// `gpus` go from the nodes' first GPUs to those with its experts, the sender's own included.
 struct TokenCopies {
   double nodes = 0, gpus = 0;
 };
 TokenCopies copies_over_nodes(const Model& model, const Plan& plan);
 
-// The same of copies of so many bytes each.
+// Returns DeepEP's kernel for copies of so many bytes each.
 ExchangeKernel deepep_kernel(const DeviceSpec& device, int sms, double copy_bytes);
 
-// Of a number in fp8, with one fp32 scale for 128 of them (DeepSeek-V3's blockwise fp8).
+// Bytes of a number in fp8, with one fp32 scale for 128 of them (DeepSeek-V3's blockwise fp8).
 constexpr double kFp8CopyBytes = 1 + 4.0 / 128;
 
-// Of `places` with equally many of the experts, those that a token's top_k ones lie on, in the
-// mean: each is missed by a draw without replacement.
+// Returns on how many of `places`, which have equally many experts, the top_k experts of a token
+// lie, in the mean. A place is missed if all draws, without replacement, miss it.
 double places_of_token(int experts, int top_k, int places);
 
-// Norm and router; the tokens' dispatch, and the shared expert beside it; where experts are cut,
-// the all-gather of what arrived; the experts; the reduce-scatter; the combination; the addition.
-// `shared` null: none.
+// Adds the forward: norm and router; the tokens' dispatch, with the shared expert beside it; where
+// experts are cut, the all-gather of what arrived; the experts; the reduce-scatter; the
+// combination; the addition. `shared` may be null.
 void experts_forward(PricedPass* pass, const Parts& experts, const Parts* shared,
                      const ExpertGroup& group, const BlockComm& comm);
 
-// The kernels of the backward; `weight` null: it has a pass of its own.
+// The kernels of the backward. `weight` null: the weights' gradients have a pass of their own.
 struct ExpertGradients {
   const Parts& input;
   const Parts* weight;
@@ -69,8 +71,8 @@ struct ExpertGradients {
   const Parts* shared_weight;
 };
 
-// The forward's mirror: the combination's gradients go out to the experts, with the shared expert
-// beside; then theirs, and the dispatch's come home.
+// Adds the backward, the forward's mirror image: the combination's gradients go out to the experts,
+// with the shared expert beside them; then come the experts' gradients; the dispatch's come back.
 void experts_backward(PricedPass* pass, const ExpertGradients& gradients, const ExpertGroup& group,
                       const BlockComm& comm);
 

@@ -1,4 +1,4 @@
-// The rules that a model and a plan must keep, each with the scenario's key.
+// Rules that a model and a plan must keep. Each Error names the scenario's key.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,13 +18,13 @@
 namespace tandem {
 namespace {
 
-// `value` of `key` must be a multiple of `divisor` of `divisor_key`.
+// Says that `value` of `key` must be a multiple of `divisor` of `divisor_key`.
 struct Multiple {
   std::string_view key;
   std::int64_t value;
   std::string_view divisor_key;
   std::int64_t divisor;
-  std::string_view product = {};  // of several keys, the first of them `key`
+  std::string_view product = {};  // of several keys; `key` is the first of them
 };
 
 Status check_multiples(std::span<const Multiple> multiples) {
@@ -37,7 +37,7 @@ Status check_multiples(std::span<const Multiple> multiples) {
   return Done{};
 }
 
-// Each tensor rank has as many key/value heads, or as many ranks share one.
+// Checks that all tensor ranks have equally many key/value heads, or equally many ranks share one.
 Status check_shared_heads(int kv_heads, const Plan& plan) {
   if (kv_heads % plan.tp == 0 || (kv_heads > 0 && plan.tp % kv_heads == 0)) return Done{};
   return found_number("model.kv_heads", kv_heads,
@@ -56,7 +56,7 @@ Status check_heads(const Model& model, const Plan& plan) {
   return by_heads ? check_shared_heads(model.key_value_heads(), plan) : Done{};
 }
 
-// What a kind of layer asks for: positive sizes, and heads that tensor parallelism cuts.
+// Checks what a kind of layer needs: positive sizes, and heads that tensor parallelism can cut.
 Status check_mixer(const Model& model, const Plan& plan) {
   const auto positive =
       [](std::initializer_list<std::pair<std::string_view, int>> sizes) -> Status {
@@ -126,8 +126,9 @@ Status check_shape(const Model& model, const Plan& plan) {
   return check_multiples(multiples);
 }
 
-// A rank's share of the sequence, and what each way of attending to the others' asks for. The ring
-// gives each rank two half-chunks, one from either end, so that a causal mask leaves all alike.
+// Checks a rank's share of the sequence, and what each way of attending to the other shares needs.
+// The ring gives each rank two half-chunks, one from either end, so that all have equal work under
+// a causal mask.
 Status check_context(const Model& model, const Plan& plan) {
   const bool ring = plan.context_comm == ContextComm::Ring;
   if (plan.cp > 1 && plan.overlap_context && !ring) {
@@ -151,7 +152,7 @@ Status check_context(const Model& model, const Plan& plan) {
   return check_multiples(multiples);
 }
 
-// Enough experts for a token in the groups it may take.
+// Checks that the groups which a token may take have enough experts for it.
 Status check_router_groups(const Model& model) {
   const int groups = model.router_groups, taken = model.router_topk_groups;
   if (groups == 0 && taken == 0) return Done{};
@@ -167,7 +168,7 @@ Status check_router_groups(const Model& model) {
   return Done{};
 }
 
-// `others`: whether other layers have experts.
+// Checks experts. `others` says whether other layers have some.
 Status check_experts(const Model& model, const Plan& plan, bool others) {
   if (!model.is_moe()) {
     if (others) return Done{};
@@ -191,7 +192,7 @@ Status check_experts(const Model& model, const Plan& plan, bool others) {
   if (model.pad_to_capacity && model.capacity_factor == 0)
     return Error::of({"model.pad_to_capacity"},
                      "model.pad_to_capacity: found true, expected model.capacity_factor with it");
-  // As Megatron-LM: else each tensor rank would send every token.
+  // Megatron-LM requires this, too: otherwise each tensor rank would send every token.
   if (plan.tp > 1 && !plan.sequence_parallel) {
     return Error::of({"train.sequence_parallel"},
                      fmt::format("train.sequence_parallel: found false, expected true for "
@@ -222,7 +223,8 @@ Status check_overlap(const Model& model, const Plan& plan) {
   return Done{};
 }
 
-// A second cut is gathered from by every backward: where parameters go again behind each pass.
+// Checks the second cut. Every backward gathers from it, so parameters must be freed behind each
+// pass.
 Status check_secondary(const Plan& plan) {
   if (plan.zero_hpz == 0) return Done{};
   const std::int64_t ranks = static_cast<std::int64_t>(plan.dp) * plan.cp;
@@ -238,7 +240,8 @@ Status check_secondary(const Plan& plan) {
   return Done{};
 }
 
-// Experts are cut over as many replicas: their smaller groups must fall apart alike.
+// Checks shards. Experts are cut over as many replicas as dense layers, so their smaller groups
+// must divide in the same way.
 Status check_shards(const Plan& plan) {
   if (plan.hsdp_shard == 0) return Done{};
   if (plan.zero == 0) {
@@ -279,7 +282,7 @@ Status check_vocabulary(const Model& model, const Plan& plan) {
 
 Status check_training(const Model& model, const Plan& plan) {
   if (plan.zero < 0 || plan.zero > 3) return found_number("train.zero", plan.zero, "from 0 to 3");
-  // A pipeline runs other microbatches between a forward and its backward: each would gather anew.
+  // A pipeline runs other microbatches between a forward and its backward: each would gather again.
   if (plan.zero == 3 && plan.pp > 1 && plan.reshard_after_forward.value_or(false)) {
     return Error::of({"train.reshard_after_forward", "parallel.pp"},
                      fmt::format("train.reshard_after_forward: found true, expected false with "
@@ -307,7 +310,8 @@ Status check_training(const Model& model, const Plan& plan) {
   return Done{};
 }
 
-// Every stage needs a layer; the first and the last one have the embedding and the head to do.
+// Checks that every stage has a layer, except the first and the last one, which have the embedding
+// and the head.
 Status check_layers(const Model& model, const Plan& plan) {
   const std::vector<int>& listed = plan.layers_per_stage;
   const std::int64_t stages = static_cast<std::int64_t>(plan.pp) * plan.vpp;
@@ -337,7 +341,8 @@ Status check_layers(const Model& model, const Plan& plan) {
   }
   const std::vector<int> split = split_layers(model, plan);
   for (std::size_t stage = 1; stage + 1 < split.size(); ++stage) {
-    // The last but one may have been cut for multi-token prediction, which is on the last here.
+    // The last but one may be meant for multi-token prediction alone, which is on the last one
+    // here.
     if (split[stage] > 0 || (model.mtp_layers > 0 && stage + 2 == split.size())) continue;
     return Error::of(
         {"parallel.layers_per_stage"},
@@ -376,14 +381,14 @@ Status check_dtypes(const Plan& plan) {
   return Done{};
 }
 
-// The rules of one kind of layer.
+// Checks the rules of one kind of layer.
 Status check_layer(const Model& model, const Plan& plan, bool others_have_experts) {
   RETURN_IF_ERROR(check_shape(model, plan));
   RETURN_IF_ERROR(check_context(model, plan));
   return check_experts(model, plan, others_have_experts);
 }
 
-// The same of a kind: its own keys first, and its name in the sentence.
+// Adds the kind to an Error: the kind's own keys come first, and its name is in the message.
 Status in_kind(const Status& status, const Model& kind) {
   if (status.ok() || kind.kind.empty()) return status;
   Error error = status.error();
@@ -400,7 +405,7 @@ Status in_kind(const Status& status, const Model& kind) {
 }  // namespace
 
 Status check_stated(const Model& model, const Plan& plan) {
-  // A number that is not stated is 0, of which everything is a divisor.
+  // A number that is not stated is 0, which every number divides.
   const Multiple multiples[] = {
       {"model.hidden", model.hidden, "model.heads", std::max(1, model.heads)},
       {"model.heads", model.heads, "model.kv_heads", std::max(1, model.kv_heads)},

@@ -8,7 +8,7 @@ namespace tandem {
 namespace {
 
 // A number of the scenario and the range that its rule allows. The upper ends are far beyond any
-// cluster; they keep all later products inside 64 bits.
+// cluster; they keep all later products within 64 bits.
 struct Range {
   std::string_view key;
   std::int64_t value, low, high;

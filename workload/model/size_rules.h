@@ -1,4 +1,4 @@
-// Ranges of a model's and a plan's numbers. Errors carry the scenario's keys.
+// Checks the ranges of a model's and a plan's numbers. Errors name the scenario's keys.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace tandem {
 
-// "KEY: found VALUE, expected ..."; `what` stands in place of the key where the number is of
-// several.
+// Returns the Error "KEY: found VALUE, expected ...". `what` replaces the key in the message if the
+// number comes from several keys.
 Error found_number(std::string_view key, std::int64_t value, std::string_view expected,
                    std::string_view what = {});
 
 Status check_sizes(const Model& model);
 Status check_sizes(const Plan& plan);
-// Of one microbatch between two layers, uncut.
+// Checks the size of one microbatch's activation between two layers, uncut.
 Status check_activation(const Model& model, const Plan& plan);
 
 }  // namespace tandem

@@ -12,7 +12,7 @@ CommKind reduction(const TensorGroup& group) {
   return group.sequence_parallel ? CommKind::ReduceScatter : CommKind::AllReduce;
 }
 
-// Part `part` of `parts` of a collective that takes what `overlap` says.
+// Returns part `part` of `parts` of a collective with the SMs of `overlap`.
 CommSettings settings(const GemmOverlap& overlap, int part = 0, int parts = 1) {
   return {.part = static_cast<std::int16_t>(part),
           .parts = static_cast<std::int16_t>(parts),

@@ -7,38 +7,43 @@
 
 namespace tandem {
 
-// The tensor-parallel group of a plan, and the activation that its collectives move.
+// A plan's tensor-parallel group, and the activation that its collectives move.
 struct TensorGroup {
   int size = 1;
-  bool sequence_parallel = false;  // with more than one rank only
-  Bytes bytes = 0;                 // of the whole array
-  Bytes amax_bytes = 0;  // all-reduced before a gather: what its parts take their one scale from
+  bool sequence_parallel = false;  // only with more than one rank
+  Bytes bytes = 0;                 // the whole array's
+  Bytes amax_bytes = 0;            // all-reduced before a gather: its parts share one scale
 };
 TensorGroup tensor_group(const Model& model, const Plan& plan);
-// The same for a layer's linear products, in the plan's recipe.
+// Returns the same for a layer's linear products, in the plan's recipe.
 TensorGroup quantized_group(const Model& model, const Plan& plan);
 
-// What a product needs whole is gathered where it lies cut along the sequence, and what it leaves
-// as one summand a rank is summed. Nothing in a group of one.
+// gather() adds the all-gather of an array that is cut along the sequence; reduce() adds the sum of
+// the ranks' summands. Neither adds anything in a group of one.
 void gather(PassBuilder* pass, const TensorGroup& group);
 void reduce(PassBuilder* pass, const TensorGroup& group);
 
-// gather, then the product. Pipelined: both in `splits` parts, part i of the product after part i
-// of the gather: one part of the gather is exposed. Ring: each rank begins with the rows that it
-// has and passes them on; piece i + 1 of the product waits for shift i of `size` - 1.
+// Adds the gather, then the product. Pipelined: both in `splits` parts, and part i of the product
+// waits for part i of the gather, so one part of the gather is exposed. Ring: each rank begins with
+// the rows that it has and passes them on; piece i + 1 of the product waits for shift i of `size` -
+// 1.
+//
+//   ring of 3   compute: piece 0 | piece 1 | piece 2
+//               shifts:  ---0---> ---1--->
 void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGroup& group,
                          const GemmOverlap& overlap);
 
-// The product, then reduce. Pipelined: part i of the reduce-scatter after part i of the product:
-// one part is exposed. Ring: the sum of a rank's rows goes round and each rank adds its piece;
-// shift i waits for piece i, and the last piece is the rank's own.
+// Adds the product, then the reduction. Pipelined: part i of the reduce-scatter waits for part i of
+// the product, so one part is exposed. Ring: the sum of a rank's rows goes round and each rank adds
+// its piece; shift i waits for piece i, and the last piece is the rank's own.
 void multiply_and_reduce(PricedPass* pass, const Kernel& product, const TensorGroup& group,
                          const GemmOverlap& overlap);
 
-// Both gradients of a product whose input was gathered, and the reduction of the input's. Bulk at
-// dgrad: the saved input is gathered beside dgrad, and wgrad waits for that. Bulk at wgrad: the
-// reduction runs beside wgrad. Pipelined or ring at dgrad: as in multiply_and_reduce. Off at dgrad:
-// the gather is left out (it would run beside dgrad). `wgrad` null: it has a pass of its own.
+// Adds both gradients of a product whose input was gathered, and the reduction of the input's
+// gradient. Bulk at dgrad: the saved input is gathered beside dgrad, and wgrad waits for that. Bulk
+// at wgrad: the reduction runs beside wgrad. Pipelined or ring at dgrad: as in multiply_and_reduce.
+// Off at dgrad: the gather is left out (it would run beside dgrad). `wgrad` null: it has a pass of
+// its own.
 void multiply_gradients(PricedPass* pass, const Kernel& dgrad, const Kernel* wgrad,
                         const TensorGroup& group, const GemmOverlap& at_dgrad,
                         const GemmOverlap& at_wgrad);

@@ -17,9 +17,10 @@ Error overlap_error(TensorGemm gemm, TensorMethod method, std::string_view expec
                                               name(method), expected));
 }
 
-// Transformer Engine's methods for each GEMM (userbuffers), and a pipelined gather besides, which
-// it refuses: products that send on a summand or want their input whole are cut; dgrad and wgrad of
-// qkv and fc1 have each other to run beside, or dgrad is cut and wgrad has nothing left to hide.
+// Says whether Transformer Engine (userbuffers) allows a method for a GEMM; a pipelined gather is
+// allowed besides, which it refuses. Products that send a summand or need their whole input are cut
+// into parts. dgrad and wgrad of qkv and fc1 run beside each other's collective; or dgrad is cut,
+// and wgrad has nothing left to hide.
 bool allows(TensorGemm gemm, TensorMethod method) {
   switch (gemm) {
     case TensorGemm::QkvWgrad:

@@ -1,4 +1,4 @@
-// Which GEMMs may meet which overlap of their collective.
+// Checks which GEMMs may be combined with which overlap of their collective.
 #pragma once
 
 #include "base/result.h"
@@ -6,10 +6,10 @@
 
 namespace tandem {
 
-// SMs that a communication may take: beyond any GPU.
+// The most SMs that a communication may take: more than any GPU has.
 constexpr int kMostSms = 1024;
 
-// Errors carry the scenario's keys.
+// Returns Errors that name the scenario's keys.
 Status check_tensor_overlap(const Model& model, const Plan& plan);
 
 }  // namespace tandem

@@ -16,13 +16,14 @@ namespace tandem {
 namespace {
 
 // Vocabulary-parallel cross entropy all-reduces three fp32 numbers a token: the largest logit, the
-// target's logit, the sum of exponentials. They are small and one after the other: one of 12 bytes.
+// target's logit, the sum of exponentials. They are small and follow one another, so they count as
+// one all-reduce of 12 bytes.
 constexpr Bytes kCrossEntropyBytesPerToken = 12;
 
-// The gradient norm: one fp32 number.
+// The gradient norm is one fp32 number.
 constexpr Bytes kNormBytes = 4;
 
-// A stage's three backward passes in the making.
+// A stage's three backward passes while they are built.
 struct Backward {
   PassBuilder both, input, weight;
 };
@@ -62,7 +63,7 @@ class Assembler {
     return plan_.recompute_layers < 0 ? layers_ : kept_layers_;
   }
 
-  // Of so many layers from `begin` on.
+  // Builds the stage of `layers` layers from `begin` on.
   StageWork stage(int begin, int layers, int number, bool last) {
     StageWork stage;
     stage.layers = layers;
@@ -127,8 +128,8 @@ class Assembler {
     return stage;
   }
 
-  // As Transformer Engine keeps them of a product: of its input, weight and output, and of both
-  // gradients.
+  // Adds the largest numbers that Transformer Engine keeps for each product: those of its input,
+  // weight and output, and of both gradients.
   void add_amax(int begin, int layers, StageWork* stage) const {
     const std::optional<Recipe> recipe = recipe_of(plan_);
     if (!recipe) return;
@@ -154,8 +155,8 @@ class Assembler {
     pass->compute(index, kernels_.duration_ns(index), unit);
   }
 
-  // As in zero-bubble's Megatron, whose weight gradients are those of linear layers, the
-  // embedding's is part of the pass that computes input gradients.
+  // Adds the embedding's backward to the pass that computes input gradients, as zero-bubble's
+  // Megatron does: its weight gradients are those of linear layers.
   void add_embedding_backward(Backward* backward) {
     const Kernel gradient = vocabulary_ ? vocabulary_->positions_gradient
                                         : embedding_block(model_, plan_, profile()).weight_gradient;
@@ -180,8 +181,8 @@ class Assembler {
     compute(&backward->weight, head.weight_gradient, unit);
   }
 
-  // What a rank does for its rows of the vocabulary. The gradient of the last stage's output goes
-  // to its tensor group as the head's does, then over the pipeline.
+  // Adds a rank's work on its rows of the vocabulary. The gradient of the last stage's output goes
+  // to its tensor group, as the head's does, and then over the pipeline.
   void add_vocabulary() {
     VocabularyWork work;
     PassBuilder embedding, s, t, gradient;
@@ -208,8 +209,8 @@ class Assembler {
     work_.vocabulary = std::move(work);
   }
 
-  // A layer that predicts one token more: the product of its two inputs, a layer like the last, and
-  // the head again, which may stand on the next stage.
+  // Adds a layer that predicts one token more: the product of its two inputs, a layer like the last
+  // one, and the head again, which may stand on the next stage.
   void add_mtp(PassBuilder* forward, Backward* backward, int unit) {
     const Block product = mtp_block(model_, plan_, profile());
     const LayerPasses& layer = kept_layers().at(&model_.layer(model_.layers - 1));
@@ -236,7 +237,7 @@ class Assembler {
             .expert_parameter_bytes = std::llround(held.expert * parameter)};
   }
 
-  // With ZeRO each data-parallel rank updates its cut.
+  // Adds the optimizer's steps. Under ZeRO each data-parallel rank updates its cut.
   void add_optimizer() {
     const std::vector<HeldParameters> held = stage_parameters(model_, plan_);
     const std::vector<int> split = split_layers(model_, plan_);
@@ -271,7 +272,7 @@ class Assembler {
   const TensorGroup tensor_;
   KernelTable kernels_;
   std::optional<VocabularyBlocks> vocabulary_;
-  // By kind: under plan.recompute, and those that are not recomputed.
+  // Passes by kind: those under plan.recompute, and those without recompute.
   std::map<const Model*, LayerPasses> layers_, kept_layers_;  // empty: the same
   Workload work_;
 };
