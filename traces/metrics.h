@@ -51,8 +51,8 @@ struct Metrics {
   // Means over the ranks that have such communication.
   std::array<std::optional<double>, kGroupKinds> overlap_fraction;
   double exposed_between_nodes_s = 0;
-  // What a rank puts on the wire, with collectives as rings: each of n ranks sends 2(n-1)/n of an
-  // all-reduce's bytes, (n-1)/n of other collectives', and all of a send's or a ring shift's.
+  // Bytes that a rank puts on the wire, with collectives as rings: each of n ranks sends 2(n-1)/n
+  // of an all-reduce's bytes, (n-1)/n of other collectives', and all of a send's or a ring shift's.
   ByGroupKind sent_bytes{};
   std::vector<RankSplit> ranks;
 };

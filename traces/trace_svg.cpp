@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kRanksMax = 64;
 constexpr std::size_t kRowsMax = 400;
 
-// Pixels.
+// Sizes in pixels.
 constexpr int kWidth = 1200;
 constexpr int kLeft = 92;  // where the plot begins; lane names stand left of it
 constexpr int kPlotWidth = 1060;
@@ -35,7 +35,7 @@ constexpr int kBandGap = 8;
 constexpr int kAxisHeight = 30;
 constexpr int kTickDistance = 80;  // at least
 
-// Hundredths of a pixel.
+// Sizes in hundredths of a pixel.
 constexpr std::int64_t kThird = 33;
 constexpr std::int64_t kSeparated = 400;  // narrower actions have no line between them
 constexpr std::int64_t kLabelled = 1400;

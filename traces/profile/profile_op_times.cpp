@@ -130,7 +130,7 @@ std::optional<double> pass_ns_of_phase(const RankTimes& times, PassPhase phase, 
 }
 
 std::optional<double> pass_ns(const RankTimes& times, PassPhase phase, int stage, int microbatch) {
-  // If weight gradients are passes of their own, a "B" is the input gradient's.
+  // A "B" is the input gradient's if weight gradients are passes of their own.
   if (phase == PassPhase::BackwardInput && times.splits_backward) {
     const auto input = pass_ns_of_phase(times, phase, stage, microbatch);
     return input ? input : pass_ns_of_phase(times, PassPhase::Backward, stage, microbatch);

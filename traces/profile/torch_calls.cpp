@@ -110,7 +110,7 @@ std::optional<CostRow> product(const std::vector<Shape>& shapes, std::size_t fir
   if ((sizes != 2 && sizes != 3) || right.size() != sizes) return std::nullopt;
   if (left[sizes - 1] != right[sizes - 2] || (sizes == 3 && left[0] != right[0]))
     return std::nullopt;
-  // With a batch both factors are activations: scores, and their product with the values.
+  // Both factors of a batch are activations: scores, and their product with the values.
   const Gemm gemm{.batch = sizes == 3 ? left[0] : 1,
                   .m = left[sizes - 2],
                   .n = right[sizes - 1],

@@ -54,7 +54,7 @@ double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules&
     case Mixer::Latent:
     case Mixer::Heads: {
       const bool again = model.latent() && dropped.mla_up_proj;
-      // Tensor ranks that share a head have one each.
+      // Tensor ranks that share a key/value head each keep a copy of it.
       const double kv = std::max(all(key_value_columns),
                                  plan.tp * static_cast<double>(key_value_columns(model, plan)));
       return (again ? 0 : e * (all(query_columns) + kv)) + (e + copy) * all(output_columns);

@@ -155,7 +155,7 @@ struct Plan {
   double optimizer_offload = 0;  // share of the optimizer's states that the CPU keeps and updates
   CudaGraphModules cuda_graph_modules;
   bool cuda_graphs = false;  // the CPU launches a pass as one graph: its time does not count
-  // What the data-parallel ranks cut among them of each parameter (ZeRO, arXiv 1910.02054): 1: the
+  // State that the data-parallel ranks cut among them (ZeRO, arXiv 1910.02054): 1: the
   // optimizer's state (Megatron's distributed optimizer), 2: gradients, too, 3: parameters, too.
   int zero = 0;
   // ZeRO 3: whether gathered parameters are freed behind a microbatch's forward and gathered again
