@@ -26,10 +26,11 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-// A cell that begins so is no formula to a spreadsheet, but a text.
+// A spreadsheet takes a cell that begins with this mark for text, never for a formula.
 constexpr char kNoFormula = '\'';
 
-// Whether a spreadsheet would run the cell, or would if it did not begin with such a mark.
+// Returns whether a spreadsheet would run the cell as a formula, once leading marks and blanks are
+// off.
 bool is_formula(std::string_view cell) {
   const auto begin = cell.find_first_not_of("' \t");
   return begin != std::string_view::npos &&
@@ -41,7 +42,7 @@ bool is_number(std::string_view cell) {
   return parse_number(cell).ok();
 }
 
-// Escapes what a terminal would obey; tabs stay.
+// Escapes the characters that a terminal would obey, except tabs.
 std::string harmless(std::string_view text) {
   std::string cell;
   for (std::size_t at = 0;; ++at) {
@@ -53,14 +54,15 @@ std::string harmless(std::string_view text) {
   }
 }
 
-// The text that csv_cell() was given; of other programs' cells what they show of it.
+// Undoes csv_cell(): drops the mark before a formula. Cells that other programs wrote are escaped
+// too.
 std::string text_of_cell(std::string_view cell) {
   if (cell.starts_with(kNoFormula) && is_formula(cell)) cell.remove_prefix(1);
   return harmless(cell);
 }
 
-// The cells of one line, blanks around them dropped but for those in quotes; false where a quote is
-// left open.
+// Splits a line into its cells and drops the blanks around them, except in quotes. Returns false if
+// a quote is never closed.
 bool split_cells(std::string_view line, std::vector<std::string>* cells) {
   std::string cell;
   bool quoted = false;
@@ -86,7 +88,7 @@ bool split_cells(std::string_view line, std::vector<std::string>* cells) {
       quoted = was_quoted = true;
     } else if (c == ',') {
       end_cell();
-    } else if (!was_quoted || trimmed({&c, 1}).size() == 1) {  // none of the blanks behind a quote
+    } else if (!was_quoted || trimmed({&c, 1}).size() == 1) {  // skips blanks after a closing quote
       cell += c;
     }
   }
@@ -94,15 +96,15 @@ bool split_cells(std::string_view line, std::vector<std::string>* cells) {
   return !quoted;
 }
 
-// A file's bytes, and a line end after them where they have none: on a last line without one
-// LineReader reads what an earlier block left behind.
+// Gives a file's bytes, and a line end after the last one if it lacks one: on a last line without a
+// line end, LineReader would read what an earlier block left in its buffer.
 class WholeLines final : public io::ByteSourceBase {
  public:
   explicit WholeLines(const std::string& path) : file_(std::fopen(path.c_str(), "rb")) {
     if (file_ == nullptr) throw std::system_error(errno, std::generic_category());
   }
 
-  // Fewer than `size` bytes at the end only, as LineReader wants it.
+  // Returns fewer than `size` bytes only at the end of the file, as LineReader requires.
   int read(char* buffer, int size) override {
     auto got = std::fread(buffer, 1, static_cast<std::size_t>(size), file_.get());
     if (std::ferror(file_.get()) != 0) throw std::system_error(errno, std::generic_category());
@@ -144,7 +146,7 @@ Result<CsvFile> read_csv(const std::string& path) {
       }
     }
   } catch (const std::bad_alloc&) {
-    throw;  // nothing is wrong with the line
+    throw;  // the line is not at fault
   } catch (const std::exception& e) {
     return file.error(number + 1, fmt::format("the line cannot be read: {}", e.what()));
   }

@@ -1,8 +1,8 @@
-// The one place that reads and writes CSV. Reading is by fast-cpp-csv-parser's LineReader (rows of
-// orders have no fixed columns), cells are split here: a cell may be quoted, "" is a quote. Blanks
-// around a cell do not count, but for those in quotes. Texts of users are harmless both ways: what
-// a terminal would obey is escaped (printable() in base/xml.h), and what a spreadsheet would run
-// has a ' before it in the file.
+// Reads and writes CSV; no other file does. fast-cpp-csv-parser's LineReader reads the lines. The
+// cells are split here, because rows of orders have no fixed columns. A cell may be quoted, and ""
+// in quotes is one quote. Blanks around a cell do not count, except inside quotes. Texts of users
+// do no harm: printable() of base/xml.h escapes what a terminal would obey, and a cell that a
+// spreadsheet would run as a formula is written with a ' before it.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,9 @@ class CsvTable {
   const std::vector<std::string>& columns() const { return columns_; }
   bool has(std::string_view column) const { return find(column) >= 0; }
   int line(int row) const { return file_.rows[row].line; }
-  // The cell, or "" where the file has no such column.
+  // Returns the cell, or "" if the file has no such column.
   std::string_view text(int row, std::string_view column) const;
-  // Errors name file, line and column. An empty cell is an error.
+  // The Errors name file, line and column. An empty cell is an Error.
   Result<double> number(int row, std::string_view column) const;
   Result<std::int64_t> integer(int row, std::string_view column) const;
   Error error(int row, std::string_view message) const;
@@ -55,12 +55,13 @@ class CsvTable {
   std::vector<std::string> columns_;
 };
 
-// The cell as it stands in a file: quoted where it would read as something else. A row is a line,
-// so line ends become blanks. A text that begins with = + - or @ and is no number gets a ' before
-// it, which reading drops.
+// Returns the text as a cell of a file. It is quoted if it would otherwise read as something else.
+// Line ends become blanks, since a row is one line. A text that begins with = + - or @ and is no
+// number gets a ' before it, which reading drops.
 std::string csv_cell(std::string_view text);
 
-// The whole text must be an integer (a finite number); "expected" goes into the error message.
+// Parses the whole text as an integer, or as a finite number. The Error says what was found and
+// expected.
 Result<std::int64_t> parse_integer(std::string_view text);
 Result<double> parse_number(std::string_view text);
 

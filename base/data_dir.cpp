@@ -13,7 +13,7 @@ std::string own_folder() {
   Dl_info info;
   link_map* map = nullptr;
   std::error_code failed;
-  // A program's own entry has no name.
+  // The link map's entry for the program itself has an empty name.
   const bool found = ::dladdr1(reinterpret_cast<const void*>(&own_folder), &info,
                                reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
   if (found && map != nullptr && map->l_name != nullptr && *map->l_name != '\0')

@@ -15,7 +15,7 @@ namespace {
 
 std::string own_link(int file) { return fmt::format("/proc/self/fd/{}", file); }
 
-// A pipe or a device, which must not be replaced (/dev/null).
+// Returns whether the path is a pipe, socket or device (/dev/null), which must not be replaced.
 bool is_device(const std::string& path) {
   std::error_code unknown;
   const auto type = std::filesystem::status(path, unknown).type();
@@ -24,7 +24,8 @@ bool is_device(const std::string& path) {
          type == file_type::block;
 }
 
-// Follows symbolic links to their end, whether a file is there or not; empty: they never end.
+// Follows symbolic links to their end, whether a file is there or not. Returns "" if they never
+// end.
 std::string behind_links(const std::string& path) {
   constexpr int kMostLinks = 40;  // as Linux follows
   std::filesystem::path target = path;
@@ -36,8 +37,9 @@ std::string behind_links(const std::string& path) {
   return target.string();
 }
 
-// A file without a name in the folder of `path`, which nothing is left of however this process
-// ends. -1: the file system has none, or there is no /proc to name it by later.
+// Opens a file without a name in the folder of `path`, so that nothing of it remains however this
+// process ends. Returns -1 if the file system has no such files, or without a /proc to name it by
+// later.
 int open_nameless(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const int file =
@@ -47,8 +49,8 @@ int open_nameless(const std::string& path) {
   return -1;
 }
 
-// A new file: what others have put in its place is neither followed nor written to. A leftover of
-// another process of this number makes room.
+// Opens a new file. It neither follows nor overwrites a link or file that somebody else put there:
+// it removes it first. That can also be a leftover of an earlier process with our process id.
 int open_new(const std::string& name) {
   const auto open = [&] {
     return ::open(name.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);
@@ -57,11 +59,11 @@ int open_new(const std::string& name) {
   return file < 0 && errno == EEXIST && std::remove(name.c_str()) == 0 ? open() : file;
 }
 
-// The file that is to be `path` has its mode.
+// Gives the new file the mode of the file at `path`, which it will replace.
 void keep_mode(int file, const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode))
-    (void)::fchmod(file, found.st_mode & 0777);  // not on every file system
+    (void)::fchmod(file, found.st_mode & 0777);  // some file systems have no modes
 }
 
 bool is_nameless(std::FILE* file) {
@@ -69,7 +71,8 @@ bool is_nameless(std::FILE* file) {
   return ::fstat(fileno(file), &found) == 0 && found.st_nlink == 0 && S_ISREG(found.st_mode);
 }
 
-// An earlier process with our number may have left such a file: it is removed.
+// Links the nameless file into its folder. Removes a leftover of that name first, which an earlier
+// process with our process id may have left.
 bool give_name(std::FILE* file, const std::string& name) {
   const std::string own = own_link(fileno(file));
   const auto link = [&] {

@@ -1,4 +1,4 @@
-// Files that appear whole or not at all.
+// Reads files, and writes them so that they appear whole or not at all.
 #pragma once
 
 #include <cstdio>
@@ -9,19 +9,20 @@
 
 namespace tandem {
 
-// Why a path cannot be read as a file: "no such file", "is a directory", "Permission denied";
-// empty: it can. A pipe or a device cannot: it may never end, and is not there a second time.
+// Returns why a path cannot be read as a file: "no such file", "is a directory", "Permission
+// denied". Returns "" if it can. A pipe or a device cannot: it may never end, and cannot be read a
+// second time.
 std::string why_unreadable(const std::string& path);
 
-// The Error "path: why, expected ...".
+// Returns the Error "path: why, expected ..." if the path cannot be read.
 Status check_readable(const std::string& path, std::string_view expected);
 
 Result<std::string> read_file(const std::string& path,
                               std::string_view expected = "a readable file");
 
-// Writes beside the target and renames at commit(); what was not committed is removed. Of a
-// symbolic link the target is what it leads to; a file that was there keeps its mode. Pipes and
-// devices are written to directly.
+// Writes a new file beside the target and renames it at commit(); without a commit nothing remains.
+// A symbolic link is followed to the file that it leads to. A file that was there before keeps its
+// mode. Pipes and devices are written to directly.
 class FileWriter {
  public:
   static Result<FileWriter> open(const std::string& path);
@@ -30,10 +31,10 @@ class FileWriter {
   ~FileWriter();
 
   void write(std::string_view text);
-  // What was written is on the disk: after a commit the file survives a loss of power. Failures
-  // show at commit().
+  // Forces the text written so far to the disk, so that after commit() the file survives a loss of
+  // power. Failures show at commit().
   void sync();
-  // Error where a write failed (a full disk, say) or the rename did.
+  // Returns an Error if a write failed (a full disk, say) or the rename did.
   Status commit();
 
  private:
@@ -41,16 +42,16 @@ class FileWriter {
   void discard();
   void note(bool written);
 
-  std::string path_;       // behind symbolic links
-  std::string temporary_;  // written to; path_ itself for a pipe or a device
+  std::string path_;       // symbolic links resolved
+  std::string temporary_;  // the file written to; for a pipe or a device path_ itself
   std::FILE* file_;
-  int failed_ = 0;  // errno of the first write that did
+  int failed_ = 0;  // errno of the first failed write, or 0
 };
 
 Status write_file(const std::string& path, std::string_view text);
 
-// Whether a file can be written there, before the work that fills it. Nothing is left. An empty
-// path, a pipe or a device: not looked at.
+// Returns an Error if no file can be written there, so that a command can ask before its long work.
+// Leaves nothing behind. Accepts an empty path, a pipe or a device without looking at it.
 Status check_writable(const std::string& path);
 
 }  // namespace tandem

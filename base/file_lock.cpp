@@ -12,7 +12,8 @@
 namespace tandem {
 namespace {
 
-// A POSIX lock: it holds over NFS, and children do not inherit it.
+// Returns the range to lock with POSIX locks, which hold over NFS and which children do not
+// inherit.
 struct flock range_of(std::optional<int> part) {
   struct flock range {};
   range.l_type = F_WRLCK;
@@ -22,7 +23,8 @@ struct flock range_of(std::optional<int> part) {
   return range;
 }
 
-// Whether the file is still the one of that path: who had the lock before may have removed it.
+// Returns whether the open file is still the one at that path. The process that held the lock
+// before may have removed it.
 bool is_there(const std::string& path, int file) {
   struct stat by_path {
   }, opened{};
@@ -41,7 +43,7 @@ Result<FileLock> FileLock::take(const std::string& path, std::optional<int> part
     FileLock lock(lock_path, file, !part);
     struct flock range = range_of(part);
     if (::fcntl(file, F_SETLK, &range) != 0) {
-      lock.whole_ = false;  // not this one's to remove
+      lock.whole_ = false;  // so that the destructor does not remove another process's lock file
       if (errno != EACCES && errno != EAGAIN)
         return Error{fmt::format("{}: cannot be locked: {}", lock_path, std::strerror(errno)),
                      Error::Failed};
@@ -64,7 +66,7 @@ FileLock::FileLock(FileLock&& other) noexcept
 
 FileLock::~FileLock() {
   if (file_ < 0) return;
-  if (whole_) ::unlink(path_.c_str());  // while nobody else can have it
+  if (whole_) ::unlink(path_.c_str());  // while the lock keeps others out
   ::close(file_);
 }
 

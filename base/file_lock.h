@@ -1,4 +1,4 @@
-// FileLock: who writes a file, or a part of it, writes it alone.
+// FileLock: lets one process at a time write a file, or one part of it.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace tandem {
 
-// Given up when it goes or the process ends, however it does; not shared with forked children. The
-// locked file is one beside the file, `path`.lock, which a killed process leaves behind: it
-// hinders nobody.
+// A lock that ends with this object or with the process, however that ends. Forked children do not
+// share it. It locks a file beside the file, `path`.lock. A killed process leaves that file behind,
+// which hinders nobody.
 class FileLock {
  public:
-  // The whole, or of a file in parts the part of this number. An Error says which process has it.
+  // Locks the whole file, or only the part of this number. The Error says which process holds it.
   static Result<FileLock> take(const std::string& path, std::optional<int> part = std::nullopt);
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&&) = delete;
@@ -22,7 +22,7 @@ class FileLock {
  private:
   FileLock(std::string path, int file, bool whole);
 
-  std::string path_;  // of the lock
+  std::string path_;  // of the lock file
   int file_;
   bool whole_;
 };

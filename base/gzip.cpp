@@ -21,7 +21,7 @@ bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
 #ifdef TANDEM_ZLIB
 namespace {
 
-constexpr int kGzipAlone = 16;  // added to the window's bits: a gzip header, no other
+constexpr int kGzipAlone = 16;  // added to the window's bits: accept a gzip header only
 
 struct EndInflate {
   void operator()(z_stream* stream) const { inflateEnd(stream); }
@@ -40,7 +40,7 @@ Result<std::string> gunzip(std::string_view bytes, const std::string& path, std:
   while (state == Z_OK) {
     const std::size_t given =
         std::min<std::size_t>(left.size(), std::numeric_limits<uInt>::max() / 2);
-    // zlib takes its input as one that it might change, and does not.
+    // zlib's type for the input is not const, but zlib does not change it.
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(left.data()));
     stream.avail_in = static_cast<uInt>(given);
     stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
@@ -50,7 +50,7 @@ Result<std::string> gunzip(std::string_view bytes, const std::string& path, std:
     text.append(buffer, 0, buffer.size() - stream.avail_out);
     if (text.size() > most)
       return Error::at(path, fmt::format("found more than {} bytes of packed text", most));
-    // Files that were joined are read on; zeros that fill a block up are not.
+    // Goes on with the next member of joined files. Zeros that fill up the last block are skipped.
     if (state != Z_STREAM_END) continue;
     if (is_gzip(left))
       state = inflateReset(&stream);

@@ -13,9 +13,9 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t kMostHosts = 1'000'000;
-constexpr std::size_t kLongestName = 253;  // as DNS has it
+constexpr std::size_t kLongestName = 253;  // DNS allows no longer one
 constexpr std::size_t kMostDigits = 12;
-constexpr std::size_t kShown = 80;  // of a part that is refused
+constexpr std::size_t kShown = 80;  // characters of a wrong part that an error shows
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
@@ -28,7 +28,7 @@ std::optional<long> number_in(std::string_view text) {
   return number;
 }
 
-// The parts of a list, which commas outside brackets part.
+// Splits a list at the commas outside brackets.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0;
@@ -43,7 +43,7 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   return parts;
 }
 
-// "0-3,12" as the texts "0" to "3" and "12"; nothing: it is no such list.
+// Turns "0-3,12" into the texts "0" to "3" and "12". Returns nothing if it is no such list.
 std::vector<std::string> numbers_of(std::string_view ranges) {
   std::vector<std::string> numbers;
   for (const std::string_view range : parts_of(ranges)) {
@@ -54,7 +54,7 @@ std::vector<std::string> numbers_of(std::string_view ranges) {
     if (!first || !last || *last < *first || *last - *first >= static_cast<long>(kMostHosts))
       return {};
     for (long i = *first; i <= *last; ++i) numbers.push_back(fmt::format("{:0{}}", i, low.size()));
-    if (numbers.size() > kMostHosts) break;  // which is too many, whatever follows
+    if (numbers.size() > kMostHosts) break;  // already too many, whatever follows
   }
   return numbers;
 }
@@ -64,7 +64,8 @@ Error malformed(std::string_view part, std::string_view expected) {
       fmt::format("found '{}' among host names, expected {}", shortened(part, kShown), expected)};
 }
 
-// A part's names: a name for each of a bracket's numbers, and so on with what is behind it.
+// Returns the names that a part stands for: one for each number in its first bracket, combined with
+// each of the next, and so on.
 Result<std::vector<std::string>> names_of(std::string_view part) {
   std::vector<std::string> names(1);
   for (std::string_view left = part; !left.empty();) {
@@ -92,7 +93,7 @@ Result<std::vector<std::string>> names_of(std::string_view part) {
   return names;
 }
 
-// A name as what is before its last number, the number, and what is behind it.
+// A name, split at its last number before the first dot.
 struct NumberedName {
   std::string_view before, number, behind;
 
@@ -109,7 +110,7 @@ NumberedName numbered_name(std::string_view name) {
   while (end > 0 && !is_digit(name[end - 1])) --end;
   std::size_t begin = end;
   while (begin > 0 && is_digit(name[begin - 1])) --begin;
-  if (end - begin > kMostDigits) begin = end;  // an address, which no range has
+  if (end - begin > kMostDigits) begin = end;  // an address, too long for a range's number
   return {name.substr(0, begin), name.substr(begin, end - begin), name.substr(end)};
 }
 
@@ -138,7 +139,7 @@ std::string hostlist_of(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size();) {
     const NumberedName first = numbered_name(names[i]);
-    // All that share what stands round the number, as ranges.
+    // Collects the following names that differ only in this number, as ranges.
     std::string ranges;
     std::size_t parts = 0;
     NumberedName last = first;

@@ -1,4 +1,4 @@
-// Hostlists: names of hosts as Slurm writes them, "a[0-3,12],b7"; and the order of names.
+// Hostlists: names of hosts in Slurm's short form, such as "a[0-3,12],b7"; and the order of names.
 #pragma once
 
 #include <string>
@@ -9,15 +9,17 @@
 
 namespace tandem {
 
-// All names, in the order in which they are written; "n[08-10]" keeps its zeros. A name may have
-// several brackets. Errors: brackets that do not close or are empty, ranges that fall or are no
-// numbers, more than a million names, one of more than 253 characters, a name that is there twice.
+// Returns all names in the order in which they are written; "n[08-10]" keeps its zeros. A name may
+// have several brackets. Errors: brackets that do not close or are empty, ranges that fall or are
+// no numbers, more than a million names, a name of more than 253 characters, a name that occurs
+// twice.
 Result<std::vector<std::string>> parse_hostlist(std::string_view text);
 
-// The same in short: neighbours that differ in the number at their end, or before ".", in brackets.
+// Returns the names as a hostlist. Neighbours that differ only in the number at their end, or
+// before the first ".", share one bracket.
 std::string hostlist_of(const std::vector<std::string>& names);
 
-// Numbers in names by their value: n2 before n10.
+// Compares names with the numbers in them by value: n2 comes before n10.
 bool in_natural_order(std::string_view a, std::string_view b);
 
 }  // namespace tandem

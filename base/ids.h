@@ -1,4 +1,4 @@
-// Typed ids: dense, from 0. A Stage is no Rank, and the compiler knows it.
+// Typed ids, dense and from 0. The compiler refuses a Stage where a Rank belongs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ enum class DeviceId : std::int32_t {};    // one GPU of the cluster
 enum class NodeId : std::int32_t {};      // one host of the cluster
 enum class LinkId : std::int32_t {};      // one direction of one wire
 
-// The number behind an id, to index with and to print.
+// Returns the number of an id, to index with and to print.
 template <class Id>
 requires std::is_enum_v<Id>
 constexpr int index(Id id) { return static_cast<int>(id); }

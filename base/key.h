@@ -1,5 +1,5 @@
-// Keys: the named values of a file, each with its help, how it is checked and where it goes. Data,
-// not code: a table of keys is read from a scenario, a preset or the command line alike.
+// Keys: the named values of a file, each with its help, its check and the field that it sets. A
+// table of keys is data, and the same table reads a scenario, a preset or the command line.
 #pragma once
 
 #include <fmt/format.h>
@@ -28,11 +28,13 @@ template <class Target>
 struct Key {
   std::string name;
   std::string help;  // type, unit, default
-  // Checks the value and puts it in its place; else says what was expected, and leaves the place.
+  // Checks the value and stores it in the target. Returns what was expected instead if the value is
+  // wrong, and then stores nothing.
   std::function<std::optional<std::string>(const KeyValue&, Target*)> set;
 };
 
-// What a place, a lambda from Target& to a member's reference, is a place of.
+// The struct that a place belongs to. A place is a lambda from Target& to a reference to the member
+// that a key sets.
 template <class Place>
 struct PlaceTarget : PlaceTarget<decltype(&Place::operator())> {};
 template <class Lambda, class Member, class Target>
@@ -42,19 +44,19 @@ struct PlaceTarget<Member (Lambda::*)(Target&) const> {
 template <class Place>
 using KeyAt = Key<typename PlaceTarget<Place>::type>;
 
-// The makers of keys, and their ranges.
+// Functions that make keys, and ranges of numbers for them.
 namespace keys {
 
-// What a number may be.
+// The numbers that a key accepts.
 struct Range {
   double least = 0;
   double most = 1e30;
-  bool above_least = false;  // `least` itself is too little
+  bool above_least = false;  // `least` itself is not accepted
 
   bool has(double value) const {
     return value <= most && (above_least ? value > least : value >= least);
   }
-  // What is expected in place of a value.
+  // Says what was expected instead of `value`.
   std::string text(double value) const {
     const std::string from = fmt::format("{} {}", above_least ? "above" : "of at least", least);
     return most < 1e30 || value > most ? fmt::format("a number {} and at most {}", from, most)
@@ -63,14 +65,14 @@ struct Range {
 };
 inline constexpr Range kPositive{.above_least = true};
 inline constexpr Range kShare{.most = 1, .above_least = true};
-// Beyond these a typing error is likelier, and iterations would not fit into 64-bit nanoseconds.
+// Larger values are probably typing errors, and iterations would not fit into 64-bit nanoseconds.
 inline constexpr Range kSeconds{.most = 1e4};
 inline constexpr Range kTransferSeconds{.most = 900};
 inline constexpr Range kMicroseconds{.most = 900e6};
 inline constexpr Range kSteps{.most = 1000};
 inline constexpr Range kCount{.least = 1, .most = 1e15};
 
-// `place`: where the value goes, of its type or an optional of it.
+// Each function below takes `place`: the field to set, of the value's type or an optional of it.
 
 template <class Place>
 KeyAt<Place> whole(std::string name, std::string help, Place place, int least,
@@ -86,7 +88,7 @@ KeyAt<Place> whole(std::string name, std::string help, Place place, int least,
           }};
 }
 
-// A number in that range, times `unit`.
+// A number in `range`, stored times `unit`.
 template <class Place>
 KeyAt<Place> number(std::string name, std::string help, Place place, double unit = 1,
                     Range range = {}) {
@@ -144,7 +146,7 @@ KeyAt<Place> text(std::string name, std::string help, Place place) {
           }};
 }
 
-// A text that is shown, and perhaps looked for: kept as it is printed.
+// A text that is shown, and perhaps searched for. It is stored as it will be printed.
 template <class Place>
 KeyAt<Place> name(std::string name, std::string help, Place place) {
   using Target = typename PlaceTarget<Place>::type;
@@ -157,8 +159,8 @@ KeyAt<Place> name(std::string name, std::string help, Place place) {
           }};
 }
 
-// Some of several words, with commas: each row has a `name` and the `place` of a bool; those not
-// named are false.
+// Some of several words, separated by commas. Each row has a `name` and `place`, a pointer to a
+// bool member. The bools of words that are not named become false.
 template <class Row, std::size_t kRows, class Place>
 KeyAt<Place> words(std::string name, std::string help, const Row (&rows)[kRows], Place place) {
   using Target = typename PlaceTarget<Place>::type;

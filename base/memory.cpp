@@ -16,7 +16,8 @@
 namespace tandem {
 namespace {
 
-// The most that this process had at once, as address space; 0: not known. Needs no memory itself.
+// Returns the most address space that this process had at once, or 0 if it is not known. Allocates
+// next to nothing itself.
 std::int64_t most_taken_bytes() {
   std::FILE* status = std::fopen("/proc/self/status", "r");
   if (status == nullptr) return 0;
@@ -40,7 +41,7 @@ Error out_of_memory() {
 
 void keep_freed_memory() {
 #ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that it takes
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // glibc's largest
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
 #endif
 }
@@ -51,7 +52,7 @@ void use_large_pages() {
   constexpr int kHeap = 64 << 20, kGrowth = 1 << 20;
   const auto begin = reinterpret_cast<std::uintptr_t>(sbrk(0));
   mallopt(M_TOP_PAD, kHeap);
-  void* volatile block = std::malloc(kPage);  // the heap grows, by so much and the pad
+  void* volatile block = std::malloc(kPage);  // makes the heap grow by the block and the pad
   std::free(block);
   mallopt(M_TOP_PAD, kGrowth);
   const auto end = reinterpret_cast<std::uintptr_t>(sbrk(0));

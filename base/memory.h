@@ -1,21 +1,21 @@
-// Memory that is not there, memory that is kept, and the size of its pages.
+// Settings of the heap that make runs faster, and the Error for when memory runs out.
 #pragma once
 
 #include "base/result.h"
 
 namespace tandem {
 
-// An Error::Failed of a process that got no more memory, with how much it had: for whoever catches
-// std::bad_alloc.
+// Returns the Error::Failed for a process that got no more memory. It says how much the process
+// had. For whoever catches std::bad_alloc.
 Error out_of_memory();
 
-// What is freed stays with the process, for what it asks next: to give memory back and to take it
-// anew is a tenth of a search's time. For glibc; elsewhere nothing.
+// Keeps freed memory in the process for later requests. Giving it back and taking it anew costs a
+// tenth of a search's time. Does nothing without glibc.
 void keep_freed_memory();
 
-// From its eighth megabyte on, where small runs end, the heap's first 64 stand on large pages,
-// where the kernel gives them to who asks: larger runs take a fifth less time. For glibc; elsewhere
-// nothing.
+// Puts the heap's first 64 MiB on large pages, except its first 8 MiB: small runs use no more than
+// those. Helps where the kernel gives large pages to programs that ask; larger runs then take a
+// fifth less time. Does nothing without glibc.
 void use_large_pages();
 
 }  // namespace tandem

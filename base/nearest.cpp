@@ -9,6 +9,7 @@
 namespace tandem {
 namespace {
 
+// Dynamic programming over prefixes, one row of the table at a time.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);

@@ -1,4 +1,4 @@
-// The nearest known name, for error messages about unknown ones.
+// Finds the nearest known name, for error messages about unknown ones.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace tandem {
 
-// By edit distance (Levenshtein 1966); the first of equals. REQUIRES: names not empty.
+// Returns the name of least edit distance (Levenshtein 1966), the first of equals. REQUIRES: names
+// not empty.
 std::string nearest(std::string_view word, const std::vector<std::string>& names);
 
 }  // namespace tandem

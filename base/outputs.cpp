@@ -14,8 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What tells a file from others: its device and inode; while it is not there its path, without
-// links.
+// Identifies a file: by device and inode if it exists, else by its path with links resolved.
 struct Identity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -31,7 +30,7 @@ struct Known {
 
 Identity identity_of(const struct stat& found) { return {found.st_dev, found.st_ino, ""}; }
 
-// Where a file would come to be: a link may lead to where none is.
+// Returns where a file would be created. A link may lead to a place where no file is yet.
 std::string path_to_be(const std::string& path) {
   constexpr int kMostLinks = 40;  // as Linux follows
   std::error_code failed;
@@ -42,7 +41,7 @@ std::string path_to_be(const std::string& path) {
   return (failed ? target.lexically_normal() : folder / target.filename()).string();
 }
 
-// Nothing: a device, or no path.
+// Returns nothing for a device or an empty path.
 std::optional<Identity> output_identity(const std::string& path) {
   struct stat found {};
   if (path.empty()) return std::nullopt;
@@ -51,7 +50,7 @@ std::optional<Identity> output_identity(const std::string& path) {
   return identity_of(found);
 }
 
-// Those that are there, and where the program's own words go, if into files.
+// Returns the inputs that exist, and the files that standard output and error go to, if any.
 std::vector<Known> known_before(const std::vector<NamedFile>& inputs) {
   std::vector<Known> known;
   struct stat found {};

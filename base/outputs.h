@@ -1,4 +1,4 @@
-// Outputs: no command writes over what it reads, or writes two things to one file.
+// Checks that no command writes over what it reads, or writes two things to one file.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace tandem {
 
-// A file and what names it, an option or a key: "--trace".
+// A file and the option or key that names it, such as "--trace".
 struct NamedFile {
   std::string name;
   std::string path;
 };
 
-// Before the work that fills them: each output can be written, and is none of the inputs, no other
-// output and not where standard output or error goes, whatever paths and links lead there. Empty
-// paths are not looked at, nor are devices: /dev/null takes all.
+// Checks, before the long work, that each output can be written. An output must not be an input,
+// another output, or the file that standard output or error goes to, whatever paths and links lead
+// there. Empty paths and devices are not checked: /dev/null takes everything.
 Status check_outputs(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 
 }  // namespace tandem

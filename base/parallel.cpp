@@ -24,7 +24,7 @@ struct Child {
   int job = 0;
   pid_t pid = 0;
   int pipe = -1;
-  std::string output;  // 0 and the text, or an error's kind, place, 0, keys, 0, message
+  std::string output;  // 0 and the text; or the Error's kind, source, 0, keys, 0, message
 };
 
 void write_all(int fd, std::string_view text) {
@@ -36,7 +36,7 @@ void write_all(int fd, std::string_view text) {
   }
 }
 
-// noexcept: an exception ends the child; it must not run on as a second parent.
+// It is noexcept so that an exception ends the child, which must not go on as a second parent.
 [[noreturn]] void run_child(int fd, int job,
                             const std::function<Result<std::string>(int)>& work) noexcept {
   const Result<std::string> result = [&]() -> Result<std::string> {
@@ -67,7 +67,7 @@ Error cannot_start() {
 Result<Child> spawn(int job, const std::function<Result<std::string>(int)>& work) {
   int ends[2];
   if (::pipe(ends) != 0) return cannot_start();
-  std::fflush(nullptr);  // or the child would print what waits in our buffers again
+  std::fflush(nullptr);  // or the child would print our buffered output again
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) {
@@ -77,7 +77,7 @@ Result<Child> spawn(int job, const std::function<Result<std::string>(int)>& work
   }
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) _exit(1);  // it has ended before that
+    if (::getppid() != parent) _exit(1);  // the parent ended before prctl
     ::close(ends[0]);
     run_child(ends[1], job, work);
   }
@@ -85,7 +85,7 @@ Result<Child> spawn(int job, const std::function<Result<std::string>(int)>& work
   return Child{job, pid, ends[0], {}};
 }
 
-// Reads what the child wrote so far; true once it has closed its end.
+// Reads what the child wrote so far. Returns true once the child has closed its end.
 bool drain(Child* child) {
   char buffer[65536];
   const ssize_t got = ::read(child->pipe, buffer, sizeof buffer);
@@ -110,7 +110,7 @@ Result<std::string> collect(Child* child) {
   const char kind = child->output.front();
   std::string text = child->output.substr(1);
   if (kind == 0) return text;
-  // The place stands by itself, as its parent may need it.
+  // The source of the Error is sent apart from its message, because the parent may need it alone.
   const std::size_t place_end = text.find('\0'), keys_end = text.find('\0', place_end + 1);
   FaultPlace place{.keys = {}, .source = text.substr(0, place_end)};
   std::istringstream keys(text.substr(place_end + 1, keys_end - place_end - 1));
@@ -118,7 +118,7 @@ Result<std::string> collect(Child* child) {
   return Error{text.substr(keys_end + 1), static_cast<Error::Kind>(kind), std::move(place)};
 }
 
-// Children under way. Those that are left when it goes are ended.
+// The children under way. The destructor ends those that are left.
 struct Running {
   Running() = default;
   Running(const Running&) = delete;
@@ -139,7 +139,7 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
                  const OnJobDone& on_done, const std::function<void()>& on_wait) {
   CHECK(jobs >= 1);
   Running running;
-  std::optional<int> number;  // of the next child
+  std::optional<int> number;  // the next child's
   for (bool more = true;;) {
     while (more && static_cast<int>(running.children.size()) < jobs) {
       if (!number) {
@@ -148,7 +148,8 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
       more = number.has_value();
       if (!more) break;
       Result<Child> child = spawn(*number, job);
-      if (!child.ok() && !running.children.empty()) break;  // there is room when one has ended
+      if (!child.ok() && !running.children.empty())
+        break;  // retried when a running child has ended
       const int begun = *std::exchange(number, std::nullopt);
       if (child.ok()) {
         running.children.push_back(*std::move(child));
@@ -190,7 +191,7 @@ std::vector<Result<std::string>> fork_map(int count, int jobs,
         return Done{};
       },
       on_wait);
-  CHECK(status.ok());  // neither next nor on_done has errors
+  CHECK(status.ok());  // neither next nor on_done returns Errors
   return results;
 }
 

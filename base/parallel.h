@@ -1,6 +1,6 @@
-// Independent jobs beside one another: in child processes, where one that crashes costs its own
-// result only, and a library that allows one use a process (SimGrid) can be used many times; or on
-// threads.
+// Runs independent jobs side by side, in forked child processes or on threads. In processes a crash
+// costs only its own result, and a library that works once a process (SimGrid) can be used many
+// times.
 #pragma once
 
 #include <algorithm>
@@ -18,26 +18,27 @@
 
 namespace tandem {
 
-// job(i) for each i that `next` gives, at most `jobs` at once, each in a forked child, until `next`
-// gives nothing; on_done has a job's result in the parent as soon as it ends. A child that dies
-// gives an Error that says how. on_wait is called twice a second meanwhile. The first Error of
-// `next` or on_done ends all. Children end with this process, however it ends. REQUIRES: jobs >= 1.
+// Runs job(i) for each i that `next` gives, until it gives nothing, at most `jobs` at once, each in
+// a forked child. As soon as a job ends, on_done gets its result in the parent. A child that dies
+// gives an Error that says how. on_wait is called each half second in which no child has anything
+// to read. The first Error of `next` or on_done ends everything. Children end with this process,
+// however it ends. REQUIRES: jobs >= 1.
 using NextJob = std::function<Result<std::optional<int>>()>;
 using OnJobDone = std::function<Status(int, const Result<std::string>&)>;
 Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::string>(int)>& job,
                  const OnJobDone& on_done, const std::function<void()>& on_wait = {});
 
-// job(i) for i in [0, count), at most `jobs` at once, each in a forked child; results in order of
-// i. on_done(i) is called in the parent as each one ends. A child that dies gives an Error that
-// says how. REQUIRES: jobs >= 1.
+// Runs job(i) for i in [0, count), at most `jobs` at once, each in a forked child. Returns the
+// results in order of i. Calls on_done(i) in the parent as each one ends. A child that dies gives
+// an Error that says how. REQUIRES: jobs >= 1.
 std::vector<Result<std::string>> fork_map(
     int count, int jobs, const std::function<Result<std::string>(int)>& job,
     const std::function<void(int)>& on_done = [](int) {},
     const std::function<void()>& on_wait = {});
 
-// job(thread, i) for each i in [0, count): each of so many threads, of which this is number 0,
-// takes the next i as it ends one. Returns when all have ended; what the first to fail threw (no
-// memory, say) is thrown then. REQUIRES: threads >= 1.
+// Runs job(thread, i) for each i in [0, count) on up to `threads` threads. The calling thread is
+// number 0. Each thread takes the next i when it has ended one. Returns when all have ended, and
+// rethrows what the first to fail threw (std::bad_alloc, say). REQUIRES: threads >= 1.
 template <class Job>
 void share_among_threads(int threads, std::size_t count, const Job& job) {
   std::atomic<std::size_t> next = 0;

@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A name without a folder would be the loader's to find: in the working folder, where
-// LD_LIBRARY_PATH has an empty entry.
+// Returns the folders to search. A plugin is never opened by its bare name: the loader would look
+// that up in LD_LIBRARY_PATH, where an empty entry means the working folder.
 Result<std::vector<fs::path>> plugin_folders() {
   const fs::path here = own_folder();
   const char* named = std::getenv("TANDEM_PLUGINS");

@@ -1,5 +1,5 @@
-// Plugins: shared libraries opened on demand, so that the program starts where what they need is
-// missing, and at once.
+// Plugins: shared libraries opened on demand. The program starts quickly, and even where their own
+// libraries are missing.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace tandem {
 
-// Finds a plugin's file: in the folder that TANDEM_PLUGINS names by an absolute path, beside the
-// program (or the library that this code is in), in lib/tandem beside its folder, or in the folder
-// above; nowhere else. Error::Missing where it is in none of them.
+// Finds a plugin's file. Looks in the folder that TANDEM_PLUGINS names by an absolute path, beside
+// the program (or the library that holds this code), in lib/tandem beside that folder, and in the
+// folder above; nowhere else. Error::Missing if none of them has it.
 Result<std::string> plugin_path(const std::string& plugin);
 
-// The address of a symbol of a plugin in one of these folders. Error::Missing with the loader's
-// words.
-// `global`: what it loads is seen by libraries loaded later (MPI's own plugins need that).
+// Returns the address of a symbol of a plugin, searched in the same folders. Error::Missing gives
+// the loader's words. `global` lets libraries loaded later see the plugin's symbols, which MPI's
+// own plugins need.
 Result<void*> plugin_symbol(const std::string& plugin, const std::string& symbol,
                             bool global = false);
 

@@ -11,7 +11,7 @@ namespace tandem {
 std::string progress_line(const std::string& what, std::int64_t done, std::int64_t total,
                           double elapsed_s) {
   constexpr int kWidth = 24;
-  total = std::max(total, done);  // as it may be a guess
+  total = std::max(total, done);  // the total may be a guess
   const int filled = total > 0 ? static_cast<int>(kWidth * done / total) : 0;
   const double rate = elapsed_s > 0 ? static_cast<double>(done) / elapsed_s : 0;
   const std::string left =

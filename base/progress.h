@@ -1,5 +1,5 @@
-// How long something takes: a stopwatch; a progress bar with rate and time left, or what is waited
-// for and how long it has taken, on stderr, and only where stderr is a terminal.
+// Shows how long something takes: a stopwatch, a progress bar with rate and time left, and a line
+// that says what is waited for. The last two write to stderr, and only to a terminal.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-// Seconds since it was made.
+// Measures the seconds since its construction.
 class Stopwatch {
  public:
   double seconds() const {
@@ -22,6 +22,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+// A progress bar on stderr, for work whose steps are counted.
 class Progress {
  public:
   // `what` names the things counted: "runs". Nothing shows in the first half second.
@@ -44,8 +45,8 @@ class Progress {
   Clock::time_point last_;
 };
 
-// Where nothing is counted: "lowering, 12 s" from a second on, by a thread of its own. REQUIRES:
-// nobody forks while it lives.
+// A line for work whose steps are not counted: "lowering, 12 s". A thread of its own shows it from
+// the first second on. REQUIRES: nobody forks during its life.
 class Waiting {
  public:
   explicit Waiting(std::string what);
@@ -61,10 +62,10 @@ class Waiting {
   std::mutex mutex_;
   std::condition_variable_any stopped_;
   std::string what_;
-  std::jthread thread_;  // none where there is no terminal
+  std::jthread thread_;  // not started without a terminal
 };
 
-// The line itself: "[####....] 12/30 runs, 3.4/s, 5 s left".
+// Returns the bar as text: "[####....] 12/30 runs, 3.4/s, 5 s left".
 std::string progress_line(const std::string& what, std::int64_t done, std::int64_t total,
                           double elapsed_s);
 

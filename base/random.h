@@ -1,4 +1,4 @@
-// Counter-based random numbers: a draw depends on its key alone, so every engine draws the same.
+// Counter-based random numbers. A draw depends on its key alone, so every engine draws the same.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// SplitMix64's finaliser (Steele, Lea and Flood 2014): a bijection that scatters neighbours.
+// SplitMix64's finaliser (Steele, Lea and Flood 2014): a bijection that maps neighbours far apart.
 constexpr std::uint64_t scatter(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -17,12 +17,12 @@ constexpr std::uint64_t scatter(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Uniform in (0, 1).
+// Draws uniformly from (0, 1).
 constexpr double uniform(std::uint64_t key) {
   return (static_cast<double>(scatter(key) >> 11) + 0.5) * 0x1p-53;
 }
 
-// Of mean 0 and standard deviation 1: Box and Muller 1958.
+// Draws from the normal distribution of mean 0 and standard deviation 1 (Box and Muller 1958).
 inline double normal(std::uint64_t key) {
   return std::sqrt(-2 * std::log(uniform(key))) *
          std::cos(2 * std::numbers::pi * uniform(scatter(key) + 1));

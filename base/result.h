@@ -8,18 +8,18 @@
 
 namespace tandem {
 
-// Where a fault lies, as far as what found it can say: a rule names the scenario keys that it is
-// about, the reader of a file its line, the check of a Program the op. It is never read out of the
-// sentence, which may be reworded.
+// The place of a fault, as far as its finder knows it: a rule names scenario keys, a file's reader
+// the line, the check of a Program the op. Nobody parses it from the message, which may be
+// reworded.
 struct FaultPlace {
-  std::vector<std::string> keys;  // of the scenario, the most telling first
+  std::vector<std::string> keys;  // scenario keys, the most telling first
   std::string source;             // "file:line", "file" or "--set"
-  int body = -1, op = -1;         // of a Program: the body's number, and the op's in it;
-  int communicator = -1;          // or the communicator's,
-  int rank = -1;                  // or the rank's
+  int body = -1, op = -1;         // in a Program: the body's number and the op's in it
+  int communicator = -1;          // or the communicator's number
+  int rank = -1;                  // or the rank's number
 };
 
-// Why something could not be done. The kind is also the program's exit status.
+// The reason why something could not be done. The kind is also the program's exit status.
 struct Error {
   enum Kind : int { Failed = 1, BadInput = 2, Missing = 3 };  // or another exit status
 
@@ -27,27 +27,27 @@ struct Error {
   Kind kind = BadInput;
   FaultPlace place = {};
 
-  // Bad input that stands at "file:line".
+  // Makes an Error for bad input at "file:line".
   static Error at(std::string source, std::string message) {
     return {std::move(message), BadInput, {.keys = {}, .source = std::move(source)}};
   }
-  // Bad input by these scenario keys.
+  // Makes an Error for bad input by these scenario keys.
   static Error of(std::vector<std::string> keys, std::string message) {
     return {std::move(message), BadInput, {.keys = std::move(keys), .source = {}}};
   }
 
-  // The same; where none of its keys is set it belongs to these.
+  // Returns the same Error with these keys added. They count if none of its own keys is set.
   Error or_of(const std::vector<std::string>& keys) const {
     Error error = *this;
     error.place.keys.insert(error.place.keys.end(), keys.begin(), keys.end());
     return error;
   }
 
-  // Returns what is printed: "file:line: message"; of a long one the beginning and the end.
+  // Returns the text to print: "file:line: message". A long one is shortened in the middle.
   std::string text() const;
 };
 
-// Nothing to return but success.
+// The value of a Result that has nothing to return but success.
 struct Done {};
 
 template <class T>

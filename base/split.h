@@ -1,4 +1,4 @@
-// The parts of a list in a text.
+// Splits a text into parts or words.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace tandem {
 
-// "a,,b" -> "a", "", "b". What stands at the very end ends the last part: "a," -> "a"; "" -> none.
-// REQUIRES: between not empty.
+// "a,,b" gives "a", "", "b". A separator at the very end starts no new part: "a," gives "a", and ""
+// gives none. REQUIRES: between not empty.
 std::vector<std::string> split(std::string_view text, std::string_view between);
 
-// The words of a text, between blanks, tabs and ends of lines: " a\tb " -> "a", "b".
+// Splits at blanks, tabs and line ends: " a\tb " gives "a", "b".
 std::vector<std::string> split_words(std::string_view text);
 
 }  // namespace tandem

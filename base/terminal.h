@@ -1,4 +1,4 @@
-// Colours of a terminal: escape sequences round a text. Who prints asks whether to use them.
+// Colours a text with a terminal's escape sequences. The caller decides whether to use them.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace tandem {
 
-// Okabe and Ito's palette, which the colour-blind can tell apart, in the 256 colours of xterm, and
-// three more. Their numbers are xterm's.
+// The palette of Okabe and Ito, which the colour-blind can tell apart, and three more colours. The
+// values are numbers in xterm's 256 colours.
 enum class Hue : std::uint8_t {
   None = 0,
   Black = 16,
@@ -24,7 +24,8 @@ enum class Hue : std::uint8_t {
   Silver = 250,
 };
 
-// The text in these colours, and the terminal's own after it; Hue::None leaves one as it is.
+// Returns the text in these colours, followed by the terminal's own. Hue::None leaves a colour as
+// it is.
 std::string painted(std::string_view text, Hue letters, Hue ground = Hue::None);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// Units: integer nanoseconds and bytes inside and in files; seconds as doubles only at borders.
-// GB = 1e9 bytes, GiB = 2^30 bytes; bandwidth is per direction, in bytes a second.
+// Units. Code and files hold integer nanoseconds and bytes; doubles of seconds occur only at
+// interfaces. GB = 1e9 bytes, GiB = 2^30 bytes. Bandwidth is per direction, in bytes a second.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,7 @@ constexpr double hour_s = 3600, day_s = 24 * hour_s;
 constexpr double trillion = 1e12;
 
 constexpr double to_seconds(Nanoseconds ns) { return static_cast<double>(ns) * 1e-9; }
-// Beyond 146 years it stays there: checks of durations find it.
+// Saturates at 146 years. Checks of durations refuse such values.
 inline Nanoseconds to_ns(double seconds) {
   constexpr double kMost = 0x1p62;
   return std::llround(std::fmin(std::fmax(seconds * 1e9, -kMost), kMost));

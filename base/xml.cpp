@@ -7,7 +7,8 @@
 namespace tandem {
 namespace {
 
-// The bytes of the character that `text` begins with; 0: it begins with none of UTF-8 (RFC 3629).
+// Returns the size of the UTF-8 character (RFC 3629) that `text` begins with, or 0 if it begins
+// with none.
 std::size_t character_size(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -19,7 +20,8 @@ std::size_t character_size(std::string_view text) {
                            : first < 0xF0 ? 3
                            : first < 0xF5 ? 4
                                           : 0;
-  // Neither longer than need be, nor half of a UTF-16 pair, nor behind the last character.
+  // Refuses encodings longer than needed, halves of UTF-16 pairs, and values above the last
+  // character.
   const unsigned least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const unsigned most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   if (size == 0 || byte(1) < least || byte(1) > most) return 0;
@@ -37,7 +39,7 @@ bool is_control(std::string_view character) {
   return first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;  // C1
 }
 
-// Unicode's ends of lines and paragraphs, and what turns the direction of a text.
+// Unicode's ends of lines and paragraphs, and the marks that change a text's direction.
 bool is_hidden_mark(std::string_view character) {
   if (character == "\xD8\x9C") return true;  // U+061C
   if (character.size() != 3 || character[0] != '\xE2') return false;
@@ -47,7 +49,7 @@ bool is_hidden_mark(std::string_view character) {
   return second == 0x81 && third >= 0xA6 && third <= 0xA9;  // U+2066 to U+2069
 }
 
-// Calls character(text) for each; what is no character is given byte by byte, to stray(byte).
+// Calls character(text) for each character, and stray(byte) for each byte that belongs to none.
 template <class Character, class Stray>
 void each_character(std::string_view text, const Character& character, const Stray& stray) {
   while (!text.empty()) {
@@ -60,7 +62,7 @@ void each_character(std::string_view text, const Character& character, const Str
   }
 }
 
-// The place, or before it the first byte of UTF-8's character that it is inside of.
+// Returns `at`, or the beginning of the UTF-8 character that it lies inside of.
 std::size_t begin_of_character(std::string_view text, std::size_t at) {
   constexpr std::size_t kMostBehind = 3;
   const std::size_t least = at - std::min(at, kMostBehind);
@@ -100,7 +102,8 @@ std::string xml_escaped(std::string_view text) {
           out += "&quot;";
         else if (is_control(character))
           out += ' ';
-        else if (character == "\xEF\xBF\xBE" || character == "\xEF\xBF\xBF")  // none of XML's
+        else if (character == "\xEF\xBF\xBE" ||
+                 character == "\xEF\xBF\xBF")  // not characters of XML
           out += kReplacement;
         else
           out += character;

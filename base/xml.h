@@ -1,4 +1,4 @@
-// Texts of users where XML is written, which SVG is, or one line.
+// Makes texts of users safe to write into XML (and so SVG) or on one line of a terminal.
 #pragma once
 
 #include <string>
@@ -6,23 +6,23 @@
 
 namespace tandem {
 
-// As it stands between tags and in attributes; control characters become blanks, and what is not
-// UTF-8, or no character of XML, becomes U+FFFD.
+// Escapes a text for use between tags and in attributes. Control characters become blanks. Bytes
+// that are not UTF-8, and characters that XML does not have, become U+FFFD.
 std::string xml_escaped(std::string_view text);
 
-// The first `most` bytes and ".." where a text is longer, UTF-8's continuation bytes kept together.
+// Returns the first `most` bytes and ".." of a longer text, without splitting a character of UTF-8.
 std::string shortened(std::string_view text, std::size_t most);
 
-// One line that no terminal takes for a command: control characters, marks that nobody sees but
-// that end a line or turn the text round, and bytes that are not UTF-8, as they are escaped in C
-// ("\\n", "\\x1b").
+// Returns one line that no terminal takes for a command. Escapes as C does ("\\n", "\\x1b") control
+// characters, bytes that are not UTF-8, and invisible marks that end a line or change a text's
+// direction.
 std::string printable(std::string_view text);
 
-// Shortens a text that may be of any length, such as a name or what an error found in a file, for
-// showing it: of more than 2000 bytes it keeps the beginning and the end, 2000 in all.
+// Shortens a text of any length, such as a name or what an error found in a file, for showing it.
+// Of more than 2000 bytes it keeps the beginning and the end, 2000 in all.
 std::string kept_short(std::string_view text);
 
-// With blanks for line ends and other control characters.
+// Replaces line ends and other control characters by blanks.
 std::string one_line(std::string_view text);
 
 }  // namespace tandem

@@ -10,13 +10,13 @@ namespace {
 
 constexpr int kMostDepth = 200;
 
-// How deep what stands before a byte of a text is nested, by dots of keys and by brackets. The
-// library itself limits brackets alone. What is not TOML has some depth as well.
+// Scans a text once and counts how deep each byte is nested, by dots in keys and by brackets. The
+// library limits brackets alone. A text that is not TOML gets some depth, too.
 class DepthScan {
  public:
   explicit DepthScan(std::string_view text) : text_(text) {}
 
-  // The first line that is too deep; 0: none.
+  // Returns the first line that is too deep, or 0.
   int line_too_deep() {
     while (at_ < text_.size()) {
       take();
@@ -70,7 +70,8 @@ class DepthScan {
     }
   }
 
-  // A text in quotes, on one line or, in three of them, on several.
+  // Skips a text in quotes. A text between single marks ends on its line; one between triple marks
+  // may span lines.
   void skip_text(char quote) {
     const std::string three(3, quote);
     const bool long_one = text_.substr(at_).starts_with(three);
@@ -86,7 +87,7 @@ class DepthScan {
         break;
       }
     }
-    // The last three close it: there may be two before them.
+    // Up to two quotes may stand before the three that close the text.
     const std::size_t most = std::min(at_ + (long_one ? 5 : 1), text_.size());
     while (at_ < most && text_[at_] == quote) ++at_;
   }
@@ -94,8 +95,8 @@ class DepthScan {
   std::string_view text_;
   std::size_t at_ = 0;
   int line_ = 1, dots_ = 0;
-  int header_ = 0, level_ = 0;  // of the last [header]; round the key that is read
-  std::vector<int> round_;      // the level round each bracket that is open in a value
+  int header_ = 0, level_ = 0;  // depth of the last [header]; depth around the current key
+  std::vector<int> round_;      // for each open bracket of a value, the depth around it
   bool in_value_ = false;
 };
 

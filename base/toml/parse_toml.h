@@ -1,4 +1,4 @@
-// TOML, parsed in one place.
+// Parses TOML; no other file does.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace tandem {
 
-// An Error "path:line: ..." where the text is not TOML, or nests deeper than anybody writes: what
-// walks the tables, the library's own included, calls itself for each level.
+// Returns an Error "path:line: ..." if the text is not TOML, or is nested more than 200 deep. Code
+// that walks the tables, the library's own included, calls itself for each level and would overflow
+// the stack.
 Result<toml::table> parse_toml_table(std::string_view text, const std::string& path);
 
 }  // namespace tandem

@@ -13,7 +13,7 @@ namespace tandem {
 
 struct SourcedFile::Table {
   toml::table entries;
-  std::vector<std::string> asked;  // the keys that somebody looked for, there or not
+  std::vector<std::string> asked;  // keys that somebody asked for, present or not
 
   int line_of(const toml::node* node) const {
     return node != nullptr ? static_cast<int>(node->source().begin.line) : 1;

@@ -1,5 +1,5 @@
-// SourcedFile: a TOML file of data, in which every number is written  key = {value = 1, source =
-// "where it comes from"}.
+// SourcedFile: a TOML file of data in which each number has its source, as in key = {value = 1,
+// source = "where it comes from"}.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@
 
 namespace tandem {
 
-// {"intra_GBps", "NVIDIA DGX A100 data sheet, ..."}, in the order in which they were read.
+// Pairs such as {"intra_GBps", "NVIDIA DGX A100 data sheet, ..."}, in the order of reading.
 using Sources = std::vector<std::pair<std::string, std::string>>;
 
-// Each entry read is ticked off; what is left at the end is an Error. All Errors name file, line
-// and key.
+// Remembers which entries were read; finish() refuses a file with others. All Errors name file,
+// line and key.
 class SourcedFile {
  public:
   static Result<SourcedFile> read(const std::string& path);
@@ -28,7 +28,7 @@ class SourcedFile {
   bool has(const std::string& key) const;
   const Sources& sources() const { return sources_; }
 
-  // A plain text, without a source: a name, not a number.
+  // Reads a plain text without a source: a name, not a number.
   Result<std::string> text(const std::string& key);
 
   Result<double> number(const std::string& key);
@@ -37,7 +37,7 @@ class SourcedFile {
   Result<std::string> word(const std::string& key);
   Result<int> count(const std::string& key);  // 0 to 1,000,000
 
-  // Sets the key of that name, where the file has it.
+  // Sets the key of that name if the file has it.
   template <class Target>
   Status set(const Key<Target>& key, Target* target) {
     if (!has(key.name)) return Done{};
@@ -46,17 +46,17 @@ class SourcedFile {
     return Done{};
   }
 
-  // The keys that end in `suffix`, without it.
+  // Returns the keys that end in `suffix`, without it.
   std::vector<std::string> stems(std::string_view suffix) const;
 
-  // Error: an entry that nothing asked for.
+  // Returns an Error if an entry was never read.
   Status finish() const;
 
-  // "file:line: found no 'key', expected ...".
+  // Returns the Error "file:line: found no 'key', expected ...".
   Error expected(const std::string& key, std::string_view what) const;
 
  private:
-  struct Table;  // toml++ stays behind this wall
+  struct Table;  // hides toml++ from includers
   SourcedFile(std::string path, std::unique_ptr<Table> table);
 
   Result<KeyValue> value(const std::string& key);
