@@ -30,7 +30,8 @@ void append(std::vector<std::byte>* to, std::span<const std::byte> bytes) {
   to->insert(to->end(), bytes.begin(), bytes.end());
 }
 
-// Whoever says `text` of that kind knows the key, and the two nonces of this connection.
+// Returns the proof that whoever sends `text` as a message of this kind knows the key and both
+// nonces of this connection.
 Digest proof(const Hmac& hmac, std::span<const std::byte> key, AdmissionKind kind,
              const Digest& challenge, const Digest& nonce, std::span<const std::byte> text) {
   constexpr std::string_view kProtocol = "tandem ranks 2";
@@ -57,7 +58,7 @@ Digest digest_at(std::span<const std::byte> bytes, std::size_t at) {
   return digest;
 }
 
-// An answer: its proof, then its words.
+// Sends an answer: its proof, then its text.
 void answer(const Hmac& hmac, std::span<const std::byte> key, Guest* guest, AdmissionKind kind,
             std::span<const std::byte> words) {
   std::vector<std::byte> body;
@@ -72,7 +73,8 @@ Introduced found(const char* whom) {
   return met;
 }
 
-// Half of the files that this process may open are for the run itself.
+// Returns how many unproven connections may be open. Half of the files that this process may open
+// stay for the run itself.
 std::size_t room_for_strangers(std::size_t expected) {
   constexpr std::size_t kLeast = 64;
   rlimit files{};
@@ -107,12 +109,13 @@ void Door::add_events(std::vector<pollfd>* events) const {
     events->push_back({stranger.connection.descriptor(), POLLIN, 0});
 }
 
-// As many at a time as there is room for: between two times those that came can prove themselves.
+// Accepts at most as many connections a call as may wait, so that those that came have time to
+// prove themselves before the next call.
 void Door::let_in() {
   for (std::size_t i = 0; i < most_strangers_; ++i) {
     std::optional<Connection> connection = accept_connection(listener_, kMostAnswer);
     if (!connection) {
-      // No file may be left to open: for the next one.
+      // If no file is left to open, the oldest unproven connection makes room for the next one.
       if ((errno == EMFILE || errno == ENFILE) && !strangers_.empty()) strangers_.pop_front();
       return;
     }
@@ -136,7 +139,7 @@ std::vector<Guest> Door::admit() {
   return guests;
 }
 
-// Who proves nothing is put out without a word.
+// Closes a connection that proves nothing, without an answer.
 std::optional<Guest> Door::prove(Stranger* stranger) const {
   const std::optional<ControlMessage> message = stranger->connection.receive_one();
   if (!message) return std::nullopt;

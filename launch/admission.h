@@ -1,13 +1,13 @@
-// Admission: both ends of a connection prove to each other that they know the run's key, before
-// anything that one of them says is used.
+// Admission: both ends of a connection prove to each other that they know the run's key. Nothing
+// that an end says is used before that.
 //
-//   who listens                            who comes
+//   listening end                          connecting end
 //   Challenge: a nonce            ------>
 //                                 <------  Introduction: a nonce, who it is, the proof of both
 //   Admitted or Refused, and why  ------>
 //
-// A proof is an HMAC over both nonces and what is said, so that neither can be used again. What is
-// said afterwards is neither secret nor signed.
+// A proof is an HMAC over both nonces and the text, so that neither can be used again. Later
+// messages are neither secret nor signed.
 #pragma once
 
 #include <poll.h>
@@ -26,40 +26,41 @@
 
 namespace tandem {
 
-constexpr std::size_t kMostIntroduction = 512;  // bytes: who somebody is
+constexpr std::size_t kMostIntroduction = 512;  // bytes of text that say who somebody is
 
-// The body of an Introduction: what answers `challenge`, by somebody who drew `nonce`.
+// Returns the body of an Introduction that answers `challenge`, from an end that drew `nonce`.
 // REQUIRES: who.size() <= kMostIntroduction.
 std::vector<std::byte> introduction(const Hmac& hmac, std::span<const std::byte> key,
                                     const Digest& challenge, const Digest& nonce,
                                     std::span<const std::byte> who);
 
-// Somebody who knows the key.
+// A connection whose other end has proven that it knows the key.
 struct Guest {
   Connection connection;
   std::vector<std::byte> who;
   Digest challenge, nonce;
 };
 
-// The end that listens. Whoever does not prove to know the key within some seconds is put out; of
-// too many at once those that came first are, who had the most time to.
+// The listening end. It closes a connection whose other end does not prove within 5 seconds that it
+// knows the key. Too many at once: it closes the oldest, which had the most time.
 class Door {
  public:
-  // `expected`: how many may well come at once.
+  // `expected`: how many may connect at once.
   Door(Listener listener, Secret key, const Hmac& hmac, std::size_t expected);
 
-  // What to poll for.
+  // Adds the descriptors to poll for.
   void add_events(std::vector<pollfd>* events) const;
-  // Who has proven to know the key by now. None of them has an answer yet.
+  // Returns the connections that have proven by now that they know the key. They still need an
+  // answer: welcome() or refuse().
   std::vector<Guest> admit();
-  // The answer. `most_bytes`: of a message that the guest may send from now on.
+  // Answers. `most_bytes`: the largest message body that the other end may send from now on.
   void welcome(Guest* guest, std::size_t most_bytes) const;
   void refuse(Guest* guest, const std::string& why) const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Who has not proven anything yet.
+  // A connection that has not proven anything yet.
   struct Stranger {
     Connection connection;
     Digest challenge;
@@ -73,19 +74,20 @@ class Door {
   Secret key_;
   Hmac hmac_;
   std::size_t most_strangers_;
-  std::list<Stranger> strangers_;  // in the order of their coming
+  std::list<Stranger> strangers_;  // oldest first
 };
 
-// How an introduction ended: in a connection whose other end knows the key and welcomes us, or in
-// its words why it does not. Neither: found somebody else.
+// The outcome of introduce(): a connection whose other end knows the key and admits us; or its
+// reason for refusing us; or, if it did not prove that it knows the key, what was found instead.
 struct Introduced {
   std::optional<Connection> connection;
   std::string refused;
-  std::string found;  // "somebody who does not answer"
+  std::string found;  // "somebody who does not answer"; other end unproven
 };
 
-// The end that comes. Waits for the answer until `until`, or until the other end turns out to be
-// somebody else; some seconds at most for its challenge. `most_bytes`: of a message afterwards.
+// The connecting end. Waits until `until` for the answer, but only 2 seconds for the challenge, and
+// stops early if the other end turns out not to know the key. `most_bytes`: the largest message
+// body afterwards.
 Introduced introduce(Connection connection, const Hmac& hmac, std::span<const std::byte> key,
                      std::span<const std::byte> who, std::size_t most_bytes,
                      std::chrono::steady_clock::time_point until);

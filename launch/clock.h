@@ -1,4 +1,4 @@
-// Clock: what executors measure with.
+// The clocks that executors measure with, and sleeps.
 #pragma once
 
 #include <poll.h>
@@ -16,13 +16,13 @@ inline Nanoseconds read_clock(clockid_t clock) {
   return Nanoseconds{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// One for all processes of a machine.
+// Reads the clock that all processes of a machine share.
 inline Nanoseconds now_ns() { return read_clock(CLOCK_MONOTONIC); }
 
-// How long this thread has been on a core.
+// Returns how long this thread has run on a core.
 inline Nanoseconds thread_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
-// Until `until` by now_ns(), or until the descriptor can be read.
+// Sleeps until now_ns() is `until`, or until the descriptor can be read.
 inline void sleep_until(Nanoseconds until, int descriptor = -1) {
   const Nanoseconds left = until - now_ns();
   if (left <= 0) return;
@@ -31,7 +31,7 @@ inline void sleep_until(Nanoseconds until, int descriptor = -1) {
   ppoll(&event, descriptor < 0 ? 0 : 1, &time, nullptr);
 }
 
-// While it lives, this thread's sleeps end when they should, not up to 50 us later.
+// Makes this thread's sleeps end on time during its life, not up to 50 us later.
 class ExactSleep {
  public:
   ExactSleep() : before_ns_(prctl(PR_GET_TIMERSLACK)) { prctl(PR_SET_TIMERSLACK, 1); }

@@ -1,4 +1,4 @@
-// ClockMap: a rank's own clock as rank 0's.
+// ClockMap: translates times of a rank's own clock into rank 0's.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// By what was read before and after a run: linear drift in between, none where `after` was not
-// read.
+// Interpolates between a reading before and one after a run: the drift between them is linear. It
+// is 0 if `after` was not read.
 class ClockMap {
  public:
   ClockMap(const ClockReading& before, const ClockReading& after) : before_(before) {
@@ -18,7 +18,7 @@ class ClockMap {
                static_cast<double>(after.at_ns - before.at_ns);
   }
 
-  // -1, never, stays.
+  // Keeps -1, which means never.
   Nanoseconds operator()(Nanoseconds own) const {
     if (own < 0) return own;
     return own - before_.ahead_ns - std::llround(drift_ * static_cast<double>(own - before_.at_ns));

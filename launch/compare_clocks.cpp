@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kPings = 64;
 
-// One reading of `other`'s clock on rank 0.
+// Takes one reading of `other`'s clock, on rank 0's side.
 Status ask(int other, const NumberConnection& connection) {
-  std::array<Nanoseconds, 2> stamps{now_ns(), 0};  // sent, heard
+  std::array<Nanoseconds, 2> stamps{now_ns(), 0};  // times of sending and of receiving, on rank 0
   RETURN_IF_ERROR(connection.send(other, std::span(stamps).first(1)));
   Nanoseconds read = 0;
   RETURN_IF_ERROR(connection.receive(other, std::span(&read, 1)));
@@ -20,7 +20,7 @@ Status ask(int other, const NumberConnection& connection) {
   return connection.send(other, stamps);
 }
 
-// The same on the other.
+// Takes one reading of this rank's clock, on this rank's side.
 Result<ClockReading> answer(const NumberConnection& connection) {
   std::array<Nanoseconds, 2> stamps{};
   RETURN_IF_ERROR(connection.receive(0, std::span(stamps).first(1)));

@@ -1,4 +1,4 @@
-// How rank 0 reads the other ranks' clocks, over whatever carries numbers.
+// Lets rank 0 read the other ranks' clocks, over any connection that carries numbers.
 #pragma once
 
 #include <functional>
@@ -10,14 +10,15 @@
 
 namespace tandem {
 
-// Carries numbers between rank 0 and another: of rank 0 `peer` is the other, of others 0.
+// Carries numbers between rank 0 and another rank. Rank 0 passes the other rank as `peer`; the
+// others pass 0.
 struct NumberConnection {
   std::function<Status(int peer, std::span<const Nanoseconds>)> send;
   std::function<Status(int peer, std::span<Nanoseconds>)> receive;
 };
 
-// Rank 0 reads one clock after the other; of many readings the one of the least round trip counts
-// (Cristian 1989). All ranks call it.
+// Rank 0 reads the other clocks one after another, many times each. The reading of the shortest
+// round trip counts (Cristian 1989). All ranks must call it. Rank 0 gets a reading of 0 ahead.
 Result<ClockReading> compare_clocks(int rank, int ranks, const NumberConnection& connection);
 
 }  // namespace tandem

@@ -27,7 +27,7 @@ Error failed(const char* what) {
   return Error{fmt::format("{}: {}", what, std::strerror(errno)), Error::Failed};
 }
 
-// Waits for the socket to take `events`; false: it did not within a second.
+// Waits until the socket is ready for `events`. Returns false if it is not within a second.
 bool ready(int socket, short events) {
   constexpr int kPatience_ms = 1000;
   pollfd event{socket, events, 0};
@@ -38,7 +38,7 @@ bool ready(int socket, short events) {
   return found == 1 && (event.revents & events) != 0;
 }
 
-// An address of either family, and a port.
+// An address of either family and a port.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -73,7 +73,7 @@ bool connect_to(int socket, SocketAddress address) {
   return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
-// Messages are short, and the other end waits for them: each is sent at once.
+// Turns Nagle's algorithm off. Messages are short, and the other end waits for them.
 void send_at_once(int socket) {
   const int yes = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -87,12 +87,12 @@ int bound_port(int socket) {
                                         : reinterpret_cast<sockaddr_in*>(own.get())->sin_port);
 }
 
-// `any`: IPv6's socket takes IPv4 as well.
+// `any`: the socket of IPv6 accepts IPv4, too.
 Result<Descriptor> listen_at(SocketAddress address, bool any) {
   constexpr int kWaiting = 4096;
   Descriptor own(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!own) return failed("socket");
-  const int yes = 1;  // a port that a run before this one left is free at once
+  const int yes = 1;  // lets a port be reused at once after an earlier run
   setsockopt(own.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (address.family() == AF_INET6) {
     const int alone = any ? 0 : 1;
@@ -103,7 +103,7 @@ Result<Descriptor> listen_at(SocketAddress address, bool any) {
   return own;
 }
 
-// The best first, as many as there is room for.
+// Joins as many addresses as fit into kMostAddress, the best first.
 std::string listed(const std::vector<std::string>& addresses, int port) {
   std::string text;
   for (const std::string& address : addresses) {
@@ -167,7 +167,8 @@ std::vector<ControlMessage> Connection::receive(std::size_t most_messages) {
   return std::move(read->messages);
 }
 
-// A block; false: no more has come, or no more is taken before what is here has been read.
+// Reads one block. Returns false if no more has come, or if the messages already here must be read
+// first.
 bool Connection::take_in() {
   std::array<std::byte, 1 << 16> block;
   while (is_open() && pending_.size() <= most_bytes_ + sizeof(MessageHead)) {
@@ -190,7 +191,7 @@ Result<Listener> listen_on(const InterfaceChoice& choice, int port) {
   if (choice.names.empty()) {
     auto socket = listen_at(*socket_address("::", port), true);
     if (!socket.ok())
-      socket =  // a host without IPv6
+      socket =  // the host has no IPv6
           listen_at(*socket_address("0.0.0.0", port), true);
     if (!socket.ok()) return socket.error();
     listener.sockets.push_back(std::move(*socket));

@@ -15,7 +15,7 @@
 
 namespace tandem {
 
-constexpr std::size_t kMostMessage = std::size_t{1} << 20;  // bytes; a rank's state may have more
+constexpr std::size_t kMostMessage = std::size_t{1} << 20;  // bytes; a rank's state may be larger
 
 // A file descriptor that closes itself.
 class Descriptor {
@@ -34,25 +34,26 @@ class Descriptor {
   int number_ = -1;
 };
 
-// One end of a connection. Sending waits, receiving does not. An end that says what is no message,
-// or more than it may, is put off: the connection closes.
+// One end of a connection. Sending waits, receiving does not. The connection closes if the other
+// end sends something that is no message, or more than it may.
 class Connection {
  public:
-  // `most_bytes`: of a message's body that the other end may send.
+  // `most_bytes`: the largest message body that the other end may send.
   explicit Connection(Descriptor socket, std::size_t most_bytes = kMostMessage)
       : socket_(std::move(socket)), most_bytes_(most_bytes) {}
 
   int descriptor() const { return socket_.number(); }
   bool is_open() const { return static_cast<bool>(socket_); }
   void expect_at_most(std::size_t most_bytes) { most_bytes_ = most_bytes; }
-  // A connection that fails is closed.
+  // Closes the connection if sending fails.
   void send(std::uint32_t kind, std::span<const std::byte> body = {});
-  // The messages that have come by now, of the first mebibyte or so; what is left comes next time.
-  // Closes the connection where the other end has closed it.
+  // Returns the messages that have come by now, up to about a mebibyte; the rest comes with the
+  // next call. Closes the connection if the other end has closed it.
   std::vector<ControlMessage> receive() { return receive(SIZE_MAX); }
-  // The first of them.
+  // Returns only the first of them.
   std::optional<ControlMessage> receive_one();
-  // Sends nothing more. The other end sees the connection close when this process ends.
+  // Lets go of the socket and sends nothing more. The other end sees it close when this process
+  // ends.
   void leave_open() { (void)socket_.release(); }
 
  private:
@@ -64,7 +65,8 @@ class Connection {
   std::size_t most_bytes_;
 };
 
-// A port of this host, and where others can reach it: "10.0.0.1,fd00::2,127.0.0.1:4242".
+// A port of this host, and the addresses where others can reach it, as text:
+// "10.0.0.1,fd00::2,127.0.0.1:4242".
 struct Listener {
   std::vector<Descriptor> sockets;
   std::string address;
@@ -72,19 +74,19 @@ struct Listener {
   int port() const;
 };
 
-// Listens on the interfaces that are chosen, IPv4 and IPv6. `port` 0: a free one. Of `address` no
-// more than fits into kMostAddress, the best first.
+// Listens on the chosen interfaces, IPv4 and IPv6. `port` 0: any free port. `address` lists the
+// best addresses first, as many as fit into kMostAddress.
 Result<Listener> listen_on(const InterfaceChoice& choice, int port = 0);
-// At the first port from `port` on that nobody has taken, of kPortsTried.
+// Listens at the first free port of the kPortsTried from `port` on.
 Result<Listener> listen_near(const InterfaceChoice& choice, int port);
 constexpr int kPortsTried = 8;
 constexpr int kMostPort = 65535;
 constexpr std::size_t kMostAddress = 500;
 
-// A connection whose end is waiting to be accepted; nothing, and errno, where there is none.
+// Accepts a waiting connection. Returns nothing, with errno set, if there is none.
 std::optional<Connection> accept_connection(const Listener& listener, std::size_t most_bytes);
 
-// Tries the addresses one after the other, each for a second at most.
+// Tries the addresses one after another, each for at most a second.
 Result<Connection> connect(const std::string& address);
 
 }  // namespace tandem

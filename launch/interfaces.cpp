@@ -16,7 +16,7 @@
 namespace tandem {
 namespace {
 
-// Empty: an address of no use to other hosts.
+// Returns the address as text, or "" if it is of no use to other hosts.
 std::string text_of(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address->sa_family == AF_INET)
@@ -70,7 +70,7 @@ std::vector<std::string> own_interfaces(const InterfaceChoice& choice) {
 }
 
 Result<std::vector<std::string>> own_addresses(const InterfaceChoice& choice) {
-  std::vector<std::string> first, second, loopback;  // IPv4, IPv6
+  std::vector<std::string> first, second, loopback;  // IPv4, IPv6, loopback of either
   std::set<std::string> names;
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) all = nullptr;

@@ -1,4 +1,4 @@
-// Interfaces: which of this host's addresses the ranks of a run use to reach it.
+// Interfaces: chooses the addresses of this host by which the ranks of a run reach it.
 #pragma once
 
 #include <string>
@@ -10,27 +10,31 @@
 
 namespace tandem {
 
-// Names of network interfaces as NCCL_SOCKET_IFNAME chooses them: those that begin with one of
-// "ib,eth"; "=eth0,eth1": exactly these; "^docker,lo": none that begin so; "^=lo": all but these.
+// A choice of network interfaces by name, written as for NCCL_SOCKET_IFNAME:
+//   ib,eth       names that begin with "ib" or "eth"
+//   =eth0,eth1   exactly these names
+//   ^docker,lo   all names but those that begin so
+//   ^=lo         all names but exactly these
 struct InterfaceChoice {
   bool exclude = false, exact = false;
-  std::vector<std::string> names;  // none: every interface
-  std::string said;                // "NCCL_SOCKET_IFNAME=ib"
+  std::vector<std::string> names;  // empty: every interface
+  std::string said;                // where the choice comes from: "NCCL_SOCKET_IFNAME=ib"
 
   bool takes(std::string_view interface) const;
 };
 
-// TANDEM_SOCKET_IFNAME goes before NCCL_SOCKET_IFNAME; neither: every interface.
+// Reads TANDEM_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME. Without either it chooses every interface.
 InterfaceChoice chosen_interfaces(const Environment& get);
 
-// Loopback alone.
+// Chooses loopback alone.
 InterfaceChoice loopback_alone();
 
-// The names of this host's interfaces that are chosen, in the system's order.
+// Returns the names of this host's chosen interfaces, in the system's order.
 std::vector<std::string> own_interfaces(const InterfaceChoice& choice);
 
-// The addresses of those that are up: IPv4 before IPv6, loopback last; none that hold on one link
-// only. An Error::Failed where an interface was chosen and none is there.
+// Returns the addresses of the chosen interfaces that are up: IPv4, then IPv6, then loopback.
+// Leaves out IPv6 addresses that are valid on one link only. Error::Failed if interfaces were
+// chosen by name and none of them has an address.
 Result<std::vector<std::string>> own_addresses(const InterfaceChoice& choice);
 
 }  // namespace tandem

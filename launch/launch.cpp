@@ -48,7 +48,7 @@ std::optional<int> number(const char* text) {
 
 volatile std::sig_atomic_t to_pass_on = 0;
 
-// The processes of run_ranks().
+// The child processes of run_ranks().
 class LocalRanks {
  public:
   LocalRanks() {
@@ -111,19 +111,20 @@ class LocalRanks {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // How long the other ranks have to end: after rank 0 failed and said why; after another rank
-  // failed, so that rank 0 can say why, which takes up to the watchdogs' patience; and after rank 0
-  // ended well or a signal came.
+  // Time that the other ranks have to end. After rank 0 failed: it has said why. After another rank
+  // failed: rank 0 needs up to the watchdogs' patience to say why. After rank 0 ended well, or
+  // after a signal came.
   static constexpr auto kTimeAfterRank0 = std::chrono::milliseconds(500);
   static constexpr auto kTimeToNotice = std::chrono::seconds(4);
   static constexpr auto kTimeToTell = std::chrono::seconds(10);
-  // After SIGTERM: rank 0 may still write a trace, others have at most communication to abort.
+  // Time from SIGTERM to SIGKILL. Rank 0 may still write a trace; others at most abort
+  // communication.
   static constexpr auto kTimeToWrite = std::chrono::seconds(30);
   static constexpr auto kTimeToTakeBack = std::chrono::seconds(5);
 
   struct Member {
     pid_t process = 0;
-    int status = -1;  // -1: under way
+    int status = -1;  // -1: still running
   };
 
   static void name(int rank, int ranks, const std::string& run, const std::string& port,
@@ -197,14 +198,14 @@ std::optional<LaunchedRank> launched_rank() {
 }
 
 bool rank_0_says(const Error& error) {
-  constexpr timespec kPatience{5, 0};  // mpirun signals after a second
+  constexpr timespec kPatience{5, 0};  // longer than mpirun, which signals after a second
   const auto launched = launched_rank();
   return launched && launched->rank > 0 && error.kind != Error::Failed &&
          nanosleep(&kPatience, nullptr) != 0;
 }
 
 Result<int> run_ranks(int ranks) {
-  std::string port;  // free now; where it is not any more the ranks meet at the next
+  std::string port;  // free now; if it is taken later the ranks meet at the next
   {
     ASSIGN_OR_RETURN(const Listener free, listen_on(loopback_alone()));
     port = std::to_string(free.port());

@@ -1,4 +1,5 @@
-// Launch: which rank of a job this process is, as whoever started it says in the environment.
+// Launch: finds out from the environment which rank of a job this process is, and starts jobs of
+// ranks.
 #pragma once
 
 #include <functional>
@@ -13,48 +14,50 @@ struct LaunchedRank {
   int rank = 0;
   int ranks = 1;
   int local_rank = 0;  // on its host
-  std::string family;  // "Open MPI": whose names they are
+  std::string family;  // the launcher whose variables were found: "Open MPI"
 };
 
-// Of Open MPI, MVAPICH, PMI (MPICH, Intel MPI), torchrun and Slurm the first whose names are all
-// there: an mpirun inside a job of torchrun or Slurm is the nearer one. Of Slurm the step's, which
-// srun made: a batch script has the job's, and is one process. Nothing: this process was started by
-// itself.
+// Reads the rank from the variables of Open MPI, MVAPICH, PMI (MPICH, Intel MPI), torchrun or
+// Slurm. The first of these whose variables are all set counts: an mpirun inside a job of torchrun
+// or Slurm is the nearer launcher. Of Slurm only a step counts, which srun starts; a batch script
+// has the job's variables and is one process. Returns nothing if no launcher started this process.
 using Environment = std::function<const char*(const char*)>;
 std::optional<LaunchedRank> launched_rank(const Environment& get);
 
-// Of this process.
+// Reads this process's environment.
 std::optional<LaunchedRank> launched_rank();
 
-// Whether an mpirun in this environment starts all ranks on this host: no job of Slurm, PBS, LSF or
-// Grid Engine, and no list of hosts, gives it others.
+// Returns whether an mpirun in this environment starts all ranks on this host: no job of Slurm,
+// PBS, LSF or Grid Engine and no list of hosts gives it other hosts.
 bool mpirun_stays_here(const Environment& get);
 
 // Lets this process, the only rank of its run, start Open MPI without the daemon and the ports that
 // would listen on every interface. REQUIRES: MPI has not started, and no other thread runs.
 void be_the_only_rank();
 
-// Starts this process's own command line again under mpirun, a process a rank, passes on what it
-// prints, and waits until it has ended; it ends with this process. Where mpirun_stays_here() ranks
-// meet by shared memory, and no process listens but on loopback. Gives its exit status. An
-// Error::Failed where mpirun could not work: too few open files, no folder to write, no standard
-// output; or where the results did not come out. Error::Missing: no libtandem_loopback.so.
+// Runs this process's own command line again under mpirun, one process a rank. Passes their output
+// on, waits until they have ended and returns mpirun's exit status. They end with this process. If
+// mpirun_stays_here(), ranks communicate by shared memory, and nothing listens except on loopback.
+// Error::Failed if mpirun could not work (too few open files, no folder to write, no standard
+// output) or if results were lost. Error::Missing without libtandem_loopback.so.
 //
 // REQUIRES: no other thread runs.
 Result<int> run_mpirun(int ranks);
 
-// Starts this process's own command line `ranks` times on this machine, each with torchrun's names
-// and a secret drawn for them (launch/secret.h) in its environment, and waits until all have ended.
-// They listen on loopback alone. SIGINT and SIGTERM are passed on. Where one ends badly the others
-// are ended after they had the time to tell. Gives the exit status to end with: rank 0's where that
-// is not 0, else the greatest; of a rank that a signal ended 128 and the signal. They end with this
-// process, too.
+// Runs this process's own command line `ranks` times on this machine and waits until all have
+// ended. Each process has torchrun's variables and a secret drawn for them (launch/secret.h) in its
+// environment. They listen on loopback alone. SIGINT and SIGTERM are passed on. If one ends badly,
+// the others get time to say why and are then ended. They end with this process, too.
+//
+// Returns the exit status to end with: rank 0's if that is not 0, else the greatest of all. A rank
+// that a signal ended counts as 128 + the signal.
 //
 // REQUIRES: no other thread runs, and no children.
 Result<int> run_ranks(int ranks);
 
-// Whether an error that all ranks see is rank 0's to say, and not this one's. Then rank 0 has said
-// it, and the launcher has ended the others, by a signal, while they waited here.
+// Returns whether rank 0, and not this rank, reports an error that all ranks see. Waits up to 5 s:
+// if rank 0 has reported the error, the launcher interrupts the wait with the signal that ends the
+// others.
 bool rank_0_says(const Error& error);
 
 }  // namespace tandem

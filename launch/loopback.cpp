@@ -1,6 +1,6 @@
-// The library libtandem_loopback.so, which is preloaded into mpirun where all ranks are on this
-// host: whoever in it would listen on every interface listens on loopback alone. Open MPI's own
-// settings choose which interfaces it tells others of, not where it listens.
+// libtandem_loopback.so, preloaded into mpirun when all ranks are on this host. It makes sockets
+// that would listen on every interface listen on loopback alone. Open MPI's own settings choose
+// which interfaces it announces to others, not where it listens.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-// Takes the place of the C library's.
+// Replaces the C library's bind().
 extern "C" __attribute__((visibility("default"))) int bind(int socket, const sockaddr* address,
                                                            socklen_t size) {
   sockaddr_storage own{};

@@ -1,5 +1,5 @@
-// Ranks started by mpirun, which ends with 0 where it could not start them, or where what they
-// printed was lost: so its output passes through here.
+// Starts ranks by mpirun and passes their output on. mpirun may end with status 0 although it could
+// not start the ranks or lost their output, so this file checks what comes through.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,7 +33,8 @@ namespace {
 
 volatile std::sig_atomic_t caught = 0;
 
-// What Open MPI's mpirun, its daemon and its ranks keep open; with fewer it waits for ever.
+// Checks that Open MPI's mpirun, its daemon and its ranks can open enough files. With fewer mpirun
+// waits for ever.
 Status check_files(int ranks) {
   constexpr rlim_t kOwn = 64, kEach = 16;
   rlimit files{};
@@ -51,7 +52,7 @@ Status check_files(int ranks) {
       Error::Failed};
 }
 
-// Where Open MPI keeps what its processes share.
+// Checks the folder where Open MPI keeps what its processes share.
 Status check_session_folder() {
   std::string folder = "/tmp";
   for (const char* name : {"TMP", "TEMP", "TMPDIR"}) {
@@ -71,22 +72,22 @@ std::string value_of(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// For Open MPI, which reads its settings from the environment; what somebody has set stays. An
-// exclusion ("^openib") chooses nothing.
+// Sets a parameter of Open MPI, which reads them from the environment, unless somebody has set it.
+// An exclusion ("^openib") chooses nothing and is replaced.
 void prefer(const std::string& setting, const std::string& value) {
   const std::string name = "OMPI_MCA_" + setting;
   const std::string found = value_of(name.c_str());
   if (found.empty() || found.starts_with('^')) setenv(name.c_str(), value.c_str(), 1);
 }
 
-// Ranks on one host need no network between them.
+// Chooses Open MPI's transports for ranks on one host, which need no network between them.
 void share_memory() {
   prefer("pml", "ob1");
   prefer("btl", "self,vader");
 }
 
-// All ranks are here: they share memory, and nobody listens but on loopback. `library`: a file
-// descriptor of libtandem_loopback.so, as a path may hold what separates those to preload.
+// Makes all ranks communicate by shared memory and listen on loopback alone. `library`: a file
+// descriptor of libtandem_loopback.so; its path might contain a separator of LD_PRELOAD.
 void keep_to_this_host(int library) {
   share_memory();
   constexpr int kKeepWhatIsSet = 0;
@@ -97,7 +98,7 @@ void keep_to_this_host(int library) {
   setenv("LD_PRELOAD", preload.c_str(), 1);
 }
 
-// The interfaces that are chosen for Tandem's ranks are Open MPI's, too.
+// Gives Open MPI the interfaces that were chosen for Tandem's ranks.
 void keep_to_chosen_interfaces() {
   const InterfaceChoice choice = chosen_interfaces(own_environment);
   if (choice.names.empty()) return;
@@ -108,7 +109,7 @@ void keep_to_chosen_interfaces() {
   }
 }
 
-// `here`: on this host alone, where ranks do not preload what mpirun does.
+// `here`: all ranks are on this host. They do not preload what mpirun does.
 std::vector<std::string> command_line(int ranks, bool here) {
   std::vector<std::string> words = {"mpirun", "-q",  "--oversubscribe",    "--bind-to",
                                     "none",   "-np", std::to_string(ranks)};
@@ -134,13 +135,14 @@ std::vector<std::string> command_line(int ranks, bool here) {
   else
     keep_to_chosen_interfaces();
   constexpr int kKeepWhatIsSet = 0;
-  setenv("HWLOC_HIDE_ERRORS", "2", kKeepWhatIsSet);  // Open MPI's hwloc, where there is no /sys
+  setenv("HWLOC_HIDE_ERRORS", "2",
+         kKeepWhatIsSet);  // silences Open MPI's hwloc where there is no /sys
   become(std::move(words));
   std::fprintf(stderr, "mpirun: %s; --backend host needs no MPI\n", std::strerror(errno));
   _exit(Error::Missing);
 }
 
-// Gives errno where not all of it was written, else 0.
+// Returns 0, or errno if not everything was written.
 int write_all(int to, const char* bytes, std::size_t size) {
   while (size > 0) {
     const ssize_t written = write(to, bytes, size);
@@ -155,10 +157,10 @@ int write_all(int to, const char* bytes, std::size_t size) {
 // One of mpirun's two streams.
 struct Stream {
   int from = -1, to = -1;
-  bool any = false;  // came through
+  bool any = false;  // something came through
   int failed = 0;    // errno of a write
 
-  // False: its end is closed.
+  // Passes a block on. Returns false if the other end is closed.
   bool pass() {
     std::array<char, 1 << 16> block;
     const ssize_t got = read(from, block.data(), block.size());
@@ -170,8 +172,8 @@ struct Stream {
   }
 };
 
-// Until both ends are closed. Signals that are meant for this process alone are passed on: those of
-// a terminal reach mpirun as well. Gives the last of them, or 0.
+// Passes both streams on until both are closed. Forwards signals that were sent to this process
+// alone; a terminal sends its own to mpirun as well. Returns the last signal forwarded, or 0.
 int pass_on(Stream* output, Stream* errors, pid_t process) {
   int passed_on = 0;
   std::array<pollfd, 2> ends = {pollfd{output->from, POLLIN, 0}, pollfd{errors->from, POLLIN, 0}};
@@ -191,7 +193,7 @@ int pass_on(Stream* output, Stream* errors, pid_t process) {
 void catch_signals() {
   caught = 0;
   struct sigaction action {};
-  action.sa_flags = SA_SIGINFO;  // a read is interrupted
+  action.sa_flags = SA_SIGINFO;  // SA_RESTART is off: a signal interrupts a read
   action.sa_sigaction = [](int signal, siginfo_t* from, void*) {
     if (from->si_code == SI_USER) caught = signal;
   };

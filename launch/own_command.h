@@ -1,4 +1,4 @@
-// This process's own command line, to start it again.
+// Finds this process's own command line and starts it again.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace tandem {
 
-// With the program's path.
+// Returns the command line, with the program's full path as first word.
 std::vector<std::string> own_command();
 
-// Takes this process's place; gives back only where it cannot, with errno.
+// Replaces this process by that program (exec). Returns only if that fails, with errno set.
 void become(std::vector<std::string> words);
 
 }  // namespace tandem

@@ -17,7 +17,7 @@ std::string text(const Environment& get, std::initializer_list<const char*> name
   return "";
 }
 
-// The first of these that is set; 0: none is.
+// Returns the port in the first of these variables that is set, or 0 if none is.
 Result<int> port_of(const Environment& get, std::initializer_list<const char*> names) {
   constexpr int kMost = 65535;
   for (const char* name : names) {
@@ -31,7 +31,7 @@ Result<int> port_of(const Environment& get, std::initializer_list<const char*> n
   return 0;
 }
 
-// Below those that Linux gives out by itself, from 32768 on.
+// Makes a port of the job's number, below 32768, where Linux's ephemeral ports begin.
 int port_of_job(const std::string& job) {
   constexpr int kFirst = 20000, kPorts = 12000;
   const auto number = parse_integer(job);
@@ -48,7 +48,8 @@ Result<Rendezvous> torchrun(const Environment& get) {
     return Error{
         fmt::format("found RANK and WORLD_SIZE, and no {}, expected it as torchrun sets it",
                     rendezvous.host.empty() ? "MASTER_ADDR" : "MASTER_PORT")};
-  const bool taken = text(get, {"TORCHELASTIC_USE_AGENT_STORE"}) == "True";  // by torchrun's agent
+  const bool taken = text(get, {"TORCHELASTIC_USE_AGENT_STORE"}) ==
+                     "True";  // torchrun's agent listens at MASTER_PORT
   const int next = master == 65535 ? master - 1 : master + 1;
   rendezvous.port = own != 0 ? own : taken ? next : master;
   return rendezvous;
@@ -76,7 +77,7 @@ Result<Rendezvous> slurm(const Environment& get) {
   return rendezvous;
 }
 
-// As the launcher's names say it.
+// Reads the place from the variables of the launcher.
 Result<Rendezvous> place_of(const Environment& get) {
   const std::optional<LaunchedRank> launched = launched_rank(get);
   if (!launched)
@@ -105,7 +106,7 @@ Result<Rendezvous> rendezvous_of(const Environment& get) {
 
 std::string first_host(const std::string& node_list) {
   std::string host;
-  bool in_list = false, past_first = false;  // inside brackets; behind their first number
+  bool in_list = false, past_first = false;  // inside brackets; after their first number
   for (const char c : node_list) {
     if (c == ',' && !in_list) break;
     if (c == '[') {

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "/home/me/.config/tandem/secret"; empty: the environment names no home.
+// Returns "/home/me/.config/tandem/secret", say, or "" if the environment names no home.
 std::string own_file(const Environment& get) {
   const auto folder = [&](const char* name) {
     const char* value = get(name);
@@ -43,7 +43,8 @@ Error unusable(const std::string& path, const std::string& found) {
                Error::Failed};
 }
 
-// Writes it beside its place, and links it there: of many that do so at once one wins.
+// Writes the file under another name and links it to its place, so that exactly one of many ranks
+// that do so at once succeeds.
 Status make(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   std::error_code failed;
@@ -118,7 +119,8 @@ bool Hmac::same(const Digest& a, const Digest& b) const {
 }
 
 Digest random_digest() {
-  // Not std::random_device, whose code in a C++ library linked statically wants the newest libc.
+  // std::random_device is not used: its code in a statically linked C++ library needs the newest
+  // libc.
   Digest digest;
   CHECK(getrandom(digest.data(), digest.size(), 0) == static_cast<ssize_t>(digest.size()));
   return digest;
@@ -126,7 +128,7 @@ Digest random_digest() {
 
 std::string hexadecimal(const Digest& digest) {
   std::string text;
-  text.reserve(2 * digest.size());  // leaves no parts of a secret behind
+  text.reserve(2 * digest.size());  // no reallocation leaves parts of a secret behind
   for (const std::byte byte : digest) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
   return text;
 }

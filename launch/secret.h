@@ -1,4 +1,4 @@
-// Secret: what the processes of one job know and nobody else does, and how they prove it.
+// Secret: a text that only the processes of one job know, and how they prove that they know it.
 #pragma once
 
 #include <array>
@@ -15,33 +15,33 @@ namespace tandem {
 
 using Digest = std::array<std::byte, 32>;
 
-// HMAC with SHA-256 (RFC 2104), by OpenSSL's libcrypto, which is opened on demand: no build needs
-// it. It stays open.
+// HMAC with SHA-256 (RFC 2104). OpenSSL's libcrypto computes it; it is opened on demand, so no
+// build needs it, and stays open.
 class Hmac {
  public:
-  // Error::Missing where there is none.
+  // Error::Missing if there is no libcrypto.
   static Result<Hmac> open();
 
   Digest operator()(std::span<const std::byte> key, std::span<const std::byte> text) const;
-  // In a time that does not tell where they differ.
+  // Compares in a time that does not reveal where they differ.
   bool same(const Digest& a, const Digest& b) const;
 
  private:
-  // As openssl/hmac.h and openssl/crypto.h declare them, from 1.0.2 to 3.
+  // Declared as in openssl/hmac.h and openssl/crypto.h, versions 1.0.2 to 3.
   const void* (*sha256_)() = nullptr;
   unsigned char* (*hmac_)(const void*, const void*, int, const unsigned char*, std::size_t,
                           unsigned char*, unsigned int*) = nullptr;
   int (*compare_)(const void*, const void*, std::size_t) = nullptr;
 };
 
-// 32 bytes that nobody can guess, from the system.
+// Draws 32 bytes that nobody can guess, from the system.
 Digest random_digest();
 
-// The same as text, for a name or an environment.
+// Returns a digest as text, for a name or an environment variable.
 std::string hexadecimal(const Digest& digest);
 
-// A text that nobody else may read. It lies in pages of its own, which core dumps leave out and
-// which are wiped at the end. Copies share them.
+// A text that nobody else may read. It lies in memory pages of its own, which core dumps leave out
+// and which are wiped at the end. Copies share the pages.
 class Secret {
  public:
   Secret() = default;
@@ -49,7 +49,7 @@ class Secret {
   explicit Secret(std::span<const std::byte> bytes);
 
   std::span<const std::byte> bytes() const { return {pages_.get(), size_}; }
-  // Ends with a zero; null where there is none.
+  // Returns the text, ended by a zero, or null if there is none.
   const char* text() const { return reinterpret_cast<const char*>(pages_.get()); }
 
  private:
@@ -57,20 +57,22 @@ class Secret {
   std::size_t size_ = 0;
 };
 
-// 64 characters that nobody can guess.
+// Draws 64 hexadecimal digits that nobody can guess.
 Secret drawn_secret();
 
 constexpr const char* kSecretVariable = "TANDEM_SECRET";
 constexpr std::size_t kLeastSecret = 16;  // characters
 
-// The job's secret: TANDEM_SECRET, which whoever starts the ranks hands on to them; else the user's
-// own, in tandem/secret below XDG_CONFIG_HOME or ~/.config, where only the user may read it. It is
-// made there where it is missing, whole or not at all: the ranks of a job may all try at once, on
-// hosts that share the folder. An Error where neither can be had, or others may read the file.
+// Returns the job's secret. It is TANDEM_SECRET, which the launcher hands on to the ranks.
+// Otherwise it is the user's own, in the file tandem/secret below XDG_CONFIG_HOME or ~/.config,
+// which only the user may read. A missing file is created, whole or not at all: the ranks of a job
+// may all try at once, on hosts that share the folder. An Error if there is neither, or if others
+// may read the file.
 Result<Secret> job_secret(const Environment& get);
 
-// TANDEM_SECRET of this process. The first call takes it out of the environment, which core dumps
-// hold and /proc shows; processes forked later have it, too. No other thread may run then.
+// Returns TANDEM_SECRET of this process. The first call takes it out of the environment, which core
+// dumps contain and /proc shows. Processes forked later have it, too. REQUIRES of the first call:
+// no other thread runs.
 const Secret& taken_secret();
 
 }  // namespace tandem

@@ -33,7 +33,7 @@ struct Answer {
   char failure[512] = "";  // empty: none
 };
 
-// Whether all of it went; not where the other end is gone.
+// Returns whether everything was sent; false if the other end is gone.
 template <class T>
 bool give(int socket, const T& value) {
   return ::send(socket, &value, sizeof value, MSG_NOSIGNAL) == sizeof value;
@@ -68,7 +68,7 @@ Result<std::unique_ptr<Counter>> open_counter(const LaunchedRank& own) {
       fmt::format("found rank {} of {} by MPI, expected rank {} of {} as {} says: is it started by "
                   "another MPI's mpirun?",
                   counter->rank(), counter->ranks(), own.rank, own.ranks, own.family)};
-  (void)counter.release();  // closing it would wait for the others
+  (void)counter.release();  // deleting it would wait for the others
   return strange;
 }
 
@@ -77,13 +77,14 @@ Result<std::int64_t> answer(const Question& question, Counter* counter) {
   return counter->greatest(question.own);
 }
 
-// The child's life: until it has left, or the other end is gone.
+// Serves the parent in the child process, until it leaves or the parent is gone.
 void serve(int socket, const LaunchedRank& own) {
   auto opened = open_counter(own);
   if (!give(socket, answer_of(opened.ok() ? Result<std::int64_t>(0) : opened.error())) ||
       !opened.ok())
     return;
-  Counter* const counter = opened->release();  // closed only where all ranks are sure to close it
+  Counter* const counter =
+      opened->release();  // deleted only when all ranks are sure to delete theirs
   for (;;) {
     constexpr int kPoll_ms = 1;
     pollfd event{socket, POLLIN, 0};

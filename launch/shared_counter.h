@@ -1,7 +1,8 @@
-// SharedCounter: the processes that an mpirun or srun started share work by counting together.
+// SharedCounter: lets the processes that an mpirun or srun started divide work by counting
+// together.
 //
-// This process itself never knows MPI, so it may fork: a child that is forked before all else joins
-// the others, and is asked over a socket.
+// This process itself never starts MPI, so that it may fork. It forks a child before anything else.
+// The child joins the others by MPI and answers over a socket.
 #pragma once
 
 #include <sys/types.h>
@@ -15,18 +16,18 @@ namespace tandem {
 
 class SharedCounter {
  public:
-  // Meets the others. Error::Missing without MPI; BadInput where MPI numbers the ranks in another
-  // way than whoever started them.
+  // Joins the other ranks. Error::Missing without MPI; BadInput if MPI numbers the ranks
+  // differently than the launcher's environment.
   static Result<SharedCounter> join(const LaunchedRank& own);
   SharedCounter(SharedCounter&& other) noexcept;
   SharedCounter& operator=(SharedCounter&&) = delete;
-  ~SharedCounter();  // its child is ended; before leave() the launcher then ends all ranks
+  ~SharedCounter();  // ends its child; before leave() the launcher then ends all ranks
 
-  // 0, 1, 2, ...: each number goes to one rank only.
+  // Returns 0, 1, 2, ...: each number goes to one rank only.
   Result<std::int64_t> next();
-  // Waits until all ranks are there; gives the greatest of their numbers.
+  // Waits until all ranks are there. Returns the greatest of their numbers.
   Result<std::int64_t> meet(std::int64_t own);
-  // The last call: waits until all ranks are there.
+  // Waits until all ranks are there. It must be the last call.
   Status leave();
 
  private:
@@ -37,7 +38,7 @@ class SharedCounter {
   pid_t child_;
 };
 
-// What libtandem_mpi.so exports under this name; it is called in the child alone, and starts MPI.
+// The counter that libtandem_mpi.so makes. It is called only in the child, and starts MPI.
 class Counter {
  public:
   virtual ~Counter() = default;  // waits until all ranks do this
@@ -46,7 +47,7 @@ class Counter {
   virtual int ranks() const = 0;
   virtual Result<std::int64_t> next() = 0;
   virtual Result<std::int64_t> greatest(std::int64_t own) = 0;
-  // Lets the others' calls move on; for the time between this rank's own.
+  // Lets the other ranks' calls make progress while this rank makes none.
   virtual Status progress() = 0;
 };
 constexpr const char* kCounterSymbol = "tandem_make_counter";

@@ -6,7 +6,8 @@
 namespace tandem {
 namespace {
 
-// As file descriptor 1, of which it tells, it is one for the process. Null: not kept.
+// The stream that keeps the former standard output, or null. The process has one, as it has one
+// file descriptor 1.
 std::FILE*& kept() {
   static std::FILE* file = nullptr;
   return file;
@@ -27,7 +28,8 @@ void keep_standard_output() {
     file != nullptr ? std::fclose(file) : close(own);
     return;
   }
-  setvbuf(stdout, nullptr, _IOLBF, 0);  // a rank's process may end without emptying it
+  setvbuf(stdout, nullptr, _IOLBF,
+          0);  // flushed by lines, as a rank's process may end without flushing
   kept() = file;
 }
 

@@ -1,20 +1,20 @@
-// Standard output, kept for results: libraries that print there by themselves, as NCCL does where
-// NCCL_DEBUG is set, are not to stand in a table or among JSON.
+// Keeps standard output for results. Libraries that print there by themselves, as NCCL does with
+// NCCL_DEBUG set, would otherwise garble tables and JSON.
 #pragma once
 
 #include <cstdio>
 
 namespace tandem {
 
-// Where results are printed: stdout, or what it was before it was kept.
+// Returns the stream to print results to: stdout, or what that was before keep_standard_output().
 std::FILE* standard_output();
 
-// From here on what goes to file descriptor 1 goes to standard error, whoever prints it, until the
-// process ends: threads and destructors of a library may print late. standard_output() still goes
-// where stdout went. A second call does nothing, and so does one where nothing is open to keep.
+// Sends everything written to file descriptor 1 to standard error, until the process ends: threads
+// and destructors of a library may print late. standard_output() still goes where stdout went. A
+// second call does nothing. Neither does a call when nothing is open.
 void keep_standard_output();
 
-// Gives file descriptor 1 back, before another program takes this process's place.
+// Restores file descriptor 1, before another program takes this process's place.
 void give_back_standard_output();
 
 }  // namespace tandem

@@ -27,15 +27,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTick_ms = 20;
 constexpr int kRetry_ms = 100;
-// The coordinator knows more, so it reports first: in time where ranks are missing, and once it has
-// been told where one is lost.
+// The coordinator knows more, so this waits longer than it: a second where ranks are missing, and 5
+// seconds after a connection is lost.
 constexpr auto kCoordinatorFirst = std::chrono::seconds(1);
 constexpr int kLost_ms = 5000;
 
-// The messages between ranks that have met.
+// The kinds of messages between ranks that have met.
 enum class ControlKind : std::uint32_t { Bytes = 0x7a1dE004, Here, Go, Numbers };
 
-// Who comes, and to which run.
+// A rank and the run that it wants to join.
 struct Hello {
   char run[112] = "";
   std::int32_t rank = 0;
@@ -62,7 +62,7 @@ void send_message(Connection* connection, ControlKind kind, std::span<const std:
   connection->send(static_cast<std::uint32_t>(kind), body);
 }
 
-// A connection, with the messages that came before they were asked for.
+// A connection, with the messages that came before somebody asked for them.
 struct Peer {
   Connection connection;
   std::deque<ControlMessage> received;
@@ -72,7 +72,8 @@ struct Peer {
   }
 };
 
-// The next message, which must be of this kind. A rank that is lost is given up after a while.
+// Returns the next message, which must be of this kind. If the rank is lost, returns an Error after
+// 5 seconds.
 Result<ControlMessage> next_message(Peer* peer, int rank, ControlKind kind) {
   for (;;) {
     peer->listen();
@@ -102,7 +103,7 @@ Status receive_into(Peer* peer, int rank, ControlKind kind, std::span<std::byte>
   return Done{};
 }
 
-// Rank 0's side of the rendezvous, until all ranks have come.
+// Rank 0's side of the rendezvous, used until all ranks have come.
 class Reception {
  public:
   Reception(Door door, const Hello& own, Nanoseconds timeout_ns)
@@ -111,7 +112,7 @@ class Reception {
         timeout_ns_(timeout_ns),
         until_(Clock::now() + std::chrono::nanoseconds(timeout_ns) + kCoordinatorFirst) {}
 
-  // Waits for who has not come. Each that comes is handed over once.
+  // Waits for all ranks that have not come. Calls greet() once for each that comes.
   Status wait(std::vector<std::optional<Peer>>* peers,
               const std::function<void(Connection*)>& greet) {
     while (std::ranges::any_of(*peers, [](const auto& peer) { return !peer; })) {
@@ -125,7 +126,7 @@ class Reception {
   }
 
  private:
-  // Somebody who knows the secret: one of the ranks, or a mistake.
+  // Admits or refuses one end that knows the secret: a rank, or somebody's mistake.
   Status seat(Guest* guest, std::vector<std::optional<Peer>>* peers,
               const std::function<void(Connection*)>& greet) {
     const auto hello = hello_in(guest->who);
@@ -179,12 +180,12 @@ class Reception {
 
 class TcpControl final : public Control {
  public:
-  // Rank 0's. No reception: it is the only rank.
+  // Rank 0's side. Without a reception it is the only rank.
   TcpControl(int ranks, std::optional<Reception> reception)
       : ranks_(ranks), peers_(ranks), reception_(std::move(reception)) {
-    peers_[0].emplace(Peer{Connection(Descriptor()), {}});  // itself: nothing is said
+    peers_[0].emplace(Peer{Connection(Descriptor()), {}});  // itself: no messages go there
   }
-  // Of others.
+  // The side of another rank.
   TcpControl(const LaunchedRank& own, Peer rank_0) : rank_(own.rank), ranks_(own.ranks), peers_(1) {
     peers_[0] = std::move(rank_0);
   }
@@ -259,11 +260,11 @@ class TcpControl final : public Control {
 
   int rank_ = 0;
   int ranks_ = 1;
-  std::vector<std::optional<Peer>> peers_;  // by rank; of ranks other than 0 only rank 0
-  std::optional<Reception> reception_;      // not all have come yet
+  std::vector<std::optional<Peer>> peers_;  // by rank; on ranks other than 0 only rank 0
+  std::optional<Reception> reception_;      // until all have come
 };
 
-// Its addresses, with commas; empty: it has none.
+// Looks a host's addresses up and joins them with commas. Returns "" if it has none.
 std::string addresses_of(const std::string& host) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -281,7 +282,7 @@ std::string addresses_of(const std::string& host) {
   return fmt::format("{}", fmt::join(found, ","));
 }
 
-// Of ranks other than 0: one try to reach it after the other.
+// The side of ranks other than 0: tries again and again to reach rank 0.
 class Visitor {
  public:
   Visitor(const LaunchedRank& own, const Rendezvous& rendezvous, const Hmac& hmac,
@@ -292,7 +293,8 @@ class Visitor {
         timeout_ns_(timeout_ns),
         until_(Clock::now() + std::chrono::nanoseconds(timeout_ns)) {}
 
-  // At its own port, and in between at the next ones, in turn: its own may be another job's.
+  // Tries rank 0's own port each time, and in between the next ones in turn: another job may hold
+  // its own.
   Result<std::unique_ptr<Control>> run() {
     std::string found = "nobody";
     for (int i = 0; Clock::now() < until_; ++i, poll(nullptr, 0, kRetry_ms)) {
@@ -303,7 +305,7 @@ class Visitor {
           return std::unique_ptr<Control>(
               new TcpControl(own_, Peer{std::move(*met.connection), {}}));
         if (!met.refused.empty()) found = met.refused;
-        // Others may go away.
+        // Refusals by others are no reason to give up, as those may go away.
         if (met.refused.starts_with("rank 0 of")) return nobody(found, "");
         if (port == rendezvous_.port && met.refused.empty()) found = met.found;
       }
