@@ -21,7 +21,8 @@ struct Rendezvous {
 // Finds the rendezvous, without the secret. TANDEM_PORT goes before every other port.
 //   torchrun   MASTER_ADDR, MASTER_PORT; the next port if torchrun's agent listens on that one
 //   Slurm      MASTER_ADDR, MASTER_PORT; else the step's first node, and a port made of the job's
-//   number others     MASTER_ADDR, MASTER_PORT; else they meet by MPI
+//              number
+//   others     MASTER_ADDR, MASTER_PORT; else they meet by MPI
 Result<Rendezvous> rendezvous_of(const Environment& get);
 
 // Returns the first host of Slurm's list: "node003" of "node[003-007,009],gpu12". Returns "" if

@@ -1,4 +1,7 @@
-// Rings, rings in rings, double binary trees, trees in the switches and pairwise exchanges.
+// Makes the flows of NCCL's algorithms: flat and hierarchical rings, double binary trees, reduction
+// in switches (NVLS, SHARP) and pairwise exchanges. In: an operation and its devices. Out: the
+// share of its bytes that each list of links carries, and its latency. A share is per byte of the
+// operation.
 #include "topology/algorithm.h"
 
 #include <algorithm>
@@ -13,10 +16,10 @@
 namespace tandem {
 namespace {
 
-// Beyond this many ranks an all-to-all is one flow a link instead of one a pair.
+// With more ranks an all-to-all is one flow a link instead of one a pair, to save time.
 constexpr std::size_t kPairwiseRanks = 32;
 
-// A Traffic as it grows: flows, then the messages that follow one another over them.
+// Collects a Traffic: first flows, then the messages that follow one another over them.
 class FlowBuilder {
  public:
   explicit FlowBuilder(const Cluster& cluster)
@@ -33,15 +36,16 @@ class FlowBuilder {
     }
   }
 
-  // Each member to the next one, the last to the first; nothing for one alone.
+  // Sends from each member to the next one and from the last to the first. A single member sends
+  // nothing.
   void ring(std::span<const DeviceId> members, double share) {
     if (members.size() < 2) return;
     for (std::size_t i = 0; i < members.size(); ++i)
       send(members[i], members[(i + 1) % members.size()], share);
   }
 
-  // Up to the switch that joins the members and down again: once over every link of the smallest
-  // tree, which is every link of a ring.
+  // Sends up to the switch that joins the members and down again: once over every link of the
+  // smallest tree that joins them. These are the links of a ring through all members.
   // REQUIRES: each on a node of its own.
   void tree(std::span<const DeviceId> members, double share) {
     std::vector<LinkId> links;
@@ -56,10 +60,10 @@ class FlowBuilder {
     for (const LinkId link : links) add({link}, share, 1, true);
   }
 
-  // Everybody `share` to everybody else, link by link.
+  // Sends `share` from everybody to everybody else, summed link by link.
   void all_pairs(std::span<const DeviceId> members, double share) {
     std::vector<double> loads(cluster_.links());
-    std::vector<char> inside(cluster_.links());  // carries what stays on a node as well
+    std::vector<char> inside(cluster_.links());  // links that also carry traffic inside a node
     for (const DeviceId from : members) {
       for (const DeviceId to : members) {
         if (from == to) continue;
@@ -80,15 +84,15 @@ class FlowBuilder {
 
   void wait(double seconds) { traffic_.latency_ns += to_ns(seconds); }
 
-  // So many messages, each waiting for the one before it, over the slowest way since the last such
-  // call.
+  // Adds the latency of `messages` that wait for each other. Each takes the slowest route used
+  // since the last call.
   void steps(std::size_t messages) {
     traffic_.latency_ns += static_cast<Nanoseconds>(messages) * slowest_ns_;
     slowest_ns_ = 0;
   }
 
-  // FlowBuilder between nodes run at the pace at which the busiest node's keep to the
-  // communicator's rate.
+  // Ends the collection. Flows between nodes get limits such that the busiest node sends or
+  // receives at the communicator's rate, and all others at the same pace.
   Traffic take() {
     double busiest = 0;
     for (const auto& [node, share] : leaving_) busiest = std::max(busiest, share);
@@ -101,7 +105,7 @@ class FlowBuilder {
   }
 
  private:
-  // Whether it leaves the node.
+  // Looks up the route. Returns whether it leaves the node.
   bool cross(DeviceId from, DeviceId to) {
     slowest_ns_ = std::max(slowest_ns_, cluster_.latency_ns(from, to));
     cluster_.route(from, to, &links_);
@@ -115,7 +119,7 @@ class FlowBuilder {
     if (limit_ > 0) between_.push_back(static_cast<char>(crosses));
   }
 
-  // What of the operation leaves the device's node, and what comes to it.
+  // Count what leaves the device's node, and what comes to it.
   void leaves(DeviceId from, double share) {
     if (limit_ > 0) leaving_[index(cluster_.node_of(from))] += share;
   }
@@ -124,15 +128,15 @@ class FlowBuilder {
   }
 
   const Cluster& cluster_;
-  const double limit_;         // the communicator's; 0: none, and then nothing below is kept
-  std::vector<char> between_;  // by flow: it leaves its node
+  const double limit_;         // of the communicator; 0: none, and the members below stay empty
+  std::vector<char> between_;  // by flow: whether it leaves its node
   std::unordered_map<int, double> leaving_, coming_;  // by node
   Traffic traffic_;
-  std::vector<LinkId> links_;  // of the last crossing
+  std::vector<LinkId> links_;  // of the last call of cross()
   Nanoseconds slowest_ns_ = 0;
 };
 
-// A group's devices, those of a node together: node j's members are [starts[j], starts[j + 1]).
+// A group's devices, sorted by node. The members on the j-th node are [starts[j], starts[j + 1]).
 struct NodeGroups {
   std::vector<DeviceId> devices;
   std::vector<int> starts;
@@ -142,7 +146,7 @@ struct NodeGroups {
     return {devices.data() + starts[node], devices.data() + starts[node + 1]};
   }
 
-  // How many are on each node; 0: not as many on all.
+  // Returns how many members each node has, or 0 if the nodes differ.
   std::size_t on_each() const {
     const std::size_t first = members(0).size();
     for (int j = 1; j < nodes(); ++j) {
@@ -151,7 +155,7 @@ struct NodeGroups {
     return first;
   }
 
-  // The members of that place on every node.
+  // Returns the members at that place on every node.
   std::vector<DeviceId> at(std::size_t place) const {
     std::vector<DeviceId> found;
     for (int j = 0; j < nodes(); ++j) found.push_back(members(j)[place]);
@@ -159,7 +163,7 @@ struct NodeGroups {
   }
 };
 
-// Nodes in order of their first device, the devices of a node in the order given.
+// Orders nodes by their first device, and the devices of a node as given.
 NodeGroups group_by_node(const Cluster& cluster, std::span<const DeviceId> devices) {
   NodeGroups groups{{devices.begin(), devices.end()}, {}};
   const auto node = [&](DeviceId device) { return index(cluster.node_of(device)); };
@@ -178,11 +182,13 @@ NodeGroups group_by_node(const Cluster& cluster, std::span<const DeviceId> devic
   return groups;
 }
 
-// All-reduce scatters, then gathers; the others do one of both.
+// Returns how often the array goes round: all-reduce scatters and then gathers, the others do one
+// of them.
 int passes(CommKind kind) { return kind == CommKind::AllReduce ? 2 : 1; }
 
-// What the best joined pair's links would carry in place of those that a node's members have among
-// them; 1 where a switch joins all.
+// Returns the factor for shares on a node's links where NVLinks join its GPUs in pairs. The graph
+// gives each GPU the rate of the best joined pair; the factor is that rate over the members' own.
+// It is 1 where a switch joins all.
 double nvlink_share(const Cluster& cluster, std::span<const DeviceId> members) {
   const ClusterSpec& spec = cluster.spec();
   if (spec.nvlinks.empty() || members.size() < 2) return 1;
@@ -191,13 +197,13 @@ double nvlink_share(const Cluster& cluster, std::span<const DeviceId> members) {
   return 1 / nvlink_rate(spec.nvlinks, places);
 }
 
-// What a rank sends to the next one of a ring over an array, and in how many messages.
+// Returns the share of the array that a rank of a ring sends to the next, and in how many messages.
 double ring_share(CommKind kind, std::size_t ranks) {
   return passes(kind) * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
 }
 std::size_t ring_steps(CommKind kind, std::size_t ranks) { return passes(kind) * (ranks - 1); }
 
-// A collective among members of one node.
+// Adds a ring collective among members of one node.
 void ring_on_node(CommKind kind, std::span<const DeviceId> members, FlowBuilder* flows) {
   const double fill = passes(kind) * flows->cluster().spec().ring_fill_steps;
   const double share =
@@ -206,10 +212,10 @@ void ring_on_node(CommKind kind, std::span<const DeviceId> members, FlowBuilder*
   flows->steps(ring_steps(kind, members.size()));
 }
 
-// An all-reduce of `share` of the array along NCCL's two trees (Sanders et al. 2009, "Two-tree
-// algorithms for full bandwidth broadcast, reduction and scan"): half goes up and down each, and a
-// member that has two children in one is a leaf of the other, so nobody sends more than two
-// shares. The trees are those of NCCL's ncclGetBtree and ncclGetDtree.
+// Adds an all-reduce of `share` of the array along NCCL's double binary tree (Sanders et al. 2009,
+// "Two-tree algorithms for full bandwidth broadcast, reduction and scan"). Half of it goes up and
+// down each tree. A member with two children in one tree is a leaf of the other, so nobody sends
+// more than two shares. The trees are those of NCCL's ncclGetBtree and ncclGetDtree.
 void double_tree(std::span<const DeviceId> members, double share, FlowBuilder* flows) {
   const int n = static_cast<int>(members.size());
   const auto both_ways = [&](int child, int parent) {
@@ -229,11 +235,13 @@ void double_tree(std::span<const DeviceId> members, double share, FlowBuilder* f
   }
 }
 
-// k rings over several nodes, k the fewest members on a node. Ring r takes the even nodes forwards,
-// from member r round to member r - 1, and the odd ones backwards, from r - 1 round to r: so hops
-// between nodes stay on one rail (but for the last of an odd number of nodes), every ring leaves a
-// node through another member, and each member sends to its neighbour in all rings but the one that
-// leaves through it.
+// Adds k rings over several nodes, k the fewest members on a node. Ring r walks even nodes
+// forwards, from member r round to member r - 1, and odd ones backwards, from r - 1 round to r.
+// With 2 nodes of 4, ring 1 is
+//    n0: 1 2 3 0 -> n1: 0 3 2 1 -> n0: 1
+// So hops between nodes stay on one rail (except from the last of an odd number of nodes), and
+// every ring leaves a node through another member. Each member sends to its neighbour in all rings
+// but the one that leaves through it.
 void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows) {
   const double ring_efficiency = flows->cluster().spec().ring_efficiency;
   const int nodes = groups.nodes();
@@ -242,7 +250,8 @@ void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows
   const int rings = static_cast<int>(fewest);
   const double part = share / rings;
 
-  // Where ring r stands on a node, high end or low; it skips some on one with more members.
+  // The member at which ring r enters (high) or leaves an even node; odd nodes swap the two. On a
+  // node with more members than rings some are skipped.
   const auto stand = [&](int r, std::span<const DeviceId> members, bool high) {
     const int size = static_cast<int>(members.size());
     if (size == 1) return 0;
@@ -271,9 +280,10 @@ void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows
   }
 }
 
-// All-reduce in trees between the ranks of equal place. On a node either its ranks pass everything
-// along a chain and back, or its switch reduces and multicasts: each rank reads 1/k of the array
-// reduced from all k and stores it to all, so that k + 1 of k parts cross its link, both ways.
+// Adds an all-reduce in double binary trees between the ranks of equal place on their nodes. On a
+// node of k ranks either the ranks pass everything along a chain and back, or the switch reduces
+// and multicasts (NVLS). With NVLS each rank reads 1/k of the array reduced from all k and stores
+// it to all, so (k + 1)/k of the array crosses its link in each direction.
 void trees_over_nodes(const NodeGroups& groups, bool nvls, FlowBuilder* flows) {
   const Cluster& cluster = flows->cluster();
   const std::size_t k = groups.on_each();
@@ -289,9 +299,10 @@ void trees_over_nodes(const NodeGroups& groups, bool nvls, FlowBuilder* flows) {
   flows->steps(2 * std::bit_width(static_cast<unsigned>(groups.nodes() - 1)));
 }
 
-// A ring on every node, which leaves each of its k ranks 1/k of the array; then that much between
-// the ranks of equal place, in rings or through the switches. All-reduce gathers on the nodes at
-// the end. The phases run as a pipeline of pieces, so that all of their flows run at once.
+// Adds a hierarchical collective. A ring on every node leaves each of its k ranks 1/k of the array.
+// That much then goes between the ranks of equal place, in rings or reduced by the switches.
+// All-reduce gathers on the nodes at the end. The phases are pipelined in pieces, so all of their
+// flows run at once.
 void by_node(const NodeGroups& groups, CommKind kind, bool in_network, FlowBuilder* flows) {
   const std::size_t k = groups.on_each();
   const auto nodes = static_cast<std::size_t>(groups.nodes());
@@ -319,8 +330,8 @@ void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algo
   const NodeGroups groups = group_by_node(flows->cluster(), devices);
   const std::size_t k = groups.on_each();
   const bool one_node = groups.nodes() == 1;
-  // A base is an all-reduce's, and a pass has half of it: then scattering and gathering take as
-  // long.
+  // The base latency is given for an all-reduce. One pass takes half of it, so that scattering
+  // takes as long as gathering.
   flows->wait((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
   const bool may =
       one_node ? algorithm == Algorithm::Nvls : algorithm >= Algorithm::Tree && spec.trees;
@@ -367,7 +378,7 @@ Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId
           }
         }
       }
-      // Inside a node all pairs go at once, as a pass does.
+      // Inside a node all pairs exchange at once, and that costs as much as a pass.
       const bool one_node = group_by_node(cluster, devices).nodes() == 1;
       if (one_node) flows.wait(cluster.spec().intra_base_s / 2);
       flows.steps(one_node ? 1 : n - 1);

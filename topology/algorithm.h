@@ -1,4 +1,4 @@
-// Algorithms: the flows that an operation is made of.
+// Algorithms: turns a communication operation into flows over links.
 #pragma once
 
 #include <span>
@@ -8,13 +8,13 @@
 
 namespace tandem {
 
-// Ring and Hierarchical: see Collectives. Tree: over nodes. Nvls: by the switch inside a node, and
-// in trees between nodes.
+// Ring and Hierarchical are described at Collectives. Tree: double binary trees between nodes.
+// Nvls: the switch reduces inside a node, and trees join the nodes.
 enum class Algorithm { Ring, Hierarchical, Tree, Nvls };
 
-// The flows of one operation between `devices`, several over the same links as its algorithm makes
-// them, and its latency; without seconds_per_byte. Where the algorithm does not fit the operation
-// it goes in flat rings.
+// Returns the flows of one operation between `devices`, and its latency; seconds_per_byte is left
+// 0. Several flows may use the same links. Where the algorithm does not fit the operation, flat
+// rings take its place.
 Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
                  Algorithm algorithm);
 

@@ -1,4 +1,4 @@
-// Reads calibrations with toml++: [[fit]] tables, and above them what was measured.
+// Reads calibrations with toml++: [[fit]] tables, and above them how they were measured.
 #include "topology/calibration.h"
 
 #include <fmt/format.h>
@@ -15,13 +15,13 @@
 namespace tandem {
 namespace {
 
-// What a file says above its rows: where they come from. Nothing depends on it.
+// The keys above the rows, which say where those come from. Nothing depends on them.
 const std::vector<std::string> kOrigin = {"backend",    "real",   "cluster", "placement",
                                           "iterations", "warmup", "fit"};
 const std::vector<std::string> kRowKeys = {
     "op", "ranks", "nodes", "latency_us", "busbw_GBps", "worst_error_percent", "sizes"};
 
-// One table of the file, checked key by key.
+// One table of the file, read key by key.
 class Checked {
  public:
   Checked(const std::string& path, const toml::table& table) : path_(path), table_(table) {}
@@ -52,7 +52,7 @@ class Checked {
     return static_cast<int>(*value);
   }
 
-  // A number above 0, or, where `or_zero`, of at least 0.
+  // Reads a number above 0, or from 0 on with `or_zero`.
   Result<double> number(const char* key, bool or_zero) const {
     const auto value = table_[key].value<double>();
     if (!value || !std::isfinite(*value) || !(or_zero ? *value >= 0 : *value > 0))

@@ -1,4 +1,4 @@
-// Calibration: what operations were measured to take alone, in place of what the links say.
+// Calibration: measured times of operations alone, which replace those computed from links.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// The time of one kind of operation in groups of so many ranks on so many nodes:
-// latency + bytes x bus_factor / bus bandwidth.
+// The time of one kind of operation in groups of `ranks` ranks on `nodes` nodes: latency + bytes x
+// bus_factor / bus bandwidth.
 struct CalibrationRow {
   CommKind kind = CommKind::AllReduce;
   int ranks = 0;
@@ -22,11 +22,11 @@ struct CalibrationRow {
   double seconds_per_byte() const { return bus_factor(kind, ranks) / bus_bytes_per_s; }
 };
 
-// The row of such groups, or nullptr.
+// Returns the row for such groups, or nullptr.
 const CalibrationRow* find_row(std::span<const CalibrationRow> rows, CommKind kind, int ranks,
                                int nodes);
 
-// A file as `tandem bench comm --fit` writes it. Errors name file and line.
+// Reads a file that `tandem bench comm --fit` wrote. The Errors name file and line.
 Result<std::vector<CalibrationRow>> read_calibration(const std::string& path);
 
 }  // namespace tandem

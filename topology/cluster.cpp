@@ -1,4 +1,4 @@
-// The cluster as a Boost.Graph.
+// Builds the cluster as a Boost.Graph and answers from it.
 #include "topology/cluster.h"
 
 #include <fmt/format.h>
@@ -18,9 +18,9 @@
 namespace tandem {
 namespace {
 
-constexpr int kMaxGpus = 1'000'000;  // beyond it a typing error is likelier than a cluster
+constexpr int kMaxGpus = 1'000'000;  // more is probably a typing error
 
-// `key`: the scenario's in [cluster], where it is in another unit than `what`.
+// `key` is the key of [cluster], if its unit differs from that of `what`.
 Error found(std::string_view what, double value, std::string_view expected,
             std::string_view key = {}) {
   return Error::of({fmt::format("cluster.{}", key.empty() ? what : key)},
@@ -104,8 +104,8 @@ Status check(const ClusterSpec& spec, int gpus) {
 
 }  // namespace
 
-// Vertices are numbered core, leaves, GPUs, NICs, node switches. Links are numbered in pairs, up
-// (away from the GPU) then down: the GPUs', the NICs', the leaves'.
+// Vertices are numbered in this order: core, leaves, GPUs, NICs, node switches. Links come in
+// pairs, up (away from the GPU) and down: first those of GPUs, then NICs, then leaves.
 struct Cluster::Graph {
   ClusterSpec spec;
   int gpus = 0;
@@ -118,7 +118,7 @@ struct Cluster::Graph {
   std::vector<int> nic_of;   // by GPU
   std::vector<Link> links;
   bool nodes_alike = true;
-  std::vector<std::string> node_names;  // of listed cables
+  std::vector<std::string> node_names;  // with listed cables only
   SiteGraph wiring;
   std::unique_ptr<Routes> routes;
 
@@ -127,12 +127,12 @@ struct Cluster::Graph {
 
   void find_routes(std::vector<bool> failed);
 
-  // Whether it is a GPU's, to the switch of its node or from there.
+  // Returns whether the link joins a GPU and the switch of its node.
   bool is_inside(LinkId link) const { return index(link) < 2 * gpus; }
 
   std::string gpu_name(int gpu) const { return wiring[gpu_vertex(gpu)].name; }
 
-  // A message's over these links.
+  // Returns the latency of a message over these links.
   Nanoseconds latency_ns(std::span<const LinkId> route) const;
 
   // REQUIRES: the fabric has leaves.
@@ -177,7 +177,7 @@ Cluster::Graph::Graph(const ClusterSpec& of, int count)
   find_routes(std::vector<bool>(links.size()));
 }
 
-// Vertices are the sites as they come, links the cables', there and back.
+// Vertices are the sites in their order. Each cable makes two links, there and back.
 Cluster::Graph::Graph(const ClusterSpec& of, const ListedSites& listed)
     : spec(of),
       gpus(listed.gpus),
@@ -209,13 +209,13 @@ Nanoseconds Cluster::Graph::latency_ns(std::span<const LinkId> route) const {
   bool crosses = false;
   for (const LinkId link : route) {
     listed_ns += links[index(link)].latency_ns;
-    // A message inside a node for each switch of a node on the way.
+    // A message pays the latency inside a node once for each GPU's up-link on its way.
     if (is_inside(link) && index(link) % 2 == 0) inside_ns += intra_latency_ns;
     crosses |= !is_inside(link);
   }
   if (spec.cables) return listed_ns;
   if (!crosses) return inside_ns;
-  // But for the switches that NICs hang on.
+  // Between nodes, the way through a GPU's switch adds latency unless the NICs hang on that switch.
   return inter_latency_ns + (spec.nics_on_switch ? 0 : inside_ns);
 }
 
@@ -236,7 +236,7 @@ void Cluster::Graph::add_vertices() {
 }
 
 void Cluster::Graph::add_all_links() {
-  // A link shows half a message's latency: a message crosses two of its kind.
+  // Each link gets half of a message's latency, since a message crosses two links of its kind.
   const double gpu_rate = spec.intra_bytes_per_s * spec.intra_efficiency;
   for (int i = 0; i < gpus; ++i) {
     link_pair(wiring[gpu_vertex(i)].name, gpu_vertex(i), switch_vertex(node_of[i]), gpu_rate,
@@ -247,7 +247,7 @@ void Cluster::Graph::add_all_links() {
     const SiteId upper = leaves == 0 ? 0 : leaf_vertex(leaf_of(i));
     link_pair(wiring[nic_vertex(i)].name, nic_vertex(i), upper, nic_rate, inter_latency_ns / 2);
   }
-  // A leaf is a switch with all its ports, also where fewer nodes hang on the last one.
+  // A leaf has all its ports' bandwidth, even the last one, below which fewer nodes may hang.
   double nics_per_leaf = spec.fabric.nodes_per_leaf;
   if (spec.fabric.kind == Fabric::FatTree) nics_per_leaf *= spec.nics_per_node;
   for (int i = 0; i < leaves; ++i) {
@@ -261,7 +261,7 @@ void Cluster::Graph::add_wires() {
     for (int i = 0; i < nics; ++i) wire(nic_vertex(i), switch_vertex(i / spec.nics_per_node));
     return;
   }
-  // No link from the GPU to its NIC: PCIe is wider than the NIC in every preset.
+  // A wire, not a link, joins a GPU and its NIC: PCIe is wider than the NIC in every preset.
   for (int i = 0; i < gpus; ++i) wire(gpu_vertex(i), nic_vertex(nic_of[i]));
 }
 
@@ -370,7 +370,7 @@ ClusterGraph Cluster::graph() const {
     const Site& site = wiring[*vertex];
     graph.points.push_back({site.name, site.node, static_cast<ClusterGraph::Kind>(site.kind)});
   }
-  // Both directions of a wire are equal: one line for the pair.
+  // Both directions of a wire are equal, so one line stands for the pair.
   for (auto [edge, end] = boost::edges(wiring); edge != end; ++edge) {
     const SiteId from = boost::source(*edge, wiring);
     const SiteId to = boost::target(*edge, wiring);

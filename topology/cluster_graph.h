@@ -1,4 +1,4 @@
-// ClusterGraph: a cluster's graph in plain values, to be drawn.
+// ClusterGraph: a cluster's graph in plain values, for drawing.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct ClusterGraph {
     int node = -1;  // -1: between nodes
     Kind kind = Kind::Switch;
   };
-  // Both directions of a link, or of a wire, which never limits.
+  // Both directions of a link, or of a wire, whose bandwidth is never a limit.
   struct Line {
     int from = 0, to = 0;
     double bytes_per_s = 0;  // 0: a wire
@@ -22,10 +22,10 @@ struct ClusterGraph {
 
   std::vector<Point> points;
   std::vector<Line> lines;
-  std::vector<std::string> nodes;  // their names
+  std::vector<std::string> nodes;  // names of the nodes
 };
 
-// Graphviz text: nodes as subgraphs, links labelled with their rates.
+// Returns Graphviz text: nodes as subgraphs, links labelled with their rates.
 std::string dot_of(const ClusterGraph& graph);
 
 }  // namespace tandem

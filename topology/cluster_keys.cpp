@@ -16,14 +16,14 @@ std::optional<std::string> set_nvlinks(const KeyValue& value, ClusterSpec* spec)
   return std::nullopt;
 }
 
-// One share for every precision.
+// Sets one share for every precision.
 std::optional<std::string> set_gemm_efficiency(const KeyValue& value, DeviceSpec* device) {
   const auto place = [](DeviceSpec& d) -> double& { return d.gemm_efficiency; };
   device->own_gemm_efficiency.clear();
   return keys::number("", "", place, 1, keys::kShare).set(value, device);
 }
 
-// The node, its links and NICs, and what joins nodes.
+// The keys of a node, its links and NICs, and the fabric.
 #define AT(expression) \
   [](ClusterSpec & spec) -> auto& { return spec.expression; }
 
@@ -56,7 +56,7 @@ std::vector<Key<ClusterSpec>> link_keys() {
                    AT(fabric.oversubscription), 1, {.least = 1})};
 }
 
-// How collectives go, and what they cost beside the links.
+// The keys of the collectives' algorithms and of their costs beside the links.
 std::vector<Key<ClusterSpec>> algorithm_keys() {
   return {
       keys::flag(

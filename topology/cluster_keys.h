@@ -1,5 +1,5 @@
-// ClusterKeys: the numbers of a cluster and of its GPUs by name, as a scenario's [cluster] and the
-// preset files have them. One table for both.
+// ClusterKeys: the numbers of a cluster and of its GPUs by name. A scenario's [cluster] and the
+// preset files share this table.
 #pragma once
 
 #include <vector>

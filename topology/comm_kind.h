@@ -1,4 +1,4 @@
-// CommKind: what a communication does; named and measured as nccl-tests does.
+// CommKind: the kinds of communication, named and measured as nccl-tests does.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@ enum class CommKind : std::uint8_t {
 };
 constexpr int kCommKinds = 6;
 
-// nccl-tests' name. Its "sendrecv" is a RingShift; a SendRecv, which it does not have, is "p2p".
+// Returns nccl-tests' name. Its "sendrecv" is a RingShift. It has no SendRecv, which is "p2p" here.
 std::string_view name(CommKind kind);
-// Nothing for a word that names none.
+// Returns nothing if the word names no kind.
 std::optional<CommKind> comm_kind_named(std::string_view word);
 
-// Bus bandwidth over bytes a second: what the busiest rank of a ring sends for each byte.
+// Returns the ratio of bus bandwidth to bytes a second: what the busiest rank of a ring sends for
+// each byte.
 double bus_factor(CommKind kind, int ranks);
 
 }  // namespace tandem

@@ -13,11 +13,11 @@ namespace {
 
 using Switches = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS>;
 
-// The switches between nodes as a graph of their own, and those that each node hangs on.
+// The switches between nodes as a graph of their own, and which of them each node hangs on.
 struct SwitchNetwork {
   Switches graph;
-  std::vector<int> place;              // by site: in the graph, or -1
-  std::vector<std::set<int>> of_node;  // by node
+  std::vector<int> place;              // by site: its vertex, or -1
+  std::vector<std::set<int>> of_node;  // by node: the vertices of its switches
 };
 
 SwitchNetwork network_of(const ListedSites& listed) {
@@ -35,7 +35,8 @@ SwitchNetwork network_of(const ListedSites& listed) {
   return network;
 }
 
-// From any of these switches to each switch, in hops; -1: there is no way.
+// Returns the hops from the nearest of these switches to each switch, by breadth-first search. -1:
+// there is no way.
 std::vector<int> hops_from(const Switches& graph, const std::set<int>& begin) {
   std::vector<int> hops(boost::num_vertices(graph), -1);
   for (const int at : begin) hops[at] = 0;
@@ -48,7 +49,8 @@ std::vector<int> hops_from(const Switches& graph, const std::set<int>& begin) {
   return hops;
 }
 
-// Nodes on the same switches are alike.
+// Counts pairs of nodes by the switches on their way. Nodes on the same switches are counted
+// together.
 std::map<int, std::int64_t> pairs_of(const SwitchNetwork& network) {
   std::map<std::set<int>, std::int64_t> kinds;
   for (const std::set<int>& switches : network.of_node) {

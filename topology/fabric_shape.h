@@ -1,4 +1,4 @@
-// FabricShape: what a fabric of listed cables is like: its leaves, and how far nodes are apart.
+// FabricShape: describes a fabric of listed cables: its leaves, and how far apart nodes are.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@
 
 namespace tandem {
 
-// A switch between nodes that nodes hang on. Rates are line rates, a direction.
+// A switch between nodes that nodes hang on. Rates are line rates in one direction.
 struct LeafShape {
   std::string name;
   int down_links = 0, up_links = 0;
   double down_bytes_per_s = 0, up_bytes_per_s = 0;
 
-  // Of what its nodes send what its uplinks cannot carry at once; 0: it has no uplinks.
+  // Returns the bandwidth of downlinks over that of uplinks; 0 without uplinks.
   double oversubscription() const {
     return up_bytes_per_s > 0 ? down_bytes_per_s / up_bytes_per_s : 0;
   }
 };
 
 struct FabricShape {
-  std::vector<LeafShape> leaves;  // in natural order of their names
-  int switches = 0;               // between nodes, the leaves among them
-  // Pairs of nodes by the fewest switches on a way between them, whichever NICs it takes.
+  std::vector<LeafShape> leaves;  // in natural order of the names
+  int switches = 0;               // between nodes, including the leaves
+  // Counts pairs of nodes by the fewest switches on a way between them, whichever NICs it takes.
   std::map<int, std::int64_t> pairs;
 };
 
-// Error: as sites_of has it.
+// Returns the Errors of sites_of(), too.
 Result<FabricShape> fabric_shape(const std::vector<ListedCable>& cables);
 
 }  // namespace tandem

@@ -17,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// The number behind the prefix, if that is all that there is.
+// Returns the number after the prefix, if the text has nothing else.
 std::optional<int> numbered(std::string_view text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return std::nullopt;
   text.remove_prefix(prefix.size());
@@ -27,7 +27,7 @@ std::optional<int> numbered(std::string_view text, std::string_view prefix) {
   return number;
 }
 
-// Before the last ".gpu" of a GPU's name, and the number behind it; nothing: it is none.
+// Splits "n0.gpu1" into "n0" and 1. Returns nothing if the name is not a GPU's.
 std::optional<std::pair<std::string_view, int>> node_and_gpu(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == name.npos || dot == 0) return std::nullopt;
@@ -36,7 +36,7 @@ std::optional<std::pair<std::string_view, int>> node_and_gpu(std::string_view na
   return std::pair(name.substr(0, dot), *gpu);
 }
 
-// The nodes that cables name, and where sites stand among them.
+// The nodes that cables name, and to which node a site belongs.
 class NamedNodes {
  public:
   explicit NamedNodes(const std::vector<ListedCable>& cables) {
@@ -54,7 +54,8 @@ class NamedNodes {
 
   const std::vector<std::string>& names() const { return names_; }
 
-  // The node whose name it is, or begins with; -1: it stands between nodes.
+  // Returns the node whose name the site has, or begins with before a dot. -1: the site is between
+  // nodes.
   int node_of(std::string_view name) const {
     for (std::size_t end = name.size(); end != name.npos && end > 0;
          end = name.rfind('.', end - 1)) {
@@ -64,7 +65,7 @@ class NamedNodes {
     return -1;
   }
 
-  // And which GPU of its node it is.
+  // Returns the site, and which GPU of its node it is, or -1.
   std::pair<Site, int> site(const std::string& name) const {
     const int node = node_of(name);
     if (const auto gpu = node_and_gpu(name)) return {{name, node, Site::Gpu}, gpu->second};
@@ -99,7 +100,7 @@ Status check_cable(const ListedCable& cable, const NamedNodes& nodes) {
   return Done{};
 }
 
-// Nodes by number leave none out: a typing error would join a GPU to nothing.
+// Checks that nodes named by number leave none out: a typing error would leave a GPU unconnected.
 Status check_numbers(const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto number = numbered(names[i], "n");

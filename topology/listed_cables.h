@@ -1,4 +1,4 @@
-// Listed cables: a cluster of any form, as a CSV that lists it cable by cable.
+// Listed cables: reads a cluster of any form from a CSV that lists it cable by cable.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,14 @@
 
 namespace tandem {
 
-// Columns from, to, GBps (a direction) and latency_us; and perhaps efficiency, of wires inside a
-// node that do not reach what the spec's others do. Errors name file and line.
+// Reads the columns from, to, GBps (in one direction) and latency_us. The optional column
+// efficiency is for wires inside a node that reach another share than the spec says. The Errors
+// name file and line.
 Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::string& path);
 
-// Of each node; the cables are read_cables'.
+// Returns the GPUs of each node. REQUIRES: cables that read_cables() read.
 Result<int> gpus_per_node(const std::vector<ListedCable>& cables);
-// In the order of their numbers.
+// Returns the names of the nodes in the order of their numbers.
 Result<std::vector<std::string>> node_names(const std::vector<ListedCable>& cables);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// ListedSites: what listed cables join. For this folder's sources only.
+// ListedSites: the sites that listed cables join. For this folder's sources only.
 #pragma once
 
 #include <string>
@@ -11,19 +11,21 @@
 
 namespace tandem {
 
-// Sites stand where their names say: what stands before .gpu1 is a node, n0 of n0.gpu1 or a host's
-// name; n0.nic0 is a NIC of it, n0 and whatever else begins with n0. a switch in it; any other name
-// is a switch between nodes. Nodes are numbered in the natural order of their names.
+// The name of a site says where it is. The text before .gpu1 is a node: n0 of n0.gpu1, or a host's
+// name. n0.nic0 is a NIC of that node, and any other name that begins with n0. is a switch in it.
+// All other names are switches between nodes. Nodes are numbered in the natural order of their
+// names.
 struct ListedSites {
   std::vector<Site> sites;                        // the GPUs by number, then the others
-  std::vector<std::pair<SiteId, SiteId>> cables;  // the ends of each
+  std::vector<std::pair<SiteId, SiteId>> cables;  // both ends of each cable
   int gpus = 0;
   int gpus_per_node = 0;
-  std::vector<std::string> nodes;  // their names
+  std::vector<std::string> nodes;  // names of the nodes
 };
 
-// Error: GPUs that are not numbered through, nodes of unlike numbers of GPUs, nodes by number (n0)
-// that are not numbered through, a cable from node to node or to where it begins.
+// Errors: GPUs that are not numbered through, nodes with different numbers of GPUs, nodes by number
+// (n0) that are not numbered through, a cable between two nodes without a switch or from a site to
+// itself.
 Result<ListedSites> sites_of(const std::vector<ListedCable>& cables);
 
 }  // namespace tandem

@@ -1,4 +1,6 @@
-// Packs rings into an NVLink adjacency, as NCCL searches for channels.
+// Packs rings into an NVLink adjacency, as NCCL searches for channels. In: the links of each pair
+// of GPUs. Out: how many rings fit. The search is an exhaustive branch and bound over edge-disjoint
+// Hamiltonian cycles.
 #include "topology/nvlink_adjacency.h"
 
 #include <fmt/format.h>
@@ -9,10 +11,10 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kMostGpus = 8;  // the search below is exhaustive
+constexpr std::size_t kMostGpus = 8;  // more would make the exhaustive search slow
 
-// The most cycles through all members that use no link twice. Each is two rings, as links have two
-// directions.
+// Finds the most cycles through all members that use no link twice. Each cycle is two rings, since
+// links have two directions.
 class Packing {
  public:
   explicit Packing(NvlinkAdjacency links) : links_(std::move(links)) { pack(0); }
@@ -36,7 +38,7 @@ class Packing {
     walk(0, 1, found);
   }
 
-  // On from `here`, with the members of the bits `seen` behind.
+  // Extends the cycle from `here`. The bits of `seen` are the members on it so far.
   void walk(std::size_t here, unsigned seen, int found) {
     const bool closes = seen + 1 == 1U << links_.size();
     for (std::size_t next = closes ? 0 : 1; next < (closes ? 1 : links_.size()); ++next) {
@@ -64,7 +66,7 @@ int rings(const NvlinkAdjacency& adjacency, std::span<const int> places) {
   }
   if (places.size() == 2) return std::max(1, among[0][1]);
   const Packing packing(std::move(among));
-  // Where no cycle closes, a member passes on what two of its neighbours send each other.
+  // If no cycle closes, a member passes on what two of its neighbours send each other.
   return packing.cycles() > 0 ? 2 * packing.cycles() : std::max(1, packing.fewest_links());
 }
 

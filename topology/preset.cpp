@@ -1,4 +1,4 @@
-// Reads presets.
+// Reads presets and devices from their TOML files.
 #include "topology/preset.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ std::string devices_dir() { return presets_dir() + "/devices"; }
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
-  std::error_code missing;  // no folder: no names
+  std::error_code missing;  // without the folder there are no names
   for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
     if (entry.path().extension() == ".toml") names.push_back(entry.path().stem());
   }
@@ -32,7 +32,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-// The file of a name that must be one of `known`.
+// Opens the file of a name, which must be one of `known`.
 Result<SourcedFile> open_known(const std::string& name, std::string_view kind,
                                const std::string& folder, const std::vector<std::string>& known) {
   if (known.empty()) {
@@ -50,7 +50,7 @@ Result<SourcedFile> open_known(const std::string& name, std::string_view kind,
   return SourcedFile::read(fmt::format("{}/{}.toml", folder, name));
 }
 
-// What every file of its kind has.
+// Checks the keys that every file of its kind must have.
 Status check_has(const SourcedFile* file, std::initializer_list<const char*> keys) {
   for (const char* key : keys) {
     if (!file->has(key))

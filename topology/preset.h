@@ -1,5 +1,5 @@
-// Presets: clusters as data, topology/presets/NAME.toml, each number with its source; the GPUs in
-// them are data too, topology/presets/devices/NAME.toml.
+// Presets: clusters as data, in topology/presets/NAME.toml, each number with its source. Their GPUs
+// are data too, in topology/presets/devices/NAME.toml.
 #pragma once
 
 #include <string>
@@ -11,19 +11,19 @@
 
 namespace tandem {
 
-// A preset's spec. Error: an unknown name, with the nearest known one.
+// Loads a preset or a device. The Error for an unknown name gives the nearest known one.
 Result<ClusterSpec> load_preset(const std::string& name);
 Result<DeviceSpec> load_device(const std::string& name);
 
-// Sorted.
+// Return the known names, sorted.
 std::vector<std::string> preset_names();
 std::vector<std::string> device_names();
-// The file of a name that is known.
+// Return the file of a known name.
 std::string preset_path(const std::string& name);
 std::string device_path(const std::string& name);
 
-// Where each number of a preset comes from: {"intra_GBps", "NVIDIA DGX A100 data sheet, ..."}.
-// Those of its GPU follow: {"a100-80gb.sms", ...}.
+// Returns where each number of a preset comes from, {"intra_GBps", "NVIDIA DGX A100 data sheet,
+// ..."}, followed by those of its GPU, {"a100-80gb.sms", ...}.
 Result<std::vector<std::pair<std::string, std::string>>> preset_sources(const std::string& name);
 
 }  // namespace tandem

@@ -1,3 +1,6 @@
+// Shortest paths by breadth-first search (Boost's): one search a GPU and port inside a node, one
+// tree for each set of destination switches between nodes. Routes are put together from both when
+// asked for.
 #include "topology/routes.h"
 
 #include <algorithm>
@@ -11,9 +14,10 @@
 
 namespace tandem {
 
-// A GPU's way to a port of its node, or back from there: links by their number in the node.
+// A GPU's way to a port of its node, or from a port to it. A port is a NIC, or another site of the
+// node that is joined to the fabric. Links are given by their number in the node.
 struct Routes::Exit {
-  int port = 0;  // by its number in the node
+  int port = 0;  // the port's place in its node
   int hops = 0;
   std::vector<int> edges;
 };
@@ -21,23 +25,24 @@ struct Routes::Exit {
 struct Routes::Inside {
   int gpus = 0;
   std::vector<std::optional<std::vector<int>>> between;  // [from * gpus + to]
-  std::vector<std::vector<Exit>> out, in;                // by GPU, the best first
-  bool complete = true;                                  // every GPU reaches every other
+  std::vector<std::vector<Exit>> out, in;                // by GPU, the shortest first
+  bool complete = true;                                  // whether every GPU reaches every other
 };
 
 struct Routes::Node {
   const Inside* inside = nullptr;
   std::vector<int> links;          // by number in the node; -1: a wire
-  std::vector<const Tree*> trees;  // by site: to it; nullptr: nothing leads there
+  std::vector<const Tree*> trees;  // by site: the tree that leads to it; nullptr: none
   std::vector<SiteId> sites;
 };
 
 struct Routes::Tree {
   std::vector<int> distance;  // by switch, in hops; -1: there is no way
-  std::vector<int> next;      // by switch: the link; kSeveral where there are equal ones
+  std::vector<int> next;      // by switch: the next link; kSeveral if several are equal
 };
 
-// Chooses among equal ways by the number of the destination, which each choice divides.
+// Chooses among equally short ways by the destination's number, as D-mod-k does. Each choice takes
+// the remainder and passes the quotient on to the next.
 class Routes::EqualWays {
  public:
   explicit EqualWays(int number) : left_(number) {}
@@ -62,14 +67,14 @@ namespace {
 
 constexpr int kSeveral = -2;
 
-// A node's own graph: sites by their place in it, links by their number in it.
+// A node's own graph. Sites are given by their place in the node, links by their number in it.
 struct NodeWiring {
   std::vector<Site::Kind> kinds;
   std::vector<int> ports;
   std::vector<std::pair<int, int>> edges;
   LinkGraph graph;
 
-  // Equal for nodes that are wired alike.
+  // Returns the same key for nodes that are wired alike.
   std::vector<int> key() const {
     std::vector<int> key = {static_cast<int>(kinds.size()), static_cast<int>(ports.size())};
     key.reserve(2 + kinds.size() + ports.size() + 2 * edges.size());
@@ -89,7 +94,7 @@ struct NodeWiring {
   }
 };
 
-// NICs send what comes to them away from the node, and pass nothing on inside it.
+// Filters edges: a NIC does not pass on messages inside its node.
 struct MayPass {
   const NodeWiring* node = nullptr;
   SiteId root = 0;
@@ -100,7 +105,7 @@ struct MayPass {
   }
 };
 
-// The shortest paths from a site of a node to all others of it.
+// The shortest paths from one site of a node to all its others.
 class FromRoot {
  public:
   FromRoot(const NodeWiring& node, int root)
@@ -183,7 +188,8 @@ Routes::Routes(const SiteGraph& graph, std::vector<SiteId> gpus, std::vector<boo
 
 Routes::~Routes() = default;
 
-// The node's wiring; `links` are those of its edges.
+// Returns the ways inside a node, from the cache if another node is wired alike. Fills `links` with
+// the links of its edges.
 const Routes::Inside& Routes::inside(const std::vector<SiteId>& sites,
                                      std::vector<int>* links) const {
   NodeWiring wiring;
@@ -192,7 +198,7 @@ const Routes::Inside& Routes::inside(const std::vector<SiteId>& sites,
   for (const SiteId site : sites) {
     const int place = place_[site];
     wiring.kinds.push_back(graph_[site].kind);
-    // A NIC that has failed stays in the count, so that the others' GPUs keep to theirs.
+    // A failed NIC still counts as a port, so that the other GPUs keep their NICs.
     const bool is_nic = graph_[site].kind == Site::Nic;
     if (is_nic || (!has_nics && !(up_[site].empty() && down_[site].empty())))
       wiring.ports.push_back(place);
@@ -222,7 +228,7 @@ const Routes::Inside& Routes::inside(const std::vector<SiteId>& sites,
       if (paths.hops(to) >= 0) known->between.back() = paths.edges(to);
       known->complete &= paths.hops(to) >= 0;
     }
-    // Its own port first, then on from there.
+    // The GPU's own port comes first, then the following ones.
     for (int i = 0; i < ports; ++i) {
       const int number = (static_cast<int>(std::int64_t{gpu} * ports / gpus) + i) % ports;
       const int port = wiring.ports[number];
@@ -247,7 +253,7 @@ const Routes::Node& Routes::node(int number) const {
   return *known;
 }
 
-// One tree for all ports on the same switches; a route ends at the nearest of them.
+// Returns one tree for all ports on the same switches. A route ends at the nearest of them.
 const Routes::Tree* Routes::tree_to(const std::vector<Hop>& down) const {
   if (down.empty()) return nullptr;
   std::vector<int> switches;
@@ -325,7 +331,7 @@ bool Routes::find(int from, int to, std::vector<LinkId>* links) const {
     if (own) add(here, *own);
     if (own) return true;
   }
-  // The destination keeps to its port rather than the source, as with PXN.
+  // The destination keeps its own port in preference to the source, as with PXN.
   const Exit* best_out = nullptr;
   const Exit* best_in = nullptr;
   int best = std::numeric_limits<int>::max();
@@ -350,8 +356,8 @@ bool Routes::find(int from, int to, std::vector<LinkId>* links) const {
   return true;
 }
 
-// The parts of the fabric that a GPU sends into, -1, and those that it receives from: who has the
-// same in both reaches the same GPUs of other nodes.
+// Returns the components of the fabric that a GPU sends into, then -1, then those that it receives
+// from. GPUs with equal results reach the same GPUs of other nodes.
 std::vector<int> Routes::reach_of(int gpu, const std::vector<int>& component) const {
   const Node& own = node(graph_[gpus_[gpu]].node);
   const auto parts = [&](const std::vector<Exit>& exits,
@@ -374,7 +380,7 @@ std::optional<std::pair<int, int>> Routes::parted() const {
   std::vector<int> component(between_.size());
   boost::strong_components(backwards_, component.data());
   std::vector<LinkId> links;
-  // Of GPUs of one reach one is asked for all, and a second one on another node.
+  // GPUs of equal reach need only one representative, and a second one on another node.
   std::map<std::vector<int>, std::vector<int>> asked;
   const auto node_of = [this](int gpu) { return graph_[gpus_[gpu]].node; };
   for (int gpu = 0; gpu < static_cast<int>(gpus_.size()); ++gpu) {

@@ -1,4 +1,4 @@
-// Routes: shortest paths between the GPUs of any graph of GPUs, NICs, switches and links.
+// Routes: shortest paths between GPUs in any graph of GPUs, NICs, switches and links.
 #pragma once
 
 #include <map>
@@ -12,40 +12,40 @@
 
 namespace tandem {
 
-// A route has as few hops as can be (breadth-first search, Boost's), first inside the nodes, then
-// between them, as a GPU keeps to the NIC nearest to it. So
-// - inside a node it passes switches and, where it must, other GPUs; NICs pass nothing on there;
-// - of NICs equally near, of P in all, the g GPUs of a node take number place x P / g, and the next
+// A route has the fewest hops, first inside the nodes and then between them, since a GPU uses the
+// NIC nearest to it. Paths come from breadth-first search. So
+// - inside a node a route passes switches and, where it must, other GPUs; it never passes a NIC;
+// - of P NICs equally near, GPU `place` of g on its node takes number place x P / g, and the next
 //   ones where that one leads nowhere; else a GPU sends by its neighbour's NIC (NCCL's PXN);
-// - between nodes it passes switches only; of equally short ways it takes that of the destination's
-//   number modulo their number, level by level (D-mod-k: Zahavi 2012, "Fat-tree routing and node
-//   ordering providing contention-free traffic for MPI global collectives").
+// - between nodes a route passes switches only; of several equally short ways it takes the one of
+//   the destination's number modulo their count, level by level (D-mod-k: Zahavi 2012, "Fat-tree
+//   routing and node ordering providing contention-free traffic for MPI global collectives").
 //
-// Nothing is looked for before it is asked for, and what was found is remembered: once for all
-// nodes that are wired alike, and once for all ports on the same switches. Not for two threads.
+// Paths are computed when first asked for, and cached: once for all nodes that are wired alike, and
+// once for all ports on the same switches. The cache has no lock: one thread only.
 class Routes {
  public:
-  // No route takes the links that have failed. GPU i stands at gpus[i].
+  // Finds routes without the failed links. gpus[i] is the site of GPU i.
   // REQUIRES: the graph outlives the routes; every GPU and NIC belongs to a node; a node's edges
   // lead to itself or to the fabric.
   Routes(const SiteGraph& graph, std::vector<SiteId> gpus, std::vector<bool> failed);
   ~Routes();
 
-  // The links from one GPU to another, without wires. False: there is no way.
+  // Fills in the links from one GPU to another, without wires. Returns false if there is no way.
   bool find(int from, int to, std::vector<LinkId>* links) const;
 
-  // A GPU and another that it cannot reach, if there are any.
+  // Returns a GPU and another that it cannot reach, if there are any.
   std::optional<std::pair<int, int>> parted() const;
 
  private:
   struct Hop {
     int link = -1;
-    int at = -1;  // the switch that it leads to, or comes from
+    int at = -1;  // the switch at the link's other end
   };
   struct Exit;
-  struct Inside;  // the ways inside a node, for all nodes that are wired alike
+  struct Inside;  // ways inside a node, shared by nodes wired alike
   struct Node;
-  struct Tree;  // the ways between nodes to the switches of some ports
+  struct Tree;  // ways between nodes to the switches of some ports
   class EqualWays;
 
   const Node& node(int number) const;
@@ -57,13 +57,13 @@ class Routes {
   const SiteGraph& graph_;
   std::vector<SiteId> gpus_;
   std::vector<bool> failed_;                // by link
-  std::vector<int> target_;                 // by link between switches: the one it leads to
-  std::vector<std::vector<SiteId>> sites_;  // by node: its GPUs, then the others
-  std::vector<int> place_;                  // by site: in its node, or its switch's number
-  std::vector<std::vector<Hop>> up_;        // by site of a node: its links to the fabric
-  std::vector<std::vector<Hop>> down_;      // by site of a node: those from the fabric
-  std::vector<std::vector<Hop>> between_;   // by switch: its links to others
-  LinkGraph backwards_;                     // the same, each edge turned round
+  std::vector<int> target_;                 // by link between switches: its destination
+  std::vector<std::vector<SiteId>> sites_;  // by node: its GPUs, then its other sites
+  std::vector<int> place_;                 // by site: its place in its node, or its switch's number
+  std::vector<std::vector<Hop>> up_;       // by site of a node: its links to the fabric
+  std::vector<std::vector<Hop>> down_;     // by site of a node: those from the fabric
+  std::vector<std::vector<Hop>> between_;  // by switch: its links to other switches
+  LinkGraph backwards_;                    // `between_` with each edge reversed
 
   mutable std::vector<std::unique_ptr<Node>> nodes_;
   mutable std::map<std::vector<int>, std::unique_ptr<Inside>> insides_;  // by wiring

@@ -1,4 +1,4 @@
-// SiteGraph: a cluster's graph as Boost.Graph holds it. For this folder's sources only.
+// SiteGraph: a cluster's graph in Boost.Graph's form. For this folder's sources only.
 #pragma once
 
 #include <boost/graph/adjacency_list.hpp>
@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// What stands at a vertex, and the node it belongs to (-1: the fabric between nodes).
+// A vertex: a GPU, a NIC or a switch, and the node it belongs to (-1: the fabric between nodes).
 struct Site {
   enum Kind : std::int8_t { Gpu, Nic, Switch };
 
@@ -16,7 +16,7 @@ struct Site {
   Kind kind = Switch;
 };
 
-// An edge is the link of that number, or (-1) a wire inside a node that never limits.
+// An edge: the link of that number, or (-1) a wire inside a node, whose bandwidth is never a limit.
 struct SiteEdge {
   int link = -1;
 };
@@ -24,7 +24,7 @@ struct SiteEdge {
 using SiteGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Site, SiteEdge>;
 using SiteId = SiteGraph::vertex_descriptor;
 
-// A part of it, its vertices and edges numbered anew.
+// A part of that graph, with vertices and edges numbered anew.
 using LinkGraph =
     boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, SiteEdge>;
 

@@ -1,4 +1,4 @@
-// The load that operations put on links, alone and many in lock step.
+// Computes the load that operations put on links, alone and many in lock step.
 #include "topology/traffic.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-// What each link carries, per byte of the operation; in order of the links.
+// The load of each link for each byte of the operation, in order of the links.
 using Loads = std::vector<std::pair<LinkId, double>>;
 
 Loads loads_of(std::span<const Flow> flows) {
@@ -35,8 +35,8 @@ Loads loads_of(std::span<const Flow> flows) {
   return loads;
 }
 
-// One flow for all that goes over the same links; its share is their mean, so that the load is
-// theirs, and its limit lets it end with the slowest.
+// Merges flows over the same links into one. Its share is their mean, so that the load stays, and
+// its limit lets it end with the slowest of them.
 void merge(std::vector<Flow>* flows) {
   std::ranges::stable_sort(*flows, {}, &Flow::links);
   std::size_t count = 0;
@@ -59,7 +59,8 @@ void merge(std::vector<Flow>* flows) {
   flows->resize(count);
 }
 
-// What the flows, which put these loads on links, take alone for each byte of the operation.
+// Returns the seconds that the flows take alone for each byte of the operation: those of the
+// busiest link or of the tightest limit. `loads` are the flows' own.
 double alone_s(const Cluster& cluster, const Loads& loads, std::span<const Flow> flows) {
   double seconds = 0;
   for (const auto& [link, load] : loads)
@@ -72,23 +73,24 @@ double alone_s(const Cluster& cluster, std::span<const Flow> flows) {
   return alone_s(cluster, loads_of(flows), flows);
 }
 
-// What all of `total` comes to on one link.
+// Returns the load of all operations on one link.
 double load_on(const Loads& total, LinkId link) {
   return std::ranges::lower_bound(total, link, {}, &Loads::value_type::first)->second;
 }
 
-// What a spec's `collectives` say, or an algorithm in their place.
+// An algorithm, or nothing for what the spec's `collectives` says.
 using Way = std::optional<Algorithm>;
 
-// What so many GPUs of a node reach of all of them: two `pair_efficiency`, and the more the less is
-// missing.
+// Returns the share of a whole node's rate that `gpus` of its GPUs reach: `pair_efficiency` for
+// two, 1 for all, and linear in 1 / gpus in between.
 double efficiency_of_few(const ClusterSpec& spec, std::size_t gpus) {
   const double pairs = 2 / static_cast<double>(gpus), whole = 2.0 / spec.gpus_per_node;
   if (pairs <= whole) return 1;
   return 1 - (1 - spec.pair_efficiency) * (pairs - whole) / (1 - whole);
 }
 
-// What an operation inside a node reaches of the rings of an all-reduce of the whole node.
+// Returns the rate of an operation inside a node over that of an all-reduce's rings on the whole
+// node.
 double efficiency_of(const ClusterSpec& spec, CommKind kind, std::size_t gpus) {
   const double of_few = efficiency_of_few(spec, gpus);
   switch (kind) {
@@ -107,7 +109,7 @@ double efficiency_of(const ClusterSpec& spec, CommKind kind, std::size_t gpus) {
   return 1;
 }
 
-// The flows of one operation by the algorithms that there are.
+// Returns the flows of one operation by this way.
 Traffic flows_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
                  Way way) {
   if (way) return flows_of(cluster, kind, devices, *way);
@@ -122,7 +124,7 @@ Traffic flows_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId
   return cost(nested) < cost(rings) ? nested : rings;
 }
 
-// The flows of one operation, not merged.
+// Returns the flows of one operation, not merged, at the efficiency of its kind.
 Traffic chosen_flows(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
                      Way way) {
   Traffic traffic = flows_by(cluster, kind, devices, way);
@@ -138,7 +140,7 @@ int nodes_of(const Cluster& cluster, std::span<const DeviceId> devices) {
   return static_cast<int>(nodes.size());
 }
 
-// The row of the spec's calibration for such an operation, or nullptr.
+// Returns the calibration's row for such an operation, or nullptr.
 const CalibrationRow* row_of(const Cluster& cluster, CommKind kind,
                              std::span<const DeviceId> devices) {
   const std::vector<CalibrationRow>& rows = cluster.spec().calibration;
@@ -146,7 +148,7 @@ const CalibrationRow* row_of(const Cluster& cluster, CommKind kind,
   return find_row(rows, kind, static_cast<int>(devices.size()), nodes_of(cluster, devices));
 }
 
-// The flows with the time that was measured where the spec's calibration has one.
+// Returns the flows, scaled to the measured time if the calibration has a row.
 Traffic calibrated_flows(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
                          Way way) {
   Traffic flows = chosen_flows(cluster, kind, devices, way);
@@ -166,7 +168,7 @@ Traffic one_traffic(const Cluster& cluster, CommKind kind, std::span<const Devic
   return result;
 }
 
-// What differs by rounding alone is equal to what was found before.
+// Returns an earlier value that differs by rounding only, or else the value itself.
 double snapped(double value, std::vector<double>* found) {
   for (const double known : *found) {
     if (std::abs(value - known) <= 1e-12 * known) return known;
@@ -174,12 +176,12 @@ double snapped(double value, std::vector<double>* found) {
   return found->emplace_back(value);
 }
 
-// Each instance's latency and time by one way, under the load of all.
+// Returns each instance's latency and time by one way, under the load of all.
 std::vector<Traffic> lockstep_of(const Cluster& cluster, CommKind kind,
                                  std::span<const std::vector<DeviceId>> instances, Way way) {
   std::vector<Traffic> each;
   std::vector<Flow> flows;
-  std::vector<std::size_t> ends;  // of each instance's flows
+  std::vector<std::size_t> ends;  // where each instance's flows end
   for (const std::vector<DeviceId>& devices : instances) {
     Traffic& one = each.emplace_back(calibrated_flows(cluster, kind, devices, way));
     std::ranges::move(one.flows, std::back_inserter(flows));
@@ -201,7 +203,7 @@ std::vector<Traffic> lockstep_of(const Cluster& cluster, CommKind kind,
   return each;
 }
 
-// The ways of an operation, but for its protocols.
+// Returns the ways of an operation in the plain protocol.
 std::vector<Way> ways(const ClusterSpec& spec, CommKind kind) {
   std::vector<Way> found = {std::nullopt};
   if (kind != CommKind::AllReduce) return found;
@@ -210,12 +212,13 @@ std::vector<Way> ways(const ClusterSpec& spec, CommKind kind) {
   return found;
 }
 
-// Whether NCCL has it in more than one protocol.
+// Returns whether NCCL runs this kind in more than one protocol.
 bool has_protocols(CommKind kind) {
   return kind != CommKind::SendRecv && kind != CommKind::RingShift;
 }
 
-// The number of an algorithm's plain way, by its place in ways(); the next is its low-latency one.
+// Returns the number of an algorithm's plain way, from its place in ways(). The next number is its
+// low-latency way.
 int number_of(std::size_t place) { return 2 * static_cast<int>(place); }
 
 Traffic in_low_latency(const ClusterSpec& spec, Traffic traffic) {
@@ -227,7 +230,8 @@ Traffic in_low_latency(const ClusterSpec& spec, Traffic traffic) {
   return traffic;
 }
 
-// Adds the low-latency protocol's ways, and drops every way that another one beats at all sizes.
+// Adds the ways in the low-latency protocol, and drops every way that another one beats at all
+// sizes.
 Choices with_protocols(const ClusterSpec& spec, CommKind kind, Choices all) {
   const std::size_t plain = has_protocols(kind) ? all.size() : 0;
   for (std::size_t i = 0; i < plain; ++i) {

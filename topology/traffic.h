@@ -1,4 +1,4 @@
-// Traffic: what a transfer or a collective puts on which links, and what it costs alone.
+// Traffic: the load of a transfer or a collective on links, and its time alone.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace tandem {
 
-// `multiplicity` equal flows of `share` x the operation's bytes each, over the same links; each
-// at `limit_bytes_per_s` at most, whatever the links have (0: no limit).
+// `multiplicity` equal flows over the same links, each of `share` x the operation's bytes, and each
+// at `limit_bytes_per_s` at most, whatever the links offer (0: no limit).
 struct Flow {
   std::vector<LinkId> links;
   double share = 0;
@@ -20,76 +20,81 @@ struct Flow {
   double limit_bytes_per_s = 0;
 };
 
-// Seconds for each byte of the operation that its limit makes a flow take; 0: it has none.
+// Returns the seconds that a flow's limit makes it take for each byte of the operation; 0 without
+// one.
 double limited_s(const Flow& flow);
 
-// An operation's traffic per byte. All flows run at once; the operation ends `latency_ns` after the
-// last one would have ended. Flows of one Traffic have different lists of links.
+// The traffic of one operation per byte. All flows run at once. The operation ends `latency_ns`
+// after the last of them would. No two flows of one Traffic have the same list of links.
 struct Traffic {
   std::vector<Flow> flows;
   Nanoseconds latency_ns = 0;
-  double seconds_per_byte = 0;  // alone: the busiest link's load over its bandwidth, or a limit's
+  double seconds_per_byte = 0;  // alone: of the busiest link or the tightest limit
   bool between_nodes = false;
-  int way = 0;  // its number among all ways of its kind on the cluster
+  int way = 0;  // number among all ways of its kind on the cluster
 };
 
-// What it takes alone: latency + bytes x seconds_per_byte.
+// Returns the time of the operation alone: latency + bytes x seconds_per_byte.
 Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes);
 
-// The ways that one operation can go, of which its size decides: by growing latency and falling
-// seconds_per_byte, so that the last one is for the largest. Never empty.
+// The algorithms and protocols that one operation can use. Its size decides. They are sorted by
+// growing latency and falling seconds_per_byte, so the last one is for the largest messages. Never
+// empty.
 using Choices = std::vector<Traffic>;
 
-// The fastest alone for so many bytes, by its place; of equal ones the first. As NCCL does it: with
-// a latency and a rate of every algorithm and protocol. So a larger message never takes less time.
+// Returns the place of the choice that is fastest alone for so many bytes, the first of equals.
+// NCCL chooses in this way, from a latency and a rate of every algorithm and protocol. So a larger
+// message never takes less time.
 std::size_t fastest(const Choices& choices, Bytes bytes);
-// Its time.
+// Returns the time of the fastest choice.
 Nanoseconds duration_ns(const Choices& choices, Bytes bytes);
 
-// The ways of one operation between `devices`, in ring order; no flows for fewer than two.
+// Returns the ways of one operation between `devices`, which are in ring order. Fewer than two
+// devices have no flows.
 //
-// Collectives run as rings (NCCL's algorithm for large messages): per rank 2(n-1)/n (all-reduce) or
-// (n-1)/n of the bytes to its neighbour, in 2(n-1) or n-1 latency steps (Patarasuk and Yuan 2009).
-// On one node a pass takes as long as the spec's ring_fill_steps more.
-// A group with k ranks on each of its nodes runs k rings, each through another rank's NIC; what
-// they carry between nodes is charged at the spec's ring_efficiency.
+// Collectives run as rings (NCCL's algorithm for large messages). A rank sends 2(n-1)/n
+// (all-reduce) or (n-1)/n of the bytes to its neighbour, in 2(n-1) or n-1 latency steps (Patarasuk
+// and Yuan 2009). On one node a pass takes as long as the spec's ring_fill_steps more. A group with
+// k ranks on each of its nodes runs k rings, each through another rank's NIC; traffic between nodes
+// is charged at the spec's ring_efficiency.
 //
-// Hierarchical, with k ranks on each of m nodes: rings on every node, 2(k-1)/k of the bytes in
-// 2(k-1) steps, and beside them rings between the ranks of equal place, 2(m-1)/m of 1/k of the
-// bytes in 2(m-1) steps; half of both for reduce-scatter and all-gather. Groups of another form
+// Hierarchical, with k ranks on each of m nodes: rings on every node carry 2(k-1)/k of the bytes in
+// 2(k-1) steps. Beside them rings between the ranks of equal place carry 2(m-1)/m of 1/k of the
+// bytes in 2(m-1) steps. Reduce-scatter and all-gather have half of both. Groups with unequal nodes
 // stay in flat rings. With in-network reduction an all-reduce puts 1/k of the bytes on each link
 // between nodes, up and down, in 2 steps.
 //
-// An all-reduce has more ways where the spec says so. With trees, over m nodes of k ranks each: 1/k
-// of the bytes along two binary trees between the ranks of equal place, half along each, up and
-// down in 2 ceil(log2 m) steps, and 2(k-1)/k of them along the nodes' links in 2(k-1) steps. With
+// An all-reduce has more ways if the spec says so. With trees, over m nodes of k ranks each: 1/k of
+// the bytes goes along two binary trees between the ranks of equal place, half along each, up and
+// down in 2 ceil(log2 m) steps; and 2(k-1)/k of them along the nodes' links in 2(k-1) steps. With
 // nvls the node's switch does its part: (k+1)/k of the bytes over nvls_efficiency, in 2 steps.
-// Every collective has its low-latency protocol as one more way, where the spec has one.
+// Every collective may also run in the low-latency protocol, if the spec has one.
 //
-// AllToAll sends pairwise, n-1 steps. RingShift keeps to the order of `devices`.
+// AllToAll sends pairwise, in n-1 steps over nodes and 1 step inside a node. RingShift keeps to the
+// order of `devices`.
 //
-// Whatever the operation and its way, `devices` are one communicator: what leaves a node, or comes
-// to it, does so at the spec's communicator_bytes_per_s at most. All flows between nodes keep to
-// the pace of the busiest node: k equal ones that leave it have 1/k of that rate each.
+// In every way `devices` are one communicator, which sends out of a node, or into it, at the spec's
+// communicator_bytes_per_s at most. All flows between nodes keep the pace of the busiest node: k
+// equal ones that leave it get 1/k of that rate each.
 //
-// Where the spec's calibration has a row of the kind, for as many ranks on as many nodes, all flows
-// grow or shrink alike, so that the operation alone takes the row's time; it has no other way.
+// If the spec's calibration has a row of the kind, for as many ranks on as many nodes, all flows
+// are scaled alike, so that the operation alone takes the row's time. There is no other way then.
 Choices choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
 
-// The way of a large message.
+// Returns the way of a large message.
 Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
 
-// The way of that number.
+// Returns the way of that number.
 Traffic traffic_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
                    int way);
 
-// The ways of many operations that run in lock step, without their flows: an entry for each, or one
-// where all are alike. Each has its own latency and its communicator's rate to itself, and takes
-// what its own links take that carry all.
+// Returns the ways of many operations that run in lock step, without their flows: an entry for each
+// operation, or one if all are alike. Each operation has its own latency and the rate of its own
+// communicator. Its time is that of its own links under the load of all operations.
 std::vector<Choices> lockstep_choices(const Cluster& cluster, CommKind kind,
                                       std::span<const std::vector<DeviceId>> instances);
 
-// What one operation costs alone on an idle cluster.
+// Return the time of one operation alone on an idle cluster.
 Nanoseconds transfer_ns(const Cluster& cluster, Bytes bytes, DeviceId from, DeviceId to);
 Nanoseconds collective_ns(const Cluster& cluster, CommKind kind, Bytes bytes,
                           std::span<const DeviceId> devices);
