@@ -10,7 +10,8 @@ namespace {
 
 constexpr double kMostMemoryShare = 0.9;
 
-// Bytes read and written by a rank for each byte of the op, as rings and pairs have it.
+// Returns the bytes that a rank reads and writes for each byte of the op, as rings and pairs move
+// them.
 double memory_passes(OpKind kind, int members) {
   const double others = static_cast<double>(members - 1) / members;
   switch (kind) {
@@ -59,7 +60,7 @@ double slowdown(const SharedDevice& device, const Taken& taken, double memory_sh
   if (device.memory_bytes_per_s > 0)
     memory_taken = std::min(kMostMemoryShare, static_cast<double>(taken.memory_bytes_per_s) /
                                                   device.memory_bytes_per_s);
-  const double memory_lost = memory_taken / (1 - memory_taken);  // 1 / (1 - M), less 1
+  const double memory_lost = memory_taken / (1 - memory_taken);  // 1 / (1 - M), minus 1
   return static_cast<double>(device.sms) / sms_left * (1 + memory_share * memory_lost);
 }
 

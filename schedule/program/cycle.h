@@ -1,4 +1,4 @@
-// Cycles of places that wait for each other, for the Errors that name them.
+// Finds a cycle of places that wait for each other, for the Errors that name it.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,8 @@
 
 namespace tandem {
 
-// The cycle that whoever goes on from `first` gets into; next(place) is one that it waits for.
+// Follows next() from `first` until a place comes again, and returns that cycle. next(place) is a
+// place that `place` waits for.
 template <class Place, class Next>
 std::vector<Place> cycle_from(const Place& first, const Next& next) {
   std::vector<Place> path = {first};
@@ -23,7 +24,7 @@ std::vector<Place> cycle_from(const Place& first, const Next& next) {
   }
 }
 
-// "a waits for b waits for a"; of many places the first and the last few.
+// Returns "a waits for b waits for a". Of many places it names the first and the last few.
 template <class Place, class Text>
 std::string cycle_text(const std::vector<Place>& cycle, const Text& text) {
   constexpr std::size_t kEnd = 8;

@@ -1,5 +1,4 @@
-// Lanes of a body as queues: which ops stand on each lane, of which communicator they are, and how
-// far a rank is on them.
+// The lanes of a body as queues, and how far a rank is on each of them.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +32,7 @@ inline std::vector<LaneQueues> lane_queues(const Program& program) {
   return queues;
 }
 
-// The ops of each slot of a body, in issue order.
+// Returns the ops of each slot of a body, in issue order.
 inline std::vector<std::vector<std::uint32_t>> ops_by_slot(const Body& body) {
   std::vector<std::size_t> counts(body.slots.size());
   for (const Op& op : body.ops) {
@@ -47,9 +46,9 @@ inline std::vector<std::vector<std::uint32_t>> ops_by_slot(const Body& body) {
   return slots;
 }
 
-// How far a rank is: all that an executor keeps of its ops.
+// How far a rank is. An executor keeps nothing else about its ops.
 struct LaneCursors {
-  std::vector<std::uint32_t> done;  // ops ended, by lane
+  std::vector<std::uint32_t> done;  // by lane: ops that have ended
   std::vector<std::uint8_t> busy;   // by lane: its next op has arrived or runs
 
   explicit LaneCursors(const Body& body) : done(body.lanes.size()), busy(body.lanes.size()) {}
@@ -58,7 +57,7 @@ struct LaneCursors {
     return queues.place[op] < done[body.ops[op].lane];
   }
 
-  // Calls start(op) for each lane's next op that may start. It is busy from then on.
+  // Calls start(op) for each lane's next op whose waits have ended, and marks the lane busy.
   template <class Start>
   void start_ready(const Body& body, const LaneQueues& queues, Start start) {
     for (std::size_t lane = 0; lane < queues.lanes.size(); ++lane) {
@@ -71,7 +70,7 @@ struct LaneCursors {
     }
   }
 
-  // The lane's busy op has ended: gives its number.
+  // Ends the lane's busy op and returns its number.
   std::uint32_t end(const LaneQueues& queues, std::uint8_t lane) {
     busy[lane] = 0;
     return queues.lanes[lane][done[lane]++];

@@ -1,4 +1,4 @@
-// Sorting what is nearly sorted: ops of a body by time, as they stand in an order near it.
+// Sorts items that are nearly sorted, such as the ops of a body by time.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// By `by` of the items. Where each goes back a few places, insertion; else std::ranges::sort. Equal
-// items may come in either order.
+// Sorts by `by` of the items. It is an insertion sort if each item goes back only a few places, and
+// std::ranges::sort otherwise. Equal items may come in either order.
 template <class Item, class By = std::identity>
 void sort_nearly_sorted(std::vector<Item>* items, By by = {}) {
   std::vector<Item>& all = *items;

@@ -69,7 +69,7 @@ bool takes_sms(const Program& program) {
 
 namespace {
 
-// A word at a time: each is scattered over all bits before the next comes.
+// Hashes a word at a time and scatters each over all bits before the next one.
 class Hasher {
  public:
   void add(std::int64_t value) { state_ = scatter(state_ ^ static_cast<std::uint64_t>(value)); }

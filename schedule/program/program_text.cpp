@@ -61,7 +61,7 @@ class Reader {
   }
 
  private:
-  // At the line of what it is about.
+  // Moves an error to the line of the op, communicator or rank that it is about.
   Error placed(const Error& error) const {
     const FaultPlace& place = error.place;
     if (place.op >= 0) return file_.error(op_lines_[place.body][place.op], error.message);
@@ -174,7 +174,7 @@ class Reader {
            numbers(communicators, &rank.communicators);
   }
 
-  // Numbers that lead from row to row must lead somewhere.
+  // Checks that all numbers of bodies, communicators, ranks and kernels are defined in the file.
   Status check_references() const {
     const auto bad = [&](int line, std::string_view what) {
       return file_.error(line, fmt::format("found {}, expected only what the file defines", what));
@@ -209,7 +209,7 @@ class Reader {
     return Done{};
   }
 
-  // Cells, one after the other.
+  // The functions below read the row's next cell. They return false if it is missing or wrong.
   bool text(std::string* to) {
     if (next_ >= row_->cells.size()) return false;
     *to = row_->cells[next_++];
@@ -246,7 +246,7 @@ class Reader {
     return false;
   }
 
-  // The whole text as an integer that fits.
+  // Parses the whole text as an integer that fits into its type.
   template <class Integer>
   static bool parse(std::string_view text, Integer* to) {
     const auto value = parse_integer(text);

@@ -1,5 +1,5 @@
-// A Program's file: CSV rows whose first cell says what the row is: kernel, body, lane, slot, op,
-// rank, communicator. Printing and reading are inverse.
+// Writes and reads a Program's file: CSV rows whose first cell is their kind: program, device,
+// kernel, lane, slot, op, communicator, rank. Reading undoes writing.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace tandem {
 
 std::string to_text(const Program& program);
 
-// Reads and validates; errors name file and line.
+// Reads and validates. The Errors name file and line.
 Result<Program> read_program(const std::string& path);
 
 }  // namespace tandem

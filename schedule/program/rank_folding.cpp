@@ -1,3 +1,6 @@
+// Rank folding by colour refinement (1-dimensional Weisfeiler-Leman). Ranks begin in classes by
+// body. Communicators are then classed by the (class, slot) of their members, and ranks by the
+// classes of their communicators, until no class of ranks splits any more.
 #include "schedule/program/rank_folding.h"
 
 #include <algorithm>
@@ -10,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Numbers for what was not seen before, in order of first sight.
+// Numbers keys in the order in which they first occur.
 class Numbers {
  public:
   std::int32_t of(std::uint64_t key) {
@@ -26,8 +29,8 @@ std::uint64_t mixed(std::uint64_t state, std::int64_t value) {
   return scatter(state ^ scatter(static_cast<std::uint64_t>(value)));
 }
 
-// Classes of ranks and of communicators, as coarse as they can be where all of a class are equal:
-// colour refinement, its colours hashes of 64 bits.
+// The coarsest classes of ranks and of communicators in which all of a class are equal. A colour is
+// a hash of 64 bits.
 class Classes {
  public:
   Classes(const Program& program, std::span<const std::int32_t> colours)
@@ -45,7 +48,7 @@ class Classes {
   std::int32_t of_communicator(std::size_t c) const { return of_communicator_[c]; }
 
  private:
-  // By the (class, slot) of each of its members.
+  // Classes communicators by the (class, slot) of each member.
   void class_communicators() {
     std::vector<std::uint64_t> ends(program_.communicators.size());
     for (std::size_t rank = 0; rank < of_rank_.size(); ++rank) {
@@ -63,7 +66,7 @@ class Classes {
     communicators_ = classes.count();
   }
 
-  // By the classes of their communicators; whether any was.
+  // Splits ranks by the classes of their communicators. Returns whether any class was split.
   bool split_ranks() {
     Numbers classes;
     for (std::size_t rank = 0; rank < of_rank_.size(); ++rank) {
@@ -81,7 +84,7 @@ class Classes {
   std::size_t ranks_ = 0, communicators_ = 0;
 };
 
-// Where members of a communicator use it: (body, folded rank, slot), in order, each once.
+// The uses of a communicator by its members: (body, folded rank, slot), in order, each once.
 using Ends = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;
 
 Ends ends_of(const Program& program, const Classes& classes, std::int32_t communicator) {

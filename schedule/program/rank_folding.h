@@ -1,5 +1,6 @@
-// RankFolding: which ranks are played. Folded, one rank stands for each class of equal ranks and
-// one communicator for each class of equal communicators; unfolded, every rank stands for itself.
+// RankFolding: decides which ranks are played. Folded, one rank stands for each class of equal
+// ranks and one communicator for each class of equal communicators. Unfolded, every rank stands for
+// itself. Of 8 replicas of 4 pipeline ranks, for example, folding leaves 4 ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +12,15 @@
 
 namespace tandem {
 
-// A rank that is played, and its communicator class per slot of its body.
+// A rank that is played, and the communicator class of each slot of its body.
 struct FoldedRank {
   Rank rank{};
   int body = 0;
-  int multiplicity = 1;  // ranks it stands for
+  int multiplicity = 1;  // the ranks that it stands for
   std::vector<std::int32_t> comm_classes;
 };
 
-// Where a folded rank belongs to a communicator class: the slot of its body that leads there.
+// The membership of a folded rank in a communicator class, by a slot of its body.
 struct ClassMember {
   std::int32_t folded_rank = 0;  // into RankFolding::folded_ranks
   std::int32_t slot = 0;
@@ -29,7 +30,7 @@ struct ClassMember {
 struct CommunicatorClass {
   GroupKind group_kind = GroupKind::Pipeline;
   std::vector<ClassMember> members;
-  std::vector<std::int32_t> communicators;  // those it stands for, in lock step
+  std::vector<std::int32_t> communicators;  // those that it stands for, which run in lock step
 };
 
 struct RankFolding {
@@ -38,9 +39,9 @@ struct RankFolding {
   bool folded = false;
 };
 
-// Equal ranks have one body, and communicators of equal ranks in each of its slots: several folded
-// ranks of one body where its ranks meet unlike ones. Communicators of unlike `colours`, one each,
-// differ.
+// Folds equal ranks. Equal ranks have the same body, and in each of its slots communicators of
+// equal ranks. A body has several folded ranks if its ranks meet unlike ones. `colours`, one for
+// each communicator, keep communicators of different colours apart.
 RankFolding fold(const Program& program, std::span<const std::int32_t> colours = {});
 RankFolding unfold(const Program& program);
 

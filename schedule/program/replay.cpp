@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// Every op takes its own duration.
+// Durations for the Replayer: every op takes its own.
 struct OwnDurations {
   const RankFolding& folding;
   const Jitter& jitter;
@@ -27,14 +27,15 @@ struct OwnDurations {
   }
 };
 
-// Why a replay stopped before its end.
+// The reason why a replay stopped before its end: a walk from one stuck op to the next leads into a
+// cycle.
 class Deadlock {
  public:
   Deadlock(const Program& program, const RankFolding& folding,
            const Replayer<OwnDurations>& replayer)
       : program_(program), folding_(folding), replayer_(replayer) {}
 
-  // REQUIRES: an op that has not ended.
+  // REQUIRES: some op has not ended.
   std::string text() const {
     const std::vector<Place> cycle = cycle_from(first_stuck(), [&](const Place& at) {
       const Place next = blocker(at);
@@ -58,8 +59,8 @@ class Deadlock {
     return program_.bodies[folding_.folded_ranks[folded_rank].body];
   }
 
-  // What the op waits for: a wait, the op before it on its lane, or a participant that has not
-  // come.
+  // Returns what the op waits for: one of its waits, the op before it on its lane, or the op that
+  // another participant has yet to do first.
   Place blocker(const Place& at) const {
     const Body& ops = body(at.folded_rank);
     const Op& op = ops.ops[at.op];
@@ -76,7 +77,7 @@ class Deadlock {
       const std::uint32_t next = replayer_.number_at(other, lane);
       if (!replayer_.is_away(other, lane) && next != kNoOp) return {other, next};
     }
-    return {};  // a participant has no such op at all: validate() finds that
+    return {};  // a participant lacks the op, which validate() reports
   }
 
   Place first_stuck() const {

@@ -1,4 +1,4 @@
-// Replay: a Program's times when every op takes its own duration and no links contend.
+// Replay: the times of a Program if every op takes its own duration and links do not contend.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace tandem {
 
-// A communication has arrived when its rank is ready, and starts when the last participant is. For
-// compute both are the same.
+// A communication arrives when its rank is ready, and starts when the last participant has arrived.
+// A compute op arrives and starts at the same time.
 struct EventTimes {
   Nanoseconds arrive_ns = -1;
   Nanoseconds start_ns = -1;
@@ -21,14 +21,15 @@ struct EventTimes {
 };
 
 struct Replay {
-  std::vector<std::size_t> first;  // a folded rank's first event; then one event an op of its body
+  std::vector<std::size_t> first;  // by folded rank: its first event; one event an op follows
   std::vector<EventTimes> events;
-  std::vector<std::uint32_t> settled;  // event -> its number in an order that respects all waiting;
-                                       // participants of one communication have the same number
+  // By event: its number in an order that respects all waits. The participants of a communication
+  // have the same number.
+  std::vector<std::uint32_t> settled;
 };
 
-// Kahn's algorithm over lanes, waits and rendezvous: linear in ops. An Error names the cycle where
-// the program waits for itself.
+// Plays the Program by Kahn's algorithm over lanes, waits and rendezvous, in time linear in ops.
+// The Error of a program that waits for itself names the cycle.
 Result<Replay> replay(const Program& program, const RankFolding& folding,
                       const Jitter& jitter = {});
 

@@ -1,12 +1,13 @@
-// Replayer: which op of a Program may go on, by lanes, waits and rendezvous (Kahn 1962).
+// Replayer: decides which op of a Program may go on, by lanes, waits and rendezvous (Kahn 1962).
 //
-// When an op ends, `Ends` says, by two functions:
+// The type `Ends` decides when an op ends, by two functions:
 //
 //   Nanoseconds compute_ends(std::int32_t folded_rank, std::uint32_t number, const Op& op,
 //                            Nanoseconds start);
 //   Nanoseconds operation_ends(std::int32_t comm_class, const Op& op, Nanoseconds start);
 //
-// Or they say kLater, and whoever knows the end says so then, by end_compute and end_operation.
+// They may return kLater instead. The caller then reports the end by end_compute() or
+// end_operation() once it is known.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +24,14 @@
 
 namespace tandem {
 
-// Of a rank's lanes, by number, those that may go on.
+// A set of a rank's lanes: those that may go on.
 class LaneSet {
  public:
   explicit LaneSet(std::size_t lanes = 0) : lanes_(lanes) { CHECK(lanes <= kMostLanes); }
 
   void insert(std::size_t lane) { words_[lane / 64] |= std::uint64_t{1} << lane % 64; }
 
-  // Takes out the first from `lane` on; kNone: there is none.
+  // Removes and returns the first lane from `lane` on; kNone if there is none.
   static constexpr std::size_t kNone = kMostLanes + 1;
   std::size_t take_from(std::size_t lane) {
     for (; lane < lanes_; lane = (lane / 64 + 1) * 64) {
@@ -50,9 +51,10 @@ class LaneSet {
 
 constexpr std::uint32_t kNoOp = UINT32_MAX;
 
-// A body's ops as lists by lane: in one array that is read as the ops are, front to back.
+// The ops of each lane of a body as linked lists. They are in one array, which is read front to
+// back as the ops are.
 struct LaneLists {
-  std::vector<std::uint32_t> next;   // by op, the one behind it on its lane; kNoOp: none
+  std::vector<std::uint32_t> next;   // by op: the next one on its lane, or kNoOp
   std::vector<std::uint32_t> first;  // by lane
 
   explicit LaneLists(const Body& body) : next(body.ops.size()), first(body.lanes.size(), kNoOp) {
@@ -61,19 +63,19 @@ struct LaneLists {
   }
 };
 
-// Where a folded rank takes part in a communicator class's operations.
+// A folded rank and the lane on which it takes part in a communicator class's operations.
 struct LaneMember {
   std::int32_t folded_rank = 0;
   std::uint8_t lane = 0;
 };
 
-// Each folded rank runs until its lanes block, woken by what it waits for.
+// Plays a Program. Each folded rank runs until its lanes block, and is woken by what it waits for.
 template <class Ends>
 class Replayer {
  public:
   static constexpr Nanoseconds kLater = -1;
 
-  // `numbered`: Replay::settled is wanted, too.
+  // `numbered`: whether to fill in Replay::settled.
   Replayer(const Program& program, const RankFolding& folding, bool numbered, Ends* ends)
       : ends_(*ends),
         numbered_(numbered),
@@ -90,7 +92,7 @@ class Replayer {
   Replayer(const Replayer&) = delete;
   Replayer& operator=(const Replayer&) = delete;
 
-  // Goes on until no op may.
+  // Plays until no op may go on.
   void run() {
     while (!runnable_.empty()) {
       const std::int32_t folded_rank = runnable_.back();
@@ -100,7 +102,8 @@ class Replayer {
     }
   }
 
-  // The compute op under way, or the operation of the communicator class, has ended. Then run().
+  // Report the end of the compute op under way, or of the communicator class's operation. Call
+  // run() after that.
   void end_compute(std::int32_t folded_rank, Nanoseconds end) {
     const State& state = folded_ranks_[folded_rank];
     end_on(folded_rank, kComputeLane, state.events[state.lanes[kComputeLane].op].arrive_ns, end);
@@ -119,20 +122,20 @@ class Replayer {
   const std::vector<LaneMember>& members(std::int32_t comm_class) const {
     return rendezvous_[comm_class].members;
   }
-  // The number of the lane's first op that has not ended; kNoOp: all have.
+  // Returns the number of the lane's first op that has not ended, or kNoOp if all have.
   std::uint32_t number_at(std::int32_t folded_rank, std::size_t lane) const {
     return folded_ranks_[folded_rank].lanes[lane].op;
   }
-  // That op; null: all have.
+  // Returns that op, or null if all have ended.
   const Op* op_at(std::int32_t folded_rank, std::size_t lane) const {
     const std::uint32_t number = number_at(folded_rank, lane);
     return number == kNoOp ? nullptr : &folded_ranks_[folded_rank].ops[number];
   }
-  // Whether that op waits for other participants, or for its end.
+  // Returns whether that op waits for other participants or for its end.
   bool is_away(std::int32_t folded_rank, std::size_t lane) const {
     return folded_ranks_[folded_rank].lanes[lane].is_away;
   }
-  // The one behind it on its lane; kNoOp: none.
+  // Returns the next op on its lane, or kNoOp if there is none.
   std::uint32_t op_behind(std::int32_t folded_rank, std::uint32_t op) const {
     return folded_ranks_[folded_rank].next[op];
   }
@@ -150,16 +153,16 @@ class Replayer {
 
   struct LaneState {
     Nanoseconds end_ns = 0;
-    std::uint32_t op = 0;           // the next; kNoOp: all have ended
+    std::uint32_t op = 0;           // the next op, or kNoOp if all have ended
     bool is_away = false;           // the next op waits for other participants, or for its end
-    std::uint16_t next_waiter = 0;  // as waiters_, for the same op
+    std::uint16_t next_waiter = 0;  // list of the lanes that wait for the same op, see waiters_
   };
-  // Of a folded rank; its ops' arrays by op.
+  // The state of a folded rank. The pointers lead to arrays by op.
   struct State {
     const Op* ops = nullptr;
     const std::uint32_t* next = nullptr;
     EventTimes* events = nullptr;
-    std::uint32_t* settled = nullptr;  // null where not wanted
+    std::uint32_t* settled = nullptr;  // null if not wanted
     std::uint16_t* waiters = nullptr;
     const std::int32_t* comm_classes = nullptr;  // by slot
     const Body* body = nullptr;
@@ -170,7 +173,7 @@ class Replayer {
   };
   struct Rendezvous {
     std::int32_t arrived = 0;
-    Nanoseconds start_ns = 0;  // that of the last to arrive so far
+    Nanoseconds start_ns = 0;  // start of the last to arrive so far
     std::vector<LaneMember> members;
   };
 
@@ -207,8 +210,8 @@ class Replayer {
     }
   }
 
-  // Ranks take turns after a few ops each, so that what comes is not in a cache by itself.
-  // Inlined always: GCC 12 drops calls of a function that does nothing but prefetch.
+  // Prefetches what comes. Ranks take turns after a few ops each, so caches do not hold it by
+  // themselves. It must be inlined: GCC 12 drops calls of a function that only prefetches.
   [[gnu::always_inline]] static void fetch_ahead(const State& state, std::uint32_t op,
                                                  std::uint32_t first_wait) {
     constexpr std::size_t kAhead = 16;
@@ -229,7 +232,7 @@ class Replayer {
     runnable_.push_back(folded_rank);
   }
 
-  // Runs each lane that may go on, again and again in their order, until none may.
+  // Runs each lane that may go on, round after round in lane order, until none may.
   void run_lanes(std::int32_t folded_rank) {
     State& state = folded_ranks_[folded_rank];
     std::size_t lane = state.awake.take_from(0);
@@ -275,7 +278,7 @@ class Replayer {
     ++settled_;
   }
 
-  // The lane's op is ready to communicate: it starts with the last of its members.
+  // Lets the lane's op arrive at its rendezvous. The operation starts with its last member.
   void arrive(State* state, LaneState* lane, std::int32_t comm_class, Nanoseconds ready) {
     Rendezvous& rendezvous = rendezvous_[comm_class];
     state->events[lane->op].arrive_ns = ready;
@@ -288,7 +291,7 @@ class Replayer {
     if (end == kLater) return;
     for (const auto& [other, lane_there] : rendezvous.members) {
       end_on(other, lane_there, start, end);
-      if (&folded_ranks_[other].lanes[lane_there] == lane) continue;  // it is running
+      if (&folded_ranks_[other].lanes[lane_there] == lane) continue;  // it is running already
       wake(other, lane_there);
     }
     ++settled_;
@@ -301,7 +304,7 @@ class Replayer {
     lane.is_away = false;
   }
 
-  // The lane's op has ended: the lane goes on, and so may those that wait for it.
+  // Ends the lane's op. The lane goes on, and so may lanes that wait for the op.
   void settle(State* state, LaneState* lane, const EventTimes& times) {
     const std::uint32_t op = lane->op;
     state->events[op] = times;

@@ -5,7 +5,7 @@
 namespace tandem {
 namespace {
 
-// Sets of ranks that grow together: union by the lesser rank, so that a set is named by its first.
+// Disjoint sets of ranks (union-find). The root of a set is its least rank.
 class Sets {
  public:
   explicit Sets(std::size_t ranks) : parent_(ranks) {

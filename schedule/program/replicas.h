@@ -1,4 +1,4 @@
-// Replicas: the ranks of a Program, parted where they meet only to reduce gradients.
+// Replicas: splits the ranks of a Program into parts that meet only to reduce gradients.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,13 @@
 
 namespace tandem {
 
-// Ranks that communicate in other groups than data-parallel ones, directly or not: usually a chain
-// of pipeline ranks with their tensor-parallel peers; with experts cut over replicas all of these.
+// Ranks that communicate, directly or not, in groups other than data-parallel ones. Usually a
+// replica is a chain of pipeline ranks with their tensor-parallel peers. If experts are cut over
+// replicas, it is all of those.
 struct Replicas {
-  std::vector<std::vector<std::int32_t>> ranks;  // each replica's, rising; in order of their first
-  // By communicator: whether its members are of more than one replica.
+  // By replica, in order of its first rank: its ranks, rising.
+  std::vector<std::vector<std::int32_t>> ranks;
+  // By communicator: whether its members belong to more than one replica.
   std::vector<bool> between;
 };
 

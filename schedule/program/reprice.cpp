@@ -12,10 +12,10 @@
 namespace tandem {
 namespace {
 
-// Communication that takes as long: its kind, ranks, place and bytes.
+// The key of communication that takes equally long: kind, ranks, between nodes or not, bytes.
 using Like = std::tuple<OpKind, int, bool, Bytes>;
 
-// The prices of communication, each looked up once.
+// The prices of communication. Each is looked up once.
 class CommPrices {
  public:
   CommPrices(const CostTable& table, std::map<std::string, std::int64_t>* kept)

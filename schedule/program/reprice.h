@@ -1,4 +1,4 @@
-// Repricing: a Program's durations from what was measured, in place of those that it came with.
+// Repricing: replaces a Program's durations by measured ones.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@
 
 namespace tandem {
 
-// What a table could not say of a Program.
+// What the table has no exact rows for.
 struct Repriced {
-  int interpolated = 0;  // GEMMs and attention of its kernels, of shapes that the table lacks
-  std::vector<std::pair<std::string, std::int64_t>> kept;  // "all-reduce of 8 ranks": ops
+  int interpolated = 0;  // shapes of GEMMs and attention that the table lacks
+  // Prices that stayed: "all-reduce of 8 ranks", and the number of ops.
+  std::vector<std::pair<std::string, std::int64_t>> kept;
 };
 
-// Compute ops take the table's time for their kernels (which also get its share of memory),
-// communication that of its kind and number of ranks, inside a node or not. What the table has no
-// rows for keeps its price: communication, and compute without a kernel. An Error, and the Program
-// as it was, where a kernel has a shape that nothing in the table is like.
+// Gives compute ops the table's time for their kernels, and the kernels its share of memory. Gives
+// communication the time of its kind and number of ranks, inside a node or between nodes. What the
+// table has no rows for keeps its price: communication, and compute without a kernel. An Error, and
+// an unchanged Program, if nothing in the table is like a kernel's shape.
 Result<Repriced> reprice(Program* program, const CostTable& table);
 
-// One line each, for warnings.
+// Returns lines for warnings.
 std::vector<std::string> lines_of(const Repriced& repriced, const CostTable& table);
 
 }  // namespace tandem

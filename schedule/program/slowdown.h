@@ -1,4 +1,4 @@
-// Slowdown: a Program some of whose parts take longer.
+// Slowdown: makes parts of a Program take longer.
 #pragma once
 
 #include <span>
@@ -7,16 +7,16 @@
 
 namespace tandem {
 
-// A rank's compute takes factors[rank] times as long. Splits the bodies whose ranks now differ, and
-// gives whether there were any: ranks that still share a body may then meet others than before, and
-// the program cannot be folded. REQUIRES: a factor a rank.
+// Makes each rank's compute take factors[rank] times as long. Copies bodies whose ranks now differ,
+// and returns whether there were any. Ranks that still share a body may then meet other ranks than
+// before, so the program can no longer be folded as before. REQUIRES: a factor a rank.
 bool slow_ranks(Program* program, std::span<const double> factors);
 
-// The compute of a stage takes `factor` times as long, wherever it is done.
+// Makes the compute of a stage take `factor` times as long, on whatever rank.
 void slow_stage(Program* program, int stage, double factor);
 
-// Communication of a kind carries `factor` times the bytes, so that it is slower wherever it goes.
-// To be priced after that.
+// Makes communication of a kind carry `factor` times the bytes, so that it is slower on any link.
+// The program must be priced after this.
 void slow_kind(Program* program, GroupKind kind, double factor);
 
 }  // namespace tandem

@@ -19,7 +19,7 @@ std::int32_t first_body(const Program& program, std::int32_t body) {
 
 bool split_bodies(Program* program, std::span<const std::int32_t> keys) {
   CHECK(keys.size() == program->ranks.size());
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> body_of;  // by its old one and key
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> body_of;  // by old body and key
   std::vector<bool> taken(program->bodies.size());
   bool split = false;
   for (std::size_t rank = 0; rank < keys.size(); ++rank) {

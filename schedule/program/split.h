@@ -1,4 +1,4 @@
-// Split: a Program whose ranks of one body no longer do the same.
+// Split: gives ranks that no longer do the same bodies of their own.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace tandem {
 
-// Ranks whose key differs from that of their body's first rank get a copy of the body, one for each
-// key. Gives whether there were any. Ranks that still share a body may meet others than before:
-// folding takes care of that.
+// Gives ranks whose key differs from that of their body's first rank a copy of the body, one for
+// each key. Returns whether there were any. Ranks that still share a body may then meet other ranks
+// than before; folding takes care of that.
 // REQUIRES: a key a rank.
 bool split_bodies(Program* program, std::span<const std::int32_t> keys);
 
-// The ranks and communicators as they were before all splits; without bodies.
+// Returns the ranks and communicators as they were before all splits, without bodies.
 Program before_splits(const Program& program);
 
 }  // namespace tandem

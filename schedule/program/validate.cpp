@@ -20,7 +20,7 @@ Error bad(int body, std::size_t op, std::string message) {
           {.keys = {}, .source = {}, .body = body, .op = static_cast<int>(op)}};
 }
 
-// REQUIRES: `op` is one of the body's.
+// REQUIRES: `op` is in ops.ops.
 Error bad(int body, const Body& ops, const Op& op, std::string_view expected) {
   return bad(body, static_cast<std::size_t>(&op - ops.ops.data()),
              fmt::format("body {}: found {}, expected {}", body, describe(ops, op), expected));
@@ -38,7 +38,7 @@ Error bad_rank(int rank, std::string_view message) {
           {.keys = {}, .source = {}, .rank = rank}};
 }
 
-// Rates and shares that compute and communication can be played with.
+// Checks the rates and shares by which compute and communication slow each other.
 Status check_device(const Program& program) {
   const SharedDevice& device = program.device;
   constexpr double kMost_bytes_per_s = 1e18;
@@ -56,7 +56,7 @@ Status check_device(const Program& program) {
   return Done{};
 }
 
-// An op takes SMs only if it communicates, and leaves some.
+// Checks that an op takes SMs only if it communicates, and leaves some.
 Status check_sms(const Program& program, int number, const Op& op) {
   const Body& body = program.bodies[number];
   const int sms = program.device.sms;
@@ -72,7 +72,7 @@ Status check_sms(const Program& program, int number, const Op& op) {
   return Done{};
 }
 
-// What a body promises on its own: lanes and slots that exist, waits that lead back.
+// Checks a body by itself: its lanes and slots exist, and its waits lead back.
 Status check_body(const Program& program, int number) {
   const Body& body = program.bodies[number];
   if (body.lanes.size() > kMostLanes)
@@ -107,7 +107,8 @@ Status check_body(const Program& program, int number) {
 
 bool is_transfer(OpKind kind) { return kind == OpKind::Send || kind == OpKind::Recv; }
 
-// Two ops that two members of a communicator issue at the same place must be one communication.
+// Returns whether two ops are one communication. Two members of a communicator issue them at the
+// same place, with these roles in it.
 bool match(const Op& a, int role_a, const Op& b, int role_b) {
   if (a.bytes != b.bytes || a.duration_ns != b.duration_ns || a.part != b.part ||
       a.microbatch != b.microbatch)
@@ -117,8 +118,8 @@ bool match(const Op& a, int role_a, const Op& b, int role_b) {
          (b.kind == OpKind::Send) == (role_b == 0);
 }
 
-// Members know their communicators, communicators their members, each once, and a rank's slot takes
-// a communicator of its own kind.
+// Checks that ranks and communicators list each other, each once, and that a rank's slot has a
+// communicator of its kind.
 Status check_membership(const Program& program) {
   std::set<std::pair<int, int>> members;
   std::size_t listed = 0;
@@ -153,9 +154,9 @@ Status check_membership(const Program& program) {
   return Done{};
 }
 
-// Who sends and receives does so with one other. REQUIRES: check_membership().
+// Checks that communicators that send and receive have two members. REQUIRES: check_membership().
 Status check_edges(const Program& program) {
-  std::vector<std::vector<bool>> transfers;  // by body and slot: whether it has any
+  std::vector<std::vector<bool>> transfers;  // by body and slot: whether it has transfers
   for (const Body& body : program.bodies) {
     transfers.emplace_back(body.slots.size());
     for (const Op& op : body.ops)
@@ -173,8 +174,8 @@ Status check_edges(const Program& program) {
   return Done{};
 }
 
-// Every communicator's members issue the same ops in the same order. Communicators of the same
-// bodies and slots are checked once.
+// Checks that all members of a communicator issue the same ops in the same order. Communicators of
+// the same bodies and slots are checked once.
 Status check_communicators(const Program& program) {
   RETURN_IF_ERROR(check_membership(program));
   RETURN_IF_ERROR(check_edges(program));
@@ -218,9 +219,9 @@ Status check_communicators(const Program& program) {
   return Done{};
 }
 
-// Every rank issues its communications in the body's order; were each issue to block until the
-// others come, all would still end: so no two communicators can wait for each other (NCCL's rule
-// for several communicators on one device).
+// Checks that the program would end even if each communication blocked its rank, in the body's
+// order, until all participants come. Then no two communicators can wait for each other, which is
+// NCCL's rule for several communicators on one device.
 Status check_issue_order(const Program& program) {
   const RankFolding folding = fold(program);
   std::vector<std::uint32_t> cursor(folding.folded_ranks.size());

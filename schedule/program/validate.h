@@ -1,4 +1,4 @@
-// Validation of a Program: every rank can play it to its end.
+// Validation: checks that every rank can play a Program to its end.
 #pragma once
 
 #include "base/result.h"
@@ -6,18 +6,18 @@
 
 namespace tandem {
 
-// An Error names the op: where ranks of a communicator issue different ops, where a send has no
-// receive, where a wait leads forward, and the cycle where the program would wait for itself.
+// Returns an Error that names the op if ranks of a communicator issue different ops, a send has no
+// receive, a wait leads forward, or the program would wait for itself (it names the cycle).
 Status validate(const Program& program);
 
-// All that validate() asks but whether the issue order ends, which sort_by_issue_order() sees to.
+// Checks the same except that the issue order ends; sort_by_issue_order() takes care of that.
 Status validate_but_order(const Program& program);
 
-// An Error where all durations of one rank of each body together pass 100 years: sums of integer
-// nanoseconds would overflow.
+// Returns an Error if all durations of one rank of each body together exceed 100 years: sums of
+// integer nanoseconds would overflow.
 Status check_durations(const Program& program);
 
-// "forward 3 of stage 2 (lane compute)": how errors and traces name an op.
+// Returns "forward 3 of stage 2 (lane compute)": the name of an op in errors and traces.
 std::string describe(const Body& body, const Op& op);
 
 }  // namespace tandem
