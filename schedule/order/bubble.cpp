@@ -1,3 +1,6 @@
+// Explains a bubble: replays the order with and without transfers, and walks the idle gaps of the
+// rank that works most. A gap counts as waiting until the input of some later action is there, then
+// as memory or as postponed.
 #include "schedule/order/bubble.h"
 
 #include <algorithm>
@@ -17,7 +20,7 @@ constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 double work_of(const OrderCosts& costs) { return costs.forward + costs.input + costs.weight; }
 
-// When what actions read is there, in a replay without transfers.
+// The times when the inputs of actions are there, in a replay without transfers.
 class Inputs {
  public:
   Inputs(const Order& order, const OrderReplay& replay)
@@ -49,10 +52,10 @@ class Inputs {
   }
 
   const Order& order_;
-  std::vector<double> forward_, gradient_;  // ends, by stage and microbatch
+  std::vector<double> forward_, gradient_;  // end times, by stage and microbatch
 };
 
-// The next action of each stage and kind, from a place in a rank's order on.
+// The next action of each stage and kind, seen from a place in a rank's order.
 class Upcoming {
  public:
   explicit Upcoming(const std::vector<Action>& actions) : next_(actions.size()) {
@@ -63,14 +66,14 @@ class Upcoming {
     }
   }
 
-  // Places behind `at`.
+  // Returns the places of those after `at`.
   const std::vector<int>& behind(std::size_t at) const { return next_[at]; }
 
  private:
   std::vector<std::vector<int>> next_;
 };
 
-// What a rank idles between its first and its last action.
+// The idle time of a rank between its first and its last action.
 struct Gaps {
   double waiting = 0, memory = 0, postponed = 0;
 

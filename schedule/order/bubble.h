@@ -1,4 +1,4 @@
-// Bubble: why the ranks of an order idle, as parts that add up to it.
+// Bubble: says why the ranks of an order idle, as parts that add up.
 #pragma once
 
 #include <span>
@@ -8,31 +8,34 @@
 
 namespace tandem {
 
-// The bubble is what the order takes beyond the mean rank's work. It is told from the rank that
-// works most: of its idle time, what transfers cost (the same order is replayed without them), then
-// without transfers what lies before its first action, behind its last and between; and by how much
-// it works more than the mean. In the unit of the costs; parts may be below zero by rounding alone.
+// The bubble is the time that an order takes beyond the mean rank's work. It is explained by the
+// rank that works most. The cost of transfers comes from a replay of the same order without them.
+// In that replay the rank idles before its first action, after its last, and between. The last part
+// is how much more it works than the mean. Times are in the unit of the costs; parts are below zero
+// only by rounding.
 struct Bubble {
   double makespan = 0;
   double work = 0;  // of the mean rank
 
-  int rank = 0;       // that works most; of equal ones the one that idles least on its way
+  int rank = 0;       // works most; of equal ones it idles least between its actions
   double most = 0;    // its work
-  int stage = 0;      // its longest one
-  double stages = 1;  // how many times the mean stage that takes
+  int stage = 0;      // its longest stage
+  double stages = 1;  // how many times the mean stage that one takes
 
+  // The parts of the bubble.
   double transfers = 0;
   double fill = 0;       // until its first action
-  double drain = 0;      // from its last action on
-  double imbalance = 0;  // of its work over the mean rank's
-  // Between, where it idles with nothing to do; with a forward to do, but as many activations held
-  // as it ever holds; with something to do that the order has put behind.
+  double drain = 0;      // after its last action
+  double imbalance = 0;  // its work less the mean rank's
+  // Idle time between its actions: with nothing to do (waiting); with a forward to do, while it
+  // holds as many activations as it ever does (memory); with something to do that the order does
+  // later (postponed).
   double waiting = 0, memory = 0, postponed = 0;
 
   double total() const { return makespan - work; }
 };
 
-// REQUIRES: validate(order).ok(); an entry a stage.
+// REQUIRES: validate(order).ok(); an entry for each stage.
 Bubble explain_bubble(const Order& order, std::span<const OrderCosts> stages);
 
 }  // namespace tandem

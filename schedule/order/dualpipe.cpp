@@ -9,9 +9,10 @@
 namespace tandem {
 namespace {
 
-// One rank's actions, in the eight steps of DeepSeek's code. The rank holds a stage of each
-// direction; microbatches of direction 0 come to it first. `to_end` counts the ranks from it to the
-// end where they enter, both included, and `to_turn` those behind it, to where the directions meet.
+// Makes one rank's actions, in the eight steps of DeepSeek's code. The rank holds a stage of each
+// direction. Microbatches of direction 0 reach it first. `to_end` is the number of ranks from it to
+// the end where they enter, both included. `to_turn` is the number of ranks after it, up to where
+// the directions meet.
 class RankActions {
  public:
   RankActions(std::array<int, 2> stages, int to_end, int to_turn, int microbatches)
@@ -30,7 +31,8 @@ class RankActions {
     }
     for (int i = microbatches_ - 2 * to_turn_ - to_end_; i > 0; --i) {
       forward(0);
-      // Where the directions meet, the very first backward is of a forward too young to pair with.
+      // Where the directions meet, the first backward follows its own forward too closely to pair
+      // with it.
       if (to_turn_ > 0 || backwards_[1] > 0) run_together();
       backward(1);
       forward(1);
@@ -43,7 +45,7 @@ class RankActions {
       run_together();
       backward(0);
     }
-    // The second half of the drain puts its weight gradients off, so that others wait less.
+    // The second half of the drain postpones weight gradients, so that other ranks wait less.
     for (int i = 0; i < 2 * to_end_; ++i) {
       const int direction = i % 2 == 0 ? 1 : 0;
       i < to_end_ ? backward(direction) : input(direction);
@@ -79,7 +81,7 @@ class RankActions {
 
   std::array<int, 2> stages_;
   int to_end_, to_turn_, microbatches_;
-  std::array<int, 2> forwards_{}, backwards_{};       // done, of each direction
+  std::array<int, 2> forwards_{}, backwards_{};       // done, by direction
   std::vector<std::pair<int, int>> weights_put_off_;  // stage and microbatch
   std::size_t weights_done_ = 0;
   std::vector<Action> actions_;

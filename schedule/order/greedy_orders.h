@@ -1,4 +1,4 @@
-// The zero-bubble orders that are made for costs, under a limit of activations each.
+// The zero-bubble orders. Each is made for costs under its own limit of activations.
 #pragma once
 
 #include <vector>
@@ -7,22 +7,22 @@
 
 namespace tandem {
 
-// Activations of a stage that a rank may hold: from F to W, and of these from F to I.
+// The most activations of a stage that a rank may hold: from F to W, and from F to I.
 struct HeldLimits {
   int held = 0;
   int in_flight = held;
 };
 using LimitsOf = HeldLimits (*)(int pp);
 
-// Unless told otherwise, with one stage a rank: 1F1B's, or twice that. In a V, as "Controllable
-// Memory" (Qi et al. 2024) has it: 1F1B's, about half and about a third; fewer than 1F1B's on two
-// ranks as well.
+// The limits unless the spec has one. With one stage a rank: 1F1B's, and twice that. In a V, as
+// "Controllable Memory" (Qi et al. 2024) has it: 1F1B's, about half of it, and about a third, which
+// is less than 1F1B's on two ranks, too.
 HeldLimits zb1p_limits(int pp);
 HeldLimits twice_pp(int pp);
 HeldLimits v_half_limits(int pp);
 HeldLimits v_min_limits(int pp);
 
-// What each stage takes. REQUIRES: the spec is checked, here and below.
+// Returns the times of each stage. REQUIRES: the spec is checked, here and below.
 std::vector<OrderCosts> stage_costs(const OrderSpec& spec);
 
 std::vector<std::vector<Action>> make_greedy(const OrderSpec& spec, LimitsOf limits);

@@ -1,3 +1,5 @@
+// Dynamic programming over stages and layers finds the split with the shortest longest stage. Then
+// a steepest descent moves layers off the busiest rank, one at a time, as long as that helps.
 #include "schedule/order/layer_split.h"
 
 #include <algorithm>
@@ -16,14 +18,14 @@ OrderCosts operator+(const OrderCosts& a, const OrderCosts& b) {
   return {a.forward + b.forward, a.input + b.input, a.weight + b.weight, a.transfer};
 }
 
-// By number of layers from the first on, what they take.
+// Returns the time of the first n layers, by n.
 std::vector<double> sums_of(const LayerCosts& costs) {
   std::vector<double> sums = {0};
   for (const OrderCosts& layer : costs.layers) sums.push_back(sums.back() + least(layer));
   return sums;
 }
 
-// A stage that has nothing else has a layer; none stands behind predictions.
+// A stage that has nothing else needs a layer. The stage after predictions has none.
 bool may_be_empty(const LayerCosts& costs, int stage, int stages) {
   return stage == 0 || stage == stages - 1 || (costs.prediction && stage == stages - 2);
 }
@@ -31,11 +33,12 @@ bool may_have_layers(const LayerCosts& costs, int stage, int stages) {
   return !costs.prediction || stage != stages - 1;
 }
 
-// The longest stage of as many layers each: no better split has a longer one.
+// Returns the longest stage, without costs.each, if stages have equally many layers. No better
+// split has a longer one.
 double longest_of_even_numbers(const LayerCosts& costs, int stages) {
   std::vector<int> split(stages);
   auto left = static_cast<int>(costs.layers.size());
-  // First to those that need one.
+  // Gives one to each stage that needs one first.
   for (int stage = 0; stage < stages; ++stage) {
     if (may_be_empty(costs, stage, stages)) continue;
     split[stage] = 1;
@@ -58,8 +61,8 @@ double longest_of_even_numbers(const LayerCosts& costs, int stages) {
   return kRounding * (longest - least(costs.each));
 }
 
-// Least of the longest stage, then of the sum of squares: by dynamic programming over how many
-// layers the first stages take.
+// Minimises the longest stage, then the sum of squares, by dynamic programming over the number of
+// layers that the first stages take.
 std::vector<int> even_stages(const LayerCosts& costs, int stages) {
   struct Best {
     double longest = std::numeric_limits<double>::infinity(), squares = 0;
@@ -114,7 +117,8 @@ int busiest_rank(const LayerCosts& costs, const std::vector<int>& split,
   return static_cast<int>(std::ranges::max_element(ranks) - ranks.begin());
 }
 
-// The busiest rank's time; then how uneven the ranks are; then the stages.
+// Returns a load to minimise: the busiest rank's time, then how uneven ranks are, then how uneven
+// stages are.
 std::tuple<double, double, int> load_of(const LayerCosts& costs, const std::vector<int>& split,
                                         std::span<const int> rank_of_stage) {
   double busiest = 0, squares = 0;

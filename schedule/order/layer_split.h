@@ -1,6 +1,6 @@
-// Layer split: how many of a model's layers each stage of a pipeline takes, so that it ends
-// soonest. What flows in: what each layer takes, and what the ends have to do besides. What flows
-// out: a number of layers for every stage.
+// Layer split: decides how many of a model's layers each stage of a pipeline takes, so that an
+// iteration ends soonest. In: the time of each layer, and of what the first and last stages do
+// besides. Out: a number of layers for each stage.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,27 @@
 
 namespace tandem {
 
-// Of one microbatch, in any one unit: layers in their order; the first stage's embedding, the last
-// one's head, and what every stage has, be it empty.
+// Times of one microbatch, in any one unit: of the layers in their order, of the first stage's
+// embedding, of the last one's head, and of what every stage does, even without layers.
 struct LayerCosts {
   std::vector<OrderCosts> layers;
   OrderCosts embedding, head, each;
-  // Multi-token prediction on the stage before the last one, which then has no layer. Nothing: the
-  // head's stage has it, if there is any.
+  // Multi-token prediction on the stage before the last one, which itself then has no layer.
+  // Nothing: any prediction is on the head's stage.
   std::optional<OrderCosts> prediction = {};
 };
 
-// What the stages take that have so many layers each. Transfers are each.transfer, but over the
-// last edge, if prediction is before it, prediction->transfer.
+// Returns the times of stages with so many layers each. Transfers take each.transfer; over the last
+// edge they take prediction->transfer if prediction is on the stage before it.
 std::vector<OrderCosts> costs_of_split(const LayerCosts& costs, const std::vector<int>& split);
 
-// The split whose busiest rank has the least to do for a microbatch: with a stage a rank, or with
-// layers that are all alike, no split is better; else none that moves a layer off that rank is. A
-// stage that has nothing else has a layer at least. REQUIRES: as many layers as such stages.
+// Returns the split whose busiest rank has the least to do for a microbatch. With a stage a rank,
+// or with equal layers, no split is better. Otherwise no split is better that moves one layer off
+// that rank. A stage that has nothing else gets at least a layer. REQUIRES: no fewer layers than
+// such stages.
 std::vector<int> balanced_split(const LayerCosts& costs, std::span<const int> rank_of_stage);
 
-// Whether the stage can give a layer away, or take one.
+// Returns whether the stage can give a layer away, or take one.
 bool can_give(const LayerCosts& costs, const std::vector<int>& split, std::size_t stage);
 bool can_take(const LayerCosts& costs, const std::vector<int>& split, std::size_t stage);
 

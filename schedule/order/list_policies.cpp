@@ -5,19 +5,19 @@
 namespace tandem {
 namespace {
 
-// Chosen one by one from all 480 (paces 0, 1, 2, 4) on pipelines of 2 to 16 ranks with random
-// costs: each brings the best of those so far closest to the best of all. Eight are within 1 % of
-// it in the mean. Pace keeps the microbatches of a V from running into each other where memory is
-// short.
+// Chosen one after another from all 480 (paces 0, 1, 2, 4) on pipelines of 2 to 16 ranks with
+// random costs: each brings the best so far closest to the best of all. With eight the mean is
+// within 1 % of it. Pace keeps the microbatches of a V apart where memory is short.
 constexpr Policy kPoliciesOfV[] = {
     {{kF1, kF0, kI0, kI1}, false, true, 4},       {{kF1, kF0, kI1, kI0}, true, true, 1},
     {{kF1, kI0, kF0, kI1}, true, true, kUnpaced}, {{kF1, kI0, kF0, kI1}, true, true, 2},
     {{kF1, kI1, kF0, kI0}, false, false, 1},      {{kF1, kI1, kF0, kI0}, true, true, 4},
     {{kF1, kI1, kF0, kI0}, true, true, 2},        {{kF1, kI0, kF0, kI1}, false, true, 0},
 };
-// Where memory is short in a V, the slots of the block that has as much are tried as well: the ways
-// above were up to two actions slower than those blocks squeezed together, with F = I = W on 2 to
-// 16 ranks. About 3p/8 microbatches fill V-Half's pipeline before its first gradient.
+// Where memory is short in a V, the slots of the building block with as much memory are tried as
+// well. The policies above were up to two actions slower than those blocks squeezed together, with
+// F = I = W on 2 to 16 ranks. About 3p/8 microbatches fill V-Half's pipeline before its first
+// gradient.
 Policy half_block(int pp) {
   return {{kF0, kF1, kI0, kI1}, true, true, (3 * pp + 7) / 8, 0, BuildingBlock::Half};
 }

@@ -1,4 +1,4 @@
-// How the ranks of list scheduling decide: the policies that are tried.
+// The policies by which list scheduling lets ranks decide what to do next.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// What a rank may do next but for W: a chunk's forward or input gradient.
+// A forward or an input gradient of a chunk: what a rank may do next, besides W.
 struct Choice {
   ActionKind kind;
   int chunk;
@@ -17,15 +17,15 @@ struct Choice {
 inline constexpr Choice kF0{ActionKind::Forward, 0}, kF1{ActionKind::Forward, 1};
 inline constexpr Choice kI0{ActionKind::BackwardInput, 0}, kI1{ActionKind::BackwardInput, 1};
 
-// Which building block of a V an action's turn follows: what a rank does for one microbatch, in
-// time slots, again and again every six of them ("Controllable Memory", 3). Half and Third are
-// those of V-Half and V-Min.
+// The building block of a V whose turns a policy follows. A block is what a rank does for one
+// microbatch, in time slots. It is repeated every six slots ("Controllable Memory", 3). Half and
+// Third are the blocks of V-Half and V-Min.
 enum class BuildingBlock : std::uint8_t { None, Half, Third };
 inline constexpr int kSlots = 6;
 
-// When a rank does what for the first microbatch, by chunk. Its four slots differ modulo six, so
-// that one block fits into the next: where p is even, or a multiple of 3, gradients come later for
-// that.
+// The slots of a rank's actions for the first microbatch, by chunk. They differ modulo six, so that
+// one block fits between the next ones. For that, gradients come later if p is even (Half) or a
+// multiple of 3 (Third).
 struct BlockSlots {
   std::array<int, 2> forward = {}, input = {};
 };
@@ -33,17 +33,18 @@ BlockSlots slots_of(BuildingBlock block, int pp, int rank);
 
 inline constexpr int kUnpaced = -1;
 
-// How a rank decides. W fills what time is left.
+// The rule by which a rank decides. W fills the time that is left.
 struct Policy {
   std::array<Choice, 4> preference;  // the first that is ready is done
-  bool free_first = false;  // do W before all else where only the limit keeps a forward back
-  bool taper = false;       // a stage near the end holds fewer activations: F to I takes less time
-  int pace = kUnpaced;      // microbatches that enter at once, before the others, one a period
-  double patience = 0;      // no W where something comes within this share of it
-  BuildingBlock block = BuildingBlock::None;  // what is ready goes by its slots, not by preference
+  bool free_first = false;           // do W first if only the limit keeps a forward back
+  bool taper = false;                // fewer activations F to I near the end
+  int pace = kUnpaced;  // microbatches that enter at once; the others follow one a period
+  double patience = 0;  // no W if something comes within this share of it
+  BuildingBlock block = BuildingBlock::None;  // if set, its slots replace `preference`
 };
 
-// Those for a pipeline of one stage a rank, or of two in a V, under a limit of activations a rank.
+// Returns the policies to try for one stage a rank, or two in a V, under a limit of activations a
+// rank.
 std::vector<Policy> policies_of(int pp, int chunks, int memory_limit);
 
 }  // namespace tandem

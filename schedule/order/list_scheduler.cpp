@@ -1,3 +1,6 @@
+// Greedy list scheduling as a discrete-event simulation: a rank that is free does the first action
+// of its policy's preference that is ready, and W where it would idle. Steady rounds are found by
+// remembering the states in which microbatches enter.
 #include "schedule/order/list_scheduler.h"
 
 #include <algorithm>
@@ -22,10 +25,10 @@
 namespace tandem {
 namespace {
 
-// Rounds are looked for in so many times pp + 8 microbatches.
+// Rounds are searched for in this many times pp + 8 microbatches.
 constexpr int kLookedAt = 16;
 
-// Which rank is next to look what it may do, and when: one time a rank, in a tournament tree.
+// The time when each rank looks next for something to do, in a tournament tree.
 class Wakes {
  public:
   explicit Wakes(int ranks) : leaves_(std::bit_ceil(static_cast<unsigned>(ranks))) {
@@ -40,7 +43,7 @@ class Wakes {
       times_[node] = std::min(times_[2 * node], times_[2 * node + 1]);
   }
   Ticks earliest() const { return times_[1]; }
-  // The lowest of those that are woken then.
+  // Returns the lowest rank that looks at that time.
   int first() const {
     unsigned node = 1;
     while (node < leaves_) node = 2 * node + (times_[2 * node] == times_[node] ? 0 : 1);
@@ -49,12 +52,12 @@ class Wakes {
 
  private:
   unsigned leaves_;
-  std::vector<Ticks> times_;  // the earliest below each node
+  std::vector<Ticks> times_;  // the earliest time below each node
 };
 
 class Scheduler {
  public:
-  // REQUIRES: both outlive this.
+  // REQUIRES: `times` and `policy` outlive this.
   Scheduler(const ListTimes& times, const Policy& policy)
       : problem_(times.problem),
         times_(times),
@@ -82,7 +85,7 @@ class Scheduler {
     for (const StageState& stage : stages_) CHECK(stage.weights == problem_.microbatches);
   }
 
-  // As greedy_rounds.
+  // Finds what greedy_rounds() returns.
   OrderRounds find_rounds() {
     begin();
     std::unordered_map<std::uint64_t, Seen> states;
@@ -115,16 +118,16 @@ class Scheduler {
  private:
   struct StageState {
     int forwards = 0, inputs = 0, weights = 0;  // done, each in the order of the microbatches
-    int most_live = 0;                          // between F and I
+    int most_live = 0;                          // most forwards without an I
   };
   struct RankState {
     Ticks first_start = kNever;
     Ticks busy_until = 0;
-    int live = 0, held = 0;  // forwards without an I, and without a W
-    BlockSlots slots;        // where the policy follows a block
+    int live = 0, held = 0;  // forwards without an I; forwards without a W
+    BlockSlots slots;        // used if the policy follows a block
   };
 
-  // What was in flight when so many microbatches had entered.
+  // The state when so many microbatches had entered.
   struct Seen {
     int entered = 0;
     Ticks now = 0;
@@ -135,8 +138,9 @@ class Scheduler {
     for (const Ticks each : state) hash = scatter(hash ^ scatter(static_cast<std::uint64_t>(each)));
     return hash;
   }
-  // Whether the pace holds microbatches back as it did a round before, or did not then: no round is
-  // shorter than its microbatches' periods, so it never will.
+  // Returns whether pace delays the next microbatch as much as it did at `before`, or did not delay
+  // it any more by then. If it no longer delays, it never will again, since no round is shorter
+  // than its microbatches' periods.
   bool is_paced_alike(const Seen& before, const Seen& now) const {
     return policy_.pace == kUnpaced ||
            entry(before.entered) - before.now == entry(now.entered) - now.now ||
@@ -152,9 +156,10 @@ class Scheduler {
     wakes_.set(rank, decide(rank, now));
   }
 
-  // All that decides what is done from now on, as long as microbatches are left: times from now,
-  // microbatches from the next to enter. What has come already has come, however long ago; but of
-  // two W the older one goes first.
+  // Returns everything that decides what is done from now on, as long as microbatches are left.
+  // Times are relative to now, and microbatches to the next to enter. An input that has arrived
+  // counts as arrived, however long ago; only between two W the older one goes first, so its time
+  // counts.
   std::vector<Ticks> state(Ticks now) const {
     std::vector<Ticks> state;
     state.reserve(16 * stages_.size());
@@ -186,14 +191,14 @@ class Scheduler {
     return state;
   }
 
-  // When microbatch `microbatch` may enter.
+  // Returns when the microbatch may enter.
   Ticks entry(int microbatch) const {
     if (policy_.pace == kUnpaced) return 0;
     return std::max<Ticks>(0, (microbatch - policy_.pace) * times_.period);
   }
 
-  // When the stage's next forward has its input and may follow those that are in flight; kNever:
-  // not known yet.
+  // Returns when the stage's next forward has its input and room among those in flight; kNever if
+  // that is not known yet.
   Ticks forward_comes(int stage) const {
     const StageState& at = stages_[stage];
     if (at.forwards == problem_.microbatches || at.forwards - at.inputs >= at.most_live)
@@ -218,7 +223,7 @@ class Scheduler {
     return choice.kind == ActionKind::Forward ? forward_comes(stage) : input_comes(stage);
   }
 
-  // What the rank would rather do comes first.
+  // Returns what the rank may do, the most preferred first.
   std::array<Choice, 4> turns(int rank) const {
     if (policy_.block == BuildingBlock::None) return policy_.preference;
     const StageState& down = stages_[times_.stage_of(rank, 0)];
@@ -233,8 +238,8 @@ class Scheduler {
     return {by_slot[0].second, by_slot[1].second, by_slot[2].second, by_slot[3].second};
   }
 
-  // Whether the limits let the rank hold one more forward. Chunk 0 leaves room for one activation
-  // of chunk 1, so that what is in flight can come back.
+  // Returns whether the limits let the rank hold one more forward. Chunk 0 leaves room for one
+  // activation of chunk 1, so that what is in flight can come back.
   bool fits(int rank, int chunk) const {
     const StageState& at = stages_[times_.stage_of(rank, chunk)];
     const int room = problem_.chunks - 1 - chunk;
@@ -244,12 +249,12 @@ class Scheduler {
            at.forwards - at.inputs + room < problem_.in_flight_limit;
   }
 
-  // What the rank does now. When it looks again: where that ends, or where something comes that is
-  // known of.
+  // Lets the rank do something or wait. Returns when it looks again: when that ends, or when the
+  // next input that is under way arrives.
   Ticks decide(int rank, Ticks now) {
     std::optional<Choice> chosen;
     bool kept_back = false;
-    Ticks next = kNever;  // when something comes that is not there yet
+    Ticks next = kNever;  // when the next known input arrives
     for (const Choice& choice : turns(rank)) {
       if (choice.chunk >= problem_.chunks) continue;
       const int stage = times_.stage_of(rank, choice.chunk);
@@ -276,7 +281,7 @@ class Scheduler {
     return chosen ? start(chosen->kind, times_.stage_of(rank, chosen->chunk), rank, now) : next;
   }
 
-  // The rank's stage whose next W has waited longest; -1: there is none.
+  // Returns the rank's stage whose next W has waited longest, or -1 if there is none.
   int oldest_weight(int rank) const {
     int oldest = -1;
     Ticks since = kNever;
@@ -292,7 +297,7 @@ class Scheduler {
     return oldest;
   }
 
-  // When it ends.
+  // Does the action. Returns when it ends.
   Ticks start(ActionKind kind, int stage, int rank, Ticks now) {
     StageState& at = stages_[stage];
     RankState& by = ranks_[rank];
@@ -320,7 +325,7 @@ class Scheduler {
     return by.busy_until;
   }
 
-  // A rank that is still busy then looks by itself.
+  // Wakes the receiver when the output arrives. A rank that is busy then looks by itself.
   void send(int from, int to) {
     const Ticks comes = ranks_[times_.rank_of(from)].busy_until + times_.transfer(from, to);
     const int rank = times_.rank_of(to);
@@ -338,8 +343,8 @@ class Scheduler {
   int peak_ = 0;
 };
 
-// A way to make an order: a skeleton that W is put into; without one, or where memory is too short
-// for it with all microbatches, a policy.
+// A way to make an order: a skeleton that W is put into; or a policy, without a skeleton or if
+// memory is too short for it with all microbatches.
 struct Way {
   Policy policy;
   std::optional<int> skeleton = {};
@@ -351,10 +356,10 @@ Skeleton skeleton_of(const ListProblem& problem, int which) {
                        problem.memory_limit);
 }
 
-// So many tell the ways apart; with more, the steady state is longer.
+// So many microbatches tell the ways apart. With more, only the steady state is longer.
 int trial_microbatches(int pp) { return std::max(3 * pp / 2, 32); }
 
-// Finds the way in which a trial of few microbatches ends first; of equal ones the first tried.
+// Returns the way in which a trial of few microbatches ends first, the first tried of equals.
 Way best_way(const ListProblem& problem) {
   CHECK(problem.chunks == 1 || problem.chunks == 2);
   CHECK(problem.costs.size() == static_cast<std::size_t>(problem.pp) * problem.chunks);
@@ -376,7 +381,7 @@ Way best_way(const ListProblem& problem) {
       keep_better(scheduler.outcome(), {.policy = policy});
       continue;
     }
-    // Pace only makes the order; played, nothing waits for it.
+    // Pace only shapes the order. When the order is played, nothing waits for it.
     const Skeleton order{scheduler.take_actions(), true};
     WeightFill play(times, order, FillRule::AsGiven);
     CHECK(play.run());

@@ -6,8 +6,8 @@
 namespace tandem {
 namespace {
 
-// The longest cost is this many: every cost that is a fraction of it with a denominator up to 16
-// is exact.
+// The longest cost is this many ticks. Every cost that is a fraction of it with a denominator up to
+// 16 is exact.
 constexpr double kTicksOfLongest = 720'720;
 
 }  // namespace
@@ -19,7 +19,8 @@ ListTimes::ListTimes(const ListProblem& of) : problem(of), stages(of.costs.size(
   const auto ticks = [&](double cost) {
     return cost > 0 ? static_cast<Ticks>(std::llround(cost / longest * kTicksOfLongest)) : 0;
   };
-  // What others wait for takes some time, so that it ends after they have decided what comes now.
+  // An action that others wait for takes at least a tick, so that it ends after decisions at its
+  // start.
   std::vector<Ticks> periods(problem.pp);
   for (int stage = 0; stage <= last_stage(); ++stage) {
     const OrderCosts& costs = problem.costs[stage];

@@ -1,4 +1,4 @@
-// What list scheduling counts with: a problem's times in whole ticks, and where its stages stand.
+// The times of a list scheduling problem in whole ticks, and the ranks of its stages.
 #pragma once
 
 #include <compare>
@@ -10,11 +10,11 @@
 
 namespace tandem {
 
-// Time in whole ticks, so that what ends together is seen to end together.
+// Time in whole ticks, so that times that are equal compare equal.
 using Ticks = std::int64_t;
 inline constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
 
-// REQUIRES: as schedule_greedily, of the problem; that outlives this.
+// REQUIRES: as schedule_greedily() of the problem, which must outlive this.
 class ListTimes {
  public:
   explicit ListTimes(const ListProblem& problem);
@@ -26,13 +26,13 @@ class ListTimes {
   const ListProblem& problem;
   std::vector<StageTimes> stages;
   Ticks turn = 0;
-  Ticks period = 0;  // what the busiest rank has to do for a microbatch
+  Ticks period = 0;  // the busiest rank's work for a microbatch
 
   int last_stage() const { return static_cast<int>(stages.size()) - 1; }
   int rank_of(int stage) const { return stage < problem.pp ? stage : 2 * problem.pp - 1 - stage; }
   int stage_of(int rank, int chunk) const { return chunk == 0 ? rank : 2 * problem.pp - 1 - rank; }
   Ticks transfer(int from, int to) const { return rank_of(from) == rank_of(to) ? 0 : transfer_; }
-  // Of a table by stage and microbatch.
+  // Returns a place in a table by stage and microbatch.
   std::size_t slot(int stage, int microbatch) const {
     return static_cast<std::size_t>(stage) * problem.microbatches + microbatch;
   }
@@ -41,7 +41,7 @@ class ListTimes {
   Ticks transfer_ = 0;
 };
 
-// What an order is judged by. The less the better, compared in this order.
+// The quality of an order. Less is better, compared in this order.
 struct ListOutcome {
   Ticks makespan = kNever;
   Ticks window = 0;  // the longest time from a rank's first action to its last

@@ -1,3 +1,7 @@
+// Lower bounds by relaxation: each bound keeps one resource (the way of one microbatch, a rank's
+// compute lane, its memory, an edge, a communication lane, its reductions) and gives it the least
+// time before and after. The work of a lane is the preemptive one-machine bound (Jackson 1955,
+// Carlier 1982). In: the floors of passes and ranks. Out: the largest bound and its kind.
 #include "schedule/order/lower_bound.h"
 
 #include <fmt/format.h>
@@ -16,8 +20,8 @@ namespace {
 constexpr std::array<std::string_view, 6> kNames = {"path",      "work",          "memory",
                                                     "transfers", "communication", "reductions"};
 
-// Work that a rank's compute lane has for each microbatch: not before `head`, and from its end on
-// the iteration takes `tail` at least.
+// Work on a rank's compute lane for each microbatch. It cannot begin before `head`, and after its
+// end the iteration takes at least `tail`.
 struct Job {
   double head = 0, time = 0, tail = 0;
 };
@@ -56,8 +60,8 @@ class Bounds {
   const StageFloor& floor(int stage) const { return problem_.stages[stage]; }
   double finish(int stage) const { return problem_.ranks[problem_.rank_of_stage[stage]].finish; }
 
-  // One microbatch through a chain: when each stage's passes can begin, and what is left behind
-  // them.
+  // Follows one microbatch through a chain. Finds when each stage's passes can begin at the
+  // earliest, and what must follow them.
   void walk(int first, int last) {
     forward_[first] = floor(first).ready;
     for (int s = first + 1; s <= last; ++s)
@@ -82,11 +86,11 @@ class Bounds {
   double to_next(int s) const { return floor(s).to_next + floor(s).behind_next; }
   double to_previous(int s) const { return floor(s).to_previous + floor(s).behind_previous; }
 
-  // Of a backward, what is left for the compute lane when the input's gradient is computed.
+  // Returns a backward's compute that is left when its input gradient is computed.
   double left(int s) const { return std::max(0.0, floor(s).backward - floor(s).input.before); }
-  // From there to the iteration's end, on the stage itself.
+  // Returns the time from then to the iteration's end, counting only this stage.
   double own_end(int s) const { return left(s) + closing(s); }
-  // Behind the stage's last gradient.
+  // Returns the time after the stage's last gradient.
   double closing(int s) const { return floor(s).reduced + finish(s); }
   double on_lane(int s) const { return floor(s).forward.lane() + floor(s).backward; }
   double start(int s) const { return forward_[s] + floor(s).forward.lead; }
@@ -118,7 +122,7 @@ class Bounds {
     return list;
   }
 
-  // Of any jobs of the rank: the least head, all their time, the least tail.
+  // For every subset of the rank's jobs: the least head, plus their time, plus the least tail.
   void work(int rank) {
     std::vector<Job> list = jobs(rank);
     std::ranges::sort(list, std::ranges::greater{}, &Job::head);
@@ -132,8 +136,8 @@ class Bounds {
     }
   }
 
-  // From a forward's begin to the end of what gives the input's gradient; where passes interleave,
-  // from the one's output to the other's input.
+  // Returns how long an activation lives: from a forward's begin until the input gradient is
+  // computed; if passes interleave, from the forward's output to the gradient's arrival.
   double held(int s) const {
     if (problem_.interleaves) return floor(s).forward.rest + turn_[s];
     return floor(s).forward.before + floor(s).forward.rest + turn_[s] + floor(s).input.computed;
@@ -167,7 +171,8 @@ class Bounds {
           BoundKind::Communication, rank);
   }
 
-  // The first one waits for a stage's last gradient, and so for all microbatches but the last.
+  // The first reduction waits for a stage's last gradient, and so for all microbatches but the
+  // last.
   void reductions(int rank) {
     const double all = problem_.ranks[rank].reductions;
     if (all <= 0) return;
@@ -193,7 +198,7 @@ class Bounds {
     }
   }
 
-  // A bound that is no larger than one before it says nothing new.
+  // Keeps a bound only if it is larger than those before.
   void offer(double makespan, BoundKind kind, int rank) {
     if (makespan > best_.makespan * (1 + 1e-12)) best_ = {makespan, kind, rank};
   }
@@ -201,8 +206,9 @@ class Bounds {
   const BoundProblem& problem_;
   const int per_chain_;
   std::vector<std::vector<int>> of_rank_;
-  // By stage: when a microbatch's input and its gradient can be there; the way between forward and
-  // backward; what is left behind a computed input gradient, and behind a forward's output.
+  // By stage: when a microbatch's input can be there, the time from its forward to its backward,
+  // when its gradient can be there, what must follow a forward's output, and what must follow a
+  // computed input gradient.
   std::vector<double> forward_, turn_, back_, out_, home_;
   LowerBound best_{-1};
 };

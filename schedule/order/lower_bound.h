@@ -1,5 +1,5 @@
-// LowerBound: what no order of the same stages on the same ranks can beat; derived in
-// docs/bounds.md.
+// LowerBound: the time that no order of the same stages on the same ranks can beat. docs/bounds.md
+// derives it.
 #pragma once
 
 #include <limits>
@@ -14,11 +14,12 @@
 
 namespace tandem {
 
-// A pass that gives something to another stage, at its best. It takes the compute lane from its
-// first computation on: `before` until all is computed that the output needs, `after` behind that.
+// The least times of a pass that gives something to another stage. It uses the compute lane from
+// its first computation on: `before` until everything is computed that the output needs, then
+// `after`.
 struct PassFloor {
   double lead = 0;      // from the input to the first computation
-  double computed = 0;  // from the input until all is computed that the output needs
+  double computed = 0;  // from the input until the output's needs are computed
   double rest = 0;      // from there to the output
   double before = 0, after = 0;
 
@@ -26,24 +27,24 @@ struct PassFloor {
   double lane() const { return before + after; }
 };
 
-// One stage, for one microbatch where nothing else is said. Times are in any one unit.
+// The least times of one stage, for one microbatch unless noted. Times are in any one unit.
 struct StageFloor {
   PassFloor forward;
-  PassFloor input;      // the shorter of a whole backward and of an input gradient, part by part
-  double backward = 0;  // compute lane: the least of a whole backward, or of both its halves
-  double to_next = 0;   // a transfer to the next stage, on a lane of its own; 0: on the same rank
+  PassFloor input;      // the shorter of a whole backward and an input gradient, part by part
+  double backward = 0;  // compute lane: the lesser of a whole backward and both halves
+  double to_next = 0;   // a transfer to the next stage on its own lane; 0: same rank
   double to_previous = 0;
-  double behind_next = 0, behind_previous = 0;  // from a transfer's end until it can be used
+  double behind_next = 0, behind_previous = 0;  // from a transfer's end to its use
   double ready = 0;       // when its parameters are there, from the iteration's begin
-  double reduced = 0;     // of the last reduction of its gradients, behind the last of them
-  double activation = 0;  // memory that a microbatch takes, in the unit of RankFloor::memory
+  double reduced = 0;     // the last reduction of its gradients, after the last gradient
+  double activation = 0;  // memory of a microbatch, in the unit of RankFloor::memory
 };
 
 struct RankFloor {
-  double finish = 0;      // behind its last action and reduction, to the end of the iteration
-  double reductions = 0;  // of its stages' gradients, one after the other on one lane
-  double lane = 0;        // per microbatch, of the communication lane that its passes use most
-  double vocabulary = 0;  // per microbatch, compute of vocabulary passes behind its first forward
+  double finish = 0;      // from its last action and reduction to the iteration's end
+  double reductions = 0;  // of its stages' gradients, one after another on one lane
+  double lane = 0;        // a microbatch's time on its busiest communication lane
+  double vocabulary = 0;  // a microbatch's vocabulary compute after its first forward
   double memory = std::numeric_limits<double>::infinity();
 };
 
@@ -53,35 +54,36 @@ struct BoundProblem {
   std::vector<int> rank_of_stage;
   int chains = 1;
   int microbatches = 1;  // of each chain
-  // Passes may compute while others communicate: a pass then takes the compute lane only while it
-  // computes.
+  // Whether passes may compute while others communicate. A pass then takes the compute lane only
+  // while it computes.
   bool interleaves = false;
-  bool transfers_queue = true;  // on an edge one goes behind the other
+  bool transfers_queue = true;  // transfers on an edge go one after another
 };
 
-// Which of the bounds is the largest.
+// The kind of the largest bound.
 enum class BoundKind { Path, Work, Memory, Transfers, Communication, Reductions };
 
-// "path", "work", "memory", "transfers", "communication", "reductions".
+// Names: "path", "work", "memory", "transfers", "communication", "reductions".
 std::string_view name(BoundKind kind);
 std::optional<BoundKind> bound_kind(std::string_view name);
 
 struct LowerBound {
-  double makespan = 0;  // no order ends before
+  double makespan = 0;  // no order ends earlier
   BoundKind kind = BoundKind::Path;
-  int rank = -1;  // that it is of; of transfers the sender; Path: -1
+  int rank = -1;  // whose bound it is; for transfers the sender; Path: -1
 };
 
-// The largest of the bounds. It holds for every order of these stages on these ranks: backwards
-// whole or split, alone or beside forwards, in any sequence that keeps RankFloor::memory.
-// REQUIRES: an entry a stage and a rank; microbatches >= 1.
+// Returns the largest of the bounds. It holds for every order of these stages on these ranks: with
+// backwards whole or split, alone or beside forwards, in any sequence within RankFloor::memory.
+// REQUIRES: an entry for each stage and rank; microbatches >= 1.
 LowerBound lower_bound(const BoundProblem& problem);
 
-// What bounds it, in words: "rank 3's work, its shortest way in and out".
+// Returns the bound in words, for example "the memory of rank 3".
 std::string words_of(const LowerBound& bound);
 
-// The problem of an order whose stages take these times: transfers are delays (replay_stages), and
-// each rank may hold as many activations as the order does. `memory`: false: as many as it likes.
+// Returns the problem of an order whose stages take these times. Transfers are delays, as in
+// replay_stages(). Each rank may hold as many activations as it does in the order, or any number
+// without `memory`.
 BoundProblem bound_problem(const Order& order, std::span<const OrderCosts> stages,
                            bool memory = true);
 

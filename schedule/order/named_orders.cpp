@@ -1,5 +1,5 @@
-// The orders by name, each a pure function from sizes (and costs) to the actions of the ranks, and
-// the table of what is known of each.
+// The orders by name: each a pure function from sizes (and costs) to the actions of the ranks, and
+// the table of their traits.
 #include "schedule/order/named_orders.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Actions = std::vector<Action>;
 
-// Beyond this an order no longer fits in memory: 16 bytes an action.
+// More actions do not fit in memory: 16 bytes each.
 constexpr std::int64_t kMaxActions = 100'000'000;
 
 // Work that a rank does once forward and once backward.
@@ -32,7 +32,8 @@ Action action(const OrderSpec& spec, int rank, ActionKind kind, const Unit& unit
   return Action{Stage{unit.chunk * spec.pp + rank}, kind, Microbatch{unit.microbatch}};
 }
 
-// Megatron's order of a rank's forwards: `group` microbatches through every chunk, then the next.
+// Returns the order of a rank's forwards in Megatron-LM: `group` microbatches through every chunk,
+// then the next group.
 std::vector<Unit> units_in_groups(const OrderSpec& spec, int group) {
   std::vector<Unit> units;
   units.reserve(static_cast<std::size_t>(spec.vpp) * spec.microbatches);
@@ -45,9 +46,9 @@ std::vector<Unit> units_in_groups(const OrderSpec& spec, int group) {
   return units;
 }
 
-// `warm_up` forwards, and more where the last stage waits for the vocabulary's passes; then a
-// forward and a backward in turn, then the backwards that are left. The backwards take the units in
-// the order of the forwards, from the last chunk to the first.
+// Returns `warm_up` forwards (and more if the last stage waits for the vocabulary's passes), then
+// forwards and backwards in turn, then the remaining backwards. The backwards take the units in the
+// order of the forwards, but from the last chunk to the first.
 Actions one_forward_one_backward(const OrderSpec& spec, int rank, const std::vector<Unit>& units,
                                  std::int64_t warm_up) {
   const auto count = static_cast<std::int64_t>(units.size());
@@ -75,13 +76,13 @@ int group_of(const OrderSpec& spec) {
 
 OrderRounds one_by_one(const OrderSpec& spec) { return {1, spec.pp - 1}; }
 
-// PyTorch's: as many rounds as fill the pipeline, all alike.
+// PyTorch's group: as many equal rounds as fill the pipeline.
 int zb_group(const OrderSpec& spec) {
   return spec.microbatches / std::max(1, spec.microbatches / spec.pp);
 }
 
-// Each rank runs two units further ahead than the next, so that its F and B alternate without a
-// wait.
+// Each rank runs two units further ahead than the next, so that its F and B alternate without
+// waiting.
 Actions interleaved(const OrderSpec& spec, int rank) {
   if (spec.vpp == 1) return one_f_one_b(spec, rank);
   const int group = group_of(spec);
@@ -107,7 +108,8 @@ Actions gpipe(const OrderSpec& spec, int rank) {
                                   spec.microbatches);
 }
 
-// Breadth first: every microbatch through a chunk before the next chunk; backward all in reverse.
+// Breadth first: every microbatch goes through a chunk before the next chunk. The backwards reverse
+// all.
 Actions looped_bfs(const OrderSpec& spec, int rank) {
   const std::vector<Unit> units = units_in_groups(spec, spec.microbatches);
   Actions actions;
@@ -118,8 +120,9 @@ Actions looped_bfs(const OrderSpec& spec, int rank) {
   return actions;
 }
 
-// PyTorch's InterleavedZeroBubble: interleaved, but each rank runs one unit further ahead than the
-// next, not two, and each rank puts off one W more than the rank before it, which fills its drain.
+// PyTorch's InterleavedZeroBubble. It is interleaved, but each rank runs one unit further ahead
+// than the next, not two. Each rank also postpones one W more than the rank before it, which fills
+// its drain.
 Actions interleaved_zb(const OrderSpec& spec, int rank) {
   const int group = zb_group(spec);
   const std::int64_t ahead = spec.pp - rank - 1 + (spec.vpp - 1LL) * group;
@@ -167,7 +170,8 @@ OrderRounds greedy_rounds(const OrderSpec& spec) {
 Ranks both_ways(const OrderSpec& spec) { return dualpipe(spec.pp, spec.microbatches / 2); }
 Ranks both_ways_in_a_v(const OrderSpec& spec) { return dualpipe_v(spec.pp, spec.microbatches); }
 
-// In the second of two microbatches of a chain, transfers that begin at once go in the other order.
+// A round has two microbatches of each chain: in the second of them, transfers that begin at the
+// same time go in the other order.
 template <int kChains>
 OrderRounds two_of_each_chain(const OrderSpec& spec) {
   return {2 * kChains, 2 * spec.pp};
@@ -188,7 +192,7 @@ Status one_rank(const OrderSpec& spec) {
   return one_chunk(spec);
 }
 
-// The rules of Megatron's microbatch_group_size_per_vp_stage; a last group that is smaller must
+// Checks the rules of Megatron-LM's microbatch_group_size_per_vp_stage. A smaller last group must
 // still fill the pipeline.
 Status whole_groups(const OrderSpec& spec) {
   if (spec.vpp == 1) return Done{};
@@ -242,7 +246,8 @@ Status two_chains(const OrderSpec& spec) {
   return enough_for_dualpipe(spec);
 }
 
-// Down the ranks and back up: a chain of two stages a rank, or a second chain the other way.
+// Places stages down the ranks and back up: a chain of two stages a rank, or a second chain the
+// other way.
 int down_and_up(int stage, int pp, int) {
   const int place = stage % pp;
   return stage / pp % 2 == 0 ? place : pp - 1 - place;
@@ -330,7 +335,7 @@ constexpr OrderTraits kOrders[] = {
      .pairs = true},
 };
 
-// Of an order that a file has.
+// The traits of an order from a file.
 constexpr OrderTraits kUnnamed{};
 
 Error unknown_order(const OrderSpec& spec) {
@@ -364,7 +369,7 @@ Status check_costs(const OrderCosts& costs) {
   return Done{};
 }
 
-// What only some orders have, or take.
+// Checks options that only some orders have.
 Status check_options(const OrderTraits& order, const OrderSpec& spec) {
   const auto& [rank_of, vpp, words] = order.placement;
   if (vpp > 0 && spec.vpp != vpp)

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// By how many activations an action changes what its rank holds.
+// Returns by how many activations an action changes what its rank holds.
 int change_of_live(ActionKind kind) {
   if (kind == ActionKind::Forward) return 1;
   return kind == ActionKind::Backward || kind == ActionKind::BackwardInput ? -1 : 0;
@@ -41,9 +41,9 @@ std::vector<int> stage_to_rank(const Order& order) {
   return rank_of_stage;
 }
 
-// Whether a chain begins there, or would behind the last stage.
+// Returns whether a chain begins at the stage, or would begin after the last one.
 static bool begins_chain(const Order& order, int stage) {
-  if (order.chains == 1) return stage == 0 || stage == order.stages;  // without two divisions
+  if (order.chains == 1) return stage == 0 || stage == order.stages;  // saves two divisions
   return stage % (order.stages / order.chains) == 0;
 }
 

@@ -1,4 +1,8 @@
-// Order: what every pipeline rank does, action by action.
+// Order: what every pipeline rank does, action by action. 1F1B of 2 stages and 3 microbatches, for
+// example:
+//
+//   rank 0  0F0 0F1 0B0 0F2 0B1 0B2
+//   rank 1  1F0 1B0 1F1 1B1 1F2 1B2
 #pragma once
 
 #include <cstdint>
@@ -11,7 +15,8 @@
 
 namespace tandem {
 
-// The letters are PyTorch's: F, B (full backward), I (input gradient), W (weight gradient).
+// The kinds of actions. The letters are PyTorch's: F, B (full backward), I (input gradient), W
+// (weight gradient).
 enum class ActionKind : std::uint8_t {
   Forward,
   Backward,
@@ -24,19 +29,19 @@ enum class ActionKind : std::uint8_t {
   RecvForward,
   SendBackward,
   RecvBackward,
-  // Of vocabulary parallelism (schedule/order/vocabulary.h), on every rank for its own rows; the
-  // letters are E, S, T and G.
-  EmbeddingForward,   // looks up
+  // Passes of vocabulary parallelism (schedule/order/vocabulary.h), on every rank for its own rows
+  // of the vocabulary. The letters are E, S, T and G.
+  EmbeddingForward,   // looks rows up
   OutputS,            // the head's first pass
-  OutputT,            // its second, which ends with the weights' gradient
-  EmbeddingBackward,  // adds up the gradient of what was looked up
+  OutputT,            // the head's second pass, which ends with the weights' gradient
+  EmbeddingBackward,  // adds the gradient to the rows looked up
 };
 
-// One cell's worth of work. `stage` is the owner's: 0SEND_F1 pairs with 1RECV_F1.
+// One action. `stage` is a stage of the rank that does it: 0SEND_F1 pairs with 1RECV_F1.
 struct Action {
   Stage stage{};
   ActionKind kind = ActionKind::Forward;
-  Microbatch microbatch{};  // of no meaning for Unshard, Reshard, ReduceGrad
+  Microbatch microbatch{};  // no meaning for Unshard, Reshard, ReduceGrad
   bool with_next = false;   // runs together with the next action: PyTorch's (a;b)OVERLAP_F_B
 
   bool operator==(const Action&) const = default;
@@ -46,8 +51,8 @@ bool is_compute(ActionKind kind);
 bool is_vocabulary(ActionKind kind);
 bool has_microbatch(ActionKind kind);
 
-// When a rank of the order exchanges with its neighbours where transfers do not overlap: never
-// (then they must), after each action, or in the steady state after each pair of an F and a B.
+// When a rank exchanges with its neighbours if transfers do not overlap compute: never (then they
+// must overlap), after each action, or in the steady state after each pair of an F and a B.
 enum class BatchedP2p : std::uint8_t { Never, EachAction, Pairs };
 
 // The ordered actions of every pipeline rank.
@@ -63,39 +68,44 @@ struct Order {
   int pp() const { return static_cast<int>(ranks.size()); }
 };
 
-// The rank that computes each stage: rank_of_stage[s], from the order itself; -1 where none does.
+// Returns the rank that computes each stage, by stage, as the order has it; -1 where none does.
 std::vector<int> stage_to_rank(const Order& order);
 
-// The stage that consumes what `stage` produces forward (or -1), and the one that it consumes from.
+// Return the stage that uses what `stage` produces forward, and the one whose output it uses; -1:
+// none.
 int next_stage(const Order& order, int stage);
 int previous_stage(const Order& order, int stage);
 
-// Whether the action gives a gradient to the stage before.
+// Returns whether the action gives a gradient to the stage before.
 bool produces_gradient(ActionKind kind);
 
-// The stage that an action's input comes from, and the one that its output goes to; -1: none.
+// Return the stage that an action's input comes from, and the one that its output goes to; -1:
+// none.
 int source(const Order& order, const Action& action);
 int sink(const Order& order, const Action& action);
 
-// The actions that compute, in their order.
+// Returns the actions that compute, in their order.
 std::vector<Action> compute_actions(const std::vector<Action>& actions);
 
-// An order is valid when every rank has a stage and every stage lives on one rank, each of its
-// microbatches has one F and either one B or one I and one W, F before B or I, I before W, and
-// nothing waits for itself: replayed rank by rank it ends. Actions that run together (with_next)
-// start together. Under vocabulary parallelism every rank has its passes once for each microbatch,
-// in the order in which the stages that give and take their arrays have them; else no rank has any.
-// Actions that compute nothing are not looked at. The Error is one line: the bad
-// step or, for a cycle, the ranks and the actions they are stuck at; explain() of order_text.h
-// shows it in the grid.
+// Checks that an order is valid:
+// - Every rank has a stage, and every stage is on one rank.
+// - Each microbatch of a stage has one F, and one B or one I and one W. F comes before B or I,
+//   and I before W.
+// - Nothing waits for itself: replayed rank by rank the order ends. Actions that run together
+//   (with_next) start together.
+// - With vocabulary parallelism every rank has each of its passes once for each microbatch, in the
+//   order in which the stages that give and take their arrays have them. Without, no rank has any.
+// Actions that compute nothing are not looked at. The Error is one line: the bad step or, for a
+// cycle, the ranks and the actions where they are stuck. explain() of order_text.h shows it in a
+// grid.
 Status validate(const Order& order);
 
-// By rank, the forward with which it comes to its peak: its place in `ranks[rank]`. The peak is the
-// first moment where the rank's activations, microbatches between their F and their B or I, are
-// most, over all its stages.
+// Returns for each rank the forward with which it reaches its peak, by its place in `ranks[rank]`.
+// The peak is the first moment when the rank holds the most activations over all its stages. A
+// microbatch is an activation from its F to its B or I.
 std::vector<std::size_t> peak_actions(const Order& order);
 
-// The activations that each rank holds at its peak, for every stage of the rank, in stage order.
+// Returns the activations that each rank holds at its peak, for each of its stages in stage order.
 std::vector<std::vector<int>> peak_live(const Order& order);
 
 }  // namespace tandem

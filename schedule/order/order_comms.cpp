@@ -1,8 +1,8 @@
-// Communication put into an order as PyTorch's pipeline runtime lowers it: first each rank for
-// itself gathers and drops its stages' parameters and reduces their gradients, then sends and
-// receives are put in by a sweep over the ranks.
+// Puts communication into an order as PyTorch's pipeline runtime lowers it. First each rank by
+// itself gathers and drops its stages' parameters and reduces their gradients. Then sweeps over the
+// ranks put sends and receives in.
 //
-// A cell is an action or the actions that run together; nothing is put inside a cell.
+// A cell is an action, or several that run together. Nothing is put inside a cell.
 #include <algorithm>
 #include <span>
 
@@ -15,10 +15,10 @@ namespace {
 
 using Actions = std::vector<Action>;
 
-// Stages of one rank whose parameters are gathered at a time (a compound cell may need more).
+// The stages of a rank whose parameters are gathered at a time (a compound cell may need more).
 constexpr int kActiveStages = 3;
 
-// For the cell that begins at each position: the next different stages of the rank, by first use.
+// The next different stages of a rank, by first use, for the cell that begins at each position.
 class StagesAhead {
  public:
   explicit StagesAhead(const Actions& actions) {
@@ -29,7 +29,7 @@ class StagesAhead {
     }
     width_ = std::max(kActiveStages, longest);
     stages_.assign(actions.size() * width_, -1);
-    std::vector<int> recent;  // stages by the first use from here on
+    std::vector<int> recent;  // stages by their first use from here on
     for (std::size_t i = actions.size(); i-- > 0;) {
       const int stage = index(actions[i].stage);
       const auto found = std::find(recent.begin(), recent.end(), stage);
@@ -43,7 +43,7 @@ class StagesAhead {
     }
   }
 
-  // At most `width` stages; -1 where the rank has fewer left.
+  // Returns at most `width` stages, padded with -1.
   std::span<const int> at(std::size_t position) const {
     return std::span(stages_).subspan(position * width_, width_);
   }
@@ -53,8 +53,8 @@ class StagesAhead {
   std::vector<int> stages_;
 };
 
-// UNSHARD and RESHARD of a rank's stages: before each cell the stages not needed soon are dropped,
-// in order of stage, then those needed next gathered, in order of use.
+// Adds UNSHARD and RESHARD of a rank's stages. Before each cell the stages not needed soon are
+// dropped, in order of stage, and then those needed next are gathered, in order of use.
 Actions with_shards(const Actions& actions) {
   const StagesAhead ahead(actions);
   Actions result;
@@ -81,7 +81,7 @@ Actions with_shards(const Actions& actions) {
   return result;
 }
 
-// REDUCE_GRAD of each stage, after the cell with the last of its weight gradients.
+// Adds REDUCE_GRAD of each stage after the cell with the last of its weight gradients.
 Actions with_reductions(const Actions& actions, int stages, int microbatches) {
   Actions result;
   result.reserve(actions.size() + 64);
@@ -100,9 +100,9 @@ Actions with_reductions(const Actions& actions, int stages, int microbatches) {
   return result;
 }
 
-// Puts SEND and RECV into the ranks' cells. Sweep after sweep over the ranks, each does one cell,
-// if what it takes from other stages has come: the sender appends its SEND to its own list and the
-// RECV to its peer's, so both ends see the transfers between them in one order.
+// Puts SEND and RECV between the ranks' cells. In each sweep over the ranks, each rank does one
+// cell if its inputs from other stages have come. The sender appends its SEND to its own list and
+// the RECV to its peer's, so both ends see the transfers between them in one order.
 class Sweep {
  public:
   Sweep(const Order& order, const std::vector<Actions>& cells)
@@ -143,7 +143,7 @@ class Sweep {
     return true;
   }
 
-  // Where an action's output goes: to the next stage's forward, or the previous one's gradient.
+  // Returns whether the action's input has come.
   bool ready(const Action& action) const {
     const int stage = index(action.stage);
     if (action.kind == ActionKind::Forward)

@@ -1,4 +1,5 @@
-// What is wrong with an order, and where: validate() reports it, explain() marks it in the grid.
+// OrderFault: what is wrong with an order, and where. validate() reports it, explain() marks it in
+// the grid.
 #pragma once
 
 #include <optional>
@@ -17,11 +18,11 @@ struct OrderFault {
   };
 
   std::string message;      // one line: what was found, what was expected
-  int rank = -1;            // whose actions are at fault; -1: no one rank's
-  std::vector<Step> steps;  // the bad step, or the steps of the cycle; none where one is missing
+  int rank = -1;            // rank whose actions are at fault; -1: no single rank
+  std::vector<Step> steps;  // bad step, or steps of the cycle; none if one is missing
 };
 
-// Nothing for a valid order: order.h says what that is.
+// Returns nothing for a valid order, as order.h defines it.
 std::optional<OrderFault> find_fault(const Order& order);
 
 }  // namespace tandem

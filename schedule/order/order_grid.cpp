@@ -1,4 +1,4 @@
-// Orders drawn as text: replayed in time slots, or as lists with a bad step marked.
+// Draws orders as text: replayed in time slots, or as lists with a bad step marked.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// "F0" where the row says the stage already, else "2F0".
+// Returns "2F0", or "F0" if the row already says the stage.
 std::string label(const Action& action, bool with_stage) {
   std::string text = to_text(action);
   if (!with_stage) text.erase(0, text.find_first_not_of("0123456789"));
@@ -27,8 +27,8 @@ std::string row_name(const Order& order, int rank) {
 
 void trim_end(std::string* line) { line->erase(line->find_last_not_of(' ') + 1); }
 
-// The longest slot that all the order's costs are multiples of, if the shortest of them takes at
-// most 8; else the shortest itself, and the drawing rounds.
+// Returns the longest slot of which all the order's costs are multiples, if the shortest cost takes
+// at most 8 of them. Otherwise returns the shortest cost, and the drawing rounds.
 double slot_length(const Order& order, const GridCosts& costs) {
   constexpr int kMostSlots = 8;
   std::vector<double> used;
@@ -51,7 +51,8 @@ double slot_length(const Order& order, const GridCosts& costs) {
   return shortest;
 }
 
-// A line of times, one above every slot or above every 2nd, 5th, 10th, ... where they are wide.
+// Returns a line of times, above every slot, or above every 2nd, 5th, 10th, ... if the times are
+// too wide.
 std::string time_line(std::size_t begin, int slots, double slot, std::size_t width) {
   std::size_t widest = 0;
   for (int i = 0; i < slots; ++i) widest = std::max(widest, fmt::format("{:g}", i * slot).size());
@@ -65,7 +66,7 @@ std::string time_line(std::size_t begin, int slots, double slot, std::size_t wid
   return line + '\n';
 }
 
-// Writes the action over its slots: "F0", "B0--" over several, "F0&" if it runs with the next.
+// Writes the action over its slots: "F0", "B0--" over several, "F0&" if it runs with the next one.
 void draw(std::string* line, std::size_t begin, std::size_t end, std::size_t width,
           std::string text, bool with_next) {
   CHECK(end <= line->size());
@@ -74,7 +75,7 @@ void draw(std::string* line, std::size_t begin, std::size_t end, std::size_t wid
   line->replace(begin, end - begin, text + (with_next ? '&' : ' '));
 }
 
-// A cell of a row that is drawn: from begin to end, without what sets it apart from the next.
+// A drawn cell of a row, from begin to end, without the blank after it.
 struct GridCell {
   std::size_t begin, end;
   ActionKind kind;
@@ -102,7 +103,7 @@ Hue ground_of(ActionKind kind) {
   }
 }
 
-// The line with its cells, which are in order, on their grounds.
+// Returns the line with its cells coloured. REQUIRES: cells in order.
 std::string coloured(const std::string& line, const std::vector<GridCell>& cells) {
   std::string text;
   std::size_t at = 0;
@@ -115,12 +116,13 @@ std::string coloured(const std::string& line, const std::vector<GridCell>& cells
   return text + line.substr(at);
 }
 
-// How much of a long row explain() shows, before and after the bad step.
+// The parts of a long row that explain() shows, before and after the bad step.
 constexpr int kWholeRow = 24;
 constexpr int kBefore = 8;
 constexpr int kAfter = 5;
 
-// The row's actions around its marked position (or around `centre`), the marked one in brackets.
+// Returns the row's actions around its marked position (or around `centre`), the marked one in
+// brackets.
 std::string marked_row(const std::vector<Action>& actions, int marked, int centre,
                        std::size_t width) {
   const int size = static_cast<int>(actions.size());
@@ -146,7 +148,7 @@ Result<OrderCosts> order_costs(std::span<const double> times) {
   if (times.size() != 3 && times.size() != 4)
     return Error::at("--costs",
                      fmt::format("found {} numbers, expected F,I,W or F,I,W,C", times.size()));
-  constexpr double kMostTimes = 1000;  // a column a slot: the grid would be too wide
+  constexpr double kMostTimes = 1000;  // a slot is a column: the grid would be too wide
   for (const double time : times) {
     if (!(time >= 0 && time < 1e300))
       return Error::at("--costs", fmt::format("found {}, expected numbers, not negative", time));
@@ -162,8 +164,8 @@ Result<OrderCosts> order_costs(std::span<const double> times) {
   return OrderCosts{times[0], times[1], times[2], times.size() == 4 ? times[3] : 0};
 }
 
-// A microbatch goes through all stages, one after the other, and each rank has all microbatches
-// forward and back.
+// A microbatch goes through all stages one after another, and each rank does all microbatches
+// forward and back. So this many slots are needed at least.
 Status check_grid(double ranks, double stages, double microbatches) {
   constexpr double kMostCells = 2e7;  // some bytes and a tenth of a microsecond each
   const double slots = std::max(stages, 2 * stages / ranks * microbatches);

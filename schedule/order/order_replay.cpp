@@ -1,5 +1,5 @@
 // Replay by work list: a rank runs until it must wait, and what it does wakes the ranks that may go
-// on.
+// on. In: an order and its times. Out: when each action starts and ends, or where ranks are stuck.
 #include "schedule/order/order_replay.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 class WorkList {
  public:
-  // `transfers`: by stage, what its output takes to another rank.
+  // `transfers`: by stage, the time of its output's transfer to another rank.
   WorkList(const Order& order, std::vector<GridCosts> stages, std::vector<double> transfers)
       : order_(order),
         vocabulary_(stages.front().vocabulary),
@@ -46,7 +46,7 @@ class WorkList {
 
  private:
   static constexpr double kNotYet = -1;
-  // A pass of the vocabulary, on all ranks: how many have had it, and when the last of them ended.
+  // A vocabulary pass of all ranks: how many have done it, and when the last of them ended.
   struct OfAll {
     int ranks = 0;
     double end = 0;
@@ -61,7 +61,8 @@ class WorkList {
                    static_cast<std::size_t>(ActionKind::EmbeddingForward)][index(microbatch)];
   }
 
-  // The same, of what vocabulary parallelism has it wait for besides.
+  // Returns when all inputs of the action have come, including those from vocabulary passes, or
+  // kNotYet.
   double ready(const Action& action) {
     const double own = ready_of_stage(action);
     const auto input = vocabulary_input(order_, action, vocabulary_);
@@ -77,7 +78,8 @@ class WorkList {
     return end == kNotYet ? kNotYet : std::max(own, end + input->delay);
   }
 
-  // When all that the action waits for in its own stage and those beside it has ended, or kNotYet.
+  // Returns when the action's inputs from its own stage and the neighbouring ones have come, or
+  // kNotYet.
   double ready_of_stage(const Action& action) const {
     if (is_vocabulary(action.kind)) return 0;
     const int stage = index(action.stage);

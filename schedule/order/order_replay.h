@@ -1,4 +1,4 @@
-// OrderReplay: an order played rank by rank, communication a mere delay.
+// OrderReplay: plays an order rank by rank. Communication only delays.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@
 
 namespace tandem {
 
-// When each action starts and ends, in the costs' unit; or how far an order comes that waits for
-// itself. An action that computes nothing takes no time and waits for nothing. Actions that run
-// together start when all of them can, and take their times one after the other.
+// The start and end of each action, in the costs' unit. If the order waits for itself: how far it
+// comes. An action that computes nothing takes no time and waits for nothing. Actions that run
+// together start when all of them can, and take their times one after another.
 struct OrderReplay {
   struct Span {
     double start = -1, end = -1;  // -1: not reached
@@ -25,19 +25,18 @@ struct OrderReplay {
   bool finished(int rank) const { return reached[rank] == static_cast<int>(spans[rank].size()); }
 };
 
-// REQUIRES: of the order's stages and microbatches, each (stage, microbatch) has one F and either
-// one B or one I and one W, on the stage's one rank; of an order with vocabulary passes each rank
-// has each of them once a microbatch.
+// Plays the order. REQUIRES: each stage and microbatch has one F, and one B or one I and one W, on
+// the stage's one rank. With vocabulary passes each rank has each of them once a microbatch.
 OrderReplay replay_order(const Order& order, const GridCosts& costs);
-// The same with times of each stage, and of a transfer between two ranks (the stage's that sends),
-// which no lane carries one after the other. REQUIRES: an entry a stage.
+// Plays it with the times of each stage, and of transfers between two ranks (the sending stage's).
+// Transfers do not queue. REQUIRES: an entry for each stage.
 OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages,
                           const VocabularyCosts& vocabulary = {});
 
-// The duration of an action that computes.
+// Returns the duration of an action that computes.
 double cost_of(const GridCosts& costs, ActionKind kind);
 
-// The first position after `position` that is not part of its compound cell.
+// Returns the first position after `position` that is not part of its compound cell.
 int end_of_cell(const std::vector<Action>& actions, int position);
 
 }  // namespace tandem

@@ -1,4 +1,5 @@
-// PyTorch's text form of an order: cells such as 2F0 and (0F3;3B1)OVERLAP_F_B, in rows of CSV.
+// Writes and reads PyTorch's text form of an order: cells such as 2F0 and (0F3;3B1)OVERLAP_F_B, in
+// rows of CSV.
 #include "schedule/order/order_text.h"
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@
 namespace tandem {
 namespace {
 
-// Stages and microbatches beyond this are a garbled file, not a plan.
+// Larger numbers of stages and microbatches mean a garbled file.
 constexpr int kMaxId = 999'999;
 
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
@@ -48,7 +49,7 @@ std::string_view name_of(ActionKind kind) {
       ->name;
 }
 
-// The leading part of `text` that consists of `letters`, taken off it.
+// Removes the leading part of `text` that consists of `letters` and returns it.
 std::string_view take(std::string_view* text, std::string_view letters) {
   const std::string_view taken =
       text->substr(0, std::min(text->find_first_not_of(letters), text->size()));
@@ -56,7 +57,7 @@ std::string_view take(std::string_view* text, std::string_view letters) {
   return taken;
 }
 
-// The number behind the digits; -1 for none and for those beyond kMaxId.
+// Returns the number, or -1 if there is none or it is beyond kMaxId.
 int id_of(std::string_view digits) {
   int id = -1;
   const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), id);
@@ -91,7 +92,7 @@ Result<Action> parse_action(std::string_view text) {
   return action;
 }
 
-// "(a;b)OVERLAP_F_B": actions that compute, each but the last with its next.
+// Parses "(a;b)OVERLAP_F_B". All its actions compute, and each but the last is marked with_next.
 Result<std::vector<Action>> parse_compound(std::string_view cell) {
   const auto close = cell.find(')');
   if (close == std::string_view::npos || cell.substr(close + 1) != kOverlap)
@@ -114,7 +115,7 @@ Result<std::vector<Action>> parse_compound(std::string_view cell) {
   return actions;
 }
 
-// From a comment such as "chains: 2"; `otherwise` where there is none.
+// Reads a comment such as "chains: 2". Returns `otherwise` if there is none.
 Result<int> stated(const CsvFile& file, std::string_view key, int otherwise) {
   for (std::size_t i = 0; i < file.comments.size(); ++i) {
     std::string_view value = file.comments[i];

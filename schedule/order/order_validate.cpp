@@ -1,5 +1,6 @@
-// Validation of an order: first that every action is there once and in its rank's right order,
-// then, by replay, that no ranks wait for each other.
+// Validates an order. It first checks that every action is there once and in its rank's right
+// order. Then a replay finds ranks that wait for each other; a walk of the wait-for graph finds the
+// cycle.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,7 +47,7 @@ Fault check_sizes(const Order& order) {
   return {};
 }
 
-// The action alone: its numbers, and what it runs together with.
+// Checks the action alone: its numbers, and what it runs together with.
 Fault check_step(const Order& order, const Step& step) {
   const std::vector<Action>& actions = order.ranks[step.rank];
   const Action& action = actions[step.position];
@@ -68,7 +69,8 @@ Fault check_step(const Order& order, const Step& step) {
   return {};
 }
 
-// Every action fits the order's sizes, every rank has a stage, every stage one rank.
+// Checks that every action fits the order's sizes, every rank has a stage, and every stage one
+// rank.
 Fault check_stages(const Order& order) {
   std::vector<int> rank_of_stage(order.stages, -1);
   for (int rank = 0; rank < order.pp(); ++rank) {
@@ -96,7 +98,8 @@ Fault check_stages(const Order& order) {
                                 missing - rank_of_stage.begin(), order.stages - 1)};
 }
 
-// So that a garbled file that speaks of microbatch 999999 asks for no table of all of them.
+// Refuses a garbled file that speaks of microbatch 999999, before tables for all of them are
+// allocated.
 Fault check_counts(const Order& order) {
   std::size_t found = 0;
   for (const std::vector<Action>& actions : order.ranks) found += actions.size();
@@ -117,7 +120,7 @@ constexpr Kinds kBackward = set_of(ActionKind::Backward);
 constexpr Kinds kInput = set_of(ActionKind::BackwardInput);
 constexpr Kinds kWeight = set_of(ActionKind::BackwardWeight);
 
-// The step against what its rank did before for the same stage and microbatch.
+// Checks the step against what its rank did before for the same stage and microbatch.
 Fault check_after(const Order& order, const Step& step, Kinds before) {
   const Action& action = action_at(order, step);
   if (before & set_of(action.kind))
@@ -142,7 +145,7 @@ Fault check_after(const Order& order, const Step& step, Kinds before) {
   return {};
 }
 
-// Each rank's actions are each there once, and in an order that its own stages allow.
+// Checks that each rank's actions are there once each, in an order that its own stages allow.
 // REQUIRES: check_stages found nothing.
 Fault check_sequence(const Order& order) {
   std::vector<Kinds> done(static_cast<std::size_t>(order.stages) * order.microbatches);
@@ -180,7 +183,7 @@ Fault check_sequence(const Order& order) {
       rank};
 }
 
-// The microbatches of the actions that the input is, in their order on the ranks that have them.
+// Returns the microbatches of the actions that give the input, in their order on their ranks.
 std::vector<Microbatch> given_by(const Order& order, const VocabularyInput& input) {
   std::vector<Microbatch> microbatches;
   for (const std::vector<Action>& actions : order.ranks) {
@@ -191,7 +194,8 @@ std::vector<Microbatch> given_by(const Order& order, const VocabularyInput& inpu
   return microbatches;
 }
 
-// A rank's passes of one kind against the order of what gives or takes their arrays.
+// Checks a rank's passes of one kind against the order of the actions that give or take their
+// arrays.
 Fault check_passes(const Order& order, int rank, int lowest, ActionKind kind,
                    const std::vector<Microbatch>& expected) {
   std::size_t next = 0;
@@ -217,9 +221,9 @@ Fault check_passes(const Order& order, int rank, int lowest, ActionKind kind,
       rank};
 }
 
-// Every rank has each vocabulary pass of each microbatch, in the order in which the first stage has
-// its forwards (E) and its backwards (G), the last one its forwards (S, T); or no rank has any.
-// REQUIRES: check_sequence found nothing.
+// Checks that every rank has each vocabulary pass of each microbatch, in the order in which the
+// first stage has its forwards (E) and its backwards (G), and the last one its forwards (S, T). Or
+// that no rank has any. REQUIRES: check_sequence found nothing.
 Fault check_vocabulary_passes(const Order& order) {
   const std::vector<int> rank_of_stage = stage_to_rank(order);
   const int last = order.stages - 1;
@@ -240,7 +244,7 @@ Fault check_vocabulary_passes(const Order& order) {
   return {};
 }
 
-// Where the (stage, microbatch) has its forward, or else its gradient that others wait for.
+// Finds the forward of (stage, microbatch), or else the action that gives its input gradient.
 Step find_step(const Order& order, int rank, int stage, Microbatch microbatch, bool forward) {
   const std::vector<Action>& actions = order.ranks[rank];
   const auto found = std::find_if(actions.begin(), actions.end(), [&](const Action& action) {
@@ -251,14 +255,14 @@ Step find_step(const Order& order, int rank, int stage, Microbatch microbatch, b
   return {rank, static_cast<int>(found - actions.begin())};
 }
 
-// A step that a rank is stuck at, and one that this waits for and that was not reached either.
+// A step where a rank is stuck, and an unreached step that it waits for.
 struct Wait {
   Step at;
   Step on;
 };
 
-// A step that gives what the action wants of vocabulary parallelism and was not reached; nothing:
-// all were.
+// Returns an unreached step that gives the action's input from vocabulary parallelism, or nothing
+// if all were reached.
 std::optional<Step> missing_input(const Order& order, const OrderReplay& played,
                                   const Action& action) {
   const auto input = vocabulary_input(order, action);
@@ -273,7 +277,7 @@ std::optional<Step> missing_input(const Order& order, const OrderReplay& played,
   return {};
 }
 
-// REQUIRES: the rank is not finished.
+// Returns what the rank waits for. REQUIRES: the rank is not finished.
 Wait wait_of(const Order& order, const OrderReplay& played, int rank) {
   const std::vector<int> rank_of_stage = stage_to_rank(order);
   const std::vector<Action>& actions = order.ranks[rank];
@@ -289,7 +293,8 @@ Wait wait_of(const Order& order, const OrderReplay& played, int rank) {
       const Step on = find_step(order, rank_of_stage[other], other, action.microbatch, forward);
       if (on.position >= played.reached[on.rank]) return {{rank, i}, on};
     }
-    // What its own stage did before stands before it, so it can be missing only from a compound.
+    // The stage's own earlier action stands before this one, so it can be missing only inside a
+    // compound.
     const Step own =
         find_step(order, rank, stage, action.microbatch, action.kind != ActionKind::BackwardWeight);
     if (!forward && own.position >= position) return {{rank, i}, own};
@@ -297,7 +302,7 @@ Wait wait_of(const Order& order, const OrderReplay& played, int rank) {
   return {{rank, position}, {rank, position}};
 }
 
-// The ranks that wait for each other, once round.
+// Reports the ranks that wait for each other, each once.
 Fault check_cycles(const Order& order) {
   constexpr int kShown = 8;
   const OrderReplay played = replay_order(order, {});

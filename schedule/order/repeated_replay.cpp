@@ -21,7 +21,7 @@ RepeatedReplay::TimeOf RepeatedReplay::time_of(ActionKind kind) {
   }
 }
 
-// Goes through the order as replay_order does, but asks only whether an input is there.
+// Goes through the order as replay_order() does, but asks only whether an input is there.
 class RepeatedReplay::Making {
  public:
   Making(const Order& order, RepeatedReplay* replay)
@@ -49,7 +49,7 @@ class RepeatedReplay::Making {
     return static_cast<std::size_t>(stage) * order_.microbatches + index(action.microbatch);
   }
 
-  // The stage whose output the action waits for, be it on the same rank; -1: none.
+  // Returns the stage whose output the action waits for, on any rank, or -1.
   int giver(const Action& action) const {
     const int stage = index(action.stage);
     if (action.kind == ActionKind::Forward) return previous_stage(order_, stage);
@@ -88,7 +88,7 @@ class RepeatedReplay::Making {
   int add(int rank, const Action& action, int time, bool waits) {
     Step step{.rank = rank, .time = time, .previous = last_[rank], .input = -1};
     const int from = giver(action);
-    // What its own rank gives it has ended before it begins.
+    // An input from its own rank has always ended before.
     if (waits && from >= 0 && rank_of_[from] != rank) {
       step.input = step_of_input(action);
       step.transfer = from * Kinds + Transfer;
@@ -119,8 +119,8 @@ class RepeatedReplay::Making {
   const Order& order_;
   RepeatedReplay& replay_;
   const std::vector<int> rank_of_;
-  std::vector<int> forwards_, gradients_;  // by stage and microbatch: the step; -1: not yet
-  std::vector<int> last_;                  // by rank: its last step
+  std::vector<int> forwards_, gradients_;  // by stage and microbatch: its step, or -1
+  std::vector<int> last_;                  // by rank
   std::vector<int> position_;
   std::vector<int> awake_;
 };

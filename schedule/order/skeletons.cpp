@@ -17,7 +17,7 @@ using Ranks = std::vector<std::vector<Action>>;
 
 Stage stage_of(int pp, int rank, int chunk) { return Stage{chunk == 0 ? rank : 2 * pp - 1 - rank}; }
 
-// So many forwards, then gradients and forwards in turn.
+// Returns the skeleton of `warm_up` forwards, then gradients and forwards in turn.
 Skeleton in_turn(int pp, int microbatches, int (*warm_up)(int pp, int rank, int limit), int limit) {
   Skeleton skeleton{Ranks(pp)};
   for (int rank = 0; rank < pp; ++rank) {
@@ -36,21 +36,22 @@ Skeleton in_turn(int pp, int microbatches, int (*warm_up)(int pp, int rank, int 
   return skeleton;
 }
 
-// 1F1B's: the limit on the first rank, and less on each rank behind.
+// Returns 1F1B's warm-up: the limit on the first rank, and less on each rank after it.
 int as_1f1b(int pp, int rank, int limit) { return (limit * (pp - rank) + pp - 1) / pp; }
-// What a rank can do until the first gradient comes, where F and I take the same time.
+// Returns the forwards that a rank can do until the first gradient comes, if F and I take equally
+// long.
 int until_gradients(int pp, int rank, int limit) { return std::min(limit, 2 * (pp - rank) - 1); }
 
-// A rank of ZBV: forwards of chunk 0 until the first of chunk 1 comes back, both in turn until the
-// first gradient comes, which rank r sees r rounds later than the last one; then F0, I0, F1, I1 in
-// turn. W goes right behind its I, but in the drain only I does for r rounds, so that no rank
-// waits.
+// Returns the actions of a rank of ZBV. Forwards of chunk 0 come until the first of chunk 1 comes
+// back. Then both take turns until the first gradient comes, which rank r sees r rounds later than
+// the last rank. Then F0, I0, F1, I1 take turns. W comes right after its I; but in the drain only I
+// comes for r rounds, so that no rank waits.
 std::vector<Action> zbv_rank(int pp, int rank, int microbatches) {
   std::vector<Action> actions;
   actions.reserve(6UL * microbatches);
   std::array<int, 2> forwards = {}, inputs = {};
   std::deque<Action> weights;
-  int drained = 0;  // gradients since the last forward
+  int drained = 0;  // gradients after the last forward
   const auto forward = [&](int chunk) {
     int& done = forwards[chunk];
     if (done == microbatches) return;
@@ -86,9 +87,9 @@ Skeleton zbv(int pp, int microbatches) {
   return skeleton;
 }
 
-// Blocks, one microbatch after the other, in which each action then moves to the first free slot
-// behind what it needs, in the order of their slots: the first microbatches' at the start, as far
-// as memory allows, and the last ones' at the end.
+// Building blocks, one microbatch after another, squeezed together. Each action moves to the first
+// free slot after everything it needs, in the order of the slots. The first microbatches' move to
+// the start as far as memory allows, and the last ones' move up at the end.
 class SqueezedBlocks {
  public:
   SqueezedBlocks(int pp, int microbatches, int limit, BuildingBlock block)
@@ -108,9 +109,10 @@ class SqueezedBlocks {
     }
   }
 
-  // `steady`: what stands between the first microbatch's last gradient and the last microbatch's
-  // first forward stays where it is. Otherwise it follows what is before it, which lets some ranks
-  // do the same things in another turn. Nothing: the blocks do not fit under the limit.
+  // Squeezes the blocks. With `steady`, slots between the first microbatch's last gradient and the
+  // last microbatch's first forward stay where they are. Otherwise they follow what is before them,
+  // and some ranks do the same actions in another turn. Returns nothing if the blocks do not fit
+  // under the limit.
   std::optional<Ranks> squeeze(bool steady) {
     const BlockSlots& first_rank = ranks_[0].slots;
     const int last_forward = first_rank.forward[0] + kSlots * (microbatches_ - 1);
@@ -137,13 +139,13 @@ class SqueezedBlocks {
   };
   struct Rank {
     BlockSlots slots = {};
-    std::vector<Cell> cells = {};                              // by slot
-    std::vector<int> held = {};                                // F without a W behind each slot
+    std::vector<Cell> cells = {};  // by slot: the action
+    std::vector<int> held = {};    // by slot: forwards without a W after it
     std::array<std::array<std::vector<int>, 2>, 3> when = {};  // by kind, chunk and microbatch
-    std::deque<Cell> weights = {};                             // of I that are done
+    std::deque<Cell> weights = {};                             // W of the I that are done
   };
 
-  // What the rank does in this slot before anything moves: W where the blocks have nothing.
+  // Returns what the rank does in this slot before anything moves. W fills empty slots.
   Cell next_of_blocks(int rank, int slot) {
     Rank& at = ranks_[rank];
     for (const Kind kind : {kForward, kInput}) {
@@ -165,7 +167,7 @@ class SqueezedBlocks {
     return weight;
   }
 
-  // The first slot behind all that the action needs.
+  // Returns the first slot after everything that the action needs.
   int earliest(int rank, const Cell& cell) const {
     const auto when = [&](int of, Kind kind, int chunk, int microbatch) {
       return ranks_[of].when[kind][chunk][microbatch];
@@ -178,7 +180,7 @@ class SqueezedBlocks {
       waits_for(when(rank, kInput, cell.chunk, m));
       return after + 1;
     }
-    const bool down = (cell.kind == kForward) == (cell.chunk == 0);  // or up the ranks
+    const bool down = (cell.kind == kForward) == (cell.chunk == 0);  // else up the ranks
     const int from = down ? rank - 1 : rank + 1;
     if (from >= 0 && from < pp_) {
       waits_for(when(from, cell.kind, cell.chunk, m));
@@ -190,7 +192,7 @@ class SqueezedBlocks {
     return after + 1;
   }
 
-  // The first free slot for it, or the one that it has. A forward needs room from there on.
+  // Returns the first free slot for the action, or its own. A forward needs room from there on.
   int first_slot(int rank, const Cell& cell, int own) const {
     const Rank& at = ranks_[rank];
     int slot = earliest(rank, cell);
@@ -210,9 +212,10 @@ class SqueezedBlocks {
     for (int later = slot; later <= now; ++later) at.held[later] += more;
   }
 
-  // Behind a rank's last forward gradients go first, since others wait for them, and W fills.
+  // After a rank's last forward moves gradients up first, since others wait for them, and lets W
+  // fill.
   void squeeze_drain() {
-    std::vector<int> last(pp_);  // forward
+    std::vector<int> last(pp_);  // slot of the rank's last forward
     for (int rank = 0; rank < pp_; ++rank) {
       Rank& at = ranks_[rank];
       last[rank] = std::max(at.when[kForward][0].back(), at.when[kForward][1].back());

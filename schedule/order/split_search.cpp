@@ -1,3 +1,6 @@
+// Local search over splits of layers: from each start it goes to the best split that one moved
+// layer gives, until none is better. The critical path of the current split bounds what a move can
+// gain, so the most promising moves are tried first and hopeless ones never.
 #include "schedule/order/split_search.h"
 
 #include <algorithm>
@@ -12,7 +15,8 @@
 namespace tandem {
 namespace {
 
-// A layer from one stage to another; those between pass one on. `change`: of the time, at least.
+// A layer moved from one stage to another; each stage between passes one on. `change` is the least
+// change of the time.
 struct Move {
   std::size_t from = 0, to = 0;
   double change = -std::numeric_limits<double>::infinity();
@@ -24,7 +28,7 @@ std::vector<int> moved(std::vector<int> split, const Move& move) {
   return split;
 }
 
-// All that may be made: between neighbours first, since what goes far moves the stages between.
+// Returns all moves, between neighbours first, since long moves shift the stages between.
 std::vector<Move> all_moves(const LayerCosts& costs, const std::vector<int>& split) {
   std::vector<Move> moves;
   const auto add = [&](std::size_t from, std::size_t to) {
@@ -43,14 +47,14 @@ double along(const PathPasses& passes, const OrderCosts& layer) {
   return passes.forward * layer.forward + passes.input * layer.input + passes.weight * layer.weight;
 }
 
-// Those that shorten the longest way, which most first; so many of them.
+// Returns the moves that shorten the longest path, the largest gain first, at most kMost.
 std::vector<Move> promising_moves(const LayerCosts& costs, const std::vector<int>& split,
                                   const std::vector<PathPasses>& way, double time) {
   constexpr std::size_t kMost = 2'000;
   constexpr double kNothing = 1e-12;
   const auto layers = static_cast<int>(costs.layers.size());
-  // What the way gains where the layers between two stages, from the first to this one, each go one
-  // stage on (`up`), or back.
+  // Running sums of what the path gains if each stage from the first to this one passes a layer to
+  // the next stage (`up`), or gets one back from it (`down`).
   std::vector<double> up = {0}, down = {0};
   int begin = 0;
   for (std::size_t stage = 0; stage + 1 < split.size(); ++stage) {
@@ -80,7 +84,7 @@ class SplitSearch {
  public:
   SplitSearch(const LayerCosts& costs, const SplitQuestions& ask) : costs_(costs), ask_(ask) {}
 
-  // Until so many have been asked for in all.
+  // Searches from `split` until `most` splits in all have been asked for.
   void from(std::vector<int> split, std::size_t most) {
     most_ = most;
     value_of(split);
@@ -111,7 +115,9 @@ class SplitSearch {
     return way.empty() ? all_moves(costs_, split) : promising_moves(costs_, split, way, value.time);
   }
 
-  // The best of the moves; with many that promise something, of those tried until one is better.
+  // Takes the best of the moves. If they are sorted by their bounds it stops once it has a better
+  // split and has tried kAtLeast, or no later move can beat that. Returns whether there was a
+  // better one.
   bool improve(std::vector<int>* split) {
     constexpr int kAtLeast = 32;
     const SplitValue now = value_of(*split);
@@ -151,7 +157,7 @@ std::vector<std::vector<int>> refined_splits(const LayerCosts& costs,
                                              const SplitQuestions& ask) {
   CHECK(!starts.empty());
   SplitSearch search(costs, ask);
-  // Each may use what those before it left of their shares.
+  // Each start may use what earlier ones left of their shares.
   for (std::size_t i = 0; i < starts.size(); ++i)
     search.from(starts[i], static_cast<std::size_t>(most) * (i + 1) / starts.size());
   return search.best_first();

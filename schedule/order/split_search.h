@@ -1,4 +1,4 @@
-// Split search: from splits of layers over stages to better ones, a layer at a time.
+// Split search: improves splits of layers over stages, one moved layer at a time.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// What a split comes to: those that fit go before those that do not.
+// The value of a split. Splits that fit come before those that do not.
 struct SplitValue {
   bool fits = true;
   double time = 0;
@@ -19,17 +19,17 @@ struct SplitValue {
   }
 };
 
-// What a search asks of a split.
+// The questions that a search asks of a split.
 struct SplitQuestions {
   std::function<SplitValue(const std::vector<int>&)> value;
-  // By stage, the passes on its longest way: a move that does not shorten that cannot be better.
-  // Empty, or null: not known, all moves may be.
+  // Returns the passes of each stage on the longest path: a move that does not shorten the path
+  // cannot be better. Empty, or null: not known, so every move may be better.
   std::function<std::vector<PathPasses>(const std::vector<int>&)> longest_way = {};
 };
 
-// The best first: the splits passed by from each of `starts` on, a layer going from one stage to
-// another, those that promise most tried first, until `most` splits have been asked for, an equal
-// share a start. The same input gives the same splits.
+// Returns the splits that the search visited from each of `starts`, the best first. It moves a
+// layer from one stage to another, and tries the most promising moves first. `most` splits may be
+// asked for in all, an equal share for each start. The same input gives the same splits.
 std::vector<std::vector<int>> refined_splits(const LayerCosts& costs,
                                              const std::vector<std::vector<int>>& starts, int most,
                                              const SplitQuestions& ask);

@@ -1,5 +1,6 @@
-// Lays vocabulary passes into an order by playing it: ranks decide one by one, at the time when
-// they are free, whether a pass of the vocabulary or their next action is due.
+// Puts vocabulary passes into an order by a discrete-event simulation: each rank decides, whenever
+// it is free, whether a vocabulary pass or its next action is due. In: an order and its times. Out:
+// the order with E, S, T and G.
 #include "schedule/order/vocabulary.h"
 
 #include <fmt/format.h>
@@ -20,13 +21,13 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-// An action in the making of the new order, with when it starts.
+// An action of the new order, and when it starts.
 struct Timed {
   double start = 0;
   Action action;
 };
 
-// Plays an order with S and T.
+// Plays an order and puts S and T in.
 class OutputPlayer {
  public:
   OutputPlayer(const Order& order, int algorithm, std::span<const OrderCosts> stages,
@@ -48,7 +49,7 @@ class OutputPlayer {
     shortest_ = 1e-6 * longest;
   }
 
-  // Errors where the order waits for itself.
+  // Returns an Error if the order waits for itself.
   Status run() {
     wake_all(0);
     while (!wakes_.empty()) {
@@ -69,17 +70,17 @@ class OutputPlayer {
   }
 
   const std::vector<std::vector<Timed>>& played() const { return played_; }
-  // When the first stage starts its forwards and ends its backwards, in this order.
+  // Return when the first stage starts its forwards and ends its backwards, in that order.
   const std::vector<Timed>& entries() const { return entries_; }
   const std::vector<Timed>& exits() const { return exits_; }
 
  private:
   struct RankState {
     double busy_until = 0;
-    std::size_t position = 0;  // of its next action
+    std::size_t position = 0;  // place of its next action
     int s = 0, t = 0;          // done
   };
-  // A pass that all ranks have: how many have, and when the last of them ends.
+  // A pass that all ranks do: how many have, and when the last of them ends.
   struct OfAll {
     int ranks = 0;
     double end = 0;
@@ -90,14 +91,14 @@ class OutputPlayer {
     return static_cast<std::size_t>(stage) * order_.microbatches + index(microbatch);
   }
   bool is_last(int stage) const { return stage == order_.stages - 1; }
-  // What others wait for takes some time, so that what waits for it starts later.
+  // Every action takes some time, so that whatever waits for it starts later.
   double longer(double time) const { return std::max(time, shortest_); }
 
   double reduced(Microbatch microbatch) const {
     const OfAll& s = s_[index(microbatch)];
     return s.ranks < order_.pp() ? kUnknown : s.end + costs_.reduce_softmax;
   }
-  // When the last stage has the gradient of its output.
+  // Returns when the last stage has the gradient of its output.
   double summed(Microbatch microbatch) const {
     if (algorithm_ == 2) return reduced(microbatch) + costs_.sum_gradient;
     const OfAll& t = t_[index(microbatch)];
@@ -150,7 +151,7 @@ class OutputPlayer {
     const bool has_more = at.position < order_.ranks[rank].size();
     const double next = has_more ? cell_ready(rank) : kUnknown;
     if (next <= now) return start_cell(rank, now);
-    // Not where the next action comes soon.
+    // T does not start if the next action comes soon.
     if (t_comes && next - now >= costs_.t / 2) return start_output(ActionKind::OutputT, rank, now);
     if (next < kUnknown) wakes_.push({next, rank});
   }
@@ -180,7 +181,7 @@ class OutputPlayer {
     wakes_.push({clock, rank});
   }
 
-  // `cell`: when the action's cell starts. Gives when the action ends.
+  // Returns when the action ends. `cell`: when the action's cell starts.
   double finish(const Action& action, int rank, double cell, double clock) {
     const int stage = index(action.stage);
     const OrderCosts& costs = stages_[stage];
@@ -213,7 +214,7 @@ class OutputPlayer {
     return static_cast<int>(found - rank_of_stage_.begin());
   }
 
-  // A rank that is still busy then looks by itself.
+  // Wakes a rank; one that is busy then looks by itself.
   void wake(int rank, double when) { wakes_.push({when, rank}); }
   void wake_all(double when) {
     for (int rank = 0; rank < order_.pp(); ++rank) wake(rank, when);
@@ -231,11 +232,11 @@ class OutputPlayer {
   std::vector<Microbatch> outputs_;  // in the order of the last stage's forwards
   std::vector<Timed> entries_, exits_;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
-  double shortest_ = 0;  // of any action
+  double shortest_ = 0;  // the shortest time of any action
 };
 
-// E as early as the forward before the one that needs it starts, and G once the gradient has come.
-// Times give one order for all ranks, so that none waits for itself.
+// Puts in E of a microbatch as soon as the first stage starts the forward before its own, and G
+// once the gradient has come. The times give one order for all ranks, so no rank waits for itself.
 std::vector<Action> with_inputs(const std::vector<Timed>& played, Stage own,
                                 const std::vector<Timed>& entries, const std::vector<Timed>& exits,
                                 double send_gradient) {

@@ -15,8 +15,8 @@ Action later(Action action, int microbatches) {
   return action;
 }
 
-// Where a rank's actions repeat with each microbatch: up to its last forward of chunk 0, since what
-// comes then depends on where the microbatches end.
+// The part of a rank's actions that repeats with each microbatch. It ends with the rank's last
+// forward of chunk 0, since later actions depend on where the microbatches end.
 struct Repeated {
   std::size_t from = 0;
   std::size_t period = 1;
@@ -67,7 +67,7 @@ OrderRounds WeightFill::find_rounds() {
   std::vector<Repeated> repeated;
   for (int rank = 0; rank < times_.problem.pp; ++rank)
     repeated.push_back(repeated_part(skeleton_.ranks[rank], Stage{rank}, microbatches));
-  std::map<std::vector<Ticks>, int> states;  // and how many had entered
+  std::map<std::vector<Ticks>, int> states;  // values: how many had entered
   for (int entered = 0; sweep() == Progress::Done;) {
     if (stages_[0].forwards == entered) continue;
     entered = stages_[0].forwards;
@@ -88,8 +88,8 @@ OrderRounds WeightFill::find_rounds() {
   return {0, 0};
 }
 
-// Adds all that decides on W from now on: times from rank 0's, microbatches from the next to enter.
-// Of what has come already it does not count how long ago.
+// Adds everything that decides about W from now on: times relative to rank 0's, microbatches
+// relative to the next to enter. For inputs that have come it does not matter how long ago.
 void WeightFill::add_state(std::vector<Ticks>* state) const {
   const int entered = stages_[0].forwards;
   for (const RankState& by : ranks_) {

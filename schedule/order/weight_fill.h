@@ -1,5 +1,5 @@
-// WeightFill: an order's forwards and input gradients as they are, and W put between them for
-// given costs.
+// WeightFill: keeps an order's forwards and input gradients, and puts W between them for given
+// costs.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@
 
 namespace tandem {
 
-// A gap in which a W fits is filled. This is what becomes of a shorter one.
+// The rule for a gap that is shorter than a W. A gap in which a W fits is always filled.
 enum class FillRule : std::uint8_t {
-  Always,          // W fills it, and what comes next starts late
-  BeforeInputs,    // only where an input gradient comes next
-  BeforeForwards,  // only where a forward comes next
+  Always,          // W fills it, and the next action starts late
+  BeforeInputs,    // only if an input gradient comes next
+  BeforeForwards,  // only if a forward comes next
   Never,           // the rank waits
-  Evenly,          // W fills it where the rank would else have waited longer than any other
+  Evenly,          // if else the rank would have idled longest of all
   AsGiven,         // no W moves, whatever the gaps
 };
 
@@ -28,18 +28,18 @@ inline constexpr std::array kFillRules = {FillRule::Always,         FillRule::Be
                                           FillRule::BeforeForwards, FillRule::Never,
                                           FillRule::AsGiven,        FillRule::Evenly};
 
-// Plays a skeleton, action by action behind what it waits for, and decides on W as it goes; so what
-// comes next, and when, is known. REQUIRES: the skeleton is one of the times' problem, which has W
+// Plays a skeleton action by action, each after its inputs, and decides about W as it goes; so what
+// comes next, and when, is known. REQUIRES: the skeleton belongs to the times' problem, and has W
 // for AsGiven; both outlive this.
 class WeightFill {
  public:
   WeightFill(const ListTimes& times, const Skeleton& skeleton, FillRule rule);
 
-  // False: the limits keep a rank from going on.
+  // Returns false if the limits keep a rank from going on.
   bool run();
-  // As greedy_rounds.
+  // Finds what greedy_rounds() returns.
   OrderRounds find_rounds();
-  // Of what was run.
+  // Returns the outcome of the run.
   ListOutcome outcome() const;
   std::vector<std::vector<Action>> take_actions() { return std::move(actions_); }
 
@@ -53,14 +53,14 @@ class WeightFill {
     Ticks now = 0;
     Ticks idle = 0;  // since its first action
     int live = 0, held = 0;
-    std::deque<Action> weights;  // of input gradients that are done
+    std::deque<Action> weights;  // W of the input gradients that are done
   };
   enum class Progress : std::uint8_t { Done, Waits, Fails };
 
-  // One action of the skeleton on each rank that can go on.
+  // Does one action of the skeleton on each rank that can go on.
   Progress sweep();
   Progress step(int rank);
-  // When what the action needs is there; kNever: that is not done yet.
+  // Returns when the action's input is there; kNever if that is not known yet.
   Ticks comes(const Action& action) const;
   bool fills(const RankState& by, ActionKind kind, Ticks gap) const;
   void do_weight(int rank);
