@@ -1,4 +1,4 @@
-// BodyBuilder: a body under construction.
+// BodyBuilder: builds a Body op by op.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace tandem {
 
-// Stands for no op where waits are listed.
+// Stands for no op in a list of waits.
 constexpr std::uint32_t kNoOp = UINT32_MAX;
 
 class BodyBuilder {
  public:
   BodyBuilder() { body_.lanes.push_back({"compute"}); }
 
-  // Room for so many ops, as a hint.
+  // Reserves room for so many ops, as a hint.
   void reserve(std::size_t ops) {
     body_.ops.reserve(ops);
     body_.waits.reserve(ops);
@@ -35,7 +35,8 @@ class BodyBuilder {
     return static_cast<std::int16_t>(body_.slots.size() - 1);
   }
 
-  // As add_op(), but for kNoOp, and without an array of what is left: lowering adds millions.
+  // Adds an op as add_op() does, but skips waits of kNoOp. It makes no array of the other waits,
+  // because lowering adds millions of ops.
   std::uint32_t add(Op op, std::span<const std::uint32_t> waits) {
     if (op.slot >= 0) op.lane = body_.slots[op.slot].lane;
     op.first_wait = static_cast<std::uint32_t>(body_.waits.size());
@@ -50,7 +51,7 @@ class BodyBuilder {
   }
 
   const Body& body() const { return body_; }
-  // Without the room that is left: the next builder has it.
+  // Returns the body and gives unused memory back.
   Body take() {
     body_.ops.shrink_to_fit();
     body_.waits.shrink_to_fit();

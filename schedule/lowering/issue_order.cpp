@@ -1,3 +1,5 @@
+// Sorts the ops of each body by their starts in a replay of the whole program, in time nearly
+// linear in ops.
 #include "schedule/lowering/issue_order.h"
 
 #include <compare>
@@ -11,10 +13,10 @@
 namespace tandem {
 namespace {
 
-// When a rank issues an op.
+// The time when a rank issues an op.
 struct Issue {
   Nanoseconds start_ns = 0;
-  std::uint32_t settled = 0;  // decides where starts are equal
+  std::uint32_t settled = 0;  // decides between equal starts
   std::uint32_t op = 0;
 
   auto operator<=>(const Issue&) const = default;
@@ -26,7 +28,7 @@ Status sort_by_issue_order(Program* program) {
   const RankFolding folding = fold(*program);
   ASSIGN_OR_RETURN(const Replay times, replay(*program, folding));
   std::vector<Issue> issues;
-  std::vector<std::uint32_t> place;  // of an op among them
+  std::vector<std::uint32_t> place;  // by op: its place among the issues
   std::vector<Op> ops;
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
     Body& body = program->bodies[folding.folded_ranks[p].body];

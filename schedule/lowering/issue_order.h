@@ -1,4 +1,4 @@
-// Issue order: one order of communication that all ranks keep.
+// Issue order: puts communication into one order that all ranks keep.
 #pragma once
 
 #include "base/result.h"
@@ -6,10 +6,10 @@
 
 namespace tandem {
 
-// Sorts each body's ops by when they start in a replay without communication times, so that the
-// issue orders of all ranks follow one common order: of all communications not yet issued, the
-// first to start has none before it on any rank, so that issuing ends. Errors where the program
-// waits for itself.
+// Sorts each body's ops by their start in a replay without communication times. All ranks then
+// issue communication in one common order. Of all communications not yet issued, the first to start
+// has none before it on any rank; so issuing ends. Returns an Error if the program waits for
+// itself.
 Status sort_by_issue_order(Program* program);
 
 }  // namespace tandem

@@ -26,7 +26,7 @@ Status check_stages(std::int64_t stages) {
 
 namespace {
 
-// What an Op's numbers can hold.
+// Checks that sizes fit into an Op's numbers.
 Status check_limits(const Context& context) {
   constexpr int kLanes = 250;
   const std::size_t kParts = INT16_MAX;
@@ -57,7 +57,7 @@ bool has_cells(const Order& order) {
   });
 }
 
-// Settings that exclude each other.
+// Checks settings that exclude each other.
 Status check_options(const Order& order, const LowerOptions& options) {
   if (options.overlap_p2p && options.batch_p2p)
     return Error::of({"overlap.p2p", "overlap.batch_p2p"},
@@ -95,7 +95,7 @@ Status check_options(const Order& order, const LowerOptions& options) {
   return Done{};
 }
 
-// Bodies as `options` say, between as many ranks as `ranks` says.
+// Lowers with bodies as `options` say, between as many ranks as `ranks` says.
 Result<OneReplica> lower_wired(const Order& order, const Workload& work,
                                const LowerOptions& options, const LowerOptions& ranks) {
   CHECK(static_cast<int>(work.stages.size()) == order.stages);
@@ -137,7 +137,7 @@ Result<Program> lower(const Order& order, const Workload& work, const LowerOptio
 
 Result<OneReplica> lower_one_replica(const Order& order, const Workload& work,
                                      const LowerOptions& options) {
-  // Chains' copies are replicas of a cut where a cut has less than all.
+  // If a cut has fewer than all ranks, the copies of two chains are replicas of a cut.
   LowerOptions ranks;
   ranks.data.shard = std::min(options.data.shard, 1);
   ranks.data.secondary = std::min(options.data.secondary, 1);

@@ -21,7 +21,7 @@ std::vector<int> Context::holders(int rank) const {
 
 Context make_context(const Order& order, const Workload& work, const LowerOptions& options) {
   Context context{order, work, options, stage_to_rank(order), {}};
-  std::vector<std::array<std::vector<int>, 2>> sent(order.stages);  // to the one before, and behind
+  std::vector<std::array<std::vector<int>, 2>> sent(order.stages);  // to stage before, and to next
   for (const std::vector<Action>& actions : order.ranks) {
     for (const Action& action : actions) {
       if (!is_compute(action.kind)) continue;

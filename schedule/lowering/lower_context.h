@@ -1,4 +1,4 @@
-// What lowering needs to know of an order as a whole.
+// Context: facts about an order as a whole that lowering needs.
 #pragma once
 
 #include <map>
@@ -10,27 +10,27 @@
 
 namespace tandem {
 
-// What all ranks of a lowering have in common.
+// The facts that the lowering of all ranks shares.
 struct Context {
   const Order& order;
   const Workload& work;
   const LowerOptions& options;
   std::vector<int> rank_of_stage;
-  std::map<Edge, std::vector<int>> produced;  // an edge's microbatches, in the sender's order
+  std::map<Edge, std::vector<int>> produced;  // by edge: its microbatches, in the sender's order
 
   bool remote(int from, int to) const {
     return from >= 0 && to >= 0 && rank_of_stage[from] != rank_of_stage[to];
   }
 
-  // The pipeline ranks that hold the parameters of `rank`: itself, and where the order runs two
-  // chains the one that holds the other copy.
+  // Returns the pipeline ranks that hold the parameters of `rank`: itself and, if the order runs
+  // two chains, the one with the other copy.
   std::vector<int> holders(int rank) const;
-  // How many GPUs share one dense parameter, and one expert's.
+  // Return how many GPUs share one dense parameter, and one expert's.
   int data_ranks() const { return options.dp * options.cp * order.chains; }
   int expert_data_ranks() const {
     return options.tp * data_ranks() / (options.expert_tp * options.ep);
   }
-  // Those of them that cut it among them; and how many have the same cut, of either.
+  // Return how many of those cut it among them, and how many hold the same cut.
   int shard_ranks() const { return options.data.shard > 0 ? options.data.shard : data_ranks(); }
   int expert_shard_ranks() const {
     return options.tp * shard_ranks() / (options.expert_tp * options.ep);

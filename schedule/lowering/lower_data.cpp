@@ -39,12 +39,14 @@ DataLane::DataLane(const Context& context, const std::vector<int>& stages, BodyB
 DataLane::ShardGroups DataLane::shard_groups(int shard, std::int16_t* slot,
                                              std::int16_t* replicas) {
   if (shard > 1) *slot = builder_.slot(GroupKind::Data, "data");
-  // A lane of its own, as FSDP2 has a stream: the next bucket is scattered beside it.
+  // The replicas have a lane of their own, as FSDP2 has a stream: the next bucket is scattered
+  // meanwhile.
   if (context_.replicas() > 1) *replicas = builder_.slot(GroupKind::Data, "replicas");
   return {*slot, *replicas, shard};
 }
 
-// Units from the last to the first, as gradients come; a bucket is full with bucket_bytes.
+// Puts units into buckets from the last to the first, as gradients come. A bucket is full with
+// bucket_bytes.
 void DataLane::cut(int stage) {
   const std::vector<ParameterUnit>& units = context_.work.stages[stage].units;
   const bool by_unit = context_.order.pp() == 1;
@@ -81,13 +83,13 @@ DataLane::Bucket& DataLane::bucket_of(int stage, int unit) {
   return buckets_[bucket_[stage][static_cast<std::size_t>(unit)]];
 }
 
-// The next one that the forward will want, of the same stage or of the rank's next.
+// Returns the next bucket that the forward will use, of the same stage or of the rank's next one.
 DataLane::Bucket* DataLane::next_bucket(const Bucket& bucket) {
   const auto at = static_cast<std::size_t>(&bucket - buckets_.data()) + 1;
   return at < buckets_.size() ? &buckets_[at] : nullptr;
 }
 
-// The next one that the backward will want, of the same stage.
+// Returns the next bucket that the backward will use, of the same stage.
 DataLane::Bucket* DataLane::bucket_before(const Bucket& bucket) {
   return bucket.part > 0 ? &buckets_[static_cast<std::size_t>(&bucket - buckets_.data()) - 1]
                          : nullptr;
@@ -112,7 +114,7 @@ void DataLane::before_use(int stage, int unit, bool forward,
     const std::uint32_t after = last_computes[options_.param_gather ? 1 : 0];
     if (!bucket.is_gathered) gather(&bucket, {&after, 1}, forward);
     waits->push_back(std::exchange(bucket.gathered, kNoOp));
-    // The next gather is issued before this bucket's reduction: behind it, it would have to wait.
+    // The next gather is issued before this bucket's reduction. Behind it, it would have to wait.
     Bucket* next = forward ? next_bucket(bucket) : bucket_before(bucket);
     if (options_.param_gather && next != nullptr && next->stage == stage && !next->is_gathered)
       gather(next, {last_computes.data(), 1}, forward);
@@ -133,7 +135,7 @@ void DataLane::after_gradient(int stage, int unit, bool is_last, std::uint32_t o
   if (scatters_each_pass() || (options_.grad_reduce && is_last)) reduce(&bucket, op);
 }
 
-// A unit may have had no step of its own in the pass.
+// Reduces the remaining buckets, since a unit may have had no step of its own in the pass.
 void DataLane::end_gradients(int stage, bool is_last, std::uint32_t op) {
   if (!scatters_each_pass() && !(options_.grad_reduce && is_last)) return;
   for (std::size_t i = buckets_.size(); i-- > 0;) {
@@ -218,7 +220,7 @@ std::uint32_t DataLane::communicate(OpKind kind, Bytes dense, Bytes expert, cons
       last = add(kind, group.slot, bytes, bucket, before);
       before.assign(1, last);
     }
-    // Without ZeRO there is one group of all.
+    // Without ZeRO one group has all ranks.
     if (group.replicas < 0 || kind == OpKind::AllGather) continue;
     const Bytes cut = (bytes + group.shard - 1) / group.shard;
     last = add(OpKind::AllReduce, group.replicas, cut, bucket, before);

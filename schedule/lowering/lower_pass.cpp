@@ -38,7 +38,7 @@ bool uses_forward(ActionKind kind) {
          kind == ActionKind::OutputS;
 }
 
-// The unit that the next compute step behind `step` uses; -1: none.
+// Returns the unit that the next compute step after `step` uses, or -1.
 int next_unit(const Pass& pass, std::size_t step) {
   for (std::size_t i = step + 1; i < pass.steps.size(); ++i) {
     if (pass.steps[i].computes && pass.steps[i].unit >= 0) return pass.steps[i].unit;
@@ -46,7 +46,7 @@ int next_unit(const Pass& pass, std::size_t step) {
   return -1;
 }
 
-// What a pass computes before its first expert communication.
+// Returns the compute time of a pass before its first expert communication.
 Nanoseconds before_exchange_ns(const Pass& pass) {
   Nanoseconds ns = 0;
   for (const Step& step : pass.steps) {
@@ -117,8 +117,9 @@ void PassLowering::run(std::span<const Action> cell, std::span<const std::uint32
   }
 }
 
-// With expert_overlap the one that exchanges soonest, as its experts' tokens are then on their way
-// beside all that the others compute before theirs; else the first.
+// Returns the action to begin with. With expert_overlap it is the one that exchanges soonest: its
+// experts' tokens are then in flight while the others compute up to theirs. Otherwise it is the
+// first.
 std::size_t PassLowering::first_to_run(std::span<const Running> cell) const {
   if (!context_.options.expert_overlap) return 0;
   const auto soonest = std::ranges::min_element(

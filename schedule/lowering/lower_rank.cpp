@@ -23,10 +23,10 @@ using Ops = std::vector<std::uint32_t>;
 
 bool is_forward(const Action& action) { return action.kind == ActionKind::Forward; }
 
-// The first position behind the cell that begins at `at`: actions that run together, or the F, B
-// pairs of the steady state where `pairs` is set. Interleaved exchanges after such a pair, from the
-// first B to the last F (Megatron-LM's steady state); where a rank has all its forwards behind it
-// by then, nothing pairs.
+// Returns the end of each cell. A cell is a group of actions that run together or, with `pairs`, an
+// F, B pair of the steady state: interleaved exchanges after such a pair, from the first B to the
+// last F (Megatron-LM's steady state). If all of a rank's forwards come before its first B, nothing
+// pairs.
 std::vector<int> cell_ends(const Actions& actions, bool pairs) {
   const auto first_backward = std::find_if_not(actions.begin(), actions.end(), is_forward);
   pairs &= std::any_of(first_backward, actions.end(), is_forward);
@@ -42,7 +42,7 @@ std::vector<int> cell_ends(const Actions& actions, bool pairs) {
   return ends;
 }
 
-// Lowers one pipeline rank's actions.
+// Lowers the actions of one pipeline rank.
 class RankLowering {
  public:
   RankLowering(const Context& context, int rank)
@@ -99,7 +99,7 @@ class RankLowering {
     return slots;
   }
 
-  // Whether a pass of the rank speaks to those that share its experts.
+  // Returns whether a pass of the rank communicates with GPUs that share its experts.
   bool shares_experts() const {
     return std::ranges::any_of(stages_, [this](int stage) {
       return std::ranges::any_of(context_.work.stages[stage].forward.steps, &Step::among_experts);
@@ -113,7 +113,8 @@ class RankLowering {
 
   bool has_pairs() const { return context_.order.exchanges == BatchedP2p::Pairs; }
 
-  // Transfers on their own lanes: receives posted ahead, sends let go.
+  // Lowers transfers that overlap, on their own lanes: receives are posted ahead, and sends are not
+  // waited for.
   void overlapped() {
     int begin = 0;
     Ops received;
@@ -133,7 +134,7 @@ class RankLowering {
     }
   }
 
-  // Between two cells an exchange that both wait for.
+  // Lowers transfers that do not overlap: between two cells is an exchange for which both wait.
   void exchanging() {
     const std::vector<int> ends = cell_ends(actions_, has_pairs());
     const auto cell = [&](std::size_t i) {
@@ -141,7 +142,7 @@ class RankLowering {
       const int end = i < ends.size() ? ends[i] : begin;
       return std::span<const Action>{actions_.data() + begin, actions_.data() + end};
     };
-    Ops before;  // what the next cell waits for
+    Ops before;  // waits of the next cell
     Ops ended;
     receive_for(cell(0), {}, &before);
     ++p2p_batch_;
@@ -165,9 +166,9 @@ class RankLowering {
     Edge edge;
     std::int16_t slot = -1;
     int arrays = 1;                           // in a transfer
-    const std::vector<int>* order = nullptr;  // microbatches as the sender has them
-    std::size_t posted = 0;                   // so many of them, where the rank receives
-    Ops received;                             // by microbatch
+    const std::vector<int>* order = nullptr;  // microbatches in the sender's order
+    std::size_t posted = 0;                   // receiving end: how many of them are posted
+    Ops received;                             // receiving end, by microbatch: its op
   };
 
   void add_edge_end(const Edge& edge, std::int16_t slot) {
@@ -180,12 +181,12 @@ class RankLowering {
          &context_.produced.at(edge), 0, Ops(receives ? order.microbatches : 0, kNoOp)});
   }
 
-  // Edges lead to the stage behind or to the one before.
+  // Numbers an edge, which leads to the next stage or to the one before.
   static std::size_t number_of(const Edge& edge) {
     return std::size_t{2} * edge.first + (edge.first < edge.second ? 1 : 0);
   }
 
-  // Null where no transfer is needed.
+  // Returns null if no transfer is needed.
   EdgeEnd* edge_end(const Edge& edge) {
     if (!context_.remote(edge.first, edge.second)) return nullptr;
     const std::int32_t end = end_number_[number_of(edge)];
@@ -207,7 +208,8 @@ class RankLowering {
     }
   }
 
-  // Posts the edge's receives, in the sender's order, up to the one that the action needs.
+  // Posts the edge's receives, in the sender's order, up to the one that the action needs. Returns
+  // that one.
   std::uint32_t receive_until(const Action& action) {
     EdgeEnd* from = incoming(action);
     if (from == nullptr) return kNoOp;
@@ -245,8 +247,9 @@ class RankLowering {
     return op;
   }
 
-  // After the last microbatch: gradients over the replicas, the shared embedding's over first and
-  // last stage, the norm over the whole replica, the optimizer, updated parameters.
+  // Lowers the end of the iteration, after the last microbatch: gradients over the replicas, the
+  // shared embedding's gradient over first and last stage, the norm over the whole replica, the
+  // optimizer, updated parameters.
   void finish() {
     const Workload& work = context_.work;
     Ops before = last_p2p_batch_;
@@ -268,8 +271,8 @@ class RankLowering {
     data_.gather_rest(before);
   }
 
-  // One stage after the other. The first stage's op includes an iteration's overhead; a rank that
-  // updates nothing has an op for the overhead alone.
+  // Adds the optimizer's ops, one stage after another. The first stage's op includes the
+  // iteration's overhead. A rank that updates nothing has an op for the overhead alone.
   void optimize(Ops* before) {
     Nanoseconds overhead_ns = context_.work.iteration_overhead_ns;
     const auto add = [&](int stage, const Step& step) {
@@ -305,7 +308,7 @@ class RankLowering {
   PassLowering passes_;
   std::int32_t p2p_batch_ = 0;
   Ops last_p2p_batch_;
-  std::vector<std::int32_t> end_number_;  // by number_of(): in edge_ends_; -1: not the rank's
+  std::vector<std::int32_t> end_number_;  // by number_of(): place in edge_ends_; -1: another's
   std::vector<EdgeEnd> edge_ends_;
 };
 

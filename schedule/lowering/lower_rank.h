@@ -1,4 +1,4 @@
-// Lowering of one pipeline rank: its actions become a body of ops.
+// Lowers one pipeline rank: its actions become a body of ops.
 #pragma once
 
 #include "schedule/lowering/lower_context.h"

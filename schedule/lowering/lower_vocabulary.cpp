@@ -9,8 +9,8 @@
 namespace tandem {
 namespace {
 
-// By VocabularyComm. What goes from one rank to all is priced as an all-gather, and what is summed
-// for one rank as an all-reduce (docs/decisions.md).
+// The lane, kind and bytes of each VocabularyComm. A transfer from one rank to all is priced as an
+// all-gather, and a sum for one rank as an all-reduce (docs/decisions.md).
 struct CommTraits {
   std::string_view lane;
   OpKind kind;
@@ -38,7 +38,7 @@ VocabularyLanes::VocabularyLanes(const Context& context, BodyBuilder* builder, S
 void VocabularyLanes::before(const Action& action, std::vector<std::uint32_t>* waits) {
   if (context_.order.vocabulary == 0) return;
   const auto take = [&](VocabularyComm comm) { waits->push_back(op_of(comm, action)); };
-  // Who gets what one rank sends posts it here; that rank itself has posted it behind its action.
+  // A rank that gets what another sends posts it here. The sender has posted it after its action.
   const auto get = [&](VocabularyComm comm) {
     if (op_of(comm, action) == kNoOp) issue(comm, action, {});
     take(comm);

@@ -1,5 +1,4 @@
-// Lowering of vocabulary parallelism: what the passes of one pipeline rank give to and take from
-// those of the others.
+// Lowers vocabulary parallelism: the communication between the passes of the pipeline ranks.
 #pragma once
 
 #include <array>
@@ -12,16 +11,16 @@
 
 namespace tandem {
 
-// The collectives over all pipeline ranks, which every rank issues in the order of its passes.
-// lower_rank.cpp calls it in the order of the rank's actions. Without vocabulary passes it does
+// The collectives over all pipeline ranks. Every rank issues them in the order of its passes.
+// lower_rank.cpp calls this in the order of the rank's actions. Without vocabulary passes it does
 // nothing.
 class VocabularyLanes {
  public:
   VocabularyLanes(const Context& context, BodyBuilder* builder, Slots* slots);
 
-  // Adds the op that the action has to wait for, if there is one.
+  // Adds to `waits` the op that the action must wait for, if there is one.
   void before(const Action& action, std::vector<std::uint32_t>* waits);
-  // The action has run; `output` gives its result.
+  // Call when the action has run; `output` is the op that gives its result.
   void after(const Action& action, std::uint32_t output);
 
  private:

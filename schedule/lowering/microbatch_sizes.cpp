@@ -29,7 +29,7 @@ std::vector<SizeCost> step_costs(const Workload& whole, const Workload& halves,
   };
   const std::vector<double> all = of(whole), same = of(halves);
   CHECK(same.size() == all.size());
-  std::vector<std::vector<double>> less(all.size());  // by step
+  std::vector<std::vector<double>> less(all.size());  // by step: its times at shorter sizes
   for (const Workload& work : shorter) {
     const std::vector<double> steps = of(work);
     CHECK(steps.size() == all.size());
@@ -43,7 +43,7 @@ std::vector<SizeCost> step_costs(const Workload& whole, const Workload& halves,
 }  // namespace
 
 double SizeCost::of(const MicrobatchSize& size) const {
-  std::size_t segment = 0;  // from a share of 2^-segment down to half of it
+  std::size_t segment = 0;  // covers shares from 2^-segment down to half of that
   double share = 1;
   while (size.tokens < share / 2 && segment + 2 < by_tokens.size()) {
     ++segment;
@@ -83,7 +83,7 @@ void resize_microbatches(Program* program, std::span<const StageCosts> stages, i
                          std::span<const MicrobatchSize> sizes) {
   const std::size_t of_chain = sizes.size() / chains, chain_stages = stages.size() / chains;
   for (Body& body : program->bodies) {
-    std::map<std::tuple<OpKind, int, int>, std::size_t> steps;  // done of a pass
+    std::map<std::tuple<OpKind, int, int>, std::size_t> steps;  // by pass: its steps so far
     for (Op& op : body.ops) {
       if (op.microbatch < 0) continue;
       const std::size_t number = op.stage / chain_stages * of_chain + op.microbatch;

@@ -1,4 +1,5 @@
-// Microbatch sizes: a Program whose microbatches differ in tokens, such as packed sequences.
+// Microbatch sizes: changes a Program so that its microbatches differ in tokens, as packed
+// sequences do.
 #pragma once
 
 #include <array>
@@ -10,43 +11,43 @@
 
 namespace tandem {
 
-// The size of a microbatch, relative to one sequence that fills it (or to `micro_batch` such ones):
-// its tokens, and the sum of the squares of its sequences' lengths, to which attention is
-// proportional.
+// The size of a microbatch relative to one sequence that fills it (or to `micro_batch` such
+// sequences): its tokens, and the sum of the squares of its sequences' lengths, to which attention
+// is proportional.
 struct MicrobatchSize {
   double tokens = 1, squares = 1;
 
   bool operator==(const MicrobatchSize&) const = default;
 };
 
-// The time of a step for a microbatch of any size: a part that is proportional to the squares, and
-// a part that grows with the tokens, but in no straight line, because short kernels wait for their
-// launches.
+// The time of a step for a microbatch of any size. One part is proportional to the squares. The
+// other grows with the tokens, but not linearly, because short kernels wait for their launches.
 struct SizeCost {
   double by_squares = 0;
-  std::vector<double> by_tokens;  // of all tokens, half of them, a quarter, ...; straight between
+  std::vector<double> by_tokens;  // at all tokens, half of them, a quarter, ...; linear between
 
   double of(const MicrobatchSize& size) const;
 };
 
-// The cost that is `whole` for a whole microbatch, `halves` for the same tokens in sequences of
-// half the length, and `shorter` for as many sequences of half the length, a quarter, ... More
-// tokens or squares never cost less, and `whole` is kept exactly: where kernels are wasteful at one
-// of the other sizes, that size's figure is changed. REQUIRES: one shorter size.
+// Fits a cost to measured times: `whole` for a whole microbatch, `halves` for the same tokens in
+// sequences of half the length, and `shorter` for as many sequences of half the length, a quarter,
+// ... In the result, more tokens or squares never cost less, and `whole` is kept exactly. If
+// kernels are wasteful at one of the other sizes, that size's figure is changed. REQUIRES: at least
+// one shorter size.
 SizeCost fit(double whole, double halves, const std::vector<double>& shorter);
 
-// A stage's compute steps in their order, by the kind of its passes (OpKind's first four).
+// The compute steps of a stage's passes, in their order, by kind of pass (OpKind's first four).
 constexpr int kPassKinds = 4;
 using StageCosts = std::array<std::vector<SizeCost>, kPassKinds>;
 
-// Of workloads as above. REQUIRES: they differ in nothing else.
+// Fits each step to workloads of those sizes. REQUIRES: the workloads differ in nothing else.
 std::vector<StageCosts> fit(const Workload& whole, const Workload& halves,
                             const std::vector<Workload>& shorter);
 
-// Compute of each microbatch takes what its stage's costs say of its size; pipeline, tensor,
-// context and expert communication carries its share of the tokens. To be priced after that.
-// `sizes` are of one chain's microbatches, then of the next one's. REQUIRES: a Program lowered from
-// the whole microbatches' workload; a size for every microbatch.
+// Gives compute of each microbatch the time that its stage's costs say for its size. Pipeline,
+// tensor, context and expert communication carries its share of the tokens. The program must be
+// priced after this. `sizes` has one chain's microbatches, then the next one's. REQUIRES: a Program
+// lowered from the whole microbatches' workload; a size for every microbatch.
 void resize_microbatches(Program* program, std::span<const StageCosts> stages, int chains,
                          std::span<const MicrobatchSize> sizes);
 

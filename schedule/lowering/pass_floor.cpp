@@ -1,3 +1,4 @@
+// Plays one pass alone, with its communication at the least prices, to bound it from below.
 #include "schedule/lowering/pass_floor.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// The pass by itself, from its input on.
+// The times of a pass that is played alone, from its input on.
 struct Played {
   std::vector<double> ends;
   double first_compute = 0, last_compute = 0, last_gradient = 0;
@@ -17,10 +18,10 @@ double computed_ns(const Step& step, double slowdown) {
   return std::floor(static_cast<double>(step.duration_ns) * slowdown);
 }
 
-// `led`: all communication ahead of the first computation has ended when that begins, at 0.
+// `led`: all communication before the first computation has ended when that begins, at 0.
 Played play(const Pass& pass, const PassPrices& prices, double slowdown, bool led) {
   Played played;
-  std::vector<bool> computes;  // it, or what it waits for
+  std::vector<bool> computes;  // by step: it computes, or waits for a step that does
   bool begun = false;
   for (const Step& step : pass.steps) {
     double start = step.computes ? played.last_compute : 0;
@@ -44,7 +45,7 @@ Played play(const Pass& pass, const PassPrices& prices, double slowdown, bool le
   return played;
 }
 
-// The last computation that the pass's output is or waits for; -1: none.
+// Returns the last computation that the pass's output is or waits for, or -1.
 int needed(const Pass& pass) {
   std::vector<bool> awaited(pass.steps.size());
   awaited[pass.output] = true;

@@ -1,5 +1,5 @@
-// PassFloor of a priced pass: when its output can be there at the earliest, and how long it takes
-// its rank's compute lane at least.
+// PassFloor of a priced pass: the earliest time of its output, and the least time that it takes its
+// rank's compute lane.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace tandem {
 
-// What a body's communication takes, in nanoseconds; 0 for what it does not have.
+// The times of a body's communication in nanoseconds; 0 for communication that it does not have.
 class PassPrices {
  public:
   explicit PassPrices(const Body& body);
 
   double of(std::string_view lane, OpKind kind, Bytes bytes) const;
   double of(const Step& step) const;
-  double least_of(std::string_view lane) const;  // of its ops
-  // All that the pass has for a lane.
+  double least_of(std::string_view lane) const;  // of the lane's ops
+  // Returns the sum of the pass's communication on a lane.
   double lane_ns(const Pass& pass, std::string_view lane) const;
 
  private:
@@ -34,25 +34,25 @@ class PassPrices {
 
 struct TimedPass {
   PassFloor floor;
-  // Of the lane's time, what is behind the last gradient of a parameter unit.
+  // The part of the lane's time after the last gradient of a parameter unit.
   double trail = 0;
 };
 
 // How the actions of a cell share the compute lane.
 enum class LaneSharing : std::uint8_t {
-  None,        // there are no cells: what an action's communication leaves open holds up the next
-  Successive,  // one behind the other: what the last one leaves open holds up the next cell
+  None,        // no cells: an action's open communication delays the next action
+  Successive,  // one after another: only the last one's delays the next cell
   Interleaved  // others compute while one communicates
 };
 
-// Nanoseconds. Communication that waits for nothing in the pass may go on beside the action before
-// it, and is left out of the lane's time; so is what it leaves open behind its last computation
-// where there are cells, and all of it where passes interleave. A reduction of `amax_ns` follows
-// the output and the last computation.
+// Returns the floor in nanoseconds. Communication that waits for nothing in the pass may run beside
+// the action before it, so it does not count as the lane's time. With cells, communication left
+// open after the last computation does not count either, and with interleaved passes none counts. A
+// reduction of `amax_ns` follows the output and the last computation.
 TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sharing,
                      double slowdown, double amax_ns);
 
-// The least of each.
+// Return the least of each number.
 PassFloor least_of(const PassFloor& a, const PassFloor& b);
 StageFloor least_of(const StageFloor& a, const StageFloor& b);
 

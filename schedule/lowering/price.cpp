@@ -28,7 +28,7 @@ Placement dealt_round(int ranks, int gpus_per_node) {
 
 namespace {
 
-// No flow ends before the operation's bytes have gone at that rate.
+// Limits the rate: no flow ends before the operation's bytes have gone at that rate.
 void limit(Traffic* way, double bytes_per_s) {
   if (bytes_per_s == 0) return;
   way->seconds_per_byte = std::max(way->seconds_per_byte, 1 / bytes_per_s);
@@ -63,7 +63,8 @@ std::vector<DeviceId> devices_of(const Communicator& communicator, const Placeme
   return devices;
 }
 
-// What the operations of programs' communicators take, under the load of those in lock step.
+// The times of communicators' operations in some programs, under the load of all that run in lock
+// step.
 class Prices {
  public:
   Prices(std::span<Program* const> alike, const Cluster& cluster, const Placement& placement)
@@ -76,7 +77,7 @@ class Prices {
     return choices.size() == 1 ? choices[0] : choices[place_of_[communicator]];
   }
 
-  // Equal for ranks of a body whose communicators take equal times.
+  // Returns equal keys for ranks of a body whose communicators take equal times.
   std::vector<std::int32_t> keys() const {
     std::vector<std::int32_t> keys(program_.ranks.size());
     if (!differ_) return keys;
@@ -98,7 +99,7 @@ class Prices {
   }
 
  private:
-  using Times = std::vector<std::tuple<int, Nanoseconds, double>>;  // by way
+  using Times = std::vector<std::tuple<int, Nanoseconds, double>>;  // for each way
 
   explicit Prices(const Program& program)
       : program_(program),
@@ -161,7 +162,7 @@ void price_ops(const Prices& prices, Program* program) {
     if (priced[rank.body]) continue;
     priced[rank.body] = true;
     Body& body = program->bodies[rank.body];
-    std::vector<const Op*> latest(body.slots.size());  // what comes again has its price
+    std::vector<const Op*> latest(body.slots.size());  // by slot: an equal op has its price already
     for (Op& op : body.ops) {
       if (is_compute(op.kind)) continue;
       const Op* known = std::exchange(latest[op.slot], &op);

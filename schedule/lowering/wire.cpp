@@ -41,11 +41,11 @@ class Wiring {
   }
 
  private:
-  // Ranks of one stage: tensor + tp (context + cp data).
+  // The ranks of one stage are numbered tensor + tp (context + cp data).
   int stage_ranks() const { return options_.tp * options_.cp * options_.dp; }
   int rank(int within_stage, int pipeline) const { return within_stage + stage_ranks() * pipeline; }
 
-  // Groups of `size` ranks of a stage that stand `stride` apart.
+  // Connects groups of `size` ranks of a stage that are `stride` apart.
   void connect_strided(GroupKind group_kind, int pipeline, std::int16_t Slots::*slot, int size,
                        int stride) {
     if (slots_[pipeline].*slot < 0) return;
@@ -57,9 +57,9 @@ class Wiring {
     }
   }
 
-  // All ranks that hold the same parameters: those `stride` apart, on all ranks of the pipeline
-  // that hold the stage. `shard` neighbours cut them among them; those with the same place among
-  // their neighbours are replicas.
+  // Connects all ranks that hold the same parameters: those `stride` apart, on all pipeline ranks
+  // that hold the stage. `shard` neighbours cut the parameters among them. Ranks at the same place
+  // among their neighbours are replicas.
   void connect_holders(int pipeline, std::int16_t Slots::*slot, std::int16_t Slots::*replicas,
                        int stride, int shard) {
     const std::vector<int> holders = context_.holders(pipeline);
@@ -67,7 +67,7 @@ class Wiring {
     const int copies = stage_ranks() / stride;
     const int all = copies * static_cast<int>(holders.size());
     for (int first = 0; first < stride; ++first) {
-      // Of all, `size` that stand `apart`, from the first on.
+      // Connects `size` of them that are `apart`, from `begin` on.
       const auto connect_some = [&](std::int16_t Slots::*some, int begin, int size, int apart) {
         if (slots_[pipeline].*some < 0) return;
         connect(GroupKind::Data, size, [&](int i) {
@@ -87,7 +87,7 @@ class Wiring {
       pair_up(GroupKind::Data, first, slots_[first].embedding, last, slots_[last].embedding);
   }
 
-  // Each replica: the tensor ranks of all stages.
+  // Connects each replica: the tensor ranks of all stages.
   void connect_norm() {
     const int tp = options_.tp, pp = context_.order.pp();
     for (int first = 0; first < stage_ranks() && slots_[0].norm >= 0; first += tp)
@@ -96,7 +96,7 @@ class Wiring {
       });
   }
 
-  // The ranks of all stages with the same place in theirs.
+  // Connects the ranks that have the same place in their stages.
   void connect_vocabulary() {
     for (int comm = 0; comm < kVocabularyComms; ++comm) {
       for (int i = 0; i < stage_ranks() && slots_[0].vocabulary[comm] >= 0; ++i)

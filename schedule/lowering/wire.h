@@ -1,4 +1,4 @@
-// Wiring: the communicators of all ranks of a job, and each rank's row.
+// Wiring: makes the communicators of all ranks of a job, and each rank's row.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// Fills ranks and communicators of a program whose bodies are there, one a pipeline rank, with
-// these slots.
+// Fills in the ranks and communicators of a program that has its bodies already, one for each
+// pipeline rank, with these slots.
 void wire(const Context& context, const std::vector<Slots>& slots, Program* program);
 
 }  // namespace tandem
