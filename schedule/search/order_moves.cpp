@@ -1,3 +1,5 @@
+// Local search with late acceptance: moves one action of the critical path at a time, replays the
+// order and keeps it if it is no worse than the order some moves ago.
 #include "schedule/search/order_moves.h"
 
 #include <algorithm>
@@ -9,7 +11,7 @@ namespace tandem {
 namespace {
 
 constexpr double kNotYet = -1;
-// How far an action goes at once.
+// The farthest that an action moves at once.
 constexpr int kFarthest = 8;
 
 double duration(const OrderCosts& costs, ActionKind kind) {
@@ -60,7 +62,7 @@ double OrderMoves::ready(const Action& action) const {
   return gradient == kNotYet ? kNotYet : std::max(forward, gradient);
 }
 
-// False: the order waits for itself.
+// Replays the order. Returns false if it waits for itself.
 bool OrderMoves::play() {
   std::ranges::fill(forward_end_, kNotYet);
   std::ranges::fill(input_end_, kNotYet);
@@ -94,7 +96,7 @@ bool OrderMoves::play() {
   return true;
 }
 
-// Back from the action that ends last, always to what its start waited for.
+// Goes back from the action that ends last, always to what its start waited for.
 void OrderMoves::find_critical() {
   critical_.clear();
   Place at;
@@ -137,7 +139,7 @@ void OrderMoves::step() {
   if (critical_.empty()) return;
   const auto [rank, position] = critical_[below(static_cast<int>(critical_.size()))];
   const std::vector<Action>& actions = at_.ranks[rank];
-  // An action ahead, or the W that is nearest ahead of it behind it.
+  // Moves the action forward in the order, or the nearest W before it to a place after it.
   int from = position;
   int to = below(2) == 0 ? position - 1 : std::max(0, position - 1 - below(kFarthest));
   if (below(2) == 0) {

@@ -1,4 +1,4 @@
-// OrderMoves: an order whose actions are moved on their ranks, one by one, while that is worth it.
+// OrderMoves: improves an order by moving actions on their ranks, one at a time.
 #pragma once
 
 #include <array>
@@ -12,24 +12,24 @@
 
 namespace tandem {
 
-// Local improvement of one order. A move takes an action of the critical path before one that
-// stands ahead of it on its rank, or a W ahead of it behind it: nothing else can shorten the
-// iteration (van Laarhoven, Aarts and Lenstra, "Job Shop Scheduling by Simulated Annealing", 1992).
-// Late acceptance, as for policies.
+// Local search on one order. A move puts an action of the critical path before an action ahead of
+// it on its rank, or puts a W that is ahead of it after it. Nothing else can shorten the iteration
+// (van Laarhoven, Aarts and Lenstra, "Job Shop Scheduling by Simulated Annealing", 1992). It
+// accepts moves by late acceptance, as for policies.
 class OrderMoves {
  public:
-  // REQUIRES: validate(start), one chain, no action together with the next; the problem outlives
-  // it.
+  // REQUIRES: validate(start) is ok; one chain; no action together with the next; the problem
+  // outlives this.
   OrderMoves(const SearchProblem& problem, Order start, std::uint64_t seed);
 
-  // Plays one move.
+  // Tries one move.
   void step();
 
   const Order& best() const { return best_; }
   double best_makespan() const { return best_value_.first; }
 
  private:
-  using Value = std::pair<double, double>;  // the makespan, and the ends of all ranks
+  using Value = std::pair<double, double>;  // the makespan, and the sum of all ranks' ends
   struct Place {
     int rank = 0, position = 0;
   };
@@ -52,9 +52,9 @@ class OrderMoves {
   std::size_t steps_ = 0;
   std::mt19937_64 random_;
   std::vector<double> forward_end_, input_end_;     // by stage and microbatch
-  std::vector<int> forward_at_, input_at_;          // their positions
+  std::vector<int> forward_at_, input_at_;          // positions of those actions
   std::vector<std::vector<double>> starts_, ends_;  // by rank and position
-  std::vector<Place> critical_;  // actions that start when the one ahead of them on their rank ends
+  std::vector<Place> critical_;  // actions that start when the one before them on their rank ends
 };
 
 }  // namespace tandem

@@ -1,3 +1,5 @@
+// Search in three phases: plays the starting policies, then variants of the best of them, then
+// climbs from the best of all by late acceptance. refine() moves single actions of the best order.
 #include "schedule/search/order_search.h"
 
 #include <algorithm>
@@ -20,8 +22,8 @@ struct TriedPolicy {
   PolicyOutcome outcome;
 };
 
-// One policy changed again and again. Late acceptance: a change stays that is no worse than what
-// stood so many changes ago (Burke and Bykov, "The late acceptance Hill-Climbing heuristic", 2017).
+// Changes one policy again and again. Late acceptance: a change stays if it is no worse than the
+// policy some changes ago (Burke and Bykov, "The late acceptance Hill-Climbing heuristic", 2017).
 class PolicyClimb {
  public:
   PolicyClimb(TriedPolicy start, std::uint64_t seed) : random_(seed), at_(start), best_(start) {
@@ -137,7 +139,7 @@ class OrderSearch::State {
     return a.outcome < b.outcome;
   }
 
-  // Behind the starting policies the variants of the best come, and behind them the climbs.
+  // After the starting policies come the variants of the best, and after those the climbs.
   void go_on() {
     const std::vector<TriedPolicy> best = best_of_tried(varied_ ? kClimbs : kVaried);
     for (const TriedPolicy& tried : best) {
@@ -151,7 +153,7 @@ class OrderSearch::State {
     varied_ = true;
   }
 
-  // No two that end alike.
+  // Returns the best tried policies, no two of equal outcome.
   std::vector<TriedPolicy> best_of_tried(std::size_t most) {
     std::ranges::stable_sort(tried_, by_outcome);
     std::vector<TriedPolicy> best;
@@ -162,7 +164,7 @@ class OrderSearch::State {
     return best;
   }
 
-  // The best of each climb, or of what was tried as yet.
+  // Returns the best of each climb or, before the climbs, the best tried so far.
   std::vector<TriedPolicy> policies() const {
     std::vector<TriedPolicy> best;
     if (climbs_.empty() && !tried_.empty())
@@ -172,9 +174,9 @@ class OrderSearch::State {
   }
 
   const SearchProblem problem_;
-  std::vector<SearchedOrder> orders_;  // the starts, and what moves came to
+  std::vector<SearchedOrder> orders_;  // the starts, and the results of moves
   std::optional<PolicyScheduler> scheduler_;
-  std::vector<SchedulePolicy> waiting_;  // those to be tried first, the next one last
+  std::vector<SchedulePolicy> waiting_;  // still to be tried, the next one last
   std::vector<TriedPolicy> tried_;
   bool varied_ = false;
   std::vector<PolicyClimb> climbs_;

@@ -1,4 +1,4 @@
-// OrderSearch: an order made for the stages at hand, never slower than those it begins with.
+// OrderSearch: finds an order for given stages, never slower than those it begins with.
 #pragma once
 
 #include <cstddef>
@@ -15,27 +15,29 @@ struct SearchedOrder {
   double makespan = 0;
 };
 
-// The candidates that about three seconds are enough for, whatever the machine: so many actions.
+// Returns the number of candidates that take about three seconds. It is computed from the number of
+// actions alone, so that it is the same on every machine.
 int default_candidates(const SearchProblem& problem);
 
-// A search that goes on as long as somebody asks it to. What it finds depends on the candidates
-// that it was given alone, in whatever portions.
+// A search that goes on as long as somebody asks it to. Its result depends only on the total number
+// of candidates, not on the portions in which they were asked for.
 class OrderSearch {
  public:
-  // Begins with `starts` (named orders, say), of those that fit.
+  // Begins with those of `starts` (named orders, say) that fit.
   OrderSearch(SearchProblem problem, const std::vector<Order>& starts);
   OrderSearch(OrderSearch&&) noexcept;
   OrderSearch& operator=(OrderSearch&&) noexcept;
   ~OrderSearch();
 
-  // Plays so many candidates more: policies.
+  // Plays so many more candidates, which are policies.
   void play(int candidates);
   // Moves actions of the best order one by one, for about as long as so many candidates take.
   void refine(int candidates);
 
-  // A makespan that the best does not exceed but for rounding; infinity where nothing fits.
+  // Returns a makespan that the best order does not exceed except by rounding; infinity if nothing
+  // fits.
   double best() const;
-  // The best orders, best first, at most `most` and no two alike. All of them fit.
+  // Returns the best orders, best first, at most `most` and no two alike. All of them fit.
   std::vector<SearchedOrder> orders(std::size_t most) const;
 
  private:

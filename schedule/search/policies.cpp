@@ -11,9 +11,9 @@ namespace {
 
 using Turns = SchedulePolicy::StageTurns;
 
-// What one microbatch takes that is alone, and what the busiest rank has to do for each.
+// The times of one microbatch that is alone, and the busiest rank's work for each microbatch.
 struct AloneTimes {
-  std::vector<double> forward, input;  // by stage: when it starts
+  std::vector<double> forward, input;  // by stage: its start
   double period = 0;
 };
 
@@ -43,21 +43,21 @@ AloneTimes alone_times(const SearchProblem& problem) {
   return alone;
 }
 
-// Turns beyond every other: what fills time that is left.
+// A turn after every other, for actions that fill the time that is left.
 constexpr double kLast = 1e6;
 
-// A preference among forwards and gradients, by the chunk; W comes last.
+// Turns of forwards and input gradients, by chunk. W comes last.
 using Preference = std::function<std::pair<double, double>(int chunk, int chunks)>;
 
 const std::vector<Preference>& preferences() {
   static const std::vector<Preference> all = {
-      // Forwards first, deep ones before shallow ones, gradients of shallow stages first.
+      // Forwards first, deep chunks before shallow ones, gradients of shallow chunks first.
       [](int c, int n) { return std::pair<double, double>(-c, n + c); },
       [](int c, int n) { return std::pair<double, double>(-c, 2 * n - c); },
       // Gradients first.
       [](int c, int n) { return std::pair<double, double>(-c, c - 2 * n); },
       [](int c, int n) { return std::pair<double, double>(-c, -c - n); },
-      // In turn from the deep end: F, I, F, I.
+      // Forwards and gradients in turn, from the deep end: F, I, F, I.
       [](int c, int n) { return std::pair<double, double>(2 * (n - c), 2 * (n - c) + 1); },
       [](int c, int n) { return std::pair<double, double>(2 * (n - c), 2 * c + 1); },
       [](int c, int n) { return std::pair<double, double>(2 * (n - c) + 1, 2 * (n - c)); },
@@ -120,7 +120,8 @@ class Starts {
     return policy;
   }
 
-  // Each action at its time of a microbatch alone, gradients `lead` periods earlier, W `lag` later.
+  // Gives each action its time of a microbatch alone, with gradients `lead` periods earlier and W
+  // `lag` later.
   SchedulePolicy block(double lead, double lag) const {
     SchedulePolicy policy = empty();
     policy.period = alone_.period;
@@ -130,7 +131,7 @@ class Starts {
     return policy;
   }
 
-  // V-Half's and V-Min's building blocks, of six slots ("Controllable Memory", 3).
+  // Gives each action its slot in V-Half's or V-Min's building block ("Controllable Memory", 3).
   SchedulePolicy slots(bool half) const {
     SchedulePolicy policy = empty();
     constexpr double kSlotsOfPeriod = 6;
@@ -147,7 +148,7 @@ class Starts {
     return policy;
   }
 
-  // No more in flight than come while one goes from F to I, and so many more.
+  // Limits what is in flight to the microbatches that come while one goes from F to I, and `more`.
   SchedulePolicy with_lifespans(SchedulePolicy policy, int more) const {
     for (int s = 0; s < problem_.stages(); ++s) {
       const double span = alone_.input[s] + problem_.costs[s].input - alone_.forward[s];
@@ -178,7 +179,7 @@ const T& one_of(const T (&values)[n], std::mt19937_64* random) {
   return values[below(static_cast<int>(n), random)];
 }
 
-// How far turns lie apart.
+// Returns the distance between the first and the last turn.
 double span_of(const SchedulePolicy& policy) {
   double low = 0, high = 0;
   for (const Turns& stage : policy.stages) {
@@ -198,7 +199,7 @@ void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt1
   double Turns::*const turn =
       std::array{&Turns::forward, &Turns::input, &Turns::weight}[below(3, random)];
   const int first = below(problem.stages(), random);
-  const int how = below(4, random);  // one, those behind it, its rank's, or its chunk's
+  const int how = below(4, random);  // this stage, all later ones, its rank's, or its chunk's
   for (int s = first; s < problem.stages(); ++s) {
     Turns& at = policy->stages[s];
     if (how == 0 && s > first) break;

@@ -1,4 +1,4 @@
-// Policies to begin a search with, and what is changed on one to get the next.
+// The policies that a search begins with, and the changes that make the next ones.
 #pragma once
 
 #include <random>
@@ -9,15 +9,15 @@
 
 namespace tandem {
 
-// Fixed preferences (deep stages first, forwards or gradients first) and building blocks (each
-// action at its time of a microbatch alone; V-Half's and V-Min's slots in a V).
+// Returns fixed preferences (deep stages first, forwards or gradients first) and building blocks
+// (each action at its time of a microbatch alone; V-Half's and V-Min's slots in a V).
 std::vector<SchedulePolicy> starting_policies(const SearchProblem& problem);
 
-// The same turns with whole backwards, limits of what is in flight, patience, and pace.
+// Returns the same turns with whole backwards, limits of what is in flight, patience, and pace.
 std::vector<SchedulePolicy> variants_of(const SearchProblem& problem, const SchedulePolicy& policy);
 
-// The policy with one or two of its numbers changed: of a stage, of a kind of action on all of
-// them, or of all.
+// Returns the policy with one or two of its numbers changed: of a stage, of a kind of action on
+// several stages, or of the whole policy.
 SchedulePolicy changed_policy(const SearchProblem& problem, SchedulePolicy policy,
                               std::mt19937_64* random);
 

@@ -1,3 +1,5 @@
+// List scheduling as a discrete-event simulation: the rank that can begin first does its choice,
+// and then it and the rank that gets the result choose anew.
 #include "schedule/search/policy_scheduler.h"
 
 #include <algorithm>
@@ -9,11 +11,11 @@
 namespace tandem {
 namespace {
 
-// Times in whole ticks: what ends together is seen to end together.
+// Times are whole ticks, so that times that are equal compare equal.
 constexpr double kTicksOfLongest = 720'720;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-// After every turn.
+// Comes after every turn.
 constexpr double kNoTurn = std::numeric_limits<double>::infinity();
 
 constexpr ActionKind kKinds[] = {ActionKind::Forward, ActionKind::BackwardInput,
@@ -40,7 +42,8 @@ PolicyScheduler::PolicyScheduler(const SearchProblem& problem)
     StageState& stage = stages_[s];
     const OrderCosts& costs = problem.costs[s];
     stage.rank = problem.rank_of_stage[s];
-    // What others wait for takes some time: they have decided by then what comes now.
+    // An action that others wait for takes at least a tick, so that it ends after decisions at its
+    // start.
     stage.duration[kForward] = std::max<Ticks>(ticks(costs.forward), 1);
     stage.duration[kInput] = std::max<Ticks>(ticks(costs.input), 1);
     stage.duration[kWeight] = ticks(costs.weight);
@@ -101,8 +104,8 @@ Order PolicyScheduler::order() const {
   return {"auto", problem_.stages(), problem_.microbatches, 1, actions_, BatchedP2p::Never};
 }
 
-// When the stage has what its next action of the pass waits for; kNever as well where the policy
-// has enough in flight.
+// Returns when the stage has the input of its next action of the pass; kNever if that is not known,
+// or if the policy has enough in flight.
 PolicyScheduler::Ticks PolicyScheduler::comes(int s, Pass pass) const {
   const StageState& at = stages_[s];
   const int microbatch = at.done[pass];
@@ -137,7 +140,7 @@ void PolicyScheduler::decide(int rank) {
   Choice best;
   Ticks at = kNever;
   double turn = kNoTurn;
-  double kept_back = kNoTurn;  // of a forward that only memory keeps back
+  double kept_back = kNoTurn;  // turn of a forward that only memory keeps back
   Choice weight;
   double turn_of_weight = kNoTurn;
   for (const int s : by.stages) {
@@ -170,7 +173,7 @@ void PolicyScheduler::decide(int rank) {
   begins_[rank] = at;
 }
 
-// What comes before the choice's turn soon enough to be waited for, or the choice.
+// Returns what comes before the choice's turn and soon enough to wait for it, or else the choice.
 PolicyScheduler::Choice PolicyScheduler::wait_for(const RankState& by, Choice choice,
                                                   Ticks* at) const {
   const StageState& chosen = stages_[choice.stage];
@@ -201,7 +204,7 @@ void PolicyScheduler::start(int rank) {
   const int microbatch = at.done[pass]++;
   by.free_at = begins_[rank] + at.duration[pass];
   ActionKind kind = kKinds[pass];
-  int tells = -1;  // the stage that gets something
+  int tells = -1;  // the stage that gets the result
   if (pass == kForward) {
     at.forward_end[microbatch] = by.free_at;
     by.held_bytes += at.live_bytes;

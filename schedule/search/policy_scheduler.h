@@ -1,4 +1,5 @@
-// PolicyScheduler: list scheduling by a policy of numbers, fast enough to try thousands of them.
+// PolicyScheduler: list scheduling by a policy of numbers, fast enough to try thousands of
+// policies.
 #pragma once
 
 #include <cstdint>
@@ -9,57 +10,59 @@
 
 namespace tandem {
 
-// How the ranks decide. What is ready and has the least turn is done first; a microbatch's turn is
-// its stage's plus the microbatch's number times `period`. So numbers far apart and no period are
-// a fixed preference, and the times of one microbatch with its period are a building block (Qi et
-// al., "Pipeline Parallelism with Controllable Memory", arXiv 2405.15362, 2), squeezed together.
+// The rule by which ranks decide. The ready action of the least turn is done first. Its turn is its
+// stage's number for that kind of action, plus the microbatch's number times `period`. So numbers
+// that are far apart, without a period, are a fixed preference. The times of one microbatch with
+// its period are a building block (Qi et al., "Pipeline Parallelism with Controllable Memory",
+// arXiv 2405.15362, 2), squeezed together.
 struct SchedulePolicy {
   struct StageTurns {
     double forward = 0, input = 0, weight = 0;
-    int most_live = 1 << 30;  // microbatches between F and I: more would only run ahead
+    int most_live = 1 << 30;  // most microbatches between F and I; more would only run ahead
 
     bool operator==(const StageTurns&) const = default;
   };
   std::vector<StageTurns> stages;
   double period = 0;
-  // A rank waits for what comes before its turn, within this share of what it would do instead:
-  // of a W, and of an F or an I.
+  // A rank waits for an action of an earlier turn if it comes within this share of what the rank
+  // would do instead: of a W (patience), or of an F or an I (other_patience).
   double patience = 0, other_patience = 0;
-  bool free_first = false;  // a W goes first where only memory keeps a forward back
+  bool free_first = false;  // a W goes first if only memory keeps a forward back
   bool whole = false;       // each backward is one action
-  // Microbatches that enter at once, the others one in each `entry_period`; -1: all at once.
+  // Microbatches that enter at once; the others follow one each `entry_period`. -1: all at once.
   int pace = -1;
   double entry_period = 0;
 
   bool operator==(const SchedulePolicy&) const = default;
 };
 
-// The actions of every rank, and when the last one ends: as early as those before it let it.
+// The quality of a played policy. Every action starts as early as those before it allow.
 struct PolicyOutcome {
   double makespan = 0;
-  double ends = 0;  // of all ranks, added up: tells apart what ends at the same time
+  double ends = 0;  // sum over all ranks; decides between equal makespans
 
   auto operator<=>(const PolicyOutcome&) const = default;
 };
 
-// Plays policies on one problem. REQUIRES: can_fit(problem), which outlives it.
+// Plays policies on one problem. REQUIRES: can_fit(problem); the problem outlives this.
 class PolicyScheduler {
  public:
   explicit PolicyScheduler(const SearchProblem& problem);
 
-  // Never more bytes than the limits, and whatever the policy every action is done once: an F
-  // leaves room for a microbatch of all later stages of its rank, so what is in flight comes back.
+  // Plays a policy. It never takes more bytes than the limits, and every policy does every action
+  // once: an F leaves room for a microbatch of all later stages of its rank, so what is in flight
+  // can come back.
   PolicyOutcome play(const SchedulePolicy& policy);
-  // Of the policy played last.
+  // Returns the order of the policy played last.
   Order order() const;
 
  private:
   using Ticks = std::int64_t;
   enum Pass : std::uint8_t { kForward, kInput, kWeight, kPasses };
 
-  // What a stage does next in one pass.
+  // The next action of a stage in one pass.
   struct Next {
-    Ticks comes = 0;  // when it has what it waits for; kNever: not known yet, or none is left
+    Ticks comes = 0;  // when its input is there; kNever: not known yet, or none left
     double turn = 0;
   };
   struct StageState {
@@ -69,7 +72,7 @@ class PolicyScheduler {
     int rank = 0;
     Ticks transfer_on = 0, transfer_back = 0;  // to the next stage, and to the one before
     double live_bytes = 0, stash_bytes = 0;
-    double room_bytes = 0;  // that a forward needs: its own, and of the rank's later stages
+    double room_bytes = 0;  // needed by a forward: its own and its rank's later stages'
     std::vector<Ticks> forward_end, input_end;  // by microbatch
   };
   struct RankState {
@@ -77,7 +80,7 @@ class PolicyScheduler {
     Ticks free_at = 0;
     double held_bytes = 0, limit_bytes = 0;
   };
-  // What a rank does when it may decide again.
+  // The action that a rank does when it may decide again.
   struct Choice {
     int stage = -1;
     Pass pass = kForward;
@@ -96,7 +99,7 @@ class PolicyScheduler {
   std::vector<StageState> stages_;
   std::vector<RankState> ranks_;
   std::vector<Choice> choices_;  // by rank
-  std::vector<Ticks> begins_;    // by rank: when the choice begins; kNever: there is none
+  std::vector<Ticks> begins_;    // by rank: when the choice begins; kNever: none
   std::vector<std::vector<Action>> actions_;
 };
 

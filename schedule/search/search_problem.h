@@ -1,4 +1,4 @@
-// SearchProblem: what an order is looked for. Stages, what they take and hold, where they stand.
+// SearchProblem: the stages for which an order is searched: their times, bytes and ranks.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// What a microbatch keeps of a stage.
+// The bytes that a microbatch keeps of a stage.
 struct StageBytes {
   double live = 0;   // from its F to its I or B
   double stash = 0;  // from its I to its W; at most `live`
@@ -21,36 +21,37 @@ inline constexpr int kMostChunks = 64;
 // long as `rank_of_stage`.
 struct SearchProblem {
   int microbatches = 1;
-  std::vector<int> rank_of_stage;   // all of 0 to pp - 1 have a stage
-  std::vector<OrderCosts> costs;    // by stage; the transfer is of what it sends to another rank
+  std::vector<int> rank_of_stage;   // every rank from 0 to pp - 1 has a stage
+  std::vector<OrderCosts> costs;    // by stage; the transfer is to another rank
   std::vector<StageBytes> bytes;    // by stage
-  std::vector<double> limit_bytes;  // by rank, of what its microbatches keep; infinity: no limit
+  std::vector<double> limit_bytes;  // by rank, for all its microbatches; infinity: no limit
 
   int stages() const { return static_cast<int>(rank_of_stage.size()); }
   int pp() const { return static_cast<int>(limit_bytes.size()); }
 };
 
-// Whether each rank can hold a microbatch of all its stages: then there is an order that fits.
+// Returns whether each rank can hold a microbatch of all its stages. Then there is an order that
+// fits.
 bool can_fit(const SearchProblem& problem);
 
-// Sums of bytes that are one after another taken and given back may come to so much more.
+// The rounding of sums of bytes that are added and subtracted one after another.
 inline constexpr double kRoundingOfBytes = 1 + 1e-9;
 
-// The most bytes that the microbatches of a rank's actions keep; of an order, by rank.
+// Return the most bytes that microbatches keep on one rank, or on each rank of an order.
 double peak_of_rank(const SearchProblem& problem, const std::vector<Action>& actions);
 std::vector<double> peak_bytes(const SearchProblem& problem, const Order& order);
 bool fits(const SearchProblem& problem, const Order& order);
 
-// When the order ends, as replay_stages plays it.
+// Returns when the order ends, as replay_stages() plays it.
 double makespan(const SearchProblem& problem, const Order& order);
 
-// Placements of `vpp` stages a rank. In order: stage = chunk * pp + rank. In a V: every second
-// chunk goes back up the ranks.
+// Return the ranks of `vpp` stages a rank. In order: stage = chunk * pp + rank. In a V: every
+// second chunk goes back up the ranks.
 std::vector<int> stages_in_order(int pp, int vpp);
 std::vector<int> stages_in_a_v(int pp, int vpp);
 
-// The named orders of one chain whose stages stand so, made for the problem's costs; but for those
-// that refuse its sizes.
+// Returns the named orders of one chain with these placements, made for the problem's costs, except
+// those that refuse its sizes.
 std::vector<Order> named_orders_for(const SearchProblem& problem);
 
 }  // namespace tandem
