@@ -1,3 +1,6 @@
+// Matches the nodes of all ranks: the k-th collective of a process group on each member, and sends
+// with receives by ranks, tag and order. A topological sort (Kahn's algorithm) then finds each
+// event's depth, or a deadlock.
 #include "schedule/chakra/chakra_events.h"
 
 #include <fmt/format.h>
@@ -14,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// A word of name() that none of so many kinds has: nothing.
+// Returns the kind whose name() is `word`, or nothing.
 template <class Kind>
 std::optional<Kind> kind_named(std::string_view word, int kinds) {
   for (int k = 0; k < kinds; ++k) {
@@ -76,7 +79,7 @@ class EventMaker {
     return fmt::format("{} of rank {}", chakra_text(at(place)), place.rank);
   }
 
-  // Compute becomes an event; communication waits until all of its ranks are known.
+  // Makes an event of compute. Collects communication until all of its ranks are known.
   Status sort_in(const ChakraPlace& place) {
     const ChakraNode& node = at(place);
     constexpr std::uint64_t kMost_us = 3'155'760'000'000'000;
@@ -134,7 +137,7 @@ class EventMaker {
     out_.events.push_back(std::move(event));
   }
 
-  // The least of those that say one: the others' hold waiting as well.
+  // Takes the least duration that is stated. Those of other ranks include waiting.
   Status set_duration(const std::vector<ChakraPlace>& places, ChakraEvent* event) const {
     Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
     for (const ChakraPlace& place : places) {
@@ -153,7 +156,7 @@ class EventMaker {
         kind_named<GroupKind>(at(place).group_kind, kGroupKinds).value_or(otherwise);
   }
 
-  // The k-th collective of each member, in order: one communication.
+  // Joins the k-th collectives of all members, in their order, into one communication each.
   Status add_collectives(const ByRank& by_rank_there) {
     const ChakraPlace& first = by_rank_there.begin()->second.front();
     ASSIGN_OR_RETURN(const std::vector<std::int32_t> members,
@@ -243,7 +246,7 @@ class EventMaker {
     return Done{};
   }
 
-  // What each event waits for: dependencies, and the one before it on its lane.
+  // Finds what each event waits for: its dependencies, and the event before it on its lane.
   void find_waits() {
     waits_.resize(out_.events.size());
     for (std::int32_t rank = 0; rank < ranks(); ++rank) {

@@ -1,5 +1,5 @@
 // ChakraEvents: what the ranks of a job do together: each compute node, each collective with all of
-// its members, each send with its receive; in an order that respects all waiting.
+// its members, each send with its receive.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ struct ChakraPlace {
 };
 
 struct ChakraEvent {
-  std::vector<ChakraPlace> places;    // of a transfer: the send's, the receive's
-  std::vector<std::int32_t> members;  // ranks of a communicator, in its order; none: compute
-  OpKind kind = OpKind::Forward;      // of a transfer: Send
+  std::vector<ChakraPlace> places;    // of a transfer: the send, then the receive
+  std::vector<std::int32_t> members;  // ranks of the communicator, in its order; empty: compute
+  OpKind kind = OpKind::Forward;      // a transfer's is Send
   GroupKind group_kind = GroupKind::Data;
   Bytes bytes = 0;
   Nanoseconds duration_ns = 0;
@@ -36,7 +36,7 @@ struct ChakraEvents {
   std::vector<std::vector<std::int32_t>> event_of;  // by rank and node; -1: none
 };
 
-// Errors as import_chakra's.
+// Makes the events of a job. Returns the Errors of import_chakra().
 Result<ChakraEvents> chakra_events(const ChakraJob& job, bool to_be_priced);
 
 }  // namespace tandem

@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view kAllRanks = "0";  // the group of all
+constexpr std::string_view kAllRanks = "0";  // the group of all ranks
 
 class GraphMaker {
  public:
@@ -91,7 +91,7 @@ class GraphMaker {
                  "sends and receives");
   }
 
-  // Kahn's algorithm; of ready nodes the one of the least id comes first.
+  // Kahn's algorithm. Of several ready nodes the one of the least id comes first.
   Status put_in_order() {
     place_.resize(nodes_.size());
     std::vector<std::uint32_t> waits_for(nodes_.size());
@@ -118,7 +118,7 @@ class GraphMaker {
     return cycle(waits_for);
   }
 
-  // Among nodes that never got ready.
+  // Finds a cycle among the nodes that never became ready.
   Error cycle(const std::vector<std::uint32_t>& waits_for) const {
     const auto stuck = [&](std::uint32_t node) { return waits_for[node] > 0; };
     std::uint32_t first = 0;
@@ -143,7 +143,8 @@ class GraphMaker {
     std::sort(waits.begin(), waits.end());
     waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
     if (graph_.parts[node] != ChakraPart::Passed) return;
-    // Of a lane the last is enough; else a chain of nodes that pass would hold all before it.
+    // The last wait on a lane is enough. Otherwise a chain of Passed nodes would collect all nodes
+    // before it.
     for (const ChakraPart lane : {ChakraPart::Compute, ChakraPart::Queued}) {
       std::uint32_t last = 0;
       for (const std::uint32_t wait : waits) {
@@ -159,7 +160,7 @@ class GraphMaker {
   const std::int32_t rank_;
   const std::vector<ChakraNode>& nodes_;
   std::vector<std::vector<std::uint32_t>> dependencies_;
-  std::vector<std::uint32_t> place_;  // in the order, by node
+  std::vector<std::uint32_t> place_;  // by node: its place in the order
   ChakraGraph graph_;
 };
 

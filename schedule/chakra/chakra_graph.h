@@ -1,5 +1,5 @@
-// ChakraGraph: one rank's nodes checked, in the order in which lanes take them, and what each waits
-// for.
+// ChakraGraph: the checked nodes of one rank, in the order in which lanes take them, and what each
+// waits for.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +11,38 @@
 
 namespace tandem {
 
-// What becomes of a node.
+// The role of a node in the Program.
 enum class ChakraPart : std::uint8_t {
-  Passed,      // takes no time: others wait for what it waits for
+  Passed,      // takes no time: its followers wait for what it waits for
   Compute,     // on the compute lane
-  Queued,      // a collective or a send, on the lane of communication
-  Received,    // a receive that is posted where its dependencies have ended
-  PostedFirst  // a receive that is posted from the start: only what waits for it waits for them
+  Queued,      // a collective or a send, on the communication lane
+  Received,    // a receive that is posted when its dependencies have ended
+  PostedFirst  // a receive posted at the start: only its followers wait for them
 };
 
 struct ChakraGraph {
-  std::vector<ChakraPart> parts;     // by node
+  std::vector<ChakraPart> parts;     // in topological order; ready ones by id
   std::vector<std::uint32_t> order;  // nodes, ready ones by id
-  // By node: those that must have ended, none Passed.
+  // By node: the nodes that must have ended before it, none of them Passed.
   std::vector<std::vector<std::uint32_t>> waits;
 };
 
-// "node 3 'x'".
+// Returns "node 3 'x'".
 std::string chakra_text(const ChakraNode& node);
 
-// The Error "PATH: node 3 'x': what".
+// Returns the Error "PATH: node 3 'x': what".
 Error chakra_error(const ChakraJob& job, std::int32_t rank, const ChakraNode& node,
                    const std::string& what);
 
-// Errors: an id twice, a dependency that is not there, nodes that wait for each other, a node of a
-// kind that a Program does not have.
+// Checks and sorts a rank's nodes. Errors: an id twice, a dependency that is not there, nodes that
+// wait for each other, a node of a kind that a Program does not have.
 Result<ChakraGraph> chakra_graph(const ChakraJob& job, std::int32_t rank);
 
-// "0" where the node names none: all ranks.
+// Returns the name of the node's process group, or "0" for all ranks if the node has none.
 std::string chakra_group_name(const ChakraNode& node);
 
-// The members of a collective's process group; an Error where there is no such group, it has ranks
-// that the job does not have, or is that of all ranks and has others.
+// Returns the members of a collective's process group. An Error if there is no such group, if it
+// has ranks that the job does not have, or if it is group "0" and does not have all ranks.
 Result<std::vector<std::int32_t>> chakra_group(const ChakraJob& job, std::int32_t rank,
                                                const ChakraNode& node);
 

@@ -13,7 +13,7 @@ namespace tandem {
 namespace {
 
 constexpr Nanoseconds kMicrosecond = 1000;
-constexpr Bytes kLeastBytes = 1;  // ASTRA-sim's networks abort at a message of none
+constexpr Bytes kLeastBytes = 1;  // ASTRA-sim's networks abort at an empty message
 
 std::uint64_t to_us(Nanoseconds ns) {
   return static_cast<std::uint64_t>((ns + kMicrosecond / 2) / kMicrosecond);
@@ -42,7 +42,8 @@ bool is_transfer(OpKind kind) {
   return comm == CommKind::SendRecv || comm == CommKind::RingShift;
 }
 
-// Bytes that a roofline sees: operands and results at two bytes an element, and what is moved.
+// Returns the bytes of a roofline model: operands and results at two bytes an element, and what is
+// moved.
 double memory_bytes(const Kernel& kernel) {
   constexpr double kElement_bytes = 2;
   double bytes = kernel.memory_bytes;
@@ -124,7 +125,7 @@ std::size_t ChakraExport::first_event(Rank rank) const {
   return replay_.first[folded_rank_of_[index(rank)]];
 }
 
-// Both ends count alike; two communicators of one pair of ranks never meet.
+// Both ends count alike. The tags of two communicators on one pair of ranks never collide.
 std::int64_t ChakraExport::tag(const Edge& edge, std::int64_t sequence) const {
   const auto same_pair = [&](const Edge& other) {
     return std::pair(other.from, other.to) < std::pair(edge.from, edge.to);
@@ -185,7 +186,7 @@ void ChakraExport::add_communication(const Op& op, Rank rank, std::int64_t seque
   node.type = ChakraType::Collective;
   node.id = nodes->size();
   node.comm_type = static_cast<std::int64_t>(collective_of(op.kind));
-  // ASTRA-sim counts an all-gather by what a rank puts in.
+  // ASTRA-sim counts an all-gather by the bytes that each rank puts in.
   const auto members = static_cast<Bytes>(communicator.members.size());
   if (op.kind == OpKind::AllGather)
     node.comm_size = std::max((op.bytes + members - 1) / members, kLeastBytes);
@@ -193,11 +194,12 @@ void ChakraExport::add_communication(const Op& op, Rank rank, std::int64_t seque
   nodes->push_back(std::move(node));
 }
 
-// The nodes that an op became: a ring shift is two.
+// The nodes that each op became. A ring shift is two.
 struct ChakraExport::Ids {
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> of_op;  // first, and behind the last
+  // By op: its first node, and the one after its last.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> of_op;
 
-  // Each once: Chakra's older feeder waits for ever for a dependency that is written twice.
+  // Adds each id once: Chakra's older feeder waits for ever for a dependency that is written twice.
   void add(std::uint32_t op, std::vector<std::uint64_t>* to) const {
     for (std::uint64_t id = of_op[op].first; id < of_op[op].second; ++id) {
       if (std::find(to->begin(), to->end(), id) == to->end()) to->push_back(id);
@@ -210,7 +212,7 @@ ChakraTrace ChakraExport::rank(Rank rank) const {
   const std::size_t first = first_event(rank);
   std::vector<std::uint32_t> in_time(body.ops.size());
   std::iota(in_time.begin(), in_time.end(), 0U);
-  // Of equal starts, in an order that respects all waiting.
+  // Equal starts go in an order that respects all waits.
   std::sort(in_time.begin(), in_time.end(), [&](std::uint32_t a, std::uint32_t b) {
     const auto key = [&](std::uint32_t op) {
       return std::tuple(replay_.events[first + op].start_ns, replay_.settled[first + op], op);
@@ -260,7 +262,7 @@ std::vector<std::string> ChakraExport::lost() const {
               transfers = 0, empty = 0;
   for (const RankRow& rank : program_->ranks) {
     const Body& body = program_->bodies[rank.body];
-    std::vector<bool> holds(body.lanes.size());  // what takes ASTRA-sim's one communication
+    std::vector<bool> holds(body.lanes.size());  // lanes that use ASTRA-sim's one for communication
     for (const Op& op : body.ops) {
       const bool computes = is_compute(op.kind);
       compute += computes ? 1 : 0;

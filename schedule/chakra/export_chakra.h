@@ -1,4 +1,4 @@
-// Export: a Program as Chakra execution traces, one a rank, for ASTRA-sim and what else reads them.
+// Export: writes a Program as Chakra execution traces, one a rank, for ASTRA-sim and others.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,29 @@
 
 namespace tandem {
 
-// What a Program says as Chakra. Nodes are numbered in order of time as the ideal engine plays
-// them; waits are data dependencies, the op before on its lane a control dependency. A ring shift
-// is a send and a receive. `program` must outlive it.
+// A Program in Chakra's terms. Nodes are numbered in order of time as the ideal engine plays them.
+// Waits become data dependencies, and the op before on a lane becomes a control dependency. A ring
+// shift becomes a send and a receive. REQUIRES: `program` outlives this.
 class ChakraExport {
  public:
-  // An Error where the Program cannot be played.
+  // Returns an Error if the Program cannot be played.
   static Result<ChakraExport> of(Program&& program) = delete;
   static Result<ChakraExport> of(const Program& program);
 
-  // Durations are whole microseconds: starts and ends are rounded as they were played, so what one
-  // op loses the next one gets, and every chain of ops keeps its length to the microsecond.
+  // Returns the trace of a rank. Durations are whole microseconds. Starts and ends are rounded as
+  // they were played, so what one op loses the next one gets, and every chain of ops keeps its
+  // length to the microsecond.
   ChakraTrace rank(Rank rank) const;
 
-  // The communicators of collectives, from "1".
+  // Returns the communicators of collectives, numbered from "1".
   ChakraGroups groups() const;
 
-  // What ASTRA-sim cannot say of this Program, a line each.
+  // Returns what ASTRA-sim cannot represent of this Program, one line each.
   std::vector<std::string> lost() const;
 
  private:
   struct Ids;
-  struct Edge {  // a directed pair of ranks, and a communicator that carries its transfers
+  struct Edge {  // a directed pair of ranks, and a communicator of its transfers
     std::int32_t from, to, communicator;
     auto operator<=>(const Edge&) const = default;
   };

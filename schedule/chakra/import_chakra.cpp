@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostSlots = std::numeric_limits<std::int16_t>::max();
 
-// Bodies that are equal in all are one.
+// Adds bodies to the Program, equal ones only once.
 class Bodies {
  public:
   explicit Bodies(Program* program) : program_(program) {}
@@ -37,7 +37,8 @@ class Bodies {
       for (const std::int64_t value : {static_cast<std::int64_t>(values)...})
         key.append(reinterpret_cast<const char*>(&value), sizeof(value));
     };
-    // Names of lanes say which ranks are met: no part of what a rank does.
+    // The names of lanes are not part of the key: they say which ranks a rank meets, not what it
+    // does.
     for (const Slot& slot : body.slots) add(static_cast<int>(slot.group_kind), slot.lane);
     for (const Op& op : body.ops) {
       add(static_cast<int>(op.kind), op.lane, op.slot, op.stage, op.microbatch, op.kernel, op.bytes,
@@ -64,7 +65,7 @@ class ProgramMaker {
         of_rank[place.rank].push_back(static_cast<std::int32_t>(event));
     }
     for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
-      // One order for all ranks, in which each communication comes after what it waits for: then no
+      // One order for all ranks, in which each communication comes after what it waits for. So no
       // two ranks issue their communication in orders that wait for each other.
       std::sort(of_rank[rank].begin(), of_rank[rank].end(), [&](std::int32_t a, std::int32_t b) {
         return std::pair(events_.events[a].depth, a) < std::pair(events_.events[b].depth, b);
@@ -75,7 +76,7 @@ class ProgramMaker {
   }
 
  private:
-  // A rank's lanes: compute, then by sender of what stands there; -1: all that is queued.
+  // A rank's lanes besides compute.
   struct Lanes {
     std::map<std::int32_t, std::uint8_t> of_sender;
     std::map<std::int32_t, std::int16_t> slot_of;  // by communicator
@@ -119,7 +120,7 @@ class ProgramMaker {
     op.stage = static_cast<std::int16_t>(fitting(node.stage, 0x7FFF));
     op.microbatch =
         static_cast<std::int32_t>(fitting(at(event.places.front()).microbatch, 0x7FFFFFFF));
-    // Where only the name tells what is computed.
+    // The name is kept if only it tells what is computed.
     if (is_compute(op.kind) && node.kind.empty() && !node.name.empty()) op.kernel = kernel_of(node);
     return op;
   }
