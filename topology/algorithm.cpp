@@ -16,7 +16,7 @@
 namespace tandem {
 namespace {
 
-// With more ranks an all-to-all is one flow a link instead of one a pair, to save time.
+// An all-to-all of more ranks is one flow a link instead of one a pair, to save time.
 constexpr std::size_t kPairwiseRanks = 32;
 
 // Collects a Traffic: first flows, then the messages that follow one another over them.

@@ -137,7 +137,7 @@ Result<Program> lower(const Order& order, const Workload& work, const LowerOptio
 
 Result<OneReplica> lower_one_replica(const Order& order, const Workload& work,
                                      const LowerOptions& options) {
-  // If a cut has fewer than all ranks, the copies of two chains are replicas of a cut.
+  // The copies of two chains are replicas of a cut if a cut has fewer than all ranks.
   LowerOptions ranks;
   ranks.data.shard = std::min(options.data.shard, 1);
   ranks.data.secondary = std::min(options.data.secondary, 1);

@@ -16,9 +16,9 @@
 
 namespace tandem {
 
-// How data-parallel ranks share parameters, and when they communicate them. A bucket is what one
-// gather or reduction carries. It is a parameter unit; with a pipeline all units of a stage; or as
-// many units as make up `bucket_bytes`.
+// Options of data parallelism: how ranks share parameters, and when they communicate them. A bucket
+// is what one gather or reduction carries. It is a parameter unit; with a pipeline all units of a
+// stage; or as many units as make up `bucket_bytes`.
 struct DataOptions {
   // ZeRO's stage. 0: gradients are all-reduced. 1: they are reduce-scattered, and updated
   // parameters all-gathered. 2: they are scattered after every backward. 3: and every bucket is
@@ -45,8 +45,8 @@ struct DataOptions {
   // used.
   bool align_param_gather = true;
   Bytes bucket_bytes = 0;  // of gradients; 0: by unit or by stage
-  // With a pipeline and no bucket_bytes: the bucket size of the model's first stage, whose backward
-  // ends last, so that nothing is left to overlap its reduction. 0: by stage.
+  // The bucket size of the model's first stage, with a pipeline and no bucket_bytes. That stage's
+  // backward ends last, so that nothing is left to overlap its reduction. 0: by stage.
   Bytes first_stage_bucket_bytes = 0;
   int sms = 0;  // that these communications take from compute
 };
@@ -65,7 +65,7 @@ struct LowerOptions {
   AmaxReduction amax = AmaxReduction::All;  // after passes with quantized products
   DataOptions data;
   int p2p_sms = 0;  // that pipeline transfers take from compute
-  // Of the actions of a cell, one computes while another's expert communication is in flight.
+  // Lets one action of a cell compute while another's expert communication is in flight.
   // Interleaved's cells are the F, B pairs of its steady state (Megatron-LM's combined 1F1B).
   bool expert_overlap = false;
   // Returns how many of a stage's ranks reduce the largest numbers (amax) together.

@@ -36,8 +36,8 @@ class DataLane {
   // Before the optimizer: reduces the remaining gradients after `waits`, and adds the last
   // reduction to them.
   void reduce_rest(std::vector<std::uint32_t>* waits);
-  // With a distributed optimizer each rank has the norm of its cut. Sums it over all ranks after
-  // `waits`, and replaces them by that op.
+  // Sums the gradient norm over all ranks after `waits`, and replaces them by that op. With a
+  // distributed optimizer each rank has only the norm of its cut.
   void reduce_norm(std::vector<std::uint32_t>* waits);
   // After the optimizer: reduces the largest numbers (amax) of the weights that will be gathered
   // quantized. Treats `waits` as reduce_norm() does.

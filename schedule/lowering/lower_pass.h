@@ -54,7 +54,7 @@ class PassLowering {
   bool advance(Running* running, std::span<const std::uint32_t> entry);
   void compute(Running* running, const Step& step, std::vector<std::uint32_t>* waits);
   void end(const Running& running);
-  // After a pass with quantized products: reduces the largest numbers (amax) of all that the rank
+  // Reduces the largest numbers (amax) after a pass with quantized products: all that the rank
   // holds in one all-reduce, as Transformer Engine does when it leaves an autocast region. Returns
   // the op after which the pass's output is sent.
   std::uint32_t reduce_amax(const Running& running);

@@ -31,8 +31,8 @@ class RankActions {
     }
     for (int i = microbatches_ - 2 * to_turn_ - to_end_; i > 0; --i) {
       forward(0);
-      // Where the directions meet, the first backward follows its own forward too closely to pair
-      // with it.
+      // The first backward at the ranks where the directions meet follows its own forward too
+      // closely to pair with it.
       if (to_turn_ > 0 || backwards_[1] > 0) run_together();
       backward(1);
       forward(1);

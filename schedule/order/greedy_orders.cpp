@@ -41,7 +41,7 @@ std::vector<std::vector<Action>> make_greedy(const OrderSpec& spec, LimitsOf lim
   return schedule_greedily(problem_of(spec, limits));
 }
 
-// With fewer microbatches than fill the limit the order would be another one.
+// The order would be another one with fewer microbatches than fill the limit.
 OrderRounds rounds_of_greedy(const OrderSpec& spec, LimitsOf limits) {
   const ListProblem problem = problem_of(spec, limits);
   OrderRounds rounds = greedy_rounds(problem);

@@ -14,10 +14,9 @@ constexpr Policy kPoliciesOfV[] = {
     {{kF1, kI1, kF0, kI0}, false, false, 1},      {{kF1, kI1, kF0, kI0}, true, true, 4},
     {{kF1, kI1, kF0, kI0}, true, true, 2},        {{kF1, kI0, kF0, kI1}, false, true, 0},
 };
-// Where memory is short in a V, the slots of the building block with as much memory are tried as
-// well. The policies above were up to two actions slower than those blocks squeezed together, with
-// F = I = W on 2 to 16 ranks. About 3p/8 microbatches fill V-Half's pipeline before its first
-// gradient.
+// The slots of the building block with as much memory are tried as well where memory is short in a
+// V. The policies above were up to two actions slower than those blocks squeezed together, with F =
+// I = W on 2 to 16 ranks. About 3p/8 microbatches fill V-Half's pipeline before its first gradient.
 Policy half_block(int pp) {
   return {{kF0, kF1, kI0, kI1}, true, true, (3 * pp + 7) / 8, 0, BuildingBlock::Half};
 }

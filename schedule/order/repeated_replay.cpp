@@ -1,3 +1,5 @@
+// A topological sort of the order's actions, made once. A makespan is then one pass over the sorted
+// steps, and the longest path is followed back from the last end.
 #include "schedule/order/repeated_replay.h"
 
 #include <algorithm>

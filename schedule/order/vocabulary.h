@@ -40,8 +40,8 @@ struct VocabularyCosts {
 // + 1 with 2.
 int barriers(int algorithm);
 
-// What an action waits for in vocabulary parallelism, besides its own input: this kind of action
-// for the same microbatch, on every rank or of one stage.
+// The input of an action from vocabulary parallelism, besides its own: this kind of action for the
+// same microbatch, on every rank or of one stage.
 struct VocabularyInput {
   ActionKind kind;
   int stage = -1;    // stage of that F, B or I; -1: on every rank
@@ -52,7 +52,7 @@ std::optional<VocabularyInput> vocabulary_input(const Order& order, const Action
 // Returns whether `action` gives the input.
 bool gives(const VocabularyInput& input, const Action& action);
 
-// How orders that are made for costs leave time for the vocabulary's passes: the action of a stage
+// The room that orders made for costs leave for the vocabulary's passes: the action of a stage
 // whose time grows, and the share of the last stage's delay that is foreseen.
 struct VocabularyRoom {
   ActionKind with = ActionKind::BackwardWeight;

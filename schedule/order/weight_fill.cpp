@@ -1,3 +1,5 @@
+// Greedy filling in sweeps over the ranks: each does its next action and puts W into the gap before
+// it. Steady rounds are found by remembering the states in which microbatches enter.
 #include "schedule/order/weight_fill.h"
 
 #include <algorithm>

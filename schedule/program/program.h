@@ -91,7 +91,7 @@ struct Slot {
   std::uint8_t lane = 0;
 };
 
-// What each rank that has this body does. Lane 0 is the compute lane. An op waits only for ops
+// The ops of each rank that has this body. Lane 0 is the compute lane. An op waits only for ops
 // before it in `ops`. A lane's ops are those that name it, in order.
 struct Body {
   std::vector<Lane> lanes;
@@ -130,10 +130,10 @@ struct SharedDevice {
   bool operator==(const SharedDevice&) const = default;
 };
 
-// What communication in training costs beyond the same operation alone in a benchmark. Its bytes
-// take `slowdown` times as long (of tensor groups inside a node, of all others between nodes), and
-// each operation takes `overhead_s` longer. A kernel other than NCCL's has a limit of its own, and
-// posts all its messages at once, so that no latency a step remains.
+// The costs of communication in training beyond those of the same operation alone in a benchmark.
+// Its bytes take `slowdown` times as long (of tensor groups inside a node, of all others between
+// nodes), and each operation takes `overhead_s` longer. A kernel other than NCCL's has a limit of
+// its own, and posts all its messages at once, so that no latency a step remains.
 struct CommCost {
   double slowdown = 1, overhead_s = 0;
   double limit_bytes_per_s = 0;  // of an operation's bytes; 0: what links carry

@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-// What the table has no exact rows for.
+// The parts of a Program for which the table has no exact rows.
 struct Repriced {
   int interpolated = 0;  // shapes of GEMMs and attention that the table lacks
   // Prices that stayed: "all-reduce of 8 ranks", and the number of ops.
