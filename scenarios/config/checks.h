@@ -1,4 +1,5 @@
-// Rules of a scenario as a whole, each an Error of the keys that break it.
+// Rules that concern several keys of a scenario. A broken rule is an Error of the keys that break
+// it.
 #pragma once
 
 #include "base/result.h"
@@ -6,11 +7,13 @@
 
 namespace tandem {
 
-// Stragglers are there.
+// Stragglers need a factor, and each rank, node and stage among them exists.
 Status check_stragglers(const Scenario& s);
-// Keys of experts without their number; where that is said to be 0, they may wait for another run.
+// A dense model sets no keys of experts, except beside model.experts = 0: then they are for other
+// runs of the file.
 Status check_expert_keys(const Scenario& s);
-// A GPU whose optimizer is partly on the CPU has a link to it that is known.
+// Offloading a part of the optimizer to the CPU needs a GPU whose link to the CPU and whose host
+// memory have known bandwidths.
 Status check_offload(const Scenario& s);
 
 }  // namespace tandem

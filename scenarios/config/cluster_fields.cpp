@@ -24,7 +24,7 @@ std::string folder_of(const Scenario& scenario) {
   return std::filesystem::path(scenario.path).parent_path().string();
 }
 
-// The path is relative to the scenario.
+// The file's path is relative to the scenario.
 Status set_costs_table(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(const std::string path,
                    setting.file("costs.table", folder_of(*scenario),
@@ -33,7 +33,7 @@ Status set_costs_table(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
-// A file's path is relative to the scenario.
+// If the name is a file's, its path is relative to the scenario.
 Status set_framework_profile(const Setting& setting, Scenario* scenario) {
   const auto* name = std::get_if<std::string>(&setting.value);
   if (name == nullptr) return setting.error("costs.software", "a software's name, or a file");
@@ -48,7 +48,7 @@ Status set_framework_profile(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
-// Seconds an action: they make the costs uniform.
+// A key of an action's seconds. Setting it makes the costs uniform.
 template <class Place>  // Place: double& of a UniformCosts&
 Key<Scenario> seconds(const char* key, const char* help, Place place) {
   const auto costs = [=](Scenario& scenario) -> double& {
@@ -89,7 +89,7 @@ Status set_tflops(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
-// The path is relative to the scenario.
+// The file's path is relative to the scenario.
 Status set_calibration(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(const std::string path,
                    setting.file("cluster.calibration", folder_of(*scenario),
@@ -98,7 +98,7 @@ Status set_calibration(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
-// The path is relative to the scenario.
+// The file's path is relative to the scenario.
 Status set_hostfile(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(const std::string path,
                    setting.file("cluster.hostfile", folder_of(*scenario),
@@ -107,7 +107,8 @@ Status set_hostfile(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
-// The path is relative to the scenario. gpus_per_node is the file's, unless it is set as well.
+// The file's path is relative to the scenario. gpus_per_node is the file's, unless it is set as
+// well.
 Status set_links_file(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(const std::string path,
                    setting.file("cluster.links_file", folder_of(*scenario),
@@ -115,7 +116,7 @@ Status set_links_file(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(scenario->cluster.spec.cables, read_cables(path));
   ASSIGN_OR_RETURN(scenario->cluster.spec.gpus_per_node,
                    gpus_per_node(*scenario->cluster.spec.cables));
-  scenario->cluster.spec.nvlinks.clear();  // a preset's: the file has all links
+  scenario->cluster.spec.nvlinks.clear();  // a preset's: the file lists all links
   return Done{};
 }
 
@@ -173,7 +174,7 @@ std::vector<Field> variability_fields() {
                   AT(variability.repeats), 1, 1'000'000)};
 }
 
-// [report], [limits] and [published].
+// The keys of [report], [limits] and [published].
 std::vector<Field> report_fields() {
   return {
       keys::flag("report.least_bandwidth",
@@ -256,7 +257,8 @@ std::vector<Field> cost_fields() {
           AT(costs.p2p_bytes), 1e6, keys::kPositive)};
 }
 
-// [cluster]: the preset first and then its GPU, so that single numbers change what they give.
+// The keys of [cluster]. The preset comes first and then its GPU, so that keys of single numbers
+// change what these two set.
 std::vector<Field> own_cluster_fields() {
   std::vector<Field> fields = {
       {"cluster.preset", "text: a preset's name, see tandem topology", set_preset},

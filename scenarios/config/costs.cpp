@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// What an action's seconds leave no room for.
+// Keys that mean nothing where an action's seconds are given.
 constexpr const char* kNotUniform[] = {
     "parallel.ep",         "parallel.expert_tp",  "train.zero",         "overlap.tensor",
     "overlap.tensor_file", "overlap.context",     "overlap.expert",     "overlap.data_sms",
@@ -56,7 +56,7 @@ Status complete_table(Scenario* s) {
   return Done{};
 }
 
-// What makes a GPU another one than those that are known.
+// Keys that turn a known GPU into one of the user's own, which nobody has measured.
 constexpr const char* kOfTheGpu[] = {"cluster.gpu_name",        "cluster.tflops",
                                      "cluster.memory_GBps",     "cluster.sms",
                                      "cluster.gemm_efficiency", "cluster.attention_efficiency",
@@ -87,7 +87,7 @@ Status complete_framework_profile(Scenario* s) {
     ASSIGN_OR_RETURN(s->costs.profile, load_framework_profile(s->cluster.spec.device.profile));
   }
   if (s->costs.table) {
-    s->costs.profile.iteration_overhead_s = 0;  // no part of what a table measures
+    s->costs.profile.iteration_overhead_s = 0;  // a table does not measure this part
     return Done{};
   }
   return complete_calibration(s);

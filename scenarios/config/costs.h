@@ -1,4 +1,4 @@
-// Costs: what a scenario leaves open of what its actions are priced by, made whole.
+// Costs: completes what a scenario leaves open about the prices of its ops.
 #pragma once
 
 #include "base/result.h"
@@ -6,14 +6,16 @@
 
 namespace tandem {
 
-// An Error where the keys of costs.source do not go together.
+// Checks the keys of costs.source and fills in those that follow from others. Error: keys that do
+// not go together.
 Status complete_costs(Scenario* scenario);
 
-// The software that the cluster's GPU is measured with, where none is named, and its calibration.
+// Loads the software that the cluster's GPU was measured with, where costs.software names none;
+// then complete_calibration().
 Status complete_framework_profile(Scenario* scenario);
 
-// Whether runs of its software on its GPU in its precision were measured, and its interval: asked
-// again where the precision is another one than was read. REQUIRES: costs of the model.
+// Sets whether this software was measured on this GPU in this precision, and the interval of its
+// predictions. Call it again when the precision has changed. REQUIRES: costs.source is not uniform.
 Status complete_calibration(Scenario* scenario);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// FoundOrder: what stands in the place of schedule.order = "auto".
+// FoundOrder: the order that was found for schedule.order = "auto", and how good it is.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace tandem {
 
-// The name of an order that is to be found.
+// The value of schedule.order that asks for a search.
 inline constexpr std::string_view kAutoOrder = "auto";
 
-// How good the found order is. Seconds are of iterations on the ideal engine.
+// How good the found order is. Seconds are those of an iteration on the ideal engine.
 struct OrderFinding {
-  std::string name;     // a named order's; empty: made for the stages
-  bool in_a_v = false;  // its stages
+  std::string name;     // a named order; empty: one made for these stages
+  bool in_a_v = false;  // its stages lie in a V over the ranks
   double iteration_s = 0;
-  std::string named;  // the best of the named orders that fit
+  std::string named;  // the best named order that fits
   int named_vpp = 0;
   double named_s = 0;
 
-  // The share of the named order's iteration that is saved.
+  // Returns the share of the named order's iteration that the found one saves.
   double gain() const { return 1 - iteration_s / named_s; }
 };
 

@@ -19,7 +19,8 @@ namespace {
 
 constexpr int kMostSlots = 1'000'000;
 
-// Names of the hosts and the first GPU of each, by the scenario's list or by the nodes.
+// Returns the first GPU of each host. The hosts are those of cluster.hosts, or the nodes of the
+// links file.
 Result<std::map<std::string, int>> first_gpus(const ClusterSettings& cluster, int* gpus_of_host) {
   ASSIGN_OR_RETURN(std::vector<std::string> hosts, node_names(*cluster.spec.cables));
   const int gpus = static_cast<int>(hosts.size()) * cluster.spec.gpus_per_node;
@@ -37,7 +38,7 @@ Result<std::map<std::string, int>> first_gpus(const ClusterSettings& cluster, in
   return first;
 }
 
-// The GPUs of each host of the file, as many as it has slots.
+// Returns, for each host of the hostfile, as many of its GPUs as it has slots.
 Result<std::vector<std::vector<int>>> gpus_by_host(const ClusterSettings& cluster) {
   int gpus_of_host = 0;
   ASSIGN_OR_RETURN(const auto first, first_gpus(cluster, &gpus_of_host));
@@ -61,7 +62,7 @@ Result<std::vector<std::vector<int>>> gpus_by_host(const ClusterSettings& cluste
   return gpus;
 }
 
-// The words of a line: a host, and how many slots it has, which is said once at most.
+// Reads the words of a line: a host, and at most once how many slots it has.
 Result<HostSlots> host_of(const std::vector<std::string>& words, const std::string& where) {
   const std::size_t colon = words[0].find(':');
   HostSlots host{words[0].substr(0, colon), 0, where};

@@ -1,5 +1,5 @@
-// Hostfile: which hosts a job runs on, and with how many ranks on each, as mpirun, DeepSpeed and
-// MPICH write it.
+// Hostfile: the hosts that a job runs on, with the number of ranks on each, as mpirun, DeepSpeed
+// and MPICH write it.
 #pragma once
 
 #include <string>
@@ -10,13 +10,14 @@
 
 namespace tandem {
 
-// A line a host: "host slots=8", "host:8", or "host" for all of its GPUs; a host on several lines
-// has a GPU for each. What is behind # is a comment. Errors name file and line.
+// Reads a file with one host on a line: "host slots=8", "host:8", or "host" for all of its GPUs. A
+// host on several lines gets the sum of their slots, and a line without a number counts as one. #
+// begins a comment. Errors name file and line.
 Result<std::vector<HostSlots>> read_hostfile(const std::string& path);
 
-// Where the ranks are by the cluster's hostfile: block fills host after host, in the file's order;
-// cyclic deals round over them. Without a hostfile nothing is set. Errors: no links_file, hosts
-// that the cluster does not have, more slots than GPUs, fewer than ranks.
+// Sets the GPU of each rank by the cluster's hostfile: "block" fills host after host, in the file's
+// order; "cyclic" takes one GPU of each host in turn. Without a hostfile nothing is set. Errors: no
+// links_file, hosts that the cluster does not have, more slots than GPUs, fewer slots than ranks.
 Status place_by_hostfile(ClusterSettings* cluster);
 
 }  // namespace tandem

@@ -18,8 +18,8 @@ constexpr const char *kModelFrom = "model.from", *kPlanFrom = "parallel.from";
 constexpr std::string_view kCluster = "cluster.";
 constexpr const char *kGpus = "cluster.gpus", *kClusterFrom = "cluster.from";
 
-// Notes of one setting that are shown, and how long they are: a log has all of a program's
-// arguments.
+// Most notes of one setting that are shown, and most characters of a note: a log may list all
+// arguments of a program.
 constexpr std::size_t kMostNotes = 8, kLongestNote = 200;
 
 bool is_model_key(const std::string& key) { return key.starts_with("model."); }
@@ -34,7 +34,7 @@ bool has_cluster(const Settings& settings) {
   });
 }
 
-// Whether the plan's files give this key. `has_model`: the model has files of its own.
+// Whether the plan's files give this key. `has_model`: model.from names files as well.
 bool gives(const std::string& key, const Settings& own, bool has_model) {
   if (is_model_key(key)) {
     const bool stated = own.contains("model.layers") || own.contains("model.pattern");
@@ -53,7 +53,7 @@ std::int64_t gpus_of(const Settings& settings) {
   return whole == nullptr ? 0 : std::max<std::int64_t>(0, *whole);
 }
 
-// On one line, whatever the file has in its values.
+// Formats a note on one line, even if a value in the file has several.
 std::string note_text(std::string_view key, std::string_view title, const std::string& line) {
   return one_line(fmt::format("{}: {}: {}", key, title, shortened(line, kLongestNote)));
 }
@@ -67,7 +67,8 @@ class Notes {
   Notes(std::string of, Gives gives, const Settings& own, const Settings& imported)
       : of_(std::move(of)), gives_(std::move(gives)), own_(own), imported_(imported) {}
 
-  // `before`: of files whose notes stand elsewhere, or nothing.
+  // Adds the notes of a plan, but for those of `before`, which stand elsewhere. `before` may be
+  // null.
   void add(const ImportedPlan& plan, const ImportedPlan* before) {
     add("assumed", &ImportedPlan::assumed, plan, before);
     add("not expressed", &ImportedPlan::not_expressed, plan, before);
@@ -97,8 +98,9 @@ class Notes {
     }
   }
 
-  // "model.seq = 4096, of at most 131072: why" begins with a key and its value, which may be none
-  // of the run's.
+  // Whether a note is about something that this run uses. A note such as "model.seq = 4096, of at
+  // most 131072: why" begins with a key and a value; it has no effect if the run sets the key
+  // itself, or takes another value from another file.
   bool has_effect(std::string_view line) const {
     constexpr std::string_view kEquals = " = ";
     const std::size_t at = line.find(kEquals);
@@ -209,13 +211,13 @@ Status ImportedFiles::complete(RunSettings* run) {
     plan_files.paths = std::move(paths);
     ASSIGN_OR_RETURN(plan, read(plan_files, gpus_of(own)));
     for (const auto& [key, setting] : plan->settings) {
-      // What both have stands where the model's files do.
+      // If both give the same value, its place stays in the model's files.
       const auto known = imported.find(key);
       if (plan_gives(key) && (known == imported.end() || known->second.value != setting.value))
         imported[key] = setting;
     }
   }
-  // A pattern of its own has layers of its own.
+  // A model.pattern of the run itself says how many layers there are.
   if (own.contains("model.pattern")) imported.erase("model.layers");
 
   if (model != nullptr) {

@@ -1,13 +1,13 @@
-// Files that a scenario names, model.from and parallel.from of other tools, and cluster.from: their
-// keys stand as if the scenario said them, below all that it says itself.
+// ImportedFiles: the files that a scenario names by model.from, parallel.from and cluster.from.
+// Their keys count as if the scenario had set them; what it sets itself goes first.
 //
-// cluster.from is a scenario, of which [cluster] is taken.
+// cluster.from names a scenario, and only its [cluster] is taken.
 //
-// model.from gives the keys of [model]. parallel.from gives all others, and the model where no
-// other layers are stated. With both the plan's files are read behind the model's, as `tandem
-// import` would: a launch script leans on the model's layers, and its sequence length counts. How
-// many GPUs there are belongs to the plan; which ones is taken only where the scenario has no
-// [cluster].
+// model.from names files of other tools, which give the keys of [model]. parallel.from names such
+// files for all other keys, and for the model where no layers are stated elsewhere. With both, the
+// plan's files are read after the model's, as `tandem import` would: a launch script needs the
+// model's layers, and its sequence length counts. The number of GPUs comes from the plan; the kind
+// of GPU comes from it only where the scenario has no [cluster].
 #pragma once
 
 #include <map>
@@ -23,20 +23,21 @@ namespace tandem {
 
 class ImportedFiles {
  public:
-  // `path`: of the scenario's file, which the files are relative to.
+  // `path` is the scenario's file. The files that it names are relative to its folder.
   explicit ImportedFiles(const std::string& path);
 
-  // Adds what the files of the run say and none of its settings does, and notes what was assumed,
-  // and what was left out. Each file is read once for all runs that name it with as many GPUs.
+  // Adds the keys that the files give and the run does not set, and notes what was assumed or left
+  // out. A file is read once for all runs that name it with the same number of GPUs.
   Status complete(RunSettings* run);
 
  private:
-  // A setting that names files.
+  // A setting that names files: its key, its place and their paths.
   struct Named {
     std::string key, where;
     std::vector<std::string> paths;
   };
-  // What they say: keys of a scenario as settings, and the plan for all else.
+  // The contents of the files: the keys of a scenario as settings, and the whole plan with its
+  // notes.
   struct Imported {
     Settings settings;
     ImportedPlan plan;

@@ -5,17 +5,18 @@
 namespace tandem {
 namespace {
 
-// Beyond any GPU's.
+// The most SMs that a key accepts: more than any GPU has.
 constexpr int kMostSms = 1000;
 
-// Files whose keys stand among a run's settings before these are looked at: see imported_files.h.
+// A key that names files. Their keys were added to the run's settings before (imported_files.h), so
+// that setting this one does nothing.
 Field imported_from(std::string key, std::string help) {
   return {std::move(key), std::move(help),
           [](const Setting&, Scenario*) -> Status { return Done{}; }};
 }
 
 std::vector<Field> plain_fields() {
-  // What the table of orders says.
+  // These texts list the orders by their traits, from the table of orders.
   const std::string orders = fmt::format(
       "text: {}, auto (one made for the stages at hand, see Orders that are found), or a CSV file "
       "in PyTorch's form beside the scenario; default {}, {} for vpp > 1",

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "model.kinds.";
 
-// "model.kinds.NAME.KEY" taken apart; without KEY: nothing.
+// The parts of "model.kinds.NAME.KEY". taken_apart() returns nothing for a key without KEY.
 struct KindKey {
   std::string kind, key;
 };
@@ -69,7 +69,7 @@ Status apply_layer_kinds(const Settings& settings, Scenario* scenario) {
                   "as in 'dense*3 + moe*58'"));
   auto names = parse_layer_pattern(job.pattern);
   if (!names.ok()) return scenario->placed(names.error());
-  // A kind without a table of its own is as [model] says.
+  // A kind without a table of its own is [model]'s layer.
   for (const std::string& name : *names) {
     if (std::ranges::find(kinds, name, &Model::kind) != kinds.end()) continue;
     kinds.push_back(job.model);

@@ -1,4 +1,4 @@
-// LayerKinds: the keys [model.kinds.NAME], one table for each kind of layer in model.pattern.
+// LayerKinds: the keys of [model.kinds.NAME], one table for each kind of layer in model.pattern.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace tandem {
 
-// "model.kinds.NAME.KEY".
+// Whether the key begins with "model.kinds.".
 bool is_kind_key(const std::string& key);
 
-// Whether its KEY is a layer's.
+// Whether the KEY in "model.kinds.NAME.KEY" is a key of a layer.
 bool is_known_kind_key(const std::string& key);
 
-// What the settings say of kinds; each is [model]'s layer but for its own keys. REQUIRES: what they
-// say of [model] is applied.
+// Sets the model's layers from the tables of kinds and model.pattern. A kind is [model]'s layer
+// with the keys of its own table changed. REQUIRES: the settings of [model] are applied.
 Status apply_layer_kinds(const Settings& settings, Scenario* scenario);
 
 }  // namespace tandem

@@ -9,7 +9,8 @@
 namespace tandem {
 namespace {
 
-// Embedding, loss and multi-token prediction stand where this project has them.
+// Checks that the embedding, the loss and multi-token prediction are on stages where Tandem can
+// place them.
 Status check_places(const std::vector<LayoutStage>& stages, const std::string& layout) {
   const auto fault = [&](const char* what) {
     return Error::of({"parallel.layout"},
@@ -26,7 +27,8 @@ Status check_places(const std::vector<LayoutStage>& stages, const std::string& l
   return Done{};
 }
 
-// One that keeps the rules, until the best is known: none where there are too few layers.
+// Returns a split that keeps the rules, until the best one is known; an empty one where there are
+// too few layers.
 std::vector<int> any_split(int layers, int stages) {
   if (stages > layers + 2 || stages < 2) return {};
   std::vector<int> split(stages, 1);

@@ -1,4 +1,4 @@
-// parallel.layout: which layers each stage has, in Megatron-LM's letters.
+// Layout: reads parallel.layout, which says in Megatron-LM's letters what each stage holds.
 #pragma once
 
 #include "base/result.h"
@@ -6,8 +6,9 @@
 
 namespace tandem {
 
-// A layout's numbers of layers become the plan's; its stages say parallel.vpp where nobody else
-// does. "auto" stays to be found (scenarios/run/auto_layout.h).
+// Sets the layers of each stage from the layout, and parallel.vpp from its number of stages unless
+// that is set. For "auto" it sets a valid split, and scenarios/run/auto_layout.h finds the best
+// one.
 Status complete_layout(Scenario* scenario);
 
 }  // namespace tandem

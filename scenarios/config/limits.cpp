@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// The whole number that a key is set to, or as it is by itself.
+// Returns the number that the setting holds, or `otherwise` if it holds none.
 double limit_of(const Setting& setting, double otherwise) {
   if (const auto* integer = std::get_if<std::int64_t>(&setting.value))
     return static_cast<double>(*integer);

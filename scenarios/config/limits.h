@@ -1,4 +1,4 @@
-// Limits: how much a scenario asks for, counted before any of it is made.
+// Limits: counts the runs of a scenario file before any of them is made.
 #pragma once
 
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// An Error where the axes' product has more than limits.runs.
+// Error: the product of the axes has more runs than limits.runs.
 Status check_runs(const ScenarioFile& file,
                   const std::vector<std::pair<std::string, Setting>>& sets);
 

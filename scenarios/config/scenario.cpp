@@ -47,7 +47,7 @@ Status check_known(const Settings& settings) {
   return Done{};
 }
 
-// In the order of the fields, whatever that of the file.
+// Applies the settings in the order of the fields, whatever their order in the file.
 Status apply_settings(const Settings& settings, Scenario* scenario) {
   RETURN_IF_ERROR(check_known(settings));
   for (const Field& field : fields()) {
@@ -57,7 +57,7 @@ Status apply_settings(const Settings& settings, Scenario* scenario) {
   return apply_layer_kinds(settings, scenario);
 }
 
-// How many GPUs: given, or the plan's; they must agree.
+// Sets the number of GPUs, or dp from it. If both are set they must agree.
 Status complete_gpus(Scenario* s) {
   Plan& plan = s->job.plan;
   constexpr std::int64_t kMost = 1'000'000;
@@ -127,10 +127,10 @@ Status complete_order(Scenario* s) {
                   s->job.order.name, why));
 }
 
-// What overlaps: settings that need one another, and files.
+// Completes the settings of overlap: some need one another, and some come from a file.
 Status complete_overlap(Scenario* s) {
   s->job.data.zero = s->job.plan.zero;
-  // FSDP and DeepSpeed gather the next layer ahead where nobody says that they should not.
+  // FSDP and DeepSpeed gather the next layer ahead unless they are told not to.
   if (s->job.plan.zero == 3 && !s->places.contains("overlap.param_gather"))
     s->job.data.param_gather = true;
   s->job.data.bucket_bytes = std::llround(s->job.bucket_bytes);
@@ -182,7 +182,7 @@ Status check_cluster(const Scenario& s) {
   return Done{};
 }
 
-// Communication leaves compute an SM at least.
+// Checks that communication leaves at least one SM to compute.
 Status check_sms(const Scenario& s) {
   std::vector<std::pair<std::vector<std::string>, int>> taken = {
       {{"overlap.data_sms"}, s.job.data.sms},
@@ -222,7 +222,7 @@ Status check_slow_link(const Scenario& s) {
   return Done{};
 }
 
-// What depends on several keys: defaults, then the rules.
+// Completes what depends on several keys: first defaults, then the rules.
 Status complete(Scenario* s) {
   if (!s->places.contains("parallel.vpp")) s->job.plan.vpp = traits_of(s->job.order).default_vpp();
   RETURN_IF_ERROR(complete_layout(s));
@@ -273,7 +273,7 @@ Status check_baseline(const Scenario& scenario, const ScenarioFile& file) {
                                               nearest(scenario.report.baseline, names))));
 }
 
-// The names of the points, or of the file where it has no axes.
+// Returns the names of the points, or the file's name where it has no axes.
 std::string name_of(const ScenarioFile& file, const std::vector<const Point*>& points) {
   std::string joined;
   for (const Point* point : points) {
@@ -282,7 +282,7 @@ std::string name_of(const ScenarioFile& file, const std::vector<const Point*>& p
   return joined.empty() ? printable(std::filesystem::path(file.path).stem().string()) : joined;
 }
 
-// A point an axis.
+// Returns the run at one point of each axis.
 RunSettings run_at(const ScenarioFile& file, const std::vector<const Point*>& points,
                    const std::vector<std::pair<std::string, Setting>>& sets) {
   RunSettings run{name_of(file, points), {}, {}, file.base};
@@ -302,7 +302,7 @@ RunSettings run_at(const ScenarioFile& file, const std::vector<const Point*>& po
 std::string Scenario::place_of(const std::vector<std::string>& keys) const {
   for (const std::string& key : keys) {
     if (const auto place = places.find(key); place != places.end()) return place->second;
-    // A table: its first key.
+    // If the key is a table, take its first key.
     const auto inside = places.lower_bound(key + '.');
     if (inside != places.end() && inside->first.starts_with(key + '.')) return inside->second;
   }

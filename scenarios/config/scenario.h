@@ -1,4 +1,5 @@
-// Scenario: one run, all its settings in place; and the files that describe many.
+// Scenario: one run with all its settings, and how it is read from a file that describes one run or
+// many.
 #pragma once
 
 #include <map>
@@ -23,24 +24,25 @@
 
 namespace tandem {
 
-// What is trained, and how: [model], [parallel], [schedule], [train] and [overlap].
+// The job and how it is trained: [model], [parallel], [schedule], [train] and [overlap].
 struct JobSettings {
   std::string model_name;
   Model model;
-  std::string pattern;  // of its layers' kinds, or empty
+  std::string pattern;  // kinds of its layers, as in "dense*3 + moe*58"; empty: all alike
   Plan plan;
-  std::string layout;  // parallel.layout: "auto", or what plan.layers_per_stage was read from
+  std::string layout;  // parallel.layout: "auto", or the text that gave plan.layers_per_stage
   OrderSpec order;
-  std::string order_file;    // a CSV in PyTorch's form, instead of a named order
-  int order_budget = 0;      // candidates of "auto"; 0: about three seconds of work
-  std::string order_trace;   // of a run, whose times "auto" goes by; empty: prices; not in the file
-  double order_seconds = 0;  // above 0: of "auto", instead of candidates; not in the file
-  std::optional<FoundOrder> found_order;  // not in the file: in the place of "auto"
-  std::optional<bool> overlap_p2p;        // default: by order
+  std::string order_file;  // a CSV in PyTorch's form, instead of a named order
+  int order_budget = 0;  // orders that the search for "auto" tries; 0: about three seconds of work
+  std::string order_trace;   // not in the file: a run's trace whose op times replace prices in the
+                             // search; or empty
+  double order_seconds = 0;  // not in the file: above 0, seconds of the search, instead of a budget
+  std::optional<FoundOrder> found_order;  // not in the file: the order found for "auto"
+  std::optional<bool> overlap_p2p;        // nothing: as is usual for the order
   bool batch_p2p = false;
-  bool vocabulary_parallel = false;  // what Plan::vocabulary is completed from
+  bool vocabulary_parallel = false;  // complete_vocabulary() sets Plan::vocabulary from these two
   int vocabulary_algorithm = 2;
-  DataOptions data;  // but zero, which the plan has
+  DataOptions data;  // its `zero` is copied from the plan
   double bucket_bytes = 0;
   TensorSettings tensor;
   bool expert_overlap = false;
@@ -50,112 +52,115 @@ struct JobSettings {
   bool order_is_open() const { return order.name == kAutoOrder && !found_order; }
 };
 
-// A line of a hostfile, or several of one host.
+// A host of a hostfile. Its slots are added up over its lines.
 struct HostSlots {
   std::string name;
   int slots = 0;  // 0: all of its GPUs
   std::string where;
 };
 
-// On what: [cluster].
+// The machine that the job runs on: [cluster].
 struct ClusterSettings {
   std::string preset;  // or empty
   ClusterSpec spec;
   int gpus = 0;
-  int gpus_of_node = 0;  // that the job takes; 0: see take_part_of_nodes
-  bool cyclic = false;   // ranks are dealt round over the nodes
-  std::string hosts;     // a hostlist, in order of their GPUs; empty: the nodes of links_file
+  int gpus_of_node = 0;  // GPUs of a node that the job takes; 0: see take_part_of_nodes
+  bool cyclic = false;   // ranks are dealt out to the nodes in turn
+  std::string hosts;     // a hostlist in the order of the GPUs; empty: the nodes of links_file
   std::vector<HostSlots> hostfile;
-  std::vector<int> placed;  // by rank: its GPU, as the hostfile says; empty: there is none
+  std::vector<int> placed;  // the GPU of each rank by the hostfile; empty: no hostfile
 };
 
-// What the job's ops take: [costs].
+// How the job's ops are priced: [costs].
 struct CostSettings {
   std::string source = "analytic";      // or "uniform", "table"
-  std::optional<UniformCosts> uniform;  // source = "uniform": no model
-  double p2p_s = 0;                     // with them: what a transfer takes, whatever the cluster
-  double p2p_bytes = 0;                 // or, above 0, what it carries over the cluster
-  FrameworkProfile profile;             // whose constants price the model; uniform: slowdowns
-  // Whether runs of that software on that GPU in that precision were measured. Nothing: costs are
-  // not the model's.
+  std::optional<UniformCosts> uniform;  // only with source = "uniform": no model is priced
+  double p2p_s = 0;          // with uniform costs: seconds of a transfer, whatever the cluster
+  double p2p_bytes = 0;      // or, above 0, its bytes, which the cluster carries
+  FrameworkProfile profile;  // constants that price the model; with uniform costs only slowdowns
+  // Whether this software was measured on this GPU in this precision. Nothing where the costs do
+  // not come from the model.
   std::optional<bool> calibrated;
-  // Measured over predicted iteration, 5th and 95th percentile: the software's, or that of a guess.
+  // 5th and 95th percentile of measured over predicted iterations: of this software, or of a guess.
   std::pair<double, double> interval = {0, 0};
-  std::string model_name;          // "nemo-h100 on H100-SXM5-80GB in fp8"; empty as `calibrated`
-  std::optional<CostTable> table;  // source = "table": what kernels are priced by
+  std::string model_name;  // "nemo-h100 on H100-SXM5-80GB in fp8"; empty if `calibrated` is nothing
+  std::optional<CostTable> table;  // only with source = "table": the kernels' prices
 
-  // Whether the cluster says what a transfer takes.
+  // Whether the cluster decides how long a transfer takes.
   bool need_cluster() const { return !uniform || p2p_bytes > 0; }
 };
 
-// What prices a model's kernels. REQUIRES: no uniform costs; they outlive it.
+// Returns the model that prices kernels. REQUIRES: costs are not uniform; `costs` and `device`
+// outlive the result.
 inline CostModel cost_model(const CostSettings& costs, const DeviceSpec& device,
                             const std::string& precision) {
   return {device, precision, costs.table ? &*costs.table : nullptr, costs.profile};
 }
 
-// What makes one run differ from the next, or from the undisturbed: [variability].
+// Differences between runs, or from an undisturbed run: [variability].
 struct VariabilitySettings {
   double jitter = 0;
   std::uint64_t seed = 1;
   Stragglers stragglers;
   SlowLink slow_link;
-  double background = 0;  // the share of the bandwidth between nodes that others take
-  int repeats = 1;        // how often it is played, each time with the next seed
-  std::optional<Perturbation> perturbation;  // not in the file: what asks for sensitivities sets it
+  double background = 0;  // share of the bandwidth between nodes that other jobs take
+  int repeats = 1;        // how often the run is played, each time with the next seed
+  std::optional<Perturbation> perturbation;  // not in the file: set when sensitivities are computed
 
-  // Whether ranks that do the same take unlike times, so that none stands for another.
+  // Whether ranks with the same ops may take different times, so that none can stand for another.
   bool parts_ranks() const { return jitter > 0 || stragglers.some_ranks(); }
-  // Without that and without slow links that the ideal engine cannot play; once. For searches: what
-  // they find outlives such a disturbance.
+  // Returns these settings without jitter, without stragglers but whole stages, without links that
+  // are slow only for a while, and with one repetition. Searches use them: an order or layout
+  // outlives such disturbances, and the ideal engine cannot play slow links.
   VariabilitySettings undisturbed() const;
 };
 
-// What somebody measured, to stand beside the simulated number.
+// A measured figure from a publication, shown beside the simulated one.
 struct Published {
-  // Hardware FLOPs, as Narayanan et al. 2021 count; 0: nothing published.
+  // Hardware FLOPs as Narayanan et al. 2021 count them; 0: nothing published.
   double tflops_per_gpu = 0;
-  std::string cluster;  // the axis point's name that it was measured on
+  std::string cluster;  // name of the axis point that was measured
 };
 
-// What is shown: [report] and [published].
+// Contents of a report: [report] and [published].
 struct ReportSettings {
   bool least_bandwidth = false;
-  std::string baseline;           // a point's name: what the others save against it
-  std::optional<GroupKind> kind;  // of communication, that savings are compared with; nothing: all
-  bool causal_flops = false;      // FLOPs count the half of attention that a causal mask leaves
-  bool traffic = false;           // columns of what a GPU sends
-  std::string note;               // printed below the table
+  std::string baseline;           // name of a point: the others' savings are computed against it
+  std::optional<GroupKind> kind;  // communication that savings are compared with; nothing: all
+  bool causal_flops = false;  // FLOPs count only the half of attention that a causal mask leaves
+  bool traffic = false;       // adds columns of what a GPU sends
+  std::string note;           // printed below the table
   Published published;
 };
 
-// How a run is held against reality, `tandem validate`: [validate].
+// How `tandem validate` compares a run with a measured one: [validate].
 struct MeasurementSettings {
   const Backend* backend = &backends().front();
-  std::string launch;  // a shell's words before the command that runs all ranks
+  std::string launch;  // shell words before the command that runs all ranks
   Compute compute = Compute::Timed;
   bool share_gpu = false;  // cuda: all ranks on one GPU
   GpuTransfers transfers = GpuTransfers::Nccl;
-  // What simulated may differ from measured: the iteration and its ratio to the baseline's, where
-  // compute takes most of it and where exposed communication does; bubble and overlap.
+  // How far the simulated figures may be from the measured ones. The first two are for the
+  // iteration and its ratio to the baseline's: where compute takes longer than exposed
+  // communication, and where it does not.
   double iteration_percent = 2;
   double communicating_percent = 4;
   double bubble_points = 2;
   double overlap_points = 3;
-  // What the simulation with the measured op times may differ by.
+  // The same for the simulation with the measured op times; nothing: any difference.
   std::optional<double> own_iteration_percent, own_bubble_points, own_overlap_points;
 };
 
-// What is refused, as a typing error is likelier: [limits].
+// Sizes above these are refused, as a typing error is more likely: [limits].
 struct Limits {
   double runs = 100'000;    // of a file
   double ops = 50'000'000;  // of a run
 };
 
 struct Scenario {
-  std::string name;                 // the names of its points, joined by ", "
-  std::vector<std::string> axes;    // of its file
-  std::vector<std::string> points;  // one an axis
+  std::string name;                 // names of its points, joined by ", "
+  std::vector<std::string> axes;    // the file's axes
+  std::vector<std::string> points;  // its point on each axis
   JobSettings job;
   ClusterSettings cluster;
   CostSettings costs;
@@ -163,47 +168,49 @@ struct Scenario {
   ReportSettings report;
   MeasurementSettings measurement;
   Limits limits;
-  bool fold = true;  // one rank stands for its equals; not in the file: the caller's choice
+  bool fold = true;  // not in the file: the caller lets one rank stand for all that do the same
 
-  // What was assumed of the files of other tools that it names, and what was left out of them.
+  // Assumptions that were made in reading files of other tools, and what was left out of them.
   std::vector<std::string> notes;
 
   std::string path;                           // of its file
-  std::map<std::string, std::string> places;  // of what is set, by key: "file:line", or "--set"
+  std::map<std::string, std::string> places;  // of each key that is set: "file:line", or "--set"
 
-  // What prices its kernels. REQUIRES: no uniform costs; the scenario outlives it.
+  // Returns the model that prices its kernels. REQUIRES: costs are not uniform; the scenario
+  // outlives the result.
   CostModel cost_model() const {
     return tandem::cost_model(costs, cluster.spec.device, job.plan.precision);
   }
 
-  // Where the first of the keys that is set stands, else where another key of their tables does,
-  // else the file: what an Error about them begins with.
+  // Returns the place that an Error about these keys begins with: that of the first key that is
+  // set, else that of another key in their tables, else the file.
   std::string place_of(const std::vector<std::string>& keys) const;
 
-  // The Error of a rule at the place of its keys. Without any it stays as it is.
+  // Returns the error with the place of its keys. An error without keys stays as it is.
   Error placed(const Error& error) const;
 };
 
-// A run of a file before it is looked at: its name, and all that it sets, with what the files say
-// that it names by model.from and parallel.from.
+// One run of a file before its settings are checked: its name, and all that it sets, including the
+// keys that imported files give.
 struct RunSettings {
-  std::string name;                       // the names of its points, joined by ", "
-  std::vector<std::string> axes, points;  // one a point
+  std::string name;                       // names of its points, joined by ", "
+  std::vector<std::string> axes, points;  // equally long: each name of a point, and its axis
   Settings settings;
-  std::vector<std::string> notes = {};  // as a Scenario has them
+  std::vector<std::string> notes = {};  // as in Scenario
 };
 
-// The product of the file's axes, `sets` over all: the runs whose name holds `only`. Error: more
-// than limits.runs, found before any of them is made.
+// Returns the runs that are the product of the file's axes, each with `sets` on top, if their name
+// contains `only`. Error: more than limits.runs, found before any of them is made.
 Result<std::vector<RunSettings>> runs_of(
     const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets = {},
     const std::string& only = "");
 
-// Errors as load_scenarios has them.
+// Errors: as load_scenarios().
 Result<Scenario> make_scenario(const ScenarioFile& file, const RunSettings& run);
 
-// The runs of a file whose name holds `only`, `sets` applied over all of them. Errors: unknown keys
-// with the nearest known one, wrong types, negative sizes, and every rule that a plan breaks.
+// Returns the runs of a file whose name contains `only`, each with `sets` on top. Errors: unknown
+// keys (with the nearest known one), wrong types, negative sizes, and every rule that a plan
+// breaks.
 Result<std::vector<Scenario>> load_scenarios(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets = {},
     const std::string& only = "");
@@ -211,20 +218,20 @@ Result<std::vector<Scenario>> load_scenarios(
     const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets = {},
     const std::string& only = "");
 
-// The only one of these runs of the file. Error: there are several; `by` says how one is chosen.
+// Returns the file's only run. Error: there are several; `by` names the option that chooses one.
 Result<Scenario> only_run(const std::vector<Scenario>& scenarios, const std::string& path,
                           std::string_view by = "--only");
 
-// The run of these settings alone, as a file with them would give it; `path` and the settings'
-// places are what Errors name.
+// Returns the run that a file with these settings alone would give. Errors name `path` and the
+// settings' places.
 Result<Scenario> make_scenario(const std::string& path, const std::string& name,
                                const Settings& settings,
                                const std::vector<std::pair<std::string, Setting>>& sets = {});
 
-// Whether a scenario knows the key, of kinds of layers as well.
+// Whether a scenario knows the key, also as a key of a kind of layer.
 bool is_scenario_key(const std::string& key);
 
-// Every key that a scenario knows, with its help: docs/scenario.md has them all (tested).
+// Returns every key that a scenario knows, with its help. docs/scenario.md has them all (tested).
 std::vector<std::pair<std::string, std::string>> scenario_keys();
 
 }  // namespace tandem

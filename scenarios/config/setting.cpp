@@ -48,7 +48,8 @@ Result<Setting> to_setting(const toml::node& node, const std::string& where,
                          key, node.is_table() ? "a table" : "a date or time"));
 }
 
-// Flattens one file, or what is none and has no lines to name.
+// Turns the TOML of a file into flat settings. If the text is not from a file, places have no line
+// numbers.
 class Flattener {
  public:
   Flattener(std::string path, bool is_file) : path_(std::move(path)), is_file_(is_file) {}
@@ -57,7 +58,7 @@ class Flattener {
     return is_file_ ? fmt::format("{}:{}", path_, node.source().begin.line) : path_;
   }
 
-  // Without the table's own key `skipped`.
+  // Adds the settings of a table, except its key `skipped`.
   Status settings(const toml::table& table, const std::string& prefix, Settings* to,
                   std::string_view skipped = {}) const {
     for (auto&& [key, node] : table) {
@@ -72,7 +73,7 @@ class Flattener {
     return Done{};
   }
 
-  // The axes below [matrix]: at each key a list of values, or of tables.
+  // Adds the axes of [matrix]: each key has a list of values, or of tables.
   Status axes(const toml::table& table, const std::string& prefix,
               std::vector<std::pair<std::uint32_t, Axis>>* to) const {
     for (auto&& [key, node] : table) {
@@ -124,7 +125,7 @@ class Flattener {
     return axis;
   }
 
-  // A text, or a list of texts; as they are printed, and looked for.
+  // Reads a name, or a list of names, in printable form: --only is compared with that.
   Result<std::vector<std::string>> names(const toml::node& node) const {
     std::vector<std::string> list;
     const toml::array* array = node.as_array();
@@ -236,13 +237,13 @@ std::vector<NamedFile> files_named(const ScenarioFile& file,
   std::vector<NamedFile> files;
   const auto add = [&](const std::string& key, const Setting& setting) {
     for (const std::string& text : setting.texts()) {
-      // Without a dot it is a name of something else; hostfiles are often called so.
+      // Without a dot it names something else, such as a preset; but hostfiles often have no dot.
       if (text.find('.') == std::string::npos && key != "cluster.hostfile") continue;
       const auto path = Setting{text, setting.where}.file(key, folder, "");
       if (!path.ok()) continue;
       files.push_back({key, *path});
       if (key != "cluster.from") continue;
-      // What that file names counts as well.
+      // The files that this one names count as well.
       auto cluster = read_scenario_file(*path);
       if (!cluster.ok()) continue;
       cluster->base.erase(key);  // it takes its cluster from nobody
@@ -295,7 +296,7 @@ Result<std::pair<std::string, Setting>> parse_set(std::string_view text, const s
   const std::string key(text.substr(0, equals));
   const std::string value(text.substr(equals + 1));
   const auto table = parse_toml_table("value = " + value, where);
-  // A bare word; and lines behind a value are no keys, but of one text with it.
+  // It is a bare word, or a text of several lines, of which the further ones are not keys.
   if (!table.ok() || table->size() != 1) return std::pair{key, Setting{value, where}};
   ASSIGN_OR_RETURN(Setting setting, to_setting(*table->get("value"), where, key));
   return std::pair{key, std::move(setting)};

@@ -1,4 +1,5 @@
-// Settings: a scenario file as a flat list of dotted keys, each value with the place it comes from.
+// Settings: a scenario file as a flat list of dotted keys. Each value knows the place it comes
+// from.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +16,23 @@
 
 namespace tandem {
 
-// One value and where it stands: "file:line", or "--set".
+// A value and its place: "file:line", or "--set".
 struct Setting {
   KeyValue value;
   std::string where;
 
-  // The Error "where: found what, expected ..."
+  // Returns the Error "where: found KEY = VALUE, expected ...".
   Error error(std::string_view key, std::string_view expected) const;
   std::string text() const;
-  // The text, or those of a list; none where it is neither.
+  // Returns the texts of a list, or the one text; none for any other value.
   std::vector<std::string> texts() const;
-  // The path of a file that it names, relative to the folder; an Error where none can be read.
+  // Returns the path of the file that the value names, relative to `folder`. Error: no file there
+  // can be read.
   Result<std::string> file(std::string_view key, const std::string& folder,
                            std::string_view expected) const;
 };
 
-// Puts a setting in its place, by the key of that name or of a part with it: "PREFIX.NAME".
+// Sets the key's member of `target` to the value. `name` is the whole key, "PREFIX.NAME".
 template <class Target>
 Status set_by(const Key<Target>& key, const std::string& name, const Setting& setting,
               Target* target) {
@@ -38,18 +40,18 @@ Status set_by(const Key<Target>& key, const std::string& name, const Setting& se
   return Done{};
 }
 
-using Settings = std::map<std::string, Setting>;  // by dotted key, "parallel.tp"
+using Settings = std::map<std::string, Setting>;  // by dotted key, as "parallel.tp"
 
-// One point of an axis: its name (or several, a column of the table each), and what it sets. Names
-// are as they are printed: a line break in one is "\\n".
+// One point of an axis: its name, and what it sets. Several names are a column of the table each.
+// Names are stored as they are printed: a line break is "\\n".
 struct Point {
   std::vector<std::string> names;
   Settings settings;
 };
 
-// Several runs in one file: each [[variant]] is a point of the axis "variant"; [matrix] has an axis
-// a key: a list of values for it, or [[matrix.NAME]] tables of points. The runs are the product of
-// the axes.
+// A file describes several runs by axes: the runs are their product. Each [[variant]] is a point of
+// the axis "variant". A key in [matrix] is an axis: a list of its values, or [[matrix.NAME]] tables
+// of points.
 struct Axis {
   std::string name;
   std::vector<Point> points;
@@ -58,30 +60,31 @@ struct Axis {
 struct ScenarioFile {
   std::string path;
   Settings base;
-  std::vector<Axis> axes;  // in the file's order, the first outermost
+  std::vector<Axis> axes;  // in the file's order; the first changes slowest
 };
 
-// The file that a user means: the one so called or, where there is none, a scenario that Tandem
-// brings, by its name: "megatron-sc21" or "megatron-sc21.toml".
+// Returns the path of the file that a user means: `given` if it exists, else the scenario of that
+// name that comes with Tandem: "megatron-sc21" or "megatron-sc21.toml".
 std::string scenario_path(const std::string& given);
 
-// Reads the file scenario_path(path).
+// Reads the file that scenario_path(path) returns.
 Result<ScenarioFile> read_scenario_file(const std::string& path);
 
-// The same of a file's text. Of what is no file, `path` is a name: Errors give it without a line,
-// and files that the text names are relative to the working folder.
+// Reads a scenario from text. If it is not from a file, `path` is only a name: Errors give it
+// without a line, and the files that the text names are relative to the working folder.
 Result<ScenarioFile> parse_scenario(const std::string& text, const std::string& path, bool is_file);
 
-// The files that its settings and `sets` name, by their keys: orders, tables, calibrations.
+// Returns the files that the settings and `sets` name (orders, tables, calibrations), with their
+// keys.
 std::vector<NamedFile> files_named(const ScenarioFile& file,
                                    const std::vector<std::pair<std::string, Setting>>& sets);
 
-// A list of runs as an axis: a CSV with a row a run. Its columns are keys, their cells values as
-// those of --set, and an empty cell sets nothing; a column `name` names the runs, else what they
-// set does.
+// Reads a list of runs as an axis, from a CSV with one run in a row. A column is a key, and its
+// cells are values as --set takes them; an empty cell sets nothing. The column `name` names the
+// run; without it the name is what the run sets.
 Result<Axis> read_list(const std::string& path);
 
-// "KEY=VALUE", the value as TOML has it; a bare word is a string.
+// Parses "KEY=VALUE". The value is written as in TOML; a bare word is a string.
 Result<std::pair<std::string, Setting>> parse_set(std::string_view text,
                                                   const std::string& where = "--set");
 

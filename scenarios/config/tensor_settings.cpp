@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What bulk, pipelined and ring are for a GEMM; 0 SMs: it has no such form.
+// The SMs that a GEMM's bulk and pipelined overlap take. 0: it has no such form.
 struct Forms {
   TensorGemm gemm;
   int bulk_sms, pipelined_sms;
@@ -30,7 +30,7 @@ constexpr Forms kForms[] = {
 };
 static_assert(std::size(kForms) == kTensorGemms);
 
-// Ours, and Transformer Engine's.
+// The words for methods: Tandem's, and Transformer Engine's.
 constexpr std::pair<std::string_view, TensorMethod> kMethods[] = {
     {"off", TensorMethod::Off},
     {"bulk", TensorMethod::Bulk},
@@ -86,7 +86,7 @@ Result<TensorGemm> gemm_named(std::string_view text) {
                            nearest(text, names))};
 }
 
-// The setting of that name, or the whole file where it is one setting.
+// Returns the setting of that name, or the whole file where it holds only one.
 Result<Json> choose_setting(const Json& file, const std::string& setting) {
   const Json& all = file.contains("configs") ? file.at("configs") : file;
   if (setting.empty()) {

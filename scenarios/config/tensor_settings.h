@@ -1,4 +1,5 @@
-// Tensor settings: how each GEMM's collective overlaps, by one word, GEMM by GEMM, or from a file.
+// Tensor settings: how each GEMM of tensor parallelism overlaps with its collective; set by one
+// word, for each GEMM, or from a file.
 #pragma once
 
 #include <array>
@@ -10,23 +11,24 @@
 
 namespace tandem {
 
-// What a scenario says of it. GEMMs said by name go over the file, the file over the method.
+// The settings of a scenario. A GEMM's own key goes before the file, and the file before the
+// method.
 struct TensorSettings {
   TensorMethod method = TensorMethod::Off;
-  std::string file;     // in the form of Transformer Engine's userbuffers settings
-  std::string setting;  // of several in the file
-  std::map<std::string, std::string> gemms;  // METHOD[:SMS[:SPLITS]], by name; empty: not said
+  std::string file;                          // as Transformer Engine's userbuffers settings
+  std::string setting;                       // which of the file's settings, if it has several
+  std::map<std::string, std::string> gemms;  // METHOD[:SMS[:SPLITS]] by GEMM; empty: not set
 };
 
 using TensorOverlap = std::array<GemmOverlap, kTensorGemms>;
 
-// Each GEMM with the method where it has a form: bulk goes with all others. The SMs are those of
-// NeMo's setting for an H100, hidden 8192, tp 4, bf16: bulk 2 to 24, pipelined 16 and 24 in 4
-// parts, ring 1.
+// Returns how each GEMM overlaps by this method. GEMMs that can only overlap in bulk do so with any
+// method but "off". The numbers of SMs are those of NeMo's setting for an H100, hidden 8192, tp 4,
+// bf16: bulk 2 to 24, pipelined 16 and 24 in 4 parts, ring 1.
 TensorOverlap overlap_by(TensorMethod method);
 
-// The method leaves fc1 and fc2 out where experts stand for the whole MLP. `folder`: what the file
-// is relative to. Errors begin with the key or the file.
+// Returns how each GEMM overlaps by these settings. The method leaves out fc1 and fc2 where experts
+// replace the whole MLP. The file is relative to `folder`. Errors begin with the key or the file.
 Result<TensorOverlap> tensor_overlap(const TensorSettings& settings, const Model& model,
                                      const std::string& folder);
 

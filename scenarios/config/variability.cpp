@@ -14,7 +14,8 @@ namespace tandem {
 
 std::vector<double> rank_factors(const Stragglers& stragglers, std::uint64_t seed,
                                  const Cluster& cluster, const Placement& placement) {
-  constexpr std::uint64_t kNodes = 0x6e6f646573;  // "nodes": apart from the jitter's draws
+  constexpr std::uint64_t kNodes =
+      0x6e6f646573;  // "nodes": keeps these draws apart from the jitter's
   std::vector<double> node_factors(cluster.nodes(), 1);
   for (std::size_t node = 0; node < node_factors.size(); ++node) {
     if (uniform(scatter(scatter(seed) ^ kNodes) + node) < stragglers.node_share)
@@ -47,7 +48,7 @@ Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster
   std::vector<LinkChange> begin, end;
   for (const LinkId id : links) {
     const double bytes_per_s = cluster.link(id).bytes_per_s;
-    constexpr double kFailed = 1;  // byte a second: what is on its way waits
+    constexpr double kFailed = 1;  // byte a second: transfers on the link wait
     begin.push_back({to_ns(slow.from_s), index(id), std::max(kFailed, bytes_per_s * slow.rate)});
     if (slow.to_s) end.push_back({to_ns(*slow.to_s), index(id), bytes_per_s});
   }
