@@ -1,3 +1,8 @@
+// A local search for the layout, in two stages. First splits of the layers are compared by
+// replaying the order stage by stage, with one price for each layer: the search begins at a
+// balanced split and at Megatron-LM's even one and moves single layers. Then the best few are
+// played in full on the ideal engine, and layers are moved back towards the even split as long as
+// that helps.
 #include "scenarios/run/auto_layout.h"
 
 #include <algorithm>
@@ -32,8 +37,14 @@ struct KindCosts {
   OrderCosts prediction;  // on the stage before the head's, if the plan has it there
 };
 
-// From a pipeline of such layers alone: one a stage, but two on the third; where predictions stand
-// before the head, three on the first and none on the last. Multi-token prediction's layers are as
+// Returns the costs of a layer of this kind. They are differences between the stages of a small
+// pipeline that has only such layers:
+//
+//   stage    0  1  2  3      layer = stage 2 - stage 1      embedding = stage 0 - stage 1
+//   layers   1  1  2  1      each  = stage 1 - layer        head      = stage 3 - stage 1
+//
+// Where predictions stand before the head the stages have 3, 1, 1 and 0 layers: the last has the
+// head alone, and stage 2 - stage 1 is the prediction. Layers of multi-token prediction are like
 // the last layer.
 KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Cluster& cluster,
                         const Placement& placement) {
@@ -56,7 +67,7 @@ KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Clust
   const std::vector<OrderCosts> stages =
       stage_costs(chain, model, plan, scenario.costs, cluster, placement);
   KindCosts costs;
-  if (apart) {  // only what is other than where the head has them
+  if (apart) {  // only the two costs that differ from the other case
     costs.prediction = difference(stages[stages.size() - 2], stages[1]);
     costs.prediction.transfer = stages.back().transfer;
     costs.head = stages.back();
@@ -69,7 +80,7 @@ KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Clust
   return costs;
 }
 
-// In seconds, communication inside a layer one after another.
+// Returns the costs in seconds, with the communication inside a layer one after another.
 LayerCosts layer_costs(const Scenario& laid, const Cluster& cluster, const Placement& placement) {
   const Model& model = laid.job.model;
   Scenario scenario = laid;
@@ -91,14 +102,14 @@ LayerCosts layer_costs(const Scenario& laid, const Cluster& cluster, const Place
   return costs;
 }
 
-// What splits of the job's layers come to.
+// Values splits of the job's layers, by replaying the order stage by stage.
 class SplitJudge {
  public:
   SplitJudge(const Scenario& scenario, const LayerCosts& costs, const VocabularyCosts& vocabulary,
              const std::optional<Order>& listed)
       : scenario_(scenario), costs_(costs), vocabulary_(vocabulary), order_(listed) {}
 
-  // An order that is made for costs is another one for each split.
+  // Whether the order depends on the stages' costs, so that each split needs an order of its own.
   bool makes_orders() const {
     return scenario_.job.order_file.empty() &&
            (scenario_.job.plan.vocabulary > 0 || traits_of(scenario_.job.order).made_for_costs());
@@ -128,7 +139,8 @@ class SplitJudge {
             .time = makespan(stages_of_chains(split))};
   }
 
-  // Nothing where each split has an order of its own.
+  // Returns the passes on the longest way through the order, for each stage. Empty where each split
+  // has an order of its own.
   std::vector<PathPasses> longest_way(const std::vector<int>& split) {
     if (!replay_) return {};
     replay_->makespan(stages_of_chains(split));
@@ -169,7 +181,7 @@ class SplitJudge {
   LiveActivations live_;
 };
 
-// A split, and where multi-token prediction stands.
+// A layout: a split, and whether multi-token prediction stands on the stage before the loss.
 struct Laid {
   std::vector<int> split;
   bool mtp_before_loss = false;
@@ -182,7 +194,7 @@ Scenario with(const Scenario& scenario, const Laid& laid) {
   return one;
 }
 
-// Layouts that are played in full, on the ideal engine, and the best of them.
+// Plays layouts in full on the ideal engine and keeps the best.
 class FullPlays {
  public:
   explicit FullPlays(const Scenario& scenario) : scenario_(scenario) {}
@@ -200,8 +212,8 @@ class FullPlays {
     return Done{};
   }
 
-  // Layers go back one by one to where they are in the even split, while that is better: stages
-  // alone do not tell what a pipeline hides. So many plays at most.
+  // Moves layers back one by one to where they are in the even split, as long as that is better:
+  // the replay stage by stage does not show what a pipeline hides. Plays at most `most` layouts.
   Status undo_towards(const std::vector<int>& even, int most) {
     std::vector<int> from;
     while (from != best_.split) {
@@ -235,8 +247,8 @@ std::int64_t actions_of(const Order& order) {
   return actions;
 }
 
-// Splits that are played: fewer where an order has many actions, or is made for each split, which
-// takes some fifty times as long.
+// Returns how many splits the search may replay: fewer where an order has many actions. Making an
+// order for each split takes about fifty times as long.
 int most_splits(const SplitJudge& judge) {
   constexpr std::int64_t kActions = 20'000'000, kToMake = 50;
   constexpr std::int64_t kFewest = 10, kMost = 2'000;
@@ -245,18 +257,17 @@ int most_splits(const SplitJudge& judge) {
   return static_cast<int>(std::clamp(kActions / actions, kFewest, kMost));
 }
 
-// Layouts to be played in full: fewer where that takes long.
+// Returns how many layouts are played in full: fewer where a play takes long.
 int plays_in_full(const Order& order, std::int64_t actions, std::int64_t most) {
   return static_cast<int>(std::clamp<std::int64_t>(actions / actions_of(order), 1, most));
 }
 
 struct GoodSplits {
   std::vector<std::vector<int>> splits;  // the best first
-  Order order;                           // that one of them was played in
+  Order order;                           // the order that one of them was replayed in
 };
 
-// The best of those that were played stage by stage. `even`: where to begin besides; empty:
-// nothing.
+// Returns the best splits by replay. The search also begins at `even`, unless that is empty.
 Result<GoodSplits> good_splits(const Scenario& scenario, const std::vector<int>& even) {
   const JobSettings& job = scenario.job;
   ASSIGN_OR_RETURN(const Cluster cluster,
@@ -291,19 +302,19 @@ Result<GoodSplits> good_splits(const Scenario& scenario, const std::vector<int>&
   return GoodSplits{std::move(splits), judge.order()};
 }
 
-// Whether multi-token prediction can stand on a stage before the loss: Megatron-LM has it behind
+// Whether multi-token prediction can stand on the stage before the loss. Megatron-LM has it after
 // all layers, on a rank of a pipeline.
 bool may_predict_apart(const JobSettings& job) {
   return job.model.mtp_layers > 0 && job.plan.pp > 1 && job.plan.stages() <= job.model.layers + 3;
 }
 
-// The even split with a prediction counted as a layer, on the stage before the loss, which has
-// none; empty: that stage has no room, or the rules refuse it.
+// Returns the even split in which a prediction counts as a layer of the stage before the loss, and
+// the last stage has no layer. Empty if that stage has no room, or if the rules refuse the split.
 std::vector<int> even_apart(const Scenario& scenario, std::vector<int> split) {
   const Model& model = scenario.job.model;
   const int stages = static_cast<int>(split.size()) - 1;
   const int units = model.layers + model.mtp_layers;
-  for (int stage = 0; stage < stages; ++stage)  // the embedding's has none of what is left over
+  for (int stage = 0; stage < stages; ++stage)  // the embedding's stage gets none of the remainder
     split[stage] = units / stages + (stage > 0 && stage <= units % stages ? 1 : 0);
   split[stages] = 0;
   split[stages - 1] -= model.mtp_layers;

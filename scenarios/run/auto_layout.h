@@ -1,4 +1,4 @@
-// Auto layout: how many layers each stage takes where parallel.layout is "auto".
+// Auto layout: finds how many layers each stage takes where parallel.layout is "auto".
 #pragma once
 
 #include "base/result.h"
@@ -6,10 +6,10 @@
 
 namespace tandem {
 
-// The scenario with a layout in the place of "auto": of the splits of its layers that fit into each
-// GPU's memory (if none does, of all) the one with the shortest iteration. Splits are played stage
-// by stage, the best and Megatron-LM's even one in full, on the ideal engine. An Error where the
-// order cannot be made.
+// Returns the scenario with a layout in place of "auto". It is the split of the layers with the
+// shortest iteration among those that fit into every GPU's memory, or among all if none fits.
+// Splits are compared by playing them stage by stage; the best one and Megatron-LM's even one are
+// then played in full, on the ideal engine. Error: the order cannot be made.
 Result<Scenario> with_layout(const Scenario& scenario);
 
 }  // namespace tandem

@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// Of at least so many GPUs, in whole nodes where it is more than one.
+// Builds the cluster with at least so many GPUs, in whole nodes if it needs more than one.
 Result<Cluster> cluster_for(const std::string& named, int gpus) {
   Scenario scenario;
   if (named.ends_with(".toml")) {

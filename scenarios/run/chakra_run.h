@@ -1,4 +1,5 @@
-// Chakra traces of others as a run: a Program, and the cluster that prices its communication.
+// ChakraRun: loads Chakra traces of other tools as a Program, with the cluster that prices its
+// communication, and plays it.
 #pragma once
 
 #include <optional>
@@ -16,9 +17,10 @@
 namespace tandem {
 
 struct ChakraSource {
-  std::string path;     // of any rank: PREFIX.0.et
-  std::string groups;   // process groups; empty: PREFIX.groups.json, where it is there
-  std::string cluster;  // a preset, or a scenario whose first run has one; empty: as the traces say
+  std::string path;    // the trace of any rank: PREFIX.0.et
+  std::string groups;  // the file of process groups; empty: PREFIX.groups.json, if it exists
+  std::string
+      cluster;  // a preset, or a scenario whose first run has a cluster; empty: times as traced
 };
 
 struct ChakraRun {
@@ -30,7 +32,8 @@ struct ChakraRun {
 
 Result<ChakraRun> load_chakra(const ChakraSource& source);
 
-// `fold`: one rank stands for its equals. REQUIRES: a cluster, for the engine simgrid.
+// Plays the program. `fold`: one rank stands for all that do the same. REQUIRES: a cluster, for the
+// engine simgrid.
 Result<RunResult> simulate(const ChakraRun& run, Engine engine, const OutputFiles& files,
                            bool fold);
 

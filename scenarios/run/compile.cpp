@@ -15,12 +15,12 @@
 namespace tandem {
 namespace {
 
-// As far as the prices of compute, with the order where the job has one already.
+// The values of compile() up to the prices of compute, and the order if the job lists one.
 struct PricedJob {
   Cluster cluster;
   Placement placement;
   OrderedPlan plan;
-  Workload chain;  // one chain's
+  Workload chain;  // the work of one chain
   std::optional<Order> listed;
 };
 
@@ -93,7 +93,8 @@ Result<CompiledJob> to_program(const Scenario& scenario,
   return job;
 }
 
-// What `make` makes of the scenario once nothing in it is open; its errors stand at the keys.
+// Returns make(scenario), after the scenario's open layout and order have been found. Errors are at
+// the scenario's keys.
 template <class Make>
 auto closed(const Scenario& scenario, const Make& make) -> decltype(make(scenario)) {
   if (is_open(scenario)) {

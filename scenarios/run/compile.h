@@ -1,9 +1,9 @@
-// Compile: from a Scenario to a Program ready to play, a value a step:
+// Compile: turns a Scenario into a Program that is ready to play, in steps:
 //
 //   cluster -> placement -> plan -> priced workload -> order -> program -> slower parts -> prices
 //
 // Each step is a function of the values before it, in a file of its own (place, order_job,
-// price_job, perturb), so that others can stop at any of them and go on with theirs.
+// price_job, perturb), so that a caller can stop after any step and go on with values of its own.
 #pragma once
 
 #include <functional>
@@ -20,35 +20,37 @@
 
 namespace tandem {
 
-// As far as the order.
+// The values of compile() up to the order.
 struct OrderedJob {
   Cluster cluster;
   Placement placement;
   OrderedPlan plan;
-  Workload chain;  // one chain's
+  Workload chain;  // the work of one chain
   Order order;
 };
 
-// What an engine or an executor is given.
+// A compiled job: what an engine or an executor needs to play it.
 struct CompiledJob {
-  OrderedPlan plan;  // the scenario's, with what the order says of it
-  Workload work;     // all chains'
+  OrderedPlan plan;  // the scenario's plan, with what the order determines of it
+  Workload work;     // the work of all chains
   Order order;
   Program program;
   Cluster cluster;
   Placement placement;
   std::vector<std::string> warnings;
-  bool folds = true;  // equal ranks do the same; not where stragglers made them differ
+  bool folds =
+      true;  // ranks with the same body do the same; false where stragglers made them differ
 };
 
-// What the order that the job names is made from. REQUIRES: it names one.
+// Returns what the named order of the job is made from: sizes, and costs if it needs them.
+// REQUIRES: the job names an order.
 Result<OrderSpec> named_order(const Scenario& scenario);
 
-// Errors stand at the scenario's keys.
+// Compiles up to the order. Errors are at the scenario's keys.
 Result<OrderedJob> order_job(const Scenario& scenario);
 
-// `before_prices`: what changes the lowered Program, or nothing. Errors stand at the scenario's
-// keys.
+// Compiles the scenario. `before_prices` may change the lowered Program before it is priced. Errors
+// are at the scenario's keys.
 Result<CompiledJob> compile(const Scenario& scenario,
                             const std::function<void(CompiledJob*)>& before_prices = {});
 

@@ -11,13 +11,13 @@
 namespace tandem {
 namespace {
 
-// Rows and columns of a GEMM's tile; the runs that the cost model was fitted to have sequences of
-// 1024 tokens and more, and vocabularies of 50257 and more.
+// Rows and columns of a GEMM's tile. The cost model was fitted to runs with sequences of 1024
+// tokens and more and vocabularies of 50257 and more.
 constexpr int kLeastSize = 128;
 
 void add_uneven_stages(const Scenario& s, std::vector<std::string>* lines) {
   if (s.costs.uniform || !s.job.plan.layers_per_stage.empty()) return;
-  // Where the embedding and the head count as layers, Megatron-LM has the same stages
+  // Megatron-LM has the same stages if the embedding and the head count as layers
   // (--account-for-embedding-in-pipeline-split and -loss-).
   const int stages = s.job.plan.stages();
   if (s.job.model.layers % stages == 0 || (s.job.model.layers + 2) % stages == 0) return;
@@ -49,7 +49,7 @@ void add_small_sizes(const Scenario& s, std::vector<std::string>* lines) {
   }
 }
 
-// The source that a preset states for its GPUs' link to the host, in brackets; or nothing.
+// Returns the preset's source for its GPUs' link to the host, in brackets; empty if there is none.
 std::string host_link_source(const std::string& preset) {
   if (preset.empty()) return "";
   const auto sources = preset_sources(preset);
@@ -60,14 +60,15 @@ std::string host_link_source(const std::string& preset) {
   return "";
 }
 
-// A NIC that is set to be faster than its slot, which has as many lanes as its GPU's.
+// Warns of a NIC that is set to be faster than its slot. The slot is taken to have as many lanes as
+// the GPU's.
 void add_fast_nics(const Scenario& s, std::vector<std::string>* lines) {
   const ClusterSpec& spec = s.cluster.spec;
   const double slot_bytes_per_s = spec.device.host_link_bytes_per_s;
   if (!s.costs.need_cluster() || !s.places.contains("cluster.nic_Gbitps") ||
       slot_bytes_per_s == 0 || spec.nic_bytes_per_s <= slot_bytes_per_s)
     return;
-  if (!s.cluster.preset.empty()) {  // whose makers may have given it a better slot
+  if (!s.cluster.preset.empty()) {  // its makers may have given the NIC a better slot
     const auto preset = load_preset(s.cluster.preset);
     if (preset.ok() && spec.nic_bytes_per_s <= preset->nic_bytes_per_s) return;
   }

@@ -1,4 +1,4 @@
-// Doubts: settings that can be played, but hardly mean what they say.
+// Doubts: warns of settings that can be played but are probably not what the user meant.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace tandem {
 
-// A line each: stages that are uneven though nobody listed them, a key that this order does not
-// read, sizes below what the cost model was made for. "file:line: what was found".
+// Returns one line for each doubt, "file:line: what was found": stages that are uneven though no
+// key lists them, a key that this order does not read, sizes below those that the cost model was
+// made for.
 std::vector<std::string> doubts(const Scenario& scenario);
 
-// Whether repetitions, which differ in their seed, can differ in anything.
+// Whether runs that differ only in their seed can differ in anything.
 bool varies_by_seed(const Scenario& scenario);
 
 }  // namespace tandem

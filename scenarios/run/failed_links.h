@@ -1,4 +1,4 @@
-// Failed links: a run without the links that a scenario says have failed for good.
+// FailedLinks: runs a job without the links that have failed for good, as the scenario says.
 #pragma once
 
 #include <string>
@@ -11,14 +11,15 @@
 
 namespace tandem {
 
-// The same with all links; stragglers and jitter stay.
+// Returns the scenario without its failed links. Stragglers and jitter stay.
 Scenario with_all_links(Scenario scenario);
 
-// Routes go round them from now on. Error: there is no such link, or a GPU has no other way.
+// Removes the failed links from the cluster, so that routes go round them. Error: there is no such
+// link, or a GPU has no other way.
 Status take_out_failed_links(const SlowLink& slow, Cluster* cluster);
 
-// How many routes between neighbours in the program's communicators are other ones than with all
-// links.
+// Returns a sentence that says how many routes between neighbours in the program's communicators
+// have changed against the cluster with all links.
 std::string rerouted(const SlowLink& failed, const Program& program, const Placement& placement,
                      const Cluster& cluster, const Cluster& with_all);
 

@@ -1,5 +1,6 @@
-// The job's own prices, from a Program of two microbatches on the same ranks: one whose backwards
-// are split and one whose backwards are whole.
+// The bound is computed from the job's own prices: lowered and priced like the job, a Program of
+// two microbatches (one with a split backward, one with a whole backward) gives the least time of
+// each pass, transfer and reduction. lower_bound() combines these to the largest of several bounds.
 #include "scenarios/run/iteration_bound.h"
 
 #include <algorithm>
@@ -27,14 +28,15 @@ namespace {
 bool may_be_faster(const Scenario& scenario, const CompiledJob& job, Engine engine) {
   if (scenario.variability.jitter > 0) return true;
   if (engine == Engine::Ideal) return false;
-  // Groups that share a link are priced as those that share it at the same time.
+  // Links that several groups share are priced as if all of them used it at once; alone a transfer
+  // may be faster.
   const SlowLink& slow = scenario.variability.slow_link;
   const bool changes = !slow.name.empty() && !slow.fails_for_good();
   return !job.folds || changes || job.program.bodies.size() != job.order.ranks.size();
 }
 
-// All passes of all stages: forwards down the chains, gradients up; the first microbatch's split,
-// the second's whole.
+// Returns an order with every pass of every stage: forwards down the chains, gradients up. The
+// first microbatch has split backwards, the second whole ones.
 Order one_of_each(const Order& like) {
   Order order{.name = like.name, .stages = like.stages, .microbatches = 2, .chains = like.chains};
   order.ranks.resize(like.ranks.size());
@@ -43,7 +45,7 @@ Order one_of_each(const Order& like) {
     order.ranks[rank_of[stage]].push_back(
         {static_cast<Stage>(stage), kind, static_cast<Microbatch>(microbatch)});
   };
-  // Of two chains side by side: both holders of a stage then use it at the same turn.
+  // Two chains go side by side, so that both holders of a stage use it at the same turn.
   const int per_chain = like.stages / like.chains;
   const auto add_all = [&](ActionKind kind, int microbatch) {
     for (int turn = 0; turn < per_chain; ++turn) {
@@ -76,8 +78,10 @@ bool is_reduction(const Op& op) {
          op.stage >= 0;
 }
 
-// From each rank's last pass to the iteration's end: the longest way through what comes once an
-// iteration and waits for it. Reductions of single stages are left out.
+// Returns, for each pipeline rank, the least time from its last pass to the iteration's end: the
+// longest path through the ops that come once an iteration and wait for that pass. Reductions of
+// single stages count as 0 here. The paths are computed backwards, from the last op that settled to
+// the first.
 std::vector<double> finishes(const Program& program, const RankFolding& folding,
                              const Replay& replay, int pipeline_ranks) {
   struct Event {
@@ -97,7 +101,8 @@ std::vector<double> finishes(const Program& program, const RankFolding& folding,
   });
   std::vector<Nanoseconds> behind(events.size());
   for (std::size_t begin = 0, end = 0; begin < events.size(); begin = end) {
-    Nanoseconds whole = 0;  // of the op, which all its participants end together, and behind it
+    Nanoseconds whole = 0;  // the longest duration among the op's participants, who end together,
+                            // with what comes after it
     for (; end < events.size() &&
            replay.settled[events[end].number] == replay.settled[events[begin].number];
          ++end) {
@@ -135,7 +140,8 @@ std::vector<double> finishes(const Program& program, const RankFolding& folding,
   return all;
 }
 
-// What a body's data lane does for a stage, or for all.
+// Returns the time that the body's data lane spends on a stage's gathers or reductions. A negative
+// stage or part means all.
 double data_ns(const Body& body, bool gathers, int stage, int part) {
   double sum = 0;
   for (const Op& op : body.ops) {
@@ -147,7 +153,7 @@ double data_ns(const Body& body, bool gathers, int stage, int part) {
   return sum;
 }
 
-// The most that one lane of the body has of reductions.
+// Returns the time of reductions on the lane of the body that has most of them.
 double reductions_ns(const Body& body) {
   std::map<int, double> lanes;
   for (const Op& op : body.ops) {
@@ -158,7 +164,7 @@ double reductions_ns(const Body& body) {
   return most;
 }
 
-// How much slower the scenario makes a stage's compute.
+// Returns how many times as long the scenario makes a stage's compute.
 double slowdown_of(const VariabilitySettings& variability, int stage) {
   double factor = 1;
   for (const int slow : variability.stragglers.stages)
@@ -208,7 +214,8 @@ class JobFloors {
            .lane = least(rank, [&](int body, const Body&) { return busiest_lane(rank, body); }),
            .vocabulary = least(rank, [&](int body, const Body&) { return vocabulary(body); })});
     }
-    // Where each microbatch's gradients are scattered, what is left behind the last is not known.
+    // With ZeRO 2 and one pipeline rank each microbatch's gradients are scattered, and the time
+    // left after the last one is not known.
     if (job_.order.pp() == 1 && job_.plan.zero >= 2) {
       for (StageFloor& stage : problem.stages) stage.reduced = 0;
       problem.ranks.front().reductions = 0;
@@ -217,8 +224,8 @@ class JobFloors {
   }
 
  private:
-  // Of the bodies that the ranks of a pipeline rank have.
-  template <class Value>  // of a body's number and the body
+  // Returns the least value over the bodies that the GPUs of a pipeline rank have.
+  template <class Value>  // Value: double(int body number, const Body&)
   double least(int rank, Value value) const {
     double least = 1e300;
     for (const int body : bodies_[rank])
@@ -270,7 +277,7 @@ class JobFloors {
     return stage;
   }
 
-  // What a microbatch has for each lane of the body, of the busiest.
+  // Returns the time that a microbatch takes on the body's busiest communication lane.
   double busiest_lane(int rank, int body) const {
     double most = 0;
     for (const char* lane : {"tensor", "expert tensor", "context", "expert"}) {
@@ -287,7 +294,7 @@ class JobFloors {
     return most;
   }
 
-  // S, T and G; E may come before the first forward.
+  // Returns the compute time of S, T and G for a microbatch. E may come before the first forward.
   double vocabulary(int body) const {
     if (!work_.vocabulary) return 0;
     double sum = 0;
@@ -307,7 +314,7 @@ class JobFloors {
   std::vector<PassPrices> prices_;     // by body
 };
 
-// Bytes: what a microbatch takes on each stage, and what each rank has room for.
+// Adds the bytes that a microbatch takes on each stage, and the bytes that each rank has room for.
 void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* problem) {
   const DeviceSpec& device = scenario.cluster.spec.device;
   const PlanMemory memory(scenario.job.model, job.plan);
@@ -316,7 +323,7 @@ void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* 
     const LiveActivations::Entry live{in_chain, microbatches};
     return memory.of_rank(std::span(&live, 1), 0).activations;
   };
-  std::vector<double> once(job.order.pp(), 1e300);  // however many microbatches there are
+  std::vector<double> once(job.order.pp(), 1e300);  // bytes that do not grow with the microbatches
   for (int s = 0; s < job.order.stages; ++s) {
     const double one = with(s, 1);
     problem->stages[s].activation = with(s, 2) - one;

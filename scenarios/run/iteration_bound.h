@@ -1,5 +1,5 @@
-// IterationBound: what no order can beat of a job's iteration, with its stages on its ranks and
-// within its GPUs' memory.
+// IterationBound: a lower bound of a job's iteration, which no order of its stages on its ranks can
+// beat within the GPUs' memory.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,12 @@
 
 namespace tandem {
 
-// In seconds, of the whole iteration: passes, transfers, and what data parallelism and the
-// optimizer add that no order hides (docs/bounds.md). All else of the scenario stays. A rank may
-// hold what its GPU has room for, or what this order holds where that is more. Nothing where an op
-// may take less than its price: with jitter, and on links where ranks of a stage are not alike; and
-// nothing where one microbatch with split and one with whole backwards cannot be lowered.
+// Returns the bound in seconds of the whole iteration: passes, transfers, and the part of data
+// parallelism and the optimizer that no order hides (docs/bounds.md). All other settings of the
+// scenario stay. A rank may hold what its GPU has room for, or what this order holds if that is
+// more. Returns nothing where an op may take less than its price: with jitter, and on links where
+// the ranks of a stage differ. It also returns nothing where one microbatch cannot be lowered both
+// with split and with whole backwards.
 std::optional<LowerBound> iteration_bound(const Scenario& scenario, const CompiledJob& job,
                                           Engine engine);
 

@@ -94,7 +94,7 @@ Status write_files(const Program& program, Trace* trace, const OutputFiles& file
     return Done{};
   if (trace->meta.empty() || trace->meta.front().first != "program")
     trace->meta.insert(trace->meta.begin(), program_line(program));
-  // Those that may refuse first, so that they leave no other behind.
+  // Writers that may refuse come first, so that no file is left behind then.
   if (!files.svg.empty()) RETURN_IF_ERROR(write_svg(program, *trace, files.svg));
   if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, *trace, files.perfetto));
   if (!files.kineto.empty())

@@ -1,4 +1,4 @@
-// JobResult: from the Trace of a compiled job to its RunResult and files.
+// JobResult: turns the Trace of a compiled job into its RunResult and files.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,31 @@
 
 namespace tandem {
 
-// What else a run leaves behind; empty: nothing.
+// The other outputs of a run. Empty paths and values mean none.
 struct OutputFiles {
   std::string trace_csv;
   std::string perfetto;
   std::string svg;
-  std::string kineto;            // a folder
-  Detail detail = Detail::None;  // the RunResult's
-  int strip_columns = 0;         // of a timeline in its detail, for a terminal; 0: none
-  // Given the trace in the process that plays it.
+  std::string kineto;            // a folder of files
+  Detail detail = Detail::None;  // of RunResult::detail
+  int strip_columns = 0;  // columns of a timeline in the detail, for a terminal; 0: no timeline
+  // Called with the trace in the process that played it.
   std::function<Status(const Program&, const Trace&)> on_trace = {};
 
-  // Whether anything of this is made from the events of all ranks.
+  // Whether any output is made from the events of all ranks.
   bool need_events() const;
 };
 
-// All but who played it, and how long that took.
+// Returns the result of a played job, except the engine's name and its time.
 RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace);
-// `metrics` and `ops` are of all ranks; of the trace the first rank of each body is enough.
+// The same with `metrics` and `ops` of all ranks: then the trace needs only the first rank of each
+// body.
 RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace,
                     const Metrics& metrics, std::int64_t ops);
 RunResult result_of(const Program& program, const Trace& trace);
 
-// Adds the Program's name and hash to the trace's meta lines, where they do not have one already.
-// What a reader of the files should know goes to the warnings.
+// Writes the files. Adds the Program's name and hash to the trace's meta lines, unless they have
+// one already. Adds to the warnings what a reader of the files should know.
 Status write_files(const Program& program, Trace* trace, const OutputFiles& files,
                    std::vector<std::string>* warnings);
 

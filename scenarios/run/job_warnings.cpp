@@ -21,7 +21,7 @@ void add_stragglers(const Scenario& scenario, const CompiledJob& job,
   const std::vector<double> factors =
       rank_factors(stragglers, variability.seed, job.cluster, job.placement);
   const auto slow = std::ranges::count_if(factors, [](double factor) { return factor != 1; });
-  if (slow == 0 && stragglers.node_share == 0) return;  // stages
+  if (slow == 0 && stragglers.node_share == 0) return;  // only stages are slow
   lines->push_back(fmt::format(
       "stragglers: {} of {} ranks take {:g} times as long; {}seed {}", slow, factors.size(),
       stragglers.factor,
@@ -52,7 +52,7 @@ Status add_failed_links(const Scenario& scenario, const CompiledJob& job,
   return Done{};
 }
 
-// What the table cannot say of a run that it prices.
+// Warns of what the table does not cover in the run that it prices.
 void add_table(const Scenario& scenario, const Program& program, std::vector<std::string>* lines) {
   if (!scenario.costs.table) return;
   const CostTable& table = *scenario.costs.table;

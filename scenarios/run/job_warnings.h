@@ -1,4 +1,4 @@
-// JobWarnings: what a user should know of a compiled job before its numbers are believed.
+// JobWarnings: what a user should know about a compiled job before believing its numbers.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// A line each, with the scenario's name. Error: the cluster cannot be built without the links that
-// have failed.
+// Returns one line for each warning, with the scenario's name. Error: the cluster cannot be built
+// without the links that have failed.
 Result<std::vector<std::string>> job_warnings(const Scenario& scenario, const CompiledJob& job);
 
 }  // namespace tandem

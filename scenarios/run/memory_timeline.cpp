@@ -1,3 +1,6 @@
+// Memory follows from the order alone: each forward adds a microbatch's activations of its stage,
+// and each backward or input gradient frees them. Bytes come from the model's PlanMemory, times
+// from a trace (StepEnds).
 #include "scenarios/run/memory_timeline.h"
 
 #include <algorithm>
@@ -48,7 +51,8 @@ std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPl
   const PlanMemory plan_memory(model, plan);
   std::vector<MemoryTimeline> memories;
   for (int rank = 0; rank < order.pp(); ++rank) {
-    // Of vocabulary parallelism the most microbatches between S and T count all the time.
+    // With vocabulary parallelism, the most microbatches that are ever between S and T
+    // (vocabulary.h) are counted all the time.
     const auto memory_with = [&](const std::vector<LiveActivations::Entry>& live) {
       return plan_memory.of_rank(live, outputs[rank]);
     };

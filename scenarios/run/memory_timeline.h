@@ -1,4 +1,4 @@
-// MemoryTimeline: what a GPU of a pipeline rank holds as the iteration goes on.
+// MemoryTimeline: the memory that a GPU of each pipeline rank holds in the course of an iteration.
 #pragma once
 
 #include <map>
@@ -13,31 +13,31 @@
 
 namespace tandem {
 
-// Activations grow with a forward and shrink with its backward (or its input gradient); all else
-// stays.
+// A rank's memory after each of its actions. A forward adds activations, and its backward (or input
+// gradient) frees them; all else stays the same.
 struct MemoryTimeline {
-  // From an action's end on; the first has none and is of the iteration's begin.
+  // The memory from an action's end on. The first step has no action: it is the iteration's start.
   struct Step {
     std::optional<Action> action;
     double activations = 0;  // bytes
   };
   int pipeline_rank = 0;
-  MemoryUse held;  // without activations
+  MemoryUse held;  // all but activations
   std::vector<Step> steps;
 
   // The first step with the most activations.
   const Step& peak() const;
 };
 
-// Of each rank at its peak (peak_live).
+// Returns the activations that each rank holds at its peak (see peak_live).
 LiveActivations live_activations(const Order& order);
 
-// One a pipeline rank; `workspace_bytes` are held all the time.
+// Returns one timeline for each pipeline rank. `workspace_bytes` are held all the time.
 std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
                                              const Order& order, double workspace_bytes);
 
-// When a step's action has ended on the first GPU of its pipeline rank, or on the one that was
-// played for it.
+// Looks up when a step's action ended on the first GPU of its pipeline rank, or on the GPU that was
+// played in its place.
 class StepEnds {
  public:
   StepEnds(int pipeline_rank, int pipeline_ranks, const Program& program, const Trace& trace);

@@ -70,8 +70,8 @@ SharedDevice shared_device(const Scenario& scenario) {
 
 namespace {
 
-// Megatron-LM's DistributedDataParallel: 40 million parameters, or a million a replica; on the
-// first pipeline rank's first chunk alone.
+// The bucket size of Megatron-LM's DistributedDataParallel: 40 million parameters, or a million for
+// each replica if that is more. It holds only for the first chunk of the first pipeline rank.
 Bytes megatron_bucket_bytes(const Plan& plan) {
   constexpr Bytes kLeast = 40'000'000, kReplica = 1'000'000;
   return std::max(kLeast, kReplica * plan.dp * plan.cp) * bytes_of(plan.gradient_dtype);

@@ -1,4 +1,5 @@
-// OrderJob: the order in which a job's stages act, what it says of the plan, and how it is lowered.
+// OrderJob: the order in which a job's stages act, the plan as this order determines it, and the
+// options with which it is lowered.
 #pragma once
 
 #include <functional>
@@ -13,20 +14,22 @@
 
 namespace tandem {
 
-// The order of the job's file, or the one that was found; nothing where the job names one.
+// Returns the order of the job's file, or the order that was found; nothing where the job names an
+// order.
 Result<std::optional<Order>> listed_order(const JobSettings& job);
 
-// The job's plan with what an order says of it, or with what the table of orders does.
+// Returns the job's plan completed by an order, or by the table of named orders.
 OrderedPlan ordered_plan(const Plan& plan, const Order& order);
 OrderedPlan ordered_plan(const JobSettings& job);
 
-// What the order that the job names is made from. Costs are asked for where it is made for them;
-// both are, in one unit, with vocabulary parallelism.
+// Returns what the named order of the job is made from. stage_costs() is called only where the
+// order is made for costs. With vocabulary parallelism both functions are called, and their costs
+// are in the same unit.
 OrderSpec order_spec(const JobSettings& job,
                      const std::function<std::vector<OrderCosts>()>& stage_costs,
                      const std::function<VocabularyCosts()>& vocabulary_costs);
 
-// Whose SMs and memory bandwidth ops contend for; of uniform costs none.
+// Returns the SMs and memory bandwidth that ops contend for; none with uniform costs.
 SharedDevice shared_device(const Scenario& scenario);
 LowerOptions lower_options(const JobSettings& job, const Order& order, const SharedDevice& device);
 

@@ -1,4 +1,4 @@
-// Perturb: what the scenario makes slower than it is, in a Program and while it is played.
+// Perturb: makes those parts slower that the scenario says, in a Program or while it is played.
 #pragma once
 
 #include "base/result.h"
@@ -10,16 +10,17 @@
 
 namespace tandem {
 
-// Whole stages, and kinds of communication, before prices.
+// Slows whole stages and kinds of communication. Call it before the Program is priced.
 void slow_parts(const VariabilitySettings& variability, Program* program);
 
-// Ranks of their own, after prices. Gives whether any differ from their equals: then the Program
-// does not fold.
+// Slows straggling ranks. Call it after the Program is priced. Returns whether any rank now differs
+// from ranks of the same body: then the Program does not fold.
 bool slow_stragglers(const VariabilitySettings& variability, const Cluster& cluster,
                      const Placement& placement, Program* program);
 
-// What the engine is told of jitter and slow links. `folds`: whether the Program does. Error: slow
-// links, which the ideal engine does not know or the cluster does not have.
+// Returns the engine's options for jitter and slow links. `folds`: whether the Program does. Error:
+// slow links with the ideal engine, which does not know them, or slow links that the cluster does
+// not have.
 Result<SimOptions> sim_options(const VariabilitySettings& variability, const Cluster& cluster,
                                bool folds, Engine engine);
 

@@ -5,7 +5,7 @@
 namespace tandem {
 namespace {
 
-// Uniform costs by themselves know no cluster: every transfer takes p2p_s, whatever it carries.
+// Returns a cluster for uniform costs: every transfer takes p2p_s, whatever it carries.
 ClusterSpec uniform_cluster(double p2p_s) {
   ClusterSpec spec;
   spec.name = "uniform";

@@ -1,3 +1,6 @@
+// Three ways to the same figures. play_job() plays all ops, or on the ideal engine without events,
+// replica by replica (sim/by_replica.h). play_steady() plays two jobs with few microbatches and
+// extrapolates: a full pipeline repeats its rounds (sim/steady_state.h).
 #include "scenarios/run/play_job.h"
 
 #include <algorithm>
@@ -25,12 +28,12 @@ std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
   return ops;
 }
 
-// Below this many passes nothing is worth a shorter way.
+// A job with fewer passes is not worth a shortcut.
 constexpr std::int64_t kFewPasses = 2000;
-// How many times more microbatches are.
+// A job must have at least so many times the microbatches of the short one.
 constexpr int kWorthwhile = 3;
-// Rounds of an order that is made for costs must be looked for, which takes longer than to make it
-// for fewer than so many times pp + 8 microbatches.
+// For an order that is made for costs, its rounds must be looked for. That takes longer than making
+// the order for fewer than kToLookFor * (pp + 8) microbatches.
 constexpr int kToLookFor = 24;
 
 bool too_few(const JobSettings& job, const OrderTraits& order) {
@@ -39,7 +42,9 @@ bool too_few(const JobSettings& job, const OrderTraits& order) {
   return order.made_for_costs() && microbatches < kToLookFor * (job.plan.pp + 8);
 }
 
-// Microbatches of the longer of two orders that the one of so many is more rounds of; 0: none is.
+// Returns the microbatches of a short job to which whole rounds are added to reach `all`: the fill,
+// `rounds` rounds and a remainder. For example 30 of all = 102 with fill 8, a round of 4 and 5
+// rounds: 18 more rounds are missing. 0: none is short enough.
 int fewer_microbatches(int all, const OrderRounds& of_order, int rounds) {
   const auto [round, fill] = of_order;
   if (round == 0) return 0;
@@ -58,13 +63,14 @@ struct ShortJobs {
   Rounds rounds;
 };
 
-// How many rounds the longer one is tried with, once its pipeline is full: at least three that
-// repeat, where ops wait for the round before theirs, and those in which the times settle.
+// The rounds of the longer short job after its pipeline is full. At least three rounds must repeat
+// where ops wait for the round before theirs, and the times need some rounds to settle.
 constexpr std::array kSteadyRounds = {5, 15, 45};
 
-// Whether memory is fullest before the rounds that the one has more than the other, on all ranks.
+// Whether every rank's memory peaks at the same action in both jobs: then further rounds do not
+// raise it.
 bool same_peaks(const Scenario& scenario, const ShortJobs& jobs) {
-  if (scenario.costs.uniform) return true;  // nobody asks
+  if (scenario.costs.uniform) return true;  // memory is not asked for
   const auto peaks = [&](const CompiledJob& job) {
     std::vector<std::optional<Action>> actions;
     for (const MemoryTimeline& rank :
@@ -76,7 +82,7 @@ bool same_peaks(const Scenario& scenario, const ShortJobs& jobs) {
   return peaks(jobs.rounds.shorter) == peaks(jobs.longer);
 }
 
-// The job with all its rounds, and the longer one's trace.
+// The figures of the job with all its rounds, and the trace of the longer short job.
 struct SteadyPlay {
   PlayedProgram job;
   Trace trace;
@@ -98,8 +104,8 @@ std::optional<SteadyPlay> steady(const CompiledJob& job, const Rounds& rounds) {
   return SteadyPlay{with_rounds(*shorter, longer, rounds.further), *std::move(many)};
 }
 
-// What the job's order does again and again; 0 microbatches where that is not known, or the job is
-// too small to ask.
+// Returns the rounds that the job's order repeats; 0 microbatches where that is not known, or where
+// the job is too small for the shortcut.
 OrderRounds rounds_of(const Scenario& scenario) {
   constexpr OrderRounds kUnknown{0, 0};
   const JobSettings& job = scenario.job;
@@ -113,7 +119,8 @@ OrderRounds rounds_of(const Scenario& scenario) {
   return traits.rounds(*spec);
 }
 
-// Nothing where the scenario's job is not such a job with more rounds, or too small to be worth it.
+// Returns two jobs with fewer microbatches, one round apart. Nothing where the scenario's job is
+// not one of them with more rounds added, or where it is too small.
 std::optional<ShortJobs> short_jobs(const Scenario& scenario, const OrderRounds& of_order,
                                     int rounds) {
   const int many = fewer_microbatches(scenario.job.order.microbatches, of_order, rounds);

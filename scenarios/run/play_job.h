@@ -1,5 +1,5 @@
-// PlayJob: a scenario's job, compiled and played, in the shortest way that gives what all its ops,
-// one by one, would.
+// PlayJob: plays a compiled job on an engine, by the shortest way that gives the same as playing
+// all ops one by one.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +14,39 @@
 
 namespace tandem {
 
-// How a job of fewer microbatches, which was played, becomes the scenario's own: by more rounds of
-// the order.
+// A shortcut for many microbatches: a job with fewer of them was played, and more rounds of the
+// order lead to the scenario's own job.
 struct Rounds {
-  CompiledJob shorter;       // a round of the order less than the job that was played
-  int round = 1;             // microbatches
-  std::int64_t further = 0;  // rounds that the scenario's own job has more than the one played
+  CompiledJob shorter;       // the played job with one round less
+  int round = 1;             // microbatches in a round
+  std::int64_t further = 0;  // rounds of the scenario's own job beyond the one that was played
 };
 
 struct MeasuredJob {
   CompiledJob job;
   SimOptions options;
-  Trace trace;  // that of a part may be all, where no events are asked for
+  Trace trace;  // may hold only a part of the ranks, where no events are asked for
   Metrics metrics;
   std::int64_t ops = 0;
-  double wall_s = 0;             // of the engine
-  std::optional<Rounds> rounds;  // where `job` has fewer microbatches than the scenario's own
+  double wall_s = 0;             // seconds that the engine took
+  std::optional<Rounds> rounds;  // set where `job` has fewer microbatches than the scenario's own
 };
 
 Result<SimOptions> options_of(const Scenario& scenario, const CompiledJob& job, Engine engine);
 
-// `events`: those of all ranks are needed. `threads`: at most. `progress`: with a bar.
+// Plays the job. `events`: the events of all ranks are needed. `threads`: the most that may be
+// used. `progress`: shows a bar.
 Result<MeasuredJob> play_job(const Scenario& scenario, CompiledJob job, Engine engine, bool events,
                              int threads, bool progress);
 
-// The scenario's own job on the ideal engine, from two of fewer microbatches that are a round of
-// the order apart; nothing where its rounds do not repeat to the nanosecond, or it is too small to
-// be worth it. The trace and the job's order are the longer one's.
+// Computes the scenario's own job on the ideal engine from two jobs with fewer microbatches, one
+// round of the order apart. Their difference is repeated for each further round. Returns nothing
+// where rounds do not repeat to the nanosecond, or where the job is too small for this to pay. The
+// trace and the job's order are those of the longer job.
 std::optional<MeasuredJob> play_steady(const Scenario& scenario);
 
-// The same of two such jobs as they are priced now; nothing where their rounds do not repeat.
+// Computes the same from two such jobs at their present prices. Returns nothing where rounds do not
+// repeat.
 std::optional<Metrics> steady_metrics(const CompiledJob& longer, const Rounds& rounds);
 
 }  // namespace tandem

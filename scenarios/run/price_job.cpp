@@ -17,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// What an operation of the job takes alone.
+// Times of the job's communication, each operation alone on the cluster.
 class AloneTimes {
  public:
   AloneTimes(const Model& model, const Plan& plan, const CostSettings& costs,
@@ -27,7 +27,7 @@ class AloneTimes {
         costs_(comm_costs(model, placed(plan, cluster, placement), costs.profile, cluster.spec())) {
   }
 
-  // Between the first rank of so many and every stride-th behind it.
+  // Returns the time of an operation among `ranks` ranks: `first` and every stride-th one after it.
   Nanoseconds of(GroupKind group_kind, CommKind kind, Bytes bytes, int first, int ranks,
                  int stride) const {
     std::vector<DeviceId> devices;
@@ -42,13 +42,14 @@ class AloneTimes {
   CommCosts costs_;
 };
 
-// Not so where ranks are dealt round: the second is on another node then.
+// Whether ranks fill node after node. Where they are dealt out in turn, the second rank is on
+// another node.
 bool in_blocks(const Placement& placement) {
   return placement.size() < 2 || placement[1] == DeviceId{1};
 }
 
-// An all-reduce of the slowest tensor group. In blocks, where groups lie on nodes repeats with
-// nodes that are alike.
+// Returns the time of an all-reduce in the slowest tensor group. Where ranks fill equal nodes one
+// after another, the position of groups on nodes repeats, and one period is enough.
 Nanoseconds slowest_tensor_ns(const AloneTimes& alone, const Plan& plan, const Cluster& cluster,
                               const Placement& placement, Bytes bytes) {
   const auto ranks = static_cast<std::int64_t>(placement.size());
@@ -62,7 +63,7 @@ Nanoseconds slowest_tensor_ns(const AloneTimes& alone, const Plan& plan, const C
   return slowest;
 }
 
-// The stated seconds, as a stated software makes them; another one's slowdown is 1.
+// Returns the stated seconds times the slowdown of costs.software, which is 1 if none is named.
 UniformCosts uniform_costs(const CostSettings& costs) {
   const UniformCosts& own = *costs.uniform;
   const double slowdown = costs.profile.compute_stretch;
@@ -70,7 +71,7 @@ UniformCosts uniform_costs(const CostSettings& costs) {
           own.weight_s * slowdown};
 }
 
-// Seconds of a pass when nothing overlaps.
+// Returns the seconds of a pass when nothing overlaps.
 double seconds(const Pass& pass, const Plan& plan, const AloneTimes& alone) {
   Nanoseconds sum = 0;
   for (const Step& step : pass.steps) {
@@ -86,13 +87,13 @@ double seconds(const Pass& pass, const Plan& plan, const AloneTimes& alone) {
   return to_seconds(sum);
 }
 
-// The ranks of a stage that none stands for.
+// Returns how many ranks of a stage are played: one if it can stand for all others.
 int played_ranks(const Scenario& scenario) {
   const Plan& plan = scenario.job.plan;
   return scenario.fold && !scenario.variability.parts_ranks() ? 1 : plan.tp * plan.cp * plan.dp;
 }
 
-// The ops of a microbatch on one rank of each pipeline stage.
+// Returns the ops of a microbatch on one rank of each pipeline stage.
 double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTraits& order) {
   double ops = 0;
   for (const StageWork& stage : chain.stages) {
@@ -101,8 +102,8 @@ double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTra
                                                             stage.backward_weight.steps.size()
                                                       : stage.backward.steps.size());
   }
-  // Forward and back over each edge between two ranks: a send, a receive, and perhaps a gather
-  // behind it.
+  // Each edge between two ranks is crossed forward and back: by a send, a receive, and perhaps a
+  // gather after it.
   const std::vector<int> rank_of = ranks_of_chain(order, plan.pp, plan.vpp);
   double edges = 0;
   for (std::size_t stage = 1; stage < rank_of.size(); ++stage)
@@ -115,7 +116,7 @@ double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTra
                                              work.embedding_gradient.steps.size());
 }
 
-// So many as hold the job's GPUs; or those that a hostfile names.
+// Returns the number of nodes that hold the job's GPUs.
 int nodes_of(const Cluster& cluster, const Placement& placement) {
   if (!cluster.nodes_alike()) {
     std::set<NodeId> nodes;

@@ -1,4 +1,4 @@
-// PriceJob: what a job's communication and its stages take where its ranks are.
+// PriceJob: prices a job's stages and communication for the places of its ranks on the cluster.
 #pragma once
 
 #include <array>
@@ -15,45 +15,46 @@
 
 namespace tandem {
 
-// The plan with what its placement says of it: the nodes that an expert group's GPUs are on, as the
-// first one's.
+// Returns the plan with what depends on the placement: on how many nodes the GPUs of the first
+// expert group are.
 Plan placed(Plan plan, const Cluster& cluster, const Placement& placement);
 
-// What a framework adds to what the cluster says, by GroupKind.
+// The costs that a framework adds to the cluster's own figures, by GroupKind.
 using CommCosts = std::array<CommCost, kGroupKinds>;
 CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfile& profile,
                      const ClusterSpec& cluster);
 
-// What the collectives round one block take, of the slowest tensor group (make_workload).
+// Returns the time of the collectives round one block in the slowest tensor group (see
+// make_workload).
 Nanoseconds block_collective_ns(const Model& model, const Plan& plan, const CostSettings& costs,
                                 const Cluster& cluster, const Placement& placement);
 
-// One chain's work. `collective_ns`: block_collective_ns(), where the caller knows it. REQUIRES:
-// the costs' table and profile outlive the call.
+// Returns one chain's priced work. `collective_ns`: the result of block_collective_ns(), if the
+// caller has it. REQUIRES: the costs' table and profile outlive the call.
 Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,
                         const Cluster& cluster, const Placement& placement,
                         std::optional<Nanoseconds> collective_ns = std::nullopt);
 
-// The same for each of so many chains.
+// Returns the work of so many chains, each like this one.
 Workload for_chains(Workload chain, int chains);
 
-// The work of all chains of a job in an order.
+// Returns the work of all chains of a job in this order.
 Workload price_workload(const JobSettings& job, const Order& order, const CostSettings& costs,
                         const Cluster& cluster, const Placement& placement);
 
-// What every stage's actions take, when nothing overlaps.
+// Returns the time of every stage's actions, when nothing overlaps.
 std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, const Plan& plan,
                                     const CostSettings& costs, const Cluster& cluster,
                                     const Placement& placement);
 
-// What a rank's passes of the vocabulary take so, and what comes between them over the pipeline.
-// REQUIRES: chain.vocabulary.
+// Returns the times of a rank's vocabulary passes when nothing overlaps, and of the communication
+// between them over the pipeline. REQUIRES: chain.vocabulary.
 VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, const Plan& plan,
                                  const CostSettings& costs, const Cluster& cluster,
                                  const Placement& placement);
 
-// An Error where a run has more ops than limits.ops, of all ranks that none stands for; without
-// those that come once an iteration.
+// Error: a run has more ops than limits.ops. Ops of all ranks count for which no other rank stands;
+// ops that come once an iteration do not count.
 Status check_ops(const Workload& chain, const Scenario& scenario);
 
 }  // namespace tandem

@@ -20,8 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Plays; of a run that failed the partial trace is written, and the Error says why. Bad input
-// stands at `place`.
+// Plays the program. If the run fails, its partial trace is written and the Error says why. Errors
+// of bad input are at `place`.
 Result<std::optional<Execution>> play_whole(const Program& program, const RealOptions& options,
                                             const std::string& place) {
   auto played = execute(program, *options.backend, options.exec);
@@ -69,7 +69,8 @@ std::vector<OpTimes> op_times(const Program& program, const std::vector<Trace>& 
   return list;
 }
 
-// `result_of_trace`: what one iteration gives.
+// Plays the program and summarizes its iterations. `result_of_trace` returns the RunResult of one
+// iteration.
 template <class ResultOfTrace>
 Result<std::optional<RealRunResult>> run_program(const Program& program, const RealOptions& options,
                                                  const std::string& place,
@@ -135,7 +136,7 @@ Result<std::optional<RealRunResult>> run_for_real(const Scenario& scenario, cons
       job.program, options, scenario.place_of({"costs.source"}), [&](const Trace& trace) {
         RunResult result = result_of(scenario, job, trace);
         if (options.exec.compute == Compute::Gemm && options.exec.gemm_scale != 1) {
-          result.training.reset();  // its FLOPs are those of another model
+          result.training.reset();  // its FLOPs are those of a smaller or larger model
           result.published_tflops_per_gpu.reset();
         }
         return result;

@@ -1,4 +1,5 @@
-// Real run: a scenario's Program, or one by itself, on an executor; what its iterations gave.
+// Real run: plays a scenario's Program, or a Program by itself, on an executor, and summarizes its
+// iterations.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +23,10 @@ namespace tandem {
 struct RealOptions {
   const Backend* backend = &backends().front();
   ExecOptions exec;
-  OutputFiles files;  // of the median iteration; of a run that failed only the trace, partial
+  OutputFiles files;  // of the median iteration; a failed run writes only its partial trace
 };
 
-// How long compute ops of one kind and stage took, all ranks and iterations together.
+// How long compute ops of one kind and stage took, over all ranks and iterations.
 struct OpTimes {
   OpKind kind = OpKind::Forward;
   int stage = -1;
@@ -33,19 +34,20 @@ struct OpTimes {
   Spread seconds;
 };
 
-// The host that a run was played on, as far as it may have made times longer; of many hosts rank
-// 0's.
+// The state of the host that a run was played on, as far as it may have made ops slower. With many
+// hosts it is that of rank 0's.
 struct HostConditions {
-  int cores = 0;    // that the process may use
-  double load = 0;  // threads that ran or could have, in the mean of the minute before
+  int cores = 0;    // cores that the process may use
+  double load = 0;  // mean number of running or runnable threads in the minute before
   LateWakeUps late;
 
-  // Times are longer by late.share, where the ops of the critical path are like the others.
+  // Whether late wake-ups make the times doubtful: they are longer by about late.share, if the ops
+  // of the critical path are like the others.
   bool unreliable() const { return late.share > 0.01; }
 };
 
 struct RealRunResult {
-  RunResult result;  // of the median iteration (of an even number, the shorter in the middle)
+  RunResult result;  // of the median iteration; of an even number, the shorter in the middle
   std::string backend;
   std::string real;
   int iterations = 0;
@@ -53,23 +55,24 @@ struct RealRunResult {
   std::int64_t payloads_checked = 0;
   bool shares_queues = false;  // as in Execution
   HostConditions host;
-  std::vector<OpTimes> op_times;  // of matrix products; none where compute is timed
+  std::vector<OpTimes> op_times;  // times of matrix products; none where compute is timed
 };
 
-// Matrices have the scenario's precision where the options name none.
+// Runs it. Matrices have the scenario's precision where the options name none. `path`: the
+// Program's file, for Errors.
 //
-// Nothing on ranks that have no results to tell (mpi). Error::Failed where the run did, its partial
-// trace written. `path`: the Program's file, for Errors.
+// Returns nothing on ranks that have no results to report (mpi). Error::Failed: the run failed, and
+// its partial trace was written.
 Result<std::optional<RealRunResult>> run_for_real(const Scenario& scenario, const CompiledJob& job,
                                                   RealOptions options);
 Result<std::optional<RealRunResult>> run_for_real(const Program& program,
                                                   const RealOptions& options,
                                                   const std::string& path);
 
-// The RunResult's object, with `backend`, `real`, `iterations`, `spread`, `payloads_checked`,
-// `shares_queues`, `host`, `op_times`.
+// Returns the RunResult's object with the further keys `backend`, `real`, `iterations`, `spread`,
+// `payloads_checked`, `shares_queues`, `host`, `op_times`.
 nlohmann::ordered_json to_json(const RealRunResult& result);
-// The inverse, but for `host` and `op_times`. REQUIRES: that object.
+// Inverts to_json(), except for `host` and `op_times`. REQUIRES: such an object.
 RealRunResult real_run_result_from_json(const nlohmann::ordered_json& json);
 
 }  // namespace tandem

@@ -19,7 +19,7 @@
 namespace tandem {
 namespace {
 
-// Which replica came last to a gradient reduction, and which of its nodes are slow.
+// Returns the replica that came last to a gradient reduction, and which of its nodes are slow.
 LastReplica last_replica(const Scenario& scenario, const CompiledJob& job, Rank latest) {
   const Replicas replicas = part(job.program);
   const auto has_latest = [&](const std::vector<std::int32_t>& ranks) {
@@ -38,7 +38,7 @@ LastReplica last_replica(const Scenario& scenario, const CompiledJob& job, Rank 
           {slow_nodes.begin(), slow_nodes.end()}};
 }
 
-// The scenario's seed on a job without stragglers, which get theirs here.
+// Plays one seed of the scenario. `job` is compiled without stragglers; they are applied here.
 Result<RepeatedRun> play_seed(const Scenario& scenario, CompiledJob* job, Engine engine) {
   job->folds = !slow_stragglers(scenario.variability, job->cluster, job->placement, &job->program);
   const auto options =
@@ -58,12 +58,14 @@ Result<RepeatedRun> play_seed(const Scenario& scenario, CompiledJob* job, Engine
   return run;
 }
 
-// Each seed in a process of its own, from one compiled job.
+// Plays each seed in a process of its own, all from one compiled job.
 Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine engine, bool progress,
                                             int jobs) {
   Scenario even = scenario;
   even.variability.stragglers = scenario.variability.stragglers.stages_alone();
-  even.fold = scenario.fold && !scenario.variability.parts_ranks();  // what limits.ops counts
+  even.fold =
+      scenario.fold &&
+      !scenario.variability.parts_ranks();  // limits.ops counts the ops that are really played
   ASSIGN_OR_RETURN(CompiledJob job, compile(even));
   open_ahead(engine);
   std::optional<Progress> bar;

@@ -1,4 +1,4 @@
-// Repeat: a run played with one seed after another.
+// Repeat: plays a run with several seeds, each in a process of its own.
 #pragma once
 
 #include "base/result.h"
@@ -6,12 +6,12 @@
 
 namespace tandem {
 
-// The run whose iteration is the median, with the spread of all; `jobs` at once, each in a process
-// of its own. REQUIRES: repeats > 1.
+// Plays all repetitions, `jobs` at once. Returns the one with the median iteration, and the spread
+// of all. REQUIRES: repeats > 1.
 Result<RunResult> simulate_repeated(const Scenario& scenario, Engine engine,
                                     const OutputFiles& files, bool progress, int jobs);
 
-// What each scenario's iteration takes, played once; each in a process of its own.
+// Plays each scenario once, in a process of its own, and returns its iteration's seconds.
 Result<std::vector<double>> iterations_s(const std::vector<Scenario>& scenarios, Engine engine,
                                          bool progress, int jobs);
 

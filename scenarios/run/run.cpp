@@ -25,7 +25,8 @@
 namespace tandem {
 namespace {
 
-// What the iteration takes with all links, in a process of its own: SimGrid plays one run in each.
+// Returns the iteration's seconds with all links. It is played in a process of its own, because
+// SimGrid plays only one run in each.
 Result<std::optional<double>> before_failure_s(const Scenario& scenario, Engine engine) {
   if (!scenario.variability.slow_link.fails_for_good()) return std::optional<double>();
   ASSIGN_OR_RETURN(const std::vector<double> seconds,
@@ -33,7 +34,7 @@ Result<std::optional<double>> before_failure_s(const Scenario& scenario, Engine 
   return std::optional(seconds.front());
 }
 
-// What the model's constants are worth: whether they were measured, and the interval.
+// Adds how far the cost model can be trusted: whether it was measured, and its interval.
 void add_confidence(const CostSettings& costs, RunResult* result) {
   result->calibrated = costs.calibrated;
   result->cost_model = costs.model_name;
@@ -41,7 +42,7 @@ void add_confidence(const CostSettings& costs, RunResult* result) {
   if (high > 0) result->interval_s.emplace(result->iteration_s * low, result->iteration_s * high);
 }
 
-// Why a run took longer to simulate than one of equal ranks.
+// Explains why more ranks were played than one of each kind.
 void add_unfolded_warnings(const Scenario& scenario, const CompiledJob& job,
                            const SimOptions& options, RunResult* result) {
   const auto warn = [&](const std::string& line) {
@@ -52,7 +53,7 @@ void add_unfolded_warnings(const Scenario& scenario, const CompiledJob& job,
                      scenario.cluster.gpus, options.seed));
   if (!options.link_changes.empty())
     warn(fmt::format("slow links: all {} ranks are simulated, none folded", scenario.cluster.gpus));
-  // So few take no time, folded or not.
+  // So few ranks take no time, folded or not.
   constexpr std::size_t kFewRanks = 256;
   const auto played = static_cast<std::size_t>(result->ranks_simulated);
   const std::size_t ranks = job.program.ranks.size();
@@ -68,7 +69,8 @@ void add_failure_warning(const Scenario& scenario, double before_s, RunResult* r
       100 * (result->iteration_s / before_s - 1)));
 }
 
-// Where priced by the analytic model, which alone can tell what another size would take.
+// Warns of sizes that waste time. Only the analytic model can tell how long another size would
+// take.
 void add_size_warnings(const Scenario& scenario, RunResult* result) {
   if (scenario.costs.uniform || scenario.costs.table) return;
   for (const WastefulSize& size :
@@ -76,7 +78,7 @@ void add_size_warnings(const Scenario& scenario, RunResult* result) {
     result->warnings.push_back(fmt::format("{}: {}", scenario.name, text_of(size)));
 }
 
-// Gives what priced it.
+// Replaces the program's prices and returns the name of what priced it.
 Result<std::string> reprice(Program* program, const PricedBy& priced_by,
                             std::vector<std::string>* warnings) {
   if (!priced_by.costs.empty()) {
@@ -97,7 +99,7 @@ Result<std::string> reprice(Program* program, const PricedBy& priced_by,
   return fmt::format("op times of {}", priced_by.op_times);
 }
 
-// Each in a process of its own, which sends what it gave as text.
+// Makes the runs in processes of their own, which send their results as text.
 std::vector<Result<RunResult>> runs_apart(int count, int jobs,
                                           const std::function<Result<RunResult>(int)>& run,
                                           const OnRuns& on_runs) {

@@ -1,4 +1,4 @@
-// Run: from a Scenario to its RunResult and files, by playing what compile() makes of it.
+// Run: compiles and plays a Scenario and returns its RunResult, in this process or in others.
 #pragma once
 
 #include <functional>
@@ -15,44 +15,46 @@
 
 namespace tandem {
 
-// Played once, by itself.
+// Plays a compiled job once, as it is.
 Result<RunResult> play(const Scenario& scenario, const CompiledJob& job, Engine engine);
 
-// `progress`: with a bar, where stderr is a terminal. `jobs`: of one that is played many times, how
-// many at once.
+// Simulates one scenario with all that it asks for. `progress`: shows a bar if stderr is a
+// terminal. `jobs`: how many repetitions are played at once.
 Result<RunResult> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files = {},
                            bool progress = false, int jobs = 1);
 
-// What an engine made of a scenario, for those who look at the trace itself.
+// A job and its trace on an engine, for callers that need the trace itself.
 struct PlayedJob {
   CompiledJob job;
   Trace trace;
 };
 Result<PlayedJob> play_once(const Scenario& scenario, Engine engine);
 
-// A Program's prices in place of its own, from a file: a cost table, or a trace of it, or profiles
-// of a real run, that say what its ops took. At most one of them; empty: its own.
+// Files that replace a Program's own prices: a cost table, or measured op times (a trace of the
+// Program, or profiles of a real run). At most one of them is set; empty: the Program's own prices.
 struct PricedBy {
   std::string costs;
   std::string op_times;
 };
 
-// A priced Program by itself, on the ideal engine. `fold`: one rank stands for its equals. Its
-// files name the Program as it came, so that traces with other prices can be compared.
+// Plays a priced Program by itself on the ideal engine. `fold`: one rank stands for all that do the
+// same. The files name the Program as it was given, so that traces with other prices can be
+// compared.
 Result<RunResult> simulate(const Program& program, const OutputFiles& files = {}, bool fold = true,
                            const PricedBy& priced_by = {});
 
-// Told as runs end, and twice a second, how many have ended. What it throws ends all of them.
+// Called whenever a run ends, and twice a second, with the number of runs that have ended. If it
+// throws, all runs are ended.
 using OnRuns = std::function<void(int done)>;
 
-// Many runs, each in a process of its own, `jobs` at once, and what they save against their
-// baselines; files are those of run `files_of`. One run that is played many times: `jobs` of these
-// at once.
+// Simulates many runs, each in a process of its own, `jobs` at once, and computes what they save
+// against their baselines. Run `files_of` writes the files. If there is only one run and it is
+// repeated, `jobs` of its repetitions are played at once.
 std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
                                             int jobs, const OutputFiles& files = {},
                                             int files_of = 0, const OnRuns& on_runs = {});
 
-// One run, whatever it is, in a process of its own.
+// Makes one run in a process of its own.
 Result<RunResult> run_apart(const std::function<Result<RunResult>()>& run,
                             const OnRuns& on_runs = {});
 

@@ -42,7 +42,7 @@ std::string memory_json(const Scenario& scenario, const CompiledJob& job, const 
   return out + "]}";
 }
 
-// An empty part is none.
+// Makes the JSON object. An empty part becomes null.
 std::string object(const std::string& split, const std::string& memory, const std::string& timeline,
                    const std::string& strip = "") {
   const auto part = [](const std::string& text) { return text.empty() ? "null" : text; };

@@ -1,6 +1,5 @@
-// A run's detail: what a page draws of it beyond its RunResult's numbers, as a JSON object with
-// `split`, `memory` and `timeline` (docs/formats.md);
-// and what a terminal draws, `strip`.
+// RunDetail: what a page draws of a run beyond the numbers of its RunResult: a JSON object with
+// `split`, `memory` and `timeline` (docs/formats.md), and `strip`, which a terminal draws.
 #pragma once
 
 #include <string>
@@ -15,19 +14,19 @@ namespace tandem {
 struct Scenario;
 struct CompiledJob;
 
-// How much of it: nothing, all but the timeline, all.
+// How much a detail holds: nothing, all but the timeline, or all.
 enum class Detail { None, Numbers, Timeline };
 
-// Empty for Detail::None.
-// `strip_columns`: of a timeline in a terminal; 0: none.
+// Returns a run's detail; empty for Detail::None. `strip_columns`: columns of a timeline for a
+// terminal; 0: no such timeline.
 std::string detail_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace,
                       Detail detail, int strip_columns);
 std::string detail_of(const Program& program, const Trace& trace, Detail detail, int strip_columns);
 
-// The timeline for a terminal that a detail holds; REQUIRES: it was asked for.
+// Returns the timeline for a terminal that a detail holds. REQUIRES: the detail was made with one.
 TimelineStrip strip_of(const std::string& detail);
 
-// All that a trace file tells.
+// Returns the detail of a trace file.
 std::string detail_of(const TraceTable& table);
 
 }  // namespace tandem

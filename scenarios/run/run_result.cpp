@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// How FLOPs count attention's products.
+// The names of the two ways to count the FLOPs of attention's products.
 constexpr const char *kWholeFlops = "whole attention", *kCausalFlops = "causal attention";
 
 Json by_group_kind(const std::array<double, kGroupKinds>& values) {
@@ -198,7 +198,7 @@ std::vector<Sensitivity> sensitivity_from(const Json& json) {
 
 std::optional<double> above_bound(const RunResult& result) {
   if (!result.lower_bound || result.lower_bound->makespan <= 0) return std::nullopt;
-  // SimGrid's ops may end a nanosecond early.
+  // The ratio may be a little below 1: SimGrid's ops may end a nanosecond early.
   return std::max(0.0, result.iteration_s / result.lower_bound->makespan - 1);
 }
 

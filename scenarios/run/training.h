@@ -1,4 +1,4 @@
-// Training: what a model on a cluster reaches, and what it needs of the fullest GPU's memory.
+// Training: the speed that a model reaches on a cluster, and the memory that its fullest GPU needs.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace tandem {
 
-// When the fullest GPU comes to hold the most activations.
+// The moment when the fullest GPU holds the most activations.
 struct MemoryPeak {
   int pipeline_rank = 0;
-  double at_s = 0;     // into the iteration
-  std::string action;  // that ends then: "forward 7 of stage 3"
+  double at_s = 0;     // seconds into the iteration
+  std::string action;  // the action that ends then: "forward 7 of stage 3"
 };
 
 struct Training {
@@ -25,18 +25,20 @@ struct Training {
   double hardware_tflops_per_gpu = 0;
   double mfu = 0;
   double hfu = 0;
-  bool causal_flops = false;  // how the four before count attention: see AttentionFlops
+  bool causal_flops = false;  // whether the four above count attention as a causal mask leaves it:
+                              // see AttentionFlops
   // Bytes.
   double weights = 0, gradients = 0, optimizer = 0, activations = 0, communication = 0;
   double workspace = 0;
-  // Bytes. `reserve` of the capacity is for what is no tensor; `total` fits into the rest.
+  // Bytes. `reserve` is the part of the capacity for what is not a tensor; `total` must fit into
+  // the rest.
   double total = 0, reserve = 0, capacity = 0;
-  std::vector<double> by_pipeline_rank;  // bytes of each at its peak; `total` is the largest
+  std::vector<double> by_pipeline_rank;  // bytes of each rank at its peak; `total` is the largest
   bool fits = false;
   MemoryPeak peak;
 };
 
-// Of the run that gave the trace. REQUIRES: costs that are not uniform.
+// Returns the figures of the run that gave the trace. REQUIRES: costs are not uniform.
 Training training(const Scenario& scenario, const OrderedPlan& plan, const Order& order,
                   const Program& program, const Trace& trace, double iteration_s);
 
