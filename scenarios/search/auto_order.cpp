@@ -1,3 +1,7 @@
+// The search for an order. Named orders are played in full. For each placement of the stages an
+// OrderSearch makes candidates; the searches share the budget by successive halving (three rounds
+// of equal length: the better half stays after the first, the best one after the second). The best
+// orders that they find are played in full as well, and the best of all is taken.
 #include "scenarios/search/auto_order.h"
 
 #include <fmt/format.h>
@@ -25,7 +29,7 @@
 namespace tandem {
 namespace {
 
-// What an order comes to in full: those that fit go before those that do not.
+// The value of an order that was played in full. Orders that fit come before those that do not.
 struct OrderValue {
   bool fits = false;
   double seconds = std::numeric_limits<double>::infinity();
@@ -35,7 +39,7 @@ struct OrderValue {
   }
 };
 
-// The scenario with so many stages a rank.
+// Returns the scenario with so many stages on a rank.
 Scenario with_chunks(Scenario scenario, int vpp) {
   scenario.job.plan.vpp = vpp;
   scenario.job.order.vpp = vpp;
@@ -51,7 +55,8 @@ Status check_layers(const Scenario& scenario) {
   return check(model, plan);
 }
 
-// The stages a rank to look at: the scenario's, or all that its layers can be cut into.
+// Returns the numbers of stages on a rank to try: the scenario's, or all that its layers can be cut
+// into.
 std::vector<int> chunks_of(const Scenario& scenario) {
   const Plan& plan = scenario.job.plan;
   const bool laid = scenario.job.layout == "auto";
@@ -65,8 +70,9 @@ std::vector<int> chunks_of(const Scenario& scenario) {
   return chunks;
 }
 
-// What a rank's activations may take, and what its stages' take. The GPU holds what a W needs from
-// F on: an input gradient frees next to nothing ("Zero Bubble", table 1).
+// Sets the bytes that activations may take on a rank, and those that a microbatch takes on each
+// stage. All that W needs is held from F on: an input gradient frees next to nothing ("Zero
+// Bubble", table 1).
 void add_bytes(const Scenario& scenario, SearchProblem* problem) {
   const JobSettings& job = scenario.job;
   const bool one_ends = problem->rank_of_stage.front() == problem->rank_of_stage.back();
@@ -117,7 +123,7 @@ SearchProblem problem_of(const Scenario& scenario, std::vector<int> rank_of_stag
   return problem;
 }
 
-// Whether the ranks hold no more microbatches of all their stages than schedule.memory_limit says.
+// Whether no rank holds more microbatches of all its stages than schedule.memory_limit.
 bool keeps_limit(const JobSettings& job, const Order& order) {
   if (job.order.memory_limit == 0) return true;
   for (const std::vector<Action>& actions : order.ranks) {
@@ -131,17 +137,17 @@ bool keeps_limit(const JobSettings& job, const Order& order) {
   return true;
 }
 
-// Whether the last stage stands where the first one does.
+// Whether the last stage is on the rank of the first one.
 bool returns(const Order& order) {
   const std::vector<int> rank_of = stage_to_rank(order);
   return rank_of.size() > 1 && rank_of.front() == rank_of.back();
 }
 
-// Orders that are played in full, and the best of them.
+// Plays orders in full and keeps the best.
 class FullOrders {
  public:
-  // Named orders that cannot be played at these sizes are passed over. Where the layout is open
-  // each gets its own.
+  // Plays all named orders. Orders that cannot be played at these sizes are skipped. Where the
+  // layout is open each order gets its own.
   void play_named(const Scenario& scenario) {
     for (const OrderTraits& traits : scenario.job.order.orders) {
       if (scenario.job.plan.vpp < traits.least_vpp) continue;
@@ -161,7 +167,8 @@ class FullOrders {
     play(std::move(one), scenario.job.order.memory_limit);
   }
 
-  // The scenario with the best; an Error of the last where none could be played.
+  // Returns the scenario with the best order. Error: none could be played; then it is the last
+  // one's.
   Result<Scenario> best() const {
     if (!best_)
       return last_error_.value_or(
@@ -177,7 +184,7 @@ class FullOrders {
   }
 
   struct Played {
-    Scenario scenario;  // with its layout and its order
+    Scenario scenario;  // with a layout and an order
     OrderValue value;
   };
   const std::vector<Played>& played() const { return played_; }
@@ -220,7 +227,7 @@ class FullOrders {
   std::optional<Error> last_error_;
 };
 
-// What the busiest rank has to do in an iteration.
+// Returns the seconds that the busiest rank computes in an iteration.
 double busiest_rank_s(const SearchProblem& problem) {
   std::vector<double> work(problem.pp());
   for (int stage = 0; stage < problem.stages(); ++stage) {
@@ -233,18 +240,18 @@ double busiest_rank_s(const SearchProblem& problem) {
 
 struct Placed {
   Scenario scenario;
-  int candidates = 0;  // where nobody says
+  int candidates = 0;  // its budget if the user sets none
   OrderSearch search;
 };
 
-// Where stages may stand: in order, or an even number of them a rank in a V.
+// Returns where stages may be: in order, or if their number on a rank is even, also in a V.
 std::vector<std::vector<int>> placements_of(const Plan& plan) {
   std::vector<std::vector<int>> placements = {stages_in_order(plan.pp, plan.vpp)};
   if (plan.vpp % 2 == 0) placements.push_back(stages_in_a_v(plan.pp, plan.vpp));
   return placements;
 }
 
-// One search for each placement of the scenario's stages.
+// Returns one search for each placement of the scenario's stages.
 std::vector<Placed> searches_of(const Scenario& scenario, const Cluster& cluster,
                                 const Placement& placement) {
   std::vector<Placed> searches;
@@ -257,7 +264,7 @@ std::vector<Placed> searches_of(const Scenario& scenario, const Cluster& cluster
   return searches;
 }
 
-// One round: so many candidates, or so many seconds, for all of them.
+// Runs one round: so many candidates, or so many seconds, for all searches together.
 void play_round(std::vector<Placed>* searches, int candidates, double seconds) {
   using Clock = std::chrono::steady_clock;
   if (seconds == 0) {
@@ -272,7 +279,8 @@ void play_round(std::vector<Placed>* searches, int candidates, double seconds) {
   } while (Clock::now() < end);
 }
 
-// All searches for a third of the budget, the better half for the next, the best for the last.
+// Runs the searches by successive halving: all for a third of the budget, the better half for the
+// next, the best one for the last. Then the best one's order is refined.
 void play_off(std::vector<Placed>* searches, const JobSettings& job) {
   constexpr int kRounds = 3, kForMoves = 10;
   const int candidates =
@@ -288,7 +296,7 @@ void play_off(std::vector<Placed>* searches, const JobSettings& job) {
   searches->front().search.refine(std::max(1, candidates / kForMoves));
 }
 
-// The searches of all scenarios, and the best of what they find played in full.
+// Searches for all scenarios, and plays the best orders found in full.
 Status search(const std::vector<Scenario>& scenarios, FullOrders* full) {
   constexpr std::size_t kInFull = 4;
   ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenarios.front()));
@@ -306,8 +314,8 @@ Status search(const std::vector<Scenario>& scenarios, FullOrders* full) {
   return Done{};
 }
 
-// Layouts that named orders got, those first whose busiest rank has the least to do: what an order
-// cannot win back.
+// Returns the layouts that the named orders got, at most three. Those come first whose busiest rank
+// has the least to compute: no order can make that shorter.
 Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const FullOrders& full) {
   constexpr std::size_t kMost = 3;
   ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
@@ -334,7 +342,8 @@ Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const FullO
   return best;
 }
 
-// The best order by measured times, stage by stage: no full play has them.
+// Finds the best order by measured times, comparing orders stage by stage: a full play has no
+// measured times.
 Result<Scenario> with_measured_order(const Scenario& scenario) {
   const JobSettings& job = scenario.job;
   if (job.layout == "auto")
@@ -348,7 +357,7 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
   for (const std::vector<int>& ranks : placements_of(job.plan)) {
     SearchProblem problem = problem_of(scenario, ranks, cluster, placement);
     ASSIGN_OR_RETURN(problem.costs, measured_costs(job.order_trace, problem.costs));
-    SearchProblem as_simulated = problem;  // which frees all of an activation at its I
+    SearchProblem as_simulated = problem;  // the simulator frees all of an activation at its I
     for (StageBytes& bytes : as_simulated.bytes) bytes.stash = 0;
     const std::vector<Order> named = named_orders_for(problem);
     for (const Order& order : named) {
@@ -391,14 +400,14 @@ Result<Scenario> with_order(const Scenario& scenario) {
     full.play_named(one);
     if (vpp <= kMostSearched || chunks.size() == 1) scenarios.push_back(one);
   }
-  // No search knows of the vocabulary's passes; the named orders leave room for them.
+  // No search knows the vocabulary's passes; the named orders leave room for them.
   if (scenario.job.plan.pp == 1 || scenario.job.plan.vocabulary > 0) return full.best();
   if (scenario.job.layout == "auto") {
     ASSIGN_OR_RETURN(scenarios, good_layouts(scenario, full));
   }
   if (!scenarios.empty()) RETURN_IF_ERROR(search(scenarios, &full));
   if (scenario.job.layout == "auto" && !full.played().empty()) {
-    // A layout for the order that was found, and an order for that layout.
+    // Find a layout for the order that was found, and an order for that layout.
     Scenario again = full.best_scenario();
     again.job.layout = "auto";
     ASSIGN_OR_RETURN(again, with_layout(again));

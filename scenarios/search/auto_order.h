@@ -1,4 +1,4 @@
-// Auto order: in what order each rank acts where schedule.order is "auto".
+// Auto order: finds the order in which each rank acts where schedule.order is "auto".
 #pragma once
 
 #include "base/result.h"
@@ -6,10 +6,11 @@
 
 namespace tandem {
 
-// The scenario with an order in the place of "auto", and with the stages a rank that it needs where
-// parallel.vpp is not set. Of the named orders that fit into each GPU's memory (if none does, of
-// all) and of those that a search makes for the stages' costs it is the one with the shortest
-// iteration, played in full on the ideal engine. An Error where no order can be played.
+// Returns the scenario with an order in place of "auto", and with the number of stages on a rank
+// that this order needs, unless parallel.vpp is set. Candidates are the named orders and those that
+// a search makes for the stages' costs. The order is the one with the shortest iteration among
+// those that fit into every GPU's memory, or among all if none fits; orders are played in full on
+// the ideal engine. Error: no order can be played.
 Result<Scenario> with_order(const Scenario& scenario);
 
 }  // namespace tandem

@@ -22,7 +22,8 @@ bool is_pass(OpKind kind) {
 
 using Samples = std::map<std::pair<int, OpKind>, std::vector<Nanoseconds>>;
 
-// By stage and kind: how long each pass was under way, on each rank, and each send.
+// Returns by stage and kind how long each pass took on each rank, from its first op's start to its
+// last one's end, and how long each send took.
 Samples samples_of(const TraceTable& trace) {
   std::map<std::tuple<int, int, OpKind, int>, std::pair<Nanoseconds, Nanoseconds>> passes;
   Samples samples;

@@ -1,4 +1,5 @@
-// Measured costs: what the stages of a run took, to make an order for that machine.
+// Measured costs: reads from a trace how long the stages of a real run took, so that an order can
+// be made for that machine.
 #pragma once
 
 #include <string>
@@ -9,10 +10,11 @@
 
 namespace tandem {
 
-// In seconds, of a trace that `tandem run --trace` wrote: of each stage the median of its passes,
-// each from its first op's start to its last one's end, and of its sends. Where whole backwards
-// were measured they are shared out as `priced` says; a stage without sends keeps its transfer.
-// Error(BadInput): the trace is not of as many stages.
+// Returns the costs of each stage, in seconds, from a trace that `tandem run --trace` wrote. A cost
+// is the median over the stage's passes, each from the start of its first op to the end of its last
+// one, and the median of its sends. If whole backwards were measured, they are divided between
+// input and weight gradient in the proportion of `priced`. A stage without sends keeps its priced
+// transfer. Error(BadInput): the trace has another number of stages.
 Result<std::vector<OrderCosts>> measured_costs(const std::string& trace,
                                                std::vector<OrderCosts> priced);
 

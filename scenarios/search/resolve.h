@@ -1,4 +1,4 @@
-// Resolve: finds what a scenario leaves open, its layout and its order.
+// Resolve: finds the layout and the order that a scenario leaves open.
 #pragma once
 
 #include "base/result.h"
@@ -6,10 +6,10 @@
 
 namespace tandem {
 
-// Whether parallel.layout or schedule.order is still "auto".
+// Whether parallel.layout is "auto", or schedule.order is and no order was found yet.
 bool is_open(const Scenario& scenario);
 
-// The scenario with a layout and an order in their places.
+// Returns the scenario with a layout and an order found.
 Result<Scenario> resolved(const Scenario& scenario);
 
 }  // namespace tandem

@@ -1,3 +1,6 @@
+// Finds the bandwidth at which the exposed share is 5 %: a secant method on the logarithms of
+// bandwidth and share, kept inside the bracket of bandwidths that are too little and enough. Every
+// third step halves the bracket, since the share may jump.
 #include "scenarios/what_if/least_bandwidth.h"
 
 #include <algorithm>
@@ -21,7 +24,7 @@ constexpr double kExposedShare = 0.05;
 constexpr double kSlowest_Gbitps = 1;
 constexpr double kFastest_Gbitps = 1e5;
 constexpr double kTolerance = 1.02;
-// A share this near to 5 % ends the search: half of what is promised.
+// A share this near to 5 % ends the search. It is half of the tolerance that the header promises.
 constexpr double kNear = 1.01;
 
 double node_Gbitps(const ClusterSpec& spec) {
@@ -34,15 +37,15 @@ Scenario with_nodes_of(Scenario scenario, double node_Gbitps) {
   return scenario;
 }
 
-// The exposed share over 5 %: above 1, more bandwidth is needed.
+// Returns the exposed share divided by 5 %. Above 1, more bandwidth is needed.
 double excess(const Metrics& metrics) {
   return static_cast<double>(metrics.exposed_between_nodes_s) /
          (kExposedShare * metrics.iteration_s);
 }
 
-// Whether the bandwidth between nodes changes the prices of communication and nothing else. An
-// order that is made for costs changes with them. So does compute where tensor groups cross nodes:
-// what the CPU takes to launch kernels is hidden behind their collectives.
+// Whether the bandwidth between nodes changes the prices of communication and nothing else. It
+// changes more where an order is made for costs. It also changes compute where tensor groups cross
+// nodes: the CPU's time to launch kernels is hidden behind their collectives.
 bool changes_prices_alone(const Scenario& scenario, const CompiledJob& job) {
   const JobSettings& settings = scenario.job;
   const bool made_for_costs = (settings.order_file.empty() && !settings.found_order &&
@@ -54,7 +57,7 @@ bool changes_prices_alone(const Scenario& scenario, const CompiledJob& job) {
   return !made_for_costs && !tensor_crosses;
 }
 
-// A scenario's job at one bandwidth after the other.
+// Plays a scenario's job at one bandwidth after another.
 class Trials {
  public:
   Trials(const Scenario& scenario, MeasuredJob played)
@@ -68,12 +71,13 @@ class Trials {
       if (const auto metrics = repriced(there)) return excess(*metrics);
     }
     const auto anew = play_ideal(there);
-    // It fails where a transfer takes longer than a clock can hold.
+    // The play fails where a transfer takes longer than a clock can hold.
     return anew.ok() ? excess(anew->metrics) : std::numeric_limits<double>::infinity();
   }
 
  private:
-  // Nothing where rounds that repeated do not at this bandwidth.
+  // Returns the metrics at new prices. Nothing where rounds that repeated before do not repeat at
+  // this bandwidth.
   std::optional<Metrics> repriced(const Scenario& there) {
     auto cluster = make_cluster(there);
     CHECK(cluster.ok());
@@ -89,7 +93,7 @@ class Trials {
   }
 
   const Scenario& scenario_;
-  MeasuredJob played_;  // whose prices change
+  MeasuredJob played_;  // its prices are changed
   const bool reprices_;
 };
 
@@ -97,8 +101,9 @@ struct Trial {
   double node_Gbitps = 0, excess = 0;
 };
 
-// Proposes the bandwidth at which the excess would be 1 if it went as a power of the bandwidth, as
-// it did from `before` to `last`; without one before, as 1 / bandwidth.
+// Proposes the next bandwidth: where the excess would be 1 if it continued as the power of the
+// bandwidth that leads from `before` to `last`. Without `before` it is taken to go as 1 /
+// bandwidth.
 double proposal(const Trial& last, const std::optional<Trial>& before) {
   double power = -1;
   if (before && before->excess > 0 && before->excess != last.excess)
@@ -122,7 +127,8 @@ std::optional<double> least_internode_Gbitps(const Scenario& scenario, MeasuredJ
   Trial last{node_Gbitps(scenario.cluster.spec), excess(played.metrics)};
   Trials trials(scenario, std::move(played));
   std::optional<Trial> before;
-  double low = 0, high = std::numeric_limits<double>::infinity();  // too little; enough
+  double low = 0, high = std::numeric_limits<double>::infinity();  // largest that is too little;
+                                                                   // smallest that is enough
   for (int tries = 1;; ++tries) {
     const auto [tried_Gbitps, over] = last;
     if (over > 1 / kNear && over < kNear) return tried_Gbitps;

@@ -1,4 +1,4 @@
-// The least bandwidth between nodes that a run can do with.
+// LeastBandwidth: finds the least bandwidth between nodes at which communication costs little.
 #pragma once
 
 #include <optional>
@@ -7,14 +7,14 @@
 
 namespace tandem {
 
-// The scenario's job on the ideal engine, without jitter.
+// Plays the scenario's job on the ideal engine, without jitter.
 Result<MeasuredJob> play_ideal(const Scenario& scenario);
 
-// Gbit/s a node (all its NICs) at which exposed communication between nodes is 5 % of the
-// iteration, to within 2 % of that share, on the ideal engine; where the share jumps there, the
-// least bandwidth above the jump, to within 2 %. 0: 1 Gbit/s is already enough, so nothing crosses
-// nodes or it is all hidden. Nothing: not even 100 Tbit/s is. `played`: what play_ideal() gave for
-// the scenario.
+// Returns the bandwidth of a node (all its NICs), in Gbit/s, at which exposed communication between
+// nodes is 5 % of the iteration, on the ideal engine; the share is met to within 2 %. If the share
+// jumps there, it returns the least bandwidth above the jump, to within 2 %. Returns 0 if 1 Gbit/s
+// is already enough, because nothing crosses nodes or all of it is hidden. Returns nothing if not
+// even 100 Tbit/s is enough. `played`: what play_ideal() returned for the scenario.
 std::optional<double> least_internode_Gbitps(const Scenario& scenario, MeasuredJob played);
 
 }  // namespace tandem

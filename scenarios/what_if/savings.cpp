@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// Whether the points are those of the run, but for one that is the baseline.
+// Whether these points are the run's points with one replaced by the baseline.
 bool is_baseline(const Scenario& run, const std::vector<std::string>& points) {
   if (points.size() != run.points.size() || points == run.points) return false;
   std::vector<std::string> replaced = run.points;

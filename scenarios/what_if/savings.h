@@ -1,4 +1,4 @@
-// Savings: what each run saves against its baseline.
+// Savings: compares each run with its baseline.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace tandem {
 
-// Gives the results of scenarios that name a baseline their Saving. A run's baseline is the one
-// whose points are the run's, but for one that is Scenario::baseline; where that was not simulated,
-// or failed, nothing is saved. REQUIRES: a result a scenario.
+// Sets the Saving of each result whose scenario names a baseline. The baseline of a run is the run
+// with the same points, except that one of them is Scenario::baseline. If that run was not
+// simulated, or failed, no Saving is set. REQUIRES: one result for each scenario.
 void add_savings(const std::vector<Scenario>& scenarios, std::vector<Result<RunResult>>* results);
 
 }  // namespace tandem

@@ -57,7 +57,7 @@ void add_levels(const Scenario& scenario, std::vector<Part>* parts) {
 
 Result<std::vector<Sensitivity>> sensitivity(const Scenario& given, Engine engine,
                                              const RunResult& result, bool progress, int jobs) {
-  // What is slower then is the order and the layout that the run has.
+  // Perturb the run with the order and the layout that it was played with.
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
   std::vector<Part> parts = {{"", scenario}};
   add_stages(scenario, &parts);

@@ -1,4 +1,5 @@
-// Sensitivity: what hangs on each part of a run: its iteration with that part 10 % slower.
+// Sensitivity: shows how much the iteration depends on each part of a run, by making that part 10 %
+// slower.
 #pragma once
 
 #include "base/result.h"
@@ -6,9 +7,10 @@
 
 namespace tandem {
 
-// For each stage, each kind of communication that the run has, and each level of links: compute
-// that takes 1.1 times as long, 1.1 times the bytes, 1/1.1 of the bandwidth. `jobs` at once, each
-// in a process of its own. `result`: the run's.
+// Plays the scenario once for each stage (its compute takes 1.1 times as long), for each kind of
+// communication that the run has (1.1 times the bytes), and for each level of links (1/1.1 of the
+// bandwidth). `jobs` are played at once, each in a process of its own. `result`: the run's own
+// result.
 Result<std::vector<Sensitivity>> sensitivity(const Scenario& scenario, Engine engine,
                                              const RunResult& result, bool progress, int jobs);
 
