@@ -34,8 +34,7 @@ struct JobSettings {
   OrderSpec order;
   std::string order_file;  // a CSV in PyTorch's form, instead of a named order
   int order_budget = 0;  // orders that the search for "auto" tries; 0: about three seconds of work
-  std::string order_trace;   // not in the file: a run's trace whose op times replace prices in the
-                             // search; or empty
+  std::string order_trace;   // not in the file: a run's trace with op times to use, or empty
   double order_seconds = 0;  // not in the file: above 0, seconds of the search, instead of a budget
   std::optional<FoundOrder> found_order;  // not in the file: the order found for "auto"
   std::optional<bool> overlap_p2p;        // nothing: as is usual for the order

@@ -17,10 +17,9 @@
 namespace tandem {
 
 struct ChakraSource {
-  std::string path;    // the trace of any rank: PREFIX.0.et
-  std::string groups;  // the file of process groups; empty: PREFIX.groups.json, if it exists
-  std::string
-      cluster;  // a preset, or a scenario whose first run has a cluster; empty: times as traced
+  std::string path;     // the trace of any rank: PREFIX.0.et
+  std::string groups;   // the file of process groups; empty: PREFIX.groups.json, if it exists
+  std::string cluster;  // a preset, or a scenario whose first run has one; empty: times as traced
 };
 
 struct ChakraRun {

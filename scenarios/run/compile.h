@@ -38,8 +38,7 @@ struct CompiledJob {
   Cluster cluster;
   Placement placement;
   std::vector<std::string> warnings;
-  bool folds =
-      true;  // ranks with the same body do the same; false where stragglers made them differ
+  bool folds = true;  // ranks with one body do the same; stragglers may make them differ
 };
 
 // Returns what the named order of the job is made from: sizes, and costs if it needs them.

@@ -101,8 +101,7 @@ std::vector<double> finishes(const Program& program, const RankFolding& folding,
   });
   std::vector<Nanoseconds> behind(events.size());
   for (std::size_t begin = 0, end = 0; begin < events.size(); begin = end) {
-    Nanoseconds whole = 0;  // the longest duration among the op's participants, who end together,
-                            // with what comes after it
+    Nanoseconds whole = 0;  // of the op, up to the end of all its participants, and after it
     for (; end < events.size() &&
            replay.settled[events[end].number] == replay.settled[events[begin].number];
          ++end) {

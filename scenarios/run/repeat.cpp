@@ -63,9 +63,7 @@ Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine eng
                                             int jobs) {
   Scenario even = scenario;
   even.variability.stragglers = scenario.variability.stragglers.stages_alone();
-  even.fold =
-      scenario.fold &&
-      !scenario.variability.parts_ranks();  // limits.ops counts the ops that are really played
+  even.fold = scenario.fold && !scenario.variability.parts_ranks();  // as limits.ops counts
   ASSIGN_OR_RETURN(CompiledJob job, compile(even));
   open_ahead(engine);
   std::optional<Progress> bar;

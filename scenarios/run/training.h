@@ -25,8 +25,7 @@ struct Training {
   double hardware_tflops_per_gpu = 0;
   double mfu = 0;
   double hfu = 0;
-  bool causal_flops = false;  // whether the four above count attention as a causal mask leaves it:
-                              // see AttentionFlops
+  bool causal_flops = false;  // how the four before count attention: see AttentionFlops
   // Bytes.
   double weights = 0, gradients = 0, optimizer = 0, activations = 0, communication = 0;
   double workspace = 0;

@@ -127,8 +127,7 @@ std::optional<double> least_internode_Gbitps(const Scenario& scenario, MeasuredJ
   Trial last{node_Gbitps(scenario.cluster.spec), excess(played.metrics)};
   Trials trials(scenario, std::move(played));
   std::optional<Trial> before;
-  double low = 0, high = std::numeric_limits<double>::infinity();  // largest that is too little;
-                                                                   // smallest that is enough
+  double low = 0, high = std::numeric_limits<double>::infinity();  // too little; enough
   for (int tries = 1;; ++tries) {
     const auto [tried_Gbitps, over] = last;
     if (over > 1 / kNear && over < kNear) return tried_Gbitps;
