@@ -1,4 +1,4 @@
-// A candidate: what it is about, and what it is as a plan, a scenario, settings and text.
+// Candidate: turns a candidate of the search into a plan, a scenario, settings and text.
 #include "planning/tune/space.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ Plan plan_with(const Scenario& base, const Layout& layout) {
   return plan;
 }
 
-// Whether several ranks have the same parameters: of experts too, which are cut over other ranks.
+// Whether several ranks have the same parameters. Experts are cut over other ranks than the rest,
+// and may have replicas where the rest has none.
 bool has_replicas(const Scenario& base, const Layout& layout, const Playing& playing) {
   const int replicas =
       layout.dp * layout.cp * traits_of(playing.order, base.job.order.orders).chains;
@@ -111,8 +112,8 @@ Candidate candidate_of(const Scenario& scenario) {
 
 namespace {
 
-// Settings that take back what the scenario may say and a chosen precision excludes, such as an fp8
-// recipe under bf16: as write_named() does to a plan.
+// Returns the settings that undo what the scenario may say and a chosen precision excludes, such as
+// an fp8 recipe with bf16. write_named() does the same to a plan.
 std::vector<std::pair<std::string, std::string>> undone_by(const Layout& layout) {
   const bool not_fp8 = layout.precision != kAsScenario && layout.precision != precision_of("fp8");
   std::vector<std::pair<std::string, std::string>> settings;

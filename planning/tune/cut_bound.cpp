@@ -1,9 +1,9 @@
-// The bound of a cut: the least of its micro batches' bounds, of which few are measured.
+// The bound of a cut is the least bound of its micro batches, and few of them need to be measured.
 //
 // A pass over a micro batch of k b samples takes no longer than k passes over b: a GEMM is rounded
 // up to whole tiles and waves, a kernel waits for its launch, a message has a latency. So the mean
-// rank's passes of an iteration take no less by b than by k b: where those by k b are not below the
-// least bound, b need not be measured.
+// rank's passes of an iteration take with b at least as long as with k b. If those with k b are not
+// below the least bound found so far, b need not be measured.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -16,7 +16,7 @@
 namespace tandem {
 namespace {
 
-// What is rounded to whole numbers, up or down, of each kind of the model's layers.
+// Returns the counts that are rounded to whole numbers, for each kind of the model's layers.
 std::vector<std::int64_t> rounded_counts(const Model& model, const Plan& plan) {
   std::vector<std::int64_t> counts;
   for (const auto& [kind, layers] : kinds_of(model)) {
@@ -31,7 +31,7 @@ struct MicroBatch {
   std::vector<std::int64_t> counts;
   WorkBound work = {};
 
-  // Whether it takes no longer in one pass than in passes of `part`.
+  // Whether it takes no longer in one pass than in several passes of `part`.
   bool is_made_of(const MicroBatch& part) const {
     const int passes = samples / part.samples;
     return passes * part.samples == samples &&
@@ -43,8 +43,8 @@ struct MicroBatch {
 
 }  // namespace
 
-// What is recomputed may be merged into other kernels, which are of a microsecond at least: those
-// are rounded to a nanosecond once, not twice.
+// Recomputed kernels may be merged into others. A merged kernel, which takes a microsecond at
+// least, is rounded to a nanosecond once instead of twice: so the bound is lowered by a thousandth.
 WorkBound StageLevel::least_exposed_work(Layout layout) {
   layout.recompute = Recompute::None;
   layout.recompute_modules = kAsScenario;
@@ -58,7 +58,7 @@ Nanoseconds StageLevel::cut_bound(std::span<const Layout> micro_batches) {
   Plan plan = plan_of(base_, {micro_batches.front(), {default_order(1)}, {}});
   Nanoseconds least = INT64_MAX;
   std::vector<MicroBatch> measured;
-  for (std::size_t i = micro_batches.size(); i-- > 0;) {  // the largest take least
+  for (std::size_t i = micro_batches.size(); i-- > 0;) {  // the largest take the least time
     const Layout& layout = micro_batches[i];
     plan.micro_batch = layout.micro_batch;
     MicroBatch next{layout.micro_batch, rounded_counts(base_.job.model, plan)};
@@ -69,10 +69,10 @@ Nanoseconds StageLevel::cut_bound(std::span<const Layout> micro_batches) {
     next.work = least_exposed_work(layout);
     if (next.work.iteration() == INT64_MAX) continue;
     least = std::min(least, next.work.iteration());
-    // A table of measured kernels need not keep to proportions.
+    // The kernels of a measured table need not grow in proportion.
     if (!base_.costs.table) measured.push_back(std::move(next));
   }
-  // As above: a micro batch's kernels are rounded once, those of its parts each.
+  // Lower it once more: a micro batch's kernels are rounded once, and those of its parts each.
   return least == INT64_MAX ? least : least - least / 1000;
 }
 

@@ -49,7 +49,8 @@ constexpr AllowedValues kFsdpValues[] = {{"parallel.pp", "1", kFullyShard},
                                          {"overlap.param_gather", "true", kFullyShard},
                                          {"overlap.tensor", "off", kFullyShard}};
 
-// Megatron-LM's interleaved schedule: the one that pairs a forward with a backward.
+// Whether it is Megatron-LM's interleaved schedule, the only one that exchanges a forward's and a
+// backward's transfers in pairs.
 bool interleaves(S s, C c) {
   return traits_of(c.playing.order, s.job.order.orders).exchanges == BatchedP2p::Pairs;
 }

@@ -1,5 +1,5 @@
-// Frameworks: what a plan must keep for Megatron-LM, NeMo, DeepSpeed or PyTorch's FSDP to run it,
-// as one table with the source of each rule.
+// Frameworks: the rules that a plan must keep so that Megatron-LM, NeMo, DeepSpeed or PyTorch's
+// FSDP can run it, as one table with the source of each rule.
 #pragma once
 
 #include <span>
@@ -13,15 +13,15 @@
 
 namespace tandem {
 
-// The values that a key may have.
+// The values that a key may have: "train.zero", "0,1".
 struct AllowedValues {
-  std::string_view key, values;  // "train.zero", "0,1"
+  std::string_view key, values;  // separated by commas
   std::string_view source;
 };
 
-// What values of several keys ask of one another.
+// A rule about the values of several keys together.
 struct FrameworkRule {
-  // The part of a candidate that decides it, with those before it.
+  // The last part of a candidate that the rule needs to know. It may use the parts before as well.
   enum Part { OfLayout, OfPlaying, OfSharing };
 
   std::string_view what, source;
@@ -37,10 +37,10 @@ struct Framework {
 
 std::span<const Framework> frameworks();
 
-// An Error names the nearest.
+// Returns the framework of this name. Error: there is none; it names the nearest.
 Result<const Framework*> framework_named(const std::string& name);
 
-// The first of its rules that the plan breaks, as text: "train.zero = 0,1"; empty: none.
+// Returns the first rule that the plan breaks, as text such as "train.zero = 0,1"; empty: none.
 std::string broken_rule(const Framework& framework, const Scenario& base,
                         const Candidate& candidate);
 

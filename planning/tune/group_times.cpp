@@ -17,7 +17,7 @@ GroupTimes::GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<Kn
       placement_(place_ranks(base.cluster, cluster_)),
       known_(std::move(known)) {}
 
-// The first rank of the stage. Where nodes are alike its place on the node is enough.
+// Returns the first rank of the stage; where all nodes are alike, only its place on its node.
 int GroupTimes::begin_of(const Layout& layout, int stage) const {
   const int begin = stage * layout.block();
   const ClusterSpec& spec = cluster_.spec();
@@ -107,7 +107,7 @@ std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
     plan.expert_nodes = static_cast<int>(nodes.size());
   }
   plan.zero = groups.zero3 ? 3 : 0;
-  plan.pp = 1;  // where ZeRO 3 has a slowdown of its own
+  plan.pp = 1;  // only then does ZeRO 3 have a slowdown of its own
   const CommCost cost = comm_costs(base_.job.model, plan, base_.costs.profile,
                                    cluster_.spec())[static_cast<std::size_t>(groups.group_kind)];
   std::vector<Choices> found = lockstep_choices(cluster_, groups.kind, instances);

@@ -1,4 +1,5 @@
-// Group times: what communication between equal groups of a layout's ranks takes, remembered.
+// GroupTimes: the time of communication in groups of a layout's ranks. Groups that lie alike on the
+// nodes are priced once and remembered.
 #pragma once
 
 #include <compare>
@@ -14,8 +15,10 @@
 
 namespace tandem {
 
-// Groups that communicate in lock step: all of a block of ranks, from rank `begin` on. A group has
-// `size` ranks of the block, `stride` apart, and as many of each other block, `far` apart.
+// Groups that communicate in lock step. They are made from a block of ranks that begins at rank
+// `begin`; a group has `size` ranks of it, `stride` apart. With begin 0, block 8, size 4 and stride
+// 2 they are {0, 2, 4, 6} and {1, 3, 5, 7}. With more `blocks`, each group has the same ranks of
+// every other block as well, `far` apart.
 struct RankGroups {
   GroupKind group_kind = GroupKind::Tensor;
   CommKind kind = CommKind::AllReduce;
@@ -23,7 +26,7 @@ struct RankGroups {
   int size = 1, stride = 1;
   int blocks = 1, far = 0;
   bool zero3 = false;
-  int dispatcher = kAsScenario, precision = kAsScenario;  // of experts' groups: a Layout's
+  int dispatcher = kAsScenario, precision = kAsScenario;  // of experts' groups: as in Layout
 
   auto operator<=>(const RankGroups&) const = default;
 };
@@ -32,26 +35,28 @@ using KnownChoices = SharedMemo<RankGroups, std::vector<Choices>>;
 
 class GroupTimes {
  public:
-  // Those of one scenario and cluster may know choices together. REQUIRES: `base` outlives it.
+  // Objects of the same scenario and cluster may share `known`. REQUIRES: `base` outlives it.
   GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<KnownChoices> known);
 
   const Cluster& cluster() const { return cluster_; }
   const Placement& placement() const { return placement_; }
 
-  // GPUs from a node's first on whose groups stand for those of all others, where groups lie within
-  // each `span` GPUs: a node, or several whole ones where any are joined alike; 0: there are none.
+  // Returns how many GPUs, from a node's first on, have groups that stand for all others, if each
+  // group lies within `span` GPUs: those of a node, or of several whole nodes if any nodes are
+  // joined alike. 0: no groups do.
   int alike_from(int span) const;
 
-  // Those of a pass: tensor, context, or expert.
+  // The groups of a pass: tensor, context, or expert.
   RankGroups of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const;
-  // A stage's ranks of all replicas, or of one where `group_kind` is tensor.
+  // A stage's ranks of all replicas. Tensor: a stage's ranks of one replica.
   RankGroups of_amax(const Layout& layout, GroupKind group_kind, int stage) const;
-  // From every rank of a stage to its peer of another.
+  // Every rank of a stage with its peer of another stage.
   RankGroups of_transfer(const Layout& layout, int from, int to) const;
-  // Each rank of these stages, evenly apart, with its peers there.
+  // Each rank of these stages, which are evenly apart, with its peers in the others.
   RankGroups of_data(const Layout& layout, CommKind kind, const std::vector<int>& stages) const;
 
-  // Where groups are placed differently on the nodes: the time of the slowest.
+  // Returns the time of a communication. If the groups lie differently on the nodes, it is that of
+  // the slowest.
   Nanoseconds alone_ns(const RankGroups& groups, Bytes bytes);
 
  private:
@@ -63,7 +68,7 @@ class GroupTimes {
   Cluster cluster_;
   Placement placement_;
   std::shared_ptr<KnownChoices> known_;
-  std::map<RankGroups, const std::vector<Choices>*> choices_;  // of the known, those asked for here
+  std::map<RankGroups, const std::vector<Choices>*> choices_;  // those of known_ used here
 };
 
 }  // namespace tandem

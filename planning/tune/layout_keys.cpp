@@ -42,7 +42,7 @@ Ints up_to(int count) {
 
 Ints flags(const Scenario&, const Layout&) { return {0, 1}; }
 
-// Those that the GPU has a rate for.
+// Returns the precisions for which the GPU has a rate.
 Ints precisions(const Scenario& base, const Layout&) {
   Ints all = up_to(std::size(kPrecisions));
   std::erase_if(all, [&](int i) {
@@ -56,7 +56,7 @@ bool is_fp8(const Scenario& base, const Layout& layout) {
                               : layout.precision == precision_of("fp8");
 }
 
-// What only another precision has goes with the scenario's.
+// Writes the precision, and resets what only another precision has.
 void write_precision(const Layout& layout, Plan* plan) {
   if (layout.precision >= 0) plan->precision = precision_word(layout.precision);
   if (plan->precision != "fp8") {
@@ -82,7 +82,7 @@ void write_modules(const Layout& layout, Plan* plan) {
     plan->recompute_modules.*kRecomputeModules[i].place = (layout.recompute_modules >> i & 1) != 0;
 }
 
-// What captureless lambdas are to read and to write `member`; of a layout, and of a plan.
+// The lambdas that read and write `member`: of a layout, or of a layout and of a plan.
 #define OF_LAYOUT(member)                                     \
   [](const Layout& l) { return static_cast<int>(l.member); }, \
       [](Layout* l, int value) { l->member = static_cast<decltype(l->member)>(value); }

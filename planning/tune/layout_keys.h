@@ -1,5 +1,5 @@
-// Layout keys: the numbers of a layout, by scenario key; the values that each can have, and how a
-// plan has them.
+// LayoutKeys: one table of the numbers in a Layout, by scenario key: the values that each can have,
+// and how it is read from a plan and written to one.
 #pragma once
 
 #include <span>
@@ -12,42 +12,45 @@
 
 namespace tandem {
 
-// One number of a layout. Where it is one of few words, that word's place.
+// One number of a layout. If the key has words, the number is the word's place in their list.
 struct LayoutKey {
   std::string_view key;
   std::string (*word)(int);
-  // What it can be once those before it are chosen.
+  // Returns the values it can have once the keys before it are chosen.
   std::vector<int> (*values)(const Scenario& base, const Layout& so_far);
-  // Whether such a layout has what the key is about; where it has not, the key keeps what Layout
-  // has by itself. Null: always.
+  // Whether the key means anything for such a layout. If not, the key keeps the default of Layout.
+  // Null: always.
   bool (*concerns)(const Scenario& base, const Layout& so_far);
   int (*get)(const Layout& layout);
   void (*set)(Layout* layout, int value);
-  // From and to a plan. Null: it is no member of a plan, or what a plan has is the scenario's.
+  // Read it from a plan and write it to one. Null: no member of a plan holds it, or the plan keeps
+  // the scenario's.
   void (*read)(Layout* layout, const Plan& plan) = nullptr;
   void (*write)(const Layout& layout, Plan* plan) = nullptr;
-  // Chosen only where somebody names it; else it is kAsScenario.
+  // The search chooses it only where the user names it; else it is kAsScenario.
   bool only_named = false;
-  // Other numbers are tried too where somebody names them, as far as the model's rules allow.
+  // Further numbers are tried where the user names them, as far as the model's rules allow.
   bool tries_named = false;
 };
 
-// In the order in which they are chosen.
+// All keys, in the order in which they are chosen.
 std::span<const LayoutKey> layout_keys();
-// What keys that are chosen only where somebody names them make of a plan.
+// Writes to a plan the keys that are chosen only where the user names them.
 void write_named(const Layout& layout, Plan* plan);
-// All words that the key may have, in their order; none: it has numbers, or is none of a layout's.
+// Returns all words that the key may have, in order; empty if it has numbers or is not a layout's
+// key.
 std::vector<std::string> layout_words(std::string_view key);
 
 std::string number_word(int value);
 std::string flag_word(int value);
 std::string recompute_word(int value);
 
-// A layout's number of it. REQUIRES: one of layout_words("train.precision").
+// Returns the place of the precision in layout_words("train.precision"). REQUIRES: it is one of
+// them.
 int precision_of(std::string_view word);
 
-// "core_attn+moe_act": of modules that selective recompute repeats some, in any order; as one
-// number, whose bits are they by their place in kRecomputeModules. 0: they are none.
+// Converts the modules that selective recompute repeats, such as "core_attn+moe_act", to a number
+// with one bit for each of kRecomputeModules, and back. 0: the words are no such modules.
 int modules_of(std::string_view words);
 std::string modules_word(int modules);
 

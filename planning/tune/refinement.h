@@ -1,5 +1,5 @@
-// Refinement: what is made for a plan's own stages once a search has found it: which layers each
-// has, where the vocabulary is, in which order they act.
+// Refinement: improves a plan that a search has found by making something for its own stages: their
+// numbers of layers, the place of the vocabulary, or the order in which they act.
 #pragma once
 
 #include <span>
@@ -13,34 +13,35 @@
 
 namespace tandem {
 
-// Each off: layers are even, the vocabulary is on the first and the last stage, the order is the
-// plan's.
+// The parts that are refined. If all are off, the stages have equally many layers, the vocabulary
+// is on the first and last stage, and the order is the plan's.
 struct Refinement {
   bool layout = false;      // parallel.layout = auto
   bool vocabulary = false;  // schedule.vocabulary = parallel
-  bool order = false;       // schedule.order = auto, at the plan's stages a rank
+  bool order = false;       // schedule.order = auto, with the plan's number of stages on a rank
 
   bool any() const { return layout || vocabulary || order; }
   bool operator==(const Refinement&) const = default;
 };
 
-// A key of a scenario that turns a part of it on or off.
+// A scenario key that turns a part on or off.
 struct RefinementKey {
-  std::string_view key, off, on;  // `off` of schedule.order: any named order
+  std::string_view key, off, on;  // `off` of schedule.order is empty: any named order
   bool Refinement::*part;
 };
 std::span<const RefinementKey> refinement_keys();
 
-// All that the space allows, a part at a time first. Only nothing: the space asks for none.
+// Returns all refinements that the space allows, those with the fewest parts first. If the space
+// asks for none, it returns only the empty refinement.
 std::vector<Refinement> refinements_in(const Space& space);
 
-// The plan's scenario, refined. REQUIRES: several pipeline ranks.
+// Returns the plan's scenario, refined. REQUIRES: several pipeline ranks.
 Scenario refined(const Scenario& base, const Candidate& candidate, const Refinement& refinement);
-// Keys and values, and a line, as of the candidate by itself.
+// The refined candidate as keys and values, and as a line of text: like those of a plain candidate.
 std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate,
                                                              const Refinement& refinement);
 std::string text_of(const Candidate& candidate, const Refinement& refinement);
-// "layout auto, order auto"; empty: none.
+// Returns "layout auto, order auto"; empty: no refinement.
 std::string text_of(const Refinement& refinement);
 
 }  // namespace tandem

@@ -19,7 +19,7 @@ constexpr auto kExperts = [](S s) { return s.job.model.is_moe(); };
 constexpr auto kShort = [](S s) { return s.job.model.seq < kLongSequence; };
 constexpr auto kLong = [](S s) { return s.job.model.seq >= kLongSequence; };
 
-// Within a factor of two, as sizes go by powers of two.
+// Whether a GPU has about 4 B parameters, to within a factor of two, since sizes are powers of two.
 bool about_4b(S s, L l) {
   const double share = parameters(s.job.model) / (static_cast<double>(l.tp) * l.pp * l.ep);
   return share <= 2 * kParametersAGpu && (share >= kParametersAGpu / 2 || l.tp * l.pp * l.ep == 1);

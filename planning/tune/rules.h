@@ -1,5 +1,5 @@
-// Rules: what tuning guides advise, as questions to a layout. A search begins with a plan that
-// keeps them, and says at its end which of them the best plans keep.
+// Rules: the advice of tuning guides, as tests of a layout. A search begins with a plan that keeps
+// all of it, and reports at its end which rules the best plans keep.
 #pragma once
 
 #include <span>
@@ -17,19 +17,19 @@ struct Rule {
   bool (*holds)(const Scenario& base, const Layout& layout);
 };
 
-// Those of ChatLearn's tuning guide and of Megatron-LM's parallelism guide.
+// The rules of ChatLearn's tuning guide and of Megatron-LM's parallelism guide.
 std::span<const Rule> rules();
 
 bool keeps_all(const Scenario& base, const Layout& layout);
 
-// A small part of the space that has all plans which keep them.
+// Returns a small part of the space that contains all plans which keep the rules.
 Space where_rules_look(const Space& space, const Scenario& base);
 
-// Part of the space that has good plans and few others: tp inside a node, micro batches of 1 and 2,
-// whole experts, cp for long sequences alone.
+// Returns a part of the space with good plans and few others: tp inside a node, micro batches of 1
+// and 2, whole experts, cp only for long sequences.
 Space where_plans_are_likely(const Space& space, const Scenario& base);
 
-// From here on sequences are cut (cp), by Megatron-LM's guide.
+// From this length on Megatron-LM's guide cuts sequences (cp).
 inline constexpr int kLongSequence = 8192;
 
 }  // namespace tandem

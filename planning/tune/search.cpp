@@ -1,3 +1,6 @@
+// Branch and bound, best bound first (search.h). Branches wait in three priority queues: cuts,
+// bounds of layouts, plans. A round takes branches of the queue with the lowest bound, shares them
+// among the threads, and merges what they find in a fixed order.
 #include "planning/tune/search.h"
 
 #include <algorithm>
@@ -15,22 +18,22 @@
 namespace tandem {
 namespace {
 
-// Two plans of one kind differ in details only: the list of the best holds one of them.
+// Returns a plan's kind. The list of the best holds one plan of each kind.
 auto kind_of(const Candidate& c) {
   const Layout& l = c.layout;
   return std::tuple(l.tp, l.cp, l.ep, l.pp, l.vpp, l.dp, c.playing.order);
 }
 
-// The best of each kind, `keep` of them.
+// The best plans of different kinds, at most `keep`.
 class Best {
  public:
   explicit Best(int keep) : keep_(static_cast<std::size_t>(keep)) {}
 
-  // A plan that takes longer than this is not kept.
+  // Returns the longest iteration that is still kept.
   Nanoseconds limit() const {
     return found_.size() < keep_ ? INT64_MAX : found_.back().iteration_ns;
   }
-  // Whether it is the new first.
+  // Adds a plan. Returns whether it is the new first.
   bool add(const Found& found) {
     const auto same = std::ranges::find_if(found_, [&](const Found& other) {
       return kind_of(other.candidate) == kind_of(found.candidate);
@@ -53,15 +56,15 @@ class Best {
   std::vector<Found> found_;
 };
 
-// What is yet to be looked at: a cut, a layout, a way to play it, or one plan. Ties go by number.
+// A part of the space that is still open: a cut, a layout, a way to play it, or one plan.
 struct Branch {
-  // A layout's bounds from the best to the quickest (stage_level.h), in place of a playing.
+  // In place of a playing: the layout's bound so far, from the tightest to the quickest one.
   static constexpr std::int16_t kAll = -1, kByUnslowed = -2, kByExposed = -3, kByLeastExposed = -4;
 
   Nanoseconds bound = 0;
   std::int32_t cut = 0, layout = kAll;
   std::int16_t playing = kAll, sharing = kAll;
-  std::int32_t plans = 1;  // that hang on it; of a cut not known
+  std::int32_t plans = 1;  // in this branch; of a cut not known
 
   bool operator>(const Branch& other) const {
     return std::tie(bound, cut, layout, playing, sharing) >
@@ -69,8 +72,7 @@ struct Branch {
   }
 };
 
-// Plans of one memory floor: they lay the stages alike on the ranks and cut the model's state
-// alike.
+// Plans with the same memory floor: same stages on the ranks, same cuts of the model's state.
 struct HeldAlike {
   int (*rank_of)(int stage, int pp, int vpp) = nullptr;
   int chains = 1, zero = 0, hsdp_shard = 0, zero_hpz = 0;
@@ -78,14 +80,14 @@ struct HeldAlike {
   bool operator==(const HeldAlike&) const = default;
 };
 
-// What is known of layouts that memory tells apart by their micro batch alone.
+// Known floors of layouts whose memory differs by the micro batch alone. Micro batches grow.
 struct KnownHeld {
-  int micro_batch = 0;               // the last one that was asked for; they grow
-  std::vector<HeldAlike> held;       // of that one
-  std::vector<HeldAlike> too_large;  // of that one or a smaller one, and so of all larger
+  int micro_batch = 0;               // the one asked for last
+  std::vector<HeldAlike> held;       // plans of that micro batch that may fit
+  std::vector<HeldAlike> too_large;  // plans that do not fit with it or a smaller one
 };
 
-// Which of a layout's plans a GPU's memory may hold; what it finds comes to `known`.
+// Tells which of a layout's plans may fit into a GPU's memory, and notes it in `known`.
 class MayHold {
  public:
   MayHold(const Scenario& base, const StageLevel& level, const Layout& layout, KnownHeld* known)
@@ -114,8 +116,7 @@ class MayHold {
   KnownHeld& known_;
 };
 
-// Of these ways to play a layout, those that a GPU's memory may hold; the plans of the others are
-// counted.
+// Returns the playings that may fit into memory. Counts their plans, and those of the others.
 std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space,
                                         const StageLevel& level, const Layout& layout,
                                         const std::vector<Playing>& playings, KnownHeld* known,
@@ -135,7 +136,6 @@ std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space
 
 }  // namespace
 
-// One search over the layouts that are known.
 class BranchAndBound {
  public:
   BranchAndBound(Search& known, const SearchOptions& options)
@@ -166,7 +166,7 @@ class BranchAndBound {
  private:
   using Branches = std::priority_queue<Branch, std::vector<Branch>, std::greater<>>;
 
-  // What became of a branch.
+  // The outcome of a branch.
   struct Expansion {
     std::vector<Branch> branches;
     std::optional<Found> played;
@@ -180,7 +180,7 @@ class BranchAndBound {
   Nanoseconds least_open() const {
     return least_of(*std::ranges::min_element(open_, {}, least_of));
   }
-  // Nothing that is still open takes less than its bound, nor what was found than its first.
+  // Returns a time that neither an open branch nor the best plan found can beat.
   Nanoseconds bound() const {
     return best_.found().empty() ? least_open()
                                  : std::min(least_open(), best_.found().front().iteration_ns);
@@ -198,16 +198,16 @@ class BranchAndBound {
                               known_.space_.playings(known_.base_, layout), &held, &plans, &others);
   }
 
-  // Of what takes about as long, so that threads share it well; and so many that they have enough.
+  // Branches of a queue take about equally long each, so that threads share a round well.
   enum Queue : std::uint8_t { Cuts, Bounds, Plans };
-  static constexpr int kAtOnce[] = {64, 4096, 32};  // each plan may make others needless
+  static constexpr int kAtOnce[] = {64, 4096, 32};  // few plans, as each may make others needless
 
   static Queue queue_of(const Branch& b) {
     return b.layout < 0 ? Cuts : b.playing < 0 ? Bounds : Plans;
   }
   void push(const Branch& branch) { open_[queue_of(branch)].push(branch); }
 
-  // Of the queue with the lowest bound.
+  // Returns the next branches of the queue with the lowest bound.
   std::vector<Branch> next_round() {
     Branches& from = *std::ranges::min_element(open_, {}, least_of);
     const int most = kAtOnce[queue_of(from.top())];
@@ -221,7 +221,7 @@ class BranchAndBound {
     return round;
   }
 
-  // By their places: those that wait for the same measurement go to one thread.
+  // Returns shares of a round, as indices. Branches that need the same measurement share a thread.
   std::vector<std::vector<std::size_t>> shares_of(const std::vector<Branch>& round) const {
     std::vector<std::vector<std::size_t>> shares;
     std::map<Layout, std::size_t> alike;
@@ -233,7 +233,7 @@ class BranchAndBound {
       if (share == shares.size()) shares.emplace_back();
       shares[share].push_back(i);
     }
-    // The longest first, so that threads end together.
+    // The longest come first, so that threads end together.
     std::ranges::stable_sort(shares, std::greater<>{}, &std::vector<std::size_t>::size);
     return shares;
   }
@@ -278,17 +278,17 @@ class BranchAndBound {
       const Playing& playing = kept[branch.playing];
       const Candidate candidate{layout, playing, sharings(layout, playing)[branch.sharing]};
       const Result<Order> order = level->order_of(candidate);
-      CHECK(order.ok());  // its order was played
+      CHECK(order.ok());  // play_order() has played it
       play(candidate, *order, level, &expansion);
     }
     return expansion;
   }
 
-  // The layout again, by its next better bound.
+  // Returns the same branch with the layout's next tighter bound.
   static Branch with_layout_bound(Branch branch, const Layout& layout, StageLevel* level) {
     ++branch.playing;
     if (branch.playing == Branch::kByExposed && layout.recompute == Recompute::None)
-      ++branch.playing;  // it was the least
+      ++branch.playing;  // the bound so far is the same
     const Nanoseconds bound = branch.playing == Branch::kByExposed ? level->exposed_bound(layout)
                               : branch.playing == Branch::kByUnslowed
                                   ? level->unslowed_bound(layout)
@@ -297,7 +297,7 @@ class BranchAndBound {
     return branch;
   }
 
-  // No other branch of the round is this cut's.
+  // Lists a cut's layouts. No other branch of the round is of this cut.
   Expansion opened(std::int32_t number, StageLevel* level) const {
     Search::Cut& cut = known_.cuts_[number];
     known_.open(&cut, *level, options_);
@@ -327,7 +327,7 @@ class BranchAndBound {
     return branch;
   }
 
-  // Plays the order without data parallelism, then the plan that promises most; the others wait.
+  // Plays the order without data parallelism, then the plan with the lowest bound; others wait.
   void play_order(const Branch& branch, const Playing& playing, StageLevel* level,
                   Expansion* expansion) const {
     const Layout& layout = known(branch).layout;
@@ -338,7 +338,7 @@ class BranchAndBound {
       return;
     }
     std::vector<Branch> plans;
-    // By what ZeRO cuts among whom, the only part that memory knows.
+    // By ZeRO's stage and the GPUs that it cuts over: memory depends on nothing else of a sharing.
     std::map<std::tuple<int, int, int>, bool> fits;
     for (std::size_t i = 0; i < all.size(); ++i) {
       const auto [held, is_new] =
@@ -421,7 +421,7 @@ Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
 }
 
 void Search::find_cuts(const SearchOptions& options) {
-  constexpr std::size_t kAtOnce = 128;  // between two looks at whether to stop
+  constexpr std::size_t kAtOnce = 128;  // then asks whether to stop
   cuts_.clear();
   const std::vector<Layout> cuts = space_.cuts(base_);
   std::vector<Cut> found(cuts.size());
@@ -435,7 +435,7 @@ void Search::find_cuts(const SearchOptions& options) {
                         });
     if (options.is_late()) return;
   }
-  // Of the others no layout keeps the rules.
+  // Cuts without a bound have no layout that keeps the rules.
   std::ranges::copy_if(std::move(found), std::back_inserter(cuts_),
                        [](const Cut& cut) { return !cut.holds_state || cut.bound < INT64_MAX; });
   knows_cuts_ = true;

@@ -1,14 +1,18 @@
-// Search: the best plans of a space, by branch and bound, best bound first.
+// Search: finds the best plans of a space, by branch and bound, best bound first.
 //
-// A branch is a cut of the model over the GPUs; its branches are layouts; theirs the ways to play
-// one; theirs the ways to share parameters. Each has a bound below the iteration of all that hangs
-// on it (stage_level.h), and a floor below its memory. Whatever has the lowest bound is looked at
-// next, and nothing whose bound is above the worst plan that is kept: so the answer is that of
-// trying all of them. The bound of a cut is that of what no setting hides: kernels, and some of the
-// communication.
+//   cut       how the model is cut over the GPUs: tp, cp, pp, dp, ep, ...
+//   layout    all else that a stage's times depend on: vpp, micro batch, recompute, ...
+//   playing   the order of the stages' passes, and whether transfers overlap
+//   plan      with what the data-parallel ranks share: ZeRO, overlap of gradients and parameters
 //
-// Branches are looked at in rounds, whose parts share the threads: what is in a round follows from
-// what was found in those before it, and so the answer does not depend on the number of threads.
+// Each level branches into the next. A branch has a bound below the iteration time of all plans in
+// it (stage_level.h), and a floor below their memory. The search takes the branch with the lowest
+// bound next, and none whose bound is above the worst plan that is kept. So its answer is the same
+// as that of trying all plans. The bound of a cut counts only what no setting hides: kernels, and
+// some of the communication.
+//
+// Branches are taken in rounds, whose parts are shared among threads. A round depends only on what
+// earlier rounds found, and so the answer does not depend on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +27,26 @@ namespace tandem {
 
 struct Found {
   Candidate candidate;
-  Nanoseconds iteration_ns = 0;  // at stage level
+  Nanoseconds iteration_ns = 0;  // played at stage level
 
   bool operator==(const Found&) const = default;
 };
 
-// Plans, by what became of them.
+// Numbers of plans and cuts, by what the search did with them.
 struct SearchCounts {
-  std::int64_t cuts = 0;         // of the model over the GPUs
-  std::int64_t cuts_memory = 0;  // those whose state and buffers are beyond the GPU's memory
-  std::int64_t cuts_work = 0;    // of which what no setting hides takes longer
-  std::int64_t enumerated = 0;   // plans of the other cuts
-  std::int64_t memory = 0;       // beyond the GPU's: by the floor, or by what their order holds
-  std::int64_t work = 0;         // their layout's work alone is longer
-  std::int64_t pipeline = 0;     // with the bubble and the transfers that it cannot do without
-  std::int64_t data = 0;         // with its least data-parallel communication
-  std::int64_t scheduled = 0;    // played to the end
-  std::int64_t orders = 0;       // orders that were played without data parallelism, for a bound
-  std::int64_t unplayable = 0;   // lowering refused them
-  std::int64_t left = 0;         // not looked at: stopped before
-  std::int64_t cuts_left = 0;    // the same, of cuts
+  std::int64_t cuts = 0;         // ways to cut the model over the GPUs
+  std::int64_t cuts_memory = 0;  // cuts whose state and buffers exceed the GPU's memory
+  std::int64_t cuts_work = 0;  // cuts whose bound is too high: what no setting hides takes too long
+  std::int64_t enumerated = 0;  // plans of the other cuts
+  std::int64_t memory = 0;      // plans beyond the GPU's memory, by floor or by their order
+  std::int64_t work = 0;        // plans whose layout's work alone takes too long
+  std::int64_t pipeline = 0;    // plans too long with the least bubble and transfers added
+  std::int64_t data = 0;        // plans too long with the least data-parallel communication added
+  std::int64_t scheduled = 0;   // plans played to the end
+  std::int64_t orders = 0;      // orders that were played without data parallelism, for a bound
+  std::int64_t unplayable = 0;  // plans whose order or lowering was refused
+  std::int64_t left = 0;        // plans not looked at because the search was stopped
+  std::int64_t cuts_left = 0;   // cuts not looked at because it was stopped
 
   SearchCounts& operator+=(const SearchCounts& more);
   bool operator==(const SearchCounts&) const = default;
@@ -50,53 +54,54 @@ struct SearchCounts {
 };
 
 struct SearchResult {
-  std::vector<Found>
-      best;  // fastest first; of two of one tp, cp, ep, pp, vpp, dp and order the first
+  std::vector<Found> best;  // fastest first; one plan of each tp, cp, ep, pp, vpp, dp and order
   SearchCounts counts;
-  bool complete = true;      // nothing was left because it was stopped
-  Nanoseconds bound_ns = 0;  // that no plan takes less than, looked at or not; 0: not known
+  bool complete = true;      // false: it was stopped before its end
+  Nanoseconds bound_ns = 0;  // no plan of the space takes less; 0: not known
 };
 
 struct SearchOptions {
   int keep = 5;
-  std::vector<Found> known = {};  // plans of the space that were played before
-  // Only these; asked by all threads.
+  std::vector<Found> known = {};  // plans of the space that were already played
+  // Restricts the search to these layouts. Called by all threads.
   std::function<bool(const Layout&)> wants = [](const Layout&) { return true; };
-  std::function<bool()> stop = [] { return false; };  // asked again and again, by one thread
-  // Asked by all threads within what takes long: what they are at is then left as it was.
+  std::function<bool()> stop = [] { return false; };  // called again and again, by one thread
+  // Called by all threads during long steps. Once it is true, a step is given up as if it had not
+  // begun.
   std::function<bool()> is_late = [] { return false; };
   std::function<void(const Found&)> on_better = [](const Found&) {};  // a new fastest plan
-  // The fastest yet, and that no plan takes less than; as often as there is something to look at.
+  // Called once a round with the fastest plan so far, and a time that no plan of the space beats.
   std::function<void(const Found&, Nanoseconds bound_ns)> on_bound = [](const Found&, Nanoseconds) {
   };
 };
 
 class Search {
  public:
-  // A thread for each of the levels, which stand beside one another. REQUIRES: all outlive it; one
-  // level at least.
+  // Uses one thread for each of `levels`, which come from StageLevel::beside(). REQUIRES: all
+  // outlive it; at least one level.
   Search(const Scenario& base, const Space& space, std::span<StageLevel> levels)
       : base_(base), space_(space), levels_(levels) {}
 
-  // The best plans of the layouts that are wanted. What it finds out of cuts, later calls know.
+  // Returns the best plans among the wanted layouts. Later calls reuse what this one finds about
+  // cuts.
   SearchResult best(const SearchOptions& options);
 
  private:
   friend class BranchAndBound;
 
-  // A layout that memory may hold some plans of.
+  // A layout of which at least one plan may fit into memory.
   struct Known {
     Layout layout;
-    std::int32_t plans = 0;   // those
-    std::int32_t others = 0;  // that it does not hold
+    std::int32_t plans = 0;   // plans that may fit
+    std::int32_t others = 0;  // plans that do not fit
   };
   struct Cut {
     Layout cut;
     bool holds_state = true;
     Nanoseconds bound = 0;
-    bool is_open = false;  // its layouts are known
+    bool is_open = false;  // its layouts are listed
     std::vector<Known> layouts;
-    std::int64_t others = 0;  // plans of layouts that memory holds none of
+    std::int64_t others = 0;  // plans of layouts of which no plan fits
   };
 
   void find_cuts(const SearchOptions& options);
@@ -108,10 +113,10 @@ class Search {
   std::span<StageLevel> levels_;
   std::vector<Cut> cuts_;
   bool knows_cuts_ = false;
-  std::int64_t unbounded_cuts_ = 0;  // where they are not known
+  std::int64_t unbounded_cuts_ = 0;  // cuts without a bound, where the search for cuts was stopped
 };
 
-// The same without bounds: every plan that fits is played. For small spaces, and as a check.
+// Finds the same without bounds: it plays every plan that fits. For small spaces, and as a check.
 SearchResult search_all(const Scenario& base, const Space& space, StageLevel* level, int keep);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// SharedMemo: what threads find, once for all of them.
+// SharedMemo: a map that remembers results for several threads.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@ namespace tandem {
 template <class Key, class Value>
 class SharedMemo {
  public:
-  // What is known by that key, or else what `find` gives; it stays where it is. What two threads
-  // find at once is the same.
+  // Returns the value known for the key, or else what `find` returns, which is then kept. The
+  // reference stays valid. Two threads may compute a value at the same time: the first one is kept.
   template <class Find>
   const Value& of(const Key& key, const Find& find) {
     {

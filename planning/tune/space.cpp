@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view kModulesKey = "train.recompute_modules";
 
-// The words that a key may have; none: it has numbers.
+// Returns the words that the key may have; empty if it has numbers.
 std::vector<std::string> words_of(const std::string& key, std::span<const OrderTraits> orders) {
   std::vector<std::string> words;
   if (key == "schedule.order") words = order_names(orders);
@@ -40,7 +40,7 @@ std::vector<std::string> words_of(const std::string& key, std::span<const OrderT
   return layout_words(key);
 }
 
-// "all" or "none" beside numbers: what the plan has without the key.
+// Returns the word, beside numbers, for what the plan has without the key: "all" or "none".
 std::string_view word_of_none(std::string_view key) {
   return key == "parallel.hsdp_shard" ? "all" : key == "parallel.zero_hpz" ? "none" : "";
 }
@@ -73,7 +73,7 @@ Status check_value(const std::string& key, const std::string& value,
                              value.empty() ? "" : "; nearest is '" + nearest(value, words) + "'"));
 }
 
-// Keys of a cut (Space::cuts).
+// Whether the key belongs to a cut (Space::cuts).
 bool cuts_model(std::string_view key) {
   constexpr std::string_view kCuts[] = {"parallel.tp",         "parallel.cp",
                                         "parallel.pp",         "parallel.dp",
@@ -83,7 +83,7 @@ bool cuts_model(std::string_view key) {
   return std::ranges::find(kCuts, key) != std::end(kCuts);
 }
 
-// Whether the order keeps its own rules there.
+// Whether the order's own rules allow this layout.
 bool can_order(const Scenario& base, const OrderTraits& order, const Layout& layout,
                int microbatches) {
   return check_order({.name = std::string(order.name),
@@ -95,7 +95,7 @@ bool can_order(const Scenario& base, const OrderTraits& order, const Layout& lay
       .ok();
 }
 
-// Whether so many GPUs can cut what the candidate cuts, where somebody says how many.
+// Whether the model's state can be cut over as many GPUs as the user names, if any.
 bool cuts_state(const Scenario& base, const Candidate& candidate) {
   const Sharing& sharing = candidate.sharing;
   if (chosen(sharing.hsdp_shard, base.job.plan.hsdp_shard) == 0 &&
@@ -106,7 +106,7 @@ bool cuts_state(const Scenario& base, const Candidate& candidate) {
          check(base.job.model, plan).ok();
 }
 
-// What a plan sets, refined in every way.
+// Returns the keys that a plan with every refinement sets.
 std::vector<std::string> keys_of(const Candidate& candidate) {
   const Refinement all{.layout = true, .vocabulary = true, .order = true};
   std::vector<std::string> keys;
@@ -322,7 +322,7 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
     if (concerns(base, {layout, playing, {.zero = zero}}, key)) return numbers(key);
     return std::vector{names(key) ? 0 : kAsScenario};
   };
-  // Where it does not concern the plan it is off.
+  // A key that does not concern the plan is off.
   const auto flags = [&](std::string_view key, int zero) {
     if (!concerns(base, {layout, playing, {.zero = zero}}, key)) return std::array{true, false};
     return std::array{allows(key, flag_word(0)), allows(key, flag_word(1))};
@@ -340,7 +340,8 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
     }
   };
   const bool shares = concerns(base, {layout, playing, {}}, "train.zero");
-  // In a pipeline ZeRO 2 and 3 hold no less than 1, and communicate no more often.
+  // In a pipeline ZeRO 2 and 3 hold as much as ZeRO 1 and communicate as often: unless named, they
+  // are not tried.
   const int most = !shares ? 0 : layout.pp > 1 && !names("train.zero") ? 1 : 3;
   for (int zero = 0; zero <= most; ++zero) {
     if (shares && !allows("train.zero", number_word(zero))) continue;

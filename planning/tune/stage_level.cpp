@@ -35,7 +35,7 @@ int microbatches(const Scenario& base, const Layout& layout) {
   return base.job.plan.global_batch / (layout.micro_batch * layout.dp);
 }
 
-// A pass of one step, or of one a unit: without a pipeline, a bucket is a unit.
+// Returns a pass of one step.
 Pass one_step(Nanoseconds duration, int unit = 0) {
   PassBuilder pass;
   pass.compute(-1, duration, unit);
@@ -53,7 +53,7 @@ Pass a_step_a_unit(const std::vector<UnitTimes>& units) {
   return pass.take();
 }
 
-// Whether the model's first stage reduces bucket by bucket, by Megatron's rule or the scenario's.
+// Whether the model's first stage reduces its gradients bucket by bucket.
 bool buckets_first_stage(const Sharing& sharing, int chains) {
   return sharing.grad_reduce && chains == 1;
 }
@@ -89,7 +89,8 @@ double StageLevel::state_floor(Layout cut) const {
   cut.scatter_gather = cut.tp > 1 && cut.pp > 1 && !cut.sequence_parallel;  // the smaller buffers
   double least = std::numeric_limits<double>::infinity();
   for (int zero = 0; zero <= (cut.pp > 1 ? 1 : 3); ++zero) {
-    // With both ends on one rank none has a copy of the embedding; a second chain adds parameters.
+    // If both ends are on one rank, no rank has a copy of the embedding. A second chain only adds
+    // parameters.
     const OrderedPlan plan(
         plan_of(base_, {cut, {}, {.zero = zero, .hsdp_shard = 0, .zero_hpz = 0}}), 1, true);
     if (!check(base_.job.model, plan).ok()) continue;
@@ -116,8 +117,9 @@ double StageLevel::memory_floor(const Candidate& candidate) const {
   return peak_bytes(candidate, live);
 }
 
-// By the microbatches alive where most are. A memory timeline (scenarios/run/memory_timeline.h) is
-// up to a thousandth above it, and takes a hundred times as long.
+// Counts the most microbatches alive on each rank. A memory timeline
+// (scenarios/run/memory_timeline.h) gives up to a thousandth more, and takes a hundred times as
+// long.
 double StageLevel::memory(const Candidate& candidate, const Order& order) const {
   return peak_bytes(candidate, live_activations(order));
 }
@@ -153,7 +155,7 @@ WorkBound StageLevel::work_of(const StageTimes& parts, const Layout& layout) con
   const Model& model = base_.job.model;
   const PassTimes whole = parts.of(model, 0, model.layers, /*first=*/true, /*last=*/true) +
                           (layout.stages() - 1) * parts.once;
-  // One microbatch goes through all stages; its weights' gradients may wait, and go side by side.
+  // One microbatch goes through all stages. Its weight gradients may wait, and run side by side.
   const Nanoseconds chain = whole.forward + std::min(whole.backward, whole.input);
   return {whole.least() * microbatches(base_, layout) / layout.pp, chain};
 }
@@ -164,24 +166,25 @@ Nanoseconds StageLevel::waits_bound(const OrderTraits& order, int own, int rank,
   if (order.chains > 1) return 0;
   const Nanoseconds up = rank + 1 < static_cast<int>(edges.size()) ? edges[rank] : 0;
   const Nanoseconds down = rank > 0 ? edges[rank - 1] : 0;
-  // Of a stage's own two neighbours: the transfer to the one on that rank.
+  // Returns the time of the transfer to the rank of a neighbouring stage; 0 if it is not next to
+  // this one.
   const auto edge = [&](std::size_t neighbour) -> Nanoseconds {
     if (neighbour >= rank_of.size()) return 0;
     return rank_of[neighbour] == rank + 1 ? up : rank_of[neighbour] == rank - 1 ? down : 0;
   };
   Nanoseconds all = 0, last = 0;
-  std::int64_t passing = 0;  // stages between both neighbours of the rank
+  std::int64_t passing = 0;  // passes between two neighbour ranks
   for (std::size_t s = 0; s < rank_of.size(); ++s) {
     if (rank_of[s] != rank) continue;
-    const Nanoseconds forward = edge(s + 1), backward = edge(s - 1);  // s - 1: none of the first
+    const Nanoseconds forward = edge(s + 1), backward = edge(s - 1);  // s - 1: the first has none
     all += own * (forward + backward);
     last = std::max(last, backward);
     if (s > 0 && s + 1 < rank_of.size() && std::abs(rank_of[s + 1] - rank_of[s - 1]) == 2 &&
         rank_of[s + 1] + rank_of[s - 1] == 2 * rank)
       passing += own;
   }
-  // Nothing waits for a rank's last transfer. Of a forward and a backward that exchange at once one
-  // is waited for at least.
+  // Nothing waits for a rank's last transfer. If a forward and a backward exchange at the same
+  // time, the rank waits for at least one of them.
   if (order.exchanges == BatchedP2p::EachAction) return all - last;
   return std::max(passing - 1, std::int64_t{0}) * std::min(up, down);
 }
@@ -193,15 +196,16 @@ RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
   const std::vector<int> rank_of = ranks_of_chain(order, layout.pp, layout.vpp);
   const bool whole = !order.splits_backwards;
   const int own = microbatches(base_, layout) / order.chains;
-  std::vector<Nanoseconds> edges(layout.pp);  // from a rank to the next
+  std::vector<Nanoseconds> edges(layout.pp);  // from a rank to the next one
   for (int rank = 0; rank + 1 < layout.pp; ++rank)
     edges[rank] = transfer_ns(layout, rank, rank + 1);
-  // Before a stage's first forward, and behind the last of its backwards.
+  // The time before a stage's first forward, and the time after its last backward.
   std::vector<Nanoseconds> before(passes.size()), behind(passes.size());
   for (std::size_t s = 1; s < passes.size(); ++s) {
     const int low = std::min(rank_of[s - 1], rank_of[s]),
               high = std::max(rank_of[s - 1], rank_of[s]);
-    // Looped stages go from the last rank to the first: another way, of which nothing is known.
+    // Interleaved stages go from the last rank to the first by another route; its time is not
+    // counted.
     const Nanoseconds edge = high - low == 1 ? edges[low] : 0;
     before[s] = before[s - 1] + passes[s - 1].forward + edge;
     behind[s] = behind[s - 1] + passes[s - 1].backward + edge;
@@ -246,10 +250,10 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const double parameter = plan.fp8_param_gather ? 1 : stored_bytes(plan);
   const CommKind reduce = sharing.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
   const CostModel cost = base_.cost_model();
-  // Groups of two chains span two ranks; those of cuts and their replicas go one behind the other,
-  // and a second cut's are smaller.
+  // With two chains, groups span two ranks. With HSDP, a cut's groups and its replicas follow each
+  // other, and the groups of hpZ are smaller. These are not counted.
   const bool unknown = order.chains > 1 || plan.hsdp_shard > 0 || plan.zero_hpz > 0;
-  // Bytes are rounded by unit: what one less a unit leaves is a bound.
+  // Bytes are rounded in each unit: one byte less for each unit gives a bound.
   const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
     return unknown ? 0
                    : data_ns(candidate, rank, kind,
@@ -264,17 +268,17 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
       // The first stage's last bucket may be small.
       least = std::min(
           least, stage == 0 && buckets_first_stage(sharing, order.chains) ? 0 : held[stage].dense);
-      // Casts of weights are left out: a bound.
+      // Casts of weights are left out, which keeps it a bound.
       const Kernel step = optimizer_kernel(plan, held[stage], 0, base_.costs.profile);
       if (!step.empty()) optimizer += kernel_ns(cost, step);
     }
     if (order.chains > 1) optimizer = 0;
-    const bool each = layout.pp == 1;  // what ZeRO 2 and 3 do for each microbatch
+    const bool each = layout.pp == 1;  // ZeRO 2 and 3 communicate for each microbatch then
     const int passes = sharing.zero >= 2 && each ? microbatches(base_, layout) : 1;
     const Nanoseconds reduction = ns(rank, reduce, all, gradient);
     const Nanoseconds gathering =
         sharing.zero == 0 ? 0 : ns(rank, CommKind::AllGather, all, parameter);
-    // Kept until a backward has used them, they are gathered once a microbatch.
+    // Parameters that are kept until the backward are gathered once for each microbatch.
     const int gathered =
         sharing.zero == 3 && each ? passes * (plan.gathers_each_pass() ? 2 : 1) : 1;
     const Nanoseconds gathers = gathered * gathering;
@@ -295,14 +299,15 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
       !buckets_first_stage(sharing, order.chains))
     ahead = ns(order.placement.rank_of(0, layout.pp, layout.vpp), CommKind::AllGather,
                held[0].dense, parameter);
-  // The gradient norm's all-reduce keeps every rank's optimizer behind all reductions.
+  // The gradient norm's all-reduce keeps every rank's optimizer waiting for all reductions.
   return std::max(lanes, ahead + reduced + behind);
 }
 
 Result<Order> StageLevel::order_of(const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   OrderSpec spec = with(base_, candidate).job.order;
-  // Passes, sends and receives of a stage and microbatch; and a search plays plans by the dozen.
+  // A stage and microbatch has about six ops: passes, sends and receives. A search plays many
+  // plans.
   constexpr double kOps = 6, kPlans = 4;
   if (kOps * layout.stages() * spec.microbatches > base_.limits.ops / kPlans)
     return Error{
@@ -320,7 +325,8 @@ Result<Order> StageLevel::order_of(const Candidate& candidate) {
   return make_order(spec);
 }
 
-// The model's first stage, a step a unit: buckets are as fine.
+// Cuts the passes of the model's first stage into a step for each unit, since its buckets are that
+// small.
 void StageLevel::cut_by_unit(const StageTimes& parts, bool has_head, StageWork* stage) const {
   const auto cut = [&](Nanoseconds PassTimes::*time) {
     std::vector<UnitTimes> units = {{0, parts.embedding.*time}};
@@ -350,7 +356,7 @@ Workload StageLevel::collapsed(const Candidate& candidate, const Order& order) {
     StageWork& stage = work.stages[s];
     const PassTimes& pass = passes[s % passes.size()];
     if (layout.pp > 1 && (s > 0 || !buckets_first_stage(candidate.sharing, order.chains))) {
-      const int unit = stage.units.empty() ? -1 : 0;  // multi-token prediction may leave it none
+      const int unit = stage.units.empty() ? -1 : 0;  // multi-token prediction may leave none
       stage.forward = one_step(pass.forward, unit);
       stage.backward = one_step(pass.backward, unit);
       stage.backward_input = one_step(pass.input, unit);
@@ -424,7 +430,7 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const Plan& plan,
   const Slots& slots = lowered.slots[body];
   if (op.slot == slots.data) groups.stride = layout.tp;
   if (op.slot == slots.expert_data) groups.stride = layout.ep * std::max(layout.expert_tp, 1);
-  // Cuts are over neighbours, tp x shard ranks of the stage; replicas stand so far apart.
+  // A cut is over tp x shard neighbours of the stage; replicas are that far apart.
   const int shard = plan.hsdp_shard, cut = layout.tp * shard;
   if (op.slot == slots.data || op.slot == slots.expert_data)
     groups.size = (shard > 0 ? cut : layout.block()) / groups.stride;

@@ -1,4 +1,6 @@
-// What the passes of a stage take: measured on a few layers of each kind, and summed.
+// Stage times: measures the passes of a stage on a job of a few layers of each kind. The times of a
+// longer stage are sums of these. A pass is a small list schedule: each step starts when its lane
+// (compute, or a kind of group) is free and the steps that it waits for have ended.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -30,7 +32,8 @@ Nanoseconds StageLevel::step_ns(const Step& step, const Layout& layout) {
   return groups_.alone_ns(groups_.of_pass(group, step.group_kind, step.collective), step.bytes);
 }
 
-// Whether communication takes SMs from a kernel beside it. `begins` and `ends`: of each step.
+// Whether communication takes SMs from a kernel that runs at the same time. `begins` and `ends` are
+// those of each step.
 static bool takes_sms(const Pass& pass, const std::vector<Nanoseconds>& begins,
                       const std::vector<Nanoseconds>& ends) {
   for (std::size_t i = 0; i < pass.steps.size(); ++i) {
@@ -42,12 +45,12 @@ static bool takes_sms(const Pass& pass, const std::vector<Nanoseconds>& begins,
   return false;
 }
 
-// When each step of a pass ends, on a GPU of its own: it starts when its lane is free and what it
-// waits for has ended. `ns`: what it takes. `begins`: when it starts, where somebody asks.
+// Returns when each step of a pass ends, on a GPU of its own. `ns` gives a step's duration.
+// `begins` gets the starts, unless it is null.
 template <class Duration>
 static std::vector<Nanoseconds> step_ends(const Pass& pass, const Duration& ns,
                                           std::vector<Nanoseconds>* begins = nullptr) {
-  std::array<Nanoseconds, kGroupKinds + 1> lanes{};  // of compute, and of each group
+  std::array<Nanoseconds, kGroupKinds + 1> lanes{};  // compute has its own
   std::vector<Nanoseconds> ends;
   for (const Step& step : pass.steps) {
     Nanoseconds& lane =
@@ -59,8 +62,8 @@ static std::vector<Nanoseconds> step_ends(const Pass& pass, const Duration& ns,
   return ends;
 }
 
-// From the pass's input to its last step. Where communication takes SMs from kernels it is played;
-// without a program to play it in, `*slowed` says so.
+// Returns the time from the pass's input to its last step. If communication takes SMs from kernels,
+// the pass is played on the engine; without a program for that it sets `*slowed`.
 Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program,
                                bool* slowed) {
   std::vector<Nanoseconds> begins;
@@ -73,8 +76,8 @@ Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* 
   return ends.empty() ? 0 : std::ranges::max(ends);
 }
 
-// The same of what no setting of a layout hides: tensor communication may lie beside kernels where
-// the sequence is cut, context communication anywhere.
+// Returns the time that no setting of a layout can hide. Tensor communication can overlap with
+// kernels if the sequence is cut, and context communication always can: neither is counted then.
 Nanoseconds StageLevel::exposed_length(const Pass& pass, const Layout& layout) {
   const bool groups_alike = alike_from(layout) > 0;
   const std::vector<Nanoseconds> ends = step_ends(pass, [&](const Step& step) -> Nanoseconds {
@@ -87,7 +90,7 @@ Nanoseconds StageLevel::exposed_length(const Pass& pass, const Layout& layout) {
   return ends.empty() ? 0 : std::ranges::max(ends);
 }
 
-// One that plays passes on a GPU of its own.
+// Returns a program without ops for one GPU.
 Program StageLevel::one_gpu(std::vector<Kernel> kernels) const {
   Program program;
   program.kernels = std::move(kernels);
@@ -97,7 +100,7 @@ Program StageLevel::one_gpu(std::vector<Kernel> kernels) const {
   return program;
 }
 
-// The same as length(), by the ideal engine.
+// Returns the same as length(), by the ideal engine.
 Nanoseconds StageLevel::played(const Pass& pass, const Layout& layout, Program* program) {
   BodyBuilder body;
   std::array<std::int16_t, kGroupKinds> slots{};
@@ -122,12 +125,13 @@ Nanoseconds StageLevel::played(const Pass& pass, const Layout& layout, Program* 
   }
   program->bodies = {body.take()};
   program->ranks = {{0, communicators}};
-  const auto trace = ideal(*program, {.fold = false});  // one rank has none to stand for
+  const auto trace = ideal(*program, {.fold = false});  // there is only one rank
   CHECK(trace.ok());
   return std::ranges::max(trace->events, {}, &EventTimes::end_ns).end_ns;
 }
 
-// A job of so many layers a stage of one kind, the embedding on the first, the head on the last.
+// Returns a job with so many layers of one kind on each stage. The embedding is on the first stage,
+// the head on the last.
 std::pair<Model, Plan> StageLevel::a_few_layers(const Layout& layout, const Model& kind,
                                                 const std::vector<int>& layers) const {
   Plan plan = plan_of(base_, {layout, {default_order(1)}, {}});
@@ -143,12 +147,13 @@ std::pair<Model, Plan> StageLevel::a_few_layers(const Layout& layout, const Mode
   return {std::move(model), std::move(plan)};
 }
 
-// What a pass takes once shows where a stage has a layer more.
+// Measures a pipeline of four stages with 1, 1, 2 and 1 layers. The difference of the third and the
+// second is a layer; what the second takes beyond a layer is `once`.
 StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Counted counted) {
   const std::pair<Model, Plan> few = a_few_layers(layout, kind, {1, 1, 2, 1});
   const auto& model = few.first;
   const auto& plan = few.second;
-  // Of the layout's numbers these alone tell its blocks' collectives apart.
+  // The block's collectives depend on these numbers of the layout alone.
   const Layout tensor{.tp = layout.tp,
                       .cp = layout.cp,
                       .micro_batch = layout.micro_batch,
@@ -176,13 +181,13 @@ StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Cou
   return times;
 }
 
-// What a pass takes once and the embedding are the first kind's, the head the last layer's, which
-// may come with further ones.
+// Measures all kinds of layers. The embedding and `once` are taken from the first kind, the head
+// from the last layer's kind.
 StageTimes StageLevel::measure_layers(const Layout& layout, Counted counted) {
   const Model& model = base_.job.model;
   const auto measured = [&](const Model& kind) {
     if (kind.is_moe() || layout.expert_tp == 0) return measure_kind(layout, kind, counted);
-    Layout dense = layout;  // among other layers' experts
+    Layout dense = layout;  // the experts of other layers do not matter to it
     dense.ep = 1;
     dense.expert_tp = 0;
     return known_->dense.of(std::tuple(canonical(dense), kind.kind, counted),
@@ -198,19 +203,16 @@ StageTimes StageLevel::measure_layers(const Layout& layout, Counted counted) {
   return all;
 }
 
-// What a block's groups take is what those of its first so many GPUs take; 0: they do not lie
-// alike.
 int StageLevel::alike_from(const Layout& layout) const {
   return groups_.alike_from(
       std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1)));
 }
 
-// Of the layouts that have the same times, one.
 Layout StageLevel::canonical(Layout layout) const {
   layout.vpp = 1;
   if (const int alike = alike_from(layout); alike > 0) {
     layout.dp = std::min(layout.block(), alike) / (layout.tp * layout.cp);
-    layout.pp = std::min(layout.pp, 2);  // whether the embedding is shared shows in no time
+    layout.pp = std::min(layout.pp, 2);  // how the embedding is shared changes no time
   }
   return layout;
 }
@@ -231,11 +233,11 @@ Layout StageLevel::exposed_alike(const Layout& layout) const {
   alike.tensor = TensorMethod::Off;
   alike.overlap_context = alike.scatter_gather = false;
   alike.pp = 1;
-  if (alike_from(layout) == 0) alike.dp = 1;  // of kernels alone, which are alike on all ranks
+  if (alike_from(layout) == 0) alike.dp = 1;  // only kernels count: alike on all ranks
   return alike;
 }
 
-// Where they cut no GEMM to overlap it: others have no less to compute.
+// Measures without tensor overlap: methods that cut GEMMs have no less to compute.
 const StageTimes& StageLevel::exposed_times(const Layout& layout) {
   const Layout key = exposed_alike(layout);
   Layout least = key;

@@ -21,16 +21,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// By which part of the bound.
+// Returns how far the iteration is above the bound, as a share of the bound.
 double above(Nanoseconds iteration_ns, Nanoseconds bound_ns) {
   return static_cast<double>(iteration_ns) / static_cast<double>(bound_ns) - 1;
 }
 
-// Branches looked at on a rule's other side: where no plan fits, the search would ask all of them.
+// The most branches for a rule's other side: where no plan fits, the search would take all of them.
 constexpr int kVerdictBranches = 500;
 
-// A cluster takes some kilobytes a GPU, and so does a plan that is played: so many at once that all
-// of them stay below 4 GiB.
+// A cluster takes some kilobytes for each GPU, and so does a plan that is played. The limit keeps
+// all that are in memory at once below 4 GiB.
 int most_at_once(const Scenario& base) {
   constexpr int kGpusAtOnce = 600'000;
   return std::max(1, kGpusAtOnce / base.cluster.gpus);
@@ -40,7 +40,7 @@ bool is_past(Clock::time_point begin, double seconds) {
   return seconds > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > seconds;
 }
 
-// As simulate_all(), until `is_late`: what is not played by then says so.
+// Plays as simulate_all(), until `is_late`. Scenarios that are not played by then get an Error.
 std::vector<Result<RunResult>> play_in_time(const Scenario& base,
                                             const std::vector<Scenario>& scenarios, int files_of,
                                             const std::function<bool()>& is_late,
@@ -63,14 +63,14 @@ std::vector<Result<RunResult>> play_in_time(const Scenario& base,
                                        options.engine, jobs, files, files_of - begin, on_runs))
         results.push_back(std::move(result));
     }
-  } catch (const OutOfTime&) {  // what has ended stays
+  } catch (const OutOfTime&) {  // results so far stay
   }
   results.resize(scenarios.size(),
                  Error{"not played: --seconds left no time for it", Error::Failed});
   return results;
 }
 
-// `by_rules` keeps every rule.
+// Compares each rule with the search. `by_rules` is the best plan that keeps every rule.
 std::vector<Verdict> judge(const Scenario& base, Search& found, const Found& best,
                            const std::optional<Found>& by_rules,
                            const std::function<bool()>& search_is_late,
@@ -96,7 +96,7 @@ std::vector<Verdict> judge(const Scenario& base, Search& found, const Found& bes
   return verdicts;
 }
 
-// A process of its own plays the plan a second time, now that it is known to be the best.
+// Plays the best plan a second time for its timeline, in a process of its own.
 void add_timeline(const Scenario& base, const TuneOptions& options, Finalist* best) {
   if (!best->result.ok()) return;
   const Result<RunResult> again = simulate_all({refined(base, best->candidate, best->refinement)},
@@ -109,7 +109,7 @@ bool is_best(const Finalist& finalist) {
   return finalist.label != "rules" && finalist.label != "own";
 }
 
-// Those of the search by their time, what fits first, and numbered so.
+// Sorts the search's plans by time, those that fit first, and labels them by number.
 void sort_best(std::vector<Finalist>* finalists) {
   const auto seconds = [](const Finalist& finalist) {
     const bool counts = finalist.result.ok() && finalist.result->training->fits;
@@ -123,8 +123,8 @@ void sort_best(std::vector<Finalist>* finalists) {
     finalist->label = std::to_string(++number);
 }
 
-// The plan without its tensor overlap, and with its transfers cut or whole. The stage level prices
-// these two choices least well, and the search keeps only the one that it finds faster.
+// Returns the plan without its tensor overlap, and with its transfers cut the other way. The stage
+// level prices these two choices least well, and the search keeps only what it finds faster.
 std::vector<Found> twins(const Scenario& base, const Space& space, const Found& found,
                          StageLevel* level) {
   std::vector<Candidate> others;
@@ -148,7 +148,7 @@ std::vector<Found> twins(const Scenario& base, const Space& space, const Found& 
   return all;
 }
 
-// Whether the first is the better of two plans that were played.
+// Whether the first of two played plans is the better one.
 bool is_better(const Finalist& first, const Finalist& second) {
   if (!first.result.ok() || !second.result.ok()) return first.result.ok();
   if (first.result->training->fits != second.result->training->fits)
@@ -156,8 +156,8 @@ bool is_better(const Finalist& first, const Finalist& second) {
   return first.result->iteration_s < second.result->iteration_s;
 }
 
-// Through the engine: the best, each with its twins in the place of which the fastest stands, then
-// the rules' and the scenario's own.
+// Plays on the engine: the best plans, each of which is replaced by a faster twin if it has one,
+// then the plan of the rules and the scenario's own.
 std::vector<Finalist> play_best(const Scenario& base, const Space& space,
                                 const std::vector<Found>& best,
                                 const std::optional<Found>& by_rules,
@@ -178,7 +178,7 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
   played.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
   scenarios.push_back(base);
   const int own = static_cast<int>(scenarios.size()) - 1;
-  levels->clear();  // runs have their memory
+  levels->clear();  // gives their memory to the runs
   std::vector<Result<RunResult>> results = play_in_time(base, scenarios, own, is_late, options);
   std::vector<Finalist> finalists;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -194,8 +194,8 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
   return finalists;
 }
 
-// Those of the best plans that are pipelines, with every refinement; and among the best what comes
-// out, in the place of pipelines without one where the space allows none such.
+// Plays the best pipelines with every refinement and adds the results to the best. If the space
+// allows no plan without refinement, these replace the plain pipelines.
 void refine(const Scenario& base, const std::vector<Refinement>& refinements,
             const std::function<bool()>& is_late, const TuneOptions& options, Tuned* tuned) {
   std::vector<Scenario> scenarios;
@@ -228,14 +228,14 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
   }
   tuned->finalists.insert(tuned->finalists.begin(), found.begin(), found.end());
   sort_best(&tuned->finalists);
-  // No more than were asked for.
+  // Keep no more than were asked for.
   std::size_t best = 0;
   std::erase_if(tuned->finalists, [&](const Finalist& finalist) {
     return is_best(finalist) && ++best > static_cast<std::size_t>(options.keep);
   });
 }
 
-// Where the search chooses among whom ZeRO cuts, a plan's settings say it, or it is all.
+// Returns the keys of the scenario that a search's plans replace or do not have.
 std::vector<std::string> cleared_keys(const Scenario& base, const Space& space) {
   constexpr std::string_view kCleared[] = {"overlap.batch_p2p",     "parallel.layers_per_stage",
                                            "parallel.layout",       "schedule.group",
@@ -293,7 +293,7 @@ nlohmann::ordered_json to_json(const Finalist& finalist) {
   return json;
 }
 
-// A precision that the GPU has no rate for, or a cost table has not measured, has no price.
+// A precision has no price if the GPU has no rate for it or the cost table was measured in another.
 Status check_precisions(const Scenario& base, const Space& space) {
   for (const std::string& precision : space.named("train.precision")) {
     const CostModel prices = cost_model(base.costs, base.cluster.spec.device, precision);
@@ -325,7 +325,7 @@ Status check_asked(const Scenario& base, const std::vector<Refinement>& refineme
   return Done{};
 }
 
-// Why a search has found none.
+// Returns the reason why a search has found no plan.
 Error no_plan(const Scenario& base, const Space& space, const SearchResult& result) {
   if (!result.complete) return Error{"stopped before the first plan was played", Error::Failed};
   if (result.counts.found_none()) {
@@ -349,8 +349,8 @@ Error no_plan(const Scenario& base, const Space& space, const SearchResult& resu
                   base.cluster.spec.device.memory_bytes / GiB));
 }
 
-// One a thread, beside one another. The choice knows no failed link, as it knows no slow one: the
-// plans that are played do.
+// Makes a level for each thread. The search ignores failed links, as it ignores slow ones; the
+// plans that are played have them.
 Result<std::vector<StageLevel>> stage_levels(const Scenario& base, int threads) {
   std::vector<StageLevel> levels;
   for (int i = 0; i < threads; ++i) {
@@ -375,7 +375,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   const std::vector<Refinement> refinements = refinements_in(space);
   RETURN_IF_ERROR(check_asked(base, refinements));
   RETURN_IF_ERROR(check_precisions(base, space));
-  // More threads than cores only take memory.
+  // More threads than cores would only take memory.
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   ASSIGN_OR_RETURN(std::vector<StageLevel> levels,
                    stage_levels(base, std::min({options.jobs, cores, most_at_once(base)})));
@@ -403,7 +403,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   std::optional<Found> by_rules;
   if (!ruled.best.empty()) by_rules = ruled.best.front();
 
-  // Good plans early: they are there if the search is stopped.
+  // Good plans come early this way: they are there if the search is stopped.
   const Space likely = where_plans_are_likely(space, base);
   const SearchResult first = Search(base, likely, levels)
                                  .best({.keep = options.keep,
@@ -431,7 +431,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   tuned.bound_ns = std::min(result.bound_ns, tuned.best_ns);
   if (tuned.complete)
     tuned.verdicts = judge(base, found, best.front(), by_rules, search_is_late, options);
-  waiting.reset();  // it forks
+  waiting.reset();  // before processes are forked
   const auto is_late = [&] { return is_past(begin, 2 * options.seconds); };
   tuned.finalists = play_best(base, space, best, by_rules, &levels, is_late, options);
   const Result<RunResult>& winner = tuned.finalists.front().result;

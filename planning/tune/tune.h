@@ -1,4 +1,4 @@
-// Tune: the best plan for a model, a number of GPUs and a cluster.
+// Tune: finds the best plan for a model on a number of GPUs of a cluster.
 #pragma once
 
 #include <functional>
@@ -18,24 +18,24 @@
 
 namespace tandem {
 
-// A rule of the guides against the search: the fastest plan that keeps it and the fastest that
-// breaks it; nothing where no plan does.
+// A guide's rule against the search: the fastest plan that keeps it and the fastest that breaks it;
+// nothing where no plan does.
 struct Verdict {
   std::string rule, source;
   std::optional<Found> keeps, breaks;
   bool complete = true;  // the slower side was searched to its end; else it may be a little faster
 };
 
-// A plan of the search's best, through an engine.
+// One of the search's best plans, played on an engine.
 struct Finalist {
   std::string label;  // "1", "2", ..., "rules", "own"
   Candidate candidate;
-  std::optional<Nanoseconds> stage_level_ns;  // nothing for the scenario's own, and what is refined
+  std::optional<Nanoseconds> stage_level_ns;  // nothing for the scenario's own and refined plans
   Result<RunResult> result;
   Refinement refinement = {};
 };
 
-// What refinements are worth to one of the search's best plans.
+// How much refinements save of one of the search's best plans.
 struct Refined {
   struct With {
     Refinement refinement;
@@ -43,10 +43,10 @@ struct Refined {
   };
 
   Candidate candidate;
-  RunResult plain;  // without any
+  RunResult plain;  // without refinement
   std::vector<With> with;
 
-  // Seconds of the plain plan's iteration that it saves; below 0: it takes longer.
+  // Returns the seconds that it saves of the plain plan's iteration; negative: it takes longer.
   double saved_s(const RunResult& result) const { return plain.iteration_s - result.iteration_s; }
 };
 
@@ -54,46 +54,45 @@ struct Tuned {
   std::string scenario;
   SearchCounts counts;
   bool complete = true;  // the whole space was searched
-  double search_s = 0;   // on the wall
-  // At stage level: the best plan, and what no plan of the space takes less than; 0: not known. Of
-  // what plans take in an engine the second is an estimate: some take up to a few per cent less.
+  double search_s = 0;   // on the wall clock
+  // At stage level: the best plan's time, and a time that no plan of the space beats; 0: not known.
+  // For times on an engine the second is an estimate: some plans take up to a few per cent less.
   Nanoseconds best_ns = 0, bound_ns = 0;
 
-  // How far at most the best plan is above the best possible, at stage level; nothing where that is
-  // not known.
+  // Returns how far at most the best plan is above the best possible, at stage level; nothing where
+  // that is not known.
   std::optional<double> gap() const;
-  std::vector<Finalist> finalists;  // the best by their simulated iteration, then "rules" and "own"
+  std::vector<Finalist> finalists;  // the best by simulated iteration, then "rules" and "own"
   std::vector<Verdict> verdicts;
-  std::vector<Refined> refined;  // none where the space asks for no refinement
-  // Keys that the scenario sets and plans of a search do not have: without them a plan's settings
+  std::vector<Refined> refined;  // empty where the space asks for no refinement
+  // Keys that the scenario sets and a search's plans do not have. Without them, a plan's settings
   // are the whole plan.
   std::vector<std::string> cleared;
-  std::string framework;   // all plans but the scenario's own are what it runs; empty: any
-  std::string own_breaks;  // the rule of it that the scenario's own plan breaks; empty: none
+  std::string framework;   // it runs all plans but the scenario's own; empty: none was given
+  std::string own_breaks;  // its rule that the scenario's own plan breaks; empty: none
 };
 
 struct TuneOptions {
-  const Framework* framework = nullptr;  // that the space is narrowed to
+  const Framework* framework = nullptr;  // the space is narrowed to its plans
   int keep = 5;
-  int refine = 3;  // of the best plans that are pipelines, those to be refined
+  int refine = 3;  // how many of the best pipelines are refined
   int jobs = 1;    // threads of the search, then simulations at once
   Engine engine = Engine::SimGrid;
-  // Of the finalists' RunResults; a timeline only of the best and of the scenario's own.
+  // The detail of the finalists' RunResults; only the best and the scenario's own have a timeline.
   Detail detail = Detail::None;
   std::function<bool()> stop = [] { return false; };
-  // The search ends after so long, and what is not played through the engine after twice as long
-  // says so; 0: it takes the time that it takes.
+  // The search ends after so many seconds. Plans that are not played on the engine after twice as
+  // many get an Error. 0: no limit.
   double seconds = 0;
-  OnRuns on_runs = {};  // while plans are played
-  // A new fastest plan, and whether it came from the rules alone.
+  OnRuns on_runs = {};  // called while plans are played
+  // Called with each new fastest plan, and whether it is from the search among the rules' plans.
   std::function<void(const Found&, bool of_rules)> on_better = [](const Found&, bool) {};
 };
 
-// Searches the space at stage level, first among the plans that keep all rules; plays the best
-// through the engine, and with them the best of the rules and the scenario's own plan. Then the
-// best are played once more with each refinement that the space allows; what comes out stands among
-// the best. Errors: a scenario with uniform costs; a space without plans, or none that fits into
-// memory.
+// Searches the space at stage level, first among the plans that keep all rules. Then it plays the
+// best on the engine, with the best plan of the rules and the scenario's own. Then it plays the
+// best once more with each refinement that the space allows, and adds these to the best. Errors: a
+// scenario with uniform costs; a space without plans, or without one that fits into memory.
 Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options);
 
 nlohmann::ordered_json to_json(const Tuned& tuned);
