@@ -1,3 +1,7 @@
+// Studies packing by playing some iterations of the file in three ways. A microbatch of any size is
+// priced by a fit in its tokens and in the squares of its sequences' lengths, since attention's
+// work grows with these (microbatch_sizes.h). The fit comes from the whole length, the same tokens
+// in halves, and shorter sequences.
 #include "planning/pack/pack.h"
 
 #include <fmt/format.h>
@@ -28,13 +32,14 @@ Scenario with_sizes(Scenario scenario, int seq, int micro_batch, int microbatche
   return scenario;
 }
 
-// The scenario's microbatches of sequences of a `part` of the length, and `times` as many.
+// Returns the scenario with microbatches of `times` as many sequences of a `part` of the length.
 Scenario of_parts(const Scenario& whole, int part, int times) {
   return with_sizes(whole, whole.job.model.seq / part, times * whole.job.plan.micro_batch,
                     whole.job.plan.microbatches());
 }
 
-// Its microbatches of sequences of half the length, a quarter, ... as far as the rules go.
+// Returns the scenario with sequences of half the length, a quarter, ... as long as the rules
+// allow.
 std::vector<Scenario> shorter(const Scenario& whole) {
   constexpr int kParts = 128;
   std::vector<Scenario> all;
@@ -48,7 +53,7 @@ std::vector<Scenario> shorter(const Scenario& whole) {
   return all;
 }
 
-// f of the scenario, of the same tokens in halves, and of shorter ones.
+// Fits f by its values for the scenario, for the same tokens in halves, and for shorter sequences.
 template <class F>
 auto fit_of(const Scenario& whole, const F& f) {
   std::vector<decltype(f(whole))> less;
@@ -56,7 +61,8 @@ auto fit_of(const Scenario& whole, const F& f) {
   return fit(f(whole), f(of_parts(whole, 2, 2)), less);
 }
 
-// That its microbatches can be priced whole and in halves. `place`: of what gives their length.
+// Checks that the scenario's microbatches can be priced whole and in halves. `place`: that of the
+// key which gives their length.
 Status check_halves(const Scenario& whole, const std::string& place) {
   const int seq = whole.job.model.seq;
   if (whole.job.plan.vocabulary > 0)
@@ -76,7 +82,8 @@ Status check_halves(const Scenario& whole, const std::string& place) {
   return Done{};
 }
 
-// What a microbatch takes of all stages, communication included, when nothing overlaps.
+// Returns the cost of a microbatch: its time on all stages, with communication, when nothing
+// overlaps.
 SizeCost microbatch_cost(const Scenario& whole, const Cluster& cluster) {
   const auto seconds = [&](const Scenario& scenario) {
     double sum = 0;
@@ -92,7 +99,7 @@ SizeCost microbatch_cost(const Scenario& whole, const Cluster& cluster) {
   return fit_of(whole, seconds);
 }
 
-// The scenario with microbatches of these sizes; none: all whole.
+// Plays the scenario with microbatches of these sizes. No sizes: all are whole.
 Result<RunResult> play(const Scenario& scenario, const Sizes& sizes, Engine engine) {
   const auto resize = [&](CompiledJob* job) {
     const auto work = [&](const Scenario& of) {
@@ -105,7 +112,8 @@ Result<RunResult> play(const Scenario& scenario, const Sizes& sizes, Engine engi
   return play(scenario, job, engine);
 }
 
-// The replica whose microbatches cost most: replicas meet at the gradients, so it sets the time.
+// Returns the sizes of the replica whose microbatches cost most. It sets the time, as replicas wait
+// for each other at the gradients.
 const Sizes& costliest(const std::vector<Sizes>& replicas, const SizeCost& cost) {
   return *std::ranges::max_element(replicas, {}, [&](const Sizes& sizes) {
     return std::accumulate(
@@ -114,16 +122,16 @@ const Sizes& costliest(const std::vector<Sizes>& replicas, const SizeCost& cost)
   });
 }
 
-// Of one iteration, one way: what is played, and what it holds.
+// One iteration in one way, ready to play.
 struct Playable {
-  int way = 0;
+  int way = 0;  // index of the way
   Scenario scenario;
   Sizes sizes;
-  double processed = 0;
-  int weight = 1;  // iterations that it stands for
+  double processed = 0;  // tokens, with padding
+  int weight = 1;        // number of iterations that it stands for
 };
 
-// As Megatron deals them: the replicas take a microbatch in turn.
+// Deals the batch out as Megatron does: the replicas take a microbatch in turn.
 Playable padded_to_longest(const Scenario& scenario, const Bin& batch, const SizeCost& cost) {
   const Plan& plan = scenario.job.plan;
   std::vector<Sizes> replicas(plan.dp);
@@ -139,8 +147,8 @@ Playable padded_to_longest(const Scenario& scenario, const Bin& batch, const Siz
   return playable;
 }
 
-// The least number of microbatches a replica, no less than `least` bins in all, that the order
-// runs: with several stages a rank in rounds of pp, as Megatron asks for.
+// Returns the least number of microbatches of a replica that the order can run, with at least
+// `least` bins in all. With several stages on a rank it is a multiple of pp, as Megatron requires.
 Result<int> microbatches_for(const Scenario& scenario, int least, int sequences) {
   const int dp = scenario.job.plan.dp;
   const int step = scenario.job.order.vpp > 1 ? scenario.job.plan.pp : 1;
@@ -199,7 +207,7 @@ Result<std::vector<Playable>> make_playables(const Scenario& scenario, const Clu
   return all;
 }
 
-// `share`: of the iterations played.
+// Adds a result to its way. `share`: the part of the played iterations that it stands for.
 void add(const Playable& playable, const RunResult& result, double share, PackWay* way) {
   const Scenario& scenario = playable.scenario;
   const Plan& plan = scenario.job.plan;
@@ -237,7 +245,7 @@ Status play_all(const std::vector<Playable>& all, const PackOptions& options, Pa
   return Done{};
 }
 
-// Iterations of the file, evenly spread.
+// Returns the iterations to play, evenly spread over the file.
 std::vector<Bin> batches_of(const std::vector<int>& lengths, const PackStudy& study) {
   std::vector<Bin> batches;
   for (int i = 0; i < study.played; ++i) {

@@ -1,4 +1,4 @@
-// Pack: a plan that trains on sequences of many lengths, padded or packed.
+// Pack: compares padding with packing for a plan that trains on sequences of many lengths.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-// One way to make microbatches of the sequences; numbers are means of the iterations played.
+// One way to make microbatches of the sequences. Numbers are means over the iterations played.
 struct PackWay {
   std::string name;  // "fixed", "longest", "packed"
   int seq = 0, micro_batch = 0;
@@ -20,21 +20,22 @@ struct PackWay {
   double processed = 0;     // tokens of an iteration, with padding
   double room = 0;          // tokens that its microbatches could hold
   double iteration_s = 0;
-  // Of the fullest GPU, in the fullest iteration; what of its capacity no tensor gets.
+  // The memory of the fullest GPU in the fullest iteration, and the part of the capacity that is
+  // kept free.
   double memory_bytes = 0, reserve_bytes = 0, capacity_bytes = 0;
   bool fits = false;
 };
 
 struct PackStudy {
-  std::string scenario, lengths, engine;  // `lengths`: the file
-  int limit = 0;                          // tokens of a bin
+  std::string scenario, lengths, engine;  // `lengths`: the file's path
+  int limit = 0;                          // most tokens of a bin
   int global_batch = 0;
-  int sequences = 0, left_out = 0;  // of the file; behind its last whole iteration
-  int iterations = 0, played = 0;   // of the file, and how many of them
+  int sequences = 0, left_out = 0;  // in the file; after its last whole iteration
+  int iterations = 0, played = 0;   // in the file; those played
   int longest = 0;
   double mean_length = 0;
   double tokens = 0;                // of an iteration, without padding
-  double least_bins = 0, bins = 0;  // of an iteration: that hold it, and that the plan runs
+  double least_bins = 0, bins = 0;  // of an iteration: that hold it; that the plan runs
   std::vector<PackWay> ways;        // fixed, longest, packed
 
   double padding_fraction(const PackWay& way) const { return 1 - tokens / way.processed; }
@@ -44,16 +45,16 @@ struct PackStudy {
 };
 
 struct PackOptions {
-  int tokens = 0;   // of a bin at most
+  int tokens = 0;   // most tokens of a bin
   int batches = 8;  // iterations to play, spread over the file
-  int jobs = 1;     // at once
+  int jobs = 1;     // runs at once
   Engine engine = Engine::SimGrid;
 };
 
-// Plays iterations of the file's sequences three ways: all padded to model.seq, each microbatch
-// padded to its longest sequence, and packed into bins of at most options.tokens tokens, one bin a
-// microbatch. Errors: what cannot be read; uniform costs; an order from a file; fewer sequences
-// than an iteration has; a limit that breaks a rule of the model or plan.
+// Plays iterations of the file's sequences in three ways: all padded to model.seq; each microbatch
+// padded to its longest sequence; packed into bins of at most options.tokens tokens, one bin to a
+// microbatch. Errors: a file that cannot be read; uniform costs; an order from a file or one to be
+// found; fewer sequences than an iteration has; a limit that breaks a rule of the model or plan.
 Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
                        const PackOptions& options);
 

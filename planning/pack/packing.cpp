@@ -1,3 +1,6 @@
+// Bin packing with a bounded load. Sequences are placed longest first, each into the cheapest bin
+// with room (a greedy list schedule). A local search then lowers the costliest bin by moving and
+// swapping sequences.
 #include "planning/pack/packing.h"
 
 #include <fmt/format.h>
@@ -14,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// Bins with what each has and costs.
+// Bins with the tokens and the cost of each.
 class Bins {
  public:
   Bins(std::vector<Bin> bins, int limit, const SizeCost& cost)
@@ -25,7 +28,7 @@ class Bins {
   int size() const { return static_cast<int>(bins_.size()); }
   const Bin& operator[](int bin) const { return bins_[bin]; }
   double cost(int bin) const { return loads_[bin].cost; }
-  // What is less goes first: of bins that cost the same the one with fewer tokens.
+  // Orders bins by cost; of two that cost the same, the one with fewer tokens comes first.
   std::pair<double, double> rank(int bin) const {
     return {loads_[bin].cost, loads_[bin].size.tokens};
   }
@@ -34,7 +37,7 @@ class Bins {
   int costliest() const {
     return static_cast<int>(std::ranges::max_element(loads_, {}, &Load::cost) - loads_.begin());
   }
-  // So many bins, or all, from the cheapest on; of equals the first.
+  // Returns the `count` cheapest bins, or all; of equal bins the first ones.
   std::vector<int> cheapest(int count) const {
     std::vector<int> order(bins_.size());
     std::iota(order.begin(), order.end(), 0);
@@ -46,8 +49,8 @@ class Bins {
   }
 
   bool has_room(int bin, int length) const { return loads_[bin].tokens + length <= limit_; }
-  // What a bin costs with one sequence more, of `in` tokens, and one of `out` less; 0: none.
-  // Nothing where it has no room.
+  // Returns the cost of a bin with one more sequence of `in` tokens and without one of `out`; 0: no
+  // sequence. Nothing where the bin has no room.
   std::optional<double> changed(int bin, int in, int out) const {
     const Load& load = loads_[bin];
     if (!has_room(bin, in - out)) return std::nullopt;
@@ -83,7 +86,8 @@ class Bins {
   std::vector<Load> loads_;
 };
 
-// Each into the cheapest bin with room; nothing where there is none. Longest first.
+// Places each sequence into the cheapest bin with room, longest first. Nothing where one fits
+// nowhere.
 std::optional<Bins> cheapest_first(const std::vector<int>& lengths, int count, int limit,
                                    const SizeCost& cost) {
   Bins bins(std::vector<Bin>(count), limit, cost);
@@ -98,7 +102,7 @@ std::optional<Bins> cheapest_first(const std::vector<int>& lengths, int count, i
   return bins;
 }
 
-// As first fit has them; a bin that it left empty gets the shortest sequence of the fullest one.
+// Places them by first fit. Each bin left empty gets the shortest sequence of the bin with most.
 Bins first_fit(const std::vector<int>& lengths, int count, int limit, const SizeCost& cost) {
   std::vector<Bin> bins = first_fit_decreasing(lengths, limit);
   CHECK(static_cast<int>(bins.size()) <= count);
@@ -111,12 +115,12 @@ Bins first_fit(const std::vector<int>& lengths, int count, int limit, const Size
   return {std::move(bins), limit, cost};
 }
 
-// A sequence of the costliest bin that goes, and one of the other bin that comes for it; 0: none.
+// Moves `out` from the costliest bin to another, and `in` back; 0: no sequence.
 struct Change {
   int out = 0, in = 0;
 };
 
-// The change with another bin that leaves the costlier of the two cheapest.
+// Returns the change with another bin after which the costlier of the two is cheapest.
 std::optional<Change> best_change(const Bins& bins, int from, int to) {
   std::optional<Change> best;
   double highest = bins.cost(from) * (1 - 1e-9);
@@ -135,7 +139,7 @@ std::optional<Change> best_change(const Bins& bins, int from, int to) {
   return best;
 }
 
-// Lowers the costliest bin until none of the cheapest others can take anything off it.
+// Lowers the costliest bin until no change with one of the cheapest bins does.
 void even_out(Bins* bins) {
   constexpr int kPartners = 16;
   for (int step = 0; step < 4 * bins->size(); ++step) {

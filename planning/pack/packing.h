@@ -1,4 +1,4 @@
-// Packing: sequences of many lengths into bins of a bounded number of tokens, and bins over
+// Packing: puts sequences of many lengths into bins of a bounded number of tokens, and bins on
 // replicas.
 #pragma once
 
@@ -11,32 +11,33 @@
 
 namespace tandem {
 
-// The tokens of each of its sequences.
+// A bin: the tokens of each of its sequences.
 using Bin = std::vector<int>;
 
-// The column `length` of a CSV file, in its order. Errors name file and line: no such column, no
-// integer, a length that is not from 1 to `longest`; `expected` says why no more than that.
+// Reads the column `length` of a CSV file, in its order. Errors name file and line: no such column,
+// not an integer, a length that is not from 1 to `longest`; `expected` names that limit.
 Result<std::vector<int>> read_lengths(const std::string& path, int longest,
                                       const std::string& expected);
 
 std::int64_t tokens_of(const Bin& bin);
 
-// As a share of one sequence of `limit` tokens. Attention sees a sequence at a time, so its work is
-// the sum of their squares.
+// Returns the size as a share of one sequence of `limit` tokens. Attention sees one sequence at a
+// time, so its work is the sum of their squares.
 MicrobatchSize size_of(const Bin& bin, int limit);
 
-// The longest first, each into the first bin with room: at most 11/9 of the fewest bins, and 6/9 of
-// one more (Dosa 2007). REQUIRES: no length above the limit.
+// Places sequences longest first, each into the first bin with room. That takes at most 11/9 of the
+// fewest bins, and 6/9 of one more (Dosa 2007). REQUIRES: no length above the limit.
 std::vector<Bin> first_fit_decreasing(std::vector<int> lengths, int limit);
 
-// Into so many bins, none above the limit, the costliest made cheap: the longest first, each into
-// the cheapest bin with room; where one then fits nowhere, as first_fit_decreasing has them; and
-// then sequences that the costliest bin moves to others, or changes for theirs. REQUIRES: at least
-// as many bins as first_fit_decreasing gives, at most as many as sequences.
+// Packs the sequences into this number of bins, none above the limit, so that the costliest bin is
+// cheap. They are placed longest first, each into the cheapest bin with room; if one then fits
+// nowhere, by first_fit_decreasing. After that the costliest bin moves sequences to other bins or
+// swaps them. REQUIRES: at least as many bins as first_fit_decreasing gives, at most as many as
+// sequences.
 std::vector<Bin> pack_into(std::vector<int> lengths, int bins, int limit, const SizeCost& cost);
 
-// The bins of each replica, equally many, costliest first, each to the cheapest replica with room.
-// REQUIRES: bins that the replicas divide.
+// Returns the bins of each replica. Every replica gets equally many: the costliest bin comes first,
+// and each goes to the cheapest replica with room. REQUIRES: the replicas divide the bins.
 std::vector<std::vector<Bin>> deal(std::vector<Bin> bins, int replicas, int limit,
                                    const SizeCost& cost);
 

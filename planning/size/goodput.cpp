@@ -1,3 +1,5 @@
+// Daly's equations 20 and 37 (goodput.h) for the means, a Poisson number of nodes in repair, and
+// Monte Carlo draws for the percentiles of the wall time.
 #include "planning/size/goodput.h"
 
 #include <algorithm>
@@ -14,7 +16,8 @@ namespace {
 constexpr int kDraws = 1000;
 constexpr double kNormal95 = 1.6449;  // the standard normal's 95th percentile
 
-// Poisson's number, by its inverse; the normal's where the mean is large.
+// Draws a Poisson number by inversion of its distribution; from the normal one if the mean is
+// large.
 double failures_drawn(double mean, std::uint64_t key) {
   constexpr double kLarge = 100;
   if (mean > kLarge) return std::max(0.0, std::round(mean + std::sqrt(mean) * normal(key)));
@@ -52,7 +55,7 @@ double goodput(const Failures& failures, int gpus, double interval_s) {
 double availability(const Failures& failures, int nodes, int gpus_per_node, int spares) {
   const double mean = (nodes + spares) * failures.repair_h * gpus_per_node / failures.gpu_mtbf_h;
   if (mean == 0) return 1;
-  double sum = 0;  // in logarithms, as exp(-mean) of many nodes is no number
+  double sum = 0;  // exponents are added first: exp(-mean) alone is 0 for many nodes
   for (int down = 0; down <= spares; ++down)
     sum += std::exp(down * std::log(mean) - mean - std::lgamma(down + 1.0));
   return std::min(sum, 1.0);
@@ -77,7 +80,7 @@ Wall wall_time(const Failures& failures, const WallInputs& inputs) {
   const double sigma = std::log(high / low) / (2 * kNormal95);
   const double mtbf = job_mtbf_s(failures, inputs.gpus);
   const double dumps = inputs.interval_s > 0 ? 1 + failures.checkpoint_s / inputs.interval_s : 1.0;
-  // Daly's mean: of wall time, and so of failures and of what each of them loses.
+  // Daly's mean wall time gives the mean number of failures and the mean loss of each.
   const double share = goodput(failures, inputs.gpus, inputs.interval_s);
   const double mean_loss = std::max(0.0, (1 / share - dumps) * share * mtbf);
   std::vector<double> walls;

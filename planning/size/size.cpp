@@ -20,7 +20,7 @@
 namespace tandem {
 namespace {
 
-// What make_scenario wants of a plan; the search replaces all of it.
+// The keys of a plan that make_scenario needs; the search replaces all of them.
 const std::vector<std::pair<const char*, std::int64_t>> kPlaceholder = {
     {"parallel.tp", 1}, {"parallel.pp", 1}, {"parallel.dp", 1}, {"cluster.gpus", 1}};
 
@@ -33,7 +33,7 @@ struct BestPlan {
   std::string reason;
 };
 
-// The usual space, but for the keys that `among` names.
+// Returns the usual space, with the keys that `among` names replaced.
 std::vector<std::string> space_of(const Scenario& scenario, std::vector<std::string> among) {
   const auto key = [](const std::string& text) { return text.substr(0, text.find('=')); };
   const std::vector<std::string> own = among;
@@ -62,7 +62,7 @@ Result<BestPlan> tuned_plan(const SizeCase& c, const std::vector<std::string>& a
                                                                      : "no plan can be played"};
 }
 
-// Every candidate's plan, found on `jobs` threads: searches share nothing.
+// Finds every candidate's plan on `jobs` threads. The searches share nothing.
 Result<std::vector<BestPlan>> tuned_plans(const std::vector<SizeCase>& cases,
                                           const std::vector<std::string>& among,
                                           const SizeOptions& options) {
@@ -82,7 +82,7 @@ Result<std::vector<BestPlan>> tuned_plans(const std::vector<SizeCase>& cases,
   return plans;
 }
 
-// A batch that the plan can be run with: the next whole number of microbatches.
+// Returns the scenario with the next larger batch that the plan can run.
 Scenario with_batch(Scenario scenario, double batch) {
   const Plan& plan = scenario.job.plan;
   const int step = plan.micro_batch * plan.dp * (scenario.job.order.vpp > 1 ? plan.pp : 1);
@@ -99,13 +99,14 @@ std::vector<double> ramp_batches(const SizeInputs& inputs, int global_batch) {
   return batches;
 }
 
-// An iteration before the whole batch.
+// An iteration with less than the whole batch.
 struct RampStep {
   int batch = 0;
   double iteration_s = 0;
 };
 
-// Seconds of all iterations before the whole batch; each batch has an equal share of the tokens.
+// Returns the seconds of all iterations before the whole batch. Each batch size gets an equal share
+// of the tokens.
 double ramp_seconds(const SizeCase& c, const std::vector<RampStep>& steps) {
   double seconds = 0;
   for (const auto& [batch, iteration_s] : steps) {
@@ -115,15 +116,16 @@ double ramp_seconds(const SizeCase& c, const std::vector<RampStep>& steps) {
   return seconds;
 }
 
-// A change of a candidate whose iteration time is wanted beside its own.
+// A changed candidate, whose iteration is compared with its own.
 struct Variation {
   std::size_t of = 0;
   Scenario scenario;
-  double Sized::*ratio = nullptr;  // the answer's place; nullptr: a batch of the ramp
+  double Sized::*ratio = nullptr;  // where the ratio goes; nullptr: a batch of the ramp
 };
 
-// A fabric without leaves is taken as one of the same bandwidth that has them, as DGX SuperPOD has:
-// a switch for every GPU of 32 nodes of 8.
+// Returns the cluster with its fabric so many times oversubscribed. A fabric without leaves is
+// replaced by one of the same bandwidth with leaves as in DGX SuperPOD: a switch for every GPU of
+// 32 nodes of 8.
 ClusterSpec oversubscribed(ClusterSpec cluster, double times) {
   constexpr int kLeafGpus = 256;
   if (cluster.fabric.kind == Fabric::Star) {
@@ -154,7 +156,8 @@ void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
     all->push_back({of, with_batch(itself, batch), nullptr});
 }
 
-// Plays the plans through the engine, and how much longer their variations take on the ideal one.
+// Plays the plans on the engine, and their variations on the ideal one, for the ratio of their
+// times.
 Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
             std::vector<Sized>* sized) {
   std::vector<Variation> variations;
@@ -197,7 +200,8 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
   return Done{};
 }
 
-// What bandwidth between nodes each needs. Measured times of a calibration know no other one.
+// Finds the bandwidth between nodes that each candidate needs. Candidates with a calibration are
+// skipped: its measured times hold at one bandwidth only.
 Status find_least_bandwidth(const std::vector<SizeCase>& cases, const SizeOptions& options,
                             std::vector<Sized>* sized) {
   std::vector<std::size_t> of;
@@ -218,8 +222,8 @@ Status find_least_bandwidth(const std::vector<SizeCase>& cases, const SizeOption
   return Done{};
 }
 
-// Whether the key says what a candidate buys. A setting for all candidates at once leaves each its
-// name and its price, so it cannot be one of these. How well hardware is used can.
+// Whether the key is part of what a candidate buys. A setting for all candidates at once cannot
+// change it, because each would keep its name and price. It can change how well hardware is used.
 bool is_bought(std::string_view key) {
   static const std::vector<std::string> kBought = split_words(
       "preset name gpus_per_node intra_GBps nics_per_node nic_Gbitps fabric nodes_per_leaf "

@@ -31,7 +31,7 @@ std::string why_out(const SizeInputs& inputs, const Economics& e) {
   return "";
 }
 
-// By job: the place of the cheapest that is not out; -1: none.
+// Returns the index of the job's cheapest candidate that is not ruled out; -1: there is none.
 int cheapest(const std::vector<Sized>& sized, const std::string& job,
              const std::vector<Economics>& all, const std::vector<std::string>& reasons) {
   int best = -1;
@@ -59,7 +59,7 @@ void mark(std::vector<Sized>* sized) {
 struct Change {
   const char* input;
   void (*apply)(SizeInputs*);
-  double times = 1;  // the iteration
+  double times = 1;  // factor of the iteration
   double Sized::*nics = nullptr;
 };
 

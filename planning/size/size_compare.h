@@ -1,4 +1,4 @@
-// Comparing candidates: against deadline and budget, and against each other.
+// SizeCompare: compares candidates with deadline and budget, and with each other.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,16 @@
 
 namespace tandem {
 
-// Fills each one's economics, why it is out, whether it is on the frontier or recommended.
-// REQUIRES: one of `sized` a case, with the result of its plan.
+// Sets each one's economics, the reason why it is ruled out, and whether it is on the frontier or
+// recommended. REQUIRES: `sized` has one entry for each case, with the result of its plan.
 void compare(const std::vector<SizeCase>& cases, std::vector<Sized>* sized);
 
-// Each input by itself, and the choice made anew.
+// Changes each input by itself and makes the choice again.
 std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
                                        const std::vector<Sized>& sized);
 
-// Candidates with the same GPU and as many of them a node differ in their network.
+// Compares candidates with the same GPU and as many of them on a node: they differ in their
+// network.
 std::vector<TierWorth> tiers(const std::vector<SizeCase>& cases, const std::vector<Sized>& sized);
 
 }  // namespace tandem

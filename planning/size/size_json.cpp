@@ -1,4 +1,4 @@
-// The JSON of a sizing: documented in docs/planning.md.
+// Writes the JSON of a sizing, as docs/planning.md describes it.
 #include <nlohmann/json.hpp>
 
 #include "planning/size/size.h"
