@@ -19,7 +19,7 @@ Error cannot(const std::string& path, std::string_view what) {
                Error::Failed};
 }
 
-// The bytes up to the first line that is torn.
+// Returns the bytes before the first torn line.
 std::size_t whole(std::string_view text) {
   const std::string_view written = text.substr(0, text.find('\0'));
   const std::size_t end = written.rfind('\n');

@@ -1,5 +1,5 @@
-// Journal: a CSV file that rows are appended to, one by one, and that outlives whatever ends the
-// process: a row is there whole, or it is cut.
+// Journal: a CSV file to which rows are appended one by one. Whatever ends the process, a row is
+// there whole or it can be cut off.
 #pragma once
 
 #include <chrono>
@@ -10,23 +10,25 @@
 
 namespace tandem {
 
-// Cuts what an interrupted write left: from the first line on that has no end, or that holds zero
-// bytes, as blocks do that never came to the disk. Gives the bytes cut. No file: none.
+// Cuts off what an interrupted write left: all from the first line that has no end or holds zero
+// bytes (blocks that never reached the disk). Returns the number of bytes cut; 0 if there is no
+// file.
 Result<std::int64_t> cut_torn_lines(const std::string& path);
 
-// What a killed process leaves is whole; a machine that loses its power loses a second's rows.
+// A file open for appending. If the process is killed all lines are there; if the machine loses
+// power, the lines of the last second may be lost.
 class Journal {
  public:
-  // Appends to the file; a new or empty one gets the header. REQUIRES: no torn lines.
+  // Opens the file for appending. A new or empty file gets the header. REQUIRES: no torn lines.
   static Result<Journal> open(const std::string& path, std::string_view header);
   Journal(Journal&& other) noexcept;
   Journal& operator=(Journal&&) = delete;
   ~Journal();
 
-  // A line without its end. It is on its way to the disk at the latest with the first line a second
-  // later.
+  // Appends a line; `line` has no end of line. It is sent to the disk with the first line that is
+  // written a second later, or by sync().
   Status append(std::string_view line);
-  // All lines are on the disk.
+  // Sends all lines to the disk.
   Status sync();
 
  private:

@@ -18,9 +18,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array kFirst = {"name", "settings", "error", "engine"};
-// Ends each row, and hashes what stands before it.
+// The last column of each row: a hash of the cells before it.
 constexpr std::string_view kChecksum = "checksum";
-// Of `simulate --json`: what stands above, what is timed, and what two rows give.
+// Fields of `simulate --json` that are no columns: those above, wall-clock times, and what compares
+// two rows.
 constexpr std::array kLeftOut = {"name",
                                  "engine",
                                  "engine_wall_s",
@@ -33,7 +34,7 @@ constexpr std::array kLeftOut = {"name",
                                  "saved_communication_s",
                                  "saved_of_communication"};
 
-// Columns that came later stand last, so that the others keep their places.
+// Columns that were added later come last, so that the others keep their places.
 constexpr std::array kLast = {"tokens_per_s_per_gpu", "flops_convention", "memory_bytes.reserve",
                               "memory_bytes.by_pipeline_rank", "memory_bytes.workspace"};
 
@@ -46,7 +47,7 @@ std::string cell(const Json& value) {
   return joined;
 }
 
-// {"a": {"b": 1}} gives "a.b".
+// Adds {"a": {"b": 1}} as "a.b".
 void flatten(const Json& json, const std::string& prefix,
              std::vector<std::pair<std::string, std::string>>* to) {
   for (const auto& [key, value] : json.items()) {
@@ -59,7 +60,7 @@ void flatten(const Json& json, const std::string& prefix,
 }
 
 std::vector<std::string> output_columns() {
-  RunResult whole;  // with all that it can have
+  RunResult whole;  // has all optional parts
   whole.plan.emplace();
   whole.training.emplace();
   whole.repeats.emplace();
@@ -89,14 +90,14 @@ std::vector<std::string> output_cells(const RunResult& result,
   return texts;
 }
 
-// FNV-1a, which no change of one byte leaves as it was.
+// Hashes by FNV-1a: a change of any one byte changes the hash.
 constexpr std::uint64_t kUnmixed = 0xcbf29ce484222325u;
 std::uint64_t mixed(std::uint64_t hash, std::string_view text) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
 }
 
-// Hashes what runs set; of a file that they name, what stands in it.
+// Hashes the settings of runs; for a file that a setting names, also its content.
 class SettingsHash {
  public:
   explicit SettingsHash(const std::string& scenario_path)
@@ -113,7 +114,7 @@ class SettingsHash {
   }
 
  private:
-  // Empty where it names no file.
+  // Returns the content of the file; empty where the text names none.
   const std::string& content(const std::string& text) {
     const auto [at, is_new] = contents_.try_emplace(text);
     if (!is_new || text.find('.') == std::string::npos) return at->second;
@@ -136,7 +137,7 @@ std::string checksum_of(const std::vector<std::string>& cells) {
   return fmt::format("{:016x}", mixed(kUnmixed, joined(cells)));
 }
 
-// Whether a row is as it was written.
+// Whether a row is as it was written, by its checksum.
 bool is_unchanged(const CsvTable& table, int row) {
   std::vector<std::string> cells;
   for (const std::string& column : table.columns()) {

@@ -1,4 +1,4 @@
-// Results: the form of a sweep's CSV: a row a run, with all that it sets and all that it gives.
+// Results: the form of a sweep's CSV: one row for each run, with its settings and its results.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,35 @@
 namespace tandem {
 
 // The runs of one sweep, and the columns of their results: name, settings (a hash), error, engine;
-// a column for every key that a run sets; one for every number of `simulate --json`, but what is
-// timed and what compares runs; a checksum of the row.
+// one column for every key that a run sets; one for every number of `simulate --json`, except
+// wall-clock times and comparisons of runs; a checksum of the row.
 class Results {
  public:
-  // An Error where two runs are the same.
+  // Error: two runs are the same.
   static Result<Results> of(const ScenarioFile& file, std::vector<RunSettings> runs, Engine engine);
 
   const std::vector<RunSettings>& runs() const { return runs_; }
   int size() const { return static_cast<int>(runs_.size()); }
 
   std::string header() const;
-  // A run's row, from what it gave.
+  // Returns a run's row with its result.
   std::string row(int run, const Result<RunResult>& result) const;
 
-  // An Error where a file is there that is not a sweep's: it must not be touched.
+  // Error: the file exists and is not a sweep's. Then it must not be changed.
   static Status check_form(const std::string& path);
 
-  // A row of a file.
+  // A row of the file.
   struct Row {
     std::string line;
     bool failed = false;
   };
   struct Found {
-    std::map<int, Row> rows;  // by run
+    std::map<int, Row> rows;  // by the run's number
     int strange = 0;          // rows of no run of this sweep
-    int changed = 0;          // since they were written: they may be of any
+    int changed = 0;          // rows that were changed since they were written
   };
-  // Errors name the line: not a file of results, or one with other columns. REQUIRES: no torn
-  // lines. No file, or an empty one: nothing.
+  // Reads the rows of a file; none if there is no file or it is empty. Errors name the line: not a
+  // file of results, or one with other columns. REQUIRES: no torn lines.
   Result<Found> read(const std::string& path) const;
 
  private:
@@ -56,7 +56,7 @@ class Results {
   std::string engine_;
   std::vector<std::string> hashes_;  // by run
   std::map<Key, int> by_key_;
-  std::vector<std::string> inputs_, outputs_;  // columns
+  std::vector<std::string> inputs_, outputs_;  // columns: keys that runs set, and results
 };
 
 }  // namespace tandem

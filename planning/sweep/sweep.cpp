@@ -33,7 +33,7 @@ std::string rank_part(const std::string& output, int rank) {
   return fmt::format("{}.part-of-rank-{}", output, rank);
 }
 
-// The files whose paths begin so.
+// Returns the files whose paths begin with `begin`.
 std::vector<std::string> files_beside(const std::string& begin) {
   const fs::path path(begin);
   std::vector<std::string> files;
@@ -48,7 +48,7 @@ std::vector<std::string> files_beside(const std::string& begin) {
   return files;
 }
 
-// Parts of shards and of ranks.
+// Returns the part files of shards and ranks.
 std::vector<std::string> parts_of(const std::string& output) {
   std::vector<std::string> parts = files_beside(output + ".part-");
   std::erase_if(parts, [](const std::string& path) {
@@ -57,14 +57,14 @@ std::vector<std::string> parts_of(const std::string& output) {
   return parts;
 }
 
-// What killed processes had begun to write. REQUIRES: the lock on `output`.
+// Removes the files that killed processes had begun to write. REQUIRES: the lock on `output`.
 void remove_unfinished(const std::string& output) {
   for (const std::string& path : files_beside(output + '.')) {
     if (path.ends_with(".tmp")) fs::remove(path);
   }
 }
 
-// The file holds exactly these rows, in order, or stays as it was.
+// Replaces the file by exactly these rows, in order. On an error it stays as it was.
 Status write_rows(const std::string& path, const Results& results, const Rows& rows) {
   ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
   file.write(results.header() + '\n');
@@ -73,7 +73,8 @@ Status write_rows(const std::string& path, const Results& results, const Rows& r
   return file.commit();
 }
 
-// The rows of these files together. A run that failed in one and not in the other did not.
+// Returns the rows of these files together. A run that failed in one file and not in another counts
+// as not failed.
 Result<Rows> gather(const Results& results, const std::vector<std::string>& files,
                     SweepStart* start) {
   Rows rows;
@@ -101,7 +102,7 @@ Result<Rows> gather(const Results& results, const std::vector<std::string>& file
   return rows;
 }
 
-// Tries for a second: who was killed a moment ago may not be gone yet.
+// Tries for a second, as a process that was killed a moment ago may still hold the lock.
 Result<FileLock> take_lock(const std::string& path, std::optional<int> part = std::nullopt) {
   constexpr int kTries = 20;
   constexpr useconds_t kPause_us = 50'000;
@@ -112,9 +113,9 @@ Result<FileLock> take_lock(const std::string& path, std::optional<int> part = st
   return FileLock::take(path, part);
 }
 
-// Which runs share a process: at first one, then as many as have taken this long together, so that
-// starting a process costs small runs little. A process that has taken it leaves the rest to
-// others.
+// The runs that share a process: first one, then as many as take kBatch_s together, so that
+// starting a process costs little for small runs. A process that has taken this long leaves its
+// other runs to later batches.
 constexpr double kBatch_s = 0.1;
 constexpr std::size_t kMostAtOnce = 32;
 
@@ -124,7 +125,8 @@ class Batches {
 
   const std::vector<int>& runs(int batch) const { return batches_[batch].runs; }
 
-  // The number of the next batch: what is to be run again, what was left, or what `more` gives.
+  // Returns the number of the next batch: of runs to be repeated, of runs left, or of runs from
+  // `more`.
   Result<std::optional<int>> next(const NextJob& more) {
     std::vector<int> runs;
     if (!again_.empty()) {
@@ -146,7 +148,7 @@ class Batches {
     return std::optional(static_cast<int>(batches_.size()) - 1);
   }
 
-  // job(run) for the runs of a batch, of which the last may be left; for its process.
+  // Calls job(run) for the runs of a batch, in the batch's own process. It may leave the last runs.
   void each(int batch, const std::function<void(int)>& job) const {
     const Stopwatch begun;
     for (const int run : runs(batch)) {
@@ -155,7 +157,7 @@ class Batches {
     }
   }
 
-  // So many of its runs came to an end.
+  // Notes that the first `count` runs of the batch have ended.
   void ended(int batch, std::size_t count) {
     const std::vector<int>& own = runs(batch);
     left_.insert(left_.end(), own.begin() + static_cast<std::ptrdiff_t>(count), own.end());
@@ -191,7 +193,7 @@ class Batches {
   double seconds_ = 0, ended_ = 0;
 };
 
-// One process's sweep, alone or one of several.
+// The sweep of one process, which may be one of several.
 class Sweep {
  public:
   Sweep(const ScenarioFile& file, const Results& results, Engine engine,
@@ -221,10 +223,10 @@ class Sweep {
     return end(part, {});
   }
 
-  // Rank 0 gathers what there is; then all have the same list of runs to do.
+  // Rank 0 gathers the rows that exist. Then all ranks have the same list of runs to do.
   Result<SweepEnd> together(const LaunchedRank& launched) {
     const std::string& output = options_.output;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // with the launcher, which started this rank
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // end with the launcher, which started this rank
     ASSIGN_OR_RETURN(SharedCounter counter, SharedCounter::join(launched));
     std::optional<FileLock> lock;
     if (launched.rank == 0) RETURN_IF_ERROR(tell_others(&counter, lead(&lock)));
@@ -252,7 +254,7 @@ class Sweep {
   }
 
  private:
-  // Rank 0's Error ends all; it alone says it.
+  // If rank 0 has an Error all ranks end, and only rank 0 reports it.
   static Status tell_others(SharedCounter* counter, const Status& led) {
     ASSIGN_OR_RETURN(const std::int64_t heard, counter->meet(led.ok() ? 0 : led.error().kind));
     (void)heard;
@@ -280,7 +282,7 @@ class Sweep {
     return Done{};
   }
 
-  // Makes of all rows that there are one file in order. Runs that failed are run again.
+  // Writes all rows that exist into one file, in order. Runs that failed are run again.
   Status take_stock(std::vector<std::string> files, const std::vector<std::string>& parts) {
     const std::string path = files.front();
     remove_unfinished(path);
@@ -314,8 +316,8 @@ class Sweep {
     return results_.row(run, scenario.ok() ? simulate(*scenario, engine_) : scenario.error());
   }
 
-  // Runs what comes; rows go to the end of the file. Those of a batch whose process died are run
-  // once more, each in a process of its own.
+  // Runs all that `next` gives, and appends the rows to the file. If a batch's process dies, its
+  // runs are run once more, each in a process of its own.
   Status run(const std::string& path, const NextJob& next) {
     ASSIGN_OR_RETURN(Journal journal, Journal::open(path, results_.header()));
     Batches batches(engine_ == Engine::SimGrid ? 1 : kMostAtOnce);
@@ -351,7 +353,7 @@ class Sweep {
     return journal.sync();
   }
 
-  // All rows of the file and its parts, in order.
+  // Writes all rows of the file and its parts in order.
   Result<SweepEnd> end(const std::string& path, const std::vector<std::string>& parts) {
     std::vector<std::string> files = {path};
     files.insert(files.end(), parts.begin(), parts.end());
@@ -378,7 +380,7 @@ class Sweep {
   const SweepEvents& events_;
   SweepStart start_;
   Rows rows_;
-  bool counts_ = true;  // itself, what is done
+  bool counts_ = true;  // reports itself how many runs are done
 };
 
 }  // namespace

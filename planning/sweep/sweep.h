@@ -1,5 +1,5 @@
-// Sweep: all runs of a scenario into one CSV, by many processes, on many machines; what is there
-// already is not run again.
+// Sweep: runs all of a scenario's runs into one CSV, by many processes on many machines. Runs whose
+// rows exist are not run again.
 #pragma once
 
 #include <functional>
@@ -12,51 +12,51 @@
 
 namespace tandem {
 
-// One of `of` jobs that share the runs and know nothing of one another; from 1.
+// One of `of` jobs that share the runs without communicating; numbers begin at 1.
 struct Shard {
   int number = 1, of = 1;
 };
 
 struct SweepOptions {
-  std::string output;  // the CSV; parts and the lock stand beside it
+  std::string output;  // the CSV; the parts and the lock are beside it
   int jobs = 1;        // runs at once
   std::optional<Shard> shard;
-  std::optional<LaunchedRank> launched;  // of several ranks that share the runs
+  std::optional<LaunchedRank> launched;  // a rank of several that share the runs
 };
 
-// What was there.
+// The state at the start.
 struct SweepStart {
-  bool resumed = false;        // rows were found
-  int kept = 0;                // rows that stay
-  int again = 0;               // of runs that failed: they are run again
-  int dropped = 0;             // of runs that are not in the sweep; the file as it was is .old
-  int changed = 0;             // since they were written: dropped as well
+  bool resumed = false;  // rows were found
+  int kept = 0;          // rows that stay
+  int again = 0;         // rows of runs that failed: they are run again
+  int dropped = 0;       // rows of runs that are not in the sweep; .old has the file as it was
+  int changed = 0;       // rows changed since they were written; dropped too
   std::int64_t cut_bytes = 0;  // of torn lines
-  int to_run = 0;              // by all ranks together
+  int to_run = 0;              // runs, of all ranks together
 };
 
 struct SweepEnd {
-  std::string written;  // the file: the CSV, or the shard's part of it
+  std::string written;  // the path of the CSV, or of the shard's part
   int rows = 0, failed = 0;
   std::string first_failure;
-  bool speaks = true;  // whether this rank reports: one of several does
+  bool speaks = true;  // only one of several ranks reports
 };
 
 struct SweepEvents {
   std::function<void(const SweepStart&)> started;
-  // Of to_run; of several ranks those that were given out.
+  // Called with the number of runs done of to_run; with several ranks, of runs handed out.
   std::function<void(int)> done;
 };
 
-// The first run that can be made says that the file is sound; where none can, the first Error is
-// all there is to say.
+// Makes runs until one succeeds, which shows that the file is sound. If none does, returns the
+// first Error.
 Status check_some_run(const ScenarioFile& file, const std::vector<RunSettings>& runs);
 
-// Rows come into the CSV as runs end (of several ranks or shards into each one's part); at the end
-// they are in the runs' order. Errors: another process writes the file; it is not of this sweep; it
-// cannot be written; no MPI. A run that fails is a row.
+// Appends rows to the CSV as runs end; with several ranks or shards, to a part for each. At the end
+// the rows are in the runs' order. A run that fails is a row as well. Errors: another process
+// writes the file; it is not of this sweep; it cannot be written; no MPI.
 //
-// REQUIRES: no other thread runs: it forks.
+// REQUIRES: no other thread runs, since it forks.
 Result<SweepEnd> sweep(const ScenarioFile& file, const Results& results, Engine engine,
                        const SweepOptions& options, const SweepEvents& events);
 
