@@ -55,7 +55,7 @@ Status check_no_op_twice(const TraceTable& table, const Rows& rows) {
                                            (*twice)->op, index((*twice)->rank)));
 }
 
-// Every one of the other trace's ops must be there.
+// Checks that the table has every op of the other trace.
 Status check_none_missing(const TraceTable& table, const Rows& rows, const TraceTable& other,
                           const Rows& others) {
   Rows missing;
@@ -102,7 +102,7 @@ Nanoseconds iteration_of(const TraceTable& table) {
   return table.rows.empty() ? 0 : end - begin;
 }
 
-// The split of each rank of the rows, which must add up to the iteration.
+// Returns the trace's metrics from its ranks' splits, each of which must add up to the iteration.
 Result<TraceTotal> total_of(const TraceTable& table, const Rows& rows) {
   const Nanoseconds iteration_ns = iteration_of(table);
   std::vector<RankSplit> splits = table.splits;
@@ -168,7 +168,7 @@ void add_summaries(const std::vector<OpPair>& pairs, Comparison* comparison) {
   }
 }
 
-// Ties in order of rank and op.
+// Adds the pairs with the largest differences. Ties are in order of rank and op.
 void add_worst(std::vector<OpPair> pairs, std::size_t count, Comparison* comparison) {
   count = std::min(count, pairs.size());
   std::partial_sort(pairs.begin(), pairs.begin() + static_cast<std::ptrdiff_t>(count), pairs.end(),

@@ -1,6 +1,6 @@
-// Compare: a simulated trace held against a measured one of the same Program, op by op and in
-// total. Differences are simulated less measured, errors simulated over measured less 1: what is
-// above 0 was predicted too long.
+// Compare: compares a simulated trace with a measured one of the same Program, op by op and in
+// total. Differences are simulated minus measured, errors are simulated over measured minus 1.
+// Above 0 means that the prediction was too long.
 #pragma once
 
 #include <array>
@@ -21,10 +21,10 @@
 
 namespace tandem {
 
-// What is measured shorter than this has no relative error: it would tell of the clock.
+// Ops that are measured shorter than this have no relative error: it would show the clock's error.
 constexpr Nanoseconds kLeastMeasured_ns = 1000;
 
-// One op in both traces. Durations are from start to end: waiting for a peer is no part of them.
+// One op in both traces. Durations are from start to end, without waiting for a peer.
 struct OpPair {
   Rank rank{};
   std::string lane;
@@ -40,37 +40,38 @@ struct OpPair {
   std::optional<double> error() const;
 };
 
-// Many ops in both traces, on all ranks that were played.
+// A summary of many ops in both traces, on all ranks that were played.
 struct OpsSummary {
   std::int64_t count = 0;
-  std::int64_t with_error = 0;  // of count: measured long enough
-  double simulated_s = 0;       // durations added up
+  std::int64_t with_error = 0;  // those that were measured long enough
+  double simulated_s = 0;       // sum of durations
   double measured_s = 0;
-  std::optional<double> median_error;  // of the errors without their signs
+  std::optional<double> median_error;  // median of the absolute errors
   std::optional<double> worst_error;
 };
 
-// One of the two traces in total.
+// The totals of one of the two traces.
 struct TraceTotal {
   std::string path;
   std::vector<std::pair<std::string, std::string>> meta;
-  Metrics metrics;  // but what the files do not tell: windows, bytes sent, between nodes
+  Metrics metrics;  // except windows, bytes sent and between nodes, which are not in the files
 };
 
 struct Comparison {
   TraceTotal simulated;
   TraceTotal measured;
   double iteration_error = 0;
-  double bubble_difference = 0;                                         // of the fractions
-  std::array<std::optional<double>, kGroupKinds> overlap_difference;    // where both communicate so
-  std::array<std::optional<double>, kGroupKinds> exposed_difference_s;  // where either does
+  double bubble_difference = 0;                                       // of the fractions
+  std::array<std::optional<double>, kGroupKinds> overlap_difference;  // where both sides have some
+  std::array<std::optional<double>, kGroupKinds>
+      exposed_difference_s;  // where either side has some
   OpsSummary ops;
   std::vector<std::pair<OpKind, OpsSummary>> kinds;  // those that occur
-  std::vector<OpPair> worst;                         // by |difference|, the largest first
+  std::vector<OpPair> worst;                         // largest absolute difference first
 };
 
-// `worst`: so many at most. Error(BadInput) where the traces are not both complete and of one
-// Program.
+// Compares two traces. `worst`: the most pairs in Comparison::worst. Error(BadInput): the traces
+// are not both complete, or not of one Program.
 Result<Comparison> compare(const TraceTable& simulated, const TraceTable& measured,
                            std::size_t worst = 10);
 

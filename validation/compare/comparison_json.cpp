@@ -1,4 +1,4 @@
-// A Comparison as JSON: the keys of `compare --json`.
+// Writes a Comparison as JSON, with the keys of `compare --json`.
 #include <nlohmann/json.hpp>
 
 #include "validation/compare/compare.h"

@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kTrace = "trace.csv";
 
-// A folder that goes with it.
+// A temporary folder that is removed with this object.
 class TemporaryFolder {
  public:
   static Result<TemporaryFolder> make() {
@@ -50,7 +50,8 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// A shell's exit status; -1: it was killed. The command ends with this process.
+// Runs a shell command and returns its exit status; -1: it was killed. The command ends if this
+// process does.
 int run_shell(const std::string& command) {
   const pid_t parent = getpid(), shell = fork();
   if (shell == 0) {
@@ -63,14 +64,14 @@ int run_shell(const std::string& command) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// The text between single quotes, for a shell.
+// Returns the text in single quotes, for a shell.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
-// The launch words with their names filled in.
+// Returns validate.launch with its placeholders filled in.
 Result<std::string> launch_of(const Scenario& scenario, int ranks) {
   const std::vector<std::pair<std::string, std::string>> names = {
       {"{preset}", scenario.cluster.preset},
@@ -112,7 +113,7 @@ ExecOptions exec_options(const MeasurementSettings& measurement, const MeasureOp
   return exec;
 }
 
-// What tandem run is told of [validate].
+// Returns the options of tandem run that follow from [validate].
 std::string words_of(const MeasurementSettings& measurement, const std::string& precision,
                      const MeasureOptions& options) {
   std::string words = fmt::format("--backend {} --compute {} --iterations {} --timeout {}",
@@ -127,13 +128,13 @@ std::string words_of(const MeasurementSettings& measurement, const std::string& 
   return words;
 }
 
-// As `tandem run` of the Program's file, in processes of its own: ranks, and a GPU that a run
-// leaves behind in a bad state takes no other run with it.
+// Runs `tandem run` on the Program's file in processes of their own. Launchers start ranks so, and
+// a GPU that a run leaves in a bad state affects no other run.
 Result<RealRunResult> measure_outside(const Scenario& scenario, const CompiledJob& job,
                                       const MeasureOptions& options,
                                       const TemporaryFolder& folder) {
   const Program& program = job.program;
-  constexpr int kCannot = 77;  // what a launcher exits with where the machine cannot
+  constexpr int kCannot = 77;  // a launcher's exit status if the machine cannot run it
   ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(folder.file("program.csv")));
   file.write(to_text(program));
   RETURN_IF_ERROR(file.commit());

@@ -1,5 +1,5 @@
-// Measure: a scenario's run for real, as its [validate] table says, and its simulation with the op
-// times that came out.
+// Measure: runs a scenario for real, as its [validate] table says, and simulates it again with the
+// op times that were measured.
 #pragma once
 
 #include <string>
@@ -15,18 +15,19 @@ namespace tandem {
 struct MeasureOptions {
   int iterations = 5;
   double timeout_s = 60;
-  std::string program;  // tandem itself, to start ranks with
+  std::string program;  // path of tandem itself, to start ranks with
 };
 
 struct Measured {
   RealRunResult real;
-  // The same Program on the ideal engine, priced with the median iteration's own op times. What it
-  // differs by from that iteration is wrong in the model of waiting; what the simulation differs by
-  // beyond that is wrong in the prices.
+  // The same Program on the ideal engine, with the op times of the median iteration as prices. Its
+  // difference from that iteration is an error of how waiting is modelled. The rest of the
+  // simulation's difference is an error of the prices.
   RunResult own;
 };
 
-// Host: in this process. Else ranks of their own play a file of the Program.
+// Runs in this process on backend host. On other backends, ranks in processes of their own play a
+// file of the Program.
 Result<Measured> measure(const Scenario& scenario, const CompiledJob& job,
                          const MeasureOptions& options);
 

@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-// Means over ranks, each counted as many times as the ranks that it stands for, of a step.
+// The means over ranks, for one step. A rank counts as often as the ranks that it stands for.
 struct Means {
   explicit Means(const ComparedSide& from) : side(from) {
     for (const ProfileSplit& split : side.splits) ranks += split.multiplicity;
@@ -103,7 +103,7 @@ void add_values(ProfileComparison* comparison) {
   const std::set<CommLabel> labels = labels_of(ours, theirs);
   seconds("step", &ProfileSplit::step_ns);
   seconds("compute", &ProfileSplit::compute_ns);
-  // Of what one side does not have, nothing is exposed there.
+  // If one side does not have a kind of communication, nothing of it is exposed there.
   for (const CommLabel& label : labels) {
     const auto exposed = [&](const CommsByLabel& comms) {
       const CommTotal* const comm = found_in(comms, label);
@@ -133,13 +133,13 @@ void add_comms(ProfileComparison* comparison) {
 }
 
 struct PhaseSums {
-  double seconds = 0;  // of a rank that has it, and a step
+  double seconds = 0;  // of a rank that has the phase, in a step
   double ranks = 0;
   std::vector<double> passes;
 };
 using PhasesByStage = std::map<std::pair<PassPhase, int>, PhaseSums>;
 
-// How passes are told apart on both sides.
+// The details by which passes are told apart: those that both sides have.
 struct PhaseDetail {
   bool stages = true, weight = true;
 };
@@ -174,7 +174,8 @@ PhasesByStage phases_of(const ComparedSide& side, const PhaseDetail& detail) {
     for (const PhaseTotal& total : split.phases) {
       PassPhase phase = total.phase;
       if (phase == PassPhase::Unknown) continue;
-      // Beside weight gradients a "B" is the input's, as schedules write it.
+      // If there are weight gradients, a backward is only the input's gradient, as schedules write
+      // it.
       if (phase == PassPhase::Backward && has_weight) phase = PassPhase::BackwardInput;
       const bool is_part = phase == PassPhase::BackwardInput || phase == PassPhase::BackwardWeight;
       const bool merged = is_part && !detail.weight;
@@ -241,7 +242,7 @@ void add_notes(ProfileComparison* comparison) {
         "else as communication.");
 }
 
-// A rank's forwards of microbatches in a step; 0: they are not told apart.
+// Returns a rank's forwards of microbatches in a step; 0: they are not told apart.
 double forwards_of(const ComparedSide& side) {
   double passes = 0, ranks = 0;
   for (const ProfileSplit& split : side.splits) {
@@ -254,7 +255,8 @@ double forwards_of(const ComparedSide& side) {
   return passes / ranks / side.window.steps;
 }
 
-// The kinds of communication that only a plan has which cuts layers, sequences or experts.
+// Returns the kinds of communication that only occur in plans which cut layers, sequences or
+// experts.
 std::set<GroupKind> cuts_of(const ComparedSide& side) {
   std::set<GroupKind> kinds;
   for (const ProfileSplit& split : side.splits) {
@@ -272,11 +274,11 @@ bool tells_kinds(const ComparedSide& side) {
   });
 }
 
-// No prediction of the same job is off by so much in its compute.
+// No prediction of the same job is wrong by this factor in its compute.
 constexpr double kMostComputeRatio = 4;
 
-// What cannot differ between a job and its own profile: its ranks, what it cuts, its microbatches,
-// and its FLOPs, which a profile tells by the time of its compute.
+// Returns why the two sides cannot be the same job; empty: they can. A job and its profile have the
+// same ranks, kinds of communication, microbatches and FLOPs, which show in the time of compute.
 std::string why_another_job(const ProfileComparison& comparison) {
   const ComparedSide &ours = comparison.simulated, &theirs = comparison.measured;
   std::vector<std::string> why;

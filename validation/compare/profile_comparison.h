@@ -1,5 +1,5 @@
-// A simulation held against a profile of the real run: both measured alike, as profiles
-// (traces/profile/profile_metrics.h).
+// ProfileComparison: compares a simulation with a profile of the real run. Both are measured in the
+// same way, as profiles (traces/profile/profile_metrics.h).
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace tandem {
 
-// What is compared: a step's, in the mean over ranks. Nothing where a side does not have or tell
+// One compared figure, of a step in the mean over ranks. Nothing where a side does not have or tell
 // it.
 struct ComparedValue {
   std::string name;       // "compute", "exposed pipeline communication"
@@ -24,23 +24,23 @@ struct ComparedValue {
 // A kind of communication on both sides.
 struct ComparedComm {
   CommLabel label;
-  std::optional<CommTotal> simulated, measured;  // a rank's, a step's: times and counts are means
+  std::optional<CommTotal> simulated, measured;  // of a rank and step: times and counts are means
 };
 
-// The compute of a pass. Where one side does not tell stages, or the weight's gradient apart, both
-// are added up.
+// The compute of a pass. If one side does not tell stages apart, or weight gradients, they are
+// added up on both sides.
 struct ComparedPhase {
   PassPhase phase = PassPhase::Unknown;
   int stage = -1;
-  std::optional<double> simulated_s, measured_s;            // a rank and step, in the mean
-  std::optional<double> simulated_pass_s, measured_pass_s;  // the median of a microbatch's
+  std::optional<double> simulated_s, measured_s;            // mean of a rank and step
+  std::optional<double> simulated_pass_s, measured_pass_s;  // median over microbatches
 };
 
 struct ComparedSide {
   std::string path, by;  // "profiles/", "simgrid"
   int world = 0;         // ranks of the whole job; 0: not known
   ProfileWindow window;
-  std::vector<ProfileSplit> splits;      // communication without waiting, where it is known
+  std::vector<ProfileSplit> splits;      // communication without waiting for a peer, if known
   std::vector<ProfileSplit> hta_splits;  // with it, as Holistic Trace Analysis counts
 };
 
@@ -50,13 +50,14 @@ struct ProfileComparison {
   std::vector<ComparedComm> comms;
   std::vector<ComparedPhase> phases;
   std::vector<std::string> notes;
-  std::string another_job;  // why the two cannot be one job; empty: they can
+  std::string another_job;  // why the two cannot be the same job; empty: they can
 };
 
-// `whole`: the simulated side is a whole step, not some of its passes, which any job may have.
+// Compares two sides. `whole`: the simulated side is a whole step; single passes may belong to any
+// job.
 ProfileComparison compare_profiles(ComparedSide simulated, ComparedSide measured, bool whole);
 
-// The splits of a side. Error(BadInput) as splits_of.
+// Returns one side with its splits. Error(BadInput): as splits_of().
 Result<ComparedSide> side_of(const Profile& profile, const std::string& path,
                              const std::string& by);
 

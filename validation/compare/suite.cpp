@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-// The iteration over the baseline's, where there is one.
+// Returns the iteration over the baseline's, if there is one.
 std::optional<double> ratio(const RunResult& result) {
   if (!result.saving) return std::nullopt;
   return result.iteration_s / (result.iteration_s + result.saving->seconds);
@@ -42,7 +42,7 @@ void check(const Scenario& scenario, SuiteRow* row) {
         "points");
 }
 
-// Ranks that share a GPU share no links: nothing of what SimGrid solves is there.
+// Ranks that share a GPU use no links, and SimGrid solves only those: the ideal engine is enough.
 Engine engine_for(const std::vector<Scenario>& scenarios) {
   const bool links = !std::ranges::all_of(
       scenarios, [](const Scenario& scenario) { return scenario.measurement.share_gpu; });
@@ -70,7 +70,7 @@ SuiteRow suite_row(const Scenario& scenario, const RunResult& simulated, const M
   row.measured_ratio = ratio(real.result);
   row.engine = simulated.engine;
   row.own_s = own.iteration_s;
-  // The median iteration, which they came from, has its own bubble.
+  // Compare with the median iteration, whose op times these are.
   row.own_bubble_difference = own.bubble_fraction - real.result.bubble_fraction;
   if (own.overlap_fraction[kind] && row.measured_overlap)
     row.own_overlap_difference = *own.overlap_fraction[kind] - *row.measured_overlap;

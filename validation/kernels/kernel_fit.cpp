@@ -1,3 +1,6 @@
+// Damped Gauss-Newton with Huber's loss. A residual is log(predicted / measured) of one timed
+// operation. Each step solves the weighted normal equations plus the identity, in units of the
+// constants' steps, and is halved until the cost falls.
 #include "validation/kernels/kernel_fit.h"
 
 #include <fmt/format.h>
@@ -25,14 +28,14 @@ namespace {
 constexpr const char* kPrecision = "bf16";
 constexpr std::int64_t kMost = 1 << 30;
 
-// How far off a kernel may be as a matter of course: beyond, it pulls with constant force.
+// The usual error of a predicted time. Huber's loss grows linearly beyond 1.5 times this.
 constexpr double kNoise = 0.05;
 
 constexpr int kSteps = 40;
 constexpr int kHalvings = 6;
-constexpr double kSlopeStep = 1e-2;  // of a constant's step
+constexpr double kSlopeStep = 1e-2;  // in units of a constant's step
 
-// Alone: at full clocks.
+// Returns the kernel's time if nothing else runs: at full clocks.
 double alone_s(const DeviceSpec& device, const Kernel& kernel) {
   CostModel model{.device = device, .precision = kPrecision};
   model.device.training_clock = 1;
@@ -40,7 +43,7 @@ double alone_s(const DeviceSpec& device, const Kernel& kernel) {
   return to_seconds(kernel_ns(model, kernel));
 }
 
-// What is fitted: log(predicted over measured) of each row, by a spec's constants.
+// A function that returns log(predicted / measured) of each row for a spec's constants.
 template <class Spec>
 using ResidualsOf = std::function<std::vector<double>(const Spec&)>;
 
@@ -61,7 +64,8 @@ Spec moved(Spec spec, const std::vector<FittedConstant<Spec>>& constants,
   return spec;
 }
 
-// By a constant's step, in either direction that its bounds allow.
+// Returns the residuals' derivatives by a constant, over its step. The difference goes up or down,
+// as the bounds allow.
 template <class Spec>
 std::vector<double> slope_of(const Spec& spec, const FittedConstant<Spec>& constant,
                              const ResidualsOf<Spec>& residuals_of,
@@ -76,7 +80,8 @@ std::vector<double> slope_of(const Spec& spec, const FittedConstant<Spec>& const
   return slope;
 }
 
-// One of Gauss-Newton, in the constants' own steps; a weak pull to where they are keeps it defined.
+// Returns a step of Gauss-Newton, in units of the constants' steps. The identity that is added
+// keeps it defined if a constant has no effect.
 template <class Spec>
 std::vector<double> step_of(const Spec& spec, const std::vector<FittedConstant<Spec>>& constants,
                             const ResidualsOf<Spec>& residuals_of,
@@ -122,7 +127,7 @@ Spec fitted(Spec spec, const std::vector<FittedConstant<Spec>>& constants,
   return spec;
 }
 
-// Every other row in a shuffled order, and the rest.
+// Returns two halves of the rows, which alternate in a shuffled order.
 template <class Row>
 std::pair<std::vector<Row>, std::vector<Row>> halves_of(const std::vector<Row>& rows) {
   std::vector<std::size_t> order(rows.size());
@@ -207,7 +212,7 @@ Result<TimedKernels> read_kernels(const std::string& path, const Kernel_& kernel
   return kernels;
 }
 
-// A row's positive integers.
+// Returns a row's positive integers.
 Result<std::array<int, 6>> sizes_of(const CsvTable& table, int row,
                                     const std::array<const char*, 6>& columns) {
   std::array<int, 6> sizes{};

@@ -1,5 +1,5 @@
-// Kernel fit: what a GPU's GEMMs, fused attention and collectives inside a node cost alone, from
-// those that others timed.
+// KernelFit: fits the costs of a GPU's GEMMs, fused attention and collectives inside a node to
+// times that others measured of each alone.
 #pragma once
 
 #include <functional>
@@ -22,34 +22,34 @@ struct TimedKernel {
 };
 using TimedKernels = std::map<std::string, std::vector<TimedKernel>>;  // by the GPU's file
 
-// Between the first GPUs of a node.
+// A collective between the first GPUs of a node.
 struct TimedCollective {
   CommKind kind = CommKind::AllReduce;
   int gpus = 0;
-  Bytes bytes = 0;  // as nccl-tests counts
+  Bytes bytes = 0;  // as nccl-tests counts them
   double measured_s = 0;
 };
 using TimedCollectives = std::map<std::string, std::vector<TimedCollective>>;  // by preset
 
-// A dispatch or combine of DeepEP's between the first GPUs of a node.
+// A dispatch or combine of DeepEP between the first GPUs of a node.
 struct TimedExchange {
   int gpus = 0, sms = 0;
-  double copies = 0, copy_bytes = 0;  // of tokens that a GPU sends, one for each GPU they go to
+  double copies = 0, copy_bytes = 0;  // tokens that a GPU sends, once for each GPU that gets them
   double measured_s = 0;
 };
 using TimedExchanges = std::map<std::string, std::vector<TimedExchange>>;  // by preset
 
-// gemm.csv (gpu, m, n, k, time_us) and attention.csv (gpu, batch, seq, heads, kv_heads, head_size,
-// time_us: causal, forward), in bf16; collectives.csv (preset, op, gpus, bytes, time_us);
-// deepep.csv (preset, gpus, op, hidden, tokens, top_k, experts, sms, time_us: dispatch in fp8,
-// combine in bf16). Errors name file and line.
+// Read the tables of validation/kernels. gemm.csv (gpu, m, n, k, time_us) and attention.csv (gpu,
+// batch, seq, heads, kv_heads, head_size, time_us: causal, forward) are in bf16. collectives.csv
+// has preset, op, gpus, bytes, time_us. deepep.csv has preset, gpus, op, hidden, tokens, top_k,
+// experts, sms, time_us: dispatch in fp8, combine in bf16. Errors name file and line.
 Result<TimedKernels> read_gemms(const std::string& path);
 Result<TimedKernels> read_attentions(const std::string& path);
 Result<TimedCollectives> read_collectives(const std::string& path);
 Result<TimedExchanges> read_exchanges(const std::string& path);
 
-// A constant of a GPU's or a preset's file that one of the tables determines: where a fit starts,
-// what a step of it is, and its bounds, in the key's units.
+// A constant in a GPU's or a preset's file that one of the tables determines: where a fit starts,
+// the size of a step, and the bounds, in the key's units.
 template <class Spec>
 struct FittedConstant {
   const char* key;
@@ -63,8 +63,8 @@ const std::vector<DeviceConstant>& attention_constants();
 const std::vector<ClusterConstant>& collective_constants();
 const std::vector<ClusterConstant>& exchange_constants();  // of the preset's GPU
 
-// The constants that fit all rows best; and how a fit to every other of them, in a shuffled order,
-// predicts the rest.
+// The constants that fit all rows best. `unseen`: how well a fit to every other row, in a shuffled
+// order, predicts the rest.
 template <class Spec>
 struct Fitted {
   Spec spec;
@@ -77,7 +77,7 @@ Fitted<ClusterSpec> fit_collectives(const ClusterSpec& spec,
 
 Fitted<ClusterSpec> fit_exchanges(const ClusterSpec& spec, const std::vector<TimedExchange>& timed);
 
-// What a preset says of them as it is.
+// Returns the errors of a preset's present constants.
 Errors collective_errors(const ClusterSpec& spec, const std::vector<TimedCollective>& timed);
 
 }  // namespace tandem
