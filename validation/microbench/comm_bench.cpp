@@ -13,10 +13,10 @@ namespace tandem {
 namespace {
 
 constexpr Bytes kElement = sizeof(float);
-constexpr Bytes kPart = 16;  // what each rank's part of an array is a multiple of
+constexpr Bytes kPart = 16;  // each rank's part of an array is a multiple of this
 
-// Communicator 0 has all ranks, for barriers; then those of the tests: of the same members one, but
-// for transfers.
+// The communicators. Number 0 has all ranks, for barriers. Tests with the same members share one,
+// but transfers have their own.
 struct Groups {
   std::vector<Communicator> communicators;
   std::vector<std::int32_t> of_test;
@@ -45,10 +45,11 @@ OpKind kind_of(CommKind kind, bool first_member) {
   return first_member ? OpKind::Send : OpKind::Recv;
 }
 
-// Its place in a block: behind a barrier, the warm-up and another barrier.
+// Returns the place in a block of the first counted op: after a barrier, the warm-up and another
+// barrier.
 int first_counted(const CommBench& bench) { return 2 + bench.warmup; }
 
-// A body as it grows. Each op waits for the one before it, whatever their lanes.
+// Adds an op to a body. Each op waits for the one before it, even on another lane.
 void add(Op op, int slot, Body* body) {
   op.slot = static_cast<std::int16_t>(slot);
   op.lane = body->slots[slot].lane;
@@ -57,8 +58,8 @@ void add(Op op, int slot, Body* body) {
   add_op(op, waits, body);
 }
 
-// All blocks as a rank plays them that is in the groups `own`. An op's microbatch is its number
-// among all operations.
+// Returns all blocks for a rank that is in the groups `own`. An op's microbatch is its number among
+// the operations of all blocks.
 Body body_of(const CommBench& bench, const Groups& groups, Rank rank,
              const std::vector<std::int32_t>& own) {
   Body body;
@@ -122,7 +123,7 @@ Program comm_program(const CommBench& bench) {
   Program program;
   program.name = "bench comm";
   program.communicators = groups.communicators;
-  // Ranks that are in the same groups in the same role share a body.
+  // Ranks in the same groups with the same role share a body.
   std::map<std::vector<std::pair<std::int32_t, bool>>, std::int32_t> bodies;
   for (int r = 0; r < bench.ranks; ++r) {
     const Rank rank{r};

@@ -1,5 +1,5 @@
-// Comm bench: nccl-tests' measurement of one communication at a time, as a Program that every
-// backend plays, and the tables that come of it.
+// CommBench: measures one communication at a time, as nccl-tests does. The measurement is a Program
+// that every backend can play; its times become tables.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace tandem {
 
-// One table: what is done, between whom (in ring order; SendRecv: from, to).
+// One table: the operation and its members, in ring order (SendRecv: from, to).
 struct CommTest {
   CommKind kind = CommKind::AllReduce;
   std::vector<Rank> members;
 };
 
-// For every test and size a block: a barrier of all ranks, `warmup` operations that are not
-// counted, another barrier, and `iterations` that are, one after the other. All blocks are one
-// Program: the tests in order, the sizes of each. Without the first barrier tests of other ranks
-// would run at once, without the second a rank would send for the first that is counted before
-// others are there.
+// The blocks of a measurement, one for every test and size. A block is a barrier of all ranks,
+// `warmup` operations that do not count, another barrier, and `iterations` that count, one after
+// another. All blocks are one Program: the tests in order, each with all sizes. The first barrier
+// keeps tests of other ranks from running at the same time. The second keeps a rank from sending
+// for the first counted operation before the others are there.
 struct CommBench {
   int ranks = 2;
   int iterations = 20;
@@ -33,27 +33,29 @@ struct CommBench {
   std::vector<CommTest> tests;
   std::vector<Bytes> sizes;  // as asked for
 
-  int block() const { return 2 + warmup + iterations; }  // operations
+  int block() const { return 2 + warmup + iterations; }  // operations of a block
 };
 
-// What an operation of about `asked` bytes really has, as nccl-tests rounds and counts: the larger
-// side's bytes, and the elements of one call; parts of an array are whole 16 bytes.
+// The true size of an operation of about `asked` bytes, rounded and counted as nccl-tests does: the
+// bytes of the larger side, and the elements of one call. Parts of an array are multiples of 16
+// bytes.
 struct CommSize {
   Bytes bytes = 0;
   std::int64_t count = 0;
 };
 CommSize comm_size(CommKind kind, int ranks, Bytes asked);
 
-// From `least` to `most`, each `factor` times the one before, or `step` more where factor is 1.
-// REQUIRES: least and step above 0. Error: more of them than anybody reads.
+// Returns sizes from `least` to `most`. Each is `factor` times the one before, or `step` more if
+// factor is 1. REQUIRES: least and step above 0. Error: too many sizes to be read.
 Result<std::vector<Bytes>> comm_sizes(Bytes least, Bytes most, int factor, Bytes step);
 
-// Not priced. REQUIRES: members are ranks, at least two a test.
+// Returns the Program of a measurement, without prices. REQUIRES: members are ranks, at least two
+// in a test.
 Program comm_program(const CommBench& bench);
 
-// The seconds of one operation, by test and size: of a block's counted operations, from a rank's
-// arrival at the first to its end of the last, over their number; the mean of the ranks that take
-// part.
+// Returns the seconds of one operation, by test and size. A rank's time is from its arrival at the
+// first counted operation of a block to its end of the last one, divided by their number. The
+// result is the mean of the ranks that take part.
 std::vector<double> comm_seconds(const CommBench& bench, const Program& program,
                                  const Trace& trace);
 
@@ -64,7 +66,7 @@ struct CommRow {
 
 struct CommTable {
   CommTest test;
-  int nodes = 0;  // that the members are on
+  int nodes = 0;  // nodes that have members
   std::vector<CommRow> rows;
 
   int ranks() const { return static_cast<int>(test.members.size()); }
@@ -73,7 +75,7 @@ struct CommTable {
   double mean_busbw() const;
 };
 
-// `nodes`: of each test.
+// Makes a table for each test. `nodes`: the number of nodes of each test.
 std::vector<CommTable> comm_tables(const CommBench& bench, std::span<const int> nodes,
                                    std::span<const double> seconds);
 

@@ -26,8 +26,9 @@ struct Line {
   double slope = 0;  // seconds a byte on the bus
 };
 
-// Minimises the sum of (latency + slope x - t)^2 / t^2: with u = 1 / t and v = x / t the sum of
-// (latency u + slope v - 1)^2, whose normal equations these are.
+// Least squares of the relative errors: minimizes the sum of (latency + slope x - t)^2 / t^2. With
+// u = 1 / t and v = x / t this is the sum of (latency u + slope v - 1)^2, of which these are the
+// normal equations.
 Line least_squares(std::span<const CommSample> points) {
   double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
   for (const CommSample& point : points) {

@@ -1,4 +1,4 @@
-// CommFit: from tables of times to a calibration, latency + bytes x factor / bus bandwidth.
+// CommFit: fits a calibration to tables of times: latency + bytes x factor / bus bandwidth.
 #pragma once
 
 #include <string>
@@ -13,15 +13,16 @@ namespace tandem {
 
 struct CommFit {
   CalibrationRow row;
-  double worst_error = 0;    // of a size's time, as a share of it
-  std::vector<Bytes> sizes;  // that were measured
+  double worst_error = 0;    // largest relative error over the sizes
+  std::vector<Bytes> sizes;  // sizes that were measured
 };
 
-// A fit for each kind, number of ranks and number of nodes: the least squares of relative errors,
-// with no latency below 0. Error: fewer than two sizes, or times that do not grow with them.
+// Fits each kind, number of ranks and number of nodes by itself: least squares of relative errors,
+// with a latency of at least 0. Error: fewer than two sizes, or times that do not grow with them.
 Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables);
 
-// The file that read_calibration reads. `origin`: its first lines, a key and a TOML value each.
+// Returns the text of a file for read_calibration(). `origin`: its first lines, as keys with TOML
+// values.
 std::string calibration_text(const std::vector<CommFit>& fits,
                              const std::vector<std::pair<std::string, std::string>>& origin);
 

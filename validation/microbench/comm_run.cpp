@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-// What a backend gives: the seconds of the blocks, and what was real.
+// The results of a backend: the seconds of the blocks, and what was real.
 struct Blocks {
   std::string backend;
   std::string real;
@@ -22,7 +22,7 @@ struct Blocks {
   std::vector<double> seconds;
 };
 
-// SimGrid allows one use a process.
+// Plays on SimGrid, in a process of its own: SimGrid can be used only once in a process.
 Result<Blocks> simulated(const CommBench& bench, const Program& program, const Cluster& cluster,
                          const Placement& placement) {
   const auto texts = fork_map(1, 1, [&](int) -> Result<std::string> {
@@ -39,7 +39,7 @@ Result<Blocks> simulated(const CommBench& bench, const Program& program, const C
   return blocks;
 }
 
-// Warm-up is in the Program, so it is played once.
+// Plays on a backend, once: the warm-up is part of the Program.
 Result<std::optional<Blocks>> executed(const CommBench& bench, const Program& program,
                                        const Backend& backend, ExecOptions exec) {
   exec.warmup = 0;

@@ -1,4 +1,4 @@
-// Comm run: a CommBench, priced on a cluster and played by a backend.
+// CommRun: prices a CommBench on a cluster and plays it on a backend.
 #pragma once
 
 #include <optional>
@@ -16,13 +16,13 @@ namespace tandem {
 struct CommResult {
   std::string backend;
   std::string cluster;
-  std::string real;      // what was: "emulated-compute: ..."
-  bool checked = false;  // what arrived was compared with what was sent
+  std::string real;      // what was real, such as "emulated-compute: ..."
+  bool checked = false;  // the received data was compared with the sent data
   std::vector<CommTable> tables;
 };
 
-// Without a backend SimGrid plays. Nothing on ranks that have no results to tell (mpi, cuda).
-// Error::Failed where a payload was wrong, or nothing ended any more.
+// Runs the bench; on SimGrid if there is no backend. Returns nothing on ranks that have no results
+// to report (mpi, cuda). Error::Failed: a payload was wrong, or the run got stuck.
 Result<std::optional<CommResult>> run_comm_bench(const CommBench& bench, const Backend* backend,
                                                  const Cluster& cluster, const Placement& placement,
                                                  ExecOptions exec = {});

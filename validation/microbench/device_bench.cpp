@@ -19,22 +19,22 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 constexpr int kLadder = 4;
-constexpr int kMostBeside = 256;   // operations beside a GEMM
-constexpr double kCovered = 0.95;  // of a GEMM that counts as beside communication
-constexpr double kCoverBy = 1.5;   // times the GEMMs' priced time
+constexpr int kMostBeside = 256;   // most operations beside a GEMM
+constexpr double kCovered = 0.95;  // share of a GEMM that must be beside communication
+constexpr double kCoverBy = 1.5;   // communication covers so many times the GEMMs' priced time
 
-// What is measured of one kind of communication: groups of one class, side by side.
+// One kind of communication to measure: groups of one class that communicate side by side.
 struct MeasuredGroups {
   CommKind kind = CommKind::SendRecv;
   int ranks = 0;
   bool between_nodes = false;
   GroupKind group_kind = GroupKind::Pipeline;
-  int sms = 0;                              // the most that one of its ops states
-  std::vector<std::int32_t> communicators;  // of the input; no two share a rank
-  std::map<Bytes, Nanoseconds> priced;      // by size: what occurs
+  int sms = 0;                              // the most that one of its ops takes
+  std::vector<std::int32_t> communicators;  // numbers in the input; no two share a rank
+  std::map<Bytes, Nanoseconds> priced;      // by size: the sizes that occur
 };
 
-// Powers of four from `first` on that stay under both bounds, and the sizes that occur.
+// Returns the sizes that occur and, below the largest, powers of four from `first` to `last`.
 template <class Size>
 std::set<Size> with_ladder(std::set<Size> sizes, double first, double last) {
   const double most = sizes.empty() ? 0 : static_cast<double>(*sizes.rbegin());
@@ -43,7 +43,7 @@ std::set<Size> with_ladder(std::set<Size> sizes, double first, double last) {
   return sizes;
 }
 
-// The groups of the communicator class that share no rank with one before them.
+// Returns the groups of the class that share no rank with an earlier one.
 std::vector<std::int32_t> disjoint(const Program& program, const CommunicatorClass& comm_class) {
   std::vector<std::int32_t> chosen;
   std::set<Rank> taken;
@@ -56,7 +56,8 @@ std::vector<std::int32_t> disjoint(const Program& program, const CommunicatorCla
   return chosen;
 }
 
-// By kind, ranks and place; of several classes of groups the first.
+// Returns the communication by kind, ranks and place. If several classes of groups have it, the
+// first is taken.
 std::vector<MeasuredGroups> measured_groups(const Program& program) {
   std::map<std::tuple<CommKind, int, bool>, MeasuredGroups> classes;
   const RankFolding folding = fold(program);
@@ -83,19 +84,19 @@ std::vector<MeasuredGroups> measured_groups(const Program& program) {
   return list;
 }
 
-// As priced, or in proportion to the largest.
+// Returns the priced time; for other sizes in proportion to the largest.
 Nanoseconds priced_ns(const MeasuredGroups& comm, Bytes bytes) {
   if (const auto at = comm.priced.find(bytes); at != comm.priced.end()) return at->second;
   const auto& [most, ns] = *comm.priced.rbegin();
   return most == 0 ? ns : std::llround(static_cast<double>(ns) * static_cast<double>(bytes) / most);
 }
 
-// What the Program's kernels are made of, and what each part takes by its price.
+// The parts of the Program's kernels, with the priced time of each.
 struct Parts {
-  std::vector<std::pair<Gemm, double>> gemms;         // ns
+  std::vector<std::pair<Gemm, double>> gemms;         // nanoseconds
   std::map<double, double> attention_ns;              // by FLOPs
   std::set<double> passes;                            // bytes
-  double ns_per_byte = 0;                             // of passes
+  double ns_per_byte = 0;                             // of passes over memory
   std::vector<std::pair<Kernel, Nanoseconds>> whole;  // kernels of several parts
 
   void add(const Kernel& kernel, Nanoseconds ns);
@@ -138,8 +139,8 @@ Parts parts_of(const Program& program) {
   return parts;
 }
 
-// The bench's Program as it grows, block by block. Every rank has a body of its own; an op's
-// microbatch is its block, its part 0 where it does not count.
+// Builds the bench's Program, block by block. Every rank has a body of its own. An op's microbatch
+// is its block, and its part is 0 if it does not count.
 class Builder {
  public:
   Builder(const Program& of, const DeviceBenchOptions& options) : options_(options) {
@@ -165,7 +166,7 @@ class Builder {
     for (std::size_t rank = 0; rank < last_.size(); ++rank) compute(rank, kernel, ns);
   }
 
-  // Each class's communicators, joined once.
+  // Joins each class's communicators once.
   using Slots = std::map<std::pair<int, std::int16_t>, bool>;  // (rank, slot) -> first member
   Slots join_class(const Program& of, const MeasuredGroups& comm) {
     Slots slots;
@@ -204,7 +205,7 @@ class Builder {
     CostRow alone;
     alone.gemms = {gemm};
     const std::int32_t kernel = add_kernel(alone, gemm_ns);
-    // Communication first: it is issued before the GEMMs that it is to be beside.
+    // Communication comes first, so that it is issued before the GEMMs that should run beside it.
     std::set<int> ranks;
     for (const auto& [at, first] : slots) {
       for (int i = 0; i < operations; ++i)
@@ -250,7 +251,7 @@ class Builder {
     bench_.program.communicators.push_back(std::move(communicator));
   }
 
-  // A new block: what follows waits for all ranks.
+  // Begins a block. All ops after this wait for all ranks.
   void begin(CostRow row) {
     const auto block = static_cast<std::int32_t>(bench_.rows.size());
     bench_.rows.push_back(std::move(row));
@@ -288,7 +289,7 @@ class Builder {
   void compute(std::size_t rank, std::int32_t kernel, double ns) {
     Op op;
     op.kernel = kernel;
-    op.duration_ns = std::max<Nanoseconds>(1, std::llround(ns));  // 0 would be nothing to do
+    op.duration_ns = std::max<Nanoseconds>(1, std::llround(ns));  // 0 would mean nothing to do
     for (int i = 0; i <= options_.repeats; ++i) chain(rank, op, i);
   }
 
@@ -298,7 +299,7 @@ class Builder {
     chain(rank, op, number);
   }
 
-  // Behind the block's barrier, or the op before it on its lane.
+  // Adds an op after the block's barrier, or after the op before it on its lane.
   void chain(std::size_t rank, Op op, int number) {
     op.microbatch = static_cast<std::int32_t>(bench_.rows.size()) - 1;
     op.part = static_cast<std::int16_t>(number);
@@ -316,7 +317,7 @@ class Builder {
 
   DeviceBenchOptions options_;
   DeviceBench bench_;
-  std::vector<std::map<std::uint8_t, std::uint32_t>> last_;  // of the block, by rank and lane
+  std::vector<std::map<std::uint8_t, std::uint32_t>> last_;  // in the block, by rank and lane
   std::vector<std::int64_t> barrier_;                        // by rank; -1: none
 };
 
@@ -351,7 +352,7 @@ void add_compute(const Parts& parts, Builder* builder) {
   }
 }
 
-// Whether so much of the time is inside intervals, of which none overlap.
+// Whether the share kCovered of the event is inside the intervals, which do not overlap.
 bool is_covered(const std::vector<std::pair<Nanoseconds, Nanoseconds>>& intervals,
                 const EventTimes& event) {
   Nanoseconds inside = 0;
@@ -362,7 +363,7 @@ bool is_covered(const std::vector<std::pair<Nanoseconds, Nanoseconds>>& interval
          kCovered * static_cast<double>(event.end_ns - event.start_ns);
 }
 
-// The counted times of a rank, by block.
+// Collects the counted times of a rank, by block.
 void gather(const DeviceBench& bench, const Trace& trace, const RankTrace& rank,
             std::vector<std::vector<Nanoseconds>>* times) {
   const std::vector<Op>& ops = bench.program.bodies[rank.body].ops;
@@ -422,7 +423,7 @@ std::vector<CostRow> cost_rows(const DeviceBench& bench, std::span<const Trace> 
     std::vector<Nanoseconds>& own = times[block];
     if (own.empty()) continue;
     std::ranges::sort(own);
-    // By nearest rank.
+    // Percentiles are by nearest rank.
     const auto at = [&](double share) {
       const double rank = std::ceil(share * static_cast<double>(own.size()));
       return std::max<Nanoseconds>(1, own[static_cast<std::size_t>(std::max(rank, 1.0)) - 1]);

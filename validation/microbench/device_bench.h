@@ -1,5 +1,5 @@
-// Device bench: what a Program's kernels and communication take on a device, measured by another
-// Program that every backend plays; and the cost table that comes of it.
+// DeviceBench: measures the kernels and the communication of a Program on a device, by another
+// Program that every backend can play. The result is a cost table.
 #pragma once
 
 #include <span>
@@ -12,30 +12,32 @@
 
 namespace tandem {
 
-// A block for every row: a barrier of all ranks, then one op that is not counted and `repeats` that
-// are, one after the other. All ranks compute side by side; of a kind of communication the groups
-// of one class do, as they would in lock step. A Slowdown's block has such GEMMs beside a chain of
-// communication; those that it does not cover do not count.
+// The Program, with a block for every row of the table. A block is a barrier of all ranks, then one
+// op that does not count and `repeats` that count, one after another. All ranks compute side by
+// side, and the groups of one class communicate side by side, as they would in lock step. The block
+// of a Slowdown runs GEMMs beside a chain of communication; GEMMs that it does not cover do not
+// count.
 struct DeviceBench {
   Program program;
-  std::vector<CostRow> rows;  // by block; not measured yet
+  std::vector<CostRow> rows;  // by block, without measured times
 };
 
 struct DeviceBenchOptions {
   int repeats = 3;
-  bool collectives = true;  // false: they are emulated, and none is measured
+  bool collectives = true;  // false: they are emulated and not measured
   bool transfers = true;
-  bool copies = false;  // transfers are by the copy engine
+  bool copies = false;  // the copy engine makes the transfers
 };
 
-// Of `of`'s kernels: each GEMM, each attention, each kernel of several parts, and passes of 1 MiB
-// to 1 GiB by factors of 4 and of its largest. Of its communication, for each kind, number of ranks
-// and place: each size in it, and 64 KiB to 256 MiB by factors of 4, none larger than the largest.
-// Ops are priced as `of` is, in proportion. An Error where no op of `of` has a kernel.
+// Makes the bench for the Program `of`. Of its kernels it measures each GEMM, each attention, each
+// kernel of several parts, and passes over memory of 1 MiB to 1 GiB, by factors of 4 and the
+// largest. Of its communication it measures, for each kind, number of ranks and place, each size
+// that occurs and 64 KiB to 256 MiB by factors of 4, up to the largest. Ops are priced as those of
+// `of`, in proportion. Error: no op of `of` has a kernel.
 Result<DeviceBench> device_bench(const Program& of, const DeviceBenchOptions& options = {});
 
-// What iterations of the bench's Program measured, over all ranks and repeats: rows without one
-// time left out.
+// Returns the rows with the times that iterations of the bench measured, over all ranks and
+// repeats. Rows without a time are left out.
 std::vector<CostRow> cost_rows(const DeviceBench& bench, std::span<const Trace> iterations);
 
 }  // namespace tandem

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// All that the run says of itself, and what the numbers depend on.
+// Returns all that the run reports of itself, and the options that the numbers depend on.
 std::vector<std::pair<std::string, std::string>> meta_of(const Program& program,
                                                          const Backend& backend,
                                                          const ExecOptions& options,
@@ -20,7 +20,7 @@ std::vector<std::pair<std::string, std::string>> meta_of(const Program& program,
   for (const auto& [key, value] : execution.iterations.front().meta) {
     if (key != "iteration" && key != "complete") meta.emplace_back(key, value);
   }
-  // The hosts' products are OpenBLAS's sgemm.
+  // On hosts, matrix products are OpenBLAS's sgemm.
   meta.emplace_back("precision", backend.on_gpus ? options.precision : "fp32");
   meta.emplace_back("gemm_scale", fmt::format("{:g}", options.gemm_scale));
   meta.emplace_back("iterations", fmt::format("{}", execution.iterations.size()));
@@ -35,7 +35,7 @@ Result<std::optional<CostTable>> calibrate_device(const Program& program, const 
   options.compute = Compute::Gemm;
   DeviceBenchOptions what;
   if (backend.on_gpus) {
-    // Between ranks of one GPU there are no collectives, and some transfers are emulated.
+    // Ranks of one GPU have no collectives, and some of their transfers are emulated.
     what.collectives = !options.share_gpu;
     what.transfers = !options.share_gpu || options.transfers != GpuTransfers::Priced;
     what.copies = options.share_gpu && options.transfers == GpuTransfers::Copy;

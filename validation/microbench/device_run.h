@@ -1,4 +1,4 @@
-// Device run: a DeviceBench played by a backend, and its table.
+// DeviceRun: plays a DeviceBench on a backend and returns its table.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,9 @@
 
 namespace tandem {
 
-// What the Program's kernels and communication take, by matrices that are really multiplied.
-// Nothing on ranks that have no results to tell (mpi, cuda). Error::Failed where the run did.
+// Measures the Program's kernels and communication, with matrices that are really multiplied.
+// Returns nothing on ranks that have no results to report (mpi, cuda). Error::Failed: the run
+// failed.
 Result<std::optional<CostTable>> calibrate_device(const Program& program, const Backend& backend,
                                                   ExecOptions options);
 
