@@ -17,8 +17,7 @@ namespace {
 constexpr int kMost = 1'000'000'000;
 constexpr std::int64_t kMostStages = 1'000'000;
 
-// A column of texts, of integers above 0: where its cells go, and the scenario's key, if it is
-// carried over as it stands.
+// Columns by type: where a cell goes, and the scenario's key if the value is taken over as it is.
 struct TextColumn {
   const char* name;
   std::string Case::*field;
@@ -37,7 +36,7 @@ struct FlagColumn {
   const char* key;
 };
 struct SecondsColumn {
-  const char* key;  // and the column's name
+  const char* key;  // also the column's name
   std::optional<double> Case::*field;
 };
 
@@ -81,18 +80,18 @@ constexpr SecondsColumn kSeconds[] = {{"costs.forward_s", &Case::forward_s},
                                       {"costs.weight_s", &Case::weight_s},
                                       {"costs.p2p_s", &Case::p2p_s}};
 
-// The peak of the fullest GPU, as PyTorch's max_memory_allocated.
+// Columns of the fullest GPU's peak, as PyTorch's max_memory_allocated counts it.
 struct MemoryColumn {
   const char* name;
   double unit;
 };
 constexpr MemoryColumn kMemory[] = {{"peak_alloc_GiB", GiB}, {"max_alloc_bytes", 1}};
 
-// Names of GPUs in cases files that are no preset's, and what a scenario calls them.
+// Names of GPUs in cases files that no preset uses, and the scenario's names for them.
 struct GpuName {
   std::string_view name;
   const char* key;
-  double memory_GiB;  // 0: the GPU's own
+  double memory_GiB;  // 0: as the GPU has
 };
 constexpr GpuName kGpus[] = {{"A100-80GB", "a100-80gb", 0},
                              {"V100-SXM2-32GB", "v100-32gb", 0},
@@ -116,7 +115,7 @@ Result<int> whole_cell(const CsvTable& table, int row, const char* column, int l
   return static_cast<int>(value);
 }
 
-// "KEY=VALUE" of a row, which is named where it is none.
+// Adds "KEY=VALUE" of a row. If it is not that, the Error names the row.
 Status add_set(const std::string& text, const CsvTable& table, int row, Sets* sets) {
   auto set = parse_set(text, table.error(row, "").place.source);
   if (!set.ok()) return table.error(row, set.error().message);
@@ -142,7 +141,7 @@ Result<Sets> sets_of(const CsvTable& table, int row) {
   return sets;
 }
 
-// Names of the column of what was measured.
+// The columns that may have the measured time.
 constexpr const char* kMeasured[] = {"iteration_s", "s_per_step"};
 
 Result<double> measured_s(const CsvTable& table, int row, bool needed) {
@@ -157,7 +156,7 @@ Result<double> measured_s(const CsvTable& table, int row, bool needed) {
   return table.number(row, kMeasured[0]);
 }
 
-// `whole`: a row that lacks a required cell is refused.
+// Reads a row. `whole`: a row without a required cell is an Error.
 Result<Case> read_case(const CsvTable& table, int row, const std::string& path, bool whole) {
   Case run;
   run.path = path;
@@ -196,7 +195,7 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path, 
   return run;
 }
 
-// A GPU by a name of cases files, by that of its file, or by its own.
+// Sets the GPU, given by a name of cases files, by its file's name, or by its own name.
 Status set_gpu(const Case& run, Settings* settings) {
   if (run.gpu.empty()) return Done{};
   if (const auto* known = std::ranges::find(kGpus, run.gpu, &GpuName::name);
@@ -216,7 +215,8 @@ Status set_gpu(const Case& run, Settings* settings) {
                                             fmt::join(files, ", ")));
 }
 
-// Of nodes with a NIC a GPU a job may take a part, of a rack above all.
+// If every GPU of a node has a NIC of its own, a job may take a part of the node, such as of a
+// rack.
 Status set_node(const Case& run, Settings* settings) {
   if (run.gpus_per_node == 0) return Done{};
   const auto preset = load_preset(run.system);
@@ -230,7 +230,7 @@ Status set_node(const Case& run, Settings* settings) {
   return Done{};
 }
 
-// A scenario's Error without the place, which the row says itself.
+// Returns a scenario's Error without its place, which the row has already.
 std::string reason_of(const Case& run, const Error& error) {
   return error.place.source == run.place() ? error.message : error.text();
 }

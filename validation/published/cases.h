@@ -1,4 +1,4 @@
-// Cases: runs that others measured, a line each, and what the simulator makes of them.
+// Cases: runs that others measured, one in a line, and their predictions by the simulator.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace tandem {
 
 using Sets = std::vector<std::pair<std::string, Setting>>;
 
-// A line of a cases file. 0 and "": not given, the scenario's default.
+// A line of a cases file. 0 and "": not given, so that the scenario's default holds.
 struct Case {
   std::string path;
   int line = 0;
@@ -26,86 +26,89 @@ struct Case {
   int tp = 0, pp = 0, vpp = 0, cp = 0, ep = 0, dp = 0, micro_batch = 0, global_batch = 0;
   int gpus = 0, gpus_per_node = 0, zero_stage = 0;
   bool gated_mlp = false, sequence_parallel = false;
-  // Profiled: seconds of an action and of a transfer, instead of a model's.
+  // Profiled runs: seconds of an action and of a transfer, in place of a model's.
   std::optional<double> forward_s, input_s, weight_s, p2p_s;
   double measured_s = 0;
-  double measured_memory_bytes = 0;  // the peak of the fullest GPU
-  // What columns named as a scenario's keys say, then the column `set`: over all else of the row.
+  double measured_memory_bytes = 0;  // peak of the fullest GPU
+  // Keys set by columns that are named after a scenario's keys, then those of the column `set`.
+  // They replace all else in the row.
   Sets sets;
 
-  // "file:line".
+  // Returns "file:line".
   std::string place() const;
 };
 
-// All lines. id, family, system, layers, hidden, heads, seq, vocab and iteration_s must be there,
-// the other columns and cells need not. A column named as a scenario's key sets it, and `set` sets
-// several, "KEY=VALUE;KEY=VALUE"; columns that are neither are passed over.
+// Reads all lines. The columns id, family, system, layers, hidden, heads, seq, vocab and
+// iteration_s must be there and not empty; the others may be missing. A column that is named as a
+// scenario's key sets it. The column `set` sets several: "KEY=VALUE;KEY=VALUE". Any other column is
+// ignored.
 Result<std::vector<Case>> read_cases(const std::string& path);
-// The same of lines that may lack any cell: 0 seconds where none were measured.
+// Reads lines in which any cell may be missing. Without a measured time measured_s is 0.
 Result<std::vector<Case>> read_partial_cases(const std::string& path);
 
-// The settings that a scenario file would have for it.
+// Returns the settings that a scenario file for the run would have.
 Result<Settings> settings_of(const Case& run);
 
-// Its scenario, `sets` over its own settings. An Error says what cannot be expressed.
+// Returns the run's scenario, with `sets` on top of its own settings. Error: it cannot be
+// expressed.
 Result<Scenario> scenario_of(const Case& run, const Sets& sets = {});
 
-// Layers a stage where they do not divide. One short at both ends where that comes out even: the
-// embedding and the head stand for a layer each (BLOOM, the zero-bubble paper, Llama 3 405B). Else
-// as many as needed on all but the last stage, which has the rest (Jean Zay's 78 on 12). Empty:
-// neither is possible.
+// Returns the layers of each stage where the stages do not divide them. If it comes out even, the
+// first and last stage have one layer less, because the embedding and the head count as a layer
+// each (BLOOM, the zero-bubble paper, Llama 3 405B). Else all stages but the last have as many as
+// needed, and the last has the rest (Jean Zay's 78 on 12). Empty: neither is possible.
 std::vector<std::int64_t> uneven_layers(int layers, int stages);
 
-// A rank's mean; the three parts add up to predicted_s.
+// Means over ranks. The three parts add up to predicted_s.
 struct Prediction {
   double predicted_s = 0;
   double compute_s = 0, bubble_s = 0, exposed_s = 0;
-  std::optional<std::pair<double, double>> interval_s;  // 90 %
-  std::optional<bool> calibrated;                       // as RunResult has it
+  std::optional<std::pair<double, double>> interval_s;  // 90 % of runs lie in it
+  std::optional<bool> calibrated;                       // as in RunResult
   double memory_bytes = 0;                              // of the fullest GPU
 };
 
 struct CaseRow {
   Case run;
   std::optional<Prediction> prediction;
-  std::string reason;  // without a prediction: why
+  std::string reason;  // why there is no prediction
 
-  // Predicted over measured, less 1. REQUIRES: prediction.
+  // Returns predicted over measured, minus 1. REQUIRES: prediction.
   double error() const { return prediction->predicted_s / run.measured_s - 1; }
-  // The same of memory; 0 without a prediction. REQUIRES: it was measured.
+  // Returns the same for memory; 0 without a prediction. REQUIRES: memory was measured.
   double memory_error() const {
     return prediction ? prediction->memory_bytes / run.measured_memory_bytes - 1 : 0;
   }
 };
 
-// Simulates all, `jobs` at once, ranks folded; rows in the cases' order.
+// Simulates all cases with folded ranks, `jobs` at once. Rows are in the order of the cases.
 Result<std::vector<CaseRow>> predict(const std::vector<Case>& cases, Engine engine, int jobs,
                                      const Sets& sets = {});
 
-// How well the rows of a family are predicted. Errors are shares, of the rows with a prediction.
+// How well the rows of a family are predicted. Errors are shares, over rows with a prediction.
 struct Accuracy {
   std::string family;
   int n = 0;
-  int without = 0;  // rows that have no prediction
+  int without = 0;  // rows without a prediction
   double mape = 0;  // mean of the absolute errors
   double median = 0;
   double bias = 0;   // mean of the errors
-  double worst = 0;  // the error that is farthest from 0
+  double worst = 0;  // the error farthest from 0
   std::string worst_id;
-  // Of the rows whose memory was measured.
+  // Over the rows whose memory was measured.
   int memory_n = 0;
   double memory_mape = 0, memory_median = 0, memory_bias = 0;
 };
 
 Accuracy accuracy_of(const std::vector<CaseRow>& rows, std::string_view family = "");
 
-// In the order in which the families first appear.
+// Returns an Accuracy for each family, in the order in which they first appear.
 std::vector<Accuracy> accuracy_by_family(const std::vector<CaseRow>& rows);
 
 nlohmann::ordered_json to_json(const CaseRow& row);
 nlohmann::ordered_json to_json(const Accuracy& accuracy);
 
-// {rows, families, overall}.
+// Returns {rows, families, overall}.
 nlohmann::ordered_json cases_json(const std::vector<CaseRow>& rows);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Cases as JSON.
+// Writes cases as JSON.
 #include <nlohmann/json.hpp>
 
 #include "validation/published/cases.h"

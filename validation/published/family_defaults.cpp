@@ -17,19 +17,20 @@ struct FamilyDefault {
 
 bool starts(const Case& run, std::string_view family) { return run.family.starts_with(family); }
 
-// Megatron-LM before it could send beside compute (2021).
+// Whether it ran on Megatron-LM of 2021, which could not yet send beside compute.
 bool early_megatron(const Case& run) {
   return starts(run, "sc21-table1") || starts(run, "korthikanti") || starts(run, "zero-bubble");
 }
 bool interleaves(const Case& run) { return traits_of(run.schedule).exchanges == BatchedP2p::Pairs; }
-// Jean Zay mended its A100 nodes' PCIe and NUMA settings on 25 February 2022, after which all runs
-// took 1 to 5 % less (BigScience's throughput log). A row's source ends with its day.
+// Whether it ran before Jean Zay corrected the PCIe and NUMA settings of its A100 nodes on 25
+// February 2022, after which all runs took 1 to 5 % less time (BigScience's throughput log). A
+// row's source ends with its day.
 bool before_numa_fix(const Case& run) {
   return run.system == "jz-a100" && run.source.find(", 2022-02-") != std::string::npos &&
          run.source.substr(run.source.size() - 2) < "25";
 }
 bool is_nemo(const Case& run) { return starts(run, "mlperf-"); }
-// Whose tensor communication Transformer Engine runs beside products (userbuffers).
+// Whether Transformer Engine runs its tensor communication beside products (userbuffers).
 bool overlaps_tensor(const Case& run) {
   return run.sequence_parallel && run.tp > 1 &&
          (is_nemo(run) || starts(run, "nemo-") || starts(run, "bridge-dense") ||
@@ -38,11 +39,12 @@ bool overlaps_tensor(const Case& run) {
 bool is_profiled(const Case& run) { return run.forward_s.has_value(); }
 
 constexpr FamilyDefault kDefaults[] = {
-    // arXiv 2104.04473, section 4.1, and the rows' notes; Megatron-LM's default a year later.
+    // Source: arXiv 2104.04473, section 4.1, and the rows' notes. It was Megatron-LM's default a
+    // year later.
     {[](const Case& run) { return starts(run, "sc21-table1") || starts(run, "korthikanti"); },
      "parallel.scatter_gather", true},
     {[](const Case& run) { return early_megatron(run) && interleaves(run); }, "overlap.p2p", false},
-    // DeepSpeed gathers the next layers' parameters ahead.
+    // DeepSpeed gathers the parameters of the next layers ahead.
     {[](const Case& run) { return run.zero_stage == 3; }, "overlap.param_gather", true},
     {[](const Case& run) { return starts(run, "sc21-table2-zero3"); }, "costs.software",
      "deepspeed-zero3-a100"},
@@ -50,20 +52,20 @@ constexpr FamilyDefault kDefaults[] = {
     {[](const Case& run) { return run.system == "jz-a100"; }, "costs.software", "bigscience-a100"},
     {before_numa_fix, "costs.software", "bigscience-a100-2202"},
     {[](const Case& run) { return run.system == "jz-v100"; }, "costs.software", "bigscience-v100"},
-    // Its transfers block, and its profiler saw no gaps between ops.
+    // The transfers of these runs block, and their profiler saw no gaps between ops.
     {[](const Case& run) { return starts(run, "zero-bubble") && is_profiled(run); },
      "costs.software", "profiled-a100"},
     {overlaps_tensor, "overlap.tensor", "ring"},
     {[](const Case& run) { return is_nemo(run) && run.cp > 1; }, "overlap.context", true},
-    // Megatron Bridge's recipes for mixtures of experts: their exchange beside the other
-    // direction's compute on H100, CUDA graphs on GB200.
+    // Megatron Bridge's recipes for mixtures of experts overlap the exchange with the other
+    // direction's compute on H100, and use CUDA graphs on GB200.
     {[](const Case& run) { return starts(run, "bridge-moe") && run.vpp > 1 && run.tp > 1; },
      "overlap.expert", true},
     {[](const Case& run) { return starts(run, "bridge-moe") && run.system.starts_with("gb"); },
      "train.cuda_graphs", true},
     {[](const Case& run) { return starts(run, "bridge-moe") && run.system.starts_with("gb"); },
      "parallel.dispatcher", "hybridep"},
-    // Its README: H100s with 96 GB of HBM2e, limited to 500 W.
+    // Source: its README says H100s with 96 GB of HBM2e, limited to 500 W.
     {[](const Case& run) { return starts(run, "torchtitan") && run.system == "dgx-h100"; },
      "cluster.gpu", "h100-500w"},
     {[](const Case& run) { return starts(run, "mpt-a100"); }, "costs.software", "fsdp-a100"},

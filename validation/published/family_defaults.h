@@ -1,4 +1,5 @@
-// What the framework of a family's runs does and no column of a cases file says.
+// FamilyDefaults: what the framework of a family's runs does, where no column of a cases file says
+// it.
 #pragma once
 
 #include <utility>
@@ -9,8 +10,8 @@
 
 namespace tandem {
 
-// Scenario keys with their values, in order: a later one of a key wins. docs/accuracy.md has each
-// with its source.
+// Returns scenario keys with their values; if a key comes twice, the later value counts.
+// docs/accuracy.md gives each with its source.
 std::vector<std::pair<const char*, KeyValue>> family_defaults(const Case& run);
 
 }  // namespace tandem

@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// Beyond so many standard deviations of its family a residual pulls with constant force.
+// Beyond so many standard deviations Huber's loss grows linearly.
 constexpr double kHuber = 1.5;
 
 }  // namespace

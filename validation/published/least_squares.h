@@ -1,22 +1,22 @@
-// Least squares: what a step of Gauss-Newton needs.
+// LeastSquares: Huber's loss and the Cholesky solver for a step of Gauss-Newton.
 #pragma once
 
 #include <vector>
 
 namespace tandem {
 
-// Huber's function of a residual in standard deviations, which beyond a few of them pulls with
-// constant force; and the weight that makes it a square.
+// huber() is Huber's loss of a residual in standard deviations: a square, which beyond a few of
+// them grows linearly. huber_weight() is the weight with which the square has the same slope.
 double huber(double x);
 double huber_weight(double x);
 
 using Matrix = std::vector<std::vector<double>>;
 
-// Cholesky's L with L L^T = matrix. REQUIRES: positive definite, as the identity and a sum of
-// squares are. (Boost's uBLAS of Debian 12 does not compile as C++20.)
+// Returns Cholesky's factor L with L L^T = matrix. REQUIRES: positive definite, as the identity
+// plus a sum of squares is. (Boost's uBLAS of Debian 12 does not compile as C++20.)
 Matrix factor_of(const Matrix& matrix);
 
-// x with L L^T x = right.
+// Returns x with L L^T x = right.
 std::vector<double> solve(const Matrix& factor, std::vector<double> right);
 
 }  // namespace tandem

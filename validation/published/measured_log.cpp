@@ -51,7 +51,7 @@ Status check_log(const std::string& path, const ImportedPlan& plan, const LogOpt
   return Done{};
 }
 
-// The plan of the log, as a scenario beside it would have it.
+// Returns the scenario that a file beside the log with parallel.from would be.
 Result<Scenario> scenario_of_log(const std::string& path, const LogOptions& options) {
   const std::filesystem::path file(path);
   Settings settings;

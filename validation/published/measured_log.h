@@ -1,4 +1,5 @@
-// A Megatron-LM log as one measured run: the plan that it states, simulated, beside what it took.
+// MeasuredLog: takes a Megatron-LM log as one measured run, simulates the plan that it states, and
+// compares.
 #pragma once
 
 #include <optional>
@@ -24,25 +25,27 @@ struct LogOptions {
 struct LogComparison {
   std::string log;
   MeasuredRun measured;
-  RunResult simulated;  // with `training`
+  RunResult simulated;  // has `training`
 
-  // Simulated over measured, less 1; nothing where the log does not say it.
+  // Return simulated over measured, minus 1; nothing where the log does not have the figure.
   std::optional<double> iteration_error() const;
   std::optional<double> memory_error() const;
-  // Whether the measured iteration lies in the 90 % interval of the simulated one.
+  // Whether the measured iteration lies in the simulated one's 90 % interval.
   std::optional<bool> is_inside() const;
-  // FLOPs of an iteration of all GPUs: as the log counts them; the model's, as we do.
+  // Return the FLOPs of an iteration of all GPUs: as the log counts them, and as the model's are
+  // counted here.
   std::optional<double> log_flops() const;
   double own_flops() const;
-  // TFLOP/s of a GPU: the log's FLOPs in the simulated time.
+  // Returns TFLOP/s of a GPU: the log's FLOPs over the simulated time.
   std::optional<double> simulated_tflops() const;
 };
 
-// Whether the file is a log: iterations or arguments stand in it. One that cannot be read is none.
+// Whether the file is a Megatron-LM log: it has iterations or arguments. A file that cannot be read
+// is none.
 bool is_log_file(const std::string& path);
 
-// Errors: a file without a plan or without a measurement, no cluster, no number of GPUs, and all
-// that a scenario with parallel.from = the log is refused for.
+// Simulates the log's plan and compares. Errors: a log without a plan or without a measurement, no
+// cluster, no number of GPUs, and all Errors of a scenario with parallel.from = the log.
 Result<LogComparison> compare_log(const std::string& path, const LogOptions& options);
 
 nlohmann::ordered_json to_json(const LogComparison& comparison);

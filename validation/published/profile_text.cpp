@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-// `value` as TOML has it.
+// Replaces the key's line, or adds one. `value` is written as TOML.
 std::string with_line(std::string text, const std::string& key, const std::string& value,
                       const std::string& source) {
   const std::string line = fmt::format("{} = {{value = {}, source = \"{}\"}}", key, value, source);
@@ -31,7 +31,8 @@ std::string with_line(std::string text, const std::string& key, const std::strin
 
 constexpr const char* kUncalibrated = "uncalibrated";
 
-// Of a framework profile, of a GPU, or of what no run stands behind.
+// Returns the path of the file of a framework profile, of a GPU, or of the guess for uncalibrated
+// runs.
 std::string path_of(const std::string& name) {
   if (name == kUncalibrated) return uncalibrated_path();
   const std::vector<std::string> devices = device_names();
@@ -39,7 +40,8 @@ std::string path_of(const std::string& name) {
   return device ? device_path(name) : framework_profile_path(name);
 }
 
-// In logarithms. The next GPU, model or framework need not be like those that were left out.
+// Doubles the distance from 1 in logarithms: the next GPU, model or framework may differ more than
+// those that were left out.
 double twice_as_far(double ratio) { return ratio * ratio; }
 
 }  // namespace
@@ -105,7 +107,7 @@ Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& che
     texts[interval.profile] = with_measured_on(texts[interval.profile], interval, origin);
     RETURN_IF_ERROR(set(interval.profile, "measured_gpus", interval.most_gpus,
                         fmt::format("of the largest of those, of {}", origin)));
-    if (interval.n == 0) continue;  // what it predicts has the interval of a guess
+    if (interval.n == 0) continue;  // its predictions have the interval of a guess
     const bool few = interval.n < kLeastRows;
     const Interval& taken = few ? intervals.back() : interval;
     const auto source = [&](int percent) {

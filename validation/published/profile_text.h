@@ -1,4 +1,4 @@
-// FrameworkProfile's files with other values: what a fit writes back.
+// ProfileText: writes the results of a fit into the files of framework profiles and GPUs.
 #pragma once
 
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace tandem {
 
-// A file of software with a constant's line in place of the one it has, or behind the others;
-// comments and all else stay.
+// Returns the file's text with the constant's line replaced, or added at the end. Comments and all
+// else stay.
 std::string with_value(std::string text, const std::string& key, double value,
                        const std::string& source);
 
-// The same with where the rows behind the interval were measured, and how many.
+// Returns the text with where the rows behind the interval were measured, and how many.
 std::string with_measured_on(std::string text, const Interval& interval, const std::string& origin);
 
-// As files have a value: four digits that count.
+// Returns the value as files have it: with four significant digits.
 double rounded(double value);
 
-// Writes values and intervals to the files of software and GPUs; `origin` says what they were
-// fitted to. A software with too few rows for an interval of its own gets the last one: that of
-// all; one without any is not calibrated, and has that of GPUs that were left out, if it is not
-// narrower.
+// Writes values and intervals to the files of framework profiles and GPUs. `origin` says what they
+// were fitted to. A profile with too few rows gets the last interval, that of all rows. A profile
+// without rows is not calibrated: its interval is that of left-out GPUs, unless that is narrower
+// than the one of all rows.
 Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& checks,
                  const std::string& origin);
 

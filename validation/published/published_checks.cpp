@@ -1,3 +1,6 @@
+// Cross-validation: the fit is repeated without some of the rows, which it then predicts. The
+// refits are a few steps of Gauss-Newton from the whole fit, with its derivatives. Intervals are
+// quantiles of the unseen rows' residuals (split conformal prediction).
 #include "validation/published/published_checks.h"
 
 #include <fmt/format.h>
@@ -18,29 +21,29 @@
 namespace tandem {
 namespace {
 
-// Of Gauss-Newton, from a fit that has a part of the rows more.
+// Steps of Gauss-Newton for a refit, which starts from the fit to all rows.
 constexpr int kRefitSteps = 2;
 
-// Shares of rows below and above a 90 % interval.
+// The share of rows below a 90 % interval, and of those above it.
 constexpr double kTail = 0.05;
 
-// All of a run but how many microbatches it has and when it was measured.
+// Describes all of a run but its number of microbatches and its date.
 std::string configuration(const Case& run) {
   return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", run.family, run.layers, run.hidden,
                      run.heads, run.seq, run.vocab, run.tp, run.pp, run.vpp, run.dp,
                      run.micro_batch, run.schedule, run.recompute);
 }
 
-// FNV-1a (Fowler, Noll, Vo): shuffles texts, everywhere alike.
+// FNV-1a (Fowler, Noll, Vo): a hash that shuffles texts the same way on every machine.
 std::uint64_t shuffled(std::string_view text) {
   std::uint64_t hash = 14695981039346656037U;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   return hash;
 }
 
-// Which half each row is in: of what one family measured of one profile, every other configuration
-// in a shuffled order (in the files' order the halves would be of other models, not of other runs).
-// Nothing: there is but one, so it stays in both fits.
+// The half of each row. The configurations that one family measured with one profile alternate
+// between the halves in a shuffled order; in the files' order the halves would have different
+// models. Nothing: it is the only configuration, and stays in both fits.
 using Halves = std::vector<std::optional<bool>>;
 Halves halves_of(const FitData& data) {
   const auto stratum = [&](std::size_t row) {
@@ -73,7 +76,7 @@ Rows filtered(const Rows& rows, const Keep& keep) {
   return kept;
 }
 
-// Residuals, by row.
+// Residuals by row.
 using ByRow = std::map<int, double>;
 
 Result<ByRow> predicted(const FitData& data, const Rows& rows, const Values& values) {
@@ -92,9 +95,9 @@ std::vector<double> values_of(const ByRow& residuals, const Keep& keep) {
   return found;
 }
 
-// The value that a new one exceeds with probability `tail`, as far as so many can tell: the
-// ceil((n + 1) (1 - tail))-th smallest (split conformal prediction, Lei et al. 2018), at most the
-// largest.
+// Returns the value that a new one exceeds with probability `tail`, as well as so many values can
+// tell: the ceil((n + 1) (1 - tail))-th smallest (split conformal prediction, Lei et al. 2018), or
+// the largest if there are fewer.
 double upper(std::vector<double> values, double tail) {
   std::ranges::sort(values);
   const auto n = static_cast<double>(values.size());
@@ -117,7 +120,8 @@ double share_within(const std::vector<double>& residuals, const Bounds& bounds) 
          static_cast<double>(residuals.size());
 }
 
-// What the halves' and the left out families' residuals say of one profile, or of all.
+// Returns the interval of one profile, or of all, from the residuals of halves and families that
+// were left out.
 Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& halves,
                      const ByRow& families, const std::string& profile) {
   const auto is_its = [&](int row) {
@@ -169,7 +173,7 @@ Errors errors_of(const std::vector<double>& residuals) {
 
 namespace {
 
-// Refits near a whole fit, each without some of its rows, and what they predict of others.
+// Repeats a fit without some of its rows, and predicts others with it.
 class Refits {
  public:
   Refits(const FitData& data, const PublishedFit& whole, Rows fitted, Slopes nearby)
@@ -181,7 +185,8 @@ class Refits {
     return predicted(data_, unseen, refit.values);
   }
 
-  // Without all rows that `leaves` names; none where nothing is left.
+  // Leaves out all rows for which `leaves` is true and predicts them. Returns nothing if no rows
+  // are left on either side.
   template <class Leaves>
   Result<ByRow> without(const Leaves& leaves) const {
     const Rows rest = filtered(fitted_, [&](int row) { return !leaves(row); });
@@ -212,7 +217,7 @@ Result<ByRow> halves_left_out(const Refits& refits, const Halves& half_of) {
   return all;
 }
 
-// What is known of a row under a name: its family, its GPU.
+// Returns a name of a row: its family, or its GPU.
 using NameOf = std::function<std::string(int row)>;
 
 template <class Keep>
@@ -229,7 +234,8 @@ std::vector<std::string> names_in(const Rows& rows, const NameOf& name_of) {
   return names;
 }
 
-// Each group of names left out, a line for each of its names; and the rows of those of one name.
+// Leaves out each group of names and adds a line for each name. Returns the residuals of groups
+// with one name.
 Result<ByRow> names_left_out(const Refits& refits, const NameOf& name_of, const ByRow& seen,
                              const std::vector<std::vector<std::string>>& groups,
                              std::vector<LeftOut>* lines) {
@@ -254,7 +260,7 @@ std::vector<std::vector<std::string>> one_by_one(const std::vector<std::string>&
   return groups;
 }
 
-// As the words are in Plan.
+// Returns the kinds of parallelism of a plan in words.
 std::string parallelism_of(const Plan& plan) {
   std::string text;
   for (const auto& [size, word] : {std::pair{plan.tp, "tensor, "},

@@ -1,3 +1,6 @@
+// Damped Gauss-Newton with Huber's loss and Gaussian priors. Minimizes the sum over rows of Huber's
+// function of log(predicted / measured) over the family's noise, plus the squared distances of the
+// constants from their priors. A step is halved until it lowers that cost.
 #include "validation/published/published_fit.h"
 
 #include <fmt/format.h>
@@ -18,22 +21,22 @@
 namespace tandem {
 namespace {
 
-// A derivative's step, in the constant's sigma.
+// The step of a numerical derivative, in a constant's sigma.
 constexpr double kSlopeStep = 0.2;
 
-// Derivatives, which take most of the time, are taken anew in every so many steps.
+// Derivatives take most of the time and are computed only in every third step.
 constexpr int kStepsOfSlopes = 3;
 
-// A step that does not help is halved so often before the fit ends.
+// A step that does not help is halved at most so often; then the fit ends.
 constexpr int kHalvings = 3;
 
-// What all rows must say of a constant, of what was believed, to move it.
+// A constant moves only if all rows together have at least this share of the prior's information.
 constexpr double kLeastInformation = 0.25;
 
-// The families that are named say at least this share of it.
+// The families that are named have at least this share of the rows' information.
 constexpr double kNamedInformation = 0.1;
 
-// The fit ends where a step gains less than this share of the cost.
+// The fit ends when a step lowers the cost by less than this share.
 constexpr double kGain = 1e-3;
 
 const FamilyWeight* weight_of(const FitPlan& plan, const std::string& family) {
@@ -41,7 +44,7 @@ const FamilyWeight* weight_of(const FitPlan& plan, const std::string& family) {
   return found == plan.weights.end() ? nullptr : &*found;
 }
 
-// A device's constants that are fitted.
+// Returns the device's member of a key that can be fitted; nullptr: there is none.
 double* device_constant(const std::string& key, DeviceSpec* device) {
   if (key == "training_clock") return &device->training_clock;
   constexpr std::string_view kShare = "_gemm_efficiency";
@@ -50,7 +53,8 @@ double* device_constant(const std::string& key, DeviceSpec* device) {
   return own == device->own_gemm_efficiency.end() ? nullptr : &own->second;
 }
 
-// Its FrameworkProfile and GPU with these values; the scenario's name of them is the file's.
+// Returns the row's scenario with these values in its FrameworkProfile and GPU. The profile is
+// loaded by its file's name.
 Result<Scenario> with(const FitData& data, int row, const ProfileValues& values) {
   Scenario scenario = data.scenarios[row];
   ASSIGN_OR_RETURN(scenario.costs.profile,
@@ -80,7 +84,7 @@ Result<double> residual(const Scenario& scenario, const Case& run) {
   return std::log(result.iteration_s / run.measured_s);
 }
 
-// A list of numbers for each row, each row in a process of its own.
+// Computes a list of numbers for each row, each in a process of its own.
 Result<std::vector<std::vector<double>>> for_each_row(
     const FitData& data, const Rows& rows,
     const std::function<Result<std::vector<double>>(int row)>& numbers) {
@@ -118,7 +122,7 @@ double cost_of(const FitData& data, const Rows& rows, const std::vector<double>&
   return cost;
 }
 
-// The normal equations of one step, in units of sigma.
+// The normal equations of a step, in units of sigma.
 struct Equations {
   Matrix matrix;
   std::vector<double> right;
@@ -147,7 +151,8 @@ Equations equations_of(const FitData& data, const Rows& rows, const std::vector<
   return e;
 }
 
-// The step, and what stays open: the square roots of the inverse's diagonal.
+// Returns the step. Sets `sigma` to the uncertainty of each constant: the square roots of the
+// inverse's diagonal.
 std::vector<double> step_of(const Equations& e, std::vector<double>* sigma) {
   const Matrix factor = factor_of(e.matrix);
   sigma->clear();
@@ -159,7 +164,8 @@ std::vector<double> step_of(const Equations& e, std::vector<double>* sigma) {
   return solve(factor, e.right);
 }
 
-// Of one constant, by the squares of what its step does to each row.
+// Returns, for each constant, the information of each family: the weighted squares of the
+// derivatives.
 std::vector<std::map<std::string, double>> information_of(const FitData& data, const Rows& rows,
                                                           const std::vector<double>& found,
                                                           const Slopes& slopes) {

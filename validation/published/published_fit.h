@@ -1,4 +1,4 @@
-// Published fit: the constants of FrameworkProfile from runs that others measured.
+// PublishedFit: fits the constants of FrameworkProfile to runs that others measured.
 #pragma once
 
 #include <functional>
@@ -12,17 +12,17 @@
 
 namespace tandem {
 
-// A constant that is fitted: where it stands, and what is believed of it before: `prior` +-
-// `sigma`, one standard deviation. All in the key's units. It stands in a framework profile, or in
-// the files of GPUs with one chip, which are named with spaces between.
+// A constant to be fitted, and what is believed of it before: `prior` +- `sigma`, one standard
+// deviation, in the key's units. `profile` is a framework profile, or the files of GPUs with one
+// chip, separated by spaces.
 struct Constant {
   std::string profile, key;
   double prior = 0, sigma = 0;
   double least = 0, most = 0;
 };
 
-// What a family counts: its own noise, a standard deviation, as a share; and as how many rows it
-// counts at most (of more, every so many is taken).
+// The weight of a family: the noise of its rows, as a standard deviation and a share, and the most
+// rows that are taken of it.
 struct FamilyWeight {
   std::string family;
   double noise = 0;
@@ -34,15 +34,15 @@ struct FitPlan {
   std::vector<FamilyWeight> weights;
 };
 
-// Of a folder: constants.csv (software, key, prior, sigma, least, most) and weights.csv (family,
-// noise_percent, most_rows). Errors name file and line.
+// Reads the plan from a folder: constants.csv (software, key, prior, sigma, least, most) and
+// weights.csv (family, noise_percent, most_rows). Errors name file and line.
 Result<FitPlan> read_fit_plan(const std::string& folder);
 
-// The cases as scenarios, made once; how many processes predict; and who is told of each prediction
-// of a pass over some rows.
+// The cases as scenarios, which are made once, and the number of processes that predict. on_row is
+// called after each prediction in a pass over some rows.
 struct FitData {
   FitPlan plan;
-  std::vector<Case> cases;  // those that a scenario can express, of families with a weight
+  std::vector<Case> cases;  // those of families with a weight that a scenario can express
   std::vector<Scenario> scenarios;
   int jobs = 1;
   std::function<void(int done, int of)> on_row = {};
@@ -52,22 +52,23 @@ Result<FitData> fit_data(const std::vector<Case>& cases, FitPlan plan, int jobs)
 // Some of the cases, by index.
 using Rows = std::vector<int>;
 Rows all_rows(const FitData& data);
-// Of the cases, in the order in which they first appear.
+// Returns the cases' families, in the order in which they first appear.
 std::vector<std::string> families_of(const FitData& data);
-// Of `rows`, those that count: no family has more than its weight says.
+// Returns the part of `rows` that counts: no family has more rows than its weight allows.
 Rows thinned(const FitData& data, const Rows& rows);
 
-// One value a constant.
+// A value for each constant.
 using Values = std::vector<double>;
 Result<Values> current_values(const FitPlan& plan);
-// Of a framework profile, or else of GPUs.
+// Whether it is a constant of GPUs; else it is one of a framework profile.
 bool is_of_devices(const Constant& constant);
 ProfileValues profile_values(const FitPlan& plan, const Values& values);
 
-// log(predicted / measured), a row each.
+// Returns log(predicted / measured) for each row.
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values);
 
-// Derivatives of the residuals by the constants, over sigma: a row a case, a column a constant.
+// Derivatives of the residuals by the constants, times their sigma: a row for each case, a column
+// for each constant.
 struct Slopes {
   Values at;
   std::vector<std::vector<double>> rows;  // by the case's index; empty: not asked for
@@ -76,19 +77,21 @@ Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& value
 
 struct PublishedFit {
   Values values;
-  Values sigma;     // what rows and priors leave open
-  double cost = 0;  // what is made small
-  // What the rows of each family say of each constant: 1 is as much as was believed before.
+  Values sigma;     // uncertainty that rows and priors leave
+  double cost = 0;  // the quantity that is minimized
+  // The information that the rows of each family have on each constant. 1 is as much as the prior
+  // has.
   std::vector<std::map<std::string, double>> information;
 };
 
-// The families that say most of a constant; none where all rows together say too little to move it,
-// so that it stays where it was believed to be.
+// Returns the families that have most of the information on a constant. None: all rows together
+// have too little to move it, so that it stays at its prior.
 std::vector<std::string> determined_by(const PublishedFit& fit, std::size_t constant);
 
-// Gauss-Newton: makes small the sum of Huber's function of residual / noise over the rows, and of
-// the constants' distances from their priors over sigma, squared. The derivatives are taken anew in
-// every third step, or, where there are some of a fit nearby, once and for all.
+// Fits the constants by Gauss-Newton. Minimizes the sum of Huber's function of residual / noise
+// over the rows, plus the squares of the constants' distances from their priors over sigma.
+// Derivatives are computed in every third step; with `nearby`, the derivatives of a similar fit,
+// they are not computed at all.
 Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, int steps,
                          const Slopes* nearby = nullptr,
                          const std::function<void(int, const PublishedFit&)>& on_step = {});

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kNeeded[] = {"source", "model", "changed", "value"};
 
-// Why there is nothing to compare of two runs; empty where there is.
+// Returns why two runs cannot be compared; empty: they can.
 std::string missing_of(const CaseRow& from, const CaseRow& to) {
   for (const CaseRow* row : {&from, &to}) {
     if (row->run.measured_s == 0) return fmt::format("{}: found no time", row->run.place());

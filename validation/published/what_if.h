@@ -1,4 +1,4 @@
-// What-if: of runs that differ in one thing, how much it changed, measured and predicted.
+// WhatIf: takes runs that differ in one thing, and compares the measured with the predicted change.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,22 @@
 
 namespace tandem {
 
-// A run against the first one of its source, model and `changed`. Changes are shares: seconds with
-// `to` over seconds with `from`, less 1.
+// A run compared with the first one of its source, model and `changed`. Changes are shares: seconds
+// with `to` over seconds with `from`, minus 1.
 struct WhatIf {
   std::string place;  // "file:line" of the run
   std::string source, model, changed, from, to;
   std::optional<double> measured, predicted;
-  std::string reason;  // without one of both: why
+  std::string reason;  // why one of both is missing
 };
 
-// Of a cases file with two more columns: `changed`, what the rows of one source and model differ
-// in, and `value`, what it is in a row. Rows need not have a time, nor all that a scenario takes.
+// Reads a cases file with two more columns: `changed`, the thing in which the rows of one source
+// and model differ, and `value`, its value in a row. Rows may lack a time, and keys that a scenario
+// needs.
 Result<std::vector<WhatIf>> what_ifs(const std::string& path, Engine engine, int jobs,
                                      const Sets& sets = {});
 
-// {pairs, overall {n, mean_absolute_difference, bias, same_direction}}.
+// Returns {pairs, overall {n, mean_absolute_difference, bias, same_direction}}.
 nlohmann::ordered_json what_ifs_json(const std::vector<WhatIf>& pairs);
 
 }  // namespace tandem
