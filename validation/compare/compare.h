@@ -61,10 +61,9 @@ struct Comparison {
   TraceTotal simulated;
   TraceTotal measured;
   double iteration_error = 0;
-  double bubble_difference = 0;                                       // of the fractions
-  std::array<std::optional<double>, kGroupKinds> overlap_difference;  // where both sides have some
-  std::array<std::optional<double>, kGroupKinds>
-      exposed_difference_s;  // where either side has some
+  double bubble_difference = 0;                                         // of the fractions
+  std::array<std::optional<double>, kGroupKinds> overlap_difference;    // if both have it
+  std::array<std::optional<double>, kGroupKinds> exposed_difference_s;  // if either has it
   OpsSummary ops;
   std::vector<std::pair<OpKind, OpsSummary>> kinds;  // those that occur
   std::vector<OpPair> worst;                         // largest absolute difference first
