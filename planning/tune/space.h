@@ -157,9 +157,9 @@ class Space {
 bool concerns(const Scenario& base, const Candidate& candidate, std::string_view key);
 // Returns the scenario's plan changed to the candidate's.
 Plan plan_of(const Scenario& base, const Candidate& candidate);
-// The scenario with the candidate's plan in place of its own.
+// Returns the scenario with the candidate's plan in place of its own.
 Scenario with(const Scenario& base, const Candidate& candidate);
-// The same plan as keys and values of a scenario: "parallel.tp", "8".
+// Returns the same plan as keys and values of a scenario: "parallel.tp", "8".
 std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate);
 // Returns a line: "tp 8 pp 4 vpp 2 dp 2 mb 1 order interleaved recompute selective sp overlap p2p".
 std::string text_of(const Candidate& candidate);

@@ -25,7 +25,7 @@ struct MemoryTimeline {
   MemoryUse held;  // all but activations
   std::vector<Step> steps;
 
-  // The first step with the most activations.
+  // Returns the first step with the most activations.
   const Step& peak() const;
 };
 
