@@ -1,4 +1,5 @@
-// Failures of CUDA, its driver, NCCL and cuBLASLt as Errors: the call's name and their own words.
+// Turns failures of CUDA, its driver, NCCL and cuBLASLt into Errors: the call's name and their own
+// words.
 #pragma once
 
 #include <cublasLt.h>
@@ -13,11 +14,12 @@
 namespace tandem {
 
 inline Error cuda_failed(const char* call, cudaError_t code) {
-  (void)cudaGetLastError();  // takes it back: the next call is not to find it again
+  (void)cudaGetLastError();  // clears the error, so that the next call does not find it
   return Error{std::string(call) + ": " + cudaGetErrorString(code), Error::Failed};
 }
 
-// The runtime's codes are the driver's, number by number, but it does not know them all.
+// Adds the number of the code: the runtime numbers codes as the driver does, but does not know them
+// all.
 inline Error driver_failed(const char* call, CUresult code) {
   return Error{std::string(call) + ": " + cudaGetErrorString(static_cast<cudaError_t>(code)) +
                    " (" + std::to_string(code) + ")",
@@ -28,7 +30,7 @@ inline Error cublas_failed(const char* call, cublasStatus_t code) {
   return Error{std::string(call) + ": " + cublasLtGetStatusString(code), Error::Failed};
 }
 
-// `communicator`: null where none is open yet.
+// `communicator`: null if none is open yet.
 inline Error nccl_failed(const char* call, ncclResult_t code, ncclComm_t communicator) {
   std::string message = std::string(call) + ": " + ncclGetErrorString(code);
   const char* last = ncclGetLastError(communicator);
@@ -39,8 +41,8 @@ inline Error nccl_failed(const char* call, ncclResult_t code, ncclComm_t communi
 
 }  // namespace tandem
 
-// RETURN_IF_CUDA_FAILS(cudaFree, pointer): an Error that names the call leaves the enclosing
-// function.
+// RETURN_IF_CUDA_FAILS(cudaFree, pointer) calls cudaFree(pointer). If that fails, the enclosing
+// function returns an Error that names the call.
 #define RETURN_IF_CUDA_FAILS(call, ...)                                  \
   do {                                                                   \
     if (const cudaError_t code = call(__VA_ARGS__); code != cudaSuccess) \

@@ -17,7 +17,7 @@
 #include "exec/payload/payload_layout.h"
 #include "launch/clock.h"
 
-// Since NCCL 2.28. Null where the library that is loaded has none, whatever this is built with.
+// NCCL has it since 2.28. Null if the loaded library lacks it, whatever version this is built with.
 extern "C" ncclResult_t ncclAlltoAll(const void* give, void* take, size_t count,
                                      ncclDataType_t type, ncclComm_t communicator,
                                      cudaStream_t stream) __attribute__((weak));
@@ -25,7 +25,7 @@ extern "C" ncclResult_t ncclAlltoAll(const void* give, void* take, size_t count,
 namespace tandem {
 namespace {
 
-// Blocks of a transfer on one device: more would only take SMs away.
+// Thread blocks of a transfer on one device: more would only take SMs away.
 constexpr int kMoveBlocks = 4;
 
 std::string ranks_of(const Communicator& communicator) {
@@ -36,7 +36,7 @@ std::string ranks_of(const Communicator& communicator) {
   return text + (communicator.members.size() > kMost ? ", ..." : "");
 }
 
-// Communicators of the Program that the plan's Moves go through.
+// Returns the communicators of the Program that the plan's Moves go through.
 std::set<std::int32_t> moved_through(const GpuJob& job) {
   std::set<std::int32_t> found;
   for (const GpuCall& call : job.plan->calls) {
@@ -93,7 +93,7 @@ Status Communicators::settle(const Own& own, const char* call) const {
   }
 }
 
-// In a group calls are only noted; its end carries them out.
+// Inside a group NCCL only notes calls, and carries them out at the group's end.
 Status Communicators::took(Own* own, const char* call, ncclResult_t code) {
   if (code != ncclSuccess && code != ncclInProgress) return failed(*own, call, code);
   if (depth_ == 0) return settle(*own, call);
@@ -180,7 +180,7 @@ Status Communicators::communicate(const Op& op, std::int32_t communicator, const
   const auto takes = static_cast<std::size_t>(pieces.take_words);
   const int n = own.members;
   const Number number = number_of_message(*program_, op, communicator, reductions_);
-  const ncclDataType_t type = nccl_type(number);  // of what is added up
+  const ncclDataType_t type = nccl_type(number);  // of the numbers that are added up
   const auto each = static_cast<std::size_t>(numbers_a_word(number));
   switch (op.kind) {
     case OpKind::Send:
@@ -213,7 +213,7 @@ Status Communicators::communicate(const Op& op, std::int32_t communicator, const
   }
 }
 
-// `each`: words to each member, and from each.
+// `each`: how many words go to each member, and come from each.
 Status Communicators::all_to_all(Own* own, std::size_t each, const float* give, float* take,
                                  cudaStream_t stream) {
   if (ncclAlltoAll != nullptr)
@@ -242,8 +242,8 @@ Status Communicators::check() const {
   return Done{};
 }
 
-// In a thread of its own: this one may have left a group open, whose end would be awaited, and NCCL
-// may wait for what never ends.
+// Aborts in a thread of its own, for two reasons: this thread may have left a group open, whose end
+// would be awaited, and NCCL may wait for something that never ends.
 void Communicators::abort() {
   constexpr auto kMost = std::chrono::milliseconds(1500);  // the watchdog kills after 2 s
   leave_groups();
@@ -264,13 +264,14 @@ void Communicators::abort() {
   (void)done.wait_for(kMost);
 }
 
-// After a failure inside: NCCL drops what they hold.
+// Ends the groups that a failure has left open. NCCL drops the calls in them.
 void Communicators::leave_groups() {
   for (; depth_ > 0; --depth_) (void)ncclGroupEnd();
   grouped_.clear();
 }
 
-// Of those with several members all are told first: a member may have them end in another order.
+// Closes all communicators. Finalizes all of those with several members before it waits for one, as
+// another member may close them in another order.
 Status Communicators::close() {
   constexpr Nanoseconds kMost_ns = 10'000'000'000;
   leave_groups();

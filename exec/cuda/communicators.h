@@ -1,4 +1,4 @@
-// Communicators: messages by NCCL, without ever waiting forever.
+// Communicators: messages by NCCL that never wait forever.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,12 +14,13 @@
 
 namespace tandem {
 
-// The NCCL communicators of a plan. Those with several members do not block: a call that has to
-// wait for others says so, and is asked again until options.timeout_ns has passed. One with one
-// member waits for nobody, and blocks: else NCCL would start a thread for each operation.
+// The NCCL communicators of a plan. A communicator with several members does not block: a call that
+// has to wait for others says so, and is asked again until options.timeout_ns has passed. One with
+// a single member waits for nobody, and blocks: otherwise NCCL would start a thread for each
+// operation.
 //
-// Of a group nothing may be asked but transfers until it has ended. What fails inside leaves it
-// open, and only abort() or the destructor may follow.
+// Inside a group only transfers may be called. If one fails, the group stays open, and only abort()
+// or the destructor may follow.
 class Communicators {
  public:
   Communicators() = default;
@@ -27,33 +28,34 @@ class Communicators {
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
-  // A new one's id, which all its members need.
+  // Returns the id of a new communicator, which all its members need.
   static Result<GpuCommId> make_id();
 
-  // Those with several members, and of those with one the ones that Moves go through. Waits for the
-  // other members, in the order of their numbers.
+  // Opens the communicators with several members, and those with one member that Moves go through.
+  // Waits for the other members, in the order of the communicators' numbers.
   Status open(const GpuJob& job);
 
   Status begin_group();
   Status end_group();
-  // Op's message to or from the other members. `communicator`: of the Program.
+  // Carries out op's message to or from the other members. `communicator`: its number in the
+  // Program.
   Status communicate(const Op& op, std::int32_t communicator, const float* give, float* take,
                      cudaStream_t stream);
-  // From this process to itself. REQUIRES: the communicator has one member.
+  // Sends op's message from this process to itself. REQUIRES: the communicator has one member.
   Status move(const Op& op, std::int32_t communicator, const float* give, float* take,
               cudaStream_t stream);
 
-  // An Error where one of them has failed since.
+  // Returns an Error if a communicator has failed meanwhile.
   Status check() const;
-  // Takes back what is under way among several members, all at once: NCCL waits in the first for
-  // kernels of the others, else. Waits for a second or two at most. What has one member is left
-  // alone: nobody waits for it, and NCCL would wait for its stream. Nothing else is called
-  // afterwards.
+  // Aborts what is under way among several members, in all communicators at once: one after the
+  // other, NCCL would wait in the first for kernels of the others. Waits for a second or two at
+  // most. Leaves communicators with one member alone: nobody waits for them, and NCCL would wait
+  // for their streams. Nothing else may be called afterwards.
   void abort();
 
  private:
   struct Own {
-    std::int32_t number = 0;  // of the Program
+    std::int32_t number = 0;  // in the Program
     std::string ranks;        // "ranks 0, 1"
     int place = 0;
     int members = 1;
@@ -62,9 +64,9 @@ class Communicators {
 
   Own& of(std::int32_t communicator);
   Error failed(const Own& own, const char* call, ncclResult_t code) const;
-  // Until the communicator has carried out what it was asked for.
+  // Polls until the communicator has done what it was asked for. `call`: named in the Error.
   Status settle(const Own& own, const char* call) const;
-  // What an NCCL call on it gave.
+  // Handles what an NCCL call on the communicator returned.
   Status took(Own* own, const char* call, ncclResult_t code);
   Status start(const GpuJob& job, const GpuCommunicator& planned, GpuCommId id);
   Status transfers(const Op& op, Own* own, const float* give, float* take, cudaStream_t stream);
@@ -76,8 +78,8 @@ class Communicators {
   const Program* program_ = nullptr;
   ReductionTypes reductions_;
   Nanoseconds timeout_ns_ = 0;
-  int depth_ = 0;              // groups that have begun
-  std::vector<Own*> grouped_;  // with calls in the group
+  int depth_ = 0;              // groups that are open
+  std::vector<Own*> grouped_;  // communicators with calls in the open group
   std::vector<Own> all_;       // by number
 };
 

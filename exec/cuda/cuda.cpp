@@ -1,5 +1,5 @@
-// The cuda backend: one process a rank, each on a GPU of its own, or all ranks in this one, which
-// share a GPU.
+// The cuda backend: one process a rank, each on a GPU of its own, or all ranks in this process on
+// one GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,8 @@
 namespace tandem {
 namespace {
 
-// NCCL prints to standard output where NCCL_DEBUG is set.
+// Looks up a function of the plugin. Keeps standard output for results first, as NCCL prints there
+// where NCCL_DEBUG is set.
 template <class Function>
 Result<Function> plugin_function(const char* name) {
   keep_standard_output();
@@ -32,8 +33,8 @@ Result<Function> plugin_function(const char* name) {
                Error::Missing};
 }
 
-// Device `number` of those that this process sees; where it sees but one, as some launchers have
-// it, that one.
+// Opens device `number` of those that this process sees. If it sees only one, as some launchers
+// arrange, opens that one.
 Result<std::unique_ptr<Gpu>> open_gpu(int number) {
   ASSIGN_OR_RETURN(const int count, cuda_available());
   ASSIGN_OR_RETURN(const OpenGpu open, plugin_function<OpenGpu>(kGpuSymbol));
@@ -57,9 +58,9 @@ std::string what_is_real(const ExecOptions& options) {
                                                 : "priced durations of collectives");
 }
 
-// Streams that share a queue of the device wait for each other: there are to be as many as there
-// can be, whatever somebody exported for another program. Before CUDA starts. What was set instead;
-// empty: nothing else.
+// Asks CUDA for as many queues as there can be, whatever somebody exported for another program:
+// streams that share a queue of the device wait for each other. Returns the number that was set
+// before; empty if there was none or the same. REQUIRES: CUDA has not started.
 std::string have_many_queues() {
   constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
   constexpr const char* kMost = "32";
@@ -69,7 +70,8 @@ std::string have_many_queues() {
   return given == kMost ? "" : given;
 }
 
-// Launches are to return at once: else the first one behind the closed gate never does.
+// Returns an Error if launches would not return at once: the first one behind the closed gate never
+// would.
 Status check_environment() {
   const char* found = std::getenv("CUDA_LAUNCH_BLOCKING");
   if (found == nullptr || std::string_view(found).empty() || std::string_view(found) == "0")
@@ -94,7 +96,7 @@ Status check_options(const Program& program, const ExecOptions& options) {
   return Done{};
 }
 
-// All ranks in this process.
+// Plays all ranks in this process.
 Result<std::optional<Execution>> execute_shared(const Program& program, const ExecOptions& options,
                                                 const RanksBackend& backend) {
   std::vector<Rank> local_ranks;
@@ -139,7 +141,7 @@ Result<std::optional<Execution>> execute_cuda(const Program& program, const Exec
   ExecOptions options = given;
   if (options.precision.empty()) options.precision = "bf16";
   RETURN_IF_ERROR(check_options(program, options));
-  options.warmup = std::max(1, given.warmup);  // play_gpu's first iteration is none to keep
+  options.warmup = std::max(1, given.warmup);  // play_gpu() needs its first iteration as a warm-up
   RanksBackend backend = backend_of(program, options);
   if (const std::string found = have_many_queues(); !found.empty())
     backend.real += fmt::format("; CUDA_DEVICE_MAX_CONNECTIONS was {}, and is 32 here", found);

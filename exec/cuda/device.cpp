@@ -16,14 +16,15 @@
 namespace tandem {
 namespace {
 
-// CUDA keeps it as its last error, where NCCL might find it.
+// Returns whether the device is not ready yet. CUDA keeps that as its last error, where NCCL might
+// find it, so it is cleared.
 bool is_not_yet(cudaError_t code) {
   if (code == cudaErrorNotReady) (void)cudaGetLastError();
   return code == cudaErrorNotReady;
 }
 
-// Until the stream has done what it was asked for; false: not within the time. Leaves NCCL alone to
-// say why.
+// Polls until the stream has done what it was asked for. Returns false if time runs out. NCCL is
+// not asked: it says itself why it failed.
 Result<bool> finished(cudaStream_t stream, Nanoseconds until_ns) {
   constexpr useconds_t kPoll_us = 100;
   for (;;) {
@@ -35,7 +36,7 @@ Result<bool> finished(cudaStream_t stream, Nanoseconds until_ns) {
   }
 }
 
-// Bytes that may be taken, leaving NCCL and cuBLASLt some for themselves.
+// Returns the bytes that may be taken, leaving some for NCCL and cuBLASLt.
 Result<double> free_bytes() {
   constexpr double kShare = 0.05;  // of all
   std::size_t free = 0, all = 0;
@@ -53,7 +54,7 @@ Result<std::unique_ptr<Device>> Device::make(int number) {
   return device;
 }
 
-// What is under way may never end, and giving its memory back would wait for it: it is left alone.
+// Leaves alone what may never end: freeing its memory would wait for it.
 Device::~Device() {
   if (!parts_) return;
   constexpr Nanoseconds kMost_ns = 10'000'000'000, kAfterAbort_ns = 500'000'000;
@@ -65,7 +66,7 @@ Device::~Device() {
   if (!is_idle(kAfterAbort_ns)) (void)parts_.release();
 }
 
-// Whether all that its streams were asked for is carried out within the time.
+// Returns whether the streams have done all that they were asked for within the time.
 bool Device::is_idle(Nanoseconds within_ns) const {
   const Nanoseconds until_ns = now_ns() + within_ns;
   for (std::size_t i = 0; i < parts_->partitions.streams(); ++i) {
@@ -183,9 +184,10 @@ Status Device::open_multipliers(GpuShare* share) {
   return Done{};
 }
 
-// NCCL connects members and loads kernels when it first meets a message of some size, and CUDA
-// loads its own for the first copy on the device: that may wait for others and for the device, and
-// is not to happen behind a closed gate.
+// Carries out one message of each kind and size before the gate is used. NCCL connects members and
+// loads kernels when it first meets a size, and CUDA loads its own kernels for the first copy on
+// the device. Both may wait for other ranks and for the device, which must not happen behind a
+// closed gate.
 Status Device::connect() {
   std::set<std::tuple<std::int32_t, OpKind, Bytes>> seen;
   std::vector<const GpuCall*> first;
@@ -235,8 +237,9 @@ Result<bool> Device::has_happened(std::int32_t event) {
   return !by_graph_ || graph_came_to(event);
 }
 
-// A graph's events keep what they were in the launch before until it comes to them: the gate's is
-// new when it is later than the end of the launch before, the others when they are later than it.
+// Returns whether the graph launched last has come to the event. Until then a graph's events keep
+// their times of the launch before. So the gate's event is new when it is later than the end of the
+// launch before, and any other event is new when it is later than the gate's.
 bool Device::graph_came_to(std::int32_t event) const {
   if (parts_->gate.done()) return true;
   const GpuPlan& plan = *job_.plan;

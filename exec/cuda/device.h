@@ -21,12 +21,12 @@
 
 namespace tandem {
 
-// What is here, whether or not there is a driver.
+// Returns the libraries and GPUs that are here, whether or not there is a driver.
 GpuSoftware software_here();
 
 class Device final : public Gpu {
  public:
-  // Device `number` of those that this process sees. REQUIRES: there is one.
+  // Opens device `number` of those that this process sees. REQUIRES: there is one.
   static Result<std::unique_ptr<Device>> make(int number);
   ~Device() override;
 
@@ -44,36 +44,38 @@ class Device final : public Gpu {
   void abort() override;
 
  private:
-  // Room for a stream's messages.
+  // Buffers for a stream's messages.
   struct Messages {
     DeviceArray<float> give, take;
   };
   struct DestroyGraph {
     void operator()(CUgraphExec_st* graph) const { cudaGraphExecDestroy(graph); }
   };
-  // What is under way lives here, so that it can be left alone after an abort.
+  // All that may still be in use after an abort. It can be left alone then, neither freed nor
+  // waited for.
   struct Parts {
     Gate gate;
-    Stream setup;  // of copies beside the plan's streams
+    Stream setup;  // for copies beside the plan's streams
     Partitions partitions;
-    std::vector<Event> events;        // timed, by number of the plan
-    std::vector<Event> dependencies;  // likewise, inside a capture; made for the first
-    std::vector<Event> ends;          // of streams, likewise
-    std::vector<Messages> messages;   // by stream
+    std::vector<Event> events;  // timed, by number in the plan
+    std::vector<Event>
+        dependencies;         // by number in the plan, for use in a capture; made at the first
+    std::vector<Event> ends;  // by stream, for use in a capture; made at the first
+    std::vector<Messages> messages;  // by stream
     Payloads payloads;
     std::vector<Multiplier> multipliers;  // by local rank
     Communicators communicators;
-    std::vector<GpuCall> captured;  // what `graph` does
+    std::vector<GpuCall> captured;  // the calls that `graph` carries out
     std::unique_ptr<CUgraphExec_st, DestroyGraph> graph;
   };
   struct DestroyTemplate {
     void operator()(CUgraph_st* graph) const { cudaGraphDestroy(graph); }
   };
   using Graph = std::unique_ptr<CUgraph_st, DestroyTemplate>;
-  // What is done about the payloads of an iteration, by call.
+  // How an iteration's payloads are checked, by call.
   struct Checks {
-    std::vector<const GpuCall*> of_call;  // the Check of what it brings; null: none
-    std::vector<bool> skipped;            // Checks of what nothing brings
+    std::vector<const GpuCall*> of_call;  // the Check of the payload that it brings; null: none
+    std::vector<bool> skipped;            // Checks of payloads that no call brings
   };
 
   explicit Device(int number) : number_(number) {}
@@ -113,12 +115,12 @@ class Device final : public Gpu {
   GpuFacts facts_;
   GpuJob job_;
   bool aborted_ = false;
-  bool by_graph_ = false;                        // the iteration that was asked for last
-  Nanoseconds looked_ns_ = 0;                    // at communicators, for failures
+  bool by_graph_ = false;                        // whether the iteration issued last is a graph
+  Nanoseconds looked_ns_ = 0;                    // last look at communicators for failures
   std::vector<std::vector<std::string>> names_;  // by local rank and op, for profilers
   std::unique_ptr<Parts> parts_;
   bool held_ = true;
-  std::unique_ptr<GateWatch> watch_;  // while the gate is closed; last: it looks at the gate
+  std::unique_ptr<GateWatch> watch_;  // lives while the gate is closed; last: it looks at the gate
 };
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// What a device is and what drives it.
+// Finds out what a device is and which software drives it.
 #include <fmt/format.h>
 
 #include <regex>
@@ -11,17 +11,18 @@
 namespace tandem {
 namespace {
 
-// Of numbers such as NCCL's and cuBLASLt's.
+// Formats a version number such as NCCL's or cuBLASLt's: NCCL's 22809 is "2.28.9".
 std::string dotted(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-// Of CUDA's; empty: none.
+// Formats a version number of CUDA: 12040 is "12.4". Empty: none.
 std::string cuda_version(int version) {
   return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-// Of the kernel module; where the system does not tell, the newest CUDA that it can.
+// Returns the kernel module's version. If the system does not tell it, returns the newest CUDA that
+// it can run.
 Result<std::string> driver_version() {
   static const std::regex number("\\b[0-9]+\\.[0-9]+(\\.[0-9]+)?\\b");
   const auto text = read_file("/proc/driver/nvidia/version");
@@ -35,7 +36,7 @@ Result<std::string> driver_version() {
 }  // namespace
 
 GpuSoftware software_here() {
-  int driver = 0, nccl = 0, gpus = 0;  // stay where a call fails
+  int driver = 0, nccl = 0, gpus = 0;  // stay 0 if a call fails
   (void)cudaDriverGetVersion(&driver);
   (void)ncclGetVersion(&nccl);
   GpuSoftware software;

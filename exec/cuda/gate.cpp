@@ -13,7 +13,7 @@ Status Gate::open_words() {
 
 void Gate::expect() { store(&words_->wanted, load(&words_->wanted) + 1); }
 
-// Already open: the next iteration's is meant.
+// Opens the gate of the iteration issued last, or of the next one if that is open already.
 Nanoseconds Gate::open() {
   const std::uint32_t wanted = load(&words_->wanted), opened = load(&words_->opened);
   const Nanoseconds at_ns = now_ns();

@@ -1,4 +1,4 @@
-// Gate: what holds an iteration until all of it has been asked for.
+// Gate: holds an iteration back until all of its calls have been issued.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,24 +16,25 @@
 
 namespace tandem {
 
-// The host's side of GateWords. Opened once an iteration, before or after it is asked for.
+// The host's side of GateWords. The gate is opened once an iteration, before or after the iteration
+// is issued.
 class Gate {
  public:
   Status open_words();
   GateWords* words() const { return words_.get(); }
 
-  // An iteration is asked for.
+  // Announces that an iteration is about to be issued.
   void expect();
   bool is_open() const { return load(&words_->opened) >= load(&words_->wanted); }
-  // When, by now_ns().
+  // Opens the gate. Returns when, by now_ns().
   Nanoseconds open();
-  // Nothing is held any more, whatever follows.
+  // Opens the gate for whatever follows: it holds nothing any more.
   void open_for_good();
-  // Whether the iteration that was asked for last has been carried out; graphs say so.
+  // Returns whether the iteration issued last has been carried out. Only graphs say so.
   bool done() const { return load(&words_->done) >= load(&words_->wanted); }
 
  private:
-  // Device and host share the words.
+  // Device and host share the words, so they are read and written atomically.
   static std::uint32_t load(std::uint32_t* word) {
     return std::atomic_ref(*word).load(std::memory_order_acquire);
   }
@@ -44,20 +45,20 @@ class Gate {
   Mapped<GateWords> words_;
 };
 
-// While it lives, a thread sees to it that issuing goes on: queues of the device take so much and
-// no more, and what is held by the gate does not leave them. All may have been issued here and not
-// elsewhere, where messages with those held here fill the queues.
+// Opens the gate if issuing stalls, by a thread that runs while this lives. A queue of the device
+// takes only so many calls, and those held by the gate do not leave it. Issuing may stall here, or
+// in another process whose queues fill with messages to ranks that are held here.
 class GateWatch {
  public:
-  // `gate` outlives it. It is opened when no call has been issued for `most_ns`.
+  // Opens `gate` when no call has been issued for `most_ns`. REQUIRES: `gate` outlives this.
   GateWatch(Gate* gate, Nanoseconds most_ns);
   ~GateWatch();
   GateWatch(const GateWatch&) = delete;
   GateWatch& operator=(const GateWatch&) = delete;
 
   void issued() { calls_.fetch_add(1, std::memory_order_relaxed); }
-  void end();                              // it watches no longer
-  bool opened() const { return opened_; }  // it had to
+  void end();                              // stops watching
+  bool opened() const { return opened_; }  // whether it had to open the gate
 
  private:
   void watch();

@@ -17,7 +17,7 @@
 
 namespace tandem {
 
-// What a device is, and what drives it: for traces and tables.
+// A device and its software, for traces and tables.
 struct GpuFacts {
   std::string name;  // "NVIDIA H100 80GB HBM3"
   int sms = 0;       // streaming multiprocessors
@@ -28,77 +28,80 @@ struct GpuFacts {
   std::string cublas;   // "13.1.0"
 };
 
-// What ncclGetUniqueId gives: members of one communicator meet by it.
+// The bytes of ncclGetUniqueId(): members of a communicator find each other by them.
 using GpuCommId = std::array<std::byte, 128>;
 
-// What a Gpu is opened for. What it refers to outlives the Gpu.
+// The job that a Gpu is opened for. REQUIRES: what it refers to outlives the Gpu.
 struct GpuJob {
   const Program* program = nullptr;
   const GpuPlan* plan = nullptr;
   ExecOptions options;
-  // Of a communicator of the Program that has several members; asked for in the order of their
-  // numbers, each once, as all processes may have to agree on it.
+  // Returns the id of a communicator of the Program that has several members. It is called in the
+  // order of their numbers, once for each, as all processes may have to agree on it.
   std::function<Result<GpuCommId>(std::int32_t communicator)> id;
-  std::function<void()> lives;  // said after each step of opening: there may be thousands
+  std::function<void()>
+      lives;  // called after each step of opening, of which there may be thousands
 };
 
-// What was given: streams of local ranks may have SMs of their own.
+// How the device's SMs were shared out to the local ranks.
 struct GpuShare {
   std::vector<int> sms;  // by local rank
-  bool disjoint =
-      false;         // no two local ranks share an SM (green contexts, read back from the kernels)
-  std::string note;  // why not, where it was asked for: "plain streams: ..."; else empty
+  // True: no two local ranks share an SM (green contexts, read back from the kernels).
+  bool disjoint = false;
+  std::string note;  // why they are not, if that was asked for: "plain streams: ..."; else empty
 };
 
-// A payload that is not what it should be.
+// A payload that arrived wrong.
 struct GpuFault {
   std::int32_t local_rank = 0;
   std::uint32_t op = 0;
   std::int64_t wrong = 0, checked = 0;  // words, or numbers of 16 bits
 };
 
-// One thread calls it. Nothing waits for the device but where it says so.
+// A GPU that carries out calls. One thread uses it. A function waits for the device only if its
+// comment says so.
 class Gpu {
  public:
   virtual ~Gpu() = default;
 
   virtual const GpuFacts& facts() const = 0;
-  // A new communicator's id, which all its members need.
+  // Returns the id of a new communicator, which all its members need.
   virtual Result<GpuCommId> make_id() = 0;
-  // Streams, events, communicators, buffers, kernels. Waits for the communicators' other members:
-  // all processes open them in the order of their numbers.
+  // Opens streams, events, communicators, buffers and kernels. Waits for the communicators' other
+  // members: all processes open them in the order of their numbers.
   virtual Result<GpuShare> open(GpuJob job) = 0;
 
-  // What a Compute call puts into its stream: so many kernels. REQUIRES: open.
+  // Returns how many kernels a Compute call puts into its stream at most. REQUIRES: open.
   virtual std::int64_t launches(const GpuCall& call) const = 0;
-  // Makes a graph of the calls, for issue(). An Error where that cannot be; all else goes on.
+  // Makes a graph of the calls, for issue(). Returns an Error if that cannot be; everything else
+  // goes on.
   virtual Status capture(std::span<const GpuCall> calls) = 0;
-  // Asks for all calls of an iteration, in order, or for the graph of them. They begin when the
-  // gate is opened, before or after this. `iteration` is counted from 0, warm-up included; payloads
-  // depend on it.
+  // Issues all calls of an iteration in order, or the graph of them. They begin when the gate is
+  // opened, before or after this. `iteration` counts from 0, warm-up included; payloads depend on
+  // it.
   virtual Status issue(std::span<const GpuCall> calls, int iteration, bool by_graph) = 0;
-  // Opens the gate: when, by now_ns().
+  // Opens the gate. Returns when, by now_ns().
   virtual Result<Nanoseconds> open_gate() = 0;
-  // Whether the gate held what was asked for last until open_gate(). It opens by itself, so that
-  // nobody waits for what it holds, where no call has been issued for some seconds: the device's
-  // queues are full, or those of another process. Times mean nothing, then.
+  // Returns whether the gate held the iteration issued last until open_gate(). If no call has been
+  // issued for some seconds, the device's queues are full, or another process's; the gate then
+  // opens by itself, so that nobody waits for what it holds. Times mean nothing in that case.
   virtual bool held() const = 0;
-  // Whether an event of the iteration has happened. An Error where the device or a communicator has
-  // failed.
+  // Returns whether an event of the iteration has happened. Returns an Error if the device or a
+  // communicator has failed.
   virtual Result<bool> has_happened(std::int32_t event) = 0;
-  // From the gate's event to this one. REQUIRES: it has happened.
+  // Returns the time from the gate's event to this one. REQUIRES: it has happened.
   virtual Result<Nanoseconds> ns_since_gate(std::int32_t event) = 0;
-  // Of the iteration, if it was checked. REQUIRES: GpuPlan::done has happened.
+  // Returns the faults of the iteration, if it was checked. REQUIRES: GpuPlan::done has happened.
   virtual Result<std::vector<GpuFault>> faults() = 0;
-  // Takes back what communicators have under way; nothing else is called afterwards.
+  // Aborts what communicators have under way. Nothing else may be called afterwards.
   virtual void abort() = 0;
 };
 
-// What libtandem_cuda.so exports under this name: device `number` of those that this process sees.
-// An Error::Missing where there is no driver or no such device.
+// The function of libtandem_cuda.so that opens device `number` of those that this process sees.
+// Error::Missing if there is no driver or no such device.
 constexpr const char* kGpuSymbol = "tandem_open_gpu";
 using OpenGpu = Result<Gpu*> (*)(int number);
-// And how many there are.
+// The function that counts those devices.
 constexpr const char* kGpuCountSymbol = "tandem_gpu_count";
 using GpuCount = Result<int> (*)();
 

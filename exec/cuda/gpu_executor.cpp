@@ -23,12 +23,12 @@ namespace {
 
 constexpr useconds_t kPoll_us = 200;  // between looks at the device
 
-// What NCCL puts into streams for an operation (2.28, src/enqueue.cc): a kernel between a wait and
-// a record into the one it was given, a wait and a record into the communicator's own.
+// Calls that NCCL puts into streams for an operation (2.28, src/enqueue.cc): a wait, a kernel and a
+// record into the stream that it is given, a wait and a record into the communicator's own.
 constexpr std::int64_t kNcclCalls = 3, kNcclOwnCalls = 2;
 
-// Ids that are made and told at once: NCCL keeps a socket and a thread for each until its members
-// have come.
+// How many ids are made and broadcast at once: NCCL keeps a socket and a thread for each until its
+// members have come.
 constexpr std::size_t kIdsAtOnce = 64;
 
 class GpuExecutor {
@@ -70,7 +70,7 @@ class GpuExecutor {
     return program_.body_of(plan_.local_ranks[local_rank]);
   }
   RunState::Header& header(std::size_t local_rank) { return states_[local_rank]->header(); }
-  std::int32_t communicator(const GpuCall& call) const {  // of the Program
+  std::int32_t communicator(const GpuCall& call) const {  // its number in the Program
     const auto local_rank = static_cast<std::size_t>(call.local_rank);
     return program_.ranks[index(plan_.local_ranks[local_rank])]
         .communicators[body(local_rank).ops[call.op].slot];
@@ -113,22 +113,23 @@ class GpuExecutor {
   std::vector<LaneQueues> queues_;  // by local rank
   std::vector<GpuCall> plain_;      // the plan's calls without checks
   GpuQueueUse queue_use_;
-  std::vector<std::span<OwnTimes>> times_;  // by local rank: of the iteration
-  std::vector<GpuCommId> ids_;              // of the Program's first communicators
-  GpuLaunch launch_ = GpuLaunch::Gated;     // of iterations but the first
+  std::vector<std::span<OwnTimes>> times_;  // by local rank: times of this iteration
+  std::vector<GpuCommId> ids_;              // ids of the Program's first communicators
+  GpuLaunch launch_ = GpuLaunch::Gated;     // of all iterations but the first
   Nanoseconds gate_ns_ = 0;                 // when the gate was opened, on this process's clock
   Nanoseconds moved_ns_ = 0;                // when an op was seen to have ended last
 };
 
-// In one process members need none.
+// Returns a communicator's id. In one process members need none.
 Result<GpuCommId> GpuExecutor::id_of(std::int32_t communicator) {
   if (control_ == nullptr) return GpuCommId{};
   while (ids_.size() <= static_cast<std::size_t>(communicator)) RETURN_IF_ERROR(agree_on_ids());
   return ids_[communicator];
 }
 
-// Rank 0 makes the next communicators' and tells all. Who needs some of a batch has opened what it
-// is a member of before, so rank 0 comes to each batch.
+// Makes the ids of the next communicators on rank 0 and broadcasts them. Rank 0 comes to each
+// batch, as a process that needs an id has opened all communicators before it that it is a member
+// of.
 Status GpuExecutor::agree_on_ids() {
   const std::size_t first = ids_.size();
   ids_.resize(std::min(first + kIdsAtOnce, program_.communicators.size()));
@@ -141,7 +142,7 @@ Status GpuExecutor::agree_on_ids() {
   return control_->broadcast(std::as_writable_bytes(batch));
 }
 
-// By number.
+// Returns the communicators that send by NCCL, by number.
 std::vector<std::int32_t> GpuExecutor::nccl_communicators() const {
   std::set<std::int32_t> used;
   for (const GpuCall& call : plain_) {
@@ -150,7 +151,7 @@ std::vector<std::int32_t> GpuExecutor::nccl_communicators() const {
   return {used.begin(), used.end()};
 }
 
-// Calls of an iteration in the queue that takes the most.
+// Returns the number of calls that an iteration puts into the queue that takes the most.
 std::int64_t GpuExecutor::most_queued() const {
   std::array<std::int64_t, kHardwareQueues> calls{};
   const std::vector<std::int32_t> opened = nccl_communicators();
@@ -166,8 +167,8 @@ std::int64_t GpuExecutor::most_queued() const {
   return std::ranges::max(calls);
 }
 
-// A rank whose queues hold less than others' goes with them: NCCL wants all members of a
-// communicator to capture, or none.
+// Chooses how iterations after the first are launched. If the queues of one rank are too short, all
+// ranks change: NCCL wants all members of a communicator to capture, or none.
 Status GpuExecutor::choose_launch() {
   launch_ = options_.launch;
   if (launch_ != GpuLaunch::Gated) return Done{};
@@ -176,9 +177,9 @@ Status GpuExecutor::choose_launch() {
   return launch_otherwise(fmt::format("its queues hold {} calls", options_.gate_calls));
 }
 
-// Over several GPUs as a graph, where one can be captured: an operation that is launched directly
-// costs a thread of NCCL's, as its communicators do not block. One GPU that ranks share need not
-// keep them on SMs of their own in a graph.
+// Chooses a launch without the gate. Over several GPUs it is a graph if one can be captured: an
+// operation that is launched directly costs a thread of NCCL's, as its communicators do not block.
+// On one GPU it is direct, as a graph need not keep ranks on SMs of their own.
 Status GpuExecutor::launch_otherwise(const std::string& why) {
   launch_ = GpuLaunch::Direct;
   std::string what = "launched directly";
@@ -219,7 +220,7 @@ Status GpuExecutor::compare_clocks(ClockReading RunState::Header::*reading) {
   return Done{};
 }
 
-// Once more where the device's queues turn out to hold less than was thought.
+// Plays an iteration, and once more if the device's queues turn out to hold less than was thought.
 Status GpuExecutor::play_held(int number, int iteration) {
   RETURN_IF_ERROR(play(number, iteration));
   if (launch_ != GpuLaunch::Gated) return Done{};
@@ -229,7 +230,8 @@ Status GpuExecutor::play_held(int number, int iteration) {
   return play(number, iteration);
 }
 
-// `number`: from 0, warm-up included; `iteration`: of those that are kept, or negative.
+// `number`: counts from 0, warm-up included. `iteration`: counts the kept ones from 0; negative:
+// warm-up.
 Status GpuExecutor::play(int number, int iteration) {
   times_.clear();
   for (RunState* state : states_) {
@@ -265,7 +267,7 @@ Status GpuExecutor::wait_for_others() {
   return control_ == nullptr ? Status(Done{}) : wait_for_start(control_, header(0).before.ahead_ns);
 }
 
-// Looks at the device until all has ended, and notes how far it is.
+// Polls the device until all has ended, and notes how far it has come.
 Status GpuExecutor::wait_for_end() {
   Nanoseconds longest = 0;
   for (const Body& each : program_.bodies) {
@@ -312,7 +314,7 @@ Status GpuExecutor::look(std::size_t local_rank) {
   return Done{};
 }
 
-// When what an op waits for had ended, on its own rank.
+// Returns when all that an op waits for on its own rank had ended.
 Nanoseconds GpuExecutor::ready_ns(std::size_t local_rank, std::uint32_t op) const {
   const Op& own = body(local_rank).ops[op];
   const LaneQueues& queues = queues_[local_rank];
@@ -324,8 +326,8 @@ Nanoseconds GpuExecutor::ready_ns(std::size_t local_rank, std::uint32_t op) cons
   return ready;
 }
 
-// One event tells when the last rank came to a communication whose members all play here. The
-// others came when what they waited for had ended.
+// Sets the arrivals at communications whose members all play here. Their event tells only when the
+// last rank came; the others came when what they waited for had ended.
 void GpuExecutor::set_arrivals() {
   if (!plan_.all_play_here()) return;
   std::map<std::int32_t, Nanoseconds> latest;  // by event of the beginning
@@ -380,11 +382,11 @@ Status play_gpu(const Program& program, const ExecOptions& options, const GpuPla
                 Control* control, RunStates states) {
   const Status played = GpuExecutor(program, options, plan, gpu, control, states).run();
   if (played.ok()) return played;
-  Error error = played.error();  // a process that plays one rank is named by its coordinator
+  Error error = played.error();  // of a process that plays one rank, the coordinator names the rank
   if (plan.all_play_here() && error.kind == Error::Failed &&
       error.message.find("rank") == std::string::npos)
     error.message += fmt::format(" (ranks 0 to {})", plan.local_ranks.size() - 1);
-  for (RunState* state : states) state->fail(error);  // before its peers feel it
+  for (RunState* state : states) state->fail(error);  // before other ranks notice
   gpu->abort();
   return error;
 }

@@ -1,4 +1,5 @@
-// The executor of a GPU: iterations of a Program, asked for behind a gate and read off events.
+// The executor of a GPU: it issues iterations of a Program behind a gate and reads their times off
+// events.
 #pragma once
 
 #include <memory>
@@ -13,14 +14,14 @@
 
 namespace tandem {
 
-// One a local rank of a plan.
+// The states of a plan's local ranks, one each.
 using RunStates = std::span<RunState* const>;
 
-// Plays all iterations, noted in `states`, and what was real in the first of them. The first
-// iteration is always a warm-up: it is launched directly, as what CUDA loads and NCCL connects at
-// first use may wait for the device, and its payloads are checked. `control`: of a job of many
-// processes, all of which call this; null: this one plays all ranks, and a run in which no op ends
-// within the time-out is an Error that says why.
+// Plays all iterations and notes them in `states`; the first state also says what was real. The
+// first iteration is always a warm-up with checked payloads. It is launched directly, as CUDA and
+// NCCL load and connect things at first use, which may wait for the device. `control`: of a job of
+// many processes, all of which call this. Null: this process plays all ranks, and a run in which no
+// op ends within the time-out is an Error that says why.
 Status play_gpu(const Program& program, const ExecOptions& options, const GpuPlan& plan, Gpu* gpu,
                 Control* control, RunStates states);
 

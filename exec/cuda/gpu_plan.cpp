@@ -1,3 +1,6 @@
+// Plans a GPU's calls by going through the Program at its prices: again and again the local rank
+// whose next op can begin first issues that op. The calls of an op: waits for the ends of other
+// streams' ops, a record of its begin, its work, a record of its end.
 #include "exec/cuda/gpu_plan.h"
 
 #include <fmt/format.h>
@@ -22,8 +25,8 @@ struct Part {
   std::uint32_t op = 0;
 };
 
-// What is issued at once: an op, or all parts of a communication whose members all play here, in
-// the order of its members.
+// Ops that are issued as one: a single op, or all parts of a communication whose members all play
+// here, in the order of its members.
 using Parts = std::vector<Part>;
 
 class Planner {
@@ -38,13 +41,13 @@ class Planner {
     const Body* body = nullptr;
     LaneQueues queues;
     std::map<std::int32_t, std::vector<std::uint32_t>> exchanges;  // number -> its ops
-    std::size_t next = 0;                                          // op to issue
-    bool meets = false;                                            // it waits for its others
-    std::vector<Nanoseconds> ends_ns;                              // by op, as priced
-    std::vector<std::uint32_t> issued;                             // ops, by lane
-    std::vector<std::int32_t> lane_streams;                        // by lane; -1: none yet
-    std::vector<std::int32_t> op_streams;                          // by op; -1: not issued
-    std::size_t first_lane = 0;  // its lanes among those of all local ranks
+    std::size_t next = 0;                                          // the next op to issue
+    bool meets = false;                      // it waits for the other members of its next op
+    std::vector<Nanoseconds> ends_ns;        // by op, as priced
+    std::vector<std::uint32_t> issued;       // ops, by lane
+    std::vector<std::int32_t> lane_streams;  // by lane; -1: none yet
+    std::vector<std::int32_t> op_streams;    // by op; -1: not issued
+    std::size_t first_lane = 0;  // the number of its first lane among the lanes of all local ranks
   };
 
   const Op& op(Part part) const { return local_ranks_[part.local_rank].body->ops[part.op]; }
@@ -92,8 +95,9 @@ class Planner {
   const Program& program_;
   GpuPlan plan_;
   std::vector<LocalRank> local_ranks_;
-  std::map<std::int32_t, Parts> met_;  // by communicator all of whose members play here: who came
-  std::size_t lanes_ = 0;              // of all local ranks
+  std::map<std::int32_t, Parts>
+      met_;                // by communicator whose members all play here: the ops that came
+  std::size_t lanes_ = 0;  // of all local ranks
   std::vector<std::vector<std::uint32_t>> seen_;  // by stream and lane: ops known to have ended
 };
 
@@ -121,7 +125,7 @@ Planner::Planner(const Program& program, std::span<const Rank> local_ranks) : pr
   }
 }
 
-// Those that an op names.
+// Lists the communicators that ops use.
 void Planner::join_communicators() {
   std::map<std::int32_t, GpuCommunicator> joined;
   for (std::int32_t number = 0; number < static_cast<std::int32_t>(local_ranks_.size()); ++number) {
@@ -151,7 +155,7 @@ GpuPlan Planner::run() {
   return std::move(plan_);
 }
 
-// When what it waits for has ended, by prices.
+// Returns when what the op waits for has ended, by prices.
 Nanoseconds Planner::ready_ns(Part part) const {
   const LocalRank& local_rank = local_ranks_[part.local_rank];
   const Op& own = op(part);
@@ -163,8 +167,9 @@ Nanoseconds Planner::ready_ns(Part part) const {
   return ready;
 }
 
-// Local ranks issue in the order in which their ops can begin: streams may share a queue of the
-// device, and a call in it waits for all calls before it. -1: all has been issued.
+// Returns the local rank whose next op can begin first; -1: all has been issued. Ops are issued in
+// that order since streams may share a queue of the device, and a call in a queue waits for all
+// calls before it.
 std::int32_t Planner::first_to_begin() const {
   std::int32_t first = -1;
   Nanoseconds first_ns = 0;
@@ -179,13 +184,14 @@ std::int32_t Planner::first_to_begin() const {
   return first;
 }
 
-// Issues a local rank's next op; if its other members play here, too, when the last of them comes.
+// Issues a local rank's next op. If its other members play here, too, it is issued when the last of
+// them comes.
 void Planner::advance(std::int32_t number) {
   LocalRank& local_rank = local_ranks_[number];
   const Part part{number, static_cast<std::uint32_t>(local_rank.next)};
   if (op(part).slot >= 0 && local_ranks_.size() > 1) return meet(part);
   ++local_rank.next;
-  if (local_rank.op_streams[part.op] >= 0) return;  // with its exchange
+  if (local_rank.op_streams[part.op] >= 0) return;  // it was issued with its exchange
   std::vector<Parts> group;
   const auto exchange = local_rank.exchanges.find(op(part).exchange);
   if (exchange == local_rank.exchanges.end()) {
@@ -219,7 +225,8 @@ void Planner::issue(const std::vector<Parts>& group) {
   for (const Parts& parts : group) conclude(parts);
 }
 
-// The stream of a lane. Stream 0 holds the gate, and each stream begins behind it.
+// Returns the stream of the op's lane. Stream 0 holds the gate, and each other stream begins behind
+// it.
 std::int32_t Planner::stream_of(Part part) {
   LocalRank& local_rank = local_ranks_[part.local_rank];
   const std::uint8_t lane = local_rank.body->ops.empty() ? 0 : op(part).lane;
@@ -238,7 +245,8 @@ std::int32_t Planner::stream_of(Part part) {
   return stream;
 }
 
-// Up to its beginning: what it waits for, on all ranks that play here.
+// Plans what comes before the work: waits, on all ranks that play here, the payload, and the record
+// of the begin.
 void Planner::prepare(const Parts& parts) {
   const std::int32_t stream = stream_of(parts[0]);
   for (const Part part : parts) wait_for(stream, part);
@@ -271,7 +279,8 @@ void Planner::wait_for(std::int32_t stream, Part part) {
     wait_for_end(stream, {part.local_rank, other});
 }
 
-// Nothing, where the stream's order or an earlier wait says it already.
+// Has the stream wait for the end of an op, unless its order or an earlier wait ensures that
+// already.
 void Planner::wait_for_end(std::int32_t stream, Part part) {
   const LocalRank& local_rank = local_ranks_[part.local_rank];
   const std::int32_t other = local_rank.op_streams[part.op];

@@ -1,10 +1,10 @@
-// GpuPlan: what one process asks of its GPU in one iteration of a Program, call by call.
+// GpuPlan: the calls that one process makes to its GPU in one iteration of a Program.
 //
-//   Program + who plays here  ->  GpuPlan: streams, events, communicators, calls  ->  Gpu
+// Program + ranks that play here  ->  GpuPlan: streams, events, communicators, calls  ->  Gpu
 //
-// A lane of a rank is a stream, a dependency is an event, the order of the calls is the Program's
-// order of issue. Nothing of CUDA stands here: the plan of any Program can be made, read and tested
-// where there is no GPU.
+// A lane of a rank becomes a stream, a dependency becomes an event, and the calls come in the
+// Program's order of issue. A plan needs nothing of CUDA: it can be made, read and tested where
+// there is no GPU.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@
 
 namespace tandem {
 
-// What a call does. Those of `event` have no op but for it to be named by; the others have an op.
+// The kinds of calls. A Wait or Record names an op only for messages; Compute to Check act on their
+// op.
 enum class GpuVerb : std::uint8_t {
   Gate,        // holds its stream until the gate is opened
   Wait,        // its stream goes on when `event` has happened
@@ -40,11 +41,12 @@ std::string_view name(GpuVerb verb);
 
 struct GpuCall {
   GpuVerb verb = GpuVerb::Compute;
-  std::int32_t stream = 0;       // into GpuPlan::streams
-  std::int32_t event = -1;       // of Wait and Record
-  std::int32_t local_rank = -1;  // whose op: into GpuPlan::local ranks. Of a Move: the sender, for
-                                 // Check the receiver
-  std::uint32_t op = 0;          // of the local rank's body
+  std::int32_t stream = 0;  // into GpuPlan::streams
+  std::int32_t event = -1;  // of Wait and Record
+  // The rank whose op it is, into GpuPlan::local_ranks. A Move has the sender, its Check the
+  // receiver.
+  std::int32_t local_rank = -1;
+  std::uint32_t op = 0;  // of the local rank's body
 };
 
 // An in-order queue of the device.
@@ -54,16 +56,16 @@ struct GpuStream {
   std::int64_t give_words = 0, take_words = 0;  // floats: room for its largest message
 };
 
-// A communicator of the Program that local ranks of this process are in.
+// A communicator of the Program that this process is in.
 struct GpuCommunicator {
-  std::int32_t communicator = 0;  // of the Program
-  std::int32_t place = 0;         // this process's, among its members
+  std::int32_t communicator = 0;  // its number in the Program
+  std::int32_t place = 0;         // this process's place among its members
   std::int32_t members = 1;       // 1: all of them play here
-  std::int16_t sms = 0;           // the most that one of its ops states; 0: none does
+  std::int16_t sms = 0;           // the most SMs that one of its ops states; 0: none does
 };
 
-// When an op of a local rank ran: events. Of a communication all of whose members play here the
-// events are common: `begin` is when the last of them was ready.
+// The events between which an op of a local rank ran. If all members of a communication play here,
+// they share its events, and `begin` is when the last of them was ready.
 struct GpuOpEvents {
   std::int32_t begin = -1, end = -1;
 };
@@ -72,40 +74,42 @@ struct GpuPlan {
   std::vector<Rank> local_ranks;                    // one, or all ranks of the Program
   std::vector<GpuStream> streams;                   // 0 is the first local rank's compute
   std::vector<GpuCommunicator> communicators;       // by number in the Program
-  std::vector<std::int32_t> event_streams;          // by event: the stream that it is recorded on
-  std::int32_t gate = -1;                           // events: the gate was opened,
-  std::int32_t done = -1;                           // and all calls have been carried out
+  std::vector<std::int32_t> event_streams;          // by event: the stream it is recorded on
+  std::int32_t gate = -1;                           // event: the gate was opened
+  std::int32_t done = -1;                           // event: all calls have been carried out
   std::vector<std::vector<GpuOpEvents>> op_events;  // by local rank and op
   std::vector<GpuCall> calls;
 
   bool all_play_here() const { return local_ranks.size() > 1; }
-  // Where a communicator of the Program stands in `communicators`. REQUIRES: it does.
+  // Returns the communicator with that number in the Program. REQUIRES: the plan has it.
   const GpuCommunicator& communicator(std::int32_t number) const;
 };
 
-// Where all ranks play here, a transfer is one Move; collectives cannot be carried out and are
-// emulated. `local ranks`: one rank, or all. REQUIRES: program is validated.
+// Plans the calls of local ranks: one rank, or all. Where all ranks play here, a transfer is one
+// Move, and collectives are emulated, as they cannot be carried out. REQUIRES: program is
+// validated.
 GpuPlan gpu_plan(const Program& program, std::span<const Rank> local_ranks);
 
-// Whether NCCL carries the call out. `transfers`: how those whose ends both play here are.
+// Returns whether NCCL carries the call out. `transfers`: how Moves are carried out.
 bool is_by_nccl(const GpuCall& call, GpuTransfers transfers);
 
-// Streams that share the device's hardware queues: the plan's, and of each communicator that has
-// messages by NCCL the stream that NCCL orders its launches by.
+// The streams that share the device's hardware queues: the plan's, and one for each communicator
+// that has messages by NCCL, by which NCCL orders its launches.
 struct GpuQueueUse {
   int streams = 0, nccl_streams = 0;
   int all() const { return streams + nccl_streams; }
 };
 GpuQueueUse queue_use(const Program& program, const GpuPlan& plan, GpuTransfers transfers);
 
-// So many queues a device has at most (CUDA_DEVICE_MAX_CONNECTIONS); streams are dealt round to
-// them, and those that share one may hold each other up.
+// The most hardware queues that a device has (CUDA_DEVICE_MAX_CONNECTIONS). Streams are dealt round
+// to them, and streams that share a queue may hold each other up.
 constexpr int kHardwareQueues = 32;
 
-// The calls of an iteration whose payloads are not checked.
+// Returns the calls without filling and checking payloads.
 std::vector<GpuCall> without_checks(std::span<const GpuCall> calls);
 
-// One line a call, for people and tests: "stream 3 (rank 0, 0>1): send, forward 2 of stage 0 ...".
+// Describes a call in one line, for people and tests: "stream 3 (rank 0, 0>1): send, forward 2 of
+// stage 0 ...".
 std::string describe(const Program& program, const GpuPlan& plan, const GpuCall& call);
 
 }  // namespace tandem

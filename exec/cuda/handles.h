@@ -1,4 +1,4 @@
-// What the device lends, given back when its owner goes: streams, events, memory.
+// Streams, events and memory of the device. Each is given back when its owner goes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,18 +26,18 @@ using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
 struct FreeDevice {
   void operator()(void* memory) const { cudaFree(memory); }
 };
-// Of the device; null where nothing was asked for.
+// Memory of the device; null if none was asked for.
 template <class T>
 using DeviceArray = std::unique_ptr<T[], FreeDevice>;
 
 struct FreeMapped {
   void operator()(void* memory) const { cudaFreeHost(memory); }
 };
-// Of the host, where the device reads and writes it too, under the same address.
+// Memory of the host that the device reads and writes too, under the same address.
 template <class T>
 using Mapped = std::unique_ptr<T, FreeMapped>;
 
-// Does not block on the legacy stream, nor it on this.
+// Makes a stream that does not wait for the legacy stream, nor that for it.
 inline Result<Stream> make_stream(int priority) {
   cudaStream_t stream = nullptr;
   RETURN_IF_CUDA_FAILS(cudaStreamCreateWithPriority, &stream, cudaStreamNonBlocking, priority);
@@ -51,7 +51,7 @@ inline Result<Event> make_event(bool timed) {
   return Event(event);
 }
 
-// More, up to `count`.
+// Makes more events until there are `count`.
 inline Status make_events(std::vector<Event>* events, std::size_t count, bool timed) {
   while (events->size() < count) {
     ASSIGN_OR_RETURN(Event event, make_event(timed));

@@ -1,4 +1,4 @@
-// Issue: the calls of an iteration, asked for one by one or captured once as a graph.
+// Issues the calls of an iteration, one by one or captured once as a graph.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace tandem {
 namespace {
 
-// A profiler shows what the host asks for by this name while it lives.
+// While it lives, a profiler shows what the host issues under this name.
 class Range {
  public:
 #ifdef TANDEM_NVTX
@@ -29,13 +29,13 @@ class Range {
   Range& operator=(const Range&) = delete;
 };
 
-// Whether it writes what its stream takes.
+// Returns whether the call stands for a message that arrives in its stream's `take`.
 bool brings(GpuVerb verb) {
   return verb == GpuVerb::Recv || verb == GpuVerb::Move || verb == GpuVerb::Collective ||
          verb == GpuVerb::Emulate;
 }
 
-// Whether it does an op's work.
+// Returns whether the call does an op's work.
 bool is_of_op(GpuVerb verb) {
   return brings(verb) || verb == GpuVerb::Compute || verb == GpuVerb::Send;
 }
@@ -72,7 +72,7 @@ Status Device::issue(std::span<const GpuCall> calls, int iteration, bool by_grap
   return issue_all(calls, plan_checks(calls));
 }
 
-// Messages come before their Check, on its stream.
+// Pairs each Check with its message: the last that came before it on its stream.
 Device::Checks Device::plan_checks(std::span<const GpuCall> calls) const {
   Checks checks;
   checks.of_call.assign(calls.size(), nullptr);
@@ -109,7 +109,7 @@ Status Device::issue_all(std::span<const GpuCall> calls, const Checks& checks) {
   return Done{};
 }
 
-// An Error says in what, and for which rank.
+// Issues a call. An Error names its op and rank.
 Status Device::issue_one(const GpuCall& call, bool captures) {
   const Status asked = is_of_op(call.verb) ? carry_out(call) : prepare(call, captures);
   if (asked.ok()) return asked;
@@ -159,8 +159,8 @@ Status Device::carry_out(const GpuCall& call) {
   }
 }
 
-// Inside a capture an event that is to be timed is no dependency, and one that is a dependency is
-// not timed.
+// Records an event. Inside a capture an event that is timed is no dependency, and one that is a
+// dependency is not timed, so each has two.
 Status Device::record(const GpuCall& call, bool captures) {
   cudaEvent_t event = parts_->events[call.event].get();
   if (!captures) {
@@ -230,7 +230,8 @@ Status Device::capture(std::span<const GpuCall> calls) {
   return Done{};
 }
 
-// Relaxed: NCCL asks for what it does from a thread of its own.
+// Captures the calls as a graph. The mode is relaxed because NCCL makes its calls from a thread of
+// its own.
 Result<Device::Graph> Device::captured(std::span<const GpuCall> calls) {
   cudaStream_t first = parts_->partitions.stream(0);
   RETURN_IF_CUDA_FAILS(cudaStreamBeginCapture, first, cudaStreamCaptureModeRelaxed);
@@ -243,7 +244,7 @@ Result<Device::Graph> Device::captured(std::span<const GpuCall> calls) {
   return own;
 }
 
-// All streams are drawn into the capture, and end before it does.
+// Captures the calls. All streams join the capture first, and join stream 0 again before it ends.
 Status Device::capture_all(std::span<const GpuCall> calls) {
   const std::vector<Event>& ends = parts_->ends;
   cudaStream_t first = parts_->partitions.stream(0);

@@ -14,7 +14,7 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kThreads = 256;
 constexpr int kCopyThreads = 512;
-constexpr int kMostBlocks = 1024;  // of payload kernels: they loop
+constexpr int kMostBlocks = 1024;  // of payload kernels, which loop over the rest
 
 __device__ std::uint64_t device_ns() {
   std::uint64_t time;
@@ -45,7 +45,8 @@ __global__ void spin_kernel(std::int64_t duration_ns) {
   wait_until(device_ns() + static_cast<std::uint64_t>(duration_ns));
 }
 
-// Long enough for all blocks to be in flight together: they spread over all SMs there are.
+// Waits long enough for all blocks to be in flight together, so that they spread over all SMs there
+// are.
 __global__ void record_sms_kernel(std::uint32_t* bits) {
   constexpr std::uint64_t kTogether_ns = 100'000;
   wait_until(device_ns() + kTogether_ns);
@@ -75,15 +76,15 @@ __global__ void random_kernel(T* to, std::int64_t count, std::uint64_t key) {
   }
 }
 
-// payload_word() of exec/payload/payload.cpp: a draw gives eight words, the first from its lowest
-// byte.
+// Does what payload_word() of exec/payload/payload.cpp does: a draw gives eight words, the first
+// from its lowest byte.
 __device__ float payload_word(std::uint64_t key, std::int32_t member, std::int64_t i) {
   const std::uint64_t base = scatter(key + scatter(static_cast<std::uint64_t>(member)));
   const std::uint64_t draw = scatter(base + static_cast<std::uint64_t>(i / 8));
   return static_cast<float>(draw >> (8 * (i % 8)) & 0xff);
 }
 
-// In 16 bits where T has as many.
+// Returns the word that a piece should hold, as a 16-bit addend if T has 16 bits.
 template <class T>
 __device__ float expected_word(const DevicePiece& piece, std::int32_t members, std::uint64_t key,
                                std::int64_t i) {
@@ -117,7 +118,7 @@ __global__ void fill_kernel(DevicePieces all, std::uint64_t key, T* buffer) {
   });
 }
 
-// All ones: a NaN of every type.
+// Sets all bits: a NaN of every type.
 template <class Bits>
 __global__ void poison_kernel(DevicePieces all, Bits* buffer) {
   for_words(all, [&](const DevicePiece& piece, std::int64_t i) {
@@ -125,7 +126,7 @@ __global__ void poison_kernel(DevicePieces all, Bits* buffer) {
   });
 }
 
-// A NaN differs from everything.
+// Counts wrong words. A NaN differs from everything.
 template <class T>
 __global__ void check_kernel(DevicePieces all, std::uint64_t key, const T* buffer,
                              unsigned long long* wrong) {
@@ -137,7 +138,7 @@ __global__ void check_kernel(DevicePieces all, std::uint64_t key, const T* buffe
   if (own > 0) atomicAdd(wrong, own);
 }
 
-// What the launch gave, and no error that a call before has left.
+// Launches a kernel. Returns what the launch gave, not an error that an earlier call has left.
 template <class... Parameters, class... Arguments>
 cudaError_t launch(cudaStream_t stream, dim3 blocks, int threads, void (*kernel)(Parameters...),
                    Arguments... arguments) {

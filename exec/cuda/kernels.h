@@ -1,4 +1,4 @@
-// Kernels: what the device does itself, beside cuBLASLt and NCCL. Nothing here waits for it.
+// Kernels: what the device does itself, beside cuBLASLt and NCCL. No function here waits for it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,31 +7,33 @@
 
 namespace tandem {
 
-// What host and device tell each other about the gate: numbers of iterations, from 1, that only
-// grow. In mapped memory of the host. A gate reads here which one it waits for, so that it is the
-// same in every launch of a graph.
+// The words by which host and device tell each other about the gate, in mapped memory of the host.
+// They are numbers of iterations, from 1, that only grow. A gate reads here which iteration it
+// waits for, so that it is the same in every launch of a graph.
 struct GateWords {
-  std::uint32_t wanted = 0;  // written by the host: the iteration that was asked for last,
-  std::uint32_t opened = 0;  // and the one that may run
-  std::uint32_t done = 0;    // written by the device: all of it has been carried out
+  std::uint32_t wanted = 0;  // written by the host: the iteration that was issued last
+  std::uint32_t opened = 0;  // written by the host: the iteration that may run
+  std::uint32_t done = 0;    // written by the device: the iteration that has been carried out
 };
-constexpr std::uint32_t kAllOpened = ~std::uint32_t{0};  // in `opened`: nothing is held any more
+constexpr std::uint32_t kAllOpened =
+    ~std::uint32_t{0};  // in `opened`: the gate holds nothing any more
 
-// How numbers are held.
+// The formats of numbers.
 enum class Number : std::uint8_t { Fp32, Fp16, Bf16, Fp8 };  // Fp8: e4m3
 constexpr int bytes_of(Number number) {
   return number == Number::Fp32 ? 4 : number == Number::Fp8 ? 1 : 2;
 }
 
-// What a member adds in 16 bits, of a word of exec/payload/payload.h: sums of so many ones are
-// exact in bf16, in any order.
+// Returns what a member adds to a sum of 16-bit numbers: the lowest bit of its word
+// (exec/payload/payload.h), and 0 from member 256 on. Sums of up to 256 ones are exact in bf16, in
+// any order.
 constexpr std::int32_t kMostAddends = 256;
 constexpr float addend(float word, std::int32_t member) {
   return member < kMostAddends ? static_cast<float>(static_cast<int>(word) % 2) : 0.0f;
 }
 
-// Words of a message, as exec/payload/payload_layout.h has them, or numbers of 16 bits, two for
-// each.
+// A piece of a message, in words as exec/payload/payload_layout.h has them, or in numbers of 16
+// bits, two for each word.
 struct DevicePiece {
   static constexpr std::int32_t kSum = -1;
   std::int64_t offset = 0;
@@ -41,22 +43,22 @@ struct DevicePiece {
 };
 
 struct DevicePieces {
-  const DevicePiece* pieces = nullptr;  // of the device
+  const DevicePiece* pieces = nullptr;  // in memory of the device
   std::int32_t count = 0;
   std::int32_t members = 1;     // that a sum goes over
-  std::int64_t most_words = 0;  // of one piece
+  std::int64_t most_words = 0;  // of the longest piece
   Number number = Number::Fp32;
 };
 
 // Holds the stream until gate->opened reaches gate->wanted.
 cudaError_t hold_gate(cudaStream_t stream, GateWords* gate);
-// Says in gate->done that the stream has come here.
+// Writes to gate->done that the stream has come here.
 cudaError_t stamp_done(cudaStream_t stream, GateWords* gate);
 
-// Blocks of one warp, each for so long.
+// Runs `blocks` blocks of one warp, each for the duration.
 cudaError_t spin(cudaStream_t stream, int blocks, std::int64_t duration_ns);
 
-// Sets the bits of the SMs that blocks of the stream run on; of kSmWords words.
+// Sets the bits of the SMs that blocks of the stream run on. `bits`: kSmWords words.
 constexpr int kSmWords = 32;
 cudaError_t record_sms(cudaStream_t stream, int blocks, std::uint32_t* bits);
 
@@ -65,19 +67,19 @@ cudaError_t record_sms(cudaStream_t stream, int blocks, std::uint32_t* bits);
 cudaError_t copy_bytes(cudaStream_t stream, int blocks, const void* from, void* to,
                        std::int64_t bytes, std::int64_t window);
 
-// Uniform in (-1, 1).
+// Writes numbers that are uniform in (-1, 1).
 cudaError_t fill_random(cudaStream_t stream, Number number, void* to, std::int64_t count,
                         std::uint64_t key);
 
-// exec/payload/payload.h on the device: writes the pieces, makes them NaNs, and adds to *wrong how
-// many words are not what they should be.
+// Do on the device what exec/payload/payload.h says: write the pieces, make them NaNs, and add to
+// *wrong how many words are not what they should be.
 cudaError_t fill_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
                         void* buffer);
 cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, void* buffer);
 cudaError_t check_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
                          const void* buffer, unsigned long long* wrong);
 
-// Launches each of them once, with nothing to do: they are loaded when they are first launched, and
+// Launches each kernel once with nothing to do. CUDA loads a kernel when it is first launched, and
 // that may wait for all that the device is doing. REQUIRES: the gate is open.
 cudaError_t load_kernels(cudaStream_t stream, GateWords* gate);
 

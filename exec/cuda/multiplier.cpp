@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kUnit = 16;                // bytes that a thread copies at once
 constexpr std::int64_t kWindowBytes = 256 << 20;  // beyond any L2
 constexpr std::int64_t kSide = 16;                // FP8: sides are multiples of it
-constexpr std::int64_t kAttentionBatch = 64;      // products of attention at once
+constexpr std::int64_t kAttentionBatch = 64;      // products of attention that make a batch
 
 std::int64_t rounded_up(std::int64_t of, std::int64_t unit) {
   return (of + unit - 1) / unit * unit;
@@ -38,7 +38,7 @@ ProductShape scaled(const Gemm& gemm, Number number, double scale) {
   return {number, gemm.batch, side(gemm.m), side(gemm.n), side(gemm.k)};
 }
 
-// REQUIRES: number_of(precision) is one.
+// Returns the type that attention multiplies in. REQUIRES: number_of(precision) is ok.
 Number sixteen_bits(const std::string& precision) {
   return precision == "fp16" ? Number::Fp16 : Number::Bf16;
 }
@@ -60,7 +60,7 @@ void Multiplier::add_product(ProductShape shape, std::int64_t times, Job* job) {
   c_bytes_ = std::max(c_bytes_, shape.c_bytes());
 }
 
-// Scores times values of one head: 1024 tokens by 1024, head size 128.
+// Adds products of attention scores and values of one head: 1024 by 1024 tokens, head size 128.
 void Multiplier::add_attention(double flops, Number number, Job* job) {
   constexpr std::int64_t kTokens = 1024, kHead = 128;
   const ProductShape whole{number, 1, kTokens, kHead, kTokens};
@@ -158,7 +158,7 @@ Status Multiplier::open(cudaStream_t stream, std::uint64_t seed) {
 }
 
 std::int64_t Multiplier::launches(std::int32_t kernel) const {
-  constexpr std::int64_t kOfProduct = 2;  // a split one adds up its parts
+  constexpr std::int64_t kOfProduct = 2;  // the second adds up the parts of a split product
   std::int64_t all = 1;                   // the copy
   for (const Task& task : jobs_.at(kernel).tasks) all += kOfProduct * task.times;
   return all;
@@ -172,7 +172,7 @@ Status Multiplier::run(std::int32_t kernel, cudaStream_t stream) const {
     for (std::int64_t i = 0; i < task.times; ++i)
       RETURN_IF_ERROR(product.run(cublas_.get(), memory(product.shape()), stream));
   }
-  constexpr int kBlocksAnSm = 2;  // of 512 threads: half of an SM's, so that others find room
+  constexpr int kBlocksAnSm = 2;  // of 512 threads each: half of an SM's, so that others find room
   if (at->second.copied_bytes > 0)
     RETURN_IF_CUDA_FAILS(copy_bytes, stream, kBlocksAnSm * sms_, from_.get(), to_.get(),
                          at->second.copied_bytes, window_bytes_);

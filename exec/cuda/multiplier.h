@@ -1,4 +1,4 @@
-// Multiplier: compute ops as real matrix products on a local rank's SMs.
+// Multiplier: carries out compute ops as real matrix products on a local rank's SMs.
 #pragma once
 
 #include <array>
@@ -15,29 +15,30 @@
 
 namespace tandem {
 
-// Does the work of a body's kernels, on random matrices: its GEMMs as they are, times
-// options.gemm_scale; the FLOPs of a fused attention as batches of 1024 x 1024 by 1024 x 128, or
-// smaller, in 16 bits; memory-bound passes copy their bytes.
+// Does the work of a body's kernels on random matrices. GEMMs keep their shapes, with each side
+// times options.gemm_scale. The FLOPs of a fused attention become batches of 1024 x 1024 by 1024 x
+// 128, or smaller, in 16 bits. Memory-bound passes copy their bytes.
 class Multiplier {
  public:
-  // Error(BadInput) where a compute op that takes time has no kernel. `sms`: of the local rank;
-  // `device_sms`: of the device.
+  // Error(BadInput) if a compute op that takes time has no kernel. `sms`: of the local rank;
+  // `device_sms`: of the whole device.
   static Result<Multiplier> plan(const Program& program, const Body& body,
                                  const ExecOptions& options, int sms, int device_sms);
 
-  double bytes() const;  // of the device that open() takes
-  // Whether a side was rounded up to a multiple of 16, as FP8 needs it.
+  double bytes() const;  // device memory that open() takes
+  // Returns whether a side was rounded up to a multiple of 16, as FP8 needs it.
   bool rounded() const { return rounded_; }
-  // Takes memory, chooses algorithms, and multiplies each shape once: Error::Failed where the
-  // result is wrong. Waits for the stream.
+  // Takes memory, chooses algorithms, and multiplies each shape once. Error::Failed if a result is
+  // wrong. Waits for the stream.
   Status open(cudaStream_t stream, std::uint64_t seed);
-  // What run() asks for: so many launches at most. REQUIRES: as run().
+  // Returns how many launches run() makes at most. REQUIRES: as run().
   std::int64_t launches(std::int32_t kernel) const;
-  // Asks for a kernel's work. REQUIRES: the kernel is one of the body's ops that take time.
+  // Puts a kernel's work into the stream. REQUIRES: the kernel is one of the body's ops that take
+  // time.
   Status run(std::int32_t kernel, cudaStream_t stream) const;
 
  private:
-  // So many times a shape.
+  // A shape, and how often it is multiplied.
   struct Task {
     std::size_t product = 0;  // into shapes_ and products_
     std::int64_t times = 1;
@@ -47,7 +48,7 @@ class Multiplier {
     std::int64_t copied_bytes = 0;
   };
   struct Operands {
-    double a = 0, b = 0;  // numbers
+    double a = 0, b = 0;  // how many numbers each has
     DeviceArray<std::byte> a_memory, b_memory;
   };
 
@@ -60,7 +61,7 @@ class Multiplier {
   int sms_ = 0;
   int device_sms_ = 0;
   bool rounded_ = false;
-  std::map<ProductShape, std::size_t> numbers_;  // of shapes
+  std::map<ProductShape, std::size_t> numbers_;  // shape -> its index in shapes_
   std::vector<ProductShape> shapes_;
   std::map<std::int32_t, Job> jobs_;  // by kernel
   std::map<Number, Operands> operands_;

@@ -22,15 +22,15 @@ Status look_up(const char* name, unsigned version, Function* function) {
   return Done{};
 }
 
-// Lanes that compute yield to those that communicate.
+// Returns a stream's priority: lanes that compute yield to those that communicate.
 Result<int> priority_of(const GpuStream& stream) {
   int lowest = 0, highest = 0;
   RETURN_IF_CUDA_FAILS(cudaDeviceGetStreamPriorityRange, &lowest, &highest);
   return stream.lane == 0 ? lowest : highest;
 }
 
-// As many SMs each as there are for all local ranks alike; the driver rounds to what the device can
-// part.
+// Splits the SMs evenly among the local ranks. The driver rounds to what the device can divide, so
+// fewer are asked for until each rank gets a part.
 Result<std::vector<CUdevResource>> split(const GreenDriver& driver, CUdevice device,
                                          unsigned local_ranks) {
   CUdevResource all{};
@@ -58,7 +58,7 @@ SmSet sms_of(const std::uint32_t* words) {
 }  // namespace
 
 Result<GreenDriver> GreenDriver::load() {
-  constexpr unsigned kGreen = 12040, kOld = 4000;  // CUDA versions that the calls are as of
+  constexpr unsigned kGreen = 12040, kOld = 4000;  // CUDA versions that have the calls
   GreenDriver driver;
   RETURN_IF_ERROR(look_up("cuDeviceGet", kOld, &driver.cuDeviceGet));
   RETURN_IF_ERROR(look_up("cuDeviceGetDevResource", kGreen, &driver.cuDeviceGetDevResource));
@@ -128,8 +128,9 @@ Status Partitions::open_plain(const GpuPlan& plan, int device_sms) {
   return Done{};
 }
 
-// "event and stream must be on the same CUDA context" leaves open whether green contexts count as
-// that of the device, to which our events and NCCL's belong.
+// Tries out events across streams. CUDA's "event and stream must be on the same CUDA context"
+// leaves open whether green contexts count as the device's context, which our events and NCCL's
+// belong to.
 Status Partitions::try_events() const {
   ASSIGN_OR_RETURN(const Event first, make_event(true));
   ASSIGN_OR_RETURN(const Event last, make_event(true));
@@ -159,7 +160,8 @@ Status Partitions::check_sms(const GpuPlan& plan) {
   for (const Stream& stream : streams_) RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, stream.get());
   RETURN_IF_CUDA_FAILS(cudaMemcpy, words.data(), bits.get(), bytes, cudaMemcpyDeviceToHost);
   if (contexts_.empty()) return Done{};
-  // More SMs than were asked for come where a module with dynamic parallelism has been loaded.
+  // A local rank gets more SMs than were asked for when a module with dynamic parallelism has been
+  // loaded.
   for (std::size_t a = 0; a < local_ranks && share_.note.empty(); ++a) {
     const SmSet own = sms_of(&words[a * kSmWords]);
     if (own.count() > static_cast<std::size_t>(share_.sms[a]))

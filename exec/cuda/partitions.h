@@ -1,5 +1,5 @@
-// Partitions: streams of local ranks that share a GPU, each on SMs of its own where the driver has
-// green contexts.
+// Partitions: the streams of local ranks that share a GPU. Each rank has SMs of its own if the
+// driver has green contexts.
 #pragma once
 
 #include <cuda.h>
@@ -14,7 +14,8 @@
 
 namespace tandem {
 
-// The driver's calls for green contexts, looked up: nothing links to the driver.
+// The driver's calls for green contexts. They are looked up at run time, as nothing links to the
+// driver.
 struct GreenDriver {
   decltype(&::cuDeviceGet) cuDeviceGet = nullptr;
   decltype(&::cuDeviceGetDevResource) cuDeviceGetDevResource = nullptr;
@@ -24,11 +25,11 @@ struct GreenDriver {
   decltype(&::cuGreenCtxDestroy) cuGreenCtxDestroy = nullptr;
   decltype(&::cuGreenCtxStreamCreate) cuGreenCtxStreamCreate = nullptr;
 
-  // An Error where one of them is not to be had: drivers before 550 have none.
+  // Returns an Error if one of them is missing: drivers before 550 have none.
   static Result<GreenDriver> load();
 };
 
-// The streams of a plan, and on what SMs they run.
+// The streams of a plan, and the SMs that they run on.
 class Partitions {
  public:
   Partitions() = default;
@@ -36,11 +37,11 @@ class Partitions {
   Partitions(const Partitions&) = delete;
   Partitions& operator=(const Partitions&) = delete;
 
-  // `own_sms`: each local rank is to have SMs of its own. Where green contexts are not to be had
-  // the streams are plain ones, and share().note says why.
+  // `own_sms`: each local rank is to have SMs of its own. If there are no green contexts, the
+  // streams are plain ones, and share().note says why.
   Status open(const GpuPlan& plan, int device, int device_sms, bool own_sms);
-  // Lets kernels say where they run. share().note tells where green contexts do not keep local
-  // ranks apart. Waits for the device.
+  // Runs kernels that report their SMs. If green contexts do not keep local ranks apart,
+  // share().note says so. Waits for the device.
   Status check_sms(const GpuPlan& plan);
 
   cudaStream_t stream(std::int32_t number) const { return streams_[number].get(); }
@@ -55,7 +56,7 @@ class Partitions {
 
   GreenDriver driver_;
   std::vector<CUgreenCtx> contexts_;  // by local rank; empty: plain streams
-  std::vector<Stream> streams_;       // by number of the plan
+  std::vector<Stream> streams_;       // by number in the plan
   GpuShare share_;
 };
 

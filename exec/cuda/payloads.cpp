@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// A message is the same in every iteration but for its key.
+// Adds the pieces of a call's message. They are the same in every iteration; only the key changes.
 void Payloads::add(const GpuJob& job, const GpuCall& call, std::vector<DevicePiece>* pieces) {
   const bool gives = call.verb == GpuVerb::Fill;
   const Rank rank = plan_->local_ranks[call.local_rank];

@@ -1,4 +1,5 @@
-// Payloads: messages filled and checked on the device, word by word as exec/payload/payload.h says.
+// Payloads: messages that are filled and checked on the device, word by word as
+// exec/payload/payload.h says.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +12,16 @@
 
 namespace tandem {
 
-// Knows the pieces of every message that a plan fills or checks, and counts what is wrong.
+// Knows the pieces of every message that a plan fills or checks, and counts wrong words.
 class Payloads {
  public:
   Status open(const GpuJob& job);
 
-  // Forgets the faults of the iteration before. Waits for the device's memset.
+  // Begins an iteration: forgets the faults of the one before. Waits for the device's memset.
   Status begin(int iteration, cudaStream_t stream);
   Status fill(const GpuCall& call, float* give, cudaStream_t stream) const;
-  // Before the message of a Check comes: words that it does not write are found.
+  // Poisons the buffer before the message of a Check comes, so that words that it does not write
+  // are found.
   Status poison(const GpuCall& check, float* take, cudaStream_t stream) const;
   Status check(const GpuCall& call, const float* take, cudaStream_t stream);
   // Waits for a copy on the stream. REQUIRES: the checks have been carried out.
@@ -28,10 +30,10 @@ class Payloads {
  private:
   // The pieces of one op, given or taken.
   struct Message {
-    std::int32_t first = -1;  // into pieces_; -1: not of the plan
+    std::int32_t first = -1;  // into pieces_; -1: the plan does not fill or check it
     DevicePieces pieces;
     std::int32_t communicator = 0;
-    std::int64_t words = 0;  // of all pieces, or numbers
+    std::int64_t words = 0;  // of all pieces; or numbers, as in DevicePiece
   };
 
   void add(const GpuJob& job, const GpuCall& call, std::vector<DevicePiece>* pieces);
@@ -46,8 +48,8 @@ class Payloads {
   std::vector<std::vector<Message>> given_, taken_;  // by local rank and op
   DeviceArray<DevicePiece> pieces_;
   std::int64_t most_checks_ = 0;
-  DeviceArray<unsigned long long> wrong_;  // by check of the iteration
-  std::vector<GpuFault> checks_;           // of the iteration, `wrong` not read yet
+  DeviceArray<unsigned long long> wrong_;  // wrong words, by check of the iteration
+  std::vector<GpuFault> checks_;           // checks of the iteration; `wrong` is not read yet
 };
 
 }  // namespace tandem

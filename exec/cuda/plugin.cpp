@@ -1,4 +1,4 @@
-// The plugin libtandem_cuda.so: what it exports.
+// The functions that the plugin libtandem_cuda.so exports.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -10,7 +10,8 @@
 namespace tandem {
 namespace {
 
-// Before CUDA starts: streams that share one of its queues wait for each other.
+// Asks for as many queues as there can be, unless a number is set: streams that share a queue wait
+// for each other. REQUIRES: CUDA has not started.
 void have_many_queues() {
   constexpr int kKeepWhatIsSet = 0;
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", kKeepWhatIsSet);
@@ -18,7 +19,7 @@ void have_many_queues() {
 
 Result<int> count_devices() {
   have_many_queues();
-  int count = 0;  // stays where there is no driver
+  int count = 0;  // stays 0 where there is no driver
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaSuccess) return count;
   const std::string why = cuda_failed("cudaGetDeviceCount", code).message;

@@ -42,9 +42,9 @@ const char* name_of(Number number) {
   }
 }
 
-// Where less than this much of |c| + sqrt(k) an entry may be off: the spread of a sum of k products
-// in (-1, 1) is sqrt(k) / 3, a wrong one is off by as much. TF32 and FP16 round to 2^-11, BF16 to
-// 2^-9; sums of FP8 are cut at 14 bits.
+// Returns how far an entry may be off, as a share of |c| + sqrt(k). The spread of a sum of k
+// products of numbers in (-1, 1) is sqrt(k) / 3, and a wrong entry is off by as much. TF32 and FP16
+// round to 2^-11, BF16 to 2^-9; sums of FP8 are cut at 14 bits.
 double tolerance(Number number) {
   return number == Number::Fp32 || number == Number::Fp16 ? 3e-3 : 1.5e-2;
 }
@@ -69,7 +69,7 @@ double value(Number number, const std::byte* numbers, std::int64_t i) {
   }
 }
 
-// `count` numbers of the device from number `first` on.
+// Copies `count` numbers from the device, from number `first` on.
 Result<std::vector<std::byte>> copied(Number number, const void* from, std::int64_t first,
                                       std::int64_t count) {
   const std::int64_t each = bytes_of(number);
@@ -108,7 +108,7 @@ Result<CublasLt> open_cublas() {
   return CublasLt(handle);
 }
 
-// As cuBLASLt sees matrices: columns one after the other, matrices of a batch likewise.
+// Makes a layout as cuBLASLt sees matrices: column after column, matrix after matrix.
 Result<Product::Layout> Product::layout(Number number, std::int64_t rows, std::int64_t columns,
                                         std::int64_t batch) {
   cublasLtMatrixLayout_t made = nullptr;
@@ -125,7 +125,8 @@ Result<Product::Layout> Product::layout(Number number, std::int64_t rows, std::i
   return layout;
 }
 
-// Rows of ours are columns of cuBLASLt: c^T = b^T a^T, where b, in columns, is what it transposes.
+// Our rows are cuBLASLt's columns. So it computes c^T = b^T a^T, and transposes b, which is stored
+// by columns.
 Result<Product> Product::open(cublasLtHandle_t handle, const ProductShape& shape, int sms) {
   Product product;
   product.shape_ = shape;

@@ -1,4 +1,5 @@
-// Product: a strided batch of matrix products by cuBLASLt, its algorithm chosen beforehand.
+// Product: a strided batch of matrix products by cuBLASLt, with an algorithm that is chosen
+// beforehand.
 #pragma once
 
 #include <cublasLt.h>
@@ -13,10 +14,10 @@
 
 namespace tandem {
 
-// c = a b: `batch` products of (m x k) by (k x n), all in rows but b, which stands in columns: so
-// the weights of a layer lie, and FP8 knows nothing else.
+// c = a b: `batch` products of (m x k) by (k x n). All are stored by rows but b, which is stored by
+// columns: the weights of a layer lie so, and FP8 products allow nothing else.
 struct ProductShape {
-  Number number = Number::Bf16;  // of a and b; c has the same, but for Fp8, whose c is in Bf16
+  Number number = Number::Bf16;  // of a and b, and of c, which is in Bf16 if they are in Fp8
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
 
   auto operator<=>(const ProductShape&) const = default;
@@ -31,9 +32,9 @@ struct DestroyLt {
 using CublasLt = std::unique_ptr<cublasLtContext, DestroyLt>;
 Result<CublasLt> open_cublas();
 
-constexpr std::int64_t kWorkspaceBytes = 32 << 20;  // that an algorithm may ask for
+constexpr std::int64_t kWorkspaceBytes = 32 << 20;  // the most that an algorithm may ask for
 
-// Of the device. The workspace is the stream's own.
+// Memory of the device for a product. The workspace belongs to the stream.
 struct ProductMemory {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -43,13 +44,14 @@ struct ProductMemory {
 
 class Product {
  public:
-  // `sms`: that it may use; 0: all. Error::Failed where cuBLASLt has no algorithm.
+  // `sms`: how many it may use; 0: all. Error::Failed if cuBLASLt has no algorithm.
   static Result<Product> open(cublasLtHandle_t handle, const ProductShape& shape, int sms);
 
   const ProductShape& shape() const { return shape_; }
   Status run(cublasLtHandle_t handle, const ProductMemory& memory, cudaStream_t stream) const;
-  // Compares entries of c with dot products by the host. Error::Failed where one is wrong. Waits
-  // for the stream. REQUIRES: it was run there last.
+  // Compares some entries of c with dot products that the host computes. Error::Failed if one is
+  // wrong. Waits for the stream. REQUIRES: run() has been called with this memory and stream, and
+  // nothing after it.
   Status check(const ProductMemory& memory, std::uint64_t seed, cudaStream_t stream) const;
 
  private:

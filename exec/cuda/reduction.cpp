@@ -6,7 +6,7 @@ namespace tandem {
 
 Number number_of_message(const Program& program, const Op& op, std::int32_t communicator,
                          const ReductionTypes& types) {
-  constexpr Bytes kNorm = 8;  // of the gradients: a number or two, always fp32
+  constexpr Bytes kNorm = 8;  // a norm of the gradients: a number or two, always fp32
   if (op.kind != OpKind::AllReduce && op.kind != OpKind::ReduceScatter) return Number::Fp32;
   const bool is_data = program.communicators[communicator].group_kind == GroupKind::Data;
   if (is_data && op.bytes <= kNorm) return Number::Fp32;

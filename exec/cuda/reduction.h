@@ -1,4 +1,4 @@
-// In which numbers a message goes: gradients and partial sums are added up in types of their own.
+// The number types of messages: gradients and partial sums are added up in types of their own.
 #pragma once
 
 #include <nccl.h>
@@ -11,12 +11,12 @@
 
 namespace tandem {
 
-// Of an op of the Program's communicator. What is not added up goes as words of 32 bits, whatever
-// they mean.
+// Returns the type for an op of the Program's communicator. What is not added up goes as words of
+// 32 bits, whatever they mean.
 Number number_of_message(const Program& program, const Op& op, std::int32_t communicator,
                          const ReductionTypes& types);
 
-// So many numbers are a word of the payload.
+// Returns how many numbers make a word of the payload.
 constexpr std::int64_t numbers_a_word(Number number) {
   return static_cast<std::int64_t>(sizeof(float)) / bytes_of(number);
 }

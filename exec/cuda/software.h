@@ -1,4 +1,5 @@
-// What the cuda plugin was built with, what it has found here, and the GPUs: for tandem doctor.
+// The libraries that the cuda plugin was built with and has found here, and the GPUs: for tandem
+// doctor.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace tandem {
 struct GpuLibrary {
   std::string name;   // "NCCL"
   std::string built;  // the version that the plugin was built with: "2.28.9"
-  std::string found;  // that of the library that was loaded; empty: there is none
+  std::string found;  // the version that was loaded; empty: there is none
 };
 
 struct GpuSoftware {
@@ -19,10 +20,10 @@ struct GpuSoftware {
   std::vector<std::string> gpus;  // "NVIDIA H100 80GB HBM3, 132 SMs, 85.0 GB, compute ..."
 };
 
-// Error::Missing where the plugin cannot be opened.
+// Error::Missing if the plugin cannot be opened.
 Result<GpuSoftware> gpu_software();
 
-// What libtandem_cuda.so exports under this name.
+// The function of libtandem_cuda.so that tells them.
 constexpr const char* kGpuSoftwareSymbol = "tandem_gpu_software";
 using TellGpuSoftware = GpuSoftware (*)();
 
