@@ -16,14 +16,15 @@ Result<std::optional<Execution>> on_host(const Program& program, const ExecOptio
   return std::optional(std::move(execution));
 }
 
-// Ranks have said themselves why they failed.
+// Turns the exit status of the ranks into a result. The Error has no words, as the ranks have said
+// why they failed.
 Result<bool> own_end(const Result<int>& status) {
   if (!status.ok()) return status.error();
   if (*status != 0) return Error{"", static_cast<Error::Kind>(*status)};
   return true;
 }
 
-// Not below another mpirun, which forbids it.
+// Starts nothing below another mpirun, which forbids it.
 Result<bool> start_by_mpirun(int ranks, const ExecOptions&) {
   const std::optional<LaunchedRank> launched = launched_rank();
   if (launched && launched->family != "Slurm" && launched->family != "torchrun") return false;
@@ -31,7 +32,7 @@ Result<bool> start_by_mpirun(int ranks, const ExecOptions&) {
   return own_end(run_mpirun(ranks));
 }
 
-// Here, where there is a GPU for each.
+// Starts the ranks on this machine if it has a GPU for each.
 Result<bool> start_on_gpus(int ranks, const ExecOptions& options) {
   if (options.share_gpu) return false;
   ASSIGN_OR_RETURN(const int gpus, cuda_available());
@@ -123,7 +124,7 @@ Result<std::optional<Execution>> execute(const Program& program, const Backend& 
 
 Result<bool> start_ranks(const Backend& backend, int ranks, const ExecOptions& options) {
   if (!backend.own_processes || ranks == 1) return false;
-  // One launched process is whoever asked for a job: a shell that srun started, say.
+  // A single launched process is the one that asks for a job: a shell that srun started, say.
   const std::optional<LaunchedRank> launched = launched_rank();
   if (launched && launched->ranks > 1) return false;
   return backend.start(ranks, options);

@@ -1,4 +1,5 @@
-// Backends: the one table of executors. A new one is one more row in backend.cpp.
+// Backends: the table of executors that play a Program for real. A new one is one more row in
+// backend.cpp.
 #pragma once
 
 #include <optional>
@@ -13,8 +14,8 @@
 
 namespace tandem {
 
-// What a backend needs beside itself, as tandem doctor looks for it: a program in PATH, or a shared
-// library.
+// Something that a backend needs beside itself, as tandem doctor looks for it: a program in PATH,
+// or a shared library.
 struct BackendNeed {
   std::string_view thing;  // "NVIDIA driver"
   std::string_view file;   // "libcuda.so.1"
@@ -22,7 +23,7 @@ struct BackendNeed {
   std::string_view used_by;
 };
 
-// What tandem doctor says of a part of a backend.
+// A line that tandem doctor prints about a part of a backend.
 struct BackendPart {
   std::string thing;  // "NCCL"
   std::string state;  // "built with 2.28.9, found 2.27.3"
@@ -32,38 +33,42 @@ struct BackendPart {
 struct Backend {
   std::string_view name;
   std::string_view ranks_are;  // as help texts say it: "a process a rank"
-  // Ranks are processes of their own: somebody starts them, and rank 0 alone has results.
+  // True: each rank is a process of its own, which somebody starts, and only rank 0 has results.
   bool own_processes = false;
-  // Kernels run on GPUs: it takes the options of GPUs, and multiplies in their precisions.
+  // True: kernels run on GPUs. The backend takes the options of GPUs and multiplies in their
+  // precisions.
   bool on_gpus = false;
   std::span<const BackendNeed> needs = {};
-  // "ready", with what it has found; or why it cannot be had.
+  // Returns "ready" with what it has found, or why the backend cannot be had.
   std::string (*state)() = nullptr;
-  // What it is made of; null: nothing that is worth a line.
+  // Returns the parts that it is made of; null: it has none worth a line.
   std::vector<BackendPart> (*parts)() = nullptr;
-  // Nothing on ranks that have no results to tell.
+  // Plays the Program. Returns nothing on ranks that have no results to tell.
   Result<std::optional<Execution>> (*execute)(const Program&, const ExecOptions&) = nullptr;
-  // Starts one process a rank where nobody has: this process's place is taken, or true when they
-  // have played. Null: it needs none.
+  // Starts one process a rank where nobody has. Never returns where another program takes this
+  // process's place. Returns true once the ranks have played, false if this process is to play
+  // itself. Null: the backend starts nothing.
   Result<bool> (*start)(int ranks, const ExecOptions&) = nullptr;
 };
 
-// The first is the one that needs nothing.
+// Returns all backends. The first is the one that needs nothing.
 std::span<const Backend> backends();
-// Null: none has that name.
+// Returns null if no backend has that name.
 const Backend* backend_named(std::string_view name);
 std::vector<std::string> backend_names();
-// "mpi: a process a rank; cuda: ...": those with processes of their own, as help texts have them.
+// Lists the backends with processes of their own for help texts: "mpi: a process a rank; cuda:
+// ...".
 std::string backends_with_own_processes();
 
-// Plays the Program for real. Nothing on ranks that have no results to tell (mpi, cuda).
+// Plays the Program for real. Returns nothing on ranks that have no results to tell (mpi, cuda).
 Result<std::optional<Execution>> execute(const Program& program, const Backend& backend,
                                          const ExecOptions& options);
 
-// Where the backend wants a process a rank and nobody has started them: mpi starts this process
-// again under mpirun, which takes its place; cuda starts them on this machine's GPUs, and gives
-// true when they have played: nothing is left to do then. Error::Missing where the backend cannot
-// be had; an Error without words where the ranks have said them.
+// Starts one process a rank if the backend needs that and nobody has done it. mpi starts this
+// process again under mpirun, which takes its place. cuda starts the ranks on this machine's GPUs
+// and returns true when they have played: nothing is left to do then. Returns false if this process
+// is to play. Error::Missing if the backend cannot be had; an Error without words if the ranks have
+// printed the reason.
 Result<bool> start_ranks(const Backend& backend, int ranks, const ExecOptions& options);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Executors: a Program played for real, by the rules that the simulators obey.
+// Executors: they play a Program for real, by the rules that the simulators obey.
 #pragma once
 
 #include <array>
@@ -15,83 +15,87 @@
 
 namespace tandem {
 
-// How a transfer both of whose ends share a GPU is carried out: NCCL's send and receive to oneself,
-// the copy engine, or not at all: it takes its priced time.
+// How a transfer is carried out when both of its ends share a GPU. Nccl: by NCCL's send and receive
+// to oneself. Copy: by the copy engine. Priced: not at all, it only takes its priced time.
 enum class GpuTransfers { Nccl, Copy, Priced };
 constexpr std::array<const char*, 3> kGpuTransferNames = {"nccl", "copy", "priced"};
 
-// How an iteration reaches the GPU. Gated: all of it is asked for before it begins, so that the
-// host's time to launch stays out. Direct: it begins with the first call. Graph: captured once,
-// then launched whole.
+// How an iteration reaches the GPU. Gated: all of its calls are issued before it begins, so that
+// the host's time to launch is not measured. Direct: it begins with the first call. Graph: it is
+// captured once, then launched whole.
 //
-// What is more than the device's queues hold is not gated: many processes try a graph, then launch
-// directly, one process launches directly; the trace says so.
+// An iteration with more calls than the device's queues hold cannot be gated. Many processes then
+// try a graph, and launch directly if there is none; one process launches directly. The trace says
+// so.
 enum class GpuLaunch { Gated, Direct, Graph };
-constexpr std::int64_t kGateCalls = 900;  // some 1,000 are told of
+constexpr std::int64_t kGateCalls = 900;  // calls in a queue; users report that some 1,000 fit
 
 // Timed: a compute op takes the time that it is priced at. Gemm: it multiplies matrices.
 enum class Compute { Timed, Gemm };
 
-// In which numbers reductions add up: fp32, fp16 or bf16. Empty: fp32.
+// The number type that reductions add up in: fp32, fp16 or bf16. Empty: fp32.
 struct ReductionTypes {
-  std::string gradients;  // of data groups, but for norms, which are fp32
+  std::string gradients;  // of data groups; norms are always fp32
   std::string others;     // of tensor groups and the like: partial sums of activations
 };
 
 struct ExecOptions {
   Compute compute = Compute::Timed;
-  double gemm_scale = 1;      // on m, n and k of every GEMM: its FLOPs go with the third power
-  bool full_payload = false;  // every byte of a message is filled and checked, not a part of it
-  int warmup = 1;             // iterations that are played and not kept
+  double gemm_scale = 1;  // factor on m, n and k of every GEMM: FLOPs go with its third power
+  bool full_payload =
+      false;       // true: every byte of a message is filled and checked, not a part of it
+  int warmup = 1;  // iterations that are played first and not kept
   int iterations = 5;
-  Nanoseconds timeout_ns = 60'000'000'000;  // in which some op must end
+  Nanoseconds timeout_ns = 60'000'000'000;  // some op must end within this time
   std::uint64_t seed = 1;                   // of payloads and matrices
-  // Of the cuda backend alone.
+  // Only the cuda backend reads these.
   std::string precision;   // of matrices: fp32, fp16, bf16, fp8; empty: bf16
   bool share_gpu = false;  // all ranks on one GPU, each on SMs of its own
   ReductionTypes reductions;
   GpuTransfers transfers = GpuTransfers::Nccl;
   GpuLaunch launch = GpuLaunch::Gated;
-  std::int64_t gate_calls = kGateCalls;  // that a queue of the device takes behind the closed gate
+  std::int64_t gate_calls =
+      kGateCalls;  // calls that a queue of the device takes behind the closed gate
 };
 
-// What was played, all ranks unfolded. The iterations differ in times only; their meta lines say
-// what was real.
+// The result of a run, all ranks unfolded. The iterations differ in times only; their meta lines
+// say what was real.
 struct Execution {
   std::string backend;
   std::string real;  // "measured: ...; emulated-compute: ..."
   std::vector<Trace> iterations;
   std::int64_t payloads_checked = 0;
-  // More streams than a GPU has hardware queues: they may have held each other up, by no rule of
-  // the Program's.
+  // The run had more streams than a GPU has hardware queues: they may have held each other up,
+  // though no rule of the Program says so.
   bool shares_queues = false;
-  // In the iterations that are kept, of the rank that was latest.
+  // Late wake-ups of the kept iterations, on the rank that was latest.
   LateWakeUps late;
-  // Why it failed; empty: it did not. The last iteration is partial, then: ops that did not end
-  // have end_ns -1.
+  // The reason why the run failed; empty: it did not. The last iteration of a failed run is
+  // partial: ops that did not end have end_ns -1.
   std::string failure;
 };
 
-// One process, one event loop over all ranks. Links are emulated: an op of a communicator takes
-// the time that it is priced at, alone.
+// Plays all ranks in this process, by one event loop. Links are emulated: an op of a communicator
+// takes the time that it is priced at, and no other transfer slows it.
 //
-// REQUIRES: program is validated, but for tests of what happens when it is not.
+// REQUIRES: program is validated, except in tests of what happens when it is not.
 Result<Execution> execute_host(const Program& program, const ExecOptions& options);
 
-// One process a rank, as mpirun or srun started them; messages are real. Gives the Execution on
-// rank 0, and nothing on the others. Opens the plugin libtandem_mpi.so; Error::Missing where it
-// cannot.
+// Plays in one process a rank, as mpirun or srun started them; messages are real. Returns the
+// Execution on rank 0 and nothing on the others. Opens the plugin libtandem_mpi.so; Error::Missing
+// if it cannot.
 Result<std::optional<Execution>> execute_mpi(const Program& program, const ExecOptions& options);
 
-// Whether the plugin opens; else why not.
+// Returns ok if the plugin opens, else why it does not.
 Status mpi_available();
 
-// GPUs, kernels and NCCL are real. One process a rank, each on the GPU of its local rank, as
-// torchrun, mpirun or srun started them; or with share_gpu all ranks in this process on one GPU.
-// Opens the plugin libtandem_cuda.so; Error::Missing where it cannot, or no GPU is there.
+// Plays on real GPUs with real kernels and NCCL. There is one process a rank, each on the GPU of
+// its local rank, as torchrun, mpirun or srun started them; with share_gpu this process plays all
+// ranks on one GPU. Opens the plugin libtandem_cuda.so; Error::Missing if it cannot, or if there is
+// no GPU.
 Result<std::optional<Execution>> execute_cuda(const Program& program, const ExecOptions& options);
 
-// How many GPUs this process sees; else why none can be used.
+// Returns how many GPUs this process sees, else why none can be used.
 Result<int> cuda_available();
 
 }  // namespace tandem

@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// The first arrival of any rank; 0: nobody came.
+// Returns the first arrival of any rank; 0 if no rank has arrived.
 Nanoseconds begin_of(const Recording& recording) {
   constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
   Nanoseconds begin = kNever;
@@ -24,7 +24,7 @@ Nanoseconds begin_of(const Recording& recording) {
   return begin == kNever ? 0 : begin;
 }
 
-// One operation of a communicator class: the events of its participants.
+// Sets the start of one operation of a communicator class. `events`: its participants' events.
 void set_start(std::vector<EventTimes*>* events, std::size_t members) {
   bool all = events->size() == members;
   Nanoseconds latest = -1;

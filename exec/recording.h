@@ -1,4 +1,4 @@
-// Recording: what the ranks of a real run noted, op by op, and the Trace that comes of it.
+// Recording: the times that the ranks of a real run noted, op by op, and the Trace made of them.
 #pragma once
 
 #include <span>
@@ -12,25 +12,25 @@
 
 namespace tandem {
 
-// When a rank was ready for an op, and when it ended there, on a clock that all ranks share. -1:
-// not yet.
+// When a rank was ready for an op, and when the op ended there, on a clock that all ranks share.
+// -1: not yet.
 struct OwnTimes {
   Nanoseconds arrive_ns = -1;
   Nanoseconds end_ns = -1;
 };
 
-// One iteration, by rank and op of its body.
+// One iteration: times by rank and op of its body.
 using Recording = std::vector<std::vector<OwnTimes>>;
 
-// The trace, with times from the first arrival of any rank. A communication starts at the latest
-// arrival of its participants (of those known, where it ended and one never told), or at its end
-// where the clocks' error puts that before it. Ops that have not ended keep end_ns -1, and start_ns
-// -1 where not all have arrived.
+// Makes the trace. Times count from the first arrival of any rank. A communication starts at the
+// latest arrival of its participants, or at its end if the clocks' error puts that before it. Where
+// it ended but a participant's arrival is unknown, the latest known arrival counts. Ops that have
+// not ended keep end_ns -1, and start_ns -1 too unless all participants have arrived.
 //
 // REQUIRES: ranks' vectors are as long as their bodies.
 Trace trace_of(const Program& program, const Recording& recording);
 
-// The meta lines of a real run's iteration.
+// Facts for the meta lines of a real run's iteration.
 struct RunMeta {
   std::string backend;
   std::string real;

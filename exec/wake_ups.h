@@ -1,5 +1,5 @@
-// WakeUps: how much later ops ended than their executor would have had it, had it always had a
-// core: a timed op ends when a loop wakes, a product when its thread has been on a core for long
+// WakeUps: how much later ops ended than they would have if their executor had always had a core. A
+// timed op ends when a loop wakes; a product ends when its thread has been on a core for long
 // enough.
 #pragma once
 
@@ -13,14 +13,14 @@
 namespace tandem {
 
 struct LateWakeUps {
-  std::int64_t ops = 0;    // 0: none that a host's core ends
-  Nanoseconds p95_ns = 0;  // the 95th of 100 was no later
-  double share = 0;        // of all that they should have taken together, what they took more
+  std::int64_t ops = 0;    // ops that a core of the host ends; 0: none
+  Nanoseconds p95_ns = 0;  // 95th percentile of how late they ended
+  double share = 0;        // their lateness together, by the time they should have taken together
 };
 
 class WakeUps {
  public:
-  // An op began, was to end at `due`, and ended.
+  // Notes an op that began, was to end at `due`, and ended at `end`.
   void add(Nanoseconds begin, Nanoseconds due, Nanoseconds end) {
     late_ns_.push_back(std::max<Nanoseconds>(0, end - due));
     all_late_ns_ += late_ns_.back();

@@ -1,3 +1,6 @@
+// Compute ops by OpenBLAS. Each kernel becomes a Job: products of random matrices and bytes to
+// copy. One set of operands, large enough for every product of the body, serves all of them.
+// Freivalds' algorithm checks one product of each shape.
 #include "exec/compute/gemm.h"
 
 #include <fmt/format.h>
@@ -30,13 +33,13 @@ struct GemmSizes {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
 };
 
-// What a kernel does here.
+// The work that stands for a kernel here.
 struct Job {
   std::vector<GemmSizes> products;
   std::int64_t copied_bytes = 0;
 };
 
-// Floats of each operand: enough for every product of a body.
+// How many floats each operand has: enough for every product of a body.
 struct Sizes {
   double a = 0, b = 0, c = 0;
   double copied = 0;
@@ -54,7 +57,7 @@ GemmSizes scaled(const Gemm& gemm, double scale) {
   return {gemm.batch, side(gemm.m), side(gemm.n), side(gemm.k)};
 }
 
-// Square products of so many FLOPs together.
+// Returns square products that have about `flops` FLOPs together.
 GemmSizes attention(double flops) {
   constexpr double kSide = 512;
   const double side = std::clamp(std::round(std::cbrt(flops / 2)), 1.0, kSide);
@@ -89,7 +92,7 @@ Status check_memory(const Sizes& sizes, int units, double scale) {
   const double quarter = 0.25 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                          static_cast<double>(sysconf(_SC_PAGE_SIZE));
   const double needed = sizes.bytes() * units;
-  // Sides are ints to OpenBLAS; no matrix that has a longer one fits elsewhere.
+  // OpenBLAS takes sides as ints; a matrix of fewer than 2^31 numbers has no longer side.
   const double longest = std::max({sizes.a, sizes.b, sizes.c});
   if (needed <= quarter && longest <= std::numeric_limits<int>::max()) return Done{};
   return Error{
@@ -108,9 +111,9 @@ std::vector<float> random_matrix(double floats, std::uint64_t seed) {
   return matrix;
 }
 
-// Whether c = a b, by Freivalds 1977: c x = a (b x) for a random x of -1 and 1. A wrong c passes
-// with a chance of a half at most; an error of rounding is far below the bound, an entry that is
-// missing or of another place far above.
+// Returns whether c = a b, by Freivalds 1977: c x = a (b x) for a random x of -1 and 1. A wrong c
+// passes with a probability of at most a half. Rounding errors are far below the bound; an entry
+// that is missing or misplaced is far above.
 bool is_product(const GemmSizes& p, const float* a, const float* b, const float* c,
                 std::uint64_t seed) {
   std::vector<double> x(p.n), bx(p.k);
@@ -154,7 +157,7 @@ class OpenBlasUnit final : public GemmUnit {
 
   Status check_products();
 
-  // From here on ops may start.
+  // Starts the thread. Ops may start from here on.
   void begin(int core) {
     thread_ = std::thread([this] { work(); });
     pin(core);
@@ -188,7 +191,7 @@ class OpenBlasUnit final : public GemmUnit {
   std::uint64_t seed_;
   std::vector<float> a_, b_, c_, from_, to_;
   int event_;
-  std::atomic<std::int64_t> started_ = kNothing;  // an op
+  std::atomic<std::int64_t> started_ = kNothing;  // the op to do, kNothing or kStop
   std::atomic<bool> ended_ = true;
   Nanoseconds end_ns_ = 0, busy_ns_ = 0;  // written before ended_
   std::thread thread_;
@@ -210,7 +213,7 @@ Status OpenBlasUnit::check_products() {
   return Done{};
 }
 
-// Where the machine does not allow it, the thread stays free.
+// Pins the thread to a core. Leaves it free if the machine does not allow that.
 void OpenBlasUnit::pin(int core) {
   cpu_set_t allowed, own;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;

@@ -1,4 +1,4 @@
-// Gemm: compute ops as real matrix products, by OpenBLAS on a pinned thread.
+// GemmUnit: carries out compute ops as real matrix products, by OpenBLAS on a pinned thread.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,29 @@
 
 namespace tandem {
 
-// Does the work of a Program's kernels, on random matrices, in a thread of its own. One op at a
-// time. A kernel's GEMMs are multiplied as they are, times `scale`; the FLOPs of a fused attention
-// as products of 512 x 512 matrices or less; memory-bound passes copy their bytes. FLOPs go with
-// the third power of `scale`, bytes with the second.
+// Does the work of a Program's kernels on random matrices, in a thread of its own, one op at a
+// time. A kernel's GEMMs keep their shapes, with each side times `scale`. The FLOPs of a fused
+// attention become products of 512 x 512 matrices or smaller. Memory-bound passes copy their bytes.
+// FLOPs go with the third power of `scale`, bytes with the second.
 class GemmUnit {
  public:
-  // Opens libopenblas.so.0: Error::Missing where it cannot. Error(BadInput) where a compute op that
-  // takes time has no kernel, and where the matrices of `units` such units need more than a quarter
-  // of the machine's memory. `core`: that the thread is pinned to, modulo those allowed. Every
-  // shape is multiplied once, and its result checked (Freivalds 1977): Error(Failed) where it is
-  // wrong.
+  // Opens libopenblas.so.0, multiplies every shape once and checks the result (Freivalds 1977), and
+  // pins the thread to `core`, modulo the cores that are allowed. Error::Missing if there is no
+  // OpenBLAS. Error(BadInput) if a compute op that takes time has no kernel, or if the matrices of
+  // `units` such units need more than a quarter of the machine's memory. Error(Failed) if a product
+  // is wrong.
   static Result<std::unique_ptr<GemmUnit>> open(const Program& program, int body, double scale,
                                                 std::uint64_t seed, int core, int units = 1);
   virtual ~GemmUnit() = default;
 
   // Starts op `op` of the body. REQUIRES: none is under way.
   virtual void start(std::uint32_t op) = 0;
-  // Whether the op started last has ended, and when, by now_ns().
+  // Tell whether the op started last has ended, and when, by now_ns().
   virtual bool ended() const = 0;
   virtual Nanoseconds end_ns() const = 0;
-  // How long its thread was on a core for it.
+  // Returns how long the thread was on a core for that op.
   virtual Nanoseconds busy_ns() const = 0;
-  // A descriptor that becomes readable when an op ends: an eventfd, which reading resets.
+  // Returns a descriptor that becomes readable when an op ends: an eventfd, which reading resets.
   virtual int event() const = 0;
 };
 

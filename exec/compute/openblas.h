@@ -1,4 +1,5 @@
-// OpenBLAS, opened on demand: no build needs it, and no start pays for it.
+// OpenBLAS, opened at its first use: no build needs it, and programs that do not multiply never
+// load it.
 #pragma once
 
 #include "base/result.h"
@@ -12,13 +13,14 @@ struct OpenBlas {
                 const float* a, int lda, const float* b, int ldb, float beta, float* c,
                 int ldc) = nullptr;
 
-  // c = a b, all by rows: (m x k) by (k x n).
+  // Computes c = a b, (m x k) by (k x n), all stored by rows.
   void multiply(int m, int n, int k, const float* a, const float* b, float* c) const {
     sgemm(kRowMajor, kNoTranspose, kNoTranspose, m, n, k, 1, a, k, b, n, 0, c, n);
   }
 };
 
-// Each caller's product runs on the caller's thread alone. Error::Missing where there is none.
+// Opens the library, and has each product run on its caller's thread alone. Error::Missing if there
+// is none.
 Result<OpenBlas> open_openblas();
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// The host executor: iterations of an event loop, in this process.
+// The host executor: plays iterations by an event loop, in this process.
 #include <fmt/format.h>
 
 #include <algorithm>

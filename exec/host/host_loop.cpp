@@ -14,7 +14,8 @@
 namespace tandem {
 namespace {
 
-constexpr Nanoseconds kSpin_ns = 100'000;    // before a deadline: what a sleep may be late by
+constexpr Nanoseconds kSpin_ns =
+    100'000;  // spun before a deadline: a sleep may be late by this much
 constexpr Nanoseconds kPayload_ns = 20'000;  // a part of a payload takes less
 
 }  // namespace
@@ -106,7 +107,7 @@ void HostLoop::await() {
   while (!moving_.empty() && failure_.empty() && now_ns() + kPayload_ns < deadline)
     move_payload(moving_.front());
   if (!failure_.empty()) return;
-  // Beside products the loop does not spin: it has no core of its own.
+  // Beside products the loop does not spin, as it has no core of its own.
   const Nanoseconds sleep_ns =
       std::max<Nanoseconds>(0, deadline - now_ns() - (multiplies ? 0 : kSpin_ns));
   const timespec time{sleep_ns / 1'000'000'000, sleep_ns % 1'000'000'000};
@@ -125,7 +126,7 @@ void HostLoop::end_products() {
     std::uint64_t ended = 0;
     CHECK(read(products_[rank].fd, &ended, sizeof ended) == sizeof ended);
     --products_under_way_;
-    // The op that the lane is at: it ended when its thread says, not when the loop came to it.
+    // The op that the lane is at ended when its thread says so, not when the loop came to it.
     const auto ended_rank = static_cast<std::int32_t>(rank);
     const std::uint32_t op = queues(ended_rank).lanes[0][cursors_[rank].done[0]];
     end_op(ended_rank, 0);
@@ -147,7 +148,7 @@ std::string HostLoop::diagnosis() const {
   return diagnose(program_, progress);
 }
 
-// Ranks: an op waits for what docs/design.md says ("What a schedule means").
+// Ranks. docs/design.md ("What a schedule means") says what an op waits for.
 
 void HostLoop::start_ready(std::int32_t rank) {
   cursors_[rank].start_ready(body(rank), queues(rank), [&](std::uint32_t op) { start(rank, op); });

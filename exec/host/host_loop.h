@@ -1,8 +1,8 @@
-// HostLoop: one iteration of a Program in one process, by one event loop over all ranks.
+// HostLoop: plays one iteration of a Program in one process, by one event loop over all ranks.
 //
 // Every op has an absolute deadline. The loop sleeps until shortly before the next one and spins
-// the rest; meanwhile it moves payloads. Times are the clock's when the loop comes to an op, never
-// the deadlines: what the loop is late by is in them, and adds up as it would on a device.
+// the rest; meanwhile it moves payloads. It notes the clock's time when it comes to an op, never
+// the deadline. So the times include the loop's lateness, which adds up as it would on a device.
 #pragma once
 
 #include <poll.h>
@@ -28,32 +28,34 @@ namespace tandem {
 
 class HostLoop {
  public:
-  // `units`: one a rank, that multiply; none: compute is timed.
+  // `units`: one a rank, which multiply; none: compute is timed.
   HostLoop(const Program& program, const ExecOptions& options,
            std::span<const std::unique_ptr<GemmUnit>> units);
 
-  // `iteration` is part of what messages hold. Gives why it failed; empty: it did not.
+  // Plays an iteration, whose number is part of what messages hold. Returns why it failed; empty:
+  // it did not.
   std::string play(int iteration);
 
-  // Of the iteration played last.
+  // Returns the times of the iteration played last.
   const Recording& recording() const { return recording_; }
-  // Of all iterations: messages and results of collectives, by receiver.
+  // Returns how many messages and results of collectives all iterations have checked, one for each
+  // receiver.
   std::int64_t payloads_checked() const { return payloads_checked_; }
-  // Counts all iterations but the first ones, which warm up.
+  // Covers all iterations but the first ones, which warm up.
   LateWakeUps late() { return wake_ups_.found(); }
 
  private:
-  // A thing that happens: a rank's timed compute op ends, or a communicator class's operation.
+  // An event: a rank's timed compute op ends, or an operation of a communicator class is due.
   struct Event {
     Nanoseconds time = 0;
-    std::uint64_t number = 0;  // ties in order of scheduling
-    std::int32_t subject = 0;  // a rank; ~communicator class
+    std::uint64_t number = 0;  // breaks ties: in order of scheduling
+    std::int32_t subject = 0;  // a rank, or ~communicator class
     std::uint32_t generation = 0;
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : number > other.number;
     }
   };
-  // A rank's timed compute op under way, beside its communication.
+  // A rank's timed compute op under way, which communication slows.
   struct TimedCompute {
     Taken taken;
     SlowedOp op;
@@ -95,19 +97,20 @@ class HostLoop {
 
   void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);
   void handle(const Event& event);
-  // Until the next deadline; beside products, or until one is done.
+  // Waits until the next deadline, and moves payloads meanwhile. Beside products it also returns
+  // when one ends.
   void await();
   void end_products();
   std::string diagnosis() const;
-  std::string stuck() const;  // no op ended within the time-out
+  std::string stuck() const;  // says that no op ended within the time-out
 
   const Program& program_;
   const ExecOptions& options_;
   std::span<const std::unique_ptr<GemmUnit>> units_;
   RankFolding folding_;
   std::vector<LaneQueues> queues_;
-  std::vector<std::vector<ClassMember>>
-      seats_;  // by communicator class, as the communicator lists its members
+  // By communicator class, in the order in which the communicator lists its members.
+  std::vector<std::vector<ClassMember>> seats_;
 
   int iteration_ = 0;
   std::vector<LaneCursors> cursors_;

@@ -1,3 +1,7 @@
+// Ring all-reduce, reduce-scatter and all-gather, and all-to-all by pairwise exchange. Rank r sends
+// to r+1 and receives from r-1. Example of 3 ranks that reduce: rank 0 first sends its chunk 2 and
+// receives chunk 1 of rank 2, to which it adds its own; then it sends that sum of chunk 1 and
+// receives chunk 0, which is complete once it adds its own.
 #include "exec/mpi/collective.h"
 
 #include <algorithm>
@@ -18,7 +22,7 @@ Collective::Collective(const Message& message, int members, int own, int slice, 
   keep_own();
 }
 
-// What a rank gives to itself.
+// Copies what a rank gives to itself.
 void Collective::keep_own() {
   const Range own = chunk(own_);
   if (message_.kind == OpKind::AllGather) {
@@ -47,7 +51,8 @@ std::optional<Collective::Step> Collective::step() const {
   return step_ < members_ - 1 ? reduce_step() : gather_step(step_ - (members_ - 1));
 }
 
-// Chunk own - 1 begins here; after n - 1 steps the sum of chunk `own` is here.
+// Chunk own - 1 starts its way round the ring here. After n - 1 steps the sum of chunk `own` is
+// here.
 Collective::Step Collective::reduce_step() const {
   const Range out = chunk(own_ - 1 - step_), in = chunk(own_ - 2 - step_);
   const std::span<const float> sum = sums_[step_ % 2];

@@ -1,4 +1,4 @@
-// The mpi backend: ranks meet and send messages by MPI, which stands in a plugin.
+// The mpi backend: ranks meet and send messages by MPI, which a plugin wraps.
 #include <fmt/format.h>
 
 #include <limits>
@@ -27,7 +27,7 @@ Error unavailable(const Error& why) {
       Error::Missing};
 }
 
-// MPI counts words in ints.
+// Refuses messages that are too long for MPI, which counts words in ints.
 Status check_sizes(const Program& program) {
   constexpr Bytes kMost = Bytes{std::numeric_limits<int>::max()} * Bytes{sizeof(float)} / 2;
   for (const Body& body : program.bodies) {

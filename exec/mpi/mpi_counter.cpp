@@ -1,4 +1,4 @@
-// The plugin libtandem_mpi.so: a number that all ranks count on, in rank 0's memory.
+// The plugin libtandem_mpi.so: a counter that all ranks share, in rank 0's memory.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ class MpiCounter final : public Counter {
     return number;
   }
 
-  // Leaves the core to others while it waits.
+  // Polls, so that others have the core while it waits.
   Result<std::int64_t> greatest(std::int64_t own) override {
     std::int64_t most = 0;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -65,7 +65,7 @@ class MpiCounter final : public Counter {
  private:
   int rank_ = 0;
   int ranks_ = 1;
-  std::int64_t* number_ = nullptr;  // rank 0's alone
+  std::int64_t* number_ = nullptr;  // used on rank 0 alone
   MPI_Win window_ = MPI_WIN_NULL;
 };
 

@@ -1,4 +1,4 @@
-// What MPI says of a call that failed, as an Error; for the plugin's files.
+// Turns the failure of an MPI call into an Error; for the plugin's files.
 #pragma once
 
 #include <mpi.h>

@@ -1,7 +1,7 @@
 // The plugin libtandem_mpi.so: messages by nonblocking MPI.
 //
-// Collectives are rings of messages: those of Open MPI 4 are linear, or a third slower than a ring
-// should be (docs/runtime.md).
+// Collectives are rings of its own messages: the collectives of Open MPI 4 are linear, or a third
+// slower than a ring should be (docs/runtime.md).
 #include <mpi.h>
 #include <unistd.h>
 
@@ -115,7 +115,7 @@ class MpiTransport final : public Transport {
   };
   static constexpr int kPingTag = 0;
 
-  // A communicator's tags: of messages, of a receiver's word that it has one, of slices.
+  // The tags of a communicator: of messages, of a receiver's word that it has one, of slices.
   static constexpr int kSlicesMost = 4;
   static int tag(std::int32_t communicator) { return 1 + (2 + kSlicesMost) * communicator; }
   static int word_tag(std::int32_t communicator) { return tag(communicator) + 1; }
@@ -131,7 +131,7 @@ class MpiTransport final : public Transport {
   };
 
   struct UnderWay {
-    int from = -1;  // whose message `received` waits for; -1: nobody's, or it is there
+    int from = -1;  // the rank whose message `received` waits for; -1: none, or it has come
     std::int32_t communicator = 0;
     MPI_Request received = MPI_REQUEST_NULL;
     std::vector<MPI_Request> others;
@@ -167,7 +167,7 @@ class MpiTransport final : public Transport {
     return Done{};
   }
 
-  // As far as messages have come. Whether its last step has ended.
+  // Goes on as far as messages have come. Returns whether the last step has ended.
   Result<bool> move(Slice* slice, std::int32_t communicator) {
     while (slice->collective.step()) {
       ASSIGN_OR_RETURN(const bool ended, have_ended(slice->requests));
@@ -199,7 +199,8 @@ class MpiTransport final : public Transport {
     return ended != 0;
   }
 
-  // A synchronous send ends when its receiver has begun: so the receiver says when it has it all.
+  // Sends a message and waits for the receiver's word that it has all of it: a synchronous send
+  // already ends when its receiver has begun.
   static Status send(const Message& message, int to, UnderWay* own) {
     RETURN_IF_MPI_FAILS(MPI_Irecv, nullptr, 0, MPI_BYTE, to, word_tag(message.communicator),
                         MPI_COMM_WORLD, &own->others.emplace_back(MPI_REQUEST_NULL));

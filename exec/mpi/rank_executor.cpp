@@ -19,8 +19,8 @@ namespace tandem {
 namespace {
 
 constexpr Nanoseconds kPoll_ns = 50'000;     // between looks at messages under way
-constexpr Nanoseconds kSpin_ns = 50'000;     // before a deadline: sleeping is not exact
-constexpr Nanoseconds kIdle_ns = 5'000'000;  // between looks where none are
+constexpr Nanoseconds kSpin_ns = 50'000;     // spun before a deadline: sleeping is not exact
+constexpr Nanoseconds kIdle_ns = 5'000'000;  // between looks if no message is under way
 
 class RankExecutor {
  public:
@@ -202,7 +202,7 @@ class RankExecutor {
         Error::Failed};
   }
 
-  // Until the next thing may happen.
+  // Sleeps until the next thing may happen.
   void wait() {
     const bool messages = std::any_of(lanes_.begin() + 1, lanes_.end(),
                                       [](const LaneState& lane) { return lane.under_way; });

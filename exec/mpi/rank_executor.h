@@ -1,4 +1,5 @@
-// A rank that plays its part of a Program: its compute here, its messages over a Transport.
+// A rank that plays its part of a Program: it computes here, and sends its messages over a
+// Transport.
 #pragma once
 
 #include "base/result.h"
@@ -9,9 +10,9 @@
 
 namespace tandem {
 
-// All iterations, noted in `state`. All ranks call it. Matrices are multiplied on core `core` of
-// those allowed. An Error where a message holds what it
-// should not, or the transport fails; a peer that never comes is waited for without end.
+// Plays all iterations and notes them in `state`. All ranks call it. Matrices are multiplied on
+// core `core` of those allowed. Returns an Error if a message holds what it should not, or if the
+// transport fails. Waits without end for a peer that never comes.
 Status play_rank(const Program& program, const ExecOptions& options, int core, Transport* transport,
                  RunState* state);
 

@@ -12,9 +12,9 @@
 
 namespace tandem {
 
-// What this rank gives and takes in one communication. Of n ranks a reduce-scatter takes an n-th
-// of what each gives, an all-gather gives an n-th of what it takes; in the others both are equal. A
-// sender takes nothing, a receiver gives nothing.
+// The data that this rank gives and takes in one communication. In a reduce-scatter of n ranks a
+// rank takes an n-th of what it gives, in an all-gather it gives an n-th of what it takes, and in
+// the others both are equal. A sender takes nothing, a receiver gives nothing.
 struct Message {
   OpKind kind = OpKind::Send;
   std::int32_t communicator = 0;
@@ -22,7 +22,8 @@ struct Message {
   std::span<float> take;
 };
 
-// One thread calls it. All ranks of the program are open in it, and each has its number.
+// Carries a rank's messages. One thread calls it. All ranks of the program have it open, and each
+// has its number.
 class Transport : public Control {
  public:
   ~Transport() override = default;  // waits until all ranks do this
@@ -30,20 +31,22 @@ class Transport : public Control {
   // Makes the program's communicators ready. All ranks call it.
   virtual Status open(const Program& program) = 0;
 
-  // Starts without waiting; the spans stay in use until it has ended. On one communicator one at a
-  // time. A send has ended when its receiver has all of it. Gives a ticket.
+  // Starts a message without waiting, and returns a ticket. The spans stay in use until the message
+  // has ended. A communicator carries one message at a time. A send has ended when its receiver has
+  // all of it.
   virtual Result<int> start(const Message& message) = 0;
-  // Whether it has; true once a ticket. Messages move on while this is called.
+  // Returns whether the message has ended; returns true once a ticket. Messages move on while this
+  // is called.
   virtual Result<bool> has_ended(int ticket) = 0;
 };
 
-// What libtandem_mpi.so exports under this name. Starts MPI, which ends the process where it
-// cannot.
+// The function of libtandem_mpi.so that makes a Transport. It starts MPI, which ends the process if
+// it cannot start.
 constexpr const char* kTransportSymbol = "tandem_make_transport";
 using MakeTransport = Transport* (*)();
 
-// Opens libtandem_mpi.so, which meets the other ranks. Error::Missing where it cannot be opened;
-// BadInput where MPI numbers the ranks in another way than whoever started them.
+// Opens libtandem_mpi.so, which meets the other ranks. Error::Missing if it cannot be opened;
+// BadInput if MPI numbers the ranks in another way than whoever started them.
 Result<std::unique_ptr<Transport>> open_mpi(const LaunchedRank& own);
 
 }  // namespace tandem

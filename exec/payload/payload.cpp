@@ -8,8 +8,8 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kWordsADraw = 8;    // a byte of a draw each
-constexpr std::size_t kBlockWords = 1024;  // that are compared at once
+constexpr std::int64_t kWordsADraw = 8;    // a byte of the draw each
+constexpr std::size_t kBlockWords = 1024;  // compared at once
 
 // The draws of a member's words.
 class Words {
@@ -17,7 +17,7 @@ class Words {
   Words(std::uint64_t key, int member)
       : base_(scatter(key + scatter(static_cast<std::uint64_t>(member)))) {}
 
-  // Words kWordsADraw draw to kWordsADraw (draw + 1) - 1, the first in the lowest byte.
+  // Returns draw `number`: eight words from word 8 * number on, the first in the lowest byte.
   std::uint64_t draw(std::int64_t number) const {
     return scatter(base_ + static_cast<std::uint64_t>(number));
   }
@@ -30,7 +30,7 @@ float word_of(std::uint64_t draw, std::int64_t place) {
   return static_cast<float>(draw >> (8 * place) & 0xff);
 }
 
-// Calls block(at, words) for blocks that together are all words.
+// Calls block(at, words) for blocks that together cover all words.
 template <class Block>
 void for_blocks(std::size_t words, Block block) {
   for (std::size_t at = 0; at < words; at += kBlockWords)

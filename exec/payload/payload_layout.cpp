@@ -8,7 +8,7 @@ namespace tandem {
 
 PayloadLayout payload_layout(const Op& op, int members, int own) {
   const std::int64_t n = members;
-  const std::int64_t each = (payload_words(op.bytes) + n - 1) / n;  // of arrays cut in n
+  const std::int64_t each = (payload_words(op.bytes) + n - 1) / n;  // of arrays that are cut in n
   const std::int64_t whole = n * each;
   const std::int64_t words = payload_words(op.bytes);
   PayloadLayout pieces;

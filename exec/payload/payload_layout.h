@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// Words of a buffer, and whose they are: word `offset + i` is payload_word(key, member, first + i),
-// or, where member is kSum, the sum of that over all members.
+// Words of a buffer and what they hold: word `offset + i` is payload_word(key, member, first + i),
+// or the sum of that over all members if `member` is kSum.
 struct PayloadPiece {
   static constexpr int kSum = -1;
   std::int64_t offset = 0;
@@ -19,8 +19,7 @@ struct PayloadPiece {
   std::int64_t first = 0;
 };
 
-// How many words an op's rank gives and takes, and what they hold. `own`: the rank's place among
-// `members`.
+// How many words a rank gives and takes in an op, and what they hold.
 struct PayloadLayout {
   std::int64_t give_words = 0;
   std::int64_t take_words = 0;
@@ -28,15 +27,16 @@ struct PayloadLayout {
   std::vector<PayloadPiece> taken;
 };
 
+// `own`: the rank's place among `members`.
 PayloadLayout payload_layout(const Op& op, int members, int own);
 
-// Of each piece, the first and the last kSampleWords words.
+// Returns the first and the last kSampleWords words of each piece.
 constexpr std::int64_t kSampleWords = 256;
 std::vector<PayloadPiece> sampled(const std::vector<PayloadPiece>& pieces);
 
 void fill(std::span<float> buffer, std::uint64_t key, const std::vector<PayloadPiece>& pieces);
 
-// How many words are not what the pieces say.
+// Returns how many words are not what the pieces say.
 std::int64_t wrong(std::span<const float> buffer, std::uint64_t key, int members,
                    const std::vector<PayloadPiece>& pieces);
 

@@ -21,7 +21,7 @@ bool reduces(CommKind kind) {
   return kind == CommKind::AllReduce || kind == CommKind::ReduceScatter;
 }
 
-// Whether op.bytes is a block for each member.
+// Returns whether op.bytes consists of a block for each member.
 bool has_blocks(CommKind kind) {
   return kind == CommKind::ReduceScatter || kind == CommKind::AllGather ||
          kind == CommKind::AllToAll;
@@ -66,7 +66,7 @@ std::string PayloadTransfer::step() {
   }
   if (reduces(kind())) {
     const std::int64_t differ = wrong_sums(in, key, n, first);
-    // The sender whose op is another one.
+    // The sender is the one whose op is another one.
     const auto other =
         std::ranges::find_if(parties_, [&](const TransferMember& p) { return p.key != key; });
     if (differ > 0)

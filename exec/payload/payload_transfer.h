@@ -1,5 +1,5 @@
-// PayloadTransfer: the payload of one communication inside a process, filled by its senders, moved,
-// and checked by its receivers against their own ops.
+// PayloadTransfer: the payload of one communication inside a process. It is filled by its senders,
+// moved, and checked by its receivers against their own ops.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// A member of the communicator, and what it has come with.
+// A member of the communicator, and the op that it has come with.
 struct TransferMember {
   Rank rank{};
   const Body* body = nullptr;
@@ -18,23 +18,23 @@ struct TransferMember {
   std::uint64_t key = 0;
 };
 
-// What a member sends and receives, as words of op.bytes:
+// Moves and checks what each member receives, as words of op.bytes:
 //   send, recv       the words of member 0, at member 1
 //   all-reduce       the sums over all members, at each
-//   reduce-scatter   each member's block of the sums
+//   reduce-scatter   block r of the sums, at member r
 //   all-gather       a block of each member, at all
-//   all-to-all       of each member's array, each member's block
+//   all-to-all       block r of each member's array, at member r
 //   ring shift       the words of the member before, at each
 class PayloadTransfer {
  public:
   PayloadTransfer() = default;
-  // `parties` as the communicator lists its members. Not `full`: of all that is received together,
-  // about 4 KiB, at least a word of each message.
+  // `parties`: in the order in which the communicator lists its members. Not `full`: of all that is
+  // received together, only about 4 KiB are moved, at least a word of each message.
   PayloadTransfer(std::vector<TransferMember> parties, bool full);
 
   bool done() const { return receiver_ == receivers_end_; }
-  // Moves and checks one part of what one member receives: some microseconds. Gives what is wrong;
-  // empty: nothing. REQUIRES: !done().
+  // Moves and checks one part of what one member receives, for some microseconds. Returns what is
+  // wrong; empty: nothing. REQUIRES: !done().
   std::string step();
   int receivers() const { return receivers_end_ - receivers_begin_; }
 
@@ -44,11 +44,11 @@ class PayloadTransfer {
   std::string complaint(int sender, std::int64_t wrong, std::int64_t words) const;
 
   std::vector<TransferMember> parties_;
-  std::int64_t words_ = 0;  // that a receiver has of each sender
+  std::int64_t words_ = 0;  // words that a receiver has of each sender
   std::int64_t block_ = 0;  // from one receiver's first word in an array to the next one's
   int receivers_begin_ = 0, receivers_end_ = 0;
   int receiver_ = 0;
-  std::int64_t at_ = 0;  // of words_
+  std::int64_t at_ = 0;  // the next of words_
 };
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// The coordinator of a run of many processes: waits for all ranks' watchdogs, and ends the run,
-// well or not.
+// The coordinator of a run of many processes: it waits for the watchdogs of all ranks, and ends the
+// run, whether it has succeeded or failed.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -80,7 +80,7 @@ class Coordinator {
   }
 
  private:
-  // The ranks' states will say why.
+  // Placeholders for a failure that the ranks' states will explain.
   static constexpr const char* kStuck = "stuck";
   static constexpr const char* kBroken = "broken";
 
@@ -91,7 +91,8 @@ class Coordinator {
     std::uint64_t program = 0;
   };
 
-  // Why the run failed, as far as that can be known before the ranks have given their states.
+  // Plays the run. Returns why it failed, as far as that can be known before the ranks have given
+  // their states; empty: it did not.
   std::string play() {
     const auto patience = std::chrono::nanoseconds(options_.timeout_ns);
     const auto begin = Clock::now();
@@ -123,7 +124,8 @@ class Coordinator {
     return member.state && member.status.phase == Phase::Ended;
   }
 
-  // MPI does not start before all ranks are there, so those that came cannot join, either.
+  // Says which ranks are missing. If no rank has joined, the library that they meet by did not
+  // start: MPI does not before all ranks are there, so those that came cannot join, either.
   std::string missing(const std::string& when) const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::size_t> ranks;
@@ -139,8 +141,8 @@ class Coordinator {
                        more == 0 ? "" : fmt::format(" and {} more", more), when, members_.size());
   }
 
-  // A fault that cannot mend itself (a stopped rank can go on). What happened to a rank is named
-  // before a signal, because mpirun sends a signal when a rank fails.
+  // Returns a fault that cannot mend itself (a stopped rank can go on); empty: none. A rank's fault
+  // is named before a signal, because mpirun sends a signal when a rank fails.
   std::string broken() const {
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       const Member& member = members_[rank];
@@ -183,7 +185,7 @@ class Coordinator {
     }
   }
 
-  // Somebody of this run: each rank once.
+  // Takes in a watchdog of this run; each rank once.
   void seat(Guest* guest) {
     HelloMessage hello;
     if (guest->who.size() != sizeof hello) return;
@@ -223,8 +225,8 @@ class Coordinator {
     return member.status.exit_reason;
   }
 
-  // A rank that did not end itself is the culprit; others may have failed because of it. Then what
-  // a rank says itself goes before what is concluded.
+  // Returns why the run failed. A rank that did not end itself is the culprit, as others may have
+  // failed because of it. If there is none, what a rank says itself goes before what is concluded.
   std::string why(RunEnd* run_end) const {
     std::vector<RankProgress> progress = progress_of(run_end);
     const auto ended_itself = [](const std::string& exit_reason) {
@@ -246,8 +248,8 @@ class Coordinator {
     return diagnose(program_, progress);
   }
 
-  // On rank 0's clock, as others may have failed because of it. Who has not compared clocks yet
-  // failed before all others.
+  // Returns the rank that failed first by rank 0's clock, as others may have failed because of it.
+  // A rank that has not compared clocks yet failed before all others.
   std::optional<std::size_t> first_to_fail(const RunEnd& run_end) const {
     std::optional<std::size_t> first;
     Nanoseconds first_ns = std::numeric_limits<Nanoseconds>::max();
@@ -264,8 +266,8 @@ class Coordinator {
     return first;
   }
 
-  // The progress of all ranks in the iteration of the slowest: a rank that is ahead has ended all
-  // its ops there.
+  // Returns the progress of all ranks in the iteration of the slowest: a rank that is ahead has
+  // ended all its ops there.
   std::vector<RankProgress> progress_of(RunEnd* run_end) const {
     std::uint32_t slowest = ~std::uint32_t{0};
     for (const auto& state : run_end->states) {

@@ -1,3 +1,7 @@
+// Walk of the wait-for graph. Its nodes are ops; an op that has not ended points to an op that
+// blocks it: one before it on its lane, one that it waits for, or the op of a partner that has not
+// begun it. The walk begins at the first op that has not ended, and stops at a cycle, at a partner
+// that never comes, or at an op that nothing blocks.
 #include "exec/supervise/diagnose.h"
 
 #include <fmt/format.h>
@@ -19,11 +23,11 @@ struct OpPlace {
   bool operator==(const OpPlace&) const = default;
 };
 
-// Why an op has not ended.
+// The reason why an op has not ended.
 struct Reason {
   enum Kind { Blocked, NoPartner, GoesOn, NotBegun } kind = GoesOn;
   OpPlace next;           // Blocked: by this one
-  std::int32_t rank = 0;  // NoPartner: the rank that should have had a partner for it
+  std::int32_t rank = 0;  // NoPartner: the rank that has no partner for it
 };
 
 class Diagnosis {
@@ -52,11 +56,11 @@ class Diagnosis {
     return place < own.done[lane] || (place == own.done[lane] && own.begun[lane]);
   }
 
-  // A lane's next op; nothing where all have ended.
+  // Returns a lane's next op; nothing if all have ended.
   std::optional<OpPlace> next_op(std::int32_t rank, std::size_t lane) const;
-  // The ops that a rank is in.
+  // Returns the ops that a rank is in.
   std::vector<OpPlace> begun(std::int32_t rank) const;
-  // The op of `member` that takes part in the communication `at`.
+  // Returns the op of `member` that takes part in the communication `at`.
   std::optional<OpPlace> match(OpPlace at, std::int32_t member) const;
 
   const std::vector<Rank>& members_of(OpPlace at) const {
@@ -94,7 +98,7 @@ std::optional<OpPlace> Diagnosis::match(OpPlace at, std::int32_t member) const {
   const auto place = std::ranges::find(own, at.op) - own.begin();
   const std::vector<std::int32_t>& slots = program_.ranks[member].communicators;
   const auto slot = std::ranges::find(slots, program_.ranks[at.rank].communicators[op(at).slot]);
-  if (slot == slots.end()) return std::nullopt;  // of a Program that was not validated
+  if (slot == slots.end()) return std::nullopt;  // only if the Program was not validated
   const std::vector<std::uint32_t>& others =
       slots_[program_.ranks[member].body][slot - slots.begin()];
   if (place >= static_cast<std::ptrdiff_t>(others.size())) return std::nullopt;
@@ -121,8 +125,8 @@ Reason Diagnosis::reason(OpPlace at) const {
   return {Reason::GoesOn};
 }
 
-// Who waits for the rank: those whose partner it is in a communication that it has not come to, or
-// is in, too.
+// Names the ranks that wait for `rank`: they are in a communication with it, which it has not come
+// to or is in, too.
 std::string Diagnosis::waiters_for(std::int32_t rank) const {
   constexpr int kNamed = 3;
   std::string text;
@@ -158,7 +162,8 @@ std::string Diagnosis::of_exit_reasons() const {
   return text;
 }
 
-// The cycle that the path's last place closes: the ops in which a rank waits for another one.
+// Describes the cycle that the path's last place closes, by the ops in which a rank waits for
+// another one.
 std::string Diagnosis::cycle(std::vector<OpPlace> path) const {
   path.erase(path.begin(), std::ranges::find(path, path.back()));
   path.pop_back();

@@ -21,7 +21,7 @@
 namespace tandem {
 namespace {
 
-// Where the coordinator listens, and the run's key.
+// The address at which the coordinator listens, and the run's key.
 struct CoordinatorAddress {
   char address[sizeof(RunState::Header::coordinator)] = "";
   Digest run{};
@@ -44,7 +44,7 @@ Status play(const RanksBackend& backend, const LaunchedRank& own, CoordinatorAdd
   return Done{};
 }
 
-// Plays in the child; its exit status.
+// Plays in the child. Returns its exit status.
 int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own,
                     const CoordinatorAddress& coordinator, RunState* state) {
   Status status = Done{};
@@ -81,7 +81,8 @@ Recording recording_of(const Program& program, RunEnd* run_end, int iteration) {
   return recording;
 }
 
-// From 1: the iteration that the slowest rank is in, of those who told; 0: a warm-up.
+// Returns the iteration that the slowest rank is in, of the ranks that have answered. It counts
+// from 1; 0: a warm-up.
 int iteration_under_way(const ExecOptions& options, const RunEnd& run_end) {
   int least = options.warmup + options.iterations;
   for (const auto& state : run_end.states) {
@@ -90,7 +91,7 @@ int iteration_under_way(const ExecOptions& options, const RunEnd& run_end) {
   return std::max(0, least - options.warmup);
 }
 
-// With the note that rank 0 wrote about itself.
+// Returns what is real, with the note that rank 0 wrote about itself.
 std::string what_is_real(const RanksBackend& backend, const RunEnd& run_end) {
   const auto& first = run_end.states.front();
   const std::string note = first ? first->header().note : "";
@@ -129,7 +130,7 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
 
 Result<std::optional<Execution>> execute_ranks(const Program& program, const ExecOptions& options,
                                                const RanksBackend& backend) {
-  taken_secret();  // before it forks
+  taken_secret();  // before this forks
   const std::optional<LaunchedRank> launched = launched_rank();
   const LaunchedRank own = launched.value_or(LaunchedRank{0, 1, 0, "a start by itself"});
   const int ranks = static_cast<int>(program.ranks.size());

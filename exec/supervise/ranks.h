@@ -1,6 +1,6 @@
-// What all backends with a process a rank share: a watchdog, its child that plays, the coordinator
-// on rank 0 (exec/supervise/watchdog.h), and the Execution put together from what the ranks' states
-// say.
+// Runs with a process a rank, in what all such backends share: a watchdog, its child that plays,
+// the coordinator on rank 0 (exec/supervise/watchdog.h), and the Execution that is put together
+// from the ranks' states.
 #pragma once
 
 #include <functional>
@@ -18,34 +18,36 @@
 
 namespace tandem {
 
-// What a backend is. `join` and `play` are called in the child, one after the other; what they open
-// is never closed where they fail, as closing may wait for others that wait for this rank.
+// A backend with a process a rank. `join` and `play` are called in the child, one after the other.
+// If one fails, what it has opened is never closed, as closing may wait for others that wait for
+// this rank.
 struct RanksBackend {
   std::string name;           // "mpi"
   std::string real;           // what is measured and what emulated, for traces
   std::string launcher;       // how ranks are started: "mpirun -np 4 tandem ..."
-  std::string rendezvous_by;  // what did not start where no rank came: "MPI"
+  std::string rendezvous_by;  // what did not start if no rank comes: "MPI"
   // Meets the other ranks, or on rank 0 begins to.
   std::function<Result<std::unique_ptr<Control>>(const LaunchedRank& own)> join;
-  // All iterations, noted in the state. `control` is what `join` gave. A peer that never comes may
-  // be waited for without end: the coordinator ends runs in which no op ends. Who sets heeds_stop
-  // there polls RunState::Header::stop, and gives back an Error soon after it is set.
+  // Plays all iterations and notes them in the state. `control` is what `join` returned. It may
+  // wait without end for a peer that never comes: the coordinator ends runs in which no op ends. A
+  // backend that sets heeds_stop in RunState::Header polls `stop` there, and returns an Error soon
+  // after it is set.
   std::function<Status(const LaunchedRank& own, Control* control, RunState* state)> play;
 };
 
-// One process a rank, as somebody started them, or one alone. Gives the Execution on rank 0, and
-// nothing on the others. An Error::Failed of a rank stands in Execution::failure.
+// Plays in one process a rank, as somebody started them, or in one alone. Returns the Execution on
+// rank 0 and nothing on the others. If a rank gives an Error::Failed, Execution::failure says it.
 //
-// REQUIRES: no other thread runs: it forks.
+// REQUIRES: no other thread runs, as this forks.
 Result<std::optional<Execution>> execute_ranks(const Program& program, const ExecOptions& options,
                                                const RanksBackend& backend);
 
-// What the ranks' states say, put together: of a run that failed what there is.
+// Puts an Execution together from the ranks' states; after a failure, from what there is.
 Execution assemble(const Program& program, const ExecOptions& options, const RanksBackend& backend,
                    RunEnd run_end);
 
-// The Control of ranks that have no library to meet by: over TCP where rendezvous_of() (in
-// launch/rendezvous.h) says, else by MPI's plugin; alone where there is one rank. For `join`.
+// Opens the Control of ranks that have no library to meet by, for `join`. It goes over TCP if
+// rendezvous_of() (launch/rendezvous.h) says where, else by MPI's plugin; a single rank is alone.
 Result<std::unique_ptr<Control>> join_ranks(const LaunchedRank& own, Nanoseconds timeout_ns);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// RunState: what a rank that plays lets others see of it, in memory that outlives it.
+// RunState: what a rank that plays shows of itself, in memory that outlives it.
 #pragma once
 
 #include <atomic>
@@ -18,48 +18,49 @@
 
 namespace tandem {
 
-// In the order in which a rank goes through them. Joined: the transport is open, and it waits to be
-// told that all are.
+// The phases of a rank, in order. Joined: the transport is open, and the rank waits to be told that
+// all others have joined.
 enum class Phase : std::uint32_t { Starting, Joined, Playing, Ended };
 
-// A rank's state as plain bytes: shared between the process that plays and the one that watches
-// it, and sent to rank 0 as it is. One writes, others read at any time.
+// A rank's state as plain bytes. The process that plays shares it with its watchdog, which sends it
+// to rank 0 as it is. One process writes it, others read it at any time.
 class RunState {
  public:
   struct Header {
     std::atomic<Phase> phase;
     std::atomic<std::uint32_t> go;  // all have joined
-    // The watchdog sets `stop` when the run is over. A child that polls it says so in `heeds_stop`:
-    // it then has a while to abort what others wait for, and is killed after that.
+    // The watchdog sets `stop` when the run is over. A child that polls it sets `heeds_stop`: it
+    // then has a while to abort what others wait for, and is killed after that.
     std::atomic<std::uint32_t> stop, heeds_stop;
     std::atomic<std::uint32_t> iteration;  // under way, warm-up included
-    // Ops ended, over all iterations, and before them what was opened: it lives while this grows.
+    // Counts ops ended, over all iterations, and before them things opened: the rank lives while
+    // this grows.
     std::atomic<std::uint64_t> steps;
     std::int64_t payloads_checked;
     std::uint32_t shares_queues;  // Execution::shares_queues
     LateWakeUps late;             // of the iterations that are kept
-    ClockReading before;          // the first iteration
-    ClockReading after;           // the last; round_trip_ns 0: not read
-    Digest run;                   // its key, by which watchdogs join
+    ClockReading before;          // clocks compared before the first iteration
+    ClockReading after;           // and after the last; round_trip_ns 0: not read
+    Digest run;                   // the run's key, by which watchdogs join
     char coordinator[512];        // where rank 0 listens
-    char note[512];               // such as what it plays on; rank 0's is added to what is real
-    char failure[1024];           // why the rank gave up, in its own words
+    char note[512];      // what it plays on and the like; rank 0's is added to what is real
+    char failure[1024];  // why the rank gave up, in its own words
     Error::Kind failure_kind;
     Nanoseconds failed_ns;  // when, on its own clock
   };
 
-  // Zeroed, in memory that a forked child shares.
+  // Makes a zeroed state, in memory that a forked child shares.
   RunState(const Program& program, int body, int iterations);
-  // A copy that came from elsewhere. REQUIRES: bytes.size() == size_of(...).
+  // Copies a state that came from elsewhere. REQUIRES: bytes.size() == size_of(...).
   RunState(const Program& program, int body, int iterations, std::vector<std::byte> bytes);
   static std::size_t size_of(const Program& program, int body, int iterations);
 
   Header& header() { return *reinterpret_cast<Header*>(bytes_.data()); }
   const Header& header() const { return *reinterpret_cast<const Header*>(bytes_.data()); }
-  // By lane: ops ended in this iteration; whether the next one has arrived.
+  // By lane: how many ops have ended in this iteration; whether the next one has arrived.
   std::span<std::uint32_t> done();
   std::span<std::uint8_t> begun();
-  // Iteration i of those that are kept, by op; on the rank's own clock.
+  // Returns the times of iteration i of the kept ones, by op, on the rank's own clock.
   std::span<OwnTimes> times(int iteration);
   std::span<const std::byte> bytes() const { return bytes_; }
 

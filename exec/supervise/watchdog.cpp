@@ -24,9 +24,10 @@ constexpr auto kTimeToExit = std::chrono::seconds(5);
 constexpr auto kTimeToTakeBack = std::chrono::seconds(2);
 constexpr auto kTimeWhenEnded = std::chrono::milliseconds(200);  // mpirun gives a second in all
 constexpr auto kTimeToReach = std::chrono::seconds(5);
-constexpr auto kCoordinatorFirst = std::chrono::seconds(5);  // it knows more, and says it
+constexpr auto kCoordinatorFirst =
+    std::chrono::seconds(5);  // its coordinator knows more, and may say it first
 
-std::atomic<int> last_signal = 0;  // a handler sets it, and a thread beside this one reads it
+std::atomic<int> last_signal = 0;  // a handler sets it, and another thread reads it
 static_assert(std::atomic<int>::is_always_lock_free);
 
 std::string exit_text(int status) {
@@ -74,15 +75,15 @@ class Watchdog {
   }
 
  private:
-  // Rank 0 reports what happens to others; what happens to rank 0 is reported by this rank.
+  // Rank 0 reports what happens to others. This rank reports what happens to rank 0.
   static constexpr int kSpeaker = 1;
 
   Clock::duration patience() const {
     return std::chrono::nanoseconds(options_.timeout_ns) + kCoordinatorFirst;
   }
 
-  // Until the rank says where the coordinator is, and the coordinator is reached. No connection
-  // afterwards: the run was ended from outside.
+  // Waits until the rank says where the coordinator is, and connects to it. There is no connection
+  // afterwards if the run was ended from outside.
   Status join(const std::string& known, const Digest& known_key) {
     std::string address = known;
     Digest key = known_key;
@@ -104,7 +105,8 @@ class Watchdog {
     return reach(address, key);
   }
 
-  // More than once: at a door where very many strangers stand one is lost among them.
+  // Connects to the coordinator. Tries again, as one connection may be lost among very many that
+  // are not of this run.
   Status reach(const std::string& address, const Digest& key) {
     Introduced met;
     for (const auto begin = Clock::now();; poll(nullptr, 0, kTick_ms)) {
@@ -162,7 +164,7 @@ class Watchdog {
     connection_->send(static_cast<std::uint32_t>(MessageKind::State), state_.bytes());
   }
 
-  // A rank that has played closes its transport; one that does not end is ended.
+  // Lets a rank that has played close its transport, and ends it if it does not end itself.
   Status leave() {
     for (const auto begin = Clock::now(); !child_.is_gone() && Clock::now() - begin < kTimeToExit;
          poll(nullptr, 0, kTick_ms))
@@ -176,7 +178,8 @@ class Watchdog {
     return hello_.rank == 0 ? Status(Done{}) : let_rank_0_tell();
   }
 
-  // A child that polls for the request to stop has a while to abort what others wait for.
+  // Ends the child. One that polls for the request to stop has a while to abort what others wait
+  // for.
   void end_child() {
     RunState::Header& own = state_.header();
     own.stop = 1;
@@ -189,7 +192,8 @@ class Watchdog {
     child_.kill();
   }
 
-  // The coordinator keeps the connection open until its process ends. Without one: waits a while.
+  // Waits for rank 0's process to end: the coordinator keeps the connection open until then. Waits
+  // a while if there is no connection.
   Status let_rank_0_tell() {
     for (const auto begin = Clock::now(); !outside_.is_orphan(); poll(nullptr, 0, kTick_ms)) {
       if (connection_) connection_->receive();
@@ -205,7 +209,7 @@ class Watchdog {
   RunState& state_;
   ChildProcess& child_;
   std::optional<Connection> connection_;
-  Clock::time_point heard_{};  // the coordinator
+  Clock::time_point heard_{};  // when the coordinator was heard last
   Clock::time_point reported_{};
   Phase phase_ = Phase::Starting;  // as reported
   std::string exit_reason_;

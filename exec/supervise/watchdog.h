@@ -1,5 +1,5 @@
-// Watchdogs: every rank that plays is a child of a watchdog, which sees how it fares and tells the
-// coordinator, on rank 0. So a rank may die, stop or hang, and what it did is known all the same.
+// Watchdogs: every rank that plays is a child of a watchdog, which observes it and reports to the
+// coordinator on rank 0. So a rank may die, stop or hang, and it is known what happened to it.
 //
 //   rank's process          watchdog (its parent)              coordinator (a thread on rank 0)
 //   writes RunState  ---->  reads it, waits for the child ---> waits for all, ends the run
@@ -24,11 +24,12 @@
 namespace tandem {
 
 // The messages between watchdogs and coordinator. Bye: all have played. Stop: the run has failed.
-// Alive: the coordinator is there; a watchdog that hears nothing of it for the time-out and a while
-// gives up.
+// Alive: the coordinator is there. A watchdog that hears nothing from it for the time-out and a
+// while gives up.
 enum class MessageKind : std::uint32_t { Go = 1, Report, Dump, State, Bye, Stop, Alive };
 
-// Who a watchdog is. It proves by the run's key that it is of the run (launch/admission.h).
+// A watchdog's first message. It proves by the run's key that it belongs to the run
+// (launch/admission.h).
 struct HelloMessage {
   std::int32_t rank = 0;
   std::uint32_t zero = 0;
@@ -38,15 +39,15 @@ struct HelloMessage {
 struct ReportMessage {
   std::uint64_t steps = 0;  // as the rank's state has them
   Phase phase = Phase::Starting;
-  std::uint32_t gone = 0;      // the rank's process has ended
+  std::uint32_t gone = 0;      // 1: the rank's process has ended
   char exit_reason[112] = "";  // "was killed by signal 9 (Killed)"; empty: alive
 };
 
 // A child process that is watched.
 class ChildProcess {
  public:
-  // Forks; the child calls `body`, exits with what it gives, and dies with its parent. SIGTERM and
-  // SIGINT, which a launcher sends to all, it leaves to its parent.
+  // Forks. The child calls `body`, exits with the status that it returns, and dies with its parent.
+  // It leaves SIGTERM and SIGINT, which a launcher sends to all, to its parent.
   explicit ChildProcess(const std::function<int()>& body);
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -55,7 +56,7 @@ class ChildProcess {
   void look();  // updates what follows
   bool is_gone() const { return gone_; }
   int exit_status() const { return exit_status_; }
-  // Empty: alive, or exited with 0.
+  // Says how it ended or was stopped; empty: alive, or exited with 0.
   const std::string& exit_reason() const { return exit_reason_; }
   void kill();
 
@@ -66,26 +67,27 @@ class ChildProcess {
   std::string exit_reason_;
 };
 
-// What ends a run from outside: SIGTERM or SIGINT, which are caught from here to the end of the
-// process, so that it can tell what it knows, and the end of the process that started the ranks.
+// Tells whether a run is ended from outside: by SIGTERM or SIGINT, or by the end of the process
+// that started the ranks. The signals are caught from here to the end of the process, so that it
+// can tell what it knows.
 class ExternalStop {
  public:
-  // `launched`: somebody started the ranks, and they end with it.
+  // `launched`: somebody started the ranks, and they end with that process.
   explicit ExternalStop(bool launched);
 
   bool is_orphan() const;
-  // "was ended by signal 15 (Terminated)"; empty: nothing ends it.
+  // Returns "was ended by signal 15 (Terminated)"; empty: nothing ends it.
   std::string ending() const;
 
  private:
   std::optional<pid_t> parent_;
 };
 
-// Watches a rank until the coordinator says Bye; its child has ended by then. When a run fails,
-// ranks other than 0 stay until rank 0's process ends: where one leaves, mpirun ends all ranks, and
-// rank 0 has yet to report. `address` and `key`: the coordinator's and the run's; empty: the rank
-// will write them into its state. An Error where the rank cannot join, or the coordinator is lost
-// or silent; none where it was ended from outside.
+// Watches a rank until the coordinator says Bye; the child has ended by then. When a run fails, the
+// watchdogs of ranks other than 0 stay until rank 0's process ends: if one left, mpirun would end
+// all ranks, and rank 0 has yet to report. `address` and `key`: of the coordinator and the run;
+// empty: the rank will write them into its state. Returns an Error if the rank cannot join, or if
+// the coordinator is lost or silent, but none if the run was ended from outside.
 Status watch(const HelloMessage& hello, const ExecOptions& options, const std::string& address,
              const Digest& key, const Hmac& hmac, const ExternalStop& external_stop,
              RunState* state, ChildProcess* child);
@@ -98,7 +100,8 @@ struct RunEnd {
   Error::Kind kind = Error::Failed;             // of the failure
 };
 
-// `rendezvous_by`: what did not start where no rank comes: "MPI".
+// Waits for the watchdogs of all ranks, and ends the run. `rendezvous_by`: what did not start if no
+// rank comes: "MPI".
 RunEnd coordinate(const Program& program, const ExecOptions& options, const HelloMessage& own,
                   Door door, const ExternalStop& external_stop, const std::string& rendezvous_by);
 
