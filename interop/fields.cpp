@@ -53,7 +53,7 @@ const DocumentField* FieldReader::field(Names names) {
   const DocumentField* first = nullptr;
   if (const DocumentNode::Map* fields = map_->map()) {
     for (const std::string_view name : names) {
-      // Of two fields of one name the last one counts.
+      // If two fields have one name, the last one counts.
       for (auto one = fields->rbegin(); one != fields->rend(); ++one) {
         if (one->key != name) continue;
         taken_.insert(one->key);

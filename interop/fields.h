@@ -1,4 +1,4 @@
-// FieldReader: takes the values of a file's map by name, and knows what nobody took.
+// FieldReader: takes the values of a file's map by name, and remembers which have been taken.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace tandem {
 
-// Beyond any size of a model or a plan: a larger one is refused.
+// The largest size of a model or a plan that is accepted: no real one comes near.
 inline constexpr std::int64_t kMostWhole = 1'000'000'000;
-// An integer, 5e8 and 4.0 too; nothing: it is none.
+// Returns the integer that a node holds, 5e8 and 4.0 too; nothing: it holds none.
 std::optional<std::int64_t> whole_number(const DocumentNode& node);
-// A product of sizes as files have them; kMostWhole squared where it is larger.
+// Multiplies sizes as files have them; returns at most kMostWhole squared.
 std::int64_t product_of(std::initializer_list<std::int64_t> factors);
 
-// Whether one of the globs fits: "*" stands for any text.
+// Returns whether the name matches one of the globs: "*" stands for any text.
 bool matches_any(std::string_view name, std::initializer_list<std::string_view> globs);
-// The globs stand in one text, parted by blanks.
+// Does the same with globs in one text, separated by blanks.
 bool matches_word(std::string_view name, std::string_view globs);
 bool matches_glob(std::string_view name, std::string_view glob);
 
@@ -31,11 +31,11 @@ class FieldReader {
  public:
   using Names = std::initializer_list<std::string_view>;
 
-  // REQUIRES: the map outlives it.
+  // REQUIRES: the map outlives this.
   FieldReader(const DocumentNode& map, std::string path) : map_(&map), path_(std::move(path)) {}
 
-  // The first of these that is there and not null, counted as taken; a value of another type, or
-  // an integer below `least`, is an error(), and nothing.
+  // Returns the first of these fields that is there and not null, and counts it as taken. A value
+  // of another type, or an integer below `least`, sets the error of status() and returns nothing.
   std::optional<std::int64_t> whole(Names names, std::int64_t least = 0);
   std::optional<double> number(Names names);
   std::optional<bool> flag(Names names);
@@ -44,16 +44,16 @@ class FieldReader {
   std::optional<std::vector<std::string>> texts(Names names);
   const DocumentNode* node(Names names);
   bool has(std::string_view name) const;
-  bool is_null(std::string_view name) const;  // there, without a value
-  // The first of the names that is there and not null; empty: none.
+  bool is_null(std::string_view name) const;  // it is there, without a value
+  // Returns the first of the names that is there and not null; empty: none.
   std::string name_of(Names names) const;
-  // "config.json:12", of a field that is there.
+  // Returns where a field stands: "config.json:12".
   std::string place_of(std::string_view name) const;
 
-  // The first fault that was found.
+  // Returns the first fault that was found.
   Status status() const;
   void fail(std::string_view name, std::string_view expected);
-  // What nobody took.
+  // Returns the fields that have not been taken.
   std::vector<const DocumentField*> left() const;
 
  private:

@@ -40,7 +40,7 @@ Result<ImportedPlan> import_yaml(const std::string& text, const ImportContext& c
   return unknown_kind(context, "YAML");
 }
 
-// By what is in it, then by its name.
+// Recognises a file by its content, then by its name.
 Result<ImportedPlan> import_one(const std::string& text, const ImportContext& context) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos)

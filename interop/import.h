@@ -1,4 +1,4 @@
-// Imports: files of other tools, recognised by what is in them, as one ImportedPlan.
+// Imports: read files of other tools, recognised by their content, into one ImportedPlan.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// A file's text and what it is called: in comments and Errors.
+// A file's text, and the name that comments and Errors call it by.
 struct ImportSource {
   std::string path;
   std::string text;
@@ -20,14 +20,15 @@ struct ImportOptions {
   std::int64_t gpus = 0;  // 0: what the files say
 };
 
-// The kinds of files, in words: what an Error expects.
+// Names the kinds of files, for an Error that says what it expected.
 std::string importable_kinds();
 
-// Later files go over earlier ones, and may lean on them: a launch script on a model's layers.
-// Errors: a file of no known kind, text that is none of its kind, "auto", values of a wrong type.
+// Reads the sources in order. Later files override earlier ones, and may build on them: a launch
+// script uses a model's layers. Errors: a file of no known kind, text that its kind does not allow,
+// "auto", values of a wrong type.
 Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
                                     const ImportOptions& options = {});
-// Their texts, unpacked where they are gzip.
+// Reads the files' texts, unpacked if they are gzip.
 Result<std::vector<ImportSource>> read_sources(const std::vector<std::string>& paths,
                                                const std::string& expected);
 Result<ImportedPlan> import_files(const std::vector<std::string>& paths,

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// The tables of a scenario, in the order in which they are written; [model.kinds.NAME] behind
+// The tables of a scenario, in the order in which they are written. [model.kinds.NAME] comes after
 // [model].
 constexpr std::string_view kTables[] = {"model",   "parallel", "schedule", "train",
                                         "overlap", "cluster",  "costs"};
@@ -37,7 +37,7 @@ void append_measured(const MeasuredRun& measured, std::string* text) {
                          *measured.max_allocated_bytes / (1024.0 * 1024 * 1024));
 }
 
-// Bytes of the UTF-8 character that begins a text; 0: none does.
+// Returns the bytes of the UTF-8 character at the beginning of a text; 0: there is none.
 std::size_t utf8_size(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -51,13 +51,14 @@ std::size_t utf8_size(std::string_view text) {
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  // Longer than it need be, half of a pair, or behind the last character.
+  // Refuses a longer form than needed, half of a surrogate pair, and numbers above the last
+  // character.
   const bool odd = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
                    (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
   return odd ? 0 : size;
 }
 
-// TOML is UTF-8; names and values of other files need not be.
+// Replaces bytes that are not UTF-8: TOML is UTF-8, names and values of other files need not be.
 std::string as_utf8(std::string text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t size = utf8_size(std::string_view(text).substr(i));
@@ -67,7 +68,7 @@ std::string as_utf8(std::string text) {
   return text;
 }
 
-// The lines of one table, comments in one column.
+// Returns the lines of one table, with their comments in one column.
 std::string table_text(const std::vector<const ImportedKey*>& keys) {
   std::size_t widest = 0;
   std::vector<std::string> lines;
@@ -189,7 +190,7 @@ std::string scenario_text(const ImportedPlan& plan) {
   if (plan.without_effect > 0)
     text += fmt::format("# {} settings more change neither time nor memory\n", plan.without_effect);
 
-  std::vector<std::string> order;  // of tables
+  std::vector<std::string> order;  // names of tables, as written
   std::map<std::string, std::vector<const ImportedKey*>> tables;
   for (const std::string_view name : kTables) {
     for (const ImportedKey& key : plan.keys) {
@@ -199,7 +200,7 @@ std::string scenario_text(const ImportedPlan& plan) {
       tables[table].push_back(&key);
     }
   }
-  // [model] before its kinds, whichever was said first.
+  // [model] comes before its kinds, whichever was set first.
   std::stable_sort(order.begin(), order.end(), [](const std::string& a, const std::string& b) {
     return b.starts_with(a + '.');
   });

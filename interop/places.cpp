@@ -9,8 +9,8 @@
 namespace tandem {
 namespace {
 
-// The fields that keys of [model] and its kinds are read from, in config.json's words and in
-// Megatron-LM's, where their names differ from the key's.
+// The fields that keys of [model] and its kinds are read from, by their names in config.json and in
+// Megatron-LM, if these differ from the key's.
 struct FieldsOfKey {
   std::string_view key, fields;
 };

@@ -1,4 +1,4 @@
-// Places of imported keys: the line of the field that a key was made of.
+// Places of imported keys: the line of the field that a key comes from.
 #pragma once
 
 #include <functional>
@@ -10,14 +10,15 @@
 
 namespace tandem {
 
-// "train.log:12" of a field by its name; empty: the file has none of that name.
+// Returns where the field of that name stands, "train.log:12"; empty: the file has none.
 using PlaceOfField = std::function<std::string(std::string_view field)>;
 
-// Sets `where` of the keys that have none: the place of the field that their comment begins with,
-// or of one that such a key is read from.
+// Sets `where` of the keys that have none. The place is that of the field that their comment begins
+// with, or of a field that such a key is usually read from.
 void place_keys(const PlaceOfField& place_of, ImportedPlan* plan);
 
-// The same in a document: fields of its own, in its parts by "part.field", or in any of them.
+// Does the same for a document: finds fields at its top, in its parts by "part.field", or in any
+// part.
 void place_keys(const DocumentNode& document, const std::string& path, ImportedPlan* plan);
 
 }  // namespace tandem

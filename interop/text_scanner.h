@@ -1,4 +1,4 @@
-// TextScanner: goes through a short expression from left to right, blanks aside.
+// TextScanner: goes through a short expression from left to right, skipping blanks.
 #pragma once
 
 #include <cctype>
@@ -14,14 +14,15 @@ class TextScanner {
     skip_blanks();
     return rest_.empty();
   }
-  // Whether it stands here; then over it.
+  // Returns whether `c` stands here, and if so moves past it.
   bool next(char c) {
     skip_blanks();
     if (!rest_.starts_with(c)) return false;
     rest_.remove_prefix(1);
     return true;
   }
-  // Letters, digits and underscores, over them; empty: something else stands here.
+  // Returns the letters, digits and underscores that stand here, and moves past them; empty:
+  // something else stands here.
   std::string_view word() {
     skip_blanks();
     std::size_t size = 0;
@@ -40,7 +41,7 @@ class TextScanner {
   std::string_view rest_;
 };
 
-// The number of a word of at most 12 digits; -1: it is none.
+// Returns the number that a word of at most 12 digits is; -1: it is none.
 inline long long digits_of(std::string_view word) {
   if (word.empty() || word.size() > 12) return -1;
   long long value = 0;

@@ -1,4 +1,4 @@
-// Attributes of Chakra's nodes by name: one table for what reads and what writes them.
+// Attributes of Chakra's nodes by name: one table for the readers and the writer.
 #pragma once
 
 #include <array>
@@ -10,12 +10,12 @@
 
 namespace tandem {
 
-// AttributeProto's fields for a single value.
+// The fields of AttributeProto for a single value.
 enum class ChakraValue { Int32 = 7, Int64 = 9, Uint64 = 13, Bool = 27, String = 29 };
 
 struct ChakraInteger {
   std::string_view name;
-  ChakraValue written;  // as ASTRA-sim's feeder reads it
+  ChakraValue written;  // the type that ASTRA-sim's feeder reads
   std::optional<std::int64_t> ChakraNode::*value;
 };
 
@@ -42,7 +42,8 @@ inline constexpr std::array<ChakraText, 3> kChakraTexts = {{
     {"tandem_group", &ChakraNode::group_kind},
 }};
 
-// Of what a file says as its version: "" (which proto3 leaves out), 0.0.4 and 1.*.
+// Returns whether a file's version is one that we read: "" (which proto3 leaves out), 0.0.4 and
+// 1.*.
 bool is_known_chakra_version(std::string_view version);
 
 }  // namespace tandem

@@ -33,7 +33,7 @@ void write_attribute(WireWriter* node, int field, std::string_view name, std::st
   node->bytes(field, attribute.text());
 }
 
-// Packed, as proto3 writes repeated numbers.
+// Writes numbers packed, as proto3 writes repeated numbers.
 void write_numbers(WireWriter* node, int field, const std::vector<std::uint64_t>& numbers) {
   if (numbers.empty()) return;
   WireWriter packed;
@@ -73,7 +73,8 @@ std::int64_t zigzag(std::uint64_t value) {
   return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
 }
 
-// The single values of et_def.proto that are integers: whichever a writer chose.
+// Returns the value of a field that et_def.proto has for a single integer, whichever of them a
+// writer chose.
 std::optional<std::int64_t> integer_of(const WireField& field) {
   const auto plain = static_cast<std::int64_t>(field.value);
   switch (field.number) {
@@ -124,7 +125,7 @@ bool read_numbers(const WireField& field, std::vector<std::uint64_t>* to) {
   return field.type == WireType::Bytes;
 }
 
-// Whether one of a BoolList {values = 1} is false.
+// Returns whether one value of a BoolList {values = 1} is false.
 bool has_false(std::string_view flags) {
   WireReader reader(flags);
   bool found = false;
@@ -147,7 +148,8 @@ void set_attribute(const Attribute& attribute, ChakraNode* node) {
   }
 }
 
-// A node's field; false where its bytes are none of the kind. Unknown types stay Invalid.
+// Reads a node's field. Returns false if its bytes are not of the field's kind. The type is kept as
+// a number, to be checked later.
 bool read_node_field(const WireField& field, std::uint64_t* type, ChakraNode* node) {
   switch (field.number) {
     case kId:
@@ -221,7 +223,7 @@ class Decoder {
     }
     if (reader.is_broken())
       return error("found no GlobalMetadata at its begin, expected a Chakra trace");
-    // "1.0.2-chakra.0.0.4": PyTorch's version before Chakra's.
+    // "1.0.2-chakra.0.0.4": PyTorch's version stands before Chakra's.
     constexpr std::string_view kBefore = "chakra.";
     if (const auto at = schema.find(kBefore); trace_.version.empty() && at != std::string::npos)
       trace_.version = schema.substr(at + kBefore.size());

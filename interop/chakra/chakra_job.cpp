@@ -1,4 +1,4 @@
-// The files of a job's ranks: traces of either form, and the process groups.
+// Reads the files of a job's ranks: traces of either form, and the process groups.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -40,7 +40,7 @@ std::optional<RankPath> rank_path(const std::string& path) {
   return parts;
 }
 
-// The ranks that have a file, of this prefix and ending.
+// Returns the ranks that have a file with this prefix and ending.
 std::set<std::int32_t> ranks_there(const RankPath& parts) {
   std::set<std::int32_t> ranks;
   const fs::path folder = fs::path(parts.prefix).parent_path();

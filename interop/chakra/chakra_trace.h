@@ -1,5 +1,5 @@
-// Chakra execution traces (MLCommons; et_def.proto, schema 0.0.4): what one rank does, as nodes
-// with dependencies. Plain values; knows no Program.
+// Chakra execution traces (MLCommons; et_def.proto, schema 0.0.4): the work of one rank as nodes
+// with dependencies. They are plain values that know no Program.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ enum class ChakraCollective : std::uint8_t {
   Barrier = 9,
 };
 
-// "all-reduce"; of what is none: empty.
+// Returns "all-reduce" and so on; empty: Chakra has no such collective.
 std::string_view name(ChakraCollective collective);
 
 struct ChakraNode {
@@ -51,7 +51,7 @@ struct ChakraNode {
 
   // Attributes that ASTRA-sim reads.
   bool is_cpu_op = false;
-  std::optional<std::int64_t> num_ops, tensor_size;  // of compute
+  std::optional<std::int64_t> num_ops, tensor_size;  // of compute nodes
   std::optional<std::int64_t> comm_type, comm_size, comm_src, comm_dst, comm_tag;
   std::string pg_name;           // process group; empty or "0": all ranks
   bool some_dimensions = false;  // involved_dim leaves out some of the network's dimensions
@@ -61,17 +61,17 @@ struct ChakraNode {
   std::string kind, group_kind;  // name(OpKind) of compute, name(GroupKind) of communication
 };
 
-// One rank's.
+// The trace of one rank.
 struct ChakraTrace {
   std::string version = "0.0.4";
   bool rendezvous = false;  // a send waits for its receive (an attribute of our own)
   std::vector<ChakraNode> nodes;
 };
 
-// Process groups by name: --comm-group-configuration of ASTRA-sim.
+// Process groups by name, as in ASTRA-sim's --comm-group-configuration.
 using ChakraGroups = std::map<std::string, std::vector<std::int32_t>>;
 
-// All ranks of a job, and how Errors call their files.
+// All ranks of a job, and the paths by which Errors name their files.
 struct ChakraJob {
   std::string prefix;  // of PREFIX.<rank>.et
   std::string ending = "et";

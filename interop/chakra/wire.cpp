@@ -30,7 +30,7 @@ std::optional<WireField> WireReader::broken() {
   return std::nullopt;
 }
 
-// Little-endian.
+// Reads a little-endian number.
 std::optional<std::uint64_t> WireReader::fixed(int size) {
   const auto taken = take(static_cast<std::uint64_t>(size));
   if (!taken) return std::nullopt;

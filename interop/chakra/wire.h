@@ -25,11 +25,12 @@ class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
 
-  // Nothing at the end, and where the bytes are no such message: is_broken() tells which.
+  // Returns the next field. Returns nothing at the end, and if the bytes are no such message:
+  // is_broken() tells which.
   std::optional<WireField> next();
-  // A number by itself; nothing at the end or where it is cut short.
+  // Reads a number by itself. Returns nothing at the end, or if it is cut short.
   std::optional<std::uint64_t> varint();
-  // So many bytes; nothing where there are fewer.
+  // Takes so many bytes. Returns nothing if there are fewer.
   std::optional<std::string_view> take(std::uint64_t size);
 
   bool is_broken() const { return broken_; }

@@ -1,5 +1,5 @@
 // DocumentNode: a value of a JSON, YAML or TOML file, with the line where it stands. All readers of
-// other tools' files read this form, so each parser is named in one file.
+// other tools' files use this form, so that each parser library is named in one file only.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,14 @@ struct DocumentNode {
   bool is_null() const { return std::holds_alternative<std::monostate>(value); }
   const List* list() const { return std::get_if<List>(&value); }
   const Map* map() const { return std::get_if<Map>(&value); }
-  // Of a map, the last one of that name; nothing: not there.
+  // Returns the last field of that name; null: it is no map or has none.
   const DocumentNode* find(std::string_view key) const;
-  // On one line, shortened where it is long.
+  // Returns the value on one line, shortened if it is long.
   std::string text() const;
 };
 
-// Deeper files are refused: no tool writes them, and what reads nodes calls itself for each level.
+// Deeper files are refused: no tool writes them, and functions that read nodes recurse once a
+// level.
 inline constexpr int kMostDepth = 200;
 
 struct DocumentField {
@@ -38,12 +39,12 @@ struct DocumentField {
   DocumentNode value;
 };
 
-// Errors begin with "path:line". Bare Infinity and NaN, which Python writes, are null.
+// Errors begin with "path:line". Bare Infinity and NaN, which Python writes, become null.
 Result<DocumentNode> parse_json(const std::string& text, const std::string& path);
 Result<DocumentNode> parse_yaml(const std::string& text, const std::string& path);
 Result<DocumentNode> parse_toml(const std::string& text, const std::string& path);
 
-// A word as YAML reads it where it stands without quotes: a number, true, null or a text.
+// Reads a word as YAML does without quotes: as a number, true, null or a text.
 DocumentNode plain_scalar(const std::string& word, int line);
 
 }  // namespace tandem

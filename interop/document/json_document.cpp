@@ -36,7 +36,8 @@ class CountingIterator {
   int* line_;
 };
 
-// Python writes Infinity and NaN, which JSON does not have: null in the same place.
+// Replaces Infinity and NaN, which Python writes but JSON does not have, by null of the same
+// length.
 std::string without_infinities(std::string text) {
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -96,7 +97,7 @@ class NodeBuilder : public nlohmann::json_sax<Json> {
     next()->value = std::move(value);
     return true;
   }
-  // What is open does not move while it is filled: its list grows only behind what was closed.
+  // A node does not move while it is open: its list grows only after it has been closed.
   bool open(decltype(DocumentNode::value) value) {
     if (open_.size() >= kMostDepth) {
       why = fmt::format("nested more than {} levels deep", kMostDepth);
@@ -126,7 +127,8 @@ Result<DocumentNode> parse_json(const std::string& text, const std::string& path
   NodeBuilder builder(&root, &line);
   const CountingIterator first(strict.data(), &line), last(strict.data() + strict.size(), &line);
   if (Json::sax_parse(first, last, &builder)) return root;
-  // "[json.exception.parse_error.101] parse error at line 3, column 5: syntax error ...": its end.
+  // Keeps the end of "[json.exception.parse_error.101] parse error at line 3, column 5: syntax
+  // error ...".
   const std::size_t column = builder.why.rfind("column ");
   const std::size_t colon = column == std::string::npos ? column : builder.why.find(": ", column);
   std::string why = colon == std::string::npos ? builder.why : builder.why.substr(colon + 2);

@@ -1,5 +1,5 @@
-// The only file that names the XML library. A build without it (the executor's, which has headers
-// alone) says so where an XML file is read.
+// XML as XmlElements: the only file that names the XML library. A build without the library (the
+// executor's, which has only headers) gives an Error when an XML file is read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ const XmlElement* XmlElement::child(std::string_view of) const {
 #ifdef TANDEM_XML
 namespace {
 
-// Lines of offsets that rise: each is counted from the one before.
+// Finds the lines of rising offsets. Each is counted from the one before.
 class LineCounter {
  public:
   explicit LineCounter(std::string_view text) : text_(text) {}
@@ -61,7 +61,7 @@ class LineCounter {
   int line_ = 1;
 };
 
-// Nothing: deeper than any tool writes.
+// Copies an element with its children. Returns false if it is nested deeper than any tool writes.
 bool copy_element(const pugi::xml_node& from, int depth, LineCounter* lines, XmlElement* to) {
   if (depth > kMostDepth) return false;
   to->name = from.name();

@@ -1,5 +1,5 @@
-// XmlElement: an element of an XML file, with the line where it begins. All readers of XML take
-// this form, so the parser is named in one file.
+// XmlElement: an element of an XML file, with the line where it begins. All readers of XML use this
+// form, so that the parser library is named in one file only.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ namespace tandem {
 struct XmlElement {
   std::string name;
   std::vector<std::pair<std::string, std::string>> attributes;
-  std::vector<XmlElement> children;  // elements alone: texts and comments are left out
+  std::vector<XmlElement> children;  // elements only: texts and comments are left out
   int line = 0;
 
-  // The attribute's text; empty: it has none of that name.
+  // Returns the attribute's text; empty: there is none of that name.
   std::string_view text(std::string_view attribute) const;
   bool has(std::string_view attribute) const;
-  // Its number; `otherwise` where there is none.
+  // Returns the attribute's number; `otherwise`: it has none.
   double number(std::string_view attribute, double otherwise = 0) const;
   const XmlElement* child(std::string_view of) const;
 };
 
-// The root. Errors begin with "path:line": text that is no XML, or cut off; a build without the
-// library.
+// Returns the root element. Errors begin with "path:line": text that is no XML or cut off, and a
+// build without the library.
 Result<XmlElement> parse_xml(const std::string& text, const std::string& path);
 
 }  // namespace tandem

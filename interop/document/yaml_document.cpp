@@ -1,5 +1,5 @@
-// YAML as a DocumentNode: the only file that names the YAML library. A build without it (the
-// executor's, which has headers alone) says so where a YAML file is read.
+// YAML as a DocumentNode: the only file that names the YAML library. A build without the library
+// (the executor's, which has only headers) gives an Error when a YAML file is read.
 #include <fmt/format.h>
 
 #include "interop/document/document.h"
@@ -10,12 +10,13 @@
 namespace tandem {
 namespace {
 
-// Aliases let a short file be a huge one.
+// Aliases can make a huge document of a short file.
 constexpr int kMostNodes = 1'000'000;
 
 struct TooLarge {};
 
-// An alias may stand inside of what it is an alias of.
+// Copies a node. Depth and nodes are limited, as an alias may stand inside of what it is an alias
+// of.
 DocumentNode node_of(const YAML::Node& from, int depth, int* nodes) {
   if (++*nodes > kMostNodes || depth > kMostDepth) throw TooLarge();
   const int line = from.Mark().line + 1;

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// Fields whose flag is not "--field-name", and those that are switched off by a flag.
+// Fields whose flag is not "--field-name", and a field with a flag that switches it off.
 struct FlagName {
   std::string_view field, value, flag;  // value "": any
 };
@@ -44,7 +44,7 @@ std::string megatron_text(PlanKeys* keys) {
   return text + ")\n";
 }
 
-// As YAML has it.
+// Writes a value as YAML does.
 std::string yaml_value(const std::string& value) {
   if (value == "True") return "true";
   if (value == "False") return "false";
@@ -52,7 +52,7 @@ std::string yaml_value(const std::string& value) {
   return value;
 }
 
-// The section of Megatron-Bridge's configuration that a field stands in.
+// Returns the section of Megatron-Bridge's configuration that a field belongs to.
 std::string_view bridge_section(std::string_view field) {
   constexpr std::pair<std::string_view, std::string_view> kSections[] = {
       {"micro_batch_size", "train"},
@@ -134,14 +134,14 @@ std::string chatlearn_text(PlanKeys* keys) {
 struct EmitFormat {
   std::string_view name;
   std::string (*text)(PlanKeys*);
-  std::string_view comment;  // what begins one
+  std::string_view comment;  // how a comment begins; empty: it has none
 };
 constexpr EmitFormat kFormats[] = {
     {"megatron", megatron_text, "# "},   {"nemo", nemo_text, "# "},
     {"chatlearn", chatlearn_text, "# "}, {"deepspeed", deepspeed_text, ""},
     {"fsdp", fsdp_text, "# "},           {"torchtitan", torchtitan_text, "# "}};
 
-// JSON has no comments: a field that nobody reads.
+// Adds a field that nobody reads, as JSON has no comments.
 std::string with_json_note(const std::string& text, const std::vector<std::string>& left) {
   std::string note;
   for (std::string line : left) {

@@ -1,5 +1,5 @@
-// A plan as Megatron-LM's fields: what its flags, Megatron-Bridge's and ChatLearn's files are made
-// of.
+// A plan as Megatron-LM's fields, of which its flags and Megatron-Bridge's and ChatLearn's files
+// are made.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Keys whose value is a field's as it is; left out where it is the default of both.
+// Keys whose value is a field's as it is. `usual`: the default of both, which is left out.
 struct SameField {
   std::string_view key, field, usual;
 };
@@ -26,10 +26,10 @@ constexpr SameField kSame[] = {{"parallel.tp", "tensor_model_parallel_size", ""}
                                {"schedule.group", "microbatch_group_size_per_vp_stage", ""},
                                {"train.optimizer", "optimizer", "adam"}};
 
-// Switches: the field's value where the key has this one.
+// Switches: the field is written with `says` if the key has `value`.
 struct SwitchField {
   std::string_view key;
-  bool value, otherwise;  // without the key
+  bool value, otherwise;  // if the key is not set
   std::string_view field, says;
 };
 constexpr SwitchField kSwitches[] = {
@@ -81,7 +81,7 @@ class FieldWriter {
     if (vpp > 1 && layout.empty())
       add("virtual_pipeline_model_parallel_size", fmt::format("{}", vpp));
     const std::string order = keys_->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
-    // What Megatron-LM runs with virtual stages, and without.
+    // The orders that Megatron-LM runs with virtual stages, and without.
     constexpr std::string_view kVirtual[] = {"interleaved"}, kPlain[] = {"1f1b", "none"};
     const std::span<const std::string_view> run =
         vpp > 1 ? std::span<const std::string_view>(kVirtual) : kPlain;
@@ -100,7 +100,7 @@ class FieldWriter {
     keys_->leave("parallel.scatter_gather", "Megatron-LM has it no more");
   }
 
-  // "Et*3|t*4|t*3mL"; empty: stages are even.
+  // Returns "Et*3|t*4|t*3mL"; empty: stages are even.
   std::string layout_text() {
     const std::string layout = keys_->text("parallel.layout");
     if (!layout.empty() && layout != "auto") return layout;
@@ -180,7 +180,7 @@ class FieldWriter {
 
   void write_data() {
     const long long zero = keys_->whole("train.zero", 0), pp = keys_->whole("parallel.pp", 1);
-    // Megatron-FSDP's runs have it too.
+    // Runs of Megatron-FSDP have it too.
     if (zero > 0 || bridge_) add("use_distributed_optimizer", word(zero > 0));
     if (zero > 1) {
       add("use_megatron_fsdp", "True");
@@ -229,7 +229,7 @@ class FieldWriter {
     add("tp_comm_overlap", "True");
     if (method != "ring")
       keys_->leave("overlap.tensor", "Transformer Engine's own methods, GEMM by GEMM");
-    // What it does by itself.
+    // Its methods by default.
     for (const char* gemm : {"proj_fprop", "fc2_fprop"}) {
       const std::string key = fmt::format("overlap.gemm.{}", gemm);
       if (keys_->text(key, "pipelined") != "pipelined")

@@ -1,4 +1,4 @@
-// PlanKeys: takes a plan's values by key while it is written, and knows what nobody took.
+// PlanKeys: takes a plan's values by key while it is written, and remembers which have been taken.
 #pragma once
 
 #include <set>
@@ -13,21 +13,22 @@ namespace tandem {
 
 class PlanKeys {
  public:
-  // REQUIRES: the settings outlive it.
+  // REQUIRES: the settings outlive this.
   explicit PlanKeys(const PlanSettings& settings) : settings_(&settings) {}
 
   std::string text(std::string_view key, std::string_view otherwise = "");
   long long whole(std::string_view key, long long otherwise);
   bool flag(std::string_view key, bool otherwise);
   bool has(std::string_view key) const;
-  // Said in the comment though it was taken: the format says it in part only.
+  // Lists a key in the comment though it was taken, as the format says it only in part.
   void leave(std::string_view key, std::string_view why);
 
-  // GPUs of the job, and the data-parallel size; 0: not said.
+  // Return the job's GPUs, and the data-parallel size; 0: not known.
   long long gpus();
   long long dp();
 
-  // "key = value", of parallel, schedule, train and overlap, but for defaults.
+  // Returns "key = value" for keys of parallel, schedule, train and overlap that were not taken and
+  // are no defaults, and the lines of leave().
   std::vector<std::string> left() const;
 
  private:
@@ -38,10 +39,10 @@ class PlanKeys {
 
 // A field of Megatron-LM's configuration and its value, as a log has it.
 using MegatronField = std::pair<std::string, std::string>;
-// `bridge`: what Megatron-Bridge has on by itself is said too.
+// `bridge`: settings that Megatron-Bridge has on by itself are written too.
 std::vector<MegatronField> megatron_fields(PlanKeys* keys, bool bridge);
 
-// Each a whole file but for the comment.
+// Each returns a whole file without the comment.
 std::string deepspeed_text(PlanKeys* keys);
 std::string fsdp_text(PlanKeys* keys);
 std::string torchtitan_text(PlanKeys* keys);

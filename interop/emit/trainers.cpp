@@ -8,12 +8,13 @@
 namespace tandem {
 namespace {
 
-// Sizes that a trainer does not have.
+// Notes a size that a trainer does not have.
 void refuse_above_one(PlanKeys* keys, std::string_view key, std::string_view why) {
   if (keys->whole(key, 1) > 1) keys->leave(key, why);
 }
 
-// Full recompute is a switch of the script or the file; what is between has no word.
+// Notes selective recompute. Full recompute is a switch of the script or the file; there is no word
+// for what lies between.
 void leave_selective(PlanKeys* keys) {
   if (keys->text("train.recompute", "none") == "selective")
     keys->leave("train.recompute", "whole layers are recomputed, or none");
@@ -166,7 +167,7 @@ std::string torchtitan_text(PlanKeys* keys) {
   if (keys->text("train.gradient_dtype") == "bf16")
     text += "mixed_precision_reduce = \"bfloat16\"\n";
   text += "\n[parallelism]\n";
-  // Its degree is without the context ranks, which cut as well.
+  // torchtitan's degree leaves out the context ranks, which shard as well.
   const long long cp = keys->whole("parallel.cp", 1);
   const long long cut = keys->whole("parallel.hsdp_shard", cp * (zero >= 2 ? dp : 1));
   if (cut % cp != 0) keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard");

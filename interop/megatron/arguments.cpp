@@ -12,7 +12,8 @@
 namespace tandem {
 namespace {
 
-// Flags whose field has another name; a value of its own, or what is given.
+// Flags whose field has another name. `value`: what the flag sets the field to; empty: the value
+// that is given.
 struct FlagAlias {
   std::string_view flag, field, value;
 };
@@ -46,7 +47,8 @@ constexpr FlagAlias kAliases[] = {
     {"num_gpus_per_node", "gpus_per_node", ""},
     {"batch_size", "micro_batch_size", ""}};
 
-// Their fields begin with "no" or "disable": they are not the opposite of another field.
+// Fields whose own names begin with "no" or "disable": their flags are not the opposite of another
+// field.
 constexpr std::string_view kNegativeFields[] = {"no_persist_layer_norm",
                                                 "no_load_optim",
                                                 "no_load_rng",
@@ -90,7 +92,7 @@ class ListReader {
   }
 
  private:
-  // Longer lists are no model's.
+  // No model has longer lists.
   static constexpr std::size_t kMost = 10'000;
 
   std::int64_t whole() {
@@ -185,7 +187,7 @@ void MegatronArguments::add_field(const std::string& name, const std::string& va
   const std::string plain = without_quotes(value);
   for (const FlagAlias& alias : kAliases) {
     if (alias.flag != name) continue;
-    // A switch that is off says nothing of the field, and None nothing at all.
+    // A switch that is off says nothing of the field; None says nothing at all.
     if (alias.value.empty() ? !is_none(plain) : plain == "True")
       put(std::string(alias.field),
           {alias.value.empty() ? plain : std::string(alias.value), name, where});
@@ -293,7 +295,7 @@ Status MegatronArguments::status() const {
 }
 
 void MegatronArguments::list_left(ImportedPlan* plan) const {
-  // What nothing turns on: a log has all defaults.
+  // Arguments of experts count for nothing in a model without experts: a log lists all defaults.
   const auto is_idle = [&](std::string_view name) {
     return name.starts_with("moe_") && !has("num_experts");
   };

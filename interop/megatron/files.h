@@ -1,4 +1,4 @@
-// The files that Megatron-LM's arguments stand in, and those of its relatives.
+// Importers of the files that hold Megatron-LM's arguments, and of its relatives' files.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// What is known when a file is read.
+// The facts that are known when a file is read.
 struct ImportContext {
   const std::string& path;
   const ImportedPlan& before;  // what earlier files said
@@ -20,7 +20,7 @@ struct ImportContext {
 bool is_megatron_log(const std::string& text);
 Result<ImportedPlan> import_megatron_log(const std::string& text, const ImportContext& context);
 
-// MODEL_ARGS: of a functional test.
+// A functional test's YAML file, which has MODEL_ARGS.
 bool is_megatron_test(const DocumentNode& document);
 Result<ImportedPlan> import_megatron_test(const DocumentNode& document,
                                           const ImportContext& context);

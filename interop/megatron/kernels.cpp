@@ -1,4 +1,4 @@
-// Precision, kernels and recompute of Megatron-LM's arguments.
+// Reads precision, kernels and recompute from Megatron-LM's arguments.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// Switches by what Megatron-LM and a scenario have without a word.
+// Switches. `usual`: Megatron-LM's default; `ours`: a scenario's.
 struct SwitchRow {
   std::string_view name, key;
   bool usual, ours;
@@ -22,7 +22,7 @@ constexpr SwitchRow kSwitches[] = {
     {"overlap_moe_expert_parallel_comm", "overlap.expert", false, false},
     {"delay_wgrad_compute", "overlap.delay_wgrad", false, false}};
 
-// fp8_recipe in a scenario's words.
+// The values of fp8_recipe in a scenario's words.
 constexpr std::pair<std::string_view, std::string_view> kRecipes[] = {
     {"delayed", ""}, {"tensorwise", "current"}, {"blockwise", "blockwise"}, {"mxfp8", "mxfp8"}};
 
@@ -99,7 +99,7 @@ class MegatronKernels {
     backend = backend.substr(backend.rfind('.') + 1);
     const bool local = a_->text("transformer_impl").value_or("transformer_engine") == "local";
     const bool asked = a_->flag("use_flash_attn");
-    // Megatron-LM's enumeration, by name or as the number of one.
+    // Megatron-LM's enumeration. The value is a name, or the number of one.
     constexpr std::string_view kBackends[] = {"flash", "fused", "unfused", "local", "auto"};
     if (backend.size() == 1 && backend[0] >= '1' && backend[0] <= '5')
       backend = kBackends[backend[0] - '1'];
@@ -161,7 +161,7 @@ class MegatronKernels {
     if (!known.empty()) plan_->set_text("train.cuda_graph_scope", known, a_->spelled(name));
   }
 
-  // Where one GPU has all experts it says nothing.
+  // Sets the dispatcher. It has no effect where one GPU has all experts, and is left out.
   void set_dispatcher() {
     const bool bridge = style_ == MegatronStyle::Bridge;
     std::string word =
@@ -182,7 +182,7 @@ class MegatronKernels {
     }
   }
 
-  // How many tokens an expert takes at most.
+  // Sets how many tokens an expert takes at most.
   void set_capacity() {
     const auto factor = a_->text("moe_expert_capacity_factor");
     const bool pads = a_->flag("moe_pad_expert_input_to_capacity");
@@ -200,7 +200,7 @@ class MegatronKernels {
   void set_recompute() {
     std::string granularity = a_->text("recompute_granularity").value_or("");
     std::string from = a_->spelled("recompute_granularity");
-    // Megatron-LM's of before 2022, and Megatron-DeepSpeed's.
+    // Megatron-LM before 2022, and Megatron-DeepSpeed, have this flag.
     if (a_->flag("checkpoint_activations") && granularity.empty()) {
       granularity = "full";
       from = a_->spelled("checkpoint_activations");

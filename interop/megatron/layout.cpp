@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// A layout beyond these is a typing error, or an attack.
+// A layout beyond these bounds is a typing error, or an attack.
 constexpr std::size_t kMostStages = 10'000;
 constexpr std::int64_t kMostInStage = 100'000;
 constexpr int kDeepest = 20;
@@ -25,7 +25,7 @@ class LayoutReader {
   }
 
  private:
-  // What stands here up to the closing bracket or the end: bars part its stages.
+  // Reads up to the closing bracket or the end. Bars separate stages.
   std::vector<LayoutStage> sequence(int depth) {
     std::vector<LayoutStage> stages(1);
     if (depth > kDeepest) failed_ = true;
@@ -64,7 +64,7 @@ class LayoutReader {
     }
   }
 
-  // The first of `part` goes on with the last stage that is there.
+  // Appends stages. The first of `part` continues the last stage that is there.
   void append(const std::vector<LayoutStage>& part, std::vector<LayoutStage>* stages) {
     LayoutStage& last = stages->back();
     last.layers += part[0].layers;
@@ -105,7 +105,7 @@ std::string layout_text(const std::vector<int>& layers_per_stage, int mtp_layers
   if (last == 0) return text + times('m', mtp_layers) + "L";
   if (mtp_before_loss && last == 1) return text + times('m', mtp_layers) + "|L";
   text += '|';
-  const std::size_t alike = mtp_before_loss ? last - 1 : last;  // what has layers alone ends here
+  const std::size_t alike = mtp_before_loss ? last - 1 : last;  // stages with layers alone end here
   for (std::size_t stage = 1, next = 1; stage < alike; stage = next) {
     while (next < alike && layers_per_stage[next] == layers_per_stage[stage]) ++next;
     const std::string own = times('t', layers_per_stage[stage]) + '|';

@@ -1,4 +1,4 @@
-// --pipeline-model-parallel-layout: "Et*4|(t*4|)*14tmL" as its stages, and back.
+// --pipeline-model-parallel-layout: reads "Et*4|(t*4|)*14tmL" as stages, and writes it.
 #pragma once
 
 #include <optional>
@@ -8,25 +8,26 @@
 
 namespace tandem {
 
-// What a stage has: E, t, m and L.
+// A stage: how many t, E, m and L it has.
 struct LayoutStage {
   int layers = 0, embeddings = 0, mtp_layers = 0, losses = 0;
 };
 
-// Nothing: it is no layout.
+// Returns the stages of a layout; nothing: it is none.
 std::optional<std::vector<LayoutStage>> layout_stages(std::string_view layout);
 
-// The embedding on the first stage, the loss on the last one, multi-token prediction there or on
-// the one before; equal stages one after another once, as in "Et*3|(t*4|)*6tL". REQUIRES: a stage
-// at least; two where prediction stands before the loss.
+// Writes a layout: the embedding on the first stage, the loss on the last, and multi-token
+// prediction there or on the stage before. Equal stages in a row are written once, as in
+// "Et*3|(t*4|)*6tL". REQUIRES: at least one stage; two if prediction stands before the loss.
 std::string layout_text(const std::vector<int>& layers_per_stage, int mtp_layers,
                         bool mtp_before_loss = false);
 
-// Whether multi-token prediction stands on the stage before the last one, which has the loss alone.
+// Returns whether multi-token prediction stands on the stage before the last, which has the loss
+// alone.
 bool has_mtp_before_loss(const std::vector<LayoutStage>& stages);
 
-// The arguments that say as much without a layout: "--decoder-first-pipeline-num-layers 5", ...;
-// empty where none can. `vpp`: stages a pipeline rank.
+// Returns the arguments that say the same without a layout: "--decoder-first-pipeline-num-layers 5"
+// and so on; empty: none can. `vpp`: stages a pipeline rank.
 std::string layout_arguments(const std::vector<int>& layers_per_stage, int vpp);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// A log of Megatron-LM: the arguments, and what the run took.
+// Reads a log of Megatron-LM: the arguments, and the run's times and memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr std::string_view kIteration = "elapsed time per iteration (ms):";
 // The first iterations compile and allocate.
 constexpr std::size_t kWarmup = 3;
 
-// The number above 0 behind a word of a line; nothing: it is not there.
+// Returns the number above 0 that follows a word in a line; nothing: there is none.
 std::optional<double> number_behind(std::string_view line, std::string_view word) {
   const std::size_t at = line.find(word);
   if (at == std::string_view::npos) return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<double> number_behind(std::string_view line, std::string_view word
   return value;
 }
 
-// "  name ....... value", perhaps behind the number of a rank: "0:   name ...".
+// Reads "  name ....... value", perhaps after the number of a rank: "0:   name ...".
 void read_argument(const std::string& line, const std::string& where, MegatronArguments* to) {
   std::istringstream in(line);
   std::string name, dots, value;

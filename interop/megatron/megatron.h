@@ -1,5 +1,5 @@
-// Megatron-LM's arguments as keys of a scenario, with all that Megatron derives or has on without
-// being told.
+// Turns Megatron-LM's arguments into keys of a scenario, with all that Megatron derives or has on
+// by default.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace tandem {
 
-// Whose defaults hold where nothing is said.
+// The program whose defaults hold where nothing is said.
 enum class MegatronStyle { Megatron, Bridge };
 
-// `before`: what earlier files said, such as the model; `gpus` 0: what the arguments say.
+// `before`: what earlier files said, such as the model. `gpus` 0: what the arguments say.
 Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::string& source,
                                      MegatronStyle style, const ImportedPlan& before,
                                      std::int64_t gpus);
 
-// The model of the arguments, if they have one.
+// Sets the model of the arguments, if they have one.
 void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan);
 
-// Precision, kernels and recompute. Returns the bytes in which a gradient is reduced.
+// Sets precision, kernels and recompute. Returns the bytes in which a gradient is reduced.
 int set_megatron_kernels(MegatronArguments* arguments, MegatronStyle style,
                          const ImportedPlan& before, ImportedPlan* plan);
 

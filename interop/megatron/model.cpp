@@ -1,4 +1,4 @@
-// The model that Megatron-LM's arguments describe.
+// Reads the model that Megatron-LM's arguments describe.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Whole = std::int64_t;
 
-// What tokenizers have, where the arguments name one and no vocabulary.
+// Sizes of vocabularies, for arguments that name a tokenizer and no vocabulary.
 struct KnownTokenizer {
   std::string_view name;
   Whole vocab;
@@ -70,7 +70,7 @@ class MegatronModel {
     qk_norm_ = (a_->flag("qk_layernorm") || a_->flag("qk_l2_norm")) && !latent_;
     qkv_bias_ = a_->flag("add_qkv_bias");
     sinks_ = a_->text("softmax_type").value_or("vanilla") == "learnable";
-    // Transformer Engine's: so many positions before its own; -1: all.
+    // Transformer Engine counts the positions before a token's own; -1: all.
     if (const auto window = a_->wholes("window_size"); window && !window->empty())
       window_ = window->front() + 1;
     const std::string variant = a_->text("experimental_attention_variant").value_or("");
@@ -88,7 +88,7 @@ class MegatronModel {
     read_spread();
   }
 
-  // Which layers attend to all positions where not all do, and which are linear.
+  // Reads which layers attend to all positions, if not all do, and which are linear.
   void read_spread() {
     full_.assign(static_cast<std::size_t>(layers_), window_ == 0 ? 1 : 0);
     linear_.assign(static_cast<std::size_t>(layers_), 0);
@@ -104,7 +104,7 @@ class MegatronModel {
     }
   }
 
-  // An integer N marks each N-th layer; a list says 0 or 1 of every one.
+  // Marks layers. An integer N marks each N-th layer; a list gives 0 or 1 for every layer.
   void spread(std::string_view name, bool counts, std::vector<char>* marks) {
     const auto text = a_->text(name);
     if (!text || !counts) return;
@@ -250,7 +250,7 @@ class MegatronModel {
     return layers;
   }
 
-  // "M-M*E|..": one letter a layer; bars cut stages, and behind a slash stand other patterns.
+  // Reads "M-M*E|..": one letter a layer. Bars separate stages, and other patterns follow a slash.
   std::vector<ImportedLayer> by_pattern(std::string pattern) {
     if (pattern.find('/') != std::string::npos)
       plan_->not_expressed.push_back(fmt::format(
@@ -282,7 +282,7 @@ class MegatronModel {
     return layers;
   }
 
-  // Padded as Megatron-LM pads it.
+  // Sets the vocabulary, padded as Megatron-LM pads it.
   void set_vocabulary() {
     const Whole tp = std::max<Whole>(1, a_->whole("tensor_model_parallel_size").value_or(1));
     const Whole multiple =
@@ -314,7 +314,8 @@ class MegatronModel {
                    : fmt::format("{}, {} padded to a multiple of {}", from, *vocab, multiple));
   }
 
-  // What a scenario takes for granted follows gated_mlp: Llama's with it, GPT's without.
+  // Sets the style where it differs from a scenario's default, which follows gated_mlp: Llama's
+  // style with it, GPT's without.
   void set_style() {
     const std::string norm = a_->text("normalization").value_or("LayerNorm");
     if ((norm == "RMSNorm") != gated_)

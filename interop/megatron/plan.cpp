@@ -1,4 +1,4 @@
-// The plan that Megatron-LM's arguments describe: how the model is cut, what overlaps.
+// Reads the plan that Megatron-LM's arguments describe: how the model is cut, and what overlaps.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class MegatronPlan {
 
  private:
   bool bridge() const { return style_ == MegatronStyle::Bridge; }
-  // Of this file, or of those before it.
+  // Returns the layers of this file's model, or of an earlier file's.
   Whole model_layers() const {
     const auto own = plan_->whole_of("model.layers");
     return own ? *own : before_.whole_of("model.layers").value_or(0);
@@ -69,7 +69,7 @@ class MegatronPlan {
     }
     if (const auto schedule = a_->text("step_batch_size_schedule");
         schedule && plan_->value_of("parallel.global_batch").empty()) {
-      // "0:384 200B:768": the last one is what most tokens are trained with.
+      // "0:384 200B:768": most tokens are trained with the last one.
       const std::string last = schedule->substr(schedule->rfind(':') + 1);
       if (const auto list = python_list("[" + last + "]"); list && list->size() == 1) {
         plan_->set("parallel.global_batch", list->front(), a_->spelled("step_batch_size_schedule"));
@@ -194,7 +194,8 @@ class MegatronPlan {
     return true;
   }
 
-  // First and last ranks with other numbers of layers, or embedding and loss counted as layers.
+  // Sets the layers of each stage, if the first and last ranks have other numbers of layers, or if
+  // embedding and loss count as layers.
   void set_layers_per_stage(Whole layers) {
     const auto first = a_->whole("decoder_first_pipeline_num_layers");
     const auto last = a_->whole("decoder_last_pipeline_num_layers");
@@ -257,7 +258,7 @@ class MegatronPlan {
       plan_->assumed.push_back("train.zero = 1: Megatron-Bridge's distributed optimizer");
     Whole zero = distributed ? 1 : 0;
     std::string from = a_->spelled("use_distributed_optimizer");
-    // Its ranks have whole layers of the optimizer each.
+    // Each of its ranks has whole layers of the optimizer.
     if (const std::string optimizer = a_->text("optimizer").value_or("");
         optimizer.starts_with("dist_") || a_->flag("use_layer_wise_distributed_optimizer")) {
       zero = 1;
@@ -285,7 +286,7 @@ class MegatronPlan {
     if (zero > 0) plan_->set("train.zero", zero, from);
     if (const auto instances = a_->whole("num_distributed_optimizer_instances", 1);
         instances.value_or(1) > 1 && zero > 0) {
-      const Whole ranks = product_of({dp(), cp_});  // instances are of both
+      const Whole ranks = product_of({dp(), cp_});  // the instances divide both
       if (ranks > 0 && ranks % *instances == 0) {
         plan_->set("parallel.hsdp_shard", ranks / *instances,
                    a_->spelled("num_distributed_optimizer_instances"));
@@ -319,7 +320,7 @@ class MegatronPlan {
                fmt::format("{} parameters of {} bytes", parameters, gradient_bytes_));
   }
 
-  // Transformer Engine's methods where nobody sets them GEMM by GEMM.
+  // Sets Transformer Engine's methods, which hold unless somebody sets them GEMM by GEMM.
   void set_tensor_overlap() {
     if (!a_->flag("tp_comm_overlap") || tp_ == 1) return;
     const std::string from = a_->spelled("tp_comm_overlap");
@@ -379,7 +380,7 @@ class MegatronPlan {
   Whole tp_ = 1, pp_ = 1, cp_ = 1, vpp_ = 1, dp_ = 0, gradient_bytes_ = 4;
 };
 
-// A model of an earlier file has the vocabulary of its tokenizer.
+// Pads the vocabulary of an earlier file's model, which is its tokenizer's.
 void pad_vocabulary(MegatronArguments* arguments, const ImportedPlan& before, ImportedPlan* plan) {
   const auto vocab = before.whole_of("model.vocab");
   if (!vocab || !plan->value_of("model.vocab").empty()) return;

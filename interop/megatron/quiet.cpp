@@ -1,4 +1,4 @@
-// Megatron-LM's arguments that change no time and no memory, and those that a scenario has no key
+// Megatron-LM's arguments that change neither time nor memory, and those that a scenario has no key
 // for.
 #include "interop/fields.h"
 #include "interop/megatron/arguments.h"
@@ -6,7 +6,7 @@
 namespace tandem {
 namespace {
 
-// What is told where the value is another one than the usual.
+// Arguments that a scenario has no key for. `what` is told if the value is not `usual`.
 struct NotExpressedArgument {
   std::string_view name, usual, what;
 };
@@ -77,7 +77,7 @@ constexpr NotExpressedArgument kUnsaid[] = {
     {"fsdp_double_buffer", "False", "as without"},
     {"moe_use_upcycling", "False", "as without"}};
 
-// What counts only where another argument turns it on, and is read there.
+// Arguments that count only if another one turns them on, and are read then.
 constexpr std::string_view kIdle =
     "add_position_embedding cp_comm_type *lora_rank mamba_* moe_layer_freq moe_paged_stash_* "
     "qk_head_dim qk_pos_emb_head_dim v_head_dim vocab_size torch_fsdp2_* tp_comm_bulk_* "
@@ -85,7 +85,7 @@ constexpr std::string_view kIdle =
     "exp_avg* microbatch_group* account_for* padded_* transformer_impl "
     "position_embedding_type cuda_graph_modules cuda_graph_scope add_qkv* ";
 
-// Patterns of names.
+// Patterns of the names of arguments that never count.
 constexpr std::string_view kQuiet =
     "clone_scatter* no_load_* no_save_* no_record* calculate_per_token_loss "
     "overlap_p2p_communication_warmup* use_fused_weighted* moe_enable_routing_replay "
@@ -148,7 +148,8 @@ std::optional<std::string_view> not_expressed_argument(std::string_view name,
   for (const NotExpressedArgument& row : kUnsaid) {
     if (row.name != name) continue;
     const bool usually_on = row.usual == "True";
-    // torch.float32 is fp32; "off" is said of what is usually on.
+    // Off and empty are usual, but off is not for a switch that is usually on. torch.float32 is
+    // fp32.
     const bool usual = value == row.usual || (nothing && !usually_on) ||
                        (usually_on && (value == "true" || value.empty() || value == "None")) ||
                        (row.usual == "fp32" && value == "torch.float32");

@@ -1,4 +1,4 @@
-// Launch scripts: of Megatron-LM, and MLPerf's configurations.
+// Reads launch scripts of Megatron-LM, and MLPerf's configurations.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-// MLPerf's words for Megatron-LM's; {} of a name in the environment.
+// MLPerf's variables for Megatron-LM's fields.
 struct MlperfRow {
   std::string_view variable, field;
 };
@@ -47,7 +47,7 @@ struct MlperfName {
   std::int64_t nodes = 0, gpus = 0, microbatches = 0, tp = 0, pp = 0, cp = 0, ep = 0;
 };
 
-// The digits behind `letters` at `at`, and over them.
+// Returns the number that follows `letters` at `at`, and moves `at` past it; 0: there is none.
 std::int64_t digits_behind(const std::string& text, std::string_view letters, std::size_t* at) {
   if (text.compare(*at, letters.size(), letters) != 0) return 0;
   std::size_t end = *at + letters.size();
@@ -61,7 +61,7 @@ std::int64_t digits_behind(const std::string& text, std::string_view letters, st
   return value;
 }
 
-// "config_DGXB200_64x8x144xtp4pp8cp2_cg.sh"; nothing: another name.
+// Reads "config_DGXB200_64x8x144xtp4pp8cp2_cg.sh"; nothing: the name has another form.
 std::optional<MlperfName> mlperf_name(const std::string& path) {
   const std::string name = std::filesystem::path(path).stem().string();
   if (!name.starts_with("config_")) return std::nullopt;
@@ -82,7 +82,7 @@ std::optional<MlperfName> mlperf_name(const std::string& path) {
   return found;
 }
 
-// The first preset that a machine's name fits; empty: none.
+// Returns the preset of a machine's name; empty: none.
 std::string_view preset_of(std::string_view machine) {
   constexpr std::pair<std::string_view, std::string_view> kPresets[] = {
       {"DGXH100", "dgx-h100"},     {"DGXH200", "dgx-h200"},  {"DGXB200", "dgx-b200"},
@@ -136,7 +136,7 @@ Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContex
           fmt::format("{}:{}: {} {}: import that file too, before this one", context.path,
                       command[0].line, command[0].text, command.size() > 1 ? command[1].text : ""));
   }
-  // NeMo's recipes for it.
+  // NeMo's recipes for MLPerf use it.
   arguments.add_field("bf16", "True", context.path);
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (MLPerf configuration)",
@@ -164,20 +164,20 @@ Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContex
   return plan;
 }
 
-// "--a", "--a=1"; not "-1".
+// Returns true for "--a" and "--a=1", not for "-1".
 bool is_flag(const std::string& word) {
   return word.size() > 2 && word.starts_with("--") &&
          std::isalpha(static_cast<unsigned char>(word[2])) != 0;
 }
 
-// eval takes them away.
+// Removes quotes, as eval does.
 std::string unquoted(const std::string& word) {
   const bool quoted =
       word.size() >= 2 && (word[0] == '\'' || word[0] == '"') && word.back() == word[0];
   return quoted ? word.substr(1, word.size() - 2) : word;
 }
 
-// What blanks and ends of lines part.
+// Splits a word at blanks and ends of lines.
 ShellCommand words_in(const ShellWord& word) {
   ShellCommand words;
   std::istringstream in(word.text);
@@ -185,14 +185,14 @@ ShellCommand words_in(const ShellWord& word) {
   return words;
 }
 
-// The words of a command as flags with their values; several flags may stand in one word.
-// What stands for nothing, as far as is known, goes into `unset`.
+// Adds the words of a command as flags with their values; several flags may stand in one word.
+// Words that stand for nothing, as far as is known, go into `unset`. Returns the number of flags.
 int add_flags(const ShellCommand& command, const std::string& path, MegatronArguments* to,
               std::vector<std::string>* unset) {
   if (!command.empty() && command[0].text == "echo") return 0;
   std::vector<ShellWord> words;
   for (const ShellWord& word : command) {
-    // A whole command may be a word, for eval or bash -c.
+    // A word may be a whole command, for eval or bash -c.
     const bool several =
         word.text.find(" --") != std::string::npos || word.text.find(".py ") != std::string::npos;
     if (!several && (!is_flag(word.text) || word.text.find(' ') == std::string::npos)) {
@@ -211,7 +211,8 @@ int add_flags(const ShellCommand& command, const std::string& path, MegatronArgu
       flag.resize(equals);
     }
     const int line = words[i].line;
-    // The program's name ends the launcher's flags. Behind a value stands options' variable.
+    // The program's name ends the launcher's flags. A variable after a value stands for further
+    // options.
     while (i + 1 < words.size() && !is_flag(words[i + 1].text) &&
            !words[i + 1].text.ends_with(".py")) {
       const std::string& value = words[++i].text;
@@ -246,7 +247,7 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
     if (launches) flags += add_flags(command, context.path, &arguments, &unset);
   }
   if (flags == 0) {
-    // Only what another script starts.
+    // The script holds only what another one starts.
     for (const ShellCommand& command : script.commands)
       flags += add_flags(command, context.path, &arguments, &unset);
     for (const auto& [name, value] : script.variables) {

@@ -1,4 +1,4 @@
-// YAML files of Megatron-LM's tests, of Megatron-Bridge and of ChatLearn.
+// Reads YAML files of Megatron-LM's tests, of Megatron-Bridge and of ChatLearn.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// As a command line or a log would have it.
+// Writes a value as a command line or a log would.
 std::string written(const DocumentNode& node) {
   if (node.is_null()) return "None";
   if (const auto* flag = std::get_if<bool>(&node.value)) return *flag ? "True" : "False";
@@ -27,8 +27,8 @@ std::string place_in(const ImportContext& context, const DocumentNode& node) {
   return fmt::format("{}:{}", context.path, node.line);
 }
 
-// What NCCL is told that a scenario has keys for, of the cluster: they are not set, as a test's
-// environment is not the job's that is asked about.
+// Lists NCCL's variables that a scenario has keys for. The keys are not set, as a test's
+// environment is not that of the job that is asked about.
 void list_environment(const DocumentNode& document, const ImportContext& context,
                       ImportedPlan* plan) {
   constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
@@ -51,7 +51,8 @@ void list_environment(const DocumentNode& document, const ImportContext& context
   }
 }
 
-// An enumeration's or a function's map, "_target_: megatron...AttnBackend": its name or argument.
+// Returns the name or the argument of an enumeration's or a function's map, "_target_:
+// megatron...AttnBackend".
 std::string target_text(const DocumentNode& map) {
   if (const DocumentNode* name = map.find("_name_")) return written(*name);
   if (const DocumentNode* args = map.find("_args_"); args && args->list() && !args->list()->empty())
@@ -60,11 +61,12 @@ std::string target_text(const DocumentNode& map) {
   return target == nullptr ? "" : written(*target);
 }
 
-// Bridge's sections whose fields are Megatron-LM's; the others change neither time nor memory.
+// Bridge's sections whose fields are Megatron-LM's. The others change neither time nor memory.
 constexpr std::string_view kSections[] = {"model",        "train",           "dataset",  "ddp",
                                           "comm_overlap", "mixed_precision", "optimizer"};
 
-// Fields of those sections that have Megatron-LM's names with another meaning.
+// Returns whether a field of those sections is passed over, though its name may mean something in
+// Megatron-LM.
 bool is_bridge_quiet(std::string_view section, std::string_view name) {
   if (section == "dataset") return name != "seq_length" && name != "sequence_length";
   if (section == "optimizer")
@@ -139,7 +141,8 @@ Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportCon
       }
       const std::string text =
           field.value.map() != nullptr ? target_text(field.value) : written(field.value);
-      // The sequence stands in model and dataset; the optimizer's distributed flag in ddp too.
+      // The sequence length stands in model and dataset; the optimizer's distributed flag also in
+      // ddp.
       const std::string name = field_name(section.key, field.key);
       if (text != "None" || !arguments.has(name))
         arguments.add_field(name, text, place_in(context, field.value));

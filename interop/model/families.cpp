@@ -115,7 +115,7 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "falcon", .gated = false, .tied = true, .rms_norm = false},
     {.prefix = "falcon_h1", .unsaid = "Mamba beside attention in each layer: attention alone"}};
 
-// A field equal to its class's default is left out of the file.
+// Defaults of transformers' classes: a field equal to its class's default is left out of the file.
 struct ClassDefault {
   std::string_view prefix, field;
   std::int64_t value;
@@ -315,7 +315,8 @@ constexpr std::string_view kQuietFields =
     "masked_softmax_fusion bias_dropout_fusion slow_but_exact *_loss_weight norm_head "
     "norm_softmax multi_gate normalization_function ";
 
-// The longest prefix wins: qwen3_next over qwen3.
+// Returns whether a row's prefix fits and is at least as long as `than`: the longest wins,
+// qwen3_next over qwen3.
 template <class Row>
 bool longer(std::string_view model_type, const Row& row, std::string_view than) {
   return model_type.starts_with(row.prefix) && row.prefix.size() >= than.size();

@@ -1,4 +1,4 @@
-// Families of models by model_type: what their config.json does not say, as tables.
+// Families of models by model_type: tables of what their config.json does not say.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// How attention is spread over the layers where no layer_types say it.
+// How attention differs over the layers if no layer_types say it.
 enum class WindowRule {
   None,           // no layer has a window, whatever the file says
   All,            // every layer has sliding_window
@@ -30,18 +30,18 @@ struct ModelFamily {
   bool mlp_bias = false;
   bool qk_norm = false;
   WindowRule window = WindowRule::None;
-  std::string_view unsaid = {};  // what no scenario says, and the file neither
+  std::string_view unsaid = {};  // what no scenario says, nor the file
 };
 
-// The longest prefix that fits; nothing: not known.
+// Returns the family whose prefix fits and is longest; null: not known.
 const ModelFamily* family_of(std::string_view model_type);
 
-// What transformers' class has where the file is silent; nothing: not in the table.
+// Returns the value that transformers' class has if the file is silent; nothing: not in the table.
 std::optional<std::int64_t> class_default(std::string_view model_type, std::string_view field);
 
-// Fields of config.json that change neither time nor memory.
+// Returns whether a field of config.json changes neither time nor memory.
 bool is_quiet_field(std::string_view name);
-// What a scenario cannot say of a field that has a value; empty: nothing.
+// Says what a scenario cannot express of a field that has a value; empty: nothing.
 std::string_view not_expressed_field(std::string_view name);
 
 }  // namespace tandem

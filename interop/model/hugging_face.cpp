@@ -13,10 +13,11 @@
 namespace tandem {
 namespace {
 
-// Models are trained on less than they are bound to; without a better word this, or the bound.
+// Models are trained on shorter sequences than they are bound to. If no file says how long, this is
+// assumed, or the bound if that is shorter.
 constexpr std::int64_t kUsualSequence = 4096;
 
-// The language model of a multimodal one.
+// Returns the language model inside a multimodal one; null: there is none.
 const DocumentNode* language_model(const DocumentNode& document) {
   for (const char* name : {"text_config", "language_config", "llm_config", "thinker_config"}) {
     const DocumentNode* inner = document.find(name);
@@ -77,7 +78,8 @@ void set_embeddings(const ModelFamily& family, const DocumentNode& outer, bool m
   if (!tied.value_or(family.tied)) plan->set("model.tied_embeddings", false, "tie_word_embeddings");
 }
 
-// What a scenario takes for granted follows gated_mlp: Llama's with it, GPT's without.
+// Sets the style where it differs from a scenario's default, which follows gated_mlp: Llama's style
+// with it, GPT's without.
 void set_style(const HfModel& model, ImportedPlan* plan) {
   const ModelFamily& family = *model.family;
   if (family.rms_norm != model.gated)

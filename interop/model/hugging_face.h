@@ -1,4 +1,4 @@
-// Hugging Face's config.json: a model.
+// Hugging Face's config.json: imports a model.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace tandem {
 
-// Whether it is one, by its fields.
+// Returns whether a document is a config.json, by its fields.
 bool is_hugging_face(const DocumentNode& document);
 
-// The sequence, which it only assumes, is that of `before` where that has one.
+// Imports the model. The sequence is that of `before` if that has one; else it is assumed.
 Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std::string& path,
                                          const ImportedPlan& before);
 

@@ -89,14 +89,14 @@ class HfLayers {
       layer->set("router_topk_groups", m_.router_topk_groups);
     }
     layer->set("expert_ffn_hidden", m_.expert_ffn);
-    // An MLP beside the experts is one that all tokens take.
+    // An MLP beside the experts is a shared one, which all tokens take.
     const Whole shared = m_.shared + (m_.both ? m_.ffn : 0);
     if (shared > 0) layer->set("shared_expert_ffn", shared);
     if (m_.latent > 0) layer->set("moe_latent", m_.latent);
     if (m_.router_bias) layer->set("router_bias", true);
   }
 
-  // What the file says by rules or lists over the layers' numbers.
+  // Returns the layers of a file that describes them by rules or lists over their numbers.
   std::vector<ImportedLayer> by_rules() {
     std::vector<ImportedLayer> layers;
     const bool mixed =
@@ -129,7 +129,7 @@ class HfLayers {
     return layers;
   }
 
-  // Nemotron-H: one character a layer, which is attention or an MLP alone.
+  // Reads Nemotron-H's pattern: one character a layer, which is attention or an MLP alone.
   std::vector<ImportedLayer> by_pattern(const std::string& pattern) {
     std::vector<ImportedLayer> layers;
     const bool fits = m_.layers == 0 || static_cast<Whole>(pattern.size()) == m_.layers;
@@ -160,7 +160,7 @@ class HfLayers {
     return layers;
   }
 
-  // Llama-Nemotron: every layer its own heads and widths.
+  // Reads Llama-Nemotron's blocks: every layer has its own heads and widths.
   std::vector<ImportedLayer> by_blocks(const DocumentNode& blocks) {
     std::vector<ImportedLayer> layers;
     if (blocks.list() == nullptr || static_cast<Whole>(blocks.list()->size()) != m_.layers) {
@@ -196,7 +196,8 @@ class HfLayers {
       set_heads(false, &layer);
     }
     m_.ffn = ffn_;
-    // 2/3 of so many times hidden, up to a multiple of 256, as its modeling file has it.
+    // The width is 2/3 of `times` hidden, rounded up to a multiple of 256, as in the model's own
+    // code.
     const auto times = ffn.number({"ffn_mult"});
     const bool possible = times.value_or(1) > 0 && times.value_or(1) < 1000;
     if (times && possible)
@@ -213,8 +214,8 @@ class HfLayers {
     return layer;
   }
 
-  HfModel m_;  // its heads and widths are another's in each of block_configs
-  const Whole kv_heads_ = m_.kv_heads, ffn_ = m_.ffn;  // where one of them states none
+  HfModel m_;  // with block_configs its heads and widths change from block to block
+  const Whole kv_heads_ = m_.kv_heads, ffn_ = m_.ffn;  // for a block that states none
   FieldReader* fields_;
   ImportedPlan* plan_;
   bool told_linear_ = false;

@@ -1,4 +1,4 @@
-// The layers of a config.json, one by one: which attention and which MLP each has.
+// The layers of a config.json, one by one: the attention and the MLP that each has.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// What is assumed goes into the plan.
+// Returns the layers. Assumptions go into the plan.
 Result<std::vector<ImportedLayer>> layers_of(const HfModel& model, FieldReader* fields,
                                              ImportedPlan* plan);
 

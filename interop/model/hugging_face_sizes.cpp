@@ -15,7 +15,7 @@ bool contains(const std::vector<Whole>& list, Whole value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// Reads one file; functions are called once each.
+// Reads one file. Each function is called once.
 class HfReader {
  public:
   HfReader(FieldReader* fields, HfModel* model, ImportedPlan* plan)
@@ -41,7 +41,7 @@ class HfReader {
  private:
   void assume(std::string line) { plan_->assumed.push_back(std::move(line)); }
 
-  // A field, or the default of its class, which is told; or a fault.
+  // Returns a field, or the default of its class, which is noted as assumed; else sets a fault.
   Whole needed(FieldReader::Names names) {
     if (const auto whole = fields_->whole(names, 1)) return *whole;
     for (const std::string_view name : names) {
@@ -55,8 +55,8 @@ class HfReader {
     return 1;
   }
 
-  // A field, one value or a list with the same one for each layer; or the default of its class. A
-  // null is no default: there is none of it.
+  // Returns a field: one value, or a list with the same value for each layer. Without the field
+  // returns the default of its class. A null stands for none of it, not for the default.
   Whole or_default(FieldReader::Names names, Whole otherwise) {
     const DocumentNode* node = fields_->node(names);
     if (node != nullptr && node->list() != nullptr) {
@@ -139,7 +139,7 @@ class HfReader {
     if (m_->v_dim == 0) m_->v_dim = m_->hidden / m_->heads;
   }
 
-  // One key and value head as wide as a latent: nearest is latent attention of that rank.
+  // Its one key and value head is as wide as a latent, so latent attention of that rank is nearest.
   void as_latent_v4() {
     m_->kv_rank = m_->head_dim;
     m_->nope = m_->head_dim - m_->rope;
@@ -151,7 +151,7 @@ class HfReader {
                     m_->kv_rank, m_->head_dim, m_->q_rank));
   }
 
-  // Gated delta net, and what is priced as one.
+  // Reads gated delta nets, and what is priced as one.
   void read_linear() {
     m_->key_heads = or_default({"linear_num_key_heads"}, 0);
     m_->value_heads = or_default({"linear_num_value_heads"}, 0);
@@ -195,7 +195,7 @@ class HfReader {
                        m_->mamba_heads, m_->mamba_head_dim));
   }
 
-  // A word of layer_types; one that is not known is told once.
+  // Returns what a word of layer_types stands for. A word that is not known is reported once.
   Attends attends_of(const std::string& type) {
     constexpr std::pair<std::string_view, Attends> kTypes[] = {
         {"full_attention", Attends::All},       {"attention", Attends::All},
@@ -211,14 +211,15 @@ class HfReader {
     return Attends::All;
   }
 
-  // A list has an entry for each layer.
+  // Checks that a list has an entry for each layer.
   template <class Entry>
   void check_length(std::string_view name, const std::optional<std::vector<Entry>>& list) {
     if (list && static_cast<Whole>(list->size()) < m_->layers)
       fields_->fail(name, fmt::format("{} layers' types", m_->layers));
   }
 
-  // What each layer attends to: by the file's list of all, of some, or by its family's rule.
+  // Reads what each layer attends to: from the file's list of all layers or of some, or by its
+  // family's rule.
   void read_spread() {
     const auto types = fields_->texts({"layer_types"});
     const auto linear = fields_->wholes({"attn_type_list"});  // MiniMax's: 0 is linear
@@ -250,7 +251,7 @@ class HfReader {
   }
 
   void read_rule() {
-    // EXAONE's is of letters, "LLLG".
+    // EXAONE's pattern consists of letters, "LLLG".
     const FieldReader::Names pattern = {"sliding_window_pattern", "_sliding_window_pattern"};
     const DocumentNode* node = fields_->node(pattern);
     const auto* letters = node == nullptr ? nullptr : std::get_if<std::string>(&node->value);
@@ -294,7 +295,7 @@ class HfReader {
     m_->ffn = or_default({"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "d_ff"}, 0);
     if (const auto ratio = fields_->whole({"expansion_ratio"}, 1))
       m_->ffn = product_of({*ratio, m_->hidden});
-    // LFM2's is two thirds of what stands there, up to a multiple.
+    // LFM2's width is two thirds of what stands there, rounded up to a multiple.
     const Whole multiple = fields_->whole({"block_multiple_of"}, 1).value_or(256);
     if (fields_->flag({"block_auto_adjust_ff_dim"}).value_or(false))
       m_->ffn = (2 * m_->ffn / 3 + multiple - 1) / multiple * multiple;
@@ -334,11 +335,12 @@ class HfReader {
     } else if (count > 0) {
       m_->shared = product_of({count, m_->expert_ffn});
     }
-    // Granite's hybrid models without experts have the shared MLP alone.
+    // Granite's hybrid models without experts have only the shared MLP.
     if (m_->experts == 0 && m_->shared > 0) m_->ffn = m_->shared;
     m_->latent = fields_->whole({"moe_latent_size"}).value_or(0);
     m_->both = fields_->flag({"enable_moe_block"}).value_or(false);
-    // DeepSeek's e_score_correction_bias, and a bias of gpt-oss's router: one value an expert.
+    // The router has a bias of one value an expert: DeepSeek's e_score_correction_bias, or
+    // gpt-oss's.
     const bool corrected = fields_->text({"topk_method"}).value_or("") == "noaux_tc";
     m_->router_bias =
         fields_->flag({"use_routing_bias", "moe_router_enable_expert_bias", "moe_use_aux_free"})
@@ -350,7 +352,7 @@ class HfReader {
       fields_->fail("num_experts_per_tok", "experts a token takes");
   }
 
-  // The numbers in "4,5,6"; a fault where it is none.
+  // Returns the numbers in "4,5,6", and sets a fault if one is none.
   std::optional<std::vector<Whole>> listed_layers() {
     const auto text = fields_->text({"moe_layers_enum"});
     if (!text) return fields_->wholes({"moe_layers"});
@@ -378,7 +380,7 @@ class HfReader {
         std::max<Whole>(1, or_default({"decoder_sparse_step", "interleave_moe_layer_step",
                                        "moe_layer_interval", "expert_layer_period"},
                                       1));
-    // Jamba's period begins at its offset, the others' ends with a layer of experts.
+    // Jamba's period begins at its offset; the others' periods end with a layer of experts.
     const Whole offset = fields_->whole({"expert_layer_offset"}).value_or(period - 1);
     const auto types = fields_->texts({"mlp_layer_types"});
     const auto moe_layers = listed_layers();
@@ -396,8 +398,8 @@ class HfReader {
     }
   }
 
-  // LongCat's layer is two of attention and an MLP, the first with experts beside its MLP; some of
-  // its experts compute nothing.
+  // Splits LongCat's layers: each is two layers of attention and an MLP, the first with experts
+  // beside its MLP. Some of its experts compute nothing.
   void split_layers() {
     const Whole idle = fields_->whole({"zero_expert_num"}).value_or(0);
     const Whole taken = m_->top_k * m_->experts / std::max<Whole>(1, m_->experts + idle);

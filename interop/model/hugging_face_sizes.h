@@ -1,4 +1,4 @@
-// The sizes of a config.json's model, by the names and the rules of its family.
+// The sizes of a config.json's model, read by the names and the rules of its family.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace tandem {
 
 enum class Attends { All, Window, Chunk, Linear, Mamba };
 
-// 0: none of it.
+// A model's sizes. 0: it has none of it.
 struct HfModel {
   using Whole = std::int64_t;
 
@@ -22,18 +22,18 @@ struct HfModel {
   Whole layers = 0, hidden = 0, heads = 0, vocab = 0;
   std::string layers_field, hidden_field;  // their names in the file
   bool gated = true, biases = false;
-  // Attention; global: of layers that attend to all positions where others do not.
+  // Attention. global: of layers that attend to all positions where others do not.
   Whole kv_heads = 0, head_dim = 0, global_head_dim = 0, global_kv_heads = 0;
   Whole q_rank = 0, kv_rank = 0, nope = 0, rope = 0, v_dim = 0;
   Whole index_heads = 0, index_head_dim = 0, index_topk = 0, window = 0, chunk = 0;
   bool shared_kv = false, qkv_bias = false, output_bias = false, qk_norm = false;
-  // Layers that are linear, or Mamba's.
+  // Layers of linear attention or Mamba.
   Whole key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0, conv = 0;
   Whole mamba_heads = 0, mamba_head_dim = 0, mamba_state = 0, mamba_groups = 0, mamba_conv = 0,
         mamba_chunk = 0;
-  // MLPs; both: one beside the experts of a layer.
+  // MLPs. both: a layer has one beside its experts.
   Whole ffn = 0, experts = 0, top_k = 0, expert_ffn = 0, shared = 0, latent = 0;
-  Whole router_groups = 0, router_topk_groups = 0;  // 0: a token's experts lie in any
+  Whole router_groups = 0, router_topk_groups = 0;  // 0: a token's experts may lie in any group
   bool both = false, mlp_bias = false, router_bias = false;
   std::vector<Attends> attends;  // by layer
   std::vector<char> sparse;      // by layer: its MLP is experts
@@ -41,7 +41,7 @@ struct HfModel {
   bool is(std::string_view prefix) const { return type.starts_with(prefix); }
 };
 
-// REQUIRES: a model with type and family. What is assumed goes into the plan.
+// Reads the sizes. Assumptions go into the plan. REQUIRES: the model has type and family.
 Status read_hugging_face(FieldReader* fields, HfModel* model, ImportedPlan* plan);
 
 }  // namespace tandem

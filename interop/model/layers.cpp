@@ -8,20 +8,20 @@
 namespace tandem {
 namespace {
 
-// Keys that a kind without them does not ask about: they may stand in [model] for the others. All
-// else stands in [model] only where every kind has it.
+// Keys that may stand in [model] though a kind lacks them, as such a kind does not ask about them.
+// Any other key stands in [model] only if every kind has it.
 constexpr std::string_view kHarmless[] = {
     "heads",          "kv_heads",         "head_dim",         "qk_norm",
     "attention_bias", "output_bias",      "attention_sinks",  "q_lora_rank",
     "kv_lora_rank",   "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
     "ffn_hidden",     "gated_mlp",        "mlp_bias"};
 
-// "name" or "name*3".
+// Returns "name" or "name*3".
 std::string run_text(const std::string& name, std::size_t times) {
   return times == 1 ? name : fmt::format("{}*{}", name, times);
 }
 
-// The runs of equal names in [begin, end), joined; and how many there are.
+// Returns the runs of equal names in [begin, end), joined, and how many there are.
 std::pair<std::string, std::size_t> runs_of(const std::vector<std::string>& names,
                                             std::size_t begin, std::size_t end) {
   std::string text;
@@ -35,7 +35,7 @@ std::pair<std::string, std::size_t> runs_of(const std::vector<std::string>& name
   return {text, runs};
 }
 
-// The longest period that is looked for: of all models so far, 9 layers.
+// The longest period that is looked for. The longest of any model so far has 9 layers.
 constexpr std::size_t kLongestPeriod = 24;
 
 struct BestSuffix {
@@ -50,7 +50,7 @@ const std::string* value_in(const ImportedLayer& layer, const std::string& key) 
   return nullptr;
 }
 
-// Whether a key may stand in [model]: its value where no kind contradicts.
+// Returns a key's value if it may stand in [model], as no kind contradicts; null: it may not.
 const std::string* shared_value(const std::vector<ImportedLayer>& kinds, const std::string& key) {
   const std::string* shared = nullptr;
   const bool harmless =
@@ -82,7 +82,8 @@ bool ImportedLayer::has(std::string_view key) const {
   return value_in(*this, std::string(key)) != nullptr;
 }
 
-// By dynamic programming from the end: best[i] writes the names from i on.
+// Dynamic programming from the end: best[i] writes the names from i on with the fewest runs. At i
+// begins a run, a part of one, or a period that repeats.
 std::string pattern_of(const std::vector<std::string>& names) {
   const std::size_t n = names.size();
   std::vector<BestSuffix> best(n + 1);
@@ -107,7 +108,7 @@ std::string pattern_of(const std::vector<std::string>& names) {
       if (times > 1 && runs > 1)
         offer(i, i + times * period, runs, fmt::format("({})*{}", text, times));
     }
-    // A part of a run, so that what repeats may begin inside it.
+    // A part of a run is offered too, so that a period may begin inside the run.
     for (std::size_t part = i + 1; part < stop; ++part)
       offer(i, part, 1, run_text(names[i], part - i));
   }

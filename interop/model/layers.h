@@ -1,4 +1,5 @@
-// Layers of an imported model: one by one as a file has them, and as a scenario writes them.
+// Layers of an imported model: one by one as a file has them, and the text that a scenario has for
+// them.
 #pragma once
 
 #include <string>
@@ -10,10 +11,10 @@
 
 namespace tandem {
 
-// Beyond any model: a typing error is likelier.
+// More layers than any model has: a typing error is likelier.
 inline constexpr int kMostLayers = 2000;
 
-// A layer's kind by name, and what it sets: keys without "model.", values as TOML.
+// A layer's kind by name, and the keys that it sets, without "model.", their values as TOML.
 struct ImportedLayer {
   std::string name;
   std::vector<std::pair<std::string, std::string>> keys;
@@ -26,12 +27,13 @@ struct ImportedLayer {
   bool operator==(const ImportedLayer&) const = default;
 };
 
-// The shortest text of the form "a*3 + (b + c*2)*4" that gives these names in order.
+// Returns the text of the form "a*3 + (b + c*2)*4" that gives these names in order with the fewest
+// runs.
 std::string pattern_of(const std::vector<std::string>& names);
 
-// Layers that are all alike as model.layers and keys of [model]; else model.pattern and
-// [model.kinds.NAME], what all kinds share in [model]. `comment` stands at layers or pattern.
-// Returns the kinds' names, one a layer; empty: all alike.
+// Writes the layers: if all are alike, as model.layers and keys of [model]; else as model.pattern
+// and [model.kinds.NAME], with what all kinds share in [model]. `comment` stands at layers or
+// pattern. Returns the kinds' names, one a layer; empty: all alike.
 std::vector<std::string> write_layers(std::vector<ImportedLayer> layers, std::string_view comment,
                                       ImportedPlan* plan);
 

@@ -1,4 +1,4 @@
-// $((A * B)): integer expressions of launch scripts.
+// $((A * B)): evaluates integer expressions of launch scripts, by recursive descent.
 #include <cstdlib>
 
 #include "interop/shell/shell.h"
@@ -46,7 +46,7 @@ class ShellExpression {
       const long long by = atom();
       if (!times && by == 0) failed_ = true;
       if (failed_) return 0;
-      // The bound's square is beyond the type.
+      // The bound's square does not fit the type.
       if (times && value != 0 && std::llabs(by) > kMost / std::llabs(value)) failed_ = true;
       if (failed_) return 0;
       value = times ? value * by : over ? value / by : value % by;

@@ -70,7 +70,7 @@ std::optional<bool> shell_condition(std::vector<std::string> words, bool* unset)
   std::optional<bool> result;
   if (words.size() == 2 && words[0] == "-z") result = words[1].empty();
   if (words.size() == 2 && words[0] == "-n") result = !words[1].empty();
-  // Without quotes an empty word is none at all.
+  // Without quotes an empty word is no word.
   if (words.size() == 1) result = words[0] == "-z" || (words[0] != "-n" && !words[0].empty());
   if (words.size() == 3) result = compared(words[0], words[1], words[2]);
   if (result && negated) result = !*result;

@@ -1,5 +1,4 @@
-// ShellBranches: which branches of a script's ifs are taken, as far as their conditions can be
-// told.
+// ShellBranches: which branches of a script's ifs are taken, as far as their conditions are known.
 #pragma once
 
 #include <optional>
@@ -10,8 +9,8 @@ namespace tandem {
 
 class ShellBranches {
  public:
-  // Whether what stands here is run. A branch whose condition is not known counts as taken, and so
-  // do those behind it.
+  // Returns whether a command that stands here is run. A branch whose condition is not known counts
+  // as taken, and so do those after it.
   bool active() const { return frames_.empty() || frames_.back().active; }
   void open(std::optional<bool> condition);
   void next(std::optional<bool> condition);  // elif
@@ -20,15 +19,15 @@ class ShellBranches {
 
  private:
   struct Frame {
-    bool outer;  // what is around it is run
+    bool outer;  // whether what is around it is run
     bool active;
-    bool decided;  // a branch of it was taken for certain
+    bool decided;  // whether a branch of it was taken for certain
   };
   std::vector<Frame> frames_;
 };
 
-// "[ a = b ]", "[[ -n a ]]" and the like, expanded; nothing: another condition. A variable without
-// a value is empty there, which `unset` tells.
+// Evaluates "[ a = b ]", "[[ -n a ]]" and the like, already expanded; nothing: another condition. A
+// variable without a value counts as empty, and sets *unset.
 std::optional<bool> shell_condition(std::vector<std::string> words, bool* unset);
 
 }  // namespace tandem

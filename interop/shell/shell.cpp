@@ -12,13 +12,13 @@
 namespace tandem {
 namespace {
 
-// Expansions that double one another end here.
+// The limit of expansions, which may double one another.
 constexpr std::size_t kMostText = 4'000'000;
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-// The fields that one word becomes: most often one, none or several after an expansion.
+// The fields that one word becomes: mostly one, but none or several after an expansion.
 struct Fields {
   std::vector<std::string> texts;
   bool open = false;  // the last one goes on
@@ -28,7 +28,7 @@ struct Fields {
     texts.back() += text;
     open = true;
   }
-  // Blanks part it, as the shell does outside of quotes.
+  // Splits a text at blanks, as the shell does outside of quotes.
   void add_split(const std::string& text) {
     std::string word;
     for (const char c : text) {
@@ -80,7 +80,7 @@ class ShellReader {
       fail(line_, fmt::format("found expansions of over {} characters, expected fewer", kMostText));
   }
 
-  // Blanks, continued lines, and with `newlines` those and comments too.
+  // Skips blanks, continued lines and comments; with `newlines` also ends of lines.
   void skip(bool newlines) {
     while (!at_end()) {
       if (peek() == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
@@ -95,7 +95,7 @@ class ShellReader {
     }
   }
 
-  // Up to the end of a simple command, and over what ends it.
+  // Reads a simple command and what ends it.
   void command() {
     ShellCommand words;
     bool assigns = false;
@@ -106,7 +106,7 @@ class ShellReader {
         take();
         const bool twice = (c == '&' || c == '|') && peek() == c;
         if (twice) take();
-        // Behind && the line may end.
+        // After && the line may end.
         if (assigns || !words.empty()) end_command(std::move(words), c, twice);
         return;
       }
@@ -121,7 +121,7 @@ class ShellReader {
       }
       Fields fields;
       read_word(&fields);
-      // "2>&1": the number is the redirection's.
+      // "2>&1": the number belongs to the redirection.
       if ((peek() == '>' || peek() == '<') && fields.texts.size() == 1 &&
           fields.texts[0].find_first_not_of("0123456789") == std::string::npos)
         continue;
@@ -133,7 +133,9 @@ class ShellReader {
     }
   }
 
-  // A command before the character that ends it: a condition, or what is run. `twice`: && or ||.
+  // Ends a command at `end`: it is a condition, or is run. `twice`: the end is && or
+  //
+  // .
   void end_command(ShellCommand words, char end, bool twice) {
     const bool active = branches_.active();
     if (guarded_) branches_.close();
@@ -165,7 +167,7 @@ class ShellReader {
     }
   }
 
-  // "[ a ] && b": b is a branch of its own, up to its end.
+  // Reads the condition of "[ a ] && b": b is a branch of its own, up to its end.
   void guard(const ShellCommand& words, bool otherwise, bool active) {
     std::vector<std::string> texts;
     for (const ShellWord& word : words) texts.push_back(word.text);
@@ -184,7 +186,7 @@ class ShellReader {
     for (const char* keyword : {"then", "else", "do", "{", "}", "export", "local", "readonly",
                                 "declare", "typeset", "exec", "time", "!"}) {
       if (word == keyword) {
-        // What follows may be an assignment.
+        // An assignment may follow.
         skip(false);
         while (peek() == '-' && std::isalpha(static_cast<unsigned char>(peek(1))) != 0) {
           Fields option;
@@ -198,7 +200,7 @@ class ShellReader {
     return false;
   }
 
-  // "<<EOF": the lines up to EOF; else one word.
+  // Skips a redirection: for "<<EOF" the lines up to EOF, else one word.
   void redirection() {
     const bool here = text_.compare(at_, 2, "<<") == 0 && text_.compare(at_, 3, "<<<") != 0;
     while (peek() == '<' || peek() == '>' || peek() == '&' || peek() == '-') take();
@@ -216,7 +218,7 @@ class ShellReader {
     }
   }
 
-  // NAME=word, NAME+=word, NAME=(words) or NAME+=(words).
+  // Reads NAME=word, NAME+=word, NAME=(words) or NAME+=(words).
   bool assignment() {
     std::size_t end = at_;
     while (end < text_.size() && is_name(text_[end])) ++end;
@@ -251,7 +253,7 @@ class ShellReader {
       script_.variables[name] = {std::move(value), line};
     } else if (!value.empty() && value[0].find_first_not_of(" \t\n") != std::string::npos &&
                value[0].compare(value[0].find_first_not_of(" \t\n"), 2, "--") == 0) {
-      // Options of a branch that is not taken: nothing, where nothing else sets them.
+      // Options of a branch that is not taken: none, unless something else sets them.
       script_.variables.try_emplace(name, ShellVariable{{}, line});
     }
     return true;
@@ -281,7 +283,7 @@ class ShellReader {
     }
   }
 
-  // Up to a blank or what ends a command. `whole`: blanks of a value do not part it.
+  // Reads up to a blank or what ends a command. `whole`: blanks of a value do not split it.
   void read_word(Fields* fields, bool whole = false) {
     while (!at_end() && !error_) {
       const char c = peek();
@@ -351,7 +353,7 @@ class ShellReader {
     take();
   }
 
-  // Over balanced brackets; without the outer ones.
+  // Reads up to the closing bracket that balances. Returns the text without the outer ones.
   std::string bracketed(char open, char close) {
     const int line = line_;
     take();
@@ -368,7 +370,7 @@ class ShellReader {
     return inside;
   }
 
-  // At a $ or a `: what it stands for. True: elements of an array, each a field of its own.
+  // Reads what a $ or a ` stands for. Returns true if it is elements of an array, each a field.
   bool expansion(std::vector<std::string>* values) {
     const bool many = expand(values);
     for (const std::string& text : *values) count(text.size());
@@ -407,7 +409,7 @@ class ShellReader {
     return braces(name, values);
   }
 
-  // "${A:-2}" inside of arithmetic.
+  // Expands "${A:-2}" inside of arithmetic.
   std::string with_defaults(const std::string& text) {
     std::string plain;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -424,7 +426,8 @@ class ShellReader {
     return plain;
   }
 
-  // NAME, NAME[@], NAME[2], NAME:-default, NAME-default, NAME:=default, NAME:+other, NAME:?error.
+  // Expands NAME, NAME[@], NAME[2], NAME:-default, NAME-default, NAME:=default, NAME:+other or
+  // NAME:?error.
   bool braces(const std::string& inside, std::vector<std::string>* values) {
     std::size_t end = 0;
     while (end < inside.size() && is_name(inside[end])) ++end;
@@ -465,7 +468,8 @@ class ShellReader {
       values->push_back(text);
       return false;
     }
-    // Set to nothing, or never: an array of nothing is none, and a text stays as it is written.
+    // A name set to nothing gives nothing. One never set stays as it is written, or is an empty
+    // array.
     if (known != script_.variables.end() || kind == '+') {
       if (!all) values->push_back("");
       return all;

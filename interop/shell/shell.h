@@ -1,4 +1,5 @@
-// ShellScript: what a launch script sets and runs, as far as that can be told without running it.
+// ShellScript: the variables that a launch script sets and the commands that it runs, as far as
+// that can be told without running it.
 #pragma once
 
 #include <map>
@@ -20,22 +21,22 @@ struct ShellWord {
   int line = 0;
 };
 
-// One command's words, expanded: variables, arrays, defaults and arithmetic. What has no value here
-// stays as it is written: "${DATA}".
+// One command's words after expansion of variables, arrays, defaults and arithmetic. A variable
+// without a value stays as it is written: "${DATA}".
 using ShellCommand = std::vector<ShellWord>;
 
 struct ShellScript {
   std::map<std::string, ShellVariable> variables;
   std::vector<ShellCommand> commands;
-  // Lines with an if or a case that nothing here decides: all their branches are read, in order.
+  // Lines with an if or a case that cannot be decided: all their branches are read, in order.
   std::vector<int> branches;
-  std::vector<int> unset;  // lines with an if that was decided by variables without a value: empty
+  std::vector<int> unset;  // lines with an if decided by variables without a value, taken as empty
 };
 
-// Errors: quotes or brackets that do not end, expansions without end.
+// Reads a script. Errors: quotes or brackets that do not end, expansions without end.
 Result<ShellScript> parse_shell(const std::string& text, const std::string& path);
 
-// An integer expression of numbers, names and + - * / % ( ); false: it is none.
+// Evaluates an integer expression of numbers, names and + - * / % ( ); false: it is none.
 bool shell_arithmetic(const std::string& text,
                       const std::map<std::string, ShellVariable>& variables, long long* result);
 

@@ -1,4 +1,4 @@
-// The cables of a composed cluster as a file.
+// Writes the cables of a composed cluster as a file.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// As cluster.links_file has them, comments above: from,to,GBps,latency_us,efficiency.
+// Returns the text of a cluster.links_file: comments, then from,to,GBps,latency_us,efficiency.
 std::string cables_csv(const ComposedCluster& cluster, const std::vector<std::string>& comments);
 
 }  // namespace tandem

@@ -14,12 +14,12 @@
 namespace tandem {
 namespace {
 
-// No host has more GPUs: a preset's node that does is a rack that NVLink joins.
+// No host has more GPUs: a preset's node that has more is a rack that NVLink joins.
 constexpr int kMostGpusOfHost = 16;
 
 bool is_rack(const PresetNode& preset) { return preset.gpus > kMostGpusOfHost; }
 
-// Hosts of a node in the cluster's sense: one, or those of an NVLink domain.
+// The hosts of a node in the cluster's sense: one, or those of an NVLink domain.
 struct JoinedHosts {
   std::string name;
   std::vector<const FabricHost*> hosts;
@@ -88,12 +88,13 @@ class Composer {
   std::vector<FabricCable> cables_;
   bool states_rates_ = false;
   std::vector<JoinedHosts> nodes_;
-  bool by_order_ = false;                    // NICs meet ports in their order: their names differ
-  int unmet_nics_ = 0, unmet_ports_ = 0;     // of a file of a node, and of the fabric beside it
-  std::map<std::string, double> down_GBps_;  // of a switch, to its hosts
+  bool by_order_ = false;  // NICs and ports are matched in order: their names differ
+  int unmet_nics_ = 0,
+      unmet_ports_ = 0;  // NICs of a node's file without a port, and ports without a NIC
+  std::map<std::string, double> down_GBps_;  // by switch: what it carries to its hosts
 };
 
-// Of a switch that no file has.
+// Returns a name for a switch that no file has.
 std::string Composer::unused_name() const {
   std::set<std::string> taken(options_.hosts.begin(), options_.hosts.end());
   if (topology_.fabric) {
@@ -115,7 +116,7 @@ void Composer::say_left_out(const std::vector<std::string>& hosts, const std::st
                                             hosts.size() == 1 ? "" : "s", why, hostlist_of(hosts)));
 }
 
-// Storage and management hosts have other numbers of ports than those that compute.
+// Keeps the hosts with the usual number of ports: storage and management hosts have others.
 void Composer::keep_most_alike() {
   std::map<std::size_t, int> uses;
   for (const FabricHost& host : hosts_) ++uses[host.ports.size()];
@@ -148,7 +149,7 @@ Status Composer::keep_named() {
   return Done{};
 }
 
-// The fabric's, the blocks', or as many as the job needs.
+// Finds the fabric's hosts, the blocks', or those of --hosts; else make_hosts() makes some.
 Status Composer::find_hosts() {
   if (topology_.fabric) {
     hosts_ = topology_.fabric->hosts;
@@ -180,8 +181,8 @@ Status Composer::find_hosts() {
   return Done{};
 }
 
-// Leaves of hosts that are left out. A switch that other leaves hang on stays: a spine may have a
-// management host.
+// Drops leaves whose hosts are all left out. A switch that other leaves hang on stays: a spine may
+// have a management host.
 void Composer::drop_bare_leaves() {
   std::set<std::string> kept, bare;
   for (const JoinedHosts& node : nodes_) {
@@ -208,7 +209,7 @@ void Composer::drop_bare_leaves() {
                                           hostlist_of({bare.begin(), bare.end()})));
 }
 
-// Names of its own, where no file has any.
+// Makes hosts with names of its own, as no file has any.
 Status Composer::make_hosts() {
   const bool rack = by_domain() && topology_.node->hosts == 1;
   const std::int64_t of_node = std::int64_t{host_.gpus} * (rack ? hosts_of_rack() : 1);
@@ -259,9 +260,9 @@ Status Composer::find_template() {
   return Done{};
 }
 
-// Racks of as many hosts as the preset has, where no file names any host.
+// Makes racks of as many hosts as the preset has, as no file names any host.
 void Composer::join_made_up() {
-  // A dump of several hosts is one of them as a whole.
+  // A dump of several hosts is a node as a whole.
   const std::size_t size = topology_.node->hosts == 1 ? hosts_of_rack() : 1;
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     if (i % size == 0)
@@ -273,7 +274,7 @@ void Composer::join_made_up() {
         fmt::format("NVLink joins {} hosts, as in {}", size, preset_.preset));
 }
 
-// The hosts of each block that the fabric has.
+// Returns the hosts of each block that the fabric has.
 std::vector<JoinedHosts> Composer::hosts_by_domain() {
   std::map<std::string, const FabricHost*> by_name;
   for (const FabricHost& host : hosts_) by_name[host.name] = &host;
@@ -298,7 +299,7 @@ std::vector<JoinedHosts> Composer::hosts_by_domain() {
   return joined;
 }
 
-// How many hosts each domain keeps, so that as many as can be are in one.
+// Returns how many hosts each domain keeps, so that as many as possible are in one.
 std::size_t common_size(const std::vector<JoinedHosts>& joined) {
   std::size_t size = 0, most = 0;
   for (const JoinedHosts& node : joined) {
@@ -313,7 +314,7 @@ std::size_t common_size(const std::vector<JoinedHosts>& joined) {
   return size;
 }
 
-// Nodes of equally many hosts.
+// Joins hosts into nodes, each of equally many.
 Status Composer::join_hosts() {
   if (hosts_.empty()) return Error{"found no host, expected some"};
   if (by_domain() && !topology_.fabric && topology_.domains.empty() && topology_.node) {
@@ -346,7 +347,7 @@ Status Composer::join_hosts() {
   return Done{};
 }
 
-// The NICs that are in the fabric, each with its cable to a switch; and the wires to them.
+// Adds the NICs that are in the fabric, each with its cable to a switch, and the wires to them.
 void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
                         const std::function<std::string(const std::string&)>& site) {
   const bool one_host = node.hosts.size() == 1;
@@ -359,7 +360,7 @@ void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
     }
     found += port_of[i] != nullptr ? 1 : 0;
   }
-  // By name where all of one side are found, else in their order.
+  // They are matched by name if all of one side are found, else in their order.
   const bool named = found > 0 && found >= std::min(host_.nics.size(), host.ports.size());
   if (!named) std::ranges::fill(port_of, nullptr);
   by_order_ |= !named && !all_at_one && topology_.node.has_value();
@@ -372,7 +373,8 @@ void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
     unmet_nics_ += static_cast<int>(std::ranges::count(port_of, nullptr));
     for (const FabricPort& port : host.ports) unmet_ports_ += met.contains(&port) ? 0 : 1;
   }
-  std::map<std::string, std::pair<std::string, double>> name_of;  // and its cable's rate
+  std::map<std::string, std::pair<std::string, double>>
+      name_of;  // "nic0" -> its name and its cable's rate
   for (std::size_t i = 0; i < host_.nics.size(); ++i) {
     if (port_of[i] == nullptr) continue;
     const FabricPort& port = *port_of[i];
@@ -419,7 +421,7 @@ Status Composer::add_node(const JoinedHosts& node) {
       if (at == "nvswitch" || one_host) return fmt::format("{}.{}", node.name, at);
       return fmt::format("{}.{}_{}", node.name, host.name, at);
     };
-    // The node's NVLinks stand before all else of it.
+    // The node's NVLinks come before everything else of it.
     std::vector<ComposedCable> nvlinks;
     for (const HostWire& wire : host_.nvlinks)
       nvlinks.push_back(
@@ -433,7 +435,7 @@ Status Composer::add_node(const JoinedHosts& node) {
   return Done{};
 }
 
-// NICs that the fabric does not have, and ports that no NIC of the node's file is at.
+// Notes NICs that the fabric does not have, and ports that the node's file has no NIC for.
 void Composer::say_unmet() {
   if (by_order_)
     cluster_.assumed.emplace_back(

@@ -1,5 +1,5 @@
-// Compose: what files say of a node and of a fabric as one list of cables, with a preset's numbers
-// for what no file says.
+// Compose: joins what files say of a node and of a fabric into one list of cables, with a preset's
+// numbers for what no file says.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ struct PresetNode {
   double intra_GBps = 0, intra_efficiency = 1, intra_latency_us = 0;
   double nic_GBps = 0, inter_efficiency = 1, inter_latency_us = 0;
   double oversubscription = 1;
-  std::vector<std::vector<int>> nvlinks;  // between its GPUs where no switch joins them
+  std::vector<std::vector<int>> nvlinks;  // between its GPUs if no switch joins them
   bool nvls = false;
 };
 
 struct ComposeOptions {
-  std::vector<std::string> hosts;  // take these alone; empty: those wired as most are
-  std::int64_t gpus = 0;           // without a fabric: of the whole cluster; 0: one node
+  std::vector<std::string> hosts;  // only these; empty: those wired as most are
+  std::int64_t gpus = 0;           // of the whole cluster, if there is no fabric; 0: one node
 };
 
 struct ComposedCable {
   std::string from, to;
   double GBps = 0, latency_us = 0;
-  double efficiency = 0;  // of its own; 0: the cluster's
+  double efficiency = 0;  // its own; 0: the cluster's
 };
 
 // Sites are named NODE.gpu0, NODE.nic0 or NODE.nic_mlx5_0, NODE.nvswitch, NODE.pcie0, NODE.cpu0, a

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// The compute capability of a node's GPUs; 0: nothing says it.
+// Returns the compute capability of a node's GPUs; 0: nothing says it.
 int sm_of(const ImportedNode& node, const PresetNode& preset) {
   for (const ImportedGpu& gpu : node.gpus) {
     if (gpu.sm > 0) return gpu.sm;
@@ -18,7 +18,7 @@ int sm_of(const ImportedNode& node, const PresetNode& preset) {
   return sm_of_preset(preset.preset);
 }
 
-// A preset's NVLinks between so many GPUs of a host.
+// Adds the preset's NVLinks between the host's GPUs.
 void add_preset_nvlinks(const PresetNode& preset, HostTemplate* host) {
   if (static_cast<int>(preset.nvlinks.size()) == host->gpus) {
     int most = 1;
@@ -40,7 +40,8 @@ void add_preset_nvlinks(const PresetNode& preset, HostTemplate* host) {
         {fmt::format("gpu{}", i), "nvswitch", preset.intra_GBps, preset.intra_latency_us / 2, 0});
 }
 
-// What the preset's efficiency says, of rates as NCCL counts them: the same bytes a second.
+// Restates the preset's efficiency for rates as NCCL counts them, so that bytes a second stay the
+// same.
 void restate_efficiency(const PresetNode& preset, int sm, HostTemplate* host) {
   double fastest = 0;
   for (const HostWire& wire : host->nvlinks) fastest = std::max(fastest, wire.GBps);
@@ -56,7 +57,7 @@ void restate_efficiency(const PresetNode& preset, int sm, HostTemplate* host) {
       host->intra_efficiency, preset.preset, preset.intra_efficiency, preset.intra_GBps));
 }
 
-// NVLinks that a file counts.
+// Adds NVLinks that a file counts.
 void add_counted_nvlinks(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
   const int sm = sm_of(node, preset);
   const double each = nccl_nvlink_GBps(sm);  // 0: nothing says it
@@ -76,7 +77,7 @@ void add_counted_nvlinks(const ImportedNode& node, const PresetNode& preset, Hos
       fmt::format("NVLinks as fast as {}'s: no file says which GPUs they are of", preset.preset));
 }
 
-// What a NIC carries where no file says it: the preset's, or its share of a node's.
+// Returns what a NIC carries if no file says it: the preset's rate, or its share of a node's.
 double usual_nic_GBps(const PresetNode& preset, std::size_t nics) {
   return std::min(preset.nic_GBps, preset.nic_GBps * preset.nics / static_cast<double>(nics));
 }
@@ -95,7 +96,7 @@ void add_nics(const ImportedNode& node, const PresetNode& preset, HostTemplate* 
                                         preset.preset));
 }
 
-// GPUs that the file leaves out, spread over the switches that its NICs hang on.
+// Adds GPUs that the file leaves out, spread over the switches that its NICs hang on.
 void spread_gpus(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
   std::vector<std::string> switches;
   double fastest = 0;
@@ -117,7 +118,7 @@ void spread_gpus(const ImportedNode& node, const PresetNode& preset, HostTemplat
 
 using Adjacency = std::vector<std::vector<int>>;
 
-// Whether NVLinks lead from each GPU to each other, by others perhaps.
+// Returns whether NVLinks lead from each GPU to each other, perhaps through others.
 bool is_connected(const Adjacency& adjacency) {
   std::vector<bool> seen(adjacency.size());
   std::vector<std::size_t> next = {0};
@@ -133,9 +134,9 @@ bool is_connected(const Adjacency& adjacency) {
   return std::ranges::find(seen, false) == seen.end();
 }
 
-// NVLinks from GPU to GPU as cluster.nvlinks has them, which knows the rings that fit into them.
-// Empty: there is a switch, or they are not of that form: eight GPUs, nine links a pair, to which
-// counts are divided where all can be.
+// Returns the NVLinks between GPUs as cluster.nvlinks has them, which knows the rings that fit into
+// them. Empty: there is a switch, or more than eight GPUs or nine links a pair. Larger counts are
+// divided by a common divisor if there is one.
 Adjacency adjacency_of(const HostTemplate& host) {
   constexpr int kMostGpus = 8, kMostLinks = 9;
   if (host.has_switch || host.nvlinks.empty() || host.gpus > kMostGpus) return {};
@@ -154,7 +155,7 @@ Adjacency adjacency_of(const HostTemplate& host) {
   return is_connected(adjacency) ? adjacency : Adjacency{};
 }
 
-// A hub in place of NVLinks between GPUs, as the clusters of presets have it.
+// Replaces NVLinks between GPUs by a hub, as the clusters of presets have it.
 void join_by_hub(const PresetNode& preset, HostTemplate* host) {
   host->adjacency = adjacency_of(*host);
   if (host->adjacency.empty()) return;
@@ -171,7 +172,7 @@ void join_by_hub(const PresetNode& preset, HostTemplate* host) {
 
 bool is_unsaid(const NodeWire& wire) { return wire.kind == NodeWire::Pcie && wire.GBps == 0; }
 
-// A preset's NICs, each on a wire of its own to the GPUs that use it.
+// Adds a preset's NICs, each on a wire of its own to the GPUs that use it.
 void add_own_nics(const PresetNode& preset, int nics, HostTemplate* host) {
   for (int i = 0; i < nics; ++i)
     host->nics.push_back({"", usual_nic_GBps(preset, static_cast<std::size_t>(nics)), false});

@@ -1,4 +1,4 @@
-// HostTemplate: the wires inside a host, all hosts of a cluster being alike, with rates for all.
+// HostTemplate: the wires inside a host, with their rates; all hosts of a cluster are alike.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ struct HostWire {
   std::string from, to;  // sites of the host, without its name
   double GBps = 0, latency_us = 0;
   double efficiency = 0;  // 0: the cluster's for wires inside a node
-  int nvlinks = 0;        // how many it is
+  int nvlinks = 0;        // how many NVLinks it is
 };
 
 struct HostNic {
   std::string device;      // "mlx5_0"; empty: not said
   double GBps = 0;         // what its cable carries
-  bool is_stated = false;  // by a file, not by the preset
+  bool is_stated = false;  // true: by a file, not by the preset
 };
 
 struct HostTemplate {
@@ -30,16 +30,16 @@ struct HostTemplate {
   double nic_latency_us = 0;    // of a NIC's cable
   double intra_efficiency = 0;  // 0: the preset's
   bool has_switch = false;      // "nvswitch" is one of its sites
-  // Between its GPUs, where NVLinks join them without a switch: all then hang on a hub at the rate
-  // of the best joined pair.
+  // NVLinks between its GPUs if they have no switch. All GPUs then hang on a hub, at the rate of
+  // the best joined pair.
   std::vector<std::vector<int>> adjacency;
   std::vector<std::string> assumed;
 };
 
-// From a file of a node's inside.
+// Makes the template from a file of a node's inside.
 Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset);
 
-// As the preset has it, with so many GPUs and NICs.
+// Makes the template by the preset, with so many GPUs and NICs.
 HostTemplate host_of(const PresetNode& preset, int gpus, int nics);
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// `ibnetdiscover`: each switch with a link a line, then each channel adapter. All cables are read
-// from the switches; adapters' blocks say what they are called where no switch does.
+// Reads the output of `ibnetdiscover`: each switch with a link a line, then each channel adapter.
+// All cables are read from the switches. Adapters' blocks name the adapters if no switch does.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// Gbit/s of a lane.
+// The speed of a lane.
 struct LaneSpeed {
   std::string_view name;
   double Gbitps;
@@ -28,7 +28,7 @@ constexpr std::array kLanes = {
     LaneSpeed{"FDR10", 10}, LaneSpeed{"FDR", 14},  LaneSpeed{"EDR", 25},
     LaneSpeed{"HDR", 50},   LaneSpeed{"NDR", 100}, LaneSpeed{"XDR", 200}};
 
-// GB/s of "4xNDR"; nothing: it is none.
+// Returns the GB/s of "4xNDR"; nothing: the text is of another form.
 std::optional<double> link_GBps(std::string_view text) {
   const std::size_t by = text.find('x');
   int width = 0;
@@ -42,7 +42,7 @@ std::optional<double> link_GBps(std::string_view text) {
   return std::nullopt;
 }
 
-// What stands in the quotes from `from` on, and over it.
+// Returns the text in the next quotes from `from` on, and moves `from` past them.
 std::optional<std::string_view> quoted(std::string_view line, std::size_t* from) {
   const std::size_t open = line.find('"', *from);
   const std::size_t close = open == line.npos ? line.npos : line.find('"', open + 1);
@@ -51,7 +51,8 @@ std::optional<std::string_view> quoted(std::string_view line, std::size_t* from)
   return line.substr(open + 1, close - open - 1);
 }
 
-// "MF0;A09-P1-IBLEAF-04-04:MQM9701/U1" is A09-P1-IBLEAF-04-04; what a CSV would trip over goes.
+// Returns A09-P1-IBLEAF-04-04 of "MF0;A09-P1-IBLEAF-04-04:MQM9701/U1". Characters that a CSV would
+// trip over become dashes.
 std::string switch_name(std::string_view description) {
   std::string_view name = description;
   if (const std::size_t semicolon = name.find(';'); semicolon != name.npos)
@@ -63,15 +64,15 @@ std::string switch_name(std::string_view description) {
   return clean;
 }
 
-// An adapter: a host's device, or none of a host.
+// An adapter: a host's device, or one of no host.
 struct Adapter {
   std::string description, host, device;
 };
 
 constexpr std::string_view kAggregation = "Aggregation Node";
 
-// "a08-p1-dgx-04-c01 mlx5_5", "... HCA-6", "host mlx5_0 extra": up to the blank; "MT4129 ConnectX7
-// Mellanox Technologies" says what the device is, not where.
+// Splits "a08-p1-dgx-04-c01 mlx5_5", "... HCA-6" and "host mlx5_0 extra" at the blank. "MT4129
+// ConnectX7 Mellanox Technologies" says what the device is, not where.
 Adapter adapter_of(std::string_view description) {
   Adapter adapter{std::string(description), "", ""};
   const std::size_t blank = description.find(' ');
@@ -160,8 +161,9 @@ class Fabric {
     if (known.host.empty()) known = std::move(adapter);
   }
 
-  // [port] "S-guid"[port] # "description" lid N 4xNDR, and of adapters, which state theirs first,
-  // [port](guid) "S-guid"[port] # lid N lmc N "description" lid N 4xNDR
+  // Reads a link of a switch, or of an adapter, which states its own lid first:
+  //   [port] "S-guid"[port] # "description" lid N 4xNDR
+  //   [port](guid) "S-guid"[port] # lid N lmc N "description" lid N 4xNDR
   Status read_cable(std::string_view line, int number) {
     const auto wrong = [&](std::string_view what) {
       return Error::at(source_.at(number),
@@ -187,7 +189,7 @@ class Fabric {
     return Done{};
   }
 
-  // What the text begins with: "[33]".
+  // Returns the port that the text begins with: "[33]".
   static std::optional<int> port_in(std::string_view text) {
     int port = 0;
     if (!text.starts_with('[')) return std::nullopt;
@@ -202,14 +204,14 @@ class Fabric {
   void leave_out(const std::set<std::string>& ends, std::string_view what, std::string_view why);
 
   const TopologySource& source_;
-  std::string here_;                             // the GUID whose block it is
-  bool at_switch_ = false;                       // and whether that is a switch's
+  std::string here_;                             // the GUID of the block that is read
+  bool at_switch_ = false;                       // whether it is a switch's
   std::map<std::string, std::string> switches_;  // GUID -> name
   std::map<std::string, Adapter> adapters_;      // by GUID
   std::vector<FoundCable> cables_;
 };
 
-// Switches of one name, or of none, have their GUID in it.
+// Returns the switches' names. Switches of one name, or of none, get their GUID into it.
 std::map<std::string, std::string> Fabric::unique_names() const {
   std::map<std::string, int> uses;
   for (const auto& [guid, name] : switches_) ++uses[name];
@@ -221,7 +223,7 @@ std::map<std::string, std::string> Fabric::unique_names() const {
   return names;
 }
 
-// Ends of links: "2 ends without a host's name, such as 'x'".
+// Notes ends of links: "2 ends without a host's name, such as 'x'".
 void Fabric::leave_out(const std::set<std::string>& ends, std::string_view what,
                        std::string_view why) {
   if (!ends.empty())
@@ -248,7 +250,7 @@ ImportedFabric Fabric::fabric() {
       continue;
     }
     if (const auto there = names.find(to); there != names.end()) {
-      // Each end states it, unless the file was cut: once is enough.
+      // Each end states the cable, unless the file was cut: once is enough.
       if (seen.insert(std::minmax(cable.from, cable.to)).second)
         fabric.cables.push_back({names.at(cable.from.first), there->second, cable.GBps});
       continue;

@@ -1,5 +1,5 @@
-// ImportedTopology: what files of other tools say of a cluster, in plain values: what is inside a
-// node, which switches and cables join nodes, which hosts one NVLink domain joins.
+// ImportedTopology: what files of other tools say of a cluster, in plain values: the inside of a
+// node, the switches and cables that join nodes, the hosts that an NVLink domain joins.
 #pragma once
 
 #include <optional>
@@ -35,8 +35,8 @@ struct ImportedNode {
   std::vector<ImportedGpu> gpus;
   std::vector<ImportedNic> nics;
   std::vector<NodeWire> wires;
-  int hosts = 1;                // that share one NVLink switch
-  bool states_nvlinks = false;  // false: a list of devices, whose NVLinks are not in it
+  int hosts = 1;                // hosts that share one NVLink switch
+  bool states_nvlinks = false;  // false: a list of devices, which has no NVLinks
   bool states_gpus = true;      // false: network devices alone
   bool joins_hosts = false;     // its NVLinks lead to a switch of several hosts (MNNVL)
   std::string kind;             // "NCCL topology dump", ...
@@ -63,7 +63,7 @@ struct ImportedFabric {
   std::vector<std::string> switches;
   std::vector<FabricHost> hosts;
   std::vector<FabricCable> cables;
-  bool states_rates = false;  // else cables and ports are as the preset has them
+  bool states_rates = false;  // false: cables and ports have the preset's
 };
 
 // Hosts that NVLink joins, as in an NVL72 rack; or what Slurm calls a block.
@@ -77,7 +77,7 @@ struct ImportedTopology {
   std::optional<ImportedFabric> fabric;
   std::vector<NvlinkDomain> domains;
   std::vector<std::string> sources;  // "topo.xml (NCCL topology, 8 GPUs, 8 NICs)"
-  std::vector<std::string> assumed;  // sentences: what no file says
+  std::vector<std::string> assumed;  // sentences about what no file says
   std::vector<std::string> left_out;
 };
 

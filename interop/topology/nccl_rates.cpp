@@ -21,7 +21,7 @@ const NvlinkRate* nvlink_of(int sm) {
   return nullptr;
 }
 
-// NCCL's speed of a lane, in 100 Mbit/s, by what the transfer rate begins with.
+// NCCL's speed of a lane, in 100 Mbit/s, by the transfer rate.
 struct PcieSpeed {
   std::string_view GTps;
   double lane;
@@ -34,7 +34,7 @@ constexpr double kOtherSpeed = 60, kWidth = 16, kLanesPerGBps = 80;
 
 constexpr int kVolta = 70, kAmpere = 80, kHopper = 90, kBlackwell = 100;
 
-// The first of a compute capability is its usual one.
+// The first GPU of a compute capability is its usual one.
 constexpr std::array kGpus = {
     KnownGpu{"10de:1db5", kVolta, "dgx-1", ""},                    // V100 SXM2 32GB
     KnownGpu{"10de:1db1", kVolta, "dgx-1", ""},                    // V100 SXM2 16GB

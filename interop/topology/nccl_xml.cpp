@@ -1,6 +1,7 @@
-// Three kinds of files are about: full dumps (gpus, NVLinks, nets), lists of devices with classes
-// but without NVLinks (clouds ship them), and lists without classes. So devices are known by what
-// is in them, then by their class; NVLinks that no file states are left to the preset.
+// Reads NCCL's topology files. Three kinds are about: full dumps (gpus, NVLinks, nets), lists of
+// devices with classes but without NVLinks (clouds ship them), and lists without classes. So
+// devices are recognised by what is in them, then by their class; NVLinks that no file states are
+// left to the preset.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,10 +17,10 @@ namespace tandem {
 namespace {
 
 constexpr std::string_view kSwitchClass = "0x0680", kGpuClass = "0x03", kNicClass = "0x02";
-constexpr std::string_view kManyHosts = "fffffff:ff:ff.0";  // the target of NVLinks of a rack
+constexpr std::string_view kManyHosts = "fffffff:ff:ff.0";  // the target of a rack's NVLinks
 constexpr double kNetMbitps = 10000;                        // of a net that states no speed
 
-// What attributes may be, where they are there.
+// The range of an attribute that is there.
 struct NumberRange {
   std::string_view attribute;
   double least, most;
@@ -140,7 +141,7 @@ class NcclSystem {
     return Done{};
   }
 
-  // The devices at or below it.
+  // Counts the devices at `pci` or below it.
   int devices_in(const XmlElement& pci) const {
     if (is_device(pci, "gpu", kGpuClass) || is_device(pci, "nic", kNicClass)) return 1;
     if (pci.children.empty()) return has_classes_ ? 0 : 1;
@@ -151,7 +152,7 @@ class NcclSystem {
     return devices;
   }
 
-  // The fastest device below: virtual machines state nonsense of bridges.
+  // Returns the rate of the fastest device below: virtual machines state nonsense of bridges.
   static double fastest_below(const XmlElement& pci) {
     double fastest = pci.children.empty() ? rate_of(pci) : 0;
     for (const XmlElement& child : pci.children) {
@@ -174,7 +175,7 @@ class NcclSystem {
     }
     if (pci.text("class").starts_with(kSwitchClass)) return Done{};
     std::string here = at;
-    if (devices_in(pci) > 1) {  // a switch: what one device hangs on alone is a wire
+    if (devices_in(pci) > 1) {  // a switch; with one device it is but a wire
       here = fmt::format("pcie{}", switches_++);
       const bool is_told = pci.number("link_width") > 1;
       wires_.push_back({.from = here,
@@ -245,7 +246,7 @@ class NcclSystem {
   const TopologySource& source_;
   bool has_classes_ = false, states_nvlinks_ = false, joins_hosts_ = false;
   std::vector<std::string> hosts_;
-  std::vector<std::pair<std::string, int>> cpus_;  // and their hosts
+  std::vector<std::pair<std::string, int>> cpus_;  // names and hosts
   int switches_ = 0;
   std::vector<FoundGpu> gpus_;
   std::vector<FoundNic> nics_;

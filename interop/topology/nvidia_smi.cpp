@@ -1,5 +1,6 @@
-// `nvidia-smi topo -m`: columns by tabs or blanks, a header that may be underlined by ANSI codes,
-// network devices as NIC0 with a legend, or by their names. It states neither GPUs nor speeds.
+// Reads the table of `nvidia-smi topo -m`: columns by tabs or blanks, a header that may be
+// underlined by ANSI codes, network devices as NIC0 with a legend, or by their names. It states
+// neither GPUs nor speeds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,12 +16,13 @@
 namespace tandem {
 namespace {
 
-// Beyond what one GPU has of NVLinks, to each of the others together: they lead to a switch.
+// The most NVLinks that one GPU has. If a GPU has more to all others together, they lead to a
+// switch.
 constexpr int kMostNvlinksOfGpu = 18;
 
 constexpr std::array<std::string_view, 6> kPaths = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
 
-// Without ANSI codes.
+// Returns a line without ANSI codes.
 std::string plain(std::string_view line) {
   std::string text;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -37,7 +39,7 @@ bool is_gpu_name(std::string_view word) {
   return word.starts_with("GPU") && digits_of(word.substr(3)) >= 0;
 }
 
-// The devices that a header names: all words before its columns of affinities.
+// Returns the devices that a header names: all words before its columns of affinities.
 std::vector<std::string> devices_in_header(const std::vector<std::string>& words) {
   std::vector<std::string> devices;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -52,9 +54,9 @@ std::vector<std::string> devices_in_header(const std::vector<std::string>& words
 struct SmiTable {
   std::vector<std::string> devices;                       // GPUs and network devices, by column
   std::map<std::string, std::vector<std::string>> cells;  // by row, a cell a column
-  std::map<std::string, std::string> affinity;            // of GPUs: the CPU's cores
+  std::map<std::string, std::string> affinity;            // GPU -> the CPU's cores near it
   std::map<std::string, std::string> legend;              // "NIC0" -> "mlx5_0"
-  int line = 0;                                           // of the header
+  int line = 0;                                           // the header's
 };
 
 std::optional<int> nvlinks_of(std::string_view cell) {
@@ -63,7 +65,7 @@ std::optional<int> nvlinks_of(std::string_view cell) {
   return count >= 1 && count <= 1000 ? std::optional(static_cast<int>(count)) : std::nullopt;
 }
 
-// What a device is to another, that one is to it; and X to itself alone.
+// Checks that the table says the same both ways, and X only of a device to itself.
 Status check_both_ways(const SmiTable& table, const std::string& where) {
   for (std::size_t i = 0; i < table.devices.size(); ++i) {
     for (std::size_t j = 0; j <= i; ++j) {
@@ -126,7 +128,7 @@ Result<SmiTable> read_table(const TopologySource& source) {
   return table;
 }
 
-// Devices in groups, each by the first of it: those that are near one of the group.
+// Groups of devices: each device is near another of its group. A group goes by its first device.
 class DeviceGroups {
  public:
   template <class Near>
@@ -158,7 +160,7 @@ bool is_path(const SmiTable& table, std::size_t i, std::size_t j,
   return std::ranges::find(paths, cell) != paths.end();
 }
 
-// On one socket: by their path, or where NVLinks hide it by the cores that are near.
+// Returns whether devices are on one socket: by their path, or by their cores if NVLinks hide it.
 bool share_socket(const SmiTable& table, std::size_t i, std::size_t j) {
   if (is_path(table, i, j, {"PIX", "PXB", "PHB", "NODE"})) return true;
   const auto own = table.affinity.find(table.devices[i]);
@@ -167,7 +169,8 @@ bool share_socket(const SmiTable& table, std::size_t i, std::size_t j) {
          other != table.affinity.end() && own->second == other->second;
 }
 
-// NVLinks of all GPUs: to a switch where every pair has as many, more than a GPU's own together.
+// Adds the NVLinks of all GPUs. They lead to a switch if every pair has equally many, more than a
+// GPU has for all others together.
 void add_nvlinks(const SmiTable& table, const std::vector<std::size_t>& gpus, ImportedNode* node) {
   const auto links = [&](std::size_t i, std::size_t j) {
     return nvlinks_of(table.cells.at(table.devices[gpus[i]])[gpus[j]]).value_or(0);

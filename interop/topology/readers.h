@@ -10,12 +10,12 @@
 
 namespace tandem {
 
-// A file's text, unpacked, and what it is called in Errors and notes.
+// A file's unpacked text, and the path that Errors and notes call it by.
 struct TopologySource {
   std::string path;
   const std::string& text;
 
-  // "path:line".
+  // Returns "path:line".
   std::string at(int line) const;
 };
 

@@ -1,4 +1,4 @@
-// Slurm's topology.conf: a tree of switches, or blocks. It names hosts, and states no rate.
+// Reads Slurm's topology.conf: a tree of switches, or blocks. It names hosts, and states no rate.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ std::string lower(std::string_view text) {
   return small;
 }
 
-// A line without its comment; one that ends in a backslash goes on in the next.
+// A line without its comment. A line that ends in a backslash goes on in the next.
 struct SlurmLine {
-  int number = 0;  // of the first
+  int number = 0;  // of the first line
   std::vector<std::string> words;
 };
 
@@ -48,13 +48,13 @@ std::vector<SlurmLine> lines_of(std::string_view text) {
   return lines;
 }
 
-// The name of "Name=value" in small letters.
+// Returns the name of "Name=value" in small letters.
 std::string name_of(const std::string& word) { return lower(word.substr(0, word.find('='))); }
 
 constexpr std::array<std::string_view, 6> kNames = {"switchname", "switches",  "nodes",
                                                     "linkspeed",  "blockname", "blocksizes"};
 
-// Values by name: each name once, and none that is not known.
+// Returns the values by name. Each name may come once, and must be known.
 Result<std::map<std::string, std::string>> values_of(const TopologySource& source,
                                                      const SlurmLine& line) {
   std::map<std::string, std::string> values;

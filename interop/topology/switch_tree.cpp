@@ -17,7 +17,7 @@ Result<std::vector<std::string>> SwitchTree::names(int line, const std::string& 
   return names;
 }
 
-// A name that is there and was not, and that can stand for a site in a list of cables.
+// Checks that a name is there, is new, and can stand for a site in a list of cables.
 Status SwitchTree::check_name(int line, std::string_view kind, const std::string& name,
                               std::map<std::string, int>* lines) const {
   if (name.empty())
@@ -59,7 +59,8 @@ Status SwitchTree::add_block(int line, const std::string& name, const std::strin
   return Done{};
 }
 
-// Whoever goes up arrives, or comes to where someone before went up.
+// Walks up from each switch, until the root or a switch of an earlier walk. A walk that comes to a
+// switch of its own has found a cycle.
 Status SwitchTree::check_no_cycle(const std::map<std::string, std::string>& above) const {
   std::map<std::string, std::size_t> walk_at;
   for (std::size_t walk = 0; walk < switches_.size(); ++walk) {

@@ -1,5 +1,5 @@
-// SwitchTree: switches and what hangs below each, as Slurm and topograph write them, by names
-// alone.
+// SwitchTree: switches and what hangs below each, by names alone, as Slurm and topograph write
+// them.
 #pragma once
 
 #include <map>
@@ -17,14 +17,14 @@ class SwitchTree {
   // `path` and `kind`: in Errors and notes.
   SwitchTree(std::string path, std::string kind) : path_(std::move(path)), kind_(std::move(kind)) {}
 
-  // Hostlists of switches, or of hosts, or of both. Errors: malformed ones, neither, a switch that
-  // was there, a name with blanks or quotes.
+  // Adds a switch with hostlists of switches, of hosts, or of both. Errors: a malformed list, none,
+  // a switch that is there already, a name with blanks or quotes.
   Status add_switch(int line, const std::string& name, const std::string& switches,
                     const std::string& hosts);
   Status add_block(int line, const std::string& name, const std::string& hosts);
 
-  // Errors: nothing in it, a switch below two others or below itself, a host at two switches or in
-  // two blocks, a name of both a host and a switch.
+  // Adds the switches and blocks to a topology. Errors: there are none, a switch below two others
+  // or below itself, a host at two switches or in two blocks, a name of both a host and a switch.
   Status add_to(ImportedTopology* topology) const;
 
  private:

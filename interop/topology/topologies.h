@@ -1,4 +1,4 @@
-// Topologies: files of other tools that describe a cluster, known by what is in them.
+// Topologies: reads files of other tools that describe a cluster, recognised by their content.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace tandem {
 
-// The kinds of files, in words.
+// Names the kinds of files.
 std::string topology_kinds();
 
 bool is_topology(std::string_view text);
 
-// A file of a node's inside and one of a fabric, with blocks perhaps; the order does not matter.
-// Errors: what a reader refuses; two files of one kind.
+// Imports a file of a node's inside and one of a fabric, perhaps with blocks; the order does not
+// matter. Errors: those of the readers, and two files of one kind.
 Result<ImportedTopology> import_topology(const std::vector<ImportSource>& sources);
 
-// The preset that the files' GPUs point to; empty: they name none.
+// Returns the preset that the files' GPUs point to; empty: they name none.
 std::string preset_of(const ImportedTopology& topology);
 
 }  // namespace tandem

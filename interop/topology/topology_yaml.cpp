@@ -1,5 +1,5 @@
-// Slurm's topology.yaml, a list of topologies; and topograph's model, switches by name and blocks
-// of nodes below them. Neither states a rate.
+// Reads Slurm's topology.yaml, a list of topologies, and topograph's model, which has switches by
+// name and blocks of nodes below them. Neither states a rate.
 #include <fmt/format.h>
 
 #include <utility>
@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// A text, or a list of texts, as one hostlist.
+// Returns a text, or a list of texts, as one hostlist.
 Result<std::string> hostlist_in(const TopologySource& source, const DocumentNode& of,
                                 std::string_view key) {
   const DocumentNode* node = of.find(key);
@@ -34,7 +34,7 @@ Result<std::string> hostlist_in(const TopologySource& source, const DocumentNode
   return node->text();  // a name that is a number
 }
 
-// Of a list of maps: {switch, children, nodes} or {block, nodes}.
+// Reads a list of maps: {switch, children, nodes} or {block, nodes}.
 Status read_list(const TopologySource& source, const DocumentNode& of, std::string_view list_key,
                  std::string_view name_key, SwitchTree* tree) {
   const DocumentNode* list = of.find(list_key);
@@ -65,7 +65,7 @@ std::string name_of_topology(const DocumentNode& topology) {
   return name == nullptr ? "without a name" : name->text();
 }
 
-// Of each kind one: the cluster's default, else the first.
+// Reads one topology of each kind: the cluster's default, else the first.
 Status read_slurm(const TopologySource& source, const DocumentNode::List& list, SwitchTree* tree,
                   std::vector<std::string>* left_out) {
   const DocumentNode* chosen[2] = {nullptr, nullptr};
@@ -94,7 +94,7 @@ Status read_slurm(const TopologySource& source, const DocumentNode::List& list, 
   return Done{};
 }
 
-// The NVLink domain of a block: the annotation whose name ends so; empty: it has none.
+// Returns the NVLink domain of a block, from the annotation whose name ends so; empty: it has none.
 std::string domain_of(const DocumentNode& block) {
   const DocumentNode* annotations = block.find("annotations");
   if (annotations == nullptr || annotations->map() == nullptr) return "";

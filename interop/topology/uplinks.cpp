@@ -17,10 +17,10 @@ std::map<std::string, double> uplinks_GBps(const std::vector<std::string>& switc
     above[cable.from] = cable.to;
     ++below[cable.to];
   }
-  std::map<std::string, int> missing = below;  // of those below, so many have not come
+  std::map<std::string, int> missing = below;  // how many switches below have not been added yet
   for (const std::string& leaf : switches) {
     if (below.contains(leaf)) continue;
-    // From a leaf up, as far as all that is below has come.
+    // Goes up from a leaf while all that is below has been added.
     std::string here = leaf;
     for (auto up = above.find(here); up != above.end(); up = above.find(here)) {
       GBps[up->second] += GBps[here];

@@ -1,4 +1,4 @@
-// Uplinks: what switches carry up where no file states a rate.
+// Uplinks: the rates that switches carry up if no file states them.
 #pragma once
 
 #include <map>
@@ -9,9 +9,9 @@
 
 namespace tandem {
 
-// By switch, GB/s: all that comes from its switches below, and of what its own hosts send (`down`,
-// by switch) the share that the oversubscription leaves. REQUIRES: cables from each switch to the
-// one above it, without a cycle.
+// Returns by switch what it carries up, GB/s: all that comes from its switches below, and the share
+// of its own hosts' traffic (`down`, by switch) that the oversubscription leaves. REQUIRES: cables
+// from each switch to the one above it, without a cycle.
 std::map<std::string, double> uplinks_GBps(const std::vector<std::string>& switches,
                                            const std::vector<FabricCable>& cables,
                                            const std::map<std::string, double>& down,

@@ -1,4 +1,4 @@
-// Accelerate's configuration of PyTorch's FSDP, as `accelerate config` writes it.
+// Reads Accelerate's configuration of PyTorch's FSDP, as `accelerate config` writes it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// A map; an empty one where it is not there.
+// Returns a map of the file; an empty one if it is not there.
 const DocumentNode& section_of(FieldReader* top, std::string_view name) {
   static const DocumentNode kNothing{DocumentNode::Map{}, 1};
   const DocumentNode* node = top->node({name});
@@ -20,7 +20,7 @@ const DocumentNode& section_of(FieldReader* top, std::string_view name) {
   return node == nullptr || node->map() == nullptr ? kNothing : *node;
 }
 
-// By its name, or by its number from 1 on, as older versions write it.
+// Returns the strategy, given by its name, or by its number from 1 on, as older versions write it.
 std::optional<std::string> sharding_strategy(FieldReader* fsdp) {
   constexpr std::string_view kStrategies[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
                                               "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"};
@@ -39,7 +39,7 @@ std::optional<std::string> sharding_strategy(FieldReader* fsdp) {
 void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
   const auto strategy = sharding_strategy(fsdp);
   const auto reshard = fsdp->node({"fsdp_reshard_after_forward"});
-  // Version 1 has a strategy; it may stand where version 2 has true or false.
+  // Version 1 has a strategy. It may stand where version 2 has true or false.
   bool parameters = true;
   if (const auto* flag = reshard == nullptr ? nullptr : std::get_if<bool>(&reshard->value))
     parameters = *flag;
@@ -93,7 +93,7 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
   }
   const auto replicas = parallel.whole({"parallelism_config_dp_replicate_size"}, 1);
   const auto shard = parallel.whole({"parallelism_config_dp_shard_size"}, 1);
-  // Context ranks cut, too.
+  // Context ranks shard too.
   const auto cp = parallel.whole({"parallelism_config_cp_size"}, 1);
   if (replicas.value_or(1) > 1 && shard)
     plan.set("parallel.hsdp_shard", product_of({*shard, cp.value_or(1)}),

@@ -1,4 +1,4 @@
-// DeepSpeed's ds_config.json.
+// Reads DeepSpeed's ds_config.json.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Whole = std::int64_t;
 
-// Sections and fields that change neither time nor memory.
+// Returns whether a section or a field changes neither time nor memory.
 bool is_quiet_deepspeed(std::string_view name) {
   return matches_any(name, {"_*",
                             "scheduler",
@@ -41,7 +41,8 @@ bool is_quiet_deepspeed(std::string_view name) {
                             "compile"});
 }
 
-// Of zero_optimization: sizes of buffers that a scenario does not have, and checkpoints.
+// Returns whether a field of zero_optimization is passed over: sizes of buffers that a scenario
+// does not have, and checkpoints.
 bool is_quiet_zero(std::string_view name) {
   return matches_any(name, {"allgather_partitions", "reduce_scatter", "contiguous_gradients",
                             "round_robin_gradients", "*gather_16bit*", "*gather_fp16*",
@@ -63,7 +64,7 @@ constexpr UnsaidZero kUnsaidZero[] = {
     {"stage3_param_persistence_threshold", "every parameter is cut"},
     {"zeropp_loco_param", "gradients are reduced as they are"}};
 
-// Names of all that is "auto" and matters, joined: "train_batch_size, bf16.enabled".
+// Collects the names of all that is "auto" and matters, joined: "train_batch_size, bf16.enabled".
 void collect_autos(const DocumentNode& node, const std::string& prefix, std::string* names,
                    int* line) {
   if (node.map() == nullptr) return;
@@ -113,7 +114,7 @@ class DeepSpeedPlan {
     const auto own = plan_->whole_of(key);
     return own ? *own : context_.before.whole_of(key).value_or(1);
   }
-  // A field that is a map; nothing: it is not there.
+  // Returns a field that is a map; null: it is not there.
   const DocumentNode* section(std::string_view name) {
     const DocumentNode* node = top_.node({name});
     if (node == nullptr || node->map() != nullptr) return node;
@@ -176,7 +177,8 @@ class DeepSpeedPlan {
     }
   }
 
-  // train_batch_size = micro x accumulation x dp: two of three, and the world, give the rest.
+  // Sets the batch: train_batch_size = micro x accumulation x dp. Two of the three, and the world,
+  // give the rest.
   void set_batch() {
     auto micro = top_.whole({"train_micro_batch_size_per_gpu"}, 1);
     const auto steps = top_.whole({"gradient_accumulation_steps"}, 1);
@@ -200,7 +202,8 @@ class DeepSpeedPlan {
     }
   }
 
-  // 1 and -1 say none, and so does another stage.
+  // Sets a key from a field: 1 and -1 mean none. `counts`: false in a stage that does not read the
+  // field.
   void set_whole_above_one(FieldReader* zero, const char* field, const char* key, bool counts) {
     const Whole value = zero->whole({field}, -1).value_or(0);
     if (value > 1 && counts) plan_->set(key, value, fmt::format("zero_optimization.{}", field));

@@ -1,4 +1,4 @@
-// torchtitan's TOML.
+// Reads torchtitan's TOML.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Whole = std::int64_t;
 
-// PyTorch's names of schedules, how many stages a rank has in them, and ours.
+// PyTorch's names of schedules, ours, and how many stages a rank has in them.
 struct TitanSchedule {
   std::string_view theirs, ours;
   Whole stages;
@@ -114,7 +114,7 @@ class TitanPlan {
     if (replicas > 1 && shard != 1) {
       const Whole inside = shard > 0 ? shard : gpus() / product_of({block, replicas});
       if (inside > 0) {
-        // Context ranks cut, too: FSDP2's mesh is of both.
+        // Context ranks shard too: FSDP2's mesh has both.
         plan_->set("parallel.hsdp_shard", product_of({inside, cp_}), "data_parallel_shard_degree");
       } else {
         plan_->not_expressed.push_back(fmt::format(
@@ -168,8 +168,8 @@ class TitanPlan {
     set_layers(layers, first, last, product_of({pp_, stages}));
   }
 
-  // Embedding and head count as layers of the first and the last stage; what the stages do not
-  // divide goes to the first of them.
+  // Sets the layers of each stage. Embedding and head count as layers of the first and the last
+  // stage; the first stages get a layer more if the number of stages does not divide the layers.
   void set_layers(Whole layers, Whole first, Whole last, Whole stages) {
     if (layers == 0 || stages > layers + first + last) return;
     const Whole all = layers + first + last;

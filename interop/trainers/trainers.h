@@ -11,7 +11,7 @@ namespace tandem {
 bool is_deepspeed(const DocumentNode& document);
 Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const ImportContext& context);
 
-// torchtitan's TOML, which ended in February 2026.
+// torchtitan's TOML files, which it had until February 2026.
 bool is_torchtitan(const DocumentNode& document);
 Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context);
 
