@@ -148,8 +148,7 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
       more = number.has_value();
       if (!more) break;
       Result<Child> child = spawn(*number, job);
-      if (!child.ok() && !running.children.empty())
-        break;  // retried when a running child has ended
+      if (!child.ok() && !running.children.empty()) break;  // retried when another has ended
       const int begun = *std::exchange(number, std::nullopt);
       if (child.ok()) {
         running.children.push_back(*std::move(child));

@@ -102,8 +102,7 @@ std::string xml_escaped(std::string_view text) {
           out += "&quot;";
         else if (is_control(character))
           out += ' ';
-        else if (character == "\xEF\xBF\xBE" ||
-                 character == "\xEF\xBF\xBF")  // not characters of XML
+        else if (character == "\xEF\xBF\xBE" || character == "\xEF\xBF\xBF")  // not in XML
           out += kReplacement;
         else
           out += character;

@@ -28,7 +28,7 @@ class Control {
 
   // All ranks must call each of these.
   virtual Status broadcast(std::span<std::byte> bytes) = 0;  // from rank 0
-  virtual Status barrier() = 0;                              // sleeps while it waits
+  virtual Status barrier() = 0;                              // lets others use the core meanwhile
   virtual Result<bool> any(bool own) = 0;                    // whether `own` is true on any rank
   virtual Result<ClockReading> compare_clocks() = 0;
 };

@@ -135,8 +135,7 @@ std::vector<std::string> command_line(int ranks, bool here) {
   else
     keep_to_chosen_interfaces();
   constexpr int kKeepWhatIsSet = 0;
-  setenv("HWLOC_HIDE_ERRORS", "2",
-         kKeepWhatIsSet);  // silences Open MPI's hwloc where there is no /sys
+  setenv("HWLOC_HIDE_ERRORS", "2", kKeepWhatIsSet);  // hwloc complains where there is no /sys
   become(std::move(words));
   std::fprintf(stderr, "mpirun: %s; --backend host needs no MPI\n", std::strerror(errno));
   _exit(Error::Missing);

@@ -48,8 +48,8 @@ Result<Rendezvous> torchrun(const Environment& get) {
     return Error{
         fmt::format("found RANK and WORLD_SIZE, and no {}, expected it as torchrun sets it",
                     rendezvous.host.empty() ? "MASTER_ADDR" : "MASTER_PORT")};
-  const bool taken = text(get, {"TORCHELASTIC_USE_AGENT_STORE"}) ==
-                     "True";  // torchrun's agent listens at MASTER_PORT
+  // Whether torchrun's agent listens at MASTER_PORT.
+  const bool taken = text(get, {"TORCHELASTIC_USE_AGENT_STORE"}) == "True";
   const int next = master == 65535 ? master - 1 : master + 1;
   rendezvous.port = own != 0 ? own : taken ? next : master;
   return rendezvous;

@@ -83,8 +83,7 @@ void serve(int socket, const LaunchedRank& own) {
   if (!give(socket, answer_of(opened.ok() ? Result<std::int64_t>(0) : opened.error())) ||
       !opened.ok())
     return;
-  Counter* const counter =
-      opened->release();  // deleted only when all ranks are sure to delete theirs
+  Counter* const counter = opened->release();  // deleted only when all ranks delete theirs
   for (;;) {
     constexpr int kPoll_ms = 1;
     pollfd event{socket, POLLIN, 0};

@@ -28,8 +28,7 @@ void keep_standard_output() {
     file != nullptr ? std::fclose(file) : close(own);
     return;
   }
-  setvbuf(stdout, nullptr, _IOLBF,
-          0);  // flushed by lines, as a rank's process may end without flushing
+  setvbuf(stdout, nullptr, _IOLBF, 0);  // a rank's process may end without flushing
   kept() = file;
 }
 

@@ -21,8 +21,8 @@ enum class ChakraPart : std::uint8_t {
 };
 
 struct ChakraGraph {
-  std::vector<ChakraPart> parts;     // in topological order; ready ones by id
-  std::vector<std::uint32_t> order;  // nodes, ready ones by id
+  std::vector<ChakraPart> parts;     // by node
+  std::vector<std::uint32_t> order;  // nodes in topological order; ready ones by id
   // By node: the nodes that must have ended before it, none of them Passed.
   std::vector<std::vector<std::uint32_t>> waits;
 };

@@ -262,7 +262,7 @@ std::vector<std::string> ChakraExport::lost() const {
               transfers = 0, empty = 0;
   for (const RankRow& rank : program_->ranks) {
     const Body& body = program_->bodies[rank.body];
-    std::vector<bool> holds(body.lanes.size());  // lanes that use ASTRA-sim's one for communication
+    std::vector<bool> holds(body.lanes.size());  // shares ASTRA-sim's one lane of communication
     for (const Op& op : body.ops) {
       const bool computes = is_compute(op.kind);
       compute += computes ? 1 : 0;

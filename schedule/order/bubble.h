@@ -17,7 +17,7 @@ struct Bubble {
   double makespan = 0;
   double work = 0;  // of the mean rank
 
-  int rank = 0;       // works most; of equal ones it idles least between its actions
+  int rank = 0;       // the one that works most; of equals the one that idles least
   double most = 0;    // its work
   int stage = 0;      // its longest stage
   double stages = 1;  // how many times the mean stage that one takes

@@ -37,7 +37,7 @@ inline constexpr int kUnpaced = -1;
 struct Policy {
   std::array<Choice, 4> preference;  // the first that is ready is done
   bool free_first = false;           // do W first if only the limit keeps a forward back
-  bool taper = false;                // fewer activations F to I near the end
+  bool taper = false;   // stages near the end hold fewer activations: F to I takes less time
   int pace = kUnpaced;  // microbatches that enter at once; the others follow one a period
   double patience = 0;  // no W if something comes within this share of it
   BuildingBlock block = BuildingBlock::None;  // if set, its slots replace `preference`

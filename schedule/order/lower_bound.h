@@ -19,7 +19,7 @@ namespace tandem {
 // `after`.
 struct PassFloor {
   double lead = 0;      // from the input to the first computation
-  double computed = 0;  // from the input until the output's needs are computed
+  double computed = 0;  // from the input until all is computed that the output needs
   double rest = 0;      // from there to the output
   double before = 0, after = 0;
 

@@ -122,7 +122,7 @@ class RepeatedReplay::Making {
   RepeatedReplay& replay_;
   const std::vector<int> rank_of_;
   std::vector<int> forwards_, gradients_;  // by stage and microbatch: its step, or -1
-  std::vector<int> last_;                  // by rank
+  std::vector<int> last_;                  // by rank: its last step
   std::vector<int> position_;
   std::vector<int> awake_;
 };
