@@ -43,7 +43,7 @@ struct OrderTraits {
   OrderRounds (*rounds)(const OrderSpec&) = nullptr;
   StagePlacement placement = kLooped;
   int chains = 1;  // chains that run at once, each over all ranks
-  // The points where a rank waits for batched transfers.
+  // When ranks exchange with their neighbours if transfers do not overlap compute.
   BatchedP2p exchanges = BatchedP2p::Never;
   bool splits_backwards = false;  // input and weight gradients are separate actions
   bool pairs = false;             // forwards run together with backwards (with_next)
