@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "cli/command_line.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 
 namespace tandem {
 

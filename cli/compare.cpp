@@ -12,7 +12,7 @@
 #include "launch/standard_output.h"
 #include "report/page/html_page.h"
 #include "report/text/comparison_table.h"
-#include "scenarios/run/run_detail.h"
+#include "results/run_detail.h"
 #include "traces/profile/read_profile.h"
 #include "traces/trace_files.h"
 #include "validation/compare/compare.h"

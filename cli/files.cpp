@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/data_dir.h"
-#include "scenarios/config/setting.h"
+#include "scenarios/setting.h"
 
 namespace tandem {
 namespace {

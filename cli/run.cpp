@@ -13,10 +13,10 @@
 #include "cli/text_width.h"
 #include "launch/launch.h"
 #include "launch/standard_output.h"
+#include "planning/choose/resolve.h"
+#include "planning/real/real_run.h"
+#include "planning/simulate/simulate.h"
 #include "report/text/table.h"
-#include "scenarios/run/real_run.h"
-#include "scenarios/run/run.h"
-#include "scenarios/search/resolve.h"
 #include "schedule/program/program_text.h"
 #include "traces/profile/kineto_writer.h"
 

@@ -10,12 +10,13 @@
 #include "base/split.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
+#include "job/price_job.h"
 #include "launch/standard_output.h"
+#include "planning/choose/resolve.h"
+#include "planning/play/play_job.h"
+#include "planning/simulate/simulate.h"
 #include "report/text/bubble_text.h"
 #include "report/text/text_table.h"
-#include "scenarios/run/price_job.h"
-#include "scenarios/run/run.h"
-#include "scenarios/search/resolve.h"
 #include "schedule/order/bubble.h"
 #include "schedule/order/lower_bound.h"
 #include "schedule/order/order_replay.h"
@@ -154,21 +155,23 @@ Status show_scenario(const ScheduleOptions& options) {
   scenarios.front().job.order_trace = options.op_times;
   if (options.format == "program") {
     std::optional<Waiting> waiting("making the program");
-    ASSIGN_OR_RETURN(const CompiledJob job, compile(scenarios.front()));
+    ASSIGN_OR_RETURN(const Scenario scenario, resolved(scenarios.front()));
+    ASSIGN_OR_RETURN(const CompiledJob job, compile(scenario));
     const std::string text = to_text(job.program);
     waiting.reset();
     fmt::print(standard_output(), "{}", text);
     return Done{};
   }
   Scenario scenario = scenarios.front();
-  if (options.explain && is_open(scenario)) {
+  if (options.explain && scenario.job.is_open()) {
     ASSIGN_OR_RETURN(scenario, resolved(scenario));
   }
   if (const Status shown = check_shown(scenario.job.order, options); !shown.ok()) {
-    if (!is_open(scenario)) RETURN_IF_ERROR(named_order(scenario));  // its own limits first
+    if (!scenario.job.is_open()) RETURN_IF_ERROR(named_order(scenario));  // its own limits first
     return shown;
   }
   if (!scenario.job.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.job.order_file));
+  ASSIGN_OR_RETURN(scenario, resolved(scenario));
   ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
   if (!options.explain) return print_order(job.order, options);
   return explain_seconds(scenario, job, options);

@@ -7,11 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "planning/choose/resolve.h"
+#include "planning/simulate/simulate.h"
 #include "planning/size/size.h"
 #include "planning/sweep/sweep.h"
 #include "planning/tune/frameworks.h"
 #include "planning/tune/tune.h"
-#include "scenarios/run/run.h"
 #include "schedule/order/order_text.h"
 #include "schedule/program/program_text.h"
 
@@ -90,7 +91,8 @@ Result<RunResult> played(const AskedOf& asked, bool unfolded, const OutputFiles&
 Result<Order> order_of(const AskedOrder& asked, const OrderCosts& costs) {
   if (is_csv(asked.of)) return read_pytorch(asked.of.path);
   if (asked.name.empty()) {
-    ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(asked.of));
+    ASSIGN_OR_RETURN(const Scenario given, scenario_of(asked.of));
+    ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
     ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
     return job.order;
   }

@@ -23,8 +23,9 @@ const fs::path kSource = TANDEM_SOURCE_DIR;
 
 // As the data flows; sim and exec stand side by side, and so do cli and python.
 const std::vector<std::string> kModules = {
-    "base", "launch",    "interop",  "topology",   "workload", "schedule", "traces", "sim",
-    "exec", "scenarios", "planning", "validation", "report",   "cli",      "python"};
+    "base",     "launch",     "interop", "topology",  "workload", "schedule",
+    "traces",   "sim",        "exec",    "scenarios", "job",      "results",
+    "planning", "validation", "report",  "cli",       "python"};
 
 int place_of(const std::string& name) {
   const auto at = std::find(kModules.begin(), kModules.end(), name);

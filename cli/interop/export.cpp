@@ -12,6 +12,7 @@
 #include "cli/text_width.h"
 #include "interop/chakra/chakra_file.h"
 #include "launch/standard_output.h"
+#include "planning/choose/resolve.h"
 #include "report/text/text_table.h"
 #include "schedule/chakra/export_chakra.h"
 #include "schedule/program/program_text.h"
@@ -30,7 +31,8 @@ Result<Program> program_of(const ExportOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   const Waiting waiting("making the program");
-  ASSIGN_OR_RETURN(CompiledJob job, compile(scenarios.front()));
+  ASSIGN_OR_RETURN(const Scenario scenario, resolved(scenarios.front()));
+  ASSIGN_OR_RETURN(CompiledJob job, compile(scenario));
   return std::move(job.program);
 }
 

@@ -15,9 +15,9 @@
 #include "interop/chakra/chakra_file.h"
 #include "interop/topology/topologies.h"
 #include "launch/standard_output.h"
-#include "scenarios/config/scenario.h"
-#include "scenarios/config/setting.h"
-#include "scenarios/run/chakra_run.h"
+#include "planning/simulate/chakra_run.h"
+#include "scenarios/scenario.h"
+#include "scenarios/setting.h"
 #include "schedule/program/program_text.h"
 #include "topology/preset.h"
 

@@ -13,9 +13,11 @@
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "launch/standard_output.h"
+#include "planning/choose/resolve.h"
+#include "planning/play/play_job.h"
+#include "planning/simulate/simulate.h"
 #include "report/page/html_page.h"
 #include "report/text/profile_comparison_table.h"
-#include "scenarios/run/run.h"
 #include "schedule/program/program_text.h"
 #include "sim/engines.h"
 #include "traces/profile/passes.h"
@@ -106,7 +108,8 @@ Result<SimulatedSide> simulated_side(const CompareProfileOptions& options,
                                          "choose it with --only",
                                          scenarios.size(), scenarios[0].name, scenarios[1].name));
     const Engine engine = engine_of(options.engine);
-    ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenarios.front(), engine));
+    ASSIGN_OR_RETURN(const Scenario scenario, resolved(scenarios.front()));
+    ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenario, engine));
     return played_side(played.job.program, played.trace, measured, name(engine));
   }
   if (kind == SimulatedKind::Trace) {

@@ -13,10 +13,12 @@
 
 #include "base/parallel.h"
 #include "base/progress.h"
+#include "job/order_job.h"
+#include "job/place.h"
+#include "job/price_job.h"
+#include "planning/choose/resolve.h"
 #include "planning/pack/packing.h"
-#include "scenarios/run/order_job.h"
-#include "scenarios/run/place.h"
-#include "scenarios/run/price_job.h"
+#include "planning/play/play_job.h"
 #include "schedule/lowering/microbatch_sizes.h"
 
 namespace tandem {
@@ -107,9 +109,12 @@ Result<RunResult> play(const Scenario& scenario, const Sizes& sizes, Engine engi
     };
     resize_microbatches(&job->program, fit_of(scenario, work), job->order.chains, sizes);
   };
-  ASSIGN_OR_RETURN(const CompiledJob job,
-                   sizes.empty() ? compile(scenario) : compile(scenario, resize));
-  return play(scenario, job, engine);
+  ASSIGN_OR_RETURN(const Scenario laid, resolved(scenario));
+  ASSIGN_OR_RETURN(const CompiledJob job, sizes.empty() ? compile(laid) : compile(laid, resize));
+  ASSIGN_OR_RETURN(const Trace trace, play_compiled(scenario, job, engine));
+  RunResult result = result_of(scenario, job, trace);
+  result.engine = name(engine);
+  return result;
 }
 
 // Returns the sizes of the replica whose microbatches cost most. It sets the time, as replicas wait

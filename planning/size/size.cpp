@@ -10,12 +10,12 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "base/split.h"
+#include "job/failed_links.h"
+#include "job/place.h"
 #include "planning/size/size_compare.h"
 #include "planning/tune/refinement.h"
 #include "planning/tune/rules.h"
 #include "planning/tune/stage_level.h"
-#include "scenarios/run/failed_links.h"
-#include "scenarios/run/place.h"
 
 namespace tandem {
 namespace {

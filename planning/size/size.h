@@ -10,11 +10,11 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
+#include "planning/simulate/simulate.h"
 #include "planning/size/economics.h"
 #include "planning/size/size_inputs.h"
 #include "planning/tune/search.h"
 #include "planning/tune/space.h"
-#include "scenarios/run/run.h"
 
 namespace tandem {
 

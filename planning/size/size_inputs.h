@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "planning/size/goodput.h"
-#include "scenarios/config/setting.h"
+#include "scenarios/setting.h"
 
 namespace tandem {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "scenarios/config/scenario.h"
-#include "scenarios/run/run.h"
-#include "scenarios/run/run_result.h"
+#include "planning/simulate/simulate.h"
+#include "results/run_result.h"
+#include "scenarios/scenario.h"
 
 namespace tandem {
 

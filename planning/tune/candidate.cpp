@@ -10,8 +10,8 @@
 
 #include "base/check.h"
 #include "planning/tune/layout_keys.h"
-#include "scenarios/config/costs.h"
-#include "scenarios/config/tensor_settings.h"
+#include "scenarios/costs.h"
+#include "scenarios/tensor_settings.h"
 
 namespace tandem {
 namespace {

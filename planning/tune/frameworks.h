@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "planning/tune/space.h"
-#include "scenarios/config/scenario.h"
+#include "scenarios/scenario.h"
 
 namespace tandem {
 

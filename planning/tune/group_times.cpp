@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "job/place.h"
+#include "job/price_job.h"
 #include "planning/tune/layout_keys.h"
-#include "scenarios/run/place.h"
-#include "scenarios/run/price_job.h"
 
 namespace tandem {
 

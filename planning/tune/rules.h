@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "planning/tune/space.h"
-#include "scenarios/config/scenario.h"
+#include "scenarios/scenario.h"
 
 namespace tandem {
 

@@ -17,8 +17,8 @@
 #include "planning/tune/frameworks.h"
 #include "planning/tune/layout_keys.h"
 #include "planning/tune/refinement.h"
-#include "scenarios/config/costs.h"
-#include "scenarios/config/tensor_settings.h"
+#include "scenarios/costs.h"
+#include "scenarios/tensor_settings.h"
 
 namespace tandem {
 namespace {

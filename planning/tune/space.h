@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "scenarios/config/scenario.h"
+#include "scenarios/scenario.h"
 #include "schedule/order/named_orders.h"
 #include "workload/model/model.h"
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/check.h"
-#include "scenarios/run/memory_timeline.h"
-#include "scenarios/run/order_job.h"
-#include "scenarios/run/price_job.h"
+#include "job/memory_timeline.h"
+#include "job/order_job.h"
+#include "job/price_job.h"
 #include "schedule/lowering/body_builder.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/lowering/price.h"
@@ -118,7 +118,7 @@ double StageLevel::memory_floor(const Candidate& candidate) const {
 }
 
 // Counts the most microbatches alive on each rank. A memory timeline
-// (scenarios/run/memory_timeline.h) gives up to a thousandth more, and takes a hundred times as
+// (job/memory_timeline.h) gives up to a thousandth more, and takes a hundred times as
 // long.
 double StageLevel::memory(const Candidate& candidate, const Order& order) const {
   return peak_bytes(candidate, live_activations(order));

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "job/price_job.h"
 #include "planning/tune/stage_level.h"
-#include "scenarios/run/price_job.h"
 #include "schedule/lowering/body_builder.h"
 #include "sim/engines.h"
 

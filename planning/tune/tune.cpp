@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "base/progress.h"
+#include "job/failed_links.h"
+#include "job/place.h"
 #include "planning/tune/frameworks.h"
 #include "planning/tune/stage_level.h"
-#include "scenarios/run/failed_links.h"
-#include "scenarios/run/place.h"
 
 namespace tandem {
 namespace {

@@ -9,12 +9,12 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
+#include "planning/simulate/simulate.h"
 #include "planning/tune/refinement.h"
 #include "planning/tune/rules.h"
 #include "planning/tune/search.h"
 #include "planning/tune/space.h"
-#include "scenarios/config/scenario.h"
-#include "scenarios/run/run.h"
+#include "scenarios/scenario.h"
 
 namespace tandem {
 

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "scenarios/run/run_result.h"
+#include "results/run_result.h"
 
 namespace tandem {
 

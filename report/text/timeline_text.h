@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/run/run_result.h"
+#include "results/run_result.h"
 #include "traces/timeline_strip.h"
 
 namespace tandem {

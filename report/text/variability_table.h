@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "report/text/text_table.h"
-#include "scenarios/run/run_result.h"
+#include "results/run_result.h"
 
 namespace tandem {
 

@@ -85,7 +85,7 @@ TEST_CASE("what ./dev carry gathers is enough to configure with, and to compile 
                                     folder.path().string(), carried)) == 0);
   // Every header that is no compiler's and no C library's comes from there.
   REQUIRE(shell(folder, fmt::format("for f in base/csv base/file topology/cluster "
-                                    "scenarios/config/setting cli/main; do c++ -std=c++20 -M -I. "
+                                    "scenarios/setting cli/main; do c++ -std=c++20 -M -I. "
                                     "-DFMT_HEADER_ONLY -isystem '{}/include' $f.cpp; done",
                                     carried)) == 0);
   const std::string headers = contents(folder, "said");

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "planning/simulate/simulate.h"
 #include "planning/size/size.h"
-#include "scenarios/config/scenario.h"
-#include "scenarios/config/setting.h"
-#include "scenarios/config/tensor_settings.h"
-#include "scenarios/run/run.h"
+#include "scenarios/scenario.h"
+#include "scenarios/setting.h"
+#include "scenarios/tensor_settings.h"
 #include "tests/fuzz/targets.h"
 #include "topology/preset.h"
 #include "workload/frameworks/framework_profile.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/csv.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "tests/interop/imported.h"
 #include "tests/scenarios/small_scenario.h"
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "interop/import.h"
-#include "scenarios/config/scenario.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
+#include "scenarios/scenario.h"
 #include "tests/interop/imported.h"
 #include "tests/scenarios/small_scenario.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/csv.h"
 #include "interop/import.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "tests/interop/imported.h"
 #include "tests/scenarios/small_scenario.h"
 

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "planning/sweep/sweep.h"
-#include "scenarios/config/scenario.h"
+#include "scenarios/scenario.h"
 #include "tests/folder.h"
 
 using namespace tandem;

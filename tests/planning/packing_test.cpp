@@ -4,12 +4,14 @@
 #include <numeric>
 #include <random>
 
+#include "job/order_job.h"
+#include "job/price_job.h"
 #include "planning/pack/pack.h"
 #include "planning/pack/packing.h"
-#include "scenarios/run/order_job.h"
-#include "scenarios/run/price_job.h"
+#include "planning/play/play_job.h"
 #include "tests/sandbox.h"
 #include "tests/scenarios/small_scenario.h"
+#include "traces/metrics.h"
 
 namespace tandem {
 namespace {
@@ -223,9 +225,9 @@ Nanoseconds played(const Scenario& scenario, const std::vector<MicrobatchSize>& 
                         p->order.chains, sizes);
   });
   REQUIRE(job.ok());
-  const auto result = play(scenario, *job, Engine::Ideal);
-  REQUIRE(result.ok());
-  return to_ns(result->iteration_s);
+  const auto trace = play_compiled(scenario, *job, Engine::Ideal);
+  REQUIRE(trace.ok());
+  return to_ns(measure(job->program, *trace).iteration_s);
 }
 
 TEST_CASE("a microbatch with fewer tokens never makes an iteration longer") {

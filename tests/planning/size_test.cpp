@@ -6,7 +6,7 @@
 #include <set>
 
 #include "planning/size/size.h"
-#include "scenarios/config/scenario.h"
+#include "scenarios/scenario.h"
 #include "tests/sandbox.h"
 
 namespace tandem {

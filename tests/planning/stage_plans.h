@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "job/place.h"
 #include "planning/tune/search.h"
-#include "scenarios/run/place.h"
 #include "tests/scenarios/small_scenario.h"
 
 namespace tandem {

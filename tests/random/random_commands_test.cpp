@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/config/scenario.h"
+#include "scenarios/scenario.h"
 #include "tests/draw.h"
 #include "tests/random/random_jobs.h"
 #include "tests/sandbox.h"

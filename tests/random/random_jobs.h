@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/config/scenario.h"
+#include "scenarios/scenario.h"
 
 namespace tandem {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "schedule/order/named_orders.h"
 #include "tests/random/random_jobs.h"
 #include "tests/seed.h"

@@ -2,7 +2,7 @@
 // that random searches found to be off by some nanoseconds.
 #include <cmath>
 
-#include "scenarios/run/repeat.h"
+#include "planning/simulate/repeat.h"
 #include "tests/scenarios/small_scenario.h"
 
 using namespace tandem;

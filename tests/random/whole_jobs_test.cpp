@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "scenarios/run/compile.h"
-#include "scenarios/run/run.h"
+#include "job/compile.h"
+#include "planning/simulate/simulate.h"
 #include "schedule/program/program_text.h"
 #include "tests/draw.h"
 #include "tests/folder.h"

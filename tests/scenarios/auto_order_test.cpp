@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "exec/execute.h"
+#include "job/compile.h"
+#include "planning/choose/resolve.h"
+#include "planning/simulate/simulate.h"
 #include "report/text/table.h"
-#include "scenarios/run/compile.h"
-#include "scenarios/run/run.h"
-#include "scenarios/search/resolve.h"
 #include "schedule/order/order_text.h"
 #include "sim/engines.h"
 #include "tests/scenarios/small_scenario.h"

@@ -2,7 +2,7 @@
 // are; and uniform costs on a cluster.
 #include <catch2/catch.hpp>
 
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "sim/engines.h"
 #include "tests/needs.h"
 #include "tests/scenarios/small_scenario.h"

@@ -2,8 +2,8 @@
 // it.
 #include <algorithm>
 
-#include "scenarios/run/doubts.h"
-#include "scenarios/run/run.h"
+#include "job/doubts.h"
+#include "planning/simulate/simulate.h"
 #include "tests/scenarios/small_scenario.h"
 
 using namespace tandem;

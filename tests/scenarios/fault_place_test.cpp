@@ -3,8 +3,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "scenarios/config/tensor_settings.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
+#include "scenarios/tensor_settings.h"
 #include "tests/scenarios/small_scenario.h"
 #include "topology/cluster.h"
 #include "workload/cost/kernel.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "schedule/lowering/lower.h"
 #include "tests/scenarios/small_scenario.h"
 #include "topology/preset.h"

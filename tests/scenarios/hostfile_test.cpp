@@ -1,9 +1,9 @@
 // Hostfiles: which GPU each rank is on, on a cluster whose hosts have names.
 #include <catch2/catch.hpp>
 
-#include "scenarios/config/hostfile.h"
-#include "scenarios/config/scenario.h"
-#include "scenarios/run/place.h"
+#include "job/place.h"
+#include "scenarios/hostfile.h"
+#include "scenarios/scenario.h"
 #include "tests/folder.h"
 
 using namespace tandem;

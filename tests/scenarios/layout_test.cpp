@@ -2,10 +2,10 @@
 #include <span>
 
 #include "interop/megatron/layout.h"
-#include "scenarios/run/auto_layout.h"
-#include "scenarios/run/compile.h"
-#include "scenarios/run/price_job.h"
-#include "scenarios/run/run.h"
+#include "job/compile.h"
+#include "job/price_job.h"
+#include "planning/choose/auto_layout.h"
+#include "planning/simulate/simulate.h"
 #include "tests/scenarios/small_scenario.h"
 
 using namespace tandem;

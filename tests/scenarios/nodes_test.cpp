@@ -1,8 +1,8 @@
 // Nodes of which a job takes a part.
 #include <catch2/catch.hpp>
 
-#include "scenarios/config/scenario.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
+#include "scenarios/scenario.h"
 #include "tests/scenarios/small_scenario.h"
 
 namespace tandem {

@@ -1,7 +1,7 @@
 // The keys of [overlap] and of the ways to cut a model: what they set, and the rules they keep.
 #include <catch2/catch.hpp>
 
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "tests/scenarios/small_scenario.h"
 
 namespace tandem {

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "base/file.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "tests/scenarios/small_scenario.h"
 
 using namespace tandem;

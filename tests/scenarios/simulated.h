@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "sim/engines.h"
 #include "tests/needs.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/config/scenario.h"
+#include "scenarios/scenario.h"
 #include "tests/folder.h"
 
 namespace tandem {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "scenarios/run/play_job.h"
+#include "planning/play/play_job.h"
 #include "tests/draw.h"
 #include "tests/scenarios/simulated.h"
 #include "tests/scenarios/small_scenario.h"

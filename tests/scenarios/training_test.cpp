@@ -2,8 +2,8 @@
 // reserve.
 #include <fmt/format.h>
 
+#include "planning/simulate/simulate.h"
 #include "report/text/table.h"
-#include "scenarios/run/run.h"
 #include "tests/scenarios/small_scenario.h"
 #include "topology/preset.h"
 

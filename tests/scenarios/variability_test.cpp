@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "base/data_dir.h"
-#include "scenarios/run/place.h"
-#include "scenarios/what_if/sensitivity.h"
+#include "job/place.h"
+#include "planning/simulate/sensitivity.h"
 #include "schedule/program/slowdown.h"
 #include "tests/scenarios/simulated.h"
 #include "tests/scenarios/small_scenario.h"

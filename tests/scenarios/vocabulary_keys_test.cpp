@@ -2,8 +2,8 @@
 // it.
 #include <algorithm>
 
-#include "scenarios/run/compile.h"
-#include "scenarios/run/memory_timeline.h"
+#include "job/compile.h"
+#include "job/memory_timeline.h"
 #include "schedule/order/order_text.h"
 #include "tests/scenarios/simulated.h"
 #include "tests/scenarios/small_scenario.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "scenarios/run/compile.h"
-#include "scenarios/run/run.h"
+#include "job/compile.h"
+#include "planning/simulate/simulate.h"
 #include "schedule/program/program_text.h"
 #include "sim/engines.h"
 #include "sim/lockstep.h"

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "sim/engines.h"
 #include "tests/needs.h"
 #include "tests/scenarios/small_scenario.h"

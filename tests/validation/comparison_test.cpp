@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "planning/simulate/simulate.h"
 #include "report/text/table.h"
-#include "scenarios/run/run.h"
 #include "sim/engines.h"
 #include "tests/needs.h"
 #include "tests/scenarios/small_scenario.h"

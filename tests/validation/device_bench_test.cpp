@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "schedule/program/reprice.h"
 #include "schedule/program/validate.h"
 #include "sim/engines.h"

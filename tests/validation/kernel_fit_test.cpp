@@ -8,7 +8,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
-#include "scenarios/run/price_job.h"
+#include "job/price_job.h"
 #include "tests/folder.h"
 #include "topology/cluster.h"
 #include "topology/preset.h"

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "tests/scenarios/small_scenario.h"
 #include "topology/preset.h"
 #include "workload/cost/kernel.h"

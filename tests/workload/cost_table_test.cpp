@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "schedule/program/reprice.h"
 #include "sim/engines.h"
 #include "tests/folder.h"

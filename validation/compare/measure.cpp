@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "schedule/program/program_text.h"
 #include "traces/op_times.h"
 #include "traces/trace_files.h"

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "base/result.h"
-#include "scenarios/config/scenario.h"
-#include "scenarios/run/job_result.h"
-#include "scenarios/run/real_run.h"
-#include "scenarios/run/run_result.h"
+#include "planning/real/real_run.h"
+#include "results/job_result.h"
+#include "results/run_result.h"
+#include "scenarios/scenario.h"
 
 namespace tandem {
 

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "scenarios/run/run.h"
-#include "scenarios/search/resolve.h"
-#include "scenarios/what_if/savings.h"
+#include "planning/choose/resolve.h"
+#include "planning/simulate/simulate.h"
+#include "planning/what_if/savings.h"
 #include "sim/engines.h"
 
 namespace tandem {

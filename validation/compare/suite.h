@@ -9,8 +9,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
-#include "scenarios/config/scenario.h"
-#include "scenarios/run/run_result.h"
+#include "results/run_result.h"
+#include "scenarios/scenario.h"
 #include "validation/compare/measure.h"
 
 namespace tandem {

@@ -10,8 +10,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
-#include "scenarios/config/scenario.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
+#include "scenarios/scenario.h"
 
 namespace tandem {
 

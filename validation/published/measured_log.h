@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "interop/imported_plan.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 
 namespace tandem {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exec/cuda/gpu_plan.h"
-#include "scenarios/run/run.h"
+#include "planning/simulate/simulate.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/program/validate.h"
 #include "tests/exec/cuda/fake_gpu.h"

@@ -1,0 +1,56 @@
+// Compile: turns a Scenario into a Program that is ready to play, in steps:
+//
+//   cluster -> placement -> plan -> priced workload -> order -> program -> slower parts -> prices
+//
+// Each step is a function of the values before it, in a file of its own (place, order_job,
+// price_job, perturb), so that a caller can stop after any step and go on with values of its own.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "scenarios/scenario.h"
+#include "schedule/lowering/price.h"
+#include "schedule/order/named_orders.h"
+#include "schedule/program/program.h"
+#include "topology/cluster.h"
+#include "workload/model/workload.h"
+
+namespace tandem {
+
+// The values of compile() up to the order.
+struct OrderedJob {
+  Cluster cluster;
+  Placement placement;
+  OrderedPlan plan;
+  Workload chain;  // the work of one chain
+  Order order;
+};
+
+// A compiled job: what an engine or an executor needs to play it.
+struct CompiledJob {
+  OrderedPlan plan;  // the scenario's plan, with what the order determines of it
+  Workload work;     // the work of all chains
+  Order order;
+  Program program;
+  Cluster cluster;
+  Placement placement;
+  std::vector<std::string> warnings;
+  bool folds = true;  // ranks with one body do the same; stragglers may make them differ
+};
+
+// Returns what the named order of the job is made from: sizes, and costs if it needs them.
+// REQUIRES: the job names an order.
+Result<OrderSpec> named_order(const Scenario& scenario);
+
+// Compiles up to the order. Errors are at the scenario's keys.
+Result<OrderedJob> order_job(const Scenario& scenario);
+
+// Compiles the scenario. `before_prices` may change the lowered Program before it is priced. Errors
+// are at the scenario's keys.
+Result<CompiledJob> compile(const Scenario& scenario,
+                            const std::function<void(CompiledJob*)>& before_prices = {});
+
+}  // namespace tandem

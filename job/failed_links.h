@@ -1,0 +1,26 @@
+// FailedLinks: runs a job without the links that have failed for good, as the scenario says.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "scenarios/scenario.h"
+#include "schedule/lowering/price.h"
+#include "schedule/program/program.h"
+#include "topology/cluster.h"
+
+namespace tandem {
+
+// Returns the scenario without its failed links. Stragglers and jitter stay.
+Scenario with_all_links(Scenario scenario);
+
+// Removes the failed links from the cluster, so that routes go round them. Error: there is no such
+// link, or a GPU has no other way.
+Status take_out_failed_links(const SlowLink& slow, Cluster* cluster);
+
+// Returns a sentence that says how many routes between neighbours in the program's communicators
+// have changed against the cluster with all links.
+std::string rerouted(const SlowLink& failed, const Program& program, const Placement& placement,
+                     const Cluster& cluster, const Cluster& with_all);
+
+}  // namespace tandem

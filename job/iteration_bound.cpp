@@ -1,0 +1,361 @@
+// The bound is computed from the job's own prices: lowered and priced like the job, a Program of
+// two microbatches (one with a split backward, one with a whole backward) gives the least time of
+// each pass, transfer and reduction. lower_bound() combines these to the largest of several bounds.
+#include "job/iteration_bound.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "base/result.h"
+#include "job/memory_timeline.h"
+#include "job/order_job.h"
+#include "schedule/lowering/lower.h"
+#include "schedule/lowering/pass_floor.h"
+#include "schedule/program/lanes.h"
+#include "schedule/program/rank_folding.h"
+#include "schedule/program/replay.h"
+
+namespace tandem {
+namespace {
+
+bool may_be_faster(const Scenario& scenario, const CompiledJob& job, Engine engine) {
+  if (scenario.variability.jitter > 0) return true;
+  if (engine == Engine::Ideal) return false;
+  // Links that several groups share are priced as if all of them used it at once; alone a transfer
+  // may be faster.
+  const SlowLink& slow = scenario.variability.slow_link;
+  const bool changes = !slow.name.empty() && !slow.fails_for_good();
+  return !job.folds || changes || job.program.bodies.size() != job.order.ranks.size();
+}
+
+// Returns an order with every pass of every stage: forwards down the chains, gradients up. The
+// first microbatch has split backwards, the second whole ones.
+Order one_of_each(const Order& like) {
+  Order order{.name = like.name, .stages = like.stages, .microbatches = 2, .chains = like.chains};
+  order.ranks.resize(like.ranks.size());
+  const std::vector<int> rank_of = stage_to_rank(like);
+  const auto add = [&](int stage, ActionKind kind, int microbatch) {
+    order.ranks[rank_of[stage]].push_back(
+        {static_cast<Stage>(stage), kind, static_cast<Microbatch>(microbatch)});
+  };
+  // Two chains go side by side, so that both holders of a stage use it at the same turn.
+  const int per_chain = like.stages / like.chains;
+  const auto add_all = [&](ActionKind kind, int microbatch) {
+    for (int turn = 0; turn < per_chain; ++turn) {
+      const int stage = produces_gradient(kind) ? per_chain - 1 - turn : turn;
+      for (int chain = 0; chain < like.chains; ++chain)
+        add(chain * per_chain + stage, kind, microbatch);
+    }
+  };
+  add_all(ActionKind::Forward, 0);
+  add_all(ActionKind::BackwardInput, 0);
+  add_all(ActionKind::BackwardWeight, 0);
+  add_all(ActionKind::Forward, 1);
+  add_all(ActionKind::Backward, 1);
+  return order;
+}
+
+Result<Program> priced(const Scenario& scenario, const CompiledJob& job, const Workload& work) {
+  const Order order = one_of_each(job.order);
+  LowerOptions options = lower_options(scenario.job, order, shared_device(scenario));
+  options.overlap_p2p = true;
+  options.batch_p2p = options.expert_overlap = false;
+  ASSIGN_OR_RETURN(Program program, lower(order, work, options));
+  program.comm_costs = job.program.comm_costs;
+  price(&program, job.cluster, job.placement);
+  return program;
+}
+
+bool is_reduction(const Op& op) {
+  return (op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter) && op.microbatch < 0 &&
+         op.stage >= 0;
+}
+
+// Returns, for each pipeline rank, the least time from its last pass to the iteration's end: the
+// longest path through the ops that come once an iteration and wait for that pass. Reductions of
+// single stages count as 0 here. The paths are computed backwards, from the last op that settled to
+// the first.
+std::vector<double> finishes(const Program& program, const RankFolding& folding,
+                             const Replay& replay, int pipeline_ranks) {
+  struct Event {
+    std::size_t number = 0;
+    std::size_t folded_rank = 0;
+    std::uint32_t op = 0;
+  };
+  const std::vector<LaneQueues> queues = lane_queues(program);
+  std::vector<Event> events;
+  for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
+    const Body& body = program.bodies[folding.folded_ranks[p].body];
+    for (std::uint32_t i = 0; i < body.ops.size(); ++i)
+      events.push_back({replay.first[p] + i, p, i});
+  }
+  std::ranges::sort(events, [&](const Event& a, const Event& b) {
+    return replay.settled[a.number] > replay.settled[b.number];
+  });
+  std::vector<Nanoseconds> behind(events.size());
+  for (std::size_t begin = 0, end = 0; begin < events.size(); begin = end) {
+    Nanoseconds whole = 0;  // of the op, up to the end of all its participants, and after it
+    for (; end < events.size() &&
+           replay.settled[events[end].number] == replay.settled[events[begin].number];
+         ++end) {
+      const Op& op =
+          program.bodies[folding.folded_ranks[events[end].folded_rank].body].ops[events[end].op];
+      whole = std::max(whole, behind[events[end].number] + (is_reduction(op) ? 0 : op.duration_ns));
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      const Event& event = events[i];
+      const int b = folding.folded_ranks[event.folded_rank].body;
+      const Body& body = program.bodies[b];
+      const Op& op = body.ops[event.op];
+      if (op.microbatch >= 0) continue;
+      const auto before = [&](std::uint32_t earlier) {
+        Nanoseconds& known = behind[replay.first[event.folded_rank] + earlier];
+        known = std::max(known, whole);
+      };
+      for (const std::uint32_t wait : body.waits_of(op)) before(wait);
+      const std::uint32_t place = queues[b].place[event.op];
+      if (place > 0) before(queues[b].lanes[op.lane][place - 1]);
+    }
+  }
+  std::vector<double> all(pipeline_ranks, 1e300);
+  const std::size_t block = program.ranks.size() / pipeline_ranks;
+  for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
+    const FoldedRank& rank = folding.folded_ranks[p];
+    const std::vector<Op>& ops = program.bodies[rank.body].ops;
+    std::uint32_t last = 0;
+    for (std::uint32_t i = 0; i < ops.size(); ++i) {
+      if (is_compute(ops[i].kind) && ops[i].kind != OpKind::Optimizer) last = i;
+    }
+    double& finish = all[static_cast<std::size_t>(index(rank.rank)) / block];
+    finish = std::min(finish, static_cast<double>(behind[replay.first[p] + last]));
+  }
+  return all;
+}
+
+// Returns the time that the body's data lane spends on a stage's gathers or reductions. A negative
+// stage or part means all.
+double data_ns(const Body& body, bool gathers, int stage, int part) {
+  double sum = 0;
+  for (const Op& op : body.ops) {
+    if (op.microbatch >= 0 || op.stage < 0 || is_compute(op.kind)) continue;
+    if (gathers != (op.kind == OpKind::AllGather)) continue;
+    if ((stage < 0 || op.stage == stage) && (part < 0 || op.part == part))
+      sum += static_cast<double>(op.duration_ns);
+  }
+  return sum;
+}
+
+// Returns the time of reductions on the lane of the body that has most of them.
+double reductions_ns(const Body& body) {
+  std::map<int, double> lanes;
+  for (const Op& op : body.ops) {
+    if (is_reduction(op)) lanes[op.lane] += static_cast<double>(op.duration_ns);
+  }
+  double most = 0;
+  for (const auto& [lane, sum] : lanes) most = std::max(most, sum);
+  return most;
+}
+
+// Returns how many times as long the scenario makes a stage's compute.
+double slowdown_of(const VariabilitySettings& variability, int stage) {
+  double factor = 1;
+  for (const int slow : variability.stragglers.stages)
+    factor *= slow == stage ? variability.stragglers.factor : 1;
+  const auto& perturbation = variability.perturbation;
+  if (perturbation && perturbation->stage == stage) factor *= perturbation->factor;
+  return factor;
+}
+
+LaneSharing sharing_of(const Scenario& scenario, const Order& order) {
+  const LowerOptions options = lower_options(scenario.job, order, {});
+  if (options.expert_overlap) return LaneSharing::Interleaved;
+  const bool exchanges_pairs = order.exchanges == BatchedP2p::Pairs && !options.overlap_p2p;
+  const auto has_cells = [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, &Action::with_next);
+  };
+  return exchanges_pairs || std::ranges::any_of(order.ranks, has_cells) ? LaneSharing::Successive
+                                                                        : LaneSharing::None;
+}
+
+class JobFloors {
+ public:
+  JobFloors(const Scenario& scenario, const CompiledJob& job, const Workload& work,
+            const Program& program)
+      : scenario_(scenario),
+        job_(job),
+        work_(work),
+        program_(program),
+        rank_of_(stage_to_rank(job.order)),
+        sharing_(sharing_of(scenario, job.order)) {
+    const std::size_t block = program.ranks.size() / job.order.ranks.size();
+    bodies_.resize(job.order.ranks.size());
+    for (std::size_t rank = 0; rank < program.ranks.size(); ++rank)
+      bodies_[rank / block].insert(program.ranks[rank].body);
+    for (const Body& body : program.bodies) prices_.emplace_back(body);
+  }
+
+  BoundProblem problem() const {
+    BoundProblem problem{.rank_of_stage = rank_of_,
+                         .chains = job_.order.chains,
+                         .microbatches = job_.plan.microbatches() / job_.order.chains,
+                         .interleaves = sharing_ == LaneSharing::Interleaved};
+    for (int s = 0; s < job_.order.stages; ++s) problem.stages.push_back(stage(s));
+    for (int rank = 0; rank < job_.order.pp(); ++rank) {
+      problem.ranks.push_back(
+          {.reductions = least(rank, [](int, const Body& body) { return reductions_ns(body); }),
+           .lane = least(rank, [&](int body, const Body&) { return busiest_lane(rank, body); }),
+           .vocabulary = least(rank, [&](int body, const Body&) { return vocabulary(body); })});
+    }
+    // With ZeRO 2 and one pipeline rank each microbatch's gradients are scattered, and the time
+    // left after the last one is not known.
+    if (job_.order.pp() == 1 && job_.plan.zero >= 2) {
+      for (StageFloor& stage : problem.stages) stage.reduced = 0;
+      problem.ranks.front().reductions = 0;
+    }
+    return problem;
+  }
+
+ private:
+  // Returns the least value over the bodies that the GPUs of a pipeline rank have.
+  template <class Value>  // Value: double(int body number, const Body&)
+  double least(int rank, Value value) const {
+    double least = 1e300;
+    for (const int body : bodies_[rank])
+      least = std::min(least, value(body, program_.bodies[body]));
+    return least;
+  }
+
+  StageFloor stage(int s) const {
+    StageFloor floor;
+    const int rank = rank_of_[s];
+    bool first = true;
+    for (const int body : bodies_[rank]) {
+      const StageFloor one = stage(s, body);
+      floor = std::exchange(first, false) ? one : least_of(floor, one);
+    }
+    const auto edge = [&](int to, double* transfer, double* behind) {
+      if (to < 0 || rank_of_[to] == rank) return;
+      const std::string lane = std::to_string(s) + ">" + std::to_string(to);
+      const int arrays = work_.arrays_between(s, to, job_.order.stages / job_.order.chains);
+      *transfer = least(rank, [&](int body, const Body&) {
+        return prices_[body].of(lane, OpKind::Send, arrays * work_.pipeline_bytes);
+      });
+      *behind = least(rank_of_[to], [&](int body, const Body&) {
+        return prices_[body].of("tensor", OpKind::AllGather, arrays * work_.pipeline_gather_bytes);
+      });
+    };
+    edge(next_stage(job_.order, s), &floor.to_next, &floor.behind_next);
+    edge(previous_stage(job_.order, s), &floor.to_previous, &floor.behind_previous);
+    return floor;
+  }
+
+  StageFloor stage(int s, int body) const {
+    const StageWork& work = work_.stages[s];
+    const PassPrices& prices = prices_[body];
+    const double slowdown = slowdown_of(scenario_.variability, s);
+    const auto floor = [&](const Pass& pass, double amax) {
+      return pass_floor(pass, prices, sharing_, slowdown, amax);
+    };
+    const double amax = prices.least_of("amax");
+    const TimedPass whole = floor(work.backward, amax), input = floor(work.backward_input, amax),
+                    weight = floor(work.backward_weight, 0);
+    StageFloor stage;
+    stage.forward = floor(work.forward, amax).floor;
+    stage.input = least_of(whole.floor, input.floor);
+    stage.backward = std::min(whole.floor.lane(), input.floor.lane() + weight.floor.lane());
+    if (job_.order.pp() > 1) stage.ready = data_ns(program_.bodies[body], true, s, 0);
+    stage.reduced = std::max(
+        0.0, data_ns(program_.bodies[body], false, s, 0) - std::max(whole.trail, weight.trail));
+    return stage;
+  }
+
+  // Returns the time that a microbatch takes on the body's busiest communication lane.
+  double busiest_lane(int rank, int body) const {
+    double most = 0;
+    for (const char* lane : {"tensor", "expert tensor", "context", "expert"}) {
+      double sum = 0;
+      for (int s = 0; s < job_.order.stages; ++s) {
+        if (rank_of_[s] != rank) continue;
+        const StageWork& work = work_.stages[s];
+        const auto of = [&](const Pass& pass) { return prices_[body].lane_ns(pass, lane); };
+        sum += of(work.forward) +
+               std::min(of(work.backward), of(work.backward_input) + of(work.backward_weight));
+      }
+      most = std::max(most, sum);
+    }
+    return most;
+  }
+
+  // Returns the compute time of S, T and G for a microbatch. E may come before the first forward.
+  double vocabulary(int body) const {
+    if (!work_.vocabulary) return 0;
+    double sum = 0;
+    for (const Pass* pass :
+         {&work_.vocabulary->s, &work_.vocabulary->t, &work_.vocabulary->embedding_gradient})
+      sum += pass_floor(*pass, prices_[body], sharing_, 1, 0).floor.lane();
+    return sum;
+  }
+
+  const Scenario& scenario_;
+  const CompiledJob& job_;
+  const Workload& work_;
+  const Program& program_;
+  std::vector<int> rank_of_;
+  LaneSharing sharing_;
+  std::vector<std::set<int>> bodies_;  // by pipeline rank
+  std::vector<PassPrices> prices_;     // by body
+};
+
+// Adds the bytes that a microbatch takes on each stage, and the bytes that each rank has room for.
+void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* problem) {
+  const DeviceSpec& device = scenario.cluster.spec.device;
+  const PlanMemory memory(scenario.job.model, job.plan);
+  const auto with = [&](int stage, int microbatches) {
+    const auto in_chain = static_cast<Stage>(stage % (job.order.stages / job.order.chains));
+    const LiveActivations::Entry live{in_chain, microbatches};
+    return memory.of_rank(std::span(&live, 1), 0).activations;
+  };
+  std::vector<double> once(job.order.pp(), 1e300);  // bytes that do not grow with the microbatches
+  for (int s = 0; s < job.order.stages; ++s) {
+    const double one = with(s, 1);
+    problem->stages[s].activation = with(s, 2) - one;
+    double& least = once[problem->rank_of_stage[s]];
+    least = std::min(least, one - problem->stages[s].activation);
+  }
+  for (const MemoryTimeline& rank :
+       memory_timelines(scenario.job.model, job.plan, job.order, device.gemm_workspace_bytes)) {
+    const double room = usable_memory_bytes(device) - rank.held.total();
+    problem->ranks[rank.pipeline_rank].memory =
+        std::max(room, rank.peak().activations) - once[rank.pipeline_rank];
+  }
+}
+
+}  // namespace
+
+std::optional<LowerBound> iteration_bound(const Scenario& scenario, const CompiledJob& job,
+                                          Engine engine) {
+  if (may_be_faster(scenario, job, engine)) return std::nullopt;
+  Workload stages = job.work;
+  stages.vocabulary.reset();
+  const auto program = priced(scenario, job, stages);
+  if (!program.ok()) return std::nullopt;
+  BoundProblem problem = JobFloors(scenario, job, job.work, *program).problem();
+  const RankFolding folding = fold(*program);
+  const auto played = replay(*program, folding);
+  if (!played.ok()) return std::nullopt;
+  const std::vector<double> finish = finishes(*program, folding, *played, job.order.pp());
+  for (int rank = 0; rank < job.order.pp(); ++rank) problem.ranks[rank].finish = finish[rank];
+  if (!scenario.costs.uniform) add_memory(scenario, job, &problem);
+  LowerBound bound = lower_bound(problem);
+  bound.makespan *= 1e-9;
+  return bound;
+}
+
+}  // namespace tandem

@@ -1,0 +1,84 @@
+#include "job/job_warnings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "job/doubts.h"
+#include "job/failed_links.h"
+#include "job/place.h"
+#include "schedule/program/reprice.h"
+
+namespace tandem {
+namespace {
+
+void add_stragglers(const Scenario& scenario, const CompiledJob& job,
+                    std::vector<std::string>* lines) {
+  const VariabilitySettings& variability = scenario.variability;
+  const Stragglers& stragglers = variability.stragglers;
+  if (!stragglers.any()) return;
+  const std::vector<double> factors =
+      rank_factors(stragglers, variability.seed, job.cluster, job.placement);
+  const auto slow = std::ranges::count_if(factors, [](double factor) { return factor != 1; });
+  if (slow == 0 && stragglers.node_share == 0) return;  // only stages are slow
+  lines->push_back(fmt::format(
+      "stragglers: {} of {} ranks take {:g} times as long; {}seed {}", slow, factors.size(),
+      stragglers.factor,
+      job.folds ? "" : fmt::format("all {} ranks are simulated, none folded; ", factors.size()),
+      variability.seed));
+}
+
+void add_tensor_between_nodes(const Scenario& scenario, const CompiledJob& job,
+                              std::vector<std::string>* lines) {
+  const auto crosses = [](const Communicator& c) {
+    return c.group_kind == GroupKind::Tensor && c.between_nodes;
+  };
+  if (scenario.costs.uniform || std::ranges::none_of(job.program.communicators, crosses)) return;
+  const int node = scenario.cluster.spec.gpus_per_node, tp = job.plan.tp;
+  lines->push_back(fmt::format(
+      "{}: tensor communication crosses nodes",
+      scenario.cluster.cyclic ? "cluster.placement = cyclic parts neighbouring ranks"
+                              : fmt::format("parallel.tp = {} {} the {} GPUs of a node", tp,
+                                            tp > node ? "is more than" : "does not divide", node)));
+}
+
+Status add_failed_links(const Scenario& scenario, const CompiledJob& job,
+                        std::vector<std::string>* lines) {
+  if (!scenario.variability.slow_link.fails_for_good()) return Done{};
+  ASSIGN_OR_RETURN(const Cluster with_all, make_cluster(with_all_links(scenario)));
+  lines->push_back(
+      rerouted(scenario.variability.slow_link, job.program, job.placement, job.cluster, with_all));
+  return Done{};
+}
+
+// Warns of what the table does not cover in the run that it prices.
+void add_table(const Scenario& scenario, const Program& program, std::vector<std::string>* lines) {
+  if (!scenario.costs.table) return;
+  const CostTable& table = *scenario.costs.table;
+  Repriced repriced;
+  for (const Kernel& kernel : program.kernels) {
+    const auto price = kernel_price(table, kernel);
+    if (price.ok()) repriced.interpolated += price->interpolated;
+  }
+  for (const std::string& line : lines_of(repriced, table)) lines->push_back(line);
+  const std::string_view precision = table.meta_value("precision");
+  if (!precision.empty() && precision != scenario.job.plan.precision)
+    lines->push_back(fmt::format("{}: measured in {}, the run is in {}", table.path, precision,
+                                 scenario.job.plan.precision));
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> job_warnings(const Scenario& scenario, const CompiledJob& job) {
+  std::vector<std::string> lines = scenario.notes;
+  add_stragglers(scenario, job, &lines);
+  add_tensor_between_nodes(scenario, job, &lines);
+  RETURN_IF_ERROR(add_failed_links(scenario, job, &lines));
+  for (const std::string& doubt : doubts(scenario)) lines.push_back(doubt);
+  add_table(scenario, job.program, &lines);
+  for (std::string& line : lines) line = fmt::format("{}: {}", scenario.name, line);
+  return lines;
+}
+
+}  // namespace tandem

@@ -1,0 +1,20 @@
+// Perturb: makes those parts of a Program slower that the scenario says.
+#pragma once
+
+#include "base/result.h"
+#include "scenarios/scenario.h"
+#include "schedule/lowering/price.h"
+#include "schedule/program/program.h"
+#include "topology/cluster.h"
+
+namespace tandem {
+
+// Slows whole stages and kinds of communication. Call it before the Program is priced.
+void slow_parts(const VariabilitySettings& variability, Program* program);
+
+// Slows straggling ranks. Call it after the Program is priced. Returns whether any rank now differs
+// from ranks of the same body: then the Program does not fold.
+bool slow_stragglers(const VariabilitySettings& variability, const Cluster& cluster,
+                     const Placement& placement, Program* program);
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+#include "job/place.h"
+
+#include "job/failed_links.h"
+
+namespace tandem {
+namespace {
+
+// Returns a cluster for uniform costs: every transfer takes p2p_s, whatever it carries.
+ClusterSpec uniform_cluster(double p2p_s) {
+  ClusterSpec spec;
+  spec.name = "uniform";
+  spec.gpus_per_node = 1;
+  spec.nics_per_node = 1;
+  spec.intra_bytes_per_s = spec.nic_bytes_per_s = 1e15;
+  spec.inter_latency_s = p2p_s;
+  return spec;
+}
+
+}  // namespace
+
+Result<Cluster> build_cluster(const ClusterSettings& settings, const CostSettings& costs,
+                              const VariabilitySettings& variability) {
+  ClusterSpec spec = costs.need_cluster()
+                         ? settings.spec
+                         : uniform_cluster(costs.p2p_s * costs.profile.pipeline_stretch);
+  (spec.cables ? spec.inter_efficiency : spec.nic_bytes_per_s) *= 1 - variability.background;
+  const int nodes = (settings.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
+  auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : settings.gpus);
+  if (!cluster.ok())
+    return cluster.error().or_of({"cluster.nics_per_node", "cluster.fabric", "cluster.links_file",
+                                  "cluster.gpus", "cluster.preset", "parallel.pp"});
+  if (!variability.slow_link.fails_for_good()) return cluster;
+  const Status status = take_out_failed_links(variability.slow_link, &*cluster);
+  if (!status.ok()) return status.error().or_of({"variability.slow_link_rate"});
+  return cluster;
+}
+
+Result<Cluster> make_cluster(const Scenario& scenario) {
+  auto cluster = build_cluster(scenario.cluster, scenario.costs, scenario.variability);
+  if (!cluster.ok()) return scenario.placed(cluster.error());
+  return cluster;
+}
+
+Placement place_ranks(const ClusterSettings& settings, const Cluster& cluster) {
+  if (!settings.placed.empty()) {
+    Placement placement;
+    for (const int gpu : settings.placed) placement.push_back(DeviceId{gpu});
+    return placement;
+  }
+  return settings.cyclic ? dealt_round(settings.gpus, cluster.spec().gpus_per_node)
+                         : in_order(settings.gpus);
+}
+
+}  // namespace tandem

@@ -1,0 +1,266 @@
+#include "job/price_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "job/order_job.h"
+#include "workload/model/moe.h"
+
+namespace tandem {
+namespace {
+
+// Times of the job's communication, each operation alone on the cluster.
+class AloneTimes {
+ public:
+  AloneTimes(const Model& model, const Plan& plan, const CostSettings& costs,
+             const Cluster& cluster, const Placement& placement)
+      : cluster_(cluster),
+        placement_(placement),
+        costs_(comm_costs(model, placed(plan, cluster, placement), costs.profile, cluster.spec())) {
+  }
+
+  // Returns the time of an operation among `ranks` ranks: `first` and every stride-th one after it.
+  Nanoseconds of(GroupKind group_kind, CommKind kind, Bytes bytes, int first, int ranks,
+                 int stride) const {
+    std::vector<DeviceId> devices;
+    for (int i = 0; i < ranks; ++i) devices.push_back(placement_[first + i * stride]);
+    const CommCost cost = costs_[static_cast<std::size_t>(group_kind)];
+    return duration_ns(at_cost(choices(cluster_, kind, devices), group_kind, cost), bytes);
+  }
+
+ private:
+  const Cluster& cluster_;
+  const Placement& placement_;
+  CommCosts costs_;
+};
+
+// Whether ranks fill node after node. Where they are dealt out in turn, the second rank is on
+// another node.
+bool in_blocks(const Placement& placement) {
+  return placement.size() < 2 || placement[1] == DeviceId{1};
+}
+
+// Returns the time of an all-reduce in the slowest tensor group. Where ranks fill equal nodes one
+// after another, the position of groups on nodes repeats, and one period is enough.
+Nanoseconds slowest_tensor_ns(const AloneTimes& alone, const Plan& plan, const Cluster& cluster,
+                              const Placement& placement, Bytes bytes) {
+  const auto ranks = static_cast<std::int64_t>(placement.size());
+  const std::int64_t period = std::lcm(std::int64_t{plan.tp}, cluster.spec().gpus_per_node);
+  const bool repeats = in_blocks(placement) && cluster.nodes_alike();
+  const int groups_end = static_cast<int>(repeats ? std::min(period, ranks) : ranks);
+  Nanoseconds slowest = 0;
+  for (int first = 0; first < groups_end; first += plan.tp)
+    slowest = std::max(slowest,
+                       alone.of(GroupKind::Tensor, CommKind::AllReduce, bytes, first, plan.tp, 1));
+  return slowest;
+}
+
+// Returns the stated seconds times the slowdown of costs.software, which is 1 if none is named.
+UniformCosts uniform_costs(const CostSettings& costs) {
+  const UniformCosts& own = *costs.uniform;
+  const double slowdown = costs.profile.compute_stretch;
+  return {own.forward_s * slowdown, own.backward_s * slowdown, own.input_s * slowdown,
+          own.weight_s * slowdown};
+}
+
+// Returns the seconds of a pass when nothing overlaps.
+double seconds(const Pass& pass, const Plan& plan, const AloneTimes& alone) {
+  Nanoseconds sum = 0;
+  for (const Step& step : pass.steps) {
+    sum += step.duration_ns;
+    if (step.computes) continue;
+    const auto [ranks, stride] = step.among_experts ? std::pair{plan.expert_tensor(), 1}
+                                 : step.group_kind == GroupKind::Tensor ? std::pair{plan.tp, 1}
+                                 : step.group_kind == GroupKind::Context
+                                     ? std::pair{plan.cp, plan.tp}
+                                     : std::pair{plan.ep, plan.expert_tensor()};
+    sum += alone.of(step.group_kind, step.collective, step.bytes, 0, ranks, stride);
+  }
+  return to_seconds(sum);
+}
+
+// Returns how many ranks of a stage are played: one if it can stand for all others.
+int played_ranks(const Scenario& scenario) {
+  const Plan& plan = scenario.job.plan;
+  return scenario.fold && !scenario.variability.parts_ranks() ? 1 : plan.tp * plan.cp * plan.dp;
+}
+
+// Returns the ops of a microbatch on one rank of each pipeline stage.
+double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTraits& order) {
+  double ops = 0;
+  for (const StageWork& stage : chain.stages) {
+    ops += static_cast<double>(stage.forward.steps.size());
+    ops += static_cast<double>(order.splits_backwards ? stage.backward_input.steps.size() +
+                                                            stage.backward_weight.steps.size()
+                                                      : stage.backward.steps.size());
+  }
+  // Each edge between two ranks is crossed forward and back: by a send, a receive, and perhaps a
+  // gather after it.
+  const std::vector<int> rank_of = ranks_of_chain(order, plan.pp, plan.vpp);
+  double edges = 0;
+  for (std::size_t stage = 1; stage < rank_of.size(); ++stage)
+    edges += rank_of[stage] != rank_of[stage - 1] ? 1 : 0;
+  ops += edges * (chain.pipeline_gather_bytes > 0 ? 6 : 4);
+  if (!chain.vocabulary) return ops;
+  const VocabularyWork& work = *chain.vocabulary;
+  return ops + plan.pp * static_cast<double>(kVocabularyComms + work.embedding.steps.size() +
+                                             work.s.steps.size() + work.t.steps.size() +
+                                             work.embedding_gradient.steps.size());
+}
+
+// Returns the number of nodes that hold the job's GPUs.
+int nodes_of(const Cluster& cluster, const Placement& placement) {
+  if (!cluster.nodes_alike()) {
+    std::set<NodeId> nodes;
+    for (const DeviceId device : placement) nodes.insert(cluster.node_of(device));
+    return static_cast<int>(nodes.size());
+  }
+  const int per_node = cluster.spec().gpus_per_node;
+  return (static_cast<int>(placement.size()) + per_node - 1) / per_node;
+}
+
+}  // namespace
+
+Plan placed(Plan plan, const Cluster& cluster, const Placement& placement) {
+  std::vector<NodeId> nodes;
+  for (int i = 0; i < plan.ep; ++i) {
+    const NodeId node = cluster.node_of(placement[i * plan.expert_tensor()]);
+    if (nodes.empty() || node != nodes.back()) nodes.push_back(node);
+  }
+  std::ranges::sort(nodes);
+  plan.expert_nodes = static_cast<int>(std::unique(nodes.begin(), nodes.end()) - nodes.begin());
+  return plan;
+}
+
+CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfile& profile,
+                     const ClusterSpec& cluster) {
+  CommCosts costs;
+  const auto of = [&](GroupKind group_kind) -> CommCost& {
+    return costs[static_cast<std::size_t>(group_kind)];
+  };
+  const bool partial = plan.tp < cluster.gpus_per_node;
+  of(GroupKind::Tensor) = {profile.tensor_stretch * (partial ? profile.partial_tensor_stretch : 1),
+                           profile.tensor_overhead_s};
+  of(GroupKind::Pipeline) = {profile.pipeline_stretch, profile.pipeline_overhead_s};
+  of(GroupKind::Data).slowdown =
+      plan.gathers_each_microbatch() ? profile.zero3_stretch : profile.data_stretch;
+  if (const auto kernel = exchange_kernel(model, plan, cluster))
+    of(GroupKind::Expert) = {.overhead_s = kernel->launch_s,
+                             .limit_bytes_per_s = kernel->bytes_per_s,
+                             .posts_at_once = kernel->launch_s > 0};
+  return costs;
+}
+
+Nanoseconds block_collective_ns(const Model& model, const Plan& plan, const CostSettings& costs,
+                                const Cluster& cluster, const Placement& placement) {
+  if (plan.tp == 1) return 0;
+  const Bytes bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
+                      plan.micro_batch * model.hidden;
+  return slowest_tensor_ns({model, plan, costs, cluster, placement}, plan, cluster, placement,
+                           bytes);
+}
+
+Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,
+                        const Cluster& cluster, const Placement& placement,
+                        std::optional<Nanoseconds> collective_ns) {
+  if (costs.uniform) {
+    Workload work = uniform_workload(uniform_costs(costs), plan.stages());
+    work.pipeline_bytes = std::llround(costs.p2p_bytes);
+    return work;
+  }
+  OrderedPlan there = plan;
+  there.expert_nodes = placed(plan, cluster, placement).expert_nodes;
+  CostModel prices = cost_model(costs, cluster.spec().device, plan.precision);
+  prices.profile.compute_stretch *= slowest_of(nodes_of(cluster, placement), costs.profile);
+  if (!collective_ns) collective_ns = block_collective_ns(model, plan, costs, cluster, placement);
+  return make_workload(model, there, prices, *collective_ns);
+}
+
+Workload for_chains(Workload chain, int chains) {
+  const std::vector<StageWork> one = chain.stages;
+  for (int copy = 1; copy < chains; ++copy)
+    chain.stages.insert(chain.stages.end(), one.begin(), one.end());
+  return chain;
+}
+
+Workload price_workload(const JobSettings& job, const Order& order, const CostSettings& costs,
+                        const Cluster& cluster, const Placement& placement) {
+  return for_chains(
+      price_workload(job.model, ordered_plan(job.plan, order), costs, cluster, placement),
+      order.chains);
+}
+
+std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, const Plan& plan,
+                                    const CostSettings& costs, const Cluster& cluster,
+                                    const Placement& placement) {
+  const AloneTimes alone(model, plan, costs, cluster, placement);
+  const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
+  const double transfer_s = plan.pp == 1
+                                ? 0
+                                : to_seconds(alone.of(GroupKind::Pipeline, CommKind::SendRecv,
+                                                      chain.pipeline_bytes, 0, 2, next));
+  if (costs.uniform) {
+    const UniformCosts own = uniform_costs(costs);
+    return std::vector<OrderCosts>(plan.stages(),
+                                   {own.forward_s, own.input_s, own.weight_s, transfer_s});
+  }
+  std::vector<OrderCosts> all;
+  for (const StageWork& stage : chain.stages)
+    all.push_back({seconds(stage.forward, plan, alone), seconds(stage.backward_input, plan, alone),
+                   seconds(stage.backward_weight, plan, alone), transfer_s});
+  if (plan.pp > 1 && chain.last_edge_arrays > 1) {
+    all.back().transfer =
+        to_seconds(alone.of(GroupKind::Pipeline, CommKind::SendRecv,
+                            chain.last_edge_arrays * chain.pipeline_bytes, 0, 2, next));
+    all[all.size() - 2].transfer = all.back().transfer;
+  }
+  return all;
+}
+
+VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, const Plan& plan,
+                                 const CostSettings& costs, const Cluster& cluster,
+                                 const Placement& placement) {
+  CHECK(chain.vocabulary.has_value());
+  const VocabularyWork& work = *chain.vocabulary;
+  const AloneTimes alone(model, plan, costs, cluster, placement);
+  const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
+  const auto over_all = [&](CommKind kind, Bytes bytes) {
+    return to_seconds(alone.of(GroupKind::Pipeline, kind, bytes, 0, plan.pp, next));
+  };
+  const double sum = over_all(CommKind::AllReduce, work.activation_bytes);
+  const double send = over_all(CommKind::AllGather, work.activation_bytes);
+  return {.embedding = seconds(work.embedding, plan, alone),
+          .s = seconds(work.s, plan, alone),
+          .t = seconds(work.t, plan, alone),
+          .embedding_gradient = seconds(work.embedding_gradient, plan, alone),
+          .sum_input = sum,
+          .send_output = send,
+          .reduce_softmax = over_all(CommKind::AllReduce, work.softmax_bytes),
+          .sum_gradient = sum,
+          .send_gradient = send};
+}
+
+Status check_ops(const Workload& chain, const Scenario& scenario) {
+  const Plan& plan = scenario.job.plan;
+  const int ranks = played_ranks(scenario);
+  const double a_microbatch = ops_of_microbatch(chain, plan, traits_of(scenario.job.order));
+  const double ops = a_microbatch * plan.microbatches() * ranks;
+  if (ops <= scenario.limits.ops) return Done{};
+  const std::string times =
+      ranks > 1 ? fmt::format(" on {} ranks of a stage, none folded", ranks) : "";
+  return Error::of(
+      {"parallel.global_batch", "parallel.micro_batch"},
+      fmt::format("found {} microbatches of {:.0f} ops{}, {:.3g} in all, expected at most "
+                  "limits.ops = {:g}; --set limits.ops={:.2g} allows them",
+                  plan.microbatches(), a_microbatch, times, ops, scenario.limits.ops, 1.1 * ops));
+}
+
+}  // namespace tandem

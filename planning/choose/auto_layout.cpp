@@ -1,0 +1,363 @@
+// A local search for the layout, in two stages. First splits of the layers are compared by
+// replaying the order stage by stage, with one price for each layer: the search begins at a
+// balanced split and at Megatron-LM's even one and moves single layers. Then the best few are
+// played in full on the ideal engine, and layers are moved back towards the even split as long as
+// that helps.
+#include "planning/choose/auto_layout.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "interop/megatron/layout.h"
+#include "job/memory_timeline.h"
+#include "job/order_job.h"
+#include "job/place.h"
+#include "job/price_job.h"
+#include "planning/play/play_job.h"
+#include "results/job_result.h"
+#include "schedule/lowering/price.h"
+#include "schedule/order/layer_split.h"
+#include "schedule/order/order_replay.h"
+#include "schedule/order/repeated_replay.h"
+#include "schedule/order/split_search.h"
+#include "topology/cluster.h"
+#include "workload/model/workload.h"
+
+namespace tandem {
+namespace {
+
+OrderCosts difference(const OrderCosts& a, const OrderCosts& b) {
+  return {a.forward - b.forward, a.input - b.input, a.weight - b.weight, a.transfer};
+}
+
+struct KindCosts {
+  OrderCosts layer, embedding, head, each;
+  OrderCosts prediction;  // on the stage before the head's, if the plan has it there
+};
+
+// Returns the costs of a layer of this kind. They are differences between the stages of a small
+// pipeline that has only such layers:
+//
+//   stage    0  1  2  3      layer = stage 2 - stage 1      embedding = stage 0 - stage 1
+//   layers   1  1  2  1      each  = stage 1 - layer        head      = stage 3 - stage 1
+//
+// Where predictions stand before the head the stages have 3, 1, 1 and 0 layers: the last has the
+// head alone, and stage 2 - stage 1 is the prediction. Layers of multi-token prediction are like
+// the last layer.
+KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Cluster& cluster,
+                        const Placement& placement) {
+  constexpr int kStages = 4, kTwo = 2;
+  Plan plan = scenario.job.plan;
+  plan.vpp = (kStages + plan.pp - 1) / plan.pp;
+  plan.layers_per_stage.assign(plan.stages(), 1);
+  const bool apart = plan.mtp_before_loss;
+  if (apart) plan.layers_per_stage.back() = 0;
+  plan.layers_per_stage[apart ? 0 : kTwo] += apart ? 2 : 1;
+  if (!kind.is_moe()) {
+    plan.ep = 1;
+    plan.expert_tp = 0;
+  }
+  Model model = kind;
+  model.mtp_layers = scenario.job.model.mtp_layers;
+  model.layers = plan.stages() + 1;
+  const Workload chain =
+      price_workload(model, OrderedPlan(plan), scenario.costs, cluster, placement);
+  const std::vector<OrderCosts> stages =
+      stage_costs(chain, model, plan, scenario.costs, cluster, placement);
+  KindCosts costs;
+  if (apart) {  // only the two costs that differ from the other case
+    costs.prediction = difference(stages[stages.size() - 2], stages[1]);
+    costs.prediction.transfer = stages.back().transfer;
+    costs.head = stages.back();
+    return costs;
+  }
+  costs.layer = difference(stages[kTwo], stages[1]);
+  costs.each = difference(stages[1], costs.layer);
+  costs.embedding = difference(stages.front(), stages[1]);
+  costs.head = difference(stages.back(), stages[1]);
+  return costs;
+}
+
+// Returns the costs in seconds, with the communication inside a layer one after another.
+LayerCosts layer_costs(const Scenario& laid, const Cluster& cluster, const Placement& placement) {
+  const Model& model = laid.job.model;
+  Scenario scenario = laid;
+  scenario.job.plan.mtp_before_loss = false;
+  std::vector<KindCosts> kinds;
+  if (model.kinds.empty()) kinds.push_back(costs_of_kind(model, scenario, cluster, placement));
+  for (const Model& kind : model.kinds)
+    kinds.push_back(costs_of_kind(kind, scenario, cluster, placement));
+  LayerCosts costs;
+  for (int layer = 0; layer < model.layers; ++layer)
+    costs.layers.push_back(kinds[model.kind_of(layer)].layer);
+  costs.each = kinds.front().each;
+  costs.embedding = kinds.front().embedding;
+  costs.head = kinds[model.kind_of(model.layers - 1)].head;
+  if (!laid.job.plan.mtp_before_loss) return costs;
+  const KindCosts apart = costs_of_kind(model.layer(model.layers - 1), laid, cluster, placement);
+  costs.prediction = apart.prediction;
+  costs.head = difference(apart.head, costs.each);
+  return costs;
+}
+
+// Values splits of the job's layers, by replaying the order stage by stage.
+class SplitJudge {
+ public:
+  SplitJudge(const Scenario& scenario, const LayerCosts& costs, const VocabularyCosts& vocabulary,
+             const std::optional<Order>& listed)
+      : scenario_(scenario), costs_(costs), vocabulary_(vocabulary), order_(listed) {}
+
+  // Whether the order depends on the stages' costs, so that each split needs an order of its own.
+  bool makes_orders() const {
+    return scenario_.job.order_file.empty() &&
+           (scenario_.job.plan.vocabulary > 0 || traits_of(scenario_.job.order).made_for_costs());
+  }
+
+  Status prepare(const std::vector<int>& split) {
+    if (order_ && !makes_orders()) {
+      if (!replay_ && order_->vocabulary == 0) replay_.emplace(*order_);
+      if (live_.ranks.empty()) live_ = live_activations(*order_);
+      return Done{};
+    }
+    ASSIGN_OR_RETURN(
+        order_, make_order(order_spec(
+                    scenario_.job, [&] { return stages_of(split); }, [&] { return vocabulary_; })));
+    live_ = live_activations(*order_);
+    if (!makes_orders()) replay_.emplace(*order_);
+    return Done{};
+  }
+
+  SplitValue value(const std::vector<int>& split) {
+    if (const Status status = prepare(split); !status.ok()) return {.fits = false, .time = 1e300};
+    Plan plan = scenario_.job.plan;
+    plan.layers_per_stage = split;
+    const DeviceSpec& device = scenario_.cluster.spec.device;
+    const MemoryUse memory = peak_memory(scenario_.job.model, ordered_plan(plan, *order_), live_);
+    return {.fits = fits_memory(device, memory.total() + device.gemm_workspace_bytes),
+            .time = makespan(stages_of_chains(split))};
+  }
+
+  // Returns the passes on the longest way through the order, for each stage. Empty where each split
+  // has an order of its own.
+  std::vector<PathPasses> longest_way(const std::vector<int>& split) {
+    if (!replay_) return {};
+    replay_->makespan(stages_of_chains(split));
+    std::vector<PathPasses> way = replay_->longest_way();
+    for (std::size_t stage = split.size(); stage < way.size(); ++stage) {
+      PathPasses& own = way[stage % split.size()];
+      own.forward += way[stage].forward;
+      own.input += way[stage].input;
+      own.weight += way[stage].weight;
+    }
+    way.resize(split.size());
+    return way;
+  }
+
+  const Order& order() const { return *order_; }
+
+ private:
+  std::vector<OrderCosts> stages_of(const std::vector<int>& split) const {
+    return costs_of_split(costs_, split);
+  }
+  std::vector<OrderCosts> stages_of_chains(const std::vector<int>& split) const {
+    const std::vector<OrderCosts> one = stages_of(split);
+    std::vector<OrderCosts> all = one;
+    for (int chain = 1; chain < order_->chains; ++chain)
+      all.insert(all.end(), one.begin(), one.end());
+    return all;
+  }
+  double makespan(const std::vector<OrderCosts>& stages) {
+    return replay_ ? replay_->makespan(stages)
+                   : replay_stages(*order_, stages, vocabulary_).makespan;
+  }
+
+  const Scenario& scenario_;
+  const LayerCosts& costs_;
+  const VocabularyCosts vocabulary_;
+  std::optional<Order> order_;
+  std::optional<RepeatedReplay> replay_;
+  LiveActivations live_;
+};
+
+// A layout: a split, and whether multi-token prediction stands on the stage before the loss.
+struct Laid {
+  std::vector<int> split;
+  bool mtp_before_loss = false;
+};
+
+Scenario with(const Scenario& scenario, const Laid& laid) {
+  Scenario one = scenario;
+  one.job.plan.layers_per_stage = laid.split;
+  one.job.plan.mtp_before_loss = laid.mtp_before_loss;
+  return one;
+}
+
+// Plays layouts in full on the ideal engine and keeps the best.
+class FullPlays {
+ public:
+  explicit FullPlays(const Scenario& scenario) : scenario_(scenario) {}
+
+  Status play(const Laid& laid) {
+    Scenario one = with(scenario_, laid);
+    one.variability = scenario_.variability.undisturbed();
+    ASSIGN_OR_RETURN(const PlayedJob job, play_once(one, Engine::Ideal));
+    const RunResult result = result_of(one, job.job, job.trace);
+    const SplitValue own{!result.training || result.training->fits, result.iteration_s};
+    if (best_.split.empty() || own.better_than(value_)) {
+      best_ = laid;
+      value_ = own;
+    }
+    return Done{};
+  }
+
+  // Moves layers back one by one to where they are in the even split, as long as that is better:
+  // the replay stage by stage does not show what a pipeline hides. Plays at most `most` layouts.
+  Status undo_towards(const std::vector<int>& even, int most) {
+    std::vector<int> from;
+    while (from != best_.split) {
+      from = best_.split;
+      for (std::size_t more = 0; more < even.size(); ++more) {
+        for (std::size_t fewer = 0; fewer < even.size(); ++fewer) {
+          if (from[more] <= even[more] || from[fewer] >= even[fewer]) continue;
+          if (most-- <= 0) return Done{};
+          std::vector<int> split = from;
+          --split[more];
+          ++split[fewer];
+          RETURN_IF_ERROR(play({split, best_.mtp_before_loss}));
+        }
+      }
+    }
+    return Done{};
+  }
+
+  const Laid& best() const { return best_; }
+
+ private:
+  const Scenario& scenario_;
+  Laid best_;
+  SplitValue value_;
+};
+
+std::int64_t actions_of(const Order& order) {
+  std::int64_t actions = 1;
+  for (const std::vector<Action>& rank : order.ranks)
+    actions += static_cast<std::int64_t>(rank.size());
+  return actions;
+}
+
+// Returns how many splits the search may replay: fewer where an order has many actions. Making an
+// order for each split takes about fifty times as long.
+int most_splits(const SplitJudge& judge) {
+  constexpr std::int64_t kActions = 20'000'000, kToMake = 50;
+  constexpr std::int64_t kFewest = 10, kMost = 2'000;
+  std::int64_t actions = actions_of(judge.order());
+  if (judge.makes_orders()) actions *= kToMake;
+  return static_cast<int>(std::clamp(kActions / actions, kFewest, kMost));
+}
+
+// Returns how many layouts are played in full: fewer where a play takes long.
+int plays_in_full(const Order& order, std::int64_t actions, std::int64_t most) {
+  return static_cast<int>(std::clamp<std::int64_t>(actions / actions_of(order), 1, most));
+}
+
+struct GoodSplits {
+  std::vector<std::vector<int>> splits;  // the best first
+  Order order;                           // the order that one of them was replayed in
+};
+
+// Returns the best splits by replay. The search also begins at `even`, unless that is empty.
+Result<GoodSplits> good_splits(const Scenario& scenario, const std::vector<int>& even) {
+  const JobSettings& job = scenario.job;
+  ASSIGN_OR_RETURN(const Cluster cluster,
+                   build_cluster(scenario.cluster, scenario.costs, scenario.variability));
+  const Placement placement = place_ranks(scenario.cluster, cluster);
+  ASSIGN_OR_RETURN(const std::optional<Order> listed, listed_order(job));
+  const LayerCosts costs = layer_costs(scenario, cluster, placement);
+  const std::vector<int> rank_of =
+      listed ? stage_to_rank(*listed)
+             : ranks_of_chain(traits_of(job.order), job.plan.pp, job.plan.vpp);
+  const std::vector<int> balanced =
+      balanced_split(costs, std::span(rank_of).first(job.plan.stages()));
+  VocabularyCosts vocabulary;
+  if (job.plan.vocabulary > 0) {
+    Plan plan = job.plan;
+    plan.layers_per_stage = balanced;
+    const Workload chain =
+        price_workload(job.model, OrderedPlan(plan), scenario.costs, cluster, placement);
+    vocabulary = vocabulary_costs(chain, job.model, plan, scenario.costs, cluster, placement);
+  }
+  SplitJudge judge(scenario, costs, vocabulary, listed);
+  RETURN_IF_ERROR(judge.prepare(balanced));
+  std::vector<std::vector<int>> starts = {balanced};
+  if (!even.empty()) starts.push_back(even);
+  std::vector<std::vector<int>> splits = refined_splits(
+      costs, starts, most_splits(judge),
+      {.value = [&](const std::vector<int>& split) { return judge.value(split); },
+       .longest_way = [&](const std::vector<int>& split) { return judge.longest_way(split); }});
+  constexpr std::int64_t kActions = 100'000, kMost = 8;
+  splits.resize(std::min<std::size_t>(
+      splits.size(), static_cast<std::size_t>(plays_in_full(judge.order(), kActions, kMost))));
+  return GoodSplits{std::move(splits), judge.order()};
+}
+
+// Whether multi-token prediction can stand on the stage before the loss. Megatron-LM has it after
+// all layers, on a rank of a pipeline.
+bool may_predict_apart(const JobSettings& job) {
+  return job.model.mtp_layers > 0 && job.plan.pp > 1 && job.plan.stages() <= job.model.layers + 3;
+}
+
+// Returns the even split in which a prediction counts as a layer of the stage before the loss, and
+// the last stage has no layer. Empty if that stage has no room, or if the rules refuse the split.
+std::vector<int> even_apart(const Scenario& scenario, std::vector<int> split) {
+  const Model& model = scenario.job.model;
+  const int stages = static_cast<int>(split.size()) - 1;
+  const int units = model.layers + model.mtp_layers;
+  for (int stage = 0; stage < stages; ++stage)  // the embedding's stage gets none of the remainder
+    split[stage] = units / stages + (stage > 0 && stage <= units % stages ? 1 : 0);
+  split[stages] = 0;
+  split[stages - 1] -= model.mtp_layers;
+  if (split[stages - 1] < 0) return {};
+  return check(model, with(scenario, {split, true}).job.plan).ok() ? split : std::vector<int>{};
+}
+
+// Plays the best layouts with multi-token prediction before the loss.
+Status play_apart(const Scenario& even, const std::vector<int>& split, FullPlays* plays) {
+  const std::vector<int> counted = even_apart(even, split);
+  ASSIGN_OR_RETURN(const GoodSplits apart, good_splits(with(even, {split, true}), counted));
+  for (const std::vector<int>& good : apart.splits) RETURN_IF_ERROR(plays->play({good, true}));
+  return counted.empty() ? Status(Done{}) : plays->play({counted, true});
+}
+
+}  // namespace
+
+Result<Scenario> with_layout(const Scenario& scenario) {
+  const Model& model = scenario.job.model;
+  Scenario even = scenario;
+  even.job.layout.clear();
+  even.job.plan.mtp_before_loss = false;
+  even.job.plan.layers_per_stage.clear();
+  even.job.plan.layers_per_stage = split_layers(model, even.job.plan);
+  Laid best{even.job.plan.layers_per_stage};
+  if (scenario.job.plan.stages() > 1) {
+    constexpr std::int64_t kActions = 400'000, kMost = 200;
+    const bool has_even = check(model, even.job.plan).ok();
+    FullPlays plays(even);
+    ASSIGN_OR_RETURN(const GoodSplits good,
+                     good_splits(even, has_even ? best.split : std::vector<int>{}));
+    for (const std::vector<int>& split : good.splits) RETURN_IF_ERROR(plays.play({split}));
+    if (may_predict_apart(even.job)) RETURN_IF_ERROR(play_apart(even, best.split, &plays));
+    if (has_even) RETURN_IF_ERROR(plays.play(best));
+    const std::vector<int> towards =
+        plays.best().mtp_before_loss ? even_apart(even, best.split) : best.split;
+    if (has_even && !towards.empty())
+      RETURN_IF_ERROR(plays.undo_towards(towards, plays_in_full(good.order, kActions, kMost)));
+    best = plays.best();
+  }
+  even = with(even, best);
+  even.job.layout = layout_text(best.split, model.mtp_layers, best.mtp_before_loss);
+  return even;
+}
+
+}  // namespace tandem

@@ -1,0 +1,420 @@
+// The search for an order. Named orders are played in full. For each placement of the stages an
+// OrderSearch makes candidates; the searches share the budget by successive halving (three rounds
+// of equal length: the better half stays after the first, the best one after the second). The best
+// orders that they find are played in full as well, and the best of all is taken.
+#include "planning/choose/auto_order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "job/order_job.h"
+#include "job/place.h"
+#include "job/price_job.h"
+#include "planning/choose/auto_layout.h"
+#include "planning/choose/measured_costs.h"
+#include "planning/play/play_job.h"
+#include "schedule/order/vocabulary.h"
+#include "schedule/search/order_search.h"
+#include "topology/cluster.h"
+#include "workload/model/workload.h"
+
+namespace tandem {
+namespace {
+
+// The value of an order that was played in full. Orders that fit come before those that do not.
+struct OrderValue {
+  bool fits = false;
+  double seconds = std::numeric_limits<double>::infinity();
+
+  bool better_than(const OrderValue& other) const {
+    return std::tuple(!fits, seconds) < std::tuple(!other.fits, other.seconds);
+  }
+};
+
+// Returns the scenario with so many stages on a rank.
+Scenario with_chunks(Scenario scenario, int vpp) {
+  scenario.job.plan.vpp = vpp;
+  scenario.job.order.vpp = vpp;
+  if (scenario.job.layout == "auto") scenario.job.plan.layers_per_stage.clear();
+  return scenario;
+}
+
+Status check_layers(const Scenario& scenario) {
+  const Model& model = scenario.job.model;
+  const Plan& plan = scenario.job.plan;
+  if (scenario.costs.uniform) return check_stated(model, plan);
+  if (scenario.job.layout == "auto" && plan.stages() <= model.layers) return Done{};
+  return check(model, plan);
+}
+
+// Returns the numbers of stages on a rank to try: the scenario's, or all that its layers can be cut
+// into.
+std::vector<int> chunks_of(const Scenario& scenario) {
+  const Plan& plan = scenario.job.plan;
+  const bool laid = scenario.job.layout == "auto";
+  if (plan.pp == 1 || scenario.places.contains("parallel.vpp") ||
+      (!laid && !plan.layers_per_stage.empty()))
+    return {plan.vpp};
+  std::vector<int> chunks;
+  for (const int vpp : laid ? std::vector{1, 2} : std::vector{1, 2, 3, 4, 6, 8}) {
+    if (check_layers(with_chunks(scenario, vpp)).ok()) chunks.push_back(vpp);
+  }
+  return chunks;
+}
+
+// Sets the bytes that activations may take on a rank, and those that a microbatch takes on each
+// stage. All that W needs is held from F on: an input gradient frees next to nothing ("Zero
+// Bubble", table 1).
+void add_bytes(const Scenario& scenario, SearchProblem* problem) {
+  const JobSettings& job = scenario.job;
+  const bool one_ends = problem->rank_of_stage.front() == problem->rank_of_stage.back();
+  const OrderedPlan plan(job.plan, 1, one_ends);
+  problem->bytes.resize(problem->rank_of_stage.size());
+  std::optional<PlanMemory> memory;
+  if (!scenario.costs.uniform) memory.emplace(job.model, plan);
+  for (int rank = 0; rank < job.plan.pp; ++rank) {
+    std::vector<LiveActivations::Entry> none;
+    std::vector<std::size_t> stages;
+    for (std::size_t stage = 0; stage < problem->bytes.size(); ++stage) {
+      if (problem->rank_of_stage[stage] != rank) continue;
+      stages.push_back(stage);
+      none.push_back({static_cast<Stage>(stage), 0});
+    }
+    double of_all = static_cast<double>(stages.size());
+    double limit = std::numeric_limits<double>::infinity();
+    for (const std::size_t stage : stages) problem->bytes[stage] = {1, 1};
+    if (memory) {
+      const MemoryUse held = memory->of_rank(none, 0);
+      const DeviceSpec& device = scenario.cluster.spec.device;
+      if (device.memory_bytes > 0)
+        limit = usable_memory_bytes(device) - held.total() - device.gemm_workspace_bytes;
+      of_all = 0;
+      for (std::size_t i = 0; i < stages.size(); ++i) {
+        std::vector<LiveActivations::Entry> one = none;
+        one[i].microbatches = 1;
+        const double bytes = memory->of_rank(one, 0).activations - held.activations;
+        problem->bytes[stages[i]] = {bytes, bytes};
+        of_all += bytes;
+      }
+    }
+    if (job.order.memory_limit > 0) limit = std::min(limit, job.order.memory_limit * of_all);
+    problem->limit_bytes.push_back(limit);
+  }
+}
+
+SearchProblem problem_of(const Scenario& scenario, std::vector<int> rank_of_stage,
+                         const Cluster& cluster, const Placement& placement) {
+  const JobSettings& job = scenario.job;
+  SearchProblem problem{.microbatches = job.plan.microbatches(),
+                        .rank_of_stage = std::move(rank_of_stage)};
+  const std::vector<int>& ranks = problem.rank_of_stage;
+  const OrderedPlan plan(job.plan, 1, ranks.front() == ranks.back());
+  const Workload chain = price_workload(job.model, plan, scenario.costs, cluster, placement);
+  problem.costs = stage_costs(chain, job.model, job.plan, scenario.costs, cluster, placement);
+  add_bytes(scenario, &problem);
+  return problem;
+}
+
+// Whether no rank holds more microbatches of all its stages than schedule.memory_limit.
+bool keeps_limit(const JobSettings& job, const Order& order) {
+  if (job.order.memory_limit == 0) return true;
+  for (const std::vector<Action>& actions : order.ranks) {
+    int held = 0;
+    for (const Action& action : actions) {
+      if (action.kind == ActionKind::Forward) ++held;
+      if (action.kind == ActionKind::Backward || action.kind == ActionKind::BackwardWeight) --held;
+      if (held > job.order.memory_limit * job.plan.vpp) return false;
+    }
+  }
+  return true;
+}
+
+// Whether the last stage is on the rank of the first one.
+bool returns(const Order& order) {
+  const std::vector<int> rank_of = stage_to_rank(order);
+  return rank_of.size() > 1 && rank_of.front() == rank_of.back();
+}
+
+// Plays orders in full and keeps the best.
+class FullOrders {
+ public:
+  // Plays all named orders. Orders that cannot be played at these sizes are skipped. Where the
+  // layout is open each order gets its own.
+  void play_named(const Scenario& scenario) {
+    for (const OrderTraits& traits : scenario.job.order.orders) {
+      if (scenario.job.plan.vpp < traits.least_vpp) continue;
+      Scenario one = scenario;
+      one.job.order.name = traits.name;
+      one.job.order.memory_limit = 0;
+      if (!traits.groups) one.job.order.group = 0;
+      if (!check_order(one.job.order).ok()) continue;
+      one.job.order.vocabulary = one.job.plan.vocabulary;
+      if (!check_vocabulary(traits, one.job.order).ok()) continue;
+      play(std::move(one), scenario.job.order.memory_limit);
+    }
+  }
+  void play_made(const Scenario& scenario, Order order) {
+    Scenario one = scenario;
+    one.job.found_order = {std::move(order), {}};
+    play(std::move(one), scenario.job.order.memory_limit);
+  }
+
+  // Returns the scenario with the best order. Error: none could be played; then it is the last
+  // one's.
+  Result<Scenario> best() const {
+    if (!best_)
+      return last_error_.value_or(
+          Error::of({"schedule.order"}, "found no order that takes these sizes"));
+    Scenario scenario = best_->scenario;
+    OrderFinding& finding = scenario.job.found_order->finding;
+    finding.iteration_s = best_->value.seconds;
+    if (!named_ || (best_->value.fits && !named_->value.fits)) return scenario;
+    finding.named = named_->scenario.job.found_order->finding.name;
+    finding.named_vpp = named_->scenario.job.plan.vpp;
+    finding.named_s = named_->value.seconds;
+    return scenario;
+  }
+
+  struct Played {
+    Scenario scenario;  // with a layout and an order
+    OrderValue value;
+  };
+  const std::vector<Played>& played() const { return played_; }
+  const Scenario& best_scenario() const { return best_->scenario; }
+
+ private:
+  void play(Scenario one, double memory_limit) {
+    if (one.job.layout == "auto") {
+      auto laid = with_layout(one);
+      if (!laid.ok()) {
+        last_error_ = laid.error();
+        return;
+      }
+      one = *std::move(laid);
+    }
+    Scenario undisturbed = one;
+    undisturbed.variability = one.variability.undisturbed();
+    const auto job = play_once(undisturbed, Engine::Ideal);
+    if (!job.ok()) {
+      last_error_ = job.error();
+      return;
+    }
+    const RunResult result = result_of(undisturbed, job->job, job->trace);
+    one.job.order.memory_limit = memory_limit;
+    const OrderValue value{
+        (!result.training || result.training->fits) && keeps_limit(one.job, job->job.order),
+        result.iteration_s};
+    const bool is_named = !one.job.found_order;
+    one.job.found_order = {
+        job->job.order,
+        {.name = is_named ? one.job.order.name : "", .in_a_v = returns(job->job.order)}};
+    one.job.order.name = kAutoOrder;
+    played_.push_back({std::move(one), value});
+    if (!best_ || value.better_than(best_->value)) best_ = played_.back();
+    if (is_named && (!named_ || value.better_than(named_->value))) named_ = played_.back();
+  }
+
+  std::vector<Played> played_;
+  std::optional<Played> best_, named_;
+  std::optional<Error> last_error_;
+};
+
+// Returns the seconds that the busiest rank computes in an iteration.
+double busiest_rank_s(const SearchProblem& problem) {
+  std::vector<double> work(problem.pp());
+  for (int stage = 0; stage < problem.stages(); ++stage) {
+    const OrderCosts& costs = problem.costs[stage];
+    work[problem.rank_of_stage[stage]] +=
+        problem.microbatches * (costs.forward + costs.input + costs.weight);
+  }
+  return *std::ranges::max_element(work);
+}
+
+struct Placed {
+  Scenario scenario;
+  int candidates = 0;  // its budget if the user sets none
+  OrderSearch search;
+};
+
+// Returns where stages may be: in order, or if their number on a rank is even, also in a V.
+std::vector<std::vector<int>> placements_of(const Plan& plan) {
+  std::vector<std::vector<int>> placements = {stages_in_order(plan.pp, plan.vpp)};
+  if (plan.vpp % 2 == 0) placements.push_back(stages_in_a_v(plan.pp, plan.vpp));
+  return placements;
+}
+
+// Returns one search for each placement of the scenario's stages.
+std::vector<Placed> searches_of(const Scenario& scenario, const Cluster& cluster,
+                                const Placement& placement) {
+  std::vector<Placed> searches;
+  for (const std::vector<int>& ranks : placements_of(scenario.job.plan)) {
+    SearchProblem problem = problem_of(scenario, ranks, cluster, placement);
+    const std::vector<Order> named = named_orders_for(problem);
+    const int candidates = default_candidates(problem);
+    searches.push_back({scenario, candidates, OrderSearch(std::move(problem), named)});
+  }
+  return searches;
+}
+
+// Runs one round: so many candidates, or so many seconds, for all searches together.
+void play_round(std::vector<Placed>* searches, int candidates, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  if (seconds == 0) {
+    for (Placed& placed : *searches)
+      placed.search.play(candidates / static_cast<int>(searches->size()));
+    return;
+  }
+  constexpr int kAtOnce = 20;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  do {
+    for (Placed& placed : *searches) placed.search.play(kAtOnce);
+  } while (Clock::now() < end);
+}
+
+// Runs the searches by successive halving: all for a third of the budget, the better half for the
+// next, the best one for the last. Then the best one's order is refined.
+void play_off(std::vector<Placed>* searches, const JobSettings& job) {
+  constexpr int kRounds = 3, kForMoves = 10;
+  const int candidates =
+      job.order_budget > 0
+          ? job.order_budget
+          : std::ranges::min_element(*searches, {}, &Placed::candidates)->candidates;
+  for (int round = 0; round < kRounds; ++round) {
+    play_round(searches, candidates / kRounds, job.order_seconds / kRounds);
+    std::ranges::stable_sort(*searches, {}, [](const Placed& p) { return p.search.best(); });
+    const std::size_t left = round + 2 == kRounds ? 1 : (searches->size() + 1) / 2;
+    searches->erase(searches->begin() + static_cast<std::ptrdiff_t>(left), searches->end());
+  }
+  searches->front().search.refine(std::max(1, candidates / kForMoves));
+}
+
+// Searches for all scenarios, and plays the best orders found in full.
+Status search(const std::vector<Scenario>& scenarios, FullOrders* full) {
+  constexpr std::size_t kInFull = 4;
+  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenarios.front()));
+  const Placement placement = place_ranks(scenarios.front().cluster, cluster);
+  std::vector<Placed> searches;
+  for (const Scenario& scenario : scenarios) {
+    for (Placed& placed : searches_of(scenario, cluster, placement))
+      searches.push_back(std::move(placed));
+  }
+  play_off(&searches, scenarios.front().job);
+  for (const Placed& placed : searches) {
+    for (SearchedOrder& found : placed.search.orders(kInFull))
+      full->play_made(placed.scenario, std::move(found.order));
+  }
+  return Done{};
+}
+
+// Returns the layouts that the named orders got, at most three. Those come first whose busiest rank
+// has the least to compute: no order can make that shorter.
+Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const FullOrders& full) {
+  constexpr std::size_t kMost = 3;
+  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
+  const Placement placement = place_ranks(scenario.cluster, cluster);
+  std::vector<std::pair<double, Scenario>> layouts;
+  for (const FullOrders::Played& played : full.played()) {
+    if (!played.value.fits || played.scenario.job.found_order->order.chains > 1) continue;
+    Scenario open = played.scenario;
+    const std::vector<int> rank_of = stage_to_rank(open.job.found_order->order);
+    open.job.found_order.reset();
+    const auto is_same = [&](const auto& other) {
+      const Plan &a = other.second.job.plan, &b = open.job.plan;
+      return a.layers_per_stage == b.layers_per_stage && a.mtp_before_loss == b.mtp_before_loss;
+    };
+    if (std::ranges::any_of(layouts, is_same)) continue;
+    const double most = busiest_rank_s(problem_of(open, rank_of, cluster, placement));
+    layouts.emplace_back(most, std::move(open));
+  }
+  std::ranges::stable_sort(layouts, {}, &std::pair<double, Scenario>::first);
+  std::vector<Scenario> best;
+  for (auto& [most, laid] : layouts) {
+    if (best.size() < kMost) best.push_back(std::move(laid));
+  }
+  return best;
+}
+
+// Finds the best order by measured times, comparing orders stage by stage: a full play has no
+// measured times.
+Result<Scenario> with_measured_order(const Scenario& scenario) {
+  const JobSettings& job = scenario.job;
+  if (job.layout == "auto")
+    return scenario.placed(Error::of(
+        {"parallel.layout"},
+        "found parallel.layout = auto with a trace, expected the layout that was traced"));
+  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
+  const Placement placement = place_ranks(scenario.cluster, cluster);
+  SearchedOrder best{{}, std::numeric_limits<double>::infinity()}, best_named = best;
+  std::vector<Placed> searches;
+  for (const std::vector<int>& ranks : placements_of(job.plan)) {
+    SearchProblem problem = problem_of(scenario, ranks, cluster, placement);
+    ASSIGN_OR_RETURN(problem.costs, measured_costs(job.order_trace, problem.costs));
+    SearchProblem as_simulated = problem;  // the simulator frees all of an activation at its I
+    for (StageBytes& bytes : as_simulated.bytes) bytes.stash = 0;
+    const std::vector<Order> named = named_orders_for(problem);
+    for (const Order& order : named) {
+      const double seconds = makespan(problem, order);
+      if (fits(as_simulated, order) && seconds < best_named.makespan) best_named = {order, seconds};
+    }
+    const int candidates = default_candidates(problem);
+    searches.push_back({scenario, candidates, OrderSearch(std::move(problem), named)});
+  }
+  play_off(&searches, job);
+  const std::vector<SearchedOrder> found = searches.front().search.orders(1);
+  if (!found.empty() && found.front().makespan < best_named.makespan) best = found.front();
+  const bool is_named = best.order.ranks.empty();
+  if (is_named) best = best_named;
+  if (best.order.ranks.empty())
+    return Error::of({"schedule.order"},
+                     "found no order that fits, expected one: a rank's memory "
+                     "holds no microbatch of all its stages");
+  Scenario one = scenario;
+  one.job.found_order = {best.order,
+                         {.name = is_named ? best.order.name : "",
+                          .in_a_v = returns(best.order),
+                          .iteration_s = best.makespan,
+                          .named = best_named.order.name,
+                          .named_vpp = job.plan.vpp,
+                          .named_s = best_named.makespan}};
+  return one;
+}
+
+}  // namespace
+
+Result<Scenario> with_order(const Scenario& scenario) {
+  if (!scenario.job.order_trace.empty()) return with_measured_order(scenario);
+  constexpr int kMostSearched = 2;
+  const std::vector<int> chunks = chunks_of(scenario);
+  FullOrders full;
+  std::vector<Scenario> scenarios;
+  for (const int vpp : chunks) {
+    const Scenario one = with_chunks(scenario, vpp);
+    full.play_named(one);
+    if (vpp <= kMostSearched || chunks.size() == 1) scenarios.push_back(one);
+  }
+  // No search knows the vocabulary's passes; the named orders leave room for them.
+  if (scenario.job.plan.pp == 1 || scenario.job.plan.vocabulary > 0) return full.best();
+  if (scenario.job.layout == "auto") {
+    ASSIGN_OR_RETURN(scenarios, good_layouts(scenario, full));
+  }
+  if (!scenarios.empty()) RETURN_IF_ERROR(search(scenarios, &full));
+  if (scenario.job.layout == "auto" && !full.played().empty()) {
+    // Find a layout for the order that was found, and an order for that layout.
+    Scenario again = full.best_scenario();
+    again.job.layout = "auto";
+    ASSIGN_OR_RETURN(again, with_layout(again));
+    again.job.found_order.reset();
+    RETURN_IF_ERROR(search({again}, &full));
+  }
+  return full.best();
+}
+
+}  // namespace tandem

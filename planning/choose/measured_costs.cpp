@@ -1,0 +1,83 @@
+#include "planning/choose/measured_costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "base/units.h"
+#include "traces/median.h"
+#include "traces/trace_files.h"
+
+namespace tandem {
+namespace {
+
+bool is_pass(OpKind kind) {
+  return kind == OpKind::Forward || kind == OpKind::Backward || kind == OpKind::BackwardInput ||
+         kind == OpKind::BackwardWeight;
+}
+
+using Samples = std::map<std::pair<int, OpKind>, std::vector<Nanoseconds>>;
+
+// Returns by stage and kind how long each pass took on each rank, from its first op's start to its
+// last one's end, and how long each send took.
+Samples samples_of(const TraceTable& trace) {
+  std::map<std::tuple<int, int, OpKind, int>, std::pair<Nanoseconds, Nanoseconds>> passes;
+  Samples samples;
+  for (const TraceRow& row : trace.rows) {
+    if (row.stage < 0) continue;
+    if (row.kind == OpKind::Send)
+      samples[{row.stage, row.kind}].push_back(row.end_ns - row.start_ns);
+    if (!is_pass(row.kind)) continue;
+    const auto [at, is_new] = passes.try_emplace(
+        {index(row.rank), row.stage, row.kind, row.microbatch}, row.start_ns, row.end_ns);
+    at->second.first = std::min(at->second.first, row.start_ns);
+    at->second.second = std::max(at->second.second, row.end_ns);
+  }
+  for (const auto& [pass, span] : passes)
+    samples[{std::get<1>(pass), std::get<2>(pass)}].push_back(span.second - span.first);
+  return samples;
+}
+
+}  // namespace
+
+Result<std::vector<OrderCosts>> measured_costs(const std::string& trace,
+                                               std::vector<OrderCosts> priced) {
+  ASSIGN_OR_RETURN(const TraceTable table, read_trace_csv(trace));
+  Samples samples = samples_of(table);
+  const auto median_s = [&](std::size_t stage, OpKind kind) -> std::optional<double> {
+    const auto found = samples.find({static_cast<int>(stage), kind});
+    if (found == samples.end()) return std::nullopt;
+    return to_seconds(lower_median(found->second));
+  };
+  const int stages = samples.empty() ? 0 : samples.rbegin()->first.first + 1;
+  if (stages != static_cast<int>(priced.size()))
+    return Error::at(trace, fmt::format("found a trace of {} stages, expected pp x vpp = {}",
+                                        stages, priced.size()));
+  for (std::size_t s = 0; s < priced.size(); ++s) {
+    OrderCosts& costs = priced[s];
+    const auto forward = median_s(s, OpKind::Forward), whole = median_s(s, OpKind::Backward),
+               input = median_s(s, OpKind::BackwardInput),
+               weight = median_s(s, OpKind::BackwardWeight);
+    if (!forward || (!whole && !(input && weight)))
+      return Error::at(
+          trace, fmt::format("found no forward or no backward of stage {}, expected both", s));
+    costs.forward = *forward;
+    if (input && weight) {
+      costs.input = *input;
+      costs.weight = *weight;
+    } else {
+      const double both = costs.input + costs.weight;
+      const double share = both > 0 ? costs.input / both : 0.5;
+      costs.input = share * *whole;
+      costs.weight = (1 - share) * *whole;
+    }
+    costs.transfer = median_s(s, OpKind::Send).value_or(costs.transfer);
+  }
+  return priced;
+}
+
+}  // namespace tandem

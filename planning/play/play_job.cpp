@@ -1,0 +1,227 @@
+// Three ways to the same figures. play_job() plays all ops, or on the ideal engine without events,
+// replica by replica (sim/by_replica.h). play_steady() plays two jobs with few microbatches and
+// extrapolates: a full pipeline repeats its rounds (sim/steady_state.h).
+#include "planning/play/play_job.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/progress.h"
+#include "job/memory_timeline.h"
+#include "job/perturb.h"
+#include "schedule/order/named_orders.h"
+#include "sim/by_replica.h"
+#include "sim/steady_state.h"
+
+namespace tandem {
+namespace {
+
+std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
+  std::int64_t ops = 0;
+  if (options.folded()) {
+    for (const Body& body : program.bodies) ops += static_cast<std::int64_t>(body.ops.size());
+  } else {
+    for (const RankRow& rank : program.ranks)
+      ops += static_cast<std::int64_t>(program.bodies[rank.body].ops.size());
+  }
+  return ops;
+}
+
+// A job with fewer passes is not worth a shortcut.
+constexpr std::int64_t kFewPasses = 2000;
+// A job must have at least so many times the microbatches of the short one.
+constexpr int kWorthwhile = 3;
+// For an order that is made for costs, its rounds must be looked for. That takes longer than making
+// the order for fewer than kToLookFor * (pp + 8) microbatches.
+constexpr int kToLookFor = 24;
+
+bool too_few(const JobSettings& job, const OrderTraits& order) {
+  const std::int64_t microbatches = job.order.microbatches;
+  if (2 * microbatches * job.plan.pp * job.plan.vpp < kFewPasses) return true;
+  return order.made_for_costs() && microbatches < kToLookFor * (job.plan.pp + 8);
+}
+
+// Returns the microbatches of a short job to which whole rounds are added to reach `all`: the fill,
+// `rounds` rounds and a remainder. For example 30 of all = 102 with fill 8, a round of 4 and 5
+// rounds: 18 more rounds are missing. 0: none is short enough.
+int fewer_microbatches(int all, const OrderRounds& of_order, int rounds) {
+  const auto [round, fill] = of_order;
+  if (round == 0) return 0;
+  const std::int64_t least = std::int64_t{fill} + std::int64_t{rounds} * round;
+  if (kWorthwhile * least > all) return 0;
+  return static_cast<int>(least + (all - least) % round);
+}
+
+Result<CompiledJob> with_microbatches(Scenario scenario, int microbatches) {
+  scenario.job.order.microbatches = microbatches;
+  return compile(scenario);
+}
+
+struct ShortJobs {
+  CompiledJob longer;
+  Rounds rounds;
+};
+
+// The rounds of the longer short job after its pipeline is full. At least three rounds must repeat
+// where ops wait for the round before theirs, and the times need some rounds to settle.
+constexpr std::array kSteadyRounds = {5, 15, 45};
+
+// Whether every rank's memory peaks at the same action in both jobs: then further rounds do not
+// raise it.
+bool same_peaks(const Scenario& scenario, const ShortJobs& jobs) {
+  if (scenario.costs.uniform) return true;  // memory is not asked for
+  const auto peaks = [&](const CompiledJob& job) {
+    std::vector<std::optional<Action>> actions;
+    for (const MemoryTimeline& rank :
+         memory_timelines(scenario.job.model, job.plan, job.order,
+                          scenario.cluster.spec.device.gemm_workspace_bytes))
+      actions.push_back(rank.peak().action);
+    return actions;
+  };
+  return peaks(jobs.rounds.shorter) == peaks(jobs.longer);
+}
+
+// The figures of the job with all its rounds, and the trace of the longer short job.
+struct SteadyPlay {
+  PlayedProgram job;
+  Trace trace;
+};
+
+std::optional<PlayedProgram> played(const Program& program) {
+  const auto trace = ideal(program);
+  if (!trace.ok()) return std::nullopt;
+  return measured(program, *trace);
+}
+
+std::optional<SteadyPlay> steady(const CompiledJob& job, const Rounds& rounds) {
+  const auto shorter = played(rounds.shorter.program);
+  if (!shorter) return std::nullopt;
+  auto many = ideal(job.program);
+  if (!many.ok()) return std::nullopt;
+  const PlayedProgram longer = measured(job.program, *many);
+  if (!is_steady(*shorter, longer, *many, rounds.round / job.order.chains)) return std::nullopt;
+  return SteadyPlay{with_rounds(*shorter, longer, rounds.further), *std::move(many)};
+}
+
+// Returns the rounds that the job's order repeats; 0 microbatches where that is not known, or where
+// the job is too small for the shortcut.
+OrderRounds rounds_of(const Scenario& scenario) {
+  constexpr OrderRounds kUnknown{0, 0};
+  const JobSettings& job = scenario.job;
+  const OrderTraits& traits = traits_of(job.order);
+  if (traits.rounds == nullptr || job.found_order || !job.order_file.empty() ||
+      job.plan.vocabulary > 0 || !scenario.fold || scenario.variability.jitter > 0 ||
+      too_few(job, traits))
+    return kUnknown;
+  const Result<OrderSpec> spec = traits.made_for_costs() ? named_order(scenario) : job.order;
+  if (!spec.ok() || !check_order(*spec).ok()) return kUnknown;
+  return traits.rounds(*spec);
+}
+
+// Returns two jobs with fewer microbatches, one round apart. Nothing where the scenario's job is
+// not one of them with more rounds added, or where it is too small.
+std::optional<ShortJobs> short_jobs(const Scenario& scenario, const OrderRounds& of_order,
+                                    int rounds) {
+  const int many = fewer_microbatches(scenario.job.order.microbatches, of_order, rounds);
+  if (many == 0) return std::nullopt;
+  const int round = of_order.microbatches;
+  auto longer = with_microbatches(scenario, many);
+  auto shorter = with_microbatches(scenario, many - round);
+  if (!longer.ok() || !shorter.ok() || !longer->folds || takes_sms(longer->program))
+    return std::nullopt;
+  return ShortJobs{*std::move(longer),
+                   {*std::move(shorter), round, (scenario.job.order.microbatches - many) / round}};
+}
+
+}  // namespace
+
+Result<Trace> play_compiled(const Scenario& scenario, const CompiledJob& job, Engine engine) {
+  ASSIGN_OR_RETURN(const SimOptions options, options_of(scenario, job, engine));
+  return play(engine, job.program, job.cluster, job.placement, options);
+}
+
+Result<PlayedJob> play_once(const Scenario& scenario, Engine engine) {
+  ASSIGN_OR_RETURN(CompiledJob job, compile(scenario));
+  ASSIGN_OR_RETURN(Trace trace, play_compiled(scenario, job, engine));
+  return PlayedJob{std::move(job), std::move(trace)};
+}
+
+Result<MeasuredJob> play_ideal(const Scenario& scenario) {
+  if (auto played = play_steady(scenario)) return *std::move(played);
+  ASSIGN_OR_RETURN(CompiledJob job, compile(scenario));
+  ASSIGN_OR_RETURN(Trace trace, ideal(job.program));
+  Metrics metrics = measure(job.program, trace);
+  return MeasuredJob{
+      .job = std::move(job), .trace = std::move(trace), .metrics = std::move(metrics)};
+}
+
+Result<SimOptions> sim_options(const VariabilitySettings& variability, const Cluster& cluster,
+                               bool folds, Engine engine) {
+  SimOptions options{variability.jitter, variability.seed, folds};
+  const SlowLink& slow = variability.slow_link;
+  if (slow.name.empty() || slow.fails_for_good()) return options;
+  if (engine == Engine::Ideal)
+    return Error::of({"variability.slow_link"},
+                     "found variability.slow_link with the ideal engine, expected "
+                     "simgrid: ideal knows no time on links");
+  ASSIGN_OR_RETURN(options.link_changes, link_changes(slow, cluster));
+  return options;
+}
+
+Result<SimOptions> options_of(const Scenario& scenario, const CompiledJob& job, Engine engine) {
+  auto options = sim_options(scenario.variability, job.cluster, scenario.fold && job.folds, engine);
+  if (!options.ok()) return scenario.placed(options.error());
+  return options;
+}
+
+Result<MeasuredJob> play_job(const Scenario& scenario, CompiledJob job, Engine engine, bool events,
+                             int threads, bool progress) {
+  ASSIGN_OR_RETURN(SimOptions options, options_of(scenario, job, engine));
+  Progress bar("ops", ops_to_play(job.program, options));
+  SimOptions playing = options;
+  if (progress) playing.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
+  const Stopwatch stopwatch;
+  if (engine == Engine::Ideal && !events) {
+    if (auto played = play_by_replica(job.program, playing, true, threads))
+      return MeasuredJob{
+          std::move(job), std::move(options), std::move(played->trace), std::move(played->metrics),
+          played->ops,    stopwatch.seconds()};
+  }
+  ASSIGN_OR_RETURN(Trace trace, play(engine, job.program, job.cluster, job.placement, playing));
+  Metrics metrics = measure(job.program, trace);
+  const auto ops = static_cast<std::int64_t>(trace.events.size());
+  return MeasuredJob{
+      std::move(job),     std::move(options), std::move(trace), std::move(metrics), ops,
+      stopwatch.seconds()};
+}
+
+std::optional<MeasuredJob> play_steady(const Scenario& scenario) {
+  const OrderRounds of_order = rounds_of(scenario);
+  for (const int rounds : kSteadyRounds) {
+    auto jobs = short_jobs(scenario, of_order, rounds);
+    if (!jobs) break;
+    auto options = options_of(scenario, jobs->longer, Engine::Ideal);
+    if (!options.ok() || !same_peaks(scenario, *jobs)) break;
+    const Stopwatch stopwatch;
+    auto played = steady(jobs->longer, jobs->rounds);
+    if (!played) continue;
+    auto& [job, trace] = *played;
+    return MeasuredJob{std::move(jobs->longer),
+                       *std::move(options),
+                       std::move(trace),
+                       std::move(job.metrics),
+                       job.ops,
+                       stopwatch.seconds(),
+                       std::move(jobs->rounds)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Metrics> steady_metrics(const CompiledJob& longer, const Rounds& rounds) {
+  auto played = steady(longer, rounds);
+  if (!played) return std::nullopt;
+  return std::move(played->job.metrics);
+}
+
+}  // namespace tandem

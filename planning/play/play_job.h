@@ -1,0 +1,70 @@
+// PlayJob: plays a scenario's job on an engine, as it is or by the shortest way that gives the same
+// as playing all ops one by one. The scenario leaves nothing open (planning/choose).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "job/compile.h"
+#include "scenarios/scenario.h"
+#include "sim/engines.h"
+#include "traces/metrics.h"
+#include "traces/trace.h"
+
+namespace tandem {
+
+// A shortcut for many microbatches: a job with fewer of them was played, and more rounds of the
+// order lead to the scenario's own job.
+struct Rounds {
+  CompiledJob shorter;       // the played job with one round less
+  int round = 1;             // microbatches in a round
+  std::int64_t further = 0;  // rounds of the scenario's own job beyond the one that was played
+};
+
+struct MeasuredJob {
+  CompiledJob job;
+  SimOptions options;
+  Trace trace;  // may hold only a part of the ranks, where no events are asked for
+  Metrics metrics;
+  std::int64_t ops = 0;
+  double wall_s = 0;             // seconds that the engine took
+  std::optional<Rounds> rounds;  // set where `job` has fewer microbatches than the scenario's own
+};
+
+// Returns the engine's options for jitter and slow links. `folds`: whether the Program does. Error:
+// slow links with the ideal engine, which does not know them, or slow links that the cluster does
+// not have.
+Result<SimOptions> sim_options(const VariabilitySettings& variability, const Cluster& cluster,
+                               bool folds, Engine engine);
+Result<SimOptions> options_of(const Scenario& scenario, const CompiledJob& job, Engine engine);
+
+// Plays a compiled job with all its ops.
+Result<Trace> play_compiled(const Scenario& scenario, const CompiledJob& job, Engine engine);
+
+// Compiles the scenario and plays the job with all its ops, for callers that need the trace itself.
+struct PlayedJob {
+  CompiledJob job;
+  Trace trace;
+};
+Result<PlayedJob> play_once(const Scenario& scenario, Engine engine);
+
+// Plays the job. `events`: the events of all ranks are needed. `threads`: the most that may be
+// used. `progress`: shows a bar.
+Result<MeasuredJob> play_job(const Scenario& scenario, CompiledJob job, Engine engine, bool events,
+                             int threads, bool progress);
+
+// Computes the scenario's own job on the ideal engine from two jobs with fewer microbatches, one
+// round of the order apart. Their difference is repeated for each further round. Returns nothing
+// where rounds do not repeat to the nanosecond, or where the job is too small for this to pay. The
+// trace and the job's order are those of the longer job.
+std::optional<MeasuredJob> play_steady(const Scenario& scenario);
+
+// Computes the same from two such jobs at their present prices. Returns nothing where rounds do not
+// repeat.
+std::optional<Metrics> steady_metrics(const CompiledJob& longer, const Rounds& rounds);
+
+// Plays the scenario's job on the ideal engine, without jitter.
+Result<MeasuredJob> play_ideal(const Scenario& scenario);
+
+}  // namespace tandem

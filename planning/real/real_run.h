@@ -1,0 +1,78 @@
+// Real run: plays a scenario's Program, or a Program by itself, on an executor, and summarizes its
+// iterations.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "exec/backend.h"
+#include "exec/execute.h"
+#include "planning/simulate/simulate.h"
+#include "results/job_result.h"
+#include "results/run_result.h"
+#include "scenarios/scenario.h"
+#include "scenarios/variability.h"
+
+namespace tandem {
+
+struct RealOptions {
+  const Backend* backend = &backends().front();
+  ExecOptions exec;
+  OutputFiles files;  // of the median iteration; a failed run writes only its partial trace
+};
+
+// How long compute ops of one kind and stage took, over all ranks and iterations.
+struct OpTimes {
+  OpKind kind = OpKind::Forward;
+  int stage = -1;
+  std::int64_t count = 0;
+  Spread seconds;
+};
+
+// The state of the host that a run was played on, as far as it may have made ops slower. With many
+// hosts it is that of rank 0's.
+struct HostConditions {
+  int cores = 0;    // cores that the process may use
+  double load = 0;  // mean number of running or runnable threads in the minute before
+  LateWakeUps late;
+
+  // Whether late wake-ups make the times doubtful: they are longer by about late.share, if the ops
+  // of the critical path are like the others.
+  bool unreliable() const { return late.share > 0.01; }
+};
+
+struct RealRunResult {
+  RunResult result;  // of the median iteration; of an even number, the shorter in the middle
+  std::string backend;
+  std::string real;
+  int iterations = 0;
+  Spread iteration_s, bubble_fraction;  // over the iterations
+  std::int64_t payloads_checked = 0;
+  bool shares_queues = false;  // as in Execution
+  HostConditions host;
+  std::vector<OpTimes> op_times;  // times of matrix products; none where compute is timed
+};
+
+// Runs it. Matrices have the scenario's precision where the options name none. `path`: the
+// Program's file, for Errors.
+//
+// Returns nothing on ranks that have no results to report (mpi). Error::Failed: the run failed, and
+// its partial trace was written.
+Result<std::optional<RealRunResult>> run_for_real(const Scenario& scenario, const CompiledJob& job,
+                                                  RealOptions options);
+Result<std::optional<RealRunResult>> run_for_real(const Program& program,
+                                                  const RealOptions& options,
+                                                  const std::string& path);
+
+// Returns the RunResult's object with the further keys `backend`, `real`, `iterations`, `spread`,
+// `payloads_checked`, `shares_queues`, `host`, `op_times`.
+nlohmann::ordered_json to_json(const RealRunResult& result);
+// Inverts to_json(), except for `host` and `op_times`. REQUIRES: such an object.
+RealRunResult real_run_result_from_json(const nlohmann::ordered_json& json);
+
+}  // namespace tandem

@@ -1,0 +1,137 @@
+#include "planning/simulate/repeat.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "base/csv.h"
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "job/compile.h"
+#include "job/doubts.h"
+#include "job/perturb.h"
+#include "planning/play/play_job.h"
+#include "schedule/program/replicas.h"
+#include "sim/by_replica.h"
+
+namespace tandem {
+namespace {
+
+// Returns the replica that came last to a gradient reduction, and which of its nodes are slow.
+LastReplica last_replica(const Scenario& scenario, const CompiledJob& job, Rank latest) {
+  const Replicas replicas = part(job.program);
+  const auto has_latest = [&](const std::vector<std::int32_t>& ranks) {
+    return std::ranges::binary_search(ranks, index(latest));
+  };
+  const auto replica = std::ranges::find_if(replicas.ranks, has_latest);
+  const VariabilitySettings& variability = scenario.variability;
+  const std::vector<double> factors =
+      rank_factors(variability.stragglers, variability.seed, job.cluster, job.placement);
+  std::set<int> slow_nodes;
+  for (const std::int32_t rank : *replica) {
+    if (factors[rank] != 1) slow_nodes.insert(index(job.cluster.node_of(job.placement[rank])));
+  }
+  return {static_cast<int>(replica - replicas.ranks.begin()),
+          index(latest),
+          {slow_nodes.begin(), slow_nodes.end()}};
+}
+
+// Plays one seed of the scenario. `job` is compiled without stragglers; they are applied here.
+Result<RepeatedRun> play_seed(const Scenario& scenario, CompiledJob* job, Engine engine) {
+  job->folds = !slow_stragglers(scenario.variability, job->cluster, job->placement, &job->program);
+  const auto options =
+      sim_options(scenario.variability, job->cluster, scenario.fold && job->folds, engine);
+  if (!options.ok()) return scenario.placed(options.error());
+  RepeatedRun run{scenario.variability.seed, 0, std::nullopt};
+  if (engine == Engine::Ideal) {
+    if (const auto played = play_by_replica(job->program, *options, false)) {
+      run.iteration_s = to_seconds(played->iteration_ns);
+      run.last = last_replica(scenario, *job, played->latest);
+      return run;
+    }
+  }
+  ASSIGN_OR_RETURN(const Trace trace,
+                   play(engine, job->program, job->cluster, job->placement, *options));
+  run.iteration_s = measure(job->program, trace).iteration_s;
+  return run;
+}
+
+// Plays each seed in a process of its own, all from one compiled job.
+Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine engine, bool progress,
+                                            int jobs) {
+  Scenario even = scenario;
+  even.variability.stragglers = scenario.variability.stragglers.stages_alone();
+  even.fold = scenario.fold && !scenario.variability.parts_ranks();  // as limits.ops counts
+  ASSIGN_OR_RETURN(CompiledJob job, compile(even));
+  open_ahead(engine);
+  std::optional<Progress> bar;
+  if (progress) bar.emplace("runs", scenario.variability.repeats);
+  const auto texts = fork_map(
+      scenario.variability.repeats, jobs,
+      [&](int i) -> Result<std::string> {
+        Scenario once = scenario;
+        once.variability.seed += static_cast<std::uint64_t>(i);
+        ASSIGN_OR_RETURN(const RepeatedRun run, play_seed(once, &job, engine));
+        return to_json(run).dump();
+      },
+      [&](int) {
+        if (bar) bar->advance();
+      });
+  std::vector<RepeatedRun> runs;
+  for (const Result<std::string>& text : texts) {
+    if (!text.ok()) return text.error();
+    runs.push_back(repeated_run_from_json(nlohmann::ordered_json::parse(*text)));
+  }
+  return runs;
+}
+
+}  // namespace
+
+Result<std::vector<double>> iterations_s(const std::vector<Scenario>& scenarios, Engine engine,
+                                         bool progress, int jobs) {
+  std::optional<Progress> bar;
+  if (progress) bar.emplace("runs", static_cast<std::int64_t>(scenarios.size()));
+  if (scenarios.size() > 1) open_ahead(engine);
+  const auto texts = fork_map(
+      static_cast<int>(scenarios.size()), jobs,
+      [&](int i) -> Result<std::string> {
+        Scenario once = scenarios[i];
+        once.variability.repeats = 1;
+        once.report.least_bandwidth = false;
+        ASSIGN_OR_RETURN(const RunResult result, simulate(once, engine));
+        return fmt::format("{}", result.iteration_s);
+      },
+      [&](int) {
+        if (bar) bar->advance();
+      });
+  std::vector<double> seconds;
+  for (const Result<std::string>& text : texts) {
+    if (!text.ok()) return text.error();
+    ASSIGN_OR_RETURN(seconds.emplace_back(), parse_number(*text));
+  }
+  return seconds;
+}
+
+Result<RunResult> simulate_repeated(const Scenario& scenario, Engine engine,
+                                    const OutputFiles& files, bool progress, int jobs) {
+  ASSIGN_OR_RETURN(std::vector<RepeatedRun> runs, play_seeds(scenario, engine, progress, jobs));
+  std::vector<double> seconds;
+  for (const RepeatedRun& run : runs) seconds.push_back(run.iteration_s);
+  Scenario median = scenario;
+  median.variability.seed = runs[median_of(seconds)].seed;
+  median.variability.repeats = 1;
+  ASSIGN_OR_RETURN(RunResult result, simulate(median, engine, files, false, jobs));
+  result.repeats = Repeats{scenario.variability.repeats, scenario.variability.seed,
+                           spread_of(seconds), std::move(runs)};
+  if (!varies_by_seed(scenario))
+    result.warnings.push_back(fmt::format(
+        "{}: {}: found variability.runs = {} of a run that no seed changes, expected "
+        "variability.jitter or variability.straggler_share: all of them are alike",
+        scenario.name, scenario.place_of({"variability.runs"}), scenario.variability.repeats));
+  return result;
+}
+
+}  // namespace tandem

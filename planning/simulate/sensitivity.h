@@ -1,0 +1,17 @@
+// Sensitivity: shows how much the iteration depends on each part of a run, by making that part 10 %
+// slower.
+#pragma once
+
+#include "base/result.h"
+#include "planning/simulate/simulate.h"
+
+namespace tandem {
+
+// Plays the scenario once for each stage (its compute takes 1.1 times as long), for each kind of
+// communication that the run has (1.1 times the bytes), and for each level of links (1/1.1 of the
+// bandwidth). `jobs` are played at once, each in a process of its own. `result`: the run's own
+// result.
+Result<std::vector<Sensitivity>> sensitivity(const Scenario& scenario, Engine engine,
+                                             const RunResult& result, bool progress, int jobs);
+
+}  // namespace tandem

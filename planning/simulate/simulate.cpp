@@ -1,0 +1,238 @@
+#include "planning/simulate/simulate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "job/failed_links.h"
+#include "job/iteration_bound.h"
+#include "planning/choose/resolve.h"
+#include "planning/play/play_job.h"
+#include "planning/simulate/repeat.h"
+#include "planning/what_if/least_bandwidth.h"
+#include "planning/what_if/savings.h"
+#include "schedule/program/reprice.h"
+#include "schedule/program/validate.h"
+#include "traces/op_times.h"
+#include "traces/profile/profile_op_times.h"
+#include "traces/profile/read_profile.h"
+#include "traces/trace_files.h"
+#include "workload/cost/quantization.h"
+
+namespace tandem {
+namespace {
+
+// Returns the iteration's seconds with all links. It is played in a process of its own, because
+// SimGrid plays only one run in each.
+Result<std::optional<double>> before_failure_s(const Scenario& scenario, Engine engine) {
+  if (!scenario.variability.slow_link.fails_for_good()) return std::optional<double>();
+  ASSIGN_OR_RETURN(const std::vector<double> seconds,
+                   iterations_s({with_all_links(scenario)}, engine, false, 1));
+  return std::optional(seconds.front());
+}
+
+// Adds how far the cost model can be trusted: whether it was measured, and its interval.
+void add_confidence(const CostSettings& costs, RunResult* result) {
+  result->calibrated = costs.calibrated;
+  result->cost_model = costs.model_name;
+  const auto& [low, high] = costs.interval;
+  if (high > 0) result->interval_s.emplace(result->iteration_s * low, result->iteration_s * high);
+}
+
+// Explains why more ranks were played than one of each kind.
+void add_unfolded_warnings(const Scenario& scenario, const CompiledJob& job,
+                           const SimOptions& options, RunResult* result) {
+  const auto warn = [&](const std::string& line) {
+    result->warnings.push_back(fmt::format("{}: {}", scenario.name, line));
+  };
+  if (options.jitter > 0)
+    warn(fmt::format("jitter: all {} ranks are simulated, none folded; seed {}",
+                     scenario.cluster.gpus, options.seed));
+  if (!options.link_changes.empty())
+    warn(fmt::format("slow links: all {} ranks are simulated, none folded", scenario.cluster.gpus));
+  // So few ranks take no time, folded or not.
+  constexpr std::size_t kFewRanks = 256;
+  const auto played = static_cast<std::size_t>(result->ranks_simulated);
+  const std::size_t ranks = job.program.ranks.size();
+  if (options.folded() && played > job.order.ranks.size() && played > kFewRanks)
+    warn(fmt::format("equal ranks sit differently on the nodes: {} of {} ranks are simulated{}",
+                     played, ranks, played == ranks ? ", none folded" : ""));
+}
+
+void add_failure_warning(const Scenario& scenario, double before_s, RunResult* result) {
+  result->warnings.push_back(fmt::format(
+      "{}: {} has failed: the iteration takes {:.4g} s, {:.4g} s with all links: {:+.2f} %",
+      scenario.name, scenario.variability.slow_link.name, result->iteration_s, before_s,
+      100 * (result->iteration_s / before_s - 1)));
+}
+
+// Warns of sizes that waste time. Only the analytic model can tell how long another size would
+// take.
+void add_size_warnings(const Scenario& scenario, RunResult* result) {
+  if (scenario.costs.uniform || scenario.costs.table) return;
+  for (const WastefulSize& size :
+       wasteful_sizes(scenario.job.model, scenario.job.plan, scenario.cost_model()))
+    result->warnings.push_back(fmt::format("{}: {}", scenario.name, text_of(size)));
+}
+
+// Replaces the program's prices and returns the name of what priced it.
+Result<std::string> reprice(Program* program, const PricedBy& priced_by,
+                            std::vector<std::string>* warnings) {
+  if (!priced_by.costs.empty()) {
+    ASSIGN_OR_RETURN(const CostTable table, read_cost_table(priced_by.costs));
+    ASSIGN_OR_RETURN(const Repriced repriced, reprice(program, table));
+    *warnings = lines_of(repriced, table);
+    return fmt::format("table {}", priced_by.costs);
+  }
+  if (priced_by.op_times.empty()) return std::string("as priced");
+  if (may_be_profile(priced_by.op_times)) {
+    ASSIGN_OR_RETURN(const Profile profile, read_profile({priced_by.op_times}));
+    ASSIGN_OR_RETURN(const MeasuredOps measured, reprice(program, profile));
+    *warnings = measured.warnings(priced_by.op_times);
+  } else {
+    ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(priced_by.op_times));
+    RETURN_IF_ERROR(reprice(program, measured));
+  }
+  return fmt::format("op times of {}", priced_by.op_times);
+}
+
+// Makes the runs in processes of their own, which send their results as text.
+std::vector<Result<RunResult>> runs_apart(int count, int jobs,
+                                          const std::function<Result<RunResult>(int)>& run,
+                                          const OnRuns& on_runs) {
+  Progress progress("runs", count);
+  int done = 0;
+  const auto tell = [&](int ended) {
+    done += ended;
+    progress.advance(ended);
+    if (on_runs) on_runs(done);
+  };
+  const std::vector<Result<std::string>> texts = fork_map(
+      count, jobs,
+      [&](int i) -> Result<std::string> {
+        ASSIGN_OR_RETURN(const RunResult result, run(i));
+        return to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+               '\n' + result.detail;
+      },
+      [&](int) { tell(1); }, [&] { tell(0); });
+  std::vector<Result<RunResult>> results;
+  for (const Result<std::string>& text : texts) {
+    if (text.ok()) {
+      const std::size_t line = text->find('\n');
+      results.emplace_back(
+          run_result_from_json(nlohmann::ordered_json::parse(text->substr(0, line))));
+      results.back()->detail = text->substr(line + 1);
+    } else {
+      results.emplace_back(text.error());
+    }
+  }
+  return results;
+}
+
+Result<MeasuredJob> shortest_play(const Scenario& scenario, Engine engine, bool events,
+                                  bool progress, int jobs) {
+  std::optional<Waiting> waiting;
+  if (progress) waiting.emplace("making the program");
+  if (engine == Engine::Ideal && !events) {
+    if (auto played = play_steady(scenario)) return *std::move(played);
+  }
+  ASSIGN_OR_RETURN(CompiledJob job, compile(scenario));
+  waiting.reset();
+  return play_job(scenario, std::move(job), engine, events, jobs, progress);
+}
+
+}  // namespace
+
+Result<RunResult> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
+                           bool progress, int jobs) {
+  if (scenario.job.is_open()) {
+    std::optional<Waiting> looking;
+    if (progress) looking.emplace("looking for an order or a layout");
+    ASSIGN_OR_RETURN(const Scenario found, resolved(scenario));
+    looking.reset();
+    return simulate(found, engine, files, progress, jobs);
+  }
+  if (scenario.variability.repeats > 1)
+    return simulate_repeated(scenario, engine, files, progress, jobs);
+  ASSIGN_OR_RETURN(const std::optional<double> before_s, before_failure_s(scenario, engine));
+  ASSIGN_OR_RETURN(MeasuredJob played,
+                   shortest_play(scenario, engine, files.need_events(), progress, jobs));
+  auto& [job, options, trace, metrics, ops, wall_s, rounds] = played;
+  RunResult result = result_of(scenario, job, trace, metrics, ops);
+  if (result.iteration_s == 0)
+    return scenario.placed(
+        Error::of({"costs.forward_s", "costs.backward_s"},
+                  "found an iteration that takes no time, expected costs above 0"));
+  result.engine = name(engine);
+  result.engine_wall_s = wall_s;
+  add_confidence(scenario.costs, &result);
+  add_unfolded_warnings(scenario, job, options, &result);
+  add_size_warnings(scenario, &result);
+  result.lower_bound = iteration_bound(scenario, job, engine);
+  if (before_s) add_failure_warning(scenario, *before_s, &result);
+  result.detail = detail_of(scenario, job, trace, files.detail, files.strip_columns);
+  if (scenario.costs.table) trace.meta.emplace_back("costs", result.costs);
+  RETURN_IF_ERROR(write_files(job.program, &trace, files, &result.warnings));
+  if (scenario.report.least_bandwidth && scenario.costs.need_cluster()) {
+    result.looked_for_bandwidth = true;
+    if (engine != Engine::Ideal || options.jitter > 0) {
+      ASSIGN_OR_RETURN(played, play_ideal(scenario));
+    }
+    result.least_internode_Gbitps = least_internode_Gbitps(scenario, std::move(played));
+  }
+  return result;
+}
+
+Result<RunResult> simulate(const Program& given, const OutputFiles& files, bool fold,
+                           const PricedBy& priced_by) {
+  Program program = given;
+  std::vector<std::string> warnings;
+  ASSIGN_OR_RETURN(const std::string costs, reprice(&program, priced_by, &warnings));
+  RETURN_IF_ERROR(check_durations(program));
+  const Stopwatch stopwatch;
+  ASSIGN_OR_RETURN(Trace trace, ideal(program, {.fold = fold}));
+  const double wall_s = stopwatch.seconds();
+  RunResult result = result_of(program, trace);
+  if (result.iteration_s == 0)
+    return Error{fmt::format("{}: found an iteration that takes no time, expected ops that do",
+                             program.name)};
+  result.engine = name(Engine::Ideal);
+  result.engine_wall_s = wall_s;
+  result.costs = costs;
+  result.warnings = std::move(warnings);
+  result.detail = detail_of(program, trace, files.detail, files.strip_columns);
+  if (!priced_by.costs.empty() || !priced_by.op_times.empty()) {
+    trace.meta.insert(trace.meta.begin(), program_line(given));
+    trace.meta.emplace_back("costs", costs);
+  }
+  RETURN_IF_ERROR(write_files(program, &trace, files, &result.warnings));
+  return result;
+}
+
+std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
+                                            int jobs, const OutputFiles& files, int files_of,
+                                            const OnRuns& on_runs) {
+  const int count = static_cast<int>(scenarios.size());
+  const OutputFiles of_others{.detail = std::min(files.detail, Detail::Numbers)};
+  if (count > 1) open_ahead(engine);
+  auto results = runs_apart(
+      count, jobs,
+      [&](int i) {
+        return simulate(scenarios[i], engine, i == files_of ? files : of_others, false,
+                        count == 1 ? jobs : 1);
+      },
+      on_runs);
+  add_savings(scenarios, &results);
+  return results;
+}
+
+Result<RunResult> run_apart(const std::function<Result<RunResult>()>& run, const OnRuns& on_runs) {
+  return runs_apart(
+             1, 1, [&](int) { return run(); }, on_runs)
+      .front();
+}
+
+}  // namespace tandem

@@ -1,0 +1,138 @@
+// Finds the bandwidth at which the exposed share is 5 %: a secant method on the logarithms of
+// bandwidth and share, kept inside the bracket of bandwidths that are too little and enough. Every
+// third step halves the bracket, since the share may jump.
+#include "planning/what_if/least_bandwidth.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "job/compile.h"
+#include "job/place.h"
+#include "sim/engines.h"
+#include "traces/metrics.h"
+
+namespace tandem {
+namespace {
+
+constexpr double kExposedShare = 0.05;
+constexpr double kSlowest_Gbitps = 1;
+constexpr double kFastest_Gbitps = 1e5;
+constexpr double kTolerance = 1.02;
+// A share this near to 5 % ends the search. It is half of the tolerance that the header promises.
+constexpr double kNear = 1.01;
+
+double node_Gbitps(const ClusterSpec& spec) {
+  return spec.nics_per_node * spec.nic_bytes_per_s / Gbit;
+}
+
+Scenario with_nodes_of(Scenario scenario, double node_Gbitps) {
+  ClusterSpec& spec = scenario.cluster.spec;
+  spec.nic_bytes_per_s = node_Gbitps * Gbit / spec.nics_per_node;
+  return scenario;
+}
+
+// Returns the exposed share divided by 5 %. Above 1, more bandwidth is needed.
+double excess(const Metrics& metrics) {
+  return static_cast<double>(metrics.exposed_between_nodes_s) /
+         (kExposedShare * metrics.iteration_s);
+}
+
+// Whether the bandwidth between nodes changes the prices of communication and nothing else. It
+// changes more where an order is made for costs. It also changes compute where tensor groups cross
+// nodes: the CPU's time to launch kernels is hidden behind their collectives.
+bool changes_prices_alone(const Scenario& scenario, const CompiledJob& job) {
+  const JobSettings& settings = scenario.job;
+  const bool made_for_costs = (settings.order_file.empty() && !settings.found_order &&
+                               traits_of(settings.order).made_for_costs()) ||
+                              settings.plan.vocabulary > 0;
+  const bool tensor_crosses = std::ranges::any_of(
+      job.program.communicators,
+      [](const Communicator& c) { return c.group_kind == GroupKind::Tensor && c.between_nodes; });
+  return !made_for_costs && !tensor_crosses;
+}
+
+// Plays a scenario's job at one bandwidth after another.
+class Trials {
+ public:
+  Trials(const Scenario& scenario, MeasuredJob played)
+      : scenario_(scenario),
+        played_(std::move(played)),
+        reprices_(changes_prices_alone(scenario, played_.job)) {}
+
+  double excess_at(double node_Gbitps) {
+    const Scenario there = with_nodes_of(scenario_, node_Gbitps);
+    if (reprices_) {
+      if (const auto metrics = repriced(there)) return excess(*metrics);
+    }
+    const auto anew = play_ideal(there);
+    // The play fails where a transfer takes longer than a clock can hold.
+    return anew.ok() ? excess(anew->metrics) : std::numeric_limits<double>::infinity();
+  }
+
+ private:
+  // Returns the metrics at new prices. Nothing where rounds that repeated before do not repeat at
+  // this bandwidth.
+  std::optional<Metrics> repriced(const Scenario& there) {
+    auto cluster = make_cluster(there);
+    CHECK(cluster.ok());
+    auto& [job, options, trace, metrics, ops, wall_s, rounds] = played_;
+    if (rounds) {
+      price(std::array{&rounds->shorter.program, &job.program}, *cluster, job.placement);
+      return steady_metrics(job, *rounds);
+    }
+    price(&job.program, *cluster, job.placement);
+    const auto again = ideal(job.program);
+    CHECK(again.ok());
+    return measure(job.program, *again);
+  }
+
+  const Scenario& scenario_;
+  MeasuredJob played_;  // its prices are changed
+  const bool reprices_;
+};
+
+struct Trial {
+  double node_Gbitps = 0, excess = 0;
+};
+
+// Proposes the next bandwidth: where the excess would be 1 if it continued as the power of the
+// bandwidth that leads from `before` to `last`. Without `before` it is taken to go as 1 /
+// bandwidth.
+double proposal(const Trial& last, const std::optional<Trial>& before) {
+  double power = -1;
+  if (before && before->excess > 0 && before->excess != last.excess)
+    power =
+        std::log(last.excess / before->excess) / std::log(last.node_Gbitps / before->node_Gbitps);
+  return last.node_Gbitps * std::pow(last.excess, -1 / std::min(power, -0.1));
+}
+
+}  // namespace
+
+std::optional<double> least_internode_Gbitps(const Scenario& scenario, MeasuredJob played) {
+  Trial last{node_Gbitps(scenario.cluster.spec), excess(played.metrics)};
+  Trials trials(scenario, std::move(played));
+  std::optional<Trial> before;
+  double low = 0, high = std::numeric_limits<double>::infinity();  // too little; enough
+  for (int tries = 1;; ++tries) {
+    const auto [tried_Gbitps, over] = last;
+    if (over > 1 / kNear && over < kNear) return tried_Gbitps;
+    if (over <= 1 && tried_Gbitps <= kSlowest_Gbitps) return 0;
+    if (over > 1 && tried_Gbitps >= kFastest_Gbitps) return std::nullopt;
+    (over > 1 ? low : high) = tried_Gbitps;
+    if (high <= low * kTolerance) return high;
+    double next = std::clamp(proposal(last, before), kSlowest_Gbitps, kFastest_Gbitps);
+    // Halving now and then bounds the number of trials where the share jumps.
+    const bool halves = low > 0 && std::isfinite(high) && tries % 3 == 0;
+    if (halves || next <= low || next >= high) next = std::sqrt(low * high);
+    before = last;
+    last = {next, trials.excess_at(next)};
+  }
+}
+
+}  // namespace tandem

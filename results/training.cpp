@@ -1,0 +1,60 @@
+#include "results/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "job/memory_timeline.h"
+
+namespace tandem {
+namespace {
+
+double peak_bytes(const MemoryTimeline& memory) {
+  return memory.held.total() + memory.peak().activations;
+}
+
+MemoryPeak peak_of(const MemoryTimeline& memory, int pipeline_ranks, const Program& program,
+                   const Trace& trace) {
+  const MemoryTimeline::Step& peak = memory.peak();
+  return {memory.pipeline_rank,
+          to_seconds(StepEnds(memory.pipeline_rank, pipeline_ranks, program, trace).of(peak)),
+          fmt::format("forward {} of stage {}", index(peak.action->microbatch),
+                      index(peak.action->stage))};
+}
+
+}  // namespace
+
+Training training(const Scenario& scenario, const OrderedPlan& plan, const Order& order,
+                  const Program& program, const Trace& trace, double iteration_s) {
+  const DeviceSpec& device = scenario.cluster.spec.device;
+  const double per_gpu_s = iteration_s * scenario.cluster.gpus;
+  const double peak_flops = device.flops_per_s.at(plan.precision);
+  const std::vector<MemoryTimeline> memories =
+      memory_timelines(scenario.job.model, plan, order, device.gemm_workspace_bytes);
+  const MemoryTimeline& fullest = *std::ranges::max_element(memories, {}, peak_bytes);
+  Training t;
+  t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.job.model.seq / iteration_s;
+  t.tokens_per_s_per_gpu = t.tokens_per_s / scenario.cluster.gpus;
+  t.causal_flops = scenario.report.causal_flops;
+  const auto attention = t.causal_flops ? AttentionFlops::Causal : AttentionFlops::Whole;
+  t.model_tflops_per_gpu = model_flops(scenario.job.model, plan, attention) / per_gpu_s * 1e-12;
+  t.hardware_tflops_per_gpu =
+      hardware_flops(scenario.job.model, plan, attention) / per_gpu_s * 1e-12;
+  t.mfu = t.model_tflops_per_gpu * 1e12 / peak_flops;
+  t.hfu = t.hardware_tflops_per_gpu * 1e12 / peak_flops;
+  t.weights = fullest.held.weights;
+  t.gradients = fullest.held.gradients;
+  t.optimizer = fullest.held.optimizer;
+  t.activations = fullest.peak().activations;
+  t.communication = fullest.held.communication;
+  t.workspace = fullest.held.workspace;
+  t.total = fullest.held.total() + t.activations;
+  for (const MemoryTimeline& memory : memories) t.by_pipeline_rank.push_back(peak_bytes(memory));
+  t.reserve = memory_reserve_bytes(device);
+  t.capacity = device.memory_bytes;
+  t.fits = fits_memory(device, t.total);
+  t.peak = peak_of(fullest, order.pp(), program, trace);
+  return t;
+}
+
+}  // namespace tandem

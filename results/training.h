@@ -1,0 +1,44 @@
+// Training: the speed that a model reaches on a cluster, and the memory that its fullest GPU needs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scenarios/scenario.h"
+#include "schedule/order/order.h"
+#include "schedule/program/program.h"
+#include "traces/trace.h"
+
+namespace tandem {
+
+// The moment when the fullest GPU holds the most activations.
+struct MemoryPeak {
+  int pipeline_rank = 0;
+  double at_s = 0;     // seconds into the iteration
+  std::string action;  // the action that ends then: "forward 7 of stage 3"
+};
+
+struct Training {
+  double tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  double model_tflops_per_gpu = 0;
+  double hardware_tflops_per_gpu = 0;
+  double mfu = 0;
+  double hfu = 0;
+  bool causal_flops = false;  // how the four before count attention: see AttentionFlops
+  // Bytes.
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0, communication = 0;
+  double workspace = 0;
+  // Bytes. `reserve` is the part of the capacity for what is not a tensor; `total` must fit into
+  // the rest.
+  double total = 0, reserve = 0, capacity = 0;
+  std::vector<double> by_pipeline_rank;  // bytes of each rank at its peak; `total` is the largest
+  bool fits = false;
+  MemoryPeak peak;
+};
+
+// Returns the figures of the run that gave the trace. REQUIRES: costs are not uniform.
+Training training(const Scenario& scenario, const OrderedPlan& plan, const Order& order,
+                  const Program& program, const Trace& trace, double iteration_s);
+
+}  // namespace tandem

@@ -1,0 +1,56 @@
+#include "scenarios/checks.h"
+
+#include <fmt/format.h>
+
+#include <tuple>
+#include <vector>
+
+namespace tandem {
+
+Status check_stragglers(const Scenario& s) {
+  const Stragglers& slow = s.variability.stragglers;
+  if (slow.any() && !s.places.contains("variability.straggler_factor"))
+    return Error::of(
+        {"variability.straggler_ranks", "variability.straggler_nodes",
+         "variability.straggler_stages", "variability.straggler_share"},
+        "found stragglers without variability.straggler_factor, expected how many times as "
+        "long they take");
+  const int node = s.costs.need_cluster() ? s.cluster.spec.gpus_per_node : 1;
+  const std::tuple<const char*, const std::vector<int>*, int> lists[] = {
+      {"variability.straggler_ranks", &slow.ranks, s.cluster.gpus},
+      {"variability.straggler_nodes", &slow.nodes, (s.cluster.gpus + node - 1) / node},
+      {"variability.straggler_stages", &slow.stages, s.job.plan.stages()}};
+  for (const auto& [key, list, end] : lists) {
+    for (const int number : *list) {
+      if (number >= end)
+        return Error::of(
+            {key}, fmt::format("found {} with {}, expected numbers below {}", key, number, end));
+    }
+  }
+  return Done{};
+}
+
+Status check_expert_keys(const Scenario& s) {
+  if (s.job.model.is_moe() || s.places.contains("model.experts")) return Done{};
+  for (const char* key :
+       {"model.top_k", "model.router_groups", "model.router_topk_groups", "model.expert_ffn_hidden",
+        "model.shared_expert_ffn", "model.expert_imbalance"}) {
+    if (s.places.contains(key))
+      return Error::of(
+          {key}, fmt::format("found {} without model.experts, expected both: a dense model has no "
+                             "experts",
+                             key));
+  }
+  return Done{};
+}
+
+Status check_offload(const Scenario& s) {
+  const DeviceSpec& device = s.cluster.spec.device;
+  const bool known = device.host_link_bytes_per_s > 0 && device.host_memory_bytes_per_s > 0;
+  if (s.job.plan.optimizer_offload == 0 || known) return Done{};
+  return Error::of({"train.optimizer_offload"},
+                   "found train.optimizer_offload, expected cluster.host_link_GBps and "
+                   "cluster.host_memory_GBps with it: this GPU's are not known");
+}
+
+}  // namespace tandem

@@ -1,0 +1,116 @@
+#include "scenarios/costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+namespace tandem {
+namespace {
+
+// Keys that mean nothing where an action's seconds are given.
+constexpr const char* kNotUniform[] = {
+    "parallel.ep",         "parallel.expert_tp",  "train.zero",         "overlap.tensor",
+    "overlap.tensor_file", "overlap.context",     "overlap.expert",     "overlap.data_sms",
+    "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms", "parallel.hsdp_shard",
+    "parallel.zero_hpz",   "schedule.vocabulary"};
+
+Status complete_uniform(Scenario* s) {
+  for (const char* key : kNotUniform) {
+    if (s->places.contains(key))
+      return Error::of(
+          {key}, fmt::format("found {} with costs.source = uniform, expected it not to be set: the "
+                             "seconds of an action are all there is",
+                             key));
+  }
+  const auto given = [&](const char* key) { return s->places.contains(key); };
+  if (given("costs.p2p_s") && given("costs.p2p_MB"))
+    return Error::of(
+        {"costs.p2p_MB"},
+        "found costs.p2p_s and costs.p2p_MB, expected one of them: seconds, or what the "
+        "cluster carries");
+  UniformCosts& costs = *s->costs.uniform;
+  if (!given("costs.forward_s") ||
+      (!given("costs.backward_s") && !(given("costs.input_s") && given("costs.weight_s"))))
+    return Error::of(
+        {"costs.source"},
+        "found costs.source = uniform without its seconds, expected costs.forward_s and "
+        "costs.backward_s (or input_s and weight_s)");
+  if (!given("costs.backward_s")) costs.backward_s = costs.input_s + costs.weight_s;
+  if (!given("costs.input_s")) costs.input_s = costs.backward_s / 2;
+  if (!given("costs.weight_s")) costs.weight_s = costs.backward_s / 2;
+  return Done{};
+}
+
+Status complete_table(Scenario* s) {
+  if (s->costs.source != "table")
+    return Error::of(
+        {"costs.table"},
+        fmt::format("found costs.table with costs.source = {}, expected table", s->costs.source));
+  if (!s->costs.table)
+    return Error::of({"costs.source"},
+                     "found costs.source = table without costs.table, expected its file");
+  if (const Status status = check_covers(*s->costs.table, s->job.plan.flash_attention);
+      !status.ok())
+    return Error::of({"costs.table"}, status.error().text());
+  return Done{};
+}
+
+// Keys that turn a known GPU into one of the user's own, which nobody has measured.
+constexpr const char* kOfTheGpu[] = {"cluster.gpu_name",        "cluster.tflops",
+                                     "cluster.memory_GBps",     "cluster.sms",
+                                     "cluster.gemm_efficiency", "cluster.attention_efficiency",
+                                     "cluster.training_clock"};
+
+}  // namespace
+
+Status complete_costs(Scenario* s) {
+  if (s->costs.uniform && s->places.contains("costs.source") && s->costs.source != "uniform")
+    return Error::of(
+        {"costs.source"},
+        fmt::format("found costs.source = {}, expected uniform, as costs.forward_s and "
+                    "the like are set",
+                    s->costs.source));
+  if (s->costs.uniform) s->costs.source = "uniform";
+  if (s->costs.table || s->costs.source == "table") RETURN_IF_ERROR(complete_table(s));
+  if (s->costs.uniform) return complete_uniform(s);
+  if (s->costs.p2p_bytes == 0) return Done{};
+  return Error::of(
+      {"costs.p2p_MB"},
+      fmt::format("found costs.p2p_MB with costs.source = {}, expected uniform: a model "
+                  "says what its transfers carry",
+                  s->costs.source));
+}
+
+Status complete_framework_profile(Scenario* s) {
+  if (s->costs.profile.name.empty()) {
+    ASSIGN_OR_RETURN(s->costs.profile, load_framework_profile(s->cluster.spec.device.profile));
+  }
+  if (s->costs.table) {
+    s->costs.profile.iteration_overhead_s = 0;  // a table does not measure this part
+    return Done{};
+  }
+  return complete_calibration(s);
+}
+
+Status complete_calibration(Scenario* s) {
+  const bool known =
+      std::ranges::none_of(kOfTheGpu, [&](const char* key) { return s->places.contains(key); });
+  const std::string& gpu = s->cluster.spec.device.name;
+  const bool experts = s->job.model.is_moe();
+  const bool measured =
+      known && is_measured(s->costs.profile, kind_of_run(gpu, s->job.plan.precision, experts));
+  const bool beyond = measured && is_beyond(s->costs.profile, s->job.plan.gpus());
+  s->costs.model_name = fmt::format(
+      "{} on {}{} in {}{}", s->costs.profile.name,
+      beyond ? fmt::format("more than ten times {:g} of ", s->costs.profile.measured_gpus) : "",
+      known && !gpu.empty() ? gpu : "a GPU of your own", s->job.plan.precision,
+      experts ? " with experts" : "");
+  s->costs.calibrated = measured && !beyond;
+  s->costs.interval = {s->costs.profile.interval_low, s->costs.profile.interval_high};
+  if (*s->costs.calibrated) return Done{};
+  ASSIGN_OR_RETURN(s->costs.interval, uncalibrated_interval());
+  return Done{};
+}
+
+}  // namespace tandem

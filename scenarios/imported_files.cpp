@@ -1,0 +1,237 @@
+#include "scenarios/imported_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+
+#include "base/xml.h"
+#include "interop/import.h"
+
+namespace tandem {
+namespace {
+
+constexpr const char *kModelFrom = "model.from", *kPlanFrom = "parallel.from";
+constexpr std::string_view kCluster = "cluster.";
+constexpr const char *kGpus = "cluster.gpus", *kClusterFrom = "cluster.from";
+
+// Most notes of one setting that are shown, and most characters of a note: a log may list all
+// arguments of a program.
+constexpr std::size_t kMostNotes = 8, kLongestNote = 200;
+
+bool is_model_key(const std::string& key) { return key.starts_with("model."); }
+
+bool names_file(const std::string& key) {
+  return key == "cluster.links_file" || key == "cluster.calibration" || key == "cluster.hostfile";
+}
+
+bool has_cluster(const Settings& settings) {
+  return std::ranges::any_of(settings, [](const auto& setting) {
+    return setting.first.starts_with(kCluster) && setting.first != kGpus;
+  });
+}
+
+// Whether the plan's files give this key. `has_model`: model.from names files as well.
+bool gives(const std::string& key, const Settings& own, bool has_model) {
+  if (is_model_key(key)) {
+    const bool stated = own.contains("model.layers") || own.contains("model.pattern");
+    return has_model ? key == "model.seq" : !stated;
+  }
+  // The number of GPUs and of replicas say the same.
+  if (key == kGpus) return !own.contains("parallel.dp");
+  if (key == "parallel.dp") return !own.contains(kGpus);
+  return !key.starts_with(kCluster) || !has_cluster(own);
+}
+
+std::int64_t gpus_of(const Settings& settings) {
+  const auto found = settings.find(kGpus);
+  const auto* whole =
+      found == settings.end() ? nullptr : std::get_if<std::int64_t>(&found->second.value);
+  return whole == nullptr ? 0 : std::max<std::int64_t>(0, *whole);
+}
+
+// Formats a note on one line, even if a value in the file has several.
+std::string note_text(std::string_view key, std::string_view title, const std::string& line) {
+  return one_line(fmt::format("{}: {}: {}", key, title, shortened(line, kLongestNote)));
+}
+
+// Notes on the files of one setting, for one run.
+class Notes {
+ public:
+  // Whether those files give a key.
+  using Gives = std::function<bool(const std::string&)>;
+
+  Notes(std::string of, Gives gives, const Settings& own, const Settings& imported)
+      : of_(std::move(of)), gives_(std::move(gives)), own_(own), imported_(imported) {}
+
+  // Adds the notes of a plan, but for those of `before`, which stand elsewhere. `before` may be
+  // null.
+  void add(const ImportedPlan& plan, const ImportedPlan* before) {
+    add("assumed", &ImportedPlan::assumed, plan, before);
+    add("not expressed", &ImportedPlan::not_expressed, plan, before);
+    add("not understood", &ImportedPlan::not_understood, plan, before);
+  }
+
+  void append_to(std::vector<std::string>* notes) const {
+    const std::size_t shown = lines_.size() > kMostNotes ? kMostNotes - 1 : lines_.size();
+    notes->insert(notes->end(), lines_.begin(),
+                  lines_.begin() + static_cast<std::ptrdiff_t>(shown));
+    if (shown < lines_.size())
+      notes->push_back(
+          fmt::format("{}: {} more that were assumed, not expressed or not "
+                      "understood: tandem import lists them",
+                      of_, lines_.size() - shown));
+  }
+
+ private:
+  using Lines = std::vector<std::string> ImportedPlan::*;
+
+  void add(std::string_view title, Lines lines, const ImportedPlan& plan,
+           const ImportedPlan* before) {
+    for (const std::string& line : plan.*lines) {
+      const bool told =
+          before != nullptr && std::ranges::find(before->*lines, line) != (before->*lines).end();
+      if (!told && has_effect(line)) lines_.push_back(note_text(of_, title, line));
+    }
+  }
+
+  // Whether a note is about something that this run uses. A note such as "model.seq = 4096, of at
+  // most 131072: why" begins with a key and a value; it has no effect if the run sets the key
+  // itself, or takes another value from another file.
+  bool has_effect(std::string_view line) const {
+    constexpr std::string_view kEquals = " = ";
+    const std::size_t at = line.find(kEquals);
+    const std::string key(line.substr(0, at));
+    if (at == std::string_view::npos || key.find_first_of(" :") != std::string::npos ||
+        key.find('.') == std::string::npos)
+      return true;
+    if (own_.contains(key) || !gives_(key)) return false;
+    const auto found = imported_.find(key);
+    if (found == imported_.end()) return true;
+    const std::string value = found->second.text();
+    const std::string_view said = line.substr(at + kEquals.size());
+    return said.starts_with(value) &&
+           (said.size() == value.size() ||
+            std::isalnum(static_cast<unsigned char>(said[value.size()])) == 0);
+  }
+
+  std::string of_;
+  Gives gives_;
+  const Settings &own_, &imported_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
+
+ImportedFiles::ImportedFiles(const std::string& path)
+    : folder_(std::filesystem::path(path).parent_path().string()) {}
+
+Result<ImportedFiles::Named> ImportedFiles::named(const Settings& settings, const char* key) const {
+  const auto found = settings.find(key);
+  if (found == settings.end()) return Named{};
+  const Setting& setting = found->second;
+  const std::vector<std::string> names = setting.texts();
+  if (names.empty()) return setting.error(key, "a file or a list of files, " + importable_kinds());
+  Named files{key, setting.where, {}};
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(files.paths.emplace_back(),
+                     (Setting{name, setting.where}.file(key, folder_, importable_kinds())));
+  }
+  return files;
+}
+
+Result<const ImportedFiles::Imported*> ImportedFiles::read(const Named& files, std::int64_t gpus) {
+  const auto [at, is_new] = read_.try_emplace({files.where, files.paths, gpus});
+  Imported& imported = at->second;
+  if (!is_new) return &imported;
+  auto plan = import_files(files.paths, {.gpus = gpus});
+  if (!plan.ok())
+    return files.where.empty() ? plan.error() : Error::at(files.where, plan.error().text());
+  imported.plan = *std::move(plan);
+  for (const ImportedKey& key : imported.plan.keys) {
+    if (!is_scenario_key(key.key)) {
+      imported.plan.not_expressed.push_back(
+          fmt::format("{} = {}: a scenario has no such key yet", key.key, key.value));
+      continue;
+    }
+    const std::string where =
+        files.where.empty() ? key.where : fmt::format("{}: {}", files.where, key.where);
+    ASSIGN_OR_RETURN(auto setting, parse_set(key.key + '=' + key.value, where));
+    imported.settings.insert(std::move(setting));
+  }
+  return &imported;
+}
+
+Status ImportedFiles::take_cluster(Settings* settings) const {
+  const auto from = settings->find(kClusterFrom);
+  if (from == settings->end()) return Done{};
+  const Setting named = from->second;
+  ASSIGN_OR_RETURN(const std::string path,
+                   named.file(kClusterFrom, folder_, "a scenario with a [cluster] (TOML)"));
+  ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
+  bool found = false;
+  for (const auto& [key, setting] : file.base) {
+    if (!key.starts_with(kCluster)) continue;
+    if (key == kClusterFrom)
+      return setting.error(key, "none in a file that another one takes its cluster from");
+    found = true;
+    if (key == kGpus) continue;  // the job's, not the cluster's
+    Setting taken = setting;
+    // Files lie beside the file that names them.
+    if (auto* text = std::get_if<std::string>(&taken.value); text != nullptr && names_file(key))
+      *text = std::filesystem::absolute(std::filesystem::path(path).parent_path() / *text);
+    settings->emplace(key, std::move(taken));
+  }
+  return found ? Status(Done{}) : Error::at(path, "found no [cluster], expected one");
+}
+
+Status ImportedFiles::complete(RunSettings* run) {
+  RETURN_IF_ERROR(take_cluster(&run->settings));
+  const Settings& own = run->settings;
+  ASSIGN_OR_RETURN(const Named model_files, named(own, kModelFrom));
+  ASSIGN_OR_RETURN(Named plan_files, named(own, kPlanFrom));
+  const bool has_model = !model_files.paths.empty();
+  const Imported *model = nullptr, *plan = nullptr;
+  Settings imported;
+  if (has_model) {
+    ASSIGN_OR_RETURN(model, read(model_files, gpus_of(own)));
+    for (const auto& [key, setting] : model->settings) {
+      if (is_model_key(key)) imported[key] = setting;
+    }
+  }
+  const auto plan_gives = [&](const std::string& key) { return gives(key, own, has_model); };
+  if (!plan_files.paths.empty()) {
+    std::vector<std::string> paths = model_files.paths;
+    std::ranges::copy_if(plan_files.paths, std::back_inserter(paths), [&](const auto& path) {
+      return std::ranges::find(model_files.paths, path) == model_files.paths.end();
+    });
+    plan_files.paths = std::move(paths);
+    ASSIGN_OR_RETURN(plan, read(plan_files, gpus_of(own)));
+    for (const auto& [key, setting] : plan->settings) {
+      // If both give the same value, its place stays in the model's files.
+      const auto known = imported.find(key);
+      if (plan_gives(key) && (known == imported.end() || known->second.value != setting.value))
+        imported[key] = setting;
+    }
+  }
+  // A model.pattern of the run itself says how many layers there are.
+  if (own.contains("model.pattern")) imported.erase("model.layers");
+
+  if (model != nullptr) {
+    Notes notes(model_files.key, is_model_key, own, imported);
+    notes.add(model->plan, nullptr);
+    notes.append_to(&run->notes);
+  }
+  if (plan != nullptr) {
+    Notes notes(plan_files.key, plan_gives, own, imported);
+    notes.add(plan->plan, model == nullptr ? nullptr : &model->plan);
+    notes.append_to(&run->notes);
+  }
+  run->settings.insert(imported.begin(), imported.end());
+  return Done{};
+}
+
+}  // namespace tandem

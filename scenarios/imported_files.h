@@ -1,0 +1,54 @@
+// ImportedFiles: the files that a scenario names by model.from, parallel.from and cluster.from.
+// Their keys count as if the scenario had set them; what it sets itself goes first.
+//
+// cluster.from names a scenario, and only its [cluster] is taken.
+//
+// model.from names files of other tools, which give the keys of [model]. parallel.from names such
+// files for all other keys, and for the model where no layers are stated elsewhere. With both, the
+// plan's files are read after the model's, as `tandem import` would: a launch script needs the
+// model's layers, and its sequence length counts. The number of GPUs comes from the plan; the kind
+// of GPU comes from it only where the scenario has no [cluster].
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/result.h"
+#include "interop/imported_plan.h"
+#include "scenarios/scenario.h"
+
+namespace tandem {
+
+class ImportedFiles {
+ public:
+  // `path` is the scenario's file. The files that it names are relative to its folder.
+  explicit ImportedFiles(const std::string& path);
+
+  // Adds the keys that the files give and the run does not set, and notes what was assumed or left
+  // out. A file is read once for all runs that name it with the same number of GPUs.
+  Status complete(RunSettings* run);
+
+ private:
+  // A setting that names files: its key, its place and their paths.
+  struct Named {
+    std::string key, where;
+    std::vector<std::string> paths;
+  };
+  // The contents of the files: the keys of a scenario as settings, and the whole plan with its
+  // notes.
+  struct Imported {
+    Settings settings;
+    ImportedPlan plan;
+  };
+
+  Status take_cluster(Settings* settings) const;
+  Result<Named> named(const Settings& settings, const char* key) const;
+  Result<const Imported*> read(const Named& files, std::int64_t gpus);
+
+  std::string folder_;
+  std::map<std::tuple<std::string, std::vector<std::string>, std::int64_t>, Imported> read_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,76 @@
+#include "scenarios/variability.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/nearest.h"
+#include "base/random.h"
+
+namespace tandem {
+
+std::vector<double> rank_factors(const Stragglers& stragglers, std::uint64_t seed,
+                                 const Cluster& cluster, const Placement& placement) {
+  constexpr std::uint64_t kNodes = 0x6e6f646573;  // "nodes": apart from the jitter's draws
+  std::vector<double> node_factors(cluster.nodes(), 1);
+  for (std::size_t node = 0; node < node_factors.size(); ++node) {
+    if (uniform(scatter(scatter(seed) ^ kNodes) + node) < stragglers.node_share)
+      node_factors[node] = stragglers.factor;
+  }
+  for (const int node : stragglers.nodes) node_factors[node] = stragglers.factor;
+  std::vector<double> factors;
+  for (const DeviceId device : placement)
+    factors.push_back(node_factors[index(cluster.node_of(device))]);
+  for (const int rank : stragglers.ranks) factors[rank] = stragglers.factor;
+  return factors;
+}
+
+Result<std::vector<LinkId>> links_of(const SlowLink& slow, const Cluster& cluster) {
+  std::vector<LinkId> links;
+  std::vector<std::string> names;
+  for (int i = 0; i < cluster.links(); ++i) {
+    names.push_back(cluster.link(LinkId{i}).name);
+    if ((names.back() + '.').starts_with(slow.name + '.')) links.push_back(LinkId{i});
+  }
+  if (!links.empty()) return links;
+  return Error::of({"variability.slow_link"},
+                   fmt::format("found variability.slow_link = {}, expected a link of the cluster; "
+                               "the nearest is '{}'",
+                               slow.name, nearest(slow.name, names)));
+}
+
+Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster& cluster) {
+  ASSIGN_OR_RETURN(const std::vector<LinkId> links, links_of(slow, cluster));
+  std::vector<LinkChange> begin, end;
+  for (const LinkId id : links) {
+    const double bytes_per_s = cluster.link(id).bytes_per_s;
+    constexpr double kFailed = 1;  // byte a second: transfers on the link wait
+    begin.push_back({to_ns(slow.from_s), index(id), std::max(kFailed, bytes_per_s * slow.rate)});
+    if (slow.to_s) end.push_back({to_ns(*slow.to_s), index(id), bytes_per_s});
+  }
+  begin.insert(begin.end(), end.begin(), end.end());
+  return begin;
+}
+
+Spread spread_of(std::vector<double> values) {
+  CHECK(!values.empty());
+  std::ranges::sort(values);
+  const auto at = [&](double share) {
+    const double rank = std::ceil(share * static_cast<double>(values.size()));
+    return values[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+  };
+  return {at(0.05), at(0.5), at(0.95)};
+}
+
+std::size_t median_of(const std::vector<double>& values) {
+  CHECK(!values.empty());
+  std::vector<std::size_t> places(values.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  std::ranges::stable_sort(places, {}, [&](std::size_t i) { return values[i]; });
+  return places[(places.size() - 1) / 2];
+}
+
+}  // namespace tandem
