@@ -16,12 +16,12 @@ namespace {
 constexpr std::size_t kFarthest = 20;
 constexpr int kOfOneFamily = 3;
 
-// A bar would begin a cell of its own.
+// Returns the kind of a tool's figures. It has no bar, which would begin a cell of its own.
 const char* kind_of(const BaselineTool& tool) {
   return tool.reproduced ? "reproduced" : "published";
 }
 
-// "Calculon 3.65 on 8 rows (published)"; the rows where they are others than ours.
+// Returns "Calculon 3.65 on 8 rows (published)"; the rows only if they are others than ours.
 std::string tool_cell(const std::vector<BaselineTool>& tools, const Accuracy& ours) {
   std::string text;
   for (const BaselineTool& tool : tools) {
@@ -48,7 +48,7 @@ std::string families_part(const std::vector<CaseRow>& rows,
   return markdown_table(columns, families_and_all(rows));
 }
 
-// A tool beside us, on a family that is here.
+// A tool's figures beside ours, on one family.
 struct ToolBesideUs {
   Accuracy ours;
   BaselineTool tool;
@@ -80,7 +80,8 @@ std::string rivals_part(const std::vector<CaseRow>& rows, const std::vector<Base
   return markdown_table(columns, all);
 }
 
-// Each family's worst row, then the worst of all; few of one family, or one would fill the table.
+// Returns each family's worst row, then the worst of all. Few are of one family, or one would fill
+// the table.
 std::vector<CaseRow> farthest_rows(const std::vector<CaseRow>& rows) {
   std::vector<const CaseRow*> sorted;
   for (const CaseRow& row : rows) {
@@ -107,7 +108,7 @@ std::vector<CaseRow> farthest_rows(const std::vector<CaseRow>& rows) {
   return farthest;
 }
 
-// "GPT 22B, tp 8, pp 2, dp 4": what the file says of it.
+// Returns "GPT 22B, tp 8, pp 2, dp 4": the model and sizes that the file states.
 std::string plan_cell(const Case& run) {
   std::string text = run.model;
   const std::pair<const char*, int> sizes[] = {

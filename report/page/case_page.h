@@ -1,5 +1,6 @@
 // Markdown of cases: the families beside what other tools reach on them, the rows that are farthest
-// off, those without a prediction. As a page of its own, or as the parts of one written by hand.
+// off, and those without a prediction. It is a page of its own, or the parts of one written by
+// hand.
 #pragma once
 
 #include <string>
@@ -11,21 +12,21 @@
 
 namespace tandem {
 
-// A page of its own, with all parts.
+// Returns a page of its own, with all parts.
 std::string case_page(const std::vector<CaseRow>& rows, const std::vector<BaselineTool>& tools,
                       const std::string& title);
 
-// `page` with new parts: what stands between a line "<!-- made by MAKER: PART -->" and the next
-// line "<!-- end -->", where PART is families, rivals, farthest or not predicted. All else stays as
-// it is. An Error names `path` and the line: a part that is not known, or has no end; a
-// page without any.
+// Returns `page` with new parts. A part is what stands between a line "<!-- made by MAKER: PART
+// -->" and the next line "<!-- end -->", where PART is families, rivals, farthest or not predicted.
+// All else stays as it is. An Error names `path` and the line: a part that is not known or has no
+// end, or a page without any.
 Result<std::string> updated_page(const std::string& page, const std::string& path,
                                  const std::vector<CaseRow>& rows,
                                  const std::vector<BaselineTool>& tools,
                                  const std::string& maker = "./dev accuracy");
 
-// Who makes a file's parts of `page`: "./dev accuracy of STEM", where the page has such marks, so
-// that it can hold the parts of several files; else "./dev accuracy".
+// Returns who makes a file's parts of `page`: "./dev accuracy of STEM" if the page has such marks,
+// so that it can hold the parts of several files; else "./dev accuracy".
 std::string maker_of(const std::string& page, const std::string& stem);
 
 }  // namespace tandem

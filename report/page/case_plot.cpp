@@ -30,18 +30,19 @@ constexpr int kLegendLine = 22;
 constexpr double kLegendMark = 5;
 
 constexpr std::size_t kNameLength = 24;
-constexpr int kTicks = 18;  // more steps than these: powers of ten alone are labelled
+constexpr int kTicks = 18;  // with more steps only powers of ten are labelled
 constexpr int kPowers = 12;
 constexpr double kBand = 0.1;
-constexpr int kCrowd = 300;  // rows of a family
+constexpr int kCrowd = 300;  // a family with more rows has small marks
 
 // Okabe and Ito's palette, which the colour-blind can tell apart, without its yellow, which white
-// swallows, and two more. With a shape less than colours a pair comes again after 72 families.
+// swallows, and two more. There is a shape less than colours, so a pair comes again only after 72
+// families.
 constexpr std::array<std::string_view, 9> kColours = {"#0072b2", "#d55e00", "#009e73",
                                                       "#000000", "#cc79a7", "#56b4e9",
                                                       "#e69f00", "#882255", "#888888"};
 
-// Round 0, about a pixel wide either way.
+// Shapes around 0, about a pixel wide either way.
 constexpr std::array<std::string_view, 8> kShapes = {
     "M-1 0a1 1 0 1 0 2 0a1 1 0 1 0-2 0z",               // circle
     "M-.9-.9h1.8v1.8h-1.8z",                            // square
@@ -72,7 +73,7 @@ std::string label(const Tick& step) {
   return fmt::format("{:g}", step.digit * std::pow(10, step.decade));
 }
 
-// The steps that hold all values, the same for both axes.
+// The steps between which all values lie, the same for both axes.
 struct LogAxis {
   int first = 0;
   int last = 3;
@@ -114,7 +115,8 @@ struct Style {
   std::string_view rim = "#ffffff";
 };
 
-// Many marks are small, thin and without a rim, so that they do not hide each other and the few.
+// Returns a family's style. Many marks are small, thin and without a rim, so that they do not hide
+// each other and the few.
 Style style_of(std::size_t family, int runs) {
   Style style{kColours[family % kColours.size()], kShapes[family % kShapes.size()], 4.6, 0.85};
   if (runs > 20) style.size = 3.8;
@@ -170,7 +172,7 @@ class Picture {
     append("</defs>\n");
   }
 
-  // Predicted is 10 % more or less than measured: the diagonal, moved up or down.
+  // Draws the band where predicted is at most 10 % off: the diagonal, moved up and down.
   void draw_band() {
     const double first = axis_.log_first(), last = step_at(axis_.last).log();
     const double up = std::log10(1 + kBand), down = std::log10(1 - kBand);
@@ -210,7 +212,7 @@ class Picture {
            kLeft + kSide - 12, kTop + kSide - 12);
   }
 
-  // The largest family lies lowest.
+  // Draws the marks. The largest family lies lowest.
   void draw_marks() {
     std::vector<std::size_t> order(families_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

@@ -1,4 +1,4 @@
-// Predicted against measured, a mark a run, as an SVG picture for a page.
+// A plot of predicted against measured, a mark a run, as an SVG picture for a page.
 #pragma once
 
 #include <string>
@@ -8,8 +8,9 @@
 
 namespace tandem {
 
-// Both axes logarithmic and alike, the diagonal and 10 % on either side of it, a colour and a shape
-// a family. The same rows give the same bytes. Rows without a prediction have no mark.
+// Returns the picture. Both axes are logarithmic and alike. It shows the diagonal, 10 % on either
+// side of it, and a colour and a shape a family. The same rows give the same bytes. Rows without a
+// prediction have no mark.
 std::string case_plot(const std::vector<CaseRow>& rows);
 
 }  // namespace tandem

@@ -15,11 +15,11 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kMostNodes = 24;  // with a box each
+constexpr std::size_t kMostNodes = 24;  // with more nodes those on the same switches share a box
 constexpr double kPictureWidth = 1180, kMargin = 16, kRow = 110, kBox = 30;
 constexpr double kWidestBox = 130, kGap = 6;
 
-// A box of the picture: one point of the graph, or several nodes.
+// A box of the picture: a point of the graph, or several nodes.
 struct Box {
   std::string label, title, kind;
   double x = 0, y = 0, width = 0;
@@ -30,7 +30,7 @@ struct Bundle {
   double bytes_per_s = 0;
 };
 
-// The end of a name tells it from its neighbours'; UTF-8's characters stay whole.
+// Shortens a name to its end, which tells it from its neighbours'. UTF-8 characters stay whole.
 std::string tail_of(const std::string& name, std::size_t most) {
   if (name.size() <= most) return name;
   std::size_t begin = name.size() - most + 2;
@@ -38,7 +38,7 @@ std::string tail_of(const std::string& name, std::size_t most) {
   return ".." + name.substr(begin);
 }
 
-// Boxes in rows, from the top, and what joins them.
+// Boxes in rows from the top, and the lines between them.
 class BoxPicture {
  public:
   int add(int row, Box box) {
@@ -62,7 +62,8 @@ class BoxPicture {
 
   double height() const { return static_cast<double>(rows_.size()) * kRow; }
 
-  // Rows are spread over the width; each but the last is put in the order of what is below it.
+  // Spreads each row over the width. Rows but the last are sorted by the mean place of the boxes
+  // below that they are joined to (the barycentre heuristic).
   void place(double top) {
     for (int round = 0; round < 4; ++round) {
       for (std::size_t row = rows_.size(); row-- > 0;) place_row(row, top, round > 0);
@@ -126,7 +127,7 @@ class BoxPicture {
     }
   }
 
-  // Straight from row to row; an arc between boxes of one.
+  // Returns a straight path from row to row, or an arc between boxes of one row.
   static std::string path_of(const Box& a, const Box& b) {
     if (a.y != b.y) {
       const Box &upper = a.y < b.y ? a : b, &lower = a.y < b.y ? b : a;
@@ -143,7 +144,8 @@ class BoxPicture {
   std::map<std::pair<int, int>, Bundle> bundles_;
 };
 
-// The fabric: how many hops each switch is from the nodes, and which nodes hang on the same ones.
+// The fabric: how many hops each switch is from the nodes, by breadth-first search, and which nodes
+// hang on the same switches.
 class FabricPicture {
  public:
   explicit FabricPicture(const ClusterGraph& graph)
@@ -234,17 +236,17 @@ class FabricPicture {
   }
 
   const ClusterGraph& graph_;
-  std::vector<int> hops_;    // of a switch from the nodes; -1: no switch between them
+  std::vector<int> hops_;    // by point: hops from the nodes; -1: no switch between them
   std::vector<int> box_of_;  // by point
   std::vector<int> box_of_node_;
   std::vector<std::set<int>> switches_of_;  // by node
   int node_row_ = 0;
 };
 
-// The first node's inside: what joins GPUs alone above them, what leads to the NICs below.
+// Draws a node's inside: switches that join GPUs alone above them, what leads to the NICs below.
 BoxPicture inside_of(const ClusterGraph& graph, int node) {
   std::vector<int> box(graph.points.size(), -1);
-  std::set<int> to_nics;  // points on a way to a NIC that is no GPU
+  std::set<int> to_nics;  // switches on a way to a NIC
   for (const ClusterGraph::Line& line : graph.lines) {
     for (const auto& [from, to] : {std::pair(line.from, line.to), std::pair(line.to, line.from)}) {
       if (graph.points[from].kind == ClusterGraph::Kind::Nic &&
@@ -292,7 +294,7 @@ BoxPicture inside_of(const ClusterGraph& graph, int node) {
   return picture;
 }
 
-// Under the picture's own class: on a page there are others.
+// Styles under the picture's own class, as a page has other pictures.
 constexpr const char* kStyle =
     "<style>\n"
     ".cluster-picture text{font:11px system-ui,sans-serif;text-anchor:middle;fill:#1a1a1a}\n"

@@ -1,4 +1,4 @@
-// A cluster as a picture: switches over the nodes that hang on them, and a node's inside below.
+// A picture of a cluster: switches over the nodes that hang on them, and a node's inside below.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace tandem {
 
-// An SVG document. Nodes on the same switches are one box where there are many nodes; links between
-// the same two boxes are one line, the wider the more they carry. Boxes and lines have titles.
+// Returns an SVG document. If there are many nodes, those on the same switches share a box. Links
+// between the same two boxes are one line, which is wider the more they carry. Boxes and lines have
+// titles.
 std::string cluster_svg(const ClusterGraph& graph, const std::string& title);
 
 }  // namespace tandem

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kLibrary = "d3.min.js";
 
-// The text between `before` and `after`, where the line is made of these three.
+// Returns the text between `before` and `after` if the line consists of these three; else nothing.
 std::string_view between(std::string_view line, std::string_view before, std::string_view after) {
   if (line.size() < before.size() + after.size() || !line.starts_with(before) ||
       !line.ends_with(after))
@@ -24,8 +24,8 @@ std::string_view between(std::string_view line, std::string_view before, std::st
   return line.substr(before.size(), line.size() - before.size() - after.size());
 }
 
-// In a JSON document "<" stands in strings alone, where it can be written as an escape: so no text
-// of a user ends the element that holds the document, nor begins a comment in it.
+// Escapes "<" in a JSON document, where it stands in strings alone. So no text of a user ends the
+// element that holds the document, or begins a comment in it.
 std::string escaped(std::string_view json) {
   std::string text;
   text.reserve(json.size());

@@ -13,16 +13,17 @@ namespace tandem {
 // The files of report/page/web by name, page.html among them, and d3.min.js.
 using PageFiles = std::map<std::string, std::string>;
 
-// From the data folder. D3 is looked for beside them, beside the program, and in the folder above.
-// Error::Missing where it is in none of them.
+// Loads them from the data folder. D3 is looked for beside them, beside the program, and in the
+// folder above. Error::Missing if it is in none of them.
 Result<PageFiles> load_page_files();
 
-// page.html with all files inside that it names (a line `<link rel="stylesheet" href="NAME">` or
-// `<script src="NAME"></script>` each), and the data in its element `<script
+// Returns page.html with all files that it names inside (each a line `<link rel="stylesheet"
+// href="NAME">` or `<script src="NAME"></script>`), and the data in its element `<script
 // type="application/json" id="data">`. REQUIRES: the files that it names.
 std::string html_page(const PageFiles& files, std::string_view data);
 
-// Checks what write_html_page needs, before the work that fills the page. Empty path: nothing.
+// Checks what write_html_page needs, before the work that fills the page. An empty path needs
+// nothing.
 Status check_html_page(const std::string& path);
 Status write_html_page(const PageData& data, const std::string& path);
 

@@ -55,7 +55,7 @@ Json json_of(const PageTable& table) {
           {"limit", json_of(table.limit)}};
 }
 
-// As large as it is good.
+// Returns a number that is larger the better a value is.
 double goodness(const PageTable& table, std::size_t row, std::size_t column) {
   const double value = std::get<double>(table.rows[row][column]);
   return table.columns[column].better == Better::Less ? -value : value;
@@ -92,8 +92,8 @@ std::vector<std::size_t> frontier_of(const PageTable& table) {
     if (fits && has(table.x) && has(table.y))
       points.push_back({goodness(table, row, table.x), goodness(table, row, table.y), row});
   }
-  // The best x first, of equal ones the best y: then a point is on the frontier if its y is above
-  // all before, or it equals the one before that is.
+  // The best x comes first, of equal ones the best y. A point is then on the frontier if its y is
+  // above all before, or if it equals the last point that is on it.
   std::ranges::stable_sort(points, [](const Candidate& a, const Candidate& b) {
     return a.x != b.x ? a.x > b.x : a.y > b.y;
   });

@@ -38,7 +38,7 @@ Result<std::string> with_parts(const std::string& page, const std::string& path,
   std::vector<std::string> names;
   for (const PagePart& part : parts) names.push_back(part.name);
   std::string out;
-  int begun = 0;  // the line of the part that we are in
+  int begun = 0;  // the line of the part that we are in; 0: none
   int updated = 0;
   for (const PageLine& line : lines_of(page)) {
     const bool begins = line.bare.starts_with(begin) && line.bare.ends_with(kClose);

@@ -1,4 +1,4 @@
-// Pages written by hand with parts that a command makes.
+// Updates the parts of a page written by hand that a command makes.
 #pragma once
 
 #include <string>
@@ -13,9 +13,10 @@ struct PagePart {
   std::string name, text;
 };
 
-// `page` with new parts: what stands between a line "<!-- made by MAKER: PART -->" and the next
-// line "<!-- end -->". All else stays as it is, other makers' parts too. An Error names `path` and
-// the line: a part that is not known, or has no end; a page without any of this maker.
+// Returns `page` with new parts. A part is what stands between a line "<!-- made by MAKER: PART
+// -->" and the next line "<!-- end -->". All else stays as it is, other makers' parts too. An Error
+// names `path` and the line: a part that is not known or has no end, or a page without any of this
+// maker.
 Result<std::string> with_parts(const std::string& page, const std::string& path,
                                std::string_view maker, const std::vector<PagePart>& parts);
 

@@ -14,7 +14,7 @@ namespace {
 using Better = PageColumn::Better;
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// A cell of every one of `all`; nothing where `get` gives an empty cell.
+// Returns a cell for every one of `all`.
 template <typename T>
 std::vector<PageCell> cells_of(const std::vector<T>& all,
                                const std::function<PageCell(const T&)>& get) {
@@ -28,7 +28,7 @@ PageCell value_cell(const std::string& text) {
   return text;
 }
 
-// "parallel.tp" -> "tp": a chart has little room. What overlaps keeps its name.
+// Shortens "parallel.tp" to "tp", as a chart has little room. Keys of overlap keep their names.
 std::string short_key(const std::string& key) {
   return key.starts_with("overlap.") ? key : key.substr(key.find('.') + 1);
 }
@@ -38,7 +38,7 @@ double exposed_fraction(const RunResult& result) {
          result.iteration_s;
 }
 
-// What the plans of some finalists set, a column a key in which they differ.
+// Adds a column for each key in which the finalists' plans differ.
 void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) {
   std::vector<Settings> plans;
   std::vector<std::string> keys;
@@ -57,7 +57,7 @@ void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) 
   }
 }
 
-// The results of a finalist, where it has them.
+// A column of results, for finalists that have them.
 struct Shown {
   PageColumn as;
   PageCell (*of)(const RunResult&);
@@ -85,7 +85,7 @@ std::vector<Shown> tune_results() {
        [](const RunResult& o) -> PageCell { return o.training->total; }}};
 }
 
-// A column of who is not calibrated, where somebody is not.
+// Adds a column that says what is not calibrated, if anything is not.
 void add_calibrated(const std::vector<PageCell>& cells, PageTable* table) {
   if (std::ranges::any_of(cells, [](const PageCell& cell) { return cell.index() != 0; }))
     add_column(table, {"calibrated"}, cells);

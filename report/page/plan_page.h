@@ -9,15 +9,15 @@
 
 namespace tandem {
 
-// A row and a run a finalist; of the plans' keys and of the results those columns in which they
-// differ. The frontier is of the iteration over memory, among plans that fit.
+// Returns a page with a row and a run a finalist. Keys of the plans have a column if the plans
+// differ in them. The frontier is of the iteration over memory, among plans that fit.
 PageData tune_page(const std::string& title, const Tuned& tuned);
 
-// A row a candidate. The frontier is each job's own, of cost over days at p95. No runs: what to
-// show of them is played again (size_run).
+// Returns a page with a row a candidate. Each job has a frontier of its own, of cost over days at
+// p95. The page has no runs: what to show of them is played again (size_run).
 PageData size_page(const std::string& title, const SizeResult& result);
 
-// A candidate's run, with the detail of its plan. REQUIRES: a result.
+// Returns a candidate's run, with the detail of its plan. REQUIRES: it has a result.
 PageRun size_run(const Sized& one, const std::string& detail);
 
 }  // namespace tandem

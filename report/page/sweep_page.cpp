@@ -41,7 +41,7 @@ std::vector<PageCell> cells_of(const CsvTable& csv, std::string_view column) {
   return cells;
 }
 
-// Whether some of the column's numbers differ; failed runs have none.
+// Returns whether some of the column's numbers differ; failed runs have none.
 bool varies(const PageTable& table, std::size_t column) {
   std::set<double> numbers;
   for (const std::vector<PageCell>& row : table.rows) {
@@ -50,7 +50,7 @@ bool varies(const PageTable& table, std::size_t column) {
   return numbers.size() > 1;
 }
 
-// What a run of the row may fill: the memory less its reserve.
+// Returns what a run of the row may fill of a GPU: its memory less the reserve.
 std::optional<double> usable_bytes(const CsvTable& csv, int row) {
   if (!csv.has("memory_bytes.capacity") || !csv.has("memory_bytes.reserve")) return std::nullopt;
   const PageCell capacity = cell_of(csv.text(row, "memory_bytes.capacity"));
@@ -60,7 +60,7 @@ std::optional<double> usable_bytes(const CsvTable& csv, int row) {
   return *all - *kept;
 }
 
-// Rows that do not fit, and what they may fill of a GPU's memory, where it is the same for all.
+// Notes rows that do not fit, and what runs may fill of a GPU's memory if that is the same for all.
 void add_memory(const CsvTable& csv, PageTable* table) {
   const auto memory = std::ranges::find(table->columns, "memory", &PageColumn::name);
   std::set<double> usable;
@@ -74,7 +74,7 @@ void add_memory(const CsvTable& csv, PageTable* table) {
                     "capacity less reserve"};
 }
 
-// The keys that runs set stand between the engine and the first result.
+// Returns the keys that runs set: their columns stand between the engine and the first result.
 std::vector<std::string> set_columns(const std::string& path) {
   std::vector<std::string> columns;
   const auto file = read_csv(path);

@@ -8,10 +8,10 @@
 
 namespace tandem {
 
-// Of a CSV of `tandem sweep` (docs/formats.md): names, what the runs set, and of what they give the
-// main numbers; but for the name only columns in which rows differ. The frontier is of tokens a
-// second over GPUs; where all runs have as many GPUs, over memory; without tokens, of the iteration
-// over GPUs.
+// Reads a CSV of `tandem sweep` (docs/formats.md): names, the keys that runs set, and their main
+// results. Except for the name, only columns in which rows differ are kept. The frontier is of
+// tokens a second over GPUs; if all runs have as many GPUs, over memory; without tokens, of the
+// iteration over GPUs.
 Result<PageTable> sweep_table(const std::string& results_csv);
 
 }  // namespace tandem

@@ -22,7 +22,7 @@ std::string counted(int count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, plural);
 }
 
-// Those that are more than rounding.
+// Returns the parts that are more than rounding.
 std::vector<BubblePart> bubble_parts(const Bubble& b) {
   const std::string rank = fmt::format("rank {}", b.rank);
   std::string stage = fmt::format("stage {} takes {:.3g} times the mean stage", b.stage, b.stages);

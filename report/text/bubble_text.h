@@ -10,7 +10,8 @@
 
 namespace tandem {
 
-// `seconds_a_unit`: of what times are given in; 0: units of --costs, which no seconds are known of.
+// `seconds_a_unit`: how long a unit of the times is; 0: units of --costs, whose length is not
+// known.
 std::string bubble_text(const Order& order, const Bubble& bubble, const LowerBound& bound,
                         double seconds_a_unit, int width = kAnyWidth);
 

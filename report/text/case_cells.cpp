@@ -9,7 +9,7 @@ namespace {
 
 std::string seconds(double value) { return fmt::format("{:.4g}", value); }
 
-template <class Value>  // std::string of a CaseRow with its Prediction
+template <class Value>  // a function of a CaseRow and its Prediction
 Column<CaseRow> predicted(const char* title, Value value, Place place) {
   return {title,
           [value](const CaseRow& row) {
@@ -18,7 +18,7 @@ Column<CaseRow> predicted(const char* title, Value value, Place place) {
           place};
 }
 
-template <class Value>  // std::string of an Accuracy of some rows
+template <class Value>  // a function of an Accuracy
 Column<Accuracy> judged(const char* title, Value value, Place place) {
   return {title, [value](const Accuracy& of) { return of.n > 0 ? std::string(value(of)) : "-"; },
           place};

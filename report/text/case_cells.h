@@ -13,10 +13,10 @@ namespace tandem {
 std::vector<Column<CaseRow>> case_columns();
 std::vector<Column<Accuracy>> family_columns();
 
-// A row a family, and one of all.
+// Returns a row a family, and one of all.
 std::vector<Accuracy> families_and_all(const std::vector<CaseRow>& rows);
 
-// A line a row without a prediction, with `before` before it: its id, and why.
+// Returns a line for each row without a prediction: `before`, its id, and why.
 std::string reasons(const std::vector<CaseRow>& rows, const char* before);
 
 }  // namespace tandem

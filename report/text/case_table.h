@@ -1,4 +1,4 @@
-// Tables of cases: what others measured beside what is predicted, by row and by family.
+// Tables of cases: measured runs of others beside their predictions, by row and by family.
 #pragma once
 
 #include <string>
@@ -9,10 +9,11 @@
 
 namespace tandem {
 
-// For a terminal: a row a run, a row a family, and the runs that have no prediction, with why.
+// Returns, for a terminal, a row a run, a row a family, and the runs without a prediction, with
+// why.
 std::string case_table(const std::vector<CaseRow>& rows, int width = kAnyWidth);
 
-// The rows, all digits.
+// Returns the rows with all digits.
 std::string case_csv(const std::vector<CaseRow>& rows);
 
 }  // namespace tandem

@@ -13,7 +13,7 @@ bool reduces(CommKind kind) {
   return kind == CommKind::AllReduce || kind == CommKind::ReduceScatter;
 }
 
-// Four digits where there is room.
+// Writes four digits if there is room.
 std::string microseconds(double seconds) {
   const double us = 1e6 * seconds;
   if (us >= 10000) return fmt::format("{:7.0f}", us);

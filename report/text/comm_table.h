@@ -8,14 +8,14 @@
 
 namespace tandem {
 
-// A table a test: nccl-tests' lines, with its out-of-place columns only. `step`: from one size to
-// the next, "2(factor)".
+// Returns a table a test: nccl-tests' lines, with its out-of-place columns only. `step`: how one
+// size follows from the one before, "2(factor)".
 std::string comm_text(const CommResult& result, const CommBench& bench, const std::string& step);
 
-// An array of tables.
+// Returns an array of tables.
 nlohmann::ordered_json to_json(const CommResult& result, const CommBench& bench);
 
-// "p2p 0 > 1", "all_reduce".
+// Returns "p2p 0 > 1" or "all_reduce".
 std::string title(const CommTest& test);
 
 }  // namespace tandem

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostRanks = 16;  // in the table; JSON has all
 
 std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
-// Never "-0.000".
+// Writes a difference, never as "-0.000".
 std::string ms_difference(double seconds) {
   return std::abs(seconds) < 0.5e-6 ? "0.000" : fmt::format("{:+.3f}", 1e3 * seconds);
 }
@@ -22,7 +22,7 @@ std::optional<double> error(double simulated, double measured) {
   return measured > 0 ? std::optional(simulated / measured - 1) : std::nullopt;
 }
 
-// A part of the iteration; all add up to it.
+// A part of the iteration. All parts add up to it.
 struct Part {
   std::string name;
   double simulated_s = 0;
@@ -97,7 +97,8 @@ double exposed_s(const RankSplit& split) {
       std::accumulate(split.exposed_ns.begin(), split.exposed_ns.end(), Nanoseconds{0}));
 }
 
-// The numbers of the ranks in the table, by rank: those that differ most, where there are many.
+// Returns the ranks that the table shows, in order. If there are many, they are those that differ
+// most.
 std::vector<std::size_t> ranks_shown(const std::vector<RankSplit>& simulated,
                                      const std::vector<RankSplit>& measured) {
   const auto difference = [&](std::size_t i) {
@@ -151,7 +152,7 @@ std::string worst(const Comparison& comparison, int width) {
   return text_table(columns, comparison.worst, width);
 }
 
-// What the measured iteration has more or less, and which parts account for it.
+// Says what the measured iteration has more or less, and which parts account for it.
 std::string sentence(const Comparison& comparison) {
   const double longer_s =
       comparison.measured.metrics.iteration_s - comparison.simulated.metrics.iteration_s;
@@ -166,7 +167,7 @@ std::string sentence(const Comparison& comparison) {
   std::string text = fmt::format("The measured iteration takes {} ms {} than the simulated one; ",
                                  ms(std::abs(longer_s)), sign > 0 ? "more" : "less");
   text += fmt::format("{} accounts for {} ms", parts[0].name, ms(sign * parts[0].longer_s()));
-  // The next one where it counts, and one that goes the other way.
+  // The next part is named if it counts, and one that goes the other way.
   const Part &next = parts[1], &other = parts.back();
   if (sign * next.longer_s() > 0.1 * std::abs(longer_s))
     text += fmt::format(", {} for {} ms", next.name, ms(sign * next.longer_s()));
@@ -176,7 +177,7 @@ std::string sentence(const Comparison& comparison) {
   return text + ".\n";
 }
 
-// The file, and who made it: "m.csv (host; real: communication)".
+// Returns the file, and who made it: "m.csv (host; real: communication)".
 std::string maker(const TraceTotal& side) {
   std::string engine = "unknown", real;
   for (const auto& [key, value] : side.meta) {

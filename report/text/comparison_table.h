@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// What the iteration splits into, the kinds of op, the ranks, the worst ops, and a sentence that
-// says where the difference lies.
+// Returns tables of the parts of the iteration, the kinds of op, the ranks and the worst ops, and a
+// sentence that says where the difference lies.
 std::string comparison_table(const Comparison& comparison, int width = kAnyWidth);
 
 }  // namespace tandem

@@ -9,10 +9,10 @@
 
 namespace tandem {
 
-// What was measured and how, then a line a row: microseconds and rates.
+// Returns what was measured and how, then a line a row: microseconds and rates.
 std::string cost_text(const CostTable& table, int width = kAnyWidth);
 
-// One object: `meta`, and `rows` with the file's columns.
+// Returns one object: `meta`, and `rows` with the file's columns.
 nlohmann::ordered_json to_json(const CostTable& table);
 
 }  // namespace tandem

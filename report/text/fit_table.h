@@ -1,4 +1,5 @@
-// Tables of a fit to published runs: what moved, and how it does on runs that it has not seen.
+// Tables of a fit to published runs: which constants moved, and how it does on runs that it has not
+// seen.
 #pragma once
 
 #include <string>
@@ -9,11 +10,11 @@
 
 namespace tandem {
 
-// For a terminal, a line a constant: before, after, and what stays open of it.
+// Returns, for a terminal, a line a constant: before, after, and what stays open of it.
 std::string moved_table(const FitPlan& plan, const Values& before, const PublishedFit& after,
                         int width = kAnyWidth);
 
-// Markdown, as docs/accuracy.md has them.
+// Return Markdown, as docs/accuracy.md has it.
 std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& unseen);
 std::string ground_table(const std::vector<Ground>& grounds);
 std::string interval_table(const std::vector<Interval>& intervals);

@@ -1,4 +1,4 @@
-// A table of what was timed alone, against what is predicted for it.
+// A table of kernels that were timed alone, against their predictions.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace tandem {
 
-// Rows of one GPU or preset, of one kind.
+// The errors of rows of one GPU or preset, of one kind.
 struct KernelErrors {
   std::string name, what;
   Errors errors;
 };
 
-// Markdown.
+// Returns Markdown.
 std::string kernel_table(const std::vector<KernelErrors>& lines);
 
 }  // namespace tandem

@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// A row a quantity that the log measured, and below them what the numbers mean.
+// Returns a row for each quantity that the log measured, and below them what the numbers mean.
 std::string log_table(const LogComparison& comparison, int width = kAnyWidth);
 
 }  // namespace tandem

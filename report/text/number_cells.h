@@ -1,4 +1,4 @@
-// How tables write shares.
+// Cells that hold shares, in percent.
 #pragma once
 
 #include <optional>
@@ -6,10 +6,10 @@
 
 namespace tandem {
 
-// A share in percent: "12.3"; of nothing "-".
+// Returns a share in percent: "12.3"; of nothing "-".
 std::string percent(double share);
 std::string percent(const std::optional<double>& share);
-// The same with its sign, and never "-0.0".
+// Return it with its sign, and never as "-0.0".
 std::string signed_percent(double share);
 std::string signed_percent(const std::optional<double>& share);
 

@@ -94,7 +94,7 @@ std::string compared_phases(const ProfileComparison& comparison, int width) {
                   rows, width);
 }
 
-// As Holistic Trace Analysis has them.
+// Returns the splits of the measured ranks, as Holistic Trace Analysis has them.
 std::string measured_ranks(const ProfileComparison& comparison, int width) {
   constexpr std::size_t most = 16;
   std::vector<Cells> rows;

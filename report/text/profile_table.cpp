@@ -22,7 +22,7 @@ double share(Nanoseconds part, Nanoseconds whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-// Added up over all ranks, each counted once; and the ranks.
+// A total over all ranks, each counted once, and the number of ranks.
 template <class Total>
 struct Summed {
   Total total;
@@ -238,7 +238,7 @@ std::string kernel_rows(const std::string& title, const std::vector<KernelTotal>
                   rows, width);
 }
 
-// What a reader could take for granted and must not.
+// Says what a reader could take for granted and must not.
 std::string notes_of(const ProfileReport& report) {
   std::string text;
   std::int64_t below = 0, kernels = 0, comms_told = 0, comms = 0;

@@ -19,7 +19,7 @@ struct ProfileReport {
   std::vector<ProfileSplit> splits;  // by rank
 };
 
-// What was read, a row a rank, communication by kind, passes, what computes by category, and the
+// Returns what was read, a row a rank, communication by kind, passes, compute by category, and the
 // `most` kernels that take longest; then what the profile does not tell.
 std::string profile_table(const ProfileReport& report, std::size_t most, int width = kAnyWidth);
 

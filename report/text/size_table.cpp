@@ -11,14 +11,14 @@
 namespace tandem {
 namespace {
 
-// 1234567 -> "1.23 M".
+// Writes 1234567 as "1.23 M".
 std::string money(double value) {
   if (value >= 1e9) return fmt::format("{:.2f} G", value / 1e9);
   if (value >= 1e6) return fmt::format("{:.2f} M", value / 1e6);
   return value >= 1e3 ? fmt::format("{:.1f} k", value / 1e3) : fmt::format("{:.2f}", value);
 }
 
-// The least Gbit/s a node, in the range that is sold.
+// Returns the least Gbit/s a node, within the range that is sold.
 std::string least_Gbitps(const RunResult& result) {
   constexpr double kLeast = 5, kMost = 12'800;
   if (!result.looked_for_bandwidth) return "";
@@ -38,7 +38,7 @@ std::string mark_of(const Sized& one) {
   return one.on_frontier ? "frontier" : "";
 }
 
-template <class Value>  // std::string of an RunResult and its Economics
+template <class Value>  // a function of a RunResult and its Economics
 Column<Sized> played(const char* title, Value value, Place place) {
   return {title,
           [value](const Sized& one) {
@@ -149,12 +149,12 @@ std::vector<const RunResult*> results(const SizeResult& result) {
   return all;
 }
 
-// Whether it was a guess that won, and who is guessed beside it: nobody should prefer by p95 what
-// is known least about without knowing that.
+// Says whether a guess has won, and which others are guesses: nobody should prefer by p95 what is
+// known least about without knowing that.
 std::string guesses(const SizeResult& result, const Sized& best) {
   const auto is_tool = [&](const Sized& one) { return one.job == best.job && one.result; };
   std::vector<std::string> names;
-  const Sized* known = nullptr;  // the cheapest in time that is calibrated
+  const Sized* known = nullptr;  // the cheapest of those in time that are calibrated
   for (const Sized& one : result.sized) {
     if (!is_tool(one)) continue;
     if (is_guess(one)) {

@@ -18,7 +18,8 @@ std::string ratio(std::optional<double> value) {
   return value ? fmt::format("{:.3f}", *value) : "-";
 }
 
-// An axis of several columns: only the first has its name; in a CSV the others have a number, too.
+// Returns the titles of the axes. If an axis has several columns, only the first has its name; in a
+// CSV the others have it with a number.
 Cells axis_titles(const SuiteRow& row, bool numbered) {
   Cells titles = row.axes;
   for (std::size_t i = titles.size(); i-- > 1;) {
@@ -29,7 +30,7 @@ Cells axis_titles(const SuiteRow& row, bool numbered) {
   return titles;
 }
 
-// "-": no bound is claimed.
+// Returns yes or NO; "-": no bound is claimed.
 std::string ok_cell(const SuiteRow& row) {
   if (!row.is_bounded) return "-";
   return row.faults.empty() ? "yes" : "NO";

@@ -9,13 +9,13 @@
 
 namespace tandem {
 
-// A row a run, and below them what differs by more than it may.
+// Returns a row a run, and below them what differs by more than it may.
 std::string suite_table(const std::vector<SuiteRow>& rows, int width = kAnyWidth);
 
-// The same numbers, all digits, times in seconds.
+// Returns the same numbers with all digits, times in seconds.
 std::string suite_csv(const std::vector<SuiteRow>& rows);
 
-// Markdown.
+// Returns the same table as Markdown.
 std::string suite_page(const std::vector<SuiteRow>& rows, const std::string& title,
                        const std::string& note);
 

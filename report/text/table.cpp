@@ -18,7 +18,8 @@ namespace {
 
 using RunColumn = Column<RunResult>;
 
-// The names of a run: its point on every axis; several names of one point have one title.
+// Returns the columns that name a run: its point on every axis. Several names of one point have one
+// title.
 std::vector<RunColumn> names(const RunResult& result) {
   if (result.points.empty())
     return {{"run", [](const RunResult& o) { return o.name; }, Place::Name}};
@@ -41,7 +42,7 @@ RunColumn size(const char* title, int ParallelSizes::*of, Place place = Place::B
           place};
 }
 
-template <class Value>  // std::string of a Training
+template <class Value>  // a function of a Training
 RunColumn trained(const char* title, Value value, Place place = Place::First) {
   return {
       title,
@@ -62,7 +63,7 @@ bool any(const std::vector<RunResult>& results,
   return std::ranges::any_of(results, holds);
 }
 
-// How the jobs are cut; contexts and experts only where there are some.
+// Adds how the jobs are cut; contexts and experts only if there are some.
 void add_sizes(const std::vector<RunResult>& results, std::vector<RunColumn>* list) {
   list->push_back(
       {"GPUs", [](const RunResult& o) { return fmt::format("{}", o.gpus); }, Place::First});
@@ -144,7 +145,7 @@ std::vector<RunColumn> columns(const std::vector<RunResult>& results, bool traff
   return list;
 }
 
-// A share of the iteration, by what it goes to.
+// A share of the iteration, and what it goes to.
 struct Share {
   std::string what;
   double of_iteration = 0;
@@ -165,7 +166,7 @@ Share largest(std::vector<Share> list) {
   });
 }
 
-// The points after the first.
+// Returns the run's points after the first.
 std::string last_points(const RunResult& o) {
   std::string text;
   for (std::size_t i = 1; i < o.points.size(); ++i) text += (i > 1 ? ", " : "") + o.points[i];
@@ -196,7 +197,7 @@ std::string binds(std::span<const RunResult> group) {
 
 bool has_orders(const RunResult& o) { return o.plan && o.plan->pp > 1 && above_bound(o); }
 
-// Without a pipeline there is one order.
+// Says how far orders are from the best possible. Without a pipeline there is only one order.
 std::string bounds(std::span<const RunResult> group) {
   if (group.size() == 1 && has_orders(group[0]))
     return fmt::format(
@@ -212,7 +213,7 @@ std::string bounds(std::span<const RunResult> group) {
              : ". Above the best possible with their layouts and memory by at most: " + text;
 }
 
-// By how much the run is slower than the other, and what grew most.
+// Says by how much the run is slower than the other, and what grew most.
 std::string slower(const RunResult& run, const RunResult& other) {
   const double lost_s = run.iteration_s - other.iteration_s;
   if (lost_s < 0.001 * other.iteration_s)
@@ -234,7 +235,7 @@ std::string slower(const RunResult& run, const RunResult& other) {
                      100 * grown.of_iteration / lost_s, lost_s);
 }
 
-// Each run against the one before it; with a baseline, the savings tell that.
+// Compares each run with the one before it. With a baseline, the savings tell that.
 std::string comparisons(std::span<const RunResult> group) {
   std::string text;
   if (std::ranges::any_of(group, [](const RunResult& o) { return o.saving.has_value(); }))
@@ -243,7 +244,7 @@ std::string comparisons(std::span<const RunResult> group) {
   return text;
 }
 
-// What the stages of a run have that are not even, for people and for Megatron-LM.
+// Writes the layers of a run's stages if they are not even, for people and for Megatron-LM.
 std::string layout_line(const RunResult& result) {
   const auto stages = layout_stages(result.layout);
   if (result.layout.empty() || !stages) return "";
@@ -258,7 +259,7 @@ std::string layout_line(const RunResult& result) {
                      arguments);
 }
 
-// What an order that was found is, and what it is worth.
+// Says which order was found, and what it is worth.
 std::string order_line(const RunResult& result) {
   if (!result.found_order) return "";
   const OrderFinding& found = *result.found_order;

@@ -16,14 +16,14 @@ bool is_left(Place place, Align align) {
 }
 
 constexpr int kGap = 2;             // blanks between columns
-constexpr std::size_t kIndent = 2;  // of what goes on from the line before
-constexpr int kLeastText = 16;      // a column of text is not made narrower,
-constexpr int kLeastOfAll = 6;      // nor, where there is little room, than this
+constexpr std::size_t kIndent = 2;  // of lines that go on from the one before
+constexpr int kLeastText = 16;      // a column of text is not made narrower
+constexpr int kLeastOfAll = 6;      // nor narrower than this where there is little room
 
-// What users wrote, or files of theirs.
+// Makes fit to be shown what users or their files wrote.
 std::string shown(const std::string& text) { return printable(kept_short(text)); }
 
-// Characters, not bytes: all but UTF-8's continuation bytes.
+// Counts characters, not bytes: all but UTF-8's continuation bytes.
 int columns_of(const std::string& text) {
   return static_cast<int>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -35,7 +35,8 @@ int longest_word(const std::string& text) {
   return most;
 }
 
-// The bytes of a word's first part, of at most so many columns: behind a sign, where there is one.
+// Returns the bytes of a word's first part, of at most `width` columns. It ends behind a sign, if
+// there is one.
 std::size_t first_part(const std::string& word, int width) {
   std::size_t end = 0, behind_sign = 0;
   for (int columns = 0; end < word.size(); ++end) {
@@ -46,7 +47,7 @@ std::size_t first_part(const std::string& word, int width) {
   return behind_sign > 0 ? behind_sign : end;
 }
 
-// Words that are wider are cut.
+// Cuts words that are wider.
 std::string with_narrow_words(const std::string& line, int width) {
   if (longest_word(line) <= width) return line;
   std::string narrow;
@@ -58,7 +59,7 @@ std::string with_narrow_words(const std::string& line, int width) {
   return narrow.erase(narrow.find_last_not_of(' ') + 1);
 }
 
-// One line, broken at blanks; blanks at its beginning stay.
+// Breaks one line at blanks; blanks at its beginning stay.
 std::vector<std::string> broken(const std::string& line, int width) {
   if (columns_of(line) <= width) return {line};
   std::vector<std::string> lines;
@@ -79,9 +80,11 @@ std::vector<std::string> broken(const std::string& line, int width) {
   return lines;
 }
 
-// A row that ends early has empty cells there.
+// Returns a row's cell. A row that ends early has empty cells there.
 std::string cell_of(const Cells& cells, std::size_t i) { return i < cells.size() ? cells[i] : ""; }
 
+// Puts columns into blocks by first fit: a group of columns that stay together goes into the first
+// block with room for it, groups of Place::First before the others. Text gives way to make room.
 class Blocks {
  public:
   Blocks(const std::vector<Heading>& headings, const std::vector<Cells>& rows, int width)
@@ -125,7 +128,7 @@ class Blocks {
 
   int least_text() const { return std::clamp(width_ / 4, kLeastOfAll, kLeastText); }
 
-  // The title of a number that has no room beside the narrowest names.
+  // Wraps the title of a number that has no room beside the narrowest names.
   void wrap_titles() {
     int names = 0;
     for (const std::size_t i : names_)
@@ -138,8 +141,8 @@ class Blocks {
     }
   }
 
-  // Names take at most half of the width, and no more than the widest number leaves; the widest of
-  // them less than it would.
+  // Narrows names to half of the width at most, and to what the widest number leaves. The widest
+  // name gives way first.
   void narrow_names() {
     if (headings_.size() == names_.size() ||
         std::ranges::none_of(names_, [this](std::size_t i) { return is_text(i); }))
@@ -157,7 +160,8 @@ class Blocks {
     }
   }
 
-  // Columns that stay together: a column, and those beside it; the first ones first.
+  // Returns groups of columns that stay together: a column, and those beside it. Groups of
+  // Place::First come first.
   std::vector<Group> groups() const {
     std::vector<Group> first, second;
     for (std::size_t i = 0; i < headings_.size(); ++i) {
@@ -182,13 +186,13 @@ class Blocks {
     return first;
   }
 
-  // The place of the column that this one is beside.
+  // Returns the place of the column that this one is beside.
   Place before(std::size_t i) const {
     while (i > 0 && headings_[i].place == Place::Beside) --i;
     return headings_[i].place;
   }
 
-  // With text as narrow as may be: a third of it wraps.
+  // Returns the width with text as narrow as it may be: a third of it wraps.
   int least_of(const Group& group) const {
     int sum = 0;
     for (const std::size_t i : group)
@@ -197,11 +201,12 @@ class Blocks {
     return sum;
   }
 
-  // Beside the names.
+  // Returns the width that the names leave.
   int room() const { return names_.empty() ? width_ : width_ - width_of(names_) + kGap; }
 
-  // Into the first block with room, or a new one; columns that no block has room for, one by one.
-  // Text of Place::Second makes room for others, but not in the first block.
+  // Puts a group into the first block with room, or into a new one. If no block has room for it,
+  // its columns go one by one. Text of Place::Second makes room for others, but not in the first
+  // block.
   void put(const Group& group) {
     for (std::size_t at = 0; at < blocks_.size(); ++at) {
       Group both = blocks_[at];
@@ -219,10 +224,10 @@ class Blocks {
     for (const std::size_t i : group) put({i});
   }
 
-  // The first column of all has no gap before it.
+  // Returns the gap that the first column of all does not have before it.
   int lead() const { return names_.empty() ? kGap : 0; }
 
-  // What a block is too wide, its text gives, the widest first.
+  // Narrows the text of a block that is too wide, the widest column first.
   void squeeze(const Group& block) {
     Group texts;
     std::ranges::copy_if(block, std::back_inserter(texts), [this](auto i) { return is_text(i); });
@@ -238,7 +243,7 @@ class Blocks {
 
   bool is_text(std::size_t i) const { return is_left(headings_[i].place, headings_[i].align); }
 
-  // A row's cells, and more lines where text wraps.
+  // Writes a row's cells, on more lines where text wraps.
   std::string line(const Group& columns, const Cells& cells) const {
     std::vector<std::vector<std::string>> parts;
     std::size_t height = 1;
@@ -264,7 +269,7 @@ class Blocks {
     return text;
   }
 
-  // What goes on is indented where there is room.
+  // Wraps a cell. What goes on is indented if there is room.
   static Cells wrapped_cell(const std::string& cell, int width) {
     const int indent = static_cast<int>(kIndent);
     if (longest_word(cell) <= width - indent) return broken(cell, width);
@@ -348,7 +353,7 @@ std::string wrapped_command(const std::string& command, int width) {
     if (command[i] == '\'' && (quoted || i == 0 || command[i - 1] != '\\')) quoted = !quoted;
     words.back() += command[i];
   }
-  // An option that is too wide by itself parts at its blanks.
+  // An option that is too wide by itself is broken at its blanks.
   std::vector<std::string> narrow;
   for (const std::string& word : words) {
     if (columns_of(word) <= width - 3) {

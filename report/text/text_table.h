@@ -1,11 +1,11 @@
 // Text tables that fit a width.
 //
 // A table is a list of columns, each with a title, a function that takes the cell from a row, and a
-// place. Where all columns fit into the width they stand side by side, as listed. Where they do
-// not, those of Place::First fill the first block, then those of Place::Second what is left of it;
-// the others follow in blocks below, each of which begins with the rows' names. No column is left
-// out and no number is cut. Text, which is what stands to the left, may wrap inside its column, at
-// blanks; where there is little room, titles of numbers do too, and words in columns are cut.
+// place. If all columns fit into the width, they stand side by side, as listed. If not, those of
+// Place::First fill the first block, then those of Place::Second what is left of it. The others
+// follow in blocks below, each of which begins with the rows' names. No column is left out and no
+// number is cut. Text, which is what stands to the left, may wrap inside its column, at blanks.
+// Where there is little room, titles of numbers wrap too, and words in columns are cut.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@
 
 namespace tandem {
 
-// One block, and lines as long as they come: what files, pipes and --wide get.
+// The width that gives one block, and lines as long as they come, for files, pipes and --wide.
 inline constexpr int kAnyWidth = 1'000'000;
 
 enum class Place {
   Name,    // says what the row is: to the left, in every block
   First,   // stays in the first block for as long as there is room
-  Second,  // comes after those
+  Second,  // comes after those of First
   Beside,  // stays beside the column before it, as a part of it
 };
 
@@ -28,7 +28,7 @@ enum class Align { Auto, Left, Right };  // Auto: names to the left, others to t
 
 using Cells = std::vector<std::string>;
 
-// What is known of a column without its rows.
+// A column without its rows.
 struct Heading {
   std::string title;
   Place place = Place::Second;
@@ -43,8 +43,8 @@ struct Column {
   Align align = Align::Auto;
 };
 
-// The lines of the blocks, each ended, with an empty one between blocks. A row may end early. Where
-// no heading has a title there is no line of titles.
+// Lays out the blocks: lines, each ended, with an empty one between blocks. A row may end early. If
+// no heading has a title, there is no line of titles.
 std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cells>& rows,
                      int width);
 
@@ -55,7 +55,7 @@ Cells cells_of(const std::vector<Column<Row>>& columns, const Row& row) {
   return cells;
 }
 
-template <class Row, class Holds>  // bool of a Row
+template <class Row, class Holds>  // whether a Row is kept
 std::vector<Row> rows_where(const std::vector<Row>& rows, Holds holds) {
   std::vector<Row> kept;
   for (const Row& row : rows) {
@@ -84,7 +84,7 @@ std::string text_table(const std::vector<Column<Row>>& columns, const Rows& rows
   return laid_out(headings_of(columns), all_cells(columns, rows), width);
 }
 
-// The same columns and rows as Markdown, whatever their width; a '|' in a cell is escaped.
+// Returns the same columns and rows as Markdown, whatever their width; a '|' in a cell is escaped.
 std::string markdown(const std::vector<Heading>& headings, const std::vector<Cells>& rows);
 
 template <class Row, class Rows>
@@ -92,10 +92,11 @@ std::string markdown_table(const std::vector<Column<Row>>& columns, const Rows& 
   return markdown(headings_of(columns), all_cells(columns, rows));
 }
 
-// Each line broken at blanks, so that none is longer but where a word is; what goes on is indented.
+// Breaks each line at blanks, so that none is longer, except where a word is. What goes on is
+// indented.
 std::string wrapped(const std::string& text, int width);
 
-// A shell's command, broken before its options: a backslash ends each line but the last, so that it
+// Breaks a shell's command before its options. A backslash ends each line but the last, so that it
 // can be pasted as it stands.
 std::string wrapped_command(const std::string& command, int width);
 

@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kPictureWidth = 100;  // where the width is any
+constexpr int kPictureWidth = 100;  // if the width is any
 constexpr int kLeastColumns = 20;
 constexpr int kRankWidth = 12;  // "rank 123456 "
 
@@ -36,7 +36,7 @@ constexpr std::array<Painted, kGroupKinds> kExposed = {{{"tensor", Hue::Green},
                                                         {"context", Hue::Grey},
                                                         {"expert", Hue::Wine}}};
 
-// Letters that can be read on the hue.
+// Returns the hue of letters that can be read on `ground`.
 Hue letters_on(Hue ground) {
   return ground == Hue::Blue || ground == Hue::Wine ? Hue::Silver : Hue::Black;
 }
@@ -82,7 +82,7 @@ class TimelinePainter {
  private:
   double column_ns() const { return static_cast<double>(strip_.iteration_ns) / strip_.columns(); }
 
-  // What stands for a cell, or for several that are alike in colour.
+  // The sign for a cell, or for several that are alike in colour.
   struct Sign {
     std::string text;
     Hue letters = Hue::None, ground = Hue::None;
@@ -94,7 +94,7 @@ class TimelinePainter {
     const auto eighths = static_cast<std::size_t>(
         std::clamp(std::lround(8 * static_cast<double>(compute) / whole), 0L, 8L));
     const std::size_t kind = compute_kind(cell), group_kind = greatest(cell.exposed_ns);
-    // The rest is communication, or bubble: what there is more of.
+    // The rest is communication or bubble, whichever is more.
     const bool waits = 2 * static_cast<double>(exposed) >= whole - static_cast<double>(compute) &&
                        exposed > 0 && eighths < 8;
     if (eighths > 0) seen_compute_[kind] = true;
@@ -110,8 +110,9 @@ class TimelinePainter {
     return sign;
   }
 
-  // The kind of its compute that has had the fewest cells for its time so far: where several share
-  // each cell, as forward and backward do in many short microbatches, all have their cells.
+  // Returns the kind of the cell's compute that has had the fewest cells for its time so far. If
+  // several kinds share each cell, as forward and backward do in many short microbatches, all have
+  // their cells.
   std::size_t compute_kind(const TimelineStrip::Cell& cell) {
     std::size_t kind = greatest(cell.compute_ns);
     for (std::size_t k = 0; k < owed_.size(); ++k) {
@@ -122,7 +123,7 @@ class TimelinePainter {
     return kind;
   }
 
-  // A time each 12 columns or more, at a round number of its unit.
+  // Writes a time every 12 columns or more, at a round number of its unit.
   std::string times() const {
     constexpr int kApart = 12;
     const auto end = static_cast<double>(strip_.iteration_ns);
@@ -176,14 +177,15 @@ class TimelinePainter {
   std::size_t label_ = 0;
   std::array<bool, kComputeKinds> seen_compute_{};
   std::array<bool, kGroupKinds> seen_exposed_{};
-  std::array<Nanoseconds, kComputeKinds> owed_{};  // of the row at hand
+  std::array<Nanoseconds, kComputeKinds>
+      owed_{};  // compute of the row at hand that no cell has shown
   bool bubbles_ = false;
 };
 
 // A bar's parts: compute, exposed communication by kind, bubble.
 constexpr std::size_t kBarParts = kGroupKinds + 2;
 
-// Columns for each part, `columns` together: none off by a whole one.
+// Returns how many columns each part gets, `columns` together: none is off by a whole one.
 std::array<int, kBarParts> columns_of(const std::array<double, kBarParts>& shares, int columns) {
   std::array<int, kBarParts> widths{};
   double end = 0;

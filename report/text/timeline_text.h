@@ -10,15 +10,15 @@
 
 namespace tandem {
 
-// How many columns a strip may have, so that its lines fit the width (where that is any, 100).
+// Returns how many columns a strip may have, so that its lines fit the width (100 if that is any).
 int strip_columns(int width);
 
-// A line of times, a row for each of the strip's ranks, and what the signs mean. A block is as high
-// as compute's share of its column's time; "-" is exposed communication, "." bubble.
+// Returns a line of times, a row for each of the strip's ranks, and what the signs mean. A block is
+// as high as compute's share of its column's time; "-" is exposed communication, "." bubble.
 std::string timeline_text(const TimelineStrip& strip, bool colour);
 
-// A bar for each run, as wide as its iteration: compute, exposed communication by the first letter
-// of its kind, bubble.
+// Returns a bar for each run's iteration: compute, exposed communication by the first letter of its
+// kind, bubble.
 std::string bars_text(const std::vector<RunResult>& results, int width, bool colour);
 
 }  // namespace tandem

@@ -10,14 +10,14 @@
 namespace tandem {
 namespace {
 
-// "5,438,394"
+// Returns "5,438,394".
 std::string grouped(std::int64_t number) {
   std::string text = std::to_string(number);
   for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3) text.insert(at, ",");
   return text;
 }
 
-template <class Value>  // std::string of an RunResult with its Training
+template <class Value>  // a function of a RunResult and its Training
 Column<Finalist> simulated(const char* title, Value value, Place place = Place::First) {
   return {title,
           [value](const Finalist& f) {
@@ -68,7 +68,7 @@ std::vector<const RunResult*> results(const Tuned& tuned) {
   return all;
 }
 
-// Of layouts with a pipeline: without one there is one order.
+// Says how far plans are from the best possible. Layouts without a pipeline have only one order.
 std::string bounds_text(const Tuned& tuned) {
   std::string text;
   for (const Finalist& f : tuned.finalists) {

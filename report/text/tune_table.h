@@ -11,7 +11,7 @@ namespace tandem {
 // `command`: how to simulate the best plan, without its settings: "tandem simulate FILE".
 std::string tune_text(const Tuned& tuned, const std::string& command, int width = kAnyWidth);
 
-// One line of a search under way.
+// Returns one line of a search under way.
 std::string better_line(const Found& found, bool of_rules);
 
 }  // namespace tandem

@@ -11,7 +11,8 @@ namespace {
 
 std::string four_digits(double value) { return fmt::format("{:.4f}", value); }
 
-// "412 in 3": the replica that came last most often; of equals the least.
+// Returns "412 in 3": the replica that came last most often, the least of equals, and in how many
+// runs.
 std::string most_often_last(const Repeats& repeats) {
   std::map<int, int> times;
   for (const RepeatedRun& run : repeats.each) {

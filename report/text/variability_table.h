@@ -1,4 +1,4 @@
-// Tables of how much runs vary, and of what they hang on.
+// Tables of how much runs vary, and of what they depend on.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace tandem {
 
-// A row a run that was played several times. Empty where none was.
+// Returns a row for each run that was played several times. Empty: none was.
 std::string repeats_table(const std::vector<RunResult>& results, int width = kAnyWidth);
 
-// A row a part of each run, the one that counts most first. Empty where no run has any.
+// Returns a row for each part of each run, the one that counts most first. Empty: no run has any.
 std::string sensitivity_table(const std::vector<RunResult>& results, int width = kAnyWidth);
 
 }  // namespace tandem

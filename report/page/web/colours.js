@@ -1,4 +1,4 @@
-// Kinds and their colours, as the style sheet has them for the theme; the legend; the theme.
+// Kinds and their colours, which the style sheet gives for the theme; the legend; the theme.
 "use strict";
 
 // Compute first, then communication, in the order of the data's `kinds` and `scopes`.
@@ -13,7 +13,7 @@ const kKinds = [
   {name: "data", colour: "--data"},
   {name: "context", colour: "--context"},
   {name: "expert", colour: "--expert"},
-  // Of profiles: copies, and what names alone do not tell the purpose of.
+  // For profiles: copies, and work whose purpose its name alone does not tell.
   {name: "copies", colour: "--line"},
   {name: "communication", colour: "--context"},
   {name: "compute", colour: "--forward"},
@@ -23,7 +23,7 @@ const kComputeKinds = 5, kOtherCompute = kKinds.length - 1;
 const cssColour = (variable) =>
   getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 
-// What a canvas needs, read once a theme.
+// Reads the colours that a canvas needs, once a theme.
 function readPalette() {
   const palette = {kinds: kKinds.map((kind) => cssColour(kind.colour))};
   for (const name of ["paper", "ink", "soft", "line", "idle", "accent", "mark", "on-colour"])
@@ -32,7 +32,7 @@ function readPalette() {
   return palette;
 }
 
-// Swatches with names; with `toggle` each is a button that hides its kind.
+// Fills a legend with swatches and names. With `toggle` each is a button that hides its kind.
 function fillLegend(element, entries, toggle = null) {
   element.replaceChildren(...entries.map(({name, colour, key}) => {
     const swatch = make("i", {style: {background: `var(${colour})`}});
@@ -49,7 +49,7 @@ function fillLegend(element, entries, toggle = null) {
   }));
 }
 
-// The theme follows the system until the button says otherwise. `changed` draws anew.
+// Lets the theme follow the system until the button says otherwise. `changed` draws anew.
 function startTheme(changed) {
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -1,11 +1,11 @@
-// What two traces of one Program differ in: simulated against measured.
+// The differences between two traces of one Program: simulated against measured.
 "use strict";
 
 const signed = (value, show) =>
   value === null || value === undefined ? "-" : `${value > 0 ? "+" : value < 0 ? "−" : ""}` +
     show(Math.abs(value));
 
-// A profile against a simulation: rows of what both, or one of them, have.
+// Draws a profile against a simulation: rows of what both, or one of them, have.
 function drawRows(rows) {
   const head = ["", "Simulated", "Measured", "Difference", "Error"].map((name) =>
     make("th", {scope: "col"}, name));

@@ -1,7 +1,7 @@
 // Numbers as people read them, each with its unit, and small helpers that make elements.
 "use strict";
 
-// Three or more digits, without an exponent where there is a choice.
+// Writes a number with three or more digits, without an exponent if there is a choice.
 function number(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "-";
   const size = Math.abs(value);
@@ -10,7 +10,7 @@ function number(value) {
   return d3.format(".4~g")(value);
 }
 
-// Four digits in the largest unit that leaves at least one before the point.
+// Writes four digits in the largest unit that leaves at least one before the point.
 function scaled(value, units, format = d3.format(".4r")) {
   if (value === null || value === undefined) return "-";
   const size = Math.abs(value);
@@ -26,10 +26,10 @@ const kMemory = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10,
 const seconds = (value) => value >= 1000 ? `${d3.format(",.0f")(value)} s` : scaled(value, kTimes);
 const nanoseconds = (value) => seconds(value * 1e-9);
 const bytes = (value) => scaled(value, kBytes);
-// What a GPU holds is in GiB, as what it has; messages and their rates in GB, as links are.
+// Memory that a GPU has or holds is in GiB; messages and their rates are in GB, as links are.
 const memory = (value) => scaled(value, kMemory);
 const memoryTick = (value) => scaled(value, kMemory, d3.format(".4~r"));
-// Ticks of a scale, round in the unit that they are shown in.
+// Returns ticks of a scale that are round in the unit that they are shown in.
 function ticksOf(scale, count, unit) {
   const [low, high] = scale.domain();
   const [step] = unit === "bytes" && kMemory.find(([least]) => high >= least) || [1];
@@ -40,7 +40,7 @@ function ticksOf(scale, count, unit) {
 const percent = (value) =>
   value === null || value === undefined ? "-" : `${d3.format(".1f")(100 * value)} %`;
 
-// A value by the unit of its column.
+// Writes a value by the unit of its column.
 function withUnit(value, unit) {
   if (value === null || value === undefined) return "-";
   if (typeof value === "string") return value;
@@ -50,7 +50,8 @@ function withUnit(value, unit) {
   return unit ? `${number(value)} ${unit}` : number(value);
 }
 
-// Times along an axis, all in one unit that suits the span; enough digits to tell ticks apart.
+// Returns a function that writes times along an axis: all in one unit that suits the span, with
+// enough digits to tell ticks apart.
 function timeTick(spanNs, stepNs) {
   const [step, unit] = kTimes.find(([least]) => spanNs * 1e-9 >= least) || kTimes[3];
   const digits = Math.max(0, Math.ceil(-Math.log10(stepNs * 1e-9 / step) - 1e-6));
@@ -58,7 +59,7 @@ function timeTick(spanNs, stepNs) {
   return (ns) => `${format(ns * 1e-9 / step)} ${unit}`;
 }
 
-// make("td", {class: "text"}, "a", element): an element with attributes and children. Text is
+// Makes an element with attributes and children: make("td", {class: "text"}, "a", element). Text is
 // always text: nothing of the data is read as HTML.
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -71,14 +72,14 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// A shown number with the exact one beside it.
+// Makes a shown number that carries the exact one.
 const exact = (value, text) => make("data", {value: String(value)}, text);
 
 const shortened = (text, most) => text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
 
 const byId = (id) => document.getElementById(id);
 
-// Pairs of a name and a text as a definition list.
+// Makes a definition list of pairs of a name and a text.
 function definitions(pairs) {
   return make("dl", {}, ...pairs.filter(([, text]) => text !== null).map(([name, text]) =>
     make("div", {}, make("dt", {}, name), make("dd", {}, text))));

@@ -10,7 +10,7 @@ const kHelp = [
   [["Shift + wheel", "drag"], "pan"], [["?"], "this list"],
 ];
 
-// What the page consists of, for those who look at it from a console.
+// The parts of the page, for those who look at it from a console.
 const report = {};
 
 function startHelp() {
@@ -33,7 +33,7 @@ function startHelp() {
 const hasTimeline = (run) => run.detail && run.detail.timeline &&
   run.detail.timeline.ranks.length > 0;
 
-// The timeline of one run, or of all that are compared.
+// Shows the timeline of one run, or of all that are compared.
 function showTimeline(runs) {
   byId("timeline-section").hidden = false;
   const several = runs.length > 1;
@@ -49,11 +49,11 @@ function showTimeline(runs) {
   report.timeline.show(model);
 }
 
-// The run whose lanes are to stand below those of the chosen one, if any.
+// Returns the run whose lanes stand below those of the chosen one, if any.
 const runBeside = () => report.data.runs.find((run, i) =>
   run !== report.chosen && String(i) === byId("beside").value);
 
-// The chosen run, and what stands beside it.
+// Returns the chosen run, and the one beside it.
 const runsShown = () => [report.chosen, runBeside()].filter(Boolean);
 
 // Offers the other runs that have a timeline.
@@ -65,7 +65,7 @@ function startBeside(runs) {
   byId("beside").onchange = () => { showTimeline(runsShown()); drawSplit(runsShown()); };
 }
 
-// Which runs have what is missing here.
+// Says which runs have the timeline that is missing here.
 function whereTimelines() {
   const names = report.data.runs.filter(hasTimeline).map(({name}) => name);
   if (!report.data.table) return "The timeline is in the page of the run that --files-of names.";

@@ -1,4 +1,4 @@
-// Memory over time of a pipeline rank's GPUs against what they have.
+// Memory of a pipeline rank's GPUs over time, against their capacity.
 "use strict";
 
 const kMemoryParts = [
@@ -21,7 +21,7 @@ class MemoryChart {
     });
   }
 
-  // The fullest rank first.
+  // Shows a run. The fullest rank is chosen.
   show(run) {
     this.memory = run && run.detail && run.detail.memory;
     byId("memory-section").hidden = !this.memory;
@@ -37,7 +37,7 @@ class MemoryChart {
     this.draw();
   }
 
-  // The same times as the timeline has in sight.
+  // Shows the same times as the timeline has in sight.
   follow(t0, t1) {
     this.domain = [t0, t1];
     if (this.waiting) return;
@@ -101,7 +101,7 @@ class MemoryChart {
     this.hover(svg, rank, x, margin, width, height);
   }
 
-  // Activations as an area of steps, of what is in sight.
+  // Returns the activations in sight as an area of steps.
   steps(rank, x, y, base) {
     const [t0, t1] = x.domain();
     const first = Math.max(0, d3.bisectRight(rank.at_ns, t0) - 1);

@@ -6,7 +6,8 @@ const column = (values) => Array.isArray(values) ? (i) => values[i] : () => valu
 const kColumns =
   ["kind", "scope", "stage", "microbatch", "part", "bytes", "start_ns", "length_ns", "waited_ns"];
 
-// A lane that is written as steps from event to event, each different one once, event by event.
+// Unrolls a lane that is written as steps from event to event, each different step once. Returns it
+// event by event.
 function unrolled(raw) {
   if (raw.order === undefined) return raw;
   const lane = {...raw};
@@ -14,7 +15,7 @@ function unrolled(raw) {
     if (Array.isArray(raw[name])) lane[name] = raw.order.map((step) => raw[name][step]);
   const gap = column(raw.gap_ns), length = column(raw.length_ns);
   const further = column(raw.microbatch_step), kind = column(raw.kind), stage = column(raw.stage);
-  const last = new Map();  // of a kind and stage, its last microbatch
+  const last = new Map();  // kind and stage -> its last microbatch
   let end = 0;
   lane.start_ns = [];
   lane.microbatch = [];
@@ -68,8 +69,7 @@ class Lane {
     return sums;
   }
 
-  // Runs of events of one kind, stage and microbatch: a lane of its own, of what a schedule calls
-  // actions.
+  // Finds runs of events of one kind, stage and microbatch: what a schedule calls actions.
   findActions() {
     const first = [];
     for (let i = 0; i < this.count; ++i) {
@@ -85,13 +85,13 @@ class Lane {
     };
   }
 
-  // The number of the first event that starts at `time` or later.
+  // Returns the number of the first event that starts at `time` or later.
   from(time) { return d3.bisectLeft(this.start, time); }
 
-  // The number of the first event that ends after `time`.
+  // Returns the number of the first event that ends after `time`.
   after(time) { return d3.bisectRight(this.end, time); }
 
-  // Nanoseconds of events before `time`.
+  // Returns the nanoseconds of events before `time`.
   busyBefore(time) {
     const next = this.from(time);
     if (next === 0) return 0;
@@ -100,7 +100,7 @@ class Lane {
     return busy;
   }
 
-  // The event at a time, or the nearest one no further than `slack`; -1: none.
+  // Returns the event at a time, or the nearest one no further than `slack`; -1: none.
   at(time, slack) {
     let best = -1, distance = slack;
     const next = this.after(time);
@@ -123,7 +123,7 @@ class Lane {
     return this.microbatch(i) >= 0 ? `${text} ${this.microbatch(i)}` : text;
   }
 
-  // What there is to say of an event, for people.
+  // Returns the facts of an event, for people.
   facts(i) {
     const length = this.end[i] - this.start[i];
     const sent = this.bytes(i) > 0 && !this.computes;
@@ -151,8 +151,8 @@ function rankOf(raw) {
   return {number: raw.rank, standsFor: raw.stands_for, label: `${raw.rank}${stages}${others}`};
 }
 
-// runs: [{label, timeline}]. Lanes of one rank stand together, and of several runs a lane's
-// versions do.
+// Makes a model of runs: [{label, timeline}]. Lanes of one rank stand together, and so do a lane's
+// versions in several runs.
 function timelineModel(runs) {
   const lanes = [];
   for (const run of runs) {
@@ -163,7 +163,7 @@ function timelineModel(runs) {
       });
     });
   }
-  const place = new Map();  // of a lane's name in a rank, by where it first stands
+  const place = new Map();  // a lane's name in a rank -> its place, by where it first stands
   lanes.forEach((lane) => {
     const key = `${lane.rank.number}/${lane.name}`;
     if (!place.has(key)) place.set(key, place.size);

@@ -1,12 +1,13 @@
-// What a frame draws of a lane: events wider than a pixel one by one, the others merged by pixel
-// columns: of each a stack of the kinds' shares. The cost is by columns, not by events: each column
-// is two searches.
+// The pieces of a lane that a frame draws: events wider than a pixel one by one, the others merged
+// by pixel columns, each a stack of the kinds' shares. The cost grows with columns, not with
+// events, as each column takes two searches.
 "use strict";
 
-const kLevels = 8;  // of a merged column's height
-const kShades = 4;  // of a merged column, by how much of it is busy
+const kLevels = 8;  // levels of a merged column's height
+const kShades = 4;  // shades of a merged column, by how much of it is busy
 
-// The kinds' parts of a column's busy time as levels, one on the other: [[kind, from, to], ...].
+// Returns the kinds' parts of a column's busy time as levels, one on the other: [[kind, from, to],
+// ...].
 function levelsOf(shares, busy) {
   const levels = [];
   let sum = 0, from = 0;
@@ -19,7 +20,8 @@ function levelsOf(shares, busy) {
   return levels;
 }
 
-// The first place from `low` on whose value is `limit` or more; fast where it is near.
+// Returns the first place from `low` on whose value is `limit` or more, by galloping search, which
+// is fast if the place is near.
 function firstFrom(values, limit, low, count) {
   let step = 1, high = low;
   while (high < count && values[high] < limit) {
@@ -30,9 +32,9 @@ function firstFrom(values, limit, low, count) {
   return d3.bisectLeft(values, limit, low, Math.min(high, count));
 }
 
-// visit({begin, end, levels, shade, matched, event}) from left to right, begin and end in pixels of
-// `width`; event is -1 for a merged piece. `hidden`: kinds that are not shown. At most two pieces a
-// pixel column: at most one that is merged, and one that is wide and begins in it.
+// Calls visit({begin, end, levels, shade, matched, event}) from left to right. begin and end are in
+// pixels of `width`; event is -1 for a merged piece. `hidden`: kinds that are not shown. A pixel
+// column has at most two pieces: one that is merged, and one that is wide and begins in it.
 function visitPieces(lane, t0, t1, width, hidden, visit) {
   const scale = width / (t1 - t0);
   const kinds = [...lane.sums].filter(([kind]) => !hidden.has(kind))
@@ -52,7 +54,7 @@ function visitPieces(lane, t0, t1, width, hidden, visit) {
       ++i;
       continue;
     }
-    // All that start in this column; the last may be wide, and is then left for the next round.
+    // All that start in this column. The last may be wide, and is then left for the next round.
     const pixel = Math.floor(begin);
     let next = firstFrom(lane.start, t0 + (pixel + 1) / scale, i + 1, lane.count);
     if (next > i + 1 && (lane.end[next - 1] - lane.start[next - 1]) * scale >= 1) --next;

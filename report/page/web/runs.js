@@ -3,7 +3,7 @@
 
 const sumOf = (object) => d3.sum(Object.values(object || {}));
 
-// What the table shows: a name, the value in a result, and how it reads.
+// The table's columns: a name, the value in a result, and how it reads.
 const kRunColumns = [
   {name: "Run", value: (r) => r.name, text: true},
   {name: "GPUs", value: (r) => r.gpus, show: number},
@@ -34,7 +34,7 @@ const fitsText = ({fits}) => fits === undefined || fits === null ? null : fits ?
 const savedText = (r) =>
   `${seconds(r.saved_s)}, ${percent(r.saved_of_iteration)} against ${r.baseline}`;
 
-// What the iteration is worth: as a prediction, and beside the best order.
+// Says how good the iteration is: how sure as a prediction, and how far from the best order.
 function iterationNote(result) {
   const notes = [];
   if (result.iteration_low_s !== null)
@@ -47,7 +47,7 @@ function iterationNote(result) {
   return notes.join("; ");
 }
 
-// A bar of what an iteration is, the mean over ranks.
+// Makes a bar of what an iteration consists of, the mean over ranks.
 function shareBar(result) {
   const parts = [["--forward", result.compute_s], ...kScopeNames.map((name) =>
     [`--${name}`, result.exposed_s[name]])];
@@ -111,12 +111,12 @@ class SortedTable {
   }
 }
 
-// What the run is called here, and its own name where that is another one.
+// Returns what the run is called here, and its own name if that is another one.
 const runTitle = ({name, result}) => name === result.name ? name : `${name}: ${result.name}`;
 
-// Each warning once: of the first run that has it, and how many others have it too.
+// Returns each warning once: of the first run that has it, and how many others have it too.
 function warningsOf(runs) {
-  const seen = new Map();  // what is said without the run's name -> its first text, and others
+  const seen = new Map();  // warning without the run's name -> its first text, and others
   for (const {result} of runs) {
     for (const text of result.warnings || []) {
       const begin = `${result.name}: `;
@@ -130,10 +130,10 @@ function warningsOf(runs) {
 }
 
 class RunList {
-  // choose(run): another run is looked at.
+  // choose(run): called when another run is looked at.
   constructor(runs, choose) {
     this.runs = runs.filter((run) => run.result);
-    // Without those that no run has a value for.
+    // Leaves out columns that no run has a value for.
     const some = (value) => value !== null && value !== undefined && !Number.isNaN(value);
     const columns = kRunColumns.filter((column) =>
       this.runs.length === 0 || this.runs.some((run) => some(column.value(run.result))))
@@ -166,7 +166,7 @@ class RunList {
   }
 }
 
-// A name, the number large, and a line below.
+// Makes a name, the number large, and a line below.
 function figure(name, value, text, below = "", bad = false) {
   const small = make("small", bad ? {class: "bad"} : {}, below);
   return make("div", {}, make("dt", {}, name),

@@ -11,7 +11,7 @@ const kNumberFields = {
 const kLetters = {f: "forward", b: "backward", i: "input gradient", w: "weight gradient"};
 const kFactors = {ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9};
 
-// One word as a test of an event.
+// Returns one word as a test of an event.
 function testOf(word) {
   let found = word.match(/^([a-z]+)[=:](\d+)(?:-(\d+))?$/);
   if (found && kNumberFields[found[1]]) {
@@ -38,8 +38,8 @@ function testOf(word) {
     lane.name.toLowerCase().includes(word);
 }
 
-// Marks what matches in every lane; nothing is marked for an empty text. Returns how many match,
-// and their time together.
+// Marks what matches in every lane; an empty text marks nothing. Returns how many match, and their
+// time together.
 function search(lanes, text) {
   const tests = text.trim().toLowerCase().split(/\s+/).filter(Boolean).map(testOf);
   let count = 0, ns = 0;
@@ -57,8 +57,8 @@ function search(lanes, text) {
   return {searching: tests.length > 0, count, ns};
 }
 
-// The match after (or before) a place {lane, event} in reading order: by rows, then by time; round
-// at the ends. null: no match.
+// Returns the match after (or before) a place {lane, event} in reading order: by rows, then by
+// time, round at the ends. null: no match.
 function nextMatch(lanes, from, step) {
   const isMatch = (lane, i) => lane.matches[i + 1] > lane.matches[i];
   const first = from ? lanes.indexOf(from.lane) : step > 0 ? 0 : lanes.length - 1;

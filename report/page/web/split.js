@@ -1,4 +1,4 @@
-// Bars of what each rank's iteration is: compute, exposed communication by kind, bubble.
+// Bars of how each rank's iteration splits: compute, exposed communication by kind, bubble.
 "use strict";
 
 const kScopeNames = ["tensor", "pipeline", "data", "context", "expert"];
@@ -11,7 +11,7 @@ const kParts = [
   {key: "bubble", name: "bubble", colour: "--bubble"},
 ];
 
-// A row a rank of a run's detail; equal neighbours are one row.
+// Returns a row a rank of a run's detail; equal neighbours share one row.
 function splitRows(run) {
   const {split} = run.detail;
   const rows = [];
@@ -34,7 +34,7 @@ function rowName(row, several) {
   return several ? `${ranks}, ${row.run.name}` : ranks;
 }
 
-// The splits of one run, or of several with their ranks side by side.
+// Draws the splits of one run, or of several with their ranks side by side.
 function drawSplit(runs) {
   const section = byId("split-section");
   const with_split = runs.filter((run) => run.detail && run.detail.split &&

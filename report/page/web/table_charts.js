@@ -3,10 +3,11 @@
 
 const kTableRowsMax = 500;
 const kTextTicksMax = 30;  // texts along an axis; more are not written
-const kBeyond = 1.15;    // times the limit: as far as the chart goes
-const kFarBelow = 0.4;   // of the limit: where all are below, the chart does not go up to it
+const kBeyond = 1.15;  // times the limit: as far as the chart goes
+const kFarBelow = 0.4;  // times the limit: if all are below, the chart does not go up to the limit
 
-// A condition such as "cost < 5" on a column, or a text that stands somewhere in the row.
+// Returns a test of rows: each part of the text is a condition such as "cost < 5" on a column, or a
+// text that stands somewhere in the row.
 function rowTest(table, text) {
   const tests = text.split(/,|\band\b/i).map((part) => part.trim()).filter(Boolean).map((part) => {
     const found = part.match(/^(.+?)\s*(<=|>=|<|>|=)\s*(.+)$/);
@@ -29,8 +30,8 @@ function rowTest(table, text) {
   return (row) => tests.every((test) => test(row));
 }
 
-// A scale of a column's values on a range that begins at the bad end. Numbers that span much are
-// logarithmic; texts have a place each.
+// Returns a scale of a column's values on a range that begins at the bad end. Numbers that span
+// much are logarithmic; texts have a place each.
 function columnScale(table, column, range) {
   const values = table.rows.map((row) => row[column]).filter((value) => value !== null);
   const {better} = table.columns[column];
@@ -45,7 +46,8 @@ function columnScale(table, column, range) {
   return d3.scaleLinear().domain([least, most]).range(towards);
 }
 
-// Ticks of a column: its own values where they are few, else round ones; each as its table has it.
+// Sets the ticks of a column: its own values if they are few, else round ones, written as in the
+// table.
 function columnTicks(axis, scale, values, {unit}) {
   if (scale.step) return scale.domain().length > kTextTicksMax ? axis.tickValues([]) : axis;
   axis.tickFormat((value) => tickText(value, unit));
@@ -54,16 +56,17 @@ function columnTicks(axis, scale, values, {unit}) {
   return axis.tickValues(ticksOf(scale, scale.base ? 6 : 5, unit));
 }
 
-// A value as its column has it; bytes carry their own unit, as they come in many.
+// Writes a value as its column does. Bytes carry their own unit, as they come in many.
 const cellText = (value, unit) => typeof value === "string" ? value
   : unit === "bytes" ? memoryTick(value) : number(value);
-// The same along an axis, where there is little room.
+// Writes it along an axis, where there is little room.
 const tickText = (value, unit) =>
   typeof value === "number" && unit !== "bytes" && Math.abs(value) >= 1e5
     ? d3.format(".4~s")(value) : cellText(value, unit);
 const shownUnit = ({unit}) => unit === "bytes" ? "" : unit;
 
-// 1, 2 and 5 times powers of ten between the two, or the powers alone where that is too many.
+// Returns 1, 2 and 5 times powers of ten between the two, or the powers alone if those are too
+// many.
 function logTicks(least, most, wanted) {
   const powers = d3.range(Math.floor(Math.log10(least)), Math.ceil(Math.log10(most)) + 1)
     .map((power) => Number(`1e${power}`));
@@ -72,7 +75,7 @@ function logTicks(least, most, wanted) {
   return all.length <= 2 * wanted ? all : powers.filter(inside);
 }
 
-// A column's name, in lines of its words where it is long.
+// Splits a column's name into lines of its words if it is long.
 function titleLines(name) {
   const lines = [];
   for (const word of name.match(/[^ ._]*[ ._]?/g).filter(Boolean)) {
@@ -85,7 +88,7 @@ function titleLines(name) {
 
 const labelWidth = (text) => 2 + 6.8 * text.length;  // pixels, about
 
-// Of labels, first come first, those that do not lie on others.
+// Keeps the labels, first come first, that do not lie on others.
 function apart(labels) {
   const kept = [];
   for (const label of labels) {
@@ -126,7 +129,7 @@ class TableCharts {
       byId("table-filter").value = "";
       this.draw();
     };
-    this.text = table.columns.findIndex((_, i) =>  // what names a row
+    this.text = table.columns.findIndex((_, i) =>  // the column that names a row
       !numeric.includes(i) && i !== table.group);
     this.rowsTable = new SortedTable(byId("table-rows"), table.columns.map((column, i) => ({
       name: column.name.replace(/([._])/g, "$1\u200b"), unit: shownUnit(column),
@@ -138,7 +141,7 @@ class TableCharts {
     this.draw();
   }
 
-  // A choice among the groups, where there are some.
+  // Offers a choice among the groups, if there are some.
   startGroups() {
     const {table} = this;
     const select = byId("table-group");
@@ -151,20 +154,20 @@ class TableCharts {
     select.onchange = () => this.filter();
   }
 
-  // Whether the row is of the group that is looked at.
+  // Returns whether the row is of the group that is looked at.
   inGroup(row) {
     const {value} = byId("table-group");
     return value === "" || row[this.table.group] === this.groups[Number(value)];
   }
 
-  // A row's name in the table, with its mark.
+  // Returns a row's name in the table, with its mark.
   named(name, index) {
     const text = String(name === null ? "-" : name);
     return this.marks.has(index)
       ? make("span", {}, text, " ", make("small", {class: "badge"}, this.marks.get(index))) : text;
   }
 
-  // What the row is among the others.
+  // Says what the row is among the others.
   standing(index) {
     const words = [this.marks.get(index), this.onFrontier.has(index) ? "on the frontier" : null,
       this.unfit.has(index) ? "does not fit into memory" : null].filter(Boolean);
@@ -177,7 +180,7 @@ class TableCharts {
     this.filter();
   }
 
-  // Which rows pass the text and every brush; then all that shows them.
+  // Finds the rows that pass the text and every brush, then draws all that shows them.
   filter() {
     const test = rowTest(this.table, byId("table-filter").value);
     const within = (row) => [...this.brushes].every(([column, [a, b]]) => {
@@ -215,7 +218,7 @@ class TableCharts {
     if (points.length === 0) return;
     const scale = (column, range) => {
       const [least, most] = this.shownRange(points, column);
-      const {limit} = table;  // where the axis ends, what is beyond stands
+      const {limit} = table;  // rows beyond the limit stand where the axis ends
       const ends = limit !== null && limit.column === column && most === kBeyond * limit.most;
       // Groups beside each other are of different sizes as a rule.
       const several = table.group !== null && byId("table-group").value === "";
@@ -266,7 +269,7 @@ class TableCharts {
       .attr("class", "mark").attr("d", d3.symbol().type(d3.symbolDiamond).size(330))
       .attr("transform", ({row}) => `translate(${x(row[cx])},${y(row[cy])})`)
       .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
-    // What lies beyond stands at the edge, as a triangle that points there.
+    // Rows beyond stand at the edge, as a triangle that points there.
     const pointed = cx === (table.limit || {}).column ? 90 : 0;
     const hover = (points) => points
       .on("mousemove", ({index}) => tip.show(d3.event,
@@ -299,14 +302,15 @@ class TableCharts {
       .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
   }
 
-  // Whether the axes that are chosen show the limit's column, and the row lies far above it.
+  // Returns whether the chosen axes show the limit's column, and the row lies far above the limit.
   isBeyond(row) {
     const {limit} = this.table;
     return limit !== null && [this.x, this.y].includes(limit.column) &&
       row[limit.column] > kBeyond * limit.most;
   }
 
-  // The values of a column that the chart has room for: of the limit's up to a bit above it.
+  // Returns the values of a column that the chart has room for: of the limit's up to a bit above
+  // it.
   shownRange(points, column) {
     const {limit} = this.table;
     const values = points.map(({row}) => row[column]);
@@ -333,7 +337,7 @@ class TableCharts {
     }
   }
 
-  // What the chart does not show as it is.
+  // Says what the chart does not show as it is.
   limitNote(points) {
     const {limit, columns} = this.table;
     if (limit === null || ![this.x, this.y].includes(limit.column) || points.length === 0)
@@ -349,7 +353,7 @@ class TableCharts {
         `${said(d3.max(beyond))}.`;
   }
 
-  // What the points are, where some are marked.
+  // Draws what the points mean, if some are marked.
   drawLegend(points) {
     const legend = byId("frontier-legend");
     if (this.table.marks.length === 0 && this.unfit.size === 0) return;
@@ -363,8 +367,8 @@ class TableCharts {
       legend.append(make("span", {}, make("i", {class: "mark"}), words.join("; ")));
   }
 
-  // Where the axes stand: a text's values are written to the left of its own, shortened where there
-  // is no room for all of all columns.
+  // Places the axes. A text's values are written to the left of its own axis, and shortened if
+  // there is no room for those of all columns.
   placeAxes() {
     const {table} = this;
     const named = table.columns.map(({name}) => d3.max(titleLines(name), (line) => line.length));
@@ -390,7 +394,7 @@ class TableCharts {
     return width;
   }
 
-  // The axes with their brushes; the lines are on a canvas below them.
+  // Draws the axes with their brushes; the lines are on a canvas below them.
   drawParallel() {
     const {table} = this;
     const chart = byId("parallel-chart");

@@ -1,10 +1,10 @@
-// The timeline as one works with it: zoom, pan, hover, keys, search, the strip of the whole.
+// The timeline as one works with it: zoom, pan, hover, keys, search, and a strip of the whole.
 "use strict";
 
 const kOverviewHeight = 34, kAxisHeight = 24, kNarrow = 640;
 const kLeastSpanNs = 200;  // as far as one can zoom in
 
-// Of equal parts of the iteration, the share of it that ranks compute, their mean.
+// Returns the share of the time that ranks compute, their mean, for equal parts of the iteration.
 function shareComputing(model) {
   const parts = 400;
   const compute = model.lanes.filter((lane) => lane.computes);
@@ -52,7 +52,7 @@ class Timeline {
     this.find();
   }
 
-  // Rows and sizes anew: the model, the window or what is shown has changed.
+  // Lays out rows and sizes anew: the model, the window or what is shown has changed.
   lay() {
     if (!this.model) return;
     const box = byId("lanes");
@@ -79,7 +79,8 @@ class Timeline {
 
   retheme() { this.palette = null; this.lay(); }
 
-  // Share of ranks that compute, along the whole iteration, with the window in sight as a brush.
+  // Draws the share of ranks that compute along the whole iteration, with the window in sight as a
+  // brush.
   layOverview() {
     const {share} = this;
     const x = (b) => this.gutter + b / (share.length - 1) * this.plot;
@@ -139,11 +140,11 @@ class Timeline {
       .attr("overflow", "visible")
       .selectAll("g").data([0]).join("g")
       .attr("transform", `translate(0,${kAxisHeight - 1})`).call(axis)
-      .selectAll(".tick text")  // none stands out of the page
+      .selectAll(".tick text")  // no text leaves the page
       .attr("text-anchor", (tick) => x(tick) > this.gutter + this.plot - 30 ? "end" : "middle");
   }
 
-  // At most one frame for each that the screen shows.
+  // Draws at most one frame for each that the screen shows.
   draw() {
     if (this.asked) return;
     this.asked = true;
@@ -159,7 +160,7 @@ class Timeline {
     ++this.frames;
   }
 
-  // What stands at a point of the canvas: {lane, event} or null.
+  // Returns what stands at a point of the canvas: {lane, event} or null.
   placeAt(x, y) {
     if (!this.laid || x < this.gutter) return null;
     const top = y + byId("lanes").scrollTop;
@@ -217,7 +218,7 @@ class Timeline {
     if (place) this.select(place, true);
   }
 
-  // From event to event along the lane, or to the lane above or below at the same time.
+  // Goes from event to event along the lane, or to the lane above or below at the same time.
   move(alongLane, acrossLanes) {
     const from = this.selected;
     if (!from) {

@@ -1,10 +1,10 @@
-// Draws the timeline's rows that are in sight on a canvas, and says how many rectangles that took.
+// Draws the timeline's rows in sight on a canvas, and counts the rectangles that it takes.
 "use strict";
 
 const kComputeHeight = 22, kCommHeight = 11, kRowGap = 2, kTitleHeight = 22, kRankGap = 8;
 const kTopGap = 6;
 
-// Where each row stands: a title a rank where there are several lanes, then its lanes.
+// Places the rows: a title a rank if there are several lanes, then its lanes.
 function layRows(lanes, titled) {
   const rows = [];
   let y = kTopGap, before = null;
@@ -24,7 +24,7 @@ function layRows(lanes, titled) {
   return {rows, height: y + kTopGap};
 }
 
-// The label of a row in the gutter.
+// Returns the label of a row in the gutter.
 function rowLabel(lane, titled) {
   if (!titled) return lane.run.label ? `${lane.rank.number} ${lane.run.label}`
     : `rank ${lane.rank.number}`;
@@ -101,7 +101,7 @@ class TimelinePicture {
     visitPieces(lane, t0, t1, this.plot, view.hidden, (piece) => {
       const shade = (0.4 + 0.6 * piece.shade / kShades) * (piece.matched ? 1 : 0.16);
       if (shade !== alpha) context.globalAlpha = alpha = shade;
-      // On whole pixels of the screen, so that neighbours leave no seam.
+      // Rounds to whole pixels of the screen, so that neighbours leave no seam.
       const begin = Math.round(piece.begin * this.ratio) / this.ratio;
       const end = Math.round(piece.end * this.ratio) / this.ratio;
       for (const [of, from, to] of piece.levels) {
@@ -117,7 +117,7 @@ class TimelinePicture {
     }
   }
 
-  // Lines between actions, and their microbatches where there is room.
+  // Draws lines between actions, and their microbatches where there is room.
   drawActions(view, lane, y, height) {
     const {context} = this;
     const {actions} = lane;
@@ -126,7 +126,7 @@ class TimelinePicture {
     let a = d3.bisectRight(actions.end, t0);
     while (a < actions.count && actions.start[a] < t1) {
       const wide = (actions.end[a] - actions.start[a]) * scale;
-      if (wide < 4) {  // on to the first that may start beyond these four pixels
+      if (wide < 4) {  // goes on to the first that may start beyond these four pixels
         a = Math.max(a + 1, d3.bisectLeft(actions.start, actions.start[a] + 4 / scale) - 1);
         continue;
       }
