@@ -1,4 +1,4 @@
-// tandem bench comm: nccl-tests' tables, by a simulator or by real processes.
+// tandem bench comm: prints nccl-tests' tables, by a simulator or by real processes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ struct CommOptions {
   bool json = false;
 };
 
-// Where the ranks are: a preset, or the cluster of a scenario's first run.
+// Loads the place of the ranks: a preset, or the cluster of a scenario's first run.
 Result<Scenario> load_place(const CommOptions& options) {
   Scenario place;
   const std::string& input = options.cluster;

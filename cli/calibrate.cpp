@@ -1,4 +1,5 @@
-// tandem calibrate device: what a Program's parts take on a device, as a table that prices runs.
+// tandem calibrate device: measures what a Program's parts take on a device, as a table that prices
+// runs.
 #include <fmt/format.h>
 
 #include <memory>

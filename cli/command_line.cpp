@@ -26,7 +26,7 @@
 namespace tandem {
 namespace {
 
-// An Error where a word stands in a command's place and is none.
+// Returns an Error if a word in a command's place is no command.
 Status check_commands(const CLI::App& app, int argc, char** argv) {
   const CLI::App* at = &app;
   for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
@@ -47,7 +47,7 @@ Status check_commands(const CLI::App& app, int argc, char** argv) {
   return Done{};
 }
 
-// An Error where the command line has an option that does nothing there.
+// Returns an Error if the command line has an option that does nothing there.
 Status check_chosen(const CLI::App& app, const Chosen& chosen) {
   const CLI::App* command = &app;
   std::string name;
@@ -69,7 +69,8 @@ Status check_chosen(const CLI::App& app, const Chosen& chosen) {
   return check_options(name, input, options);
 }
 
-// CLI11's own check of a count names the largest double where it finds 0.
+// Checks for a whole number of at least 1. CLI11's own check names the largest double where it
+// finds 0.
 CLI::Validator count() {
   return {[](const std::string& text) {
             const bool digits =
@@ -81,7 +82,7 @@ CLI::Validator count() {
           "POSITIVE"};
 }
 
-// The exit status of a program that has printed all it had to.
+// Returns the exit status of a program that has printed all it had to.
 int end_of_output() {
   std::FILE* const results = standard_output();
   if (std::fflush(results) == 0 && std::ferror(results) == 0) return 0;

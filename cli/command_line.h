@@ -1,4 +1,4 @@
-// Commands, their options and what each runs. Only command_line.cpp, help_text.cpp and
+// Commands, their options and the functions that they run. Only command_line.cpp, help_text.cpp and
 // shell_files.cpp include CLI11, whose templates would take seconds to compile in every command's
 // file.
 #pragma once
@@ -32,9 +32,9 @@ class Option {
   Option range(Bytes least, Bytes most) const;
   Option at_least_one() const;
   Option not_negative() const;
-  // Of a repeatable option: each time it takes one value.
+  // Has a repeatable option take one value each time.
   Option one_value_each() const;
-  // K, M and G are powers of 1024.
+  // Reads sizes: K, M and G are powers of 1024.
   Option as_size() const;
   Option excludes(const Option& other) const;
   Option show_default() const;
@@ -46,7 +46,7 @@ class Option {
 
 using Run = std::function<Status()>;
 
-// The chosen command: `input` says what it reads, so that its options can be checked, then `run`
+// The chosen command. `input` says what it reads, so that its options can be checked; then `run`
 // runs it.
 struct Chosen {
   std::function<Result<CommandInput>()> input;
@@ -59,17 +59,17 @@ class Command {
  public:
   Command(CLI::App* app, Chosen* chosen) : app_(app), chosen_(chosen) {}
 
-  // The same, whose subcommands stand together in its help.
+  // Returns the same command, whose subcommands stand together in its help.
   Command in_group(const std::string& name) const;
   Command subcommand(const std::string& name, const std::string& about) const;
-  // A command that only has subcommands.
+  // Makes this a command that only has subcommands.
   void require_subcommand() const;
   // Value: int, double, std::string, std::vector<std::string>, Bytes, std::uint64_t.
   template <class Value>
   Option option(const std::string& names, Value* value, const std::string& help) const;
   Option flag(const std::string& names, bool* value, const std::string& help) const;
   void footer(const std::string& text) const;
-  // `input`: of a command that reads several kinds (option_table.h).
+  // `input`: for a command that reads several kinds (option_table.h).
   void run(Run run, std::function<Result<CommandInput>()> input = {}) const;
 
  private:
@@ -85,7 +85,7 @@ class CommandLine {
   ~CommandLine();
 
   Command root();
-  // Parses, runs what was chosen, and says what went wrong on stderr; the exit status.
+  // Parses, runs the chosen command, and says what went wrong on stderr. Returns the exit status.
   int run(int argc, char** argv);
 
  private:
@@ -95,10 +95,10 @@ class CommandLine {
   Chosen chosen_;
 };
 
-// The value of --jobs; 0: as many as there are cores.
+// Returns the value of --jobs, or for 0 the number of cores.
 int jobs_or_cores(int jobs);
 
-// A line to standard error, with what users wrote escaped and cut (base/xml.h).
+// Prints a line to standard error, with what users wrote escaped and cut (base/xml.h).
 void say(std::string_view line);
 
 }  // namespace tandem

@@ -31,7 +31,7 @@ void add_import(const Command& app);
 void add_export(const Command& app);
 void add_trace(const Command& app);
 
-// Seconds of the search of schedule.order = auto.
+// Adds --budget: seconds of the search of schedule.order = auto.
 inline void add_budget(const Command& command, double* seconds) {
   command
       .option("--budget", seconds,
@@ -40,23 +40,23 @@ inline void add_budget(const Command& command, double* seconds) {
       .range(1e-3, 1e6);
 }
 
-// The value of --engine.
+// Returns the engine that a value of --engine names.
 inline Engine engine_of(const std::string& name) {
   return name == "ideal" ? Engine::Ideal : Engine::SimGrid;
 }
 
-// CLI11's ranges let what is no number pass.
+// Refuses a time-out that is no number, which CLI11's ranges let pass.
 inline Status check_timeout(double timeout_s) {
   if (std::isfinite(timeout_s)) return Done{};
   return Error{fmt::format("--timeout: found {}, expected seconds", timeout_s)};
 }
 
-// The input of a command that reads scenarios and Programs.
+// Returns the input of a command that reads scenarios and Programs.
 inline CommandInput scenario_or_program(const std::string& path) {
   return {path, path.ends_with(".csv") ? "p" : "s"};
 }
 
-// --budget is of orders that are searched for.
+// Refuses --budget unless an order is searched for.
 inline Status check_budget(const std::vector<Scenario>& scenarios, double budget_s) {
   const auto is_open = [](const Scenario& scenario) { return scenario.job.order_is_open(); };
   if (budget_s == 0 || std::ranges::any_of(scenarios, is_open)) return Done{};

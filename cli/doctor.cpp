@@ -1,4 +1,4 @@
-// tandem doctor: what of this machine can be used, and why not.
+// tandem doctor: says what of this machine can be used, and why the rest cannot.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ std::string found(const BackendNeed& need) {
   return need.is_program ? program(file) : library(file);
 }
 
-// A cluster of network namespaces; where it cannot be, its script says why.
+// Says whether a cluster of network namespaces can be made; if not, its script says why.
 std::string shaped_cluster() {
   const std::string script = data_dir() + "/validation/shaped-cluster";
   if (access(script.c_str(), X_OK) != 0) return fmt::format("missing: {}", script);

@@ -1,4 +1,4 @@
-// The files that a command line names: told apart before the work begins.
+// The files that a command line names are told apart before the work begins.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// As check_outputs: of a command that reads `input`, a scenario with `sets` or a CSV; what the
-// scenario names, and the files that tandem brings, are inputs too.
+// Does check_outputs() for a command that reads `input`, a scenario with `sets` or a CSV. The files
+// that the scenario names, and those that tandem brings, are inputs too.
 Status check_files(const std::string& input, const std::vector<std::string>& sets,
                    const std::vector<NamedFile>& outputs, std::vector<NamedFile> inputs = {});
 

@@ -21,7 +21,7 @@
 namespace tandem {
 namespace {
 
-// The cases of a family, or all, whose id holds `only`.
+// Returns the cases whose id holds `only`, of one family or of all.
 Result<std::vector<Case>> chosen_cases(const CaseOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<Case> all, read_cases(options.cases));
   std::vector<Case> cases;
@@ -45,7 +45,7 @@ std::string cases_stem(const CaseOptions& options) {
   return std::filesystem::path(options.cases).stem().string();
 }
 
-// The page with the parts that these rows make of it. None is read where none is asked for.
+// Returns the page with the parts that these rows make of it. It is not read if none is asked for.
 Result<std::string> accuracy_page(const CaseOptions& options, const std::vector<CaseRow>& rows,
                                   const std::vector<BaselineTool>& rivals) {
   if (options.update.empty()) return std::string();
@@ -79,8 +79,7 @@ Status predict_cases(const CaseOptions& options) {
                                {"--plot", options.plot},
                                {"--update", options.update}},
                               {{"--rivals", options.rivals}}));
-  const auto page =
-      accuracy_page(options, {}, rivals);  // what is wrong with it is said before the work
+  const auto page = accuracy_page(options, {}, rivals);  // its faults are told before the work
   if (!page.ok()) return page.error();
   const int jobs = jobs_or_cores(options.jobs);
   const Engine engine = engine_of(options.engine);

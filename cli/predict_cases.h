@@ -1,5 +1,4 @@
-// Runs that others measured, predicted: what `tandem validate CASES.csv` and `tandem-fit accuracy`
-// do.
+// Predicts runs that others measured, for `tandem validate CASES.csv` and `tandem-fit accuracy`.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@
 
 namespace tandem {
 
-// As the command line has them; empty: not given.
+// The options, as the command line has them; empty: not given.
 struct CaseOptions {
   std::string cases;
   std::vector<std::string> sets;
@@ -17,7 +16,7 @@ struct CaseOptions {
   std::string family;
   std::string engine = "ideal";
   int jobs = 0;
-  std::string rivals;  // what other tools reach, a CSV
+  std::string rivals;  // a CSV of what other tools reach
   std::string update;  // a page that takes the tables between its marks
   std::string plot;
   std::string csv;
@@ -26,7 +25,7 @@ struct CaseOptions {
   bool wide = false;
 };
 
-// Predicts them, writes the files and prints the table.
+// Predicts the cases, writes the files and prints the table.
 Status predict_cases(const CaseOptions& options);
 
 }  // namespace tandem

@@ -49,7 +49,7 @@ Result<Scenario> load_one(const RunOptions& options) {
   return std::move(scenarios.front());
 }
 
-// What cannot be left behind.
+// Checks the options, and that the output files can be written, before the run.
 Status check_use(const RunOptions& options) {
   RETURN_IF_ERROR(check_timeout(options.timeout_s));
   const OutputFiles& files = options.real.files;
@@ -74,7 +74,7 @@ Result<std::optional<RealRunResult>> play(const RunOptions& options) {
   ASSIGN_OR_RETURN(const Scenario given, load_one(options));
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
   ASSIGN_OR_RETURN(const CompiledJob job, compile(scenario));
-  waiting.reset();  // ranks are forked
+  waiting.reset();  // before ranks are forked
   ASSIGN_OR_RETURN(const bool played,
                    start_ranks(backend, static_cast<int>(job.program.ranks.size()), exec));
   if (played) return std::optional<RealRunResult>();
@@ -94,7 +94,7 @@ std::string op_table(const std::vector<OpTimes>& op_times, int width) {
   return text_table(columns, op_times, width);
 }
 
-// "2 cores, a load of 0.31 before; 95 % of 420 wake-ups were at most 0.012 ms late, ..."
+// Returns "2 cores, a load of 0.31 before; 95 % of 420 wake-ups were at most 0.012 ms late, ..."
 std::string text_of(const HostConditions& host) {
   std::string text = fmt::format("{} core{}, a load of {:.2f} before", host.cores,
                                  host.cores == 1 ? "" : "s", host.load);

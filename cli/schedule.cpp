@@ -41,7 +41,7 @@ struct ScheduleOptions {
   std::string op_times;
 };
 
-// "F,I,W" or "F,I,W,C" in any one unit.
+// Reads "F,I,W" or "F,I,W,C", in any one unit.
 Result<OrderCosts> parse_costs(const std::string& text) {
   if (text.empty()) return OrderCosts{};
   std::vector<double> values;
@@ -55,7 +55,7 @@ Result<OrderCosts> parse_costs(const std::string& text) {
   return order_costs(values);
 }
 
-// The order in a file; where it is wrong, its grid goes to stderr, the fault marked.
+// Reads the order in a file. If it is wrong, its grid goes to stderr, with the fault marked.
 Result<Order> read_order(const std::string& path) {
   std::string fault;
   auto order = read_pytorch(path, &fault);
@@ -63,7 +63,7 @@ Result<Order> read_order(const std::string& path) {
   return order;
 }
 
-// Of an order that is to be made: whether it can be shown.
+// Checks whether an order that is to be made can be shown.
 Status check_shown(const OrderSpec& spec, const ScheduleOptions& options) {
   if (options.explain || options.format != "grid") return Done{};
   return check_grid(spec.pp, static_cast<double>(spec.pp) * spec.vpp, spec.microbatches);
@@ -85,7 +85,7 @@ Status print_order(const Order& order, const ScheduleOptions& options) {
   return Done{};
 }
 
-// Where the bubble comes from. `seconds_a_unit`: of a scenario's costs; 0: they are in units.
+// Says where the bubble comes from. `seconds_a_unit`: of a scenario's costs; 0: they are in units.
 void print_explained(const Order& order, const std::vector<OrderCosts>& stages,
                      double seconds_a_unit, const ScheduleOptions& options) {
   fmt::print(
@@ -109,7 +109,7 @@ double mean_optimizer_s(const Program& program) {
   return sum / static_cast<double>(program.ranks.size());
 }
 
-// What an iteration takes beside its stages' passes: data parallelism, the optimizer.
+// Says what an iteration takes beside its stages' passes: data parallelism, the optimizer.
 Status explain_whole(const Scenario& scenario, double stages_s, const ScheduleOptions& options) {
   if (scenario.costs.uniform) return Done{};
   ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenario, Engine::Ideal));

@@ -10,7 +10,8 @@
 namespace tandem {
 namespace {
 
-// A command with subcommands stands for itself, then for each of them: ("bench", "comm").
+// One command and the names that lead to it. The list holds a command with subcommands itself, then
+// each of them: ("bench"), ("bench", "comm").
 struct CommandAt {
   std::vector<std::string> path;  // without the program
   const CLI::App* app = nullptr;
@@ -42,7 +43,7 @@ std::vector<const CLI::Option*> options_of(const CLI::App& app) {
   return app.get_options([](const CLI::Option* option) { return option->nonpositional(); });
 }
 
-// "--op", and "-o" where it has a short name.
+// Gives the option's names: "--op", and "-o" where it has a short name.
 std::vector<std::string> words_of(const CLI::Option& option) {
   std::vector<std::string> words;
   for (const std::string& name : option.get_lnames()) words.push_back("--" + name);
@@ -50,7 +51,7 @@ std::vector<std::string> words_of(const CLI::Option& option) {
   return words;
 }
 
-// The values it may have, where they are listed.
+// Gives the values that the option may have, separated by blanks; "" where its type lists none.
 std::string values_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find('{');
@@ -62,7 +63,7 @@ std::string values_of(const CLI::Option& option) {
 
 bool takes_value(const CLI::Option& option) { return option.get_expected_max() > 0; }
 
-// What a shell keeps as it is inside single quotes.
+// Puts the text into single quotes, in which a shell keeps everything but a quote as it is.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -113,7 +114,7 @@ std::string bash(const CLI::App& app) {
       paths, options);
 }
 
-// zsh runs bash's by its own bashcompinit.
+// zsh runs bash's completion by its own bashcompinit.
 std::string zsh(const CLI::App& app) {
   return "#compdef " + app.get_name() + "\nautoload -U +X bashcompinit && bashcompinit\n" +
          bash(app);
@@ -143,7 +144,8 @@ std::string fish(const CLI::App& app) {
   return out;
 }
 
-// roff takes a backslash, and a point or quote at the begin of a line, for its own.
+// Escapes the text for roff, which reads a backslash, and a point or quote at the begin of a line,
+// as its own commands.
 std::string roff(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

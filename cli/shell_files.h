@@ -12,10 +12,10 @@ class App;
 
 namespace tandem {
 
-// What shell_file() makes: "man", "bash", "zsh", "fish".
+// Returns the kinds that shell_file() makes: "man", "bash", "zsh", "fish".
 std::vector<std::string> shell_file_kinds();
 
-// REQUIRES: a kind of shell_file_kinds().
+// Returns the text of a shell file. REQUIRES: a kind of shell_file_kinds().
 std::string shell_file(const CLI::App& app, const std::string& kind);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// tandem simulate: runs of a scenario, or a Program file, through an engine.
+// tandem simulate: plays the runs of a scenario, or a Program, through a simulation engine.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -40,7 +40,7 @@ struct SimulateOptions {
   PricedBy priced_by;
   ChakraSource chakra;
   int jobs = 0;
-  int repeat = 0;  // 0: as the scenario says
+  int repeat = 0;  // 0: as many as the scenario says
   double budget_s = 0;
   bool sensitivity = false;
   bool unfolded = false;
@@ -51,7 +51,7 @@ struct SimulateOptions {
   std::string colour = "auto";
 };
 
-// Each warning once: of the first run that has it, and how many others have it too.
+// Prints each warning once: as the first run has it, and how many other runs have it too.
 void print_warnings(const std::vector<RunResult>& results) {
   struct Seen {
     std::string first;
@@ -97,7 +97,7 @@ void print(const std::vector<RunResult>& results, const SimulateOptions& options
   if (options.json) {
     nlohmann::ordered_json array = nlohmann::ordered_json::array();
     for (const RunResult& result : results) array.push_back(to_json(result));
-    // Names may come from the command line: what is no UTF-8 in them must not end the program.
+    // Names may come from the command line, so bytes that are no UTF-8 must not end the program.
     fmt::print(standard_output(), "{}\n",
                array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
@@ -114,7 +114,8 @@ void print(const std::vector<RunResult>& results, const SimulateOptions& options
   }
 }
 
-// The first run's cluster, where its links are listed: others have the shape that their keys say.
+// Draws the first run's cluster where its links are listed. Other clusters have the shape that
+// their keys say, so they get no picture.
 std::string cluster_picture(const Scenario& scenario) {
   if (!scenario.cluster.spec.cables) return "";
   const auto cluster = make_cluster(scenario);
@@ -192,7 +193,8 @@ Status simulate_scenarios(const SimulateOptions& options) {
   const Engine engine = engine_of(options.engine);
   const int jobs = jobs_or_cores(options.jobs);
   std::vector<Result<RunResult>> played;
-  if (scenarios.size() == 1 && !options.sensitivity) {  // SimGrid: one use a process
+  if (scenarios.size() == 1 &&
+      !options.sensitivity) {  // in this process: SimGrid can be used once in it
     played.push_back(simulate(scenarios[0], engine, options.files, true, jobs));
   } else {
     played = simulate_all(scenarios, engine, jobs, options.files, files_of);

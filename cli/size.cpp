@@ -31,7 +31,8 @@ struct SizeCommand {
   Engine plays() const { return engine_of(engine); }
 };
 
-// With the plans of the recommended candidates played a second time, for their timelines.
+// Writes the page. It plays the plans of the recommended candidates a second time, for their
+// timelines.
 Status write_report(const SizeCommand& options, const std::vector<SizeCase>& cases,
                     const SizeResult& result) {
   if (options.report.empty()) return Done{};

@@ -1,4 +1,4 @@
-// tandem sweep: all runs of a scenario, or of a list of settings, into one CSV.
+// tandem sweep: plays all runs of a scenario, or of a list of settings, into one CSV.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -31,7 +31,7 @@ struct SweepWords {
   int jobs = 0;
 };
 
-// "3/8".
+// Reads "3/8" as the third of eight shards; "" as none.
 Result<std::optional<Shard>> parse_shard(const std::string& text) {
   if (text.empty()) return std::optional<Shard>();
   const std::size_t slash = text.find('/');
@@ -42,7 +42,7 @@ Result<std::optional<Shard>> parse_shard(const std::string& text) {
   return std::optional(Shard{static_cast<int>(*number), static_cast<int>(*of)});
 }
 
-// Of the whole sweep: a shard's part is none.
+// Writes the page where the CSV holds the whole sweep, not the part of one shard.
 Status write_report(const SweepWords& words, const SweepEnd& ended) {
   if (words.report.empty() || ended.written != words.output) return Done{};
   ASSIGN_OR_RETURN(PageTable table, sweep_table(words.output));
@@ -66,7 +66,7 @@ void print_start(const SweepStart& start, const std::string& output) {
   say(fmt::format("{}, {} to run", text, start.to_run));
 }
 
-// Its results are read again, so they must be a file; it keeps two more beside them.
+// The results are read again, so they must be a file. A sweep writes two more files beside it.
 Status check_sweep_files(const SweepWords& words) {
   const std::string& output = words.output;
   std::error_code unknown;
@@ -95,7 +95,7 @@ Status run_sweep(const SweepWords& words) {
   const Engine engine = engine_of(words.engine);
   if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
   ASSIGN_OR_RETURN(const Results results, Results::of(file, std::move(runs), engine));
-  waiting.reset();  // it forks
+  waiting.reset();  // ends its thread: the sweep forks
 
   SweepOptions options{words.output, words.jobs, shard, launched_rank()};
   const bool many = options.launched && options.launched->ranks > 1;

@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kLeast = 32;  // narrower, numbers and their names no longer stand in one line
+constexpr int kLeast = 32;  // in fewer columns, numbers and their names do not fit one line
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// How wide a command's tables and lines may be, and whether in colour: the one place that asks the
-// environment.
+// Says how wide a command's tables and lines may be, and whether they are coloured. No other file
+// asks the environment for that.
 #pragma once
 
 #include <string>
@@ -8,18 +8,18 @@
 
 namespace tandem {
 
-// The option --wide of a command that prints tables.
+// Adds the option --wide to a command that prints tables.
 void add_wide(const Command& command, bool* wide);
 
-// --wide: any width. Else what COLUMNS says, else the terminal's columns, else any width: what a
-// file or a pipe takes has all in one block, whoever looks on.
+// Gives the columns that a line may take: with --wide any number; else COLUMNS; else the
+// terminal's; else any number, since a file or a pipe takes each table in one block.
 int text_width(bool wide);
 
-// The option --colour of a command that prints pictures: auto, always or never.
+// Adds the option --colour to a command that prints pictures: auto, always or never.
 void add_colour(const Command& command, std::string* when);
 
-// auto: where standard output is a terminal that has colours (TERM is set, and not dumb) and
-// NO_COLOR is not set (https://no-color.org).
+// Whether to colour. auto: where standard output is a terminal that has colours (TERM is set, and
+// not dumb) and NO_COLOR is not set (https://no-color.org).
 bool in_colour(const std::string& when);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// tandem topology: a cluster as a table, or as a graph for Graphviz.
+// tandem topology: prints a cluster as a table, or as a graph for Graphviz.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ std::string collective_line(const Cluster& cluster, int gpus) {
                      2.0 * (gpus - 1) / gpus * kBytes / s / GB);
 }
 
-// The levels of a regular cluster.
+// Adds a line for each level of a regular cluster: the node, the NICs, the fabric.
 template <class Add>
 void add_links(const ClusterSpec& spec, const Add& add) {
   add("inside a node", rate(spec.intra_bytes_per_s, spec.intra_efficiency));
@@ -87,7 +87,7 @@ void add_links(const ClusterSpec& spec, const Add& add) {
   add("fabric", fabric(spec.fabric));
 }
 
-// "31: 17 x 50 GB/s down, 16 x 50 GB/s up, oversubscription 1.06".
+// Describes leaves that are alike: "31: 17 x 50 GB/s down, 16 x 50 GB/s up, oversubscription 1.06".
 std::string leaves_text(const LeafShape& leaf, std::size_t count) {
   const auto links_text = [](int links, double bytes_per_s) {
     return fmt::format("{} x {:.4g} GB/s", links, bytes_per_s / links / GB);
@@ -98,7 +98,8 @@ std::string leaves_text(const LeafShape& leaf, std::size_t count) {
                      links_text(leaf.up_links, leaf.up_bytes_per_s), leaf.oversubscription());
 }
 
-// What the cables join: leaves that are alike in a line, and how far nodes are apart.
+// Adds lines that describe the fabric of listed cables: leaves that are alike share a line; then
+// how many switches lie between two nodes.
 template <class Add>
 void add_shape(const FabricShape& shape, const Add& add) {
   constexpr std::size_t kMostLines = 8;
@@ -175,7 +176,8 @@ void print_table(const Cluster& cluster, const std::string& preset, int width) {
   }
 }
 
-// The scenario's first run; of a file that has [cluster] alone, a run that needs no more.
+// Loads the scenario's first run. Where the file has [cluster] alone, costs of 1 are filled in, so
+// that the run is complete.
 Result<Scenario> load_first(const std::string& path) {
   ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
   ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file));

@@ -1,4 +1,4 @@
-// tandem tune: the best plan for a model, a number of GPUs and a cluster.
+// tandem tune: searches the best plan for a model, a number of GPUs and a cluster.
 #include "planning/tune/tune.h"
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ void end_search_at_interrupt() {
   sigaction(SIGINT, &action, nullptr);
 }
 
-// As a shell takes it for one word.
+// Quotes the text where a shell would not take it as one word.
 std::string quoted(const std::string& word) {
   const bool plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
     return std::isalnum(c) != 0 ||
@@ -63,13 +63,14 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// The framework whose rules a plan for this format keeps; empty: none are known.
+// Gives the framework whose rules a plan for this format must keep; empty: none are known.
 std::string_view framework_of(std::string_view format) {
   if (format == "chatlearn") return "megatron";
   return format == "torchtitan" ? "" : format;
 }
 
-// The best plan in another tool's words: the scenario's settings with those of the plan over them.
+// Writes the best plan in another tool's format: the scenario's settings, with those of the plan in
+// their place.
 Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario,
                             const std::vector<std::pair<std::string, Setting>>& sets,
                             const Tuned& tuned) {
@@ -82,7 +83,7 @@ Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario
   for (const std::string& key : tuned.cleared) settings.erase(key);
   for (const auto& [key, value] : settings_of(best.candidate, best.refinement))
     settings[key] = value;
-  // What was found in the place of "auto".
+  // The search found a layout where the scenario says "auto".
   if (best.refinement.layout) settings["parallel.layout"] = best.result->layout;
   settings["cluster.gpus"] = fmt::format("{}", scenario.cluster.gpus);
   settings["parallel.global_batch"] = fmt::format("{}", scenario.job.plan.global_batch);

@@ -1,5 +1,5 @@
-// tandem validate: the runs of a suite, simulated and measured, or what others measured, in a list
-// or in a log, simulated; held against each other.
+// tandem validate: simulates what was measured and holds the two against each other. A suite's runs
+// are measured here; cases (a list) and logs were measured by others.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,14 +29,14 @@ struct ValidateOptions {
   std::vector<std::string> sets;
   std::string only;
   MeasureOptions suite;
-  std::string engine = "ideal";  // of cases and logs
-  std::string family;            // of cases
+  std::string engine = "ideal";  // cases and logs
+  std::string family;            // cases
   int jobs = 0;
-  bool what_if = false;  // of cases
+  bool what_if = false;  // cases
   std::string plot;
-  std::string cluster;  // of logs
+  std::string cluster;  // logs
   int gpus = 0;
-  std::string csv;  // of suites and cases
+  std::string csv;  // suites and cases
   std::string page;
   bool json = false;
   bool wide = false;
@@ -78,8 +78,8 @@ Status run_measured(ValidateOptions options) {
       Error::Failed};
 }
 
-// Gives the kind of input, a letter of the table in option_table.cpp. A scenario is TOML and a list
-// CSV; a log has any name.
+// Gives the kind of input, a letter of the table in option_table.cpp: a list is a CSV, a suite
+// TOML; a log may have any name.
 char kind_of(const std::string& path) {
   if (path.ends_with(".csv")) return 'a';
   if (path.ends_with(".toml")) return 'u';

@@ -1,9 +1,9 @@
-// Which Tandem this is.
+// The version of this build.
 #pragma once
 
 namespace tandem {
 
-// "0.1.0 (commit 1a2b3c4d5e)"; without a commit where it was built from an archive.
+// Gives "0.1.0 (commit 1a2b3c4d5e)"; without the commit where Tandem was built from an archive.
 const char* version();
 
 }  // namespace tandem

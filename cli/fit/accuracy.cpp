@@ -1,4 +1,5 @@
-// tandem-fit accuracy: how near the predictions come to what others measured, as tables for a page.
+// tandem-fit accuracy: predicts runs that others measured, and writes the errors as tables for a
+// page.
 #include <memory>
 
 #include "cli/fit/fit_commands.h"

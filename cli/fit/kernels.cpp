@@ -1,5 +1,5 @@
-// tandem-fit kernels: fits what GPUs' kernels and collectives inside a node cost alone to those
-// that others timed.
+// tandem-fit kernels: fits the costs of GPU kernels, and of collectives inside a node, to
+// measurements that others made of each alone.
 #include <fmt/format.h>
 
 #include <map>
@@ -24,7 +24,7 @@ struct KernelOptions {
   bool write = false;
 };
 
-// Files with other values, by path.
+// New texts of the files that change, by path.
 using Texts = std::map<std::string, std::string>;
 
 template <class Spec>
@@ -74,7 +74,7 @@ Status fit_presets(const TimedCollectives& collectives, std::vector<KernelErrors
   return Done{};
 }
 
-// The file of the GPU that a preset has.
+// Gives the path of the file that describes the preset's GPU.
 Result<std::string> device_path_of(const ClusterSpec& spec) {
   for (const std::string& name : device_names()) {
     ASSIGN_OR_RETURN(const DeviceSpec device, load_device(name));
@@ -83,7 +83,7 @@ Result<std::string> device_path_of(const ClusterSpec& spec) {
   return Error{fmt::format("{}: its GPU '{}' has no file", spec.name, spec.device.name)};
 }
 
-// To the files of the presets' GPUs.
+// Fits the constants of DeepEP and sets them in the files of the presets' GPUs.
 Status fit_exchange_kernels(const TimedExchanges& exchanges, std::vector<KernelErrors>* lines,
                             Texts* texts) {
   for (const auto& [preset, timed] : exchanges) {

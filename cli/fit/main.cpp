@@ -1,4 +1,5 @@
-// tandem-fit: the cost model's constants from runs that others measured, and how near they come.
+// tandem-fit: fits the cost model's constants to runs that others measured, and says how near they
+// come.
 #include <string>
 
 #include "cli/fit/fit_commands.h"

@@ -37,11 +37,11 @@ struct PublishedOptions {
   bool wide = false;
 };
 
-// "a+b": families that are also left out together.
+// Splits each "a+b": families that are also left out together.
 std::vector<std::vector<std::string>> groups_of(const std::vector<std::string>& texts) {
   std::vector<std::vector<std::string>> groups;
   for (const std::string& text : texts) {
-    // With one more "+", so that "a+" is "a" and "", which no family is called.
+    // A "+" is added so that "a+" reads as "a" and "", which is no family's name and is refused.
     groups.push_back(split(text + "+", "+"));
   }
   return groups;
@@ -61,7 +61,7 @@ Status check_families(const std::vector<std::vector<std::string>>& groups, const
   return Done{};
 }
 
-// The page with these checks. None is read where none is asked for.
+// Gives the page with the tables of these checks; reads no page where the path is empty.
 Result<std::string> updated(const std::string& path, const Checks& checks) {
   if (path.empty()) return std::string();
   ASSIGN_OR_RETURN(const std::string page, read_file(path));
@@ -74,7 +74,7 @@ Result<std::string> updated(const std::string& path, const Checks& checks) {
   return with_parts(page, path, "tandem-fit published", parts);
 }
 
-// A bar for each pass over the rows.
+// Shows a progress bar for each pass over the rows.
 class PassProgress {
  public:
   void row(int done, int of) {
@@ -95,7 +95,7 @@ Status run(const PublishedOptions& options) {
   RETURN_IF_ERROR(check_files(options.cases, {}, {{"--update", options.update}},
                               {{"--plan's constants.csv", folder + "/constants.csv"},
                                {"--plan's weights.csv", folder + "/weights.csv"}}));
-  const auto page = updated(options.update, {});  // what is wrong with it is said before the work
+  const auto page = updated(options.update, {});  // says a fault of the page before the long work
   if (!page.ok()) return page.error();
   const int jobs = jobs_or_cores(options.jobs);
   ASSIGN_OR_RETURN(FitData data, fit_data(cases, std::move(plan), jobs));

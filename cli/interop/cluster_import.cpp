@@ -31,7 +31,7 @@ PresetNode preset_node(const std::string& name, const ClusterSpec& spec) {
   return node;
 }
 
-// Whether the links join a cluster that can be built: before anything is written.
+// Checks, before anything is written, that the links make a cluster that can be built.
 Status check_joined(const ComposedCluster& composed, const std::string& preset,
                     const ClusterSpec& of_preset) {
   auto cables = std::make_shared<std::vector<ListedCable>>();

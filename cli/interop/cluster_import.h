@@ -1,4 +1,4 @@
-// ClusterImport: a [cluster] and the CSV of its links, from files of other tools that describe it.
+// Imports a cluster: makes [cluster] and the CSV of its links from other tools' files.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,18 @@
 namespace tandem {
 
 struct ClusterImportOptions {
-  std::string preset;     // for what no file says; empty: what the files' GPUs point to
-  std::string hosts;      // a hostlist: take these alone; empty: those wired as most are
-  std::int64_t gpus = 0;  // of a fabric the job's; without one of the whole cluster, 0: one node
-  std::string output;     // the scenario's path, which the CSV lies beside
+  std::string preset;  // says what no file says; empty: the preset that the files' GPUs point to
+  std::string hosts;   // a hostlist: take these alone; empty: hosts that are wired as most are
+  std::int64_t gpus =
+      0;  // of the job, where the files say a fabric; else of the whole cluster, 0: one node
+  std::string output;  // the scenario's path; the CSV is written beside it
 };
 
-// The CSV beside a scenario: "fabric.toml" has "fabric.links.csv".
+// Gives the path of the CSV beside a scenario: "fabric.links.csv" for "fabric.toml".
 std::string links_path(const std::string& output);
 
 struct ImportedCluster {
-  ImportedPlan plan;  // keys of [cluster], and what was assumed and left out
+  ImportedPlan plan;  // keys of [cluster]; what was assumed and left out
   std::string links;  // the CSV
 };
 

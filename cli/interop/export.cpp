@@ -1,4 +1,4 @@
-// tandem export: a Program as other simulators' files.
+// tandem export: writes a Program as other simulators' files.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -40,7 +40,8 @@ struct Written {
   std::size_t nodes = 0, bytes = 0;
 };
 
-// The groups, then a file a rank. Where one fails, those before it go as well: half a job is none.
+// Writes the file of the groups, then a file a rank. Where one fails, the files before it are
+// removed: half a job is of no use.
 Result<Written> write_job(const ChakraExport& made, const ChakraJob& job, int ranks) {
   std::vector<std::string> paths;
   const auto write = [&](const std::string& path, const std::string& bytes) {

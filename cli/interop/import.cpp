@@ -1,4 +1,4 @@
-// tandem import: other tools' files as a scenario.
+// tandem import: makes a scenario from other tools' files.
 #include "interop/import.h"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ struct ImportCommand {
   std::vector<std::string> inputs, sets;
   std::string output, cluster, comm_groups, hosts;
   int gpus = 0;
-  std::vector<ImportSource> sources;  // what stands in the inputs, but for Chakra traces
+  std::vector<ImportSource> sources;  // the inputs' texts; empty for Chakra traces
 };
 
 std::string toml_of(const Setting& setting) {
@@ -39,7 +39,7 @@ std::string toml_of(const Setting& setting) {
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
-// What other tools know and a scenario has no key for is said, not lost.
+// Lists keys that a scenario does not have as "not expressed", so that nothing is lost in silence.
 void leave_out_unknown(ImportedPlan* plan) {
   std::vector<ImportedKey> known;
   for (ImportedKey& key : plan->keys) {
@@ -60,7 +60,7 @@ std::string count_text(double count, std::string_view what) {
                      what, count);
 }
 
-// Of a CSV, without its comments and its header.
+// Counts the rows of a CSV, without its comments and its header.
 std::int64_t rows_in(const std::string& csv) {
   std::int64_t rows = -1;
   for (std::size_t at = 0; at < csv.size(); at = csv.find('\n', at) + 1)
@@ -68,7 +68,8 @@ std::int64_t rows_in(const std::string& csv) {
   return rows;
 }
 
-// What the model holds, where the keys make one; a cluster of any kind completes them.
+// Says how many parameters the model has, where the keys make a model. A cluster is filled in,
+// since a scenario needs one; any would do.
 Result<std::string> size_of(const ImportedPlan& plan) {
   Settings settings;
   for (const ImportedKey& key : plan.keys) {
@@ -84,7 +85,7 @@ Result<std::string> size_of(const ImportedPlan& plan) {
   return count_text(all, "parameters") + (active < all ? ", " + count_text(active, "active") : "");
 }
 
-// Chakra traces are a Program, no scenario.
+// Writes Chakra traces as a Program: they hold no scenario.
 Status import_traces(const ImportCommand& options) {
   if (options.inputs.size() > 1)
     return Error::at(options.inputs[0],
@@ -109,7 +110,8 @@ Status import_traces(const ImportCommand& options) {
   return Done{};
 }
 
-// A launch script leaves its number of nodes to who starts it, and says 1.
+// Checks that the parallel sizes fit the GPUs. A launch script often says 1 node and leaves the
+// number to the one who starts it.
 Status check_gpus(const ImportedPlan& plan) {
   constexpr std::int64_t kMost = 4096;
   const auto size = [&](const char* key, std::int64_t otherwise) {
@@ -131,7 +133,7 @@ Status check_gpus(const ImportedPlan& plan) {
 
 std::string all_kinds() { return importable_kinds() + "; " + topology_kinds(); }
 
-// What the files say: of a job, of the cluster, or of both. `links`: the CSV of the cluster.
+// Reads what the files say of a job, of the cluster, or of both. `links` gets the cluster's CSV.
 Result<ImportedPlan> import_all(const ImportCommand& options, std::string* links) {
   std::vector<ImportSource> of_job, of_cluster;
   for (const ImportSource& source : options.sources)
@@ -157,7 +159,7 @@ Result<ImportedPlan> import_all(const ImportCommand& options, std::string* links
   return plan;
 }
 
-// Reads the files: what they are stands in them.
+// Reads the files and tells their kinds by what is in them.
 Result<CommandInput> input_of(ImportCommand* options) {
   CommandInput input{options->inputs[0], ""};
   if (is_chakra_path(input.path)) return CommandInput{input.path, "c"};

@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-using Names = std::array<const char*, 3>;  // as the enumeration has them
+using Names = std::array<const char*, 3>;  // in the order of the enumeration
 
 constexpr Names kLaunches = {"gated", "direct", "graph"};
 

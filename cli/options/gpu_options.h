@@ -1,4 +1,4 @@
-// The options of all commands that play on GPUs.
+// The options of all commands that run on GPUs.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// As they are given; empty: not.
+// The options' values; empty: not given.
 struct GpuOptions {
   bool share_gpu = false;
   std::string transfers;
@@ -19,13 +19,13 @@ struct GpuOptions {
 };
 
 void add_gpu_options(const Command& command, GpuOptions* options);
-// Of commands that may multiply matrices.
+// Adds --precision to a command that may multiply matrices.
 void add_precision_option(const Command& command, GpuOptions* options);
 
-// Fills in what they say.
+// Sets in `exec` what the options say.
 void apply(const GpuOptions& options, ExecOptions* exec);
 
-// Whether this process may be one rank of many, of which rank 0 alone speaks.
+// Whether this process may be one rank of many, in which case rank 0 alone prints.
 bool may_be_a_rank(const std::string& backend);
 
 }  // namespace tandem

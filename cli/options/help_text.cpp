@@ -10,8 +10,8 @@
 namespace tandem {
 namespace {
 
-constexpr int kWithoutTerminal = 100;  // in files and pipes, as timelines
-constexpr int kTwoColumns = 64;        // below, what an option does stands under its name
+constexpr int kWithoutTerminal = 100;  // columns in files and pipes, as for timelines
+constexpr int kTwoColumns = 64;        // on fewer columns, the text stands under the option's name
 constexpr int kOptions = 30, kCommands = 14;
 
 int help_width() {
@@ -29,10 +29,10 @@ std::string indented(const std::string& text, int indent, int width) {
   return all;
 }
 
-// A name, and beside it from `column` on, or under it, what it is.
+// Lays out a name with its text beside it, from `column` on, or under it.
 std::string entry(std::string name, const std::string& what, int column) {
   const int width = help_width();
-  if (static_cast<int>(name.size()) > width - 4) {  // "{ideal,simgrid}" parts at its commas
+  if (static_cast<int>(name.size()) > width - 4) {  // break "{ideal,simgrid}" at its commas
     for (std::size_t at = 0; (at = name.find(',', at)) != std::string::npos; ++at)
       name.insert(at + 1, " ");
   }
@@ -51,7 +51,8 @@ class HelpText : public CLI::Formatter {
                  option->get_description(), kOptions);
   }
 
-  // The first sentence of what it is; its own help has all.
+  // The list of commands shows the first sentence of a description; the command's own help shows
+  // all.
   std::string make_subcommand(const CLI::App* command) const override {
     std::string what = command->get_description();
     what.erase(std::min(what.find(". "), what.size()));
@@ -67,7 +68,7 @@ class HelpText : public CLI::Formatter {
     return wrapped(Formatter::make_usage(app, std::move(name)), help_width());
   }
 
-  // Examples can be pasted as they stand.
+  // Examples are broken so that they can be pasted as they stand.
   std::string make_footer(const CLI::App* app) const override {
     std::string all;
     for (const std::string& line : split(app->get_footer(), "\n"))

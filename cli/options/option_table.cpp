@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// Kinds of simulate, run and export.
+// The kinds of simulate, run and export.
 const InputKind kScenario = {'s', "a SCENARIO.toml"};
 const InputKind kProgram = {'p', "a PROGRAM.csv"};
 const InputKind kChakra = {'c', "Chakra traces (PREFIX.0.et)"};
@@ -23,7 +23,7 @@ bool share_a_letter(std::string_view a, std::string_view b) {
   return a.find_first_of(b) != std::string_view::npos;
 }
 
-// "--json": whether it was given; "--format=grid": whether that is its value.
+// Whether "--json" was given, or "--format=grid" has that value.
 bool holds(std::string_view word, const std::vector<OptionState>& options) {
   const std::size_t equals = word.find('=');
   for (const OptionState& option : options) {
@@ -34,7 +34,7 @@ bool holds(std::string_view word, const std::vector<OptionState>& options) {
   return false;
 }
 
-// As users write it.
+// Writes "--format=grid" as users write it: "--format grid".
 std::string shown(std::string_view word) {
   std::string text(word);
   std::ranges::replace(text, '=', ' ');

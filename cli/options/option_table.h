@@ -1,5 +1,5 @@
-// OptionTable: says of each command, as data, which options act on which kinds of input. An option
-// that would do nothing is refused.
+// OptionTable: says for each command, as data, which options act on which kinds of input. An option
+// that would have no effect is refused.
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@ struct InputKind {
   const char* name;  // empty: the command was given no file
 };
 
-// Options that act alike. An option may stand in several rows: it must keep all that hold for its
-// kind of input.
+// Options that act alike. An option may stand in several rows: all rows that hold for the kind of
+// input must be met.
 struct OptionRow {
-  const char* options;       // "--trace --plot"
-  const char* kinds;         // letters of the kinds they act on; empty: the command has one kind
-  const char* with = "";     // they act only with one of these: "--json", or "--format=grid"
-  const char* without = "";  // and with none of these
+  const char* options;    // "--trace --plot"
+  const char* kinds;      // letters of the kinds on which they act; empty: the command has one kind
+  const char* with = "";  // needed with them, one of: "--json", or "--format=grid"
+  const char* without = "";  // refused with them, each of these
 };
 
 struct CommandRow {
@@ -31,23 +31,23 @@ struct CommandRow {
   std::vector<OptionRow> rows;
 };
 
-// All commands of tandem and tandem-fit.
+// Gives the rows of all commands of tandem and tandem-fit.
 const std::vector<CommandRow>& command_rows();
 
-// The input that a command was given. `kinds`: its letters in the table, one a kind of file.
+// The input that a command was given. `kinds`: the letter of each file's kind.
 struct CommandInput {
   std::string path;
   std::string kinds;
 };
 
-// An option of the command line. `values`: as given, or its default.
+// The state of an option on the command line. `values`: as given, or its default.
 struct OptionState {
   std::string name;
   bool given = false;
   std::vector<std::string> values;
 };
 
-// An Error where an option was given that does nothing there. `options`: all that the command has.
+// Returns an Error where a given option has no effect. `options`: all that the command has.
 Status check_options(std::string_view command, const CommandInput& input,
                      const std::vector<OptionState>& options);
 

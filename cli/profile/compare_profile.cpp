@@ -28,16 +28,17 @@
 namespace tandem {
 namespace {
 
-// What a simulation gave, and by what.
+// One simulated side of the comparison: its profile, and the engine or file that made it.
 struct SimulatedSide {
   Profile profile;
   std::string by;
-  std::string note;  // of ranks that the measured profile has and this does not; empty: none
-  int world = 0;     // ranks of the whole job; 0: as the profile says
+  std::string note;  // says which ranks of the measured profile this one lacks; empty: none
+  int world = 0;     // ranks of the whole job; 0: as many as the profile says
 };
 
-// The ranks of a Program that play those of the profile: each the one of its body that was played.
-// All where the profile's are not the Program's.
+// Picks the simulated ranks that stand for the profile's. The simulation may play one rank for all
+// that share its body; then that one is taken. Where the profile's ranks are not the Program's, all
+// ranks are taken, with a note.
 SimulatedSide played_side(const Program& program, const Trace& trace, const Profile& measured,
                           const std::string& by) {
   const int world = static_cast<int>(program.ranks.size());
@@ -66,7 +67,8 @@ SimulatedSide played_side(const Program& program, const Trace& trace, const Prof
   return side;
 }
 
-// The same by the ranks' numbers alone.
+// Keeps the ranks whose numbers the measured profile has, or all, with a note, where some are
+// missing.
 void keep_ranks(const Profile& measured, SimulatedSide* side) {
   std::set<int> wanted, found;
   for (const ProfileRank& rank : measured.ranks) wanted.insert(rank.rank);
@@ -125,8 +127,8 @@ Result<SimulatedSide> simulated_side(const CompareProfileOptions& options,
   return played_side(program, trace, measured, "ideal");
 }
 
-// The splits as pages draw them; none where communication's kind is not known, since bars are by
-// kind.
+// Gives the splits as JSON for the page's bars, one a kind of communication; "null" where a kind is
+// not known.
 std::string split_of_side(const ComparedSide& side) {
   std::vector<RankSplit> splits;
   for (const ProfileSplit& from : side.splits) {

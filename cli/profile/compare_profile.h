@@ -1,4 +1,4 @@
-// tandem compare, where what was measured is a profile.
+// tandem compare, for the case that the measured side is a profile.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ struct CompareProfileOptions {
   std::string engine;     // empty: simgrid for a scenario
   std::vector<std::string> sets;
   std::string only;
-  std::string passes;  // of the simulation these alone: "6F3,1B1"; empty: all
+  std::string passes;  // only these passes of the simulation: "6F3,1B1"; empty: all
   std::string report;
   bool json = false;
   bool wide = false;
 };
 
-// The file beside the profile: what the profile is held against.
+// The kind of file that the profile is held against.
 enum class SimulatedKind { Scenario, Program, Trace, Profiles };
 SimulatedKind simulated_kind(const std::string& path);
 

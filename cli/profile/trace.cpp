@@ -1,4 +1,4 @@
-// tandem trace: where the time of a profile goes.
+// tandem trace: says where the time of a profile goes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -39,7 +39,7 @@ std::vector<NamedFile> inputs_of(const TraceOptions& options) {
   return inputs;
 }
 
-// What the passes took, as a scenario of stated seconds.
+// Writes the measured pass times as a scenario of stated seconds.
 std::string scenario_text(const PassSeconds& passes, const std::vector<std::string>& files) {
   std::string text = fmt::format(
       "# What tandem trace measured in {}.\n# A pass of one microbatch "
