@@ -60,7 +60,7 @@ OnRuns on_runs_of(const OnDone& on_done, int total) {
   return [&on_done, total](int done) { on_done(done, total); };
 }
 
-// What a Program has no use for.
+// Refuses parameters that have no meaning for a Program.
 Status check_program(const AskedOf& asked) {
   ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::Ideal));
   if (engine != Engine::Ideal)

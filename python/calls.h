@@ -1,5 +1,5 @@
-// Calls: what the Python package asks for, on plain values: scenarios as text, answers as the JSON
-// of the command's --json.
+// Calls: the work behind the Python package's functions, on plain values: scenarios are paths or
+// text, answers the JSON that the command's --json prints.
 #pragma once
 
 #include <functional>
@@ -15,28 +15,29 @@
 
 namespace tandem {
 
-// What every call takes.
+// The parameters that every call has.
 struct AskedOf {
   std::string path;
-  std::optional<std::string> text;  // of a scenario that is no file: `path` is its name then
-  std::vector<std::string> sets;    // KEY=VALUE, as TOML has it
+  std::optional<std::string> text;  // the scenario, where it is no file; `path` is its name then
+  std::vector<std::string> sets;    // KEY=VALUE, the value as TOML writes it
   std::string only;
-  std::string engine;  // "ideal", "simgrid"; empty: simgrid, of a Program ideal
+  std::string engine;  // "ideal", "simgrid"; empty: simgrid, for a Program ideal
   int jobs = 0;        // 0: one a core
 };
 
 struct PlayedRun {
-  std::string json;  // an object, or an array of several runs
+  std::string json;  // an object, or an array where runs are several
   std::unique_ptr<SharedTrace> trace;
 };
 
-// Told how many of how many have ended, twice a second too.
+// Is called with how many runs of how many have ended, as runs end and twice a second.
 using OnDone = std::function<void(int done, int total)>;
 
-// A Program (CSV) or the only run of a scenario, in a process of its own.
+// Simulates a Program (CSV) or the only run of a scenario, in a process of its own. `trace`: keeps
+// its events.
 Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, const OnDone& on_done);
 
-// All runs of a scenario. The first Error of a run is the call's.
+// Simulates all runs of a scenario. Returns the first run's Error where one has failed.
 Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on_done);
 
 struct Swept {
@@ -47,7 +48,7 @@ struct Swept {
 Result<Swept> sweep_into(const AskedOf& asked, const std::string& output, const std::string& list,
                          const OnDone& on_done);
 
-// `on_better`: told the line of each new fastest plan.
+// `on_better` is called with a line for each new fastest plan.
 Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::string>& among,
                               const std::string& framework, int keep, double seconds,
                               Interrupt* interrupt,
@@ -56,18 +57,19 @@ Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::strin
 Result<std::string> size_purchase(const AskedOf& asked, const std::vector<std::string>& among,
                                   Interrupt* interrupt);
 
-// An order by its name, or (of a path or a text) a file's or the scenario's.
+// The order that is asked for: one by its name, or, where that is empty, `of` says it: a CSV file
+// in PyTorch's form, or a scenario.
 struct AskedOrder {
   AskedOf of;
   std::string name;
   int pp = 1, microbatches = 1;
-  int vpp = 0, group = 0;     // 0: not said
+  int vpp = 0, group = 0;     // 0: not given
   std::vector<double> costs;  // none, or F,I,W or F,I,W,C
   double memory_limit = 0;
   bool expert_overlap = false;
 };
 struct DrawnOrder {
-  std::string name, grid, actions, communication;  // the last two in PyTorch's form
+  std::string name, grid, actions, communication;  // the latter two in PyTorch's form
   int ranks = 0, stages = 0, microbatches = 0;
 };
 Result<DrawnOrder> draw_order(const AskedOrder& asked);

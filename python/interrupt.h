@@ -1,4 +1,4 @@
-// Interrupt: Ctrl-C in Python while C++ works without Python's lock.
+// Interrupt: notices Ctrl-C in Python while C++ works without Python's lock (the GIL).
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,13 @@
 
 namespace tandem {
 
-// Of one call. Python runs its signal handlers in its main thread only, and there only when asked:
-// the thread that makes an Interrupt asks, a few times a second.
+// Belongs to one call. Python runs its signal handlers in its main thread only, and there only when
+// it is asked to. The thread that makes an Interrupt asks it, at most every 50 ms.
 class Interrupt {
  public:
   // Whether the call is to end. Any thread may ask, without Python's lock.
   bool pending();
-  // Throws what a handler threw (KeyboardInterrupt). REQUIRES: the thread that made it.
+  // Throws what a handler threw (KeyboardInterrupt). REQUIRES: called by the thread that made it.
   void check();
 
  private:

@@ -1,5 +1,5 @@
-// The Python module tandem._tandem: the calls with Python's lock released, Errors as exceptions.
-// The package around it (tandem/*.py) makes the objects that people see.
+// The Python module tandem._tandem: runs the calls with Python's lock released, and raises Errors
+// as exceptions. The package around it (tandem/*.py) makes the objects that users see.
 #include <pthread.h>
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
@@ -20,7 +20,8 @@ namespace py = pybind11;
 namespace tandem {
 namespace {
 
-// "file:line" taken apart; a word of the command line ("--only") is a parameter here.
+// An Error's place: "file:line" taken apart. An option of the command ("--only") is a parameter in
+// Python.
 struct PythonPlace {
   std::string file, parameter;
   int line = 0;
@@ -40,7 +41,7 @@ py::object or_none(const T& value) {
   return value == T{} ? py::object(py::none()) : py::cast(value);
 }
 
-// As tandem/errors.py makes it.
+// Raises the exception that tandem/errors.py makes for the Error.
 [[noreturn]] void raise(const Error& error, const AskedOf& asked) {
   const PythonPlace place = place_of(error.place.source, asked);
   const std::string key = error.place.keys.empty() ? "" : error.place.keys.front();
@@ -54,8 +55,8 @@ py::object or_none(const T& value) {
   throw py::error_already_set();
 }
 
-// One call at a time: runs are forked, and what another thread holds at that moment stays held in
-// the child. The same thread may call from what it is told.
+// Lets one call work at a time: runs are forked, and a lock that another thread holds at that
+// moment would stay locked in the child. A progress function may call again in the same thread.
 class Turn {
  public:
   explicit Turn(Interrupt* interrupt) : turn_(*mutex, std::defer_lock) {
@@ -66,8 +67,8 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
   ~Turn() { --calls; }
 
-  // In a child that Python forks the other threads are gone, so nobody else is in a call: whoever
-  // was will never give back the turn.
+  // A child that Python forks has one thread alone. Another thread that was in a call will never
+  // unlock the mutex there, so the child gets a new one.
   static void renew_in_children() {
     pthread_atfork(nullptr, nullptr, [] {
       if (calls == 0) mutex = new std::timed_mutex;
@@ -76,12 +77,12 @@ class Turn {
 
  private:
   static inline std::timed_mutex* mutex = new std::timed_mutex;
-  static inline thread_local int calls = 0;  // of this thread, one in the other
+  static inline thread_local int calls = 0;  // of this thread, nested
 
   std::unique_lock<std::timed_mutex> turn_;
 };
 
-// The value of work(), which runs without Python's lock, or its Error as an exception.
+// Runs work() without Python's lock. Returns its value, or raises its Error.
 template <class Work>
 auto without_lock(const AskedOf& asked, Interrupt* interrupt, const Work& work) {
   auto result = [&] {
@@ -95,7 +96,7 @@ auto without_lock(const AskedOf& asked, Interrupt* interrupt, const Work& work) 
   return std::move(*result);
 }
 
-// Whoever wants to know, in Python, and Ctrl-C.
+// Makes the progress function of a call: it looks for Ctrl-C, then calls Python's, if there is one.
 OnDone telling(const py::object& on_done, Interrupt* interrupt) {
   return [&on_done, interrupt](int done, int total) {
     interrupt->check();
@@ -159,7 +160,8 @@ py::dict order_drawn(const AskedOrder& asked) {
                   "stages"_a = order.stages, "microbatches"_a = order.microbatches);
 }
 
-// numpy's words for an EventRecord, so that no other place has to know its layout.
+// Gives numpy's types for the fields of an EventRecord, so that no other file has to know its
+// layout.
 std::vector<std::pair<std::string, std::string>> record_fields() {
   return {{"rank", "<i4"},  {"lane", "<u2"},      {"kind", "u1"},      {"group", "i1"},
           {"op", "<i8"},    {"stage", "<i2"},     {"part", "<i2"},     {"microbatch", "<i4"},

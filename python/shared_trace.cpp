@@ -24,7 +24,7 @@ Error no_memory(const char* what) {
   return Error{fmt::format("the events: {}: {}", what, std::strerror(errno)), Error::Failed};
 }
 
-// Whether all of it was written.
+// Writes the bytes; false where that fails.
 bool put(int file, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());

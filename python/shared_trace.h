@@ -1,5 +1,5 @@
-// SharedTrace: a run's events and its picture, in memory that the process which plays it shares
-// with this one: nothing is copied on the way to Python.
+// SharedTrace: a run's events and its picture, in memory shared by this process and the one that
+// simulates the run. So nothing is copied on the way to Python.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,10 @@
 
 namespace tandem {
 
-// Its bytes: the length of a JSON object (64 bits), the object, blanks up to a multiple of 64, and
-// an EventRecord an event (traces/event_records.h). The object has `lanes`, `kinds` and `groups`
-// (the names behind a record's numbers), `svg` (the timeline, or null) and `no_svg` (why not).
+// Its bytes: the length of a JSON object (64 bits), the object, blanks up to a multiple of 64
+// bytes, then an EventRecord an event (traces/event_records.h). The object has `lanes`, `kinds` and
+// `groups` (the names behind a record's numbers), `svg` (the timeline, or null) and `no_svg` (the
+// reason for null).
 class SharedTrace {
  public:
   static Result<SharedTrace> make();
@@ -22,9 +23,9 @@ class SharedTrace {
   SharedTrace& operator=(SharedTrace&&) = delete;
   ~SharedTrace();
 
-  // In the process that plays.
+  // Writes all. To be called in the process that simulates.
   Status write(const Program& program, const Trace& trace) const;
-  // In the one that reads, once that has ended.
+  // Maps it to be read, once the process that writes has ended.
   Status map();
   // REQUIRES: mapped.
   std::span<const char> bytes() const { return {memory_, size_}; }

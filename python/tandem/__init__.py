@@ -1,11 +1,12 @@
-"""Tandem: how long an iteration of a large training job takes, and where the time goes.
+"""Tandem: tells how long an iteration of a large training job takes, and where the time goes.
 
     import tandem
     result = tandem.simulate("scenarios/megatron-sc21.toml", only="39B, selene")
     result.iteration_s, result.exposed_s.tensor
 
-A scenario is the path of a TOML file or a dict of what one says (docs/scenario.md); `set` goes over
-it: {"parallel.tp": 4}. Numbers have the names and units of `tandem simulate --json`.
+A scenario is the path of a TOML file, or a dict with the same keys (docs/scenario.md). `set`
+replaces some of its settings: {"parallel.tp": 4}. Numbers have the names and units of
+`tandem simulate --json`.
 """
 
 import os
@@ -56,10 +57,11 @@ def simulate(
 ):
     """Simulates one run of a scenario, or a Program (a CSV file, engine "ideal" only).
 
-    set: settings over the scenario's. only: the run whose name holds this text, of several.
-    engine: "simgrid" (flows share links; the default) or "ideal" (no contention). trace: whether
-    events and timeline are kept. unfolded: play every rank. jobs: of a run that is played many
-    times (variability.runs), how many at once. progress: told (done, total).
+    set: settings that replace the scenario's. only: of several runs, take the one whose name
+    contains this text. engine: "simgrid" (flows share links; the default) or "ideal" (no
+    contention). trace: whether events and timeline are kept. unfolded: simulate every rank, not
+    one for all alike. jobs: how many repetitions at once, where a run is simulated many times
+    (variability.runs). progress: a function that is called with (done, total).
     """
     with Progress("runs", progress) as told:
         text, memory = _tandem.simulate_one(
@@ -73,7 +75,7 @@ def simulate_all(
 ):
     """Simulates all runs of a scenario, `jobs` at once (default: one a core), without events.
 
-    The first run that fails is the call's exception; sweep() keeps the others.
+    Raises the exception of the first run that fails; sweep() keeps the other runs.
     """
     with Progress("runs", progress) as told:
         text = _tandem.simulate_many(
@@ -87,9 +89,9 @@ def sweep(
 ):
     """Simulates all runs of a scenario, thousands of them, into the CSV file `output`.
 
-    Interrupted and called again it goes on where it was. Without `output` the rows are only
-    returned. A run that fails is a row with an error. list: a CSV with a row a run, its columns
-    keys. progress: told (done, total).
+    Called again after an interruption, it goes on where it was. Without `output` the rows are only
+    returned. A run that fails is a row with an error. list: a CSV with a row a run, whose columns
+    are keys. progress: a function that is called with (done, total).
     """
     what = asked(scenario, set, only, engine, jobs)
     rows = "" if list is None else os.fspath(list)
@@ -118,8 +120,8 @@ def tune(
     "nemo", "deepspeed" or "fsdp": only plans that it runs. keep: how many plans are simulated.
     seconds: end the search after so long; `gap` estimates how far at most its best is above the
     best possible, and plans that are not simulated after twice as long have an error. jobs: threads
-    of the search, then simulations at once; all cores. progress: told a line for each new fastest
-    plan.
+    of the search, then simulations at once; by default all cores. progress: a function that is
+    called with a line for each new fastest plan.
     """
     with Progress("best so far", progress) as told:
         text = _tandem.tune_scenario(
@@ -136,7 +138,7 @@ def tune(
 def size(scenario, set=None, *, among=None, only="", engine=None, jobs=None):
     """Sizes a purchase: each run of the scenario is a candidate (GPU, node, network, price).
 
-    The scenario has tables [size] and [price] (docs/planning.md). among: as tune() has it.
+    The scenario has tables [size] and [price] (docs/planning.md). among: as in tune().
     """
     return Sizing(
         parsed(_tandem.size_scenario(asked(scenario, set, only, engine, jobs), among_words(among)))
@@ -157,12 +159,12 @@ def schedule(
     memory_limit=0,
     expert_overlap=False,
 ):
-    """A pipeline order: a scenario's, a CSV file's in PyTorch's form, or one by its name.
+    """Makes a pipeline order: by its name, a scenario's, or that of a CSV file in PyTorch's form.
 
-    order: one of orders(), with pp ranks, so many microbatches, and vpp stages a rank. costs: times
-    of a forward, an input gradient, a weight gradient, and perhaps a transfer; zero-bubble orders
-    are made for them. group: microbatches a group (interleaved). memory_limit: activations of a
-    stage that a rank may hold.
+    order: one of orders(), with `pp` ranks, so many `microbatches`, and `vpp` stages a rank. costs:
+    times of a forward, an input gradient, a weight gradient, and perhaps a transfer, for which
+    zero-bubble orders are made. group: microbatches a group (interleaved). memory_limit: how many
+    activations of a stage a rank may hold.
     """
     if (scenario is None) == (not order):
         raise InputError("found a scenario and an order, or neither; expected one of them")
@@ -191,10 +193,10 @@ def schedule(
 
 
 def orders():
-    """The names of all pipeline orders."""
+    """Lists the names of all pipeline orders."""
     return _tandem.order_names()
 
 
 def data_dir():
-    """The folder of what Tandem brings: scenarios/, topology/presets/."""
+    """Gives the folder of Tandem's own scenarios/ and topology/presets/."""
     return pathlib.Path(_tandem.data_dir())

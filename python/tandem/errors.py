@@ -1,11 +1,11 @@
-"""What goes wrong, as exceptions that say where."""
+"""Exceptions, which say what is wrong and where."""
 
 
 class Error(Exception):
-    """Why something could not be done: what was found, and what was expected.
+    """Something could not be done: the message says what was found and what was expected.
 
-    `key` is the scenario's key that it is about ("parallel.tp"), `file` and `line` are where it
-    stands; each is None where there is none.
+    `key` is the scenario's key at fault ("parallel.tp"), `file` and `line` are its place; each is
+    None where there is none.
     """
 
     def __init__(self, message, key=None, file=None, line=None):
@@ -31,5 +31,5 @@ _KINDS = {1: RunError, 2: InputError, 3: MissingError}
 
 
 def made(kind, message, key, file, line):
-    """The exception of an error of the library (base/result.h)."""
+    """Makes the exception for an Error of the library (base/result.h)."""
     return _KINDS[kind](message, key, file, line)

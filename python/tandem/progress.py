@@ -1,13 +1,13 @@
-"""Progress in a notebook; in a terminal the library draws its own bars on stderr."""
+"""Shows progress in a notebook; in a terminal the library draws its own bars on stderr."""
 
 import time
 from html import escape
 
-PAUSE_S = 0.5  # what is over sooner shows nothing
+PAUSE_S = 0.5  # a call that ends sooner shows nothing
 
 
 def _display():
-    """IPython's display function inside a notebook's kernel, else None."""
+    """Gives a function that shows HTML in a notebook; None outside a notebook's kernel."""
     try:
         from IPython import get_ipython
         from IPython.display import HTML, display
@@ -22,7 +22,7 @@ def _display():
 
 
 class Progress:
-    """A bar of `what` while a call lasts, or the words of a search under way.
+    """Shows a bar of `what` while a call lasts, or the latest line of a search.
 
     told: a function that is called instead.
     """
@@ -37,7 +37,7 @@ class Progress:
 
     @property
     def listener(self):
-        """What the library is to call, or None where nobody looks."""
+        """The function that the library calls; None where nothing is to be shown."""
         return self if self._told or self._display else None
 
     def __call__(self, *news):

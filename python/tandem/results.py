@@ -1,4 +1,4 @@
-"""What the calls give: numbers as attributes, tables, timelines, events."""
+"""Results of the calls: numbers as attributes, tables, timelines, events."""
 
 import csv
 import json
@@ -26,7 +26,7 @@ class Numbers(dict):
 
 
 def parsed(text):
-    """JSON of the library, objects as Numbers."""
+    """Reads JSON of the library, with objects as Numbers."""
     return json.loads(text, object_hook=Numbers)
 
 
@@ -59,7 +59,7 @@ class Trace:
 
 
 class _Document:
-    """An object of the library's JSON. What it has are attributes."""
+    """An object of the library's JSON. Its members are attributes."""
 
     def __init__(self, numbers):
         self._numbers = numbers
@@ -155,7 +155,7 @@ class Results(Sequence):
         return len(self._runs)
 
     def __getitem__(self, at):
-        """By number, by slice, or by the run's name."""
+        """Gives a run by its number or its name, or several by a slice."""
         if isinstance(at, slice):
             return Results(self._runs[at])
         if not isinstance(at, str):
@@ -181,7 +181,7 @@ class Results(Sequence):
 
 
 def _cell(text):
-    """What a text says: a number where it is one, None where it is empty."""
+    """Reads a cell: as a number, True or False where it is one, None where empty, else the text."""
     if not text:
         return None
     for kind in (int, float):
@@ -197,7 +197,7 @@ def _percent(share):
 
 
 def _row(run):
-    """The cells of a run's row in every table."""
+    """Gives the cells of a run's row in every table."""
     low, high = run.iteration_low_s, run.iteration_high_s
     guess = "*" if run.calibrated is False else ""
     memory = run.memory_bytes
@@ -232,7 +232,7 @@ _COLUMNS = [
 
 
 def _used(columns, rows):
-    """Without the columns that no row fills."""
+    """Leaves out the columns that no row fills."""
     kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
     return [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
@@ -255,7 +255,7 @@ def _notes(runs):
 
 
 class Plan:
-    """A plan of a search: its settings, as simulate() takes them, and what it gives."""
+    """A plan of a search: its settings, as simulate() takes them, and its result."""
 
     def __init__(self, found):
         self.plan = {key: _cell(value) for key, value in found["plan"].items()}
@@ -265,7 +265,7 @@ class Plan:
 
     @property
     def result(self):
-        """What it gives when it is played; an exception where it could not be."""
+        """The plan's simulation; raises RunError where it failed."""
         if self._result is None:
             raise RunError(self.error)
         return self._result
@@ -276,7 +276,7 @@ class Plan:
 
 
 class Tuned(_Document):
-    """What a search found: `best` (fastest first), and the scenario's `own` plan beside it."""
+    """Plans that a search found, `best` (fastest first), and the scenario's `own` plan."""
 
     def __init__(self, numbers):
         super().__init__(numbers)
@@ -323,7 +323,7 @@ class Candidate(_Document):
 
 
 class Sizing:
-    """What to buy or rent: `candidates`, and of each job the one to take."""
+    """Purchases to choose from: `candidates`, and for each job the one to take."""
 
     def __init__(self, numbers):
         self._numbers = numbers
@@ -331,7 +331,7 @@ class Sizing:
 
     @property
     def recommended(self):
-        """By job: the cheapest candidate in time; a job that has none is not in it."""
+        """The cheapest candidate that is not ruled out, by job; a job without one is missing."""
         return {one.job: one for one in self.candidates if one.recommended}
 
     def to_dict(self):
@@ -365,11 +365,11 @@ class Sizing:
         return table.as_html(*self._rows())
 
 
-_TEXTS = ("name", "settings", "error", "engine")  # a sweep's columns that are no numbers
+_TEXTS = ("name", "settings", "error", "engine")  # the columns of a sweep that hold no numbers
 
 
 def _plain(cell):
-    """What a CSV's cell says, without the ' before a text that a spreadsheet would run."""
+    """Drops the ' that a CSV has before a text which a spreadsheet would run."""
     return cell[1:] if re.match(r"'[' \t]*[=+@-]", cell) else cell
 
 
@@ -425,7 +425,7 @@ class Sweep:
 
 
 class Order:
-    """A pipeline order: what each rank does, action by action."""
+    """A pipeline order: the actions of each rank, in their order."""
 
     def __init__(self, drawn):
         self.name = drawn["name"]

@@ -1,4 +1,4 @@
-"""Scenarios as Python has them: paths, or dicts of what a TOML file says."""
+"""Turns scenarios and settings, given as paths or dicts, into the library's parameters."""
 
 import json
 import numbers
@@ -18,17 +18,17 @@ def _is_unicode(text):
 
 
 def whole(name, value):
-    """A parameter that counts something; an InputError where it does not."""
+    """Returns a parameter that counts something; raises InputError where it is no such number."""
     if not isinstance(value, numbers.Integral) or not 1 <= value < 2**31:
         raise InputError(f"{name}: found {value!r}, expected a whole number of at least 1")
     return int(value)
 
 
-_MOST_LEVELS = 16  # of dicts and lists, one in the other: far more than any setting has
+_MOST_LEVELS = 16  # of nested dicts and lists: far more than any setting has
 
 
 def _check_level(key, level):
-    """An InputError below the last one: of what holds itself there is no last one."""
+    """Raises an InputError below the last level: a value that contains itself has no end."""
     if level > _MOST_LEVELS:
         raise InputError(
             f"found {key} with more than {_MOST_LEVELS} dicts and lists, one in the other, "
@@ -38,7 +38,7 @@ def _check_level(key, level):
 
 
 def _value(key, value, level=0):
-    """A value as TOML writes it, in one line."""
+    """Writes a value as TOML does, in one line."""
     _check_level(key, level)
     if hasattr(value, "tolist"):  # numpy's arrays and numbers, pandas' columns
         value = value.tolist()
@@ -66,7 +66,7 @@ def _value(key, value, level=0):
 
 
 def _flat(settings, prefix="", level=0):
-    """The settings as pairs of a dotted key and a value; dicts may be nested or not."""
+    """Yields the settings as pairs of a dotted key and a value; dicts may be nested or not."""
     _check_level(prefix.partition(".")[0], level)
     for key, value in settings.items():
         if not isinstance(key, str) or not key or not key.isprintable() or "=" in key:
@@ -78,7 +78,7 @@ def _flat(settings, prefix="", level=0):
 
 
 def lines(settings):
-    """Of each of the settings: its key, the same dotted as TOML has it, and its value."""
+    """Lists for each setting its key, the key as TOML quotes it, and its value as TOML."""
     if not isinstance(settings, Mapping):
         raise InputError(
             f"found settings of type {type(settings).__name__}, expected a dict, {{key: value}}"
@@ -95,7 +95,7 @@ def lines(settings):
 
 
 def asked(scenario, settings, only, engine, jobs):
-    """What all calls take, as the library has it."""
+    """Makes the library's object of the parameters that all calls have."""
     text = None
     if isinstance(scenario, Mapping):
         path = "scenario"
@@ -112,7 +112,7 @@ def asked(scenario, settings, only, engine, jobs):
 
 
 def among_words(among):
-    """Choices of a search, {"parallel.tp": [4, 8]}, as the command line has them."""
+    """Writes the choices of a search, {"parallel.tp": [4, 8]}, as the command line takes them."""
     words = []
     if among and not isinstance(among, Mapping):
         raise InputError(

@@ -1,4 +1,4 @@
-"""Tables, as text and as HTML, of rows of cells."""
+"""Lays out rows of cells as a table, in text or in HTML."""
 
 from html import escape
 
@@ -8,7 +8,7 @@ def _is_number(cell):
 
 
 def as_text(columns, rows):
-    """Names left, numbers right; a line a row."""
+    """Lays out a line a row, names on the left, numbers on the right."""
     widths = [max(len(r[i]) for r in [columns, *rows]) for i in range(len(columns))]
     right = [any(_is_number(r[i]) for r in rows) for i in range(len(columns))]
     return "\n".join(
@@ -18,7 +18,7 @@ def as_text(columns, rows):
 
 
 def as_html(columns, rows, notes=()):
-    """A table with a line for each note below it."""
+    """Makes a table with a line for each note below it."""
     right = [any(_is_number(r[i]) for r in rows) for i in range(len(columns))]
 
     def cells(row, tag):
