@@ -1,4 +1,4 @@
-// Draw: one random number after the other, all from one seed.
+// Draw: a random number generator for tests. The seed fixes all its numbers.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Folder: a place for a test's files that goes with the test.
+// Folder: a temporary folder for a test's files, removed with the object.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Folder {
   const std::filesystem::path& path() const { return path_; }
   std::string operator/(const std::string& file) const { return (path_ / file).string(); }
 
-  // The names of all that lies in it, sorted.
+  // The names of all files and folders in it, sorted.
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_))
@@ -34,7 +34,7 @@ class Folder {
     return names;
   }
 
-  // Writes a file; its path.
+  // Writes a file and returns its path.
   std::string with(const std::string& name, const std::string& text) const {
     std::ofstream(*this / name, std::ios::binary) << text;
     return *this / name;

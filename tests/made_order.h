@@ -1,4 +1,4 @@
-// A named order that a test takes for granted.
+// Makes a named order for a test, which ends where that fails.
 #pragma once
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,6 @@
-// Needs: what a test cannot do without. Where it is missing the test ends there, and ctest counts
-// it as skipped by what it says (SKIP_REGULAR_EXPRESSION); one that went on with less would pass.
+// Needs: a test says what it cannot do without. Where that is missing, the test ends there, and
+// ctest counts it as skipped by its message (SKIP_REGULAR_EXPRESSION). A test that went on with
+// less would pass without having tested.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -16,7 +17,7 @@ void need(const Result<T>& found) {
   if (!found.ok()) FAIL("skipped: " << found.error().text());
 }
 
-// A program that the shell finds.
+// Needs a program that the shell finds.
 inline void need_program(const std::string& name) {
   if (std::system(("command -v " + name + " > /dev/null").c_str()) != 0)
     FAIL("skipped: " << name << " is not there");

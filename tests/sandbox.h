@@ -1,4 +1,4 @@
-// Sandbox: a folder that goes with the test, to run the program in.
+// Sandbox: runs the program in a temporary folder, which is removed with the object.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,8 @@ namespace tandem {
 
 using Names = std::vector<std::string>;
 
-// Two stages, four microbatches, milliseconds: (4 + 1) x 3 ms, and transfers.
+// Two stages, four microbatches, a forward of 1 ms and a backward of 2 ms: 1F1B takes (4 + 1) x 3
+// ms and the transfers.
 inline const std::string kTwoStages = R"([parallel]
 pp = 2
 global_batch = 4
@@ -44,7 +45,7 @@ global_batch = 4
 preset = "selene"
 )";
 
-// What a command left behind.
+// The outcome of a command.
 struct Ran {
   int status = -1;
   std::string out;
@@ -69,8 +70,8 @@ class Sandbox {
     return names;
   }
 
-  // `arguments` as a shell reads them, `environment` as env does: "COLUMNS=80". Without, no table
-  // takes the width of whoever runs the tests.
+  // A shell reads `arguments`; `environment` is as env takes it: "COLUMNS=80". COLUMNS of whoever
+  // runs the tests is unset, so that no table depends on it.
   Ran tandem(const std::string& arguments, const std::string& environment = "") const {
     return run(TANDEM_PROGRAM, arguments, environment);
   }
@@ -100,7 +101,8 @@ class Sandbox {
   Folder folder_;
 };
 
-// Refused: exit status 2, one line on stderr that begins as said, nothing on stdout.
+// Checks that the command was refused: exit status 2, one line on stderr with this begin, nothing
+// on stdout.
 inline void check_refused(const Ran& ran, const std::string& begin) {
   INFO(ran.err);
   CHECK(ran.status == 2);

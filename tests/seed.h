@@ -1,5 +1,5 @@
-// The seed of a test's random cases: the same in every run, so that a test passes or fails for what
-// was changed.
+// The seed of a test's random cases. It is the same in every run, so that a test that begins to
+// fail does so because of a change.
 #pragma once
 
 #include <cstdlib>
@@ -8,7 +8,8 @@
 
 namespace tandem {
 
-// TANDEM_SEED where it is set ("random": drawn anew, to look for more), else 1. Tests print it.
+// Gives TANDEM_SEED where it is set ("random": a new seed each time, to search for faults), else 1.
+// Tests print it.
 inline unsigned test_seed() {
   const char* const text = std::getenv("TANDEM_SEED");
   if (text == nullptr) return 1;

@@ -1,5 +1,5 @@
-// The rules of the house that no compiler checks: which module includes which, where a library may
-// be named, how long files and lines are, that no file is dead.
+// Checks the project's rules that no compiler checks: which module includes which, where a library
+// may be included, how long files and lines are, that no file is unused.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -21,7 +21,8 @@ using Lines = std::vector<std::string>;
 
 const fs::path kSource = TANDEM_SOURCE_DIR;
 
-// As the data flows; sim and exec stand side by side, and so do cli and python.
+// In the order of dependence: a module includes itself and those before it. sim and exec do not
+// include each other, and python not cli.
 const std::vector<std::string> kModules = {
     "base",     "launch",     "interop", "topology",  "workload", "schedule",
     "traces",   "sim",        "exec",    "scenarios", "job",      "results",
@@ -56,7 +57,7 @@ std::string contents(const fs::path& path) {
 
 bool exists(const std::string& path) { return fs::is_regular_file(kSource / path); }
 
-// All .h, .cpp (and .cu) files of these folders.
+// Reads all .h, .cpp and .cu files of these folders.
 std::vector<Source> sources_of(const std::vector<std::string>& folders) {
   std::vector<Source> sources;
   for (const std::string& folder : folders) {
@@ -80,7 +81,7 @@ std::vector<Source> all_sources() {
   return sources_of(folders);
 }
 
-// What the file includes: <...> and "...", without the brackets.
+// Lists the headers that the file includes by `open`, '<' or '"', without the brackets.
 Lines includes_of(const Source& source, char open) {
   static const std::regex kInclude("\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"].*");
   Lines found;
@@ -92,7 +93,7 @@ Lines includes_of(const Source& source, char open) {
   return found;
 }
 
-// The files that include a header below one of these paths, in either form.
+// Lists the files that include a header whose name begins so, in either form.
 std::set<std::string> including(const Lines& prefixes) {
   std::set<std::string> files;
   for (const Source& source : all_sources()) {
@@ -107,7 +108,7 @@ std::set<std::string> including(const Lines& prefixes) {
   return files;
 }
 
-// Reports "path:line" for every line that `bad` finds fault with.
+// Reports "path:line" for every line for which `bad` is true.
 template <class Bad>
 void check_lines(const std::vector<Source>& sources, const Bad& bad) {
   for (const Source& source : sources) {
@@ -117,14 +118,14 @@ void check_lines(const std::vector<Source>& sources, const Bad& bad) {
   }
 }
 
-// Characters, not bytes: all but UTF-8's continuation bytes.
+// Counts characters, not bytes: all but UTF-8's continuation bytes.
 std::size_t columns(const std::string& line) {
   return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   }));
 }
 
-// The words and signs of a source, without comments, literals and preprocessor lines.
+// Lists the words and signs of a source, without comments, literals and preprocessor lines.
 Lines words_of(const Source& source) {
   std::string code;
   for (const std::string& line : source.lines) code += line + '\n';
@@ -160,8 +161,8 @@ Lines words_of(const Source& source) {
   return words;
 }
 
-// The type that a statement before its "{" begins to define; empty: none, or a template's special
-// case, or another type's part.
+// Gives the type that a statement before its "{" begins to define. Empty: it defines none, or a
+// template's specialization, or a type nested in another (struct Box::Part).
 std::string type_of(Lines statement) {
   if (!statement.empty() && statement[0] == "template") {
     int open = 0;
@@ -180,10 +181,11 @@ std::string type_of(Lines statement) {
   return (next.empty() || next == ":" || next == "final") && !part ? statement[i] : "";
 }
 
-// The types that a source defines at the scope of a namespace that has a name: "tandem::Order".
+// Lists the types that a source defines at the scope of a namespace that has a name, or of none:
+// "tandem::Order".
 Lines types_of(const Source& source) {
   Lines types, statement;
-  std::vector<std::string> group_kinds;  // that are open; "-": no namespace, or one without a name
+  std::vector<std::string> group_kinds;  // of the open "{"; "-": no namespace with a name
   for (const std::string& word : words_of(source)) {
     if (word == "{") {
       const bool visible =
@@ -280,7 +282,7 @@ TEST_CASE("YAML and XML are named in one file each, JSON and TOML in one file of
 TEST_CASE("TOML is parsed in one place, which limits how deep it nests") {
   check_lines(module_sources(), [](const std::string& line) {
     return line.find("toml::parse(") != std::string::npos &&
-           line != "    return toml::parse(text);";  // of base/toml/parse_toml.cpp
+           line != "    return toml::parse(text);";  // in base/toml/parse_toml.cpp
   });
 }
 
@@ -290,7 +292,8 @@ TEST_CASE("zlib is included by base/gzip.cpp only") {
   CHECK(with_zlib == std::set<std::string>{"base/gzip.cpp", "traces/profile/json_rows.cpp"});
 }
 
-// Declarations for the mocks, included as CUDA's own are; with the test that compares them.
+// The folder of the declarations that the mocks use in place of CUDA's headers. As the begin of a
+// path it also stands for the test that compares the two, api_test.cpp and api_values.cpp.
 const std::string kCudaApi = "tests/exec/cuda/api";
 
 TEST_CASE("CUDA and NCCL are included only in exec/cuda/ and by their mocks, MPI below exec only") {
@@ -381,7 +384,7 @@ TEST_CASE("nothing is left to do later") {
       "\\b(TO"
       "DO|FIX"
       "ME|XX"
-      "X)\\b");  // in two, so as not to find itself
+      "X)\\b");  // in two parts, so that this test does not find itself
   check_lines(all_sources(),
               [&](const std::string& line) { return std::regex_search(line, later); });
 }
@@ -421,7 +424,7 @@ TEST_CASE(
       CHECK(included.count(source.path) == 1);
       continue;
     }
-    // The file's folder, or one above it.
+    // The list may be in the file's folder, or in one above it.
     bool found = false;
     for (fs::path folder = fs::path(source.path).parent_path(); !folder.empty() && !found;
          folder = folder.parent_path()) {
@@ -453,7 +456,7 @@ TEST_CASE("a test asks for what it needs in tests/needs.h, and ends where it is 
   const std::regex asks(
       "\\bsimgrid_avail"
       "able\\(|open_open"
-      "blas\\(\\)\\.ok");  // but this one
+      "blas\\(\\)\\.ok");  // in two parts, so that this test does not find itself
   check_lines(others, [&](const std::string& line) { return std::regex_search(line, asks); });
 }
 
@@ -474,8 +477,8 @@ TEST_CASE("results are printed to standard_output(), which no library's own word
   });
 }
 
-// Two types of one name that are both linked into a program are undefined behaviour: the linker
-// keeps one of their inline functions (C++20, basic.def.odr).
+// Two types of one name in one program are undefined behaviour (C++20, basic.def.odr): of inline
+// functions that both have, the linker keeps one.
 TEST_CASE("no two types have one name, but in namespaces without a name") {
   std::map<std::string, std::string> defined_in;
   for (const Source& source : all_sources()) {

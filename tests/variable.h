@@ -1,4 +1,4 @@
-// Variable: one of the environment, set while it lives.
+// Variable: sets a variable of the environment while the object lives, then unsets it.
 #pragma once
 
 #include <cstdlib>
