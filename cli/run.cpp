@@ -1,4 +1,4 @@
-// tandem run: a scenario's one run, or a Program file, on real cores.
+// tandem run: plays a scenario's one run, or a Program, for real: on cores, over MPI, or on GPUs.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,3 +1,5 @@
+// Gives each local rank an equal share of the GPU's SMs by a green context (CUDA 12.4: a context
+// with SMs of its own). If that fails, all ranks use plain streams on all SMs.
 #include "exec/cuda/partitions.h"
 
 #include <fmt/format.h>

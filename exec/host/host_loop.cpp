@@ -1,3 +1,6 @@
+// Event loop over all ranks: a priority queue holds when each op in progress is due, the earliest
+// on top. When an op ends, the loop starts the ops that now wait for nothing more. In: a Program.
+// Out: when each op arrived and ended, by this process's clock.
 #include "exec/host/host_loop.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// Polling loop of one rank: it starts the ops that wait for nothing more on this rank, then asks
+// in turn whether the computation or a message has ended. In: a Program, and the Transport. Out:
+// the times of each op, in the RunState that the watchdog reads.
 #include "exec/mpi/rank_executor.h"
 
 #include <fmt/format.h>

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kWordsADraw = 8;    // a byte of the draw each
 constexpr std::size_t kBlockWords = 1024;  // compared at once
 
-// The draws of a member's words.
+// A member's words, as random numbers that any rank can compute: a hash of the key and a counter.
 class Words {
  public:
   Words(std::uint64_t key, int member)

@@ -1,3 +1,4 @@
+// Reads a script in one pass. It expands words as a shell does, but runs no command.
 #include "interop/shell/shell.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// In: hosts, a node's inside and a fabric, as far as files say them. Out: nodes of equally many
+// hosts, the wires in each, from one template, and the cables between them.
 #include "interop/topology/compose.h"
 
 #include <fmt/format.h>

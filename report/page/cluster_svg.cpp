@@ -1,3 +1,6 @@
+// Draws a layered graph. Breadth-first search from the nodes finds the row of each switch; the
+// barycentre heuristic orders the boxes in a row, so that few lines cross. In: a cluster's graph.
+// Out: an SVG.
 #include "report/page/cluster_svg.h"
 
 #include <fmt/format.h>

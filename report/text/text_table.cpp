@@ -1,3 +1,5 @@
+// Puts columns into blocks by first fit. In: headings, rows, and the width of the terminal. Out:
+// the lines. A column of "text" stands to the left, and its cells may wrap.
 #include "report/text/text_table.h"
 
 #include <algorithm>

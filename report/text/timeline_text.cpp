@@ -29,7 +29,7 @@ constexpr std::array<Painted, kComputeKinds> kCompute = {{{"forward", Hue::SkyBl
                                                           {"input gradient", Hue::Vermilion},
                                                           {"weight gradient", Hue::Yellow},
                                                           {"optimizer", Hue::Silver}}};
-// By GroupKind.
+// The kinds of communication, in the order of GroupKind.
 constexpr std::array<Painted, kGroupKinds> kExposed = {{{"tensor", Hue::Green},
                                                         {"pipeline", Hue::Blue},
                                                         {"data", Hue::Pink},
