@@ -41,10 +41,9 @@ struct ReductionTypes {
 
 struct ExecOptions {
   Compute compute = Compute::Timed;
-  double gemm_scale = 1;  // factor on m, n and k of every GEMM: FLOPs go with its third power
-  bool full_payload =
-      false;       // true: every byte of a message is filled and checked, not a part of it
-  int warmup = 1;  // iterations that are played first and not kept
+  double gemm_scale = 1;      // factor on m, n and k of every GEMM: FLOPs go with its third power
+  bool full_payload = false;  // true: every byte of a message is filled and checked, not a part
+  int warmup = 1;             // iterations that are played first and not kept
   int iterations = 5;
   Nanoseconds timeout_ns = 60'000'000'000;  // some op must end within this time
   std::uint64_t seed = 1;                   // of payloads and matrices
@@ -54,8 +53,7 @@ struct ExecOptions {
   ReductionTypes reductions;
   GpuTransfers transfers = GpuTransfers::Nccl;
   GpuLaunch launch = GpuLaunch::Gated;
-  std::int64_t gate_calls =
-      kGateCalls;  // calls that a queue of the device takes behind the closed gate
+  std::int64_t gate_calls = kGateCalls;  // calls that a device queue takes behind the closed gate
 };
 
 // The result of a run, all ranks unfolded. The iterations differ in times only; their meta lines

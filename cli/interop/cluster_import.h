@@ -13,8 +13,8 @@ namespace tandem {
 struct ClusterImportOptions {
   std::string preset;  // says what no file says; empty: the preset that the files' GPUs point to
   std::string hosts;   // a hostlist: take these alone; empty: hosts that are wired as most are
-  std::int64_t gpus =
-      0;  // of the job, where the files say a fabric; else of the whole cluster, 0: one node
+  // GPUs of the job, where the files describe a fabric; else of the whole cluster. 0: one node.
+  std::int64_t gpus = 0;
   std::string output;  // the scenario's path; the CSV is written beside it
 };
 

@@ -58,10 +58,10 @@ class Device final : public Gpu {
     Stream setup;  // for copies beside the plan's streams
     Partitions partitions;
     std::vector<Event> events;  // timed, by number in the plan
-    std::vector<Event>
-        dependencies;         // by number in the plan, for use in a capture; made at the first
-    std::vector<Event> ends;  // by stream, for use in a capture; made at the first
-    std::vector<Messages> messages;  // by stream
+    // Events for use in a capture, made at the first one.
+    std::vector<Event> dependencies;  // by number in the plan
+    std::vector<Event> ends;          // by stream
+    std::vector<Messages> messages;   // by stream
     Payloads payloads;
     std::vector<Multiplier> multipliers;  // by local rank
     Communicators communicators;

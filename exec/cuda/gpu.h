@@ -39,8 +39,8 @@ struct GpuJob {
   // Returns the id of a communicator of the Program that has several members. It is called in the
   // order of their numbers, once for each, as all processes may have to agree on it.
   std::function<Result<GpuCommId>(std::int32_t communicator)> id;
-  std::function<void()>
-      lives;  // called after each step of opening, of which there may be thousands
+  // It is called after each step of opening, of which there may be thousands.
+  std::function<void()> lives;
 };
 
 // How the device's SMs were shared out to the local ranks.

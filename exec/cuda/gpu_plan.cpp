@@ -95,9 +95,9 @@ class Planner {
   const Program& program_;
   GpuPlan plan_;
   std::vector<LocalRank> local_ranks_;
-  std::map<std::int32_t, Parts>
-      met_;                // by communicator whose members all play here: the ops that came
-  std::size_t lanes_ = 0;  // of all local ranks
+  // The ops that have come to a communicator whose members all play here.
+  std::map<std::int32_t, Parts> met_;
+  std::size_t lanes_ = 0;                         // of all local ranks
   std::vector<std::vector<std::uint32_t>> seen_;  // by stream and lane: ops known to have ended
 };
 

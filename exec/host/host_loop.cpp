@@ -17,8 +17,7 @@
 namespace tandem {
 namespace {
 
-constexpr Nanoseconds kSpin_ns =
-    100'000;  // spun before a deadline: a sleep may be late by this much
+constexpr Nanoseconds kSpin_ns = 100'000;    // spun before a deadline: a sleep may be this late
 constexpr Nanoseconds kPayload_ns = 20'000;  // a part of a payload takes less
 
 }  // namespace

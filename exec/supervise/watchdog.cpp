@@ -24,8 +24,8 @@ constexpr auto kTimeToExit = std::chrono::seconds(5);
 constexpr auto kTimeToTakeBack = std::chrono::seconds(2);
 constexpr auto kTimeWhenEnded = std::chrono::milliseconds(200);  // mpirun gives a second in all
 constexpr auto kTimeToReach = std::chrono::seconds(5);
-constexpr auto kCoordinatorFirst =
-    std::chrono::seconds(5);  // its coordinator knows more, and may say it first
+// The coordinator knows more than a watchdog, so it gets time to report first.
+constexpr auto kCoordinatorFirst = std::chrono::seconds(5);
 
 std::atomic<int> last_signal = 0;  // a handler sets it, and another thread reads it
 static_assert(std::atomic<int>::is_always_lock_free);

@@ -91,8 +91,8 @@ class Composer {
   bool states_rates_ = false;
   std::vector<JoinedHosts> nodes_;
   bool by_order_ = false;  // NICs and ports are matched in order: their names differ
-  int unmet_nics_ = 0,
-      unmet_ports_ = 0;  // NICs of a node's file without a port, and ports without a NIC
+  // NICs of a node's file without a port, and ports without a NIC.
+  int unmet_nics_ = 0, unmet_ports_ = 0;
   std::map<std::string, double> down_GBps_;  // by switch: what it carries to its hosts
 };
 
@@ -375,8 +375,8 @@ void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
     unmet_nics_ += static_cast<int>(std::ranges::count(port_of, nullptr));
     for (const FabricPort& port : host.ports) unmet_ports_ += met.contains(&port) ? 0 : 1;
   }
-  std::map<std::string, std::pair<std::string, double>>
-      name_of;  // "nic0" -> its name and its cable's rate
+  // "nic0" -> its name and its cable's rate.
+  std::map<std::string, std::pair<std::string, double>> name_of;
   for (std::size_t i = 0; i < host_.nics.size(); ++i) {
     if (port_of[i] == nullptr) continue;
     const FabricPort& port = *port_of[i];

@@ -54,8 +54,7 @@ struct PageTable {
   std::vector<PageMark> marks = {};
   // A column of texts: rows are compared within one of them, and each has a frontier of its own.
   std::optional<std::size_t> group = {};
-  std::vector<std::size_t> unfit =
-      {};  // rows that do not fit into memory, and so are on no frontier
+  std::vector<std::size_t> unfit = {};  // rows that do not fit into memory: on no frontier
   std::optional<PageLimit> limit = {};
 };
 

@@ -177,8 +177,8 @@ class TimelinePainter {
   std::size_t label_ = 0;
   std::array<bool, kComputeKinds> seen_compute_{};
   std::array<bool, kGroupKinds> seen_exposed_{};
-  std::array<Nanoseconds, kComputeKinds>
-      owed_{};  // compute of the row at hand that no cell has shown
+  // Compute of the current row that no cell has shown yet.
+  std::array<Nanoseconds, kComputeKinds> owed_{};
   bool bubbles_ = false;
 };
 
