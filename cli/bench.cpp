@@ -13,7 +13,7 @@
 #include "cli/files.h"
 #include "cli/options/gpu_options.h"
 #include "exec/execute.h"
-#include "job/place.h"
+#include "job/site.h"
 #include "launch/launch.h"
 #include "launch/standard_output.h"
 #include "planning/simulate/simulate.h"

@@ -131,8 +131,8 @@ Status explain_whole(const Scenario& scenario, double stages_s, const ScheduleOp
 
 Status explain_seconds(const Scenario& scenario, const OrderedJob& job,
                        const ScheduleOptions& options) {
-  std::vector<OrderCosts> stages = stage_costs(job.chain, scenario.job.model, job.plan,
-                                               scenario.costs, job.cluster, job.placement);
+  std::vector<OrderCosts> stages =
+      stage_costs(job.chain, scenario.job.model, job.plan, scenario.costs, job.site);
   const std::vector<OrderCosts> chain = stages;
   for (int copy = 1; copy < job.order.chains; ++copy)
     stages.insert(stages.end(), chain.begin(), chain.end());

@@ -13,7 +13,7 @@
 #include "cli/files.h"
 #include "cli/text_width.h"
 #include "interop/chakra/chakra_file.h"
-#include "job/place.h"
+#include "job/site.h"
 #include "launch/standard_output.h"
 #include "planning/simulate/chakra_run.h"
 #include "planning/simulate/sensitivity.h"

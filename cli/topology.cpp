@@ -12,7 +12,7 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
-#include "job/place.h"
+#include "job/site.h"
 #include "launch/standard_output.h"
 #include "planning/simulate/simulate.h"
 #include "report/page/cluster_svg.h"

@@ -7,8 +7,8 @@
 #include "job/job_warnings.h"
 #include "job/order_job.h"
 #include "job/perturb.h"
-#include "job/place.h"
 #include "job/price_job.h"
+#include "job/site.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/program/validate.h"
 
@@ -17,8 +17,7 @@ namespace {
 
 // The values of compile() up to the prices of compute, and the order if the job lists one.
 struct PricedJob {
-  Cluster cluster;
-  Placement placement;
+  Site site;
   OrderedPlan plan;
   Workload chain;  // the work of one chain
   std::optional<Order> listed;
@@ -26,15 +25,12 @@ struct PricedJob {
 
 Result<PricedJob> to_prices(const Scenario& scenario) {
   const JobSettings& job = scenario.job;
-  ASSIGN_OR_RETURN(Cluster cluster,
-                   build_cluster(scenario.cluster, scenario.costs, scenario.variability));
-  Placement placement = place_ranks(scenario.cluster, cluster);
+  ASSIGN_OR_RETURN(Site site, build_site(scenario));
   ASSIGN_OR_RETURN(std::optional<Order> listed, listed_order(job));
   const OrderedPlan plan = listed ? ordered_plan(job.plan, *listed) : ordered_plan(job);
-  Workload chain = price_workload(job.model, plan, scenario.costs, cluster, placement);
+  Workload chain = price_workload(job.model, plan, scenario.costs, site);
   RETURN_IF_ERROR(check_ops(chain, scenario));
-  return PricedJob{std::move(cluster), std::move(placement), plan, std::move(chain),
-                   std::move(listed)};
+  return PricedJob{std::move(site), plan, std::move(chain), std::move(listed)};
 }
 
 OrderSpec spec_of(const Scenario& scenario, const PricedJob& priced) {
@@ -42,18 +38,16 @@ OrderSpec spec_of(const Scenario& scenario, const PricedJob& priced) {
   return order_spec(
       job,
       [&] {
-        return stage_costs(priced.chain, job.model, priced.plan, scenario.costs, priced.cluster,
-                           priced.placement);
+        return stage_costs(priced.chain, job.model, priced.plan, scenario.costs, priced.site);
       },
       [&] {
-        return vocabulary_costs(priced.chain, job.model, priced.plan, scenario.costs,
-                                priced.cluster, priced.placement);
+        return vocabulary_costs(priced.chain, job.model, priced.plan, scenario.costs, priced.site);
       });
 }
 
 Result<OrderedJob> to_order(const Scenario& scenario) {
   ASSIGN_OR_RETURN(PricedJob priced, to_prices(scenario));
-  auto& [cluster, placement, plan, chain, listed] = priced;
+  auto& [site, plan, chain, listed] = priced;
   if (!listed) {
     auto order = make_order(spec_of(scenario, priced));
     if (!order.ok())
@@ -61,32 +55,27 @@ Result<OrderedJob> to_order(const Scenario& scenario) {
           {"schedule.order", "schedule.group", "parallel.vpp", "parallel.pp"});
     listed = *std::move(order);
   }
-  return OrderedJob{std::move(cluster), std::move(placement), plan, std::move(chain),
-                    *std::move(listed)};
+  return OrderedJob{std::move(site), plan, std::move(chain), *std::move(listed)};
 }
 
 Result<CompiledJob> to_program(const Scenario& scenario,
                                const std::function<void(CompiledJob*)>& before_prices) {
   ASSIGN_OR_RETURN(OrderedJob ordered, to_order(scenario));
-  auto& [cluster, placement, plan, chain, order] = ordered;
+  auto& [site, plan, chain, order] = ordered;
   Workload work = for_chains(std::move(chain), order.chains);
   auto program = lower(order, work, lower_options(scenario.job, order, shared_device(scenario)));
   if (!program.ok())
     return program.error().or_of(
         {"overlap.p2p", "overlap.batch_p2p", "schedule.order", "parallel.pp"});
-  CompiledJob job{plan,
-                  std::move(work),
-                  std::move(order),
-                  *std::move(program),
-                  std::move(cluster),
-                  std::move(placement),
+  CompiledJob job{plan, std::move(work), std::move(order), *std::move(program), std::move(site),
                   {}};
   if (before_prices) before_prices(&job);
-  job.program.comm_costs = comm_costs(scenario.job.model, placed(plan, job.cluster, job.placement),
-                                      scenario.costs.profile, job.cluster.spec());
+  job.program.comm_costs = comm_costs(scenario.job.model, placed(plan, job.site),
+                                      scenario.costs.profile, job.site.cluster.spec());
   slow_parts(scenario.variability, &job.program);
-  price(&job.program, job.cluster, job.placement);
-  job.folds = !slow_stragglers(scenario.variability, job.cluster, job.placement, &job.program);
+  price(&job.program, job.site.cluster, job.site.placement);
+  job.folds =
+      !slow_stragglers(scenario.variability, job.site.cluster, job.site.placement, &job.program);
   ASSIGN_OR_RETURN(job.warnings, job_warnings(scenario, job));
   if (const Status status = check_durations(job.program); !status.ok())
     return status.error().or_of({"cluster.intra_GBps", "cluster.nic_Gbitps", "cluster.preset"});

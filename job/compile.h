@@ -1,8 +1,8 @@
 // Compile: turns a Scenario into a Program that is ready to play, in steps:
 //
-//   cluster -> placement -> plan -> priced workload -> order -> program -> slower parts -> prices
+//   site -> plan -> priced workload -> order -> program -> slower parts -> prices
 //
-// Each step is a function of the values before it, in a file of its own (place, order_job,
+// Each step is a function of the values before it, in a file of its own (site, order_job,
 // price_job, perturb), so that a caller can stop after any step and go on with values of its own.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "job/site.h"
 #include "scenarios/scenario.h"
 #include "schedule/lowering/price.h"
 #include "schedule/order/named_orders.h"
@@ -22,8 +23,7 @@ namespace tandem {
 
 // The values of compile() up to the order.
 struct OrderedJob {
-  Cluster cluster;
-  Placement placement;
+  Site site;
   OrderedPlan plan;
   Workload chain;  // the work of one chain
   Order order;
@@ -35,8 +35,7 @@ struct CompiledJob {
   Workload work;     // the work of all chains
   Order order;
   Program program;
-  Cluster cluster;
-  Placement placement;
+  Site site;
   std::vector<std::string> warnings;
   bool folds = true;  // ranks with one body do the same; stragglers may make them differ
 };

@@ -69,7 +69,7 @@ Result<Program> priced(const Scenario& scenario, const CompiledJob& job, const W
   options.batch_p2p = options.expert_overlap = false;
   ASSIGN_OR_RETURN(Program program, lower(order, work, options));
   program.comm_costs = job.program.comm_costs;
-  price(&program, job.cluster, job.placement);
+  price(&program, job.site.cluster, job.site.placement);
   return program;
 }
 

@@ -7,7 +7,7 @@
 
 #include "job/doubts.h"
 #include "job/failed_links.h"
-#include "job/place.h"
+#include "job/site.h"
 #include "schedule/program/reprice.h"
 
 namespace tandem {
@@ -19,7 +19,7 @@ void add_stragglers(const Scenario& scenario, const CompiledJob& job,
   const Stragglers& stragglers = variability.stragglers;
   if (!stragglers.any()) return;
   const std::vector<double> factors =
-      rank_factors(stragglers, variability.seed, job.cluster, job.placement);
+      rank_factors(stragglers, variability.seed, job.site.cluster, job.site.placement);
   const auto slow = std::ranges::count_if(factors, [](double factor) { return factor != 1; });
   if (slow == 0 && stragglers.node_share == 0) return;  // only stages are slow
   lines->push_back(fmt::format(
@@ -47,8 +47,8 @@ Status add_failed_links(const Scenario& scenario, const CompiledJob& job,
                         std::vector<std::string>* lines) {
   if (!scenario.variability.slow_link.fails_for_good()) return Done{};
   ASSIGN_OR_RETURN(const Cluster with_all, make_cluster(with_all_links(scenario)));
-  lines->push_back(
-      rerouted(scenario.variability.slow_link, job.program, job.placement, job.cluster, with_all));
+  lines->push_back(rerouted(scenario.variability.slow_link, job.program, job.site.placement,
+                            job.site.cluster, with_all));
   return Done{};
 }
 

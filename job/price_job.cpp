@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "job/order_job.h"
+#include "job/site.h"
 #include "workload/model/moe.h"
 
 namespace tandem {
@@ -20,25 +21,21 @@ namespace {
 // Times of the job's communication, each operation alone on the cluster.
 class AloneTimes {
  public:
-  AloneTimes(const Model& model, const Plan& plan, const CostSettings& costs,
-             const Cluster& cluster, const Placement& placement)
-      : cluster_(cluster),
-        placement_(placement),
-        costs_(comm_costs(model, placed(plan, cluster, placement), costs.profile, cluster.spec())) {
-  }
+  AloneTimes(const Model& model, const Plan& plan, const CostSettings& costs, const Site& site)
+      : site_(site),
+        costs_(comm_costs(model, placed(plan, site), costs.profile, site.cluster.spec())) {}
 
   // Returns the time of an operation among `ranks` ranks: `first` and every stride-th one after it.
   Nanoseconds of(GroupKind group_kind, CommKind kind, Bytes bytes, int first, int ranks,
                  int stride) const {
     std::vector<DeviceId> devices;
-    for (int i = 0; i < ranks; ++i) devices.push_back(placement_[first + i * stride]);
+    for (int i = 0; i < ranks; ++i) devices.push_back(site_.placement[first + i * stride]);
     const CommCost cost = costs_[static_cast<std::size_t>(group_kind)];
-    return duration_ns(at_cost(choices(cluster_, kind, devices), group_kind, cost), bytes);
+    return duration_ns(at_cost(choices(site_.cluster, kind, devices), group_kind, cost), bytes);
   }
 
  private:
-  const Cluster& cluster_;
-  const Placement& placement_;
+  const Site& site_;
   CommCosts costs_;
 };
 
@@ -50,8 +47,9 @@ bool in_blocks(const Placement& placement) {
 
 // Returns the time of an all-reduce in the slowest tensor group. Where ranks fill equal nodes one
 // after another, the position of groups on nodes repeats, and one period is enough.
-Nanoseconds slowest_tensor_ns(const AloneTimes& alone, const Plan& plan, const Cluster& cluster,
-                              const Placement& placement, Bytes bytes) {
+Nanoseconds slowest_tensor_ns(const AloneTimes& alone, const Plan& plan, const Site& site,
+                              Bytes bytes) {
+  const auto& [cluster, placement] = site;
   const auto ranks = static_cast<std::int64_t>(placement.size());
   const std::int64_t period = std::lcm(std::int64_t{plan.tp}, cluster.spec().gpus_per_node);
   const bool repeats = in_blocks(placement) && cluster.nodes_alike();
@@ -117,7 +115,8 @@ double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTra
 }
 
 // Returns the number of nodes that hold the job's GPUs.
-int nodes_of(const Cluster& cluster, const Placement& placement) {
+int nodes_of(const Site& site) {
+  const auto& [cluster, placement] = site;
   if (!cluster.nodes_alike()) {
     std::set<NodeId> nodes;
     for (const DeviceId device : placement) nodes.insert(cluster.node_of(device));
@@ -129,10 +128,10 @@ int nodes_of(const Cluster& cluster, const Placement& placement) {
 
 }  // namespace
 
-Plan placed(Plan plan, const Cluster& cluster, const Placement& placement) {
+Plan placed(Plan plan, const Site& site) {
   std::vector<NodeId> nodes;
   for (int i = 0; i < plan.ep; ++i) {
-    const NodeId node = cluster.node_of(placement[i * plan.expert_tensor()]);
+    const NodeId node = site.cluster.node_of(site.placement[i * plan.expert_tensor()]);
     if (nodes.empty() || node != nodes.back()) nodes.push_back(node);
   }
   std::ranges::sort(nodes);
@@ -160,27 +159,25 @@ CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfil
 }
 
 Nanoseconds block_collective_ns(const Model& model, const Plan& plan, const CostSettings& costs,
-                                const Cluster& cluster, const Placement& placement) {
+                                const Site& site) {
   if (plan.tp == 1) return 0;
   const Bytes bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
                       plan.micro_batch * model.hidden;
-  return slowest_tensor_ns({model, plan, costs, cluster, placement}, plan, cluster, placement,
-                           bytes);
+  return slowest_tensor_ns({model, plan, costs, site}, plan, site, bytes);
 }
 
 Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,
-                        const Cluster& cluster, const Placement& placement,
-                        std::optional<Nanoseconds> collective_ns) {
+                        const Site& site, std::optional<Nanoseconds> collective_ns) {
   if (costs.uniform) {
     Workload work = uniform_workload(uniform_costs(costs), plan.stages());
     work.pipeline_bytes = std::llround(costs.p2p_bytes);
     return work;
   }
   OrderedPlan there = plan;
-  there.expert_nodes = placed(plan, cluster, placement).expert_nodes;
-  CostModel prices = cost_model(costs, cluster.spec().device, plan.precision);
-  prices.profile.compute_stretch *= slowest_of(nodes_of(cluster, placement), costs.profile);
-  if (!collective_ns) collective_ns = block_collective_ns(model, plan, costs, cluster, placement);
+  there.expert_nodes = placed(plan, site).expert_nodes;
+  CostModel prices = cost_model(costs, site.cluster.spec().device, plan.precision);
+  prices.profile.compute_stretch *= slowest_of(nodes_of(site), costs.profile);
+  if (!collective_ns) collective_ns = block_collective_ns(model, plan, costs, site);
   return make_workload(model, there, prices, *collective_ns);
 }
 
@@ -192,16 +189,14 @@ Workload for_chains(Workload chain, int chains) {
 }
 
 Workload price_workload(const JobSettings& job, const Order& order, const CostSettings& costs,
-                        const Cluster& cluster, const Placement& placement) {
-  return for_chains(
-      price_workload(job.model, ordered_plan(job.plan, order), costs, cluster, placement),
-      order.chains);
+                        const Site& site) {
+  return for_chains(price_workload(job.model, ordered_plan(job.plan, order), costs, site),
+                    order.chains);
 }
 
 std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, const Plan& plan,
-                                    const CostSettings& costs, const Cluster& cluster,
-                                    const Placement& placement) {
-  const AloneTimes alone(model, plan, costs, cluster, placement);
+                                    const CostSettings& costs, const Site& site) {
+  const AloneTimes alone(model, plan, costs, site);
   const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
   const double transfer_s = plan.pp == 1
                                 ? 0
@@ -226,11 +221,10 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, c
 }
 
 VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, const Plan& plan,
-                                 const CostSettings& costs, const Cluster& cluster,
-                                 const Placement& placement) {
+                                 const CostSettings& costs, const Site& site) {
   CHECK(chain.vocabulary.has_value());
   const VocabularyWork& work = *chain.vocabulary;
-  const AloneTimes alone(model, plan, costs, cluster, placement);
+  const AloneTimes alone(model, plan, costs, site);
   const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
   const auto over_all = [&](CommKind kind, Bytes bytes) {
     return to_seconds(alone.of(GroupKind::Pipeline, kind, bytes, 0, plan.pp, next));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "job/site.h"
 #include "scenarios/scenario.h"
 #include "schedule/lowering/price.h"
 #include "schedule/order/named_orders.h"
@@ -17,7 +18,7 @@ namespace tandem {
 
 // Returns the plan with what depends on the placement: on how many nodes the GPUs of the first
 // expert group are.
-Plan placed(Plan plan, const Cluster& cluster, const Placement& placement);
+Plan placed(Plan plan, const Site& site);
 
 // The costs that a framework adds to the cluster's own figures, by GroupKind.
 using CommCosts = std::array<CommCost, kGroupKinds>;
@@ -27,31 +28,28 @@ CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfil
 // Returns the time of the collectives round one block in the slowest tensor group (see
 // make_workload).
 Nanoseconds block_collective_ns(const Model& model, const Plan& plan, const CostSettings& costs,
-                                const Cluster& cluster, const Placement& placement);
+                                const Site& site);
 
 // Returns one chain's priced work. `collective_ns`: the result of block_collective_ns(), if the
 // caller has it. REQUIRES: the costs' table and profile outlive the call.
 Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,
-                        const Cluster& cluster, const Placement& placement,
-                        std::optional<Nanoseconds> collective_ns = std::nullopt);
+                        const Site& site, std::optional<Nanoseconds> collective_ns = std::nullopt);
 
 // Returns the work of so many chains, each like this one.
 Workload for_chains(Workload chain, int chains);
 
 // Returns the work of all chains of a job in this order.
 Workload price_workload(const JobSettings& job, const Order& order, const CostSettings& costs,
-                        const Cluster& cluster, const Placement& placement);
+                        const Site& site);
 
 // Returns the time of every stage's actions, when nothing overlaps.
 std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, const Plan& plan,
-                                    const CostSettings& costs, const Cluster& cluster,
-                                    const Placement& placement);
+                                    const CostSettings& costs, const Site& site);
 
 // Returns the times of a rank's vocabulary passes when nothing overlaps, and of the communication
 // between them over the pipeline. REQUIRES: chain.vocabulary.
 VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, const Plan& plan,
-                                 const CostSettings& costs, const Cluster& cluster,
-                                 const Placement& placement);
+                                 const CostSettings& costs, const Site& site);
 
 // Error: a run has more ops than limits.ops. Ops of all ranks count for which no other rank stands;
 // ops that come once an iteration do not count.

@@ -13,8 +13,8 @@
 #include "interop/megatron/layout.h"
 #include "job/memory_timeline.h"
 #include "job/order_job.h"
-#include "job/place.h"
 #include "job/price_job.h"
+#include "job/site.h"
 #include "planning/play/play_job.h"
 #include "results/job_result.h"
 #include "schedule/lowering/price.h"
@@ -46,8 +46,7 @@ struct KindCosts {
 // Where predictions stand before the head the stages have 3, 1, 1 and 0 layers: the last has the
 // head alone, and stage 2 - stage 1 is the prediction. Layers of multi-token prediction are like
 // the last layer.
-KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Cluster& cluster,
-                        const Placement& placement) {
+KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Site& site) {
   constexpr int kStages = 4, kTwo = 2;
   Plan plan = scenario.job.plan;
   plan.vpp = (kStages + plan.pp - 1) / plan.pp;
@@ -62,10 +61,8 @@ KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Clust
   Model model = kind;
   model.mtp_layers = scenario.job.model.mtp_layers;
   model.layers = plan.stages() + 1;
-  const Workload chain =
-      price_workload(model, OrderedPlan(plan), scenario.costs, cluster, placement);
-  const std::vector<OrderCosts> stages =
-      stage_costs(chain, model, plan, scenario.costs, cluster, placement);
+  const Workload chain = price_workload(model, OrderedPlan(plan), scenario.costs, site);
+  const std::vector<OrderCosts> stages = stage_costs(chain, model, plan, scenario.costs, site);
   KindCosts costs;
   if (apart) {  // only the two costs that differ from the other case
     costs.prediction = difference(stages[stages.size() - 2], stages[1]);
@@ -81,14 +78,13 @@ KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Clust
 }
 
 // Returns the costs in seconds, with the communication inside a layer one after another.
-LayerCosts layer_costs(const Scenario& laid, const Cluster& cluster, const Placement& placement) {
+LayerCosts layer_costs(const Scenario& laid, const Site& site) {
   const Model& model = laid.job.model;
   Scenario scenario = laid;
   scenario.job.plan.mtp_before_loss = false;
   std::vector<KindCosts> kinds;
-  if (model.kinds.empty()) kinds.push_back(costs_of_kind(model, scenario, cluster, placement));
-  for (const Model& kind : model.kinds)
-    kinds.push_back(costs_of_kind(kind, scenario, cluster, placement));
+  if (model.kinds.empty()) kinds.push_back(costs_of_kind(model, scenario, site));
+  for (const Model& kind : model.kinds) kinds.push_back(costs_of_kind(kind, scenario, site));
   LayerCosts costs;
   for (int layer = 0; layer < model.layers; ++layer)
     costs.layers.push_back(kinds[model.kind_of(layer)].layer);
@@ -96,7 +92,7 @@ LayerCosts layer_costs(const Scenario& laid, const Cluster& cluster, const Place
   costs.embedding = kinds.front().embedding;
   costs.head = kinds[model.kind_of(model.layers - 1)].head;
   if (!laid.job.plan.mtp_before_loss) return costs;
-  const KindCosts apart = costs_of_kind(model.layer(model.layers - 1), laid, cluster, placement);
+  const KindCosts apart = costs_of_kind(model.layer(model.layers - 1), laid, site);
   costs.prediction = apart.prediction;
   costs.head = difference(apart.head, costs.each);
   return costs;
@@ -270,11 +266,9 @@ struct GoodSplits {
 // Returns the best splits by replay. The search also begins at `even`, unless that is empty.
 Result<GoodSplits> good_splits(const Scenario& scenario, const std::vector<int>& even) {
   const JobSettings& job = scenario.job;
-  ASSIGN_OR_RETURN(const Cluster cluster,
-                   build_cluster(scenario.cluster, scenario.costs, scenario.variability));
-  const Placement placement = place_ranks(scenario.cluster, cluster);
+  ASSIGN_OR_RETURN(const Site site, build_site(scenario));
   ASSIGN_OR_RETURN(const std::optional<Order> listed, listed_order(job));
-  const LayerCosts costs = layer_costs(scenario, cluster, placement);
+  const LayerCosts costs = layer_costs(scenario, site);
   const std::vector<int> rank_of =
       listed ? stage_to_rank(*listed)
              : ranks_of_chain(traits_of(job.order), job.plan.pp, job.plan.vpp);
@@ -284,9 +278,8 @@ Result<GoodSplits> good_splits(const Scenario& scenario, const std::vector<int>&
   if (job.plan.vocabulary > 0) {
     Plan plan = job.plan;
     plan.layers_per_stage = balanced;
-    const Workload chain =
-        price_workload(job.model, OrderedPlan(plan), scenario.costs, cluster, placement);
-    vocabulary = vocabulary_costs(chain, job.model, plan, scenario.costs, cluster, placement);
+    const Workload chain = price_workload(job.model, OrderedPlan(plan), scenario.costs, site);
+    vocabulary = vocabulary_costs(chain, job.model, plan, scenario.costs, site);
   }
   SplitJudge judge(scenario, costs, vocabulary, listed);
   RETURN_IF_ERROR(judge.prepare(balanced));

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "job/order_job.h"
-#include "job/place.h"
 #include "job/price_job.h"
+#include "job/site.h"
 #include "planning/choose/auto_layout.h"
 #include "planning/choose/measured_costs.h"
 #include "planning/play/play_job.h"
@@ -111,14 +111,14 @@ void add_bytes(const Scenario& scenario, SearchProblem* problem) {
 }
 
 SearchProblem problem_of(const Scenario& scenario, std::vector<int> rank_of_stage,
-                         const Cluster& cluster, const Placement& placement) {
+                         const Site& site) {
   const JobSettings& job = scenario.job;
   SearchProblem problem{.microbatches = job.plan.microbatches(),
                         .rank_of_stage = std::move(rank_of_stage)};
   const std::vector<int>& ranks = problem.rank_of_stage;
   const OrderedPlan plan(job.plan, 1, ranks.front() == ranks.back());
-  const Workload chain = price_workload(job.model, plan, scenario.costs, cluster, placement);
-  problem.costs = stage_costs(chain, job.model, job.plan, scenario.costs, cluster, placement);
+  const Workload chain = price_workload(job.model, plan, scenario.costs, site);
+  problem.costs = stage_costs(chain, job.model, job.plan, scenario.costs, site);
   add_bytes(scenario, &problem);
   return problem;
 }
@@ -252,11 +252,10 @@ std::vector<std::vector<int>> placements_of(const Plan& plan) {
 }
 
 // Returns one search for each placement of the scenario's stages.
-std::vector<Placed> searches_of(const Scenario& scenario, const Cluster& cluster,
-                                const Placement& placement) {
+std::vector<Placed> searches_of(const Scenario& scenario, const Site& site) {
   std::vector<Placed> searches;
   for (const std::vector<int>& ranks : placements_of(scenario.job.plan)) {
-    SearchProblem problem = problem_of(scenario, ranks, cluster, placement);
+    SearchProblem problem = problem_of(scenario, ranks, site);
     const std::vector<Order> named = named_orders_for(problem);
     const int candidates = default_candidates(problem);
     searches.push_back({scenario, candidates, OrderSearch(std::move(problem), named)});
@@ -299,12 +298,10 @@ void play_off(std::vector<Placed>* searches, const JobSettings& job) {
 // Searches for all scenarios, and plays the best orders found in full.
 Status search(const std::vector<Scenario>& scenarios, FullOrders* full) {
   constexpr std::size_t kInFull = 4;
-  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenarios.front()));
-  const Placement placement = place_ranks(scenarios.front().cluster, cluster);
+  ASSIGN_OR_RETURN(const Site site, make_site(scenarios.front()));
   std::vector<Placed> searches;
   for (const Scenario& scenario : scenarios) {
-    for (Placed& placed : searches_of(scenario, cluster, placement))
-      searches.push_back(std::move(placed));
+    for (Placed& placed : searches_of(scenario, site)) searches.push_back(std::move(placed));
   }
   play_off(&searches, scenarios.front().job);
   for (const Placed& placed : searches) {
@@ -318,8 +315,7 @@ Status search(const std::vector<Scenario>& scenarios, FullOrders* full) {
 // has the least to compute: no order can make that shorter.
 Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const FullOrders& full) {
   constexpr std::size_t kMost = 3;
-  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
-  const Placement placement = place_ranks(scenario.cluster, cluster);
+  ASSIGN_OR_RETURN(const Site site, make_site(scenario));
   std::vector<std::pair<double, Scenario>> layouts;
   for (const FullOrders::Played& played : full.played()) {
     if (!played.value.fits || played.scenario.job.found_order->order.chains > 1) continue;
@@ -331,7 +327,7 @@ Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const FullO
       return a.layers_per_stage == b.layers_per_stage && a.mtp_before_loss == b.mtp_before_loss;
     };
     if (std::ranges::any_of(layouts, is_same)) continue;
-    const double most = busiest_rank_s(problem_of(open, rank_of, cluster, placement));
+    const double most = busiest_rank_s(problem_of(open, rank_of, site));
     layouts.emplace_back(most, std::move(open));
   }
   std::ranges::stable_sort(layouts, {}, &std::pair<double, Scenario>::first);
@@ -350,12 +346,11 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
     return scenario.placed(Error::of(
         {"parallel.layout"},
         "found parallel.layout = auto with a trace, expected the layout that was traced"));
-  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
-  const Placement placement = place_ranks(scenario.cluster, cluster);
+  ASSIGN_OR_RETURN(const Site site, make_site(scenario));
   SearchedOrder best{{}, std::numeric_limits<double>::infinity()}, best_named = best;
   std::vector<Placed> searches;
   for (const std::vector<int>& ranks : placements_of(job.plan)) {
-    SearchProblem problem = problem_of(scenario, ranks, cluster, placement);
+    SearchProblem problem = problem_of(scenario, ranks, site);
     ASSIGN_OR_RETURN(problem.costs, measured_costs(job.order_trace, problem.costs));
     SearchProblem as_simulated = problem;  // the simulator frees all of an activation at its I
     for (StageBytes& bytes : as_simulated.bytes) bytes.stash = 0;

@@ -14,8 +14,8 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "job/order_job.h"
-#include "job/place.h"
 #include "job/price_job.h"
+#include "job/site.h"
 #include "planning/choose/resolve.h"
 #include "planning/pack/packing.h"
 #include "planning/play/play_job.h"
@@ -86,15 +86,13 @@ Status check_halves(const Scenario& whole, const std::string& place) {
 
 // Returns the cost of a microbatch: its time on all stages, with communication, when nothing
 // overlaps.
-SizeCost microbatch_cost(const Scenario& whole, const Cluster& cluster) {
+SizeCost microbatch_cost(const Scenario& whole, const Site& site) {
   const auto seconds = [&](const Scenario& scenario) {
     double sum = 0;
     const OrderedPlan plan = ordered_plan(scenario.job);
-    const Placement placement = place_ranks(scenario.cluster, cluster);
-    const Workload chain =
-        price_workload(scenario.job.model, plan, scenario.costs, cluster, placement);
+    const Workload chain = price_workload(scenario.job.model, plan, scenario.costs, site);
     for (const OrderCosts& stage :
-         stage_costs(chain, scenario.job.model, plan, scenario.costs, cluster, placement))
+         stage_costs(chain, scenario.job.model, plan, scenario.costs, site))
       sum += stage.forward + stage.input + stage.weight;
     return sum;
   };
@@ -105,7 +103,7 @@ SizeCost microbatch_cost(const Scenario& whole, const Cluster& cluster) {
 Result<RunResult> play(const Scenario& scenario, const Sizes& sizes, Engine engine) {
   const auto resize = [&](CompiledJob* job) {
     const auto work = [&](const Scenario& of) {
-      return price_workload(of.job, job->order, of.costs, job->cluster, job->placement);
+      return price_workload(of.job, job->order, of.costs, job->site);
     };
     resize_microbatches(&job->program, fit_of(scenario, work), job->order.chains, sizes);
   };
@@ -187,14 +185,14 @@ Result<Playable> packed(const Scenario& scenario, const Bin& batch, int limit, c
                   static_cast<double>(tokens_of(batch))};
 }
 
-Result<std::vector<Playable>> make_playables(const Scenario& scenario, const Cluster& cluster,
+Result<std::vector<Playable>> make_playables(const Scenario& scenario, const Site& site,
                                              const std::vector<Bin>& batches, PackStudy* study) {
   const Plan& plan = scenario.job.plan;
   const Scenario whole = with_sizes(scenario, study->limit, 1, plan.global_batch / plan.dp);
   RETURN_IF_ERROR(check_halves(scenario, scenario.place_of({"model.seq"})));
   RETURN_IF_ERROR(check_halves(whole, "--tokens"));
-  const SizeCost padded_cost = microbatch_cost(scenario, cluster);
-  const SizeCost packed_cost = microbatch_cost(whole, cluster);
+  const SizeCost padded_cost = microbatch_cost(scenario, site);
+  const SizeCost packed_cost = microbatch_cost(whole, site);
   std::vector<Playable> all;
   all.push_back({0,
                  scenario,
@@ -296,9 +294,9 @@ Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
                              study.sequences, study.global_batch)};
   study.longest = std::ranges::max(all);
   study.mean_length = static_cast<double>(tokens_of(all)) / study.sequences;
-  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
+  ASSIGN_OR_RETURN(const Site site, make_site(scenario));
   ASSIGN_OR_RETURN(const std::vector<Playable> playables,
-                   make_playables(scenario, cluster, batches_of(all, study), &study));
+                   make_playables(scenario, site, batches_of(all, study), &study));
   RETURN_IF_ERROR(play_all(playables, options, &study));
   return study;
 }

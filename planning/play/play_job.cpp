@@ -138,7 +138,7 @@ std::optional<ShortJobs> short_jobs(const Scenario& scenario, const OrderRounds&
 
 Result<Trace> play_compiled(const Scenario& scenario, const CompiledJob& job, Engine engine) {
   ASSIGN_OR_RETURN(const SimOptions options, options_of(scenario, job, engine));
-  return play(engine, job.program, job.cluster, job.placement, options);
+  return play(engine, job.program, job.site.cluster, job.site.placement, options);
 }
 
 Result<PlayedJob> play_once(const Scenario& scenario, Engine engine) {
@@ -170,7 +170,8 @@ Result<SimOptions> sim_options(const VariabilitySettings& variability, const Clu
 }
 
 Result<SimOptions> options_of(const Scenario& scenario, const CompiledJob& job, Engine engine) {
-  auto options = sim_options(scenario.variability, job.cluster, scenario.fold && job.folds, engine);
+  auto options =
+      sim_options(scenario.variability, job.site.cluster, scenario.fold && job.folds, engine);
   if (!options.ok()) return scenario.placed(options.error());
   return options;
 }
@@ -188,7 +189,8 @@ Result<MeasuredJob> play_job(const Scenario& scenario, CompiledJob job, Engine e
           std::move(job), std::move(options), std::move(played->trace), std::move(played->metrics),
           played->ops,    stopwatch.seconds()};
   }
-  ASSIGN_OR_RETURN(Trace trace, play(engine, job.program, job.cluster, job.placement, playing));
+  ASSIGN_OR_RETURN(Trace trace,
+                   play(engine, job.program, job.site.cluster, job.site.placement, playing));
   Metrics metrics = measure(job.program, trace);
   const auto ops = static_cast<std::int64_t>(trace.events.size());
   return MeasuredJob{

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "interop/chakra/chakra_file.h"
-#include "job/place.h"
+#include "job/site.h"
 #include "scenarios/scenario.h"
 #include "schedule/chakra/import_chakra.h"
 #include "schedule/program/validate.h"

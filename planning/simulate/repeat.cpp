@@ -29,10 +29,11 @@ LastReplica last_replica(const Scenario& scenario, const CompiledJob& job, Rank 
   const auto replica = std::ranges::find_if(replicas.ranks, has_latest);
   const VariabilitySettings& variability = scenario.variability;
   const std::vector<double> factors =
-      rank_factors(variability.stragglers, variability.seed, job.cluster, job.placement);
+      rank_factors(variability.stragglers, variability.seed, job.site.cluster, job.site.placement);
   std::set<int> slow_nodes;
   for (const std::int32_t rank : *replica) {
-    if (factors[rank] != 1) slow_nodes.insert(index(job.cluster.node_of(job.placement[rank])));
+    if (factors[rank] != 1)
+      slow_nodes.insert(index(job.site.cluster.node_of(job.site.placement[rank])));
   }
   return {static_cast<int>(replica - replicas.ranks.begin()),
           index(latest),
@@ -41,9 +42,10 @@ LastReplica last_replica(const Scenario& scenario, const CompiledJob& job, Rank 
 
 // Plays one seed of the scenario. `job` is compiled without stragglers; they are applied here.
 Result<RepeatedRun> play_seed(const Scenario& scenario, CompiledJob* job, Engine engine) {
-  job->folds = !slow_stragglers(scenario.variability, job->cluster, job->placement, &job->program);
+  job->folds =
+      !slow_stragglers(scenario.variability, job->site.cluster, job->site.placement, &job->program);
   const auto options =
-      sim_options(scenario.variability, job->cluster, scenario.fold && job->folds, engine);
+      sim_options(scenario.variability, job->site.cluster, scenario.fold && job->folds, engine);
   if (!options.ok()) return scenario.placed(options.error());
   RepeatedRun run{scenario.variability.seed, 0, std::nullopt};
   if (engine == Engine::Ideal) {
@@ -54,7 +56,7 @@ Result<RepeatedRun> play_seed(const Scenario& scenario, CompiledJob* job, Engine
     }
   }
   ASSIGN_OR_RETURN(const Trace trace,
-                   play(engine, job->program, job->cluster, job->placement, *options));
+                   play(engine, job->program, job->site.cluster, job->site.placement, *options));
   run.iteration_s = measure(job->program, trace).iteration_s;
   return run;
 }

@@ -11,7 +11,7 @@
 #include "base/progress.h"
 #include "base/split.h"
 #include "job/failed_links.h"
-#include "job/place.h"
+#include "job/site.h"
 #include "planning/size/size_compare.h"
 #include "planning/tune/refinement.h"
 #include "planning/tune/rules.h"

@@ -5,32 +5,31 @@
 #include <utility>
 #include <vector>
 
-#include "job/place.h"
 #include "job/price_job.h"
+#include "job/site.h"
 #include "planning/tune/layout_keys.h"
 
 namespace tandem {
 
 GroupTimes::GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<KnownChoices> known)
-    : base_(base),
-      cluster_(std::move(cluster)),
-      placement_(place_ranks(base.cluster, cluster_)),
-      known_(std::move(known)) {}
+    : base_(base), site_{std::move(cluster), {}}, known_(std::move(known)) {
+  site_.placement = place_ranks(base.cluster, site_.cluster);
+}
 
 // Returns the first rank of the stage; where all nodes are alike, only its place on its node.
 int GroupTimes::begin_of(const Layout& layout, int stage) const {
   const int begin = stage * layout.block();
-  const ClusterSpec& spec = cluster_.spec();
-  return base_.cluster.cyclic || !cluster_.nodes_alike() || spec.fabric.kind != Fabric::Star
+  const ClusterSpec& spec = site_.cluster.spec();
+  return base_.cluster.cyclic || !site_.cluster.nodes_alike() || spec.fabric.kind != Fabric::Star
              ? begin
              : begin % spec.gpus_per_node;
 }
 
 int GroupTimes::alike_from(int span) const {
-  const int node = cluster_.spec().gpus_per_node;
-  if (base_.cluster.cyclic || !cluster_.nodes_alike()) return 0;
+  const int node = site_.cluster.spec().gpus_per_node;
+  if (base_.cluster.cyclic || !site_.cluster.nodes_alike()) return 0;
   if (node % span == 0) return node;
-  return span % node == 0 && cluster_.spec().fabric.kind == Fabric::Star ? span : 0;
+  return span % node == 0 && site_.cluster.spec().fabric.kind == Fabric::Star ? span : 0;
 }
 
 RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const {
@@ -59,7 +58,8 @@ RankGroups GroupTimes::of_amax(const Layout& layout, GroupKind group_kind, int s
 }
 
 RankGroups GroupTimes::of_transfer(const Layout& layout, int from, int to) const {
-  if (to == from - 1 && cluster_.nodes_alike()) std::swap(from, to);  // links are alike both ways
+  if (to == from - 1 && site_.cluster.nodes_alike())
+    std::swap(from, to);  // links are alike both ways
   return {.group_kind = GroupKind::Pipeline,
           .kind = CommKind::SendRecv,
           .begin = to > from ? begin_of(layout, from) : from * layout.block(),
@@ -93,7 +93,7 @@ std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
     for (int block = 0; block < groups.blocks; ++block) {
       for (int i = 0; i < groups.size; ++i)
         members.push_back(
-            placement_[groups.begin + first + i * groups.stride + block * groups.far]);
+            site_.placement[groups.begin + first + i * groups.stride + block * groups.far]);
     }
   }
   Plan plan = base_.job.plan;
@@ -101,16 +101,17 @@ std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
   if (groups.group_kind == GroupKind::Tensor) plan.tp = groups.size;
   if (groups.group_kind == GroupKind::Expert) {
     std::set<NodeId> nodes;
-    for (const DeviceId device : instances.front()) nodes.insert(cluster_.node_of(device));
+    for (const DeviceId device : instances.front()) nodes.insert(site_.cluster.node_of(device));
     plan.ep = groups.size;
     plan.expert_tp = groups.stride;
     plan.expert_nodes = static_cast<int>(nodes.size());
   }
   plan.zero = groups.zero3 ? 3 : 0;
   plan.pp = 1;  // only then does ZeRO 3 have a slowdown of its own
-  const CommCost cost = comm_costs(base_.job.model, plan, base_.costs.profile,
-                                   cluster_.spec())[static_cast<std::size_t>(groups.group_kind)];
-  std::vector<Choices> found = lockstep_choices(cluster_, groups.kind, instances);
+  const CommCost cost =
+      comm_costs(base_.job.model, plan, base_.costs.profile,
+                 site_.cluster.spec())[static_cast<std::size_t>(groups.group_kind)];
+  std::vector<Choices> found = lockstep_choices(site_.cluster, groups.kind, instances);
   for (Choices& each : found) each = at_cost(std::move(each), groups.group_kind, cost);
   return found;
 }

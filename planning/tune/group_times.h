@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "job/site.h"
 #include "planning/tune/shared_memo.h"
 #include "planning/tune/space.h"
 #include "schedule/lowering/price.h"
@@ -38,8 +39,7 @@ class GroupTimes {
   // Objects of the same scenario and cluster may share `known`. REQUIRES: `base` outlives it.
   GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<KnownChoices> known);
 
-  const Cluster& cluster() const { return cluster_; }
-  const Placement& placement() const { return placement_; }
+  const Site& site() const { return site_; }
 
   // Returns how many GPUs, from a node's first on, have groups that stand for all others, if each
   // group lies within `span` GPUs: those of a node, or of several whole nodes if any nodes are
@@ -65,8 +65,7 @@ class GroupTimes {
   std::vector<Choices> find_choices(const RankGroups& groups) const;
 
   const Scenario& base_;
-  Cluster cluster_;
-  Placement placement_;
+  Site site_;
   std::shared_ptr<KnownChoices> known_;
   std::map<RankGroups, const std::vector<Choices>*> choices_;  // those of known_ used here
 };

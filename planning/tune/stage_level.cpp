@@ -348,8 +348,7 @@ void StageLevel::cut_by_unit(const StageTimes& parts, bool has_head, StageWork* 
 
 Workload StageLevel::collapsed(const Candidate& candidate, const Order& order) {
   const Layout& layout = candidate.layout;
-  Workload work = price_workload(with(base_, candidate).job, order, base_.costs, groups_.cluster(),
-                                 groups_.placement());
+  Workload work = price_workload(with(base_, candidate).job, order, base_.costs, groups_.site());
   const std::vector<PassTimes> passes = stages(layout);
   const StageTimes& parts = times(layout);
   for (std::size_t s = 0; s < work.stages.size(); ++s) {

@@ -158,11 +158,10 @@ StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Cou
                       .cp = layout.cp,
                       .micro_batch = layout.micro_batch,
                       .precision = layout.precision};
-  const Nanoseconds collective_ns = known_->collectives.of(tensor, [&] {
-    return block_collective_ns(model, plan, base_.costs, groups_.cluster(), groups_.placement());
-  });
-  Workload work = price_workload(model, OrderedPlan(plan), base_.costs, groups_.cluster(),
-                                 groups_.placement(), collective_ns);
+  const Nanoseconds collective_ns = known_->collectives.of(
+      tensor, [&] { return block_collective_ns(model, plan, base_.costs, groups_.site()); });
+  Workload work =
+      price_workload(model, OrderedPlan(plan), base_.costs, groups_.site(), collective_ns);
   StageTimes times;
   Program program = one_gpu(std::move(work.kernels));
   const auto ns = [&](const Pass& pass) {

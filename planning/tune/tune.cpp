@@ -12,7 +12,7 @@
 
 #include "base/progress.h"
 #include "job/failed_links.h"
-#include "job/place.h"
+#include "job/site.h"
 #include "planning/tune/frameworks.h"
 #include "planning/tune/stage_level.h"
 

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "job/compile.h"
-#include "job/place.h"
+#include "job/site.h"
 #include "sim/engines.h"
 #include "traces/metrics.h"
 
@@ -83,10 +83,10 @@ class Trials {
     CHECK(cluster.ok());
     auto& [job, options, trace, metrics, ops, wall_s, rounds] = played_;
     if (rounds) {
-      price(std::array{&rounds->shorter.program, &job.program}, *cluster, job.placement);
+      price(std::array{&rounds->shorter.program, &job.program}, *cluster, job.site.placement);
       return steady_metrics(job, *rounds);
     }
-    price(&job.program, *cluster, job.placement);
+    price(&job.program, *cluster, job.site.placement);
     const auto again = ideal(job.program);
     CHECK(again.ok());
     return measure(job.program, *again);

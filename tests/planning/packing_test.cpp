@@ -219,7 +219,7 @@ Nanoseconds played(const Scenario& scenario, const std::vector<MicrobatchSize>& 
       of.job.model.seq = seq;
       of.job.plan.micro_batch = micro_batch;
       of.job.plan.global_batch *= micro_batch;
-      return price_workload(of.job, p->order, of.costs, p->cluster, p->placement);
+      return price_workload(of.job, p->order, of.costs, p->site);
     };
     resize_microbatches(&p->program, fit(work(512, 1), work(256, 2), {work(256, 1), work(128, 1)}),
                         p->order.chains, sizes);

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "job/place.h"
+#include "job/site.h"
 #include "planning/tune/search.h"
 #include "tests/scenarios/small_scenario.h"
 

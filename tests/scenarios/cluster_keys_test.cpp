@@ -136,7 +136,7 @@ TEST_CASE("ranks are dealt round over whole nodes: rank i is on node i mod nodes
   const auto job = compile(
       with({"cluster.placement=cyclic", "cluster.gpus_per_node=4", "cluster.nics_per_node=4"}));
   REQUIRE(job.ok());
-  CHECK(index(job->placement[3]) == 5);
+  CHECK(index(job->site.placement[3]) == 5);
   CHECK(job->warnings == Names{"small: cluster.placement = cyclic parts neighbouring ranks: "
                                "tensor communication crosses nodes"});
   CHECK(refused_on_cluster({"parallel.pp=3", "cluster.placement=cyclic"}) ==

@@ -1,7 +1,7 @@
 // Hostfiles: which GPU each rank is on, on a cluster whose hosts have names.
 #include <catch2/catch.hpp>
 
-#include "job/place.h"
+#include "job/site.h"
 #include "scenarios/hostfile.h"
 #include "scenarios/scenario.h"
 #include "tests/folder.h"

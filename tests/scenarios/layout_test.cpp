@@ -189,7 +189,7 @@ TEST_CASE("predictions on the stage before the loss take their layer there, and 
     const Scenario s =
         load(kLargeHead, {"model.mtp_layers=1", std::string("parallel.layout=") + layout}).front();
     const OrderedJob job = order_job(s).value();
-    return stage_costs(job.chain, s.job.model, job.plan, s.costs, job.cluster, job.placement);
+    return stage_costs(job.chain, s.job.model, job.plan, s.costs, job.site);
   };
   const auto with = stages_of("Et*4|t*4|t*4|mL"), before = stages_of("Et*4|t*4|t*4m|L");
   const auto sum = [](const OrderCosts& c) { return c.forward + c.input + c.weight; };

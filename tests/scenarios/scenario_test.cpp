@@ -179,7 +179,7 @@ tflops = 125
   CHECK(s.cluster.spec.device.memory_bytes == 16.0 * (1 << 30));
   const auto job = compile(s);
   REQUIRE(job.ok());
-  CHECK(job->cluster.nodes() == 2);
+  CHECK(job->site.cluster.nodes() == 2);
 }
 
 TEST_CASE("the runs are the product of the axes, in the file's order, the first outermost") {

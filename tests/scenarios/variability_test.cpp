@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/data_dir.h"
-#include "job/place.h"
+#include "job/site.h"
 #include "planning/simulate/sensitivity.h"
 #include "schedule/program/slowdown.h"
 #include "tests/scenarios/simulated.h"

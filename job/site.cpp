@@ -1,4 +1,6 @@
-#include "job/place.h"
+#include "job/site.h"
+
+#include <utility>
 
 #include "job/failed_links.h"
 
@@ -15,8 +17,6 @@ ClusterSpec uniform_cluster(double p2p_s) {
   spec.inter_latency_s = p2p_s;
   return spec;
 }
-
-}  // namespace
 
 Result<Cluster> build_cluster(const ClusterSettings& settings, const CostSettings& costs,
                               const VariabilitySettings& variability) {
@@ -35,10 +35,24 @@ Result<Cluster> build_cluster(const ClusterSettings& settings, const CostSetting
   return cluster;
 }
 
+}  // namespace
+
+Result<Site> build_site(const Scenario& scenario) {
+  ASSIGN_OR_RETURN(Cluster cluster,
+                   build_cluster(scenario.cluster, scenario.costs, scenario.variability));
+  Placement placement = place_ranks(scenario.cluster, cluster);
+  return Site{std::move(cluster), std::move(placement)};
+}
+
+Result<Site> make_site(const Scenario& scenario) {
+  auto site = build_site(scenario);
+  if (!site.ok()) return scenario.placed(site.error());
+  return site;
+}
+
 Result<Cluster> make_cluster(const Scenario& scenario) {
-  auto cluster = build_cluster(scenario.cluster, scenario.costs, scenario.variability);
-  if (!cluster.ok()) return scenario.placed(cluster.error());
-  return cluster;
+  ASSIGN_OR_RETURN(Site site, make_site(scenario));
+  return std::move(site.cluster);
 }
 
 Placement place_ranks(const ClusterSettings& settings, const Cluster& cluster) {
