@@ -27,7 +27,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 // A spreadsheet takes a cell that begins with this mark for text, never for a formula.
-constexpr char kNoFormula = '\'';
+constexpr char kTextMark = '\'';
 
 // Returns whether a spreadsheet would run the cell as a formula, once leading marks and blanks are
 // off.
@@ -57,7 +57,7 @@ std::string harmless(std::string_view text) {
 // Undoes csv_cell(): drops the mark before a formula. Cells that other programs wrote are escaped
 // too.
 std::string text_of_cell(std::string_view cell) {
-  if (cell.starts_with(kNoFormula) && is_formula(cell)) cell.remove_prefix(1);
+  if (cell.starts_with(kTextMark) && is_formula(cell)) cell.remove_prefix(1);
   return harmless(cell);
 }
 
@@ -199,7 +199,7 @@ std::string csv_cell(std::string_view text) {
   std::ranges::replace_if(
       line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
   line = harmless(line);
-  if (is_formula(line) && !is_number(line)) line.insert(0, 1, kNoFormula);
+  if (is_formula(line) && !is_number(line)) line.insert(0, 1, kTextMark);
   if (line.find_first_of(",\"") == std::string_view::npos && trimmed(line) == line &&
       !line.starts_with('#'))
     return line;

@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-std::string own_link(int file) { return fmt::format("/proc/self/fd/{}", file); }
+std::string descriptor_link(int file) { return fmt::format("/proc/self/fd/{}", file); }
 
 // Returns whether the path is a pipe, socket or device (/dev/null), which must not be replaced.
 bool is_device(const std::string& path) {
@@ -26,7 +26,7 @@ bool is_device(const std::string& path) {
 
 // Follows symbolic links to their end, whether a file is there or not. Returns "" if they never
 // end.
-std::string behind_links(const std::string& path) {
+std::string resolve_links(const std::string& path) {
   constexpr int kMostLinks = 40;  // as Linux follows
   std::filesystem::path target = path;
   std::error_code unknown;
@@ -44,7 +44,7 @@ int open_nameless(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const int file =
       ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-  if (file < 0 || ::access(own_link(file).c_str(), F_OK) == 0) return file;
+  if (file < 0 || ::access(descriptor_link(file).c_str(), F_OK) == 0) return file;
   ::close(file);
   return -1;
 }
@@ -74,7 +74,7 @@ bool is_nameless(std::FILE* file) {
 // Links the nameless file into its folder. Removes a leftover of that name first, which an earlier
 // process with our process id may have left.
 bool give_name(std::FILE* file, const std::string& name) {
-  const std::string own = own_link(fileno(file));
+  const std::string own = descriptor_link(fileno(file));
   const auto link = [&] {
     return ::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
   };
@@ -125,7 +125,7 @@ Result<FileWriter> FileWriter::open(const std::string& path) {
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) return cannot_write(path, EISDIR);
   const bool in_place = is_device(path);
-  const std::string target = in_place ? path : behind_links(path);
+  const std::string target = in_place ? path : resolve_links(path);
   if (target.empty()) return cannot_write(path, ELOOP);
   std::string temporary = in_place ? path : fmt::format("{}.{}.tmp", target, getpid());
   int file = in_place ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC) : open_nameless(target);
@@ -155,25 +155,25 @@ void FileWriter::discard() {
   if (temporary_ != path_) std::remove(temporary_.c_str());
 }
 
-void FileWriter::note(bool written) {
+void FileWriter::note_failure(bool written) {
   if (!written && failed_ == 0) failed_ = errno;
 }
 
 void FileWriter::write(std::string_view text) {
-  note(std::fwrite(text.data(), 1, text.size(), file_) == text.size());
+  note_failure(std::fwrite(text.data(), 1, text.size(), file_) == text.size());
 }
 
 void FileWriter::sync() {
-  note(std::fflush(file_) == 0);
+  note_failure(std::fflush(file_) == 0);
   ::fsync(fileno(file_));
 }
 
 Status FileWriter::commit() {
-  note(std::fflush(file_) == 0);
-  if (failed_ == 0 && is_nameless(file_)) note(give_name(file_, temporary_));
-  note(std::fclose(std::exchange(file_, nullptr)) == 0);
+  note_failure(std::fflush(file_) == 0);
+  if (failed_ == 0 && is_nameless(file_)) note_failure(give_name(file_, temporary_));
+  note_failure(std::fclose(std::exchange(file_, nullptr)) == 0);
   if (failed_ == 0 && temporary_ != path_)
-    note(std::rename(temporary_.c_str(), path_.c_str()) == 0);
+    note_failure(std::rename(temporary_.c_str(), path_.c_str()) == 0);
   if (failed_ == 0) return Done{};
   discard();
   return cannot_write(path_, failed_);

@@ -40,7 +40,7 @@ class FileWriter {
  private:
   FileWriter(std::string path, std::string temporary, std::FILE* file);
   void discard();
-  void note(bool written);
+  void note_failure(bool written);
 
   std::string path_;       // symbolic links resolved
   std::string temporary_;  // the file written to; for a pipe or a device path_ itself

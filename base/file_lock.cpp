@@ -25,7 +25,7 @@ struct flock range_of(std::optional<int> part) {
 
 // Returns whether the open file is still the one at that path. The process that held the lock
 // before may have removed it.
-bool is_there(const std::string& path, int file) {
+bool is_still_at(const std::string& path, int file) {
   struct stat by_path {
   }, opened{};
   return ::stat(path.c_str(), &by_path) == 0 && ::fstat(file, &opened) == 0 &&
@@ -53,7 +53,7 @@ Result<FileLock> FileLock::take(const std::string& path, std::optional<int> part
                                known ? fmt::format("process {}", range.l_pid) : "somebody"),
                    Error::Failed};
     }
-    if (is_there(lock_path, file)) return lock;
+    if (is_still_at(lock_path, file)) return lock;
     lock.whole_ = false;
   }
 }

@@ -97,7 +97,7 @@ Result<std::vector<std::string>> names_of(std::string_view part) {
 struct NumberedName {
   std::string_view before, number, behind;
 
-  bool goes_before(const NumberedName& next) const {
+  bool is_followed_by(const NumberedName& next) const {
     const auto here = number_in(number), there = number_in(next.number);
     return here && there && *there == *here + 1 && before == next.before && behind == next.behind &&
            (number.size() == next.number.size() || (number[0] != '0' && next.number[0] != '0'));
@@ -150,7 +150,7 @@ std::string hostlist_of(const std::vector<std::string>& names) {
         break;
       last = begin;
       std::size_t end = next + 1;
-      while (end < names.size() && last.goes_before(numbered_name(names[end])))
+      while (end < names.size() && last.is_followed_by(numbered_name(names[end])))
         last = numbered_name(names[end++]);
       ranges += parts++ == 0 ? "" : ",";
       ranges += begin.number;

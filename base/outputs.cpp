@@ -23,7 +23,7 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
-struct Known {
+struct KnownFile {
   NamedFile file;
   Identity identity;
 };
@@ -31,7 +31,7 @@ struct Known {
 Identity identity_of(const struct stat& found) { return {found.st_dev, found.st_ino, ""}; }
 
 // Returns where a file would be created. A link may lead to a place where no file is yet.
-std::string path_to_be(const std::string& path) {
+std::string resolved_path(const std::string& path) {
   constexpr int kMostLinks = 40;  // as Linux follows
   std::error_code failed;
   fs::path target = fs::absolute(path, failed);
@@ -45,14 +45,14 @@ std::string path_to_be(const std::string& path) {
 std::optional<Identity> output_identity(const std::string& path) {
   struct stat found {};
   if (path.empty()) return std::nullopt;
-  if (::stat(path.c_str(), &found) != 0) return Identity{0, 0, path_to_be(path)};
+  if (::stat(path.c_str(), &found) != 0) return Identity{0, 0, resolved_path(path)};
   if (S_ISCHR(found.st_mode) || S_ISBLK(found.st_mode)) return std::nullopt;
   return identity_of(found);
 }
 
 // Returns the inputs that exist, and the files that standard output and error go to, if any.
-std::vector<Known> known_before(const std::vector<NamedFile>& inputs) {
-  std::vector<Known> known;
+std::vector<KnownFile> known_files(const std::vector<NamedFile>& inputs) {
+  std::vector<KnownFile> known;
   struct stat found {};
   for (const NamedFile& input : inputs) {
     if (::stat(input.path.c_str(), &found) == 0) known.push_back({input, identity_of(found)});
@@ -68,7 +68,7 @@ std::vector<Known> known_before(const std::vector<NamedFile>& inputs) {
 }  // namespace
 
 Status check_outputs(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs) {
-  std::vector<Known> known = known_before(inputs);
+  std::vector<KnownFile> known = known_files(inputs);
   for (const NamedFile& output : outputs) {
     const std::optional<Identity> identity = output_identity(output.path);
     if (!identity) continue;

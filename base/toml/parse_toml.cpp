@@ -45,14 +45,14 @@ class DepthScan {
   void end_line() {
     ++line_;
     dots_ = 0;
-    if (!round_.empty()) return;
+    if (!outer_levels_.empty()) return;
     level_ = header_;
     in_value_ = false;
   }
 
   void open() {
     if (in_value_) {
-      round_.push_back(level_);
+      outer_levels_.push_back(level_);
       level_ += dots_ + 1;
     } else {
       level_ = 0;  // a [header]
@@ -61,9 +61,9 @@ class DepthScan {
   }
 
   void close() {
-    if (!round_.empty()) {
-      level_ = round_.back();
-      round_.pop_back();
+    if (!outer_levels_.empty()) {
+      level_ = outer_levels_.back();
+      outer_levels_.pop_back();
       dots_ = 0;
     } else if (!in_value_) {
       header_ = dots_ + 1;
@@ -95,8 +95,8 @@ class DepthScan {
   std::string_view text_;
   std::size_t at_ = 0;
   int line_ = 1, dots_ = 0;
-  int header_ = 0, level_ = 0;  // depth of the last [header]; depth around the current key
-  std::vector<int> round_;      // for each open bracket of a value, the depth around it
+  int header_ = 0, level_ = 0;     // depth of the last [header]; depth around the current key
+  std::vector<int> outer_levels_;  // for each open bracket of a value, the depth around it
   bool in_value_ = false;
 };
 
