@@ -114,7 +114,7 @@ Status Communicators::open(const GpuJob& job) {
     ASSIGN_OR_RETURN(const GpuCommId id,
                      planned.members > 1 ? job.id(planned.communicator) : make_id());
     RETURN_IF_ERROR(start(job, planned, id));
-    job.lives();
+    job.on_progress();
   }
   return Done{};
 }

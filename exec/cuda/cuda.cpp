@@ -61,7 +61,7 @@ std::string what_is_real(const ExecOptions& options) {
 // Asks CUDA for as many queues as there can be, whatever somebody exported for another program:
 // streams that share a queue of the device wait for each other. Returns the number that was set
 // before; empty if there was none or the same. REQUIRES: CUDA has not started.
-std::string have_many_queues() {
+std::string set_queue_count() {
   constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
   constexpr const char* kMost = "32";
   const char* found = std::getenv(kVariable);
@@ -143,7 +143,7 @@ Result<std::optional<Execution>> execute_cuda(const Program& program, const Exec
   RETURN_IF_ERROR(check_options(program, options));
   options.warmup = std::max(1, given.warmup);  // play_gpu() needs its first iteration as a warm-up
   RanksBackend backend = backend_of(program, options);
-  if (const std::string found = have_many_queues(); !found.empty())
+  if (const std::string found = set_queue_count(); !found.empty())
     backend.real += fmt::format("; CUDA_DEVICE_MAX_CONNECTIONS was {}, and is 32 here", found);
   if (options.share_gpu) return execute_shared(program, options, backend);
   return execute_ranks(program, options, backend);
@@ -157,8 +157,8 @@ Result<int> cuda_available() {
 }
 
 Result<GpuSoftware> gpu_software() {
-  ASSIGN_OR_RETURN(const TellGpuSoftware tell,
-                   plugin_function<TellGpuSoftware>(kGpuSoftwareSymbol));
+  ASSIGN_OR_RETURN(const GpuSoftwareFunction tell,
+                   plugin_function<GpuSoftwareFunction>(kGpuSoftwareSymbol));
   return tell();
 }
 

@@ -106,7 +106,7 @@ Status Device::open_streams(bool own_sms) {
   for (std::size_t i = 0; i < plan.streams.size(); ++i) {
     cudaStream_t stream = parts_->partitions.stream(static_cast<std::int32_t>(i));
     RETURN_IF_CUDA_FAILS(load_kernels, stream, parts_->gate.words());
-    job_.lives();
+    job_.on_progress();
   }
   return parts_->partitions.check_sms(plan);
 }
@@ -176,7 +176,7 @@ Status Device::open_multipliers(GpuShare* share) {
     const auto local_rank = static_cast<std::uint64_t>(stream.local_rank);
     RETURN_IF_ERROR(parts_->multipliers[local_rank].open(parts_->partitions.stream(number),
                                                          job_.options.seed + local_rank));
-    job_.lives();
+    job_.on_progress();
   }
   if (rounded)
     share->note += std::string(share->note.empty() ? "" : "; ") +
@@ -211,7 +211,7 @@ Status Device::connect() {
                                describe(body(*call), op(*call)),
                                to_seconds(job_.options.timeout_ns), communicator(*call)),
                    Error::Failed};
-    job_.lives();
+    job_.on_progress();
   }
   return Done{};
 }

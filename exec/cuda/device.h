@@ -65,7 +65,7 @@ class Device final : public Gpu {
     Payloads payloads;
     std::vector<Multiplier> multipliers;  // by local rank
     Communicators communicators;
-    std::vector<GpuCall> captured;  // the calls that `graph` carries out
+    std::vector<GpuCall> graph_calls;  // the calls that `graph` carries out
     std::unique_ptr<CUgraphExec_st, DestroyGraph> graph;
   };
   struct DestroyTemplate {
@@ -101,7 +101,7 @@ class Device final : public Gpu {
   Status communicate(const GpuCall& call);
   Status move(const GpuCall& call);
 
-  Result<Graph> captured(std::span<const GpuCall> calls);
+  Result<Graph> capture_graph(std::span<const GpuCall> calls);
   Status capture_all(std::span<const GpuCall> calls);
 
   const Body& body(const GpuCall& call) const;

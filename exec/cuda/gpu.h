@@ -40,7 +40,7 @@ struct GpuJob {
   // order of their numbers, once for each, as all processes may have to agree on it.
   std::function<Result<GpuCommId>(std::int32_t communicator)> id;
   // It is called after each step of opening, of which there may be thousands.
-  std::function<void()> lives;
+  std::function<void()> on_progress;
 };
 
 // How the device's SMs were shared out to the local ranks.

@@ -20,18 +20,18 @@ namespace tandem {
 namespace {
 
 // An op of a local rank.
-struct Part {
+struct LocalOp {
   std::int32_t local_rank = 0;
   std::uint32_t op = 0;
 };
 
 // Ops that are issued as one: a single op, or all parts of a communication whose members all play
 // here, in the order of its members.
-using Parts = std::vector<Part>;
+using LocalOps = std::vector<LocalOp>;
 
-class Planner {
+class GpuPlanner {
  public:
-  Planner(const Program& program, std::span<const Rank> local_ranks);
+  GpuPlanner(const Program& program, std::span<const Rank> local_ranks);
 
   GpuPlan run();
 
@@ -50,45 +50,45 @@ class Planner {
     std::size_t first_lane = 0;  // the number of its first lane among the lanes of all local ranks
   };
 
-  const Op& op(Part part) const { return local_ranks_[part.local_rank].body->ops[part.op]; }
-  std::int32_t communicator(Part part) const {
+  const Op& op(LocalOp part) const { return local_ranks_[part.local_rank].body->ops[part.op]; }
+  std::int32_t communicator(LocalOp part) const {
     return local_ranks_[part.local_rank].row->communicators[op(part).slot];
   }
   int members(std::int32_t number) const {
     return static_cast<int>(program_.communicators[number].members.size());
   }
-  int place(std::int32_t number, Part part) const {
+  int place(std::int32_t number, LocalOp part) const {
     const auto& all = program_.communicators[number].members;
     return static_cast<int>(std::ranges::find(all, plan_.local_ranks[part.local_rank]) -
                             all.begin());
   }
-  GpuOpEvents& events(Part part) { return plan_.op_events[part.local_rank][part.op]; }
+  GpuOpEvents& events(LocalOp part) { return plan_.op_events[part.local_rank][part.op]; }
 
   void join_communicators();
-  Nanoseconds ready_ns(Part part) const;
+  Nanoseconds ready_ns(LocalOp part) const;
   std::int32_t first_to_begin() const;
   void advance(std::int32_t number);
-  void meet(Part part);
-  void issue(const std::vector<Parts>& group);
+  void meet(LocalOp part);
+  void issue(const std::vector<LocalOps>& group);
 
-  std::int32_t stream_of(Part part);
-  void prepare(const Parts& parts);
-  void wait_for(std::int32_t stream, Part part);
-  void wait_for_end(std::int32_t stream, Part part);
-  void act(const Parts& parts);
-  void conclude(const Parts& parts);
-  GpuVerb verb(const Parts& parts) const;
+  std::int32_t stream_of(LocalOp part);
+  void prepare(const LocalOps& parts);
+  void wait_for(std::int32_t stream, LocalOp part);
+  void wait_for_end(std::int32_t stream, LocalOp part);
+  void act(const LocalOps& parts);
+  void conclude(const LocalOps& parts);
+  GpuVerb verb(const LocalOps& parts) const;
 
-  void add(GpuVerb verb, std::int32_t stream, Part part = {-1, 0}) {
+  void add(GpuVerb verb, std::int32_t stream, LocalOp part = {-1, 0}) {
     plan_.calls.push_back({verb, stream, -1, part.local_rank, part.op});
   }
-  std::int32_t record(std::int32_t stream, Part part = {-1, 0}) {
+  std::int32_t record(std::int32_t stream, LocalOp part = {-1, 0}) {
     const auto event = static_cast<std::int32_t>(plan_.event_streams.size());
     plan_.event_streams.push_back(stream);
     plan_.calls.push_back({GpuVerb::Record, stream, event, part.local_rank, part.op});
     return event;
   }
-  void wait(std::int32_t stream, std::int32_t event, Part part = {-1, 0}) {
+  void wait(std::int32_t stream, std::int32_t event, LocalOp part = {-1, 0}) {
     plan_.calls.push_back({GpuVerb::Wait, stream, event, part.local_rank, part.op});
   }
 
@@ -96,12 +96,13 @@ class Planner {
   GpuPlan plan_;
   std::vector<LocalRank> local_ranks_;
   // The ops that have come to a communicator whose members all play here.
-  std::map<std::int32_t, Parts> met_;
+  std::map<std::int32_t, LocalOps> met_;
   std::size_t lanes_ = 0;                         // of all local ranks
   std::vector<std::vector<std::uint32_t>> seen_;  // by stream and lane: ops known to have ended
 };
 
-Planner::Planner(const Program& program, std::span<const Rank> local_ranks) : program_(program) {
+GpuPlanner::GpuPlanner(const Program& program, std::span<const Rank> local_ranks)
+    : program_(program) {
   plan_.local_ranks.assign(local_ranks.begin(), local_ranks.end());
   for (const Rank rank : local_ranks) {
     const RankRow& row = program.ranks[index(rank)];
@@ -126,11 +127,11 @@ Planner::Planner(const Program& program, std::span<const Rank> local_ranks) : pr
 }
 
 // Lists the communicators that ops use.
-void Planner::join_communicators() {
+void GpuPlanner::join_communicators() {
   std::map<std::int32_t, GpuCommunicator> joined;
   for (std::int32_t number = 0; number < static_cast<std::int32_t>(local_ranks_.size()); ++number) {
     for (std::uint32_t i = 0; i < local_ranks_[number].body->ops.size(); ++i) {
-      const Part part{number, i};
+      const LocalOp part{number, i};
       if (op(part).slot < 0) continue;
       const std::int32_t own = communicator(part);
       const bool is_whole = members(own) == 1 || local_ranks_.size() > 1;
@@ -144,7 +145,7 @@ void Planner::join_communicators() {
   for (const auto& [number, entry] : joined) plan_.communicators.push_back(entry);
 }
 
-GpuPlan Planner::run() {
+GpuPlan GpuPlanner::run() {
   stream_of({0, 0});
   for (std::int32_t next = first_to_begin(); next >= 0; next = first_to_begin()) advance(next);
   for (const LocalRank& local_rank : local_ranks_)
@@ -156,7 +157,7 @@ GpuPlan Planner::run() {
 }
 
 // Returns when what the op waits for has ended, by prices.
-Nanoseconds Planner::ready_ns(Part part) const {
+Nanoseconds GpuPlanner::ready_ns(LocalOp part) const {
   const LocalRank& local_rank = local_ranks_[part.local_rank];
   const Op& own = op(part);
   Nanoseconds ready = 0;
@@ -170,7 +171,7 @@ Nanoseconds Planner::ready_ns(Part part) const {
 // Returns the local rank whose next op can begin first; -1: all has been issued. Ops are issued in
 // that order since streams may share a queue of the device, and a call in a queue waits for all
 // calls before it.
-std::int32_t Planner::first_to_begin() const {
+std::int32_t GpuPlanner::first_to_begin() const {
   std::int32_t first = -1;
   Nanoseconds first_ns = 0;
   for (std::int32_t number = 0; number < static_cast<std::int32_t>(local_ranks_.size()); ++number) {
@@ -186,13 +187,13 @@ std::int32_t Planner::first_to_begin() const {
 
 // Issues a local rank's next op. If its other members play here, too, it is issued when the last of
 // them comes.
-void Planner::advance(std::int32_t number) {
+void GpuPlanner::advance(std::int32_t number) {
   LocalRank& local_rank = local_ranks_[number];
-  const Part part{number, static_cast<std::uint32_t>(local_rank.next)};
+  const LocalOp part{number, static_cast<std::uint32_t>(local_rank.next)};
   if (op(part).slot >= 0 && local_ranks_.size() > 1) return meet(part);
   ++local_rank.next;
   if (local_rank.op_streams[part.op] >= 0) return;  // it was issued with its exchange
-  std::vector<Parts> group;
+  std::vector<LocalOps> group;
   const auto exchange = local_rank.exchanges.find(op(part).exchange);
   if (exchange == local_rank.exchanges.end()) {
     group = {{part}};
@@ -202,32 +203,32 @@ void Planner::advance(std::int32_t number) {
   issue(group);
 }
 
-void Planner::meet(Part part) {
+void GpuPlanner::meet(LocalOp part) {
   const std::int32_t number = communicator(part);
-  Parts& parts = met_[number];
+  LocalOps& parts = met_[number];
   parts.push_back(part);
   local_ranks_[part.local_rank].meets = true;
   if (static_cast<int>(parts.size()) < members(number)) return;
-  std::ranges::sort(parts, {}, [&](Part each) { return place(number, each); });
+  std::ranges::sort(parts, {}, [&](LocalOp each) { return place(number, each); });
   issue({parts});
-  for (const Part each : parts) {
+  for (const LocalOp each : parts) {
     local_ranks_[each.local_rank].meets = false;
     ++local_ranks_[each.local_rank].next;
   }
   parts.clear();
 }
 
-void Planner::issue(const std::vector<Parts>& group) {
-  for (const Parts& parts : group) prepare(parts);
+void GpuPlanner::issue(const std::vector<LocalOps>& group) {
+  for (const LocalOps& parts : group) prepare(parts);
   if (group.size() > 1) add(GpuVerb::GroupBegin, stream_of(group[0][0]));
-  for (const Parts& parts : group) act(parts);
+  for (const LocalOps& parts : group) act(parts);
   if (group.size() > 1) add(GpuVerb::GroupEnd, stream_of(group[0][0]));
-  for (const Parts& parts : group) conclude(parts);
+  for (const LocalOps& parts : group) conclude(parts);
 }
 
 // Returns the stream of the op's lane. Stream 0 holds the gate, and each other stream begins behind
 // it.
-std::int32_t Planner::stream_of(Part part) {
+std::int32_t GpuPlanner::stream_of(LocalOp part) {
   LocalRank& local_rank = local_ranks_[part.local_rank];
   const std::uint8_t lane = local_rank.body->ops.empty() ? 0 : op(part).lane;
   const bool is_first = plan_.streams.empty();
@@ -247,14 +248,14 @@ std::int32_t Planner::stream_of(Part part) {
 
 // Plans what comes before the work: waits, on all ranks that play here, the payload, and the record
 // of the begin.
-void Planner::prepare(const Parts& parts) {
+void GpuPlanner::prepare(const LocalOps& parts) {
   const std::int32_t stream = stream_of(parts[0]);
-  for (const Part part : parts) wait_for(stream, part);
+  for (const LocalOp part : parts) wait_for(stream, part);
   GpuStream& own = plan_.streams[stream];
   const GpuVerb what = verb(parts);
   if (what != GpuVerb::Compute && what != GpuVerb::Emulate) {
     const std::int32_t number = communicator(parts[0]);
-    for (const Part part : parts) {
+    for (const LocalOp part : parts) {
       const PayloadLayout pieces = payload_layout(op(part), members(number), place(number, part));
       own.give_words = std::max(own.give_words, pieces.give_words);
       own.take_words = std::max(own.take_words, pieces.take_words);
@@ -262,7 +263,7 @@ void Planner::prepare(const Parts& parts) {
     if (what != GpuVerb::Recv) add(GpuVerb::Fill, stream, parts[0]);
   }
   const std::int32_t begin = record(stream, parts[0]);
-  for (const Part part : parts) {
+  for (const LocalOp part : parts) {
     LocalRank& local_rank = local_ranks_[part.local_rank];
     CHECK(local_rank.queues.place[part.op] == local_rank.issued[op(part).lane]++);
     local_rank.op_streams[part.op] = stream;
@@ -270,7 +271,7 @@ void Planner::prepare(const Parts& parts) {
   }
 }
 
-void Planner::wait_for(std::int32_t stream, Part part) {
+void GpuPlanner::wait_for(std::int32_t stream, LocalOp part) {
   const LocalRank& local_rank = local_ranks_[part.local_rank];
   const Op& own = op(part);
   if (const std::uint32_t place = local_rank.queues.place[part.op]; place > 0)
@@ -281,7 +282,7 @@ void Planner::wait_for(std::int32_t stream, Part part) {
 
 // Has the stream wait for the end of an op, unless its order or an earlier wait ensures that
 // already.
-void Planner::wait_for_end(std::int32_t stream, Part part) {
+void GpuPlanner::wait_for_end(std::int32_t stream, LocalOp part) {
   const LocalRank& local_rank = local_ranks_[part.local_rank];
   const std::int32_t other = local_rank.op_streams[part.op];
   CHECK(other >= 0);
@@ -291,7 +292,7 @@ void Planner::wait_for_end(std::int32_t stream, Part part) {
   wait(stream, events(part).end, part);
 }
 
-GpuVerb Planner::verb(const Parts& parts) const {
+GpuVerb GpuPlanner::verb(const LocalOps& parts) const {
   const Op& own = op(parts[0]);
   if (is_compute(own.kind)) return GpuVerb::Compute;
   const bool is_transfer = own.kind == OpKind::Send || own.kind == OpKind::Recv;
@@ -301,14 +302,14 @@ GpuVerb Planner::verb(const Parts& parts) const {
   return own.kind == OpKind::Send ? GpuVerb::Send : GpuVerb::Recv;
 }
 
-void Planner::act(const Parts& parts) { add(verb(parts), stream_of(parts[0]), parts[0]); }
+void GpuPlanner::act(const LocalOps& parts) { add(verb(parts), stream_of(parts[0]), parts[0]); }
 
-void Planner::conclude(const Parts& parts) {
+void GpuPlanner::conclude(const LocalOps& parts) {
   const std::int32_t stream = stream_of(parts[0]);
   const std::int32_t end = record(stream, parts[0]);
   Nanoseconds begin_ns = 0;
-  for (const Part part : parts) begin_ns = std::max(begin_ns, ready_ns(part));
-  for (const Part part : parts) {
+  for (const LocalOp part : parts) begin_ns = std::max(begin_ns, ready_ns(part));
+  for (const LocalOp part : parts) {
     events(part).end = end;
     local_ranks_[part.local_rank].ends_ns[part.op] = begin_ns + op(part).duration_ns;
   }
@@ -319,7 +320,7 @@ void Planner::conclude(const Parts& parts) {
 
 }  // namespace
 
-std::string_view name(GpuVerb verb) {
+std::string_view verb_name(GpuVerb verb) {
   constexpr std::array<std::string_view, 13> kNames = {
       "gate",       "wait",    "record", "compute", "send",        "recv",     "move",
       "collective", "emulate", "fill",   "check",   "group begin", "group end"};
@@ -335,7 +336,7 @@ const GpuCommunicator& GpuPlan::communicator(std::int32_t number) const {
 
 GpuPlan gpu_plan(const Program& program, std::span<const Rank> local_ranks) {
   CHECK(local_ranks.size() == 1 || local_ranks.size() == program.ranks.size());
-  return Planner(program, local_ranks).run();
+  return GpuPlanner(program, local_ranks).run();
 }
 
 bool is_by_nccl(const GpuCall& call, GpuTransfers transfers) {
@@ -365,8 +366,9 @@ std::vector<GpuCall> without_checks(std::span<const GpuCall> calls) {
 std::string describe(const Program& program, const GpuPlan& plan, const GpuCall& call) {
   const GpuStream& stream = plan.streams[call.stream];
   const Rank rank = plan.local_ranks[stream.local_rank];
-  std::string text = fmt::format("stream {} (rank {}, {}): {}", call.stream, index(rank),
-                                 program.body_of(rank).lanes[stream.lane].name, name(call.verb));
+  std::string text =
+      fmt::format("stream {} (rank {}, {}): {}", call.stream, index(rank),
+                  program.body_of(rank).lanes[stream.lane].name, verb_name(call.verb));
   if (call.event >= 0) text += fmt::format(" event {}", call.event);
   if (call.local_rank >= 0) {
     const Body& body = program.body_of(plan.local_ranks[call.local_rank]);

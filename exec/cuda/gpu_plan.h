@@ -37,7 +37,7 @@ enum class GpuVerb : std::uint8_t {
   GroupBegin,  // transfers up to GroupEnd are one launch
   GroupEnd,
 };
-std::string_view name(GpuVerb verb);
+std::string_view verb_name(GpuVerb verb);
 
 struct GpuCall {
   GpuVerb verb = GpuVerb::Compute;

@@ -17,27 +17,27 @@ namespace tandem {
 namespace {
 
 // While it lives, a profiler shows what the host issues under this name.
-class Range {
+class NvtxRange {
  public:
 #ifdef TANDEM_NVTX
-  explicit Range(const std::string& name) { nvtxRangePushA(name.c_str()); }
-  ~Range() { nvtxRangePop(); }
+  explicit NvtxRange(const std::string& name) { nvtxRangePushA(name.c_str()); }
+  ~NvtxRange() { nvtxRangePop(); }
 #else
-  explicit Range(const std::string&) {}
+  explicit NvtxRange(const std::string&) {}
 #endif
-  Range(const Range&) = delete;
-  Range& operator=(const Range&) = delete;
+  NvtxRange(const NvtxRange&) = delete;
+  NvtxRange& operator=(const NvtxRange&) = delete;
 };
 
 // Returns whether the call stands for a message that arrives in its stream's `take`.
-bool brings(GpuVerb verb) {
+bool receives_payload(GpuVerb verb) {
   return verb == GpuVerb::Recv || verb == GpuVerb::Move || verb == GpuVerb::Collective ||
          verb == GpuVerb::Emulate;
 }
 
 // Returns whether the call does an op's work.
-bool is_of_op(GpuVerb verb) {
-  return brings(verb) || verb == GpuVerb::Compute || verb == GpuVerb::Send;
+bool acts_on_op(GpuVerb verb) {
+  return receives_payload(verb) || verb == GpuVerb::Compute || verb == GpuVerb::Send;
 }
 
 bool is_same(const GpuCall& a, const GpuCall& b) {
@@ -59,7 +59,7 @@ Status Device::issue(std::span<const GpuCall> calls, int iteration, bool by_grap
   RETURN_IF_ERROR(parts_->payloads.begin(iteration, parts_->setup.get()));
   by_graph_ = by_graph;
   held_ = true;
-  if (by_graph && (!parts_->graph || !std::ranges::equal(calls, parts_->captured, is_same)))
+  if (by_graph && (!parts_->graph || !std::ranges::equal(calls, parts_->graph_calls, is_same)))
     RETURN_IF_ERROR(capture(calls));
   parts_->gate.expect();
   if (by_graph) {
@@ -80,7 +80,7 @@ Device::Checks Device::plan_checks(std::span<const GpuCall> calls) const {
   std::vector<std::ptrdiff_t> last(job_.plan->streams.size(), -1);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const GpuCall& call = calls[i];
-    if (brings(call.verb)) last[call.stream] = static_cast<std::ptrdiff_t>(i);
+    if (receives_payload(call.verb)) last[call.stream] = static_cast<std::ptrdiff_t>(i);
     if (call.verb != GpuVerb::Check) continue;
     const std::ptrdiff_t brought = last[call.stream];
     if (brought >= 0 && !brings_nothing(calls[brought])) {
@@ -111,12 +111,12 @@ Status Device::issue_all(std::span<const GpuCall> calls, const Checks& checks) {
 
 // Issues a call. An Error names its op and rank.
 Status Device::issue_one(const GpuCall& call, bool captures) {
-  const Status asked = is_of_op(call.verb) ? carry_out(call) : prepare(call, captures);
+  const Status asked = acts_on_op(call.verb) ? carry_out(call) : prepare(call, captures);
   if (asked.ok()) return asked;
   const std::int32_t of =
       call.local_rank >= 0 ? call.local_rank : job_.plan->streams[call.stream].local_rank;
   const std::string what =
-      call.local_rank >= 0 ? names_[of][call.op] : std::string(name(call.verb));
+      call.local_rank >= 0 ? names_[of][call.op] : std::string(verb_name(call.verb));
   return Error{fmt::format("{}, in {} of rank {}", asked.error().text(), what,
                            index(job_.plan->local_ranks[of])),
                asked.error().kind};
@@ -146,7 +146,7 @@ Status Device::prepare(const GpuCall& call, bool captures) {
 }
 
 Status Device::carry_out(const GpuCall& call) {
-  const Range range(names_[call.local_rank][call.op]);
+  const NvtxRange range(names_[call.local_rank][call.op]);
   switch (call.verb) {
     case GpuVerb::Compute:
       return compute(call);
@@ -219,12 +219,12 @@ Status Device::capture(std::span<const GpuCall> calls) {
   RETURN_IF_ERROR(make_events(&parts_->dependencies, parts_->events.size(), false));
   RETURN_IF_ERROR(make_events(&parts_->ends, job_.plan->streams.size(), false));
   parts_->graph.reset();
-  ASSIGN_OR_RETURN(const Graph graph, captured(calls));
+  ASSIGN_OR_RETURN(const Graph graph, capture_graph(calls));
   cudaGraphExec_t made = nullptr;
   RETURN_IF_CUDA_FAILS(cudaGraphInstantiate, &made, graph.get(),
                        cudaGraphInstantiateFlagUseNodePriority);
   parts_->graph.reset(made);
-  parts_->captured.assign(calls.begin(), calls.end());
+  parts_->graph_calls.assign(calls.begin(), calls.end());
   RETURN_IF_CUDA_FAILS(cudaGraphUpload, made, parts_->partitions.stream(0));
   RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, parts_->partitions.stream(0));
   return Done{};
@@ -232,7 +232,7 @@ Status Device::capture(std::span<const GpuCall> calls) {
 
 // Captures the calls as a graph. The mode is relaxed because NCCL makes its calls from a thread of
 // its own.
-Result<Device::Graph> Device::captured(std::span<const GpuCall> calls) {
+Result<Device::Graph> Device::capture_graph(std::span<const GpuCall> calls) {
   cudaStream_t first = parts_->partitions.stream(0);
   RETURN_IF_CUDA_FAILS(cudaStreamBeginCapture, first, cudaStreamCaptureModeRelaxed);
   const Status asked = capture_all(calls);

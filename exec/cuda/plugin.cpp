@@ -12,13 +12,13 @@ namespace {
 
 // Asks for as many queues as there can be, unless a number is set: streams that share a queue wait
 // for each other. REQUIRES: CUDA has not started.
-void have_many_queues() {
+void set_queue_count_if_unset() {
   constexpr int kKeepWhatIsSet = 0;
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", kKeepWhatIsSet);
 }
 
 Result<int> count_devices() {
-  have_many_queues();
+  set_queue_count_if_unset();
   int count = 0;  // stays 0 where there is no driver
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code == cudaSuccess) return count;
@@ -35,7 +35,7 @@ extern "C" __attribute__((visibility("default"))) Result<int> tandem_gpu_count()
 }
 
 extern "C" __attribute__((visibility("default"))) GpuSoftware tandem_gpu_software() {
-  have_many_queues();
+  set_queue_count_if_unset();
   return software_here();
 }
 

@@ -25,6 +25,6 @@ Result<GpuSoftware> gpu_software();
 
 // The function of libtandem_cuda.so that tells them.
 constexpr const char* kGpuSoftwareSymbol = "tandem_gpu_software";
-using TellGpuSoftware = GpuSoftware (*)();
+using GpuSoftwareFunction = GpuSoftware (*)();
 
 }  // namespace tandem

@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-std::string real(const ExecOptions& options) {
+std::string what_is_real(const ExecOptions& options) {
   if (options.compute == Compute::Timed)
     return "measured: when ops ran, and their payloads; emulated-compute: priced durations; "
            "emulated-link: priced durations";
@@ -46,7 +46,7 @@ Result<Execution> execute_host(const Program& program, const ExecOptions& option
   const ExactSleep exact_sleep;
   Execution execution;
   execution.backend = "host";
-  execution.real = real(options);
+  execution.real = what_is_real(options);
   HostLoop loop(program, options, units);
   for (int i = 0; i < options.warmup + options.iterations; ++i) {
     execution.failure = loop.play(i);

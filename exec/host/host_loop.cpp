@@ -29,13 +29,13 @@ HostLoop::HostLoop(const Program& program, const ExecOptions& options,
       units_(units),
       folding_(unfold(program)),
       queues_(lane_queues(program)),
-      seats_(folding_.comm_classes.size()) {
+      class_members_(folding_.comm_classes.size()) {
   for (std::size_t c = 0; c < folding_.comm_classes.size(); ++c) {
     for (const Rank member : program.communicators[c].members) {
       const auto class_member = std::ranges::find(folding_.comm_classes[c].members, index(member),
                                                   &ClassMember::folded_rank);
       CHECK(class_member != folding_.comm_classes[c].members.end());
-      seats_[c].push_back(*class_member);
+      class_members_[c].push_back(*class_member);
     }
   }
   for (const std::unique_ptr<GemmUnit>& unit : units)
@@ -77,19 +77,20 @@ std::string HostLoop::play(int iteration) {
   return failure_;
 }
 
-void HostLoop::schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation) {
-  events_.push({time, scheduled_++, subject, generation});
+void HostLoop::schedule(Nanoseconds time, EventKind kind, std::int32_t subject,
+                        std::uint32_t generation) {
+  events_.push({time, scheduled_++, kind, subject, generation});
 }
 
 void HostLoop::handle(const Event& event) {
-  if (event.subject >= 0) {
+  if (event.kind == EventKind::ComputeEnds) {
     if (event.generation != computes_[event.subject].generation) return;
     end_op(event.subject, 0);
     note_wake_up(computes_[event.subject].begin_ns, event.time, last_end_ns_);
     start_ready(event.subject);
     return;
   }
-  const std::int32_t comm_class = ~event.subject;
+  const std::int32_t comm_class = event.subject;
   if (transfers_[comm_class].transfer.done()) {
     end_transfer(comm_class);
   } else {
@@ -98,7 +99,7 @@ void HostLoop::handle(const Event& event) {
     if (failure_.empty() && now_ns() > due_ns + options_.timeout_ns)
       failure_ = stuck();
     else
-      schedule(now_ns(), event.subject, 0);
+      schedule(now_ns(), EventKind::TransferIsDue, comm_class);
   }
 }
 
@@ -176,7 +177,7 @@ void HostLoop::end_op(std::int32_t rank, std::uint8_t lane) {
     computes_[rank].running = false;
   } else if (op.sms > 0) {
     computes_[rank].taken -= taken_from(rank, op);
-    restretch(rank, now);
+    update_slowdown(rank, now);
   }
 }
 
@@ -199,19 +200,19 @@ void HostLoop::begin_compute(std::int32_t rank, std::uint32_t i) {
   computes_[rank].begin_ns = now;
   computes_[rank].op = SlowedOp(now, op.duration_ns, memory_share);
   computes_[rank].running = true;
-  restretch(rank, now);
+  update_slowdown(rank, now);
 }
 
-void HostLoop::restretch(std::int32_t rank, Nanoseconds now) {
+void HostLoop::update_slowdown(std::int32_t rank, Nanoseconds now) {
   TimedCompute& compute = computes_[rank];
   if (!compute.running) return;
   compute.op.set_slowdown(now, slowdown(program_.device, compute.taken, compute.op.memory_share()));
-  schedule(compute.op.end_ns(), rank, ++compute.generation);
+  schedule(compute.op.end_ns(), EventKind::ComputeEnds, rank, ++compute.generation);
 }
 
 Taken HostLoop::taken_from(std::int32_t rank, const Op& op) const {
   const std::int32_t comm_class = folding_.folded_ranks[rank].comm_classes[op.slot];
-  return taken_by(op, static_cast<int>(seats_[comm_class].size()), program_.device);
+  return taken_by(op, static_cast<int>(class_members_[comm_class].size()), program_.device);
 }
 
 // Operations of a communicator class.
@@ -222,7 +223,8 @@ std::uint32_t HostLoop::op_at(const ClassMember& class_member) const {
       .lanes[lane][cursors_[class_member.folded_rank].done[lane]];
 }
 
-TransferMember HostLoop::party(std::int32_t comm_class, const ClassMember& class_member) const {
+TransferMember HostLoop::transfer_member(std::int32_t comm_class,
+                                         const ClassMember& class_member) const {
   const Body& own = body(class_member.folded_rank);
   const Op& op = own.ops[op_at(class_member)];
   return {Rank{class_member.folded_rank}, &own, &op,
@@ -231,21 +233,21 @@ TransferMember HostLoop::party(std::int32_t comm_class, const ClassMember& class
 
 void HostLoop::arrive(std::int32_t comm_class, Nanoseconds duration_ns) {
   Transfer& transfer = transfers_[comm_class];
-  if (++transfer.arrived < seats_[comm_class].size()) return;
+  if (++transfer.arrived < class_members_[comm_class].size()) return;
   transfer.arrived = 0;
   const Nanoseconds now = now_ns();
   transfer.begin_ns = now;
   transfer.due_ns = now + duration_ns;
-  schedule(transfer.due_ns, ~comm_class, 0);
-  std::vector<TransferMember> parties;
-  for (const ClassMember& class_member : seats_[comm_class]) {
-    parties.push_back(party(comm_class, class_member));
-    const Op& op = *parties.back().op;
+  schedule(transfer.due_ns, EventKind::TransferIsDue, comm_class);
+  std::vector<TransferMember> transfer_members;
+  for (const ClassMember& class_member : class_members_[comm_class]) {
+    transfer_members.push_back(transfer_member(comm_class, class_member));
+    const Op& op = *transfer_members.back().op;
     if (op.sms == 0) continue;
     computes_[class_member.folded_rank].taken += taken_from(class_member.folded_rank, op);
-    restretch(class_member.folded_rank, now);
+    update_slowdown(class_member.folded_rank, now);
   }
-  transfer.transfer = PayloadTransfer(std::move(parties), options_.full_payload);
+  transfer.transfer = PayloadTransfer(std::move(transfer_members), options_.full_payload);
   moving_.push_back(comm_class);
 }
 
@@ -259,12 +261,13 @@ void HostLoop::move_payload(std::int32_t comm_class) {
 }
 
 void HostLoop::end_transfer(std::int32_t comm_class) {
-  for (const ClassMember& class_member : seats_[comm_class])
+  for (const ClassMember& class_member : class_members_[comm_class])
     end_op(class_member.folded_rank, body(class_member.folded_rank).slots[class_member.slot].lane);
   // A whole payload may take longer than its transfer is priced at.
   const Transfer& transfer = transfers_[comm_class];
   if (!options_.full_payload) note_wake_up(transfer.begin_ns, transfer.due_ns, last_end_ns_);
-  for (const ClassMember& class_member : seats_[comm_class]) start_ready(class_member.folded_rank);
+  for (const ClassMember& class_member : class_members_[comm_class])
+    start_ready(class_member.folded_rank);
 }
 
 }  // namespace tandem

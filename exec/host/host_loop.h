@@ -45,11 +45,12 @@ class HostLoop {
   LateWakeUps late() { return wake_ups_.found(); }
 
  private:
-  // An event: a rank's timed compute op ends, or an operation of a communicator class is due.
+  enum class EventKind : std::uint8_t { ComputeEnds, TransferIsDue };
   struct Event {
     Nanoseconds time = 0;
     std::uint64_t number = 0;  // breaks ties: in order of scheduling
-    std::int32_t subject = 0;  // a rank, or ~communicator class
+    EventKind kind = EventKind::ComputeEnds;
+    std::int32_t subject = 0;  // the rank whose timed compute op ends, or the communicator class
     std::uint32_t generation = 0;
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : number > other.number;
@@ -83,19 +84,20 @@ class HostLoop {
   void end_op(std::int32_t rank, std::uint8_t lane);
 
   void begin_compute(std::int32_t rank, std::uint32_t op);
-  void restretch(std::int32_t rank, Nanoseconds now);
+  void update_slowdown(std::int32_t rank, Nanoseconds now);
   Taken taken_from(std::int32_t rank, const Op& op) const;
 
   void arrive(std::int32_t comm_class, Nanoseconds duration_ns);
   std::uint32_t op_at(const ClassMember& class_member) const;
-  TransferMember party(std::int32_t comm_class, const ClassMember& class_member) const;
+  TransferMember transfer_member(std::int32_t comm_class, const ClassMember& class_member) const;
   void move_payload(std::int32_t comm_class);
   void end_transfer(std::int32_t comm_class);
 
   // Notes an op that has ended, when it was due and when it ended.
   void note_wake_up(Nanoseconds begin_ns, Nanoseconds due_ns, Nanoseconds end_ns);
 
-  void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);
+  void schedule(Nanoseconds time, EventKind kind, std::int32_t subject,
+                std::uint32_t generation = 0);
   void handle(const Event& event);
   // Waits until the next deadline, and moves payloads meanwhile. Beside products it also returns
   // when one ends.
@@ -110,7 +112,7 @@ class HostLoop {
   RankFolding folding_;
   std::vector<LaneQueues> queues_;
   // By communicator class, in the order in which the communicator lists its members.
-  std::vector<std::vector<ClassMember>> seats_;
+  std::vector<std::vector<ClassMember>> class_members_;
 
   int iteration_ = 0;
   std::vector<LaneCursors> cursors_;

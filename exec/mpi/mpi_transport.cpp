@@ -68,7 +68,7 @@ class MpiTransport final : public Transport {
       int received = 0;
       RETURN_IF_MPI_FAILS(MPI_Test, &own.received, &received, MPI_STATUS_IGNORE);
       if (received == 0) return false;
-      RETURN_IF_ERROR(say_received(&own));
+      RETURN_IF_ERROR(send_receipt(&own));
     }
     ASSIGN_OR_RETURN(bool ended, have_ended(own.others));
     for (Slice& slice : own.slices) {
@@ -118,7 +118,7 @@ class MpiTransport final : public Transport {
   // The tags of a communicator: of messages, of a receiver's word that it has one, of slices.
   static constexpr int kSlicesMost = 4;
   static int tag(std::int32_t communicator) { return 1 + (2 + kSlicesMost) * communicator; }
-  static int word_tag(std::int32_t communicator) { return tag(communicator) + 1; }
+  static int receipt_tag(std::int32_t communicator) { return tag(communicator) + 1; }
   static int slice_tag(std::int32_t communicator, int slice) {
     return tag(communicator) + 2 + slice;
   }
@@ -202,7 +202,7 @@ class MpiTransport final : public Transport {
   // Sends a message and waits for the receiver's word that it has all of it: a synchronous send
   // already ends when its receiver has begun.
   static Status send(const Message& message, int to, UnderWay* own) {
-    RETURN_IF_MPI_FAILS(MPI_Irecv, nullptr, 0, MPI_BYTE, to, word_tag(message.communicator),
+    RETURN_IF_MPI_FAILS(MPI_Irecv, nullptr, 0, MPI_BYTE, to, receipt_tag(message.communicator),
                         MPI_COMM_WORLD, &own->others.emplace_back(MPI_REQUEST_NULL));
     RETURN_IF_MPI_FAILS(MPI_Issend, message.give.data(), static_cast<int>(message.give.size()),
                         MPI_FLOAT, to, tag(message.communicator), MPI_COMM_WORLD,
@@ -217,9 +217,9 @@ class MpiTransport final : public Transport {
     return Done{};
   }
 
-  static Status say_received(UnderWay* own) {
+  static Status send_receipt(UnderWay* own) {
     MPI_Request word = MPI_REQUEST_NULL;
-    RETURN_IF_MPI_FAILS(MPI_Isend, nullptr, 0, MPI_BYTE, own->from, word_tag(own->communicator),
+    RETURN_IF_MPI_FAILS(MPI_Isend, nullptr, 0, MPI_BYTE, own->from, receipt_tag(own->communicator),
                         MPI_COMM_WORLD, &word);
     MPI_Request_free(&word);
     own->from = -1;

@@ -142,7 +142,7 @@ class RankExecutor {
       return Done{};
     }
     const PayloadLayout& pieces = pieces_[i];
-    fill(lane.give, key(op), pieces.given);
+    fill_buffer(lane.give, key(op), pieces.given);
     ASSIGN_OR_RETURN(lane.ticket,
                      transport_.start({op.kind, row_.communicators[op.slot],
                                        std::span(lane.give).first(pieces.give_words),
@@ -158,7 +158,7 @@ class RankExecutor {
       if (!has_ended) continue;
       end(static_cast<std::uint8_t>(number));
       ++*ended;
-      RETURN_IF_ERROR(check(lane));
+      RETURN_IF_ERROR(check_payload(lane));
     }
     return Done{};
   }
@@ -187,11 +187,11 @@ class RankExecutor {
     times_[cursors_.end(queues_, number)].end_ns = now_ns();
   }
 
-  Status check(const LaneState& lane) {
+  Status check_payload(const LaneState& lane) {
     const Op& op = body_.ops[lane.op];
     const PayloadLayout& pieces = pieces_[lane.op];
     if (pieces.taken.empty()) return Done{};
-    const std::int64_t words = wrong(lane.take, key(op), members(op), pieces.taken);
+    const std::int64_t words = wrong_in_buffer(lane.take, key(op), members(op), pieces.taken);
     ++state_.header().payloads_checked;
     if (words == 0) return Done{};
     std::int64_t checked = 0;

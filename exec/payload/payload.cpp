@@ -12,9 +12,9 @@ constexpr std::int64_t kWordsADraw = 8;    // a byte of the draw each
 constexpr std::size_t kBlockWords = 1024;  // compared at once
 
 // A member's words, as random numbers that any rank can compute: a hash of the key and a counter.
-class Words {
+class MemberWords {
  public:
-  Words(std::uint64_t key, int member)
+  MemberWords(std::uint64_t key, int member)
       : base_(scatter(key + scatter(static_cast<std::uint64_t>(member)))) {}
 
   // Returns draw `number`: eight words from word 8 * number on, the first in the lowest byte.
@@ -61,11 +61,11 @@ std::int64_t payload_words(Bytes bytes) {
 }
 
 float payload_word(std::uint64_t key, int member, std::int64_t i) {
-  return word_of(Words(key, member).draw(i / kWordsADraw), i % kWordsADraw);
+  return word_of(MemberWords(key, member).draw(i / kWordsADraw), i % kWordsADraw);
 }
 
 void fill(std::span<float> words, std::uint64_t key, int member, std::int64_t first) {
-  const Words source(key, member);
+  const MemberWords source(key, member);
   const auto count = static_cast<std::int64_t>(words.size());
   std::int64_t i = 0;
   while (i < count) {

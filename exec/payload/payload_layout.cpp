@@ -54,13 +54,14 @@ std::vector<PayloadPiece> sampled(const std::vector<PayloadPiece>& pieces) {
   return samples;
 }
 
-void fill(std::span<float> buffer, std::uint64_t key, const std::vector<PayloadPiece>& pieces) {
+void fill_buffer(std::span<float> buffer, std::uint64_t key,
+                 const std::vector<PayloadPiece>& pieces) {
   for (const PayloadPiece& piece : pieces)
     fill(buffer.subspan(piece.offset, piece.words), key, piece.member, piece.first);
 }
 
-std::int64_t wrong(std::span<const float> buffer, std::uint64_t key, int members,
-                   const std::vector<PayloadPiece>& pieces) {
+std::int64_t wrong_in_buffer(std::span<const float> buffer, std::uint64_t key, int members,
+                             const std::vector<PayloadPiece>& pieces) {
   std::int64_t count = 0;
   for (const PayloadPiece& piece : pieces) {
     const std::span<const float> words = buffer.subspan(piece.offset, piece.words);

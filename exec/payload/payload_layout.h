@@ -34,10 +34,11 @@ PayloadLayout payload_layout(const Op& op, int members, int own);
 constexpr std::int64_t kSampleWords = 256;
 std::vector<PayloadPiece> sampled(const std::vector<PayloadPiece>& pieces);
 
-void fill(std::span<float> buffer, std::uint64_t key, const std::vector<PayloadPiece>& pieces);
+void fill_buffer(std::span<float> buffer, std::uint64_t key,
+                 const std::vector<PayloadPiece>& pieces);
 
 // Returns how many words are not what the pieces say.
-std::int64_t wrong(std::span<const float> buffer, std::uint64_t key, int members,
-                   const std::vector<PayloadPiece>& pieces);
+std::int64_t wrong_in_buffer(std::span<const float> buffer, std::uint64_t key, int members,
+                             const std::vector<PayloadPiece>& pieces);
 
 }  // namespace tandem

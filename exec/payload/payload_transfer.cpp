@@ -29,11 +29,11 @@ bool has_blocks(CommKind kind) {
 
 }  // namespace
 
-PayloadTransfer::PayloadTransfer(std::vector<TransferMember> parties, bool full)
-    : parties_(std::move(parties)) {
-  CHECK(!parties_.empty());
+PayloadTransfer::PayloadTransfer(std::vector<TransferMember> transfer_members, bool full)
+    : transfer_members_(std::move(transfer_members)) {
+  CHECK(!transfer_members_.empty());
   const int n = members();
-  words_ = payload_words(parties_.front().op->bytes);
+  words_ = payload_words(transfer_members_.front().op->bytes);
   if (has_blocks(kind())) words_ = (words_ + n - 1) / n;
   if (!full) words_ = std::min(words_, std::max<std::int64_t>(1, kSampledWords / n));
   if (kind() == CommKind::ReduceScatter || kind() == CommKind::AllToAll) block_ = words_;
@@ -51,11 +51,11 @@ std::string PayloadTransfer::step() {
   const int first_sender = one_sender ? (receiver_ + n - 1) % n : 0;
   const int senders_end = one_sender ? first_sender + 1 : n;
   const std::int64_t first = block_ * receiver_ + at_;
-  const std::uint64_t key = parties_[receiver_].key;
+  const std::uint64_t key = transfer_members_[receiver_].key;
   std::string wrong;
   if (reduces(kind())) received.fill(0);
   for (int sender = first_sender; sender < senders_end && wrong.empty(); ++sender) {
-    fill(out, parties_[sender].key, sender, first);
+    fill(out, transfer_members_[sender].key, sender, first);
     if (reduces(kind())) {
       for (std::int64_t i = 0; i < count; ++i) in[i] += out[i];
       continue;
@@ -67,10 +67,10 @@ std::string PayloadTransfer::step() {
   if (reduces(kind())) {
     const std::int64_t differ = wrong_sums(in, key, n, first);
     // The sender is the one whose op is another one.
-    const auto other =
-        std::ranges::find_if(parties_, [&](const TransferMember& p) { return p.key != key; });
+    const auto other = std::ranges::find_if(transfer_members_,
+                                            [&](const TransferMember& p) { return p.key != key; });
     if (differ > 0)
-      wrong = complaint(static_cast<int>(other - parties_.begin()) % n, differ, count);
+      wrong = complaint(static_cast<int>(other - transfer_members_.begin()) % n, differ, count);
   }
   at_ += count;
   if (at_ == words_) {
@@ -81,7 +81,7 @@ std::string PayloadTransfer::step() {
 }
 
 std::string PayloadTransfer::complaint(int sender, std::int64_t wrong, std::int64_t words) const {
-  const TransferMember &from = parties_[sender], &to = parties_[receiver_];
+  const TransferMember &from = transfer_members_[sender], &to = transfer_members_[receiver_];
   const std::string sent = describe(*from.body, *from.op), asked = describe(*to.body, *to.op);
   return fmt::format(
       "rank {} received other bytes in {} than rank {} should have sent: found {} of {} words that "

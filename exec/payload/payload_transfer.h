@@ -28,9 +28,9 @@ struct TransferMember {
 class PayloadTransfer {
  public:
   PayloadTransfer() = default;
-  // `parties`: in the order in which the communicator lists its members. Not `full`: of all that is
-  // received together, only about 4 KiB are moved, at least a word of each message.
-  PayloadTransfer(std::vector<TransferMember> parties, bool full);
+  // `transfer_members`: in the order in which the communicator lists its members. Not `full`: of
+  // all that is received together, only about 4 KiB are moved, at least a word of each message.
+  PayloadTransfer(std::vector<TransferMember> transfer_members, bool full);
 
   bool done() const { return receiver_ == receivers_end_; }
   // Moves and checks one part of what one member receives, for some microseconds. Returns what is
@@ -39,11 +39,11 @@ class PayloadTransfer {
   int receivers() const { return receivers_end_ - receivers_begin_; }
 
  private:
-  CommKind kind() const { return comm_kind(parties_.front().op->kind); }
-  int members() const { return static_cast<int>(parties_.size()); }
+  CommKind kind() const { return comm_kind(transfer_members_.front().op->kind); }
+  int members() const { return static_cast<int>(transfer_members_.size()); }
   std::string complaint(int sender, std::int64_t wrong, std::int64_t words) const;
 
-  std::vector<TransferMember> parties_;
+  std::vector<TransferMember> transfer_members_;
   std::int64_t words_ = 0;  // words that a receiver has of each sender
   std::int64_t block_ = 0;  // from one receiver's first word in an array to the next one's
   int receivers_begin_ = 0, receivers_end_ = 0;

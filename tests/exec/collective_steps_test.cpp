@@ -52,7 +52,7 @@ void check_result(OpKind kind, int members, Bytes bytes, int slices) {
     pieces.push_back(payload_layout(op, members, rank));
     give[rank].resize(pieces[rank].give_words);
     take[rank].resize(pieces[rank].take_words);
-    fill(give[rank], kKey, pieces[rank].given);
+    fill_buffer(give[rank], kKey, pieces[rank].given);
   }
   for (int slice = 0; slice < slices; ++slice) {
     std::vector<Collective> ranks;
@@ -62,7 +62,7 @@ void check_result(OpKind kind, int members, Bytes bytes, int slices) {
   }
   for (int rank = 0; rank < members; ++rank) {
     INFO(name(kind) << " of " << members << ", " << bytes << " bytes, rank " << rank);
-    CHECK(wrong(take[rank], kKey, members, pieces[rank].taken) == 0);
+    CHECK(wrong_in_buffer(take[rank], kKey, members, pieces[rank].taken) == 0);
   }
 }
 

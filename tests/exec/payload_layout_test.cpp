@@ -123,14 +123,14 @@ TEST_CASE("what a rank gives is what the others expect, whole and as a sample") 
           const std::vector<PayloadLayout> pieces = pieces_of_all(kind, members, bytes, sample);
           Buffers give;
           for (const PayloadLayout& own : pieces)
-            fill(give.emplace_back(own.give_words), kKey, own.given);
+            fill_buffer(give.emplace_back(own.give_words), kKey, own.given);
           Buffers take = exchanged(kind, give, pieces);
           for (int own = 0; own < members; ++own) {
-            CHECK(wrong(take[own], kKey, members, pieces[own].taken) == 0);
+            CHECK(wrong_in_buffer(take[own], kKey, members, pieces[own].taken) == 0);
             if (pieces[own].taken.empty()) continue;
             take[own].back() += 1;
-            CHECK(wrong(take[own], kKey, members, pieces[own].taken) == 1);
-            CHECK(wrong(take[own], kKey + 1, members, pieces[own].taken) > 0);
+            CHECK(wrong_in_buffer(take[own], kKey, members, pieces[own].taken) == 1);
+            CHECK(wrong_in_buffer(take[own], kKey + 1, members, pieces[own].taken) > 0);
           }
         }
       }

@@ -64,7 +64,7 @@ class FakeCuda : public Gpu {
       if (id == GpuCommId{})
         return failed(fmt::format("found no id of communicator {}, which has {} members",
                                   each.communicator, each.members));
-      job_.lives();
+      job_.on_progress();
     }
     const int local_ranks = static_cast<int>(job_.plan->local_ranks.size());
     share_.sms.assign(local_ranks, std::max(1, kSms / local_ranks));

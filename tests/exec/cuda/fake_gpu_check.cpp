@@ -186,8 +186,8 @@ class Checker {
   // Streams, events, local ranks and ops exist.
   Status check_names(const GpuCall& call) const {
     const auto unknown = [&](std::string_view what, std::int64_t which) {
-      return bad(fmt::format("call {}: {} of {} {}, which the plan has not", call_, name(call.verb),
-                             what, which));
+      return bad(fmt::format("call {}: {} of {} {}, which the plan has not", call_,
+                             verb_name(call.verb), what, which));
     };
     if (call.stream < 0 || call.stream >= static_cast<int>(plan_.streams.size()))
       return unknown("stream", call.stream);
@@ -288,7 +288,7 @@ class Checker {
     }
     if (is_compute(kind)) expected = GpuVerb::Compute;
     if (call.verb != expected || (all_here && kind == OpKind::Recv))
-      return bad_call(fmt::format("expected {}", name(expected)));
+      return bad_call(fmt::format("expected {}", verb_name(expected)));
     if (stream.local_rank != call.local_rank || stream.lane != op(ref).lane) {
       // Of a transfer that ends here it may be the receiver's.
       ASSIGN_OR_RETURN(const std::vector<OpRef> refs, carried_by(call));
