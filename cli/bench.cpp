@@ -173,7 +173,8 @@ Status time_all(const CommOptions& options) {
 Status run(CommOptions options) {
   apply(options.gpu, &options.exec);
   const Status status = time_all(options);
-  if (!status.ok() && may_be_a_rank(options.backend) && rank_0_says(status.error())) return Done{};
+  if (!status.ok() && may_be_a_rank(options.backend) && rank_0_reports(status.error()))
+    return Done{};
   return status;
 }
 

@@ -60,7 +60,8 @@ Status measure(DeviceOptions options) {
 
 Status run(const DeviceOptions& options) {
   const Status status = measure(options);
-  if (!status.ok() && may_be_a_rank(options.backend) && rank_0_says(status.error())) return Done{};
+  if (!status.ok() && may_be_a_rank(options.backend) && rank_0_reports(status.error()))
+    return Done{};
   return status;
 }
 

@@ -136,7 +136,7 @@ Status run(RunOptions options) {
   apply(options.gpu, &exec);
   const auto real = play(options);
   if (!real.ok()) {
-    if (may_be_a_rank(options.backend) && rank_0_says(real.error())) return Done{};
+    if (may_be_a_rank(options.backend) && rank_0_reports(real.error())) return Done{};
     return real.error();
   }
   if (*real) print(**real, options.json, text_width(options.wide));

@@ -59,23 +59,23 @@ Digest digest_at(std::span<const std::byte> bytes, std::size_t at) {
 }
 
 // Sends an answer: its proof, then its text.
-void answer(const Hmac& hmac, std::span<const std::byte> key, Guest* guest, AdmissionKind kind,
-            std::span<const std::byte> words) {
+void answer(const Hmac& hmac, std::span<const std::byte> key, ProvenCaller* caller,
+            AdmissionKind kind, std::span<const std::byte> words) {
   std::vector<std::byte> body;
-  append(&body, proof(hmac, key, kind, guest->challenge, guest->nonce, words));
+  append(&body, proof(hmac, key, kind, caller->challenge, caller->nonce, words));
   append(&body, words);
-  say(&guest->connection, kind, body);
+  say(&caller->connection, kind, body);
 }
 
-Introduced found(const char* whom) {
-  Introduced met;
-  met.found = whom;
-  return met;
+IntroductionResult found(const char* whom) {
+  IntroductionResult result;
+  result.found = whom;
+  return result;
 }
 
 // Returns how many unproven connections may be open. Half of the files that this process may open
 // stay for the run itself.
-std::size_t room_for_strangers(std::size_t expected) {
+std::size_t most_unproven_callers(std::size_t expected) {
   constexpr std::size_t kLeast = 64;
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return kLeast;
@@ -96,78 +96,79 @@ std::vector<std::byte> introduction(const Hmac& hmac, std::span<const std::byte>
   return body;
 }
 
-Door::Door(Listener listener, Secret key, const Hmac& hmac, std::size_t expected)
+AdmissionListener::AdmissionListener(Listener listener, Secret key, const Hmac& hmac,
+                                     std::size_t expected)
     : listener_(std::move(listener)),
       key_(std::move(key)),
       hmac_(hmac),
-      most_strangers_(room_for_strangers(expected)) {}
+      most_unproven_(most_unproven_callers(expected)) {}
 
-void Door::add_events(std::vector<pollfd>* events) const {
+void AdmissionListener::add_events(std::vector<pollfd>* events) const {
   for (const Descriptor& socket : listener_.sockets)
     events->push_back({socket.number(), POLLIN, 0});
-  for (const Stranger& stranger : strangers_)
-    events->push_back({stranger.connection.descriptor(), POLLIN, 0});
+  for (const UnprovenCaller& unproven : unproven_)
+    events->push_back({unproven.connection.descriptor(), POLLIN, 0});
 }
 
 // Accepts at most as many connections a call as may wait, so that those that came have time to
 // prove themselves before the next call.
-void Door::let_in() {
-  for (std::size_t i = 0; i < most_strangers_; ++i) {
+void AdmissionListener::accept_waiting() {
+  for (std::size_t i = 0; i < most_unproven_; ++i) {
     std::optional<Connection> connection = accept_connection(listener_, kMostAnswer);
     if (!connection) {
       // If no file is left to open, the oldest unproven connection makes room for the next one.
-      if ((errno == EMFILE || errno == ENFILE) && !strangers_.empty()) strangers_.pop_front();
+      if ((errno == EMFILE || errno == ENFILE) && !unproven_.empty()) unproven_.pop_front();
       return;
     }
-    if (strangers_.size() >= most_strangers_) strangers_.pop_front();
-    Stranger& stranger =
-        strangers_.emplace_back(Stranger{std::move(*connection), random_digest(), Clock::now()});
-    say(&stranger.connection, AdmissionKind::Challenge, stranger.challenge);
+    if (unproven_.size() >= most_unproven_) unproven_.pop_front();
+    UnprovenCaller& unproven = unproven_.emplace_back(
+        UnprovenCaller{std::move(*connection), random_digest(), Clock::now()});
+    say(&unproven.connection, AdmissionKind::Challenge, unproven.challenge);
   }
 }
 
-std::vector<Guest> Door::admit() {
-  let_in();
-  std::vector<Guest> guests;
-  for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
-    std::optional<Guest> guest = prove(&*stranger);
-    if (guest) guests.push_back(std::move(*guest));
-    const bool late = Clock::now() - stranger->came > kTimeToProve;
-    stranger =
-        late || !stranger->connection.is_open() ? strangers_.erase(stranger) : std::next(stranger);
+std::vector<ProvenCaller> AdmissionListener::take_proven() {
+  accept_waiting();
+  std::vector<ProvenCaller> callers;
+  for (auto unproven = unproven_.begin(); unproven != unproven_.end();) {
+    std::optional<ProvenCaller> caller = prove(&*unproven);
+    if (caller) callers.push_back(std::move(*caller));
+    const bool late = Clock::now() - unproven->came > kTimeToProve;
+    unproven =
+        late || !unproven->connection.is_open() ? unproven_.erase(unproven) : std::next(unproven);
   }
-  return guests;
+  return callers;
 }
 
 // Closes a connection that proves nothing, without an answer.
-std::optional<Guest> Door::prove(Stranger* stranger) const {
-  const std::optional<ControlMessage> message = stranger->connection.receive_one();
+std::optional<ProvenCaller> AdmissionListener::prove(UnprovenCaller* unproven) const {
+  const std::optional<ControlMessage> message = unproven->connection.receive_one();
   if (!message) return std::nullopt;
-  Connection connection = std::move(stranger->connection);
+  Connection connection = std::move(unproven->connection);
   const std::span<const std::byte> body = message->body;
   if (!is(*message, AdmissionKind::Introduction) || body.size() < 2 * sizeof(Digest))
     return std::nullopt;
   const Digest nonce = digest_at(body, sizeof(Digest));
   const std::span<const std::byte> who = body.subspan(2 * sizeof(Digest));
   const Digest expected =
-      proof(hmac_, key_.bytes(), AdmissionKind::Introduction, stranger->challenge, nonce, who);
+      proof(hmac_, key_.bytes(), AdmissionKind::Introduction, unproven->challenge, nonce, who);
   if (!hmac_.same(digest_at(body, 0), expected)) return std::nullopt;
-  return Guest{std::move(connection), {who.begin(), who.end()}, stranger->challenge, nonce};
+  return ProvenCaller{std::move(connection), {who.begin(), who.end()}, unproven->challenge, nonce};
 }
 
-void Door::welcome(Guest* guest, std::size_t most_bytes) const {
-  answer(hmac_, key_.bytes(), guest, AdmissionKind::Admitted, {});
-  guest->connection.expect_at_most(most_bytes);
+void AdmissionListener::admit(ProvenCaller* caller, std::size_t most_bytes) const {
+  answer(hmac_, key_.bytes(), caller, AdmissionKind::Admitted, {});
+  caller->connection.expect_at_most(most_bytes);
 }
 
-void Door::refuse(Guest* guest, const std::string& why) const {
-  answer(hmac_, key_.bytes(), guest, AdmissionKind::Refused,
+void AdmissionListener::refuse(ProvenCaller* caller, const std::string& why) const {
+  answer(hmac_, key_.bytes(), caller, AdmissionKind::Refused,
          std::as_bytes(std::span(why).first(std::min(why.size(), kMostIntroduction))));
 }
 
-Introduced introduce(Connection connection, const Hmac& hmac, std::span<const std::byte> key,
-                     std::span<const std::byte> who, std::size_t most_bytes,
-                     Clock::time_point until) {
+IntroductionResult introduce(Connection connection, const Hmac& hmac,
+                             std::span<const std::byte> key, std::span<const std::byte> who,
+                             std::size_t most_bytes, Clock::time_point until) {
   const auto next = [&](Clock::time_point at_latest) -> std::optional<ControlMessage> {
     for (;;) {
       if (auto message = connection.receive_one()) return message;
@@ -184,20 +185,20 @@ Introduced introduce(Connection connection, const Hmac& hmac, std::span<const st
   const Digest challenge = digest_at(challenged->body, 0), nonce = random_digest();
   say(&connection, AdmissionKind::Introduction, introduction(hmac, key, challenge, nonce, who));
   const auto answered = next(until);
-  constexpr const char* kStranger = "somebody with another secret";
+  constexpr const char* kOtherSecret = "somebody with another secret";
   if (!answered && connection.is_open()) return found("somebody who does not answer");
-  if (!answered || answered->body.size() < sizeof(Digest)) return found(kStranger);
+  if (!answered || answered->body.size() < sizeof(Digest)) return found(kOtherSecret);
   const std::span<const std::byte> words = std::span(answered->body).subspan(sizeof(Digest));
   const auto kind = static_cast<AdmissionKind>(answered->kind);
   if (!hmac.same(digest_at(answered->body, 0), proof(hmac, key, kind, challenge, nonce, words)))
-    return found(kStranger);
-  Introduced met;
+    return found(kOtherSecret);
+  IntroductionResult result;
   if (kind == AdmissionKind::Refused)
-    met.refused.assign(reinterpret_cast<const char*>(words.data()), words.size());
-  if (kind != AdmissionKind::Admitted) return met;
+    result.refused.assign(reinterpret_cast<const char*>(words.data()), words.size());
+  if (kind != AdmissionKind::Admitted) return result;
   connection.expect_at_most(most_bytes);
-  met.connection = std::move(connection);
-  return met;
+  result.connection = std::move(connection);
+  return result;
 }
 
 }  // namespace tandem

@@ -35,7 +35,7 @@ std::vector<std::byte> introduction(const Hmac& hmac, std::span<const std::byte>
                                     std::span<const std::byte> who);
 
 // A connection whose other end has proven that it knows the key.
-struct Guest {
+struct ProvenCaller {
   Connection connection;
   std::vector<std::byte> who;
   Digest challenge, nonce;
@@ -43,43 +43,43 @@ struct Guest {
 
 // The listening end. It closes a connection whose other end does not prove within 5 seconds that it
 // knows the key. Too many at once: it closes the oldest, which had the most time.
-class Door {
+class AdmissionListener {
  public:
   // `expected`: how many may connect at once.
-  Door(Listener listener, Secret key, const Hmac& hmac, std::size_t expected);
+  AdmissionListener(Listener listener, Secret key, const Hmac& hmac, std::size_t expected);
 
   // Adds the descriptors to poll for.
   void add_events(std::vector<pollfd>* events) const;
   // Returns the connections that have proven by now that they know the key. They still need an
-  // answer: welcome() or refuse().
-  std::vector<Guest> admit();
+  // answer: admit() or refuse().
+  std::vector<ProvenCaller> take_proven();
   // Answers. `most_bytes`: the largest message body that the other end may send from now on.
-  void welcome(Guest* guest, std::size_t most_bytes) const;
-  void refuse(Guest* guest, const std::string& why) const;
+  void admit(ProvenCaller* caller, std::size_t most_bytes) const;
+  void refuse(ProvenCaller* caller, const std::string& why) const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
   // A connection that has not proven anything yet.
-  struct Stranger {
+  struct UnprovenCaller {
     Connection connection;
     Digest challenge;
     Clock::time_point came;
   };
 
-  void let_in();
-  std::optional<Guest> prove(Stranger* stranger) const;
+  void accept_waiting();
+  std::optional<ProvenCaller> prove(UnprovenCaller* unproven) const;
 
   Listener listener_;
   Secret key_;
   Hmac hmac_;
-  std::size_t most_strangers_;
-  std::list<Stranger> strangers_;  // oldest first
+  std::size_t most_unproven_;
+  std::list<UnprovenCaller> unproven_;  // oldest first
 };
 
 // The outcome of introduce(): a connection whose other end knows the key and admits us; or its
 // reason for refusing us; or, if it did not prove that it knows the key, what was found instead.
-struct Introduced {
+struct IntroductionResult {
   std::optional<Connection> connection;
   std::string refused;
   std::string found;  // "somebody who does not answer"; other end unproven
@@ -88,8 +88,8 @@ struct Introduced {
 // The connecting end. Waits until `until` for the answer, but only 2 seconds for the challenge, and
 // stops early if the other end turns out not to know the key. `most_bytes`: the largest message
 // body afterwards.
-Introduced introduce(Connection connection, const Hmac& hmac, std::span<const std::byte> key,
-                     std::span<const std::byte> who, std::size_t most_bytes,
-                     std::chrono::steady_clock::time_point until);
+IntroductionResult introduce(Connection connection, const Hmac& hmac,
+                             std::span<const std::byte> key, std::span<const std::byte> who,
+                             std::size_t most_bytes, std::chrono::steady_clock::time_point until);
 
 }  // namespace tandem

@@ -11,7 +11,7 @@ namespace {
 constexpr int kPings = 64;
 
 // Takes one reading of `other`'s clock, on rank 0's side.
-Status ask(int other, const NumberConnection& connection) {
+Status read_other_clock(int other, const NumberConnection& connection) {
   std::array<Nanoseconds, 2> stamps{now_ns(), 0};  // times of sending and of receiving, on rank 0
   RETURN_IF_ERROR(connection.send(other, std::span(stamps).first(1)));
   Nanoseconds read = 0;
@@ -21,7 +21,7 @@ Status ask(int other, const NumberConnection& connection) {
 }
 
 // Takes one reading of this rank's clock, on this rank's side.
-Result<ClockReading> answer(const NumberConnection& connection) {
+Result<ClockReading> read_own_clock(const NumberConnection& connection) {
   std::array<Nanoseconds, 2> stamps{};
   RETURN_IF_ERROR(connection.receive(0, std::span(stamps).first(1)));
   const Nanoseconds read = now_ns();
@@ -35,14 +35,14 @@ Result<ClockReading> answer(const NumberConnection& connection) {
 Result<ClockReading> compare_clocks(int rank, int ranks, const NumberConnection& connection) {
   if (rank == 0) {
     for (int other = 1; other < ranks; ++other) {
-      for (int i = 0; i < kPings; ++i) RETURN_IF_ERROR(ask(other, connection));
+      for (int i = 0; i < kPings; ++i) RETURN_IF_ERROR(read_other_clock(other, connection));
     }
     return ClockReading{now_ns(), 0, 0};
   }
   ClockReading best;
   best.round_trip_ns = std::numeric_limits<Nanoseconds>::max();
   for (int i = 0; i < kPings; ++i) {
-    ASSIGN_OR_RETURN(const ClockReading reading, answer(connection));
+    ASSIGN_OR_RETURN(const ClockReading reading, read_own_clock(connection));
     if (reading.round_trip_ns < best.round_trip_ns) best = reading;
   }
   return best;

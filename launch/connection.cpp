@@ -104,7 +104,7 @@ Result<Descriptor> listen_at(SocketAddress address, bool any) {
 }
 
 // Joins as many addresses as fit into kMostAddress, the best first.
-std::string listed(const std::vector<std::string>& addresses, int port) {
+std::string joined_addresses(const std::vector<std::string>& addresses, int port) {
   std::string text;
   for (const std::string& address : addresses) {
     if (text.size() + address.size() > kMostAddress - std::size(":65535")) break;
@@ -155,7 +155,7 @@ std::optional<ControlMessage> Connection::receive_one() {
 
 std::vector<ControlMessage> Connection::receive(std::size_t most_messages) {
   constexpr int kMostBlocks = 16;
-  for (int i = 0; i < kMostBlocks && take_in(); ++i) {
+  for (int i = 0; i < kMostBlocks && read_block(); ++i) {
   }
   auto read = read_messages(pending_, most_bytes_, most_messages);
   if (!read.ok()) {
@@ -169,7 +169,7 @@ std::vector<ControlMessage> Connection::receive(std::size_t most_messages) {
 
 // Reads one block. Returns false if no more has come, or if the messages already here must be read
 // first.
-bool Connection::take_in() {
+bool Connection::read_block() {
   std::array<std::byte, 1 << 16> block;
   while (is_open() && pending_.size() <= most_bytes_ + sizeof(MessageHead)) {
     const ssize_t got = recv(socket_.number(), block.data(), block.size(), 0);
@@ -202,7 +202,7 @@ Result<Listener> listen_on(const InterfaceChoice& choice, int port) {
       listener.sockets.push_back(std::move(socket));
     }
   }
-  listener.address = listed(addresses, listener.port());
+  listener.address = joined_addresses(addresses, listener.port());
   return listener;
 }
 

@@ -58,7 +58,7 @@ class Connection {
 
  private:
   std::vector<ControlMessage> receive(std::size_t most_messages);
-  bool take_in();
+  bool read_block();
 
   Descriptor socket_;
   std::vector<std::byte> pending_;

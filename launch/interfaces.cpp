@@ -17,7 +17,7 @@ namespace tandem {
 namespace {
 
 // Returns the address as text, or "" if it is of no use to other hosts.
-std::string text_of(const sockaddr* address) {
+std::string numeric_address(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address->sa_family == AF_INET)
     inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(),
@@ -44,7 +44,7 @@ InterfaceChoice chosen_interfaces(const Environment& get) {
     std::string_view list = value == nullptr ? "" : value;
     if (list.empty()) continue;
     InterfaceChoice choice;
-    choice.said = fmt::format("{}={}", variable, list);
+    choice.source = fmt::format("{}={}", variable, list);
     choice.exclude = list.starts_with('^');
     if (choice.exclude) list.remove_prefix(1);
     choice.exact = list.starts_with('=');
@@ -57,7 +57,7 @@ InterfaceChoice chosen_interfaces(const Environment& get) {
   return {};
 }
 
-InterfaceChoice loopback_alone() { return {.exact = true, .names = {"lo"}, .said = "loopback"}; }
+InterfaceChoice loopback_alone() { return {.exact = true, .names = {"lo"}, .source = "loopback"}; }
 
 std::vector<std::string> own_interfaces(const InterfaceChoice& choice) {
   std::vector<std::string> names;
@@ -76,7 +76,7 @@ Result<std::vector<std::string>> own_addresses(const InterfaceChoice& choice) {
   if (getifaddrs(&all) != 0) all = nullptr;
   for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
     if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
-    const std::string text = text_of(one->ifa_addr);
+    const std::string text = numeric_address(one->ifa_addr);
     if (text.empty()) continue;
     names.insert(one->ifa_name);
     if (!choice.takes(one->ifa_name)) continue;
@@ -88,7 +88,7 @@ Result<std::vector<std::string>> own_addresses(const InterfaceChoice& choice) {
   first.insert(first.end(), loopback.begin(), loopback.end());
   if (!first.empty()) return first;
   if (choice.names.empty()) return std::vector<std::string>{"127.0.0.1"};
-  return Error{fmt::format("{}: found none of these interfaces, expected some of {}", choice.said,
+  return Error{fmt::format("{}: found none of these interfaces, expected some of {}", choice.source,
                            fmt::join(names, ", ")),
                Error::Failed};
 }

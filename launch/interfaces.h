@@ -18,7 +18,7 @@ namespace tandem {
 struct InterfaceChoice {
   bool exclude = false, exact = false;
   std::vector<std::string> names;  // empty: every interface
-  std::string said;                // where the choice comes from: "NCCL_SOCKET_IFNAME=ib"
+  std::string source;              // where the choice comes from: "NCCL_SOCKET_IFNAME=ib"
 
   bool takes(std::string_view interface) const;
 };

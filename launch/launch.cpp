@@ -46,21 +46,21 @@ std::optional<int> number(const char* text) {
   return static_cast<int>(*value);
 }
 
-volatile std::sig_atomic_t to_pass_on = 0;
+volatile std::sig_atomic_t pending_signal = 0;
 
 // The child processes of run_ranks().
 class LocalRanks {
  public:
   LocalRanks() {
-    to_pass_on = 0;
+    pending_signal = 0;
     struct sigaction action {};
-    action.sa_handler = [](int signal) { to_pass_on = signal; };
+    action.sa_handler = [](int signal) { pending_signal = signal; };
     for (const int signal : {SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
   }
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
   ~LocalRanks() {
-    tell_all(SIGKILL);
+    signal_all(SIGKILL);
     for (const Member& member : members_) {
       while (member.status < 0 && waitpid(member.process, nullptr, 0) < 0 && errno == EINTR) {
       }
@@ -70,7 +70,7 @@ class LocalRanks {
   Status start(int ranks, const std::string& port) {
     const std::vector<std::string> command = own_command();
     const pid_t parent = getpid();
-    const Secret secret = drawn_secret();
+    const Secret secret = random_secret();
     for (int rank = 0; rank < ranks; ++rank) {
       const pid_t process = fork();
       if (process < 0)
@@ -83,7 +83,7 @@ class LocalRanks {
       }
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (getppid() != parent) _exit(Error::Failed);
-      name(rank, ranks, fmt::format("tandem-{}", parent), port, secret);
+      set_environment(rank, ranks, fmt::format("tandem-{}", parent), port, secret);
       become(command);
       _exit(Error::Failed);
     }
@@ -94,16 +94,16 @@ class LocalRanks {
     while (!all_have_ended()) {
       constexpr timespec kTick{0, 20'000'000};
       nanosleep(&kTick, nullptr);
-      if (const int signal = to_pass_on; signal != 0) {
-        to_pass_on = 0;
-        tell_all(signal);
-        end_all_after(kTimeToTell);
+      if (const int signal = pending_signal; signal != 0) {
+        pending_signal = 0;
+        signal_all(signal);
+        end_all_after(kTimeToEnd);
       }
-      look();
+      reap_ended();
       if (Clock::now() < end_at_) continue;
-      tell_all(told_to_end_ ? SIGKILL : SIGTERM);
-      told_to_end_ = true;
-      end_at_ = Clock::now() + (members_[0].status < 0 ? kTimeToWrite : kTimeToTakeBack);
+      signal_all(sigterm_sent_ ? SIGKILL : SIGTERM);
+      sigterm_sent_ = true;
+      end_at_ = Clock::now() + (members_[0].status < 0 ? kTimeToWrite : kTimeToAbort);
     }
     const auto worst = std::ranges::max_element(members_, {}, &Member::status);
     return members_[0].status != 0 ? members_[0].status : worst->status;
@@ -116,19 +116,19 @@ class LocalRanks {
   // after a signal came.
   static constexpr auto kTimeAfterRank0 = std::chrono::milliseconds(500);
   static constexpr auto kTimeToNotice = std::chrono::seconds(4);
-  static constexpr auto kTimeToTell = std::chrono::seconds(10);
+  static constexpr auto kTimeToEnd = std::chrono::seconds(10);
   // Time from SIGTERM to SIGKILL. Rank 0 may still write a trace; others at most abort
   // communication.
   static constexpr auto kTimeToWrite = std::chrono::seconds(30);
-  static constexpr auto kTimeToTakeBack = std::chrono::seconds(5);
+  static constexpr auto kTimeToAbort = std::chrono::seconds(5);
 
   struct Member {
     pid_t process = 0;
     int status = -1;  // -1: still running
   };
 
-  static void name(int rank, int ranks, const std::string& run, const std::string& port,
-                   const Secret& secret) {
+  static void set_environment(int rank, int ranks, const std::string& run, const std::string& port,
+                              const Secret& secret) {
     const auto set = [](const char* key, const std::string& value) {
       setenv(key, value.c_str(), 1);
     };
@@ -152,17 +152,17 @@ class LocalRanks {
     return std::ranges::none_of(members_, [](const Member& one) { return one.status < 0; });
   }
 
-  void tell_all(int signal) const {
+  void signal_all(int signal) const {
     for (const Member& member : members_) {
       if (member.status < 0) kill(member.process, signal);
     }
   }
 
   void end_all_after(Clock::duration time) {
-    if (!told_to_end_) end_at_ = std::min(end_at_, Clock::now() + time);
+    if (!sigterm_sent_) end_at_ = std::min(end_at_, Clock::now() + time);
   }
 
-  void look() {
+  void reap_ended() {
     for (Member& member : members_) {
       int status = 0;
       if (member.status >= 0 || waitpid(member.process, &status, WNOHANG) != member.process)
@@ -170,7 +170,7 @@ class LocalRanks {
       member.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       const bool well = member.status == 0;
       if (&member == &members_[0])
-        end_all_after(well ? Clock::duration(kTimeToTell) : kTimeAfterRank0);
+        end_all_after(well ? Clock::duration(kTimeToEnd) : kTimeAfterRank0);
       else if (!well)
         end_all_after(kTimeToNotice);
     }
@@ -178,7 +178,7 @@ class LocalRanks {
 
   std::vector<Member> members_;  // by rank
   Clock::time_point end_at_ = Clock::time_point::max();
-  bool told_to_end_ = false;
+  bool sigterm_sent_ = false;
 };
 
 }  // namespace
@@ -197,7 +197,7 @@ std::optional<LaunchedRank> launched_rank() {
   return launched_rank([](const char* name) { return std::getenv(name); });
 }
 
-bool rank_0_says(const Error& error) {
+bool rank_0_reports(const Error& error) {
   constexpr timespec kPatience{5, 0};  // longer than mpirun, which signals after a second
   const auto launched = launched_rank();
   return launched && launched->rank > 0 && error.kind != Error::Failed &&

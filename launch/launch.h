@@ -29,15 +29,15 @@ std::optional<LaunchedRank> launched_rank();
 
 // Returns whether an mpirun in this environment starts all ranks on this host: no job of Slurm,
 // PBS, LSF or Grid Engine and no list of hosts gives it other hosts.
-bool mpirun_stays_here(const Environment& get);
+bool mpirun_is_local(const Environment& get);
 
 // Lets this process, the only rank of its run, start Open MPI without the daemon and the ports that
 // would listen on every interface. REQUIRES: MPI has not started, and no other thread runs.
-void be_the_only_rank();
+void prepare_only_rank();
 
 // Runs this process's own command line again under mpirun, one process a rank. Passes their output
 // on, waits until they have ended and returns mpirun's exit status. They end with this process. If
-// mpirun_stays_here(), ranks communicate by shared memory, and nothing listens except on loopback.
+// mpirun_is_local(), ranks communicate by shared memory, and nothing listens except on loopback.
 // Error::Failed if mpirun could not work (too few open files, no folder to write, no standard
 // output) or if results were lost. Error::Missing without libtandem_loopback.so.
 //
@@ -58,6 +58,6 @@ Result<int> run_ranks(int ranks);
 // Returns whether rank 0, and not this rank, reports an error that all ranks see. Waits up to 5 s:
 // if rank 0 has reported the error, the launcher interrupts the wait with the signal that ends the
 // others.
-bool rank_0_says(const Error& error);
+bool rank_0_reports(const Error& error);
 
 }  // namespace tandem

@@ -201,12 +201,12 @@ void catch_signals() {
 
 }  // namespace
 
-void be_the_only_rank() {
+void prepare_only_rank() {
   share_memory();
   prefer("ess_singleton_isolated", "1");
 }
 
-bool mpirun_stays_here(const Environment& get) {
+bool mpirun_is_local(const Environment& get) {
   const auto is_set = [&](const char* name) { return get(name) != nullptr && *get(name) != 0; };
   const bool slurm = is_set("SLURM_JOB_ID") || is_set("SLURM_JOBID");
   if (slurm && (!is_set("SLURM_NNODES") || get("SLURM_NNODES") != std::string_view("1")))
@@ -220,7 +220,7 @@ Result<int> run_mpirun(int ranks) {
     return Error{"standard output: found it closed, expected room for the results", Error::Failed};
   RETURN_IF_ERROR(check_files(ranks));
   RETURN_IF_ERROR(check_session_folder());
-  const bool here = mpirun_stays_here(own_environment);
+  const bool here = mpirun_is_local(own_environment);
   Descriptor library;
   if (here) {
     ASSIGN_OR_RETURN(const std::string path, plugin_path("libtandem_loopback.so"));

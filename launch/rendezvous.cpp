@@ -18,7 +18,7 @@ std::string text(const Environment& get, std::initializer_list<const char*> name
 }
 
 // Returns the port in the first of these variables that is set, or 0 if none is.
-Result<int> port_of(const Environment& get, std::initializer_list<const char*> names) {
+Result<int> first_port(const Environment& get, std::initializer_list<const char*> names) {
   constexpr int kMost = 65535;
   for (const char* name : names) {
     const std::string value = text(get, {name});
@@ -42,8 +42,8 @@ Result<Rendezvous> torchrun(const Environment& get) {
   Rendezvous rendezvous;
   rendezvous.host = text(get, {"MASTER_ADDR"});
   rendezvous.run = text(get, {"TORCHELASTIC_RUN_ID"});
-  ASSIGN_OR_RETURN(const int own, port_of(get, {"TANDEM_PORT"}));
-  ASSIGN_OR_RETURN(const int master, port_of(get, {"MASTER_PORT"}));
+  ASSIGN_OR_RETURN(const int own, first_port(get, {"TANDEM_PORT"}));
+  ASSIGN_OR_RETURN(const int master, first_port(get, {"MASTER_PORT"}));
   if (rendezvous.host.empty() || (own == 0 && master == 0))
     return Error{
         fmt::format("found RANK and WORLD_SIZE, and no {}, expected it as torchrun sets it",
@@ -67,7 +67,7 @@ Result<Rendezvous> slurm(const Environment& get) {
         fmt::format("found no MASTER_ADDR and no host in SLURM_STEP_NODELIST '{}', "
                     "expected rank 0's host in one of them",
                     nodes)};
-  ASSIGN_OR_RETURN(rendezvous.port, port_of(get, {"TANDEM_PORT", "MASTER_PORT"}));
+  ASSIGN_OR_RETURN(rendezvous.port, first_port(get, {"TANDEM_PORT", "MASTER_PORT"}));
   if (rendezvous.port == 0) rendezvous.port = port_of_job(job);
   if (rendezvous.port == 0)
     return Error{
@@ -78,7 +78,7 @@ Result<Rendezvous> slurm(const Environment& get) {
 }
 
 // Reads the place from the variables of the launcher.
-Result<Rendezvous> place_of(const Environment& get) {
+Result<Rendezvous> rendezvous_by_launcher(const Environment& get) {
   const std::optional<LaunchedRank> launched = launched_rank(get);
   if (!launched)
     return Error{"found no rank in the environment, expected torchrun's, mpirun's or srun's"};
@@ -87,7 +87,7 @@ Result<Rendezvous> place_of(const Environment& get) {
   Rendezvous rendezvous;
   rendezvous.host = text(get, {"MASTER_ADDR"});
   if (rendezvous.host.empty()) return rendezvous;
-  ASSIGN_OR_RETURN(rendezvous.port, port_of(get, {"TANDEM_PORT", "MASTER_PORT"}));
+  ASSIGN_OR_RETURN(rendezvous.port, first_port(get, {"TANDEM_PORT", "MASTER_PORT"}));
   if (rendezvous.port == 0)
     return Error{
         fmt::format("found MASTER_ADDR '{}' and no MASTER_PORT, expected both or neither: mpirun "
@@ -99,7 +99,7 @@ Result<Rendezvous> place_of(const Environment& get) {
 }  // namespace
 
 Result<Rendezvous> rendezvous_of(const Environment& get) {
-  ASSIGN_OR_RETURN(Rendezvous rendezvous, place_of(get));
+  ASSIGN_OR_RETURN(Rendezvous rendezvous, rendezvous_by_launcher(get));
   rendezvous.interfaces = chosen_interfaces(get);
   return rendezvous;
 }

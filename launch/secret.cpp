@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Returns "/home/me/.config/tandem/secret", say, or "" if the environment names no home.
-std::string own_file(const Environment& get) {
+std::string user_secret_path(const Environment& get) {
   const auto folder = [&](const char* name) {
     const char* value = get(name);
     return fs::path(value == nullptr ? "" : value);
@@ -45,12 +45,12 @@ Error unusable(const std::string& path, const std::string& found) {
 
 // Writes the file under another name and links it to its place, so that exactly one of many ranks
 // that do so at once succeeds.
-Status make(const std::string& path) {
+Status create_secret_file(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   std::error_code failed;
   fs::create_directories(folder.parent_path(), failed);
   mkdir(folder.c_str(), S_IRWXU);
-  const Secret own = drawn_secret();
+  const Secret own = random_secret();
   const std::string temporary =
       fmt::format("{}.{}.tmp", path, hexadecimal(random_digest()).substr(0, kLeastSecret));
   const Descriptor file(
@@ -66,7 +66,7 @@ Status make(const std::string& path) {
 }
 
 Result<Secret> own_secret(const std::string& path) {
-  if (!fs::exists(path)) RETURN_IF_ERROR(make(path));
+  if (!fs::exists(path)) RETURN_IF_ERROR(create_secret_file(path));
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) return unusable(path, std::strerror(errno));
   if (!S_ISREG(found.st_mode) || found.st_uid != geteuid() ||
@@ -148,14 +148,14 @@ Secret::Secret(std::span<const std::byte> bytes) : size_(bytes.size()) {
   std::ranges::copy(bytes, pages_.get());
 }
 
-Secret drawn_secret() {
+Secret random_secret() {
   std::string text = hexadecimal(random_digest());
   Secret secret(text);
   explicit_bzero(text.data(), text.size());
   return secret;
 }
 
-const Secret& taken_secret() {
+const Secret& environment_secret() {
   static const Secret taken = [] {
     char* const given = std::getenv(kSecretVariable);
     if (given == nullptr) return Secret();
@@ -173,7 +173,7 @@ Result<Secret> job_secret(const Environment& get) {
     return Error{fmt::format("{}: found {} characters, expected at least {}", kSecretVariable,
                              std::strlen(given), kLeastSecret)};
   }
-  const std::string path = own_file(get);
+  const std::string path = user_secret_path(get);
   if (path.empty())
     return Error{fmt::format("found no {} and no HOME, expected one of them: ranks prove by a "
                              "secret that they are of one job",

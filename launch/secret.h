@@ -58,7 +58,7 @@ class Secret {
 };
 
 // Draws 64 hexadecimal digits that nobody can guess.
-Secret drawn_secret();
+Secret random_secret();
 
 constexpr const char* kSecretVariable = "TANDEM_SECRET";
 constexpr std::size_t kLeastSecret = 16;  // characters
@@ -73,6 +73,6 @@ Result<Secret> job_secret(const Environment& get);
 // Returns TANDEM_SECRET of this process. The first call takes it out of the environment, which core
 // dumps contain and /proc shows. Processes forked later have it, too. REQUIRES of the first call:
 // no other thread runs.
-const Secret& taken_secret();
+const Secret& environment_secret();
 
 }  // namespace tandem

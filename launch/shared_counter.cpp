@@ -35,12 +35,12 @@ struct Answer {
 
 // Returns whether everything was sent; false if the other end is gone.
 template <class T>
-bool give(int socket, const T& value) {
+bool send_value(int socket, const T& value) {
   return ::send(socket, &value, sizeof value, MSG_NOSIGNAL) == sizeof value;
 }
 
 template <class T>
-bool take(int socket, T* value) {
+bool receive_value(int socket, T* value) {
   return ::recv(socket, value, sizeof *value, MSG_WAITALL) == sizeof *value;
 }
 
@@ -78,9 +78,9 @@ Result<std::int64_t> answer(const Question& question, Counter* counter) {
 }
 
 // Serves the parent in the child process, until it leaves or the parent is gone.
-void serve(int socket, const LaunchedRank& own) {
+void serve_parent(int socket, const LaunchedRank& own) {
   auto opened = open_counter(own);
-  if (!give(socket, answer_of(opened.ok() ? Result<std::int64_t>(0) : opened.error())) ||
+  if (!send_value(socket, answer_of(opened.ok() ? Result<std::int64_t>(0) : opened.error())) ||
       !opened.ok())
     return;
   Counter* const counter = opened->release();  // deleted only when all ranks delete theirs
@@ -92,10 +92,10 @@ void serve(int socket, const LaunchedRank& own) {
       continue;
     }
     Question question;
-    if (!take(socket, &question)) return;
+    if (!receive_value(socket, &question)) return;
     const Result<std::int64_t> result = answer(question, counter);
     if (question.what == kLeave && result.ok()) delete counter;
-    if (!give(socket, answer_of(result)) || question.what == kLeave) return;
+    if (!send_value(socket, answer_of(result)) || question.what == kLeave) return;
   }
 }
 
@@ -112,14 +112,14 @@ Result<SharedCounter> SharedCounter::join(const LaunchedRank& own) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() == parent) {
       ::close(ends[0]);
-      serve(ends[1], own);
+      serve_parent(ends[1], own);
     }
     _exit(0);
   }
   ::close(ends[1]);
   SharedCounter counter(ends[0], child);
   Answer joined;
-  if (!take(counter.socket_, &joined))
+  if (!receive_value(counter.socket_, &joined))
     return Error{fmt::format("rank {}: found MPI ended at its start, expected it to run", own.rank),
                  Error::Failed};
   if (joined.failure[0] != 0) return Error{joined.failure, joined.kind};
@@ -139,7 +139,7 @@ SharedCounter::~SharedCounter() {
 
 Result<std::int64_t> SharedCounter::ask(char what, std::int64_t own) {
   Answer answer;
-  if (!give(socket_, Question{what, own}) || !take(socket_, &answer))
+  if (!send_value(socket_, Question{what, own}) || !receive_value(socket_, &answer))
     return Error{"found MPI ended, expected it to share the work", Error::Failed};
   if (answer.failure[0] != 0) return Error{answer.failure, answer.kind};
   return answer.number;

@@ -104,42 +104,43 @@ Status receive_into(Peer* peer, int rank, ControlKind kind, std::span<std::byte>
 }
 
 // Rank 0's side of the rendezvous, used until all ranks have come.
-class Reception {
+class RankCollector {
  public:
-  Reception(Door door, const Hello& own, Nanoseconds timeout_ns)
-      : door_(std::move(door)),
+  RankCollector(AdmissionListener admission, const Hello& own, Nanoseconds timeout_ns)
+      : admission_(std::move(admission)),
         own_(own),
         timeout_ns_(timeout_ns),
         until_(Clock::now() + std::chrono::nanoseconds(timeout_ns) + kCoordinatorFirst) {}
 
-  // Waits for all ranks that have not come. Calls greet() once for each that comes.
+  // Waits for all ranks that have not come. Calls on_join() once for each that comes.
   Status wait(std::vector<std::optional<Peer>>* peers,
-              const std::function<void(Connection*)>& greet) {
+              const std::function<void(Connection*)>& on_join) {
     while (std::ranges::any_of(*peers, [](const auto& peer) { return !peer; })) {
       if (Clock::now() > until_) return missing(*peers);
       std::vector<pollfd> events;
-      door_.add_events(&events);
+      admission_.add_events(&events);
       poll(events.data(), events.size(), kTick_ms);
-      for (Guest& guest : door_.admit()) RETURN_IF_ERROR(seat(&guest, peers, greet));
+      for (ProvenCaller& caller : admission_.take_proven())
+        RETURN_IF_ERROR(admit_rank(&caller, peers, on_join));
     }
     return Done{};
   }
 
  private:
   // Admits or refuses one end that knows the secret: a rank, or somebody's mistake.
-  Status seat(Guest* guest, std::vector<std::optional<Peer>>* peers,
-              const std::function<void(Connection*)>& greet) {
-    const auto hello = hello_in(guest->who);
+  Status admit_rank(ProvenCaller* caller, std::vector<std::optional<Peer>>* peers,
+                    const std::function<void(Connection*)>& on_join) {
+    const auto hello = hello_in(caller->who);
     if (!hello) {
-      door_.refuse(guest, "another version of this program");
+      admission_.refuse(caller, "another version of this program");
       return Done{};
     }
     if (std::strcmp(hello->run, own_.run) != 0) {
-      door_.refuse(guest, fmt::format("the run '{}'", own_.run));
+      admission_.refuse(caller, fmt::format("the run '{}'", own_.run));
       return Done{};
     }
     if (hello->ranks != own_.ranks || hello->rank < 1 || hello->rank >= own_.ranks) {
-      door_.refuse(guest, fmt::format("rank 0 of {}", own_.ranks));
+      admission_.refuse(caller, fmt::format("rank 0 of {}", own_.ranks));
       return Error{
           fmt::format("found rank {} of {} and rank 0 of {} in one run, expected "
                       "equally many ranks everywhere",
@@ -148,12 +149,12 @@ class Reception {
     std::optional<Peer>& peer = (*peers)[hello->rank];
     if (peer) peer->listen();
     if (peer && peer->connection.is_open()) {
-      door_.refuse(guest, fmt::format("another rank {}", hello->rank));
+      admission_.refuse(caller, fmt::format("another rank {}", hello->rank));
       return Done{};
     }
-    door_.welcome(guest, kMostMessage);
-    peer.emplace(Peer{std::move(guest->connection), {}});
-    greet(&peer->connection);
+    admission_.admit(caller, kMostMessage);
+    peer.emplace(Peer{std::move(caller->connection), {}});
+    on_join(&peer->connection);
     return Done{};
   }
 
@@ -172,7 +173,7 @@ class Reception {
         Error::Failed};
   }
 
-  Door door_;
+  AdmissionListener admission_;
   const Hello own_;
   const Nanoseconds timeout_ns_;
   const Clock::time_point until_;
@@ -180,9 +181,9 @@ class Reception {
 
 class TcpControl final : public Control {
  public:
-  // Rank 0's side. Without a reception it is the only rank.
-  TcpControl(int ranks, std::optional<Reception> reception)
-      : ranks_(ranks), peers_(ranks), reception_(std::move(reception)) {
+  // Rank 0's side. Without a collector it is the only rank.
+  TcpControl(int ranks, std::optional<RankCollector> collector)
+      : ranks_(ranks), peers_(ranks), collector_(std::move(collector)) {
     peers_[0].emplace(Peer{Connection(Descriptor()), {}});  // itself: no messages go there
   }
   // The side of another rank.
@@ -202,7 +203,7 @@ class TcpControl final : public Control {
     for (std::optional<Peer>& peer : peers_) {
       if (peer) tell(&peer->connection);
     }
-    return meet(tell);
+    return collect_ranks(tell);
   }
 
   Status barrier() override {
@@ -210,7 +211,7 @@ class TcpControl final : public Control {
       send_message(&peers_[0]->connection, ControlKind::Here);
       return receive_into(&*peers_[0], 0, ControlKind::Go, {});
     }
-    RETURN_IF_ERROR(meet([](Connection*) {}));
+    RETURN_IF_ERROR(collect_ranks([](Connection*) {}));
     for (int other = 1; other < ranks_; ++other)
       RETURN_IF_ERROR(receive_into(&*peers_[other], other, ControlKind::Here, {}));
     for (int other = 1; other < ranks_; ++other)
@@ -226,7 +227,7 @@ class TcpControl final : public Control {
       RETURN_IF_ERROR(receive_into(&*peers_[0], 0, ControlKind::Bytes, all));
       return word != std::byte{0};
     }
-    RETURN_IF_ERROR(meet([](Connection*) {}));
+    RETURN_IF_ERROR(collect_ranks([](Connection*) {}));
     for (int other = 1; other < ranks_; ++other) {
       std::byte others{0};
       RETURN_IF_ERROR(receive_into(&*peers_[other], other, ControlKind::Bytes, {&others, 1}));
@@ -238,7 +239,7 @@ class TcpControl final : public Control {
   }
 
   Result<ClockReading> compare_clocks() override {
-    if (rank_ == 0) RETURN_IF_ERROR(meet([](Connection*) {}));
+    if (rank_ == 0) RETURN_IF_ERROR(collect_ranks([](Connection*) {}));
     const auto send = [this](int peer, std::span<const Nanoseconds> numbers) -> Status {
       send_message(&peers_[peer]->connection, ControlKind::Numbers, std::as_bytes(numbers));
       return Done{};
@@ -251,17 +252,17 @@ class TcpControl final : public Control {
   }
 
  private:
-  Status meet(const std::function<void(Connection*)>& greet) {
-    if (!reception_) return Done{};
-    const Status all = reception_->wait(&peers_, greet);
-    if (all.ok()) reception_.reset();
+  Status collect_ranks(const std::function<void(Connection*)>& on_join) {
+    if (!collector_) return Done{};
+    const Status all = collector_->wait(&peers_, on_join);
+    if (all.ok()) collector_.reset();
     return all;
   }
 
   int rank_ = 0;
   int ranks_ = 1;
   std::vector<std::optional<Peer>> peers_;  // by rank; on ranks other than 0 only rank 0
-  std::optional<Reception> reception_;      // until all have come
+  std::optional<RankCollector> collector_;  // until all have come
 };
 
 // Looks a host's addresses up and joins them with commas. Returns "" if it has none.
@@ -283,10 +284,10 @@ std::string addresses_of(const std::string& host) {
 }
 
 // The side of ranks other than 0: tries again and again to reach rank 0.
-class Visitor {
+class Rank0Connector {
  public:
-  Visitor(const LaunchedRank& own, const Rendezvous& rendezvous, const Hmac& hmac,
-          Nanoseconds timeout_ns)
+  Rank0Connector(const LaunchedRank& own, const Rendezvous& rendezvous, const Hmac& hmac,
+                 Nanoseconds timeout_ns)
       : own_(own),
         rendezvous_(rendezvous),
         hmac_(hmac),
@@ -300,25 +301,25 @@ class Visitor {
     for (int i = 0; Clock::now() < until_; ++i, poll(nullptr, 0, kRetry_ms)) {
       const int other = 1 + i % (kPortsTried - 1);
       for (const int port : {rendezvous_.port, std::min(rendezvous_.port + other, kMostPort)}) {
-        Introduced met = visit(port);
-        if (met.connection)
+        IntroductionResult result = try_port(port);
+        if (result.connection)
           return std::unique_ptr<Control>(
-              new TcpControl(own_, Peer{std::move(*met.connection), {}}));
-        if (!met.refused.empty()) found = met.refused;
+              new TcpControl(own_, Peer{std::move(*result.connection), {}}));
+        if (!result.refused.empty()) found = result.refused;
         // Refusals by others are no reason to give up, as those may go away.
-        if (met.refused.starts_with("rank 0 of")) return nobody(found, "");
-        if (port == rendezvous_.port && met.refused.empty()) found = met.found;
+        if (result.refused.starts_with("rank 0 of")) return not_reached(found, "");
+        if (port == rendezvous_.port && result.refused.empty()) found = result.found;
       }
     }
-    return nobody(found, fmt::format(" within {:g} s", to_seconds(timeout_ns_)));
+    return not_reached(found, fmt::format(" within {:g} s", to_seconds(timeout_ns_)));
   }
 
  private:
-  Introduced visit(int port) const {
+  IntroductionResult try_port(int port) const {
     const std::string addresses = addresses_of(rendezvous_.host);
     auto connection = connect(fmt::format("{}:{}", addresses, port));
     if (!connection.ok()) {
-      Introduced none;
+      IntroductionResult none;
       none.found = addresses.empty() ? "no address of it" : "nobody";
       return none;
     }
@@ -327,7 +328,7 @@ class Visitor {
                      std::as_bytes(std::span(&own, 1)), kMostMessage, until_);
   }
 
-  Error nobody(const std::string& found, const std::string& when) const {
+  Error not_reached(const std::string& found, const std::string& when) const {
     return Error{
         fmt::format("{}:{}: found {}{}, expected rank 0 of {}{}", rendezvous_.host,
                     rendezvous_.port, found, when, own_.ranks,
@@ -348,16 +349,17 @@ Result<std::unique_ptr<Control>> join_tcp(const LaunchedRank& own, const Rendezv
                                           Nanoseconds timeout_ns) {
   if (own.ranks == 1) return std::unique_ptr<Control>(new TcpControl(1, std::nullopt));
   ASSIGN_OR_RETURN(const Hmac hmac, Hmac::open());
-  if (own.rank != 0) return Visitor(own, rendezvous, hmac, timeout_ns).run();
+  if (own.rank != 0) return Rank0Connector(own, rendezvous, hmac, timeout_ns).run();
   auto listener = listen_near(rendezvous.interfaces, rendezvous.port);
   if (!listener.ok())
     return Error{fmt::format("port {} and the {} after it: {}, expected a free one here: "
                              "TANDEM_PORT chooses another",
                              rendezvous.port, kPortsTried - 1, listener.error().text()),
                  Error::Failed};
-  Door door(std::move(*listener), rendezvous.secret, hmac, static_cast<std::size_t>(own.ranks));
-  return std::unique_ptr<Control>(
-      new TcpControl(own.ranks, Reception(std::move(door), hello_of(own, rendezvous), timeout_ns)));
+  AdmissionListener admission(std::move(*listener), rendezvous.secret, hmac,
+                              static_cast<std::size_t>(own.ranks));
+  return std::unique_ptr<Control>(new TcpControl(
+      own.ranks, RankCollector(std::move(admission), hello_of(own, rendezvous), timeout_ns)));
 }
 
 }  // namespace tandem

@@ -51,7 +51,7 @@ std::string what_is_real(const ExecOptions& options) {
 
 Result<std::unique_ptr<Transport>> open_mpi(const LaunchedRank& own) {
   ASSIGN_OR_RETURN(const MakeTransport make_transport, open_plugin());
-  if (own.ranks == 1) be_the_only_rank();
+  if (own.ranks == 1) prepare_only_rank();
   std::unique_ptr<Transport> transport(make_transport());
   if (transport->rank() == own.rank && transport->ranks() == own.ranks) return transport;
   const Error strange{

@@ -43,13 +43,14 @@ Nanoseconds longest_compute_ns(const Program& program) {
 class Coordinator {
  public:
   Coordinator(const Program& program, const ExecOptions& options, const HelloMessage& own,
-              Door door, const ExternalStop& external_stop, const std::string& rendezvous_by)
+              AdmissionListener admission, const ExternalStop& external_stop,
+              const std::string& rendezvous_by)
       : program_(program),
         options_(options),
         own_(own),
-        door_(std::move(door)),
-        outside_(external_stop),
-        meets_by_(rendezvous_by),
+        admission_(std::move(admission)),
+        external_stop_(external_stop),
+        rendezvous_by_(rendezvous_by),
         members_(program.ranks.size()) {}
 
   RunEnd run() {
@@ -100,7 +101,7 @@ class Coordinator {
       if (Clock::now() - begin > patience)
         return missing(fmt::format("within {:g} s", to_seconds(options_.timeout_ns)));
       tick();
-      if (const std::string ending = outside_.ending(); !ending.empty())
+      if (const std::string ending = external_stop_.ending(); !ending.empty())
         return missing("until the run " + ending);
       if (std::string failure = broken(); !failure.empty()) return failure;
     }
@@ -133,7 +134,7 @@ class Coordinator {
       if (members_[rank].status.phase < Phase::Joined) ranks.push_back(rank);
     }
     if (ranks.size() == members_.size())
-      return fmt::format("{} did not start {}, expected all {} ranks to come", meets_by_, when,
+      return fmt::format("{} did not start {}, expected all {} ranks to come", rendezvous_by_, when,
                          members_.size());
     const std::size_t more = ranks.size() - std::min(kNamed, ranks.size());
     ranks.resize(ranks.size() - more);
@@ -155,7 +156,7 @@ class Coordinator {
       const bool gone = member.status.gone != 0 && member.status.phase != Phase::Ended;
       if (gone || (lost && !has_ended(member))) return kBroken;
     }
-    const std::string ending = outside_.ending();
+    const std::string ending = external_stop_.ending();
     return ending.empty() ? "" : "the run " + ending;
   }
 
@@ -171,13 +172,13 @@ class Coordinator {
       send_to_all(MessageKind::Alive);
     }
     std::vector<pollfd> events;
-    door_.add_events(&events);
+    admission_.add_events(&events);
     for (const Member& member : members_) {
       if (member.connection && member.connection->is_open())
         events.push_back({member.connection->descriptor(), POLLIN, 0});
     }
     poll(events.data(), events.size(), kRoundEvery_ms);
-    for (Guest& guest : door_.admit()) seat(&guest);
+    for (ProvenCaller& caller : admission_.take_proven()) admit_watchdog(&caller);
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       if (!members_[rank].connection) continue;
       for (const ControlMessage& message : members_[rank].connection->receive())
@@ -186,17 +187,18 @@ class Coordinator {
   }
 
   // Takes in a watchdog of this run; each rank once.
-  void seat(Guest* guest) {
+  void admit_watchdog(ProvenCaller* caller) {
     HelloMessage hello;
-    if (guest->who.size() != sizeof hello) return;
-    std::memcpy(&hello, guest->who.data(), sizeof hello);
+    if (caller->who.size() != sizeof hello) return;
+    std::memcpy(&hello, caller->who.data(), sizeof hello);
     if (hello.rank < 0 || hello.rank >= static_cast<int>(members_.size())) return;
     Member& member = members_[hello.rank];
-    if (member.connection) return door_.refuse(guest, fmt::format("another rank {}", hello.rank));
+    if (member.connection)
+      return admission_.refuse(caller, fmt::format("another rank {}", hello.rank));
     const int body = program_.ranks[hello.rank].body;
-    door_.welcome(guest, std::max(sizeof(ReportMessage),
-                                  RunState::size_of(program_, body, options_.iterations)));
-    member.connection = std::move(guest->connection);
+    admission_.admit(caller, std::max(sizeof(ReportMessage),
+                                      RunState::size_of(program_, body, options_.iterations)));
+    member.connection = std::move(caller->connection);
     member.program = hello.program;
   }
 
@@ -295,9 +297,9 @@ class Coordinator {
   const Program& program_;
   const ExecOptions& options_;
   const HelloMessage own_;
-  Door door_;
-  const ExternalStop& outside_;
-  const std::string& meets_by_;
+  AdmissionListener admission_;
+  const ExternalStop& external_stop_;
+  const std::string& rendezvous_by_;
   std::vector<Member> members_;  // by rank
   Clock::time_point changed_;    // when a rank made its last step, as far as was heard
   Clock::time_point said_alive_{};
@@ -306,8 +308,10 @@ class Coordinator {
 }  // namespace
 
 RunEnd coordinate(const Program& program, const ExecOptions& options, const HelloMessage& own,
-                  Door door, const ExternalStop& external_stop, const std::string& rendezvous_by) {
-  return Coordinator(program, options, own, std::move(door), external_stop, rendezvous_by).run();
+                  AdmissionListener admission, const ExternalStop& external_stop,
+                  const std::string& rendezvous_by) {
+  return Coordinator(program, options, own, std::move(admission), external_stop, rendezvous_by)
+      .run();
 }
 
 }  // namespace tandem

@@ -63,7 +63,7 @@ int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own,
 }
 
 const char* own_environment(const char* name) {
-  return std::strcmp(name, kSecretVariable) == 0 ? taken_secret().text() : std::getenv(name);
+  return std::strcmp(name, kSecretVariable) == 0 ? environment_secret().text() : std::getenv(name);
 }
 
 Recording recording_of(const Program& program, RunEnd* run_end, int iteration) {
@@ -130,7 +130,7 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
 
 Result<std::optional<Execution>> execute_ranks(const Program& program, const ExecOptions& options,
                                                const RanksBackend& backend) {
-  taken_secret();  // before this forks
+  environment_secret();  // before this forks
   const std::optional<LaunchedRank> launched = launched_rank();
   const LaunchedRank own = launched.value_or(LaunchedRank{0, 1, 0, "a start by itself"});
   const int ranks = static_cast<int>(program.ranks.size());
@@ -156,8 +156,9 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
   std::thread gathering;
   if (own.rank == 0)
     gathering = std::thread([&] {
-      Door door(std::move(listener), Secret(coordinator.run), hmac, program.ranks.size());
-      run_end = coordinate(program, options, hello, std::move(door), external_stop,
+      AdmissionListener admission(std::move(listener), Secret(coordinator.run), hmac,
+                                  program.ranks.size());
+      run_end = coordinate(program, options, hello, std::move(admission), external_stop,
                            backend.rendezvous_by);
     });
   const Status guarded =

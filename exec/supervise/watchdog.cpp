@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTick_ms = 20;
 constexpr auto kStatusEvery = std::chrono::milliseconds(200);
 constexpr auto kTimeToExit = std::chrono::seconds(5);
-constexpr auto kTimeToTakeBack = std::chrono::seconds(2);
+constexpr auto kTimeToAbort = std::chrono::seconds(2);
 constexpr auto kTimeWhenEnded = std::chrono::milliseconds(200);  // mpirun gives a second in all
 constexpr auto kTimeToReach = std::chrono::seconds(5);
 // The coordinator knows more than a watchdog, so it gets time to report first.
@@ -44,7 +44,7 @@ class Watchdog {
       : hello_(hello),
         options_(options),
         hmac_(hmac),
-        outside_(external_stop),
+        external_stop_(external_stop),
         state_(*state),
         child_(*child) {}
 
@@ -52,10 +52,11 @@ class Watchdog {
     RETURN_IF_ERROR(join(address, key));
     if (!connection_) return Done{};
     heard_ = Clock::now();
-    while (connection_->is_open() && !outside_.is_orphan() && Clock::now() - heard_ < patience()) {
+    while (connection_->is_open() && !external_stop_.is_orphan() &&
+           Clock::now() - heard_ < patience()) {
       pollfd event{connection_->descriptor(), POLLIN, 0};
       poll(&event, 1, kTick_ms);
-      child_.look();
+      child_.update();
       for (const ControlMessage& message : connection_->receive()) {
         heard_ = Clock::now();
         if (static_cast<MessageKind>(message.kind) == MessageKind::Bye) return leave();
@@ -65,7 +66,7 @@ class Watchdog {
       report();
     }
     end_child();
-    if (outside_.is_orphan() || hello_.rank != kSpeaker) return Done{};
+    if (external_stop_.is_orphan() || hello_.rank != kReporterOfRank0) return Done{};
     if (connection_->is_open())
       return Error{fmt::format("rank 0 does not answer within {:g} s, expected it to gather what "
                                "the others did",
@@ -76,7 +77,7 @@ class Watchdog {
 
  private:
   // Rank 0 reports what happens to others. This rank reports what happens to rank 0.
-  static constexpr int kSpeaker = 1;
+  static constexpr int kReporterOfRank0 = 1;
 
   Clock::duration patience() const {
     return std::chrono::nanoseconds(options_.timeout_ns) + kCoordinatorFirst;
@@ -88,16 +89,16 @@ class Watchdog {
     std::string address = known;
     Digest key = known_key;
     for (const auto begin = Clock::now(); address.empty(); poll(nullptr, 0, kTick_ms)) {
-      child_.look();
+      child_.update();
       if (state_.header().phase.load() >= Phase::Joined) {
         address = state_.header().coordinator;
         key = state_.header().run;
       }
-      if (child_.is_gone()) return why_gone();
-      const bool ended = !outside_.ending().empty();
+      if (child_.is_gone()) return exit_error();
+      const bool ended = !external_stop_.ending().empty();
       if (!ended && Clock::now() - begin < patience()) continue;
       child_.kill();
-      if (ended) return let_rank_0_tell();
+      if (ended) return wait_for_rank_0();
       return Error{fmt::format("rank {}: found no rank 0 within {:g} s", hello_.rank,
                                to_seconds(options_.timeout_ns)),
                    Error::Failed};
@@ -108,25 +109,25 @@ class Watchdog {
   // Connects to the coordinator. Tries again, as one connection may be lost among very many that
   // are not of this run.
   Status reach(const std::string& address, const Digest& key) {
-    Introduced met;
+    IntroductionResult result;
     for (const auto begin = Clock::now();; poll(nullptr, 0, kTick_ms)) {
       auto reached = connect(address);
       if (reached.ok())
-        met = introduce(std::move(*reached), hmac_, key, std::as_bytes(std::span(&hello_, 1)),
-                        kMostMessage, Clock::now() + patience());
-      if (met.connection) break;
+        result = introduce(std::move(*reached), hmac_, key, std::as_bytes(std::span(&hello_, 1)),
+                           kMostMessage, Clock::now() + patience());
+      if (result.connection) break;
       const bool late = Clock::now() - begin > kTimeToReach;
       if (!reached.ok() && late) return reached.error();
-      if (late || !met.refused.empty())
+      if (late || !result.refused.empty())
         return Error{fmt::format("rank {}: {}: found {}, expected this run's coordinator",
-                                 hello_.rank, address, met.found + met.refused),
+                                 hello_.rank, address, result.found + result.refused),
                      Error::Failed};
     }
-    connection_ = std::move(met.connection);
+    connection_ = std::move(result.connection);
     return Done{};
   }
 
-  Error why_gone() const {
+  Error exit_error() const {
     const RunState::Header& own = state_.header();
     if (own.failure[0] != 0)
       return Error{fmt::format("rank {}: {}", hello_.rank, own.failure), own.failure_kind};
@@ -168,14 +169,14 @@ class Watchdog {
   Status leave() {
     for (const auto begin = Clock::now(); !child_.is_gone() && Clock::now() - begin < kTimeToExit;
          poll(nullptr, 0, kTick_ms))
-      child_.look();
+      child_.update();
     child_.kill();
     return Done{};
   }
 
   Status stop() {
     end_child();
-    return hello_.rank == 0 ? Status(Done{}) : let_rank_0_tell();
+    return hello_.rank == 0 ? Status(Done{}) : wait_for_rank_0();
   }
 
   // Ends the child. One that polls for the request to stop has a while to abort what others wait
@@ -183,19 +184,19 @@ class Watchdog {
   void end_child() {
     RunState::Header& own = state_.header();
     own.stop = 1;
-    const bool in_haste = !outside_.is_orphan() && !outside_.ending().empty();
-    const Clock::duration time = in_haste ? Clock::duration(kTimeWhenEnded) : kTimeToTakeBack;
+    const bool was_ended = !external_stop_.is_orphan() && !external_stop_.ending().empty();
+    const Clock::duration time = was_ended ? Clock::duration(kTimeWhenEnded) : kTimeToAbort;
     for (const auto begin = Clock::now();
          own.heeds_stop != 0 && !child_.is_gone() && Clock::now() - begin < time;
          poll(nullptr, 0, kTick_ms))
-      child_.look();
+      child_.update();
     child_.kill();
   }
 
   // Waits for rank 0's process to end: the coordinator keeps the connection open until then. Waits
   // a while if there is no connection.
-  Status let_rank_0_tell() {
-    for (const auto begin = Clock::now(); !outside_.is_orphan(); poll(nullptr, 0, kTick_ms)) {
+  Status wait_for_rank_0() {
+    for (const auto begin = Clock::now(); !external_stop_.is_orphan(); poll(nullptr, 0, kTick_ms)) {
       if (connection_) connection_->receive();
       if (connection_ ? !connection_->is_open() : Clock::now() - begin > kTimeToExit) break;
     }
@@ -205,7 +206,7 @@ class Watchdog {
   HelloMessage hello_;
   const ExecOptions& options_;
   const Hmac& hmac_;
-  const ExternalStop& outside_;
+  const ExternalStop& external_stop_;
   RunState& state_;
   ChildProcess& child_;
   std::optional<Connection> connection_;
@@ -238,7 +239,7 @@ ChildProcess::ChildProcess(const std::function<int()>& body) {
   _exit(status);
 }
 
-void ChildProcess::look() {
+void ChildProcess::update() {
   int status = 0;
   while (!gone_ && waitpid(process_, &status, WNOHANG | WUNTRACED | WCONTINUED) == process_) {
     if (WIFSTOPPED(status)) {

@@ -53,7 +53,7 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess() { kill(); }
 
-  void look();  // updates what follows
+  void update();  // updates what follows
   bool is_gone() const { return gone_; }
   int exit_status() const { return exit_status_; }
   // Says how it ended or was stopped; empty: alive, or exited with 0.
@@ -103,6 +103,7 @@ struct RunEnd {
 // Waits for the watchdogs of all ranks, and ends the run. `rendezvous_by`: what did not start if no
 // rank comes: "MPI".
 RunEnd coordinate(const Program& program, const ExecOptions& options, const HelloMessage& own,
-                  Door door, const ExternalStop& external_stop, const std::string& rendezvous_by);
+                  AdmissionListener admission, const ExternalStop& external_stop,
+                  const std::string& rendezvous_by);
 
 }  // namespace tandem

@@ -16,9 +16,9 @@ namespace fs = std::filesystem;
 namespace {
 
 // A copy of ./dev on a machine of two cores that lacks no package.
-class FrontDoor {
+class DevCopy {
  public:
-  FrontDoor() {
+  DevCopy() {
     fs::copy(fs::path(TANDEM_SOURCE_DIR) / "dev", folder_.path() / "dev");
     fs::create_directory(folder_.path() / "bin");
     stand_in("bin/dpkg-query", "echo 'install ok installed'");
@@ -55,10 +55,10 @@ class FrontDoor {
 }  // namespace
 
 TEST_CASE("./dev install builds what is installed, and copies it") {
-  const FrontDoor door;
-  const std::string output = door.run("install there");
+  const DevCopy dev;
+  const std::string output = dev.run("install there");
   CHECK_THAT(output, Contains("on 2 cores some 6 minutes"));
-  CHECK(door.calls() ==
+  CHECK(dev.calls() ==
         "cmake --preset release\ncmake --build --preset release --target installed\n"
         "cmake --install build/release --prefix there\n");
 }
@@ -76,11 +76,11 @@ TEST_CASE("no test is among what is installed") {
 }
 
 TEST_CASE("./dev demo says its warnings first and ends with the table") {
-  FrontDoor door;
-  door.program(
+  DevCopy dev;
+  dev.program(
       "echo 'warning: small' >&2; printf 'model  GPUs\\n39B    512\\n\\nmodel  MFU\\n39B     33\\n"
       "\\n39B: compute\\n  74 %%\\n\\nA note.\\n'");
-  CHECK(door.run("demo") ==
+  CHECK(dev.run("demo") ==
         "warning: small\n39B: compute\n  74 %\n\nA note.\n\n"
         "Trace of 76B on Jean-Zay-style links: build/demo.perfetto.json. To look at it, open\n"
         "https://ui.perfetto.dev, choose 'Open trace file', and zoom with W and S.\n"

@@ -1,4 +1,5 @@
-// Who may join a run: messages out of bytes, secrets and their proof, interfaces, the door.
+// Who may join a run: messages out of bytes, secrets and their proof, interfaces, the listening
+// end.
 #include "launch/admission.h"
 
 #include <sys/stat.h>
@@ -61,25 +62,26 @@ Environment environment(std::map<std::string, std::string> names) {
 
 const std::vector<std::byte> kKey = bytes_of("what only this job knows");
 
-// A door, and somebody at it who keeps opening while it is there.
-class OpenDoor {
+// A listening end, and somebody who keeps connecting to it while it is there.
+class RunningListener {
  public:
-  OpenDoor() {
+  RunningListener() {
     auto listener = listen_on({});
     REQUIRE(listener.ok());
     address_ = "127.0.0.1:" + std::to_string(listener->port());
-    thread_ = std::jthread([this, door = Door(std::move(*listener), Secret(kKey), hmac_, 4)](
-                               const std::stop_token& stop) mutable {
-      while (!stop.stop_requested()) {
-        std::vector<pollfd> events;
-        door.add_events(&events);
-        poll(events.data(), events.size(), 20);
-        for (Guest& guest : door.admit()) {
-          const std::lock_guard lock(mutex_);
-          door.welcome(&guests_.emplace_back(std::move(guest)), kMostMessage);
-        }
-      }
-    });
+    thread_ =
+        std::jthread([this, admission = AdmissionListener(std::move(*listener), Secret(kKey), hmac_,
+                                                          4)](const std::stop_token& stop) mutable {
+          while (!stop.stop_requested()) {
+            std::vector<pollfd> events;
+            admission.add_events(&events);
+            poll(events.data(), events.size(), 20);
+            for (ProvenCaller& caller : admission.take_proven()) {
+              const std::lock_guard lock(mutex_);
+              admission.admit(&admitted_.emplace_back(std::move(caller)), kMostMessage);
+            }
+          }
+        });
   }
 
   Connection come() const {
@@ -87,16 +89,16 @@ class OpenDoor {
     REQUIRE(connection.ok());
     return std::move(*connection);
   }
-  Introduced introduce_with(std::span<const std::byte> key, std::string_view who) const {
+  IntroductionResult introduce_with(std::span<const std::byte> key, std::string_view who) const {
     return introduce(come(), hmac_, key, std::as_bytes(std::span(who)), kMostMessage,
                      Clock::now() + std::chrono::seconds(10));
   }
   // Who has been let in, in the order of coming.
-  std::vector<std::string> guests() {
+  std::vector<std::string> admitted() {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> names;
-    for (const Guest& guest : guests_)
-      names.emplace_back(reinterpret_cast<const char*>(guest.who.data()), guest.who.size());
+    for (const ProvenCaller& caller : admitted_)
+      names.emplace_back(reinterpret_cast<const char*>(caller.who.data()), caller.who.size());
     return names;
   }
   const Hmac& hmac() const { return hmac_; }
@@ -106,7 +108,7 @@ class OpenDoor {
   const Hmac hmac_ = the_hmac();
   std::string address_;
   std::mutex mutex_;
-  std::vector<Guest> guests_;
+  std::vector<ProvenCaller> admitted_;
   std::jthread thread_;
 };
 
@@ -262,71 +264,72 @@ TEST_CASE("who listens on loopback listens nowhere else, and what is not there i
 }
 
 TEST_CASE("who knows the key is let in with its name, and who does not is told nothing") {
-  OpenDoor door;
-  CHECK(door.introduce_with(kKey, "rank 1").connection);
-  const Introduced stranger = door.introduce_with(bytes_of("what only this job knew"), "rank 2");
-  CHECK(!stranger.connection);
-  CHECK(stranger.refused.empty());
-  CHECK(stranger.found == "somebody with another secret");
-  CHECK(door.guests() == std::vector<std::string>{"rank 1"});
+  RunningListener admission;
+  CHECK(admission.introduce_with(kKey, "rank 1").connection);
+  const IntroductionResult unproven =
+      admission.introduce_with(bytes_of("what only this job knew"), "rank 2");
+  CHECK(!unproven.connection);
+  CHECK(unproven.refused.empty());
+  CHECK(unproven.found == "somebody with another secret");
+  CHECK(admission.admitted() == std::vector<std::string>{"rank 1"});
 }
 
 TEST_CASE("an introduction that was overheard opens no other connection") {
-  OpenDoor door;
+  RunningListener admission;
   const Digest nonce = random_digest();
-  Connection first = door.come();
+  Connection first = admission.come();
   const std::vector<std::byte> said =
-      introduction(door.hmac(), kKey, challenge_of(&first), nonce, bytes_of("rank 1"));
+      introduction(admission.hmac(), kKey, challenge_of(&first), nonce, bytes_of("rank 1"));
   first.send(0x7a1de102, said);
   CHECK(heard(&first).kind == 0x7a1de103);  // admitted
-  Connection second = door.come();
+  Connection second = admission.come();
   challenge_of(&second);
   second.send(0x7a1de102, said);
   CHECK(is_put_out(&second));
   // And another name cannot be put into it.
-  Connection third = door.come();
+  Connection third = admission.come();
   std::vector<std::byte> renamed =
-      introduction(door.hmac(), kKey, challenge_of(&third), nonce, bytes_of("rank 1"));
+      introduction(admission.hmac(), kKey, challenge_of(&third), nonce, bytes_of("rank 1"));
   renamed.back() = std::byte{'2'};
   third.send(0x7a1de102, renamed);
   CHECK(is_put_out(&third));
-  CHECK(door.guests() == std::vector<std::string>{"rank 1"});
+  CHECK(admission.admitted() == std::vector<std::string>{"rank 1"});
 }
 
 TEST_CASE("half a message, a terabyte's length and another protocol change nothing") {
-  OpenDoor door;
-  Connection half = door.come(), huge = door.come(), browser = door.come();
+  RunningListener admission;
+  Connection half = admission.come(), huge = admission.come(), browser = admission.come();
   send_raw(half, message(0x7a1de102, 70, "half"));
   send_raw(huge, message(0x7a1de102, std::uint64_t{1} << 40, "and more"));
   send_raw(browser, bytes_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-  CHECK(door.introduce_with(kKey, "rank 1").connection);
+  CHECK(admission.introduce_with(kKey, "rank 1").connection);
   CHECK(is_put_out(&huge));
   CHECK(is_put_out(&browser));
   CHECK(is_put_out(&half));  // after five seconds
-  CHECK(door.guests() == std::vector<std::string>{"rank 1"});
+  CHECK(admission.admitted() == std::vector<std::string>{"rank 1"});
 }
 
 TEST_CASE("who never speaks makes room for who comes later") {
-  OpenDoor door;
-  std::vector<Connection> mute;  // twice as many as the door keeps
-  for (int i = 0; i < 128; ++i) mute.push_back(door.come());
-  CHECK(door.introduce_with(kKey, "rank 1").connection);
+  RunningListener admission;
+  std::vector<Connection> mute;  // twice as many as the listening end keeps
+  for (int i = 0; i < 128; ++i) mute.push_back(admission.come());
+  CHECK(admission.introduce_with(kKey, "rank 1").connection);
   CHECK(is_put_out(&mute.front()));
-  CHECK(door.guests() == std::vector<std::string>{"rank 1"});
+  CHECK(admission.admitted() == std::vector<std::string>{"rank 1"});
 }
 
 TEST_CASE("ten thousand who say nothing keep nobody out") {
-  OpenDoor door;
+  RunningListener admission;
   std::deque<Connection> mute;
   for (int i = 0; i < 10'000; ++i) {
-    auto connection = connect(door.address());
+    auto connection = connect(admission.address());
     if (connection.ok()) mute.push_back(std::move(*connection));
     if (mute.size() > 200) mute.pop_front();
     if (i % 2500 == 0)
-      CHECK(door.introduce_with(kKey, "rank " + std::to_string(i / 2500)).connection);
+      CHECK(admission.introduce_with(kKey, "rank " + std::to_string(i / 2500)).connection);
   }
-  CHECK(door.introduce_with(kKey, "rank 4").connection);
-  CHECK(door.guests() ==
+  CHECK(admission.introduce_with(kKey, "rank 4").connection);
+  CHECK(admission.admitted() ==
         std::vector<std::string>{"rank 0", "rank 1", "rank 2", "rank 3", "rank 4"});
 }
 
@@ -337,19 +340,19 @@ TEST_CASE("somebody who took rank 0's port is not taken for rank 0") {
   const Hmac hmac = the_hmac();
   // It asks as rank 0 does, and welcomes whoever comes.
   std::jthread impostor([&] {
-    std::optional<Connection> guest;
-    for (int i = 0; i < 2000 && !guest; ++i, usleep(5000))
-      guest = accept_connection(*listener, kMostMessage);
-    if (!guest) return;
-    guest->send(0x7a1de101, random_digest());
-    for (int i = 0; i < 2000 && !guest->receive_one(); ++i) usleep(5000);
-    guest->send(0x7a1de103, random_digest());
+    std::optional<Connection> caller;
+    for (int i = 0; i < 2000 && !caller; ++i, usleep(5000))
+      caller = accept_connection(*listener, kMostMessage);
+    if (!caller) return;
+    caller->send(0x7a1de101, random_digest());
+    for (int i = 0; i < 2000 && !caller->receive_one(); ++i) usleep(5000);
+    caller->send(0x7a1de103, random_digest());
     usleep(200'000);
   });
   auto connection = connect(address);
   REQUIRE(connection.ok());
-  const Introduced met = introduce(std::move(*connection), hmac, kKey, bytes_of("rank 1"),
-                                   kMostMessage, Clock::now() + std::chrono::seconds(10));
+  const IntroductionResult met = introduce(std::move(*connection), hmac, kKey, bytes_of("rank 1"),
+                                           kMostMessage, Clock::now() + std::chrono::seconds(10));
   CHECK(!met.connection);
   CHECK(met.found == "somebody with another secret");
 }

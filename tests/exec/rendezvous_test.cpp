@@ -113,7 +113,7 @@ TEST_CASE("who was started by nobody meets nobody") {
 }
 
 TEST_CASE("an mpirun stays on this host where nobody gives it others") {
-  const auto stays = [](const Names& names) { return mpirun_stays_here(environment(names)); };
+  const auto stays = [](const Names& names) { return mpirun_is_local(environment(names)); };
   CHECK(stays({}));
   CHECK(stays({{"SLURM_JOB_ID", "7"}, {"SLURM_NNODES", "1"}}));
   CHECK(!stays({{"SLURM_JOB_ID", "7"}, {"SLURM_NNODES", "2"}}));

@@ -52,7 +52,7 @@ class Others {
   int wait() {
     int worst = 0;
     for (ChildProcess& process : processes_) {
-      for (int i = 0; i < 4000 && !process.is_gone(); ++i, usleep(5000)) process.look();
+      for (int i = 0; i < 4000 && !process.is_gone(); ++i, usleep(5000)) process.update();
       worst = std::max(worst, process.is_gone() ? process.exit_status() : 98);
     }
     return worst;
@@ -231,7 +231,7 @@ TEST_CASE("who has another secret neither joins nor is joined, on either side") 
   const Rendezvous rendezvous = here(free_port());
   Rendezvous other = rendezvous;
   other.secret = Secret("what only this job knew");
-  ChildProcess stranger([&] {
+  ChildProcess outsider([&] {
     return why_rank_fails(1, 2, other, kSecond_ns) ==
                    "localhost:" + std::to_string(rendezvous.port) +
                        ": found somebody with another secret within 1 s, expected rank 0 of 2 of "
@@ -241,8 +241,8 @@ TEST_CASE("who has another secret neither joins nor is joined, on either side") 
   });
   CHECK(why_rank_fails(0, 2, rendezvous, 2 * kSecond_ns) ==
         "found no rank 1 within 2 s, expected all 2 to come");
-  for (int i = 0; i < 2000 && !stranger.is_gone(); ++i, usleep(5000)) stranger.look();
-  CHECK(stranger.exit_status() == 0);
+  for (int i = 0; i < 2000 && !outsider.is_gone(); ++i, usleep(5000)) outsider.update();
+  CHECK(outsider.exit_status() == 0);
 }
 
 TEST_CASE("who is none of the ranks is turned away, and the ranks meet") {
@@ -278,7 +278,7 @@ TEST_CASE("ranks that count differently are refused on both sides") {
   });
   CHECK(why_rank_fails(0, 2, rendezvous, 5 * kSecond_ns) ==
         "found rank 2 of 3 and rank 0 of 2 in one run, expected equally many ranks everywhere");
-  for (int i = 0; i < 2000 && !third.is_gone(); ++i, usleep(5000)) third.look();
+  for (int i = 0; i < 2000 && !third.is_gone(); ++i, usleep(5000)) third.update();
   CHECK(third.exit_status() == 0);
 }
 

@@ -55,7 +55,7 @@ std::vector<ControlMessage> words(Connection* connection, std::size_t count) {
 
 bool ends_as(ChildProcess* child, const std::string& exit_reason) {
   return comes_true([&] {
-    child->look();
+    child->update();
     return child->exit_reason() == exit_reason;
   });
 }
@@ -130,8 +130,9 @@ class Crew {
     RunEnd run_end;
     const HelloMessage hello{0, 0, 9};
     std::thread coordinator([&] {
-      Door door(std::move(*listener), Secret(kRun), hmac, parts.size());
-      run_end = coordinate(job_.program, options_, hello, std::move(door), external_stop, "MPI");
+      AdmissionListener admission(std::move(*listener), Secret(kRun), hmac, parts.size());
+      run_end =
+          coordinate(job_.program, options_, hello, std::move(admission), external_stop, "MPI");
     });
     std::thread outsider([&] {
       if (outsider_) outsider_(address);
@@ -241,7 +242,7 @@ TEST_CASE("a listener is reached at its address, and nobody where none listens")
 TEST_CASE("a child's exit reason is known, whether it ends, throws or is killed") {
   ChildProcess well([] { return 0; });
   CHECK(comes_true([&] {
-    well.look();
+    well.update();
     return well.is_gone();
   }));
   CHECK(well.exit_reason().empty());
@@ -295,7 +296,7 @@ TEST_CASE("ranks that all play end a run well, and the coordinator has their sta
 
 TEST_CASE("strangers at the coordinator's door change nothing of a run") {
   std::atomic<int>* const gone = shared_number();
-  const auto strangers = [gone](const std::string& address) {
+  const auto outsiders = [gone](const std::string& address) {
     const Hmac hmac = the_hmac();
     const HelloMessage rank_1{1, 0, 8};  // the place of a rank, with another Program
     const auto who = std::as_bytes(std::span(&rank_1, 1));
@@ -317,7 +318,7 @@ TEST_CASE("strangers at the coordinator's door change nothing of a run") {
     }
     *gone = 1;
   };
-  Crew crew(strangers, 60'000'000'000);
+  Crew crew(outsiders, 60'000'000'000);
   const Part waits = [gone](RunState* state) {
     while (*gone == 0) usleep(1000);
     return plays(state);
