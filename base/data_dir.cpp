@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -31,6 +32,17 @@ std::string data_dir() {
     if (!own.empty() && fs::is_directory(folder / "topology/presets", failed)) return folder;
   }
   return TANDEM_SOURCE_DIR;
+}
+
+std::vector<std::string> data_names(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code missing;  // without the folder there are no names
+  for (const auto& entry :
+       std::filesystem::directory_iterator(data_dir() + '/' + folder, missing)) {
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem());
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 }  // namespace tandem

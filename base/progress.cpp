@@ -32,31 +32,21 @@ Progress::~Progress() {
 }
 
 Waiting::Waiting(std::string what) : what_(std::move(what)) {
-  if (isatty(STDERR_FILENO) != 0)
-    thread_ = std::jthread([this](std::stop_token stop) { show(std::move(stop)); });
+  if (isatty(STDERR_FILENO) == 0) return;
+  ticker_.emplace([this] {
+    const std::lock_guard lock(mutex_);
+    std::fputs(fmt::format("\r\033[K{}, {} s", what_, ++seconds_).c_str(), stderr);
+  });
 }
 
-Waiting::~Waiting() = default;
+Waiting::~Waiting() {
+  ticker_.reset();
+  if (seconds_ > 0) std::fputs("\r\033[K", stderr);
+}
 
 void Waiting::now(std::string what) {
   const std::lock_guard lock(mutex_);
   what_ = std::move(what);
-}
-
-void Waiting::show(std::stop_token stop) {
-  const auto begin = std::chrono::steady_clock::now();
-  std::unique_lock lock(mutex_);
-  bool shown = false;
-  while (!stopped_.wait_for(lock, stop, std::chrono::seconds(1),
-                            [&] { return stop.stop_requested(); })) {
-    const auto elapsed = std::chrono::steady_clock::now() - begin;
-    std::fputs(fmt::format("\r\033[K{}, {} s", what_,
-                           std::chrono::duration_cast<std::chrono::seconds>(elapsed).count())
-                   .c_str(),
-               stderr);
-    shown = true;
-  }
-  if (shown) std::fputs("\r\033[K", stderr);
 }
 
 void Progress::advance(std::int64_t count) {

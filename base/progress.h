@@ -3,11 +3,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <thread>
+
+#include "base/parallel/parallel.h"
 
 namespace tandem {
 
@@ -57,12 +58,10 @@ class Waiting {
   void now(std::string what);
 
  private:
-  void show(std::stop_token stop);
-
   std::mutex mutex_;
-  std::condition_variable_any stopped_;
   std::string what_;
-  std::jthread thread_;  // not started without a terminal
+  std::int64_t seconds_ = 0;
+  std::optional<Ticker> ticker_;  // none without a terminal
 };
 
 // Returns the bar as text: "[####....] 12/30 runs, 3.4/s, 5 s left".

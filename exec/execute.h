@@ -10,15 +10,11 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "exec/wake_ups.h"
+#include "schedule/program/execution.h"
 #include "schedule/program/program.h"
 #include "traces/trace.h"
 
 namespace tandem {
-
-// How a transfer is carried out when both of its ends share a GPU. Nccl: by NCCL's send and receive
-// to oneself. Copy: by the copy engine. Priced: not at all, it only takes its priced time.
-enum class GpuTransfers { Nccl, Copy, Priced };
-constexpr std::array<const char*, 3> kGpuTransferNames = {"nccl", "copy", "priced"};
 
 // How an iteration reaches the GPU. Gated: all of its calls are issued before it begins, so that
 // the host's time to launch is not measured. Direct: it begins with the first call. Graph: it is
@@ -29,9 +25,6 @@ constexpr std::array<const char*, 3> kGpuTransferNames = {"nccl", "copy", "price
 // so.
 enum class GpuLaunch { Gated, Direct, Graph };
 constexpr std::int64_t kGateCalls = 900;  // calls in a queue; users report that some 1,000 fit
-
-// Timed: a compute op takes the time that it is priced at. Gemm: it multiplies matrices.
-enum class Compute { Timed, Gemm };
 
 // The number type that reductions add up in: fp32, fp16 or bf16. Empty: fp32.
 struct ReductionTypes {

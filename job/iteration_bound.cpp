@@ -25,9 +25,9 @@
 namespace tandem {
 namespace {
 
-bool may_be_faster(const Scenario& scenario, const CompiledJob& job, Engine engine) {
+bool may_be_faster(const Scenario& scenario, const CompiledJob& job, bool links_are_shared) {
   if (scenario.variability.jitter > 0) return true;
-  if (engine == Engine::Ideal) return false;
+  if (!links_are_shared) return false;
   // Links that several groups share are priced as if all of them used it at once; alone a transfer
   // may be faster.
   const SlowLink& slow = scenario.variability.slow_link;
@@ -340,8 +340,8 @@ void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* 
 }  // namespace
 
 std::optional<LowerBound> iteration_bound(const Scenario& scenario, const CompiledJob& job,
-                                          Engine engine) {
-  if (may_be_faster(scenario, job, engine)) return std::nullopt;
+                                          bool links_are_shared) {
+  if (may_be_faster(scenario, job, links_are_shared)) return std::nullopt;
   Workload stages = job.work;
   stages.vocabulary.reset();
   const auto program = priced(scenario, job, stages);

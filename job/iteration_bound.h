@@ -7,7 +7,6 @@
 #include "job/compile.h"
 #include "scenarios/scenario.h"
 #include "schedule/order/lower_bound.h"
-#include "sim/engines.h"
 
 namespace tandem {
 
@@ -16,8 +15,8 @@ namespace tandem {
 // scenario stay. A rank may hold what its GPU has room for, or what this order holds if that is
 // more. Returns nothing where an op may take less than its price: with jitter, and on links where
 // the ranks of a stage differ. It also returns nothing where one microbatch cannot be lowered both
-// with split and with whole backwards.
+// with split and with whole backwards. `links_are_shared`: the engine lets transfers share links.
 std::optional<LowerBound> iteration_bound(const Scenario& scenario, const CompiledJob& job,
-                                          Engine engine);
+                                          bool links_are_shared);
 
 }  // namespace tandem

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "base/result.h"
-#include "exec/backend.h"
 #include "scenarios/found_order.h"
 #include "scenarios/setting.h"
 #include "scenarios/tensor_settings.h"
 #include "scenarios/variability.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
+#include "schedule/program/execution.h"
 #include "topology/cluster.h"
 #include "workload/cost/cost_table.h"
 #include "workload/model/model.h"
@@ -136,7 +136,7 @@ struct ReportSettings {
 
 // How `tandem validate` compares a run with a measured one: [validate].
 struct MeasurementSettings {
-  const Backend* backend = &backends().front();
+  std::string backend{kBackendNames.front()};
   std::string launch;  // shell words before the command that runs all ranks
   Compute compute = Compute::Timed;
   bool share_gpu = false;  // cuda: all ranks on one GPU

@@ -4,13 +4,13 @@
 namespace tandem {
 
 std::vector<Field> validate_fields() {
-  std::map<std::string, const Backend*> all;
-  for (const Backend& backend : backends()) all.emplace(backend.name, &backend);
+  std::map<std::string, std::string> all;
+  for (const std::string_view backend : kBackendNames) all.emplace(backend, backend);
   return {
-      keys::choice<const Backend*>(
+      keys::choice<std::string>(
           "validate.backend",
           fmt::format("text: what tandem validate measures with: {}; default {}",
-                      fmt::join(backend_names(), ", "), backend_names().front()),
+                      fmt::join(kBackendNames, ", "), kBackendNames.front()),
           all, AT(measurement.backend)),
       keys::choice<Compute>(
           "validate.compute",

@@ -42,19 +42,6 @@ Result<std::vector<LinkId>> links_of(const SlowLink& slow, const Cluster& cluste
                                slow.name, nearest(slow.name, names)));
 }
 
-Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster& cluster) {
-  ASSIGN_OR_RETURN(const std::vector<LinkId> links, links_of(slow, cluster));
-  std::vector<LinkChange> begin, end;
-  for (const LinkId id : links) {
-    const double bytes_per_s = cluster.link(id).bytes_per_s;
-    constexpr double kFailed = 1;  // byte a second: transfers on the link wait
-    begin.push_back({to_ns(slow.from_s), index(id), std::max(kFailed, bytes_per_s * slow.rate)});
-    if (slow.to_s) end.push_back({to_ns(*slow.to_s), index(id), bytes_per_s});
-  }
-  begin.insert(begin.end(), end.begin(), end.end());
-  return begin;
-}
-
 Spread spread_of(std::vector<double> values) {
   CHECK(!values.empty());
   std::ranges::sort(values);

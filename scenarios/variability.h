@@ -9,7 +9,6 @@
 
 #include "base/result.h"
 #include "schedule/lowering/price.h"
-#include "sim/flows.h"
 #include "topology/cluster.h"
 #include "workload/model/pass.h"
 
@@ -45,9 +44,6 @@ struct SlowLink {
 
 // Returns the links that the name stands for. Error: the cluster has no such link.
 Result<std::vector<LinkId>> links_of(const SlowLink& slow, const Cluster& cluster);
-
-// Returns the changes of bandwidth, in order of time. Error: the cluster has no such link.
-Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster& cluster);
 
 // One part made slower than it is, to see how much the iteration depends on it.
 struct Perturbation {

@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "base/random.h"
 #include "schedule/program/lanes.h"
 #include "schedule/program/replicas.h"

@@ -8,90 +8,14 @@
 #include <set>
 #include <sstream>
 
-#include "base/file.h"
 #include "exec/backend.h"
 #include "schedule/order/named_orders.h"
+#include "schedule/program/execution.h"
+#include "tests/sources.h"
 
 using namespace tandem;
 
 namespace {
-
-namespace fs = std::filesystem;
-using Lines = std::vector<std::string>;
-
-const fs::path kSource = TANDEM_SOURCE_DIR;
-
-// In the order of dependence: a module includes itself and those before it. sim and exec do not
-// include each other, and python not cli.
-const std::vector<std::string> kModules = {
-    "base",     "launch",     "interop", "topology",  "workload", "schedule",
-    "traces",   "sim",        "exec",    "scenarios", "job",      "results",
-    "planning", "validation", "report",  "cli",       "python"};
-
-int place_of(const std::string& name) {
-  const auto at = std::find(kModules.begin(), kModules.end(), name);
-  return at == kModules.end() ? -1 : static_cast<int>(at - kModules.begin());
-}
-
-// A source file, with its path from the repository's root.
-struct Source {
-  std::string path;
-  Lines lines;
-
-  std::string module_name() const { return path.substr(0, path.find('/')); }
-  bool is_header() const { return path.ends_with(".h"); }
-};
-
-Lines lines_of(const std::string& text) {
-  Lines lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-std::string contents(const fs::path& path) {
-  const auto text = read_file(path.string());
-  REQUIRE(text.ok());
-  return *text;
-}
-
-bool exists(const std::string& path) { return fs::is_regular_file(kSource / path); }
-
-// Reads all .h, .cpp and .cu files of these folders.
-std::vector<Source> sources_of(const std::vector<std::string>& folders) {
-  std::vector<Source> sources;
-  for (const std::string& folder : folders) {
-    if (!fs::is_directory(kSource / folder)) continue;  // a module that is not built yet
-    for (const auto& entry : fs::recursive_directory_iterator(kSource / folder)) {
-      const std::string extension = entry.path().extension().string();
-      if (extension != ".h" && extension != ".cpp" && extension != ".cu") continue;
-      sources.push_back(
-          {fs::relative(entry.path(), kSource).string(), lines_of(contents(entry.path()))});
-    }
-  }
-  REQUIRE(sources.size() > 3);
-  return sources;
-}
-
-std::vector<Source> module_sources() { return sources_of(kModules); }
-
-std::vector<Source> all_sources() {
-  std::vector<std::string> folders = kModules;
-  folders.insert(folders.end(), {"tests", "bench"});
-  return sources_of(folders);
-}
-
-// Lists the headers that the file includes by `open`, '<' or '"', without the brackets.
-Lines includes_of(const Source& source, char open) {
-  static const std::regex kInclude("\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"].*");
-  Lines found;
-  for (const std::string& line : source.lines) {
-    std::smatch match;
-    if (std::regex_match(line, match, kInclude) && match[1].str()[0] == open)
-      found.push_back(match[2]);
-  }
-  return found;
-}
 
 // Lists the files that include a header whose name begins so, in either form.
 std::set<std::string> including(const Lines& prefixes) {
@@ -217,24 +141,6 @@ Lines types_of(const Source& source) {
 }
 
 }  // namespace
-
-TEST_CASE("a module includes itself and modules before it, sim and exec never each other") {
-  int seen = 0;
-  for (const Source& source : module_sources()) {
-    const std::string from = source.module_name();
-    for (const std::string& header : includes_of(source, '"')) {
-      const std::string to = header.substr(0, header.find('/'));
-      INFO(source.path << " includes " << header);
-      CHECK(exists(header));
-      REQUIRE(place_of(to) >= 0);
-      CHECK(place_of(to) <= place_of(from));
-      CHECK(!(from == "exec" && to == "sim"));
-      CHECK(!(from == "python" && to == "cli"));
-      ++seen;
-    }
-  }
-  CHECK(seen > 100);
-}
 
 TEST_CASE("SimGrid is included by two files of sim, and by nothing else") {
   const std::set<std::string> files = including({"simgrid/", "xbt/"});
@@ -367,6 +273,10 @@ TEST_CASE("Python's lines are no longer either") {
     }
   }
   CHECK(files > 10);
+}
+
+TEST_CASE("the backends that a scenario may name are those of the table of backends") {
+  CHECK(backend_names() == std::vector<std::string>(kBackendNames.begin(), kBackendNames.end()));
 }
 
 TEST_CASE("no order and no backend is told apart by its name: their tables know them") {

@@ -184,7 +184,7 @@ Cluster::Graph::Graph(const ClusterSpec& of, const ListedSites& listed)
       nodes(listed.gpus / listed.gpus_per_node),
       nodes_alike(false),
       node_names(listed.nodes) {
-  for (const Site& site : listed.sites) wiring[boost::add_vertex(wiring)] = site;
+  for (const Vertex& site : listed.sites) wiring[boost::add_vertex(wiring)] = site;
   for (int i = 0; i < gpus; ++i) node_of.push_back(listed.sites[i].node);
   for (std::size_t i = 0; i < listed.cables.size(); ++i) {
     const ListedCable& cable = (*spec.cables)[i];
@@ -220,17 +220,17 @@ Nanoseconds Cluster::Graph::latency_ns(std::span<const LinkId> route) const {
 }
 
 void Cluster::Graph::add_vertices() {
-  const auto add = [this](std::string name, int node, Site::Kind kind = Site::Switch) {
-    wiring[boost::add_vertex(wiring)] = Site{std::move(name), node, kind};
+  const auto add = [this](std::string name, int node, Vertex::Kind kind = Vertex::Switch) {
+    wiring[boost::add_vertex(wiring)] = Vertex{std::move(name), node, kind};
   };
   add(leaves == 0 ? "core" : "spine", -1);
   for (int i = 0; i < leaves; ++i) add(fmt::format("leaf{}", i), -1);
   for (int i = 0; i < gpus; ++i) {
-    add(fmt::format("n{}.gpu{}", node_of[i], i % spec.gpus_per_node), node_of[i], Site::Gpu);
+    add(fmt::format("n{}.gpu{}", node_of[i], i % spec.gpus_per_node), node_of[i], Vertex::Gpu);
   }
   for (int i = 0; i < nics; ++i) {
     const int node = i / spec.nics_per_node;
-    add(fmt::format("n{}.nic{}", node, i % spec.nics_per_node), node, Site::Nic);
+    add(fmt::format("n{}.nic{}", node, i % spec.nics_per_node), node, Vertex::Nic);
   }
   for (int i = 0; i < nodes; ++i) add(fmt::format("n{}", i), i);
 }
@@ -367,7 +367,7 @@ ClusterGraph Cluster::graph() const {
   for (int node = 0; node < graph_->nodes && graph_->node_names.empty(); ++node)
     graph.nodes.push_back(fmt::format("node {}", node));
   for (auto [vertex, end] = boost::vertices(wiring); vertex != end; ++vertex) {
-    const Site& site = wiring[*vertex];
+    const Vertex& site = wiring[*vertex];
     graph.points.push_back({site.name, site.node, static_cast<ClusterGraph::Kind>(site.kind)});
   }
   // Both directions of a wire are equal, so one line stands for the pair.

@@ -23,7 +23,7 @@ struct SwitchNetwork {
 SwitchNetwork network_of(const ListedSites& listed) {
   SwitchNetwork network;
   network.of_node.resize(listed.nodes.size());
-  for (const Site& site : listed.sites)
+  for (const Vertex& site : listed.sites)
     network.place.push_back(site.node < 0 ? static_cast<int>(boost::add_vertex(network.graph))
                                           : -1);
   for (const auto& [from, to] : listed.cables) {

@@ -66,12 +66,12 @@ class NamedNodes {
   }
 
   // Returns the site, and which GPU of its node it is, or -1.
-  std::pair<Site, int> site(const std::string& name) const {
+  std::pair<Vertex, int> site(const std::string& name) const {
     const int node = node_of(name);
-    if (const auto gpu = node_and_gpu(name)) return {{name, node, Site::Gpu}, gpu->second};
+    if (const auto gpu = node_and_gpu(name)) return {{name, node, Vertex::Gpu}, gpu->second};
     const bool is_nic =
         node >= 0 && std::string_view(name).substr(names_[node].size()).starts_with(".nic");
-    return {{name, node, is_nic ? Site::Nic : Site::Switch}, -1};
+    return {{name, node, is_nic ? Vertex::Nic : Vertex::Switch}, -1};
   }
 
  private:
@@ -116,8 +116,8 @@ Status check_numbers(const std::vector<std::string>& names) {
 
 Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
   const NamedNodes nodes(cables);
-  std::map<std::pair<int, int>, Site> gpus;  // by node and place
-  std::map<std::string, Site, decltype(&in_natural_order)> others(&in_natural_order);
+  std::map<std::pair<int, int>, Vertex> gpus;  // by node and place
+  std::map<std::string, Vertex, decltype(&in_natural_order)> others(&in_natural_order);
   for (const ListedCable& cable : cables) {
     RETURN_IF_ERROR(check_cable(cable, nodes));
     for (const std::string& name : {cable.from, cable.to}) {

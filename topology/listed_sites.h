@@ -16,7 +16,7 @@ namespace tandem {
 // All other names are switches between nodes. Nodes are numbered in the natural order of their
 // names.
 struct ListedSites {
-  std::vector<Site> sites;                        // the GPUs by number, then the others
+  std::vector<Vertex> sites;                      // the GPUs by number, then the others
   std::vector<std::pair<SiteId, SiteId>> cables;  // both ends of each cable
   int gpus = 0;
   int gpus_per_node = 0;

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <initializer_list>
 #include <string_view>
 #include <system_error>
@@ -19,18 +18,10 @@
 namespace tandem {
 namespace {
 
-std::string presets_dir() { return data_dir() + "/topology/presets"; }
-std::string devices_dir() { return presets_dir() + "/devices"; }
+constexpr const char *kPresets = "topology/presets", *kDevices = "topology/presets/devices";
 
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code missing;  // without the folder there are no names
-  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
-    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem());
-  }
-  std::ranges::sort(names);
-  return names;
-}
+std::string presets_dir() { return data_dir() + '/' + kPresets; }
+std::string devices_dir() { return data_dir() + '/' + kDevices; }
 
 // Opens the file of a name, which must be one of `known`.
 Result<SourcedFile> open_known(const std::string& name, std::string_view kind,
@@ -110,8 +101,8 @@ Result<DeviceSpec> load_device(const std::string& name) {
   return read_device(name, &unused);
 }
 
-std::vector<std::string> preset_names() { return names_in(presets_dir()); }
-std::vector<std::string> device_names() { return names_in(devices_dir()); }
+std::vector<std::string> preset_names() { return data_names(kPresets); }
+std::vector<std::string> device_names() { return data_names(kDevices); }
 std::string preset_path(const std::string& name) {
   return fmt::format("{}/{}.toml", presets_dir(), name);
 }

@@ -69,7 +69,7 @@ constexpr int kSeveral = -2;
 
 // A node's own graph. Sites are given by their place in the node, links by their number in it.
 struct NodeWiring {
-  std::vector<Site::Kind> kinds;
+  std::vector<Vertex::Kind> kinds;
   std::vector<int> ports;
   std::vector<std::pair<int, int>> edges;
   LinkGraph graph;
@@ -101,7 +101,7 @@ struct MayPass {
 
   bool operator()(const LinkGraph::edge_descriptor& edge) const {
     const SiteId from = boost::source(edge, node->graph);
-    return from == root || node->kinds[from] != Site::Nic;
+    return from == root || node->kinds[from] != Vertex::Nic;
   }
 };
 
@@ -160,7 +160,7 @@ Routes::Routes(const SiteGraph& graph, std::vector<SiteId> gpus, std::vector<boo
   for (SiteId site = 0; site < place_.size(); ++site) {
     if (graph_[site].node < 0) {
       place_[site] = switches++;
-    } else if (graph_[site].kind != Site::Gpu) {
+    } else if (graph_[site].kind != Vertex::Gpu) {
       stand(site);
     }
   }
@@ -194,12 +194,12 @@ const Routes::Inside& Routes::inside(const std::vector<SiteId>& sites,
                                      std::vector<int>* links) const {
   NodeWiring wiring;
   const auto has_nics =
-      std::ranges::any_of(sites, [&](SiteId site) { return graph_[site].kind == Site::Nic; });
+      std::ranges::any_of(sites, [&](SiteId site) { return graph_[site].kind == Vertex::Nic; });
   for (const SiteId site : sites) {
     const int place = place_[site];
     wiring.kinds.push_back(graph_[site].kind);
     // A failed NIC still counts as a port, so that the other GPUs keep their NICs.
-    const bool is_nic = graph_[site].kind == Site::Nic;
+    const bool is_nic = graph_[site].kind == Vertex::Nic;
     if (is_nic || (!has_nics && !(up_[site].empty() && down_[site].empty())))
       wiring.ports.push_back(place);
     for (auto [edge, end] = boost::out_edges(site, graph_); edge != end; ++edge) {
@@ -214,7 +214,7 @@ const Routes::Inside& Routes::inside(const std::vector<SiteId>& sites,
   if (known) return *known;
   wiring.make_graph();
   known = std::make_unique<Inside>();
-  const auto gpus = static_cast<int>(std::ranges::count(wiring.kinds, Site::Gpu));
+  const auto gpus = static_cast<int>(std::ranges::count(wiring.kinds, Vertex::Gpu));
   const auto ports = static_cast<int>(wiring.ports.size());
   known->gpus = gpus;
   known->out.resize(gpus);

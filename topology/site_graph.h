@@ -8,7 +8,7 @@
 namespace tandem {
 
 // A vertex: a GPU, a NIC or a switch, and the node it belongs to (-1: the fabric between nodes).
-struct Site {
+struct Vertex {
   enum Kind : std::int8_t { Gpu, Nic, Switch };
 
   std::string name;
@@ -21,7 +21,8 @@ struct SiteEdge {
   int link = -1;
 };
 
-using SiteGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Site, SiteEdge>;
+using SiteGraph =
+    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Vertex, SiteEdge>;
 using SiteId = SiteGraph::vertex_descriptor;
 
 // A part of that graph, with vertices and edges numbered anew.

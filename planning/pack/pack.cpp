@@ -11,7 +11,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "base/progress.h"
 #include "job/order_job.h"
 #include "job/price_job.h"

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/csv.h"
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "base/progress.h"
 #include "job/compile.h"
 #include "job/doubts.h"
@@ -40,25 +40,35 @@ LastReplica last_replica(const Scenario& scenario, const CompiledJob& job, Rank 
           {slow_nodes.begin(), slow_nodes.end()}};
 }
 
-// Plays one seed of the scenario. `job` is compiled without stragglers; they are applied here.
-Result<RepeatedRun> play_seed(const Scenario& scenario, CompiledJob* job, Engine engine) {
-  job->folds =
-      !slow_stragglers(scenario.variability, job->site.cluster, job->site.placement, &job->program);
-  const auto options =
-      sim_options(scenario.variability, job->site.cluster, scenario.fold && job->folds, engine);
+// Plays one seed on the Program of the job, or of the job with stragglers. `folds`: whether it
+// does.
+Result<RepeatedRun> play_program(const Scenario& scenario, const CompiledJob& job,
+                                 const Program& program, bool folds, Engine engine) {
+  const auto& [cluster, placement] = job.site;
+  const auto options = sim_options(scenario.variability, cluster, scenario.fold && folds, engine);
   if (!options.ok()) return scenario.placed(options.error());
   RepeatedRun run{scenario.variability.seed, 0, std::nullopt};
   if (engine == Engine::Ideal) {
-    if (const auto played = play_by_replica(job->program, *options, false)) {
+    if (const auto played = play_by_replica(program, *options, false)) {
       run.iteration_s = to_seconds(played->iteration_ns);
-      run.last = last_replica(scenario, *job, played->latest);
+      run.last = last_replica(scenario, job, played->latest);
       return run;
     }
   }
-  ASSIGN_OR_RETURN(const Trace trace,
-                   play(engine, job->program, job->site.cluster, job->site.placement, *options));
-  run.iteration_s = measure(job->program, trace).iteration_s;
+  ASSIGN_OR_RETURN(const Trace trace, play(engine, program, cluster, placement, *options));
+  run.iteration_s = measure(program, trace).iteration_s;
   return run;
+}
+
+// Plays one seed of the scenario. `even` is compiled without stragglers: they slow a copy of its
+// Program, so that the next seed finds the job as it was.
+Result<RepeatedRun> play_seed(const Scenario& scenario, const CompiledJob& even, Engine engine) {
+  if (!scenario.variability.stragglers.any())
+    return play_program(scenario, even, even.program, true, engine);
+  Program slowed = even.program;
+  const bool parts =
+      slow_stragglers(scenario.variability, even.site.cluster, even.site.placement, &slowed);
+  return play_program(scenario, even, slowed, !parts, engine);
 }
 
 // Plays each seed in a process of its own, all from one compiled job.
@@ -67,7 +77,7 @@ Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine eng
   Scenario even = scenario;
   even.variability.stragglers = scenario.variability.stragglers.stages_alone();
   even.fold = scenario.fold && !scenario.variability.parts_ranks();  // as limits.ops counts
-  ASSIGN_OR_RETURN(CompiledJob job, compile(even));
+  ASSIGN_OR_RETURN(const CompiledJob job, compile(even));
   open_ahead(engine);
   std::optional<Progress> bar;
   if (progress) bar.emplace("runs", scenario.variability.repeats);
@@ -76,7 +86,7 @@ Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine eng
       [&](int i) -> Result<std::string> {
         Scenario once = scenario;
         once.variability.seed += static_cast<std::uint64_t>(i);
-        ASSIGN_OR_RETURN(const RepeatedRun run, play_seed(once, &job, engine));
+        ASSIGN_OR_RETURN(const RepeatedRun run, play_seed(once, job, engine));
         return to_json(run).dump();
       },
       [&](int) {

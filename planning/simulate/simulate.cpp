@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "base/progress.h"
 #include "job/failed_links.h"
 #include "job/iteration_bound.h"
@@ -171,7 +171,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   add_confidence(scenario.costs, &result);
   add_unfolded_warnings(scenario, job, options, &result);
   add_size_warnings(scenario, &result);
-  result.lower_bound = iteration_bound(scenario, job, engine);
+  result.lower_bound = iteration_bound(scenario, job, engine != Engine::Ideal);
   if (before_s) add_failure_warning(scenario, *before_s, &result);
   result.detail = detail_of(scenario, job, trace, files.detail, files.strip_columns);
   if (scenario.costs.table) trace.meta.emplace_back("costs", result.costs);

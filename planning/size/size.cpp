@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "base/progress.h"
 #include "base/split.h"
 #include "job/failed_links.h"

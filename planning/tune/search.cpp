@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 
 namespace tandem {
 namespace {

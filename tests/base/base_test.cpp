@@ -16,7 +16,7 @@
 #include "base/csv.h"
 #include "base/file.h"
 #include "base/nearest.h"
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "base/plugin.h"
 #include "base/progress.h"
 #include "base/random.h"

@@ -1,5 +1,5 @@
 // Jobs in child processes and on threads: their results, and what becomes of those that fail.
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/lowering/price.h"
 #include "schedule/order/named_orders.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "job/compile.h"
 #include "planning/simulate/simulate.h"
 #include "schedule/program/program_text.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "schedule/lowering/price.h"
 #include "sim/engines.h"
 #include "tests/needs.h"

@@ -8,7 +8,7 @@
 #include <random>
 #include <sstream>
 
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"

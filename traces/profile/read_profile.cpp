@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/file.h"
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "traces/profile/align.h"
 #include "traces/profile/finish_rank.h"
 #include "traces/profile/kineto_reader.h"

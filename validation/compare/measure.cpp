@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "exec/backend.h"
 #include "planning/simulate/simulate.h"
 #include "schedule/program/program_text.h"
 #include "traces/op_times.h"
@@ -116,11 +117,11 @@ ExecOptions exec_options(const MeasurementSettings& measurement, const MeasureOp
 // Returns the options of tandem run that follow from [validate].
 std::string words_of(const MeasurementSettings& measurement, const std::string& precision,
                      const MeasureOptions& options) {
-  std::string words = fmt::format("--backend {} --compute {} --iterations {} --timeout {}",
-                                  measurement.backend->name,
-                                  measurement.compute == Compute::Gemm ? "gemm" : "timed",
-                                  options.iterations, options.timeout_s);
-  if (!measurement.backend->on_gpus) return words;
+  std::string words =
+      fmt::format("--backend {} --compute {} --iterations {} --timeout {}", measurement.backend,
+                  measurement.compute == Compute::Gemm ? "gemm" : "timed", options.iterations,
+                  options.timeout_s);
+  if (!backend_named(measurement.backend)->on_gpus) return words;
   if (measurement.compute == Compute::Gemm) words += " --precision " + precision;
   if (measurement.share_gpu)
     words += fmt::format(" --share-gpu --transfers {}",
@@ -171,7 +172,7 @@ Result<Measured> measure(const Scenario& scenario, const CompiledJob& job,
                          const MeasureOptions& options) {
   ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::make());
   Measured measured;
-  if (!scenario.measurement.backend->own_processes) {
+  if (!backend_named(scenario.measurement.backend)->own_processes) {
     ASSIGN_OR_RETURN(measured.real, measure_here(scenario, job, options, folder));
   } else {
     ASSIGN_OR_RETURN(measured.real, measure_outside(scenario, job, options, folder));

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <utility>
 
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "exec/execute.h"
 #include "schedule/program/validate.h"
 #include "sim/engines.h"

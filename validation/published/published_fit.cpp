@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/csv.h"
-#include "base/parallel.h"
+#include "base/parallel/parallel.h"
 #include "base/random.h"
 #include "base/split.h"
 #include "topology/preset.h"

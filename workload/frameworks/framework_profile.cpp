@@ -47,7 +47,9 @@ constexpr ProfileField kFields[] = {
 // A chain of bases longer than this is a circle.
 constexpr int kMostBases = 8;
 
-std::string folder() { return data_dir() + "/workload/frameworks"; }
+constexpr const char* kFolder = "workload/frameworks";
+
+std::string folder() { return data_dir() + '/' + kFolder; }
 
 Result<std::string> path_of(const std::string& name) {
   if (name.ends_with(".toml")) return name;
@@ -166,14 +168,6 @@ Result<Sources> profile_sources(const std::string& name) {
   return std::move(result.second);
 }
 
-std::vector<std::string> framework_profile_names() {
-  std::vector<std::string> names;
-  std::error_code missing;  // no folder: no names
-  for (const auto& entry : std::filesystem::directory_iterator(folder(), missing)) {
-    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem());
-  }
-  std::ranges::sort(names);
-  return names;
-}
+std::vector<std::string> framework_profile_names() { return data_names(kFolder); }
 
 }  // namespace tandem

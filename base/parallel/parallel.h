@@ -1,17 +1,17 @@
 // Runs independent jobs side by side, in forked child processes or on threads. In processes a crash
 // costs only its own result, and a library that works once a process (SimGrid) can be used many
 // times.
+//
+// Where there are neither processes nor threads, in_place.cpp runs the same jobs one after another
+// (CMake's TANDEM_IN_PLACE). So a job must leave shared state as it found it: what it changes in a
+// child process is forgotten, what it changes in place is not.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <cstddef>
-#include <exception>
 #include <functional>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/result.h"
@@ -39,27 +39,21 @@ std::vector<Result<std::string>> fork_map(
 // Runs job(thread, i) for each i in [0, count) on up to `threads` threads. The calling thread is
 // number 0. Each thread takes the next i when it has ended one. Returns when all have ended, and
 // rethrows what the first to fail threw (std::bad_alloc, say). REQUIRES: threads >= 1.
-template <class Job>
-void share_among_threads(int threads, std::size_t count, const Job& job) {
-  std::atomic<std::size_t> next = 0;
-  std::mutex one_at_a_time;
-  std::exception_ptr failure;
-  const auto work = [&](int thread) {
-    try {
-      for (std::size_t i = next++; i < count; i = next++) job(thread, i);
-    } catch (...) {
-      next = count;
-      const std::lock_guard lock(one_at_a_time);
-      if (!failure) failure = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    const int used = static_cast<int>(std::min<std::size_t>(threads, count));
-    for (int thread = 1; thread < used; ++thread) others.emplace_back(work, thread);
-    work(0);
-  }
-  if (failure) std::rethrow_exception(failure);
-}
+void share_among_threads(int threads, std::size_t count,
+                         const std::function<void(int, std::size_t)>& job);
+
+// Calls tick() once a second on a thread of its own, from the first second on until it is
+// destroyed. In place, it never does. REQUIRES: nobody forks during its life.
+class Ticker {
+ public:
+  explicit Ticker(std::function<void()> tick);
+  Ticker(const Ticker&) = delete;
+  Ticker& operator=(const Ticker&) = delete;
+  ~Ticker();
+
+ private:
+  struct Thread;
+  std::unique_ptr<Thread> thread_;
+};
 
 }  // namespace tandem
