@@ -21,6 +21,7 @@
 #include "schedule/program/program_text.h"
 #include "sim/engines.h"
 #include "traces/profile/passes.h"
+#include "traces/profile/profile_timeline.h"
 #include "traces/profile/read_profile.h"
 #include "traces/profile/simulated_profile.h"
 #include "traces/timeline_json.h"

@@ -1,0 +1,170 @@
+#include "traces/timeline.h"
+
+#include <fmt/compile.h>
+#include <fmt/format.h>
+
+#include <iterator>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "schedule/program/program.h"
+#include "traces/perfetto_file.h"
+
+namespace tandem {
+namespace {
+
+struct EventHash {
+  std::size_t operator()(const TimelineEvent& e) const {
+    std::size_t hash = 0;
+    for (const std::int64_t value : {e.start_ns, e.length_ns, e.waited_ns, std::int64_t{e.kind},
+                                     std::int64_t{e.stage}, std::int64_t{e.microbatch}})
+      hash = (hash ^ static_cast<std::size_t>(value)) * 0x9E3779B97F4A7C15u;
+    return hash ^ (hash >> 32);
+  }
+};
+
+using Text = fmt::memory_buffer;
+
+// Appends a column: one number if all events agree on it, else an array.
+template <class Get>
+void append_column(std::string_view name, const std::vector<TimelineEvent>& events, const Get& get,
+                   Text* out) {
+  const auto at = std::back_inserter(*out);
+  fmt::format_to(at, FMT_COMPILE(",\n\"{}\":"), name);
+  const std::int64_t first = get(events.front());
+  if (std::ranges::all_of(events,
+                          [&](const TimelineEvent& event) { return get(event) == first; })) {
+    fmt::format_to(at, FMT_COMPILE("{}"), first);
+    return;
+  }
+  char before = '[';
+  for (const TimelineEvent& event : events)
+    fmt::format_to(at, FMT_COMPILE("{}{}"), std::exchange(before, ','), std::int64_t{get(event)});
+  out->push_back(']');
+}
+
+// A lane's events as steps from one to the next, each different step listed once. In a step, the
+// start counts from the end of the event before, and the microbatch from that of the last event of
+// the same kind and stage. Example: if F0 F1 F2 F3 stand 5 ns apart, F1, F2 and F3 are one and the
+// same step.
+struct Steps {
+  std::vector<TimelineEvent> different;
+  std::vector<std::size_t> order;  // by event: its step's place in `different`
+};
+
+// Returns nothing if there are too many different steps to save anything, as with jitter.
+std::optional<Steps> steps_of(const std::vector<TimelineEvent>& events) {
+  Steps steps;
+  std::unordered_map<TimelineEvent, std::size_t, EventHash> numbers;
+  std::map<std::pair<int, int>, int> last;
+  Nanoseconds end_ns = 0;
+  for (const TimelineEvent& event : events) {
+    TimelineEvent step = event;
+    step.start_ns = event.start_ns - end_ns;
+    end_ns = event.start_ns + event.length_ns;
+    int& microbatch = last[{event.kind, event.stage}];
+    step.microbatch = event.microbatch - microbatch;
+    microbatch = event.microbatch;
+    const auto [at, is_new] = numbers.try_emplace(step, numbers.size());
+    if (is_new) steps.different.push_back(step);
+    if (4 * numbers.size() > events.size()) return std::nullopt;
+    steps.order.push_back(at->second);
+  }
+  return steps;
+}
+
+void append_lane(TimelineLane* lane, Text* out) {
+  std::ranges::stable_sort(lane->events, {}, &TimelineEvent::start_ns);
+  const std::optional<Steps> steps = steps_of(lane->events);
+  const std::vector<TimelineEvent>& events = steps ? steps->different : lane->events;
+  fmt::format_to(std::back_inserter(*out), "{{\"name\":{},\"events\":{}", json_string(lane->name),
+                 lane->events.size());
+  if (steps)
+    fmt::format_to(std::back_inserter(*out), ",\n\"order\":[{}]", fmt::join(steps->order, ","));
+  append_column(
+      "kind", events, [](const TimelineEvent& e) { return e.kind; }, out);
+  append_column(
+      "scope", events, [](const TimelineEvent& e) { return e.scope; }, out);
+  append_column(
+      "stage", events, [](const TimelineEvent& e) { return e.stage; }, out);
+  append_column(
+      steps ? "microbatch_step" : "microbatch", events,
+      [](const TimelineEvent& e) { return e.microbatch; }, out);
+  append_column(
+      "part", events, [](const TimelineEvent& e) { return e.part; }, out);
+  append_column(
+      "bytes", events, [](const TimelineEvent& e) { return e.bytes; }, out);
+  append_column(
+      steps ? "gap_ns" : "start_ns", events, [](const TimelineEvent& e) { return e.start_ns; },
+      out);
+  append_column(
+      "length_ns", events, [](const TimelineEvent& e) { return e.length_ns; }, out);
+  append_column(
+      "waited_ns", events, [](const TimelineEvent& e) { return e.waited_ns; }, out);
+  if (events.front().name >= 0)
+    append_column(
+        "name_of", events, [](const TimelineEvent& e) { return e.name; }, out);
+  out->push_back('}');
+}
+
+// Returns the stages that the rank computes, in order.
+std::vector<int> stages_of(const TimelineRank& rank) {
+  std::vector<int> stages;
+  for (const TimelineLane& lane : rank.lanes) {
+    for (const TimelineEvent& event : lane.events) {
+      if (event.scope == TimelineEvent::kNoScope && event.stage >= 0) stages.push_back(event.stage);
+    }
+  }
+  std::ranges::sort(stages);
+  stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
+  return stages;
+}
+
+void append_names(const std::vector<std::string>& names, Text* out) {
+  std::string_view before = "[";
+  for (const std::string& each : names)
+    fmt::format_to(std::back_inserter(*out), "{}{}", std::exchange(before, ","), json_string(each));
+  out->push_back(']');
+}
+
+}  // namespace
+
+Timeline::Timeline() {
+  for (int i = 0; i < kOpKinds; ++i) kinds.emplace_back(name(static_cast<OpKind>(i)));
+  for (int i = 0; i < kGroupKinds; ++i) scopes.emplace_back(name(static_cast<GroupKind>(i)));
+}
+
+std::string timeline_json(Timeline timeline) {
+  std::ranges::stable_sort(timeline.ranks, {}, &TimelineRank::rank);
+  Text out;
+  const auto at = std::back_inserter(out);
+  fmt::format_to(at, "{{\"events\":{},\"end_ns\":{},\n\"kinds\":", timeline.events,
+                 timeline.end_ns);
+  append_names(timeline.kinds, &out);
+  fmt::format_to(at, ",\n\"scopes\":");
+  append_names(timeline.scopes, &out);
+  if (!timeline.names.empty()) {
+    fmt::format_to(at, ",\n\"names\":");
+    append_names(timeline.names, &out);
+  }
+  fmt::format_to(at, ",\n\"ranks\":[");
+  std::string_view comma = "";
+  for (TimelineRank& rank : timeline.ranks) {
+    fmt::format_to(at, "{}\n{{\"rank\":{},\"stands_for\":{},\"stages\":[{}],\"lanes\":[",
+                   std::exchange(comma, ","), rank.rank, rank.stands_for,
+                   fmt::join(stages_of(rank), ","));
+    std::string_view lane_comma = "";
+    for (TimelineLane& lane : rank.lanes) {
+      if (lane.events.empty()) continue;
+      fmt::format_to(at, "{}\n", std::exchange(lane_comma, ","));
+      append_lane(&lane, &out);
+    }
+    fmt::format_to(at, "]}}");
+  }
+  fmt::format_to(at, "]}}");
+  return fmt::to_string(out);
+}
+
+}  // namespace tandem
