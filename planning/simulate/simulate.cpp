@@ -20,7 +20,7 @@
 #include "traces/profile/profile_op_times.h"
 #include "traces/profile/read_profile.h"
 #include "traces/trace_files.h"
-#include "workload/cost/quantization.h"
+#include "workload/model/quantization.h"
 
 namespace tandem {
 namespace {

@@ -1,5 +1,5 @@
 // Sizes that waste: what is reported, what is not, and that what is proposed can be run.
-#include "workload/cost/quantization.h"
+#include "workload/model/quantization.h"
 
 #include <catch2/catch.hpp>
 #include <optional>

@@ -2,7 +2,7 @@
 // their keys and values, or exchange heads for positions.
 #pragma once
 
-#include "workload/cost/kernel_table.h"
+#include "workload/model/kernel_table.h"
 #include "workload/model/model.h"
 
 namespace tandem {

@@ -2,7 +2,7 @@
 // comes between its parts.
 #pragma once
 
-#include "workload/cost/kernel_table.h"
+#include "workload/model/kernel_table.h"
 #include "workload/model/model.h"
 #include "workload/model/pass.h"
 

@@ -2,7 +2,7 @@
 // other by one of Transformer Engine's methods.
 #pragma once
 
-#include "workload/cost/kernel_table.h"
+#include "workload/model/kernel_table.h"
 #include "workload/model/model.h"
 
 namespace tandem {

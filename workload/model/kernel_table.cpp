@@ -1,4 +1,4 @@
-#include "workload/cost/kernel_table.h"
+#include "workload/model/kernel_table.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 // Search over near sizes: prices every product of a layer and of the head, as it is and with
 // nothing left over, and then the products of near sizes.
-#include "workload/cost/quantization.h"
+#include "workload/model/quantization.h"
 
 #include <fmt/format.h>
 
