@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "exec/execute.h"
+#include "exec/host/host.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/lowering/price.h"
 #include "schedule/order/named_orders.h"

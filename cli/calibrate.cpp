@@ -10,7 +10,7 @@
 #include "cli/files.h"
 #include "cli/options/gpu_options.h"
 #include "cli/text_width.h"
-#include "exec/backend.h"
+#include "exec/backends/backends.h"
 #include "launch/launch.h"
 #include "launch/standard_output.h"
 #include "report/text/cost_report.h"

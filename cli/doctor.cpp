@@ -11,7 +11,7 @@
 #include "base/data_dir.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
-#include "exec/backend.h"
+#include "exec/backends/backends.h"
 #include "launch/standard_output.h"
 #include "report/text/text_table.h"
 #include "sim/engines.h"

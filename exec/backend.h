@@ -1,5 +1,4 @@
-// Backends: the table of executors that play a Program for real. A new one is one more row in
-// backend.cpp.
+// Backend: what an executor says of itself, and how it is called. exec/backends/ has the table.
 #pragma once
 
 #include <optional>
@@ -50,15 +49,6 @@ struct Backend {
   // itself. Null: the backend starts nothing.
   Result<bool> (*start)(int ranks, const ExecOptions&) = nullptr;
 };
-
-// Returns all backends. The first is the one that needs nothing.
-std::span<const Backend> backends();
-// Returns null if no backend has that name.
-const Backend* backend_named(std::string_view name);
-std::vector<std::string> backend_names();
-// Lists the backends with processes of their own for help texts: "mpi: a process a rank; cuda:
-// ...".
-std::string backends_with_own_processes();
 
 // Plays the Program for real. Returns nothing on ranks that have no results to tell (mpi, cuda).
 Result<std::optional<Execution>> execute(const Program& program, const Backend& backend,

@@ -1,17 +1,15 @@
-// Executors: they play a Program for real, by the rules that the simulators obey.
+// Executors play a Program for real, by the rules that the simulators obey: their options, and what
+// they give.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "base/units.h"
 #include "exec/wake_ups.h"
 #include "schedule/program/execution.h"
-#include "schedule/program/program.h"
 #include "traces/trace.h"
 
 namespace tandem {
@@ -65,28 +63,5 @@ struct Execution {
   // partial: ops that did not end have end_ns -1.
   std::string failure;
 };
-
-// Plays all ranks in this process, by one event loop. Links are emulated: an op of a communicator
-// takes the time that it is priced at, and no other transfer slows it.
-//
-// REQUIRES: program is validated, except in tests of what happens when it is not.
-Result<Execution> execute_host(const Program& program, const ExecOptions& options);
-
-// Plays in one process a rank, as mpirun or srun started them; messages are real. Returns the
-// Execution on rank 0 and nothing on the others. Opens the plugin libtandem_mpi.so; Error::Missing
-// if it cannot.
-Result<std::optional<Execution>> execute_mpi(const Program& program, const ExecOptions& options);
-
-// Returns ok if the plugin opens, else why it does not.
-Status mpi_available();
-
-// Plays on real GPUs with real kernels and NCCL. There is one process a rank, each on the GPU of
-// its local rank, as torchrun, mpirun or srun started them; with share_gpu this process plays all
-// ranks on one GPU. Opens the plugin libtandem_cuda.so; Error::Missing if it cannot, or if there is
-// no GPU.
-Result<std::optional<Execution>> execute_cuda(const Program& program, const ExecOptions& options);
-
-// Returns how many GPUs this process sees, else why none can be used.
-Result<int> cuda_available();
 
 }  // namespace tandem

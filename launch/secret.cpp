@@ -167,6 +167,10 @@ const Secret& environment_secret() {
   return taken;
 }
 
+const char* environment_with_secret(const char* name) {
+  return std::strcmp(name, kSecretVariable) == 0 ? environment_secret().text() : std::getenv(name);
+}
+
 Result<Secret> job_secret(const Environment& get) {
   if (const char* given = get(kSecretVariable); given != nullptr && *given != 0) {
     if (std::strlen(given) >= kLeastSecret) return Secret(std::string_view(given));

@@ -75,4 +75,7 @@ Result<Secret> job_secret(const Environment& get);
 // no other thread runs.
 const Secret& environment_secret();
 
+// Returns a variable of this process's environment, TANDEM_SECRET from environment_secret().
+const char* environment_with_secret(const char* name);
+
 }  // namespace tandem

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "exec/backend.h"
+#include "exec/backends/backends.h"
 #include "schedule/order/named_orders.h"
 #include "schedule/program/execution.h"
 #include "tests/sources.h"

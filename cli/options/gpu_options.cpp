@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "exec/backend.h"
+#include "exec/backends/backends.h"
 
 namespace tandem {
 namespace {

@@ -1,5 +1,5 @@
-// The cuda backend: one process a rank, each on a GPU of its own, or all ranks in this process on
-// one GPU.
+#include "exec/cuda/cuda.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "exec/cuda/gpu_executor.h"
 #include "exec/cuda/software.h"
 #include "exec/execute.h"
+#include "exec/mpi/mpi.h"
 #include "exec/supervise/ranks.h"
 #include "launch/launch.h"
 #include "launch/standard_output.h"
@@ -31,6 +32,14 @@ Result<Function> plugin_function(const char* name) {
   return Error{fmt::format("cuda backend unavailable: {}; --backend host needs no GPU",
                            symbol.error().text()),
                Error::Missing};
+}
+
+// Returns how many GPUs this process sees, else why none can be used.
+Result<int> cuda_available() {
+  ASSIGN_OR_RETURN(const GpuCount count, plugin_function<GpuCount>(kGpuCountSymbol));
+  const Result<int> gpus = count();
+  if (gpus.ok()) return gpus;
+  return Error{fmt::format("cuda backend unavailable: {}", gpus.error().text()), Error::Missing};
 }
 
 // Opens device `number` of those that this process sees. If it sees only one, as some launchers
@@ -135,8 +144,6 @@ RanksBackend backend_of(const Program& program, const ExecOptions& options) {
   return backend;
 }
 
-}  // namespace
-
 Result<std::optional<Execution>> execute_cuda(const Program& program, const ExecOptions& given) {
   ExecOptions options = given;
   if (options.precision.empty()) options.precision = "bf16";
@@ -149,17 +156,51 @@ Result<std::optional<Execution>> execute_cuda(const Program& program, const Exec
   return execute_ranks(program, options, backend);
 }
 
-Result<int> cuda_available() {
-  ASSIGN_OR_RETURN(const GpuCount count, plugin_function<GpuCount>(kGpuCountSymbol));
-  const Result<int> gpus = count();
-  if (gpus.ok()) return gpus;
-  return Error{fmt::format("cuda backend unavailable: {}", gpus.error().text()), Error::Missing};
+// Starts the ranks on this machine if it has a GPU for each.
+Result<bool> start_on_gpus(int ranks, const ExecOptions& options) {
+  if (options.share_gpu) return false;
+  ASSIGN_OR_RETURN(const int gpus, cuda_available());
+  if (gpus < ranks)
+    return Error{fmt::format("found {} GPU{}, expected {}, one a rank: --share-gpu plays all ranks "
+                             "on one, torchrun, srun or mpirun start them on many machines",
+                             gpus, gpus == 1 ? "" : "s", ranks),
+                 Error::Missing};
+  return ranks_ended(run_ranks(ranks));
 }
 
-Result<GpuSoftware> gpu_software() {
-  ASSIGN_OR_RETURN(const GpuSoftwareFunction tell,
-                   plugin_function<GpuSoftwareFunction>(kGpuSoftwareSymbol));
-  return tell();
+std::string cuda_state() {
+  const Result<int> gpus = cuda_available();
+  if (!gpus.ok()) return gpus.error().text();
+  return fmt::format("ready: {} GPU{}", *gpus, *gpus == 1 ? "" : "s");
+}
+
+std::vector<BackendPart> cuda_parts() {
+  std::vector<BackendPart> parts;
+  const auto tell = plugin_function<GpuSoftwareFunction>(kGpuSoftwareSymbol);
+  if (!tell.ok()) return parts;
+  const GpuSoftware software = (*tell)();
+  for (const GpuLibrary& library : software.libraries)
+    parts.push_back({library.name, fmt::format("built with {}, found {}", library.built,
+                                               library.found.empty() ? "none" : library.found)});
+  for (std::size_t i = 0; i < software.gpus.size(); ++i)
+    parts.push_back({fmt::format("GPU {}", i), software.gpus[i]});
+  return parts;
+}
+
+constexpr BackendNeed kCudaNeeds[] = {{"NVIDIA driver", "libcuda.so.1", false, "backend cuda"}};
+
+}  // namespace
+
+Backend cuda_backend() {
+  return {.name = "cuda",
+          .ranks_are = "a GPU a rank, or one for all",
+          .own_processes = true,
+          .on_gpus = true,
+          .needs = kCudaNeeds,
+          .state = cuda_state,
+          .parts = cuda_parts,
+          .execute = execute_cuda,
+          .start = start_on_gpus};
 }
 
 }  // namespace tandem

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
-
 namespace tandem {
 
 struct GpuLibrary {
@@ -19,9 +17,6 @@ struct GpuSoftware {
   std::vector<GpuLibrary> libraries;
   std::vector<std::string> gpus;  // "NVIDIA H100 80GB HBM3, 132 SMs, 85.0 GB, compute ..."
 };
-
-// Error::Missing if the plugin cannot be opened.
-Result<GpuSoftware> gpu_software();
 
 // The function of libtandem_cuda.so that tells them.
 constexpr const char* kGpuSoftwareSymbol = "tandem_gpu_software";

@@ -1,13 +1,12 @@
-// The host executor: plays iterations by an event loop, in this process.
+#include "exec/host/host.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
 #include <memory>
 #include <vector>
 
 #include "exec/compute/gemm.h"
-#include "exec/execute.h"
 #include "exec/host/host_loop.h"
 #include "launch/clock.h"
 
@@ -39,6 +38,11 @@ Result<std::vector<std::unique_ptr<GemmUnit>>> open_units(const Program& program
   return units;
 }
 
+Result<std::optional<Execution>> on_host(const Program& program, const ExecOptions& options) {
+  ASSIGN_OR_RETURN(Execution execution, execute_host(program, options));
+  return std::optional(std::move(execution));
+}
+
 }  // namespace
 
 Result<Execution> execute_host(const Program& program, const ExecOptions& options) {
@@ -60,6 +64,13 @@ Result<Execution> execute_host(const Program& program, const ExecOptions& option
   execution.payloads_checked = loop.payloads_checked();
   execution.late = loop.late();
   return execution;
+}
+
+Backend host_backend() {
+  return {.name = "host",
+          .ranks_are = "one process plays all ranks, links are emulated",
+          .state = [] { return std::string("ready"); },
+          .execute = on_host};
 }
 
 }  // namespace tandem

@@ -1,15 +1,18 @@
-// The mpi backend: ranks meet and send messages by MPI, which a plugin wraps.
+#include "exec/mpi/mpi.h"
+
 #include <fmt/format.h>
 
 #include <limits>
 #include <memory>
 
 #include "base/plugin.h"
-#include "exec/execute.h"
 #include "exec/mpi/rank_executor.h"
 #include "exec/mpi/transport.h"
 #include "exec/supervise/ranks.h"
 #include "launch/launch.h"
+#include "launch/rendezvous.h"
+#include "launch/secret.h"
+#include "launch/tcp_control.h"
 #include "schedule/program/validate.h"
 
 namespace tandem {
@@ -46,6 +49,21 @@ std::string what_is_real(const ExecOptions& options) {
                                : "emulated-compute: priced durations; measured: messages by MPI";
   return real + (options.full_payload ? ", with the time to fill and check all of them" : "");
 }
+
+// Starts nothing below another mpirun, which forbids it.
+Result<bool> start_by_mpirun(int ranks, const ExecOptions&) {
+  const std::optional<LaunchedRank> launched = launched_rank();
+  if (launched && launched->family != "Slurm" && launched->family != "torchrun") return false;
+  RETURN_IF_ERROR(mpi_available());
+  return ranks_ended(run_mpirun(ranks));
+}
+
+std::string mpi_state() {
+  const Status mpi = mpi_available();
+  return mpi.ok() ? "ready" : mpi.error().text();
+}
+
+constexpr BackendNeed kMpiNeeds[] = {{"mpirun", "mpirun", true, "run --backend mpi"}};
 
 }  // namespace
 
@@ -85,6 +103,32 @@ Status mpi_available() {
   const auto plugin = open_plugin();
   if (!plugin.ok()) return unavailable(plugin.error());
   return Done{};
+}
+
+Result<std::unique_ptr<Control>> join_ranks(const LaunchedRank& own, Nanoseconds timeout_ns) {
+  if (own.ranks == 1) return join_tcp(own, {}, timeout_ns);
+  ASSIGN_OR_RETURN(Rendezvous rendezvous, rendezvous_of(environment_with_secret));
+  if (!rendezvous.host.empty()) {
+    ASSIGN_OR_RETURN(rendezvous.secret, job_secret(environment_with_secret));
+    return join_tcp(own, rendezvous, timeout_ns);
+  }
+  auto transport = open_mpi(own);
+  if (transport.ok()) return std::unique_ptr<Control>(std::move(*transport));
+  if (transport.error().kind != Error::Missing) return transport.error();
+  return Error{fmt::format("found no MASTER_ADDR and no MPI ({}), expected mpirun -x MASTER_ADDR "
+                           "-x MASTER_PORT ... or libtandem_mpi.so",
+                           transport.error().text()),
+               Error::Missing};
+}
+
+Backend mpi_backend() {
+  return {.name = "mpi",
+          .ranks_are = "a process a rank",
+          .own_processes = true,
+          .needs = kMpiNeeds,
+          .state = mpi_state,
+          .execute = execute_mpi,
+          .start = start_by_mpirun};
 }
 
 }  // namespace tandem

@@ -4,19 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <thread>
 
 #include "base/memory.h"
-#include "exec/mpi/transport.h"
 #include "exec/recording.h"
 #include "exec/supervise/watchdog.h"
 #include "launch/clock_map.h"
-#include "launch/rendezvous.h"
 #include "launch/secret.h"
-#include "launch/tcp_control.h"
 
 namespace tandem {
 namespace {
@@ -60,10 +56,6 @@ int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own,
   state->fail(status.error());
   (void)control.release();  // closing it waits for the others, and they wait for this rank
   return status.error().kind;
-}
-
-const char* own_environment(const char* name) {
-  return std::strcmp(name, kSecretVariable) == 0 ? environment_secret().text() : std::getenv(name);
 }
 
 Recording recording_of(const Program& program, RunEnd* run_end, int iteration) {
@@ -143,8 +135,8 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
   CoordinatorAddress coordinator;
   Listener listener;
   if (own.rank == 0) {
-    ASSIGN_OR_RETURN(listener,
-                     listen_on(ranks == 1 ? loopback_alone() : chosen_interfaces(own_environment)));
+    ASSIGN_OR_RETURN(listener, listen_on(ranks == 1 ? loopback_alone()
+                                                    : chosen_interfaces(environment_with_secret)));
     static_assert(kMostAddress < sizeof coordinator.address);
     std::ranges::copy(listener.address, coordinator.address);
     coordinator.run = random_digest();
@@ -172,20 +164,10 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
   return std::optional(assemble(program, options, backend, std::move(run_end)));
 }
 
-Result<std::unique_ptr<Control>> join_ranks(const LaunchedRank& own, Nanoseconds timeout_ns) {
-  if (own.ranks == 1) return join_tcp(own, {}, timeout_ns);
-  ASSIGN_OR_RETURN(Rendezvous rendezvous, rendezvous_of(own_environment));
-  if (!rendezvous.host.empty()) {
-    ASSIGN_OR_RETURN(rendezvous.secret, job_secret(own_environment));
-    return join_tcp(own, rendezvous, timeout_ns);
-  }
-  auto transport = open_mpi(own);
-  if (transport.ok()) return std::unique_ptr<Control>(std::move(*transport));
-  if (transport.error().kind != Error::Missing) return transport.error();
-  return Error{fmt::format("found no MASTER_ADDR and no MPI ({}), expected mpirun -x MASTER_ADDR "
-                           "-x MASTER_PORT ... or libtandem_mpi.so",
-                           transport.error().text()),
-               Error::Missing};
+Result<bool> ranks_ended(const Result<int>& status) {
+  if (!status.ok()) return status.error();
+  if (*status != 0) return Error{"", static_cast<Error::Kind>(*status)};
+  return true;
 }
 
 }  // namespace tandem

@@ -46,8 +46,8 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
 Execution assemble(const Program& program, const ExecOptions& options, const RanksBackend& backend,
                    RunEnd run_end);
 
-// Opens the Control of ranks that have no library to meet by, for `join`. It goes over TCP if
-// rendezvous_of() (launch/rendezvous.h) says where, else by MPI's plugin; a single rank is alone.
-Result<std::unique_ptr<Control>> join_ranks(const LaunchedRank& own, Nanoseconds timeout_ns);
+// Turns the exit status of ranks that were started here into what Backend::start returns. The Error
+// has no words, as the ranks have said why they failed.
+Result<bool> ranks_ended(const Result<int>& status);
 
 }  // namespace tandem

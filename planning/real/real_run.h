@@ -10,7 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
-#include "exec/backend.h"
+#include "exec/backends/backends.h"
 #include "exec/execute.h"
 #include "planning/simulate/simulate.h"
 #include "results/job_result.h"

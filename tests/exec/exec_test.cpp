@@ -9,7 +9,7 @@
 #include <set>
 
 #include "exec/compute/openblas.h"
-#include "exec/execute.h"
+#include "exec/host/host.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"

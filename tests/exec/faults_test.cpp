@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/execute.h"
+#include "exec/mpi/mpi.h"
 #include "schedule/program/program_text.h"
 #include "tests/draw.h"
 #include "tests/exec/exec_jobs.h"

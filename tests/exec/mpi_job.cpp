@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "exec/execute.h"
+#include "exec/mpi/mpi.h"
 #include "tests/exec/exec_jobs.h"
 
 using namespace tandem;

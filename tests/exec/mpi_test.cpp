@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "exec/execute.h"
+#include "exec/mpi/mpi.h"
 #include "schedule/program/program_text.h"
 #include "tests/exec/exec_jobs.h"
 #include "tests/exec/mpi_run.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/execute.h"
+#include "exec/host/host.h"
 #include "schedule/program/validate.h"
 #include "sim/engines.h"
 #include "tests/sim/random_cases.h"

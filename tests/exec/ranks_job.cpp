@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "exec/mpi/mpi.h"
 #include "exec/supervise/ranks.h"
 #include "launch/clock.h"
 #include "tests/exec/exec_jobs.h"

@@ -1,6 +1,6 @@
 // tandem sweep under mpirun. Skipped, with the reason, where there is no MPI.
 
-#include "exec/execute.h"
+#include "exec/mpi/mpi.h"
 #include "tests/exec/mpi_run.h"
 #include "tests/planning/sweep_runs.h"
 

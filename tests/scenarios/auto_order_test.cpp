@@ -2,7 +2,7 @@
 // plays for real.
 #include <nlohmann/json.hpp>
 
-#include "exec/execute.h"
+#include "exec/host/host.h"
 #include "job/compile.h"
 #include "planning/choose/resolve.h"
 #include "planning/simulate/simulate.h"

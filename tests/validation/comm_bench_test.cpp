@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "exec/backends/backends.h"
 #include "report/text/comm_table.h"
 #include "schedule/program/validate.h"
 #include "tests/folder.h"
