@@ -4,7 +4,6 @@
 
 #include <filesystem>
 
-#include "base/gzip.h"
 #include "interop/document/document.h"
 #include "interop/megatron/files.h"
 #include "interop/model/hugging_face.h"
@@ -76,16 +75,6 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
     plan.set("train.flash_attention", false, "its kernels take 16 bits, and precision is fp32");
   if (options.gpus > 0) plan.set("cluster.gpus", options.gpus, "--gpus");
   return plan;
-}
-
-Result<std::vector<ImportSource>> read_sources(const std::vector<std::string>& paths,
-                                               const std::string& expected) {
-  std::vector<ImportSource> sources;
-  for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(std::string text, read_maybe_gzip(path, expected));
-    sources.push_back({path, std::move(text)});
-  }
-  return sources;
 }
 
 Result<ImportedPlan> import_files(const std::vector<std::string>& paths,

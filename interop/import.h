@@ -6,15 +6,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "interop/imported_plan.h"
+#include "interop/document/import_source.h"
+#include "interop/plan/imported_plan.h"
 
 namespace tandem {
-
-// A file's text, and the name that comments and Errors call it by.
-struct ImportSource {
-  std::string path;
-  std::string text;
-};
 
 struct ImportOptions {
   std::int64_t gpus = 0;  // 0: what the files say
@@ -28,9 +23,6 @@ std::string importable_kinds();
 // "auto", values of a wrong type.
 Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
                                     const ImportOptions& options = {});
-// Reads the files' texts, unpacked if they are gzip.
-Result<std::vector<ImportSource>> read_sources(const std::vector<std::string>& paths,
-                                               const std::string& expected);
 Result<ImportedPlan> import_files(const std::vector<std::string>& paths,
                                   const ImportOptions& options = {});
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "interop/imported_plan.h"
+#include "interop/plan/imported_plan.h"
 #include "scenarios/scenario.h"
 
 namespace tandem {

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "interop/fields.h"
+#include "interop/document/fields.h"
 
 namespace tandem {
 

@@ -6,8 +6,8 @@
 #include <cctype>
 
 #include "interop/document/document.h"
-#include "interop/fields.h"
-#include "interop/text_scanner.h"
+#include "interop/document/fields.h"
+#include "interop/document/text_scanner.h"
 
 namespace tandem {
 namespace {

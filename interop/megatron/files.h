@@ -1,21 +1,13 @@
 // Importers of the files that hold Megatron-LM's arguments, and of its relatives' files.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "base/result.h"
 #include "interop/document/document.h"
-#include "interop/imported_plan.h"
+#include "interop/plan/imported_plan.h"
 
 namespace tandem {
-
-// The facts that are known when a file is read.
-struct ImportContext {
-  const std::string& path;
-  const ImportedPlan& before;  // what earlier files said
-  std::int64_t gpus = 0;       // 0: not said
-};
 
 bool is_megatron_log(const std::string& text);
 Result<ImportedPlan> import_megatron_log(const std::string& text, const ImportContext& context);

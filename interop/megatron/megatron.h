@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "interop/imported_plan.h"
 #include "interop/megatron/arguments.h"
+#include "interop/plan/imported_plan.h"
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "interop/fields.h"
+#include "interop/document/fields.h"
 #include "interop/megatron/megatron.h"
 #include "interop/model/layers.h"
 

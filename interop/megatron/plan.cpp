@@ -5,10 +5,10 @@
 #include <numeric>
 
 #include "base/csv.h"
-#include "interop/fields.h"
+#include "interop/document/fields.h"
 #include "interop/megatron/layout.h"
 #include "interop/megatron/megatron.h"
-#include "interop/places.h"
+#include "interop/plan/places.h"
 
 namespace tandem {
 namespace {

@@ -1,6 +1,6 @@
 // Megatron-LM's arguments that change neither time nor memory, and those that a scenario has no key
 // for.
-#include "interop/fields.h"
+#include "interop/document/fields.h"
 #include "interop/megatron/arguments.h"
 
 namespace tandem {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "interop/fields.h"
+#include "interop/document/fields.h"
 #include "interop/megatron/files.h"
 #include "interop/megatron/megatron.h"
 #include "interop/shell/shell.h"

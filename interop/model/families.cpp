@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "interop/fields.h"
+#include "interop/document/fields.h"
 
 namespace tandem {
 namespace {

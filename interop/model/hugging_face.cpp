@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "interop/fields.h"
+#include "interop/document/fields.h"
 #include "interop/model/families.h"
 #include "interop/model/hugging_face_layers.h"
 #include "interop/model/layers.h"
-#include "interop/places.h"
+#include "interop/plan/places.h"
 
 namespace tandem {
 namespace {

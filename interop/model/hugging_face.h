@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "interop/document/document.h"
-#include "interop/imported_plan.h"
+#include "interop/plan/imported_plan.h"
 
 namespace tandem {
 

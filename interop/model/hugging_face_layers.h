@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "interop/fields.h"
+#include "interop/document/fields.h"
 #include "interop/model/hugging_face_sizes.h"
 #include "interop/model/layers.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "interop/fields.h"
-#include "interop/imported_plan.h"
+#include "interop/document/fields.h"
 #include "interop/model/families.h"
+#include "interop/plan/imported_plan.h"
 
 namespace tandem {
 

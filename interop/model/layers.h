@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "interop/imported_plan.h"
+#include "interop/plan/imported_plan.h"
 
 namespace tandem {
 

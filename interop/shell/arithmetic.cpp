@@ -1,8 +1,8 @@
 // $((A * B)): evaluates integer expressions of launch scripts, by recursive descent.
 #include <cstdlib>
 
+#include "interop/document/text_scanner.h"
 #include "interop/shell/shell.h"
-#include "interop/text_scanner.h"
 
 namespace tandem {
 namespace {

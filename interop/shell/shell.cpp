@@ -7,8 +7,8 @@
 #include <cctype>
 #include <optional>
 
+#include "interop/document/text_scanner.h"
 #include "interop/shell/branches.h"
-#include "interop/text_scanner.h"
 
 namespace tandem {
 namespace {

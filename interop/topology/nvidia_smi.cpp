@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/split.h"
-#include "interop/text_scanner.h"
+#include "interop/document/text_scanner.h"
 #include "interop/topology/nccl_rates.h"
 #include "interop/topology/readers.h"
 

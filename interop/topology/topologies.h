@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "interop/import.h"
+#include "interop/document/import_source.h"
 #include "interop/topology/imported_topology.h"
 
 namespace tandem {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "interop/fields.h"
-#include "interop/places.h"
+#include "interop/document/fields.h"
+#include "interop/plan/places.h"
 #include "interop/trainers/trainers.h"
 
 namespace tandem {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "interop/fields.h"
-#include "interop/places.h"
+#include "interop/document/fields.h"
+#include "interop/plan/places.h"
 #include "interop/trainers/trainers.h"
 
 namespace tandem {

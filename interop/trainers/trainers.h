@@ -3,7 +3,7 @@
 
 #include "base/result.h"
 #include "interop/document/document.h"
-#include "interop/megatron/files.h"
+#include "interop/plan/imported_plan.h"
 
 namespace tandem {
 

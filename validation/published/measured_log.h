@@ -10,7 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
-#include "interop/imported_plan.h"
+#include "interop/plan/imported_plan.h"
 #include "planning/simulate/simulate.h"
 
 namespace tandem {

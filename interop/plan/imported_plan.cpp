@@ -1,4 +1,4 @@
-#include "interop/imported_plan.h"
+#include "interop/plan/imported_plan.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "interop/places.h"
+#include "interop/plan/places.h"
 
 #include <fmt/format.h>
 

@@ -60,6 +60,13 @@ class ImportedPlan {
   MeasuredRun measured;
 };
 
+// The facts that are known when a file is read.
+struct ImportContext {
+  const std::string& path;
+  const ImportedPlan& before;  // what earlier files said
+  std::int64_t gpus = 0;       // 0: not said
+};
+
 // Returns a scenario's text. Each assumption and each thing left out has a comment line of its own.
 // A plan without a cluster gets one as a comment.
 std::string scenario_text(const ImportedPlan& plan);

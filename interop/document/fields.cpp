@@ -1,4 +1,4 @@
-#include "interop/fields.h"
+#include "interop/document/fields.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "interop/document/document.h"
-#include "interop/imported_plan.h"
+#include "interop/plan/imported_plan.h"
 
 namespace tandem {
 
