@@ -9,9 +9,9 @@
 
 #include "base/csv.h"
 #include "base/file.h"
-#include "cli/commands.h"
-#include "cli/files.h"
-#include "cli/options/gpu_options.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/gpu_options.h"
 #include "exec/execute.h"
 #include "job/site.h"
 #include "launch/launch.h"

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "cli/commands.h"
-#include "cli/files.h"
-#include "cli/options/gpu_options.h"
-#include "cli/text_width.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/gpu_options.h"
+#include "cli/command_line/text_width.h"
 #include "exec/backends/backends.h"
 #include "launch/launch.h"
 #include "launch/standard_output.h"

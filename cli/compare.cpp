@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands.h"
-#include "cli/files.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/text_width.h"
 #include "cli/profile/compare_profile.h"
-#include "cli/text_width.h"
 #include "launch/standard_output.h"
 #include "report/page/html_page.h"
 #include "report/text/comparison_table.h"

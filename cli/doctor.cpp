@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "base/data_dir.h"
-#include "cli/commands.h"
-#include "cli/text_width.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/text_width.h"
 #include "exec/backends/backends.h"
 #include "launch/standard_output.h"
 #include "report/text/text_table.h"

@@ -1,6 +1,6 @@
 // tandem: one schedule, played by a simulator or by real devices.
 #include "base/memory.h"
-#include "cli/commands.h"
+#include "cli/command_line/commands.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/commands.h"
-#include "cli/text_width.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/text_width.h"
 #include "launch/standard_output.h"
 #include "report/text/pack_table.h"
 #include "report/text/table.h"

@@ -8,9 +8,9 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
-#include "cli/commands.h"
-#include "cli/files.h"
-#include "cli/text_width.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/text_width.h"
 #include "launch/standard_output.h"
 #include "report/page/case_page.h"
 #include "report/page/case_plot.h"

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/progress.h"
-#include "cli/commands.h"
-#include "cli/files.h"
-#include "cli/options/gpu_options.h"
-#include "cli/text_width.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/gpu_options.h"
+#include "cli/command_line/text_width.h"
 #include "launch/launch.h"
 #include "launch/standard_output.h"
 #include "planning/choose/resolve.h"

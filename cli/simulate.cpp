@@ -9,9 +9,9 @@
 
 #include "base/progress.h"
 #include "base/xml.h"
-#include "cli/commands.h"
-#include "cli/files.h"
-#include "cli/text_width.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/text_width.h"
 #include "interop/chakra/chakra_file.h"
 #include "job/site.h"
 #include "launch/standard_output.h"

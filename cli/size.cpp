@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands.h"
-#include "cli/files.h"
-#include "cli/text_width.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/text_width.h"
 #include "launch/standard_output.h"
 #include "report/page/html_page.h"
 #include "report/page/plan_page.h"

@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "cli/commands.h"
-#include "cli/files.h"
-#include "cli/text_width.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/text_width.h"
 #include "interop/emit/emit.h"
 #include "launch/standard_output.h"
 #include "planning/tune/frameworks.h"

@@ -9,10 +9,10 @@
 
 #include "base/file.h"
 #include "base/progress.h"
-#include "cli/commands.h"
-#include "cli/files.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/text_width.h"
 #include "cli/predict_cases.h"
-#include "cli/text_width.h"
 #include "launch/standard_output.h"
 #include "report/text/log_table.h"
 #include "report/text/suite_table.h"

@@ -2,9 +2,9 @@
 // page.
 #include <memory>
 
+#include "cli/command_line/text_width.h"
 #include "cli/fit/fit_commands.h"
 #include "cli/predict_cases.h"
-#include "cli/text_width.h"
 
 namespace tandem {
 

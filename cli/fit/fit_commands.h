@@ -1,7 +1,7 @@
 // The subcommands of `tandem-fit`.
 #pragma once
 
-#include "cli/command_line.h"
+#include "cli/command_line/command_line.h"
 
 namespace tandem {
 

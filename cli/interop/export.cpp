@@ -7,9 +7,9 @@
 
 #include "base/file.h"
 #include "base/progress.h"
-#include "cli/commands.h"
-#include "cli/files.h"
-#include "cli/text_width.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/text_width.h"
 #include "interop/chakra/chakra_file.h"
 #include "launch/standard_output.h"
 #include "planning/choose/resolve.h"

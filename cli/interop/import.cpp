@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/outputs.h"
-#include "cli/commands.h"
+#include "cli/command_line/commands.h"
 #include "cli/interop/cluster_import.h"
 #include "interop/chakra/chakra_file.h"
 #include "interop/topology/topologies.h"

@@ -10,8 +10,8 @@
 #include <set>
 
 #include "base/progress.h"
-#include "cli/commands.h"
-#include "cli/text_width.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/text_width.h"
 #include "launch/standard_output.h"
 #include "planning/choose/resolve.h"
 #include "planning/play/play_job.h"

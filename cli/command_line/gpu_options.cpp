@@ -1,4 +1,4 @@
-#include "cli/options/gpu_options.h"
+#include "cli/command_line/gpu_options.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "cli/text_width.h"
+#include "cli/command_line/text_width.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "cli/files.h"
+#include "cli/command_line/files.h"
 
 #include <algorithm>
 #include <filesystem>

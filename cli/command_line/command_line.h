@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "cli/options/option_table.h"
+#include "cli/command_line/option_table.h"
 
 namespace CLI {
 class App;

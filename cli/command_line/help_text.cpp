@@ -1,10 +1,10 @@
-#include "cli/options/help_text.h"
+#include "cli/command_line/help_text.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "base/split.h"
-#include "cli/text_width.h"
+#include "cli/command_line/text_width.h"
 #include "report/text/text_table.h"
 
 namespace tandem {

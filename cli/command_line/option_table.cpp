@@ -1,4 +1,4 @@
-#include "cli/options/option_table.h"
+#include "cli/command_line/option_table.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "cli/command_line.h"
+#include "cli/command_line/command_line.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,9 +18,9 @@
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/xml.h"
-#include "cli/options/help_text.h"
-#include "cli/shell_files.h"
-#include "cli/version.h"
+#include "cli/command_line/help_text.h"
+#include "cli/command_line/shell_files.h"
+#include "cli/command_line/version.h"
 #include "launch/standard_output.h"
 
 namespace tandem {

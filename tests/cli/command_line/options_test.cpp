@@ -1,5 +1,5 @@
-// The table of options and kinds of input (cli/options/option_table.h), held against the programs
-// row by row: what does nothing is refused, in one wording.
+// The table of options and kinds of input (cli/command_line/option_table.h), held against the
+// programs row by row: what does nothing is refused, in one wording.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/split.h"
-#include "cli/options/option_table.h"
+#include "cli/command_line/option_table.h"
 #include "tests/sandbox.h"
 
 using namespace tandem;

@@ -1,11 +1,11 @@
-#include "cli/shell_files.h"
+#include "cli/command_line/shell_files.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
-#include "cli/version.h"
+#include "cli/command_line/version.h"
 
 namespace tandem {
 namespace {

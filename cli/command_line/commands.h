@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/command_line.h"
+#include "cli/command_line/command_line.h"
 #include "planning/simulate/simulate.h"
 
 namespace tandem {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "cli/command_line.h"
+#include "cli/command_line/command_line.h"
 
 namespace tandem {
 
