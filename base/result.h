@@ -8,15 +8,12 @@
 
 namespace tandem {
 
-// The place of a fault, as far as its finder knows it: a rule names scenario keys, a file's reader
-// the line, the check of a Program the op. Nobody parses it from the message, which may be
-// reworded.
+// The place of a fault, as far as its finder knows it: a rule names what it is about, a file's
+// reader the line. Who knows the names finds their lines. Nobody parses the place from the message,
+// which may be reworded.
 struct FaultPlace {
-  std::vector<std::string> keys;  // scenario keys, the most telling first
+  std::vector<std::string> keys;  // names of what it is about, the most telling first
   std::string source;             // "file:line", "file" or "--set"
-  int body = -1, op = -1;         // in a Program: the body's number and the op's in it
-  int communicator = -1;          // or the communicator's number
-  int rank = -1;                  // or the rank's number
 };
 
 // The reason why something could not be done. The kind is also the program's exit status.
@@ -31,12 +28,12 @@ struct Error {
   static Error at(std::string source, std::string message) {
     return {std::move(message), BadInput, {.keys = {}, .source = std::move(source)}};
   }
-  // Makes an Error for bad input by these scenario keys.
+  // Makes an Error for bad input by what these keys name.
   static Error of(std::vector<std::string> keys, std::string message) {
     return {std::move(message), BadInput, {.keys = std::move(keys), .source = {}}};
   }
 
-  // Returns the same Error with these keys added. They count if none of its own keys is set.
+  // Returns the same Error with these keys added. They count if none of its own keys is known.
   Error or_of(const std::vector<std::string>& keys) const {
     Error error = *this;
     error.place.keys.insert(error.place.keys.end(), keys.begin(), keys.end());
@@ -50,11 +47,12 @@ struct Error {
 // The value of a Result that has nothing to return but success.
 struct Done {};
 
-template <class T>
+// `Why` is another type than Error if callers want to know more than it says.
+template <class T, class Why = Error>
 class [[nodiscard]] Result {
  public:
   Result(T result) : state_(std::in_place_index<0>, std::move(result)) {}
-  Result(Error why) : state_(std::in_place_index<1>, std::move(why)) {}
+  Result(Why why) : state_(std::in_place_index<1>, std::move(why)) {}
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -70,10 +68,10 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
   // REQUIRES: !ok().
-  const Error& error() const { return std::get<1>(state_); }
+  const Why& error() const { return std::get<1>(state_); }
 
  private:
-  std::variant<T, Error> state_;
+  std::variant<T, Why> state_;
 };
 
 using Status = Result<Done>;

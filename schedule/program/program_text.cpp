@@ -54,21 +54,21 @@ class Reader {
     if (program_.bodies.empty() || program_.ranks.empty())
       return file_.error(1, "found no body or no rank rows, expected a whole program");
     RETURN_IF_ERROR(check_references());
-    if (const Status valid = validate(program_); !valid.ok()) return placed(valid.error());
+    if (const Validity valid = validity(program_); !valid.ok()) return placed(valid.error());
     if (const auto played = replay(program_, fold(program_)); !played.ok())
       return Error::at(file_.path, played.error().text());
     return std::move(program_);
   }
 
  private:
-  // Moves an error to the line of the op, communicator or rank that it is about.
-  Error placed(const Error& error) const {
-    const FaultPlace& place = error.place;
-    if (place.op >= 0) return file_.error(op_lines_[place.body][place.op], error.message);
-    if (place.communicator >= 0)
-      return file_.error(communicator_lines_[place.communicator], error.message);
-    if (place.rank >= 0) return file_.error(rank_lines_[place.rank], error.message);
-    return Error::at(file_.path, error.message);
+  // Moves a fault to the line of the op, communicator or rank that it is about.
+  Error placed(const ProgramFault& fault) const {
+    const std::string& message = fault.why.message;
+    if (fault.op >= 0) return file_.error(op_lines_[fault.body][fault.op], message);
+    if (fault.communicator >= 0)
+      return file_.error(communicator_lines_[fault.communicator], message);
+    if (fault.rank >= 0) return file_.error(rank_lines_[fault.rank], message);
+    return Error::at(file_.path, message);
   }
 
   Error error() const {

@@ -14,50 +14,47 @@
 namespace tandem {
 namespace {
 
-Error bad(int body, std::size_t op, std::string message) {
-  return {std::move(message),
-          Error::BadInput,
-          {.keys = {}, .source = {}, .body = body, .op = static_cast<int>(op)}};
+ProgramFault bad_program(std::string message) { return {.why = Error{std::move(message)}}; }
+
+ProgramFault bad(int body, std::size_t op, std::string message) {
+  return {.why = Error{std::move(message)}, .body = body, .op = static_cast<int>(op)};
 }
 
 // REQUIRES: `op` is in ops.ops.
-Error bad(int body, const Body& ops, const Op& op, std::string_view expected) {
+ProgramFault bad(int body, const Body& ops, const Op& op, std::string_view expected) {
   return bad(body, static_cast<std::size_t>(&op - ops.ops.data()),
              fmt::format("body {}: found {}, expected {}", body, describe(ops, op), expected));
 }
 
-Error bad_communicator(int communicator, std::string_view message) {
-  return {fmt::format("communicator {}: {}", communicator, message),
-          Error::BadInput,
-          {.keys = {}, .source = {}, .communicator = communicator}};
+ProgramFault bad_communicator(int communicator, std::string_view message) {
+  return {.why = Error{fmt::format("communicator {}: {}", communicator, message)},
+          .communicator = communicator};
 }
 
-Error bad_rank(int rank, std::string_view message) {
-  return {fmt::format("rank {}: {}", rank, message),
-          Error::BadInput,
-          {.keys = {}, .source = {}, .rank = rank}};
+ProgramFault bad_rank(int rank, std::string_view message) {
+  return {.why = Error{fmt::format("rank {}: {}", rank, message)}, .rank = rank};
 }
 
 // Checks the rates and shares by which compute and communication slow each other.
-Status check_device(const Program& program) {
+Validity check_device(const Program& program) {
   const SharedDevice& device = program.device;
   constexpr double kMost_bytes_per_s = 1e18;
   if (device.sms < 0 || !(device.memory_bytes_per_s >= 0) ||
       device.memory_bytes_per_s > kMost_bytes_per_s)
-    return Error{
+    return bad_program(
         fmt::format("found a device of {} SMs and {} bytes/s of memory bandwidth, "
                     "expected no negative number and at most {:g} bytes/s",
-                    device.sms, device.memory_bytes_per_s, kMost_bytes_per_s)};
+                    device.sms, device.memory_bytes_per_s, kMost_bytes_per_s));
   for (const Kernel& kernel : program.kernels) {
     if (!(kernel.memory_share >= 0 && kernel.memory_share <= 1))
-      return Error{fmt::format("kernel {}: found memory share {}, expected one from 0 to 1",
-                               kernel.name, kernel.memory_share)};
+      return bad_program(fmt::format("kernel {}: found memory share {}, expected one from 0 to 1",
+                                     kernel.name, kernel.memory_share));
   }
   return Done{};
 }
 
 // Checks that an op takes SMs only if it communicates, and leaves some.
-Status check_sms(const Program& program, int number, const Op& op) {
+Validity check_sms(const Program& program, int number, const Op& op) {
   const Body& body = program.bodies[number];
   const int sms = program.device.sms;
   if (is_compute(op.kind) || op.sms < 0)
@@ -73,13 +70,11 @@ Status check_sms(const Program& program, int number, const Op& op) {
 }
 
 // Checks a body by itself: its lanes and slots exist, and its waits lead back.
-Status check_body(const Program& program, int number) {
+Validity check_body(const Program& program, int number) {
   const Body& body = program.bodies[number];
   if (body.lanes.size() > kMostLanes)
-    return Error{fmt::format("body {}: found {} lanes, expected at most {}", number,
-                             body.lanes.size(), kMostLanes),
-                 Error::BadInput,
-                 {.keys = {}, .source = {}, .body = number}};
+    return bad_program(fmt::format("body {}: found {} lanes, expected at most {}", number,
+                                   body.lanes.size(), kMostLanes));
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     const Op& op = body.ops[i];
     if (op.lane >= body.lanes.size())
@@ -120,7 +115,7 @@ bool match(const Op& a, int role_a, const Op& b, int role_b) {
 
 // Checks that ranks and communicators list each other, each once, and that a rank's slot has a
 // communicator of its kind.
-Status check_membership(const Program& program) {
+Validity check_membership(const Program& program) {
   std::set<std::pair<int, int>> members;
   std::size_t listed = 0;
   for (int c = 0; c < static_cast<int>(program.communicators.size()); ++c) {
@@ -148,14 +143,14 @@ Status check_membership(const Program& program) {
     }
   }
   if (listed != members.size())
-    return Error{
+    return bad_program(
         fmt::format("found {} places in communicators and {} among ranks, expected as many",
-                    members.size(), listed)};
+                    members.size(), listed));
   return Done{};
 }
 
 // Checks that communicators that send and receive have two members. REQUIRES: check_membership().
-Status check_edges(const Program& program) {
+Validity check_edges(const Program& program) {
   std::vector<std::vector<bool>> transfers;  // by body and slot: whether it has transfers
   for (const Body& body : program.bodies) {
     transfers.emplace_back(body.slots.size());
@@ -176,7 +171,7 @@ Status check_edges(const Program& program) {
 
 // Checks that all members of a communicator issue the same ops in the same order. Communicators of
 // the same bodies and slots are checked once.
-Status check_communicators(const Program& program) {
+Validity check_communicators(const Program& program) {
   RETURN_IF_ERROR(check_membership(program));
   RETURN_IF_ERROR(check_edges(program));
   std::vector<std::vector<std::vector<std::uint32_t>>> slots;
@@ -222,7 +217,7 @@ Status check_communicators(const Program& program) {
 // Checks that the program would end even if each communication blocked its rank, in the body's
 // order, until all participants come. Then no two communicators can wait for each other, which is
 // NCCL's rule for several communicators on one device.
-Status check_issue_order(const Program& program) {
+Validity check_issue_order(const Program& program) {
   const RankFolding folding = fold(program);
   std::vector<std::uint32_t> cursor(folding.folded_ranks.size());
   std::vector<std::int32_t> arrived(folding.comm_classes.size());
@@ -256,8 +251,22 @@ Status check_issue_order(const Program& program) {
                          index(folding.folded_ranks[p].rank), describe(body, body.ops[cursor[p]]));
   }
   if (stuck.empty()) return Done{};
-  return Error{"found communicators whose issue orders form a cycle, expected one common order: " +
-               stuck};
+  return bad_program(
+      "found communicators whose issue orders form a cycle, expected one common order: " + stuck);
+}
+
+Validity check_but_order(const Program& program) {
+  RETURN_IF_ERROR(check_device(program));
+  for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
+    RETURN_IF_ERROR(check_body(program, body));
+  if (const Status durations = check_durations(program); !durations.ok())
+    return ProgramFault{durations.error()};
+  return check_communicators(program);
+}
+
+Status status_of(const Validity& validity) {
+  if (!validity.ok()) return validity.error().why;
+  return Done{};
 }
 
 }  // namespace
@@ -283,17 +292,13 @@ Status check_durations(const Program& program) {
                   sum_s, kMost_s)};
 }
 
-Status validate_but_order(const Program& program) {
-  RETURN_IF_ERROR(check_device(program));
-  for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
-    RETURN_IF_ERROR(check_body(program, body));
-  RETURN_IF_ERROR(check_durations(program));
-  return check_communicators(program);
-}
+Status validate_but_order(const Program& program) { return status_of(check_but_order(program)); }
 
-Status validate(const Program& program) {
-  RETURN_IF_ERROR(validate_but_order(program));
+Validity validity(const Program& program) {
+  RETURN_IF_ERROR(check_but_order(program));
   return check_issue_order(program);
 }
+
+Status validate(const Program& program) { return status_of(validity(program)); }
 
 }  // namespace tandem
