@@ -16,13 +16,15 @@ struct FaultPlace {
   std::string source;             // "file:line", "file" or "--set"
 };
 
-// The reason why something could not be done. The kind is also the program's exit status.
+// The reason why something could not be done.
 struct Error {
-  enum Kind : int { Failed = 1, BadInput = 2, Missing = 3 };  // or another exit status
+  enum class Kind : int { Failed = 1, BadInput, Missing };  // 0 is free, for none
+  static constexpr Kind Failed = Kind::Failed, BadInput = Kind::BadInput, Missing = Kind::Missing;
 
   std::string message;  // one line: what was found, what was expected
   Kind kind = BadInput;
   FaultPlace place = {};
+  int code = 0;  // the number that another program gave for it; 0: none
 
   // Makes an Error for bad input at "file:line".
   static Error at(std::string source, std::string message) {

@@ -18,6 +18,7 @@
 
 #include "base/csv.h"
 #include "launch/connection.h"
+#include "launch/exit_status.h"
 #include "launch/own_command.h"
 #include "launch/secret.h"
 
@@ -82,10 +83,10 @@ class LocalRanks {
         continue;
       }
       prctl(PR_SET_PDEATHSIG, SIGTERM);
-      if (getppid() != parent) _exit(Error::Failed);
+      if (getppid() != parent) _exit(exit_status(Error::Failed));
       set_environment(rank, ranks, fmt::format("tandem-{}", parent), port, secret);
       become(command);
-      _exit(Error::Failed);
+      _exit(exit_status(Error::Failed));
     }
     return Done{};
   }

@@ -24,6 +24,7 @@
 #include "base/file.h"
 #include "base/plugin.h"
 #include "launch/connection.h"
+#include "launch/exit_status.h"
 #include "launch/interfaces.h"
 #include "launch/launch.h"
 #include "launch/own_command.h"
@@ -123,7 +124,7 @@ std::vector<std::string> command_line(int ranks, bool here) {
 [[noreturn]] void become_mpirun(std::vector<std::string> words, int output, int errors,
                                 pid_t parent, int library) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(Error::Failed);
+  if (getppid() != parent) _exit(exit_status(Error::Failed));
   dup2(output, STDOUT_FILENO);
   dup2(errors, STDERR_FILENO);
   if (geteuid() == 0) {  // whoever runs this as root means it
@@ -138,7 +139,7 @@ std::vector<std::string> command_line(int ranks, bool here) {
   setenv("HWLOC_HIDE_ERRORS", "2", kKeepWhatIsSet);  // hwloc complains where there is no /sys
   become(std::move(words));
   std::fprintf(stderr, "mpirun: %s; --backend host needs no MPI\n", std::strerror(errno));
-  _exit(Error::Missing);
+  _exit(exit_status(Error::Missing));
 }
 
 // Returns 0, or errno if not everything was written.
@@ -266,8 +267,8 @@ Result<int> run_mpirun(int ranks) {
     std::string by;
     if (passed_on != 0)
       by = fmt::format(": ended by signal {} ({})", passed_on, strsignal(passed_on));
-    return Error{fmt::format("mpirun ended with status {} before a rank said why{}", ended, by),
-                 static_cast<Error::Kind>(ended)};
+    return ended_with(
+        ended, fmt::format("mpirun ended with status {} before a rank said why{}", ended, by));
   }
   return ended;
 }

@@ -21,6 +21,7 @@
 #include "cli/command_line/help_text.h"
 #include "cli/command_line/shell_files.h"
 #include "cli/command_line/version.h"
+#include "launch/exit_status.h"
 #include "launch/standard_output.h"
 
 namespace tandem {
@@ -87,7 +88,7 @@ int end_of_output() {
   std::FILE* const results = standard_output();
   if (std::fflush(results) == 0 && std::ferror(results) == 0) return 0;
   say("standard output: found a write that failed, expected room for the results");
-  return Error::Failed;
+  return exit_status(Error::Failed);
 }
 
 }  // namespace
@@ -182,10 +183,10 @@ int CommandLine::run(int argc, char** argv) {
     return parse_and_run(argc, argv);
   } catch (const std::bad_alloc&) {
     say(out_of_memory().text());
-    return Error::Failed;
+    return exit_status(Error::Failed);
   } catch (const std::system_error& e) {  // fmt's, of a print that failed
     say(e.what());
-    return Error::Failed;
+    return exit_status(Error::Failed);
   }
 }
 
@@ -200,13 +201,13 @@ int CommandLine::parse_and_run(int argc, char** argv) {
   }
   if (const Status known = check_commands(*app_, argc, argv); !known.ok()) {
     say(known.error().text());
-    return Error::BadInput;
+    return exit_status(Error::BadInput);
   }
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     std::ostringstream out;
-    if (app_->exit(e, out, std::cerr) != 0) return Error::BadInput;
+    if (app_->exit(e, out, std::cerr) != 0) return exit_status(Error::BadInput);
     fmt::print(standard_output(), "{}", out.str());
     return end_of_output();
   }
@@ -215,7 +216,7 @@ int CommandLine::parse_and_run(int argc, char** argv) {
   if (status.ok()) return end_of_output();
   const std::string message = status.error().text();  // empty: others have said it
   if (!message.empty()) say(message);
-  return status.error().kind;
+  return exit_status(status.error());
 }
 
 void say(std::string_view line) {

@@ -12,6 +12,7 @@
 #include "exec/recording.h"
 #include "exec/supervise/watchdog.h"
 #include "launch/clock_map.h"
+#include "launch/exit_status.h"
 #include "launch/secret.h"
 
 namespace tandem {
@@ -55,7 +56,7 @@ int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own,
   if (status.ok()) return 0;
   state->fail(status.error());
   (void)control.release();  // closing it waits for the others, and they wait for this rank
-  return status.error().kind;
+  return exit_status(status.error());
 }
 
 Recording recording_of(const Program& program, RunEnd* run_end, int iteration) {
@@ -166,7 +167,7 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
 
 Result<bool> ranks_ended(const Result<int>& status) {
   if (!status.ok()) return status.error();
-  if (*status != 0) return Error{"", static_cast<Error::Kind>(*status)};
+  if (*status != 0) return ended_with(*status, "");
   return true;
 }
 

@@ -13,6 +13,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "launch/exit_status.h"
+
 namespace tandem {
 namespace {
 
@@ -224,14 +226,14 @@ ChildProcess::ChildProcess(const std::function<int()>& body) {
   process_ = fork();
   if (process_ < 0) {
     gone_ = true;
-    exit_status_ = Error::Failed;
+    exit_status_ = tandem::exit_status(Error::Failed);
     exit_reason_ = fmt::format("could not be started: {}", std::strerror(errno));
   }
   if (process_ != 0) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(Error::Failed);
+  if (getppid() != parent) _exit(tandem::exit_status(Error::Failed));
   for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, SIG_IGN);
-  int status = Error::Failed;
+  int status = tandem::exit_status(Error::Failed);
   try {
     status = body();
   } catch (...) {  // nothing of the parent's may run here
@@ -250,7 +252,7 @@ void ChildProcess::update() {
     } else {
       gone_ = true;
       exit_reason_ = exit_text(status);
-      exit_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : Error::Failed;
+      exit_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : tandem::exit_status(Error::Failed);
     }
   }
 }

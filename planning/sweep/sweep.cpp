@@ -256,7 +256,8 @@ class Sweep {
  private:
   // If rank 0 has an Error all ranks end, and only rank 0 reports it.
   static Status tell_others(SharedCounter* counter, const Status& led) {
-    ASSIGN_OR_RETURN(const std::int64_t heard, counter->meet(led.ok() ? 0 : led.error().kind));
+    ASSIGN_OR_RETURN(const std::int64_t heard,
+                     counter->meet(led.ok() ? 0 : static_cast<int>(led.error().kind)));
     (void)heard;
     if (!led.ok()) RETURN_IF_ERROR(counter->leave());
     return led;

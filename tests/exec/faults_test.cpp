@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exec/mpi/mpi.h"
+#include "launch/exit_status.h"
 #include "schedule/program/program_text.h"
 #include "tests/draw.h"
 #include "tests/exec/exec_jobs.h"
@@ -325,7 +326,7 @@ std::string judge(const Job& job, const Surroundings& around, const Folder& fold
   if (std::string found = crash(*run, status); !found.empty()) return found;
   // The loader, or a shell, that found no room for its own.
   if (status == 127 && has(run->err(), "error while loading shared libraries")) return "";
-  if (status > Error::Missing) return "ends with another status than 0 to 3";
+  if (status > exit_status(Error::Missing)) return "ends with another status than 0 to 3";
   if (status != 0) {
     const std::string err = run->err();
     return around.loses_errors || !err.empty() ? "" : "fails without a word";

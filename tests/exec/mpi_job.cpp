@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "exec/mpi/mpi.h"
+#include "launch/exit_status.h"
 #include "tests/exec/exec_jobs.h"
 
 using namespace tandem;
@@ -74,7 +75,7 @@ HandJob job_of(const std::string& name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) return Error::BadInput;
+  if (argc < 2) return exit_status(Error::BadInput);
   const HandJob job = job_of(argv[1]);
   ExecOptions options;
   options.iterations = 2;
@@ -83,11 +84,11 @@ int main(int argc, char** argv) {
   const auto played = execute_mpi(job.program, options);
   if (!played.ok()) {
     std::fprintf(stderr, "%s\n", played.error().text().c_str());
-    return played.error().kind;
+    return exit_status(played.error());
   }
   if (!*played) return 0;
   const Execution& execution = **played;
   std::printf("%zu iterations, %ld payloads checked\n%s\n", execution.iterations.size(),
               static_cast<long>(execution.payloads_checked), execution.failure.c_str());
-  return execution.failure.empty() ? 0 : Error::Failed;
+  return execution.failure.empty() ? 0 : exit_status(Error::Failed);
 }

@@ -10,6 +10,7 @@
 #include "exec/mpi/mpi.h"
 #include "exec/supervise/ranks.h"
 #include "launch/clock.h"
+#include "launch/exit_status.h"
 #include "tests/exec/exec_jobs.h"
 
 using namespace tandem;
@@ -59,12 +60,12 @@ Status play(const ExecOptions& options, const std::string& how, Control* control
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return Error::BadInput;
+  if (argc != 3) return exit_status(Error::BadInput);
   const int ranks = std::atoi(argv[1]);
   const std::string how = argv[2];
   if (!launched_rank()) {
     const auto status = run_ranks(ranks);
-    return status.ok() ? *status : Error::Failed;
+    return status.ok() ? *status : exit_status(Error::Failed);
   }
   const HandJob job = job_of(ranks, how);
   ExecOptions options;
@@ -83,15 +84,15 @@ int main(int argc, char** argv) {
   const auto played = execute_ranks(job.program, options, backend);
   if (!played.ok()) {
     std::fprintf(stderr, "%s\n", played.error().text().c_str());
-    return played.error().kind;
+    return exit_status(played.error());
   }
   if (!*played) return 0;
   const Execution& execution = **played;
   std::printf("%zu iterations, %s\n", execution.iterations.size(), execution.real.c_str());
   if (std::fflush(stdout) != 0) {
     std::perror("standard output");
-    return Error::Failed;
+    return exit_status(Error::Failed);
   }
   if (!execution.failure.empty()) std::fprintf(stderr, "%s\n", execution.failure.c_str());
-  return execution.failure.empty() ? 0 : Error::Failed;
+  return execution.failure.empty() ? 0 : exit_status(Error::Failed);
 }

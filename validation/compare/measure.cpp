@@ -15,7 +15,8 @@
 #include <vector>
 
 #include "base/file.h"
-#include "exec/backend.h"
+#include "exec/backends/backends.h"
+#include "launch/exit_status.h"
 #include "planning/simulate/simulate.h"
 #include "schedule/program/program_text.h"
 #include "traces/op_times.h"
@@ -58,7 +59,7 @@ int run_shell(const std::string& command) {
   if (shell == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() == parent) execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    _exit(Error::Failed);
+    _exit(exit_status(Error::Failed));
   }
   int status = -1;
   while (shell > 0 && waitpid(shell, &status, 0) < 0 && errno == EINTR) continue;
@@ -146,11 +147,11 @@ Result<RealRunResult> measure_outside(const Scenario& scenario, const CompiledJo
                   quoted(folder.file("program.csv")),
                   words_of(scenario.measurement, job.plan.precision, options),
                   quoted(folder.file(kTrace)), quoted(folder.file("out.json")));
-  const int exit_status = run_shell(command);
-  if (exit_status == kCannot) return Error{"this machine cannot run it", Error::Missing};
-  if (exit_status != 0)
-    return Error{fmt::format("{}: exit status {}, expected 0", command, exit_status),
-                 exit_status == Error::Missing ? Error::Missing : Error::Failed};
+  const int status = run_shell(command);
+  if (status == kCannot) return Error{"this machine cannot run it", Error::Missing};
+  if (status != 0)
+    return Error{fmt::format("{}: exit status {}, expected 0", command, status),
+                 status == exit_status(Error::Missing) ? Error::Missing : Error::Failed};
   auto result = read_result(folder.file("out.json"));
   if (!result.ok())
     return Error{fmt::format("{}: {}", command, result.error().text()), Error::Failed};
