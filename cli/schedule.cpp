@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/csv.h"
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "base/split.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/text_width.h"

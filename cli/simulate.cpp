@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "base/xml.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"

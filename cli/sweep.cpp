@@ -7,7 +7,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
 #include "launch/standard_output.h"

@@ -10,7 +10,7 @@
 #include "base/data_dir.h"
 #include "base/file.h"
 #include "base/nearest.h"
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "base/split.h"
 #include "cli/command_line/command_line.h"
 #include "cli/command_line/files.h"

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/file.h"
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
 #include "cli/command_line/text_width.h"

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/text_width.h"
 #include "launch/standard_output.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/parallel/parallel.h"
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "job/order_job.h"
 #include "job/price_job.h"
 #include "job/site.h"

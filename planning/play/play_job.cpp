@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "job/memory_timeline.h"
 #include "job/perturb.h"
 #include "schedule/order/named_orders.h"

@@ -9,7 +9,7 @@
 
 #include "base/csv.h"
 #include "base/parallel/parallel.h"
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "job/compile.h"
 #include "job/doubts.h"
 #include "job/perturb.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/parallel/parallel.h"
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "job/failed_links.h"
 #include "job/iteration_bound.h"
 #include "planning/choose/resolve.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/parallel/parallel.h"
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "base/split.h"
 #include "job/failed_links.h"
 #include "job/site.h"

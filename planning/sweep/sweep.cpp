@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "base/parallel/parallel.h"
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "launch/shared_counter.h"
 #include "planning/sweep/journal.h"
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "job/failed_links.h"
 #include "job/site.h"
 #include "planning/tune/frameworks.h"

@@ -18,7 +18,7 @@
 #include "base/nearest.h"
 #include "base/parallel/parallel.h"
 #include "base/plugin.h"
-#include "base/progress.h"
+#include "base/parallel/progress.h"
 #include "base/random.h"
 #include "base/result.h"
 #include "base/split.h"
