@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "tests/sandbox.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -31,12 +32,6 @@ struct Expected {
   std::size_t bytes = 0;
   std::string arguments;
 };
-
-std::string contents(const fs::path& path) {
-  const auto text = read_file(path.string());
-  REQUIRE(text.ok());
-  return *text;
-}
 
 // FNV-1a of 64 bits (draft-eastlake-fnv-17), in hexadecimal.
 std::string digest_of(const std::string& text) {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "tests/folder.h"
+#include "tests/text.h"
 
 namespace tandem {
 
@@ -88,12 +88,6 @@ class Sandbox {
     const int status = std::system(command.c_str());
     REQUIRE(WIFEXITED(status));
     return {WEXITSTATUS(status), contents(out), contents(err)};
-  }
-
-  static std::string contents(const std::filesystem::path& path) {
-    const auto text = read_file(path.string());
-    REQUIRE(text.ok());
-    return *text;
   }
 
   std::filesystem::path work() const { return folder_.path() / "work"; }

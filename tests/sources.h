@@ -5,11 +5,10 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <regex>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "tests/text.h"
 
 namespace tandem {
 
@@ -34,19 +33,6 @@ struct Source {
   std::string folder() const { return fs::path(path).parent_path().string(); }
   bool is_header() const { return path.ends_with(".h"); }
 };
-
-inline Lines lines_of(const std::string& text) {
-  Lines lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-inline std::string contents(const fs::path& path) {
-  const auto text = read_file(path.string());
-  REQUIRE(text.ok());
-  return *text;
-}
 
 inline bool exists(const std::string& path) { return fs::is_regular_file(kSource / path); }
 

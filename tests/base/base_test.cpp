@@ -26,6 +26,7 @@
 #include "base/xml.h"
 #include "tests/folder.h"
 #include "tests/seed.h"
+#include "tests/text.h"
 #include "tests/variable.h"
 
 using namespace tandem;
@@ -54,12 +55,6 @@ std::string error_of(const Read& read, const std::string& text) {
   CHECK(result.error().kind == Error::BadInput);
   REQUIRE(result.error().text().starts_with(folder / ""));
   return result.error().text().substr((folder / "").size());
-}
-
-std::string contents(const std::string& path) {
-  const auto text = read_file(path);
-  REQUIRE(text.ok());
-  return *text;
 }
 
 }  // namespace

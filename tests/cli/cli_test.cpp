@@ -9,12 +9,11 @@
 #include <random>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "base/csv.h"
-#include "base/file.h"
 #include "tests/sandbox.h"
 #include "tests/seed.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -58,13 +57,6 @@ std::string changed(std::string text, const std::string& from, const std::string
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
   return text.replace(at, from.size(), to);
-}
-
-Names lines_of(const std::string& text) {
-  Names lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
 }
 
 // The runs that `simulate ... --json` prints.

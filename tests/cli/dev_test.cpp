@@ -7,6 +7,7 @@
 #include "base/split.h"
 #include "tests/folder.h"
 #include "tests/sandbox.h"
+#include "tests/text.h"
 
 using namespace tandem;
 using Catch::Contains;
@@ -38,10 +39,10 @@ class DevCopy {
                                             folder_ / "bin", folder_ / "dev", arguments, file);
     INFO(command);
     REQUIRE(std::system(command.c_str()) == 0);
-    return *read_file(file);
+    return contents(file);
   }
 
-  std::string calls() const { return *read_file(folder_ / "calls"); }
+  std::string calls() const { return contents(folder_ / "calls"); }
 
  private:
   void stand_in(const std::string& name, const std::string& does) const {
@@ -70,7 +71,7 @@ TEST_CASE("no test is among what is installed") {
   const std::string command =
       fmt::format("ninja -C '{}' -t inputs installed >'{}'", TANDEM_BINARY_DIR, file);
   if (std::system(command.c_str()) != 0) FAIL("skipped: this Ninja tells no inputs");
-  const std::string inputs = *read_file(file);
+  const std::string inputs = contents(file);
   CHECK_THAT(inputs, Contains("tandem-fit"));
   CHECK_THAT(inputs, !Contains("tests/"));
 }

@@ -1,7 +1,6 @@
 // The documentation is true: every command in an sh block runs, and the README's excerpt, the
 // comparison of docs/usage.md and the tables of docs/overlap.md are what comes out.
 #include <fmt/format.h>
-#include <unistd.h>
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include <vector>
 
 #include "base/file.h"
+#include "tests/folder.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -22,18 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string source(const std::string& path) {
-  const auto text = read_file(std::string(TANDEM_SOURCE_DIR "/") + path);
-  REQUIRE(text.ok());
-  return *text;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
+std::string source(const std::string& path) { return contents(TANDEM_SOURCE_DIR "/" + path); }
 
 // The lines of a file's code blocks that begin with the fence.
 std::vector<std::string> block_lines(const std::string& path, const std::string& fence) {
@@ -52,26 +42,25 @@ std::vector<std::string> block_lines(const std::string& path, const std::string&
 // A folder that looks like the repository after ./dev build.
 class Sandbox {
  public:
-  Sandbox() : path_(fs::temp_directory_path() / fmt::format("tandem-docs-{}", getpid())) {
-    fs::create_directories(path_ / "build/release");
+  Sandbox() {
+    fs::create_directories(folder_ / "build/release");
     for (const char* folder : {"scenarios", "bench", "validation"})
-      fs::create_directory_symlink(fs::path(TANDEM_SOURCE_DIR) / folder, path_ / folder);
-    fs::create_symlink(TANDEM_PROGRAM, path_ / "build/release/tandem");
+      fs::create_directory_symlink(fs::path(TANDEM_SOURCE_DIR) / folder, folder_ / folder);
+    fs::create_symlink(TANDEM_PROGRAM, folder_ / "build/release/tandem");
   }
-  ~Sandbox() { fs::remove_all(path_); }
 
   int run(const std::string& command) const {
-    return std::system(
-        fmt::format("unset COLUMNS; cd '{}' && {{ {}\n}} 2> errors", path_.string(), command)
-            .c_str());
+    return std::system(fmt::format("unset COLUMNS; cd '{}' && {{ {}\n}} 2> errors",
+                                   folder_.path().string(), command)
+                           .c_str());
   }
   std::string read(const std::string& name) const {
-    const auto text = read_file((path_ / name).string());
+    const auto text = read_file(folder_ / name);
     return text.ok() ? *text : "";
   }
 
  private:
-  fs::path path_;
+  Folder folder_;
 };
 
 // A command, or several, and what they are said to print.
@@ -258,13 +247,8 @@ TEST_CASE("the documented scenario is one") {
   const Sandbox sandbox;
   std::string toml;
   for (const std::string& line : block_lines("docs/scenario.md", "```toml")) toml += line + '\n';
-  auto file = FileWriter::open(
-      (fs::temp_directory_path() / fmt::format("tandem-docs-{}.toml", getpid())).string());
-  REQUIRE(file.ok());
-  file->write(toml);
-  REQUIRE(file->commit().ok());
-  const std::string path =
-      (fs::temp_directory_path() / fmt::format("tandem-docs-{}.toml", getpid())).string();
+  const Folder folder;
+  const std::string path = folder.with("documented.toml", toml);
   CHECK(sandbox.run(
             fmt::format("build/release/tandem simulate {} --engine ideal > output", path)) == 0);
   INFO(sandbox.read("errors"));
@@ -273,7 +257,6 @@ TEST_CASE("the documented scenario is one") {
   for (const std::string& line : lines_of(sandbox.read("output")))
     runs += line.rfind("parallel.micro_batch=", 0) == 0 && line.find(':') == std::string::npos;
   CHECK(runs == 6);
-  fs::remove(path);
 }
 
 TEST_CASE("every link between the pages leads to a file and a heading that are there") {

@@ -5,6 +5,7 @@
 #include "tests/folder.h"
 #include "tests/needs.h"
 #include "tests/sandbox.h"
+#include "tests/text.h"
 
 using namespace tandem;
 using Catch::Contains;
@@ -20,11 +21,10 @@ std::string output(const Folder& folder, const std::string& command) {
       std::system(fmt::format("cd '{}' && env -u TANDEM_DATA_DIR -u TANDEM_PLUGINS {} >'{}' 2>&1",
                               folder.path().string(), command, file)
                       .c_str());
-  const auto text = read_file(file);
-  REQUIRE(text.ok());
-  INFO(command << "\n" << *text);
+  const std::string text = contents(file);
+  INFO(command << "\n" << text);
   REQUIRE(status == 0);
-  return *text;
+  return text;
 }
 
 // The words that bash offers after "tandem ...".

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
 #include "tests/folder.h"
 #include "tests/seed.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -31,12 +31,6 @@ int shell(const Folder& folder, const std::string& command) {
                                      .c_str());
   REQUIRE(WIFEXITED(status));
   return WEXITSTATUS(status);
-}
-
-std::string contents(const Folder& folder, const std::string& name) {
-  const auto text = read_file(folder / name);
-  REQUIRE(text.ok());
-  return *text;
 }
 
 // run.sh on a GPU in virtual time, into the folder's results.
@@ -66,17 +60,13 @@ bool holds(const Names& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("what ./dev carry gathers is enough to configure with, and to compile what needs most") {
   const Folder folder;
   const std::string carried = folder / "carried";
   REQUIRE(shell(folder, fmt::format("cmake/carry '{}'", carried)) == 0);
-  CHECK(contents(folder, "carried/README").find("fmt ") != std::string::npos);
+  CHECK(contents(folder / "carried/README").find("fmt ") != std::string::npos);
   // A folder that is somebody else's stays as it is.
   CHECK(shell(folder, "cmake/carry .") == 2);
 
@@ -88,7 +78,7 @@ TEST_CASE("what ./dev carry gathers is enough to configure with, and to compile 
                                     "scenarios/setting cli/main; do c++ -std=c++20 -M -I. "
                                     "-DFMT_HEADER_ONLY -isystem '{}/include' $f.cpp; done",
                                     carried)) == 0);
-  const std::string headers = contents(folder, "said");
+  const std::string headers = contents(folder / "said");
   CHECK(headers.find("carried/include/boost/graph/adjacency_list.hpp") != std::string::npos);
   CHECK(headers.find("carried/include/fmt/format-inl.h") != std::string::npos);
   const std::regex elsewhere("/usr/(local/)?include/(boost|CLI|fmt|libfccp|nlohmann|toml)[^ ]*");
@@ -112,7 +102,7 @@ TEST_CASE("cmake/executor builds with ninja or make, whichever is there, and say
   const auto said = [&](int status) {
     CHECK(shell(folder, fmt::format("PATH='{}/bin' CMAKE_GENERATOR= cmake/executor -DA=B",
                                     folder.path().string())) == status);
-    return contents(folder, "said");
+    return contents(folder / "said");
   };
   CHECK(said(3) == "found neither ninja nor make, expected one of them\n");
   tool("make", "");
@@ -162,17 +152,17 @@ message("cublasLt ${{CublasLt_VERSION}} ${{CublasLt_LIBRARY}}")
                                   "-DCUDAToolkit_VERSION_MAJOR={1} "
                                   "-DTANDEM_WHEELS_PYTHON=$(command -v python3)",
                                   root, cuda));
-    INFO(contents(folder, "said"));
+    INFO(contents(folder / "said"));
     REQUIRE(status == 0);
-    return contents(folder, "said");
+    return contents(folder / "said");
   };
   const std::string site = root + "/site/nvidia/", of_13 = configured("13"),
                     of_12 = configured("12"), of_14 = configured("14");
   INFO(of_13 << of_12 << of_14);
-  CHECK(says(of_13, "nccl 2.27.7 " + site + "nccl/lib/libnccl.so.2\n"));
-  CHECK(says(of_13, "cublasLt 13.4.2 " + site + "cu13/lib/libcublasLt.so.13\n"));
-  CHECK(says(of_12, "cublasLt 12.4.2 " + site + "cublas/lib/libcublasLt.so.12\n"));
-  CHECK(says(of_14, "Could NOT find CublasLt"));
+  CHECK(has(of_13, "nccl 2.27.7 " + site + "nccl/lib/libnccl.so.2\n"));
+  CHECK(has(of_13, "cublasLt 13.4.2 " + site + "cu13/lib/libcublasLt.so.13\n"));
+  CHECK(has(of_12, "cublasLt 12.4.2 " + site + "cublas/lib/libcublasLt.so.12\n"));
+  CHECK(has(of_14, "Could NOT find CublasLt"));
 }
 
 TEST_CASE("a cuda backend that is required and cannot be had: one line says all that is missing") {
@@ -185,60 +175,60 @@ TEST_CASE("a cuda backend that is required and cannot be had: one line says all 
   const std::string line =
       "cuda backend: not built, missing: nvcc of a CUDA toolkit from 12.5 on (in PATH); NCCL from "
       "2.18 on with nccl.h (NCCL_ROOT, or the wheel nvidia-nccl-cu13)\n";
-  INFO(contents(folder, "said"));
-  CHECK(says(contents(folder, "said"), line));
+  INFO(contents(folder / "said"));
+  CHECK(has(contents(folder / "said"), line));
   CHECK(shell(folder, command + "-DTANDEM_CUDA=ON") == 0);
-  CHECK(says(contents(folder, "said"), line));
+  CHECK(has(contents(folder / "said"), line));
 }
 
 TEST_CASE("validation/gpu/run.sh runs its steps and brings back a page, an archive and a log") {
   const Folder folder;
   const int status = shell(folder, script(folder, "-q -c abc123 -d 2031-05-17"));
-  INFO(contents(folder, "said"));
+  INFO(contents(folder / "said"));
   CHECK(status == 0);
   const Names archive = unpacked(folder);
   for (const char* name : {"spin-2.csv", "gemm-2.csv", "copy.csv", "costs-2.csv", "links.toml",
                            "spin-2.trace.csv", "smoke.trace.csv", "graph-2.csv", "doctor.txt"}) {
     INFO(name);
     REQUIRE(holds(archive, name));
-    CHECK(contents(folder, std::string("results.unpacked/") + name).size() > 50);
+    CHECK(contents(folder / std::string("results.unpacked/") + name).size() > 50);
   }
-  CHECK(says(contents(folder, "results.unpacked/spin-2.trace.csv"), "# complete: yes"));
-  const std::string page = contents(folder, "results/results.md");
+  CHECK(has(contents(folder / "results.unpacked/spin-2.trace.csv"), "# complete: yes"));
+  const std::string page = contents(folder / "results/results.md");
   INFO(page);
-  CHECK(says(page, "# One GPU, 2031-05-17"));
-  CHECK(says(page, "Commit: abc123."));
-  CHECK(says(page, "**All bounds hold** of what was run."));
-  CHECK(says(page, "Not there: spin-4.csv, gemm-4.csv, spin-8.csv, gemm-8.csv."));
-  CHECK(says(page, "driver "));
-  CHECK(says(page, "| 2 | graph | "));
-  CHECK(!says(page, "under way"));
+  CHECK(has(page, "# One GPU, 2031-05-17"));
+  CHECK(has(page, "Commit: abc123."));
+  CHECK(has(page, "**All bounds hold** of what was run."));
+  CHECK(has(page, "Not there: spin-4.csv, gemm-4.csv, spin-8.csv, gemm-8.csv."));
+  CHECK(has(page, "driver "));
+  CHECK(has(page, "| 2 | graph | "));
+  CHECK(!has(page, "under way"));
 }
 
 TEST_CASE("validation/gpu/run.sh goes on where a step fails, says which did, and keeps its log") {
   const Folder folder;
   // Wherever messages are checked.
   CHECK(shell(folder, "TANDEM_FAKE_FAULT=1:0 " + script(folder, "-q")) == 1);
-  const std::string said = contents(folder, "said");
+  const std::string said = contents(folder / "said");
   for (const char* what :
        {"NOT OK: small runs in every way (exit status 1)", "received other bytes",
         "missed: suite spin, P=2", "missed: suite gemm, P=2"}) {
     INFO(what);
-    CHECK(says(said, what));
+    CHECK(has(said, what));
   }
   CHECK(holds(unpacked(folder), "failed-suite-spin-P=2.log"));
   CHECK(
-      says(contents(folder, "results.unpacked/failed-suite-spin-P=2.log"), "received other bytes"));
-  CHECK(says(contents(folder, "results/log"), "received other bytes"));
-  const std::string page = contents(folder, "results/results.md");
-  CHECK(says(page, "**Missed:**"));
-  CHECK(says(page, "- suite spin, P=2: NOT OK, exit status 1"));
+      has(contents(folder / "results.unpacked/failed-suite-spin-P=2.log"), "received other bytes"));
+  CHECK(has(contents(folder / "results/log"), "received other bytes"));
+  const std::string page = contents(folder / "results/results.md");
+  CHECK(has(page, "**Missed:**"));
+  CHECK(has(page, "- suite spin, P=2: NOT OK, exit status 1"));
 }
 
 TEST_CASE("validation/gpu/run.sh says what is missing where there is no GPU") {
   const Folder folder;
   CHECK(shell(folder, "TANDEM_FAKE_GPUS=0 " + script(folder, "-q")) == 3);
-  CHECK(says(contents(folder, "said"), "cuda backend unavailable"));
+  CHECK(has(contents(folder / "said"), "cuda backend unavailable"));
 }
 
 TEST_CASE("validation/gpu/run.sh: calls with some of the steps add up to one page") {
@@ -250,10 +240,10 @@ TEST_CASE("validation/gpu/run.sh: calls with some of the steps add up to one pag
   CHECK(!holds(first, "gemm-2.csv"));
   CHECK(!holds(first, "spin-4.csv"));
   // By NCCL more streams than queues: no bound is claimed, and by copies of the fewer ones.
-  const std::string bounded = contents(folder, "a.unpacked/copies-8.csv");
-  CHECK(!says(contents(folder, "a.unpacked/spin-8.csv"), "true,[]"));
-  CHECK(says(bounded, "true"));
-  CHECK(says(bounded, "false"));
+  const std::string bounded = contents(folder / "a.unpacked/copies-8.csv");
+  CHECK(!has(contents(folder / "a.unpacked/spin-8.csv"), "true,[]"));
+  CHECK(has(bounded, "true"));
+  CHECK(has(bounded, "false"));
 
   REQUIRE(shell(folder, script(folder, "-q -s gemm,graph -c two", "b")) == 0);
   REQUIRE(shell(folder, fmt::format("validation/gpu/run.sh -s page -o '{}' '{}' '{}'", folder / "c",
@@ -262,12 +252,12 @@ TEST_CASE("validation/gpu/run.sh: calls with some of the steps add up to one pag
   const Names both = unpacked(folder, "c");
   CHECK(holds(both, "spin-8.csv"));
   CHECK(holds(both, "gemm-2.csv"));
-  const std::string page = contents(folder, "c/results.md");
+  const std::string page = contents(folder / "c/results.md");
   INFO(page);
-  CHECK(says(page, "| suite spin, P=8 | ok |"));
-  CHECK(says(page, "| one |"));
-  CHECK(says(page, "| two |"));
-  CHECK(says(page, "| - |"));
+  CHECK(has(page, "| suite spin, P=8 | ok |"));
+  CHECK(has(page, "| one |"));
+  CHECK(has(page, "| two |"));
+  CHECK(has(page, "| - |"));
 }
 
 TEST_CASE("validation/gpu/run.sh works in a copy without git, and within a limit of time") {
@@ -278,10 +268,10 @@ TEST_CASE("validation/gpu/run.sh works in a copy without git, and within a limit
   // It began five seconds ago, as bash has it.
   CHECK(shell(folder, fmt::format("cd '{}' && SECONDS=5 {}", folder.path().string(),
                                   script(folder, "-q -s spin -l 1"))) == 1);
-  INFO(contents(folder, "said"));
-  const std::string page = contents(folder, "results/results.md");
-  CHECK(says(page, "Commit: unknown."));
-  CHECK(says(page, "| suite spin, P=2 | left out: no time |"));
+  INFO(contents(folder / "said"));
+  const std::string page = contents(folder / "results/results.md");
+  CHECK(has(page, "Commit: unknown."));
+  CHECK(has(page, "| suite spin, P=2 | left out: no time |"));
   unpacked(folder);
 }
 
@@ -294,10 +284,10 @@ TEST_CASE("validation/gpu/run.sh refuses steps, stages, limits and archives that
            {"-p ''", "-p: found no stages, expected some of: 2 4 8\n"},
            {"-l 0", "-l: found '0', expected whole seconds\n"}}) {
     CHECK(shell(folder, script(folder, options)) == 2);
-    CHECK(contents(folder, "said") == std::string("validation/gpu/run.sh: ") + what);
+    CHECK(contents(folder / "said") == std::string("validation/gpu/run.sh: ") + what);
   }
   CHECK(shell(folder, script(folder, "-s page") + " README.md") == 2);
-  CHECK(says(contents(folder, "said"), "README.md: found no archive"));
+  CHECK(has(contents(folder / "said"), "README.md: found no archive"));
   CHECK(!std::filesystem::exists(folder / "results"));
 }
 
@@ -316,7 +306,7 @@ TEST_CASE("validation/gpu/run.sh killed at any step leaves what was measured unt
                                 folder.path().string(), script(folder, "-q"), steps)) == 0);
   REQUIRE(shell(folder, fmt::format("rm -f '{}'/results/*.new", folder.path().string())) == 0);
   const Names archive = unpacked(folder);
-  const std::string page = contents(folder, "results/results.md");
+  const std::string page = contents(folder / "results/results.md");
   INFO(page);
   const std::regex ok("\\| ok \\|");
   CHECK(std::distance(std::sregex_iterator(page.begin(), page.end(), ok), std::sregex_iterator()) >=

@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "tests/exec/mpi_run.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
 namespace {
 
 const std::string kJob = TANDEM_RANKS_JOB;
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 void check_line(const MpiRun& run, const std::string& begin) {
   const std::string err = run.err();

@@ -18,6 +18,7 @@
 #include "launch/rendezvous.h"
 #include "launch/tcp_control.h"
 #include "tests/exec/mpi_run.h"
+#include "tests/text.h"
 #include "tests/variable.h"
 
 using namespace tandem;
@@ -26,10 +27,6 @@ namespace {
 
 const std::string kJob = TANDEM_RANKS_JOB;
 constexpr Nanoseconds kSecond_ns = 1'000'000'000;
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // What a core dump of a process has of its memory, and what it leaves out (madvise).
 struct Memory {

@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/text.h"
+
+using namespace tandem;
+
 namespace {
 
 using Words = std::vector<std::string>;
@@ -105,10 +109,6 @@ bool possible() {
   INFO(reason);
   REQUIRE(status == 0);
   return true;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

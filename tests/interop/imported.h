@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/csv.h"
-#include "base/file.h"
 #include "interop/import.h"
+#include "tests/text.h"
 
 namespace tandem {
 
@@ -42,9 +42,7 @@ inline Keys keys_of(const ImportedPlan& plan, const std::string& prefix = "") {
 inline std::string sample(const std::string& name) {
   const std::string path = TANDEM_SOURCE_DIR "/../shared/samples/interop/" + name;
   if (!std::filesystem::exists(path)) FAIL("skipped: " << name << " is not there");
-  const auto text = read_file(path);
-  REQUIRE(text.ok());
-  return *text;
+  return contents(path);
 }
 
 // All options of Megatron-LM: flags, dest, default and more.

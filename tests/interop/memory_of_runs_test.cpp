@@ -13,6 +13,7 @@
 #include "planning/simulate/simulate.h"
 #include "tests/interop/imported.h"
 #include "tests/scenarios/small_scenario.h"
+#include "tests/text.h"
 
 namespace tandem {
 namespace {
@@ -26,10 +27,7 @@ std::string published(const std::string& name) {
 // The arguments of Megatron-LM's functional tests by their case, as a test's YAML.
 std::map<std::string, std::string> megatron_cases() {
   std::map<std::string, std::string> cases;
-  const auto text = read_file(published("megatron_ci_cases.jsonl"));
-  REQUIRE(text.ok());
-  std::istringstream lines(*text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines_of(contents(published("megatron_ci_cases.jsonl")))) {
     const auto json = nlohmann::json::parse(line);
     std::string yaml = "MODEL_ARGS:\n";
     for (const auto& [name, value] : json.at("args").items()) {

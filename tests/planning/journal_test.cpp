@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "tests/folder.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -17,10 +18,9 @@ std::string cut(const Folder& folder, const std::string& text) {
   REQUIRE(write_file(path, text).ok());
   const auto bytes = cut_torn_lines(path);
   REQUIRE(bytes.ok());
-  const auto left = read_file(path);
-  REQUIRE(left.ok());
-  CHECK(*bytes == static_cast<std::int64_t>(text.size() - left->size()));
-  return *left;
+  std::string left = contents(path);
+  CHECK(*bytes == static_cast<std::int64_t>(text.size() - left.size()));
+  return left;
 }
 
 }  // namespace
@@ -53,9 +53,7 @@ TEST_CASE("a journal has its header once, however often it is opened") {
     REQUIRE(journal->append(row).ok());
     REQUIRE(journal->sync().ok());
   }
-  const auto text = read_file(path);
-  REQUIRE(text.ok());
-  CHECK(*text == "a,b\n1,2\n3,4\n");
+  CHECK(contents(path) == "a,b\n1,2\n3,4\n");
 }
 
 TEST_CASE("a journal that cannot be opened says why") {

@@ -11,6 +11,7 @@
 #include "planning/play/play_job.h"
 #include "tests/sandbox.h"
 #include "tests/scenarios/small_scenario.h"
+#include "tests/text.h"
 #include "traces/metrics.h"
 
 namespace tandem {
@@ -355,14 +356,13 @@ TEST_CASE("tandem pack: the table is the JSON, and fixed length is what simulate
 TEST_CASE("tandem pack prints what docs/planning.md says") {
   const Sandbox sandbox;
   const std::string source = TANDEM_SOURCE_DIR "/";
-  const auto page = read_file(source + "docs/planning.md");
-  REQUIRE(page.ok());
+  const std::string page = contents(source + "docs/planning.md");
   const Ran ran = sandbox.tandem(fmt::format(
       "pack '{0}scenarios/packing.toml' '{0}scenarios/lengths.csv' --tokens 8192", source));
   check_done(ran);
   const std::size_t table = ran.out.find("\n\n");
   REQUIRE(table != std::string::npos);
-  CHECK(page->find(ran.out.substr(table + 2)) != std::string::npos);
+  CHECK(page.find(ran.out.substr(table + 2)) != std::string::npos);
 }
 
 TEST_CASE("tandem pack refuses what it cannot play with one line") {

@@ -8,6 +8,7 @@
 #include "planning/size/size.h"
 #include "scenarios/scenario.h"
 #include "tests/sandbox.h"
+#include "tests/text.h"
 
 namespace tandem {
 namespace {
@@ -333,11 +334,10 @@ TEST_CASE("a setting for all candidates changes none of what their names and pri
 }
 
 TEST_CASE("docs/planning.md has every key of tandem size, word for word") {
-  const auto page = read_file(std::string(TANDEM_SOURCE_DIR) + "/docs/planning.md");
-  REQUIRE(page.ok());
+  const std::string page = contents(TANDEM_SOURCE_DIR "/docs/planning.md");
   for (const auto& [key, help] : size_keys()) {
     INFO(key);
-    CHECK(page->find("| `" + key + "` | " + help + " |") != std::string::npos);
+    CHECK(page.find("| `" + key + "` | " + help + " |") != std::string::npos);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "report/text/bubble_text.h"
 #include "report/text/table.h"
 #include "schedule/order/named_orders.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -20,10 +21,6 @@ RunResult run_of(const std::string& point, double iteration_s, int pp = 4) {
   return run;
 }
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::string explained(const OrderSpec& spec, const OrderCosts& costs, double seconds_a_unit) {
   const auto order = make_order(spec);
   REQUIRE(order.ok());
@@ -36,21 +33,20 @@ std::string explained(const OrderSpec& spec, const OrderCosts& costs, double sec
 
 TEST_CASE("a run says how far at most it is above the best possible, rounded up") {
   // 12.341 of 10: 23.41 %.
-  CHECK(
-      holds(conclusions({run_of("B", 12.341)}),
+  CHECK(has(conclusions({run_of("B", 12.341)}),
             "at most 23.5 % above the best possible with this layout and memory: 10.000 s, by the "
             "work of rank 3 with its way in and out."));
-  CHECK(holds(conclusions({run_of("B", 10)}), "at most 0.0 % above"));
-  CHECK(holds(conclusions({run_of("B", 12), run_of("C", 15)}),
-              "Above the best possible with their layouts and memory by at most: B 20.0 %, C 50.0 "
-              "%."));
+  CHECK(has(conclusions({run_of("B", 10)}), "at most 0.0 % above"));
+  CHECK(has(conclusions({run_of("B", 12), run_of("C", 15)}),
+            "Above the best possible with their layouts and memory by at most: B 20.0 %, C 50.0 "
+            "%."));
 }
 
 TEST_CASE("nothing is said of a run without a pipeline, or without a bound") {
-  CHECK(!holds(conclusions({run_of("B", 12, 1)}), "best possible"));
+  CHECK(!has(conclusions({run_of("B", 12, 1)}), "best possible"));
   RunResult without = run_of("B", 12);
   without.lower_bound.reset();
-  CHECK(!holds(conclusions({without}), "best possible"));
+  CHECK(!has(conclusions({without}), "best possible"));
 }
 
 TEST_CASE("an order's bubble is told part by part, in units or in seconds too") {
@@ -67,9 +63,9 @@ TEST_CASE("an order's bubble is told part by part, in units or in seconds too") 
         "It is at most 22.3 % above the best possible with these stages on these ranks and as many "
         "activations held: 27, by the work of rank 3 with its way in and out.\n");
   const std::string seconds = explained(spec, {0.5, 0.5, 0.5, 0}, 0.5);
-  CHECK(holds(seconds, "It takes 16.5 s, of which the mean rank works 12 s"));
-  CHECK(holds(seconds, "A unit is the mean stage's forward, 0.5 s.\n"));
-  CHECK(holds(seconds, "    3  1.5             33.3  fill"));
+  CHECK(has(seconds, "It takes 16.5 s, of which the mean rank works 12 s"));
+  CHECK(has(seconds, "A unit is the mean stage's forward, 0.5 s.\n"));
+  CHECK(has(seconds, "    3  1.5             33.3  fill"));
 }
 
 TEST_CASE("an order without a bubble has no parts") {

@@ -9,6 +9,7 @@
 #include "base/csv.h"
 #include "report/page/case_plot.h"
 #include "tests/sandbox.h"
+#include "tests/text.h"
 #include "tests/validation/case_rows.h"
 
 using namespace tandem;
@@ -57,12 +58,6 @@ std::string part_of(const std::string& page, const std::string& part) {
   const std::size_t at = page.find(begin(part));
   REQUIRE(at != std::string::npos);
   return page.substr(at, page.find(kEnd, at) - at);
-}
-
-std::string contents(const std::string& path) {
-  const auto text = read_file(TANDEM_SOURCE_DIR "/" + path);
-  REQUIRE(text.ok());
-  return *text;
 }
 
 }  // namespace
@@ -219,10 +214,11 @@ TEST_CASE("docs/accuracy.md is as ./dev accuracy makes it, where that is fast") 
   REQUIRE(rows.ok());
   const auto tools = read_rivals(TANDEM_SOURCE_DIR "/validation/published/rivals.csv");
   REQUIRE(tools.ok());
-  const std::string docs = contents("docs/accuracy.md");
+  const std::string docs = contents(TANDEM_SOURCE_DIR "/docs/accuracy.md");
   const auto page = updated_page(docs, "docs/accuracy.md", *rows, *tools);
   REQUIRE(page.ok());
-  const std::string svg = contents("docs/accuracy.svg"), drawn = case_plot(*rows);
+  const std::string svg = contents(TANDEM_SOURCE_DIR "/docs/accuracy.svg"),
+                    drawn = case_plot(*rows);
   int seen = 0;
   // Lines of each part; the overall one is of all rows, as are the farthest ones but for each
   // family's worst.

@@ -6,17 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/text.h"
 #include "tests/validation/case_rows.h"
 
 using namespace tandem;
 
 namespace {
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
 
 struct Mark {
   int family = 0;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "report/page/cluster_svg.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -29,17 +30,6 @@ ClusterGraph two_leaves(int nodes) {
     graph.lines.push_back({first + 1, i % 2, 25e9});
   }
   return graph;
-}
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
-    ++found;
-  return found;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

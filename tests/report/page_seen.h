@@ -11,6 +11,7 @@
 
 #include "report/page/html_page.h"
 #include "tests/sandbox.h"
+#include "tests/text.h"
 
 namespace tandem {
 
@@ -25,12 +26,6 @@ inline std::string data_text(const std::string& page) {
 }
 
 inline Json data_of(const std::string& page) { return Json::parse(data_text(page)); }
-
-inline std::string file_text(const std::string& path) {
-  const auto text = read_file(path);
-  REQUIRE(text.ok());
-  return *text;
-}
 
 inline std::string replaced(std::string text, const std::string& what, const std::string& with) {
   for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
@@ -55,7 +50,7 @@ inline std::optional<std::string> browser() {
 inline void with_script(const Sandbox& box, const char* page, const std::string& script,
                         const char* name) {
   const auto js = [](const std::string& file) {
-    return "<script>\n" + file_text(TANDEM_SOURCE_DIR "/tests/page/" + file) + "</script>\n";
+    return "<script>\n" + contents(TANDEM_SOURCE_DIR "/tests/page/" + file) + "</script>\n";
   };
   std::string text = box.read(page);
   const std::string head = "<meta charset=\"utf-8\">\n";

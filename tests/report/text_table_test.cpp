@@ -1,20 +1,13 @@
 #include "report/text/text_table.h"
 #include "tests/seed.h"
+#include "tests/text.h"
 
 #include <catch2/catch.hpp>
 #include <random>
-#include <sstream>
 
 using namespace tandem;
 
 namespace {
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 struct Run {
   std::string name, seconds, gib, plan;

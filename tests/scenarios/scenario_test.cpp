@@ -10,9 +10,9 @@
 #include <set>
 #include <sstream>
 
-#include "base/file.h"
 #include "planning/simulate/simulate.h"
 #include "tests/scenarios/small_scenario.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -269,15 +269,14 @@ name = "B"
 }
 
 TEST_CASE("every key of a scenario stands once, and with its help in docs/scenario.md") {
-  const auto page = read_file(TANDEM_SOURCE_DIR "/docs/scenario.md");
-  REQUIRE(page.ok());
+  const std::string page = contents(TANDEM_SOURCE_DIR "/docs/scenario.md");
   std::set<std::string> keys;
   for (const auto& [key, help] : scenario_keys()) {
     const std::string row = fmt::format("| `{}` | {} |\n", key, help);
     INFO("expected in docs/scenario.md: " << row);
     CHECK(!help.empty());
     CHECK(keys.insert(key).second);
-    CHECK((page->find(row) != std::string::npos));
+    CHECK((page.find(row) != std::string::npos));
   }
   CHECK(keys.count("parallel.tp") == 1);
 }

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -18,6 +17,7 @@
 #include "base/split.h"
 #include "schedule/order/order_replay.h"
 #include "schedule/order/order_text.h"
+#include "tests/folder.h"
 #include "tests/made_order.h"
 #include "tests/seed.h"
 
@@ -51,28 +51,13 @@ std::string fault_of(const std::vector<std::string>& rows, int chains = 1) {
   return message_of(validate(order_of(rows, chains)));
 }
 
-// A file that lives as long as this does.
-struct TemporaryFile {
-  explicit TemporaryFile(std::string_view text)
-      : path(std::filesystem::temp_directory_path() /
-             fmt::format("tandem_order_{}.csv", ::getpid())) {
-    auto writer = FileWriter::open(path.string());
-    REQUIRE(writer.ok());
-    writer->write(text);
-    REQUIRE(writer->commit().ok());
-  }
-  ~TemporaryFile() { std::filesystem::remove(path); }
-
-  // What read_pytorch says of it, less the folder.
-  std::string error() const {
-    const std::string message = message_of(read_pytorch(path.string()));
-    const auto name = message.find(path.filename().string());
-    return name == std::string::npos ? message
-                                     : message.substr(name + path.filename().string().size());
-  }
-
-  std::filesystem::path path;
-};
+// What read_pytorch says of a file of this text, less its path.
+std::string read_error(const std::string& text) {
+  const Folder folder;
+  const std::string path = folder.with("order.csv", text);
+  const std::string message = message_of(read_pytorch(path));
+  return message.starts_with(path) ? message.substr(path.size()) : message;
+}
 
 int leading_forwards(const std::vector<Action>& actions) {
   const auto first = std::find_if(actions.begin(), actions.end(), [](const Action& action) {
@@ -347,30 +332,30 @@ TEST_CASE("cells are read whole or refused") {
 }
 
 TEST_CASE("a file is read with its blanks, line ends and chains") {
-  const TemporaryFile file("# chains: 2\r\n0F0,,3F0,3B0,0B0,\r\n,2F0,1F0,1B0,2B0\r\n");
-  const auto order = read_pytorch(file.path.string());
+  const Folder folder;
+  const auto order = read_pytorch(
+      folder.with("order.csv", "# chains: 2\r\n0F0,,3F0,3B0,0B0,\r\n,2F0,1F0,1B0,2B0\r\n"));
   INFO(message_of(order));
   REQUIRE(order.ok());
   CHECK(order->chains == 2);
   CHECK(order->stages == 4);
   CHECK(order->microbatches == 1);
-  CHECK(order->name == file.path.stem().string());
+  CHECK(order->name == "order");
   CHECK(to_pytorch(*order) == "# chains: 2\n0F0,3F0,3B0,0B0\n2F0,1F0,1B0,2B0\n");
 }
 
 TEST_CASE("a bad file gives one line: file, line, cell, what was found") {
-  CHECK(TemporaryFile("").error() == ":1: found no rows, expected a row of actions a rank");
-  CHECK(TemporaryFile("0F0,0B0\n1F0,1BW0\n").error() ==
+  CHECK(read_error("") == ":1: found no rows, expected a row of actions a rank");
+  CHECK(read_error("0F0,0B0\n1F0,1BW0\n") ==
         ":2: cell 2: found '1BW0', expected B or I: older PyTorch wrote BW for the full backward, "
         "which is B today, and B for the input gradient, which is I");
-  CHECK(TemporaryFile("0F0,0B0\n1F0,1B").error() ==
-        ":2: cell 2: found '1B', expected a microbatch after B");
-  CHECK(TemporaryFile("0F0,0B0\n1F0\n").error() ==
+  CHECK(read_error("0F0,0B0\n1F0,1B") == ":2: cell 2: found '1B', expected a microbatch after B");
+  CHECK(read_error("0F0,0B0\n1F0\n") ==
         ":2: rank 1: found 1F0 and no backward of it, expected 1B0, or 1I0 and 1W0");
-  CHECK(TemporaryFile("# chains: 3\n0F0,0B0\n").error() == ":1: found 3 chains, expected 1 or 2");
-  CHECK(TemporaryFile("999999F999999,0B0\n").error() ==
+  CHECK(read_error("# chains: 3\n0F0,0B0\n") == ":1: found 3 chains, expected 1 or 2");
+  CHECK(read_error("999999F999999,0B0\n") ==
         ":1: found no actions of stage 1, expected stages 0 to 999999");
-  CHECK(TemporaryFile("0F999999,0B0\n").error() ==
+  CHECK(read_error("0F999999,0B0\n") ==
         ":1: found 2 actions for 1 stages and 1000000 microbatches, expected a forward and a "
         "backward of each");
   CHECK(message_of(read_pytorch("/nonexistent.csv")) ==
@@ -470,8 +455,8 @@ TEST_CASE("random sizes: every order that is made is valid, is read back, and lo
     }
     ++made;
     REQUIRE(message_of(validate(*order)).empty());
-    const TemporaryFile file(to_pytorch(*order));
-    const auto again = read_pytorch(file.path.string());
+    const Folder folder;
+    const auto again = read_pytorch(folder.with("order.csv", to_pytorch(*order)));
     REQUIRE(again.ok());
     REQUIRE(again->ranks == order->ranks);
 

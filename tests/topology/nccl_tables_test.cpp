@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/csv.h"
-#include "base/file.h"
 #include "tests/scenarios/small_scenario.h"
+#include "tests/text.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
 
@@ -111,8 +111,7 @@ const std::map<std::string, Bound> kOwnBounds = {
     {"Jean Zay, V100-32GB | 4 | 16 | all_reduce", {55, 55}}};
 
 TEST_CASE("every table of NCCL is met within 10 % in the median and 25 % at worst") {
-  const auto page = read_file(TANDEM_SOURCE_DIR "/docs/accuracy.md");
-  REQUIRE(page.ok());
+  const std::string page = contents(TANDEM_SOURCE_DIR "/docs/accuracy.md");
   const auto all = tables();
   CHECK(all.size() == 49);
   std::string rows;
@@ -131,10 +130,10 @@ TEST_CASE("every table of NCCL is met within 10 % in the median and 25 % at wors
     const Bound bound = own == kOwnBounds.end() ? Bound{} : own->second;
     CHECK(100 * median(sizes) <= bound.median);
     CHECK(100 * std::abs(worst) <= bound.worst);
-    CHECK(page->find(row) != std::string::npos);
+    CHECK(page.find(row) != std::string::npos);
   }
   INFO("docs/accuracy.md is to have\n" << rows);
-  CHECK(page->find(rows) != std::string::npos);
+  CHECK(page.find(rows) != std::string::npos);
 }
 
 TEST_CASE("on Jean Zay's A100 nodes four communicators at once go as fast as one") {

@@ -1,5 +1,4 @@
 // The presets: all load, their numbers have sources, and what is wrong with one is said.
-#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -11,7 +10,9 @@
 #include <string>
 
 #include "base/data_dir.h"
+#include "tests/folder.h"
 #include "tests/topology/built_cluster.h"
+#include "tests/variable.h"
 #include "topology/cluster.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
@@ -140,30 +141,17 @@ TEST_CASE("an unknown preset or device names the nearest known one") {
   CHECK(!load_preset("../presets/selene").ok());
 }
 
-// A folder of data with one preset in it, named by TANDEM_DATA_DIR while this stands.
-class OwnPreset {
- public:
-  explicit OwnPreset(const std::string& text)
-      : folder_(std::filesystem::temp_directory_path() / ("tandem-" + std::to_string(getpid()))) {
-    const auto presets = folder_ / "topology/presets";
-    std::filesystem::create_directories(presets);
-    std::filesystem::copy(data_dir() + "/topology/presets/devices", presets / "devices");
-    std::ofstream(presets / "own.toml") << text;
-    setenv("TANDEM_DATA_DIR", folder_.c_str(), 1);
-  }
-  ~OwnPreset() {
-    unsetenv("TANDEM_DATA_DIR");
-    std::filesystem::remove_all(folder_);
-  }
-
-  std::string message() const {
-    const auto spec = load_preset("own");
-    return spec ? "" : spec.error().text().substr(folder_.string().size());
-  }
-
- private:
-  std::filesystem::path folder_;
-};
+// The error of a preset of one's own, in a folder of data with nothing else in it, less the folder.
+std::string own_preset_error(const std::string& text) {
+  const Folder folder;
+  std::filesystem::create_directories(folder / "topology/presets");
+  std::filesystem::copy(data_dir() + "/topology/presets/devices",
+                        folder / "topology/presets/devices");
+  folder.with("topology/presets/own.toml", text);
+  const Variable data("TANDEM_DATA_DIR", folder.path().string());
+  const auto spec = load_preset("own");
+  return spec ? "" : spec.error().text().substr(folder.path().string().size());
+}
 
 const char* const kOwn =
     "device = 'a100-80gb'\n"
@@ -178,29 +166,28 @@ const char* const kOwn =
 
 TEST_CASE("a preset of one's own loads from TANDEM_DATA_DIR, a wrong one says file and line") {
   const std::string own = kOwn;
-  CHECK(OwnPreset(own + "fabric = {value = 'star', source = 'here'}\n").message().empty());
-  CHECK(OwnPreset(own + "fabric = {value = 'stra', source = 'here'}\n").message() ==
+  CHECK(own_preset_error(own + "fabric = {value = 'star', source = 'here'}\n").empty());
+  CHECK(own_preset_error(own + "fabric = {value = 'stra', source = 'here'}\n") ==
         "/topology/presets/own.toml:10: found a wrong 'fabric', expected one of fat-tree "
         "rail-optimised star");
-  CHECK(OwnPreset(own + "fabric = {value = 'star', source = 'here'}\nnic_Gbps = 3\n").message() ==
+  CHECK(own_preset_error(own + "fabric = {value = 'star', source = 'here'}\nnic_Gbps = 3\n") ==
         "/topology/presets/own.toml:11: found key 'nic_Gbps', expected a known key; the nearest is "
         "'nic_Gbitps'");
-  CHECK(OwnPreset(own).message() ==
+  CHECK(own_preset_error(own) ==
         "/topology/presets/own.toml:1: found no 'fabric', expected {value = ..., source = \"where "
         "it comes from\"}");
   CHECK(
-      OwnPreset("device = 'a100-80gb'\ngpus_per_node = 8\n").message() ==
+      own_preset_error("device = 'a100-80gb'\ngpus_per_node = 8\n") ==
       "/topology/presets/own.toml:2: found a wrong 'gpus_per_node', expected {value = ..., source "
       "= \"where it comes from\"}");
-  CHECK(OwnPreset(own + "collectives = {value = 'auto', source = 'here'}\n"
-                        "in_network_reduction = {value = true, source = 'here'}\n"
-                        "fabric = {value = 'star', source = 'here'}\n")
-            .message()
+  CHECK(own_preset_error(own + "collectives = {value = 'auto', source = 'here'}\n"
+                               "in_network_reduction = {value = true, source = 'here'}\n"
+                               "fabric = {value = 'star', source = 'here'}\n")
             .empty());
-  CHECK(OwnPreset(own + "collectives = {value = 'tree', source = 'here'}\n").message() ==
+  CHECK(own_preset_error(own + "collectives = {value = 'tree', source = 'here'}\n") ==
         "/topology/presets/own.toml:10: found a wrong 'collectives', expected one of auto "
         "hierarchical ring");
-  CHECK(OwnPreset("device = \n").message().starts_with("/topology/presets/own.toml:1: "));
+  CHECK(own_preset_error("device = \n").starts_with("/topology/presets/own.toml:1: "));
 }
 
 }  // namespace

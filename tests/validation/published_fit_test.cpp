@@ -1,12 +1,12 @@
 // FrameworkProfile's files, and the fit that writes them: what a fit leads back to, and what it
 // refuses.
-#include <unistd.h>
 #include <catch2/catch.hpp>
 
 #include <cmath>
 #include <filesystem>
 
 #include "base/file.h"
+#include "tests/folder.h"
 #include "validation/published/profile_text.h"
 #include "validation/published/published_checks.h"
 #include "validation/published/published_fit.h"
@@ -16,25 +16,6 @@ using namespace tandem;
 using Catch::Contains;
 
 namespace {
-
-namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("tandem-fit-" + std::to_string(getpid()))) {
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-
-  std::string file(const std::string& name, const std::string& text) const {
-    REQUIRE(write_file((path_ / name).string(), text).ok());
-    return (path_ / name).string();
-  }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
 
 constexpr const char* kCases =
     "id,family,system,layers,hidden,heads,seq,vocab,tp,pp,dp,micro_batch,global_batch,schedule,"
@@ -46,7 +27,7 @@ constexpr const char* kCases =
 // Three runs of two families, and one constant. What is "measured" is what the model says with
 // `truth`.
 FitData data_of(const Folder& folder, double truth) {
-  const auto cases = read_cases(folder.file("cases.csv", kCases));
+  const auto cases = read_cases(folder.with("cases.csv", kCases));
   REQUIRE(cases.ok());
   const FitPlan plan = {{{"megatron-a100", "compute_stretch", 1, 0.5, 0.5, 2}},
                         {{"f", 0.01, 10}, {"g", 0.01, 10}}};
@@ -150,11 +131,11 @@ TEST_CASE("a family with more rows than it may count is thinned in a shuffled or
 
 TEST_CASE("a plan of a fit with a wrong line is refused at that line") {
   const Folder folder;
-  folder.file("weights.csv", "family,noise_percent,most_rows\nf,1,10\n");
+  folder.with("weights.csv", "family,noise_percent,most_rows\nf,1,10\n");
   const std::string header = "software,key,prior,sigma,least,most\n";
   const auto refused = [&](const std::string& line) {
-    folder.file("constants.csv", header + line);
-    const auto plan = read_fit_plan(folder.path());
+    folder.with("constants.csv", header + line);
+    const auto plan = read_fit_plan(folder.path().string());
     REQUIRE(!plan.ok());
     CHECK_THAT(plan.error().text(), Contains("constants.csv:2: "));
     return plan.error().text();
@@ -178,7 +159,7 @@ TEST_CASE(
     const std::string text = with_measured_on(
         "base = \"nemo-h100\"\nmeasured_on = {value = \"X fp8\", source = \"x\"}\n", interval,
         "cases.csv");
-    const std::string path = folder.file("mine.toml", text);
+    const std::string path = folder.with("mine.toml", text);
     const auto profile = load_framework_profile(path);
     REQUIRE(profile.ok());
     return std::pair{profile->measured_on, profile_sources(path)->front().second};
@@ -192,7 +173,7 @@ TEST_CASE(
   CHECK(no_rows == "0 rows that a fit to cases.csv left out");
   // A base's rows are not its own.
   CHECK(load_framework_profile("nemo-h100")->measured_on.size() == 3);
-  CHECK(load_framework_profile(folder.file("other.toml", "base = \"nemo-h100\"\n"))
+  CHECK(load_framework_profile(folder.with("other.toml", "base = \"nemo-h100\"\n"))
             ->measured_on.empty());
 }
 
@@ -218,7 +199,7 @@ TEST_CASE(
     "a framework profile of one's own holds what differs, and is refused at the line that is "
     "wrong") {
   const Folder folder;
-  const std::string mine = folder.file(
+  const std::string mine = folder.with(
       "mine.toml", "base = \"megatron-a100\"\ncompute_stretch = {value = 1.5, source = \"x\"}\n");
   const auto profile = load_framework_profile(mine);
   REQUIRE(profile.ok());
@@ -229,7 +210,7 @@ TEST_CASE(
   CHECK(load_framework_profile(mine, {{{"megatron-a100", "pass_share"}, 7}})->pass_share == 7);
 
   const auto refused = [&](const std::string& text) {
-    const auto bad = load_framework_profile(folder.file("bad.toml", text));
+    const auto bad = load_framework_profile(folder.with("bad.toml", text));
     REQUIRE(!bad.ok());
     return bad.error().text();
   };

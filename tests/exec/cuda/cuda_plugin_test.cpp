@@ -3,6 +3,7 @@
 
 #include "base/plugin.h"
 #include "exec/cuda/gpu.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -14,10 +15,6 @@ Function plugin_function(const char* name) {
   INFO((symbol.ok() ? "" : symbol.error().text()));
   REQUIRE(symbol.ok());
   return reinterpret_cast<Function>(*symbol);
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

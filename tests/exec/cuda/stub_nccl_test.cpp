@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/sandbox.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -17,10 +18,6 @@ std::vector<std::string> plugin_folders() {
 #else
   return {TANDEM_MOCKED_PLUGINS};
 #endif
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -32,15 +32,13 @@ TEST_CASE("printing and reading a program are inverse") {
   for (Body& body : program->bodies) {
     for (Op& op : body.ops) op.sms = is_compute(op.kind) ? 0 : 24;
   }
-  const std::string path = scratch("program.csv"), text = to_text(*program);
-  std::ofstream(path) << text;
-  const auto read = read_program(path);
+  const std::string text = to_text(*program);
+  const auto read = read_text(text);
   REQUIRE(read.ok());
   CHECK(to_text(*read) == text);
   CHECK(hash(*read) == hash(*program));
   CHECK(read->device == program->device);
   CHECK(read->kernels == program->kernels);
-  std::filesystem::remove(path);
 }
 
 TEST_CASE(
@@ -135,12 +133,11 @@ TEST_CASE("a body has at most 255 lanes") {
 }
 
 TEST_CASE("a truncated program file is one clear line") {
-  const std::string path = scratch("cut.csv");
+  const Folder folder;
   const std::string text = to_text(lowered(order_of("1f1b", 2, 2), {}));
-  std::ofstream(path) << text.substr(0, text.rfind("op,") + 9);
+  const std::string path = folder.with("cut.csv", text.substr(0, text.rfind("op,") + 9));
   const auto read = read_program(path);
   REQUIRE_FALSE(read.ok());
   CHECK(read.error().text().rfind(path + ":", 0) == 0);
   CHECK(read.error().text().find('\n') == std::string::npos);
-  std::filesystem::remove(path);
 }

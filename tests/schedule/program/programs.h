@@ -1,9 +1,6 @@
 // Programs from orders and from texts, for tests.
 #pragma once
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +9,7 @@
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "schedule/program/program_text.h"
+#include "tests/folder.h"
 
 namespace tandem {
 
@@ -31,17 +29,9 @@ inline Program lowered(const Order& order, const LowerOptions& options) {
   return *program;
 }
 
-inline std::string scratch(const std::string& name) {
-  return (std::filesystem::temp_directory_path() / fmt::format("tandem-{}-{}", getpid(), name))
-      .string();
-}
-
 inline Result<Program> read_text(const std::string& text) {
-  const std::string path = scratch("text.csv");
-  std::ofstream(path) << text;
-  auto read = read_program(path);
-  std::filesystem::remove(path);
-  return read;
+  const Folder folder;
+  return read_program(folder.with("text.csv", text));
 }
 
 }  // namespace tandem
