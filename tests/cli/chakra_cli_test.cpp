@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "schedule/program/program_text.h"
+#include "tests/made_program.h"
 #include "tests/needs.h"
 #include "tests/sandbox.h"
 
@@ -47,28 +49,10 @@ message All { Metadata metadata = 1; repeated Node node = 2; }
 
 // Rank 0 computes 1.5 us and 0.4 us, sends 100 bytes to rank 1 beside the second, which takes 2 us,
 // and both reduce 64 bytes in 3 us.
-const std::string kProgram = R"(program,small
-lane,0,compute
-lane,0,0>1
-lane,0,data
-slot,0,pipeline,1
-slot,0,data,2
-op,0,forward,0,-1,0,0,0,1,0,0,1500,-1,-1,
-op,0,send,1,0,0,0,0,1,100,0,2000,-1,-1,0
-op,0,backward,0,-1,0,0,0,1,0,0,400,-1,-1,
-op,0,all-reduce,2,1,0,-1,0,1,64,0,3000,-1,-1,1 2
-lane,1,compute
-lane,1,0>1
-lane,1,data
-slot,1,pipeline,1
-slot,1,data,2
-op,1,recv,1,0,1,0,0,1,100,0,2000,-1,-1,
-op,1,all-reduce,2,1,1,-1,0,1,64,0,3000,-1,-1,0
-communicator,pipeline,0,0 1
-communicator,data,0,0 1
-rank,0,0 1
-rank,1,0 1
-)";
+const std::string kProgram = to_text(made_program(R"(
+  rank 0: F0 1500ns, send0 0>1 100B 2us after F0, B0 400ns, all-reduce data 64B 3us after send0 B0
+  rank 1: recv0 0>1 100B 2us, all-reduce data 64B 3us after recv0
+)"));
 
 // 300 -> AC 02.
 std::string varint(std::size_t value) {

@@ -1,5 +1,7 @@
 // What users wrote, and what a machine refuses: names of any bytes, no memory, no room for a file,
 // messages of terabytes.
+#include "schedule/program/program_text.h"
+#include "tests/made_program.h"
 #include "tests/sandbox.h"
 
 using namespace tandem;
@@ -8,19 +10,14 @@ using Catch::Contains;
 namespace {
 
 // A transfer of so many bytes between two ranks.
-std::string program_of(const std::string& name, const std::string& bytes) {
-  return "program," + name +
-         "\nlane,0,compute\nlane,0,0>1\nslot,0,pipeline,1\n"
-         "op,0,forward,0,-1,0,0,0,1,0,0,100,-1,-1,\n"
-         "op,0,send,1,0,0,0,0,1," +
-         bytes +
-         ",0,50,-1,-1,0\n"
-         "lane,1,compute\nlane,1,0>1\nslot,1,pipeline,1\n"
-         "op,1,recv,1,0,1,0,0,1," +
-         bytes +
-         ",0,50,-1,-1,\n"
-         "op,1,forward,0,-1,1,0,0,1,0,0,100,-1,-1,0\n"
-         "communicator,pipeline,1,0 1\nrank,0,0\nrank,1,0\n";
+std::string program_of(const std::string& name, Bytes bytes) {
+  Program program = made_program(fmt::format(R"(
+    rank 0: F0 100ns, send0 0>1 {0}B 50ns after F0
+    rank 1: recv0 0>1 {0}B 50ns, F0 100ns after recv0
+  )",
+                                             bytes));
+  program.name = name;
+  return to_text(program);
 }
 
 }  // namespace
@@ -41,7 +38,7 @@ TEST_CASE("an error is one line without commands to a terminal, whatever a value
 
 TEST_CASE("a name of any bytes is printed as text, and its picture is well formed") {
   const Sandbox box;
-  box.file("p.csv", program_of("\xFF<\x1b[31m&", "1000"));
+  box.file("p.csv", program_of("\xFF<\x1b[31m&", 1000));
   const Ran ran = box.tandem("simulate p.csv --plot p.svg");
   check_done(ran);
   CHECK(ran.out.find('\x1b') == std::string::npos);
@@ -114,7 +111,7 @@ TEST_CASE("what an error quotes of a file is cut to a line") {
   const Ran key = box.tandem("simulate two.toml");
   check_refused(key, "two.toml:9: ");
   CHECK(key.err.size() < 2100);
-  box.file("p.csv", program_of(std::string(1'000'000, 'n'), "1000"));
+  box.file("p.csv", program_of(std::string(1'000'000, 'n'), 1000));
   const Ran table = box.tandem("simulate p.csv");
   CHECK(table.status == 0);
   CHECK(table.out.size() < 10'000);
@@ -122,7 +119,7 @@ TEST_CASE("what an error quotes of a file is cut to a line") {
 
 TEST_CASE("a message of terabytes ends with the time-out, not after it") {
   const Sandbox box;
-  box.file("huge.csv", program_of("huge", "4000000000000"));
+  box.file("huge.csv", program_of("huge", 4'000'000'000'000));
   const Ran ran = box.tandem("run huge.csv --payload full --timeout 0.2 --warmup 0 --iterations 1");
   CHECK(ran.status == 1);
   CHECK(ran.out.empty());

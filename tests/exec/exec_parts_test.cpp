@@ -5,7 +5,7 @@
 #include "exec/payload/payload.h"
 #include "exec/recording.h"
 #include "exec/supervise/diagnose.h"
-#include "tests/exec/exec_jobs.h"
+#include "tests/made_program.h"
 #include "traces/metrics.h"
 
 using namespace tandem;
@@ -13,20 +13,15 @@ using namespace tandem;
 namespace {
 
 // Two stages, two microbatches: forwards, and a transfer of each.
-HandJob two_stages() {
-  HandJob job(2);
-  const int edge = job.join({0, 1});
-  for (int mb = 0; mb < 2; ++mb) {
-    const auto forward = job.compute(0, mb, 100);
-    job.comm(0, OpKind::Send, edge, mb, {forward});
-    const auto received = job.comm(1, OpKind::Recv, edge, mb);
-    job.compute(1, mb, 100, {received});
-  }
-  return job;
+Program two_stages() {
+  return made_program(R"(
+    rank 0, 2 times: F# 100ns, send# 0>1 after F#
+    rank 1, 2 times: recv# 0>1, F# 100ns after recv#
+  )");
 }
 
-std::string diagnosis(const HandJob& job, const std::vector<RankProgress>& progress) {
-  return diagnose(job.program, progress);
+std::string diagnosis(const Program& program, const std::vector<RankProgress>& progress) {
+  return diagnose(program, progress);
 }
 
 }  // namespace
@@ -46,13 +41,11 @@ TEST_CASE("a stopped rank between two ops is named without an op") {
 
 TEST_CASE("two crossed sends are a cycle of two ranks") {
   // Each rank sends first, and receives when its send has ended.
-  HandJob job(2);
-  const int there = job.join({0, 1}), back = job.join({1, 0});
-  const auto sent = job.comm(0, OpKind::Send, there, 0);
-  job.comm(0, OpKind::Recv, back, 0, {sent});
-  const auto answered = job.comm(1, OpKind::Send, back, 0);
-  job.comm(1, OpKind::Recv, there, 0, {answered});
-  CHECK(diagnosis(job, {{{0, 0, 0}, {0, 1, 0}, ""}, {{0, 0, 0}, {0, 0, 1}, ""}}) ==
+  const Program program = made_program(R"(
+    rank 0: send0 0>1, recv0 1>0 after send0
+    rank 1: send0 1>0, recv0 0>1 after send0
+  )");
+  CHECK(diagnosis(program, {{{0, 0, 0}, {0, 1, 0}, ""}, {{0, 0, 0}, {0, 0, 1}, ""}}) ==
         "rank 0 waits in send 0 of stage 0 (lane 0>1) for rank 1, which waits in send 0 of stage 1 "
         "(lane 1>0) for rank 0");
 }
@@ -60,34 +53,29 @@ TEST_CASE("two crossed sends are a cycle of two ranks") {
 TEST_CASE("a compute op that hangs is found from a rank that waits for it") {
   CHECK(diagnosis(two_stages(), {{{1, 0}, {1, 1}, ""}, {{0, 0}, {0, 0}, ""}}) ==
         "rank 0 is still in forward 1 of stage 0 (lane compute)");
-  HandJob job(3);
-  const int first = job.join({0, 1}), second = job.join({1, 2});
-  job.comm(0, OpKind::Recv, first, 0);
-  const auto hangs = job.compute(1, 0, 100);
-  job.comm(1, OpKind::Send, first, 0, {hangs});
-  job.comm(1, OpKind::Send, second, 0, {hangs});
-  job.comm(2, OpKind::Recv, second, 0);
-  CHECK(diagnosis(job, {{{0, 0}, {0, 1}, ""}, {{0, 0, 0}, {1, 0, 0}, ""}, {{0, 0}, {0, 1}, ""}}) ==
+  const Program program = made_program(R"(
+    rank 0: recv0 0>1
+    rank 1: F0 100ns, send0 0>1 after F0, send0 1>2 after F0
+    rank 2: recv0 1>2
+  )");
+  CHECK(diagnosis(program,
+                  {{{0, 0}, {0, 1}, ""}, {{0, 0, 0}, {1, 0, 0}, ""}, {{0, 0}, {0, 1}, ""}}) ==
         "rank 1 is still in forward 0 of stage 1 (lane compute); rank 0 waits for it in recv 0 of "
         "stage 0 (lane 0>1); rank 2 waits for it in recv 0 of stage 2 (lane 1>2)");
 }
 
 TEST_CASE("a send without a receive is a missing partner") {
-  HandJob job(2);
-  const int edge = job.join({0, 1});
-  job.comm(0, OpKind::Send, edge, 0);
-  CHECK(diagnosis(job, {{{0, 0}, {0, 1}, ""}, {{0, 0}, {0, 0}, ""}}) ==
+  const Program program = made_program("rank 0: send0 0>1\n rank 1:");
+  CHECK(diagnosis(program, {{{0, 0}, {0, 1}, ""}, {{0, 0}, {0, 0}, ""}}) ==
         "rank 0 waits in send 0 of stage 0 (lane 0>1) for rank 1, which has no partner for it");
 }
 
 TEST_CASE("a member that does not know its communicator has no partner in it either") {
-  HandJob job(2);
-  const int edge = job.join({0, 1});
-  job.comm(0, OpKind::Send, edge, 0);
-  job.program.ranks[1].communicators.clear();
-  CHECK(diagnosis(job, {{{0, 0}, {0, 1}, ""}, {{0, 0}, {0, 0}, ""}}) ==
+  Program program = made_program("rank 0: send0 0>1\n rank 1:");
+  program.ranks[1].communicators.clear();
+  CHECK(diagnosis(program, {{{0, 0}, {0, 1}, ""}, {{0, 0}, {0, 0}, ""}}) ==
         "rank 0 waits in send 0 of stage 0 (lane 0>1) for rank 1, which has no partner for it");
-  CHECK(diagnosis(job, {{{0, 0}, {0, 1}, ""}, {{0, 0}, {0, 0}, "is stopped"}}) ==
+  CHECK(diagnosis(program, {{{0, 0}, {0, 1}, ""}, {{0, 0}, {0, 0}, "is stopped"}}) ==
         "rank 1 is stopped");
 }
 
@@ -155,8 +143,8 @@ TEST_CASE("a trace counts from the first arrival, and a transfer starts with its
   // Rank 1 was ready for the first message at 1000; rank 0 sent it at 1100.
   const Recording recording = {{{1000, 1100}, {1100, 1150}, {1100, 1200}, {1200, 1250}},
                                {{1000, 1150}, {1150, 1250}, {1150, 1250}, {1250, 1350}}};
-  const HandJob job = two_stages();
-  const Trace trace = trace_of(job.program, recording);
+  const Program program = two_stages();
+  const Trace trace = trace_of(program, recording);
   const auto times = [&](int event) {
     const EventTimes& e = trace.events[event];
     return std::vector<Nanoseconds>{e.arrive_ns, e.start_ns, e.end_ns};
@@ -164,13 +152,13 @@ TEST_CASE("a trace counts from the first arrival, and a transfer starts with its
   CHECK(times(0) == std::vector<Nanoseconds>{0, 0, 100});
   CHECK(times(1) == std::vector<Nanoseconds>{100, 100, 150});
   CHECK(times(4) == std::vector<Nanoseconds>{0, 100, 150});
-  CHECK(measure(job.program, trace).iteration_s == Approx(350e-9));
+  CHECK(measure(program, trace).iteration_s == Approx(350e-9));
 }
 
 TEST_CASE("a transfer that ended before its start, by the clocks' error, starts at its end") {
   const Recording recording = {{{0, 100}, {100, 150}, {100, 200}, {200, 250}},
                                {{0, 90}, {90, 190}, {190, 240}, {240, 340}}};
-  const Trace trace = trace_of(two_stages().program, recording);
+  const Trace trace = trace_of(two_stages(), recording);
   CHECK(trace.events[4].start_ns == 90);
   CHECK(trace.events[1].start_ns == 100);
 }
@@ -179,7 +167,7 @@ TEST_CASE("what has not ended, and whose partners never came, stays open in a tr
   // Rank 0 died in its second forward.
   const Recording recording = {{{0, 100}, {100, 150}, {100, -1}, {-1, -1}},
                                {{0, 150}, {150, 250}, {150, -1}, {-1, -1}}};
-  const Trace trace = trace_of(two_stages().program, recording);
+  const Trace trace = trace_of(two_stages(), recording);
   CHECK(trace.events[2].start_ns == 100);  // compute starts when it arrives
   CHECK(trace.events[2].end_ns == -1);
   CHECK(trace.events[6].arrive_ns == 150);
@@ -188,7 +176,7 @@ TEST_CASE("what has not ended, and whose partners never came, stays open in a tr
 }
 
 TEST_CASE("meta lines say what was real, which iteration, and whether it is complete") {
-  const auto lines = meta_lines(two_stages().program, {"host", "measured: x", 3, 2, 5, false});
+  const auto lines = meta_lines(two_stages(), {"host", "measured: x", 3, 2, 5, false});
   using Lines = std::vector<std::pair<std::string, std::string>>;
   CHECK(lines == Lines{{"backend", "host"},
                        {"real", "measured: x"},

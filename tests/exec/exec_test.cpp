@@ -1,5 +1,6 @@
 // The host executor: it plays what the simulators play, finds wrong pairings and deadlocks, and
 // multiplies. No test depends on times beyond generous bounds.
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"
-#include "tests/exec/exec_jobs.h"
+#include "tests/made_program.h"
 #include "tests/needs.h"
 #include "tests/schedule/vocabulary_work.h"
 #include "traces/metrics.h"
@@ -80,26 +81,21 @@ void check_order(const Program& program, const Trace& trace) {
   }
 }
 
-// Two ranks, each with `waits`-free compute of 1 ms and then an operation of both.
-HandJob both(OpKind kind, Bytes bytes, int ranks = 2) {
-  HandJob job(ranks);
-  std::vector<int> all;
-  for (int rank = 0; rank < ranks; ++rank) all.push_back(rank);
-  const int group = job.join(all, GroupKind::Data);
-  for (const int rank : all) {
-    const auto own = job.compute(rank, 0, 1000 * rank);
-    job.comm(rank, kind, group, 0, {own}, 1000, bytes);
-  }
-  return job;
+// Ranks that compute, each for 1 us longer than the one before, and then an operation of all.
+Program operation_of_all(OpKind kind, Bytes bytes, int ranks = 2) {
+  std::string text;
+  for (int rank = 0; rank < ranks; ++rank)
+    text +=
+        fmt::format("rank {0}: F0 {0}us, {1}0 data {2}B 1us after F0\n", rank, name(kind), bytes);
+  return made_program(text);
 }
 
 // The swap that validation refuses: sent are microbatches 0, 1; received 1, 0.
-HandJob swapped() {
-  HandJob job(2);
-  const int edge = job.join({0, 1});
-  for (const int mb : {0, 1}) job.comm(0, OpKind::Send, edge, mb, {}, 1000);
-  for (const int mb : {1, 0}) job.comm(1, OpKind::Recv, edge, mb, {}, 1000);
-  return job;
+Program swapped() {
+  return made_program(R"(
+    rank 0: send0 0>1 1us, send1 0>1 1us
+    rank 1: recv1 0>1 1us, recv0 0>1 1us
+  )");
 }
 
 }  // namespace
@@ -190,7 +186,7 @@ TEST_CASE("warm-up iterations are not kept, and meta lines count the others") {
   ExecOptions options = quick();
   options.warmup = 2;
   options.iterations = 3;
-  const Execution execution = played(both(OpKind::AllReduce, 64).program, options);
+  const Execution execution = played(operation_of_all(OpKind::AllReduce, 64), options);
   CHECK(execution.backend == "host");
   REQUIRE(execution.iterations.size() == 3);
   CHECK(execution.payloads_checked == 5 * 2);
@@ -210,7 +206,7 @@ TEST_CASE("collectives of every kind move and check their payloads, whole or in 
           INFO(name(kind) << " of " << ranks << " ranks, " << bytes << " bytes");
           ExecOptions options = quick();
           options.full_payload = full;
-          const Execution execution = played(both(kind, bytes, ranks).program, options);
+          const Execution execution = played(operation_of_all(kind, bytes, ranks), options);
           CHECK(execution.failure.empty());
           CHECK(execution.payloads_checked == ranks);
         }
@@ -220,7 +216,7 @@ TEST_CASE("collectives of every kind move and check their payloads, whole or in 
 }
 
 TEST_CASE("a swapped receive is found by what the message holds") {
-  const Execution execution = played(swapped().program);
+  const Execution execution = played(swapped());
   CHECK(execution.failure ==
         "rank 1 received other bytes in recv 1 of stage 1 (lane 0>1) than rank 0 should have sent: "
         "found 16 of 16 words that are not its, as rank 0 is in send 0 of stage 0 (lane 0>1); "
@@ -233,9 +229,9 @@ TEST_CASE("a rank that reduces another microbatch is found, whichever collective
   for (const OpKind kind : {OpKind::AllReduce, OpKind::ReduceScatter, OpKind::AllGather,
                             OpKind::AllToAll, OpKind::RingShift}) {
     INFO(name(kind));
-    HandJob job = both(kind, 4096, 3);
-    job.program.bodies[2].ops[1].microbatch = 7;
-    const Execution execution = played(job.program);
+    Program program = operation_of_all(kind, 4096, 3);
+    program.bodies[2].ops[1].microbatch = 7;
+    const Execution execution = played(program);
     CHECK(execution.failure.find("received other bytes in") != std::string::npos);
     CHECK(execution.failure.find(std::string(name(kind)) + " 7 of stage 2") != std::string::npos);
   }
@@ -244,20 +240,17 @@ TEST_CASE("a rank that reduces another microbatch is found, whichever collective
 TEST_CASE("the seed changes what messages hold, not whether they match") {
   ExecOptions options = quick();
   options.seed = 12345;
-  CHECK(played(both(OpKind::AllToAll, 4096).program, options).failure.empty());
-  CHECK(!played(swapped().program, options).failure.empty());
+  CHECK(played(operation_of_all(OpKind::AllToAll, 4096), options).failure.empty());
+  CHECK(!played(swapped(), options).failure.empty());
 }
 
 TEST_CASE("a deadlock is found when nothing can happen, and the trace so far stays") {
   // After a forward each, both send first and receive when their sends have ended.
-  HandJob job(2);
-  const int there = job.join({0, 1}), back = job.join({1, 0});
-  for (const int rank : {0, 1}) {
-    const auto own = job.compute(rank, 0, kMs);
-    const auto sent = job.comm(rank, OpKind::Send, rank == 0 ? there : back, 0, {own});
-    job.comm(rank, OpKind::Recv, rank == 0 ? back : there, 0, {sent});
-  }
-  const Execution execution = played(job.program);
+  const Program program = made_program(R"(
+    rank 0: F0 1ms, send0 0>1 after F0, recv0 1>0 after send0
+    rank 1: F0 1ms, send0 1>0 after F0, recv0 0>1 after send0
+  )");
+  const Execution execution = played(program);
   CHECK(execution.failure ==
         "rank 0 waits in send 0 of stage 0 (lane 0>1) for rank 1, which waits in send 0 of stage 1 "
         "(lane 1>0) for rank 0");
@@ -273,25 +266,20 @@ TEST_CASE("a deadlock is found when nothing can happen, and the trace so far sta
 }
 
 TEST_CASE("a send without a receive ends the run at once") {
-  HandJob job(2);
-  job.comm(0, OpKind::Send, job.join({0, 1}), 0);
-  CHECK(played(job.program).failure ==
+  CHECK(played(made_program("rank 0: send0 0>1\n rank 1:")).failure ==
         "rank 0 waits in send 0 of stage 0 (lane 0>1) for rank 1, which has no partner for it");
 }
 
 TEST_CASE("compute beside communication that takes half of the SMs takes twice its time there") {
   // 50 ms of compute beside a transfer of 40 ms that takes 66 of 132 SMs: 20 ms of it are done when
   // the transfer ends, so it takes 40 + 30 ms; the other rank's takes 40 + 30 ms, too.
-  HandJob job(2);
-  job.program.device = {132, 0};
-  const int edge = job.join({0, 1});
-  for (const int rank : {0, 1}) {
-    job.compute(rank, 0, 50 * kMs);
-    job.comm(rank, rank == 0 ? OpKind::Send : OpKind::Recv, edge, 0, {}, 40 * kMs);
-    job.program.bodies[rank].ops.back().sms = 66;
-  }
-  const Trace ideal_trace = simulated(job.program);
-  const Trace trace = played(job.program).iterations.at(0);
+  Program program = made_program(R"(
+    rank 0: F0 50ms, send0 0>1 40ms 66sm
+    rank 1: F0 50ms, recv0 0>1 40ms 66sm
+  )");
+  program.device = {132, 0};
+  const Trace ideal_trace = simulated(program);
+  const Trace trace = played(program).iterations.at(0);
   for (const std::size_t compute : {0, 2}) {
     CHECK(ideal_trace.events[compute].end_ns == 70 * kMs);
     const EventTimes& times = trace.events[compute];
@@ -302,48 +290,42 @@ TEST_CASE("compute beside communication that takes half of the SMs takes twice i
 
 TEST_CASE("matrix products run on two ranks at once, and a limit on time ends them") {
   need(open_openblas());
-  HandJob job(2);
-  job.program.kernels = {{.name = "layer", .gemms = {{2, 64, 48, 80}, {1, 33, 65, 17}}},
-                         {.name = "optimizer", .memory_bytes = 1e6},
-                         {.name = "attention", .attention_flops = 1e7}};
-  const int edge = job.join({0, 1});
-  for (const int rank : {0, 1}) {
-    for (int mb = 0; mb < 3; ++mb) {
-      const auto own = job.compute(rank, mb, kMs);
-      job.program.bodies[rank].ops[own].kernel = mb;
-      job.comm(rank, rank == 0 ? OpKind::Send : OpKind::Recv, edge, mb, {own}, 1000);
-    }
-  }
+  Program program = made_program(R"(
+    rank 0, 3 times: F# 1ms kernel#, send# 0>1 1us after F#
+    rank 1, 3 times: F# 1ms kernel#, recv# 0>1 1us after F#
+  )");
+  program.kernels = {{.name = "layer", .gemms = {{2, 64, 48, 80}, {1, 33, 65, 17}}},
+                     {.name = "optimizer", .memory_bytes = 1e6},
+                     {.name = "attention", .attention_flops = 1e7}};
   ExecOptions options = quick();
   options.compute = Compute::Gemm;
   options.iterations = 2;
-  const Execution execution = played(job.program, options);
+  const Execution execution = played(program, options);
   CHECK(execution.failure.empty());
   CHECK(execution.real.find("emulated-compute") == std::string::npos);
   for (const Trace& trace : execution.iterations) {
     for (const EventTimes& times : trace.events) CHECK(times.end_ns > times.start_ns);
   }
   // 10 products of 2^30 FLOPs and no more than a microsecond.
-  job.program.kernels[0].gemms = {{10, 1024, 512, 1024}};
+  program.kernels[0].gemms = {{10, 1024, 512, 1024}};
   options.timeout_ns = 1000;
-  const std::string failure = played(job.program, options).failure;
+  const std::string failure = played(program, options).failure;
   CHECK(failure.starts_with("no op ended within 1e-06 s: rank 0 is still in forward 0"));
 }
 
 TEST_CASE("products that no memory holds, and ops without a shape, are refused in one line") {
-  HandJob job(1);
-  job.compute(0, 0, kMs);
+  Program program = made_program("rank 0: F0 1ms");
   ExecOptions options = quick();
   options.compute = Compute::Gemm;
-  auto execution = execute_host(job.program, options);
+  auto execution = execute_host(program, options);
   REQUIRE(!execution.ok());
   CHECK(execution.error().kind == Error::BadInput);
   CHECK(execution.error().text() ==
         "found forward 0 of stage 0 (lane compute) without a kernel, expected the shapes of its "
         "matrices to multiply: costs.source = \"uniform\" has none");
-  job.program.kernels = {{.name = "huge", .gemms = {{1, 1'000'000, 1'000'000, 1'000'000}}}};
-  job.program.bodies[0].ops[0].kernel = 0;
-  execution = execute_host(job.program, options);
+  program.kernels = {{.name = "huge", .gemms = {{1, 1'000'000, 1'000'000, 1'000'000}}}};
+  program.bodies[0].ops[0].kernel = 0;
+  execution = execute_host(program, options);
   REQUIRE(!execution.ok());
   CHECK(execution.error().text().find("for 1 ranks at --gemm-scale 1, expected at most") !=
         std::string::npos);
@@ -359,24 +341,21 @@ TEST_CASE("how late an executor wakes is measured, but for what warms up") {
   CHECK(late.p95_ns == 95);
   CHECK(late.share == Approx(5050. / 101'000));
 
-  HandJob job(2);
-  const int edge = job.join({0, 1});
-  for (int mb = 0; mb < 4; ++mb) {
-    job.comm(0, OpKind::Send, edge, mb, {job.compute(0, mb, kMs)}, kMs);
-    job.compute(1, mb, kMs, {job.comm(1, OpKind::Recv, edge, mb, {}, kMs)});
-  }
+  const Program program = made_program(R"(
+    rank 0, 4 times: F# 1ms, send# 0>1 1ms after F#
+    rank 1, 4 times: recv# 0>1 1ms, F# 1ms after recv#
+  )");
   ExecOptions options = quick();
   options.warmup = 2;
   options.iterations = 3;
-  const Execution execution = played(job.program, options);
+  const Execution execution = played(program, options);
   CHECK(execution.late.ops == 3 * (4 + 4 + 4));
   CHECK(execution.late.p95_ns >= 0);
   CHECK(execution.late.share > 0);
 }
 
 TEST_CASE("an executor that had no core for a while says by how much it is late") {
-  HandJob job(1);
-  for (int mb = 0; mb < 100; ++mb) job.compute(0, mb, 10 * kMs);  // a second
+  const Program program = made_program("rank 0, 100 times: F# 10ms");  // a second
   const pid_t own = getpid();
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -387,7 +366,7 @@ TEST_CASE("an executor that had no core for a while says by how much it is late"
     kill(own, SIGCONT);
     _exit(0);
   }
-  const Execution execution = played(job.program);
+  const Execution execution = played(program);
   waitpid(child, nullptr, 0);
   CHECK(execution.late.ops == 100);
   CHECK(execution.late.share > 0.15);

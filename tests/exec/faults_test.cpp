@@ -15,10 +15,11 @@
 #include "launch/exit_status.h"
 #include "schedule/program/program_text.h"
 #include "tests/draw.h"
-#include "tests/exec/exec_jobs.h"
 #include "tests/exec/mpi_run.h"
+#include "tests/made_program.h"
 #include "tests/planning/sweep_runs.h"
 #include "tests/seed.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -37,10 +38,6 @@ int faults() {
 
 Draw draw_of(std::uint64_t number) { return Draw((std::uint64_t{test_seed()} << 32) + number); }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Two stages, a second of iterations.
 const std::string kTwoStages = R"([parallel]
 pp = 2
@@ -52,20 +49,13 @@ backward_s = 0.002
 p2p_s = 0.0001
 )";
 
-// Ranks that take turns: 5 ms each, `microbatches` times.
-std::string turns(int ranks, int microbatches) {
-  HandJob job(ranks);
-  std::vector<int> edges;
-  for (int rank = 0; rank + 1 < ranks; ++rank) edges.push_back(job.join({rank, rank + 1}));
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (int mb = 0; mb < microbatches; ++mb) {
-      std::vector<std::uint32_t> received;
-      if (rank > 0) received = {job.comm(rank, OpKind::Recv, edges[rank - 1], mb)};
-      const auto own = job.compute(rank, mb, 5'000'000, received);
-      if (rank + 1 < ranks) job.comm(rank, OpKind::Send, edges[rank], mb, {own});
-    }
-  }
-  return to_text(job.program);
+// Three ranks that take turns: 5 ms each, 80 times.
+std::string turns() {
+  return to_text(made_program(R"(
+    rank 0, 80 times: F# 5ms, send# 0>1 after F#
+    rank 1, 80 times: recv# 0>1, F# 5ms after recv#, send# 1>2 after F#
+    rank 2, 80 times: recv# 1>2, F# 5ms after recv#
+  )"));
 }
 
 // A command that is disturbed.
@@ -108,7 +98,7 @@ const Job kSweeping = {sweep_command("all.csv") + " --jobs 2", 0, "", {"all.csv"
 // A folder with all that the jobs read, and with one for temporary files.
 void furnish(const Folder& folder) {
   folder.with("two.toml", kTwoStages);
-  folder.with("turns.csv", turns(3, 80));
+  folder.with("turns.csv", turns());
   folder.with("runs.toml", kSweep);
   std::filesystem::create_directory(folder / "tmp");
 }

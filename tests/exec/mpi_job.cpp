@@ -1,71 +1,64 @@
 // mpi_job NAME [full]: a Program by hand, played by mpi. For mpi_test, under mpirun.
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <cstring>
 
 #include "exec/mpi/mpi.h"
 #include "launch/exit_status.h"
-#include "tests/exec/exec_jobs.h"
+#include "tests/made_program.h"
 
 using namespace tandem;
 
 namespace {
 
 // Every kind of communication, of sizes that do and do not divide by the ranks.
-HandJob collectives() {
-  HandJob job(4);
-  const int all = job.join({0, 1, 2, 3}, GroupKind::Data),
-            some = job.join({3, 1}, GroupKind::Tensor),
-            ring = job.join({0, 1, 2, 3}, GroupKind::Context),
-            pair = job.join({0, 2}, GroupKind::Context), edge = job.join({0, 3}),
-            back = job.join({3, 0}), one = job.join({2}, GroupKind::Expert);
+Program collectives() {
+  std::string text;
   int number = 0;
-  for (const Bytes bytes : {0, 4, 10, 64, 4099, 200'000}) {
-    ++number;
-    for (int rank = 0; rank < 4; ++rank) {
-      for (const OpKind kind : {OpKind::AllReduce, OpKind::ReduceScatter, OpKind::AllGather,
-                                OpKind::AllToAll, OpKind::RingShift})
-        job.comm(rank, kind, kind == OpKind::RingShift ? ring : all, number, {}, 0, bytes);
-      if (rank % 2 == 1) job.comm(rank, OpKind::AllReduce, some, number, {}, 0, bytes);
-      if (rank % 2 == 0) job.comm(rank, OpKind::RingShift, pair, number, {}, 0, bytes);
-    }
-    job.comm(0, OpKind::Send, edge, number, {}, 0, bytes);
-    job.comm(3, OpKind::Recv, edge, number, {}, 0, bytes);
-    job.comm(3, OpKind::Send, back, number, {}, 0, bytes);
-    job.comm(0, OpKind::Recv, back, number, {}, 0, bytes);
-    for (const OpKind kind : {OpKind::AllReduce, OpKind::AllToAll, OpKind::RingShift})
-      job.comm(2, kind, one, number, {}, 0, bytes);
+  for (const int bytes : {0, 4, 10, 64, 4099, 200'000}) {
+    const std::string all =
+        "all-reduce{0} data {1}B, reduce-scatter{0} data {1}B, "
+        "all-gather{0} data {1}B, all-to-all{0} data {1}B, "
+        "ring-shift{0} context {1}B";
+    text += fmt::format(fmt::runtime(R"(
+      rank 0: )" + all + R"(, ring-shift{0} context:0>2 on pair {1}B,
+              send{0} 0>3 {1}B, recv{0} 3>0 {1}B
+      rank 1: )" + all + R"(, all-reduce{0} tensor:3>1 {1}B
+      rank 2: )" + all + R"(, ring-shift{0} context:0>2 on pair {1}B,
+              all-reduce{0} expert:2 {1}B, all-to-all{0} expert:2 {1}B, ring-shift{0} expert:2 {1}B
+      rank 3: )" + all + R"(, all-reduce{0} tensor:3>1 {1}B, recv{0} 0>3 {1}B, send{0} 3>0 {1}B
+    )"),
+                        ++number, bytes);
   }
-  return job;
+  return made_program(text);
 }
 
 // Sent are microbatches 0, 1; received 1, 0.
-HandJob swapped() {
-  HandJob job(2);
-  const int edge = job.join({0, 1});
-  for (const int mb : {0, 1}) job.comm(0, OpKind::Send, edge, mb, {}, 0, 1000);
-  for (const int mb : {1, 0}) job.comm(1, OpKind::Recv, edge, mb, {}, 0, 1000);
-  return job;
+Program swapped() {
+  return made_program(R"(
+    rank 0: send0 0>1 1kB, send1 0>1 1kB
+    rank 1: recv1 0>1 1kB, recv0 0>1 1kB
+  )");
 }
 
 // More is sent than there is room for.
-HandJob cut() {
-  HandJob job(2);
-  const int edge = job.join({0, 1});
-  job.comm(0, OpKind::Send, edge, 0, {}, 0, 1000);
-  job.comm(1, OpKind::Recv, edge, 0, {}, 0, 500);
-  return job;
+Program cut() {
+  return made_program(R"(
+    rank 0: send0 0>1 1000B
+    rank 1: recv0 0>1 500B
+  )");
 }
 
 // Each rank sends before it receives, and waits until its send has ended.
-HandJob crossed() {
-  HandJob job(2);
-  const int there = job.join({0, 1}), back = job.join({1, 0});
-  job.comm(0, OpKind::Recv, back, 0, {job.comm(0, OpKind::Send, there, 0)});
-  job.comm(1, OpKind::Recv, there, 0, {job.comm(1, OpKind::Send, back, 0)});
-  return job;
+Program crossed() {
+  return made_program(R"(
+    rank 0: send0 0>1, recv0 1>0 after send0
+    rank 1: send0 1>0, recv0 0>1 after send0
+  )");
 }
 
-HandJob job_of(const std::string& name) {
+Program program_of(const std::string& name) {
   if (name == "collectives") return collectives();
   if (name == "swapped") return swapped();
   if (name == "cut") return cut();
@@ -76,12 +69,12 @@ HandJob job_of(const std::string& name) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return exit_status(Error::BadInput);
-  const HandJob job = job_of(argv[1]);
+  const Program program = program_of(argv[1]);
   ExecOptions options;
   options.iterations = 2;
   options.timeout_ns = 10'000'000'000;
   options.full_payload = argc > 2 && std::strcmp(argv[2], "full") == 0;
-  const auto played = execute_mpi(job.program, options);
+  const auto played = execute_mpi(program, options);
   if (!played.ok()) {
     std::fprintf(stderr, "%s\n", played.error().text().c_str());
     return exit_status(played.error());

@@ -1,5 +1,7 @@
 // tandem run --backend mpi under a real mpirun: what it plays, how it fails, and that it leaves
 // nothing behind. Skipped where there is no MPI.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
@@ -8,8 +10,9 @@
 
 #include "exec/mpi/mpi.h"
 #include "schedule/program/program_text.h"
-#include "tests/exec/exec_jobs.h"
 #include "tests/exec/mpi_run.h"
+#include "tests/made_program.h"
+#include "tests/text.h"
 #include "tests/variable.h"
 
 using namespace tandem;
@@ -45,18 +48,13 @@ std::string mpirun(int ranks, const std::string& command) {
 
 // A chain of stages, each waiting for the one before: rank 2 computes 5 ms, the others 0.1 ms.
 std::string chain(int microbatches) {
-  HandJob job(4);
-  std::vector<int> edges;
-  for (int rank = 0; rank < 3; ++rank) edges.push_back(job.join({rank, rank + 1}));
-  for (int rank = 0; rank < 4; ++rank) {
-    for (int mb = 0; mb < microbatches; ++mb) {
-      std::vector<std::uint32_t> received;
-      if (rank > 0) received = {job.comm(rank, OpKind::Recv, edges[rank - 1], mb)};
-      const auto own = job.compute(rank, mb, rank == 2 ? 5'000'000 : 100'000, received);
-      if (rank < 3) job.comm(rank, OpKind::Send, edges[rank], mb, {own});
-    }
-  }
-  return to_text(job.program);
+  return to_text(made_program(fmt::format(R"(
+    rank 0, {0} times: F# 100us, send# 0>1 after F#
+    rank 1, {0} times: recv# 0>1, F# 100us after recv#, send# 1>2 after F#
+    rank 2, {0} times: recv# 1>2, F# 5ms after recv#, send# 2>3 after F#
+    rank 3, {0} times: recv# 2>3, F# 100us after recv#
+  )",
+                                          microbatches)));
 }
 constexpr int kLong = 4000;  // 20 s
 
@@ -75,10 +73,6 @@ std::set<std::string> ops_of(const std::string& trace) {
     ops.insert(op);
   }
   return ops;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 void check_line(const MpiRun& run, const std::string& begin) {
@@ -117,9 +111,7 @@ TEST_CASE("started alone or by mpirun, mpi plays the ops that the host plays") {
 TEST_CASE("a Program of one rank needs no mpirun") {
   if (!possible()) return;
   const Folder folder;
-  HandJob job(1);
-  job.compute(0, 0, 1'000'000);
-  folder.with("one.csv", to_text(job.program));
+  folder.with("one.csv", to_text(made_program("rank 0: F0 1ms")));
   MpiRun run(folder, kTandem + " run one.csv --backend mpi --iterations 2");
   CHECK(run.wait() == 0);
   CHECK(run.err().empty());
@@ -130,9 +122,7 @@ TEST_CASE("on one host nobody beyond it reaches a run, neither its ranks nor mpi
   if (!possible()) return;
   const Folder folder;
   folder.with("chain.csv", chain(kLong));
-  HandJob job(1);
-  job.compute(0, 0, 20'000'000'000);
-  folder.with("one.csv", to_text(job.program));
+  folder.with("one.csv", to_text(made_program("rank 0: F0 20000ms")));
   const auto is_closed = [&](const std::string& program, int ranks) {
     MpiRun run(folder, kTandem + " run " + program + " --backend mpi --json");
     REQUIRE(comes_true([&] { return !run.open_to_this_host().empty(); }));  // the coordinator

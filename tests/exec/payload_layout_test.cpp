@@ -11,7 +11,7 @@
 #include "exec/supervise/run_state.h"
 #include "launch/clock_map.h"
 #include "launch/launch.h"
-#include "tests/exec/exec_jobs.h"
+#include "tests/made_program.h"
 
 using namespace tandem;
 
@@ -156,10 +156,8 @@ TEST_CASE("a whole message has all its words in pieces, a sample both ends of ea
 }
 
 TEST_CASE("a state is shared with a forked child, and its copy tells the same") {
-  HandJob job(2);
-  const int edge = job.join({0, 1});
-  for (int mb = 0; mb < 3; ++mb) job.comm(0, OpKind::Send, edge, mb, {job.compute(0, mb, 1)});
-  RunState state(job.program, 0, 2);
+  const Program program = made_program("rank 0, 3 times: F# 1ns, send# 0>1 after F#\n rank 1:");
+  RunState state(program, 0, 2);
   CHECK(state.header().phase == Phase::Starting);
   CHECK(state.times(1)[5].end_ns == -1);
   const pid_t child = fork();
@@ -175,7 +173,7 @@ TEST_CASE("a state is shared with a forked child, and its copy tells the same") 
     _exit(0);
   }
   waitpid(child, nullptr, 0);
-  RunState copy(job.program, 0, 2, {state.bytes().begin(), state.bytes().end()});
+  RunState copy(program, 0, 2, {state.bytes().begin(), state.bytes().end()});
   for (RunState* one : {&state, &copy}) {
     CHECK(one->header().steps == 9);
     CHECK(one->header().after.ahead_ns == -4);

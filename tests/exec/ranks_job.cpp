@@ -1,5 +1,6 @@
 // ranks_job RANKS HOW: ranks that pretend to play and meet over TCP, started here where nobody has
 // started them. For ranks_test.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,7 +12,7 @@
 #include "exec/supervise/ranks.h"
 #include "launch/clock.h"
 #include "launch/exit_status.h"
-#include "tests/exec/exec_jobs.h"
+#include "tests/made_program.h"
 
 using namespace tandem;
 
@@ -19,13 +20,12 @@ namespace {
 
 // HOW: "short"; "some": half a second an iteration; "long": 20 s; "heeds": long, and it looks for
 // the word to stop; "fails": rank 1 does.
-HandJob job_of(int ranks, const std::string& how) {
-  HandJob job(ranks);
+Program program_of(int ranks, const std::string& how) {
   const int microbatches = how == "short" || how == "fails" ? 4 : how == "some" ? 100 : 4000;
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (int mb = 0; mb < microbatches; ++mb) job.compute(rank, mb, 5'000'000);
-  }
-  return job;
+  std::string text;
+  for (int rank = 0; rank < ranks; ++rank)
+    text += fmt::format("rank {}, {} times: F# 5ms\n", rank, microbatches);
+  return made_program(text);
 }
 
 // Each op takes its time. Who heeds the word to stop leaves a file.
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
     const auto status = run_ranks(ranks);
     return status.ok() ? *status : exit_status(Error::Failed);
   }
-  const HandJob job = job_of(ranks, how);
+  const Program program = program_of(ranks, how);
   ExecOptions options;
   options.iterations = 2;
   options.warmup = 0;
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
       [&](const LaunchedRank&, Control* control, RunState* state) {
         return play(options, how, control, state);
       }};
-  const auto played = execute_ranks(job.program, options, backend);
+  const auto played = execute_ranks(program, options, backend);
   if (!played.ok()) {
     std::fprintf(stderr, "%s\n", played.error().text().c_str());
     return exit_status(played.error());

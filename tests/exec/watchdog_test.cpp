@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "exec/supervise/watchdog.h"
-#include "tests/exec/exec_jobs.h"
+#include "tests/made_program.h"
 
 using namespace tandem;
 
@@ -79,14 +79,12 @@ std::atomic<int>* shared_number() {
 }
 
 // Three stages, a microbatch handed on.
-HandJob three_stages() {
-  HandJob job(3);
-  const int first = job.join({0, 1}), second = job.join({1, 2});
-  job.comm(0, OpKind::Send, first, 0);
-  const auto received = job.comm(1, OpKind::Recv, first, 0);
-  job.comm(1, OpKind::Send, second, 0, {received});
-  job.comm(2, OpKind::Recv, second, 0);
-  return job;
+Program three_stages() {
+  return made_program(R"(
+    rank 0: send0 0>1
+    rank 1: recv0 0>1, send0 1>2 after recv0
+    rank 2: recv0 1>2
+  )");
 }
 
 Hmac the_hmac() {
@@ -124,15 +122,14 @@ class Crew {
         _exit(guarded({rank, 0, rank == strange ? 8u : 9u}, "", address, parts[rank]));
       if (watch > 0) guards_.push_back(watch);
     }
-    RunState state(job_.program, 0, 1);
+    RunState state(program_, 0, 1);
     ChildProcess child([&] { return pretended(&state, address, parts[0]); });
     const ExternalStop external_stop(false);
     RunEnd run_end;
     const HelloMessage hello{0, 0, 9};
     std::thread coordinator([&] {
       AdmissionListener admission(std::move(*listener), Secret(kRun), hmac, parts.size());
-      run_end =
-          coordinate(job_.program, options_, hello, std::move(admission), external_stop, "MPI");
+      run_end = coordinate(program_, options_, hello, std::move(admission), external_stop, "MPI");
     });
     std::thread outsider([&] {
       if (outsider_) outsider_(address);
@@ -158,14 +155,14 @@ class Crew {
 
   int guarded(const HelloMessage& hello, const std::string& known, const std::string& address,
               const Part& part) {
-    RunState state(job_.program, hello.rank, 1);
+    RunState state(program_, hello.rank, 1);
     ChildProcess child([&] { return pretended(&state, address, part); });
     const ExternalStop external_stop(true);
     return watch(hello, options_, known, {}, the_hmac(), external_stop, &state, &child).ok() ? 0
                                                                                              : 1;
   }
 
-  const HandJob job_ = three_stages();
+  const Program program_ = three_stages();
   ExecOptions options_;
   std::vector<pid_t> guards_;
   std::function<void(const std::string& address)> outsider_;

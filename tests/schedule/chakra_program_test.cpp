@@ -14,6 +14,7 @@
 #include "schedule/program/replay.h"
 #include "schedule/program/validate.h"
 #include "tests/interop/imported.h"
+#include "tests/made_program.h"
 
 using namespace tandem;
 
@@ -127,31 +128,12 @@ ChakraJob exported(const Program& program) {
   return job;
 }
 
-// One rank of a body: compute ops of so many nanoseconds.
-Program computing(const std::vector<Nanoseconds>& durations_ns) {
-  Program program;
-  Body& body = program.bodies.emplace_back();
-  body.lanes.push_back({"compute"});
-  for (const Nanoseconds ns : durations_ns) body.ops.push_back({.duration_ns = ns});
-  program.ranks.push_back({0, {}});
-  return program;
-}
-
 // All ranks play one collective, or ring shift, in a group of their own.
 Program communicating(OpKind kind, int ranks, Bytes bytes) {
-  Program program;
-  Body& body = program.bodies.emplace_back();
-  body.lanes = {{"compute"}, {"tensor"}};
-  body.slots.push_back({GroupKind::Tensor, 1});
-  for (int i = 0; i < 2; ++i)
-    body.ops.push_back({.kind = kind, .lane = 1, .slot = 0, .duration_ns = 5000, .bytes = bytes});
-  Communicator& group = program.communicators.emplace_back();
-  group.group_kind = GroupKind::Tensor;
-  for (int rank = 0; rank < ranks; ++rank) {
-    program.ranks.push_back({0, {0}});
-    group.members.push_back(Rank{rank});
-  }
-  return program;
+  std::string text = "ranks";
+  for (int rank = 0; rank < ranks; ++rank) text += fmt::format(" {}", rank);
+  return made_program(
+      fmt::format("{0}: {1} tensor 5us {2}B, {1} tensor 5us {2}B", text, name(kind), bytes));
 }
 
 }  // namespace
@@ -362,7 +344,7 @@ TEST_CASE("what a Program cannot have is refused with file and node") {
 
 // Ends at 0.4, 0.8, 1.2, 1.6, 2.0 us round to 0, 1, 1, 2, 2.
 TEST_CASE("what a short op loses to whole microseconds the next one gets") {
-  const Program program = computing({400, 400, 400, 400, 400});
+  const Program program = made_program("rank 0, 5 times: F 400ns");
   const auto made = ChakraExport::of(program);
   REQUIRE(made.ok());
   std::vector<std::uint64_t> durations;
@@ -374,7 +356,7 @@ TEST_CASE("what a short op loses to whole microseconds the next one gets") {
 }
 
 TEST_CASE("a lane's order is a chain of control dependencies, waits are data dependencies") {
-  const Program program = computing({1000, 2000, 3000});
+  const Program program = made_program("rank 0: F 1us, F 2us, F 3us");
   const auto made = ChakraExport::of(program);
   REQUIRE(made.ok());
   const ChakraTrace trace = made->rank(Rank{0});
@@ -384,11 +366,7 @@ TEST_CASE("a lane's order is a chain of control dependencies, waits are data dep
 }
 
 TEST_CASE("a wait that is written twice is one dependency") {
-  Program program = computing({1000, 2000});
-  Body& body = program.bodies[0];
-  body.waits = {0, 0};
-  body.ops[1].first_wait = 0;
-  body.ops[1].waits = 2;
+  const Program program = made_program("rank 0: F0 1us, F1 2us after F0 F0");
   const auto made = ChakraExport::of(program);
   REQUIRE(made.ok());
   const ChakraTrace trace = made->rank(Rank{0});

@@ -9,15 +9,13 @@
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"
-#include "tests/exec/cuda/device_job.h"
 #include "tests/needs.h"
+#include "tests/schedule/contended_programs.h"
 #include "tests/seed.h"
 
 using namespace tandem;
 
 namespace {
-
-using Comm = DeviceJob::Comm;
 
 Cluster cluster_of(const ClusterSpec& spec, int gpus) {
   auto cluster = Cluster::build(spec, gpus);
@@ -68,18 +66,23 @@ Nanoseconds end_of(const Program& program, int rank, std::uint32_t op,
   return events[program.first_op(rank) + op].end_ns;
 }
 
-Nanoseconds end_of(DeviceJob* job, int gpus, int rank, std::uint32_t op) {
-  return end_of(job->take(one_node(gpus)), rank, op);
+Nanoseconds end_of(const std::string& text, int gpus, int rank, std::uint32_t op) {
+  return end_of(priced(text, one_node(gpus)), rank, op);
 }
 
-// Where a GEMM of 1000 ns ends that starts with a communication.
-Nanoseconds gemm_beside(const Comm& comm, double memory_share = 0,
+// Where a GEMM of 1000 ns ends that starts with a communication of so many bytes on so many SMs:
+// a transfer to another rank, or a ring of four.
+Nanoseconds gemm_beside(OpKind kind, Bytes bytes, int sms, double memory_share = 0,
                         const SharedDevice& device = {108, 4e9}) {
-  const int gpus = static_cast<int>(comm.ranks.size());
-  DeviceJob job(gpus, device);
-  const std::uint32_t gemm = job.compute(0, 1000, {}, memory_share);
-  job.communicate(comm);
-  return end_of(&job, gpus, 0, gemm);
+  const bool is_transfer = kind == OpKind::Send;
+  const int gpus = is_transfer ? 2 : 4;
+  const std::string words =
+      fmt::format("{} {}B {}sm\n", is_transfer ? "0>1" : "tensor", bytes, sms);
+  std::string text = fmt::format("rank 0: F 1us kernel0, {} {}", name(kind), words);
+  for (int rank = 1; rank < gpus; ++rank)
+    text += fmt::format("rank {}: {} {}", rank, is_transfer ? "recv" : name(kind), words);
+  const Kernel gemm = {.name = "gemm", .memory_share = memory_share};
+  return end_of(priced(text, one_node(gpus), device, {gemm}), 0, 0);
 }
 
 }  // namespace
@@ -87,124 +90,127 @@ Nanoseconds gemm_beside(const Comm& comm, double memory_share = 0,
 TEST_CASE("beside a communication on k of n SMs a GEMM takes n / (n - k) of its time") {
   for (const int k : {1, 2, 20, 27, 54, 100, 107}) {
     INFO("k " << k);
-    CHECK(gemm_beside({OpKind::Send, {0, 1}, 200'000, k}) ==
-          std::llround(1000.0 * 108 / (108 - k)));
+    CHECK(gemm_beside(OpKind::Send, 200'000, k) == std::llround(1000.0 * 108 / (108 - k)));
   }
 }
 
 TEST_CASE("nothing is slowed by communication that takes no SMs") {
-  CHECK(gemm_beside({OpKind::Send, {0, 1}, 200'000, 0}, 1) == 1000);
+  CHECK(gemm_beside(OpKind::Send, 200'000, 0, 1) == 1000);
   // Not where another one, later, does: 1000 ns alone, then 1000 x 108 / 54.
-  DeviceJob job(2);
-  const auto first = job.communicate({OpKind::Send, {0, 1}, 1000, 0});
-  job.compute(0, 1000);
-  const std::uint32_t second = job.compute(0, 1000, {first[0]});
-  job.communicate({OpKind::Send, {0, 1}, 5000, 54});
-  CHECK(end_of(&job, 2, 0, second) == 3000);
+  const char* const text = R"(
+    rank 0: send0 0>1 1kB, F0 1us, F1 1us after send0, send1 0>1 5kB 54sm
+    rank 1: recv0 0>1 1kB, recv1 0>1 5kB 54sm
+  )";
+  CHECK(end_of(text, 2, 0, 2) == 3000);
 }
 
 TEST_CASE("a communication that ends midway has slowed only the part beside it") {
   // 400 ns at half the speed do 200 of 1000; the other 800 are alone.
-  CHECK(gemm_beside({OpKind::Send, {0, 1}, 400, 54}) == 1200);
+  CHECK(gemm_beside(OpKind::Send, 400, 54) == 1200);
 }
 
 TEST_CASE("a communication that starts halfway slows only what is left, its wait nothing") {
   // Rank 1 comes at 500. Rank 0's GEMM has 500 left by then: 500 x 108 / 81 = 666.7.
-  DeviceJob job(2);
-  const std::uint32_t gemm = job.compute(0, 1000), late = job.compute(1, 500);
-  job.communicate({OpKind::Send, {0, 1}, 10'000, 27}, {{}, {late}});
-  CHECK(end_of(&job, 2, 0, gemm) == 1167);
+  const char* const text = R"(
+    rank 0: F 1us, send 0>1 10kB 27sm
+    rank 1: F 500ns, recv 0>1 10kB 27sm after F
+  )";
+  CHECK(end_of(text, 2, 0, 0) == 1167);
 }
 
 TEST_CASE("two communications at once take the SMs of both") {
   // The first 600 ns at 54 / 108: 300. 200 more at 81 / 108: 150. 550 left alone.
-  DeviceJob job(2);
-  const std::uint32_t gemm = job.compute(0, 1000);
-  job.communicate({OpKind::Send, {0, 1}, 600, 27, "there"});
-  job.communicate({OpKind::Send, {1, 0}, 800, 27, "back"});
-  CHECK(end_of(&job, 2, 0, gemm) == 600 + 200 + 550);
+  const char* const text = R"(
+    rank 0: F 1us, send 0>1 600B 27sm, recv 1>0 800B 27sm
+    rank 1: recv 0>1 600B 27sm, send 1>0 800B 27sm
+  )";
+  CHECK(end_of(text, 2, 0, 0) == 600 + 200 + 550);
 }
 
 TEST_CASE("one SM is left to compute, however many communications there are") {
   // 100 + 100 of 108: one is left, 10 ns take 1080.
-  DeviceJob job(2);
-  const std::uint32_t gemm = job.compute(0, 10);
-  job.communicate({OpKind::Send, {0, 1}, 10'000, 100, "there"});
-  job.communicate({OpKind::Send, {1, 0}, 10'000, 100, "back"});
-  CHECK(end_of(&job, 2, 0, gemm) == 1080);
+  const char* const text = R"(
+    rank 0: F 10ns, send 0>1 10kB 100sm, recv 1>0 10kB 100sm
+    rank 1: recv 0>1 10kB 100sm, send 1>0 10kB 100sm
+  )";
+  CHECK(end_of(text, 2, 0, 0) == 1080);
 }
 
 TEST_CASE("compute that waited is slowed from its start, and so is what follows it") {
   // From 300 on at half the speed until 3300: the first takes 2000, the second has 500 done by
   // then.
-  DeviceJob job(2);
-  const auto first = job.communicate({OpKind::Send, {1, 0}, 300, 0, "back"});
-  const std::uint32_t waited = job.compute(0, 1000, {first[1]}), next = job.compute(0, 1000);
-  job.communicate({OpKind::Send, {0, 1}, 3300, 54, "there"});
-  const Program program = job.take(one_node(2));
-  CHECK(end_of(program, 0, waited) == 2300);
-  CHECK(end_of(program, 0, next) == 3300 + 500);
+  const char* const text = R"(
+    rank 0: recv 1>0 300B, F0 1us after recv, F1 1us, send 0>1 3300B 54sm
+    rank 1: send 1>0 300B, recv 0>1 3300B 54sm
+  )";
+  CHECK(end_of(text, 2, 0, 1) == 2300);
+  CHECK(end_of(text, 2, 0, 2) == 3300 + 500);
 }
 
 TEST_CASE("each end of a communication pays with its own device's SMs") {
-  DeviceJob job(2);
-  const std::uint32_t sender = job.compute(0, 1000), receiver = job.compute(1, 1000);
-  job.communicate({OpKind::Send, {0, 1}, 10'000, 54});
-  Program program = job.take(one_node(2));
+  Program program = priced(R"(
+    rank 0: F 1us, send 0>1 10kB 54sm
+    rank 1: F 1us, recv 0>1 10kB 54sm
+  )",
+                           one_node(2));
   program.bodies[1].ops.back().sms = 27;
-  CHECK(end_of(program, 0, sender) == 2000);
-  CHECK(end_of(program, 1, receiver) == 1333);
+  CHECK(end_of(program, 0, 0) == 2000);
+  CHECK(end_of(program, 1, 0) == 1333);
 }
 
 TEST_CASE("however often the slowdown changes, only the end is rounded") {
   // 1000 transfers of 100 ns, every other one at 72 / 108: 500 (100 + 66.67) = 83333.3 of the
   // 1'000'000 ns are done by 100'000; rounded each time it would be 83350 or 83300.
-  DeviceJob job(2);
-  const std::uint32_t gemm = job.compute(0, 1'000'000);
-  for (int i = 0; i < 1000; ++i) job.communicate({OpKind::Send, {0, 1}, 100, i % 2 == 0 ? 36 : 0});
-  CHECK(end_of(&job, 2, 0, gemm) == 1'016'667);
+  const char* const text = R"(
+    rank 0: F 1ms
+    rank 0, 500 times: send 0>1 100B 36sm, send 0>1 100B
+    rank 1, 500 times: recv 0>1 100B 36sm, recv 0>1 100B
+  )";
+  CHECK(end_of(text, 2, 0, 0) == 1'016'667);
 }
 
 TEST_CASE("memory-bound work also has less bandwidth, by what the communication reads and writes") {
   // With 27 of 108 SMs taken, 4/3 of the time; 4 bytes a ns of bandwidth.
   // A send reads a byte a ns, M = 1/4: what memory bounds takes 4/3 again. All of it, 1777.8; of
   // 0.6, 4/3 x (0.4 + 0.6 x 4/3) = 1.6.
-  CHECK(gemm_beside({OpKind::Send, {0, 1}, 10'000, 27}, 0) == 1333);
-  CHECK(gemm_beside({OpKind::Send, {0, 1}, 10'000, 27}, 1) == 1778);
-  CHECK(gemm_beside({OpKind::Send, {0, 1}, 10'000, 27}, 0.6) == 1600);
+  CHECK(gemm_beside(OpKind::Send, 10'000, 27, 0) == 1333);
+  CHECK(gemm_beside(OpKind::Send, 10'000, 27, 1) == 1778);
+  CHECK(gemm_beside(OpKind::Send, 10'000, 27, 0.6) == 1600);
   // Rings send and receive a byte a ns: M = 1/2, 4/3 x 2.
   for (const OpKind ring :
        {OpKind::AllReduce, OpKind::ReduceScatter, OpKind::AllGather, OpKind::RingShift})
-    CHECK(gemm_beside({ring, {0, 1, 2, 3}, 10'000, 27}, 1) == 2667);
+    CHECK(gemm_beside(ring, 10'000, 27, 1) == 2667);
   // A bandwidth that is not known is not shared. One that is too small leaves a tenth: 4/3 x 10.
-  CHECK(gemm_beside({OpKind::Send, {0, 1}, 10'000, 27}, 1, {108, 0}) == 1333);
-  CHECK(gemm_beside({OpKind::Send, {0, 1}, 20'000, 27}, 1, {108, 0.5e9}) == 13333);
+  CHECK(gemm_beside(OpKind::Send, 10'000, 27, 1, {108, 0}) == 1333);
+  CHECK(gemm_beside(OpKind::Send, 20'000, 27, 1, {108, 0.5e9}) == 13333);
 }
 
 TEST_CASE("jitter multiplies the duration, before it is slowed") {
-  DeviceJob job(2);
-  const std::uint32_t gemm = job.compute(0, 1000);
-  job.communicate({OpKind::Send, {0, 1}, 20'000, 54});
-  const Program program = job.take(one_node(2));
+  const Program program = priced(R"(
+    rank 0: F 1us, send 0>1 20kB 54sm
+    rank 1: recv 0>1 20kB 54sm
+  )",
+                                 one_node(2));
   SimOptions options;
   options.jitter = 0.2;
-  CHECK(end_of(program, 0, gemm, options) == 2 * Jitter{0.2, 1}.apply(1000, 0, gemm));
+  CHECK(end_of(program, 0, 0, options) == 2 * Jitter{0.2, 1}.apply(1000, 0, 0));
 }
 
 TEST_CASE("communication slowed by other flows holds its SMs for longer") {
   // Ranks 0 and 1 both send to rank 2: 1000 bytes each at half the bandwidth, 2000 ns. Rank 0's
   // GEMM does 1000 of its 1500 in them. The ideal engine has it done in 1000 + 1000.
-  DeviceJob job(3);
-  const std::uint32_t gemm = job.compute(0, 1500);
-  job.communicate({OpKind::Send, {0, 2}, 1000, 54, "0>2"});
-  job.communicate({OpKind::Send, {1, 2}, 1000, 54, "1>2"});
   const Cluster cluster = one_node(3);
-  const Program program = job.take(cluster);
-  CHECK(play(Engine::Ideal, program, cluster)[gemm].end_ns == 2000);
+  const Program program = priced(R"(
+    rank 0: F 1500ns, send 0>2 1kB 54sm
+    rank 1: send 1>2 1kB 54sm
+    rank 2: recv 0>2 1kB 54sm, recv 1>2 1kB 54sm
+  )",
+                                 cluster);
+  CHECK(play(Engine::Ideal, program, cluster)[0].end_ns == 2000);
   for (const bool closed_forms : {true, false}) {
     SimOptions options;
     options.closed_forms = closed_forms;
-    CHECK(play(Engine::SimGrid, program, cluster, options)[gemm].end_ns == 2500);
+    CHECK(play(Engine::SimGrid, program, cluster, options)[0].end_ns == 2500);
   }
 }
 

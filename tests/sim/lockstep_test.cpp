@@ -14,8 +14,10 @@
 #include "job/compile.h"
 #include "planning/simulate/simulate.h"
 #include "schedule/program/program_text.h"
+#include "schedule/program/validate.h"
 #include "sim/engines.h"
 #include "sim/lockstep.h"
+#include "tests/made_program.h"
 #include "tests/needs.h"
 #include "tests/scenarios/small_scenario.h"
 #include "tests/seed.h"
@@ -42,12 +44,12 @@ Cluster build(const ClusterSpec& spec, int gpus) {
   return *std::move(cluster);
 }
 
-Program read(const std::string& text) {
-  const Folder folder;
-  auto program = read_program(folder.with("program.csv", "program,by hand\n" + text));
-  INFO((program.ok() ? "" : program.error().text()));
-  REQUIRE(program.ok());
-  return *std::move(program);
+Program valid(const std::string& text) {
+  Program program = made_program(text);
+  const Status status = validate(program);
+  INFO((status.ok() ? "" : status.error().text()));
+  REQUIRE(status.ok());
+  return program;
 }
 
 // When each rank that is played ends: "0:5 1:7 ".
@@ -79,37 +81,14 @@ std::vector<std::string> four_runs(const Program& program, const Cluster& cluste
 
 // Two replicas of two stages, a GPU a node. The first stage's reduce their gradients, 4 MB from
 // each to the other; meanwhile they send 1 MB to their second stages, which send as much back.
-const std::string kTwoReplicas = R"(lane,0,compute
-lane,0,data
-lane,0,0>1
-lane,0,1>0
-slot,0,data,1
-slot,0,pipeline,2
-slot,0,pipeline,3
-op,0,all-reduce,1,0,-1,-1,0,1,4000000,0,0,-1,-1,
-op,0,send,2,1,0,0,0,1,1000000,0,0,-1,-1,
-op,0,recv,3,2,0,0,0,1,1000000,0,0,-1,-1,
-lane,1,compute
-lane,1,0>1
-lane,1,1>0
-slot,1,pipeline,1
-slot,1,pipeline,2
-op,1,recv,1,0,1,0,0,1,1000000,0,0,-1,-1,
-op,1,send,2,1,1,0,0,1,1000000,0,0,-1,-1,0
-communicator,data,1,0 1
-communicator,pipeline,1,0 2
-communicator,pipeline,1,1 3
-communicator,pipeline,1,2 0
-communicator,pipeline,1,3 1
-rank,0,0 1 3
-rank,0,0 2 4
-rank,1,1 3
-rank,1,2 4
+const std::string kTwoReplicas = R"(
+  ranks 0 1: all-reduce data 4MB, send0 0>2|1>3 1MB, recv0 2>0|3>1 1MB
+  ranks 2 3: recv0 0>2|1>3 1MB, send0 2>0|3>1 1MB after recv0
 )";
 
 TEST_CASE("folded, each flow meets at either end what it would meet among all ranks") {
   need_simgrid();
-  Program program = read(kTwoReplicas);
+  Program program = valid(kTwoReplicas);
   const Cluster cluster = build(megabyte_a_ms(1, 1), 4);
   price(&program, cluster, in_order(4));
   // Each gradient leaves through one NIC and comes in through the other's. For 2 ms a NIC's way out
@@ -124,39 +103,12 @@ TEST_CASE("folded, each flow meets at either end what it would meet among all ra
 TEST_CASE("a network of classes has a link for each and whole flows over it") {
   // Eight GPUs of a node send to their peers over four NICs: a class of eight flows, over one of
   // four NICs up and one of four down. A flow for all eight, over half a NIC.
-  const Program program = read(R"(lane,0,compute
-lane,0,0>1
-slot,0,pipeline,1
-op,0,send,1,0,0,0,0,1,1000000,0,0,-1,-1,
-lane,1,compute
-lane,1,0>1
-slot,1,pipeline,1
-op,1,recv,1,0,1,0,0,1,1000000,0,0,-1,-1,
-communicator,pipeline,1,0 8
-communicator,pipeline,1,1 9
-communicator,pipeline,1,2 10
-communicator,pipeline,1,3 11
-communicator,pipeline,1,4 12
-communicator,pipeline,1,5 13
-communicator,pipeline,1,6 14
-communicator,pipeline,1,7 15
-rank,0,0
-rank,0,1
-rank,0,2
-rank,0,3
-rank,0,4
-rank,0,5
-rank,0,6
-rank,0,7
-rank,1,0
-rank,1,1
-rank,1,2
-rank,1,3
-rank,1,4
-rank,1,5
-rank,1,6
-rank,1,7
-)");
+  const std::string peers = "0>8|1>9|2>10|3>11|4>12|5>13|6>14|7>15";
+  const Program program = valid(fmt::format(R"(
+    ranks 0 1 2 3 4 5 6 7: send0 {0} 1MB
+    ranks 8 9 10 11 12 13 14 15: recv0 {0} 1MB
+  )",
+                                            peers));
   const Cluster cluster = build(megabyte_a_ms(8, 4), 16);
   const auto folded = lock_step(program, cluster, in_order(16));
   REQUIRE(folded);
@@ -171,24 +123,14 @@ rank,1,7
 }
 
 // Two tensor groups of two ranks.
-const std::string kTwoGroups = R"(lane,0,compute
-lane,0,tensor
-slot,0,tensor,1
-op,0,all-gather,1,0,0,0,0,1,1000000,0,0,-1,-1,
-communicator,tensor,0,0 1
-communicator,tensor,0,2 3
-rank,0,0
-rank,0,0
-rank,0,1
-rank,0,1
-)";
+const std::string kTwoGroups = "ranks 0 1 2 3: all-gather0 tensor:0>1|2>3 1MB";
 
 TEST_CASE("a group takes what it takes where it sits, whatever its class does elsewhere") {
   need_simgrid();
   // On nodes of three GPUs ranks 0 and 1 sit inside the first, 2 and 3 on both. Half a megabyte
   // goes each way: 50 us over the switch, twice that in training, and 500 us over the NICs, which
   // is no tensor group's own place: as it is.
-  Program program = read(kTwoGroups);
+  Program program = valid(kTwoGroups);
   program.comm_costs[static_cast<std::size_t>(GroupKind::Tensor)].slowdown = 2;
   const Cluster cluster = build(megabyte_a_ms(3, 3), 6);
   price(&program, cluster, in_order(4));
@@ -199,7 +141,7 @@ TEST_CASE("a group takes what it takes where it sits, whatever its class does el
 }
 
 TEST_CASE("groups that sit alike leave a Program its bodies") {
-  Program program = read(kTwoGroups);
+  Program program = valid(kTwoGroups);
   price(&program, build(megabyte_a_ms(2, 2), 4), in_order(4));
   CHECK(program.bodies.size() == 1);
   CHECK(program.bodies[0].ops[0].duration_ns == 50 * kUs);

@@ -1,5 +1,7 @@
 // Random Programs: what the engine makes of them is what the documents say, folded or not, written
 // and read again, and every nanosecond is accounted for.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -15,6 +17,7 @@
 #include "sim/drawn_durations.h"
 #include "sim/engines.h"
 #include "tests/folder.h"
+#include "tests/made_program.h"
 #include "tests/seed.h"
 #include "tests/sim/plain_replay.h"
 #include "tests/sim/random_cases.h"
@@ -125,14 +128,14 @@ TEST_CASE(
 }
 
 TEST_CASE("drawn durations are those that each op draws by itself, to the nanosecond") {
-  Program program;
-  Body& body = program.bodies.emplace_back();
-  for (std::uint32_t i = 0; i < 20'000; ++i) {
+  std::string text = "ranks 0 1 2 3 4 5 6 7:";
+  for (int i = 0; i < 20'000; ++i) {
     const Nanoseconds durations[] = {0, 1, 3, 999, 1'234'567, 1'000'000'007, 4'000'000'000'000};
-    body.ops.push_back({.kind = i % 11 == 0 ? OpKind::AllReduce : OpKind::Forward,
-                        .duration_ns = durations[i % 7]});
+    text += fmt::format("{} {} {}ns", i == 0 ? "" : ",", i % 11 == 0 ? "all-reduce data" : "F",
+                        durations[i % 7]);
   }
-  program.ranks.resize(8);
+  const Program program = made_program(text);
+  const Body& body = program.bodies[0];
   for (const double sigma : {0.0, 1e-6, 0.05, 1.0, 3.0}) {
     const Jitter jitter{sigma, test_seed()};
     const DrawnDurations drawn(program, jitter);

@@ -6,7 +6,7 @@
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"
-#include "tests/exec/cuda/device_job.h"
+#include "tests/schedule/contended_programs.h"
 #include "tests/seed.h"
 #include "traces/metrics.h"
 

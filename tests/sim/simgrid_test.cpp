@@ -12,6 +12,7 @@
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"
+#include "tests/made_program.h"
 #include "tests/needs.h"
 #include "tests/seed.h"
 
@@ -43,39 +44,19 @@ struct Operation {
 
 // Every rank is a class of its own; every operation has a communicator and a lane of its own.
 Program program_of(int ranks, const std::vector<Operation>& operations) {
-  Program program;
-  program.name = "test";
-  for (int r = 0; r < ranks; ++r) {
-    Body& body = program.bodies.emplace_back();
-    body.lanes.push_back({"compute"});
-    program.ranks.push_back({r, {}});
-  }
+  std::string text;
+  for (int rank = 0; rank < ranks; ++rank) text += fmt::format("rank {}:\n", rank);
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const Operation& operation = operations[i];
-    Communicator& communicator = program.communicators.emplace_back();
-    for (std::size_t k = 0; k < operation.ranks.size(); ++k) {
-      const int r = operation.ranks[k];
-      communicator.members.push_back(static_cast<Rank>(r));
-      Body& body = program.bodies[r];
-      Op wait;
-      wait.duration_ns = operation.after_ns;
-      body.ops.push_back(wait);
-      body.lanes.push_back({fmt::format("lane {}", i)});
-      const auto lane = static_cast<std::uint8_t>(body.lanes.size() - 1);
-      body.slots.push_back({GroupKind::Pipeline, lane});
-      program.ranks[r].communicators.push_back(static_cast<int>(i));
-      Op op;
-      op.kind = operation.kind == OpKind::Send && k == 1 ? OpKind::Recv : operation.kind;
-      op.lane = lane;
-      op.slot = static_cast<std::int16_t>(body.slots.size() - 1);
-      op.bytes = operation.bytes;
-      op.microbatch = static_cast<int>(i);
-      std::vector<std::uint32_t> waits;
-      if (operation.after_ns > 0) waits.push_back(static_cast<std::uint32_t>(body.ops.size() - 1));
-      add_op(op, waits, &body);
-    }
+    for (std::size_t k = 0; k < operation.ranks.size(); ++k)
+      text += fmt::format(
+          "rank {0}: F {1}ns, {2}{3} pipeline:{4} on lane{3} {5}B{6}\n", operation.ranks[k],
+          operation.after_ns,
+          name(operation.kind == OpKind::Send && k == 1 ? OpKind::Recv : operation.kind), i,
+          fmt::join(operation.ranks, ">"), operation.bytes,
+          operation.after_ns > 0 ? " after F" : "");
   }
-  return program;
+  return made_program(text);
 }
 
 // The end of every operation, in seconds, through SimGrid.

@@ -1,9 +1,12 @@
 // What makes rounds repeat: Programs made by hand whose shortest way changes after some rounds.
 #include "sim/steady_state.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "sim/engines.h"
+#include "tests/made_program.h"
 
 using namespace tandem;
 
@@ -16,34 +19,12 @@ constexpr int kAhead = 10;
 // for the all-reduce of `kAhead` rounds before it: in the first nine for one that has long ended,
 // in the next for that of 42 ns.
 Program rounds_of(int count) {
-  Program program;
-  program.name = "rounds";
-  Body& body = program.bodies.emplace_back();
-  body.lanes = {{"compute"}, {"tensor"}};
-  body.slots = {{GroupKind::Tensor, 1}};
-  const auto add = [&](OpKind kind, Nanoseconds ns, int microbatch,
-                       const std::vector<std::uint32_t>& waits) {
-    const bool communicates = !is_compute(kind);
-    add_op({.kind = kind,
-            .lane = static_cast<std::uint8_t>(communicates ? 1 : 0),
-            .slot = static_cast<std::int16_t>(communicates ? 0 : -1),
-            .stage = 0,
-            .duration_ns = ns,
-            .bytes = communicates ? 8 : 0,
-            .microbatch = microbatch},
-           waits, &body);
-  };
-  for (int round = -kAhead; round < count; ++round) {
-    std::vector<std::uint32_t> all_reduce;
-    if (round >= 0) all_reduce.push_back(3 * static_cast<std::uint32_t>(round) + 2);
-    add(OpKind::Forward, 1, kAhead + round, {});
-    add(OpKind::Forward, 1, kAhead + round, all_reduce);
-    add(OpKind::AllReduce, round == -1 ? 42 : 2, kAhead + round, {});
-  }
-  add(OpKind::Optimizer, 100, -1, {});
-  program.ranks = {{0, {0}}, {0, {0}}};
-  program.communicators = {{GroupKind::Tensor, false, {Rank{0}, Rank{1}}}};
-  return program;
+  std::string text;
+  for (int round = -kAhead; round < count; ++round)
+    text += fmt::format("ranks 0 1: F{0} 1ns, F{0} 1ns{1}, all-reduce{0} tensor 8B {2}ns\n",
+                        kAhead + round, round < 0 ? "" : fmt::format(" after all-reduce{}", round),
+                        round == -1 ? 42 : 2);
+  return made_program(text + "ranks 0 1: optimizer 100ns");
 }
 
 // The iteration of so many rounds, from a program of `few` and one of a round more; nothing where

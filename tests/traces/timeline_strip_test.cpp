@@ -1,4 +1,6 @@
 // TimelineStrip: an iteration in columns, and the spans that measure() adds up.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +9,7 @@
 
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
+#include "tests/made_program.h"
 #include "tests/seed.h"
 #include "traces/metrics.h"
 #include "traces/timeline_strip.h"
@@ -17,23 +20,10 @@ namespace {
 
 // Two ranks: rank 0 computes 40 ns and sends for 20 ns; rank 1 receives, and computes 40 ns.
 Program two_ranks() {
-  Program program;
-  program.bodies.resize(2);
-  for (Body& body : program.bodies) {
-    body.lanes = {{"compute"}, {"0>1"}};
-    body.slots.push_back({GroupKind::Pipeline, 1});
-  }
-  program.bodies[0].ops = {
-      {.kind = OpKind::Forward, .stage = 0, .duration_ns = 40},
-      {.kind = OpKind::Send, .lane = 1, .slot = 0, .first_wait = 0, .waits = 1, .duration_ns = 20}};
-  program.bodies[0].waits = {0};
-  program.bodies[1].ops = {
-      {.kind = OpKind::Recv, .lane = 1, .slot = 0, .duration_ns = 20},
-      {.kind = OpKind::Backward, .first_wait = 0, .waits = 1, .stage = 1, .duration_ns = 40}};
-  program.bodies[1].waits = {0};
-  program.communicators.push_back({GroupKind::Pipeline, false, {Rank{0}, Rank{1}}});
-  program.ranks = {{0, {0}}, {1, {0}}};
-  return program;
+  return made_program(R"(
+    rank 0: F 40ns, send 0>1 20ns after F
+    rank 1: recv 0>1 20ns, B 40ns after recv
+  )");
 }
 
 Trace played(const Program& program) {
@@ -123,23 +113,16 @@ TEST_CASE("a strip comes back from its JSON") {
 }
 
 TEST_CASE("ranks of the same stages have one row, and no more than 64 rows are drawn") {
-  Program program;
-  program.bodies.resize(1);
-  program.bodies[0].lanes = {{"compute"}};
-  program.bodies[0].ops = {{.stage = 0, .duration_ns = 5}};
-  Program stageless = program;
-  stageless.bodies[0].ops[0].stage = -1;
-  const auto unfolded = [](Program* of) {
-    Trace trace;
-    for (int rank = 0; rank < 70; ++rank) {
-      of->ranks.push_back({0, {}});
-      trace.ranks.push_back({Rank{rank}, 0, 1, static_cast<std::size_t>(rank)});
-      trace.events.push_back({0, 0, 5});
-    }
-    return trace;
-  };
-  const Trace trace = unfolded(&program), each = unfolded(&stageless);
+  std::string ranks = "ranks";
+  for (int rank = 0; rank < 70; ++rank) ranks += fmt::format(" {}", rank);
+  const Program program = made_program(ranks + ": F 5ns");
+  const Program stageless = made_program(ranks + ": F 5ns stage-1");
+  Trace trace;  // unfolded
+  for (int rank = 0; rank < 70; ++rank) {
+    trace.ranks.push_back({Rank{rank}, 0, 1, static_cast<std::size_t>(rank)});
+    trace.events.push_back({0, 0, 5});
+  }
   CHECK(timeline_strip(program, trace, 2).rows.size() == 1);
-  CHECK(timeline_strip(stageless, each, 2).rows.size() == 64);
-  CHECK(timeline_strip(stageless, each, 2).left_out == 6);
+  CHECK(timeline_strip(stageless, trace, 2).rows.size() == 64);
+  CHECK(timeline_strip(stageless, trace, 2).left_out == 6);
 }

@@ -10,20 +10,15 @@
 #include <random>
 #include <set>
 
-#include "base/file.h"
 #include "tests/folder.h"
+#include "tests/made_program.h"
+#include "tests/text.h"
 #include "traces/event_records.h"
 #include "traces/perfetto_file.h"
 
 using namespace tandem;
 
 namespace {
-
-std::string read(const std::string& path) {
-  const Result<std::string> text = read_file(path);
-  REQUIRE(text.ok());
-  return text.value();
-}
 
 struct Job {
   Program program;
@@ -36,27 +31,12 @@ struct Job {
 // Rank 1 comes first in the trace. The tensor lane of rank 1 has no events.
 Job small_job() {
   Job job;
-  Body first, second;
-  first.lanes = {{"compute"}, {"tensor"}, {"0>1"}};
-  first.slots = {{GroupKind::Tensor, 1}, {GroupKind::Pipeline, 2}};
-  first.ops = {
-      Op{.kind = OpKind::Forward, .stage = 0, .microbatch = 3},
-      Op{.kind = OpKind::Send, .lane = 2, .slot = 1, .stage = 0, .bytes = 4096, .microbatch = 3},
-      Op{.kind = OpKind::AllReduce,
-         .lane = 1,
-         .slot = 0,
-         .bytes = 1'000'000'000'000,
-         .part = 1,
-         .parts = 2}};
-  second.lanes = {{"compute"}, {"tensor"}, {"0>1"}};
-  second.slots = {{GroupKind::Pipeline, 2}};
-  second.ops = {
-      Op{.kind = OpKind::Recv, .lane = 2, .slot = 0, .stage = 1, .bytes = 4096, .microbatch = 3},
-      Op{.kind = OpKind::Forward, .stage = 1, .microbatch = 3}};
-  job.program.bodies = {first, second};
-  job.program.ranks = {{0, {1, 0}}, {1, {0}}};
-  job.program.communicators = {{GroupKind::Pipeline, true, {Rank{0}, Rank{1}}},
-                               {GroupKind::Tensor, false, {Rank{0}}}};
+  job.program = made_program(R"(
+    communicators: tensor, 0>1
+    rank 0: F3, send3 0>1 4096B, all-reduce tensor 1000GB 2/2 stage-1
+    rank 1: recv3 0>1 4096B, F3
+  )");
+  job.program.communicators[1].between_nodes = true;
   job.trace.meta = {{"program", "1234abcd"}, {"real", "nothing: \"simulated\""}, {"seed", ""}};
   job.trace.ranks = {{Rank{1}, 1, 48, 0}, {Rank{0}, 0, 1, 2}};
   job.trace.events = {{0, 10, 15}, {15, 15, 25}, {0, 0, 10}, {10, 10, 15}, {10, 10, 12}};
@@ -84,22 +64,22 @@ TEST_CASE("trace CSV rows are ordered by start, rank, lane, op") {
   // At 10 rank 0 comes before rank 1, and its lane 1 (op 2) before its lane 2 (op 1). Rank 1's body
   // counts on from 3. Of the 25, rank 0 computes 10; then its end waits for the send until 15 (the
   // all-reduce ends sooner), and nothing explains the rest. Rank 1's op waits for no receive.
-  CHECK(read(folder / "t.csv") == std::string("# program: 1234abcd\n"
-                                              "# real: nothing: \"simulated\"\n"
-                                              "# seed: \n"
-                                              "# split 0: compute_ns=10 bubble_ns=10 "
-                                              "tensor_exposed_ns=0 tensor_comm_ns=2 "
-                                              "tensor_overlap_ns=0 pipeline_exposed_ns=5 "
-                                              "pipeline_comm_ns=5 pipeline_overlap_ns=0\n"
-                                              "# split 1: ranks=48 compute_ns=10 bubble_ns=15 "
-                                              "pipeline_exposed_ns=0 pipeline_comm_ns=5 "
-                                              "pipeline_overlap_ns=0\n") +
-                                      kColumns +
-                                      "0,compute,0,forward,0,3,0,0,0,0,10\n"
-                                      "0,tensor,2,all-reduce,-1,-1,1,1000000000000,10,10,12\n"
-                                      "0,0>1,1,send,0,3,0,4096,10,10,15\n"
-                                      "1,0>1,3,recv,1,3,0,4096,0,10,15\n"
-                                      "1,compute,4,forward,1,3,0,0,15,15,25\n");
+  CHECK(contents(folder / "t.csv") == std::string("# program: 1234abcd\n"
+                                                  "# real: nothing: \"simulated\"\n"
+                                                  "# seed: \n"
+                                                  "# split 0: compute_ns=10 bubble_ns=10 "
+                                                  "tensor_exposed_ns=0 tensor_comm_ns=2 "
+                                                  "tensor_overlap_ns=0 pipeline_exposed_ns=5 "
+                                                  "pipeline_comm_ns=5 pipeline_overlap_ns=0\n"
+                                                  "# split 1: ranks=48 compute_ns=10 bubble_ns=15 "
+                                                  "pipeline_exposed_ns=0 pipeline_comm_ns=5 "
+                                                  "pipeline_overlap_ns=0\n") +
+                                          kColumns +
+                                          "0,compute,0,forward,0,3,0,0,0,0,10\n"
+                                          "0,tensor,2,all-reduce,-1,-1,1,1000000000000,10,10,12\n"
+                                          "0,0>1,1,send,0,3,0,4096,10,10,15\n"
+                                          "1,0>1,3,recv,1,3,0,4096,0,10,15\n"
+                                          "1,compute,4,forward,1,3,0,0,15,15,25\n");
 }
 
 TEST_CASE("a trace written and read is the same trace") {
@@ -184,7 +164,7 @@ TEST_CASE("events that never ended are no rows of a partial trace") {
   CHECK(table->rows.size() == 3);
   CHECK(table->splits.empty());
   REQUIRE(write_perfetto(job.program, job.trace, folder / "t.json").ok());
-  CHECK(nlohmann::json::parse(read(folder / "t.json"))["traceEvents"].is_array());
+  CHECK(nlohmann::json::parse(contents(folder / "t.json"))["traceEvents"].is_array());
 }
 
 TEST_CASE("trace files are the same bytes each time") {
@@ -194,8 +174,8 @@ TEST_CASE("trace files are the same bytes each time") {
     REQUIRE(write_trace_csv(job.program, job.trace, folder / name).ok());
   for (const char* name : {"a.json", "b.json"})
     REQUIRE(write_perfetto(job.program, job.trace, folder / name).ok());
-  CHECK(read(folder / "a.csv") == read(folder / "b.csv"));
-  CHECK(read(folder / "a.json") == read(folder / "b.json"));
+  CHECK(contents(folder / "a.csv") == contents(folder / "b.csv"));
+  CHECK(contents(folder / "a.json") == contents(folder / "b.json"));
 }
 
 TEST_CASE("a bad trace file is an error with file and line") {
@@ -242,7 +222,7 @@ TEST_CASE("Perfetto has a process a rank and a thread a lane that has events") {
   Job job = small_job();
   job.trace.events[4].end_ns = 10;  // the all-reduce: of no length, so not shown, nor its lane
   REQUIRE(write_perfetto(job.program, job.trace, folder / "t.json").ok());
-  const auto json = nlohmann::json::parse(read(folder / "t.json"));
+  const auto json = nlohmann::json::parse(contents(folder / "t.json"));
   CHECK(json["otherData"]["real"] == "nothing: \"simulated\"");
   std::set<std::string> processes, threads, names;
   for (const auto& event : json["traceEvents"]) {
@@ -263,7 +243,7 @@ TEST_CASE("Perfetto times are microseconds to the nanosecond") {
   Job job = small_job();
   job.trace.events[0] = {1'000'000, 1'234'056, 1'235'057};
   REQUIRE(write_perfetto(job.program, job.trace, folder / "t.json").ok());
-  const std::string text = read(folder / "t.json");
+  const std::string text = contents(folder / "t.json");
   CHECK_THAT(
       text, Catch::Contains(R"({"ph":"X","pid":1,"tid":2,"ts":1234.056,"dur":1.001,)"
                             R"("name":"recv F3 0>1","cat":"pipeline",)"
@@ -303,7 +283,7 @@ TEST_CASE("Perfetto shows two traces side by side, a rank's one below the other,
              measured = read_trace_csv(folder / "m.csv");
   REQUIRE((simulated.ok() && measured.ok()));
   REQUIRE(write_perfetto(*simulated, *measured, folder / "t.json").ok());
-  const auto json = nlohmann::json::parse(read(folder / "t.json"));
+  const auto json = nlohmann::json::parse(contents(folder / "t.json"));
   CHECK(json["otherData"]["measured program"] == "1234abcd");
   std::vector<std::string> processes(4);
   std::set<std::string> threads, events;
@@ -326,7 +306,7 @@ TEST_CASE("Perfetto shows two traces side by side, a rank's one below the other,
                                         "1 1 send F3 0>1 0.02 0.01", "1 2 all-reduce 0.02 0.004",
                                         "2 0 F3 0.015 0.01", "2 1 recv F3 0>1 0.01 0.005",
                                         "3 0 F3 0.03 0.02", "3 1 recv F3 0>1 0.02 0.01"});
-  CHECK_THAT(read(folder / "t.json"),
+  CHECK_THAT(contents(folder / "t.json"),
              Catch::Contains(R"("cat":"tensor","args":{"op":2,"stage":-1,"microbatch":-1,"part":1,)"
                              R"("bytes":1000000000000,"wait_ns":0}})"));
 }

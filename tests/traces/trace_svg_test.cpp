@@ -9,8 +9,9 @@
 #include <regex>
 #include <vector>
 
-#include "base/file.h"
 #include "tests/folder.h"
+#include "tests/made_program.h"
+#include "tests/text.h"
 #include "traces/trace_files.h"
 
 using namespace tandem;
@@ -27,42 +28,27 @@ struct Job {
 template <class Length>
 Job job_of(int ranks, int ops, const Length& length) {
   Job job;
-  job.program.name = "a < b & \"c\"";
+  std::string text = "communicators: tensor, pipeline on 0>1\n";
   for (int rank = 0; rank < ranks; ++rank) {
-    Body body;
-    body.lanes = {{"compute"}, {"tensor"}, {"0>1"}};
-    body.slots = {{GroupKind::Tensor, 1}, {GroupKind::Pipeline, 2}};
     job.trace.ranks.push_back({Rank{rank}, rank, rank + 1, job.trace.events.size()});
     Nanoseconds now = 0;
     for (int i = 0; i < ops; ++i) {
-      Op op{.kind = i % 2 ? OpKind::Backward : OpKind::Forward};
-      op.stage = static_cast<std::int16_t>(rank);
-      op.microbatch = i / 2;
+      text += fmt::format("rank {}: {}{}, send{} pipeline on 0>1\n", rank, i % 2 ? 'B' : 'F', i / 2,
+                          i / 2);
       const Nanoseconds end = now + length();
-      body.ops.push_back(op);
       job.trace.events.push_back({now, now, end});
-      body.ops.push_back({.kind = OpKind::Send, .lane = 2, .slot = 1, .microbatch = i / 2});
       job.trace.events.push_back({end, end, end + 1});
       now = end + 1;
     }
-    job.program.bodies.push_back(body);
-    job.program.ranks.push_back({rank, {}});
   }
+  job.program = made_program(text, "a < b & \"c\"");
   return job;
 }
 
 std::string svg_of(const Job& job) {
   const Folder folder;
   REQUIRE(write_svg(job.program, job.trace, folder / "t.svg").ok());
-  const auto text = read_file(folder / "t.svg");
-  REQUIRE(text.ok());
-  return *text;
-}
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
+  return contents(folder / "t.svg");
 }
 
 // The ends of all strokes of blocks, in hundredths of a pixel of the plot.

@@ -12,8 +12,8 @@
 
 #include "base/file.h"
 #include "schedule/program/program_text.h"
-#include "tests/exec/exec_jobs.h"
 #include "tests/folder.h"
+#include "tests/made_program.h"
 #include "traces/trace_files.h"
 
 using namespace tandem;
@@ -30,18 +30,15 @@ bool can_shape() {
   return false;
 }
 
-// From one rank to another; both ranks compute for `after_ns` before.
-void transfer(HandJob* job, int from, int to, Nanoseconds after_ns = 0, Bytes bytes = kMessage) {
-  const int edge = job->join({from, to});
-  for (const auto& [rank, kind] : {std::pair{from, OpKind::Send}, {to, OpKind::Recv}}) {
-    std::vector<std::uint32_t> waits;
-    if (after_ns > 0) waits.push_back(job->compute(rank, 0, after_ns));
-    job->comm(rank, kind, edge, 0, waits, 0, bytes);
-  }
+// A message from the first rank to the second.
+std::string message(int from, int to, Bytes bytes = kMessage) {
+  return fmt::format("rank {0}: send0 {0}>{1} {2}B\n rank {1}: recv0 {0}>{1} {2}B\n", from, to,
+                     bytes);
 }
 
-// Seconds of each rank's last communication, in the median iteration of seven.
-std::map<int, double> measure(const Program& program, const std::string& net) {
+// Seconds of each of four ranks' last communication, in the median iteration of seven.
+std::map<int, double> measure(const std::string& ops, const std::string& net) {
+  const Program program = made_program("rank 0:\n rank 1:\n rank 2:\n rank 3:\n" + ops);
   const Folder folder;
   const std::string file = (folder.path() / "p.csv").string();
   const std::string trace = (folder.path() / "t.csv").string();
@@ -80,29 +77,17 @@ TEST_CASE("transfers on the shaped cluster take what sharing its links predicts"
   for (const Net& net : {Net{"shaped-dgx", 300e6, 100e6}, Net{"shaped-jz", 50e6, 50e6}}) {
     std::printf("%s\n", net.name);
     const auto bytes = static_cast<double>(kMessage);
+    // Long, as the handshake is part of it.
+    check("one inside a node", measure(message(0, 1, 4 * kMessage), net.name)[1],
+          4 * bytes / net.inside);
+    check("one between nodes", measure(message(0, 2), net.name)[2], bytes / net.between);
     {
-      HandJob job(4);
-      transfer(&job, 0, 1, 0, 4 * kMessage);  // long, as the handshake is part of it
-      check("one inside a node", measure(job.program, net.name)[1], 4 * bytes / net.inside);
-    }
-    {
-      HandJob job(4);
-      transfer(&job, 0, 2);
-      check("one between nodes", measure(job.program, net.name)[2], bytes / net.between);
-    }
-    {
-      HandJob job(4);
-      transfer(&job, 0, 2);
-      transfer(&job, 1, 3);
-      auto seconds = measure(job.program, net.name);
+      auto seconds = measure(message(0, 2) + message(1, 3), net.name);
       check("two on one uplink", seconds[2], 2 * bytes / net.between);
       check("two on one uplink, the other", seconds[3], 2 * bytes / net.between);
     }
     {
-      HandJob job(4);
-      transfer(&job, 0, 2);
-      transfer(&job, 3, 1);
-      auto seconds = measure(job.program, net.name);
+      auto seconds = measure(message(0, 2) + message(3, 1), net.name);
       check("opposite directions", seconds[2], bytes / net.between);
       check("opposite directions, the other", seconds[1], bytes / net.between);
     }
@@ -110,22 +95,20 @@ TEST_CASE("transfers on the shaped cluster take what sharing its links predicts"
       // The second comes when half of the first is through. Both share what is left, and end
       // together: the first's other half and the second's first half take as long as a message;
       // then the second has its other half to itself.
-      HandJob job(4);
       const double half_s = bytes / net.between / 2;
-      transfer(&job, 0, 2);
-      transfer(&job, 1, 3, to_ns(half_s));
-      auto seconds = measure(job.program, net.name);
+      const std::string late = fmt::format(R"(
+        rank 1: F0 {0}ns, send0 1>3 {1}B after F0
+        rank 3: F0 {0}ns, recv0 1>3 {1}B after F0
+      )",
+                                           to_ns(half_s), kMessage);
+      auto seconds = measure(message(0, 2) + late, net.name);
       check("half through when another comes", seconds[2], 3 * half_s);
       check("the late joiner", seconds[3], 3 * half_s);
     }
-    {
-      // Six steps of a quarter, each as slow as the slowest wire.
-      HandJob job(4);
-      const int ring = job.join({0, 1, 2, 3}, GroupKind::Data);
-      for (int rank = 0; rank < 4; ++rank)
-        job.comm(rank, OpKind::AllReduce, ring, -1, {}, 0, kMessage);
-      check("ring all-reduce of four", measure(job.program, net.name)[3],
-            6 * bytes / 4 / net.between);
-    }
+    // Six steps of a quarter, each as slow as the slowest wire.
+    std::string ring;
+    for (int rank = 0; rank < 4; ++rank)
+      ring += fmt::format("rank {}: all-reduce data {}B\n", rank, kMessage);
+    check("ring all-reduce of four", measure(ring, net.name)[3], 6 * bytes / 4 / net.between);
   }
 }

@@ -7,6 +7,7 @@
 #include "schedule/program/reprice.h"
 #include "sim/engines.h"
 #include "tests/folder.h"
+#include "tests/made_program.h"
 #include "tests/scenarios/small_scenario.h"
 #include "traces/op_times.h"
 #include "traces/trace_files.h"
@@ -348,11 +349,8 @@ TEST_CASE("a Program repriced by a trace of itself gives the same trace") {
 
 TEST_CASE("equal ranks' op times become their median, SMs are no longer taken") {
   // Two ranks of one body: an op each, 10 and 30 ns; of two the shorter one.
-  Program program;
-  program.name = "two";
+  Program program = made_program("ranks 0 1: F 5ns");
   program.device = {108, 1e12};
-  program.bodies = {Body{{{"compute"}}, {}, {Op{.duration_ns = 5}}, {}}};
-  program.ranks = {{0, {}}, {0, {}}};
   TraceTable table{"t.csv", {program_line(program), {"complete", "yes"}}, {}, {}};
   table.rows = {{.rank = Rank{0}, .lane = "compute", .end_ns = 10},
                 {.rank = Rank{1}, .lane = "compute", .start_ns = 5, .end_ns = 35}};

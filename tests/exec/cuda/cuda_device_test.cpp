@@ -1,5 +1,6 @@
 // A GPU plays two ranks through its socket: what happens, in what order, and that messages arrive.
 // Skipped where there is no GPU.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include "exec/cuda/gpu.h"
 #include "exec/payload/payload.h"
 #include "launch/clock.h"
-#include "tests/exec/exec_jobs.h"
+#include "tests/made_program.h"
 
 using namespace tandem;
 
@@ -48,19 +49,20 @@ enum Event : std::int32_t { Open, Begin0, End0, Sent, Arrived, Begin1, End1, Joi
 //   stream 1 (0>1)                      | move |
 //   stream 2 (rank 1)                          | compute |
 struct Pipeline {
-  HandJob job{2};
+  Program program = made_program(fmt::format(R"(
+    rank 0: F0 {0}ns, send0 0>1 100us {1}B after F0
+    rank 1: recv0 0>1 100us {1}B, F0 {0}ns after recv0
+  )",
+                                             kOp_ns, kBytes));
   GpuPlan plan;
 
   Pipeline() {
-    const int edge = job.join({0, 1});
-    const std::uint32_t first = job.compute(0, 0, kOp_ns);
-    const std::uint32_t sent = job.comm(0, OpKind::Send, edge, 0, {first}, 100'000, kBytes);
-    const std::uint32_t received = job.comm(1, OpKind::Recv, edge, 0, {}, 100'000, kBytes);
-    const std::uint32_t second = job.compute(1, 0, kOp_ns, {received});
+    // Numbers of ops in their bodies.
+    constexpr std::uint32_t first = 0, sent = 1, received = 0, second = 1;
     plan.local_ranks = {Rank{0}, Rank{1}};
     const std::int64_t words = payload_words(kBytes);
     plan.streams = {{0, 0, 0, 0}, {0, 1, words, words}, {1, 0, 0, 0}};
-    plan.communicators = {{edge, 0, 1, 0}};
+    plan.communicators = {{0, 0, 1, 0}};
     plan.event_streams = {0, 0, 0, 1, 1, 2, 2, 1, 0};
     plan.gate = Open;
     plan.done = All;
@@ -84,7 +86,7 @@ struct Pipeline {
 
   // All members play here: no ids are needed.
   GpuJob gpu_job(const ExecOptions& options) const {
-    return {&job.program, &plan, options, [](std::int32_t) { return GpuCommId{}; }, [] {}};
+    return {&program, &plan, options, [](std::int32_t) { return GpuCommId{}; }, [] {}};
   }
 
   std::vector<GpuCall> unchecked() const {
@@ -184,12 +186,12 @@ TEST_CASE("a GPU multiplies matrices in every precision that it has") {
   const auto gpu = first_gpu();
   if (!gpu) return;
   // The sides of 100 are no multiple of 16.
-  pipeline.job.program.kernels.push_back(
+  pipeline.program.kernels.push_back(
       {.name = "layer",
        .gemms = {{1, 512, 1024, 256}, {3, 100, 100, 100, true}, {2, 100, 100, 100}},
        .attention_flops = 3e10,
        .memory_bytes = 1e8});
-  for (Body& body : pipeline.job.program.bodies) {
+  for (Body& body : pipeline.program.bodies) {
     for (Op& op : body.ops) op.kernel = is_compute(op.kind) ? 0 : -1;
   }
   ExecOptions options;

@@ -12,6 +12,7 @@
 #include "exec/recording.h"
 #include "sim/engines.h"
 #include "tests/exec/cuda/gpu_programs.h"
+#include "tests/made_program.h"
 #include "tests/variable.h"
 
 using namespace tandem;
@@ -145,12 +146,9 @@ TEST_CASE(
   // One kernel of 2 x 4096^3 = 1.374e11 FLOPs: at 500 TFLOP/s 274.878 us, and at half of it
   // 549.756.
   const auto time_of = [](int ranks, double scale) {
-    Program program;
+    Program program =
+        made_program(ranks == 1 ? "rank 0: F 1ns kernel0" : "ranks 0 1: F 1ns kernel0");
     program.kernels.push_back({"product", {{1, 4096, 4096, 4096}}});
-    program.bodies.resize(1);
-    program.bodies[0].lanes.push_back({"compute"});
-    program.bodies[0].ops.push_back({.duration_ns = 1, .kernel = 0});
-    program.ranks.resize(ranks);
     ExecOptions options = priced();
     options.compute = Compute::Gemm;
     options.gemm_scale = scale;

@@ -1,4 +1,6 @@
 // What fake GPUs refuse: plans that are right, with one thing made wrong.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -6,7 +8,7 @@
 
 #include "base/random.h"
 #include "tests/exec/cuda/gpu_programs.h"
-#include "tests/exec/exec_jobs.h"
+#include "tests/made_program.h"
 #include "tests/seed.h"
 
 using namespace tandem;
@@ -15,18 +17,13 @@ namespace {
 
 // Two ranks. A forward, two messages from rank 0 to rank 1, on each another forward, and an
 // all-reduce. Streams: 0 computes, 1 is the edge, 2 the group.
-HandJob small_job() {
-  HandJob job(2);
-  const int edge = job.join({0, 1}), group = job.join({0, 1}, GroupKind::Data);
-  for (const int rank : {0, 1}) {
-    const OpKind kind = rank == 0 ? OpKind::Send : OpKind::Recv;
-    const auto first = job.compute(rank, 0, 1000);
-    job.comm(rank, kind, edge, 0, {first}, 100);
-    const auto last = job.comm(rank, kind, edge, 1, {first}, 100);
-    const auto second = job.compute(rank, 1, 1000, {last});
-    job.comm(rank, OpKind::AllReduce, group, 0, {second}, 500);
-  }
-  return job;
+Program small_job() {
+  return made_program(R"(
+    rank 0: F0 1us, send0 0>1 100ns after F0, send1 0>1 100ns after F0, F1 1us after send1,
+            all-reduce0 data 500ns after F1
+    rank 1: F0 1us, recv0 0>1 100ns after F0, recv1 0>1 100ns after F0, F1 1us after recv1,
+            all-reduce0 data 500ns after F1
+  )");
 }
 
 // The place of the n-th call of a verb.
@@ -52,20 +49,20 @@ using Edit = std::function<void(GpuPlan*)>;
 
 // Why the small job is refused when rank 0's plan is edited.
 std::string edited(const Edit& edit) {
-  const HandJob job = small_job();
-  std::vector<GpuPlan> plans = plans_by_rank(job.program);
-  CHECK(refusal(job.program, plans).empty());
+  const Program program = small_job();
+  std::vector<GpuPlan> plans = plans_by_rank(program);
+  CHECK(refusal(program, plans).empty());
   edit(&plans[0]);
-  return refusal(job.program, plans);
+  return refusal(program, plans);
 }
 
 // The same where both ranks share a process: streams 0 and 1 compute, 2 is the edge, 3 the group.
 std::string edited_shared(const Edit& edit) {
-  const HandJob job = small_job();
-  std::vector<GpuPlan> plans = shared_plan(job.program);
-  CHECK(refusal(job.program, plans).empty());
+  const Program program = small_job();
+  std::vector<GpuPlan> plans = shared_plan(program);
+  CHECK(refusal(program, plans).empty());
   edit(&plans[0]);
-  return refusal(job.program, plans);
+  return refusal(program, plans);
 }
 
 Program order_job(const char* name, int pp, int vpp, bool overlap, bool batch = false) {
@@ -189,7 +186,7 @@ TEST_CASE("ops out of their lane's order are refused: swapped sends, one too few
   CHECK(edited([](GpuPlan* plan) {
           drop(plan, nth(*plan, GpuVerb::Check));
           drop(plan, nth(*plan, GpuVerb::Collective));
-        }) == "rank 0: all-reduce 0 of stage 0 (lane 0>1) of rank 0 is never asked for");
+        }) == "rank 0: all-reduce 0 of stage 0 (lane data) of rank 0 is never asked for");
   CHECK(edited([](GpuPlan* plan) {
           insert(plan, nth(*plan, GpuVerb::Compute), call(plan, GpuVerb::Compute));
         }) ==
@@ -199,18 +196,18 @@ TEST_CASE("ops out of their lane's order are refused: swapped sends, one too few
 
 TEST_CASE("members that mean different things by one call are refused") {
   // Plans of the right Program, played as one in which a body says otherwise.
-  const HandJob job = small_job();
-  Program unlike = job.program;
+  const Program program = small_job();
+  Program unlike = program;
   unlike.bodies[1].ops[2].bytes = 32;
   CHECK(
-      refusal(unlike, plans_by_rank(job.program)) ==
+      refusal(unlike, plans_by_rank(program)) ==
       "rank 1: call 12: stream 1 (rank 1, 0>1): recv, recv 1 of stage 1 (lane 0>1): meets rank 0: "
       "call 13: stream 1 (rank 0, 0>1): send, send 1 of stage 0 (lane 0>1): 64 and 32 bytes");
-  unlike = job.program;
+  unlike = program;
   unlike.bodies[1].ops[4].kind = OpKind::AllGather;
-  CHECK(refusal(unlike, plans_by_rank(job.program)).find("all-reduce and all-gather") !=
+  CHECK(refusal(unlike, plans_by_rank(program)).find("all-reduce and all-gather") !=
         std::string::npos);
-  unlike = job.program;
+  unlike = program;
   unlike.bodies[1].ops[1].kind = OpKind::Send;
   std::vector<GpuPlan> plans = plans_by_rank(unlike);
   CHECK(refusal(unlike, plans).find("send and send") != std::string::npos);
@@ -220,56 +217,50 @@ TEST_CASE("members that mean different things by one call are refused") {
 
 TEST_CASE("a member that leaves out a collective leaves the others in a deadlock") {
   // Rank 1's body ends without it, so its own plan is right.
-  HandJob job = small_job();
-  job.program.bodies[1].ops.pop_back();
-  CHECK(refusal(job.program, plans_by_rank(job.program)) ==
-        "deadlock: nothing can go on: rank 0: call 23: stream 2 (rank 0, 0>1): collective, "
-        "all-reduce 0 of stage 0 (lane 0>1)");
+  Program program = small_job();
+  program.bodies[1].ops.pop_back();
+  CHECK(refusal(program, plans_by_rank(program)) ==
+        "deadlock: nothing can go on: rank 0: call 23: stream 2 (rank 0, data): collective, "
+        "all-reduce 0 of stage 0 (lane data)");
 }
 
 TEST_CASE("two communicators in two orders end with a queue each, and in one queue do not") {
-  const auto unlike = [](bool swapped) {
-    HandJob job(2);
-    const int one = job.join({0, 1}, GroupKind::Tensor), other = job.join({0, 1}, GroupKind::Data);
-    for (const int rank : {0, 1}) {
-      const bool first = swapped && rank == 1;
-      job.comm(rank, OpKind::AllReduce, first ? other : one, first ? 1 : 0, {}, 100);
-      job.comm(rank, OpKind::AllReduce, first ? one : other, first ? 0 : 1, {}, 100);
-    }
-    return job;
-  };
-  const HandJob right = unlike(false), wrong = unlike(true);
-  CHECK(validate(right.program).ok());
-  CHECK(!validate(wrong.program).ok());
-  for (const int queues : {0, 1, 3})
-    CHECK(refusal(right.program, plans_by_rank(right.program), queues).empty());
-  const std::vector<GpuPlan> plans = plans_by_rank(wrong.program);
-  CHECK(refusal(wrong.program, plans, 0).empty());
-  CHECK(refusal(wrong.program, plans, 3).empty());
-  CHECK(refusal(wrong.program, plans, 1) ==
-        "deadlock: nothing can go on: rank 0: call 5: stream 1 (rank 0, 0>1): collective, "
-        "all-reduce 0 of stage 0 (lane 0>1); rank 1: call 5: stream 1 (rank 1, 0>1): collective, "
-        "all-reduce 1 of stage 1 (lane 0>1)");
+  const Program right = made_program(R"(
+    rank 0: all-reduce0 tensor 100ns, all-reduce1 data 100ns
+    rank 1: all-reduce0 tensor 100ns, all-reduce1 data 100ns
+  )");
+  const Program wrong = made_program(R"(
+    rank 0: all-reduce0 tensor 100ns, all-reduce1 data 100ns
+    rank 1: all-reduce1 data 100ns, all-reduce0 tensor 100ns
+  )");
+  CHECK(validate(right).ok());
+  CHECK(!validate(wrong).ok());
+  for (const int queues : {0, 1, 3}) CHECK(refusal(right, plans_by_rank(right), queues).empty());
+  const std::vector<GpuPlan> plans = plans_by_rank(wrong);
+  CHECK(refusal(wrong, plans, 0).empty());
+  CHECK(refusal(wrong, plans, 3).empty());
+  CHECK(refusal(wrong, plans, 1) ==
+        "deadlock: nothing can go on: rank 0: call 5: stream 1 (rank 0, tensor): collective, "
+        "all-reduce 0 of stage 0 (lane tensor); rank 1: call 5: stream 1 (rank 1, data): "
+        "collective, all-reduce 1 of stage 1 (lane data)");
 }
 
 TEST_CASE("in one queue a call that cannot start holds back other streams' calls") {
   // Rank 0's message waits for rank 1's forward of 5 us; meanwhile its own second forward of 1 us
   // could run, from 1 to 2 us. In one queue it starts when the message does, at 5 us.
-  HandJob job(2);
-  const int edge = job.join({0, 1});
-  const auto first = job.compute(0, 0, 1000);
-  job.comm(0, OpKind::Send, edge, 0, {first}, 100);
-  const auto second = job.compute(0, 1, 1000);
-  const auto own = job.compute(1, 0, 5000);
-  job.comm(1, OpKind::Recv, edge, 0, {own}, 100);
-  const std::vector<GpuPlan> plans = plans_by_rank(job.program);
+  const Program program = made_program(R"(
+    rank 0: F0 1us, send0 0>1 100ns after F0, F1 1us
+    rank 1: F0 5us, recv0 0>1 100ns after F0
+  )");
+  constexpr std::size_t kSecond = 2;  // of rank 0's ops
+  const std::vector<GpuPlan> plans = plans_by_rank(program);
   const auto end_of_second = [&](int queues, bool nccl_streams = false) {
     FakeOptions options;
     options.queues = queues;
     options.nccl_streams = nccl_streams;
-    const auto run = play(job.program, plans, options);
+    const auto run = play(program, plans, options);
     REQUIRE(run.ok());
-    return run->event_ns[0][plans[0].op_events[0][second].end];
+    return run->event_ns[0][plans[0].op_events[0][kSecond].end];
   };
   CHECK(end_of_second(0) == 2000);
   CHECK(end_of_second(2) == 2000);
@@ -282,7 +273,7 @@ TEST_CASE("in one queue a call that cannot start holds back other streams' calls
   // Alone, rank 0 waits for nobody.
   FakeOptions alone;
   alone.alone = true;
-  const auto run = play(job.program, std::span(plans).first(1), alone);
+  const auto run = play(program, std::span(plans).first(1), alone);
   REQUIRE(run.ok());
   CHECK(run->event_ns[0][plans[0].op_events[0][1].end] == 1100);
 }
@@ -300,7 +291,7 @@ TEST_CASE("all events are recorded, once and on their stream, and done behind al
         "rank 0: event 14 never happens");
   CHECK(edited([](GpuPlan* plan) { plan->calls.pop_back(); }) == "rank 0: event 13 never happens");
   CHECK(edited([](GpuPlan* plan) { drop(plan, plan->calls.size() - 2); }) ==
-        "rank 0: stream 2 (rank 0, lane 0>1) is not joined into done");
+        "rank 0: stream 2 (rank 0, lane data) is not joined into done");
   CHECK(edited([](GpuPlan* plan) {
           plan->calls.push_back({GpuVerb::Wait, 0, 0});
         }) == "rank 0: found another last call, expected the record of done");
@@ -359,10 +350,10 @@ TEST_CASE("communicators: listed, as the Program has them, each on one stream, w
         "rank 0: communicator 0: found place 1 of 2 with 0 SMs, expected place 0 of 2 with 0");
   CHECK(edited([](GpuPlan* plan) { plan->communicators[1].members = 1; }) ==
         "rank 0: communicator 1: found place 0 of 1 with 0 SMs, expected place 0 of 2 with 0");
-  CHECK(
-      edited([](GpuPlan* plan) { plan->communicators.pop_back(); }) ==
-      "rank 0: call 23: stream 2 (rank 0, 0>1): collective, all-reduce 0 of stage 0 (lane 0>1): of "
-      "communicator 1, which the plan does not list");
+  CHECK(edited([](GpuPlan* plan) { plan->communicators.pop_back(); }) ==
+        "rank 0: call 23: stream 2 (rank 0, data): collective, all-reduce 0 of stage 0 (lane "
+        "data): of "
+        "communicator 1, which the plan does not list");
   CHECK(edited([](GpuPlan* plan) {
           plan->streams[1].give_words = 3;
         }).find("needs room for 16 and 0 words, found 3 and 0") != std::string::npos);
@@ -429,19 +420,16 @@ TEST_CASE("groups hold transfers alone, end, and do not nest") {
 
 TEST_CASE("transfers of one group start together: their orders within it are free") {
   // Rank 0 sends, then receives, and so does rank 1. One by one in one queue that is a deadlock.
-  const auto crossed = [](int exchange) {
-    HandJob job(2);
-    const int there = job.join({0, 1}), back = job.join({1, 0});
-    for (const int rank : {0, 1}) {
-      job.comm(rank, OpKind::Send, rank == 0 ? there : back, 0, {}, 100);
-      job.comm(rank, OpKind::Recv, rank == 0 ? back : there, 0, {}, 100);
-      for (Op& op : job.program.bodies[rank].ops) op.exchange = exchange;
-    }
-    return job;
+  const auto crossed = [](const char* exchange) {
+    return made_program(fmt::format(R"(
+      rank 0: send0 0>1 100ns {0}, recv0 1>0 100ns {0}
+      rank 1: send0 1>0 100ns {0}, recv0 0>1 100ns {0}
+    )",
+                                    exchange));
   };
-  const HandJob together = crossed(0), alone = crossed(-1);
+  const Program together = crossed("exchange0"), alone = crossed("");
   for (const int queues : {0, 1, 2})
-    CHECK(refusal(together.program, plans_by_rank(together.program), queues).empty());
-  CHECK(refusal(alone.program, plans_by_rank(alone.program), 0).empty());
-  CHECK(refusal(alone.program, plans_by_rank(alone.program), 1).starts_with("deadlock: "));
+    CHECK(refusal(together, plans_by_rank(together), queues).empty());
+  CHECK(refusal(alone, plans_by_rank(alone), 0).empty());
+  CHECK(refusal(alone, plans_by_rank(alone), 1).starts_with("deadlock: "));
 }

@@ -13,7 +13,8 @@
 #include "exec/cuda/gpu_executor.h"
 #include "launch/clock.h"
 #include "tests/exec/cuda/mock_cuda.h"
-#include "tests/exec/exec_jobs.h"
+#include "tests/made_program.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -45,41 +46,26 @@ constexpr Nanoseconds kOp_ns = 1000;
 
 // Two ranks that compute and send to each other, twice; kernels multiply 16 x 16.
 Program two_ranks() {
-  HandJob job(2);
-  const int there = job.join({0, 1}), back = job.join({1, 0});
-  for (int microbatch = 0; microbatch < 2; ++microbatch) {
-    const std::uint32_t first = job.compute(0, microbatch, kOp_ns);
-    job.comm(0, OpKind::Send, there, microbatch, {first}, kOp_ns);
-    const std::uint32_t received = job.comm(1, OpKind::Recv, there, microbatch, {}, kOp_ns);
-    const std::uint32_t second = job.compute(1, microbatch, kOp_ns, {received});
-    job.comm(1, OpKind::Send, back, microbatch, {second}, kOp_ns);
-    job.comm(0, OpKind::Recv, back, microbatch, {}, kOp_ns);
-  }
-  job.program.kernels.push_back({.name = "small", .gemms = {{1, 16, 16, 16}}, .memory_bytes = 512});
-  for (Body& body : job.program.bodies) {
-    for (Op& op : body.ops) op.kernel = is_compute(op.kind) ? 0 : -1;
-  }
-  return std::move(job.program);
+  Program program = made_program(R"(
+    rank 0, 2 times: F# 1us kernel0, send# 0>1 1us after F#, recv# 1>0 1us
+    rank 1, 2 times: recv# 0>1 1us, F# 1us kernel0 after recv#, send# 1>0 1us after F#
+  )");
+  program.kernels.push_back({.name = "small", .gemms = {{1, 16, 16, 16}}, .memory_bytes = 512});
+  return program;
 }
 
 // Every kind of message among three ranks, and an exchange in one group.
 Program every_message() {
-  HandJob job(3);
-  const int all = job.join({0, 1, 2}, GroupKind::Data);
-  const int to = job.join({0, 1}), from = job.join({1, 0});
-  for (int rank = 0; rank < 3; ++rank) {
-    const std::uint32_t first = job.compute(rank, 0, kOp_ns);
-    for (const OpKind kind : {OpKind::AllReduce, OpKind::ReduceScatter, OpKind::AllGather,
-                              OpKind::AllToAll, OpKind::RingShift})
-      job.comm(rank, kind, all, 0, {first}, kOp_ns, 120);
-  }
-  for (const int rank : {0, 1}) {
-    job.comm(rank, rank == 0 ? OpKind::Send : OpKind::Recv, to, 1, {}, kOp_ns);
-    job.comm(rank, rank == 0 ? OpKind::Recv : OpKind::Send, from, 1, {}, kOp_ns);
-    std::vector<Op>& ops = job.program.bodies[rank].ops;
-    ops[ops.size() - 1].exchange = ops[ops.size() - 2].exchange = 0;
-  }
-  return std::move(job.program);
+  std::string all = "F0 1us";
+  for (const char* kind :
+       {"all-reduce", "reduce-scatter", "all-gather", "all-to-all", "ring-shift"})
+    all += fmt::format(", {}0 data 120B 1us after F0", kind);
+  return made_program(fmt::format(R"(
+    rank 0: {0}, send1 0>1 1us exchange0, recv1 1>0 1us exchange0
+    rank 1: {0}, recv1 0>1 1us exchange0, send1 1>0 1us exchange0
+    rank 2: {0}
+  )",
+                                  all));
 }
 
 struct MockedRun {
@@ -175,10 +161,6 @@ void reset(const MockedJob& job) {
 }
 
 std::string text(const Status& status) { return status.ok() ? "" : status.error().text(); }
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("a run asks for nothing that CUDA or NCCL forbids, and gives all back") {
@@ -347,15 +329,13 @@ TEST_CASE("communicators with one member block, so that NCCL starts no threads f
 
 TEST_CASE("ids of many communicators are told at once, and each that has been opened is progress") {
   constexpr int kCommunicators = 130;
-  HandJob job(2);
-  const std::uint32_t first = job.compute(0, 0, kOp_ns);
-  for (int i = 0; i < kCommunicators; ++i) {
-    const int number = job.join({0, 1});
-    for (const int rank : {0, 1})
-      job.comm(rank, rank == 0 ? OpKind::Send : OpKind::Recv, number, 0,
-               rank == 0 ? std::vector{first} : std::vector<std::uint32_t>{}, kOp_ns);
-  }
-  MockedJob many{"many communicators", std::move(job.program), small_options(), true};
+  Program program = made_program(fmt::format(R"(
+    rank 0: F0 1us
+    rank 0, {0} times: send0 0>1 on lane# 1us after F0
+    rank 1, {0} times: recv0 0>1 on lane# 1us
+  )",
+                                             kCommunicators));
+  MockedJob many{"many communicators", std::move(program), small_options(), true};
   many.options.share_gpu = false;
   reset(many);
   const MockedRun run = many.run();

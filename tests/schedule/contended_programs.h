@@ -2,19 +2,20 @@
 // whether their compute has done its work.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <map>
 #include <random>
 #include <set>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "schedule/lowering/price.h"
 #include "schedule/program/replay.h"
 #include "schedule/program/validate.h"
+#include "tests/made_program.h"
 
 namespace tandem {
 
@@ -29,87 +30,19 @@ inline ClusterSpec byte_a_ns(int gpus_per_node) {
   return spec;
 }
 
-// Every rank is a class of its own. Ops are issued in the order of the calls.
-class DeviceJob {
- public:
-  using Waits = std::vector<std::uint32_t>;
-  struct Comm {
-    OpKind kind;  // Send: from the first rank to the second
-    std::vector<int> ranks;
-    Bytes bytes;
-    int sms;
-    std::string lane = "comm";
-  };
-
-  explicit DeviceJob(int ranks, SharedDevice device = {108, 4e9}) {
-    program_.name = "device job";
-    program_.device = device;
-    for (int rank = 0; rank < ranks; ++rank) {
-      program_.bodies.emplace_back().lanes.push_back({"compute"});
-      program_.ranks.push_back({rank, {}});
-    }
-  }
-
-  // The op's number in its body.
-  std::uint32_t compute(int rank, Nanoseconds duration_ns, const Waits& waits = {},
-                        double memory_share = 0) {
-    Op op;
-    op.duration_ns = duration_ns;
-    op.kernel = static_cast<std::int32_t>(program_.kernels.size());
-    program_.kernels.push_back({.name = "kernel", .memory_share = memory_share});
-    return add(rank, op, waits);
-  }
-
-  // The ops' numbers, by rank as listed. waits[i] are those of ranks[i].
-  Waits communicate(const Comm& comm, const std::vector<Waits>& waits = {}) {
-    const auto [at, is_new] = known_.try_emplace({comm.lane, comm.ranks}, known_.size());
-    if (is_new) program_.communicators.push_back({.group_kind = GroupKind::Tensor});
-    Waits ops;
-    for (std::size_t i = 0; i < comm.ranks.size(); ++i) {
-      const int rank = comm.ranks[i];
-      const auto c = static_cast<std::int32_t>(at->second);
-      if (is_new) {
-        program_.communicators[c].members.push_back(static_cast<Rank>(rank));
-        program_.bodies[rank].slots.push_back({GroupKind::Tensor, lane(rank, comm.lane)});
-        program_.ranks[rank].communicators.push_back(c);
-      }
-      Op op;
-      op.kind = comm.kind == OpKind::Send && i == 1 ? OpKind::Recv : comm.kind;
-      const std::vector<std::int32_t>& known = program_.ranks[rank].communicators;
-      op.slot = static_cast<std::int16_t>(std::ranges::find(known, c) - known.begin());
-      op.lane = program_.bodies[rank].slots[op.slot].lane;
-      op.bytes = comm.bytes;
-      op.sms = static_cast<std::int16_t>(comm.sms);
-      ops.push_back(add(rank, op, i < waits.size() ? waits[i] : Waits{}));
-    }
-    return ops;
-  }
-
-  // Priced, and valid.
-  Program take(const Cluster& cluster) {
-    price(&program_, cluster, in_order(static_cast<int>(program_.ranks.size())));
-    const Status valid = validate(program_);
-    INFO((valid.ok() ? "" : valid.error().text()));
-    REQUIRE(valid.ok());
-    return std::move(program_);
-  }
-
- private:
-  std::uint32_t add(int rank, Op op, const Waits& waits) {
-    return add_op(op, waits, &program_.bodies[rank]);
-  }
-
-  std::uint8_t lane(int rank, const std::string& name) {
-    std::vector<Lane>& lanes = program_.bodies[rank].lanes;
-    const auto at = std::ranges::find(lanes, name, &Lane::name);
-    const auto number = static_cast<std::uint8_t>(at - lanes.begin());
-    if (at == lanes.end()) lanes.push_back({name});
-    return number;
-  }
-
-  Program program_;
-  std::map<std::pair<std::string, std::vector<int>>, std::size_t> known_;  // lane, ranks
-};
+// A Program on this device, priced and valid.
+inline Program priced(const std::string& text, const Cluster& cluster,
+                      const SharedDevice& device = {108, 4e9},
+                      const std::vector<Kernel>& kernels = {}) {
+  Program program = made_program(text);
+  program.device = device;
+  program.kernels = kernels;
+  price(&program, cluster, in_order(static_cast<int>(program.ranks.size())));
+  const Status valid = validate(program);
+  INFO((valid.ok() ? "" : valid.error().text()));
+  REQUIRE(valid.ok());
+  return program;
+}
 
 // Nodes of two GPUs for jobs at random; there, messages also have a latency.
 inline ClusterSpec pairs_of_gpus(int nics_per_node) {
@@ -127,12 +60,12 @@ inline Program random_device_job(const Cluster& cluster, int gpus, std::mt19937*
   const auto below = [&](int n) {
     return static_cast<int>((*random)() % static_cast<unsigned>(n));
   };
-  DeviceJob job(gpus, {16, 5e9});
-  std::vector<std::uint32_t> ops(gpus);  // of each rank, so far
+  std::vector<std::vector<std::string>> ops(gpus);  // of each rank
   const auto waits_of = [&](int rank) {
-    DeviceJob::Waits waits;
-    for (int i = below(4); i > 1 && ops[rank] > 0; --i)
-      waits.push_back(static_cast<std::uint32_t>(below(static_cast<int>(ops[rank]))));
+    std::string waits;
+    for (int i = below(4); i > 1 && !ops[rank].empty(); --i)
+      waits += fmt::format("{} {}", waits.empty() ? " after" : "",
+                           below(static_cast<int>(ops[rank].size())));
     return waits;
   };
   constexpr OpKind kKinds[] = {OpKind::Send, OpKind::AllReduce, OpKind::ReduceScatter,
@@ -140,25 +73,37 @@ inline Program random_device_job(const Cluster& cluster, int gpus, std::mt19937*
   for (int i = 0; i < 40 * gpus; ++i) {
     const int rank = below(gpus), what = below(6);
     if (what < 3) {
-      job.compute(rank, below(3000), waits_of(rank), below(5) / 4.0);
-      ++ops[rank];
+      const int ns = below(3000);
+      const std::string waits = waits_of(rank);
+      ops[rank].push_back(fmt::format("F {}ns kernel{}{}", ns, below(5), waits));
       continue;
     }
-    DeviceJob::Comm comm{kKinds[below(5)], {}, 1 + below(1000), below(3) * below(8), "inside"};
-    if (what == 3) comm.ranks = {rank, rank ^ 1};
+    const OpKind kind = kKinds[below(5)];
+    int bytes = 1 + below(1000);
+    const int sms = below(3) * below(8);
+    const char* const lane = what == 3 ? "inside" : what == 4 ? "between" : "signals";
+    std::vector<int> ranks;
+    if (what == 3) ranks = {rank, rank ^ 1};
     if (what > 3) {
-      for (int other = rank % 2; other < gpus; other += 2) comm.ranks.push_back(other);
-      std::ranges::shuffle(comm.ranks, *random);
-      comm.ranks.resize(comm.kind == OpKind::Send ? 2 : 2 + below(gpus / 2 - 1));
-      comm.lane = what == 4 ? "between" : "signals";
-      if (what == 5) comm.bytes = 0;
+      for (int other = rank % 2; other < gpus; other += 2) ranks.push_back(other);
+      std::ranges::shuffle(ranks, *random);
+      ranks.resize(kind == OpKind::Send ? 2 : 2 + below(gpus / 2 - 1));
+      if (what == 5) bytes = 0;
     }
-    std::vector<DeviceJob::Waits> waits;
-    for (const int member : comm.ranks) waits.push_back(waits_of(member));
-    job.communicate(comm, waits);
-    for (const int member : comm.ranks) ++ops[member];
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+      const OpKind own = kind == OpKind::Send && k == 1 ? OpKind::Recv : kind;
+      ops[ranks[k]].push_back(fmt::format("{} tensor:{} on {} {}B {}sm{}", name(own),
+                                          fmt::join(ranks, ">"), lane, bytes, sms,
+                                          waits_of(ranks[k])));
+    }
   }
-  return job.take(cluster);
+  std::string text;
+  for (int rank = 0; rank < gpus; ++rank)
+    text += fmt::format("rank {}: {}\n", rank, fmt::join(ops[rank], ", "));
+  std::vector<Kernel> kernels;
+  for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0})
+    kernels.push_back({.name = "kernel", .memory_share = share});
+  return priced(text, cluster, {16, 5e9}, kernels);
 }
 
 // The bytes of memory bandwidth a nanosecond that an op takes: what it sends and receives over the
@@ -184,7 +129,8 @@ inline double work_done(const Program& program, int rank, std::span<const EventT
     times.insert(std::clamp(e.start_ns, mine.start_ns, mine.end_ns));
     times.insert(std::clamp(e.end_ns, mine.start_ns, mine.end_ns));
   }
-  const double share = program.kernels[body.ops[compute].kernel].memory_share;
+  const int kernel = body.ops[compute].kernel;
+  const double share = kernel < 0 ? 0 : program.kernels[kernel].memory_share;
   double done = 0;
   for (auto from = times.begin(), to = std::next(from); to != times.end(); from = to++) {
     int sms = 0;
