@@ -171,7 +171,7 @@ Status time_all(const CommOptions& options) {
 }
 
 Status run(CommOptions options) {
-  apply(options.gpu, &options.exec);
+  apply_gpu_options(options.gpu, &options.exec);
   const Status status = time_all(options);
   if (!status.ok() && may_be_a_rank(options.backend) && rank_0_reports(status.error()))
     return Done{};

@@ -34,7 +34,7 @@ struct DeviceOptions {
 Status measure(DeviceOptions options) {
   RETURN_IF_ERROR(check_timeout(options.timeout_s));
   const Backend& backend = *backend_named(options.backend);
-  apply(options.gpu, &options.exec);
+  apply_gpu_options(options.gpu, &options.exec);
   options.exec.timeout_ns = to_ns(options.timeout_s);
   if (options.exec.precision.empty()) options.exec.precision = "bf16";
   RETURN_IF_ERROR(check_files(options.program, {}, {{"-o", options.output}}));

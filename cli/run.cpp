@@ -50,7 +50,7 @@ Result<Scenario> load_one(const RunOptions& options) {
 }
 
 // Checks the options, and that the output files can be written, before the run.
-Status check_use(const RunOptions& options) {
+Status check_options_of_run(const RunOptions& options) {
   RETURN_IF_ERROR(check_timeout(options.timeout_s));
   const OutputFiles& files = options.real.files;
   RETURN_IF_ERROR(check_kineto_folder(files.kineto));
@@ -60,7 +60,7 @@ Status check_use(const RunOptions& options) {
 }
 
 Result<std::optional<RealRunResult>> play(const RunOptions& options) {
-  RETURN_IF_ERROR(check_use(options));
+  RETURN_IF_ERROR(check_options_of_run(options));
   const Backend& backend = *options.real.backend;
   const ExecOptions& exec = options.real.exec;
   if (options.input.ends_with(".csv")) {
@@ -95,7 +95,7 @@ std::string op_table(const std::vector<OpTimes>& op_times, int width) {
 }
 
 // Returns "2 cores, a load of 0.31 before; 95 % of 420 wake-ups were at most 0.012 ms late, ..."
-std::string text_of(const HostConditions& host) {
+std::string host_conditions_text(const HostConditions& host) {
   std::string text = fmt::format("{} core{}, a load of {:.2f} before", host.cores,
                                  host.cores == 1 ? "" : "s", host.load);
   if (host.late.ops > 0)
@@ -117,7 +117,7 @@ void print(const RealRunResult& real, bool json, int width) {
   if (const std::string text = notes(std::vector{real.result}); !text.empty())
     fmt::print(standard_output(), "{}\n", wrapped(text, width));
   if (!real.op_times.empty()) fmt::print(standard_output(), "{}\n", op_table(real.op_times, width));
-  fmt::print(standard_output(), "{}", wrapped(text_of(real.host), width));
+  fmt::print(standard_output(), "{}", wrapped(host_conditions_text(real.host), width));
   const std::string line = fmt::format(
       "{}: {}. Of {} iterations (p5, p50, p95): {:.3f}, {:.3f}, {:.3f} ms; bubble {:.2f}, {:.2f}, "
       "{:.2f} %. {} payloads checked.\n",
@@ -133,7 +133,7 @@ Status run(RunOptions options) {
   exec.compute = options.compute == "gemm" ? Compute::Gemm : Compute::Timed;
   exec.full_payload = options.payload == "full";
   exec.timeout_ns = to_ns(options.timeout_s);
-  apply(options.gpu, &exec);
+  apply_gpu_options(options.gpu, &exec);
   const auto real = play(options);
   if (!real.ok()) {
     if (may_be_a_rank(options.backend) && rank_0_reports(real.error())) return Done{};

@@ -19,7 +19,7 @@
 namespace tandem {
 namespace {
 
-struct SweepWords {
+struct SweepCommand {
   std::string input;
   std::string list;
   std::string output;
@@ -43,7 +43,7 @@ Result<std::optional<Shard>> parse_shard(const std::string& text) {
 }
 
 // Writes the page where the CSV holds the whole sweep, not the part of one shard.
-Status write_report(const SweepWords& words, const SweepEnd& ended) {
+Status write_report(const SweepCommand& words, const SweepEnd& ended) {
   if (words.report.empty() || ended.written != words.output) return Done{};
   ASSIGN_OR_RETURN(PageTable table, sweep_table(words.output));
   return write_html_page({.title = std::filesystem::path(words.input).filename().string(),
@@ -67,7 +67,7 @@ void print_start(const SweepStart& start, const std::string& output) {
 }
 
 // The results are read again, so they must be a file. A sweep writes two more files beside it.
-Status check_sweep_files(const SweepWords& words) {
+Status check_sweep_files(const SweepCommand& words) {
   const std::string& output = words.output;
   std::error_code unknown;
   if (std::filesystem::exists(output, unknown))
@@ -80,7 +80,7 @@ Status check_sweep_files(const SweepWords& words) {
                      {{"--list", words.list}});
 }
 
-Status run_sweep(const SweepWords& words) {
+Status run_sweep(const SweepCommand& words) {
   RETURN_IF_ERROR(check_sweep_files(words));
   RETURN_IF_ERROR(check_html_page(words.report));
   ASSIGN_OR_RETURN(const std::optional<Shard> shard, parse_shard(words.shard));
@@ -119,7 +119,7 @@ Status run_sweep(const SweepWords& words) {
   const auto ended = sweep(file, results, engine, options, events);
   progress.reset();
   if (!ended.ok()) return ended.error();
-  if (!ended->speaks) return Done{};
+  if (!ended->is_reporter) return Done{};
   if (ended->failed > 0)
     say(fmt::format("{}: {} of {} runs failed, the first is '{}': see the column error",
                     ended->written, ended->failed, ended->rows, ended->first_failure));
@@ -130,7 +130,7 @@ Status run_sweep(const SweepWords& words) {
 }  // namespace
 
 void add_sweep(const Command& app) {
-  auto words = std::make_shared<SweepWords>();
+  auto words = std::make_shared<SweepCommand>();
   const Command command = app.subcommand(
       "sweep",
       "Simulates all runs of a scenario, thousands of them, into one CSV. Killed and started "

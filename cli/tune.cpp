@@ -52,7 +52,7 @@ void end_search_at_interrupt() {
 }
 
 // Quotes the text where a shell would not take it as one word.
-std::string quoted(const std::string& word) {
+std::string shell_word(const std::string& word) {
   const bool plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
     return std::isalnum(c) != 0 ||
            std::string_view("._-=/,+:").find(static_cast<char>(c)) != std::string_view::npos;
@@ -146,10 +146,10 @@ Status run_tune(const TuneCommand& options) {
                to_json(tuned).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return Done{};
   }
-  std::string command = "tandem simulate " + quoted(options.input);
-  if (!options.only.empty()) command += " --only " + quoted(options.only);
+  std::string command = "tandem simulate " + shell_word(options.input);
+  if (!options.only.empty()) command += " --only " + shell_word(options.only);
   if (options.engine != "simgrid") command += " --engine " + options.engine;
-  for (const std::string& set : options.sets) command += " --set " + quoted(set);
+  for (const std::string& set : options.sets) command += " --set " + shell_word(set);
   fmt::print(standard_output(), "{}", tune_text(tuned, command, text_width(options.wide)));
   return Done{};
 }

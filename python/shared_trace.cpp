@@ -74,7 +74,7 @@ SharedTrace::~SharedTrace() {
 
 Status SharedTrace::write(const Program& program, const Trace& trace) const {
   bool written = put(file_, head_of(program, trace));
-  give_records(program, trace, [&](std::span<const EventRecord> records) {
+  stream_records(program, trace, [&](std::span<const EventRecord> records) {
     written = written &&
               put(file_, {reinterpret_cast<const char*>(records.data()), records.size_bytes()});
   });

@@ -100,7 +100,7 @@ Status complete_calibration(Scenario* s) {
   const bool experts = s->job.model.is_moe();
   const bool measured =
       known && is_measured(s->costs.profile, kind_of_run(gpu, s->job.plan.precision, experts));
-  const bool beyond = measured && is_beyond(s->costs.profile, s->job.plan.gpus());
+  const bool beyond = measured && is_beyond_measured(s->costs.profile, s->job.plan.gpus());
   s->costs.model_name = fmt::format(
       "{} on {}{} in {}{}", s->costs.profile.name,
       beyond ? fmt::format("more than ten times {:g} of ", s->costs.profile.measured_gpus) : "",

@@ -22,9 +22,9 @@ const std::vector<std::string> kRowKeys = {
     "op", "ranks", "nodes", "latency_us", "busbw_GBps", "worst_error_percent", "sizes"};
 
 // One table of the file, read key by key.
-class Checked {
+class CheckedTable {
  public:
-  Checked(const std::string& path, const toml::table& table) : path_(path), table_(table) {}
+  CheckedTable(const std::string& path, const toml::table& table) : path_(path), table_(table) {}
 
   Status knows_only(const std::vector<std::string>& keys) const {
     for (const auto& [key, node] : table_) {
@@ -79,7 +79,7 @@ class Checked {
   const toml::table& table_;
 };
 
-Result<CalibrationRow> row_of(const Checked& table) {
+Result<CalibrationRow> row_of(const CheckedTable& table) {
   RETURN_IF_ERROR(table.knows_only(kRowKeys));
   CalibrationRow row;
   ASSIGN_OR_RETURN(row.kind, table.op());
@@ -108,7 +108,7 @@ const CalibrationRow* find_row(std::span<const CalibrationRow> rows, CommKind ki
 Result<std::vector<CalibrationRow>> read_calibration(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
   ASSIGN_OR_RETURN(const toml::table file, parse_toml_table(text, path));
-  const Checked whole(path, file);
+  const CheckedTable whole(path, file);
   RETURN_IF_ERROR(whole.knows_only(kOrigin));
   const toml::array* fits = file["fit"].as_array();
   if (fits == nullptr)
@@ -118,7 +118,7 @@ Result<std::vector<CalibrationRow>> read_calibration(const std::string& path) {
   for (const toml::node& node : *fits) {
     const toml::table* table = node.as_table();
     if (table == nullptr) return whole.at(node, "found a value, expected [[fit]] tables");
-    const Checked fit(path, *table);
+    const CheckedTable fit(path, *table);
     ASSIGN_OR_RETURN(const CalibrationRow row, row_of(fit));
     if (find_row(rows, row.kind, row.ranks, row.nodes) != nullptr)
       return whole.at(node, fmt::format("found a second {} of {} ranks on {} nodes, expected one",

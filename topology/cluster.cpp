@@ -289,7 +289,7 @@ Result<Cluster> Cluster::build(const ClusterSpec& spec, int gpus) {
     ASSIGN_OR_RETURN(const ListedSites listed, sites_of(*spec.cables));
     RETURN_IF_ERROR(check_listed(spec, gpus, listed));
     Cluster cluster(std::make_unique<Graph>(spec, listed));
-    const auto pair = cluster.graph_->routes->parted();
+    const auto pair = cluster.graph_->routes->unreachable_pair();
     if (!pair) return cluster;
     return Error{fmt::format("found no way from {} to {}, expected cables that join all GPUs",
                              cluster.graph_->gpu_name(pair->first),
@@ -319,7 +319,7 @@ Status Cluster::fail_links(std::span<const LinkId> failed) {
   for (const LinkId link : failed) all[index(link)] = true;
   std::unique_ptr<Routes> before = std::move(graph_->routes);
   graph_->find_routes(std::move(all));
-  if (const auto pair = graph_->routes->parted()) {
+  if (const auto pair = graph_->routes->unreachable_pair()) {
     graph_->routes = std::move(before);
     return Error{fmt::format("there is no other way from {} to {}", graph_->gpu_name(pair->first),
                              graph_->gpu_name(pair->second))};

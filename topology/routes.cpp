@@ -376,7 +376,7 @@ std::vector<int> Routes::reach_of(int gpu, const std::vector<int>& component) co
   return reach;
 }
 
-std::optional<std::pair<int, int>> Routes::parted() const {
+std::optional<std::pair<int, int>> Routes::unreachable_pair() const {
   std::vector<int> component(between_.size());
   boost::strong_components(backwards_, component.data());
   std::vector<LinkId> links;

@@ -35,7 +35,7 @@ class Routes {
   bool find(int from, int to, std::vector<LinkId>* links) const;
 
   // Returns a GPU and another that it cannot reach, if there are any.
-  std::optional<std::pair<int, int>> parted() const;
+  std::optional<std::pair<int, int>> unreachable_pair() const;
 
  private:
   struct Hop {

@@ -79,7 +79,7 @@ double load_on(const Loads& total, LinkId link) {
 }
 
 // An algorithm, or nothing for what the spec's `collectives` says.
-using Way = std::optional<Algorithm>;
+using AlgorithmChoice = std::optional<Algorithm>;
 
 // Returns the share of a whole node's rate that `gpus` of its GPUs reach: `pair_efficiency` for
 // two, 1 for all, and linear in 1 / gpus in between.
@@ -111,7 +111,7 @@ double efficiency_of(const ClusterSpec& spec, CommKind kind, std::size_t gpus) {
 
 // Returns the flows of one operation by this way.
 Traffic flows_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                 Way way) {
+                 AlgorithmChoice way) {
   if (way) return flows_of(cluster, kind, devices, *way);
   const Collectives collectives = cluster.spec().collectives;
   if (collectives == Collectives::Ring) return flows_of(cluster, kind, devices, Algorithm::Ring);
@@ -126,7 +126,7 @@ Traffic flows_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId
 
 // Returns the flows of one operation, not merged, at the efficiency of its kind.
 Traffic chosen_flows(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                     Way way) {
+                     AlgorithmChoice way) {
   Traffic traffic = flows_by(cluster, kind, devices, way);
   const double efficiency = efficiency_of(cluster.spec(), kind, devices.size());
   if (traffic.between_nodes || efficiency == 1) return traffic;
@@ -150,7 +150,7 @@ const CalibrationRow* row_of(const Cluster& cluster, CommKind kind,
 
 // Returns the flows, scaled to the measured time if the calibration has a row.
 Traffic calibrated_flows(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                         Way way) {
+                         AlgorithmChoice way) {
   Traffic flows = chosen_flows(cluster, kind, devices, way);
   const CalibrationRow* row = row_of(cluster, kind, devices);
   if (row == nullptr || flows.flows.empty()) return flows;
@@ -161,7 +161,7 @@ Traffic calibrated_flows(const Cluster& cluster, CommKind kind, std::span<const 
 }
 
 Traffic one_traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                    Way way) {
+                    AlgorithmChoice way) {
   Traffic result = calibrated_flows(cluster, kind, devices, way);
   merge(&result.flows);
   result.seconds_per_byte = alone_s(cluster, result.flows);
@@ -178,7 +178,8 @@ double snapped(double value, std::vector<double>* found) {
 
 // Returns each instance's latency and time by one way, under the load of all.
 std::vector<Traffic> lockstep_of(const Cluster& cluster, CommKind kind,
-                                 std::span<const std::vector<DeviceId>> instances, Way way) {
+                                 std::span<const std::vector<DeviceId>> instances,
+                                 AlgorithmChoice way) {
   std::vector<Traffic> each;
   std::vector<Flow> flows;
   std::vector<std::size_t> ends;  // where each instance's flows end
@@ -204,8 +205,8 @@ std::vector<Traffic> lockstep_of(const Cluster& cluster, CommKind kind,
 }
 
 // Returns the ways of an operation in the plain protocol.
-std::vector<Way> ways(const ClusterSpec& spec, CommKind kind) {
-  std::vector<Way> found = {std::nullopt};
+std::vector<AlgorithmChoice> ways(const ClusterSpec& spec, CommKind kind) {
+  std::vector<AlgorithmChoice> found = {std::nullopt};
   if (kind != CommKind::AllReduce) return found;
   if (spec.trees) found.emplace_back(Algorithm::Tree);
   if (spec.nvls) found.emplace_back(Algorithm::Nvls);
@@ -274,7 +275,7 @@ Nanoseconds duration_ns(const Choices& choices, Bytes bytes) {
 
 Choices choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
   Choices all;
-  for (const Way way : ways(cluster.spec(), kind)) {
+  for (const AlgorithmChoice way : ways(cluster.spec(), kind)) {
     const int number = number_of(all.size());
     all.push_back(one_traffic(cluster, kind, devices, way));
     all.back().way = number;
@@ -297,7 +298,7 @@ Traffic traffic_by(const Cluster& cluster, CommKind kind, std::span<const Device
 std::vector<Choices> lockstep_choices(const Cluster& cluster, CommKind kind,
                                       std::span<const std::vector<DeviceId>> instances) {
   std::vector<Choices> all(instances.size());
-  const std::vector<Way> known = ways(cluster.spec(), kind);
+  const std::vector<AlgorithmChoice> known = ways(cluster.spec(), kind);
   for (std::size_t place = 0; place < known.size(); ++place) {
     std::vector<Traffic> each = lockstep_of(cluster, kind, instances, known[place]);
     for (std::size_t i = 0; i < each.size(); ++i) {

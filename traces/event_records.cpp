@@ -49,8 +49,8 @@ std::vector<std::string> lane_names(const Program& program) {
   return names;
 }
 
-void give_records(const Program& program, const Trace& trace,
-                  const std::function<void(std::span<const EventRecord>)>& take) {
+void stream_records(const Program& program, const Trace& trace,
+                    const std::function<void(std::span<const EventRecord>)>& take) {
   const std::vector<const RankTrace*> ranks = ranks_in_order(trace);
   const std::vector<std::int64_t> first = first_ops(program);
   const auto lanes = lane_numbers(program, lane_names(program));

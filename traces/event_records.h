@@ -33,7 +33,7 @@ std::vector<std::string> lane_names(const Program& program);
 
 // Calls take() with some thousand records at a time, in the order of the trace CSV's rows. Events
 // that never ended are left out.
-void give_records(const Program& program, const Trace& trace,
-                  const std::function<void(std::span<const EventRecord>)>& take);
+void stream_records(const Program& program, const Trace& trace,
+                    const std::function<void(std::span<const EventRecord>)>& take);
 
 }  // namespace tandem

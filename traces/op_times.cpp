@@ -16,7 +16,7 @@
 namespace tandem {
 namespace {
 
-using Samples = std::vector<std::vector<Nanoseconds>>;  // by op of a body
+using OpSamples = std::vector<std::vector<Nanoseconds>>;  // by op of a body
 
 Status check_whole(const Program& program, const TraceTable& measured) {
   const std::string_view found = meta_value(measured, "program");
@@ -34,8 +34,8 @@ Status check_whole(const Program& program, const TraceTable& measured) {
   return Done{};
 }
 
-Result<std::vector<Samples>> samples_of(const Program& program, const TraceTable& measured) {
-  std::vector<Samples> samples;
+Result<std::vector<OpSamples>> samples_of(const Program& program, const TraceTable& measured) {
+  std::vector<OpSamples> samples;
   std::vector<std::int64_t> first;
   for (std::size_t body = 0; body < program.bodies.size(); ++body) {
     samples.emplace_back(program.bodies[body].ops.size());
@@ -96,7 +96,7 @@ std::vector<std::vector<std::pair<int, int>>> slots_that_meet(const Program& pro
 }
 
 // Gives all participants of a communication the samples of each of them.
-void share(const Program& program, std::vector<Samples>* samples) {
+void share(const Program& program, std::vector<OpSamples>* samples) {
   std::vector<std::vector<std::vector<std::uint32_t>>> slots;
   for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
   for (const auto& set : slots_that_meet(program)) {
@@ -116,7 +116,7 @@ void share(const Program& program, std::vector<Samples>* samples) {
 
 Status reprice(Program* program, const TraceTable& measured) {
   RETURN_IF_ERROR(check_whole(*program, measured));
-  ASSIGN_OR_RETURN(std::vector<Samples> samples, samples_of(*program, measured));
+  ASSIGN_OR_RETURN(std::vector<OpSamples> samples, samples_of(*program, measured));
   share(*program, &samples);
   for (std::size_t body = 0; body < samples.size(); ++body) {
     for (std::size_t op = 0; op < samples[body].size(); ++op) {

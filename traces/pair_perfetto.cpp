@@ -30,9 +30,9 @@ std::string_view category(const TraceRow& row) {
 
 // Numbers each rank's lanes in the order of their first op, so that both traces have them in the
 // same order.
-class Lanes {
+class LaneNumbers {
  public:
-  explicit Lanes(const TraceTable& table) {
+  explicit LaneNumbers(const TraceTable& table) {
     std::map<Rank, std::map<std::string_view, std::int64_t>> first;
     for (const TraceRow& row : table.rows) {
       if (!is_shown(row)) continue;
@@ -65,7 +65,7 @@ std::int64_t process_of(Rank rank, int side) { return 2 * std::int64_t{index(ran
 
 // Appends the table's events, with times from its first start on.
 void append_table(const TraceTable& table, int side, std::string_view title, PerfettoFile* file) {
-  const Lanes lanes(table);
+  const LaneNumbers lanes(table);
   for (const auto& [rank, numbers] : lanes.all()) {
     const std::int64_t process = process_of(rank, side);
     file->name_process(process, fmt::format("rank {} {}", index(rank), title));

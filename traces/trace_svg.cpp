@@ -71,7 +71,7 @@ bool is_shown(const EventTimes& event) {
 }
 
 // A lane of a rank that has events; `ops` in order of start.
-struct Row {
+struct LaneRow {
   int lane = 0;
   std::vector<std::size_t> ops;
 
@@ -80,7 +80,7 @@ struct Row {
 
 struct Band {
   const RankTrace* rank = nullptr;
-  std::vector<Row> rows;
+  std::vector<LaneRow> rows;
 };
 
 std::vector<Band> bands_of(const Program& program, const Trace& trace) {
@@ -88,13 +88,13 @@ std::vector<Band> bands_of(const Program& program, const Trace& trace) {
   for (const RankTrace& rank : trace.ranks) {
     const Body& body = program.bodies[rank.body];
     const auto events = trace.events_of(program, rank);
-    std::vector<Row> rows(body.lanes.size());
+    std::vector<LaneRow> rows(body.lanes.size());
     for (std::size_t lane = 0; lane < rows.size(); ++lane) rows[lane].lane = static_cast<int>(lane);
     for (std::size_t i = 0; i < events.size(); ++i) {
       if (is_shown(events[i])) rows[body.ops[i].lane].ops.push_back(i);
     }
-    std::erase_if(rows, [](const Row& row) { return row.ops.empty(); });
-    for (Row& row : rows) {
+    std::erase_if(rows, [](const LaneRow& row) { return row.ops.empty(); });
+    for (LaneRow& row : rows) {
       std::stable_sort(row.ops.begin(), row.ops.end(), [&](std::size_t a, std::size_t b) {
         return events[a].start_ns < events[b].start_ns;
       });
@@ -179,9 +179,9 @@ class Merger {
   std::array<Nanoseconds, kColours> share_ns_{};
 };
 
-class Picture {
+class TimelinePicture {
  public:
-  Picture(const Program& program, const Trace& trace, const std::vector<Band>& bands)
+  TimelinePicture(const Program& program, const Trace& trace, const std::vector<Band>& bands)
       : program_(program), trace_(trace), bands_(bands) {
     for (const EventTimes& event : trace.events) {
       if (is_shown(event)) scale_.span_ns = std::max(scale_.span_ns, event.end_ns);
@@ -218,7 +218,7 @@ class Picture {
     int y = kLegendHeight;
     for (const Band& band : bands_) {
       y += kTitleHeight + kBandGap;
-      for (const Row& row : band.rows) y += row.height() + kRowGap;
+      for (const LaneRow& row : band.rows) y += row.height() + kRowGap;
     }
     return y;
   }
@@ -228,7 +228,7 @@ class Picture {
     std::array<bool, kColours> seen{};
     for (const Band& band : bands_) {
       const Body& body = program_.bodies[band.rank->body];
-      for (const Row& row : band.rows) {
+      for (const LaneRow& row : band.rows) {
         for (const std::size_t op : row.ops) seen[colour_of(body, body.ops[op])] = true;
       }
     }
@@ -250,7 +250,7 @@ class Picture {
     append("<g class=\"band\">\n<text x=\"8\" y=\"{}\" font-weight=\"bold\">{}</text>\n", y + 13,
            xml_escaped(title_of(body, *band.rank)));
     y += kTitleHeight;
-    for (const Row& row : band.rows) {
+    for (const LaneRow& row : band.rows) {
       append("<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"end\">{}</text>\n", kLeft - 6,
              y + row.height() / 2 + (row.lane == 0 ? 4 : 3), row.lane == 0 ? 11 : 9,
              xml_escaped(shortened(body.lanes[row.lane].name, 12)));
@@ -270,7 +270,7 @@ class Picture {
     return {std::min(scale_.hundredths(event.start_ns), end - 1), end};
   }
 
-  void draw_blocks(const Band& band, const Row& row, int y) {
+  void draw_blocks(const Band& band, const LaneRow& row, int y) {
     const Body& body = program_.bodies[band.rank->body];
     const auto events = trace_.events_of(program_, *band.rank);
     Merger merger;
@@ -296,7 +296,7 @@ class Picture {
 
   // Draws white lines between actions that touch, and writes their microbatches. An action is a run
   // of events of one stage, kind and microbatch.
-  void draw_actions(const Band& band, const Row& row, int y) {
+  void draw_actions(const Band& band, const LaneRow& row, int y) {
     const Body& body = program_.bodies[band.rank->body];
     const auto events = trace_.events_of(program_, *band.rank);
     const auto same = [&](std::size_t a, std::size_t b) {
@@ -371,7 +371,7 @@ Result<std::string> svg_text(const Program& program, const Trace& trace) {
         fmt::format("found {} ranks with {} rows (a row a lane), expected at most {} ranks and {} "
                     "rows for a picture: play equal ranks folded, or write the trace for Perfetto",
                     bands.size(), rows, kRanksMax, kRowsMax)};
-  return Picture(program, trace, bands).draw();
+  return TimelinePicture(program, trace, bands).draw();
 }
 
 Status write_svg(const Program& program, const Trace& trace, const std::string& path) {

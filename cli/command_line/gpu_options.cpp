@@ -52,7 +52,7 @@ void add_precision_option(const Command& command, GpuOptions* options) {
       .one_of({"fp32", "fp16", "bf16", "fp8"});
 }
 
-void apply(const GpuOptions& options, ExecOptions* exec) {
+void apply_gpu_options(const GpuOptions& options, ExecOptions* exec) {
   exec->share_gpu = options.share_gpu;
   set(options.transfers, kGpuTransferNames, &exec->transfers);
   set(options.launch, kLaunches, &exec->launch);

@@ -23,7 +23,7 @@ void add_gpu_options(const Command& command, GpuOptions* options);
 void add_precision_option(const Command& command, GpuOptions* options);
 
 // Sets in `exec` what the options say.
-void apply(const GpuOptions& options, ExecOptions* exec);
+void apply_gpu_options(const GpuOptions& options, ExecOptions* exec);
 
 // Whether this process may be one rank of many, in which case rank 0 alone prints.
 bool may_be_a_rank(const std::string& backend);

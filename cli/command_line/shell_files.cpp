@@ -64,7 +64,7 @@ std::string values_of(const CLI::Option& option) {
 bool takes_value(const CLI::Option& option) { return option.get_expected_max() > 0; }
 
 // Puts the text into single quotes, in which a shell keeps everything but a quote as it is.
-std::string quoted(const std::string& text) {
+std::string in_single_quotes(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -83,10 +83,10 @@ std::string bash(const CLI::App& app) {
         options += fmt::format(
             "    '{} '{}) words={} ;;\n", fmt::join(at.path, " "),
             fmt::join(words_of(*option), fmt::format("|'{} '", fmt::join(at.path, " "))),
-            quoted(values_of(*option)));
+            in_single_quotes(values_of(*option)));
     }
     paths += fmt::format("    '{}') words={} ;;\n", fmt::join(at.path, " "),
-                         quoted(fmt::format("{}", fmt::join(words, " "))));
+                         in_single_quotes(fmt::format("{}", fmt::join(words, " "))));
   }
   return fmt::format(
       "# Completion of {0} for bash; made by {0} --shell-file bash.\n"
@@ -107,7 +107,8 @@ std::string bash(const CLI::App& app) {
       [&] {
         std::vector<std::string> all;
         for (const CommandAt& at : commands_of(app)) {
-          if (!at.path.empty()) all.push_back(quoted(fmt::format("{}", fmt::join(at.path, " "))));
+          if (!at.path.empty())
+            all.push_back(in_single_quotes(fmt::format("{}", fmt::join(at.path, " "))));
         }
         return fmt::format("{}", fmt::join(all, "|"));
       }(),
@@ -128,17 +129,17 @@ std::string fish(const CLI::App& app) {
     for (const std::string& word : at.path) when += "; and __fish_seen_subcommand_from " + word;
     const std::string below = fmt::format("{}", fmt::join(names_below(*at.app), " "));
     if (!below.empty()) when += "; and not __fish_seen_subcommand_from " + below;
-    when = when.empty() ? "" : fmt::format(" -n {}", quoted(when.substr(6)));
+    when = when.empty() ? "" : fmt::format(" -n {}", in_single_quotes(when.substr(6)));
     for (const CLI::App* command : at.app->get_subcommands({}))
       out += fmt::format("complete -c {}{} -f -a {} -d {}\n", app.get_name(), when,
-                         command->get_name(), quoted(command->get_description()));
+                         command->get_name(), in_single_quotes(command->get_description()));
     for (const CLI::Option* option : options_of(*at.app)) {
       out += fmt::format("complete -c {}{}", app.get_name(), when);
       for (const std::string& name : option->get_lnames()) out += " -l " + name;
       for (const std::string& name : option->get_snames()) out += " -s " + name;
       if (takes_value(*option)) out += " -r";
-      if (!values_of(*option).empty()) out += " -f -a " + quoted(values_of(*option));
-      out += " -d " + quoted(option->get_description()) + "\n";
+      if (!values_of(*option).empty()) out += " -f -a " + in_single_quotes(values_of(*option));
+      out += " -d " + in_single_quotes(option->get_description()) + "\n";
     }
   }
   return out;

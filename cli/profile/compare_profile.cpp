@@ -46,7 +46,7 @@ SimulatedSide played_side(const Program& program, const Trace& trace, const Prof
   SimulatedSide side{.by = by, .world = world};
   std::set<std::size_t> wanted;
   for (const ProfileRank& rank : measured.ranks) {
-    if (!rank.rank_is_said || rank.rank >= world || (rank.world > 0 && rank.world != world)) {
+    if (!rank.rank_is_given || rank.rank >= world || (rank.world > 0 && rank.world != world)) {
       side.note = fmt::format(
           "The profile is of {}, the simulation of {} ranks: means over all of its ranks stand "
           "against those of the profile.",

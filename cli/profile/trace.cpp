@@ -40,7 +40,7 @@ std::vector<NamedFile> inputs_of(const TraceOptions& options) {
 }
 
 // Writes the measured pass times as a scenario of stated seconds.
-std::string scenario_text(const PassSeconds& passes, const std::vector<std::string>& files) {
+std::string stated_scenario(const PassSeconds& passes, const std::vector<std::string>& files) {
   std::string text = fmt::format(
       "# What tandem trace measured in {}.\n# A pass of one microbatch "
       "through a stage: its compute, the median.\n",
@@ -75,9 +75,9 @@ Status write_costs(const Profile& profile, const TraceOptions& options) {
   if (costs.other_dtype > 0)
     say(fmt::format("warning: {}: {} GEMMs of another precision are left out", options.costs,
                     costs.other_dtype));
-  if (costs.not_told > 0)
+  if (costs.unknown_calls > 0)
     say(fmt::format("warning: {}: of {} calls the arguments do not tell what they computed",
-                    options.costs, costs.not_told));
+                    options.costs, costs.unknown_calls));
   return Done{};
 }
 
@@ -94,7 +94,7 @@ Status run(const TraceOptions& options) {
   waiting.reset();
   if (!options.scenario.empty()) {
     ASSIGN_OR_RETURN(const PassSeconds passes, pass_seconds(profile, options.passes));
-    RETURN_IF_ERROR(write_file(options.scenario, scenario_text(passes, options.files)));
+    RETURN_IF_ERROR(write_file(options.scenario, stated_scenario(passes, options.files)));
   }
   if (!options.costs.empty()) RETURN_IF_ERROR(write_costs(profile, options));
   if (options.json) {

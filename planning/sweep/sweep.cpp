@@ -243,7 +243,7 @@ class Sweep {
     ASSIGN_OR_RETURN(const std::int64_t all_there, counter.meet(0));
     (void)all_there;
     SweepEnd ended;
-    ended.speaks = launched.rank == 0;
+    ended.is_reporter = launched.rank == 0;
     if (launched.rank == 0) {
       std::vector<std::string> parts;
       for (int rank = 0; rank < launched.ranks; ++rank) parts.push_back(rank_part(output, rank));

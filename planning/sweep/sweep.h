@@ -39,7 +39,7 @@ struct SweepEnd {
   std::string written;  // the path of the CSV, or of the shard's part
   int rows = 0, failed = 0;
   std::string first_failure;
-  bool speaks = true;  // only one of several ranks reports
+  bool is_reporter = true;  // only one of several ranks reports
 };
 
 struct SweepEvents {

@@ -129,9 +129,9 @@ Style style_of(std::size_t family, int runs) {
   return style;
 }
 
-class Picture {
+class CasePicture {
  public:
-  explicit Picture(const std::vector<CaseRow>& rows)
+  explicit CasePicture(const std::vector<CaseRow>& rows)
       : rows_(rows), families_(accuracy_by_family(rows)), axis_(axis_of(rows)) {}
 
   std::string draw() {
@@ -271,6 +271,6 @@ class Picture {
 
 }  // namespace
 
-std::string case_plot(const std::vector<CaseRow>& rows) { return Picture(rows).draw(); }
+std::string case_plot(const std::vector<CaseRow>& rows) { return CasePicture(rows).draw(); }
 
 }  // namespace tandem

@@ -58,7 +58,7 @@ void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) 
 }
 
 // A column of results, for finalists that have them.
-struct Shown {
+struct ResultColumn {
   PageColumn as;
   PageCell (*of)(const RunResult&);
 };
@@ -66,7 +66,7 @@ constexpr auto kIteration = "iteration", kMemory = "memory", kTokens = "tokens a
 
 PageCell tokens_cell(const RunResult& o) { return o.training->tokens_per_s_per_gpu; }
 
-std::vector<Shown> tune_results() {
+std::vector<ResultColumn> tune_results() {
   return {
       {{kIteration, "s", Better::Less},
        [](const RunResult& o) -> PageCell { return o.iteration_s; }},
@@ -94,7 +94,7 @@ PageCell calibrated_cell(const RunResult& result) {
   return result.calibrated == false ? PageCell("no: a guess") : PageCell();
 }
 
-std::size_t place(const PageTable& table, std::string_view name) {
+std::size_t column_number(const PageTable& table, std::string_view name) {
   const auto at = std::ranges::find(table.columns, name, &PageColumn::name);
   return static_cast<std::size_t>(at - table.columns.begin());
 }
@@ -107,7 +107,7 @@ PageTable tune_table(const Tuned& tuned) {
   PageTable table{.title = "Plans"};
   add_column(&table, {"plan"}, cells_of<Finalist>(all, [](const Finalist& f) { return f.label; }));
   add_plan_columns(all, &table);
-  for (const Shown& shown : tune_results())
+  for (const ResultColumn& shown : tune_results())
     add_column(&table, shown.as, cells_of<Finalist>(all, [&](const Finalist& f) {
       return f.result.ok() ? shown.of(*f.result) : PageCell();
     }));
@@ -123,8 +123,8 @@ PageTable tune_table(const Tuned& tuned) {
   });
   if (std::ranges::any_of(out, [](const PageCell& cell) { return cell.index() != 0; }))
     add_column(&table, {"out"}, out);
-  table.x = place(table, kMemory);
-  table.y = place(table, kIteration);
+  table.x = column_number(table, kMemory);
+  table.y = column_number(table, kIteration);
   for (std::size_t row = 0; row < all.size(); ++row) {
     if (!fits(row)) table.unfit.push_back(row);
     if (!all[row].result.ok() || table.limit) continue;
@@ -139,7 +139,7 @@ PageTable tune_table(const Tuned& tuned) {
   return table;
 }
 
-std::vector<Shown> size_results() {
+std::vector<ResultColumn> size_results() {
   return {
       {{kIteration, "s", Better::Less},
        [](const RunResult& o) -> PageCell { return o.iteration_s; }},
@@ -147,12 +147,12 @@ std::vector<Shown> size_results() {
       {{"MFU", "", Better::More}, [](const RunResult& o) -> PageCell { return o.training->mfu; }}};
 }
 
-struct Sum {
+struct SummedColumn {
   PageColumn as;
   std::function<double(const Economics&)> of;
 };
 
-std::vector<Sum> size_sums() {
+std::vector<SummedColumn> size_sums() {
   return {
       {{"nodes"}, [](const Economics& e) { return static_cast<double>(e.nodes); }},
       {{"goodput", "", Better::More}, [](const Economics& e) { return e.goodput; }},
@@ -190,11 +190,11 @@ PageData size_page(const std::string& title, const SizeResult& result) {
   add_column(&table, {"candidate"}, cells([](const Sized& one) { return one.candidate; }));
   add_column(&table, {"GPUs", "", Better::Less},
              cells([](const Sized& one) { return static_cast<double>(one.gpus); }));
-  for (const Shown& shown : size_results())
+  for (const ResultColumn& shown : size_results())
     add_column(&table, shown.as, cells([&](const Sized& one) {
       return one.result ? shown.of(*one.result) : PageCell();
     }));
-  for (const Sum& sum : size_sums())
+  for (const SummedColumn& sum : size_sums())
     add_column(&table, sum.as, cells([&](const Sized& one) {
       return one.result ? PageCell(sum.of(one.economics)) : PageCell();
     }));
@@ -205,8 +205,8 @@ PageData size_page(const std::string& title, const SizeResult& result) {
   const std::vector<PageCell> out = cells(
       [](const Sized& one) { return one.reason.empty() ? PageCell() : PageCell(one.reason); });
   if (differ(out) || !all.front().reason.empty()) add_column(&table, {"out"}, out);
-  table.x = place(table, "days p95");
-  table.y = place(table, "cost p95");
+  table.x = column_number(table, "days p95");
+  table.y = column_number(table, "cost p95");
   for (std::size_t row = 0; row < all.size(); ++row) {
     if (all[row].on_frontier) table.frontier.push_back(row);
     if (all[row].recommended) table.marks.push_back({row, "recommended"});

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-std::string guesses(const std::vector<CaseRow>& rows) {
+std::string guesses_text(const std::vector<CaseRow>& rows) {
   const auto count = std::ranges::count_if(rows, [](const CaseRow& row) {
     return row.prediction && row.prediction->calibrated == false;
   });
@@ -36,7 +36,7 @@ std::string case_table(const std::vector<CaseRow>& rows, int width) {
   return text_table(case_columns(), rows, width) + "\n" +
          text_table(family_columns(), families_and_all(rows), width) + memory_line(rows) +
          (below.empty() ? "" : "\nnot predicted:\n" + wrapped(below, width)) +
-         wrapped(guesses(rows), width);
+         wrapped(guesses_text(rows), width);
 }
 
 std::string case_csv(const std::vector<CaseRow>& rows) {

@@ -23,7 +23,7 @@ std::optional<double> error(double simulated, double measured) {
 }
 
 // A part of the iteration. All parts add up to it.
-struct Part {
+struct TimePart {
   std::string name;
   double simulated_s = 0;
   double measured_s = 0;
@@ -31,10 +31,10 @@ struct Part {
   double longer_s() const { return measured_s - simulated_s; }
 };
 
-std::vector<Part> parts_of(const Comparison& comparison) {
+std::vector<TimePart> parts_of(const Comparison& comparison) {
   const Metrics &simulated = comparison.simulated.metrics, &measured = comparison.measured.metrics;
-  std::vector<Part> parts = {{"compute", simulated.compute_s, measured.compute_s},
-                             {"bubble", simulated.bubble_s, measured.bubble_s}};
+  std::vector<TimePart> parts = {{"compute", simulated.compute_s, measured.compute_s},
+                                 {"bubble", simulated.bubble_s, measured.bubble_s}};
   for (int i = 0; i < kGroupKinds; ++i) {
     if (comparison.exposed_difference_s[i])
       parts.push_back({fmt::format("exposed {} communication", name(static_cast<GroupKind>(i))),
@@ -46,13 +46,13 @@ std::vector<Part> parts_of(const Comparison& comparison) {
 std::string totals(const Comparison& comparison, int width) {
   const Metrics &simulated = comparison.simulated.metrics, &measured = comparison.measured.metrics;
   std::vector<Cells> rows;
-  const auto add = [&rows](const Part& part) {
+  const auto add = [&rows](const TimePart& part) {
     rows.push_back({part.name + " ms", ms(part.simulated_s), ms(part.measured_s),
                     ms_difference(-part.longer_s()),
                     signed_percent(error(part.simulated_s, part.measured_s))});
   };
   add({"iteration", simulated.iteration_s, measured.iteration_s});
-  for (const Part& part : parts_of(comparison)) add(part);
+  for (const TimePart& part : parts_of(comparison)) add(part);
   rows.push_back({"bubble %", percent(simulated.bubble_fraction), percent(measured.bubble_fraction),
                   signed_percent(comparison.bubble_difference)});
   for (int i = 0; i < kGroupKinds; ++i) {
@@ -160,15 +160,15 @@ std::string sentence(const Comparison& comparison) {
     return fmt::format("Both iterations take {} ms.\n",
                        ms(comparison.measured.metrics.iteration_s));
   const double sign = longer_s > 0 ? 1 : -1;
-  std::vector<Part> parts = parts_of(comparison);
-  std::stable_sort(parts.begin(), parts.end(), [sign](const Part& a, const Part& b) {
+  std::vector<TimePart> parts = parts_of(comparison);
+  std::stable_sort(parts.begin(), parts.end(), [sign](const TimePart& a, const TimePart& b) {
     return sign * a.longer_s() > sign * b.longer_s();
   });
   std::string text = fmt::format("The measured iteration takes {} ms {} than the simulated one; ",
                                  ms(std::abs(longer_s)), sign > 0 ? "more" : "less");
   text += fmt::format("{} accounts for {} ms", parts[0].name, ms(sign * parts[0].longer_s()));
   // The next part is named if it counts, and one that goes the other way.
-  const Part &next = parts[1], &other = parts.back();
+  const TimePart &next = parts[1], &other = parts.back();
   if (sign * next.longer_s() > 0.1 * std::abs(longer_s))
     text += fmt::format(", {} for {} ms", next.name, ms(sign * next.longer_s()));
   if (sign * other.longer_s() < -0.1 * std::abs(longer_s))
@@ -178,7 +178,7 @@ std::string sentence(const Comparison& comparison) {
 }
 
 // Returns the file, and who made it: "m.csv (host; real: communication)".
-std::string maker(const TraceTotal& side) {
+std::string file_and_engine(const TraceTotal& side) {
   std::string engine = "unknown", real;
   for (const auto& [key, value] : side.meta) {
     if (key == "engine" || key == "backend") engine = value;
@@ -190,9 +190,10 @@ std::string maker(const TraceTotal& side) {
 }  // namespace
 
 std::string comparison_table(const Comparison& comparison, int width) {
-  std::string text = wrapped(fmt::format("simulated  {}\nmeasured   {}\n\n",
-                                         maker(comparison.simulated), maker(comparison.measured)),
-                             width);
+  std::string text =
+      wrapped(fmt::format("simulated  {}\nmeasured   {}\n\n", file_and_engine(comparison.simulated),
+                          file_and_engine(comparison.measured)),
+              width);
   for (const std::string& table :
        {totals(comparison, width), kinds(comparison, width), ranks(comparison, width)})
     text += table + '\n';

@@ -179,7 +179,7 @@ std::string guesses(const SizeResult& result, const Sized& best) {
                     known->economics.days_p95(), money(known->economics.cost));
 }
 
-std::string conclusions(const SizeResult& result) {
+std::string sizing_conclusions(const SizeResult& result) {
   std::vector<std::string> jobs;
   for (const Sized& one : result.sized) {
     if (std::ranges::find(jobs, one.job) == jobs.end()) jobs.push_back(one.job);
@@ -208,15 +208,15 @@ std::string conclusions(const SizeResult& result) {
 }  // namespace
 
 std::string size_text(const SizeResult& result, int width) {
-  const auto said = [width](const std::string& prose) { return wrapped(prose, width); };
-  std::string text = candidates(result, width) + "\n" + said(notes(results(result))) + "\n" +
-                     said(conclusions(result));
-  text += said(
+  const auto wrapped_text = [width](const std::string& prose) { return wrapped(prose, width); };
+  std::string text = candidates(result, width) + "\n" + wrapped_text(notes(results(result))) +
+                     "\n" + wrapped_text(sizing_conclusions(result));
+  text += wrapped_text(
               "\nPlans of the best and of the frontier (days p95 against cost), and how many times "
               "as long their iterations take where the fabric is oversubscribed more:\n") +
           plans(result, width);
   if (!result.tiers.empty())
-    text += said(
+    text += wrapped_text(
                 "\nNetwork tiers: how much longer the same GPUs take than on the best network, "
                 "which is what a node-hour of that may cost more:\n") +
             tiers(result, width);

@@ -20,24 +20,24 @@ constexpr int kRankWidth = 12;  // "rank 123456 "
 
 constexpr std::array<std::string_view, 9> kBlocks = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
-struct Painted {
+struct KindHue {
   std::string_view name;
   Hue hue;
 };
-constexpr std::array<Painted, kComputeKinds> kCompute = {{{"forward", Hue::SkyBlue},
+constexpr std::array<KindHue, kComputeKinds> kCompute = {{{"forward", Hue::SkyBlue},
                                                           {"backward", Hue::Orange},
                                                           {"input gradient", Hue::Vermilion},
                                                           {"weight gradient", Hue::Yellow},
                                                           {"optimizer", Hue::Silver}}};
 // The kinds of communication, in the order of GroupKind.
-constexpr std::array<Painted, kGroupKinds> kExposed = {{{"tensor", Hue::Green},
+constexpr std::array<KindHue, kGroupKinds> kExposed = {{{"tensor", Hue::Green},
                                                         {"pipeline", Hue::Blue},
                                                         {"data", Hue::Pink},
                                                         {"context", Hue::Grey},
                                                         {"expert", Hue::Wine}}};
 
 // Returns the hue of letters that can be read on `ground`.
-Hue letters_on(Hue ground) {
+Hue text_hue_on(Hue ground) {
   return ground == Hue::Blue || ground == Hue::Wine ? Hue::Silver : Hue::Black;
 }
 
@@ -106,7 +106,7 @@ class TimelinePainter {
               Hue::None, Hue::None};
     if (!colour_) return sign;
     if (waits) sign.ground = kExposed[group_kind].hue;
-    sign.letters = eighths > 0 ? kCompute[kind].hue : waits ? letters_on(sign.ground) : Hue::None;
+    sign.letters = eighths > 0 ? kCompute[kind].hue : waits ? text_hue_on(sign.ground) : Hue::None;
     return sign;
   }
 
@@ -155,12 +155,12 @@ class TimelinePainter {
   }
 
   template <std::size_t N>
-  static std::string names(const std::array<Painted, N>& of, const std::array<bool, N>& seen) {
+  static std::string names(const std::array<KindHue, N>& of, const std::array<bool, N>& seen) {
     std::string text;
     for (std::size_t i = 0; i < N; ++i) {
       if (!seen[i]) continue;
       text += (text.empty() ? ": " : " ") +
-              painted(fmt::format(" {} ", of[i].name), letters_on(of[i].hue), of[i].hue);
+              painted(fmt::format(" {} ", of[i].name), text_hue_on(of[i].hue), of[i].hue);
     }
     return text;
   }
@@ -245,7 +245,7 @@ std::string bars_text(const std::vector<RunResult>& results, int width, bool col
         text += drawn;
       } else if (comm) {
         const Hue hue = kExposed[part - 1].hue;
-        text += painted(drawn, letters_on(hue), hue);
+        text += painted(drawn, text_hue_on(hue), hue);
       } else {
         text += painted(drawn, Hue::SkyBlue);
       }

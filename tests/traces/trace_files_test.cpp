@@ -136,7 +136,7 @@ TEST_CASE("event records are the trace CSV's rows, names as numbers") {
   const std::vector<std::string> lanes = lane_names(job.program);
   CHECK(lanes == std::vector<std::string>{"compute", "tensor", "0>1"});
   std::vector<EventRecord> records;
-  give_records(job.program, job.trace, [&](std::span<const EventRecord> some) {
+  stream_records(job.program, job.trace, [&](std::span<const EventRecord> some) {
     records.insert(records.end(), some.begin(), some.end());
   });
   std::vector<TraceRow> rows;

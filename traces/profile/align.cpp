@@ -150,7 +150,7 @@ void align(Profile* profile) {
     }
     for (const Participation& seen : collective.seen) {
       ProfileKernel& kernel = profile->ranks[seen.rank].kernels[seen.kernel];
-      kernel.transfer_ns = std::min(last, kernel.end_ns);
+      kernel.transfer_start_ns = std::min(last, kernel.end_ns);
     }
   }
 }

@@ -13,8 +13,8 @@ namespace tandem {
 // group and ranks, and the same sequence number (or place in the group's order, where no number is
 // given). Sends and broadcasts do not count: their ends differ.
 //
-// Then sets transfer_ns of each communication that all ranks of its group have to the start of the
-// last one. Kernels without collectives' arguments stay as they are.
+// Then sets transfer_start_ns of each communication that all ranks of its group have to the start
+// of the last one. Kernels without collectives' arguments stay as they are.
 void align(Profile* profile);
 
 }  // namespace tandem

@@ -86,7 +86,7 @@ class Awaited {
     });
     for (const int i : found_) {
       const ProfileKernel& kernel = rank_.kernels[i];
-      const Nanoseconds from = std::max(kernel.transfer_ns, begin);
+      const Nanoseconds from = std::max(kernel.transfer_start_ns, begin);
       const Nanoseconds until = std::min(kernel.end_ns, end);
       if (from >= until) continue;
       exposed_[labels_[i]] += until - from;

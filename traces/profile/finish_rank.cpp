@@ -89,7 +89,7 @@ void shift(Nanoseconds ns, ProfileRank* rank) {
   for (ProfileKernel& kernel : rank->kernels) {
     kernel.start_ns += ns;
     kernel.end_ns += ns;
-    kernel.transfer_ns += ns;
+    kernel.transfer_start_ns += ns;
   }
   for (Launch& launch : rank->launches) launch.at_ns += ns;
   for (ShapedCall& call : rank->calls) {
@@ -107,7 +107,7 @@ void finish_rank(ProfileRank* rank) {
   std::ranges::stable_sort(rank->kernels, [](const ProfileKernel& a, const ProfileKernel& b) {
     return std::tie(a.start_ns, a.stream, a.end_ns) < std::tie(b.start_ns, b.stream, b.end_ns);
   });
-  for (ProfileKernel& kernel : rank->kernels) kernel.transfer_ns = kernel.start_ns;
+  for (ProfileKernel& kernel : rank->kernels) kernel.transfer_start_ns = kernel.start_ns;
   std::ranges::stable_sort(rank->calls, [](const ShapedCall& a, const ShapedCall& b) {
     return std::tie(a.thread, a.start_ns) < std::tie(b.thread, b.start_ns);
   });

@@ -327,7 +327,7 @@ class KinetoRows {
     };
     if (const auto rank = number("rank", 0)) {
       rank_.rank = *rank;
-      rank_.rank_is_said = true;
+      rank_.rank_is_given = true;
     }
     rank_.world = number("world_size", 1).value_or(0);
     const auto groups = json.find("pg_config");

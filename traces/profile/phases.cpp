@@ -21,9 +21,9 @@ using NamedPasses = std::vector<NamedPass>;
 
 // Finds the passes that are open at a moment. The innermost one says the phase; the innermost one
 // that names a stage or microbatch says those. REQUIRES: moments do not go back.
-class PassesAt {
+class OpenPasses {
  public:
-  explicit PassesAt(NamedPasses passes) : passes_(std::move(passes)) {
+  explicit OpenPasses(NamedPasses passes) : passes_(std::move(passes)) {
     std::ranges::stable_sort(passes_, {}, &NamedPass::start_ns);
   }
 
@@ -56,10 +56,11 @@ std::int32_t add_actions(const NamedPasses& passes, ProfileRank* rank) {
   return first;
 }
 
-void by_streams(const std::map<std::int32_t, NamedPasses>& on_streams, ProfileRank* rank) {
-  std::map<std::int32_t, std::pair<PassesAt, std::int32_t>> by_stream;
+void find_phases_by_stream(const std::map<std::int32_t, NamedPasses>& on_streams,
+                           ProfileRank* rank) {
+  std::map<std::int32_t, std::pair<OpenPasses, std::int32_t>> by_stream;
   for (const auto& [stream, passes] : on_streams) {
-    PassesAt at(passes);
+    OpenPasses at(passes);
     const std::int32_t first = add_actions(at.passes(), rank);
     by_stream.emplace(stream, std::pair(std::move(at), first));
   }
@@ -72,7 +73,7 @@ void by_streams(const std::map<std::int32_t, NamedPasses>& on_streams, ProfileRa
   }
 }
 
-void by_threads(ProfileRank* rank) {
+void find_phases_by_thread(ProfileRank* rank) {
   for (ProfileKernel& kernel : rank->kernels) {
     if (kernel.launch < 0 || kernel.phase != PassPhase::Unknown) continue;
     const bool is_backward =
@@ -107,14 +108,14 @@ void find_phases(ProfileRank* rank) {
     const NamedPass pass{annotation.start_ns, annotation.end_ns, *action};
     (annotation.on_gpu ? on_streams[annotation.place] : on_cpu).push_back(pass);
   }
-  PassesAt passes(std::move(on_cpu));
+  OpenPasses passes(std::move(on_cpu));
   const std::int32_t first = add_actions(passes.passes(), rank);
   for (ProfileKernel* kernel : launched(rank)) {
     const std::int32_t pass = passes.at(rank->launches[kernel->launch].at_ns, &kernel->phase);
     if (pass >= 0) kernel->action = first + pass;
   }
-  by_streams(on_streams, rank);
-  if (!rank->backward_threads.empty()) by_threads(rank);
+  find_phases_by_stream(on_streams, rank);
+  if (!rank->backward_threads.empty()) find_phases_by_thread(rank);
 }
 
 }  // namespace tandem

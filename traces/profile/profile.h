@@ -64,7 +64,7 @@ struct CollectiveArgs {
 struct ProfileKernel {
   Nanoseconds start_ns = 0, end_ns = 0;
   // Start of the transfer: the last participant's start, where all are known (align.h).
-  Nanoseconds transfer_ns = 0;
+  Nanoseconds transfer_start_ns = 0;
   std::int64_t correlation = -1;  // with the CPU's call that launched it
   std::int32_t launch = -1;       // into ProfileRank::launches; -1: not recorded
   std::int32_t collective = -1;   // into ProfileRank::collectives
@@ -123,8 +123,8 @@ struct ProfileRank {
   std::string profiler;  // "torch.profiler", "Nsight Systems"
   std::string device;    // "NVIDIA H800"; empty: not given
   int rank = 0;
-  bool rank_is_said = false;  // false: it was counted
-  int world = 0;              // number of ranks; 0: not given
+  bool rank_is_given = false;  // false: it was counted
+  int world = 0;               // number of ranks; 0: not given
   int multiplicity = 1;  // number of ranks that it stands for; above 1 in simulated profiles alone
   KernelNames names;
   std::vector<ProfileKernel> kernels;  // by start, then stream

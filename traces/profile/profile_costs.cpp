@@ -19,12 +19,12 @@ namespace tandem {
 namespace {
 
 // A measured thing, and its time in each run.
-struct Samples {
+struct RowSamples {
   CostRow row;
   std::string dtype;
   std::vector<Nanoseconds> ns;
 };
-using SamplesByRow = std::map<std::string, Samples>;
+using SamplesByRow = std::map<std::string, RowSamples>;
 
 std::string key_of(const CostRow& row, std::string_view dtype) {
   return fmt::format("{} {} {} {} {} {} {}", name(row.what), dtype, gemms_text(row.gemms),
@@ -32,7 +32,7 @@ std::string key_of(const CostRow& row, std::string_view dtype) {
 }
 
 void add_sample(const CostRow& row, std::string_view dtype, Nanoseconds ns, SamplesByRow* samples) {
-  Samples& own = (*samples)[key_of(row, dtype)];
+  RowSamples& own = (*samples)[key_of(row, dtype)];
   own.row = row;
   own.dtype = dtype;
   own.ns.push_back(ns);
@@ -65,7 +65,7 @@ void add_calls(const ProfileRank& rank, SamplesByRow* samples, ProfileCosts* cos
                                                  .types = rank.names.text(call.types),
                                                  .values = rank.names.text(call.values)});
     if (!priced) {
-      ++costs->not_told;
+      ++costs->unknown_calls;
       continue;
     }
     const bool is_product = priced->row.what == CostKind::Gemm;
@@ -100,7 +100,7 @@ void add_collectives(const ProfileRank& rank, const std::set<int>& present, int 
                       .bytes = *bytes,
                       .ranks = static_cast<int>(ranks.size()),
                       .between_nodes = between};
-    add_sample(row, "", kernel.end_ns - kernel.transfer_ns, samples);
+    add_sample(row, "", kernel.end_ns - kernel.transfer_start_ns, samples);
   }
 }
 
@@ -120,7 +120,7 @@ Nanoseconds quantile(const std::vector<Nanoseconds>& sorted, double share) {
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
-CostRow measured(Samples samples) {
+CostRow row_of_samples(RowSamples samples) {
   std::ranges::sort(samples.ns);
   CostRow row = std::move(samples.row);
   row.count = static_cast<std::int64_t>(samples.ns.size());
@@ -177,7 +177,7 @@ Result<ProfileCosts> cost_table_of(const Profile& profile, int gpus_per_node) {
     }
     for (const Nanoseconds ns : own.ns) add_sample(own.row, "", ns, &rows);
   }
-  for (auto& [key, own] : rows) costs.table.rows.push_back(measured(std::move(own)));
+  for (auto& [key, own] : rows) costs.table.rows.push_back(row_of_samples(std::move(own)));
   std::ranges::stable_sort(costs.table.rows, {}, [](const CostRow& row) {
     return std::tuple(row.what, row.ranks, row.between_nodes, row.flops(), row.bytes);
   });

@@ -10,8 +10,8 @@ namespace tandem {
 
 struct ProfileCosts {
   CostTable table;
-  std::int64_t other_dtype = 0;  // GEMMs of another precision than the table's, left out
-  std::int64_t not_told = 0;     // calls whose tensors do not say what was computed
+  std::int64_t other_dtype = 0;    // GEMMs of another precision than the table's, left out
+  std::int64_t unknown_calls = 0;  // calls whose tensors do not say what was computed
 };
 
 // Returns a row for each shape. Compute is timed by the kernels that a call of PyTorch on the CPU

@@ -25,7 +25,7 @@ Nanoseconds floor_us(Nanoseconds ns) {
 }
 
 // A kernel with the activity and times that a view gives it.
-struct Seen {
+struct ViewedKernel {
   const ProfileKernel* kernel = nullptr;
   Activity activity = Activity::Compute;
   Nanoseconds start_ns = 0, end_ns = 0;
@@ -48,17 +48,18 @@ class ActivitiesOfHta {
   std::vector<std::optional<Activity>> known_;
 };
 
-std::vector<Seen> seen_of(const ProfileRank& rank, const std::vector<bool>& is_counted,
-                          const ProfileView& view) {
+std::vector<ViewedKernel> viewed_kernels(const ProfileRank& rank,
+                                         const std::vector<bool>& is_counted,
+                                         const ProfileView& view) {
   ActivitiesOfHta activities(rank);
-  std::vector<Seen> all;
+  std::vector<ViewedKernel> all;
   all.reserve(rank.kernels.size());
   for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
     if (!is_counted.empty() && !is_counted[i]) continue;
     const ProfileKernel& kernel = rank.kernels[i];
-    Seen seen{&kernel, kernel.activity, kernel.start_ns, kernel.end_ns};
+    ViewedKernel seen{&kernel, kernel.activity, kernel.start_ns, kernel.end_ns};
     if (view.without_waiting && kernel.activity == Activity::Communication)
-      seen.start_ns = std::max(seen.start_ns, kernel.transfer_ns);
+      seen.start_ns = std::max(seen.start_ns, kernel.transfer_start_ns);
     if (view.as_hta) {
       // A kernel to which HTA gives no activity still keeps the GPU from being idle.
       seen.activity = activities.of(kernel).value_or(Activity::Memory);
@@ -100,7 +101,7 @@ std::vector<Intervals> shares_of(std::vector<InFlight> flights, std::size_t labe
   return shares;
 }
 
-void add_size(const ProfileRank& rank, const Seen& seen, CommTotal* total) {
+void add_size(const ProfileRank& rank, const ViewedKernel& seen, CommTotal* total) {
   const std::optional<double> bytes = bytes_of(rank, *seen.kernel);
   const std::optional<CommKind> kind = comm_kind_of(total->label.collective);
   if (!bytes || *bytes == 0 || !kind) return;
@@ -112,15 +113,15 @@ void add_size(const ProfileRank& rank, const Seen& seen, CommTotal* total) {
   total->sized_ns += seen.end_ns - seen.start_ns;
 }
 
-std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Seen>& all,
+std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<ViewedKernel>& all,
                                 const Intervals& compute, bool by_kind) {
   std::map<CommLabel, std::size_t> places;
   // Makes a label once for all kernels with the same name and names of arguments.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>, CommLabel>
       labels;
-  std::vector<const Seen*> comms;
+  std::vector<const ViewedKernel*> comms;
   std::vector<const CommLabel*> label_of_comm;
-  for (const Seen& seen : all) {
+  for (const ViewedKernel& seen : all) {
     if (seen.activity != Activity::Communication || seen.end_ns <= seen.start_ns) continue;
     const ProfileKernel& kernel = *seen.kernel;
     const CollectiveArgs args =
@@ -143,12 +144,12 @@ std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Seen>
   std::vector<Intervals> own(totals.size());
   std::vector<InFlight> flights;
   for (std::size_t i = 0; i < comms.size(); ++i) {
-    const Seen& seen = *comms[i];
+    const ViewedKernel& seen = *comms[i];
     const std::size_t place = places.at(*label_of_comm[i]);
     CommTotal& total = totals[place];
     ++total.count;
     if (seen.kernel->collective >= 0) ++total.told;
-    total.waiting_ns += seen.kernel->transfer_ns - seen.kernel->start_ns;
+    total.waiting_ns += seen.kernel->transfer_start_ns - seen.kernel->start_ns;
     add_size(rank, seen, &total);
     own[place].emplace_back(seen.start_ns, seen.end_ns);
     flights.push_back({seen.start_ns, seen.end_ns, place});
@@ -157,8 +158,8 @@ std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Seen>
   for (std::size_t i = 0; i < totals.size(); ++i) {
     const Intervals united = union_of(std::move(own[i]));
     totals[i].time_ns = length_of(united);
-    totals[i].overlap_ns = length_of(common_of(united, compute));
-    totals[i].exposed_ns = length_of(shares[i]) - length_of(common_of(shares[i], compute));
+    totals[i].overlap_ns = length_of(intersection_of(united, compute));
+    totals[i].exposed_ns = length_of(shares[i]) - length_of(intersection_of(shares[i], compute));
   }
   return totals;
 }
@@ -173,10 +174,10 @@ std::vector<KernelTotal> longest_first(std::map<std::string, KernelTotal> by_nam
   return totals;
 }
 
-void add_names(const ProfileRank& rank, const std::vector<Seen>& all, ProfileSplit* split) {
+void add_names(const ProfileRank& rank, const std::vector<ViewedKernel>& all, ProfileSplit* split) {
   std::vector<KernelTotal> by_id(rank.names.size());
   std::vector<bool> computes(rank.names.size());
-  for (const Seen& seen : all) {
+  for (const ViewedKernel& seen : all) {
     KernelTotal& total = by_id[seen.kernel->name];
     ++total.count;
     total.time_ns += std::max<Nanoseconds>(0, seen.end_ns - seen.start_ns);
@@ -197,13 +198,14 @@ void add_names(const ProfileRank& rank, const std::vector<Seen>& all, ProfileSpl
   split->categories = longest_first(std::move(categories));
 }
 
-void add_phases(const ProfileRank& rank, const std::vector<Seen>& all, ProfileSplit* split) {
+void add_phases(const ProfileRank& rank, const std::vector<ViewedKernel>& all,
+                ProfileSplit* split) {
   struct Total {
     Nanoseconds time_ns = 0;
     std::map<std::int32_t, Nanoseconds> passes;
   };
   std::map<std::pair<PassPhase, int>, Total> totals;
-  for (const Seen& seen : all) {
+  for (const ViewedKernel& seen : all) {
     if (seen.activity != Activity::Compute) continue;
     const ProfileKernel& kernel = *seen.kernel;
     const ProfileAction action = kernel.action < 0 ? ProfileAction{} : rank.actions[kernel.action];
@@ -279,7 +281,7 @@ Nanoseconds length_of(const Intervals& intervals) {
   return length;
 }
 
-Intervals common_of(const Intervals& a, const Intervals& b) {
+Intervals intersection_of(const Intervals& a, const Intervals& b) {
   Intervals common;
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     const Nanoseconds start = std::max(a[i].first, b[j].first);
@@ -319,7 +321,7 @@ std::optional<double> bytes_of(const ProfileRank& rank, const ProfileKernel& ker
 
 Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& is_counted,
                               const ProfileView& view) {
-  const std::vector<Seen> all = seen_of(rank, is_counted, view);
+  const std::vector<ViewedKernel> all = viewed_kernels(rank, is_counted, view);
   if (all.empty())
     return Error::at(rank.path,
                      "found no kernel that was launched before the last ProfilerStep, expected "
@@ -328,7 +330,7 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
   std::array<Intervals, kActivities> by_activity;
   Intervals busy;
   Nanoseconds first = all.front().start_ns, last = all.front().end_ns;
-  for (const Seen& seen : all) {
+  for (const ViewedKernel& seen : all) {
     ++(seen.kernel->activity == Activity::Memory ? split.copies : split.kernels);
     const Nanoseconds length = seen.kernel->end_ns - seen.kernel->start_ns;
     if (length < kMicrosecond) ++split.below_us;
@@ -337,7 +339,7 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
     busy.emplace_back(seen.start_ns, seen.end_ns);
     by_activity[static_cast<std::size_t>(seen.activity)].push_back(busy.back());
     if (seen.activity == Activity::Communication)
-      split.waiting_ns += seen.kernel->transfer_ns - seen.kernel->start_ns;
+      split.waiting_ns += seen.kernel->transfer_start_ns - seen.kernel->start_ns;
   }
   split.first_ns = first;
   split.span_ns = last - first;
@@ -346,7 +348,7 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
   const Intervals communication = union_of(std::move(by_activity[1]));
   split.compute_ns = length_of(compute);
   split.communication_ns = length_of(communication);
-  split.overlap_ns = length_of(common_of(communication, compute));
+  split.overlap_ns = length_of(intersection_of(communication, compute));
   split.idle_ns = split.span_ns - length_of(busy);
   split.exposed_ns = split.communication_ns - split.overlap_ns;
   split.memory_alone_ns = length_of(busy) - split.compute_ns - split.exposed_ns;

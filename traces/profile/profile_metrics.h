@@ -127,7 +127,7 @@ Result<std::vector<ProfileSplit>> splits_of(const Profile& profile, const Profil
 using Intervals = std::vector<std::pair<Nanoseconds, Nanoseconds>>;
 Intervals union_of(Intervals intervals);
 Nanoseconds length_of(const Intervals& intervals);
-Intervals common_of(const Intervals& a, const Intervals& b);
+Intervals intersection_of(const Intervals& a, const Intervals& b);
 
 CommLabel label_of(const ProfileRank& rank, const ProfileKernel& kernel);
 // Returns the bytes as nccl-tests counts them; nothing if the profile does not say them.

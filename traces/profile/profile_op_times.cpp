@@ -63,7 +63,7 @@ RankTimes times_of_rank(const ProfileRank& rank, const std::vector<bool>& is_cou
     const ProfileKernel& kernel = rank.kernels[i];
     if (kernel.activity == Activity::Communication) {
       const CommLabel label = label_of(rank, kernel);
-      const auto ns = static_cast<double>(kernel.end_ns - kernel.transfer_ns);
+      const auto ns = static_cast<double>(kernel.end_ns - kernel.transfer_start_ns);
       times.comms[{label, ""}].push_back(ns);
       if (const std::string ranks = ranks_of(rank, kernel); !ranks.empty())
         times.comms[{label, ranks}].push_back(ns);
@@ -199,18 +199,18 @@ void price_comm(const Program& program, int rank, const RankTimes& times, int st
 }
 
 // A rank of a body, and the times of the profile's rank that stands for it.
-struct Played {
+struct PlayingRank {
   int rank = 0;
   const RankTimes* times = nullptr;  // null: the profile has no such rank
 };
 
 // Returns one of the body's ranks if the profile has it by number, else the profile's first rank
 // with one of the body's stages.
-Played played_by(const Program& program, int body, const Profile& profile,
-                 const std::vector<RankTimes>& times) {
+PlayingRank played_by(const Program& program, int body, const Profile& profile,
+                      const std::vector<RankTimes>& times) {
   for (std::size_t i = 0; i < times.size(); ++i) {
     const ProfileRank& rank = profile.ranks[i];
-    if (rank.rank_is_said && rank.rank < static_cast<int>(program.ranks.size()) &&
+    if (rank.rank_is_given && rank.rank < static_cast<int>(program.ranks.size()) &&
         program.ranks[rank.rank].body == body)
       return {rank.rank, &times[i]};
   }
@@ -254,7 +254,7 @@ Result<MeasuredOps> reprice(Program* program, const Profile& profile) {
   const int steps = window_of(profile).steps;
   MeasuredOps measured;
   for (std::size_t body = 0; body < program->bodies.size(); ++body) {
-    const Played played = played_by(*program, static_cast<int>(body), profile, times);
+    const PlayingRank played = played_by(*program, static_cast<int>(body), profile, times);
     if (played.times == nullptr)
       return Error::at(profile.ranks.front().path,
                        fmt::format("found no rank with the stages of body {} of {}, expected one",

@@ -70,10 +70,10 @@ Status number_ranks(std::vector<ProfileRank>* ranks) {
   std::map<int, const ProfileRank*> seen;
   int counted = 0;
   for (ProfileRank& rank : *ranks) {
-    if (!rank.rank_is_said) {
+    if (!rank.rank_is_given) {
       const bool alone = std::ranges::count(*ranks, rank.path, &ProfileRank::path) == 1;
       const std::optional<int> named = alone ? rank_in_name(rank.path) : std::nullopt;
-      rank.rank_is_said = named.has_value();
+      rank.rank_is_given = named.has_value();
       rank.rank = named ? *named : counted;
     }
     ++counted;

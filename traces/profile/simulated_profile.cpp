@@ -62,7 +62,7 @@ class SimulatedRank {
  public:
   SimulatedRank(int rank, int world, int multiplicity) {
     made_.rank = rank;
-    made_.rank_is_said = true;
+    made_.rank_is_given = true;
     made_.world = world;
     made_.multiplicity = multiplicity;
     made_.profiler = "Tandem";
@@ -91,7 +91,7 @@ class SimulatedRank {
   void add_wait(std::int64_t correlation, std::int64_t waited) {
     made_.waits.emplace_back(correlation, waited);
   }
-  void tell_no_waits() { made_.tells_waits = false; }
+  void clear_tells_waits() { made_.tells_waits = false; }
   void add_group(ProcessGroup group) { made_.groups.push_back(std::move(group)); }
   std::uint32_t id(std::string_view text) { return made_.names.id(text); }
 
@@ -212,7 +212,7 @@ Profile profile_of(const TraceTable& table) {
     std::ranges::stable_sort(rows, {}, [](const TraceRow* row) { return row->start_ns; });
     const auto stands_for = multiplicities.find(rank);
     SimulatedRank made(index(rank), 0, stands_for == multiplicities.end() ? 1 : stands_for->second);
-    made.tell_no_waits();
+    made.clear_tells_waits();
     std::map<std::string_view, int> lanes;
     for (const TraceRow* row : rows) {
       const int lane =

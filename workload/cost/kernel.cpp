@@ -108,7 +108,7 @@ double kernel_s(const CostModel& model, const Kernel& kernel) {
                    host_s(model.device, kernel.host_bytes)});
 }
 
-KernelPrice measured(const CostModel& model, const Kernel& kernel) {
+KernelPrice table_price(const CostModel& model, const Kernel& kernel) {
   const auto price = kernel_price(*model.table, kernel);
   CHECK(price.ok());
   return *price;
@@ -231,12 +231,12 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
 }
 
 Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel) {
-  if (model.table != nullptr) return measured(model, kernel).ns;
+  if (model.table != nullptr) return table_price(model, kernel).ns;
   return to_ns(kernel_s(model, kernel));
 }
 
 double memory_share(const CostModel& model, const Kernel& kernel) {
-  if (model.table != nullptr) return measured(model, kernel).memory_share;
+  if (model.table != nullptr) return table_price(model, kernel).memory_share;
   const double whole_s = kernel_s(model, kernel);
   return whole_s > 0 ? model.profile.compute_stretch * passes_s(model, kernel) / whole_s : 0;
 }

@@ -122,7 +122,7 @@ bool is_measured(const FrameworkProfile& profile, const std::string& kind) {
   return std::ranges::find(profile.measured_on, kind) != profile.measured_on.end();
 }
 
-bool is_beyond(const FrameworkProfile& profile, int gpus) {
+bool is_beyond_measured(const FrameworkProfile& profile, int gpus) {
   constexpr double kReach = 10;
   return gpus > kReach * profile.measured_gpus;
 }

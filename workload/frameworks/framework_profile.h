@@ -86,7 +86,7 @@ std::string kind_of_run(const std::string& gpu, const std::string& precision, bo
 bool is_measured(const FrameworkProfile& profile, const std::string& kind);
 
 // Says whether a job is more than ten times as large as the largest of those runs.
-bool is_beyond(const FrameworkProfile& profile, int gpus);
+bool is_beyond_measured(const FrameworkProfile& profile, int gpus);
 
 // Returns the 90 % interval of a prediction without such rows: workload/uncalibrated.toml.
 Result<std::pair<double, double>> uncalibrated_interval();

@@ -43,10 +43,10 @@ class LayerBuilder {
         has_mixer_(model.mixer != Mixer::None),
         recomputes_core_(recomputes_core(model, plan)),
         recomputes_mlp_(recomputes_mlp(model, plan)),
-        attention_(has_mixer_ ? of_block(attention_block(model, plan, profile())) : Block{}),
+        attention_(has_mixer_ ? with_recomputed(attention_block(model, plan, profile())) : Block{}),
         mlp_(!model.has_mlp   ? Block{}
-             : model.is_moe() ? of_block(experts_block(model, plan, profile()), true)
-                              : of_block(mlp_block(model, plan, profile()))),
+             : model.is_moe() ? with_recomputed(experts_block(model, plan, profile()), true)
+                              : with_recomputed(mlp_block(model, plan, profile()))),
         attention_comm_{
             quantized_group(model, plan), context_group(model, plan), attention_gemms(plan),
             gathered_columns(model, plan) * tokens_of(model, plan) * stored_bytes(plan)},
@@ -87,7 +87,7 @@ class LayerBuilder {
 
  private:
   const FrameworkProfile& profile() const { return kernels_->cost().profile; }
-  Block of_block(Block block, bool is_experts = false) const {
+  Block with_recomputed(Block block, bool is_experts = false) const {
     const Kernel again = repeated(block, plan_, is_experts);
     return with_repeated(std::move(block), again, &Parts::residual);
   }
@@ -231,7 +231,7 @@ class LayerBuilder {
 
   Parts spread_forward(const Block& block, const BlockGemms& gemms) const {
     Parts parts = block.forward_parts;
-    spread_launch({&parts}, block.forward.launch_s, credit_s(block),
+    spread_launch({&parts}, block.forward.launch_s, tensor_collective_s(block),
                   {gemms.in_fprop.method, gemms.out_fprop.method});
     return parts;
   }
@@ -246,12 +246,12 @@ class LayerBuilder {
         block.input_gradient.launch_s + (weights ? block.weight_gradient.launch_s : 0);
     std::vector<Parts*> all = {&parts.input};
     if (weights) all.push_back(&parts.weight);
-    spread_launch(all, launch_s, credit_s(block), {in, gemms.out_dgrad.method});
+    spread_launch(all, launch_s, tensor_collective_s(block), {in, gemms.out_dgrad.method});
     return parts;
   }
 
   // Returns the time of a block's tensor collectives; experts that are not cut have none.
-  double credit_s(const Block& block) const {
+  double tensor_collective_s(const Block& block) const {
     return &block == &mlp_ && model_.is_moe() && experts_.tensor_bytes == 0 ? 0 : collective_s_;
   }
 

@@ -187,10 +187,10 @@ PlanMemory::PlanMemory(const Model& model, const OrderedPlan& plan)
                               has_layers_alone(model, plan, s);
     stages_.push_back(is_as_before
                           ? stages_.back()
-                          : OfStage{.microbatch = stage_bytes(model, plan, begin, split[s], s),
-                                    .quantized = quantized_bytes(model, plan, begin, split[s]),
-                                    .recomputes = plan.recompute_layers < 0 ||
-                                                  recomputed_layers(plan, split[s]) > 0});
+                          : StageBytes{.microbatch = stage_bytes(model, plan, begin, split[s], s),
+                                       .quantized = quantized_bytes(model, plan, begin, split[s]),
+                                       .recomputes = plan.recompute_layers < 0 ||
+                                                     recomputed_layers(plan, split[s]) > 0});
     before = std::move(kinds);
     begin += split[s];
   }

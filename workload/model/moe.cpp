@@ -9,18 +9,18 @@ namespace tandem {
 namespace {
 
 // Direction of tokens: to the experts, or back.
-enum class Way { Out, Back };
+enum class Direction { Out, Back };
 
-CommKind comm_kind(Dispatcher dispatcher, Way way) {
+CommKind comm_kind(Dispatcher dispatcher, Direction way) {
   if (dispatcher != Dispatcher::AllGather) return CommKind::AllToAll;
-  return way == Way::Out ? CommKind::AllGather : CommKind::ReduceScatter;
+  return way == Direction::Out ? CommKind::AllGather : CommKind::ReduceScatter;
 }
 
 // Adds an exchange after the chain's last step, and returns its step; the chain's last step if all
 // experts are on this GPU.
-int exchange(PricedPass* pass, const ExpertGroup& group, Way way) {
+int exchange(PricedPass* pass, const ExpertGroup& group, Direction way) {
   if (group.size == 1) return pass->last();
-  const Bytes bytes = way == Way::Out ? group.sent_bytes : group.returned_bytes;
+  const Bytes bytes = way == Direction::Out ? group.sent_bytes : group.returned_bytes;
   return pass->beside(GroupKind::Expert, comm_kind(group.dispatcher, way), bytes,
                       {.sms = group.sms}, pass->after_last());
 }
@@ -125,7 +125,7 @@ ExpertGroup expert_group(const Model& model, const Plan& plan) {
 void experts_forward(PricedPass* pass, const Parts& experts, const Parts* shared,
                      const ExpertGroup& group, const BlockComm& comm) {
   pass->run(experts.norm);
-  const int arrived = exchange(pass, group, Way::Out);
+  const int arrived = exchange(pass, group, Direction::Out);
   if (shared) products_forward(pass, *shared, comm);
   const int beside = pass->last();
   pass->follow(arrived);
@@ -134,7 +134,7 @@ void experts_forward(PricedPass* pass, const Parts& experts, const Parts* shared
   pass->run(experts.between);
   pass->run(experts.out);
   over_tensor_group(pass, CommKind::ReduceScatter, group);
-  pass->follow(exchange(pass, group, Way::Back));
+  pass->follow(exchange(pass, group, Direction::Back));
   pass->run(experts.residual, {beside});
 }
 
@@ -142,7 +142,7 @@ void experts_backward(PricedPass* pass, const ExpertGradients& gradients, const 
                       const BlockComm& comm) {
   const auto& [input, weight, shared_input, shared_weight] = gradients;
   pass->run(input.residual);
-  const int arrived = exchange(pass, group, Way::Out);
+  const int arrived = exchange(pass, group, Direction::Out);
   if (shared_input) products_backward(pass, *shared_input, shared_weight, comm);
   const int beside = pass->last();
   pass->follow(arrived);
@@ -157,7 +157,7 @@ void experts_backward(PricedPass* pass, const ExpertGradients& gradients, const 
   pass->run(input.in);
   if (weight) weights(weight->in, !delays);
   over_tensor_group(pass, CommKind::ReduceScatter, group);
-  const int returned = exchange(pass, group, Way::Back);
+  const int returned = exchange(pass, group, Direction::Back);
   if (weight) weights(weight->out, delays);
   if (weight) weights(weight->in, delays);
   pass->follow(returned);

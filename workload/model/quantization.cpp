@@ -78,7 +78,7 @@ double even_s(const CostModel& cost, const Gemm& gemm) {
   return std::min(gemm_s(cost, gemm), std::max(compute_s + launch_s, memory_s));
 }
 
-struct Product {
+struct PricedProduct {
   std::string name;
   Gemm gemm;
   double now_s = 0, even_s = 0;
@@ -87,8 +87,8 @@ struct Product {
 };
 
 // All compute of a layer, or of the head, for one microbatch.
-struct Part {
-  std::vector<Product> products;
+struct ModelPart {
+  std::vector<PricedProduct> products;
   double now_s = 0, even_s = 0;
   double flops = 0;  // without padding
 };
@@ -101,7 +101,7 @@ double spared(const T& here, const T& there) {
 
 // Returns how much less time a FLOP takes there, as a share of its time here; this counts all that
 // the other size changes.
-double gain(const Part& here, const Part& there) {
+double gain(const ModelPart& here, const ModelPart& there) {
   return 1 - (there.now_s / there.flops) / (here.now_s / here.flops);
 }
 
@@ -117,7 +117,7 @@ std::string product_name(const Kernel& kernel, std::size_t index) {
 // Adds a pass. `useful` is the share of the products that is not padding, `cores` the number of
 // parts of attention's core.
 void add_pass(const CostModel& cost, const Parts& parts, double launch_s, double useful, int cores,
-              Part* sum) {
+              ModelPart* sum) {
   double now_s = 0, even = 0;
   for (const Kernel Parts::*which :
        {&Parts::norm, &Parts::in, &Parts::between, &Parts::core, &Parts::out, &Parts::residual}) {
@@ -143,14 +143,15 @@ void add_pass(const CostModel& cost, const Parts& parts, double launch_s, double
   sum->even_s += std::max(even, launch_s);
 }
 
-void add_block(const CostModel& cost, const Block& block, double useful, int cores, Part* sum) {
+void add_block(const CostModel& cost, const Block& block, double useful, int cores,
+               ModelPart* sum) {
   add_pass(cost, block.forward_parts, block.forward.launch_s, useful, cores, sum);
   add_pass(cost, block.input_parts, block.input_gradient.launch_s, useful, cores, sum);
   add_pass(cost, block.weight_parts, block.weight_gradient.launch_s, useful, cores, sum);
 }
 
-Part layer_part(const Model& model, const Plan& plan, const CostModel& cost) {
-  Part part;
+ModelPart layer_part(const Model& model, const Plan& plan, const CostModel& cost) {
+  ModelPart part;
   const int cores = plan.context_comm == ContextComm::Ring ? plan.cp : 1;
   add_block(cost, attention_block(model, plan, cost.profile), 1, cores, &part);
   if (!model.is_moe()) {
@@ -163,15 +164,15 @@ Part layer_part(const Model& model, const Plan& plan, const CostModel& cost) {
   return part;
 }
 
-Part head_part(const Model& model, const Plan& plan, const CostModel& cost) {
-  Part part;
+ModelPart head_part(const Model& model, const Plan& plan, const CostModel& cost) {
+  ModelPart part;
   const double useful = static_cast<double>(model.vocab) / padded_vocab(model, plan);
   add_block(cost, head_block(model, plan, cost.profile), useful, 1, &part);
   return part;
 }
 
 // A model and plan with another size of one dimension.
-struct Choice {
+struct SizeChoice {
   Model model;
   Plan plan;
   std::int64_t value = 0;
@@ -180,8 +181,8 @@ struct Choice {
 
 struct Dimension {
   std::string key;
-  Choice here;
-  std::vector<Choice> near;
+  SizeChoice here;
+  std::vector<SizeChoice> near;
   bool of_head = false;
   double least_share = kLeastShare;
 };
@@ -204,7 +205,7 @@ Dimension width(const Model& model, const Plan& plan, const char* key, int Model
                 std::int64_t value, std::int64_t cut) {
   Dimension dimension{key, {model, plan, value, ""}, {}};
   for (const std::int64_t near : in_reach(value, kWidthMultiple * cut)) {
-    Choice choice{model, plan, near, ""};
+    SizeChoice choice{model, plan, near, ""};
     choice.model.*field = static_cast<int>(near);
     dimension.near.push_back(std::move(choice));
   }
@@ -217,7 +218,7 @@ Dimension hidden(const Model& model, const Plan& plan) {
   Dimension dimension{"model.hidden", {model, plan, model.hidden, ""}, {}};
   const int size = model.head_size();
   for (const std::int64_t near : in_reach(model.hidden, kWidthMultiple)) {
-    Choice choice{model, plan, near, ""};
+    SizeChoice choice{model, plan, near, ""};
     choice.model.hidden = static_cast<int>(near);
     if (near % model.heads == 0 && near / model.heads % kHeadMultiple == 0) {
       choice.remark = fmt::format("head size {}", near / model.heads);
@@ -238,7 +239,7 @@ Dimension heads(const Model& model, const Plan& plan) {
   dimension.least_share = 0;
   for (int near = (model.heads + 1) / 2; near <= 2 * model.heads; ++near) {
     if (near == model.heads || model.hidden % near != 0) continue;
-    Choice choice{model, plan, near, ""};
+    SizeChoice choice{model, plan, near, ""};
     choice.model.heads = near;
     if (choice.model.head_size() % kHeadMultiple != 0) continue;
     choice.remark = remark(choice.model);
@@ -264,7 +265,7 @@ Dimension micro_batch(const Model& model, const Plan& plan) {
     const std::int64_t together = std::int64_t{near} * plan.dp;
     if (near == plan.micro_batch || plan.global_batch % together != 0) continue;
     if (grouped && plan.global_batch / together % plan.pp != 0) continue;
-    Choice choice{model, plan, near, ""};
+    SizeChoice choice{model, plan, near, ""};
     choice.plan.micro_batch = near;
     dimension.near.push_back(std::move(choice));
   }
@@ -288,45 +289,47 @@ std::vector<Dimension> dimensions(const Model& model, const Plan& plan) {
   return all;
 }
 
-Part part_of(const Dimension& dimension, const Choice& choice, const CostModel& cost) {
+ModelPart part_of(const Dimension& dimension, const SizeChoice& choice, const CostModel& cost) {
   return dimension.of_head ? head_part(choice.model, choice.plan, cost)
                            : layer_part(choice.model, choice.plan, cost);
 }
 
 // A faster choice, and its part.
-struct Found {
-  const Choice* choice = nullptr;
-  Part part;
+struct FasterChoice {
+  const SizeChoice* choice = nullptr;
+  ModelPart part;
 };
 
 // Returns the nearest choice that spares most of the waste that can be spared. Choices that waste
 // less but take longer do not count: more heads fill tiles better, but have more attention matrices
 // to write.
-Found better_choice(const Dimension& dimension, const Part& here, const CostModel& cost) {
-  std::vector<Found> all;
+FasterChoice better_choice(const Dimension& dimension, const ModelPart& here,
+                           const CostModel& cost) {
+  std::vector<FasterChoice> all;
   double most = 0;
-  for (const Choice& choice : dimension.near) {
+  for (const SizeChoice& choice : dimension.near) {
     if (!check(choice.model, choice.plan).ok()) continue;
-    Part there = part_of(dimension, choice, cost);
+    ModelPart there = part_of(dimension, choice, cost);
     const double gained = gain(here, there);
     if (gained < kLeastGain || spared(here, there) < dimension.least_share * gained) continue;
     most = std::max(most, spared(here, there));
     all.push_back({&choice, std::move(there)});
   }
-  std::erase_if(all,
-                [&](const Found& found) { return spared(here, found.part) < kMostOfWaste * most; });
+  std::erase_if(all, [&](const FasterChoice& found) {
+    return spared(here, found.part) < kMostOfWaste * most;
+  });
   if (all.empty()) return {};
-  const auto distance = [&](const Found& found) {
+  const auto distance = [&](const FasterChoice& found) {
     return std::abs(found.choice->value - dimension.here.value);
   };
   return *std::ranges::min_element(all, {}, distance);
 }
 
 std::optional<WastefulSize> waste_of(const Dimension& dimension, const CostModel& cost) {
-  const Part here = part_of(dimension, dimension.here, cost);
-  const Found found = better_choice(dimension, here, cost);
+  const ModelPart here = part_of(dimension, dimension.here, cost);
+  const FasterChoice found = better_choice(dimension, here, cost);
   if (found.choice == nullptr) return std::nullopt;
-  const Part& there = found.part;
+  const ModelPart& there = found.part;
   CHECK(here.products.size() == there.products.size());
   // Finds, among products above the threshold, the one that loses most time.
   const auto lost_s = [&](std::size_t i) {
@@ -338,7 +341,7 @@ std::optional<WastefulSize> waste_of(const Dimension& dimension, const CostModel
     if (lost_s(i) > lost_s(worst)) worst = i;
   }
   if (lost_s(worst) == 0) return std::nullopt;
-  const Product& product = here.products[worst];
+  const PricedProduct& product = here.products[worst];
   return WastefulSize{.key = dimension.key,
                       .value = dimension.here.value,
                       .remark = dimension.here.remark,

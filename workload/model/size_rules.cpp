@@ -9,15 +9,15 @@ namespace {
 
 // A number of the scenario and the range that its rule allows. The upper ends are far beyond any
 // cluster; they keep all later products within 64 bits.
-struct Range {
+struct SizeRange {
   std::string_view key;
   std::int64_t value, low, high;
 };
 
 constexpr std::int64_t kMillion = 1'000'000;
 
-Status check_ranges(std::span<const Range> ranges) {
-  for (const Range& range : ranges) {
+Status check_ranges(std::span<const SizeRange> ranges) {
+  for (const SizeRange& range : ranges) {
     if (range.value < range.low) {
       return found_number(
           range.key, range.value,
@@ -39,7 +39,7 @@ Error found_number(std::string_view key, std::int64_t value, std::string_view ex
 }
 
 Status check_sizes(const Model& model) {
-  const Range ranges[] = {
+  const SizeRange ranges[] = {
       {"model.layers", model.layers, 1, kMillion},
       {"model.head_dim", model.head_dim, 0, kMillion},
       {"model.mtp_layers", model.mtp_layers, 0, 1000},
@@ -59,7 +59,7 @@ Status check_sizes(const Model& model) {
 
 Status check_sizes(const Plan& plan) {
   constexpr std::int64_t kMostParts = INT16_MAX;  // a ring has a part for each rank but one
-  const Range ranges[] = {
+  const SizeRange ranges[] = {
       {"parallel.tp", plan.tp, 1, kMostParts},
       {"parallel.pp", plan.pp, 1, kMillion},
       {"parallel.vpp", plan.vpp, 1, kMillion},

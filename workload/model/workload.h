@@ -146,7 +146,7 @@ class PlanMemory {
   MemoryUse of_rank(std::span<const LiveActivations::Entry> live, int outputs) const;
 
  private:
-  struct OfStage {
+  struct StageBytes {
     double microbatch = 0;  // activations of one microbatch
     double quantized = 0;
     bool recomputes = false;
@@ -154,7 +154,7 @@ class PlanMemory {
 
   const OrderedPlan& plan_;
   std::vector<HeldParameters> parameters_;
-  std::vector<OfStage> stages_;
+  std::vector<StageBytes> stages_;
   double optimizer_bytes_ = 0, communication_ = 0, recomputed_ = 0, output_ = 0;
   double copy_ = 0;  // of the embedding for the head, where that is on another rank
 };
