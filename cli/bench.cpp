@@ -148,7 +148,7 @@ Status time_all(const CommOptions& options) {
   ASSIGN_OR_RETURN(const CommBench bench, bench_of(options, place.cluster.gpus));
   ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(place));
   const Placement placement =
-      place.cluster.cyclic ? dealt_round(place.cluster.gpus, place.cluster.spec.gpus_per_node)
+      place.cluster.cyclic ? round_robin(place.cluster.gpus, place.cluster.spec.gpus_per_node)
                            : in_order(place.cluster.gpus);
   const Backend* const backend = backend_named(options.backend);  // null: SimGrid
   if (backend != nullptr) {

@@ -251,8 +251,8 @@ class JobFloors {
         return prices_[body].of("tensor", OpKind::AllGather, arrays * work_.pipeline_gather_bytes);
       });
     };
-    edge(next_stage(job_.order, s), &floor.to_next, &floor.behind_next);
-    edge(previous_stage(job_.order, s), &floor.to_previous, &floor.behind_previous);
+    edge(next_stage(job_.order, s), &floor.to_next, &floor.after_next);
+    edge(previous_stage(job_.order, s), &floor.to_previous, &floor.after_previous);
     return floor;
   }
 

@@ -31,7 +31,8 @@ class AloneTimes {
     std::vector<DeviceId> devices;
     for (int i = 0; i < ranks; ++i) devices.push_back(site_.placement[first + i * stride]);
     const CommCost cost = costs_[static_cast<std::size_t>(group_kind)];
-    return duration_ns(at_cost(choices(site_.cluster, kind, devices), group_kind, cost), bytes);
+    return duration_ns(at_training_cost(choices(site_.cluster, kind, devices), group_kind, cost),
+                       bytes);
   }
 
  private:

@@ -61,7 +61,7 @@ Placement place_ranks(const ClusterSettings& settings, const Cluster& cluster) {
     for (const int gpu : settings.placed) placement.push_back(DeviceId{gpu});
     return placement;
   }
-  return settings.cyclic ? dealt_round(settings.gpus, cluster.spec().gpus_per_node)
+  return settings.cyclic ? round_robin(settings.gpus, cluster.spec().gpus_per_node)
                          : in_order(settings.gpus);
 }
 

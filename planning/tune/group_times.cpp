@@ -112,7 +112,7 @@ std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
       comm_costs(base_.job.model, plan, base_.costs.profile,
                  site_.cluster.spec())[static_cast<std::size_t>(groups.group_kind)];
   std::vector<Choices> found = lockstep_choices(site_.cluster, groups.kind, instances);
-  for (Choices& each : found) each = at_cost(std::move(each), groups.group_kind, cost);
+  for (Choices& each : found) each = at_training_cost(std::move(each), groups.group_kind, cost);
   return found;
 }
 

@@ -53,12 +53,12 @@ class EventMaker {
       out_.event_of.emplace_back(job_.ranks[rank].nodes.size(), -1);
       out_.graphs.push_back(std::move(graph));
       for (const std::uint32_t node : out_.graphs.back().order)
-        RETURN_IF_ERROR(sort_in({rank, node}));
+        RETURN_IF_ERROR(add_node({rank, node}));
     }
     for (const auto& [group, by_rank] : collectives_) RETURN_IF_ERROR(add_collectives(by_rank));
     for (const auto& [pair, transfers] : transfers_) RETURN_IF_ERROR(add_transfers(transfers));
     find_waits();
-    RETURN_IF_ERROR(put_in_order());
+    RETURN_IF_ERROR(find_depths());
     return std::move(out_);
   }
 
@@ -80,7 +80,7 @@ class EventMaker {
   }
 
   // Makes an event of compute. Collects communication until all of its ranks are known.
-  Status sort_in(const ChakraPlace& place) {
+  Status add_node(const ChakraPlace& place) {
     const ChakraNode& node = at(place);
     constexpr std::uint64_t kMost_us = 3'155'760'000'000'000;
     if (node.duration_us > kMost_us)
@@ -104,10 +104,10 @@ class EventMaker {
       collectives_[chakra_group_name(node)][place.rank].push_back(place);
       return Done{};
     }
-    return sort_in_transfer(place);
+    return add_transfer_end(place);
   }
 
-  Status sort_in_transfer(const ChakraPlace& place) {
+  Status add_transfer_end(const ChakraPlace& place) {
     const ChakraNode& node = at(place);
     const bool sends = node.type == ChakraType::Send;
     const auto& there = sends ? node.comm_dst : node.comm_src;
@@ -157,14 +157,14 @@ class EventMaker {
   }
 
   // Joins the k-th collectives of all members, in their order, into one communication each.
-  Status add_collectives(const ByRank& by_rank_there) {
-    const ChakraPlace& first = by_rank_there.begin()->second.front();
+  Status add_collectives(const ByRank& by_rank) {
+    const ChakraPlace& first = by_rank.begin()->second.front();
     ASSIGN_OR_RETURN(const std::vector<std::int32_t> members,
                      chakra_group(job_, first.rank, at(first)));
-    const std::vector<ChakraPlace>& lead = by_rank_there.begin()->second;
+    const std::vector<ChakraPlace>& lead = by_rank.begin()->second;
     for (const std::int32_t member : members) {
-      const auto there = by_rank_there.find(member);
-      const std::size_t count = there == by_rank_there.end() ? 0 : there->second.size();
+      const auto there = by_rank.find(member);
+      const std::size_t count = there == by_rank.end() ? 0 : there->second.size();
       if (count != lead.size())
         return error(first, fmt::format("found {} collectives of its process group on rank {} and "
                                         "{} on rank {}, expected as many",
@@ -174,7 +174,7 @@ class EventMaker {
       std::vector<ChakraPlace> places;
       places.reserve(members.size());
       for (const std::int32_t member : members) {
-        const ChakraPlace& place = by_rank_there.at(member)[k];
+        const ChakraPlace& place = by_rank.at(member)[k];
         if (at(place).comm_type != at(lead[k]).comm_type ||
             at(place).comm_size != at(lead[k]).comm_size)
           return error(place, fmt::format("found another collective or size than {}, expected the "
@@ -271,7 +271,7 @@ class EventMaker {
     }
   }
 
-  Status put_in_order() {
+  Status find_depths() {
     std::vector<std::vector<std::int32_t>> next(out_.events.size());
     std::vector<std::size_t> left(out_.events.size());
     std::vector<std::int32_t> ready;

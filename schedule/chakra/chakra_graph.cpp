@@ -27,7 +27,7 @@ class GraphMaker {
       ASSIGN_OR_RETURN(const ChakraPart part, part_of(node));
       graph_.parts.push_back(part);
     }
-    RETURN_IF_ERROR(put_in_order());
+    RETURN_IF_ERROR(sort_topologically());
     graph_.waits.resize(nodes_.size());
     for (const std::uint32_t node : graph_.order) add_waits(node);
     return std::move(graph_);
@@ -92,7 +92,7 @@ class GraphMaker {
   }
 
   // Kahn's algorithm. Of several ready nodes the one of the least id comes first.
-  Status put_in_order() {
+  Status sort_topologically() {
     place_.resize(nodes_.size());
     std::vector<std::uint32_t> waits_for(nodes_.size());
     std::vector<std::vector<std::uint32_t>> next(nodes_.size());

@@ -90,12 +90,12 @@ Result<ChakraExport> ChakraExport::of(const Program& program) {
 }
 
 void ChakraExport::add_groups_and_edges() {
-  struct Use {
+  struct SlotUse {
     bool sends = false, shifts = false, collective = false;
   };
-  std::vector<std::vector<Use>> uses;  // by body and slot
+  std::vector<std::vector<SlotUse>> uses;  // by body and slot
   for (const Body& body : program_->bodies) {
-    std::vector<Use>& of = uses.emplace_back(body.slots.size());
+    std::vector<SlotUse>& of = uses.emplace_back(body.slots.size());
     for (const Op& op : body.ops) {
       if (is_compute(op.kind)) continue;
       of[op.slot].sends |= op.kind == OpKind::Send;
@@ -109,7 +109,7 @@ void ChakraExport::add_groups_and_edges() {
     const auto from = static_cast<std::int32_t>(rank);
     for (std::size_t slot = 0; slot < row.communicators.size(); ++slot) {
       const std::int32_t c = row.communicators[slot];
-      const Use& use = uses[row.body][slot];
+      const SlotUse& use = uses[row.body][slot];
       const Communicator& communicator = program_->communicators[c];
       if (use.collective) collective[c] = true;
       if (use.sends) edges_.push_back({from, index(communicator.members[1]), c});
@@ -126,12 +126,12 @@ std::size_t ChakraExport::first_event(Rank rank) const {
 }
 
 // Both ends count alike. The tags of two communicators on one pair of ranks never collide.
-std::int64_t ChakraExport::tag(const Edge& edge, std::int64_t sequence) const {
-  const auto same_pair = [&](const Edge& other) {
+std::int64_t ChakraExport::tag(const RankPair& edge, std::int64_t sequence) const {
+  const auto same_pair = [&](const RankPair& other) {
     return std::pair(other.from, other.to) < std::pair(edge.from, edge.to);
   };
   const auto begin = std::partition_point(edges_.begin(), edges_.end(), same_pair);
-  const auto end = std::partition_point(begin, edges_.end(), [&](const Edge& other) {
+  const auto end = std::partition_point(begin, edges_.end(), [&](const RankPair& other) {
     return std::pair(other.from, other.to) == std::pair(edge.from, edge.to);
   });
   return sequence * (end - begin) + (std::lower_bound(begin, end, edge) - begin);
@@ -163,7 +163,7 @@ void ChakraExport::add_communication(const Op& op, Rank rank, std::int64_t seque
   const auto here = static_cast<std::int32_t>(index(rank));
   node.group_kind = name(communicator.group_kind);
   node.comm_size = std::max(op.bytes, kLeastBytes);
-  const auto transfer = [&](ChakraType type, const Edge& edge) {
+  const auto transfer = [&](ChakraType type, const RankPair& edge) {
     ChakraNode end = node;
     end.type = type;
     end.id = nodes->size();
@@ -195,7 +195,7 @@ void ChakraExport::add_communication(const Op& op, Rank rank, std::int64_t seque
 }
 
 // The nodes that each op became. A ring shift is two.
-struct ChakraExport::Ids {
+struct ChakraExport::NodeIds {
   // By op: its first node, and the one after its last.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> of_op;
 
@@ -227,7 +227,7 @@ ChakraTrace ChakraExport::rank(Rank rank) const {
     before[op] = std::exchange(last[body.ops[op].lane], op);
   }
   ChakraTrace trace{.rendezvous = true};
-  Ids ids{std::vector<std::pair<std::uint64_t, std::uint64_t>>(body.ops.size())};
+  NodeIds ids{std::vector<std::pair<std::uint64_t, std::uint64_t>>(body.ops.size())};
   for (const std::uint32_t i : in_time) {
     const Op& op = body.ops[i];
     const EventTimes& played = replay_.events[first + i];

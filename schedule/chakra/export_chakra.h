@@ -36,16 +36,16 @@ class ChakraExport {
   std::vector<std::string> lost() const;
 
  private:
-  struct Ids;
-  struct Edge {  // a directed pair of ranks, and a communicator of its transfers
+  struct NodeIds;
+  struct RankPair {  // a directed pair of ranks, and a communicator of its transfers
     std::int32_t from, to, communicator;
-    auto operator<=>(const Edge&) const = default;
+    auto operator<=>(const RankPair&) const = default;
   };
 
   explicit ChakraExport(const Program& program);
   void add_groups_and_edges();
   std::size_t first_event(Rank rank) const;
-  std::int64_t tag(const Edge& edge, std::int64_t sequence) const;
+  std::int64_t tag(const RankPair& edge, std::int64_t sequence) const;
   ChakraNode node_of(const Op& op, std::uint64_t duration_us) const;
   void add_communication(const Op& op, Rank rank, std::int64_t sequence, ChakraNode node,
                          std::vector<ChakraNode>* nodes) const;
@@ -55,7 +55,7 @@ class ChakraExport {
   Replay replay_;
   std::vector<std::int32_t> folded_rank_of_;  // by rank
   std::vector<std::int32_t> group_of_;        // by communicator; 0: no collective uses it
-  std::vector<Edge> edges_;                   // sorted
+  std::vector<RankPair> edges_;               // sorted
 };
 
 }  // namespace tandem

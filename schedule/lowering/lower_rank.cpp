@@ -62,9 +62,9 @@ class RankLowering {
   LoweredRank run() {
     builder_.reserve(4 * actions_.size());
     if (context_.options.overlap_p2p) {
-      overlapped();
+      lower_overlapped();
     } else {
-      exchanging();
+      lower_exchanges();
     }
     finish();
     return {builder_.take(), slots_};
@@ -115,7 +115,7 @@ class RankLowering {
 
   // Lowers transfers that overlap, on their own lanes: receives are posted ahead, and sends are not
   // waited for.
-  void overlapped() {
+  void lower_overlapped() {
     int begin = 0;
     Ops received;
     for (const int end : cell_ends(actions_, context_.options.expert_overlap && has_pairs())) {
@@ -135,7 +135,7 @@ class RankLowering {
   }
 
   // Lowers transfers that do not overlap: between two cells is an exchange for which both wait.
-  void exchanging() {
+  void lower_exchanges() {
     const std::vector<int> ends = cell_ends(actions_, has_pairs());
     const auto cell = [&](std::size_t i) {
       const int begin = i == 0 ? 0 : ends[i - 1];

@@ -9,7 +9,7 @@ namespace tandem {
 namespace {
 
 // The times of a pass that is played alone, from its input on.
-struct Played {
+struct PlayedPass {
   std::vector<double> ends;
   double first_compute = 0, last_compute = 0, last_gradient = 0;
 };
@@ -19,8 +19,8 @@ double computed_ns(const Step& step, double slowdown) {
 }
 
 // `led`: all communication before the first computation has ended when that begins, at 0.
-Played play(const Pass& pass, const PassPrices& prices, double slowdown, bool led) {
-  Played played;
+PlayedPass play_pass(const Pass& pass, const PassPrices& prices, double slowdown, bool led) {
+  PlayedPass played;
   std::vector<bool> computes;  // by step: it computes, or waits for a step that does
   bool begun = false;
   for (const Step& step : pass.steps) {
@@ -46,7 +46,7 @@ Played play(const Pass& pass, const PassPrices& prices, double slowdown, bool le
 }
 
 // Returns the last computation that the pass's output is or waits for, or -1.
-int needed(const Pass& pass) {
+int last_needed(const Pass& pass) {
   std::vector<bool> awaited(pass.steps.size());
   awaited[pass.output] = true;
   for (int i = pass.output; i >= 0; --i) {
@@ -100,9 +100,9 @@ std::string_view PassPrices::lane_of(const Step& step) const {
 
 TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sharing,
                      double slowdown, double amax_ns) {
-  const Played whole = play(pass, prices, slowdown, false),
-               led = play(pass, prices, slowdown, true);
-  const int last = needed(pass);
+  const PlayedPass whole = play_pass(pass, prices, slowdown, false),
+                   led = play_pass(pass, prices, slowdown, true);
+  const int last = last_needed(pass);
   double output = led.ends[pass.output], end = std::ranges::max(led.ends);
   if (amax_ns > 0) {
     output = std::max(output, led.last_compute) + amax_ns;

@@ -17,7 +17,7 @@ Placement in_order(int ranks) {
   return placement;
 }
 
-Placement dealt_round(int ranks, int gpus_per_node) {
+Placement round_robin(int ranks, int gpus_per_node) {
   CHECK(ranks % gpus_per_node == 0);
   const int nodes = ranks / gpus_per_node;
   Placement placement(ranks);
@@ -40,7 +40,7 @@ void limit(Traffic* way, double bytes_per_s) {
 
 }  // namespace
 
-Choices at_cost(Choices choices, GroupKind group_kind, const CommCost& cost) {
+Choices at_training_cost(Choices choices, GroupKind group_kind, const CommCost& cost) {
   for (Traffic& way : choices) {
     if (way.seconds_per_byte == 0) continue;
     if (cost.posts_at_once) way.latency_ns = 0;
@@ -142,8 +142,8 @@ class Prices {
       instances.push_back(devices_of(program_.communicators[c], placement));
     std::vector<Choices> choices = lockstep_choices(cluster, kind, instances);
     for (Choices& one : choices)
-      one = at_cost(std::move(one), comm_class.group_kind,
-                    program_.comm_costs[static_cast<std::size_t>(comm_class.group_kind)]);
+      one = at_training_cost(std::move(one), comm_class.group_kind,
+                             program_.comm_costs[static_cast<std::size_t>(comm_class.group_kind)]);
     return choices;
   }
 
@@ -226,8 +226,8 @@ Traffic traffic_of(const Program& program, std::int32_t communicator, const Comm
   const Communicator& group = program.communicators[communicator];
   Choices one;
   one.push_back(traffic_by(cluster, use.kind, devices_of(group, placement), use.way));
-  one = at_cost(std::move(one), group.group_kind,
-                program.comm_costs[static_cast<std::size_t>(group.group_kind)]);
+  one = at_training_cost(std::move(one), group.group_kind,
+                         program.comm_costs[static_cast<std::size_t>(group.group_kind)]);
   Traffic traffic = std::move(one[0]);
   constexpr Nanoseconds kNoFlow_ns = 10;
   const Nanoseconds bytes_ns = to_ns(static_cast<double>(use.bytes) * traffic.seconds_per_byte);

@@ -21,7 +21,7 @@ Placement in_order(int ranks);
 
 // Places ranks in turn on the nodes, as Slurm's --distribution=cyclic does: rank i is on node i %
 // nodes. REQUIRES: ranks that fill whole nodes.
-Placement dealt_round(int ranks, int gpus_per_node);
+Placement round_robin(int ranks, int gpus_per_node);
 
 // Sets durations and ways from the cluster. The communicators of one class run in lock step: those
 // that share a NIC share its bandwidth, and each takes its own time. Bodies whose ranks'
@@ -33,7 +33,7 @@ void price(Program* program, const Cluster& cluster, const Placement& placement)
 void price(std::span<Program* const> alike, const Cluster& cluster, const Placement& placement);
 
 // Returns an operation's ways at their cost in a training run.
-Choices at_cost(Choices choices, GroupKind group_kind, const CommCost& cost);
+Choices at_training_cost(Choices choices, GroupKind group_kind, const CommCost& cost);
 
 // A use of a communicator by ops: their kind, their way, and the most bytes of one of them.
 struct CommUse {

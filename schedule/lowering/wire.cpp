@@ -107,10 +107,10 @@ class Wiring {
   }
 
   template <class MemberOf>
-  void connect(GroupKind group_kind, int size, const MemberOf& seat_of) {
+  void connect(GroupKind group_kind, int size, const MemberOf& member_at) {
     Communicator communicator{group_kind, false, {}};
     for (int i = 0; i < size; ++i) {
-      const auto [member, slot] = seat_of(i);
+      const auto [member, slot] = member_at(i);
       communicator.members.push_back(static_cast<Rank>(member));
       program_->ranks[member].communicators[slot] =
           static_cast<std::int32_t>(program_->communicators.size());

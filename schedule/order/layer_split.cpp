@@ -35,7 +35,7 @@ bool may_have_layers(const LayerCosts& costs, int stage, int stages) {
 
 // Returns the longest stage, without costs.each, if stages have equally many layers. No better
 // split has a longer one.
-double longest_of_even_numbers(const LayerCosts& costs, int stages) {
+double longest_of_even_split(const LayerCosts& costs, int stages) {
   std::vector<int> split(stages);
   auto left = static_cast<int>(costs.layers.size());
   // Gives one to each stage that needs one first.
@@ -72,7 +72,7 @@ std::vector<int> even_stages(const LayerCosts& costs, int stages) {
   };
   const auto layers = static_cast<int>(costs.layers.size());
   const std::vector<double> sums = sums_of(costs);
-  const double most = longest_of_even_numbers(costs, stages);
+  const double most = longest_of_even_split(costs, stages);
   std::vector<std::vector<Best>> best(stages + 1, std::vector<Best>(layers + 1));
   best[0][0] = {.longest = 0, .squares = 0, .own = 0};
   for (int stage = 0; stage < stages; ++stage) {

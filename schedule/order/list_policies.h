@@ -10,12 +10,12 @@
 namespace tandem {
 
 // A forward or an input gradient of a chunk: what a rank may do next, besides W.
-struct Choice {
+struct ListChoice {
   ActionKind kind;
   int chunk;
 };
-inline constexpr Choice kF0{ActionKind::Forward, 0}, kF1{ActionKind::Forward, 1};
-inline constexpr Choice kI0{ActionKind::BackwardInput, 0}, kI1{ActionKind::BackwardInput, 1};
+inline constexpr ListChoice kF0{ActionKind::Forward, 0}, kF1{ActionKind::Forward, 1};
+inline constexpr ListChoice kI0{ActionKind::BackwardInput, 0}, kI1{ActionKind::BackwardInput, 1};
 
 // The building block of a V whose turns a policy follows. A block is what a rank does for one
 // microbatch, in time slots. It is repeated every six slots ("Controllable Memory", 3). Half and
@@ -35,8 +35,8 @@ inline constexpr int kUnpaced = -1;
 
 // The rule by which a rank decides. W fills the time that is left.
 struct Policy {
-  std::array<Choice, 4> preference;  // the first that is ready is done
-  bool free_first = false;           // do W first if only the limit keeps a forward back
+  std::array<ListChoice, 4> preference;  // the first that is ready is done
+  bool weights_first = false;            // do W first if only the limit keeps a forward back
   bool taper = false;   // stages near the end hold fewer activations: F to I takes less time
   int pace = kUnpaced;  // microbatches that enter at once; the others follow one a period
   double patience = 0;  // no W if something comes within this share of it

@@ -29,9 +29,9 @@ namespace {
 constexpr int kLookedAt = 16;
 
 // The time when each rank looks next for something to do, in a tournament tree.
-class Wakes {
+class WakeTimes {
  public:
-  explicit Wakes(int ranks) : leaves_(std::bit_ceil(static_cast<unsigned>(ranks))) {
+  explicit WakeTimes(int ranks) : leaves_(std::bit_ceil(static_cast<unsigned>(ranks))) {
     times_.assign(2UL * leaves_, kNever);
   }
 
@@ -219,22 +219,22 @@ class Scheduler {
     return sent == kNever ? kNever : sent + times_.transfer(from, to);
   }
 
-  Ticks comes(const Choice& choice, int stage) const {
+  Ticks comes(const ListChoice& choice, int stage) const {
     return choice.kind == ActionKind::Forward ? forward_comes(stage) : input_comes(stage);
   }
 
   // Returns what the rank may do, the most preferred first.
-  std::array<Choice, 4> turns(int rank) const {
+  std::array<ListChoice, 4> turns(int rank) const {
     if (policy_.block == BuildingBlock::None) return policy_.preference;
     const StageState& down = stages_[times_.stage_of(rank, 0)];
     const StageState& up = stages_[times_.stage_of(rank, 1)];
     const BlockSlots& slots = ranks_[rank].slots;
-    std::array<std::pair<int, Choice>, 4> by_slot = {
+    std::array<std::pair<int, ListChoice>, 4> by_slot = {
         {{slots.forward[0] + kSlots * down.forwards, kF0},
          {slots.forward[1] + kSlots * up.forwards, kF1},
          {slots.input[0] + kSlots * down.inputs, kI0},
          {slots.input[1] + kSlots * up.inputs, kI1}}};
-    std::ranges::sort(by_slot, {}, &std::pair<int, Choice>::first);
+    std::ranges::sort(by_slot, {}, &std::pair<int, ListChoice>::first);
     return {by_slot[0].second, by_slot[1].second, by_slot[2].second, by_slot[3].second};
   }
 
@@ -252,10 +252,10 @@ class Scheduler {
   // Lets the rank do something or wait. Returns when it looks again: when that ends, or when the
   // next input that is under way arrives.
   Ticks decide(int rank, Ticks now) {
-    std::optional<Choice> chosen;
+    std::optional<ListChoice> chosen;
     bool kept_back = false;
     Ticks next = kNever;  // when the next known input arrives
-    for (const Choice& choice : turns(rank)) {
+    for (const ListChoice& choice : turns(rank)) {
       if (choice.chunk >= problem_.chunks) continue;
       const int stage = times_.stage_of(rank, choice.chunk);
       const Ticks when = comes(choice, stage);
@@ -269,9 +269,9 @@ class Scheduler {
         continue;
       }
       if (!chosen) chosen = choice;
-      if (!policy_.free_first) break;
+      if (!policy_.weights_first) break;
     }
-    if (!chosen || (kept_back && policy_.free_first)) {
+    if (!chosen || (kept_back && policy_.weights_first)) {
       const int stage = oldest_weight(rank);
       const bool waits = !chosen && stage >= 0 &&
                          static_cast<double>(next - now) <
@@ -339,13 +339,13 @@ class Scheduler {
   std::vector<RankState> ranks_;
   std::vector<Ticks> forward_end_, gradient_end_;  // by stage and microbatch
   std::vector<std::vector<Action>> actions_;
-  Wakes wakes_;
+  WakeTimes wakes_;
   int peak_ = 0;
 };
 
 // A way to make an order: a skeleton that W is put into; or a policy, without a skeleton or if
 // memory is too short for it with all microbatches.
-struct Way {
+struct ListMethod {
   Policy policy;
   std::optional<int> skeleton = {};
   FillRule rule = FillRule::Always;
@@ -360,16 +360,16 @@ Skeleton skeleton_of(const ListProblem& problem, int which) {
 int trial_microbatches(int pp) { return std::max(3 * pp / 2, 32); }
 
 // Returns the way in which a trial of few microbatches ends first, the first tried of equals.
-Way best_way(const ListProblem& problem) {
+ListMethod best_way(const ListProblem& problem) {
   CHECK(problem.chunks == 1 || problem.chunks == 2);
   CHECK(problem.costs.size() == static_cast<std::size_t>(problem.pp) * problem.chunks);
   CHECK(problem.memory_limit >= problem.chunks && problem.in_flight_limit >= problem.chunks);
   ListProblem trial = problem;
   trial.microbatches = std::min(problem.microbatches, trial_microbatches(problem.pp));
   const ListTimes times(trial);
-  Way best;
+  ListMethod best;
   ListOutcome least;
-  const auto keep_better = [&](const ListOutcome& outcome, const Way& way) {
+  const auto keep_better = [&](const ListOutcome& outcome, const ListMethod& way) {
     if (outcome >= least) return;
     least = outcome;
     best = way;
@@ -404,7 +404,7 @@ Way best_way(const ListProblem& problem) {
 }  // namespace
 
 std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
-  const Way way = best_way(problem);
+  const ListMethod way = best_way(problem);
   const ListTimes times(problem);
   if (way.skeleton) {
     const Skeleton skeleton = skeleton_of(problem, *way.skeleton);
@@ -419,7 +419,7 @@ std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
 }
 
 OrderRounds greedy_rounds(const ListProblem& problem) {
-  const Way way = best_way(problem);
+  const ListMethod way = best_way(problem);
   ListProblem some = problem;
   some.microbatches = std::min(problem.microbatches, kLookedAt * (problem.pp + 8));
   const ListTimes times(some);

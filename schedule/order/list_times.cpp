@@ -24,7 +24,7 @@ ListTimes::ListTimes(const ListProblem& of) : problem(of), stages(of.costs.size(
   std::vector<Ticks> periods(problem.pp);
   for (int stage = 0; stage <= last_stage(); ++stage) {
     const OrderCosts& costs = problem.costs[stage];
-    StageTimes& at = stages[stage];
+    StageTicks& at = stages[stage];
     at = {std::max<Ticks>(ticks(costs.forward), 1), std::max<Ticks>(ticks(costs.input), 1),
           ticks(costs.weight)};
     periods[rank_of(stage)] += at.forward + at.input + at.weight;

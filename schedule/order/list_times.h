@@ -19,12 +19,12 @@ class ListTimes {
  public:
   explicit ListTimes(const ListProblem& problem);
 
-  struct StageTimes {
+  struct StageTicks {
     Ticks forward = 0, input = 0, weight = 0;
   };
 
   const ListProblem& problem;
-  std::vector<StageTimes> stages;
+  std::vector<StageTicks> stages;
   Ticks turn = 0;
   Ticks period = 0;  // the busiest rank's work for a microbatch
 

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 6> kNames = {"path",      "work",        
 
 // Work on a rank's compute lane for each microbatch. It cannot begin before `head`, and after its
 // end the iteration takes at least `tail`.
-struct Job {
+struct LaneWork {
   double head = 0, time = 0, tail = 0;
 };
 
@@ -32,18 +32,20 @@ class Bounds {
       : problem_(problem),
         per_chain_(static_cast<int>(problem.stages.size()) / problem.chains),
         of_rank_(problem.ranks.size()),
-        forward_(problem.stages.size()),
-        turn_(problem.stages.size()),
-        back_(problem.stages.size()),
-        out_(problem.stages.size()),
-        home_(problem.stages.size()) {
+        input_ready_(problem.stages.size()),
+        forward_to_backward_(problem.stages.size()),
+        gradient_ready_(problem.stages.size()),
+        after_output_(problem.stages.size()),
+        after_input_gradient_(problem.stages.size()) {
     for (int s = 0; s < stages(); ++s) of_rank_[problem.rank_of_stage[s]].push_back(s);
-    for (int first = 0; first < stages(); first += per_chain_) walk(first, first + per_chain_ - 1);
+    for (int first = 0; first < stages(); first += per_chain_)
+      follow_chain(first, first + per_chain_ - 1);
   }
 
   LowerBound largest() {
     for (int first = 0; first < stages(); first += per_chain_)
-      offer(forward_[first] + floor(first).forward.length() + out_[first], BoundKind::Path, -1);
+      keep_larger(input_ready_[first] + floor(first).forward.length() + after_output_[first],
+                  BoundKind::Path, -1);
     for (int rank = 0; rank < static_cast<int>(of_rank_.size()); ++rank) {
       if (of_rank_[rank].empty()) continue;
       work(rank);
@@ -62,38 +64,43 @@ class Bounds {
 
   // Follows one microbatch through a chain. Finds when each stage's passes can begin at the
   // earliest, and what must follow them.
-  void walk(int first, int last) {
-    forward_[first] = floor(first).ready;
+  void follow_chain(int first, int last) {
+    input_ready_[first] = floor(first).ready;
     for (int s = first + 1; s <= last; ++s)
-      forward_[s] = std::max(floor(s).ready,
-                             forward_[s - 1] + floor(s - 1).forward.length() + to_next(s - 1));
-    turn_[last] = 0;
+      input_ready_[s] = std::max(
+          floor(s).ready, input_ready_[s - 1] + floor(s - 1).forward.length() + to_next(s - 1));
+    forward_to_backward_[last] = 0;
     for (int s = last; s >= first; --s) {
       if (s < last)
-        turn_[s] = to_next(s) + floor(s + 1).forward.length() + turn_[s + 1] +
-                   floor(s + 1).input.length() + to_previous(s + 1);
-      back_[s] = forward_[s] + floor(s).forward.length() + turn_[s];
+        forward_to_backward_[s] = to_next(s) + floor(s + 1).forward.length() +
+                                  forward_to_backward_[s + 1] + floor(s + 1).input.length() +
+                                  to_previous(s + 1);
+      gradient_ready_[s] = input_ready_[s] + floor(s).forward.length() + forward_to_backward_[s];
     }
     for (int s = first; s <= last; ++s) {
-      home_[s] = own_end(s);
+      after_input_gradient_[s] = end_on_stage(s);
       if (s > first)
-        home_[s] = std::max(home_[s], floor(s).input.rest + to_previous(s) +
-                                          floor(s - 1).input.computed + home_[s - 1]);
+        after_input_gradient_[s] =
+            std::max(after_input_gradient_[s], floor(s).input.rest + to_previous(s) +
+                                                   floor(s - 1).input.computed +
+                                                   after_input_gradient_[s - 1]);
     }
-    for (int s = first; s <= last; ++s) out_[s] = turn_[s] + floor(s).input.computed + home_[s];
+    for (int s = first; s <= last; ++s)
+      after_output_[s] =
+          forward_to_backward_[s] + floor(s).input.computed + after_input_gradient_[s];
   }
 
-  double to_next(int s) const { return floor(s).to_next + floor(s).behind_next; }
-  double to_previous(int s) const { return floor(s).to_previous + floor(s).behind_previous; }
+  double to_next(int s) const { return floor(s).to_next + floor(s).after_next; }
+  double to_previous(int s) const { return floor(s).to_previous + floor(s).after_previous; }
 
   // Returns a backward's compute that is left when its input gradient is computed.
   double left(int s) const { return std::max(0.0, floor(s).backward - floor(s).input.before); }
   // Returns the time from then to the iteration's end, counting only this stage.
-  double own_end(int s) const { return left(s) + closing(s); }
+  double end_on_stage(int s) const { return left(s) + after_last_gradient(s); }
   // Returns the time after the stage's last gradient.
-  double closing(int s) const { return floor(s).reduced + finish(s); }
+  double after_last_gradient(int s) const { return floor(s).reduced + finish(s); }
   double on_lane(int s) const { return floor(s).forward.lane() + floor(s).backward; }
-  double start(int s) const { return forward_[s] + floor(s).forward.lead; }
+  double start(int s) const { return input_ready_[s] + floor(s).forward.lead; }
 
   double earliest(int rank) const {
     double head = std::numeric_limits<double>::infinity();
@@ -107,31 +114,32 @@ class Bounds {
     return value;
   }
 
-  std::vector<Job> jobs(int rank) const {
-    std::vector<Job> list;
+  std::vector<LaneWork> jobs(int rank) const {
+    std::vector<LaneWork> list;
     for (const int s : of_rank_[rank]) {
       const StageFloor& stage = floor(s);
-      list.push_back({start(s), stage.forward.before, stage.forward.rest + out_[s]});
-      list.push_back({start(s), stage.forward.after, closing(s)});
-      list.push_back({back_[s] + stage.input.lead, stage.input.before, home_[s]});
-      list.push_back({back_[s] + stage.input.lead, left(s), closing(s)});
+      list.push_back({start(s), stage.forward.before, stage.forward.rest + after_output_[s]});
+      list.push_back({start(s), stage.forward.after, after_last_gradient(s)});
+      list.push_back(
+          {gradient_ready_[s] + stage.input.lead, stage.input.before, after_input_gradient_[s]});
+      list.push_back({gradient_ready_[s] + stage.input.lead, left(s), after_last_gradient(s)});
     }
     const RankFloor& own = problem_.ranks[rank];
     list.push_back({earliest(rank), own.vocabulary, own.finish});
-    std::erase_if(list, [](const Job& job) { return job.time <= 0; });
+    std::erase_if(list, [](const LaneWork& job) { return job.time <= 0; });
     return list;
   }
 
   // For every subset of the rank's jobs: the least head, plus their time, plus the least tail.
   void work(int rank) {
-    std::vector<Job> list = jobs(rank);
-    std::ranges::sort(list, std::ranges::greater{}, &Job::head);
-    for (const Job& last : list) {
+    std::vector<LaneWork> list = jobs(rank);
+    std::ranges::sort(list, std::ranges::greater{}, &LaneWork::head);
+    for (const LaneWork& last : list) {
       double time = 0;
-      for (const Job& job : list) {
+      for (const LaneWork& job : list) {
         if (job.tail < last.tail) continue;
         time += job.time;
-        offer(job.head + problem_.microbatches * time + last.tail, BoundKind::Work, rank);
+        keep_larger(job.head + problem_.microbatches * time + last.tail, BoundKind::Work, rank);
       }
     }
   }
@@ -139,8 +147,9 @@ class Bounds {
   // Returns how long an activation lives: from a forward's begin until the input gradient is
   // computed; if passes interleave, from the forward's output to the gradient's arrival.
   double held(int s) const {
-    if (problem_.interleaves) return floor(s).forward.rest + turn_[s];
-    return floor(s).forward.before + floor(s).forward.rest + turn_[s] + floor(s).input.computed;
+    if (problem_.interleaves) return floor(s).forward.rest + forward_to_backward_[s];
+    return floor(s).forward.before + floor(s).forward.rest + forward_to_backward_[s] +
+           floor(s).input.computed;
   }
 
   void memory(int rank) {
@@ -148,9 +157,9 @@ class Bounds {
     if (!(limit > 0) || std::isinf(limit)) return;
     double area = 0;
     for (const int s : of_rank_[rank]) area += floor(s).activation * held(s);
-    offer(earliest(rank) + problem_.microbatches * area / limit +
-              least(rank, [this](int s) { return home_[s]; }),
-          BoundKind::Memory, rank);
+    keep_larger(earliest(rank) + problem_.microbatches * area / limit +
+                    least(rank, [this](int s) { return after_input_gradient_[s]; }),
+                BoundKind::Memory, rank);
     if (problem_.interleaves) return;
     for (const int s : of_rank_[rank]) {
       if (floor(s).activation <= 0) continue;
@@ -158,17 +167,18 @@ class Bounds {
       if (alive < 1 || alive >= problem_.microbatches) continue;
       const int k = static_cast<int>(alive), last = problem_.microbatches - 1;
       const int rounds = last / k + 1;
-      offer(start(s) + last % k * floor(s).forward.lane() + rounds * held(s) + home_[s],
-            BoundKind::Memory, rank);
+      keep_larger(start(s) + last % k * floor(s).forward.lane() + rounds * held(s) +
+                      after_input_gradient_[s],
+                  BoundKind::Memory, rank);
     }
   }
 
   void communication(int rank) {
     const double lane = problem_.ranks[rank].lane;
     if (lane <= 0) return;
-    offer(least(rank, [this](int s) { return forward_[s]; }) + problem_.microbatches * lane +
-              problem_.ranks[rank].finish,
-          BoundKind::Communication, rank);
+    keep_larger(least(rank, [this](int s) { return input_ready_[s]; }) +
+                    problem_.microbatches * lane + problem_.ranks[rank].finish,
+                BoundKind::Communication, rank);
   }
 
   // The first reduction waits for a stage's last gradient, and so for all microbatches but the
@@ -179,7 +189,7 @@ class Bounds {
     const double begin = least(rank, [this](int s) {
       return start(s) + (problem_.microbatches - 1) * on_lane(s) + floor(s).forward.before;
     });
-    offer(begin + all + problem_.ranks[rank].finish, BoundKind::Reductions, rank);
+    keep_larger(begin + all + problem_.ranks[rank].finish, BoundKind::Reductions, rank);
   }
 
   void transfers() {
@@ -188,18 +198,19 @@ class Bounds {
       const StageFloor& stage = floor(s);
       const int rank = problem_.rank_of_stage[s];
       if (stage.to_next > 0)
-        offer(forward_[s] + stage.forward.length() + m * stage.to_next + stage.behind_next +
-                  floor(s + 1).forward.length() + out_[s + 1],
-              BoundKind::Transfers, rank);
+        keep_larger(input_ready_[s] + stage.forward.length() + m * stage.to_next +
+                        stage.after_next + floor(s + 1).forward.length() + after_output_[s + 1],
+                    BoundKind::Transfers, rank);
       if (stage.to_previous > 0)
-        offer(back_[s] + stage.input.length() + m * stage.to_previous + stage.behind_previous +
-                  floor(s - 1).input.computed + home_[s - 1],
-              BoundKind::Transfers, rank);
+        keep_larger(gradient_ready_[s] + stage.input.length() + m * stage.to_previous +
+                        stage.after_previous + floor(s - 1).input.computed +
+                        after_input_gradient_[s - 1],
+                    BoundKind::Transfers, rank);
     }
   }
 
   // Keeps a bound only if it is larger than those before.
-  void offer(double makespan, BoundKind kind, int rank) {
+  void keep_larger(double makespan, BoundKind kind, int rank) {
     if (makespan > best_.makespan * (1 + 1e-12)) best_ = {makespan, kind, rank};
   }
 
@@ -209,7 +220,8 @@ class Bounds {
   // By stage: when a microbatch's input can be there, the time from its forward to its backward,
   // when its gradient can be there, what must follow a forward's output, and what must follow a
   // computed input gradient.
-  std::vector<double> forward_, turn_, back_, out_, home_;
+  std::vector<double> input_ready_, forward_to_backward_, gradient_ready_, after_output_,
+      after_input_gradient_;
   LowerBound best_{-1};
 };
 

@@ -34,7 +34,7 @@ struct StageFloor {
   double backward = 0;  // compute lane: the lesser of a whole backward and both halves
   double to_next = 0;   // a transfer to the next stage on its own lane; 0: same rank
   double to_previous = 0;
-  double behind_next = 0, behind_previous = 0;  // from a transfer's end to its use
+  double after_next = 0, after_previous = 0;  // from a transfer's end to its use
   double ready = 0;       // when its parameters are there, from the iteration's begin
   double reduced = 0;     // the last reduction of its gradients, after the last gradient
   double activation = 0;  // memory of a microbatch, in the unit of RankFloor::memory

@@ -103,9 +103,9 @@ Actions with_reductions(const Actions& actions, int stages, int microbatches) {
 // Puts SEND and RECV between the ranks' cells. In each sweep over the ranks, each rank does one
 // cell if its inputs from other stages have come. The sender appends its SEND to its own list and
 // the RECV to its peer's, so both ends see the transfers between them in one order.
-class Sweep {
+class CommSweep {
  public:
-  Sweep(const Order& order, const std::vector<Actions>& cells)
+  CommSweep(const Order& order, const std::vector<Actions>& cells)
       : order_(order),
         cells_(cells),
         rank_of_stage_(stage_to_rank(order)),
@@ -188,7 +188,7 @@ Order with_communication(const Order& order) {
     cells.push_back(
         with_reductions(with_shards(compute_actions(actions)), order.stages, order.microbatches));
   Order lowered = order;
-  lowered.ranks = Sweep(order, cells).run();
+  lowered.ranks = CommSweep(order, cells).run();
   return lowered;
 }
 

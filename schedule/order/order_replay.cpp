@@ -26,7 +26,7 @@ class WorkList {
         gradient_end_(forward_end_),
         awake_(order.pp(), true),
         clock_(order.pp()) {
-    for (std::vector<OfAll>& passes : of_all_) passes.resize(order.microbatches);
+    for (std::vector<AllRanksPass>& passes : of_all_) passes.resize(order.microbatches);
     result_.reached.resize(order.pp());
     for (const std::vector<Action>& actions : order.ranks)
       result_.spans.emplace_back(actions.size());
@@ -47,7 +47,7 @@ class WorkList {
  private:
   static constexpr double kNotYet = -1;
   // A vocabulary pass of all ranks: how many have done it, and when the last of them ended.
-  struct OfAll {
+  struct AllRanksPass {
     int ranks = 0;
     double end = 0;
   };
@@ -56,7 +56,7 @@ class WorkList {
     return static_cast<std::size_t>(stage) * order_.microbatches + index(action.microbatch);
   }
 
-  OfAll& of_all(ActionKind kind, Microbatch microbatch) {
+  AllRanksPass& all_ranks_pass(ActionKind kind, Microbatch microbatch) {
     return of_all_[static_cast<std::size_t>(kind) -
                    static_cast<std::size_t>(ActionKind::EmbeddingForward)][index(microbatch)];
   }
@@ -69,7 +69,7 @@ class WorkList {
     if (!input || own == kNotYet) return own;
     double end = kNotYet;
     if (input->stage < 0) {
-      const OfAll& all = of_all(input->kind, action.microbatch);
+      const AllRanksPass& all = all_ranks_pass(input->kind, action.microbatch);
       if (all.ranks == order_.pp()) end = all.end;
     } else {
       const bool forward = input->kind == ActionKind::Forward;
@@ -132,7 +132,7 @@ class WorkList {
       wake(previous_stage(order_, stage));
       if (order_.vocabulary > 0 && stage == 0) wake_all();
     } else if (is_vocabulary(action.kind)) {
-      OfAll& all = of_all(action.kind, action.microbatch);
+      AllRanksPass& all = all_ranks_pass(action.kind, action.microbatch);
       all.end = std::max(all.end, clock_[rank]);
       if (++all.ranks == order_.pp()) wake_all();
     }
@@ -153,7 +153,7 @@ class WorkList {
 
   const Order& order_;
   const VocabularyCosts vocabulary_;
-  std::array<std::vector<OfAll>, 4> of_all_;  // E, S, T, G, each by microbatch
+  std::array<std::vector<AllRanksPass>, 4> of_all_;  // E, S, T, G, each by microbatch
   std::vector<GridCosts> stages_;
   std::vector<double> transfers_;
   std::vector<int> rank_of_stage_;

@@ -24,9 +24,9 @@ RepeatedReplay::TimeOf RepeatedReplay::time_of(ActionKind kind) {
 }
 
 // Goes through the order as replay_order() does, but asks only whether an input is there.
-class RepeatedReplay::Making {
+class RepeatedReplay::StepMaker {
  public:
-  Making(const Order& order, RepeatedReplay* replay)
+  StepMaker(const Order& order, RepeatedReplay* replay)
       : order_(order),
         replay_(*replay),
         rank_of_(stage_to_rank(order)),
@@ -52,21 +52,21 @@ class RepeatedReplay::Making {
   }
 
   // Returns the stage whose output the action waits for, on any rank, or -1.
-  int giver(const Action& action) const {
+  int input_stage(const Action& action) const {
     const int stage = index(action.stage);
     if (action.kind == ActionKind::Forward) return previous_stage(order_, stage);
     return action.kind == ActionKind::BackwardWeight ? -1 : next_stage(order_, stage);
   }
   int step_of_input(const Action& action) const {
     return (action.kind == ActionKind::Forward ? forwards_
-                                               : gradients_)[slot(giver(action), action)];
+                                               : gradients_)[slot(input_stage(action), action)];
   }
 
   bool is_ready(const Action& action) const {
     const int stage = index(action.stage);
     if (action.kind != ActionKind::Forward && forwards_[slot(stage, action)] < 0) return false;
     if (action.kind == ActionKind::BackwardWeight) return gradients_[slot(stage, action)] >= 0;
-    return giver(action) < 0 || step_of_input(action) >= 0;
+    return input_stage(action) < 0 || step_of_input(action) >= 0;
   }
 
   void run(int rank) {
@@ -89,7 +89,7 @@ class RepeatedReplay::Making {
 
   int add(int rank, const Action& action, int time, bool waits) {
     Step step{.rank = rank, .time = time, .previous = last_[rank], .input = -1};
-    const int from = giver(action);
+    const int from = input_stage(action);
     // An input from its own rank has always ended before.
     if (waits && from >= 0 && rank_of_[from] != rank) {
       step.input = step_of_input(action);
@@ -129,7 +129,7 @@ class RepeatedReplay::Making {
 
 RepeatedReplay::RepeatedReplay(const Order& order) : stages_(order.stages) {
   CHECK(order.pp() > 0 && order.vocabulary == 0);
-  Making(order, this).run();
+  StepMaker(order, this).run();
   times_.resize(static_cast<std::size_t>(order.stages) * Kinds + 1);
   ends_.resize(steps_.size());
   clocks_.resize(order.pp());

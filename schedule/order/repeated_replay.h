@@ -38,7 +38,7 @@ class RepeatedReplay {
     int transfer = 0;  // that transfer's place in times_
   };
 
-  class Making;
+  class StepMaker;
 
   // The places of each stage's times in times_. A 0 follows the last stage's.
   enum TimeOf { Forward, Backward, Input, Weight, Transfer, Kinds };

@@ -37,10 +37,12 @@ Skeleton in_turn(int pp, int microbatches, int (*warm_up)(int pp, int rank, int 
 }
 
 // Returns 1F1B's warm-up: the limit on the first rank, and less on each rank after it.
-int as_1f1b(int pp, int rank, int limit) { return (limit * (pp - rank) + pp - 1) / pp; }
+int warm_up_of_1f1b(int pp, int rank, int limit) { return (limit * (pp - rank) + pp - 1) / pp; }
 // Returns the forwards that a rank can do until the first gradient comes, if F and I take equally
 // long.
-int until_gradients(int pp, int rank, int limit) { return std::min(limit, 2 * (pp - rank) - 1); }
+int warm_up_until_gradients(int pp, int rank, int limit) {
+  return std::min(limit, 2 * (pp - rank) - 1);
+}
 
 // Returns the actions of a rank of ZBV. Forwards of chunk 0 come until the first of chunk 1 comes
 // back. Then both take turns until the first gradient comes, which rank r sees r rounds later than
@@ -96,14 +98,14 @@ class SqueezedBlocks {
       : pp_(pp), microbatches_(microbatches), limit_(limit) {
     int last = 0;
     for (int rank = 0; rank < pp; ++rank) {
-      Rank at{slots_of(block, pp, rank)};
+      RankSlots at{slots_of(block, pp, rank)};
       last = std::max({last, at.slots.input[0], at.slots.input[1]});
       for (auto& kind : at.when)
         for (std::vector<int>& when : kind) when.resize(microbatches);
       ranks_.push_back(std::move(at));
     }
     length_ = last + kSlots * (microbatches + 2);
-    for (Rank& at : ranks_) {
+    for (RankSlots& at : ranks_) {
       at.cells.resize(length_);
       at.held.resize(length_);
     }
@@ -119,7 +121,7 @@ class SqueezedBlocks {
     for (int slot = 0; slot < length_; ++slot) {
       const bool stays = steady && slot >= first_rank.input[0] && slot <= last_forward;
       for (int rank = 0; rank < pp_; ++rank) {
-        Rank& at = ranks_[rank];
+        RankSlots& at = ranks_[rank];
         if (slot > 0) at.held[slot] = at.held[slot - 1];
         const Cell cell = next_of_blocks(rank, slot);
         if (cell.kind == kIdle) continue;
@@ -137,7 +139,7 @@ class SqueezedBlocks {
     Kind kind = kIdle;
     int chunk = 0, microbatch = 0;
   };
-  struct Rank {
+  struct RankSlots {
     BlockSlots slots = {};
     std::vector<Cell> cells = {};  // by slot: the action
     std::vector<int> held = {};    // by slot: forwards without a W after it
@@ -147,7 +149,7 @@ class SqueezedBlocks {
 
   // Returns what the rank does in this slot before anything moves. W fills empty slots.
   Cell next_of_blocks(int rank, int slot) {
-    Rank& at = ranks_[rank];
+    RankSlots& at = ranks_[rank];
     for (const Kind kind : {kForward, kInput}) {
       for (int chunk = 0; chunk < 2; ++chunk) {
         const int since = slot - (kind == kForward ? at.slots.forward : at.slots.input)[chunk];
@@ -160,7 +162,7 @@ class SqueezedBlocks {
     return next_weight(&at);
   }
 
-  static Cell next_weight(Rank* at) {
+  static Cell next_weight(RankSlots* at) {
     if (at->weights.empty()) return {};
     const Cell weight = at->weights.front();
     at->weights.pop_front();
@@ -194,7 +196,7 @@ class SqueezedBlocks {
 
   // Returns the first free slot for the action, or its own. A forward needs room from there on.
   int first_slot(int rank, const Cell& cell, int own) const {
-    const Rank& at = ranks_[rank];
+    const RankSlots& at = ranks_[rank];
     int slot = earliest(rank, cell);
     if (cell.kind == kForward) {
       for (int later = own - 1; later >= slot; --later)
@@ -205,7 +207,7 @@ class SqueezedBlocks {
   }
 
   void place(int rank, const Cell& cell, int slot, int now) {
-    Rank& at = ranks_[rank];
+    RankSlots& at = ranks_[rank];
     at.cells[slot] = cell;
     at.when[cell.kind][cell.chunk][cell.microbatch] = slot;
     const int more = cell.kind == kForward ? 1 : cell.kind == kWeight ? -1 : 0;
@@ -217,7 +219,7 @@ class SqueezedBlocks {
   void squeeze_drain() {
     std::vector<int> last(pp_);  // slot of the rank's last forward
     for (int rank = 0; rank < pp_; ++rank) {
-      Rank& at = ranks_[rank];
+      RankSlots& at = ranks_[rank];
       last[rank] = std::max(at.when[kForward][0].back(), at.when[kForward][1].back());
       for (int slot = last[rank] + 1; slot < length_; ++slot)
         if (at.cells[slot].kind == kWeight) at.cells[slot] = {};
@@ -230,7 +232,7 @@ class SqueezedBlocks {
         place(rank, cell, first_slot(rank, cell, slot), -1);
       }
     }
-    for (Rank& at : ranks_) {
+    for (RankSlots& at : ranks_) {
       std::array<std::vector<char>, 2> done;
       for (std::vector<char>& chunk : done) chunk.resize(microbatches_);
       for (const Cell& cell : at.cells)
@@ -259,7 +261,7 @@ class SqueezedBlocks {
 
   int pp_, microbatches_, limit_;
   int length_ = 0;
-  std::vector<Rank> ranks_;
+  std::vector<RankSlots> ranks_;
 };
 
 }  // namespace
@@ -270,7 +272,8 @@ int skeleton_count(int pp, int chunks, int memory_limit) {
 
 Skeleton make_skeleton(int which, int pp, int chunks, int microbatches, int memory_limit) {
   if (chunks == 1)
-    return in_turn(pp, microbatches, which == 0 ? as_1f1b : until_gradients, memory_limit);
+    return in_turn(pp, microbatches, which == 0 ? warm_up_of_1f1b : warm_up_until_gradients,
+                   memory_limit);
   if (memory_limit >= 2 * pp) return zbv(pp, microbatches);
   SqueezedBlocks blocks(pp, microbatches, memory_limit,
                         memory_limit <= pp ? BuildingBlock::Third : BuildingBlock::Half);

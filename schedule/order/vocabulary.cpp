@@ -81,7 +81,7 @@ class OutputPlayer {
     int s = 0, t = 0;          // done
   };
   // A pass that all ranks do: how many have, and when the last of them ends.
-  struct OfAll {
+  struct AllRanksPass {
     int ranks = 0;
     double end = 0;
   };
@@ -95,13 +95,13 @@ class OutputPlayer {
   double longer(double time) const { return std::max(time, shortest_); }
 
   double reduced(Microbatch microbatch) const {
-    const OfAll& s = s_[index(microbatch)];
+    const AllRanksPass& s = s_[index(microbatch)];
     return s.ranks < order_.pp() ? kUnknown : s.end + costs_.reduce_softmax;
   }
   // Returns when the last stage has the gradient of its output.
   double summed(Microbatch microbatch) const {
     if (algorithm_ == 2) return reduced(microbatch) + costs_.sum_gradient;
-    const OfAll& t = t_[index(microbatch)];
+    const AllRanksPass& t = t_[index(microbatch)];
     return t.ranks < order_.pp() ? kUnknown : t.end + costs_.sum_gradient;
   }
 
@@ -162,7 +162,7 @@ class OutputPlayer {
     const Microbatch microbatch = outputs_[first ? at.s++ : at.t++];
     at.busy_until = now + longer(first ? costs_.s : costs_.t);
     played_[rank].push_back({now, {Stage{lowest_stage(rank)}, kind, microbatch}});
-    OfAll& all = (first ? s_ : t_)[index(microbatch)];
+    AllRanksPass& all = (first ? s_ : t_)[index(microbatch)];
     all.end = std::max(all.end, at.busy_until);
     if (++all.ranks == order_.pp()) {
       wake_all(reduced(microbatch));
@@ -228,7 +228,7 @@ class OutputPlayer {
   std::vector<double> forward_end_, gradient_end_;  // by stage and microbatch
   std::vector<RankState> ranks_;
   std::vector<std::vector<Timed>> played_;
-  std::vector<OfAll> s_, t_;         // by microbatch
+  std::vector<AllRanksPass> s_, t_;  // by microbatch
   std::vector<Microbatch> outputs_;  // in the order of the last stage's forwards
   std::vector<Timed> entries_, exits_;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;

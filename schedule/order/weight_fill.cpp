@@ -53,9 +53,9 @@ WeightFill::WeightFill(const ListTimes& times, const Skeleton& skeleton, FillRul
 }
 
 bool WeightFill::run() {
-  Progress progress = Progress::Done;
-  while (progress == Progress::Done) progress = sweep();
-  if (progress == Progress::Fails) return false;
+  StepResult progress = StepResult::Done;
+  while (progress == StepResult::Done) progress = sweep();
+  if (progress == StepResult::Fails) return false;
   for (int rank = 0; rank < times_.problem.pp; ++rank) {
     CHECK(ranks_[rank].position == skeleton_.ranks[rank].size());
     while (!ranks_[rank].weights.empty()) do_weight(rank);
@@ -70,7 +70,7 @@ OrderRounds WeightFill::find_rounds() {
   for (int rank = 0; rank < times_.problem.pp; ++rank)
     repeated.push_back(repeated_part(skeleton_.ranks[rank], Stage{rank}, microbatches));
   std::map<std::vector<Ticks>, int> states;  // values: how many had entered
-  for (int entered = 0; sweep() == Progress::Done;) {
+  for (int entered = 0; sweep() == StepResult::Done;) {
     if (stages_[0].forwards == entered) continue;
     entered = stages_[0].forwards;
     if (entered == microbatches) break;
@@ -124,17 +124,17 @@ ListOutcome WeightFill::outcome() const {
   return outcome;
 }
 
-WeightFill::Progress WeightFill::sweep() {
-  Progress progress = Progress::Waits;
+WeightFill::StepResult WeightFill::sweep() {
+  StepResult progress = StepResult::Waits;
   for (int rank = 0; rank < times_.problem.pp; ++rank) {
-    const Progress step_of = step(rank);
-    if (step_of == Progress::Fails) return step_of;
-    if (step_of == Progress::Done) progress = step_of;
+    const StepResult step_of = step(rank);
+    if (step_of == StepResult::Fails) return step_of;
+    if (step_of == StepResult::Done) progress = step_of;
   }
   return progress;
 }
 
-WeightFill::Progress WeightFill::step(int rank) {
+WeightFill::StepResult WeightFill::step(int rank) {
   RankState& by = ranks_[rank];
   const Actions& actions = skeleton_.ranks[rank];
   const bool as_given = rule_ == FillRule::AsGiven;
@@ -142,16 +142,16 @@ WeightFill::Progress WeightFill::step(int rank) {
     if (as_given) do_weight(rank);
     ++by.position;
   }
-  if (by.position == actions.size()) return Progress::Waits;
+  if (by.position == actions.size()) return StepResult::Waits;
   const Action& action = actions[by.position];
   const Ticks when = comes(action);
-  if (when == kNever) return Progress::Waits;
+  if (when == kNever) return StepResult::Waits;
   const int stage = index(action.stage);
   const bool is_forward = action.kind == ActionKind::Forward;
   if (is_forward) {
-    if (by.live >= times_.problem.in_flight_limit) return Progress::Fails;
+    if (by.live >= times_.problem.in_flight_limit) return StepResult::Fails;
     while (by.held >= times_.problem.memory_limit) {
-      if (by.weights.empty() || as_given) return Progress::Fails;
+      if (by.weights.empty() || as_given) return StepResult::Fails;
       do_weight(rank);
     }
   }
@@ -183,7 +183,7 @@ WeightFill::Progress WeightFill::step(int rank) {
   }
   actions_[rank].push_back(action);
   ++by.position;
-  return Progress::Done;
+  return StepResult::Done;
 }
 
 Ticks WeightFill::comes(const Action& action) const {

@@ -55,11 +55,11 @@ class WeightFill {
     int live = 0, held = 0;
     std::deque<Action> weights;  // W of the input gradients that are done
   };
-  enum class Progress : std::uint8_t { Done, Waits, Fails };
+  enum class StepResult : std::uint8_t { Done, Waits, Fails };
 
   // Does one action of the skeleton on each rank that can go on.
-  Progress sweep();
-  Progress step(int rank);
+  StepResult sweep();
+  StepResult step(int rank);
   // Returns when the action's input is there; kNever if that is not known yet.
   Ticks comes(const Action& action) const;
   bool fills(const RankState& by, ActionKind kind, Ticks gap) const;

@@ -39,7 +39,7 @@ OrderMoves::OrderMoves(const SearchProblem& problem, Order start, std::uint64_t 
     starts_.emplace_back(actions.size());
     ends_.emplace_back(actions.size());
   }
-  CHECK(play());
+  CHECK(replay());
   at_value_ = best_value_ = value_;
   history_.fill(value_);
   find_critical();
@@ -63,7 +63,7 @@ double OrderMoves::ready(const Action& action) const {
 }
 
 // Replays the order. Returns false if it waits for itself.
-bool OrderMoves::play() {
+bool OrderMoves::replay() {
   std::ranges::fill(forward_end_, kNotYet);
   std::ranges::fill(input_end_, kNotYet);
   std::vector<std::size_t> position(at_.ranks.size());
@@ -137,22 +137,23 @@ bool OrderMoves::keeps_limit(int rank) const {
 
 void OrderMoves::step() {
   if (critical_.empty()) return;
-  const auto [rank, position] = critical_[below(static_cast<int>(critical_.size()))];
+  const auto [rank, position] = critical_[random_below(static_cast<int>(critical_.size()))];
   const std::vector<Action>& actions = at_.ranks[rank];
   // Moves the action forward in the order, or the nearest W before it to a place after it.
   int from = position;
-  int to = below(2) == 0 ? position - 1 : std::max(0, position - 1 - below(kFarthest));
-  if (below(2) == 0) {
+  int to =
+      random_below(2) == 0 ? position - 1 : std::max(0, position - 1 - random_below(kFarthest));
+  if (random_below(2) == 0) {
     int weight = position - 1;
     while (weight >= 0 && actions[weight].kind != ActionKind::BackwardWeight) --weight;
     if (weight >= 0) {
       from = weight;
-      to = std::min(static_cast<int>(actions.size()) - 1, position + below(kFarthest));
+      to = std::min(static_cast<int>(actions.size()) - 1, position + random_below(kFarthest));
     }
   }
   move(rank, from, to);
   Value& before = history_[steps_++ % history_.size()];
-  if (keeps_limit(rank) && play() && (value_ <= before || value_ <= at_value_)) {
+  if (keeps_limit(rank) && replay() && (value_ <= before || value_ <= at_value_)) {
     at_value_ = value_;
     find_critical();
   } else {

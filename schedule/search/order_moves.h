@@ -39,11 +39,13 @@ class OrderMoves {
            static_cast<std::size_t>(index(action.microbatch));
   }
   double ready(const Action& action) const;
-  bool play();
+  bool replay();
   void find_critical();
   void move(int rank, int from, int to);
   bool keeps_limit(int rank) const;
-  int below(int count) { return static_cast<int>(random_() % static_cast<std::uint64_t>(count)); }
+  int random_below(int count) {
+    return static_cast<int>(random_() % static_cast<std::uint64_t>(count));
+  }
 
   const SearchProblem& problem_;
   Order at_, best_;

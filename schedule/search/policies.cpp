@@ -12,13 +12,13 @@ namespace {
 using Turns = SchedulePolicy::StageTurns;
 
 // The times of one microbatch that is alone, and the busiest rank's work for each microbatch.
-struct AloneTimes {
+struct SingleMicrobatchTimes {
   std::vector<double> forward, input;  // by stage: its start
   double period = 0;
 };
 
-AloneTimes alone_times(const SearchProblem& problem) {
-  AloneTimes alone;
+SingleMicrobatchTimes alone_times(const SearchProblem& problem) {
+  SingleMicrobatchTimes alone;
   const int stages = problem.stages();
   const auto transfer = [&](int from, int to) {
     return problem.rank_of_stage[from] == problem.rank_of_stage[to] ? 0
@@ -66,9 +66,9 @@ const std::vector<Preference>& preferences() {
   return all;
 }
 
-class Starts {
+class PolicyMaker {
  public:
-  explicit Starts(const SearchProblem& problem)
+  explicit PolicyMaker(const SearchProblem& problem)
       : problem_(problem),
         alone_(alone_times(problem)),
         pp_(problem.pp()),
@@ -88,7 +88,7 @@ class Starts {
 
   std::vector<SchedulePolicy> variants(const SchedulePolicy& policy) {
     add_with(policy, [](SchedulePolicy* p) { p->whole = true; });
-    add_with(policy, [](SchedulePolicy* p) { p->free_first = true; });
+    add_with(policy, [](SchedulePolicy* p) { p->weights_first = true; });
     for (const double patience : {0.5, 1.})
       add_with(policy, [&](SchedulePolicy* p) { p->patience = patience; });
     for (const int more : {0, 1, 2, 4}) {
@@ -96,10 +96,10 @@ class Starts {
       add(limited);
       add_with(limited, [](SchedulePolicy* p) { p->whole = true; });
       add_with(limited, [](SchedulePolicy* p) { p->patience = 0.5; });
-      add_with(limited, [](SchedulePolicy* p) { p->free_first = true; });
+      add_with(limited, [](SchedulePolicy* p) { p->weights_first = true; });
     }
     for (const int pace : {0, 1, 2, 4, (3 * pp_ + 7) / 8})
-      add_with(policy, [&](SchedulePolicy* p) { p->pace = pace, p->free_first = true; });
+      add_with(policy, [&](SchedulePolicy* p) { p->pace = pace, p->weights_first = true; });
     return std::move(policies_);
   }
 
@@ -165,18 +165,18 @@ class Starts {
   void add(SchedulePolicy policy) { policies_.push_back(std::move(policy)); }
 
   const SearchProblem& problem_;
-  const AloneTimes alone_;
+  const SingleMicrobatchTimes alone_;
   const int pp_, chunks_;
   std::vector<SchedulePolicy> policies_;
 };
 
-int below(int count, std::mt19937_64* random) {
+int random_below(int count, std::mt19937_64* random) {
   return static_cast<int>((*random)() % static_cast<std::uint64_t>(count));
 }
 
 template <class T, std::size_t n>
 const T& one_of(const T (&values)[n], std::mt19937_64* random) {
-  return values[below(static_cast<int>(n), random)];
+  return values[random_below(static_cast<int>(n), random)];
 }
 
 // Returns the distance between the first and the last turn.
@@ -197,9 +197,10 @@ void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt1
       policy->period > 0 ? policy->period : std::max(span_of(*policy), 1.) / problem.stages();
   const double step = one_of(kSteps, random) * unit;
   double Turns::*const turn =
-      std::array{&Turns::forward, &Turns::input, &Turns::weight}[below(3, random)];
-  const int first = below(problem.stages(), random);
-  const int how = below(4, random);  // this stage, all later ones, its rank's, or its chunk's
+      std::array{&Turns::forward, &Turns::input, &Turns::weight}[random_below(3, random)];
+  const int first = random_below(problem.stages(), random);
+  const int how =
+      random_below(4, random);  // this stage, all later ones, its rank's, or its chunk's
   for (int s = first; s < problem.stages(); ++s) {
     Turns& at = policy->stages[s];
     if (how == 0 && s > first) break;
@@ -212,9 +213,9 @@ void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt1
 }
 
 void change_limits(const SearchProblem& problem, SchedulePolicy* policy, std::mt19937_64* random) {
-  const int step = below(2, random) == 0 ? 1 : -1;
-  const int first = below(problem.stages(), random);
-  const int how = below(3, random);
+  const int step = random_below(2, random) == 0 ? 1 : -1;
+  const int first = random_below(problem.stages(), random);
+  const int how = random_below(3, random);
   for (int s = first; s < problem.stages(); ++s) {
     if (how == 0 && s > first) break;
     if (how == 2 && problem.rank_of_stage[s] != problem.rank_of_stage[first]) continue;
@@ -226,7 +227,7 @@ void change_limits(const SearchProblem& problem, SchedulePolicy* policy, std::mt
 void change_all(SchedulePolicy* policy, std::mt19937_64* random) {
   constexpr double kPatience[] = {0, 0.25, 0.5, 0.75, 1};
   constexpr double kTimes[] = {0.5, 0.8, 0.95, 1.05, 1.25, 2};
-  switch (below(6, random)) {
+  switch (random_below(6, random)) {
     case 0:
       policy->patience = one_of(kPatience, random);
       break;
@@ -237,10 +238,10 @@ void change_all(SchedulePolicy* policy, std::mt19937_64* random) {
       policy->period *= one_of(kTimes, random);
       break;
     case 3:
-      policy->free_first = !policy->free_first;
+      policy->weights_first = !policy->weights_first;
       break;
     case 4:
-      policy->pace = std::max(-1, policy->pace + below(5, random) - 2);
+      policy->pace = std::max(-1, policy->pace + random_below(5, random) - 2);
       break;
     default:
       policy->entry_period *= one_of(kTimes, random);
@@ -250,18 +251,18 @@ void change_all(SchedulePolicy* policy, std::mt19937_64* random) {
 }  // namespace
 
 std::vector<SchedulePolicy> starting_policies(const SearchProblem& problem) {
-  return Starts(problem).all();
+  return PolicyMaker(problem).all();
 }
 
 std::vector<SchedulePolicy> variants_of(const SearchProblem& problem,
                                         const SchedulePolicy& policy) {
-  return Starts(problem).variants(policy);
+  return PolicyMaker(problem).variants(policy);
 }
 
 SchedulePolicy changed_policy(const SearchProblem& problem, SchedulePolicy policy,
                               std::mt19937_64* random) {
-  for (int changes = 1 + below(2, random); changes > 0; --changes) {
-    const int what = below(8, random);
+  for (int changes = 1 + random_below(2, random); changes > 0; --changes) {
+    const int what = random_below(8, random);
     if (what < 4)
       change_turns(problem, &policy, random);
     else if (what < 7)

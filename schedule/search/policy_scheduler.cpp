@@ -163,7 +163,7 @@ void PolicyScheduler::decide(int rank) {
       turn = next.turn;
     }
   }
-  if (at != kNever && policy_->free_first && kept_back < turn && weight.stage >= 0) {
+  if (at != kNever && policy_->weights_first && kept_back < turn && weight.stage >= 0) {
     best = weight;
     at = by.free_at;
   } else if (at != kNever && (policy_->patience > 0 || policy_->other_patience > 0)) {

@@ -27,8 +27,8 @@ struct SchedulePolicy {
   // A rank waits for an action of an earlier turn if it comes within this share of what the rank
   // would do instead: of a W (patience), or of an F or an I (other_patience).
   double patience = 0, other_patience = 0;
-  bool free_first = false;  // a W goes first if only memory keeps a forward back
-  bool whole = false;       // each backward is one action
+  bool weights_first = false;  // a W goes first if only memory keeps a forward back
+  bool whole = false;          // each backward is one action
   // Microbatches that enter at once; the others follow one each `entry_period`. -1: all at once.
   int pace = -1;
   double entry_period = 0;

@@ -130,7 +130,7 @@ TEST_CASE("an order that is made for costs knows what its transfers take where")
 }
 
 TEST_CASE("ranks are dealt round over whole nodes: rank i is on node i mod nodes") {
-  const Placement dealt = dealt_round(6, 3);
+  const Placement dealt = round_robin(6, 3);
   const std::vector<int> expected = {0, 3, 1, 4, 2, 5};
   for (int i = 0; i < 6; ++i) CHECK(index(dealt[i]) == expected[i]);
   const auto job = compile(

@@ -179,8 +179,9 @@ std::vector<double> exchange_residuals(const ClusterSpec& spec,
                         .limit_bytes_per_s = kernel.bytes_per_s,
                         .posts_at_once = true};
     const Bytes bytes = std::llround(one.copies * one.copy_bytes);
-    all.push_back(std::log(to_seconds(duration_ns(at_cost(ways, GroupKind::Expert, cost), bytes)) /
-                           one.measured_s));
+    all.push_back(
+        std::log(to_seconds(duration_ns(at_training_cost(ways, GroupKind::Expert, cost), bytes)) /
+                 one.measured_s));
   }
   return all;
 }
