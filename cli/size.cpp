@@ -38,7 +38,7 @@ Status write_report(const SizeCommand& options, const std::vector<SizeCase>& cas
   if (options.report.empty()) return Done{};
   PageData page = size_page(std::filesystem::path(options.input).filename().string(), result);
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const Sized& one = result.sized[i];
+    const SizedCandidate& one = result.sized[i];
     if (!one.recommended) continue;
     ASSIGN_OR_RETURN(const RunResult again,
                      simulate_all({planned(cases[i], *one.plan)}, options.plays(), 1,

@@ -37,7 +37,7 @@ bool may_be_faster(const Scenario& scenario, const CompiledJob& job, bool links_
 
 // Returns an order with every pass of every stage: forwards down the chains, gradients up. The
 // first microbatch has split backwards, the second whole ones.
-Order one_of_each(const Order& like) {
+Order split_and_whole_order(const Order& like) {
   Order order{.name = like.name, .stages = like.stages, .microbatches = 2, .chains = like.chains};
   order.ranks.resize(like.ranks.size());
   const std::vector<int> rank_of = stage_to_rank(like);
@@ -63,7 +63,7 @@ Order one_of_each(const Order& like) {
 }
 
 Result<Program> priced(const Scenario& scenario, const CompiledJob& job, const Workload& work) {
-  const Order order = one_of_each(job.order);
+  const Order order = split_and_whole_order(job.order);
   LowerOptions options = lower_options(scenario.job, order, shared_device(scenario));
   options.overlap_p2p = true;
   options.batch_p2p = options.expert_overlap = false;
@@ -82,8 +82,8 @@ bool is_reduction(const Op& op) {
 // longest path through the ops that come once an iteration and wait for that pass. Reductions of
 // single stages count as 0 here. The paths are computed backwards, from the last op that settled to
 // the first.
-std::vector<double> finishes(const Program& program, const RankFolding& folding,
-                             const Replay& replay, int pipeline_ranks) {
+std::vector<double> times_after_last_pass(const Program& program, const RankFolding& folding,
+                                          const Replay& replay, int pipeline_ranks) {
   struct Event {
     std::size_t number = 0;
     std::size_t folded_rank = 0;
@@ -350,7 +350,8 @@ std::optional<LowerBound> iteration_bound(const Scenario& scenario, const Compil
   const RankFolding folding = fold(*program);
   const auto played = replay(*program, folding);
   if (!played.ok()) return std::nullopt;
-  const std::vector<double> finish = finishes(*program, folding, *played, job.order.pp());
+  const std::vector<double> finish =
+      times_after_last_pass(*program, folding, *played, job.order.pp());
   for (int rank = 0; rank < job.order.pp(); ++rank) problem.ranks[rank].finish = finish[rank];
   if (!scenario.costs.uniform) add_memory(scenario, job, &problem);
   LowerBound bound = lower_bound(problem);

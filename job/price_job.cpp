@@ -19,9 +19,9 @@ namespace tandem {
 namespace {
 
 // Times of the job's communication, each operation alone on the cluster.
-class AloneTimes {
+class JobCommTimes {
  public:
-  AloneTimes(const Model& model, const Plan& plan, const CostSettings& costs, const Site& site)
+  JobCommTimes(const Model& model, const Plan& plan, const CostSettings& costs, const Site& site)
       : site_(site),
         costs_(comm_costs(model, placed(plan, site), costs.profile, site.cluster.spec())) {}
 
@@ -48,7 +48,7 @@ bool in_blocks(const Placement& placement) {
 
 // Returns the time of an all-reduce in the slowest tensor group. Where ranks fill equal nodes one
 // after another, the position of groups on nodes repeats, and one period is enough.
-Nanoseconds slowest_tensor_ns(const AloneTimes& alone, const Plan& plan, const Site& site,
+Nanoseconds slowest_tensor_ns(const JobCommTimes& alone, const Plan& plan, const Site& site,
                               Bytes bytes) {
   const auto& [cluster, placement] = site;
   const auto ranks = static_cast<std::int64_t>(placement.size());
@@ -71,7 +71,7 @@ UniformCosts uniform_costs(const CostSettings& costs) {
 }
 
 // Returns the seconds of a pass when nothing overlaps.
-double seconds(const Pass& pass, const Plan& plan, const AloneTimes& alone) {
+double seconds(const Pass& pass, const Plan& plan, const JobCommTimes& alone) {
   Nanoseconds sum = 0;
   for (const Step& step : pass.steps) {
     sum += step.duration_ns;
@@ -197,7 +197,7 @@ Workload price_workload(const JobSettings& job, const Order& order, const CostSe
 
 std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, const Plan& plan,
                                     const CostSettings& costs, const Site& site) {
-  const AloneTimes alone(model, plan, costs, site);
+  const JobCommTimes alone(model, plan, costs, site);
   const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
   const double transfer_s = plan.pp == 1
                                 ? 0
@@ -225,7 +225,7 @@ VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, cons
                                  const CostSettings& costs, const Site& site) {
   CHECK(chain.vocabulary.has_value());
   const VocabularyWork& work = *chain.vocabulary;
-  const AloneTimes alone(model, plan, costs, site);
+  const JobCommTimes alone(model, plan, costs, site);
   const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
   const auto over_all = [&](CommKind kind, Bytes bytes) {
     return to_seconds(alone.of(GroupKind::Pipeline, kind, bytes, 0, plan.pp, next));

@@ -79,7 +79,7 @@ class RoundsOfBody {
     for (std::size_t lane = 0; lane < few_.lanes.size(); ++lane) {
       if (!find_on(lane)) return std::nullopt;
     }
-    if (!what_stays_is_before()) return std::nullopt;
+    if (!fixed_waits_precede_rounds()) return std::nullopt;
     return std::move(found_);
   }
 
@@ -123,7 +123,7 @@ class RoundsOfBody {
 
   // Checks ops that move by a round: if one waits for an op that keeps its place, that op must lie
   // before its own lane's rounds.
-  bool what_stays_is_before() const {
+  bool fixed_waits_precede_rounds() const {
     for (std::size_t lane = 0; lane < few_.lanes.size(); ++lane) {
       const Rounds& rounds = found_.of_lane[lane];
       for (std::uint32_t i = rounds.begin; i < few(lane).size(); ++i) {

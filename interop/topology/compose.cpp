@@ -40,7 +40,7 @@ class Composer {
     if (states_rates_) drop_bare_leaves();
     for (const JoinedHosts& node : nodes_) RETURN_IF_ERROR(add_node(node));
     add_fabric();
-    say_unmet();
+    note_unmatched();
     cluster_.nodes = static_cast<int>(nodes_.size());
     cluster_.gpus_per_node = static_cast<int>(nodes_.front().hosts.size()) * host_.gpus;
     cluster_.intra_efficiency = host_.intra_efficiency;
@@ -73,7 +73,7 @@ class Composer {
   Status add_node(const JoinedHosts& node);
   void add_nics(const JoinedHosts& node, const FabricHost& host,
                 const std::function<std::string(const std::string&)>& site);
-  void say_unmet();
+  void note_unmatched();
   void add_fabric();
   int hosts_of_rack() const {
     return topology_.node && host_.gpus > 0 ? std::max(1, preset_.gpus / host_.gpus) : 1;
@@ -92,7 +92,7 @@ class Composer {
   std::vector<JoinedHosts> nodes_;
   bool by_order_ = false;  // NICs and ports are matched in order: their names differ
   // NICs of a node's file without a port, and ports without a NIC.
-  int unmet_nics_ = 0, unmet_ports_ = 0;
+  int unmatched_nics_ = 0, unmatched_ports_ = 0;
   std::map<std::string, double> down_GBps_;  // by switch: what it carries to its hosts
 };
 
@@ -372,8 +372,8 @@ void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
   }
   const std::set<const FabricPort*> met(port_of.begin(), port_of.end());
   if (topology_.node && !all_at_one) {
-    unmet_nics_ += static_cast<int>(std::ranges::count(port_of, nullptr));
-    for (const FabricPort& port : host.ports) unmet_ports_ += met.contains(&port) ? 0 : 1;
+    unmatched_nics_ += static_cast<int>(std::ranges::count(port_of, nullptr));
+    for (const FabricPort& port : host.ports) unmatched_ports_ += met.contains(&port) ? 0 : 1;
   }
   // "nic0" -> its name and its cable's rate.
   std::map<std::string, std::pair<std::string, double>> name_of;
@@ -438,16 +438,16 @@ Status Composer::add_node(const JoinedHosts& node) {
 }
 
 // Notes NICs that the fabric does not have, and ports that the node's file has no NIC for.
-void Composer::say_unmet() {
+void Composer::note_unmatched() {
   if (by_order_)
     cluster_.assumed.emplace_back(
         "a host's NICs meet its ports in their order: the files call them differently");
-  if (unmet_ports_ > 0)
+  if (unmatched_ports_ > 0)
     cluster_.left_out.push_back(fmt::format(
-        "{} ports of hosts in the fabric: the node's file has no NIC for them", unmet_ports_));
-  if (unmet_nics_ > 0)
+        "{} ports of hosts in the fabric: the node's file has no NIC for them", unmatched_ports_));
+  if (unmatched_nics_ > 0)
     cluster_.left_out.push_back(
-        fmt::format("{} NICs of hosts: the fabric has no port for them", unmet_nics_));
+        fmt::format("{} NICs of hosts: the fabric has no port for them", unmatched_nics_));
 }
 
 void Composer::add_fabric() {

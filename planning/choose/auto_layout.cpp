@@ -99,10 +99,10 @@ LayerCosts layer_costs(const Scenario& laid, const Site& site) {
 }
 
 // Values splits of the job's layers, by replaying the order stage by stage.
-class SplitJudge {
+class SplitEvaluator {
  public:
-  SplitJudge(const Scenario& scenario, const LayerCosts& costs, const VocabularyCosts& vocabulary,
-             const std::optional<Order>& listed)
+  SplitEvaluator(const Scenario& scenario, const LayerCosts& costs,
+                 const VocabularyCosts& vocabulary, const std::optional<Order>& listed)
       : scenario_(scenario), costs_(costs), vocabulary_(vocabulary), order_(listed) {}
 
   // Whether the order depends on the stages' costs, so that each split needs an order of its own.
@@ -178,12 +178,12 @@ class SplitJudge {
 };
 
 // A layout: a split, and whether multi-token prediction stands on the stage before the loss.
-struct Laid {
+struct SplitLayout {
   std::vector<int> split;
   bool mtp_before_loss = false;
 };
 
-Scenario with(const Scenario& scenario, const Laid& laid) {
+Scenario with(const Scenario& scenario, const SplitLayout& laid) {
   Scenario one = scenario;
   one.job.plan.layers_per_stage = laid.split;
   one.job.plan.mtp_before_loss = laid.mtp_before_loss;
@@ -191,11 +191,11 @@ Scenario with(const Scenario& scenario, const Laid& laid) {
 }
 
 // Plays layouts in full on the ideal engine and keeps the best.
-class FullPlays {
+class LayoutPlays {
  public:
-  explicit FullPlays(const Scenario& scenario) : scenario_(scenario) {}
+  explicit LayoutPlays(const Scenario& scenario) : scenario_(scenario) {}
 
-  Status play(const Laid& laid) {
+  Status play(const SplitLayout& laid) {
     Scenario one = with(scenario_, laid);
     one.variability = scenario_.variability.undisturbed();
     ASSIGN_OR_RETURN(const PlayedJob job, play_once(one, Engine::Ideal));
@@ -228,11 +228,11 @@ class FullPlays {
     return Done{};
   }
 
-  const Laid& best() const { return best_; }
+  const SplitLayout& best() const { return best_; }
 
  private:
   const Scenario& scenario_;
-  Laid best_;
+  SplitLayout best_;
   SplitValue value_;
 };
 
@@ -245,11 +245,11 @@ std::int64_t actions_of(const Order& order) {
 
 // Returns how many splits the search may replay: fewer where an order has many actions. Making an
 // order for each split takes about fifty times as long.
-int most_splits(const SplitJudge& judge) {
+int most_splits(const SplitEvaluator& evaluator) {
   constexpr std::int64_t kActions = 20'000'000, kToMake = 50;
   constexpr std::int64_t kFewest = 10, kMost = 2'000;
-  std::int64_t actions = actions_of(judge.order());
-  if (judge.makes_orders()) actions *= kToMake;
+  std::int64_t actions = actions_of(evaluator.order());
+  if (evaluator.makes_orders()) actions *= kToMake;
   return static_cast<int>(std::clamp(kActions / actions, kFewest, kMost));
 }
 
@@ -281,29 +281,29 @@ Result<GoodSplits> good_splits(const Scenario& scenario, const std::vector<int>&
     const Workload chain = price_workload(job.model, OrderedPlan(plan), scenario.costs, site);
     vocabulary = vocabulary_costs(chain, job.model, plan, scenario.costs, site);
   }
-  SplitJudge judge(scenario, costs, vocabulary, listed);
-  RETURN_IF_ERROR(judge.prepare(balanced));
+  SplitEvaluator evaluator(scenario, costs, vocabulary, listed);
+  RETURN_IF_ERROR(evaluator.prepare(balanced));
   std::vector<std::vector<int>> starts = {balanced};
   if (!even.empty()) starts.push_back(even);
   std::vector<std::vector<int>> splits = refined_splits(
-      costs, starts, most_splits(judge),
-      {.value = [&](const std::vector<int>& split) { return judge.value(split); },
-       .longest_way = [&](const std::vector<int>& split) { return judge.longest_way(split); }});
+      costs, starts, most_splits(evaluator),
+      {.value = [&](const std::vector<int>& split) { return evaluator.value(split); },
+       .longest_way = [&](const std::vector<int>& split) { return evaluator.longest_way(split); }});
   constexpr std::int64_t kActions = 100'000, kMost = 8;
   splits.resize(std::min<std::size_t>(
-      splits.size(), static_cast<std::size_t>(plays_in_full(judge.order(), kActions, kMost))));
-  return GoodSplits{std::move(splits), judge.order()};
+      splits.size(), static_cast<std::size_t>(plays_in_full(evaluator.order(), kActions, kMost))));
+  return GoodSplits{std::move(splits), evaluator.order()};
 }
 
 // Whether multi-token prediction can stand on the stage before the loss. Megatron-LM has it after
 // all layers, on a rank of a pipeline.
-bool may_predict_apart(const JobSettings& job) {
+bool may_predict_before_loss(const JobSettings& job) {
   return job.model.mtp_layers > 0 && job.plan.pp > 1 && job.plan.stages() <= job.model.layers + 3;
 }
 
 // Returns the even split in which a prediction counts as a layer of the stage before the loss, and
 // the last stage has no layer. Empty if that stage has no room, or if the rules refuse the split.
-std::vector<int> even_apart(const Scenario& scenario, std::vector<int> split) {
+std::vector<int> even_split_before_loss(const Scenario& scenario, std::vector<int> split) {
   const Model& model = scenario.job.model;
   const int stages = static_cast<int>(split.size()) - 1;
   const int units = model.layers + model.mtp_layers;
@@ -316,8 +316,8 @@ std::vector<int> even_apart(const Scenario& scenario, std::vector<int> split) {
 }
 
 // Plays the best layouts with multi-token prediction before the loss.
-Status play_apart(const Scenario& even, const std::vector<int>& split, FullPlays* plays) {
-  const std::vector<int> counted = even_apart(even, split);
+Status play_before_loss(const Scenario& even, const std::vector<int>& split, LayoutPlays* plays) {
+  const std::vector<int> counted = even_split_before_loss(even, split);
   ASSIGN_OR_RETURN(const GoodSplits apart, good_splits(with(even, {split, true}), counted));
   for (const std::vector<int>& good : apart.splits) RETURN_IF_ERROR(plays->play({good, true}));
   return counted.empty() ? Status(Done{}) : plays->play({counted, true});
@@ -332,18 +332,19 @@ Result<Scenario> with_layout(const Scenario& scenario) {
   even.job.plan.mtp_before_loss = false;
   even.job.plan.layers_per_stage.clear();
   even.job.plan.layers_per_stage = split_layers(model, even.job.plan);
-  Laid best{even.job.plan.layers_per_stage};
+  SplitLayout best{even.job.plan.layers_per_stage};
   if (scenario.job.plan.stages() > 1) {
     constexpr std::int64_t kActions = 400'000, kMost = 200;
     const bool has_even = check(model, even.job.plan).ok();
-    FullPlays plays(even);
+    LayoutPlays plays(even);
     ASSIGN_OR_RETURN(const GoodSplits good,
                      good_splits(even, has_even ? best.split : std::vector<int>{}));
     for (const std::vector<int>& split : good.splits) RETURN_IF_ERROR(plays.play({split}));
-    if (may_predict_apart(even.job)) RETURN_IF_ERROR(play_apart(even, best.split, &plays));
+    if (may_predict_before_loss(even.job))
+      RETURN_IF_ERROR(play_before_loss(even, best.split, &plays));
     if (has_even) RETURN_IF_ERROR(plays.play(best));
     const std::vector<int> towards =
-        plays.best().mtp_before_loss ? even_apart(even, best.split) : best.split;
+        plays.best().mtp_before_loss ? even_split_before_loss(even, best.split) : best.split;
     if (has_even && !towards.empty())
       RETURN_IF_ERROR(plays.undo_towards(towards, plays_in_full(good.order, kActions, kMost)));
     best = plays.best();

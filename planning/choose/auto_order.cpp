@@ -30,11 +30,11 @@ namespace tandem {
 namespace {
 
 // The value of an order that was played in full. Orders that fit come before those that do not.
-struct OrderValue {
+struct PlayedValue {
   bool fits = false;
   double seconds = std::numeric_limits<double>::infinity();
 
-  bool better_than(const OrderValue& other) const {
+  bool better_than(const PlayedValue& other) const {
     return std::tuple(!fits, seconds) < std::tuple(!other.fits, other.seconds);
   }
 };
@@ -124,7 +124,7 @@ SearchProblem problem_of(const Scenario& scenario, std::vector<int> rank_of_stag
 }
 
 // Whether no rank holds more microbatches of all its stages than schedule.memory_limit.
-bool keeps_limit(const JobSettings& job, const Order& order) {
+bool keeps_memory_limit(const JobSettings& job, const Order& order) {
   if (job.order.memory_limit == 0) return true;
   for (const std::vector<Action>& actions : order.ranks) {
     int held = 0;
@@ -144,7 +144,7 @@ bool returns(const Order& order) {
 }
 
 // Plays orders in full and keeps the best.
-class FullOrders {
+class OrderPlays {
  public:
   // Plays all named orders. Orders that cannot be played at these sizes are skipped. Where the
   // layout is open each order gets its own.
@@ -183,11 +183,11 @@ class FullOrders {
     return scenario;
   }
 
-  struct Played {
+  struct PlayedOrder {
     Scenario scenario;  // with a layout and an order
-    OrderValue value;
+    PlayedValue value;
   };
-  const std::vector<Played>& played() const { return played_; }
+  const std::vector<PlayedOrder>& played() const { return played_; }
   const Scenario& best_scenario() const { return best_->scenario; }
 
  private:
@@ -209,8 +209,8 @@ class FullOrders {
     }
     const RunResult result = result_of(undisturbed, job->job, job->trace);
     one.job.order.memory_limit = memory_limit;
-    const OrderValue value{
-        (!result.training || result.training->fits) && keeps_limit(one.job, job->job.order),
+    const PlayedValue value{
+        (!result.training || result.training->fits) && keeps_memory_limit(one.job, job->job.order),
         result.iteration_s};
     const bool is_named = !one.job.found_order;
     one.job.found_order = {
@@ -222,8 +222,8 @@ class FullOrders {
     if (is_named && (!named_ || value.better_than(named_->value))) named_ = played_.back();
   }
 
-  std::vector<Played> played_;
-  std::optional<Played> best_, named_;
+  std::vector<PlayedOrder> played_;
+  std::optional<PlayedOrder> best_, named_;
   std::optional<Error> last_error_;
 };
 
@@ -238,7 +238,7 @@ double busiest_rank_s(const SearchProblem& problem) {
   return *std::ranges::max_element(work);
 }
 
-struct Placed {
+struct PlacementSearch {
   Scenario scenario;
   int candidates = 0;  // its budget if the user sets none
   OrderSearch search;
@@ -252,8 +252,8 @@ std::vector<std::vector<int>> placements_of(const Plan& plan) {
 }
 
 // Returns one search for each placement of the scenario's stages.
-std::vector<Placed> searches_of(const Scenario& scenario, const Site& site) {
-  std::vector<Placed> searches;
+std::vector<PlacementSearch> searches_of(const Scenario& scenario, const Site& site) {
+  std::vector<PlacementSearch> searches;
   for (const std::vector<int>& ranks : placements_of(scenario.job.plan)) {
     SearchProblem problem = problem_of(scenario, ranks, site);
     const std::vector<Order> named = named_orders_for(problem);
@@ -264,31 +264,32 @@ std::vector<Placed> searches_of(const Scenario& scenario, const Site& site) {
 }
 
 // Runs one round: so many candidates, or so many seconds, for all searches together.
-void play_round(std::vector<Placed>* searches, int candidates, double seconds) {
+void play_round(std::vector<PlacementSearch>* searches, int candidates, double seconds) {
   using Clock = std::chrono::steady_clock;
   if (seconds == 0) {
-    for (Placed& placed : *searches)
+    for (PlacementSearch& placed : *searches)
       placed.search.play(candidates / static_cast<int>(searches->size()));
     return;
   }
   constexpr int kAtOnce = 20;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
-    for (Placed& placed : *searches) placed.search.play(kAtOnce);
+    for (PlacementSearch& placed : *searches) placed.search.play(kAtOnce);
   } while (Clock::now() < end);
 }
 
 // Runs the searches by successive halving: all for a third of the budget, the better half for the
 // next, the best one for the last. Then the best one's order is refined.
-void play_off(std::vector<Placed>* searches, const JobSettings& job) {
+void halve_searches(std::vector<PlacementSearch>* searches, const JobSettings& job) {
   constexpr int kRounds = 3, kForMoves = 10;
   const int candidates =
       job.order_budget > 0
           ? job.order_budget
-          : std::ranges::min_element(*searches, {}, &Placed::candidates)->candidates;
+          : std::ranges::min_element(*searches, {}, &PlacementSearch::candidates)->candidates;
   for (int round = 0; round < kRounds; ++round) {
     play_round(searches, candidates / kRounds, job.order_seconds / kRounds);
-    std::ranges::stable_sort(*searches, {}, [](const Placed& p) { return p.search.best(); });
+    std::ranges::stable_sort(*searches, {},
+                             [](const PlacementSearch& p) { return p.search.best(); });
     const std::size_t left = round + 2 == kRounds ? 1 : (searches->size() + 1) / 2;
     searches->erase(searches->begin() + static_cast<std::ptrdiff_t>(left), searches->end());
   }
@@ -296,15 +297,16 @@ void play_off(std::vector<Placed>* searches, const JobSettings& job) {
 }
 
 // Searches for all scenarios, and plays the best orders found in full.
-Status search(const std::vector<Scenario>& scenarios, FullOrders* full) {
+Status search(const std::vector<Scenario>& scenarios, OrderPlays* full) {
   constexpr std::size_t kInFull = 4;
   ASSIGN_OR_RETURN(const Site site, make_site(scenarios.front()));
-  std::vector<Placed> searches;
+  std::vector<PlacementSearch> searches;
   for (const Scenario& scenario : scenarios) {
-    for (Placed& placed : searches_of(scenario, site)) searches.push_back(std::move(placed));
+    for (PlacementSearch& placed : searches_of(scenario, site))
+      searches.push_back(std::move(placed));
   }
-  play_off(&searches, scenarios.front().job);
-  for (const Placed& placed : searches) {
+  halve_searches(&searches, scenarios.front().job);
+  for (const PlacementSearch& placed : searches) {
     for (SearchedOrder& found : placed.search.orders(kInFull))
       full->play_made(placed.scenario, std::move(found.order));
   }
@@ -313,11 +315,11 @@ Status search(const std::vector<Scenario>& scenarios, FullOrders* full) {
 
 // Returns the layouts that the named orders got, at most three. Those come first whose busiest rank
 // has the least to compute: no order can make that shorter.
-Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const FullOrders& full) {
+Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const OrderPlays& full) {
   constexpr std::size_t kMost = 3;
   ASSIGN_OR_RETURN(const Site site, make_site(scenario));
   std::vector<std::pair<double, Scenario>> layouts;
-  for (const FullOrders::Played& played : full.played()) {
+  for (const OrderPlays::PlayedOrder& played : full.played()) {
     if (!played.value.fits || played.scenario.job.found_order->order.chains > 1) continue;
     Scenario open = played.scenario;
     const std::vector<int> rank_of = stage_to_rank(open.job.found_order->order);
@@ -348,7 +350,7 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
         "found parallel.layout = auto with a trace, expected the layout that was traced"));
   ASSIGN_OR_RETURN(const Site site, make_site(scenario));
   SearchedOrder best{{}, std::numeric_limits<double>::infinity()}, best_named = best;
-  std::vector<Placed> searches;
+  std::vector<PlacementSearch> searches;
   for (const std::vector<int>& ranks : placements_of(job.plan)) {
     SearchProblem problem = problem_of(scenario, ranks, site);
     ASSIGN_OR_RETURN(problem.costs, measured_costs(job.order_trace, problem.costs));
@@ -362,7 +364,7 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
     const int candidates = default_candidates(problem);
     searches.push_back({scenario, candidates, OrderSearch(std::move(problem), named)});
   }
-  play_off(&searches, job);
+  halve_searches(&searches, job);
   const std::vector<SearchedOrder> found = searches.front().search.orders(1);
   if (!found.empty() && found.front().makespan < best_named.makespan) best = found.front();
   const bool is_named = best.order.ranks.empty();
@@ -388,7 +390,7 @@ Result<Scenario> with_order(const Scenario& scenario) {
   if (!scenario.job.order_trace.empty()) return with_measured_order(scenario);
   constexpr int kMostSearched = 2;
   const std::vector<int> chunks = chunks_of(scenario);
-  FullOrders full;
+  OrderPlays full;
   std::vector<Scenario> scenarios;
   for (const int vpp : chunks) {
     const Scenario one = with_chunks(scenario, vpp);

@@ -20,13 +20,13 @@ bool is_pass(OpKind kind) {
          kind == OpKind::BackwardWeight;
 }
 
-using Samples = std::map<std::pair<int, OpKind>, std::vector<Nanoseconds>>;
+using StageSamples = std::map<std::pair<int, OpKind>, std::vector<Nanoseconds>>;
 
 // Returns by stage and kind how long each pass took on each rank, from its first op's start to its
 // last one's end, and how long each send took.
-Samples samples_of(const TraceTable& trace) {
+StageSamples samples_of(const TraceTable& trace) {
   std::map<std::tuple<int, int, OpKind, int>, std::pair<Nanoseconds, Nanoseconds>> passes;
-  Samples samples;
+  StageSamples samples;
   for (const TraceRow& row : trace.rows) {
     if (row.stage < 0) continue;
     if (row.kind == OpKind::Send)
@@ -47,7 +47,7 @@ Samples samples_of(const TraceTable& trace) {
 Result<std::vector<OrderCosts>> measured_costs(const std::string& trace,
                                                std::vector<OrderCosts> priced) {
   ASSIGN_OR_RETURN(const TraceTable table, read_trace_csv(trace));
-  Samples samples = samples_of(table);
+  StageSamples samples = samples_of(table);
   const auto median_s = [&](std::size_t stage, OpKind kind) -> std::optional<double> {
     const auto found = samples.find({static_cast<int>(stage), kind});
     if (found == samples.end()) return std::nullopt;

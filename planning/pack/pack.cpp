@@ -24,7 +24,7 @@
 namespace tandem {
 namespace {
 
-using Sizes = std::vector<MicrobatchSize>;
+using ReplicaSizes = std::vector<MicrobatchSize>;
 
 Scenario with_sizes(Scenario scenario, int seq, int micro_batch, int microbatches) {
   scenario.job.model.set_seq(seq);
@@ -100,7 +100,7 @@ SizeCost microbatch_cost(const Scenario& whole, const Site& site) {
 }
 
 // Plays the scenario with microbatches of these sizes. No sizes: all are whole.
-Result<RunResult> play(const Scenario& scenario, const Sizes& sizes, Engine engine) {
+Result<RunResult> play(const Scenario& scenario, const ReplicaSizes& sizes, Engine engine) {
   const auto resize = [&](CompiledJob* job) {
     const auto work = [&](const Scenario& of) {
       return price_workload(of.job, job->order, of.costs, job->site);
@@ -117,8 +117,9 @@ Result<RunResult> play(const Scenario& scenario, const Sizes& sizes, Engine engi
 
 // Returns the sizes of the replica whose microbatches cost most. It sets the time, as replicas wait
 // for each other at the gradients.
-const Sizes& costliest(const std::vector<Sizes>& replicas, const SizeCost& cost) {
-  return *std::ranges::max_element(replicas, {}, [&](const Sizes& sizes) {
+const ReplicaSizes& costliest_replica(const std::vector<ReplicaSizes>& replicas,
+                                      const SizeCost& cost) {
+  return *std::ranges::max_element(replicas, {}, [&](const ReplicaSizes& sizes) {
     return std::accumulate(
         sizes.begin(), sizes.end(), 0.0,
         [&](double sum, const MicrobatchSize& size) { return sum + cost.of(size); });
@@ -126,19 +127,20 @@ const Sizes& costliest(const std::vector<Sizes>& replicas, const SizeCost& cost)
 }
 
 // One iteration in one way, ready to play.
-struct Playable {
+struct PlayableIteration {
   int way = 0;  // index of the way
   Scenario scenario;
-  Sizes sizes;
+  ReplicaSizes sizes;
   double processed = 0;  // tokens, with padding
   int weight = 1;        // number of iterations that it stands for
 };
 
 // Deals the batch out as Megatron does: the replicas take a microbatch in turn.
-Playable padded_to_longest(const Scenario& scenario, const Bin& batch, const SizeCost& cost) {
+PlayableIteration padded_to_longest(const Scenario& scenario, const Bin& batch,
+                                    const SizeCost& cost) {
   const Plan& plan = scenario.job.plan;
-  std::vector<Sizes> replicas(plan.dp);
-  Playable playable{1, scenario, {}, 0};
+  std::vector<ReplicaSizes> replicas(plan.dp);
+  PlayableIteration playable{1, scenario, {}, 0};
   for (std::size_t at = 0; at < batch.size(); at += plan.micro_batch) {
     const auto begin = batch.begin() + static_cast<std::ptrdiff_t>(at);
     const int longest = *std::max_element(begin, begin + plan.micro_batch);
@@ -146,7 +148,7 @@ Playable padded_to_longest(const Scenario& scenario, const Bin& batch, const Siz
     replicas[at / plan.micro_batch % plan.dp].push_back({share, share * share});
     playable.processed += static_cast<double>(longest) * plan.micro_batch;
   }
-  playable.sizes = costliest(replicas, cost);
+  playable.sizes = costliest_replica(replicas, cost);
   return playable;
 }
 
@@ -167,33 +169,36 @@ Result<int> microbatches_for(const Scenario& scenario, int least, int sequences)
                   sequences, least, scenario.job.order.name));
 }
 
-Result<Playable> packed(const Scenario& scenario, const Bin& batch, int limit, const SizeCost& cost,
-                        PackStudy* study) {
+Result<PlayableIteration> packed(const Scenario& scenario, const Bin& batch, int limit,
+                                 const SizeCost& cost, PackStudy* study) {
   const int least = static_cast<int>(first_fit_decreasing(batch, limit).size());
   ASSIGN_OR_RETURN(const int microbatches,
                    microbatches_for(scenario, least, static_cast<int>(batch.size())));
   const int dp = scenario.job.plan.dp;
-  std::vector<Sizes> replicas;
+  std::vector<ReplicaSizes> replicas;
   for (const std::vector<Bin>& bins :
-       deal(pack_into(batch, microbatches * dp, limit, cost), dp, limit, cost)) {
-    Sizes& sizes = replicas.emplace_back();
+       deal_to_replicas(pack_into(batch, microbatches * dp, limit, cost), dp, limit, cost)) {
+    ReplicaSizes& sizes = replicas.emplace_back();
     for (const Bin& bin : bins) sizes.push_back(size_of(bin, limit));
   }
   study->least_bins += least;
   study->bins += microbatches * dp;
-  return Playable{2, with_sizes(scenario, limit, 1, microbatches), costliest(replicas, cost),
-                  static_cast<double>(tokens_of(batch))};
+  return PlayableIteration{2, with_sizes(scenario, limit, 1, microbatches),
+                           costliest_replica(replicas, cost),
+                           static_cast<double>(tokens_of(batch))};
 }
 
-Result<std::vector<Playable>> make_playables(const Scenario& scenario, const Site& site,
-                                             const std::vector<Bin>& batches, PackStudy* study) {
+Result<std::vector<PlayableIteration>> iterations_to_play(const Scenario& scenario,
+                                                          const Site& site,
+                                                          const std::vector<Bin>& batches,
+                                                          PackStudy* study) {
   const Plan& plan = scenario.job.plan;
   const Scenario whole = with_sizes(scenario, study->limit, 1, plan.global_batch / plan.dp);
   RETURN_IF_ERROR(check_halves(scenario, scenario.place_of({"model.seq"})));
   RETURN_IF_ERROR(check_halves(whole, "--tokens"));
   const SizeCost padded_cost = microbatch_cost(scenario, site);
   const SizeCost packed_cost = microbatch_cost(whole, site);
-  std::vector<Playable> all;
+  std::vector<PlayableIteration> all;
   all.push_back({0,
                  scenario,
                  {},
@@ -201,7 +206,8 @@ Result<std::vector<Playable>> make_playables(const Scenario& scenario, const Sit
                  study->played});
   for (const Bin& batch : batches) {
     all.push_back(padded_to_longest(scenario, batch, padded_cost));
-    ASSIGN_OR_RETURN(Playable bins, packed(whole, batch, study->limit, packed_cost, study));
+    ASSIGN_OR_RETURN(PlayableIteration bins,
+                     packed(whole, batch, study->limit, packed_cost, study));
     all.push_back(std::move(bins));
     study->tokens += static_cast<double>(tokens_of(batch)) / study->played;
   }
@@ -211,7 +217,7 @@ Result<std::vector<Playable>> make_playables(const Scenario& scenario, const Sit
 }
 
 // Adds a result to its way. `share`: the part of the played iterations that it stands for.
-void add(const Playable& playable, const RunResult& result, double share, PackWay* way) {
+void add(const PlayableIteration& playable, const RunResult& result, double share, PackWay* way) {
   const Scenario& scenario = playable.scenario;
   const Plan& plan = scenario.job.plan;
   const Training& training = *result.training;
@@ -227,7 +233,8 @@ void add(const Playable& playable, const RunResult& result, double share, PackWa
   way->capacity_bytes = training.capacity;
 }
 
-Status play_all(const std::vector<Playable>& all, const PackOptions& options, PackStudy* study) {
+Status play_all(const std::vector<PlayableIteration>& all, const PackOptions& options,
+                PackStudy* study) {
   Progress progress("runs", static_cast<std::int64_t>(all.size()));
   open_ahead(options.engine);
   const std::vector<Result<std::string>> texts = fork_map(
@@ -295,8 +302,8 @@ Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
   study.longest = std::ranges::max(all);
   study.mean_length = static_cast<double>(tokens_of(all)) / study.sequences;
   ASSIGN_OR_RETURN(const Site site, make_site(scenario));
-  ASSIGN_OR_RETURN(const std::vector<Playable> playables,
-                   make_playables(scenario, site, batches_of(all, study), &study));
+  ASSIGN_OR_RETURN(const std::vector<PlayableIteration> playables,
+                   iterations_to_play(scenario, site, batches_of(all, study), &study));
   RETURN_IF_ERROR(play_all(playables, options, &study));
   return study;
 }

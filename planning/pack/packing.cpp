@@ -116,13 +116,13 @@ Bins first_fit(const std::vector<int>& lengths, int count, int limit, const Size
 }
 
 // Moves `out` from the costliest bin to another, and `in` back; 0: no sequence.
-struct Change {
+struct BinChange {
   int out = 0, in = 0;
 };
 
 // Returns the change with another bin after which the costlier of the two is cheapest.
-std::optional<Change> best_change(const Bins& bins, int from, int to) {
-  std::optional<Change> best;
+std::optional<BinChange> best_change(const Bins& bins, int from, int to) {
+  std::optional<BinChange> best;
   double highest = bins.cost(from) * (1 - 1e-9);
   const auto look_at = [&](int out, int in) {
     const auto left = bins.changed(from, in, out), there = bins.changed(to, out, in);
@@ -140,11 +140,11 @@ std::optional<Change> best_change(const Bins& bins, int from, int to) {
 }
 
 // Lowers the costliest bin until no change with one of the cheapest bins does.
-void even_out(Bins* bins) {
+void lower_costliest(Bins* bins) {
   constexpr int kPartners = 16;
   for (int step = 0; step < 4 * bins->size(); ++step) {
     const int from = bins->costliest();
-    std::optional<Change> change;
+    std::optional<BinChange> change;
     for (const int to : bins->cheapest(kPartners)) {
       if (to != from) change = best_change(*bins, from, to);
       if (!change) continue;
@@ -213,12 +213,12 @@ std::vector<Bin> pack_into(std::vector<int> lengths, int bins, int limit, const 
   std::ranges::sort(lengths, std::greater<>());
   std::optional<Bins> packed = cheapest_first(lengths, bins, limit, cost);
   if (!packed) packed = first_fit(lengths, bins, limit, cost);
-  even_out(&*packed);
+  lower_costliest(&*packed);
   return packed->take();
 }
 
-std::vector<std::vector<Bin>> deal(std::vector<Bin> bins, int replicas, int limit,
-                                   const SizeCost& cost) {
+std::vector<std::vector<Bin>> deal_to_replicas(std::vector<Bin> bins, int replicas, int limit,
+                                               const SizeCost& cost) {
   CHECK(bins.size() % replicas == 0);
   const std::size_t each = bins.size() / replicas;
   std::ranges::stable_sort(bins, std::greater<>(),

@@ -38,7 +38,7 @@ std::vector<Bin> pack_into(std::vector<int> lengths, int bins, int limit, const 
 
 // Returns the bins of each replica. Every replica gets equally many: the costliest bin comes first,
 // and each goes to the cheapest replica with room. REQUIRES: the replicas divide the bins.
-std::vector<std::vector<Bin>> deal(std::vector<Bin> bins, int replicas, int limit,
-                                   const SizeCost& cost);
+std::vector<std::vector<Bin>> deal_to_replicas(std::vector<Bin> bins, int replicas, int limit,
+                                               const SizeCost& cost);
 
 }  // namespace tandem

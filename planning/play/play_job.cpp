@@ -31,15 +31,15 @@ std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
 // A job with fewer passes is not worth a shortcut.
 constexpr std::int64_t kFewPasses = 2000;
 // A job must have at least so many times the microbatches of the short one.
-constexpr int kWorthwhile = 3;
+constexpr int kLeastShortening = 3;
 // For an order that is made for costs, its rounds must be looked for. That takes longer than making
-// the order for fewer than kToLookFor * (pp + 8) microbatches.
-constexpr int kToLookFor = 24;
+// the order for fewer than kLeastForRoundSearch * (pp + 8) microbatches.
+constexpr int kLeastForRoundSearch = 24;
 
 bool too_few(const JobSettings& job, const OrderTraits& order) {
   const std::int64_t microbatches = job.order.microbatches;
   if (2 * microbatches * job.plan.pp * job.plan.vpp < kFewPasses) return true;
-  return order.made_for_costs() && microbatches < kToLookFor * (job.plan.pp + 8);
+  return order.made_for_costs() && microbatches < kLeastForRoundSearch * (job.plan.pp + 8);
 }
 
 // Returns the microbatches of a short job to which whole rounds are added to reach `all`: the fill,
@@ -49,7 +49,7 @@ int fewer_microbatches(int all, const OrderRounds& of_order, int rounds) {
   const auto [round, fill] = of_order;
   if (round == 0) return 0;
   const std::int64_t least = std::int64_t{fill} + std::int64_t{rounds} * round;
-  if (kWorthwhile * least > all) return 0;
+  if (kLeastShortening * least > all) return 0;
   return static_cast<int>(least + (all - least) % round);
 }
 
@@ -60,7 +60,7 @@ Result<CompiledJob> with_microbatches(Scenario scenario, int microbatches) {
 
 struct ShortJobs {
   CompiledJob longer;
-  Rounds rounds;
+  SteadyRounds rounds;
 };
 
 // The rounds of the longer short job after its pipeline is full. At least three rounds must repeat
@@ -94,7 +94,7 @@ std::optional<PlayedProgram> played(const Program& program) {
   return measured(program, *trace);
 }
 
-std::optional<SteadyPlay> steady(const CompiledJob& job, const Rounds& rounds) {
+std::optional<SteadyPlay> steady(const CompiledJob& job, const SteadyRounds& rounds) {
   const auto shorter = played(rounds.shorter.program);
   if (!shorter) return std::nullopt;
   auto many = ideal(job.program);
@@ -234,7 +234,7 @@ std::optional<MeasuredJob> play_steady(const Scenario& scenario) {
   return std::nullopt;
 }
 
-std::optional<Metrics> steady_metrics(const CompiledJob& longer, const Rounds& rounds) {
+std::optional<Metrics> steady_metrics(const CompiledJob& longer, const SteadyRounds& rounds) {
   auto played = steady(longer, rounds);
   if (!played) return std::nullopt;
   return std::move(played->job.metrics);

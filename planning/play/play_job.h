@@ -16,7 +16,7 @@ namespace tandem {
 
 // A shortcut for many microbatches: a job with fewer of them was played, and more rounds of the
 // order lead to the scenario's own job.
-struct Rounds {
+struct SteadyRounds {
   CompiledJob shorter;       // the played job with one round less
   int round = 1;             // microbatches in a round
   std::int64_t further = 0;  // rounds of the scenario's own job beyond the one that was played
@@ -28,8 +28,9 @@ struct MeasuredJob {
   Trace trace;  // may hold only a part of the ranks, where no events are asked for
   Metrics metrics;
   std::int64_t ops = 0;
-  double wall_s = 0;             // seconds that the engine took
-  std::optional<Rounds> rounds;  // set where `job` has fewer microbatches than the scenario's own
+  double wall_s = 0;  // seconds that the engine took
+  std::optional<SteadyRounds>
+      rounds;  // set where `job` has fewer microbatches than the scenario's own
 };
 
 // Returns the engine's options for jitter and slow links. `folds`: whether the Program does. Error:
@@ -62,7 +63,7 @@ std::optional<MeasuredJob> play_steady(const Scenario& scenario);
 
 // Computes the same from two such jobs at their present prices. Returns nothing where rounds do not
 // repeat.
-std::optional<Metrics> steady_metrics(const CompiledJob& longer, const Rounds& rounds);
+std::optional<Metrics> steady_metrics(const CompiledJob& longer, const SteadyRounds& rounds);
 
 // Plays the scenario's job on the ideal engine, without jitter.
 Result<MeasuredJob> play_ideal(const Scenario& scenario);

@@ -10,12 +10,12 @@ namespace {
 
 constexpr double kSlower = 1.1;
 
-struct Part {
+struct SensitivityPart {
   std::string name;
   Scenario perturbation;
 };
 
-void add_stages(const Scenario& scenario, std::vector<Part>* parts) {
+void add_stages(const Scenario& scenario, std::vector<SensitivityPart>* parts) {
   for (int stage = 0; stage < scenario.job.plan.stages(); ++stage) {
     parts->push_back({fmt::format("stage {}", stage), scenario});
     parts->back().perturbation.variability.perturbation =
@@ -23,23 +23,24 @@ void add_stages(const Scenario& scenario, std::vector<Part>* parts) {
   }
 }
 
-void add_kinds(const Scenario& scenario, const RunResult& result, std::vector<Part>* parts) {
+void add_kinds(const Scenario& scenario, const RunResult& result,
+               std::vector<SensitivityPart>* parts) {
   for (int i = 0; i < kGroupKinds; ++i) {
     if (result.comm_s[i] == 0) continue;
     const auto kind = static_cast<GroupKind>(i);
     Scenario& perturbation =
-        parts->emplace_back(Part{fmt::format("{} communication", name(kind)), scenario})
+        parts->emplace_back(SensitivityPart{fmt::format("{} communication", name(kind)), scenario})
             .perturbation;
     perturbation.variability.perturbation = Perturbation{std::nullopt, kind, kSlower};
     perturbation.costs.p2p_s *= kSlower;  // uniform costs have no other communication
   }
 }
 
-void add_levels(const Scenario& scenario, std::vector<Part>* parts) {
+void add_levels(const Scenario& scenario, std::vector<SensitivityPart>* parts) {
   if (!scenario.costs.need_cluster()) return;
   const ClusterSpec& spec = scenario.cluster.spec;
   const auto add = [&](const char* name) -> ClusterSpec& {
-    return parts->emplace_back(Part{name, scenario}).perturbation.cluster.spec;
+    return parts->emplace_back(SensitivityPart{name, scenario}).perturbation.cluster.spec;
   };
   if (spec.cables) {
     if (spec.gpus_per_node > 1) add("links in a node").intra_efficiency /= kSlower;
@@ -59,12 +60,12 @@ Result<std::vector<Sensitivity>> sensitivity(const Scenario& given, Engine engin
                                              const RunResult& result, bool progress, int jobs) {
   // Perturb the run with the order and the layout that it was played with.
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
-  std::vector<Part> parts = {{"", scenario}};
+  std::vector<SensitivityPart> parts = {{"", scenario}};
   add_stages(scenario, &parts);
   add_kinds(scenario, result, &parts);
   add_levels(scenario, &parts);
   std::vector<Scenario> scenarios;
-  for (const Part& part : parts) scenarios.push_back(part.perturbation);
+  for (const SensitivityPart& part : parts) scenarios.push_back(part.perturbation);
   ASSIGN_OR_RETURN(const std::vector<double> seconds,
                    iterations_s(scenarios, engine, progress, jobs));
   std::vector<Sensitivity> all;

@@ -21,7 +21,7 @@ namespace tandem {
 namespace {
 
 // The keys of a plan that make_scenario needs; the search replaces all of them.
-const std::vector<std::pair<const char*, std::int64_t>> kPlaceholder = {
+const std::vector<std::pair<const char*, std::int64_t>> kPlaceholderKeys = {
     {"parallel.tp", 1}, {"parallel.pp", 1}, {"parallel.dp", 1}, {"cluster.gpus", 1}};
 
 std::string joined(const std::vector<std::string>& words) {
@@ -120,7 +120,7 @@ double ramp_seconds(const SizeCase& c, const std::vector<RampStep>& steps) {
 struct Variation {
   std::size_t of = 0;
   Scenario scenario;
-  double Sized::*ratio = nullptr;  // where the ratio goes; nullptr: a batch of the ramp
+  double SizedCandidate::*ratio = nullptr;  // where the ratio goes; nullptr: a batch of the ramp
 };
 
 // Returns the cluster with its fabric so many times oversubscribed. A fabric without leaves is
@@ -139,7 +139,7 @@ ClusterSpec oversubscribed(ClusterSpec cluster, double times) {
 
 void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
                     std::vector<Variation>* all) {
-  const auto add = [&](ClusterSpec cluster, double Sized::*ratio) {
+  const auto add = [&](ClusterSpec cluster, double SizedCandidate::*ratio) {
     all->push_back({of, itself, ratio});
     all->back().scenario.cluster.spec = std::move(cluster);
   };
@@ -148,10 +148,10 @@ void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
     cluster.nic_bytes_per_s *= factor;
     return cluster;
   };
-  add(oversubscribed(itself.cluster.spec, 2), &Sized::oversubscribed_2);
-  add(oversubscribed(itself.cluster.spec, 4), &Sized::oversubscribed_4);
-  add(with_nics(0.9), &Sized::slower_nics);
-  add(with_nics(1.1), &Sized::faster_nics);
+  add(oversubscribed(itself.cluster.spec, 2), &SizedCandidate::oversubscribed_2);
+  add(oversubscribed(itself.cluster.spec, 4), &SizedCandidate::oversubscribed_4);
+  add(with_nics(0.9), &SizedCandidate::slower_nics);
+  add(with_nics(1.1), &SizedCandidate::faster_nics);
   for (const double batch : ramp_batches(c.inputs, itself.job.plan.global_batch))
     all->push_back({of, with_batch(itself, batch), nullptr});
 }
@@ -159,7 +159,7 @@ void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
 // Plays the plans on the engine, and their variations on the ideal one, for the ratio of their
 // times.
 Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
-            std::vector<Sized>* sized) {
+            std::vector<SizedCandidate>* sized) {
   std::vector<Variation> variations;
   std::vector<std::size_t> of;
   std::vector<Scenario> plans, ideal;
@@ -187,7 +187,7 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
   for (std::size_t i = 0; i < variations.size(); ++i) {
     const auto& [candidate, scenario, ratio] = variations[i];
     if (!varied[i].ok()) return varied[i].error();
-    Sized& one = (*sized)[candidate];
+    SizedCandidate& one = (*sized)[candidate];
     const double times = varied[i]->iteration_s / ideal_s[candidate];
     if (ratio != nullptr) {
       one.*ratio = times;
@@ -203,7 +203,7 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
 // Finds the bandwidth between nodes that each candidate needs. Candidates with a calibration are
 // skipped: its measured times hold at one bandwidth only.
 Status find_least_bandwidth(const std::vector<SizeCase>& cases, const SizeOptions& options,
-                            std::vector<Sized>* sized) {
+                            std::vector<SizedCandidate>* sized) {
   std::vector<std::size_t> of;
   std::vector<Scenario> scenarios;
   for (std::size_t i = 0; i < sized->size(); ++i) {
@@ -274,7 +274,7 @@ Result<std::vector<SizeCase>> load_size_cases(
   for (RunSettings& run : runs) {
     ASSIGN_OR_RETURN(const SizeInputs inputs, take_size_inputs(path, &run.settings));
     for (const std::string& key : Space::own_keys()) run.settings.erase(key);
-    for (const auto& [key, value] : kPlaceholder) run.settings[key] = {value, path};
+    for (const auto& [key, value] : kPlaceholderKeys) run.settings[key] = {value, path};
     ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
     if (scenario.costs.uniform)
       return Error::at(path, "found costs.source = uniform, expected a model");
@@ -319,7 +319,7 @@ Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<st
                             .reason = plans[i].reason,
                             .plan = plans[i].plan});
   RETURN_IF_ERROR(play(cases, options, &result.sized));
-  compare(cases, &result.sized);
+  set_economics(cases, &result.sized);
   RETURN_IF_ERROR(find_least_bandwidth(cases, options, &result.sized));
   result.input_changes = input_changes(cases, result.sized);
   result.tiers = tiers(cases, result.sized);

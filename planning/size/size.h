@@ -26,7 +26,7 @@ struct SizeCase {
 };
 
 // A candidate with the plan that was found for it.
-struct Sized {
+struct SizedCandidate {
   std::string job, candidate;
   int gpus = 0;
   std::string reason;  // why it is ruled out; empty: it can be recommended
@@ -51,7 +51,7 @@ struct InputChange {
 };
 
 // A candidate's network compared with the best one for the same nodes and GPUs.
-struct TierWorth {
+struct NetworkComparison {
   std::string job, candidate, best;
   int gpus = 0;
   // Its iteration over the best one's. The best one is the cheaper one as long as its node-hour
@@ -60,9 +60,9 @@ struct TierWorth {
 };
 
 struct SizeResult {
-  std::vector<Sized> sized;  // one for each case, in order
+  std::vector<SizedCandidate> sized;  // one for each case, in order
   std::vector<InputChange> input_changes;
-  std::vector<TierWorth> tiers;
+  std::vector<NetworkComparison> tiers;
   double seed = 1;
 };
 

@@ -15,7 +15,7 @@ std::pair<double, double> interval_of(const RunResult& result) {
           result.interval_s->second / result.iteration_s};
 }
 
-Economics economics_of(const SizeCase& c, const Sized& sized, double times = 1) {
+Economics economics_of(const SizeCase& c, const SizedCandidate& sized, double times = 1) {
   const RunResult& result = *sized.result;
   const double tokens =
       static_cast<double>(c.scenario.job.plan.global_batch) * c.scenario.job.model.seq;
@@ -23,7 +23,7 @@ Economics economics_of(const SizeCase& c, const Sized& sized, double times = 1) 
                    result.iteration_s * times, sized.ramp_s * times, interval_of(result));
 }
 
-std::string why_out(const SizeInputs& inputs, const Economics& e) {
+std::string why_ruled_out(const SizeInputs& inputs, const Economics& e) {
   if (inputs.spare_nodes < 0 && e.available < kWantedAvailability)
     return "nodes fail faster than they are repaired";
   if (e.days_p95() > inputs.days) return fmt::format("later than {:g} days", inputs.days);
@@ -32,7 +32,7 @@ std::string why_out(const SizeInputs& inputs, const Economics& e) {
 }
 
 // Returns the index of the job's cheapest candidate that is not ruled out; -1: there is none.
-int cheapest(const std::vector<Sized>& sized, const std::string& job,
+int cheapest(const std::vector<SizedCandidate>& sized, const std::string& job,
              const std::vector<Economics>& all, const std::vector<std::string>& reasons) {
   int best = -1;
   for (std::size_t i = 0; i < sized.size(); ++i) {
@@ -42,12 +42,12 @@ int cheapest(const std::vector<Sized>& sized, const std::string& job,
   return best;
 }
 
-bool is_possible(const Sized& one) { return one.result && one.result->training->fits; }
+bool is_possible(const SizedCandidate& one) { return one.result && one.result->training->fits; }
 
-void mark(std::vector<Sized>* sized) {
-  for (Sized& one : *sized) {
+void mark_frontier(std::vector<SizedCandidate>* sized) {
+  for (SizedCandidate& one : *sized) {
     if (!is_possible(one)) continue;
-    one.on_frontier = std::ranges::none_of(*sized, [&](const Sized& other) {
+    one.on_frontier = std::ranges::none_of(*sized, [&](const SizedCandidate& other) {
       if (other.job != one.job || !is_possible(other)) return false;
       const Economics &a = other.economics, &b = one.economics;
       return a.wall.p95_s <= b.wall.p95_s && a.cost <= b.cost &&
@@ -56,19 +56,19 @@ void mark(std::vector<Sized>* sized) {
   }
 }
 
-struct Change {
+struct InputVariation {
   const char* input;
   void (*apply)(SizeInputs*);
   double times = 1;  // factor of the iteration
-  double Sized::*nics = nullptr;
+  double SizedCandidate::*nics = nullptr;
 };
 
-const std::vector<Change>& changes() {
-  static const std::vector<Change> kChanges = {
+const std::vector<InputVariation>& input_variations() {
+  static const std::vector<InputVariation> kChanges = {
       {"the iteration +10 %", [](SizeInputs*) {}, 1.1},
       {"the iteration -10 %", [](SizeInputs*) {}, 0.9},
-      {"NIC bandwidth -10 %", [](SizeInputs*) {}, 1, &Sized::slower_nics},
-      {"NIC bandwidth +10 %", [](SizeInputs*) {}, 1, &Sized::faster_nics},
+      {"NIC bandwidth -10 %", [](SizeInputs*) {}, 1, &SizedCandidate::slower_nics},
+      {"NIC bandwidth +10 %", [](SizeInputs*) {}, 1, &SizedCandidate::faster_nics},
       {"size.tokens_T +10 %", [](SizeInputs* s) { s->tokens *= 1.1; }},
       {"price of a node +10 %", [](SizeInputs* s) { s->node_hour *= 1.1, s->node *= 1.1; }},
       {"price.kWh +10 %", [](SizeInputs* s) { s->kWh *= 1.1; }},
@@ -83,33 +83,33 @@ const std::vector<Change>& changes() {
 
 }  // namespace
 
-void compare(const std::vector<SizeCase>& cases, std::vector<Sized>* sized) {
+void set_economics(const std::vector<SizeCase>& cases, std::vector<SizedCandidate>* sized) {
   std::vector<Economics> all;
   std::vector<std::string> reasons;
   for (std::size_t i = 0; i < sized->size(); ++i) {
-    Sized& one = (*sized)[i];
+    SizedCandidate& one = (*sized)[i];
     if (one.result) {
       one.economics = economics_of(cases[i], one);
-      one.reason = one.result->training->fits ? why_out(cases[i].inputs, one.economics)
+      one.reason = one.result->training->fits ? why_ruled_out(cases[i].inputs, one.economics)
                                               : "does not fit into memory";
     }
     all.push_back(one.economics);
     reasons.push_back(one.reason);
   }
-  mark(sized);
-  for (const Sized& one : *sized) {
+  mark_frontier(sized);
+  for (const SizedCandidate& one : *sized) {
     const int best = cheapest(*sized, one.job, all, reasons);
     if (best >= 0) (*sized)[best].recommended = true;
   }
 }
 
 std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
-                                       const std::vector<Sized>& sized) {
+                                       const std::vector<SizedCandidate>& sized) {
   std::vector<InputChange> all;
   for (std::size_t chosen = 0; chosen < sized.size(); ++chosen) {
     if (!sized[chosen].recommended) continue;
     const Economics& before = sized[chosen].economics;
-    for (const Change& change : changes()) {
+    for (const InputVariation& change : input_variations()) {
       std::vector<Economics> after(sized.size());
       std::vector<std::string> reasons(sized.size(), "out");
       for (std::size_t i = 0; i < sized.size(); ++i) {
@@ -118,7 +118,7 @@ std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
         change.apply(&changed.inputs);
         const double times = change.nics != nullptr ? sized[i].*change.nics : change.times;
         after[i] = economics_of(changed, sized[i], times);
-        reasons[i] = why_out(changed.inputs, after[i]);
+        reasons[i] = why_ruled_out(changed.inputs, after[i]);
       }
       const int now = cheapest(sized, sized[chosen].job, after, reasons);
       InputChange s{sized[chosen].job, change.input,
@@ -133,8 +133,9 @@ std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
   return all;
 }
 
-std::vector<TierWorth> tiers(const std::vector<SizeCase>& cases, const std::vector<Sized>& sized) {
-  std::vector<TierWorth> all;
+std::vector<NetworkComparison> tiers(const std::vector<SizeCase>& cases,
+                                     const std::vector<SizedCandidate>& sized) {
+  std::vector<NetworkComparison> all;
   const auto cluster = [&](std::size_t i) -> const ClusterSpec& {
     return cases[i].scenario.cluster.spec;
   };

@@ -9,14 +9,15 @@ namespace tandem {
 
 // Sets each one's economics, the reason why it is ruled out, and whether it is on the frontier or
 // recommended. REQUIRES: `sized` has one entry for each case, with the result of its plan.
-void compare(const std::vector<SizeCase>& cases, std::vector<Sized>* sized);
+void set_economics(const std::vector<SizeCase>& cases, std::vector<SizedCandidate>* sized);
 
 // Changes each input by itself and makes the choice again.
 std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
-                                       const std::vector<Sized>& sized);
+                                       const std::vector<SizedCandidate>& sized);
 
 // Compares candidates with the same GPU and as many of them on a node: they differ in their
 // network.
-std::vector<TierWorth> tiers(const std::vector<SizeCase>& cases, const std::vector<Sized>& sized);
+std::vector<NetworkComparison> tiers(const std::vector<SizeCase>& cases,
+                                     const std::vector<SizedCandidate>& sized);
 
 }  // namespace tandem

@@ -65,7 +65,7 @@ const std::vector<SizeKey>& number_keys() {
 constexpr const char* kGpus = "size.gpus";
 constexpr const char* kGpusHelp = "list of integers: GPUs to try";
 
-bool is_ours(const std::string& key) {
+bool is_size_key(const std::string& key) {
   return key.starts_with("size.") || key.starts_with("price.") || key.starts_with("failures.");
 }
 
@@ -114,7 +114,7 @@ Status set_key(const std::string& key, const Setting& setting, SizeInputs* input
 Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings) {
   SizeInputs inputs;
   for (auto it = settings->begin(); it != settings->end();) {
-    if (!is_ours(it->first)) {
+    if (!is_size_key(it->first)) {
       ++it;
       continue;
     }

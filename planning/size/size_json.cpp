@@ -24,7 +24,7 @@ Json to_json(const Economics& e) {
           {"days_per_T_tokens", e.days_per_T}};
 }
 
-Json to_json(const Sized& one) {
+Json to_json(const SizedCandidate& one) {
   Json json = {{"job", one.job}, {"candidate", one.candidate}, {"gpus", one.gpus}};
   json["out"] = one.reason.empty() ? Json(nullptr) : Json(one.reason);
   json["recommended"] = one.recommended;
@@ -44,9 +44,9 @@ Json to_json(const Sized& one) {
 Json to_json(const SizeResult& result) {
   Json json = {{"seed", result.seed}};
   json["sized"] = Json::array();
-  for (const Sized& one : result.sized) json["sized"].push_back(to_json(one));
+  for (const SizedCandidate& one : result.sized) json["sized"].push_back(to_json(one));
   json["tiers"] = Json::array();
-  for (const TierWorth& tier : result.tiers)
+  for (const NetworkComparison& tier : result.tiers)
     json["tiers"].push_back({{"job", tier.job},
                              {"gpus", tier.gpus},
                              {"candidate", tier.candidate},

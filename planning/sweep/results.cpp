@@ -91,8 +91,8 @@ std::vector<std::string> output_cells(const RunResult& result,
 }
 
 // Hashes by FNV-1a: a change of any one byte changes the hash.
-constexpr std::uint64_t kUnmixed = 0xcbf29ce484222325u;
-std::uint64_t mixed(std::uint64_t hash, std::string_view text) {
+constexpr std::uint64_t kHashSeed = 0xcbf29ce484222325u;
+std::uint64_t hashed(std::uint64_t hash, std::string_view text) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
 }
@@ -104,11 +104,11 @@ class SettingsHash {
       : folder_(std::filesystem::path(scenario_path).parent_path()) {}
 
   std::string of(const Settings& settings, std::string_view engine) {
-    std::uint64_t hash = mixed(kUnmixed, engine);
+    std::uint64_t hash = hashed(kHashSeed, engine);
     for (const auto& [key, setting] : settings) {
       const std::string text = setting.text();
-      hash = mixed(hash, fmt::format("\n{}={}", key, text));
-      for (const std::string& named : setting.texts()) hash = mixed(hash, content(named));
+      hash = hashed(hash, fmt::format("\n{}={}", key, text));
+      for (const std::string& named : setting.texts()) hash = hashed(hash, content(named));
     }
     return fmt::format("{:016x}", hash);
   }
@@ -134,7 +134,7 @@ std::string joined(const std::vector<std::string>& cells) {
 }
 
 std::string checksum_of(const std::vector<std::string>& cells) {
-  return fmt::format("{:016x}", mixed(kUnmixed, joined(cells)));
+  return fmt::format("{:016x}", hashed(kHashSeed, joined(cells)));
 }
 
 // Whether a row is as it was written, by its checksum.
@@ -208,9 +208,9 @@ Status Results::check_form(const std::string& path) {
           begin));
 }
 
-Result<Results::Found> Results::read(const std::string& path) const {
+Result<Results::RowsFound> Results::read(const std::string& path) const {
   std::error_code unknown;
-  Found found;
+  RowsFound found;
   if (!std::filesystem::exists(path, unknown) || std::filesystem::file_size(path, unknown) == 0)
     return found;
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
@@ -230,9 +230,9 @@ Result<Results::Found> Results::read(const std::string& path) const {
       continue;
     }
     const auto at = by_key_.find(
-        Key{std::string(table.text(i, "name")), std::string(table.text(i, "settings"))});
+        RunKey{std::string(table.text(i, "name")), std::string(table.text(i, "settings"))});
     if (at == by_key_.end()) {
-      ++found.strange;
+      ++found.of_no_run;
       continue;
     }
     std::vector<std::string> outputs;

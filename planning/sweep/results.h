@@ -37,17 +37,17 @@ class Results {
     std::string line;
     bool failed = false;
   };
-  struct Found {
+  struct RowsFound {
     std::map<int, Row> rows;  // by the run's number
-    int strange = 0;          // rows of no run of this sweep
+    int of_no_run = 0;        // rows of no run of this sweep
     int changed = 0;          // rows that were changed since they were written
   };
   // Reads the rows of a file; none if there is no file or it is empty. Errors name the line: not a
   // file of results, or one with other columns. REQUIRES: no torn lines.
-  Result<Found> read(const std::string& path) const;
+  Result<RowsFound> read(const std::string& path) const;
 
  private:
-  using Key = std::pair<std::string, std::string>;  // name and hash
+  using RunKey = std::pair<std::string, std::string>;  // name and hash
 
   std::string line(int run, const std::string& error,
                    const std::vector<std::string>& outputs) const;
@@ -55,7 +55,7 @@ class Results {
   std::vector<RunSettings> runs_;
   std::string engine_;
   std::vector<std::string> hashes_;  // by run
-  std::map<Key, int> by_key_;
+  std::map<RunKey, int> by_key_;
   std::vector<std::string> inputs_, outputs_;  // columns: keys that runs set, and results
 };
 

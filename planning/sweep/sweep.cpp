@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Rows = std::map<int, Results::Row>;
+using ResultRows = std::map<int, Results::Row>;
 
 std::string shard_part(const std::string& output, const Shard& shard) {
   return fmt::format("{}.part-{}-of-{}", output, shard.number, shard.of);
@@ -65,7 +65,7 @@ void remove_unfinished(const std::string& output) {
 }
 
 // Replaces the file by exactly these rows, in order. On an error it stays as it was.
-Status write_rows(const std::string& path, const Results& results, const Rows& rows) {
+Status write_rows(const std::string& path, const Results& results, const ResultRows& rows) {
   ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
   file.write(results.header() + '\n');
   for (const auto& [run, row] : rows) file.write(row.line + '\n');
@@ -75,17 +75,17 @@ Status write_rows(const std::string& path, const Results& results, const Rows& r
 
 // Returns the rows of these files together. A run that failed in one file and not in another counts
 // as not failed.
-Result<Rows> gather(const Results& results, const std::vector<std::string>& files,
-                    SweepStart* start) {
-  Rows rows;
+Result<ResultRows> gather(const Results& results, const std::vector<std::string>& files,
+                          SweepStart* start) {
+  ResultRows rows;
   for (const std::string& path : files) {
     RETURN_IF_ERROR(Results::check_form(path));
     ASSIGN_OR_RETURN(const std::int64_t bytes, cut_torn_lines(path));
-    ASSIGN_OR_RETURN(const Results::Found found, results.read(path));
+    ASSIGN_OR_RETURN(const Results::RowsFound found, results.read(path));
     start->cut_bytes += bytes;
-    start->dropped += found.strange;
+    start->dropped += found.of_no_run;
     start->changed += found.changed;
-    const bool drops = found.strange + found.changed > 0;
+    const bool drops = found.of_no_run + found.changed > 0;
     start->resumed |= !found.rows.empty() || drops;
     if (drops) {
       std::error_code failed;
@@ -119,9 +119,9 @@ Result<FileLock> take_lock(const std::string& path, std::optional<int> part = st
 constexpr double kBatch_s = 0.1;
 constexpr std::size_t kMostAtOnce = 32;
 
-class Batches {
+class RunBatches {
  public:
-  explicit Batches(std::size_t most) : most_(most) {}
+  explicit RunBatches(std::size_t most) : most_(most) {}
 
   const std::vector<int>& runs(int batch) const { return batches_[batch].runs; }
 
@@ -200,10 +200,10 @@ class Sweep {
         const SweepOptions& options, const SweepEvents& events)
       : file_(file), results_(results), engine_(engine), options_(options), events_(events) {}
 
-  Result<SweepEnd> alone() {
+  Result<SweepEnd> run_alone() {
     const std::string& output = options_.output;
     ASSIGN_OR_RETURN(const FileLock lock, take_lock(output));
-    RETURN_IF_ERROR(take_stock({output}, parts_of(output)));
+    RETURN_IF_ERROR(collect_rows({output}, parts_of(output)));
     events_.started(start_);
     RETURN_IF_ERROR(run(output, next_of(to_run())));
     return end(output, {});
@@ -212,7 +212,7 @@ class Sweep {
   Result<SweepEnd> shard(const Shard& shard) {
     const std::string part = shard_part(options_.output, shard);
     ASSIGN_OR_RETURN(const FileLock lock, take_lock(options_.output, shard.number));
-    RETURN_IF_ERROR(take_stock({part}, {}));
+    RETURN_IF_ERROR(collect_rows({part}, {}));
     std::vector<int> own;
     for (const int i : to_run()) {
       if (i % shard.of == shard.number - 1) own.push_back(i);
@@ -224,13 +224,13 @@ class Sweep {
   }
 
   // Rank 0 gathers the rows that exist. Then all ranks have the same list of runs to do.
-  Result<SweepEnd> together(const LaunchedRank& launched) {
+  Result<SweepEnd> run_with_ranks(const LaunchedRank& launched) {
     const std::string& output = options_.output;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // end with the launcher, which started this rank
     ASSIGN_OR_RETURN(SharedCounter counter, SharedCounter::join(launched));
     std::optional<FileLock> lock;
-    if (launched.rank == 0) RETURN_IF_ERROR(tell_others(&counter, lead(&lock)));
-    if (launched.rank != 0) RETURN_IF_ERROR(follow(&counter));
+    if (launched.rank == 0) RETURN_IF_ERROR(share_status(&counter, start_as_rank_0(&lock)));
+    if (launched.rank != 0) RETURN_IF_ERROR(start_as_other_rank(&counter));
     const std::vector<int> runs = to_run();
     const NextJob next = [&]() -> Result<std::optional<int>> {
       ASSIGN_OR_RETURN(const std::int64_t number, counter.next());
@@ -255,36 +255,36 @@ class Sweep {
 
  private:
   // If rank 0 has an Error all ranks end, and only rank 0 reports it.
-  static Status tell_others(SharedCounter* counter, const Status& led) {
-    ASSIGN_OR_RETURN(const std::int64_t heard,
+  static Status share_status(SharedCounter* counter, const Status& led) {
+    ASSIGN_OR_RETURN(const std::int64_t status_of_rank_0,
                      counter->meet(led.ok() ? 0 : static_cast<int>(led.error().kind)));
-    (void)heard;
+    (void)status_of_rank_0;
     if (!led.ok()) RETURN_IF_ERROR(counter->leave());
     return led;
   }
 
-  Status lead(std::optional<FileLock>* lock) {
+  Status start_as_rank_0(std::optional<FileLock>* lock) {
     auto taken = take_lock(options_.output);
     if (!taken.ok()) return taken.error();
     lock->emplace(std::move(*taken));
-    RETURN_IF_ERROR(take_stock({options_.output}, parts_of(options_.output)));
+    RETURN_IF_ERROR(collect_rows({options_.output}, parts_of(options_.output)));
     events_.started(start_);
     return Done{};
   }
 
-  Status follow(SharedCounter* counter) {
-    ASSIGN_OR_RETURN(const std::int64_t heard, counter->meet(0));
-    if (heard != 0) {
+  Status start_as_other_rank(SharedCounter* counter) {
+    ASSIGN_OR_RETURN(const std::int64_t status_of_rank_0, counter->meet(0));
+    if (status_of_rank_0 != 0) {
       RETURN_IF_ERROR(counter->leave());
-      return Error{"", static_cast<Error::Kind>(heard)};
+      return Error{"", static_cast<Error::Kind>(status_of_rank_0)};
     }
-    ASSIGN_OR_RETURN(const Results::Found found, results_.read(options_.output));
+    ASSIGN_OR_RETURN(const Results::RowsFound found, results_.read(options_.output));
     rows_ = found.rows;
     return Done{};
   }
 
   // Writes all rows that exist into one file, in order. Runs that failed are run again.
-  Status take_stock(std::vector<std::string> files, const std::vector<std::string>& parts) {
+  Status collect_rows(std::vector<std::string> files, const std::vector<std::string>& parts) {
     const std::string path = files.front();
     remove_unfinished(path);
     files.insert(files.end(), parts.begin(), parts.end());
@@ -321,7 +321,7 @@ class Sweep {
   // runs are run once more, each in a process of its own.
   Status run(const std::string& path, const NextJob& next) {
     ASSIGN_OR_RETURN(Journal journal, Journal::open(path, results_.header()));
-    Batches batches(engine_ == Engine::SimGrid ? 1 : kMostAtOnce);
+    RunBatches batches(engine_ == Engine::SimGrid ? 1 : kMostAtOnce);
     open_ahead(engine_);
     int done = 0;
     const auto rows_of = [&](int batch) -> Result<std::string> {
@@ -359,7 +359,7 @@ class Sweep {
     std::vector<std::string> files = {path};
     files.insert(files.end(), parts.begin(), parts.end());
     SweepStart ignored;
-    ASSIGN_OR_RETURN(const Rows rows, gather(results_, files, &ignored));
+    ASSIGN_OR_RETURN(const ResultRows rows, gather(results_, files, &ignored));
     if (!options_.shard && static_cast<int>(rows.size()) < results_.size())
       return Error{fmt::format("{}: found {} rows when all had ended, expected {}: start it again",
                                path, rows.size(), results_.size()),
@@ -380,7 +380,7 @@ class Sweep {
   const SweepOptions& options_;
   const SweepEvents& events_;
   SweepStart start_;
-  Rows rows_;
+  ResultRows rows_;
   bool counts_ = true;  // reports itself how many runs are done
 };
 
@@ -400,8 +400,8 @@ Result<SweepEnd> sweep(const ScenarioFile& file, const Results& results, Engine 
                        const SweepOptions& options, const SweepEvents& events) {
   Sweep own(file, results, engine, options, events);
   if (options.shard) return own.shard(*options.shard);
-  if (options.launched && options.launched->ranks > 1) return own.together(*options.launched);
-  return own.alone();
+  if (options.launched && options.launched->ranks > 1) return own.run_with_ranks(*options.launched);
+  return own.run_alone();
 }
 
 }  // namespace tandem

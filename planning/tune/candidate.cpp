@@ -114,7 +114,7 @@ namespace {
 
 // Returns the settings that undo what the scenario may say and a chosen precision excludes, such as
 // an fp8 recipe with bf16. write_named() does the same to a plan.
-std::vector<std::pair<std::string, std::string>> undone_by(const Layout& layout) {
+std::vector<std::pair<std::string, std::string>> settings_undone_by(const Layout& layout) {
   const bool not_fp8 = layout.precision != kAsScenario && layout.precision != precision_of("fp8");
   std::vector<std::pair<std::string, std::string>> settings;
   if (not_fp8) settings.emplace_back("train.fp8_recipe", "delayed");
@@ -137,7 +137,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& ca
     std::ranges::replace(word, '+', ',');  // as a scenario lists words
     settings.emplace_back(key.key, std::move(word));
   }
-  for (const auto& undone : undone_by(layout)) settings.push_back(undone);
+  for (const auto& undone : settings_undone_by(layout)) settings.push_back(undone);
   settings.emplace_back("schedule.order", playing.order);
   settings.emplace_back("overlap.p2p", flag_word(playing.overlap_p2p ? 1 : 0));
   settings.emplace_back("train.zero", number_word(sharing.zero));

@@ -32,7 +32,7 @@ struct MicroBatch {
   WorkBound work = {};
 
   // Whether it takes no longer in one pass than in several passes of `part`.
-  bool is_made_of(const MicroBatch& part) const {
+  bool takes_no_longer_than_parts(const MicroBatch& part) const {
     const int passes = samples / part.samples;
     return passes * part.samples == samples &&
            std::ranges::equal(counts, part.counts, [&](std::int64_t all, std::int64_t each) {
@@ -63,7 +63,7 @@ Nanoseconds StageLevel::cut_bound(std::span<const Layout> micro_batches) {
     plan.micro_batch = layout.micro_batch;
     MicroBatch next{layout.micro_batch, rounded_counts(base_.job.model, plan)};
     const auto takes_less = [&](const MicroBatch& larger) {
-      return larger.work.mean_rank >= least && larger.is_made_of(next);
+      return larger.work.mean_rank >= least && larger.takes_no_longer_than_parts(next);
     };
     if (std::ranges::any_of(measured, takes_less)) continue;
     next.work = least_exposed_work(layout);

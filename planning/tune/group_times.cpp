@@ -25,7 +25,7 @@ int GroupTimes::begin_of(const Layout& layout, int stage) const {
              : begin % spec.gpus_per_node;
 }
 
-int GroupTimes::alike_from(int span) const {
+int GroupTimes::first_gpus_standing_for_all(int span) const {
   const int node = site_.cluster.spec().gpus_per_node;
   if (base_.cluster.cyclic || !site_.cluster.nodes_alike()) return 0;
   if (node % span == 0) return node;
@@ -45,7 +45,7 @@ RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommK
     groups.dispatcher = layout.dispatcher;
     groups.precision = layout.precision;
   }
-  if (const int alike = alike_from(groups.size * groups.stride); alike > 0)
+  if (const int alike = first_gpus_standing_for_all(groups.size * groups.stride); alike > 0)
     groups.block = std::min(groups.block, alike);
   return groups;
 }
@@ -65,7 +65,7 @@ RankGroups GroupTimes::of_transfer(const Layout& layout, int from, int to) const
           .begin = to > from ? begin_of(layout, from) : from * layout.block(),
           .block = layout.block(),
           .blocks = 2,
-          .far = (to - from) * layout.block()};
+          .block_stride = (to - from) * layout.block()};
 }
 
 RankGroups GroupTimes::of_data(const Layout& layout, CommKind kind,
@@ -75,7 +75,7 @@ RankGroups GroupTimes::of_data(const Layout& layout, CommKind kind,
           .begin = begin_of(layout, stages.front()),
           .block = layout.block(),
           .blocks = static_cast<int>(stages.size()),
-          .far = stages.size() > 1 ? (stages[1] - stages[0]) * layout.block() : 0};
+          .block_stride = stages.size() > 1 ? (stages[1] - stages[0]) * layout.block() : 0};
 }
 
 const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
@@ -92,8 +92,8 @@ std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
     auto& members = instances.emplace_back();
     for (int block = 0; block < groups.blocks; ++block) {
       for (int i = 0; i < groups.size; ++i)
-        members.push_back(
-            site_.placement[groups.begin + first + i * groups.stride + block * groups.far]);
+        members.push_back(site_.placement[groups.begin + first + i * groups.stride +
+                                          block * groups.block_stride]);
     }
   }
   Plan plan = base_.job.plan;

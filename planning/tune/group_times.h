@@ -19,13 +19,13 @@ namespace tandem {
 // Groups that communicate in lock step. They are made from a block of ranks that begins at rank
 // `begin`; a group has `size` ranks of it, `stride` apart. With begin 0, block 8, size 4 and stride
 // 2 they are {0, 2, 4, 6} and {1, 3, 5, 7}. With more `blocks`, each group has the same ranks of
-// every other block as well, `far` apart.
+// every other block as well, `block_stride` apart.
 struct RankGroups {
   GroupKind group_kind = GroupKind::Tensor;
   CommKind kind = CommKind::AllReduce;
   int begin = 0, block = 1;
   int size = 1, stride = 1;
-  int blocks = 1, far = 0;
+  int blocks = 1, block_stride = 0;
   bool zero3 = false;
   int dispatcher = kAsScenario, precision = kAsScenario;  // of experts' groups: as in Layout
 
@@ -44,7 +44,7 @@ class GroupTimes {
   // Returns how many GPUs, from a node's first on, have groups that stand for all others, if each
   // group lies within `span` GPUs: those of a node, or of several whole nodes if any nodes are
   // joined alike. 0: no groups do.
-  int alike_from(int span) const;
+  int first_gpus_standing_for_all(int span) const;
 
   // The groups of a pass: tensor, context, or expert.
   RankGroups of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const;

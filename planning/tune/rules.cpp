@@ -52,7 +52,7 @@ bool keeps_all(const Scenario& base, const Layout& layout) {
       kRules, [&](const Rule& rule) { return !rule.applies(base) || rule.holds(base, layout); });
 }
 
-Space where_plans_are_likely(const Space& space, const Scenario& base) {
+Space space_of_likely_plans(const Space& space, const Scenario& base) {
   std::vector<std::string> in_node;
   for (int tp = 1; tp <= base.cluster.spec.gpus_per_node; ++tp)
     in_node.push_back(std::to_string(tp));
@@ -62,7 +62,7 @@ Space where_plans_are_likely(const Space& space, const Scenario& base) {
   return base.job.model.seq < kLongSequence ? narrow.only("parallel.cp", {"1"}) : narrow;
 }
 
-Space where_rules_look(const Space& space, const Scenario& base) {
+Space space_of_rules(const Space& space, const Scenario& base) {
   const Space narrow = space.only("parallel.micro_batch", {"1"}).only("train.recompute", {"none"});
   return base.job.model.seq < kLongSequence ? narrow.only("parallel.cp", {"1"}) : narrow;
 }

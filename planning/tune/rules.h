@@ -23,11 +23,11 @@ std::span<const Rule> rules();
 bool keeps_all(const Scenario& base, const Layout& layout);
 
 // Returns a small part of the space that contains all plans which keep the rules.
-Space where_rules_look(const Space& space, const Scenario& base);
+Space space_of_rules(const Space& space, const Scenario& base);
 
 // Returns a part of the space with good plans and few others: tp inside a node, micro batches of 1
 // and 2, whole experts, cp only for long sequences.
-Space where_plans_are_likely(const Space& space, const Scenario& base);
+Space space_of_likely_plans(const Space& space, const Scenario& base);
 
 // From this length on Megatron-LM's guide cuts sequences (cp).
 inline constexpr int kLongSequence = 8192;

@@ -25,9 +25,9 @@ auto kind_of(const Candidate& c) {
 }
 
 // The best plans of different kinds, at most `keep`.
-class Best {
+class BestPlans {
  public:
-  explicit Best(int keep) : keep_(static_cast<std::size_t>(keep)) {}
+  explicit BestPlans(int keep) : keep_(static_cast<std::size_t>(keep)) {}
 
   // Returns the longest iteration that is still kept.
   Nanoseconds limit() const {
@@ -58,12 +58,12 @@ class Best {
 
 // A part of the space that is still open: a cut, a layout, a way to play it, or one plan.
 struct Branch {
-  // In place of a playing: the layout's bound so far, from the tightest to the quickest one.
-  static constexpr std::int16_t kAll = -1, kByUnslowed = -2, kByExposed = -3, kByLeastExposed = -4;
+  // In place of a playing: the layout's bound so far, from the quickest to the tightest one.
+  enum : std::int16_t { kLeastExposed = -4, kExposed, kUncontended, kTightest };
 
   Nanoseconds bound = 0;
-  std::int32_t cut = 0, layout = kAll;
-  std::int16_t playing = kAll, sharing = kAll;
+  std::int32_t cut = 0, layout = -1;  // -1: not chosen
+  std::int16_t playing = -1, sharing = -1;
   std::int32_t plans = 1;  // in this branch; of a cut not known
 
   bool operator>(const Branch& other) const {
@@ -73,24 +73,24 @@ struct Branch {
 };
 
 // Plans with the same memory floor: same stages on the ranks, same cuts of the model's state.
-struct HeldAlike {
+struct MemoryClass {
   int (*rank_of)(int stage, int pp, int vpp) = nullptr;
   int chains = 1, zero = 0, hsdp_shard = 0, zero_hpz = 0;
 
-  bool operator==(const HeldAlike&) const = default;
+  bool operator==(const MemoryClass&) const = default;
 };
 
 // Known floors of layouts whose memory differs by the micro batch alone. Micro batches grow.
-struct KnownHeld {
-  int micro_batch = 0;               // the one asked for last
-  std::vector<HeldAlike> held;       // plans of that micro batch that may fit
-  std::vector<HeldAlike> too_large;  // plans that do not fit with it or a smaller one
+struct KnownFit {
+  int micro_batch = 0;                 // the one asked for last
+  std::vector<MemoryClass> held;       // plans of that micro batch that may fit
+  std::vector<MemoryClass> too_large;  // plans that do not fit with it or a smaller one
 };
 
 // Tells which of a layout's plans may fit into a GPU's memory, and notes it in `known`.
-class MayHold {
+class MayFit {
  public:
-  MayHold(const Scenario& base, const StageLevel& level, const Layout& layout, KnownHeld* known)
+  MayFit(const Scenario& base, const StageLevel& level, const Layout& layout, KnownFit* known)
       : base_(base), level_(level), layout_(layout), known_(*known) {
     if (known_.micro_batch == layout.micro_batch) return;
     known_.micro_batch = layout.micro_batch;
@@ -99,8 +99,8 @@ class MayHold {
 
   bool operator()(const Playing& playing, const Sharing& sharing) {
     const OrderTraits& order = traits_of(playing.order, base_.job.order.orders);
-    const HeldAlike alike{order.placement.rank_of, order.chains, sharing.zero, sharing.hsdp_shard,
-                          sharing.zero_hpz};
+    const MemoryClass alike{order.placement.rank_of, order.chains, sharing.zero, sharing.hsdp_shard,
+                            sharing.zero_hpz};
     if (std::ranges::find(known_.too_large, alike) != known_.too_large.end()) return false;
     if (std::ranges::find(known_.held, alike) != known_.held.end()) return true;
     const double floor = level_.memory_floor({layout_, playing, sharing});
@@ -113,21 +113,21 @@ class MayHold {
   const Scenario& base_;
   const StageLevel& level_;
   const Layout& layout_;
-  KnownHeld& known_;
+  KnownFit& known_;
 };
 
 // Returns the playings that may fit into memory. Counts their plans, and those of the others.
 std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space,
                                         const StageLevel& level, const Layout& layout,
-                                        const std::vector<Playing>& playings, KnownHeld* known,
+                                        const std::vector<Playing>& playings, KnownFit* known,
                                         std::int32_t* plans, std::int32_t* others) {
   std::vector<Playing> kept;
-  MayHold may_hold(base, level, layout, known);
+  MayFit may_fit(base, level, layout, known);
   for (const Playing& playing : playings) {
     const std::vector<Sharing> sharings = space.sharings(base, layout, playing);
     if (sharings.empty()) continue;
     const bool fits = std::ranges::any_of(
-        sharings, [&](const Sharing& sharing) { return may_hold(playing, sharing); });
+        sharings, [&](const Sharing& sharing) { return may_fit(playing, sharing); });
     *(fits ? plans : others) += static_cast<std::int32_t>(sharings.size());
     if (fits) kept.push_back(playing);
   }
@@ -193,16 +193,16 @@ class BranchAndBound {
   }
   std::vector<Playing> playings(const Layout& layout, const StageLevel& level) const {
     std::int32_t plans = 0, others = 0;
-    KnownHeld held;
+    KnownFit held;
     return playings_in_memory(known_.base_, known_.space_, level, layout,
                               known_.space_.playings(known_.base_, layout), &held, &plans, &others);
   }
 
   // Branches of a queue take about equally long each, so that threads share a round well.
-  enum Queue : std::uint8_t { Cuts, Bounds, Plans };
+  enum BranchQueue : std::uint8_t { Cuts, Bounds, Plans };
   static constexpr int kAtOnce[] = {64, 4096, 32};  // few plans, as each may make others needless
 
-  static Queue queue_of(const Branch& b) {
+  static BranchQueue queue_of(const Branch& b) {
     return b.layout < 0 ? Cuts : b.playing < 0 ? Bounds : Plans;
   }
   void push(const Branch& branch) { open_[queue_of(branch)].push(branch); }
@@ -227,7 +227,7 @@ class BranchAndBound {
     std::map<Layout, std::size_t> alike;
     for (std::size_t i = 0; i < round.size(); ++i) {
       std::size_t share = shares.size();
-      if (round[i].layout >= 0 && round[i].playing < Branch::kAll)
+      if (round[i].layout >= 0 && round[i].playing < Branch::kTightest)
         share = alike.try_emplace(known_.levels_.front().canonical(known(round[i]).layout), share)
                     .first->second;
       if (share == shares.size()) shares.emplace_back();
@@ -266,7 +266,7 @@ class BranchAndBound {
   Expansion expanded(const Branch& branch, StageLevel* level) const {
     if (branch.layout < 0) return opened(branch.cut, level);
     const Layout& layout = known(branch).layout;
-    if (branch.playing < Branch::kAll) return {{with_layout_bound(branch, layout, level)}};
+    if (branch.playing < Branch::kTightest) return {{with_layout_bound(branch, layout, level)}};
     const std::vector<Playing> kept = playings(layout, *level);
     Expansion expansion;
     if (branch.playing < 0) {
@@ -287,11 +287,11 @@ class BranchAndBound {
   // Returns the same branch with the layout's next tighter bound.
   static Branch with_layout_bound(Branch branch, const Layout& layout, StageLevel* level) {
     ++branch.playing;
-    if (branch.playing == Branch::kByExposed && layout.recompute == Recompute::None)
+    if (branch.playing == Branch::kExposed && layout.recompute == Recompute::None)
       ++branch.playing;  // the bound so far is the same
-    const Nanoseconds bound = branch.playing == Branch::kByExposed ? level->exposed_bound(layout)
-                              : branch.playing == Branch::kByUnslowed
-                                  ? level->unslowed_bound(layout)
+    const Nanoseconds bound = branch.playing == Branch::kExposed ? level->exposed_bound(layout)
+                              : branch.playing == Branch::kUncontended
+                                  ? level->uncontended_bound(layout)
                                   : level->work_bound(layout);
     branch.bound = std::max(branch.bound, bound);
     return branch;
@@ -308,8 +308,8 @@ class BranchAndBound {
       expansion.counts.enumerated += known.plans + known.others;
       expansion.counts.memory += known.others;
       const Nanoseconds bound = level->least_exposed_bound(known.layout);
-      expansion.branches.push_back({bound, number, static_cast<std::int32_t>(i),
-                                    Branch::kByLeastExposed, Branch::kAll, known.plans});
+      expansion.branches.push_back(
+          {bound, number, static_cast<std::int32_t>(i), Branch::kLeastExposed, -1, known.plans});
     }
     return expansion;
   }
@@ -394,9 +394,9 @@ class BranchAndBound {
 
   Search& known_;
   const SearchOptions& options_;
-  Best best_;
+  BestPlans best_;
   SearchCounts counts_;
-  std::array<Branches, 3> open_;  // by Queue
+  std::array<Branches, 3> open_;  // by BranchQueue
   bool stopped_ = false;
 };
 
@@ -445,7 +445,7 @@ void Search::open(Cut* cut, const StageLevel& level, const SearchOptions& option
   if (cut->is_open) return;
   std::vector<Known> layouts;
   std::int64_t others = 0;
-  std::map<Layout, KnownHeld> held;
+  std::map<Layout, KnownFit> held;
   std::map<std::pair<int, int>, std::vector<const OrderTraits*>> orders;  // by vpp and micro batch
   for (const Layout& layout : space_.layouts(base_, cut->cut)) {
     Known known{layout};
@@ -472,7 +472,7 @@ SearchResult Search::best(const SearchOptions& options) {
 }
 
 SearchResult search_all(const Scenario& base, const Space& space, StageLevel* level, int keep) {
-  Best best(keep);
+  BestPlans best(keep);
   SearchCounts counts;
   const auto play = [&](const Candidate& candidate) {
     ++counts.enumerated;

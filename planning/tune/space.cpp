@@ -395,7 +395,7 @@ Space::Counted Space::counted(const Scenario& base) const {
   return found;
 }
 
-std::string Space::what_excludes(const Scenario& base) const {
+std::string Space::why_empty(const Scenario& base) const {
   const auto plans = [](std::int64_t number) {
     return fmt::format("{}{} plan{}", number >= 10'000 ? "at least " : "", number,
                        number == 1 ? "" : "s");

@@ -119,7 +119,7 @@ class Space {
 
   // Says why a space has no plans: which named values, or which rule, excluded them, and how many.
   // It stops counting soon enough to take only a moment.
-  std::string what_excludes(const Scenario& base) const;
+  std::string why_empty(const Scenario& base) const;
 
  private:
   struct Only {

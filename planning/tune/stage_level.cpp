@@ -36,7 +36,7 @@ int microbatches(const Scenario& base, const Layout& layout) {
 }
 
 // Returns a pass of one step.
-Pass one_step(Nanoseconds duration, int unit = 0) {
+Pass pass_of_one_step(Nanoseconds duration, int unit = 0) {
   PassBuilder pass;
   pass.compute(-1, duration, unit);
   return pass.take();
@@ -47,7 +47,7 @@ struct UnitTimes {
   Nanoseconds duration_ns = 0;
 };
 
-Pass a_step_a_unit(const std::vector<UnitTimes>& units) {
+Pass pass_by_unit(const std::vector<UnitTimes>& units) {
   PassBuilder pass;
   for (const auto& [unit, duration_ns] : units) pass.compute(-1, duration_ns, unit);
   return pass.take();
@@ -138,8 +138,8 @@ Nanoseconds StageLevel::work_bound(const Layout& layout) {
   return work_of(times(layout), layout).iteration();
 }
 
-Nanoseconds StageLevel::unslowed_bound(const Layout& layout) {
-  return work_of(unslowed_times(layout), layout).iteration();
+Nanoseconds StageLevel::uncontended_bound(const Layout& layout) {
+  return work_of(uncontended_times(layout), layout).iteration();
 }
 
 Nanoseconds StageLevel::exposed_bound(const Layout& layout) {
@@ -150,7 +150,7 @@ Nanoseconds StageLevel::least_exposed_bound(const Layout& layout) {
   return least_exposed_work(layout).iteration();
 }
 
-WorkBound StageLevel::work_of(const StageTimes& parts, const Layout& layout) const {
+WorkBound StageLevel::work_of(const StagePassTimes& parts, const Layout& layout) const {
   if (parts.layers.empty()) return {INT64_MAX, INT64_MAX};
   const Model& model = base_.job.model;
   const PassTimes whole = parts.of(model, 0, model.layers, /*first=*/true, /*last=*/true) +
@@ -327,7 +327,7 @@ Result<Order> StageLevel::order_of(const Candidate& candidate) {
 
 // Cuts the passes of the model's first stage into a step for each unit, since its buckets are that
 // small.
-void StageLevel::cut_by_unit(const StageTimes& parts, bool has_head, StageWork* stage) const {
+void StageLevel::cut_by_unit(const StagePassTimes& parts, bool has_head, StageWork* stage) const {
   const auto cut = [&](Nanoseconds PassTimes::*time) {
     std::vector<UnitTimes> units = {{0, parts.embedding.*time}};
     for (int layer = 1; layer <= stage->layers; ++layer)
@@ -341,29 +341,29 @@ void StageLevel::cut_by_unit(const StageTimes& parts, bool has_head, StageWork* 
     std::ranges::reverse(units);
     return units;
   };
-  stage->forward = a_step_a_unit(cut(&PassTimes::forward));
-  stage->backward = a_step_a_unit(reversed(&PassTimes::backward));
-  stage->backward_weight = a_step_a_unit(reversed(&PassTimes::weight));
+  stage->forward = pass_by_unit(cut(&PassTimes::forward));
+  stage->backward = pass_by_unit(reversed(&PassTimes::backward));
+  stage->backward_weight = pass_by_unit(reversed(&PassTimes::weight));
 }
 
-Workload StageLevel::collapsed(const Candidate& candidate, const Order& order) {
+Workload StageLevel::stage_level_workload(const Candidate& candidate, const Order& order) {
   const Layout& layout = candidate.layout;
   Workload work = price_workload(with(base_, candidate).job, order, base_.costs, groups_.site());
   const std::vector<PassTimes> passes = stages(layout);
-  const StageTimes& parts = times(layout);
+  const StagePassTimes& parts = times(layout);
   for (std::size_t s = 0; s < work.stages.size(); ++s) {
     StageWork& stage = work.stages[s];
     const PassTimes& pass = passes[s % passes.size()];
     if (layout.pp > 1 && (s > 0 || !buckets_first_stage(candidate.sharing, order.chains))) {
       const int unit = stage.units.empty() ? -1 : 0;  // multi-token prediction may leave none
-      stage.forward = one_step(pass.forward, unit);
-      stage.backward = one_step(pass.backward, unit);
-      stage.backward_input = one_step(pass.input, unit);
-      stage.backward_weight = one_step(pass.weight, unit);
+      stage.forward = pass_of_one_step(pass.forward, unit);
+      stage.backward = pass_of_one_step(pass.backward, unit);
+      stage.backward_input = pass_of_one_step(pass.input, unit);
+      stage.backward_weight = pass_of_one_step(pass.weight, unit);
       continue;
     }
     cut_by_unit(parts, layout.pp == 1, &stage);
-    if (layout.pp > 1) stage.backward_input = one_step(pass.input);
+    if (layout.pp > 1) stage.backward_input = pass_of_one_step(pass.input);
   }
   work.kernels.clear();
   for (StageWork& stage : work.stages) {
@@ -377,10 +377,10 @@ Result<RankEnds> StageLevel::play_ranks(const Candidate& candidate, const Order&
   Workload work;
   for (int chain = 0; chain < order.chains; ++chain) {
     for (const PassTimes& pass : stages(layout))
-      work.stages.push_back({.forward = one_step(pass.forward, -1),
-                             .backward = one_step(pass.backward, -1),
-                             .backward_input = one_step(pass.input, -1),
-                             .backward_weight = one_step(pass.weight, -1)});
+      work.stages.push_back({.forward = pass_of_one_step(pass.forward, -1),
+                             .backward = pass_of_one_step(pass.backward, -1),
+                             .backward_input = pass_of_one_step(pass.input, -1),
+                             .backward_weight = pass_of_one_step(pass.weight, -1)});
   }
   work.pipeline_bytes = times(layout).pipeline_bytes;
   ASSIGN_OR_RETURN(OneReplica lowered,
@@ -450,7 +450,7 @@ Result<Nanoseconds> StageLevel::play(const Candidate& candidate, const Order& or
   LowerOptions options = lower_options(scenario.job, order, shared_device(scenario));
   options.expert_overlap = false;  // no pass has steps to overlap with
   ASSIGN_OR_RETURN(OneReplica lowered,
-                   lower_one_replica(order, collapsed(candidate, order), options));
+                   lower_one_replica(order, stage_level_workload(candidate, order), options));
   price(candidate, &lowered);
   ASSIGN_OR_RETURN(const Trace trace, ideal(lowered.program));
   return std::ranges::max(trace.events, {}, &EventTimes::end_ns).end_ns;

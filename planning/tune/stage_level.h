@@ -42,7 +42,7 @@ inline PassTimes operator-(const PassTimes& a, const PassTimes& b) { return a + 
 
 // The parts of a stage's times. A stage takes the sum of its layers, of the embedding on the first
 // stage and the head on the last, and of `once`, which every pass takes.
-struct StageTimes {
+struct StagePassTimes {
   std::vector<PassTimes> layers;  // by the number of their kind
   PassTimes embedding, head, once;
   Bytes pipeline_bytes = 0;
@@ -83,12 +83,12 @@ class StageLevel {
   double peak_bytes(const Candidate& candidate, const LiveActivations& live) const;
 
   // Four bounds below a layout's iteration, however it is played, from the tightest to the
-  // quickest. work_bound() counts all of its passes. unslowed_bound() is the same if communication
-  // took no SMs from kernels. exposed_bound() counts the kernels, and the communication that no
-  // setting hides. least_exposed_bound() is that of the same layout without recompute; it is
-  // INT64_MAX if no layout with its micro batch and cuts keeps the rules.
+  // quickest. work_bound() counts all of its passes. uncontended_bound() is the same if
+  // communication took no SMs from kernels. exposed_bound() counts the kernels, and the
+  // communication that no setting hides. least_exposed_bound() is that of the same layout without
+  // recompute; it is INT64_MAX if no layout with its micro batch and cuts keeps the rules.
   Nanoseconds work_bound(const Layout& layout);
-  Nanoseconds unslowed_bound(const Layout& layout);
+  Nanoseconds uncontended_bound(const Layout& layout);
   Nanoseconds exposed_bound(const Layout& layout);
   Nanoseconds least_exposed_bound(const Layout& layout);
   // Returns the least least_exposed_bound() over a cut's micro batches, or up to a thousandth less
@@ -115,20 +115,21 @@ class StageLevel {
   struct Known;
   StageLevel(const Scenario& base, Cluster cluster, std::shared_ptr<Known> known);
 
-  // The time of a pass that is counted: as in exposed_bound(), in unslowed_bound(), or all of it.
-  enum class Counted : std::uint8_t { Exposed, Unslowed, All };
+  // The time of a pass that is counted: as in exposed_bound(), in uncontended_bound(), or
+  // all of it.
+  enum class Counted : std::uint8_t { Exposed, Uncontended, All };
 
-  const StageTimes& times(const Layout& layout);
-  const StageTimes& unslowed_times(const Layout& layout);
+  const StagePassTimes& times(const Layout& layout);
+  const StagePassTimes& uncontended_times(const Layout& layout);
   // Returns times of no layers where no layout with its micro batch and cuts keeps the rules.
-  const StageTimes& exposed_times(const Layout& layout);
-  int alike_from(const Layout& layout) const;
-  Layout exposed_alike(const Layout& layout) const;
-  std::pair<Model, Plan> a_few_layers(const Layout& layout, const Model& kind,
-                                      const std::vector<int>& layers) const;
-  StageTimes measure_layers(const Layout& layout, Counted counted);
+  const StagePassTimes& exposed_times(const Layout& layout);
+  int first_gpus_standing_for_all(const Layout& layout) const;
+  Layout exposed_key(const Layout& layout) const;
+  std::pair<Model, Plan> small_job(const Layout& layout, const Model& kind,
+                                   const std::vector<int>& layers) const;
+  StagePassTimes measure_layers(const Layout& layout, Counted counted);
   // Measures a job whose layers are all of that kind.
-  StageTimes measure_kind(const Layout& layout, const Model& kind, Counted counted);
+  StagePassTimes measure_kind(const Layout& layout, const Model& kind, Counted counted);
   Program one_gpu(std::vector<Kernel> kernels) const;
   Nanoseconds length(const Pass& pass, const Layout& layout, Program* program, bool* slowed);
   Nanoseconds exposed_length(const Pass& pass, const Layout& layout);
@@ -139,13 +140,13 @@ class StageLevel {
   Nanoseconds alone_ns(const Candidate& candidate, const Plan& plan, const OneReplica& lowered,
                        int body, const Op& op);
   void price(const Candidate& candidate, OneReplica* lowered);
-  WorkBound work_of(const StageTimes& parts, const Layout& layout) const;
+  WorkBound work_of(const StagePassTimes& parts, const Layout& layout) const;
   WorkBound least_exposed_work(Layout layout);
   Nanoseconds transfer_ns(const Layout& layout, int from, int to);
   Nanoseconds data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes);
   std::vector<PassTimes> stages(const Layout& layout);
-  void cut_by_unit(const StageTimes& parts, bool has_head, StageWork* stage) const;
-  Workload collapsed(const Candidate& candidate, const Order& order);
+  void cut_by_unit(const StagePassTimes& parts, bool has_head, StageWork* stage) const;
+  Workload stage_level_workload(const Candidate& candidate, const Order& order);
   const OrderTraits& traits(const Playing& playing) const;
   // Returns the least time that a rank waits for its transfers, if none overlaps. `rank_of`: the
   // rank of each stage.
@@ -160,9 +161,9 @@ class StageLevel {
 
 // The times that were measured, shared by all threads.
 struct StageLevel::Known {
-  SharedMemo<Layout, StageTimes> exposed, unslowed, all;
-  SharedMemo<std::tuple<Layout, std::string, Counted>, StageTimes> dense;  // by layout and kind
-  SharedMemo<Layout, Nanoseconds> collectives;                             // block_collective_ns()
+  SharedMemo<Layout, StagePassTimes> exposed, uncontended, all;
+  SharedMemo<std::tuple<Layout, std::string, Counted>, StagePassTimes> dense;  // by layout and kind
+  SharedMemo<Layout, Nanoseconds> collectives;  // block_collective_ns()
   std::shared_ptr<KnownChoices> choices = std::make_shared<KnownChoices>();
 };
 

@@ -15,7 +15,8 @@
 
 namespace tandem {
 
-PassTimes StageTimes::of(const Model& model, int begin, int count, bool first, bool last) const {
+PassTimes StagePassTimes::of(const Model& model, int begin, int count, bool first,
+                             bool last) const {
   std::vector<int> of_kind(layers.size(), 0);
   for (int i = begin; i < begin + count; ++i) ++of_kind[model.kind_of(i)];
   PassTimes sum = once;
@@ -79,7 +80,7 @@ Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* 
 // Returns the time that no setting of a layout can hide. Tensor communication can overlap with
 // kernels if the sequence is cut, and context communication always can: neither is counted then.
 Nanoseconds StageLevel::exposed_length(const Pass& pass, const Layout& layout) {
-  const bool groups_alike = alike_from(layout) > 0;
+  const bool groups_alike = first_gpus_standing_for_all(layout) > 0;
   const std::vector<Nanoseconds> ends = step_ends(pass, [&](const Step& step) -> Nanoseconds {
     const bool exposed =
         step.computes ||
@@ -132,8 +133,8 @@ Nanoseconds StageLevel::played(const Pass& pass, const Layout& layout, Program* 
 
 // Returns a job with so many layers of one kind on each stage. The embedding is on the first stage,
 // the head on the last.
-std::pair<Model, Plan> StageLevel::a_few_layers(const Layout& layout, const Model& kind,
-                                                const std::vector<int>& layers) const {
+std::pair<Model, Plan> StageLevel::small_job(const Layout& layout, const Model& kind,
+                                             const std::vector<int>& layers) const {
   Plan plan = plan_of(base_, {layout, {default_order(1)}, {}});
   plan.pp = static_cast<int>(layers.size());
   plan.vpp = 1;
@@ -149,8 +150,8 @@ std::pair<Model, Plan> StageLevel::a_few_layers(const Layout& layout, const Mode
 
 // Measures a pipeline of four stages with 1, 1, 2 and 1 layers. The difference of the third and the
 // second is a layer; what the second takes beyond a layer is `once`.
-StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Counted counted) {
-  const std::pair<Model, Plan> few = a_few_layers(layout, kind, {1, 1, 2, 1});
+StagePassTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Counted counted) {
+  const std::pair<Model, Plan> few = small_job(layout, kind, {1, 1, 2, 1});
   const auto& model = few.first;
   const auto& plan = few.second;
   // The block's collectives depend on these numbers of the layout alone.
@@ -162,7 +163,7 @@ StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Cou
       tensor, [&] { return block_collective_ns(model, plan, base_.costs, groups_.site()); });
   Workload work =
       price_workload(model, OrderedPlan(plan), base_.costs, groups_.site(), collective_ns);
-  StageTimes times;
+  StagePassTimes times;
   Program program = one_gpu(std::move(work.kernels));
   const auto ns = [&](const Pass& pass) {
     if (counted == Counted::Exposed) return exposed_length(pass, layout);
@@ -182,7 +183,7 @@ StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Cou
 
 // Measures all kinds of layers. The embedding and `once` are taken from the first kind, the head
 // from the last layer's kind.
-StageTimes StageLevel::measure_layers(const Layout& layout, Counted counted) {
+StagePassTimes StageLevel::measure_layers(const Layout& layout, Counted counted) {
   const Model& model = base_.job.model;
   const auto measured = [&](const Model& kind) {
     if (kind.is_moe() || layout.expert_tp == 0) return measure_kind(layout, kind, counted);
@@ -192,9 +193,9 @@ StageTimes StageLevel::measure_layers(const Layout& layout, Counted counted) {
     return known_->dense.of(std::tuple(canonical(dense), kind.kind, counted),
                             [&] { return measure_kind(layout, kind, counted); });
   };
-  StageTimes all = measured(model.kinds.empty() ? model : model.kinds.front());
+  StagePassTimes all = measured(model.kinds.empty() ? model : model.kinds.front());
   for (std::size_t i = 1; i < model.kinds.size(); ++i) {
-    const StageTimes kind = measured(model.kinds[i]);
+    const StagePassTimes kind = measured(model.kinds[i]);
     all.layers.push_back(kind.layers.front());
     all.slowed |= kind.slowed;
     if (model.kind_of(model.layers - 1) == static_cast<int>(i)) all.head = kind.head;
@@ -202,50 +203,51 @@ StageTimes StageLevel::measure_layers(const Layout& layout, Counted counted) {
   return all;
 }
 
-int StageLevel::alike_from(const Layout& layout) const {
-  return groups_.alike_from(
+int StageLevel::first_gpus_standing_for_all(const Layout& layout) const {
+  return groups_.first_gpus_standing_for_all(
       std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1)));
 }
 
 Layout StageLevel::canonical(Layout layout) const {
   layout.vpp = 1;
-  if (const int alike = alike_from(layout); alike > 0) {
+  if (const int alike = first_gpus_standing_for_all(layout); alike > 0) {
     layout.dp = std::min(layout.block(), alike) / (layout.tp * layout.cp);
     layout.pp = std::min(layout.pp, 2);  // how the embedding is shared changes no time
   }
   return layout;
 }
 
-const StageTimes& StageLevel::unslowed_times(const Layout& layout) {
-  return known_->unslowed.of(canonical(layout),
-                             [&] { return measure_layers(layout, Counted::Unslowed); });
+const StagePassTimes& StageLevel::uncontended_times(const Layout& layout) {
+  return known_->uncontended.of(canonical(layout),
+                                [&] { return measure_layers(layout, Counted::Uncontended); });
 }
 
-const StageTimes& StageLevel::times(const Layout& layout) {
-  const StageTimes& unslowed = unslowed_times(layout);
-  if (!unslowed.slowed) return unslowed;
+const StagePassTimes& StageLevel::times(const Layout& layout) {
+  const StagePassTimes& uncontended = uncontended_times(layout);
+  if (!uncontended.slowed) return uncontended;
   return known_->all.of(canonical(layout), [&] { return measure_layers(layout, Counted::All); });
 }
 
-Layout StageLevel::exposed_alike(const Layout& layout) const {
+Layout StageLevel::exposed_key(const Layout& layout) const {
   Layout alike = canonical(layout);
   alike.tensor = TensorMethod::Off;
   alike.overlap_context = alike.scatter_gather = false;
   alike.pp = 1;
-  if (alike_from(layout) == 0) alike.dp = 1;  // only kernels count: alike on all ranks
+  if (first_gpus_standing_for_all(layout) == 0)
+    alike.dp = 1;  // only kernels count: alike on all ranks
   return alike;
 }
 
 // Measures without tensor overlap: methods that cut GEMMs have no less to compute.
-const StageTimes& StageLevel::exposed_times(const Layout& layout) {
-  const Layout key = exposed_alike(layout);
+const StagePassTimes& StageLevel::exposed_times(const Layout& layout) {
+  const Layout key = exposed_key(layout);
   Layout least = key;
   least.pp = layout.pp;
   least.vpp = layout.vpp;
   least.dp = layout.dp;
-  return known_->exposed.of(key, [&]() -> StageTimes {
+  return known_->exposed.of(key, [&]() -> StagePassTimes {
     for (const auto& [kind, layers] : kinds_of(base_.job.model)) {
-      const auto [model, plan] = a_few_layers(least, *kind, {1, 1, 1});
+      const auto [model, plan] = small_job(least, *kind, {1, 1, 1});
       if (!check(model, plan).ok()) return {};
     }
     return measure_layers(least, Counted::Exposed);
@@ -253,7 +255,7 @@ const StageTimes& StageLevel::exposed_times(const Layout& layout) {
 }
 
 std::vector<PassTimes> StageLevel::stages(const Layout& layout) {
-  const StageTimes& parts = times(layout);
+  const StagePassTimes& parts = times(layout);
   Plan plan = base_.job.plan;
   plan.pp = layout.pp;
   plan.vpp = layout.vpp;

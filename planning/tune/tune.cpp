@@ -27,7 +27,7 @@ double above(Nanoseconds iteration_ns, Nanoseconds bound_ns) {
 }
 
 // The most branches for a rule's other side: where no plan fits, the search would take all of them.
-constexpr int kVerdictBranches = 500;
+constexpr int kMostBranchesOfRule = 500;
 
 // A cluster takes some kilobytes for each GPU, and so does a plan that is played. The limit keeps
 // all that are in memory at once below 4 GiB.
@@ -71,11 +71,11 @@ std::vector<Result<RunResult>> play_in_time(const Scenario& base,
 }
 
 // Compares each rule with the search. `by_rules` is the best plan that keeps every rule.
-std::vector<Verdict> judge(const Scenario& base, Search& found, const Found& best,
-                           const std::optional<Found>& by_rules,
-                           const std::function<bool()>& search_is_late,
-                           const TuneOptions& options) {
-  std::vector<Verdict> verdicts;
+std::vector<RuleCheck> compare_rules(const Scenario& base, Search& found, const Found& best,
+                                     const std::optional<Found>& by_rules,
+                                     const std::function<bool()>& search_is_late,
+                                     const TuneOptions& options) {
+  std::vector<RuleCheck> verdicts;
   for (const Rule& rule : rules()) {
     if (!rule.applies(base) || options.stop()) continue;
     const bool kept = rule.holds(base, best.candidate.layout);
@@ -83,15 +83,15 @@ std::vector<Verdict> judge(const Scenario& base, Search& found, const Found& bes
     const SearchResult others =
         found.best({.keep = 1,
                     .wants = [&](const Layout& l) { return rule.holds(base, l) != kept; },
-                    .stop = [&] { return ++branches > kVerdictBranches || options.stop(); },
+                    .stop = [&] { return ++branches > kMostBranchesOfRule || options.stop(); },
                     .is_late = search_is_late});
     std::optional<Found> other;
     if (!others.best.empty()) other = others.best.front();
     if (!kept && by_rules && (!other || by_rules->iteration_ns < other->iteration_ns))
       other = by_rules;
-    Verdict verdict{std::string(rule.name), std::string(rule.source), best, other, others.complete};
-    if (!kept) std::swap(verdict.keeps, verdict.breaks);
-    verdicts.push_back(std::move(verdict));
+    RuleCheck check{std::string(rule.name), std::string(rule.source), best, other, others.complete};
+    if (!kept) std::swap(check.keeps, check.breaks);
+    verdicts.push_back(std::move(check));
   }
   return verdicts;
 }
@@ -125,8 +125,8 @@ void sort_best(std::vector<Finalist>* finalists) {
 
 // Returns the plan without its tensor overlap, and with its transfers cut the other way. The stage
 // level prices these two choices least well, and the search keeps only what it finds faster.
-std::vector<Found> twins(const Scenario& base, const Space& space, const Found& found,
-                         StageLevel* level) {
+std::vector<Found> near_variants(const Scenario& base, const Space& space, const Found& found,
+                                 StageLevel* level) {
   std::vector<Candidate> others;
   if (concerns(base, found.candidate, "parallel.scatter_gather")) {
     others.push_back(found.candidate);
@@ -172,7 +172,7 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
   for (const Found& found : best) {
     add("best", found);
     if (options.stop()) continue;
-    for (const Found& twin : twins(base, space, found, &levels->front())) add("twin", twin);
+    for (const Found& twin : near_variants(base, space, found, &levels->front())) add("twin", twin);
   }
   if (by_rules) add("rules", *by_rules);
   played.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
@@ -329,7 +329,7 @@ Status check_asked(const Scenario& base, const std::vector<Refinement>& refineme
 Error no_plan(const Scenario& base, const Space& space, const SearchResult& result) {
   if (!result.complete) return Error{"stopped before the first plan was played", Error::Failed};
   if (result.counts.found_none()) {
-    const std::string why = space.what_excludes(base);
+    const std::string why = space.why_empty(base);
     return Error::at(
         base.path,
         fmt::format("found no plan for {} GPUs and a batch of {}{}{}, expected sizes "
@@ -392,7 +392,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   const auto on_better = [&](bool of_rules) {
     return [&options, of_rules](const Found& found) { options.on_better(found, of_rules); };
   };
-  const Space narrow = where_rules_look(space, base);
+  const Space narrow = space_of_rules(space, base);
   const SearchResult ruled =
       Search(base, narrow, levels)
           .best({.keep = 1,
@@ -404,7 +404,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   if (!ruled.best.empty()) by_rules = ruled.best.front();
 
   // Good plans come early this way: they are there if the search is stopped.
-  const Space likely = where_plans_are_likely(space, base);
+  const Space likely = space_of_likely_plans(space, base);
   const SearchResult first = Search(base, likely, levels)
                                  .best({.keep = options.keep,
                                         .stop = options.stop,
@@ -430,7 +430,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   tuned.best_ns = best.front().iteration_ns;
   tuned.bound_ns = std::min(result.bound_ns, tuned.best_ns);
   if (tuned.complete)
-    tuned.verdicts = judge(base, found, best.front(), by_rules, search_is_late, options);
+    tuned.verdicts = compare_rules(base, found, best.front(), by_rules, search_is_late, options);
   waiting.reset();  // before processes are forked
   const auto is_late = [&] { return is_past(begin, 2 * options.seconds); };
   tuned.finalists = play_best(base, space, best, by_rules, &levels, is_late, options);
@@ -488,7 +488,7 @@ nlohmann::ordered_json to_json(const Tuned& tuned) {
   json["refined"] = nlohmann::ordered_json::array();
   for (const Refined& plan : tuned.refined) json["refined"].push_back(to_json(plan));
   json["verdicts"] = nlohmann::ordered_json::array();
-  for (const Verdict& verdict : tuned.verdicts)
+  for (const RuleCheck& verdict : tuned.verdicts)
     json["verdicts"].push_back({{"rule", verdict.rule},
                                 {"source", verdict.source},
                                 {"complete", verdict.complete},

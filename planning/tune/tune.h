@@ -20,7 +20,7 @@ namespace tandem {
 
 // A guide's rule against the search: the fastest plan that keeps it and the fastest that breaks it;
 // nothing where no plan does.
-struct Verdict {
+struct RuleCheck {
   std::string rule, source;
   std::optional<Found> keeps, breaks;
   bool complete = true;  // the slower side was searched to its end; else it may be a little faster
@@ -63,7 +63,7 @@ struct Tuned {
   // that is not known.
   std::optional<double> gap() const;
   std::vector<Finalist> finalists;  // the best by simulated iteration, then "rules" and "own"
-  std::vector<Verdict> verdicts;
+  std::vector<RuleCheck> verdicts;
   std::vector<Refined> refined;  // empty where the space asks for no refinement
   // Keys that the scenario sets and a search's plans do not have. Without them, a plan's settings
   // are the whole plan.

@@ -177,33 +177,34 @@ PageData tune_page(const std::string& title, const Tuned& tuned) {
 }
 
 PageData size_page(const std::string& title, const SizeResult& result) {
-  const std::vector<Sized>& all = result.sized;
-  const auto cells = [&](const std::function<PageCell(const Sized&)>& get) {
-    return cells_of<Sized>(all, get);
+  const std::vector<SizedCandidate>& all = result.sized;
+  const auto cells = [&](const std::function<PageCell(const SizedCandidate&)>& get) {
+    return cells_of<SizedCandidate>(all, get);
   };
   PageTable table{.title = "Candidates"};
-  const std::vector<PageCell> jobs = cells([](const Sized& one) { return one.job; });
+  const std::vector<PageCell> jobs = cells([](const SizedCandidate& one) { return one.job; });
   if (differ(jobs)) {
     add_column(&table, {"job"}, jobs);
     table.group = 0;
   }
-  add_column(&table, {"candidate"}, cells([](const Sized& one) { return one.candidate; }));
+  add_column(&table, {"candidate"}, cells([](const SizedCandidate& one) { return one.candidate; }));
   add_column(&table, {"GPUs", "", Better::Less},
-             cells([](const Sized& one) { return static_cast<double>(one.gpus); }));
+             cells([](const SizedCandidate& one) { return static_cast<double>(one.gpus); }));
   for (const ResultColumn& shown : size_results())
-    add_column(&table, shown.as, cells([&](const Sized& one) {
+    add_column(&table, shown.as, cells([&](const SizedCandidate& one) {
       return one.result ? shown.of(*one.result) : PageCell();
     }));
   for (const SummedColumn& sum : size_sums())
-    add_column(&table, sum.as, cells([&](const Sized& one) {
+    add_column(&table, sum.as, cells([&](const SizedCandidate& one) {
       return one.result ? PageCell(sum.of(one.economics)) : PageCell();
     }));
-  add_calibrated(cells([](const Sized& one) {
+  add_calibrated(cells([](const SizedCandidate& one) {
                    return one.result ? calibrated_cell(*one.result) : PageCell();
                  }),
                  &table);
-  const std::vector<PageCell> out = cells(
-      [](const Sized& one) { return one.reason.empty() ? PageCell() : PageCell(one.reason); });
+  const std::vector<PageCell> out = cells([](const SizedCandidate& one) {
+    return one.reason.empty() ? PageCell() : PageCell(one.reason);
+  });
   if (differ(out) || !all.front().reason.empty()) add_column(&table, {"out"}, out);
   table.x = column_number(table, "days p95");
   table.y = column_number(table, "cost p95");
@@ -216,7 +217,7 @@ PageData size_page(const std::string& title, const SizeResult& result) {
   return {.title = title, .runs = {}, .comparison = {}, .table = std::move(table)};
 }
 
-PageRun size_run(const Sized& one, const std::string& detail) {
+PageRun size_run(const SizedCandidate& one, const std::string& detail) {
   PageRun run = page_run(*one.result);
   run.name = one.job.empty() ? one.candidate : one.job + ": " + one.candidate;
   run.name += fmt::format(", {} GPUs", one.gpus);

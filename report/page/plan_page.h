@@ -18,6 +18,6 @@ PageData tune_page(const std::string& title, const Tuned& tuned);
 PageData size_page(const std::string& title, const SizeResult& result);
 
 // Returns a candidate's run, with the detail of its plan. REQUIRES: it has a result.
-PageRun size_run(const Sized& one, const std::string& detail);
+PageRun size_run(const SizedCandidate& one, const std::string& detail);
 
 }  // namespace tandem

@@ -30,33 +30,33 @@ std::string least_Gbitps(const RunResult& result) {
 
 std::string times(double ratio) { return ratio == 1 ? "" : fmt::format("{:.3f}", ratio); }
 
-bool is_guess(const Sized& one) { return one.result && one.result->calibrated == false; }
+bool is_guess(const SizedCandidate& one) { return one.result && one.result->calibrated == false; }
 
-std::string mark_of(const Sized& one) {
+std::string mark_of(const SizedCandidate& one) {
   if (one.recommended) return "best";
   if (!one.reason.empty()) return one.reason;
   return one.on_frontier ? "frontier" : "";
 }
 
 template <class Value>  // a function of a RunResult and its Economics
-Column<Sized> played(const char* title, Value value, Place place) {
+Column<SizedCandidate> played(const char* title, Value value, Place place) {
   return {title,
-          [value](const Sized& one) {
+          [value](const SizedCandidate& one) {
             return one.result ? std::string(value(*one.result, one.economics)) : "";
           },
           place};
 }
 
-Column<Sized> job() {
-  return {"job", [](const Sized& one) { return one.job; }, Place::Name};
+Column<SizedCandidate> job() {
+  return {"job", [](const SizedCandidate& one) { return one.job; }, Place::Name};
 }
 
-Column<Sized> candidate() {
-  return {"candidate", [](const Sized& one) { return one.candidate; }, Place::Name};
+Column<SizedCandidate> candidate() {
+  return {"candidate", [](const SizedCandidate& one) { return one.candidate; }, Place::Name};
 }
 
-Column<Sized> gpus(Place place) {
-  return {"GPUs", [](const Sized& one) { return fmt::format("{}", one.gpus); }, place,
+Column<SizedCandidate> gpus(Place place) {
+  return {"GPUs", [](const SizedCandidate& one) { return fmt::format("{}", one.gpus); }, place,
           Align::Right};
 }
 
@@ -64,7 +64,7 @@ std::string candidates(const SizeResult& result, int width) {
   using O = const RunResult&;
   using E = const Economics&;
   const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
-  const std::vector<Column<Sized>> columns = {
+  const std::vector<Column<SizedCandidate>> columns = {
       job(),
       candidate(),
       {"", mark_of, Place::First, Align::Left},
@@ -100,24 +100,25 @@ std::string candidates(const SizeResult& result, int width) {
 }
 
 std::string plans(const SizeResult& result, int width) {
-  const std::vector<Column<Sized>> columns = {
+  const std::vector<Column<SizedCandidate>> columns = {
       job(),
       candidate(),
-      {"plan", [](const Sized& one) { return text_of(one.plan->candidate); }, Place::Second,
-       Align::Left},
+      {"plan", [](const SizedCandidate& one) { return text_of(one.plan->candidate); },
+       Place::Second, Align::Left},
       gpus(Place::First),
-      {"oversubscribed x 2", [](const Sized& one) { return times(one.oversubscribed_2); },
+      {"oversubscribed x 2", [](const SizedCandidate& one) { return times(one.oversubscribed_2); },
        Place::First},
-      {"x 4", [](const Sized& one) { return times(one.oversubscribed_4); }, Place::Beside}};
-  const auto shown = [](const Sized& one) {
+      {"x 4", [](const SizedCandidate& one) { return times(one.oversubscribed_4); },
+       Place::Beside}};
+  const auto shown = [](const SizedCandidate& one) {
     return one.result && (one.recommended || one.on_frontier);
   };
   return text_table(columns, rows_where(result.sized, shown), width);
 }
 
 std::string tiers(const SizeResult& result, int width) {
-  using Row = const TierWorth&;
-  const std::vector<Column<TierWorth>> columns = {
+  using Row = const NetworkComparison&;
+  const std::vector<Column<NetworkComparison>> columns = {
       {"job", [](Row t) { return t.job; }, Place::Name},
       {"candidate", [](Row t) { return t.candidate; }, Place::Name},
       {"against", [](Row t) { return t.best; }, Place::Second, Align::Left},
@@ -143,7 +144,7 @@ std::string input_changes(const SizeResult& result, int width) {
 
 std::vector<const RunResult*> results(const SizeResult& result) {
   std::vector<const RunResult*> all;
-  for (const Sized& one : result.sized) {
+  for (const SizedCandidate& one : result.sized) {
     if (one.result) all.push_back(&*one.result);
   }
   return all;
@@ -151,11 +152,11 @@ std::vector<const RunResult*> results(const SizeResult& result) {
 
 // Says whether a guess has won, and which others are guesses: nobody should prefer by p95 what is
 // known least about without knowing that.
-std::string guesses(const SizeResult& result, const Sized& best) {
-  const auto is_tool = [&](const Sized& one) { return one.job == best.job && one.result; };
+std::string guesses(const SizeResult& result, const SizedCandidate& best) {
+  const auto is_tool = [&](const SizedCandidate& one) { return one.job == best.job && one.result; };
   std::vector<std::string> names;
-  const Sized* known = nullptr;  // the cheapest of those in time that are calibrated
-  for (const Sized& one : result.sized) {
+  const SizedCandidate* known = nullptr;  // the cheapest of those in time that are calibrated
+  for (const SizedCandidate& one : result.sized) {
     if (!is_tool(one)) continue;
     if (is_guess(one)) {
       if (std::ranges::find(names, one.candidate) == names.end()) names.push_back(one.candidate);
@@ -181,13 +182,13 @@ std::string guesses(const SizeResult& result, const Sized& best) {
 
 std::string sizing_conclusions(const SizeResult& result) {
   std::vector<std::string> jobs;
-  for (const Sized& one : result.sized) {
+  for (const SizedCandidate& one : result.sized) {
     if (std::ranges::find(jobs, one.job) == jobs.end()) jobs.push_back(one.job);
   }
   std::string text;
   for (const std::string& job : jobs) {
     const auto best = std::ranges::find_if(
-        result.sized, [&](const Sized& one) { return one.job == job && one.recommended; });
+        result.sized, [&](const SizedCandidate& one) { return one.job == job && one.recommended; });
     const std::string of = job.empty() ? "" : job + ": ";
     if (best == result.sized.end()) {
       text += of + "no candidate is in time, budget and memory.\n";

@@ -111,7 +111,7 @@ std::string counts_text(const Tuned& tuned) {
   return text + "\n";
 }
 
-std::string verdict_of(const Verdict& verdict) {
+std::string verdict_of(const RuleCheck& verdict) {
   const char* among = verdict.complete ? "" : " among the likeliest";
   if (!verdict.breaks) return fmt::format("no plan that was looked at and fits breaks it{}", among);
   if (!verdict.keeps) return fmt::format("no plan that was looked at and fits keeps it{}", among);
@@ -125,12 +125,12 @@ std::string verdicts_table(const Tuned& tuned, int width) {
   const auto seconds = [](const std::optional<Found>& found) {
     return found ? fmt::format("{:.3f}", to_seconds(found->iteration_ns)) : "";
   };
-  const std::vector<Column<Verdict>> columns = {
-      {"rule", [](const Verdict& v) { return v.rule; }, Place::Name},
-      {"of", [](const Verdict& v) { return v.source; }, Place::Second, Align::Left},
+  const std::vector<Column<RuleCheck>> columns = {
+      {"rule", [](const RuleCheck& v) { return v.rule; }, Place::Name},
+      {"of", [](const RuleCheck& v) { return v.source; }, Place::Second, Align::Left},
       {"verdict", verdict_of, Place::First, Align::Left},
-      {"with it s", [=](const Verdict& v) { return seconds(v.keeps); }},
-      {"without it s", [=](const Verdict& v) { return seconds(v.breaks); }, Place::Beside}};
+      {"with it s", [=](const RuleCheck& v) { return seconds(v.keeps); }},
+      {"without it s", [=](const RuleCheck& v) { return seconds(v.breaks); }, Place::Beside}};
   return text_table(columns, tuned.verdicts, width);
 }
 

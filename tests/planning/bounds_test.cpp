@@ -72,8 +72,8 @@ TEST_CASE("of a layout's bounds the quicker are the lower, in every scenario") {
       INFO(text_of({layout, {default_order(1)}, {}}));
       const Nanoseconds exposed = level.exposed_bound(layout);
       CHECK(level.least_exposed_bound(layout) <= exposed);
-      CHECK(exposed <= level.unslowed_bound(layout));
-      CHECK(level.unslowed_bound(layout) <= level.work_bound(layout));
+      CHECK(exposed <= level.uncontended_bound(layout));
+      CHECK(level.uncontended_bound(layout) <= level.work_bound(layout));
       CHECK(level.state_floor(layout) > 0);
       ++checked;
     }

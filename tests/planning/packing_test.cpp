@@ -133,7 +133,7 @@ TEST_CASE("bins and replicas come out even where they can") {
   CHECK(tokens_of(bins[1]) == 6);
   // First fit alone: 9 in one, 5 4 in the other; no change lowers the 9.
   CHECK(highest(pack_into({4, 5, 9}, 2, 9, kCost), 9) == Approx(1 + 4 + 3));
-  const auto dealt = deal({{1}, {2}, {3}, {4}}, 2, 10, kCost);
+  const auto dealt = deal_to_replicas({{1}, {2}, {3}, {4}}, 2, 10, kCost);
   CHECK(dealt == std::vector<std::vector<Bin>>{{{4}, {1}}, {{3}, {2}}});
 }
 

@@ -98,8 +98,8 @@ inline void check_bounds(const Scenario& base, const std::vector<Candidate>& pla
     const auto played = level.play(plan, *order);
     REQUIRE(played.ok());
     CHECK(level.work_bound(plan.layout) <= *played);
-    CHECK(level.unslowed_bound(plan.layout) <= level.work_bound(plan.layout));
-    CHECK(level.exposed_bound(plan.layout) <= level.unslowed_bound(plan.layout));
+    CHECK(level.uncontended_bound(plan.layout) <= level.work_bound(plan.layout));
+    CHECK(level.exposed_bound(plan.layout) <= level.uncontended_bound(plan.layout));
     CHECK(level.least_exposed_bound(plan.layout) <= level.exposed_bound(plan.layout));
     Layout cut = plan.layout;
     cut.vpp = 1;

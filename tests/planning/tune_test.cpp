@@ -228,7 +228,7 @@ TEST_CASE("a tune plays its best, the rules' and the scenario's own plan, and ju
   for (const Rule& rule : rules()) {
     if (!rule.applies(base)) continue;
     REQUIRE(judged < tuned->verdicts.size());
-    const Verdict& verdict = tuned->verdicts[judged++];
+    const RuleCheck& verdict = tuned->verdicts[judged++];
     INFO(rule.name);
     CHECK(verdict.rule == rule.name);
     Nanoseconds fastest = INT64_MAX;
