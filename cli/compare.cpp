@@ -83,7 +83,7 @@ Status run(const CompareOptions& options) {
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));
   ASSIGN_OR_RETURN(const Comparison comparison, compare(simulated, measured, options.worst));
   if (!options.perfetto.empty())
-    RETURN_IF_ERROR(write_perfetto(simulated, measured, options.perfetto));
+    RETURN_IF_ERROR(write_perfetto_pair(simulated, measured, options.perfetto));
   if (!options.report.empty())
     RETURN_IF_ERROR(write_report(options, simulated, measured, comparison));
   if (options.json) {

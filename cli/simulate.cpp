@@ -150,7 +150,7 @@ Status simulate_program(const SimulateOptions& options) {
                     options.engine));
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const RunResult result,
-                   simulate(program, options.files, !options.unfolded, options.priced_by));
+                   simulate_program(program, options.files, !options.unfolded, options.priced_by));
   RETURN_IF_ERROR(write_report(options, {result}, "", ""));
   print({result}, options);
   return Done{};
@@ -166,7 +166,8 @@ Status simulate_chakra(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(const ChakraRun run, load_chakra(source));
   waiting.reset();
   const Engine engine = source.cluster.empty() ? Engine::Ideal : engine_of(options.engine);
-  ASSIGN_OR_RETURN(const RunResult result, simulate(run, engine, options.files, !options.unfolded));
+  ASSIGN_OR_RETURN(const RunResult result,
+                   simulate_chakra(run, engine, options.files, !options.unfolded));
   RETURN_IF_ERROR(write_report(options, {result}, "", ""));
   print({result}, options);
   return Done{};

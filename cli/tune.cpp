@@ -81,7 +81,7 @@ Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario
   PlanSettings settings;
   for (const auto& [key, setting] : runs.front().settings) settings[key] = setting.text();
   for (const std::string& key : tuned.cleared) settings.erase(key);
-  for (const auto& [key, value] : settings_of(best.candidate, best.refinement))
+  for (const auto& [key, value] : plan_settings(best.candidate, best.refinement))
     settings[key] = value;
   // The search found a layout where the scenario says "auto".
   if (best.refinement.layout) settings["parallel.layout"] = best.result->layout;

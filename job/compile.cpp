@@ -70,7 +70,7 @@ Result<CompiledJob> to_program(const Scenario& scenario,
   CompiledJob job{plan, std::move(work), std::move(order), *std::move(program), std::move(site),
                   {}};
   if (before_prices) before_prices(&job);
-  job.program.comm_costs = comm_costs(scenario.job.model, placed(plan, job.site),
+  job.program.comm_costs = comm_costs(scenario.job.model, with_placement(plan, job.site),
                                       scenario.costs.profile, job.site.cluster.spec());
   slow_parts(scenario.variability, &job.program);
   price(&job.program, job.site.cluster, job.site.placement);

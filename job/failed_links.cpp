@@ -13,7 +13,7 @@ Scenario with_all_links(Scenario scenario) {
   return scenario;
 }
 
-Status take_out_failed_links(const SlowLink& slow, Cluster* cluster) {
+Status remove_failed_links(const SlowLink& slow, Cluster* cluster) {
   ASSIGN_OR_RETURN(const std::vector<LinkId> links, links_of(slow, *cluster));
   const Status status = cluster->fail_links(links);
   if (status.ok()) return Done{};
@@ -21,8 +21,9 @@ Status take_out_failed_links(const SlowLink& slow, Cluster* cluster) {
                            slow.name, status.error().message)};
 }
 
-std::string rerouted(const SlowLink& failed, const Program& program, const Placement& placement,
-                     const Cluster& cluster, const Cluster& with_all) {
+std::string rerouting_note(const SlowLink& failed, const Program& program,
+                           const Placement& placement, const Cluster& cluster,
+                           const Cluster& with_all) {
   std::vector<std::pair<DeviceId, DeviceId>> pairs;
   for (const Communicator& communicator : program.communicators) {
     const std::vector<Rank>& members = communicator.members;

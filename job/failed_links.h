@@ -16,11 +16,12 @@ Scenario with_all_links(Scenario scenario);
 
 // Removes the failed links from the cluster, so that routes go round them. Error: there is no such
 // link, or a GPU has no other way.
-Status take_out_failed_links(const SlowLink& slow, Cluster* cluster);
+Status remove_failed_links(const SlowLink& slow, Cluster* cluster);
 
 // Returns a sentence that says how many routes between neighbours in the program's communicators
 // have changed against the cluster with all links.
-std::string rerouted(const SlowLink& failed, const Program& program, const Placement& placement,
-                     const Cluster& cluster, const Cluster& with_all);
+std::string rerouting_note(const SlowLink& failed, const Program& program,
+                           const Placement& placement, const Cluster& cluster,
+                           const Cluster& with_all);
 
 }  // namespace tandem

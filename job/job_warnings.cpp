@@ -47,8 +47,8 @@ Status add_failed_links(const Scenario& scenario, const CompiledJob& job,
                         std::vector<std::string>* lines) {
   if (!scenario.variability.slow_link.fails_for_good()) return Done{};
   ASSIGN_OR_RETURN(const Cluster with_all, make_cluster(with_all_links(scenario)));
-  lines->push_back(rerouted(scenario.variability.slow_link, job.program, job.site.placement,
-                            job.site.cluster, with_all));
+  lines->push_back(rerouting_note(scenario.variability.slow_link, job.program, job.site.placement,
+                                  job.site.cluster, with_all));
   return Done{};
 }
 

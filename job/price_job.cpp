@@ -23,7 +23,7 @@ class JobCommTimes {
  public:
   JobCommTimes(const Model& model, const Plan& plan, const CostSettings& costs, const Site& site)
       : site_(site),
-        costs_(comm_costs(model, placed(plan, site), costs.profile, site.cluster.spec())) {}
+        costs_(comm_costs(model, with_placement(plan, site), costs.profile, site.cluster.spec())) {}
 
   // Returns the time of an operation among `ranks` ranks: `first` and every stride-th one after it.
   Nanoseconds of(GroupKind group_kind, CommKind kind, Bytes bytes, int first, int ranks,
@@ -31,8 +31,8 @@ class JobCommTimes {
     std::vector<DeviceId> devices;
     for (int i = 0; i < ranks; ++i) devices.push_back(site_.placement[first + i * stride]);
     const CommCost cost = costs_[static_cast<std::size_t>(group_kind)];
-    return duration_ns(at_training_cost(choices(site_.cluster, kind, devices), group_kind, cost),
-                       bytes);
+    return duration_ns(
+        at_training_cost(traffic_choices(site_.cluster, kind, devices), group_kind, cost), bytes);
   }
 
  private:
@@ -71,7 +71,7 @@ UniformCosts uniform_costs(const CostSettings& costs) {
 }
 
 // Returns the seconds of a pass when nothing overlaps.
-double seconds(const Pass& pass, const Plan& plan, const JobCommTimes& alone) {
+double seconds_alone(const Pass& pass, const Plan& plan, const JobCommTimes& alone) {
   Nanoseconds sum = 0;
   for (const Step& step : pass.steps) {
     sum += step.duration_ns;
@@ -89,7 +89,8 @@ double seconds(const Pass& pass, const Plan& plan, const JobCommTimes& alone) {
 // Returns how many ranks of a stage are played: one if it can stand for all others.
 int played_ranks(const Scenario& scenario) {
   const Plan& plan = scenario.job.plan;
-  return scenario.fold && !scenario.variability.parts_ranks() ? 1 : plan.tp * plan.cp * plan.dp;
+  return scenario.fold && !scenario.variability.makes_ranks_differ() ? 1
+                                                                     : plan.tp * plan.cp * plan.dp;
 }
 
 // Returns the ops of a microbatch on one rank of each pipeline stage.
@@ -129,7 +130,7 @@ int nodes_of(const Site& site) {
 
 }  // namespace
 
-Plan placed(Plan plan, const Site& site) {
+Plan with_placement(Plan plan, const Site& site) {
   std::vector<NodeId> nodes;
   for (int i = 0; i < plan.ep; ++i) {
     const NodeId node = site.cluster.node_of(site.placement[i * plan.expert_tensor()]);
@@ -175,7 +176,7 @@ Workload price_workload(const Model& model, const OrderedPlan& plan, const CostS
     return work;
   }
   OrderedPlan there = plan;
-  there.expert_nodes = placed(plan, site).expert_nodes;
+  there.expert_nodes = with_placement(plan, site).expert_nodes;
   CostModel prices = cost_model(costs, site.cluster.spec().device, plan.precision);
   prices.profile.compute_stretch *= slowest_of(nodes_of(site), costs.profile);
   if (!collective_ns) collective_ns = block_collective_ns(model, plan, costs, site);
@@ -210,8 +211,9 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, c
   }
   std::vector<OrderCosts> all;
   for (const StageWork& stage : chain.stages)
-    all.push_back({seconds(stage.forward, plan, alone), seconds(stage.backward_input, plan, alone),
-                   seconds(stage.backward_weight, plan, alone), transfer_s});
+    all.push_back({seconds_alone(stage.forward, plan, alone),
+                   seconds_alone(stage.backward_input, plan, alone),
+                   seconds_alone(stage.backward_weight, plan, alone), transfer_s});
   if (plan.pp > 1 && chain.last_edge_arrays > 1) {
     all.back().transfer =
         to_seconds(alone.of(GroupKind::Pipeline, CommKind::SendRecv,
@@ -232,10 +234,10 @@ VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, cons
   };
   const double sum = over_all(CommKind::AllReduce, work.activation_bytes);
   const double send = over_all(CommKind::AllGather, work.activation_bytes);
-  return {.embedding = seconds(work.embedding, plan, alone),
-          .s = seconds(work.s, plan, alone),
-          .t = seconds(work.t, plan, alone),
-          .embedding_gradient = seconds(work.embedding_gradient, plan, alone),
+  return {.embedding = seconds_alone(work.embedding, plan, alone),
+          .s = seconds_alone(work.s, plan, alone),
+          .t = seconds_alone(work.t, plan, alone),
+          .embedding_gradient = seconds_alone(work.embedding_gradient, plan, alone),
           .sum_input = sum,
           .send_output = send,
           .reduce_softmax = over_all(CommKind::AllReduce, work.softmax_bytes),

@@ -18,7 +18,7 @@ namespace tandem {
 
 // Returns the plan with what depends on the placement: on how many nodes the GPUs of the first
 // expert group are.
-Plan placed(Plan plan, const Site& site);
+Plan with_placement(Plan plan, const Site& site);
 
 // The costs that a framework adds to the cluster's own figures, by GroupKind.
 using CommCosts = std::array<CommCost, kGroupKinds>;

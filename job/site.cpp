@@ -30,7 +30,7 @@ Result<Cluster> build_cluster(const ClusterSettings& settings, const CostSetting
     return cluster.error().or_of({"cluster.nics_per_node", "cluster.fabric", "cluster.links_file",
                                   "cluster.gpus", "cluster.preset", "parallel.pp"});
   if (!variability.slow_link.fails_for_good()) return cluster;
-  const Status status = take_out_failed_links(variability.slow_link, &*cluster);
+  const Status status = remove_failed_links(variability.slow_link, &*cluster);
   if (!status.ok()) return status.error().or_of({"variability.slow_link_rate"});
   return cluster;
 }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kOnly = "only=...";
 
-std::string text_of(const nlohmann::ordered_json& json) {
+std::string json_text(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -79,7 +79,8 @@ Result<RunResult> played(const AskedOf& asked, bool unfolded, const OutputFiles&
   if (is_csv(asked)) {
     RETURN_IF_ERROR(check_program(asked));
     ASSIGN_OR_RETURN(const Program program, read_program(asked.path));
-    return run_apart([&] { return simulate(program, files, !unfolded); }, on_runs_of(on_done, 1));
+    return run_in_own_process([&] { return simulate(program, files, !unfolded); },
+                              on_runs_of(on_done, 1));
   }
   ASSIGN_OR_RETURN(Scenario scenario, scenario_of(asked));
   ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::SimGrid));
@@ -126,7 +127,7 @@ Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, cons
   }
   ASSIGN_OR_RETURN(const RunResult result, played(asked, unfolded, files, on_done));
   if (trace) RETURN_IF_ERROR(one.trace->map());
-  one.json = text_of(to_json(result));
+  one.json = json_text(to_json(result));
   return one;
 }
 
@@ -146,7 +147,7 @@ Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on
     }
     array.push_back(to_json(*results[i]));
   }
-  return PlayedRun{text_of(array), nullptr};
+  return PlayedRun{json_text(array), nullptr};
 }
 
 Result<Swept> sweep_into(const AskedOf& asked, const std::string& output, const std::string& list,
@@ -200,10 +201,10 @@ Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::strin
   options.on_runs = [interrupt](int) { interrupt->check(); };
   options.on_better = [&on_better](const Found& found, bool) {
     on_better(
-        fmt::format("{:.4g} s: {}", to_seconds(found.iteration_ns), text_of(found.candidate)));
+        fmt::format("{:.4g} s: {}", to_seconds(found.iteration_ns), plan_text(found.candidate)));
   };
   ASSIGN_OR_RETURN(const Tuned tuned, tune(scenario, space, options));
-  return text_of(to_json(tuned));
+  return json_text(to_json(tuned));
 }
 
 Result<std::string> size_purchase(const AskedOf& asked, const std::vector<std::string>& among,
@@ -220,7 +221,7 @@ Result<std::string> size_purchase(const AskedOf& asked, const std::vector<std::s
                          .engine = engine,
                          .stop = [interrupt] { return interrupt->pending(); },
                          .on_runs = [interrupt](int) { interrupt->check(); }}));
-  return text_of(to_json(result));
+  return json_text(to_json(result));
 }
 
 Result<DrawnOrder> draw_order(const AskedOrder& asked) {

@@ -144,7 +144,7 @@ void add_lower_bound(const std::optional<LowerBound>& bound, Json* json) {
     (*json)[key] = nullptr;
   if (!bound) return;
   (*json)["lower_bound_s"] = bound->makespan;
-  (*json)["lower_bound_kind"] = name(bound->kind);
+  (*json)["lower_bound_kind"] = bound_kind_name(bound->kind);
   if (bound->rank >= 0) (*json)["lower_bound_rank"] = bound->rank;
 }
 

@@ -249,9 +249,9 @@ Status complete(Scenario* s) {
   RETURN_IF_ERROR(complete_framework_profile(s));
   if (!s->places.contains("train.gradient_dtype"))
     s->job.plan.gradient_dtype = s->job.plan.precision == "fp16" ? "fp16" : "fp32";
-  if (const Status status = check(s->job.model, s->job.plan); !status.ok())
+  if (const Status status = check_model(s->job.model, s->job.plan); !status.ok())
     return status.error().or_of({"model.layers"});
-  if (const Status status = check(s->cost_model()); !status.ok())
+  if (const Status status = check_cost_model(s->cost_model()); !status.ok())
     return status.error().or_of({"cluster.preset", "cluster.gpu"});
   return check_sms(*s);
 }

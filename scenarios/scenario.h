@@ -109,7 +109,7 @@ struct VariabilitySettings {
   std::optional<Perturbation> perturbation;  // not in the file: set when sensitivities are computed
 
   // Whether ranks with the same ops may take different times, so that none can stand for another.
-  bool parts_ranks() const { return jitter > 0 || stragglers.some_ranks(); }
+  bool makes_ranks_differ() const { return jitter > 0 || stragglers.some_ranks(); }
   // Returns these settings without jitter, without stragglers but whole stages, without links that
   // are slow only for a while, and with one repetition. Searches use them: an order or layout
   // outlives such disturbances, and the ideal engine cannot play slow links.

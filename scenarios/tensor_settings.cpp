@@ -79,8 +79,8 @@ Result<GemmOverlap> parse_overlap(std::string_view text, TensorGemm gemm) {
 Result<TensorGemm> gemm_named(std::string_view text) {
   std::vector<std::string> names;
   for (const Forms& forms : kForms) {
-    if (name(forms.gemm) == text) return forms.gemm;
-    names.emplace_back(name(forms.gemm));
+    if (tensor_gemm_name(forms.gemm) == text) return forms.gemm;
+    names.emplace_back(tensor_gemm_name(forms.gemm));
   }
   return Error{fmt::format("found GEMM '{}', expected a known one; the nearest is '{}'", text,
                            nearest(text, names))};

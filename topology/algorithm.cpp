@@ -31,8 +31,8 @@ class FlowBuilder {
     const bool crosses = cross(from, to);
     add(links_, share, multiplicity, crosses);
     if (crosses) {
-      leaves(from, share * multiplicity);
-      comes(to, share * multiplicity);
+      count_leaving(from, share * multiplicity);
+      count_coming(to, share * multiplicity);
     }
   }
 
@@ -52,8 +52,8 @@ class FlowBuilder {
     for (std::size_t i = 0; i < members.size(); ++i) {
       cross(members[i], members[(i + 1) % members.size()]);
       links.insert(links.end(), links_.begin(), links_.end());
-      leaves(members[i], share);
-      comes(members[i], share);
+      count_leaving(members[i], share);
+      count_coming(members[i], share);
     }
     std::ranges::sort(links);
     links.erase(std::unique(links.begin(), links.end()), links.end());
@@ -73,8 +73,8 @@ class FlowBuilder {
           inside[index(link)] |= static_cast<char>(!crosses);
         }
         if (!crosses) continue;
-        leaves(from, share);
-        comes(to, share);
+        count_leaving(from, share);
+        count_coming(to, share);
       }
     }
     for (int i = 0; i < static_cast<int>(loads.size()); ++i) {
@@ -120,10 +120,10 @@ class FlowBuilder {
   }
 
   // Count what leaves the device's node, and what comes to it.
-  void leaves(DeviceId from, double share) {
+  void count_leaving(DeviceId from, double share) {
     if (limit_ > 0) leaving_[index(cluster_.node_of(from))] += share;
   }
-  void comes(DeviceId to, double share) {
+  void count_coming(DeviceId to, double share) {
     if (limit_ > 0) coming_[index(cluster_.node_of(to))] += share;
   }
 

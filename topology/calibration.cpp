@@ -38,7 +38,7 @@ class CheckedTable {
   Result<CommKind> op() const {
     std::string names;
     for (int i = 0; i < kCommKinds; ++i)
-      names += fmt::format(" {}", name(static_cast<CommKind>(i)));
+      names += fmt::format(" {}", comm_kind_name(static_cast<CommKind>(i)));
     const auto word = table_["op"].value<std::string>();
     const auto kind = word ? comm_kind_named(*word) : std::nullopt;
     if (!kind) return wrong("op", "one of" + names);
@@ -122,7 +122,7 @@ Result<std::vector<CalibrationRow>> read_calibration(const std::string& path) {
     ASSIGN_OR_RETURN(const CalibrationRow row, row_of(fit));
     if (find_row(rows, row.kind, row.ranks, row.nodes) != nullptr)
       return whole.at(node, fmt::format("found a second {} of {} ranks on {} nodes, expected one",
-                                        name(row.kind), row.ranks, row.nodes));
+                                        comm_kind_name(row.kind), row.ranks, row.nodes));
     rows.push_back(row);
   }
   return rows;

@@ -50,7 +50,7 @@ Status check_listed(const ClusterSpec& spec, int gpus, const ListedSites& listed
                fmt::format("{}, as the cables join", listed.gpus_per_node));
 }
 
-Status check(const ClusterSpec& spec, int gpus) {
+Status check_spec(const ClusterSpec& spec, int gpus) {
   using Named = std::pair<std::string_view, double>;
   using InUnit = std::tuple<std::string_view, double, std::string_view>;  // with its key
   for (auto [name, value] : {Named{"gpus", gpus}, Named{"gpus_per_node", spec.gpus_per_node},
@@ -152,7 +152,7 @@ struct Cluster::Graph {
   void add_all_links();
   void add_wires();
   void link_pair(const std::string& name, SiteId lower, SiteId upper, double bytes_per_s,
-                 Nanoseconds latency_ns);
+                 Nanoseconds half_latency_ns);
   void wire(SiteId a, SiteId b);
 };
 
@@ -208,7 +208,7 @@ Nanoseconds Cluster::Graph::latency_ns(std::span<const LinkId> route) const {
   Nanoseconds listed_ns = 0;
   bool crosses = false;
   for (const LinkId link : route) {
-    listed_ns += links[index(link)].latency_ns;
+    listed_ns += links[index(link)].half_latency_ns;
     // A message pays the latency inside a node once for each GPU's up-link on its way.
     if (is_inside(link) && index(link) % 2 == 0) inside_ns += intra_latency_ns;
     crosses |= !is_inside(link);
@@ -266,10 +266,10 @@ void Cluster::Graph::add_wires() {
 }
 
 void Cluster::Graph::link_pair(const std::string& name, SiteId lower, SiteId upper,
-                               double bytes_per_s, Nanoseconds latency_ns) {
+                               double bytes_per_s, Nanoseconds half_latency_ns) {
   const int up = static_cast<int>(links.size());
-  links.push_back({name + ".up", bytes_per_s, latency_ns});
-  links.push_back({name + ".down", bytes_per_s, latency_ns});
+  links.push_back({name + ".up", bytes_per_s, half_latency_ns});
+  links.push_back({name + ".down", bytes_per_s, half_latency_ns});
   boost::add_edge(lower, upper, SiteEdge{up}, wiring);
   boost::add_edge(upper, lower, SiteEdge{up + 1}, wiring);
 }
@@ -295,7 +295,7 @@ Result<Cluster> Cluster::build(const ClusterSpec& spec, int gpus) {
                              cluster.graph_->gpu_name(pair->first),
                              cluster.graph_->gpu_name(pair->second))};
   }
-  RETURN_IF_ERROR(check(spec, gpus));
+  RETURN_IF_ERROR(check_spec(spec, gpus));
   return Cluster(std::make_unique<Graph>(spec, gpus));
 }
 

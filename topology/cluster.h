@@ -80,12 +80,12 @@ double usable_memory_bytes(const DeviceSpec& device);
 bool fits_memory(const DeviceSpec& device, double bytes);
 
 // One direction of a cable. `bytes_per_s` is the rate of a long transfer: the line rate times the
-// share of it that NCCL reaches. `latency_ns` is half a message's and is only shown; a message
+// share of it that NCCL reaches. `half_latency_ns` is half a message's and is only shown; a message
 // takes Cluster::latency_ns().
 struct Link {
   std::string name;
   double bytes_per_s = 0;
-  Nanoseconds latency_ns = 0;
+  Nanoseconds half_latency_ns = 0;
 };
 
 // The network between nodes. Star: every NIC hangs on one non-blocking core. RailOptimised: NIC i

@@ -11,7 +11,7 @@ constexpr std::array<std::string_view, kCommKinds> kNames = {
 
 }  // namespace
 
-std::string_view name(CommKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+std::string_view comm_kind_name(CommKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
 std::optional<CommKind> comm_kind_named(std::string_view word) {
   const auto at = std::ranges::find(kNames, word);

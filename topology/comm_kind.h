@@ -18,7 +18,7 @@ enum class CommKind : std::uint8_t {
 constexpr int kCommKinds = 6;
 
 // Returns nccl-tests' name. Its "sendrecv" is a RingShift. It has no SendRecv, which is "p2p" here.
-std::string_view name(CommKind kind);
+std::string_view comm_kind_name(CommKind kind);
 // Returns nothing if the word names no kind.
 std::optional<CommKind> comm_kind_named(std::string_view word);
 

@@ -273,7 +273,7 @@ Nanoseconds duration_ns(const Choices& choices, Bytes bytes) {
   return duration_ns(choices[fastest(choices, bytes)], bytes);
 }
 
-Choices choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
+Choices traffic_choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
   Choices all;
   for (const AlgorithmChoice way : ways(cluster.spec(), kind)) {
     const int number = number_of(all.size());
@@ -285,7 +285,7 @@ Choices choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId>
 }
 
 Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
-  return std::move(choices(cluster, kind, devices).back());
+  return std::move(traffic_choices(cluster, kind, devices).back());
 }
 
 Traffic traffic_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
@@ -327,7 +327,7 @@ Nanoseconds transfer_ns(const Cluster& cluster, Bytes bytes, DeviceId from, Devi
 
 Nanoseconds collective_ns(const Cluster& cluster, CommKind kind, Bytes bytes,
                           std::span<const DeviceId> devices) {
-  return duration_ns(choices(cluster, kind, devices), bytes);
+  return duration_ns(traffic_choices(cluster, kind, devices), bytes);
 }
 
 }  // namespace tandem

@@ -79,7 +79,7 @@ Nanoseconds duration_ns(const Choices& choices, Bytes bytes);
 //
 // If the spec's calibration has a row of the kind, for as many ranks on as many nodes, all flows
 // are scaled alike, so that the operation alone takes the row's time. There is no other way then.
-Choices choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
+Choices traffic_choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
 
 // Returns the way of a large message.
 Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);

@@ -114,7 +114,7 @@ void share(const Program& program, std::vector<OpSamples>* samples) {
 
 }  // namespace
 
-Status reprice(Program* program, const TraceTable& measured) {
+Status reprice_by_trace(Program* program, const TraceTable& measured) {
   RETURN_IF_ERROR(check_whole(*program, measured));
   ASSIGN_OR_RETURN(std::vector<OpSamples> samples, samples_of(*program, measured));
   share(*program, &samples);

@@ -14,6 +14,6 @@ namespace tandem {
 //
 // Returns an Error, and leaves the Program as it was, if the trace is not complete, is of another
 // Program, or lacks ops.
-Status reprice(Program* program, const TraceTable& measured);
+Status reprice_by_trace(Program* program, const TraceTable& measured);
 
 }  // namespace tandem

@@ -96,8 +96,8 @@ void append_table(const TraceTable& table, int side, std::string_view title, Per
 
 }  // namespace
 
-Status write_perfetto(const TraceTable& simulated, const TraceTable& measured,
-                      const std::string& path) {
+Status write_perfetto_pair(const TraceTable& simulated, const TraceTable& measured,
+                           const std::string& path) {
   RETURN_IF_ERROR(check_perfetto_events(events_of(simulated) + events_of(measured), path,
                                         "compare fewer ranks or microbatches"));
   PerfettoFile::Meta meta;

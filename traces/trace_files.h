@@ -71,8 +71,8 @@ Status write_perfetto(const Program& program, const Trace& trace, const std::str
 
 // Writes two traces of one Program to compare by eye: each rank's two processes stand one above the
 // other, and both iterations begin at 0.
-Status write_perfetto(const TraceTable& simulated, const TraceTable& measured,
-                      const std::string& path);
+Status write_perfetto_pair(const TraceTable& simulated, const TraceTable& measured,
+                           const std::string& path);
 
 // Draws a timeline of the whole iteration, for slides: a band for each rank, in it a row for each
 // lane that has events. Merges what is too narrow to see. Error(BadInput) for more than 64 ranks or

@@ -66,7 +66,8 @@ Status fit_presets(const TimedCollectives& collectives, std::vector<KernelErrors
       std::vector<TimedCollective> own;
       for (const TimedCollective& one : timed)
         if (one.kind == kind) own.push_back(one);
-      lines->push_back({preset, std::string(name(kind)), collective_errors(fit.spec, own)});
+      lines->push_back(
+          {preset, std::string(comm_kind_name(kind)), collective_errors(fit.spec, own)});
     }
     RETURN_IF_ERROR(set_values(preset_path(preset), collective_constants(), fit.spec,
                                source_of(timed.size(), "collectives"), texts));

@@ -64,7 +64,7 @@ SimulatedSide played_side(const Program& program, const Trace& trace, const Prof
     if (at != trace.ranks.end()) wanted.insert(static_cast<std::size_t>(at - trace.ranks.begin()));
   }
   for (const std::size_t i : wanted)
-    side.profile.ranks.push_back(profile_of(program, trace, trace.ranks[i]));
+    side.profile.ranks.push_back(profile_rank_of(program, trace, trace.ranks[i]));
   return side;
 }
 

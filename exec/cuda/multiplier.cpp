@@ -82,7 +82,7 @@ void Multiplier::add(const Kernel& kernel, const ExecOptions& options, Job* job)
   const Number number = *number_of(options.precision);
   const double scale = options.gemm_scale;
   for (const Gemm& gemm : kernel.gemms) {
-    const bool wide = gemm.wide && number == Number::Fp8;
+    const bool wide = gemm.in_16_bits && number == Number::Fp8;
     add_product(scaled(gemm, wide ? Number::Bf16 : number, scale), 1, job);
   }
   if (kernel.attention_flops > 0)

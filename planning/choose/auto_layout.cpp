@@ -183,7 +183,7 @@ struct SplitLayout {
   bool mtp_before_loss = false;
 };
 
-Scenario with(const Scenario& scenario, const SplitLayout& laid) {
+Scenario scenario_with(const Scenario& scenario, const SplitLayout& laid) {
   Scenario one = scenario;
   one.job.plan.layers_per_stage = laid.split;
   one.job.plan.mtp_before_loss = laid.mtp_before_loss;
@@ -196,7 +196,7 @@ class LayoutPlays {
   explicit LayoutPlays(const Scenario& scenario) : scenario_(scenario) {}
 
   Status play(const SplitLayout& laid) {
-    Scenario one = with(scenario_, laid);
+    Scenario one = scenario_with(scenario_, laid);
     one.variability = scenario_.variability.undisturbed();
     ASSIGN_OR_RETURN(const PlayedJob job, play_once(one, Engine::Ideal));
     const RunResult result = result_of(one, job.job, job.trace);
@@ -312,13 +312,16 @@ std::vector<int> even_split_before_loss(const Scenario& scenario, std::vector<in
   split[stages] = 0;
   split[stages - 1] -= model.mtp_layers;
   if (split[stages - 1] < 0) return {};
-  return check(model, with(scenario, {split, true}).job.plan).ok() ? split : std::vector<int>{};
+  return check_model(model, scenario_with(scenario, {split, true}).job.plan).ok()
+             ? split
+             : std::vector<int>{};
 }
 
 // Plays the best layouts with multi-token prediction before the loss.
 Status play_before_loss(const Scenario& even, const std::vector<int>& split, LayoutPlays* plays) {
   const std::vector<int> counted = even_split_before_loss(even, split);
-  ASSIGN_OR_RETURN(const GoodSplits apart, good_splits(with(even, {split, true}), counted));
+  ASSIGN_OR_RETURN(const GoodSplits apart,
+                   good_splits(scenario_with(even, {split, true}), counted));
   for (const std::vector<int>& good : apart.splits) RETURN_IF_ERROR(plays->play({good, true}));
   return counted.empty() ? Status(Done{}) : plays->play({counted, true});
 }
@@ -335,7 +338,7 @@ Result<Scenario> with_layout(const Scenario& scenario) {
   SplitLayout best{even.job.plan.layers_per_stage};
   if (scenario.job.plan.stages() > 1) {
     constexpr std::int64_t kActions = 400'000, kMost = 200;
-    const bool has_even = check(model, even.job.plan).ok();
+    const bool has_even = check_model(model, even.job.plan).ok();
     LayoutPlays plays(even);
     ASSIGN_OR_RETURN(const GoodSplits good,
                      good_splits(even, has_even ? best.split : std::vector<int>{}));
@@ -349,7 +352,7 @@ Result<Scenario> with_layout(const Scenario& scenario) {
       RETURN_IF_ERROR(plays.undo_towards(towards, plays_in_full(good.order, kActions, kMost)));
     best = plays.best();
   }
-  even = with(even, best);
+  even = scenario_with(even, best);
   even.job.layout = layout_text(best.split, model.mtp_layers, best.mtp_before_loss);
   return even;
 }

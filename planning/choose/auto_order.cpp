@@ -52,7 +52,7 @@ Status check_layers(const Scenario& scenario) {
   const Plan& plan = scenario.job.plan;
   if (scenario.costs.uniform) return check_stated(model, plan);
   if (scenario.job.layout == "auto" && plan.stages() <= model.layers) return Done{};
-  return check(model, plan);
+  return check_model(model, plan);
 }
 
 // Returns the numbers of stages on a rank to try: the scenario's, or all that its layers can be cut
@@ -138,7 +138,7 @@ bool keeps_memory_limit(const JobSettings& job, const Order& order) {
 }
 
 // Whether the last stage is on the rank of the first one.
-bool returns(const Order& order) {
+bool ends_on_first_rank(const Order& order) {
   const std::vector<int> rank_of = stage_to_rank(order);
   return rank_of.size() > 1 && rank_of.front() == rank_of.back();
 }
@@ -215,7 +215,7 @@ class OrderPlays {
     const bool is_named = !one.job.found_order;
     one.job.found_order = {
         job->job.order,
-        {.name = is_named ? one.job.order.name : "", .in_a_v = returns(job->job.order)}};
+        {.name = is_named ? one.job.order.name : "", .in_a_v = ends_on_first_rank(job->job.order)}};
     one.job.order.name = kAutoOrder;
     played_.push_back({std::move(one), value});
     if (!best_ || value.better_than(best_->value)) best_ = played_.back();
@@ -376,7 +376,7 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
   Scenario one = scenario;
   one.job.found_order = {best.order,
                          {.name = is_named ? best.order.name : "",
-                          .in_a_v = returns(best.order),
+                          .in_a_v = ends_on_first_rank(best.order),
                           .iteration_s = best.makespan,
                           .named = best_named.order.name,
                           .named_vpp = job.plan.vpp,

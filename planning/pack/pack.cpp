@@ -47,7 +47,7 @@ std::vector<Scenario> shorter(const Scenario& whole) {
   std::vector<Scenario> all;
   for (int part = 2; part <= kParts && whole.job.model.seq % part == 0; part *= 2) {
     all.push_back(of_parts(whole, part, 1));
-    if (!check(all.back().job.model, all.back().job.plan).ok()) {
+    if (!check_model(all.back().job.model, all.back().job.plan).ok()) {
       all.pop_back();
       break;
     }
@@ -71,14 +71,14 @@ Status check_halves(const Scenario& whole, const std::string& place) {
     return Error::at(place,
                      "found schedule.vocabulary = parallel, expected stage: passes of the "
                      "vocabulary are of one size");
-  if (const Status status = check(whole.job.model, whole.job.plan); !status.ok())
+  if (const Status status = check_model(whole.job.model, whole.job.plan); !status.ok())
     return Error::at(place, status.error().text());
   if (seq % 2 != 0)
     return Error::at(place, fmt::format("found {}, expected an even number of tokens: other sizes "
                                         "are priced by half of it",
                                         seq));
   const Scenario halves = of_parts(whole, 2, 2);
-  if (const Status status = check(halves.job.model, halves.job.plan); !status.ok())
+  if (const Status status = check_model(halves.job.model, halves.job.plan); !status.ok())
     return Error::at(place, fmt::format("of half of {} tokens, which other sizes are priced by: {}",
                                         seq, status.error().text()));
   return Done{};
@@ -100,7 +100,7 @@ SizeCost microbatch_cost(const Scenario& whole, const Site& site) {
 }
 
 // Plays the scenario with microbatches of these sizes. No sizes: all are whole.
-Result<RunResult> play(const Scenario& scenario, const ReplicaSizes& sizes, Engine engine) {
+Result<RunResult> play_sizes(const Scenario& scenario, const ReplicaSizes& sizes, Engine engine) {
   const auto resize = [&](CompiledJob* job) {
     const auto work = [&](const Scenario& of) {
       return price_workload(of.job, job->order, of.costs, job->site);
@@ -241,7 +241,7 @@ Status play_all(const std::vector<PlayableIteration>& all, const PackOptions& op
       static_cast<int>(all.size()), options.jobs,
       [&](int i) -> Result<std::string> {
         ASSIGN_OR_RETURN(const RunResult result,
-                         play(all[i].scenario, all[i].sizes, options.engine));
+                         play_sizes(all[i].scenario, all[i].sizes, options.engine));
         return to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
       },
       [&](int) { progress.advance(); });

@@ -88,20 +88,21 @@ struct SteadyPlay {
   Trace trace;
 };
 
-std::optional<PlayedProgram> played(const Program& program) {
+std::optional<PlayedProgram> played_program(const Program& program) {
   const auto trace = ideal(program);
   if (!trace.ok()) return std::nullopt;
   return measured(program, *trace);
 }
 
-std::optional<SteadyPlay> steady(const CompiledJob& job, const SteadyRounds& rounds) {
-  const auto shorter = played(rounds.shorter.program);
+std::optional<SteadyPlay> play_steady_rounds(const CompiledJob& job, const SteadyRounds& rounds) {
+  const auto shorter = played_program(rounds.shorter.program);
   if (!shorter) return std::nullopt;
   auto many = ideal(job.program);
   if (!many.ok()) return std::nullopt;
   const PlayedProgram longer = measured(job.program, *many);
-  if (!is_steady(*shorter, longer, *many, rounds.round / job.order.chains)) return std::nullopt;
-  return SteadyPlay{with_rounds(*shorter, longer, rounds.further), *std::move(many)};
+  if (!is_steady(*shorter, longer, *many, rounds.round_microbatches / job.order.chains))
+    return std::nullopt;
+  return SteadyPlay{with_rounds(*shorter, longer, rounds.further_rounds), *std::move(many)};
 }
 
 // Returns the rounds that the job's order repeats; 0 microbatches where that is not known, or where
@@ -220,7 +221,7 @@ std::optional<MeasuredJob> play_steady(const Scenario& scenario) {
     auto options = options_of(scenario, jobs->longer, Engine::Ideal);
     if (!options.ok() || !same_peaks(scenario, *jobs)) break;
     const Stopwatch stopwatch;
-    auto played = steady(jobs->longer, jobs->rounds);
+    auto played = play_steady_rounds(jobs->longer, jobs->rounds);
     if (!played) continue;
     auto& [job, trace] = *played;
     return MeasuredJob{std::move(jobs->longer),
@@ -235,7 +236,7 @@ std::optional<MeasuredJob> play_steady(const Scenario& scenario) {
 }
 
 std::optional<Metrics> steady_metrics(const CompiledJob& longer, const SteadyRounds& rounds) {
-  auto played = steady(longer, rounds);
+  auto played = play_steady_rounds(longer, rounds);
   if (!played) return std::nullopt;
   return std::move(played->job.metrics);
 }

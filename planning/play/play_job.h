@@ -17,9 +17,9 @@ namespace tandem {
 // A shortcut for many microbatches: a job with fewer of them was played, and more rounds of the
 // order lead to the scenario's own job.
 struct SteadyRounds {
-  CompiledJob shorter;       // the played job with one round less
-  int round = 1;             // microbatches in a round
-  std::int64_t further = 0;  // rounds of the scenario's own job beyond the one that was played
+  CompiledJob shorter;  // the played job with one round less
+  int round_microbatches = 1;
+  std::int64_t further_rounds = 0;  // of the scenario's own job, beyond the one that was played
 };
 
 struct MeasuredJob {
@@ -28,9 +28,8 @@ struct MeasuredJob {
   Trace trace;  // may hold only a part of the ranks, where no events are asked for
   Metrics metrics;
   std::int64_t ops = 0;
-  double wall_s = 0;  // seconds that the engine took
-  std::optional<SteadyRounds>
-      rounds;  // set where `job` has fewer microbatches than the scenario's own
+  double wall_s = 0;                   // seconds that the engine took
+  std::optional<SteadyRounds> rounds;  // where `job` has fewer microbatches than the scenario's own
 };
 
 // Returns the engine's options for jitter and slow links. `folds`: whether the Program does. Error:

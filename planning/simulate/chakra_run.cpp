@@ -46,8 +46,8 @@ Result<ChakraRun> load_chakra(const ChakraSource& source) {
   return run;
 }
 
-Result<RunResult> simulate(const ChakraRun& run, Engine engine, const OutputFiles& files,
-                           bool fold) {
+Result<RunResult> simulate_chakra(const ChakraRun& run, Engine engine, const OutputFiles& files,
+                                  bool fold) {
   const SimOptions options{.fold = fold};
   ASSIGN_OR_RETURN(Trace trace, engine == Engine::Ideal
                                     ? ideal(run.program, options)

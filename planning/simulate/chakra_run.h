@@ -33,7 +33,7 @@ Result<ChakraRun> load_chakra(const ChakraSource& source);
 
 // Plays the program. `fold`: one rank stands for all that do the same. REQUIRES: a cluster, for the
 // engine simgrid.
-Result<RunResult> simulate(const ChakraRun& run, Engine engine, const OutputFiles& files,
-                           bool fold);
+Result<RunResult> simulate_chakra(const ChakraRun& run, Engine engine, const OutputFiles& files,
+                                  bool fold);
 
 }  // namespace tandem

@@ -76,7 +76,7 @@ Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine eng
                                             int jobs) {
   Scenario even = scenario;
   even.variability.stragglers = scenario.variability.stragglers.stages_alone();
-  even.fold = scenario.fold && !scenario.variability.parts_ranks();  // as limits.ops counts
+  even.fold = scenario.fold && !scenario.variability.makes_ranks_differ();  // as limits.ops counts
   ASSIGN_OR_RETURN(const CompiledJob job, compile(even));
   open_ahead(engine);
   std::optional<Progress> bar;

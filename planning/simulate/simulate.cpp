@@ -75,7 +75,7 @@ void add_size_warnings(const Scenario& scenario, RunResult* result) {
   if (scenario.costs.uniform || scenario.costs.table) return;
   for (const WastefulSize& size :
        wasteful_sizes(scenario.job.model, scenario.job.plan, scenario.cost_model()))
-    result->warnings.push_back(fmt::format("{}: {}", scenario.name, text_of(size)));
+    result->warnings.push_back(fmt::format("{}: {}", scenario.name, wasteful_size_text(size)));
 }
 
 // Replaces the program's prices and returns the name of what priced it.
@@ -90,19 +90,18 @@ Result<std::string> reprice(Program* program, const PricedBy& priced_by,
   if (priced_by.op_times.empty()) return std::string("as priced");
   if (may_be_profile(priced_by.op_times)) {
     ASSIGN_OR_RETURN(const Profile profile, read_profile({priced_by.op_times}));
-    ASSIGN_OR_RETURN(const MeasuredOps measured, reprice(program, profile));
+    ASSIGN_OR_RETURN(const MeasuredOps measured, reprice_by_profile(program, profile));
     *warnings = measured.warnings(priced_by.op_times);
   } else {
     ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(priced_by.op_times));
-    RETURN_IF_ERROR(reprice(program, measured));
+    RETURN_IF_ERROR(reprice_by_trace(program, measured));
   }
   return fmt::format("op times of {}", priced_by.op_times);
 }
 
 // Makes the runs in processes of their own, which send their results as text.
-std::vector<Result<RunResult>> runs_apart(int count, int jobs,
-                                          const std::function<Result<RunResult>(int)>& run,
-                                          const OnRuns& on_runs) {
+std::vector<Result<RunResult>> runs_in_own_processes(
+    int count, int jobs, const std::function<Result<RunResult>(int)>& run, const OnRuns& on_runs) {
   Progress progress("runs", count);
   int done = 0;
   const auto tell = [&](int ended) {
@@ -186,8 +185,8 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   return result;
 }
 
-Result<RunResult> simulate(const Program& given, const OutputFiles& files, bool fold,
-                           const PricedBy& priced_by) {
+Result<RunResult> simulate_program(const Program& given, const OutputFiles& files, bool fold,
+                                   const PricedBy& priced_by) {
   Program program = given;
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(const std::string costs, reprice(&program, priced_by, &warnings));
@@ -218,7 +217,7 @@ std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenari
   const int count = static_cast<int>(scenarios.size());
   const OutputFiles of_others{.detail = std::min(files.detail, Detail::Numbers)};
   if (count > 1) open_ahead(engine);
-  auto results = runs_apart(
+  auto results = runs_in_own_processes(
       count, jobs,
       [&](int i) {
         return simulate(scenarios[i], engine, i == files_of ? files : of_others, false,
@@ -229,8 +228,9 @@ std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenari
   return results;
 }
 
-Result<RunResult> run_apart(const std::function<Result<RunResult>()>& run, const OnRuns& on_runs) {
-  return runs_apart(
+Result<RunResult> run_in_own_process(const std::function<Result<RunResult>()>& run,
+                                     const OnRuns& on_runs) {
+  return runs_in_own_processes(
              1, 1, [&](int) { return run(); }, on_runs)
       .front();
 }

@@ -31,8 +31,8 @@ struct PricedBy {
 // Plays a priced Program by itself on the ideal engine. `fold`: one rank stands for all that do the
 // same. The files name the Program as it was given, so that traces with other prices can be
 // compared.
-Result<RunResult> simulate(const Program& program, const OutputFiles& files = {}, bool fold = true,
-                           const PricedBy& priced_by = {});
+Result<RunResult> simulate_program(const Program& program, const OutputFiles& files = {},
+                                   bool fold = true, const PricedBy& priced_by = {});
 
 // Called whenever a run ends, and twice a second, with the number of runs that have ended. If it
 // throws, all runs are ended.
@@ -46,7 +46,7 @@ std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenari
                                             int files_of = 0, const OnRuns& on_runs = {});
 
 // Makes one run in a process of its own.
-Result<RunResult> run_apart(const std::function<Result<RunResult>()>& run,
-                            const OnRuns& on_runs = {});
+Result<RunResult> run_in_own_process(const std::function<Result<RunResult>()>& run,
+                                     const OnRuns& on_runs = {});
 
 }  // namespace tandem

@@ -158,8 +158,8 @@ void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
 
 // Plays the plans on the engine, and their variations on the ideal one, for the ratio of their
 // times.
-Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
-            std::vector<SizedCandidate>* sized) {
+Status play_plans(const std::vector<SizeCase>& cases, const SizeOptions& options,
+                  std::vector<SizedCandidate>* sized) {
   std::vector<Variation> variations;
   std::vector<std::size_t> of;
   std::vector<Scenario> plans, ideal;
@@ -250,7 +250,7 @@ Status check_sets(const std::vector<std::pair<std::string, Setting>>& sets) {
 }  // namespace
 
 Scenario planned(const SizeCase& c, const Found& plan) {
-  Scenario scenario = with(c.scenario, plan.candidate);
+  Scenario scenario = scenario_with(c.scenario, plan.candidate);
   scenario.report.published = {};
   scenario.report.baseline.clear();
   scenario.report.least_bandwidth = false;
@@ -318,7 +318,7 @@ Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<st
                             .gpus = cases[i].scenario.cluster.gpus,
                             .reason = plans[i].reason,
                             .plan = plans[i].plan});
-  RETURN_IF_ERROR(play(cases, options, &result.sized));
+  RETURN_IF_ERROR(play_plans(cases, options, &result.sized));
   set_economics(cases, &result.sized);
   RETURN_IF_ERROR(find_least_bandwidth(cases, options, &result.sized));
   result.input_changes = input_changes(cases, result.sized);

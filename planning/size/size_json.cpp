@@ -31,7 +31,7 @@ Json to_json(const SizedCandidate& one) {
   json["frontier"] = one.on_frontier;
   if (!one.result) return json;
   json["calibrated"] = one.result->calibrated ? Json(*one.result->calibrated) : Json();
-  for (const auto& [key, value] : settings_of(one.plan->candidate)) json["plan"][key] = value;
+  for (const auto& [key, value] : plan_settings(one.plan->candidate)) json["plan"][key] = value;
   json["economics"] = to_json(one.economics);
   json["oversubscribed"] = {{"2", one.oversubscribed_2}, {"4", one.oversubscribed_4}};
   json["nics"] = {{"0.9", one.slower_nics}, {"1.1", one.faster_nics}};

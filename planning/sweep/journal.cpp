@@ -20,7 +20,7 @@ Error cannot(const std::string& path, std::string_view what) {
 }
 
 // Returns the bytes before the first torn line.
-std::size_t whole(std::string_view text) {
+std::size_t bytes_before_torn_line(std::string_view text) {
   const std::string_view written = text.substr(0, text.find('\0'));
   const std::size_t end = written.rfind('\n');
   return end == std::string_view::npos ? 0 : end + 1;
@@ -32,7 +32,7 @@ Result<std::int64_t> cut_torn_lines(const std::string& path) {
   std::error_code unknown;
   if (!std::filesystem::exists(path, unknown)) return 0;
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  const std::size_t kept = whole(text);
+  const std::size_t kept = bytes_before_torn_line(text);
   if (kept < text.size() && ::truncate(path.c_str(), static_cast<off_t>(kept)) != 0)
     return cannot(path, "cut");
   return static_cast<std::int64_t>(text.size() - kept);

@@ -75,8 +75,8 @@ Status write_rows(const std::string& path, const Results& results, const ResultR
 
 // Returns the rows of these files together. A run that failed in one file and not in another counts
 // as not failed.
-Result<ResultRows> gather(const Results& results, const std::vector<std::string>& files,
-                          SweepStart* start) {
+Result<ResultRows> gather_rows(const Results& results, const std::vector<std::string>& files,
+                               SweepStart* start) {
   ResultRows rows;
   for (const std::string& path : files) {
     RETURN_IF_ERROR(Results::check_form(path));
@@ -288,7 +288,7 @@ class Sweep {
     const std::string path = files.front();
     remove_unfinished(path);
     files.insert(files.end(), parts.begin(), parts.end());
-    ASSIGN_OR_RETURN(rows_, gather(results_, files, &start_));
+    ASSIGN_OR_RETURN(rows_, gather_rows(results_, files, &start_));
     start_.again =
         static_cast<int>(std::erase_if(rows_, [](const auto& row) { return row.second.failed; }));
     start_.kept = static_cast<int>(rows_.size());
@@ -359,7 +359,7 @@ class Sweep {
     std::vector<std::string> files = {path};
     files.insert(files.end(), parts.begin(), parts.end());
     SweepStart ignored;
-    ASSIGN_OR_RETURN(const ResultRows rows, gather(results_, files, &ignored));
+    ASSIGN_OR_RETURN(const ResultRows rows, gather_rows(results_, files, &ignored));
     if (!options_.shard && static_cast<int>(rows.size()) < results_.size())
       return Error{fmt::format("{}: found {} rows when all had ended, expected {}: start it again",
                                path, rows.size(), results_.size()),

@@ -66,10 +66,10 @@ bool concerns(const Scenario& base, const Candidate& candidate, std::string_view
          found->concerns(base, layout);
 }
 
-Scenario with(const Scenario& base, const Candidate& candidate) {
+Scenario scenario_with(const Scenario& base, const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   Scenario scenario = base;
-  scenario.name = text_of(candidate);
+  scenario.name = plan_text(candidate);
   scenario.job.plan = plan_of(base, candidate);
   scenario.job.layout.clear();
   scenario.job.tensor = {.method = layout.tensor};
@@ -126,7 +126,7 @@ std::vector<std::pair<std::string, std::string>> settings_undone_by(const Layout
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate) {
+std::vector<std::pair<std::string, std::string>> plan_settings(const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   std::vector<std::pair<std::string, std::string>> settings;
   for (const LayoutKey& key : layout_keys()) {
@@ -150,7 +150,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& ca
   return settings;
 }
 
-std::string text_of(const Candidate& candidate) {
+std::string plan_text(const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   std::string text = fmt::format("tp {}", layout.tp);
   if (layout.cp > 1) text += fmt::format(" cp {}", layout.cp);
@@ -171,7 +171,7 @@ std::string text_of(const Candidate& candidate) {
   if (sharing.zero_hpz > 0) text += fmt::format(" hpz {}", sharing.zero_hpz);
   std::vector<std::string> overlaps;
   if (layout.tensor != TensorMethod::Off)
-    overlaps.push_back(fmt::format("tensor {}", name(layout.tensor)));
+    overlaps.push_back(fmt::format("tensor {}", tensor_method_name(layout.tensor)));
   if (layout.overlap_context) overlaps.emplace_back("context");
   if (playing.overlap_p2p) overlaps.emplace_back("p2p");
   if (sharing.grad_reduce) overlaps.emplace_back("grads");

@@ -123,7 +123,7 @@ Result<const Framework*> framework_named(const std::string& name) {
 
 std::string broken_rule(const Framework& framework, const Scenario& base,
                         const Candidate& candidate) {
-  for (const auto& [key, value] : settings_of(candidate)) {
+  for (const auto& [key, value] : plan_settings(candidate)) {
     if (!concerns(base, candidate, key)) continue;
     for (const AllowedValues& allowed : framework.values) {
       const std::string list = fmt::format(",{},", allowed.values);

@@ -29,7 +29,9 @@ constexpr const char* kFp8Recipes[] = {"delayed", "current", "blockwise", "mxfp8
 constexpr const char* kDispatchers[] = {"alltoall", "allgather", "deepep", "hybridep"};
 constexpr int kModules = static_cast<int>(std::size(kRecomputeModules));
 
-std::string method_word(int value) { return std::string(name(static_cast<TensorMethod>(value))); }
+std::string method_word(int value) {
+  return std::string(tensor_method_name(static_cast<TensorMethod>(value)));
+}
 std::string precision_word(int value) { return std::string(kPrecisions[value]); }
 std::string fp8_recipe_word(int value) { return kFp8Recipes[value]; }
 std::string dispatcher_word(int value) { return kDispatchers[value]; }

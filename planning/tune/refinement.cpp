@@ -42,9 +42,9 @@ std::vector<Refinement> refinements_in(const Space& space) {
 }
 
 Scenario refined(const Scenario& base, const Candidate& candidate, const Refinement& refinement) {
-  Scenario scenario = with(base, candidate);
+  Scenario scenario = scenario_with(base, candidate);
   if (!refinement.any()) return scenario;
-  scenario.name += " + " + text_of(refinement);
+  scenario.name += " + " + refinement_text(refinement);
   JobSettings& job = scenario.job;
   if (refinement.layout) job.layout = "auto";
   if (refinement.vocabulary) {
@@ -60,9 +60,9 @@ Scenario refined(const Scenario& base, const Candidate& candidate, const Refinem
   return scenario;
 }
 
-std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate,
-                                                             const Refinement& refinement) {
-  auto settings = settings_of(candidate);
+std::vector<std::pair<std::string, std::string>> plan_settings(const Candidate& candidate,
+                                                               const Refinement& refinement) {
+  auto settings = plan_settings(candidate);
   for (const RefinementKey& key : kKeys) {
     if (!(refinement.*key.part)) continue;
     const auto at = std::ranges::find(settings, key.key, [](const auto& one) { return one.first; });
@@ -75,7 +75,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& ca
   return settings;
 }
 
-std::string text_of(const Refinement& refinement) {
+std::string refinement_text(const Refinement& refinement) {
   std::string text;
   for (const RefinementKey& key : kKeys) {
     if (refinement.*key.part)
@@ -85,9 +85,9 @@ std::string text_of(const Refinement& refinement) {
   return text;
 }
 
-std::string text_of(const Candidate& candidate, const Refinement& refinement) {
-  const std::string text = text_of(candidate);
-  return refinement.any() ? text + " + " + text_of(refinement) : text;
+std::string plan_text(const Candidate& candidate, const Refinement& refinement) {
+  const std::string text = plan_text(candidate);
+  return refinement.any() ? text + " + " + refinement_text(refinement) : text;
 }
 
 }  // namespace tandem

@@ -103,14 +103,14 @@ bool cuts_state(const Scenario& base, const Candidate& candidate) {
     return true;
   const Plan plan = plan_of(base, candidate);
   return sharing.zero > 0 && plan.zero_hpz == chosen(sharing.zero_hpz, plan.zero_hpz) &&
-         check(base.job.model, plan).ok();
+         check_model(base.job.model, plan).ok();
 }
 
 // Returns the keys that a plan with every refinement sets.
 std::vector<std::string> keys_of(const Candidate& candidate) {
   const Refinement all{.layout = true, .vocabulary = true, .order = true};
   std::vector<std::string> keys;
-  for (const auto& [key, value] : settings_of(candidate, all)) keys.push_back(key);
+  for (const auto& [key, value] : plan_settings(candidate, all)) keys.push_back(key);
   return keys;
 }
 
@@ -360,7 +360,7 @@ bool Space::has(const Scenario& base, const Candidate& candidate) const {
   const auto is_allowed = [&](const auto& setting) {
     return allows(setting.first, setting.second) || !concerns(base, candidate, setting.first);
   };
-  return std::ranges::all_of(settings_of(candidate), is_allowed) &&
+  return std::ranges::all_of(plan_settings(candidate), is_allowed) &&
          runs(base, candidate, FrameworkRule::OfLayout) &&
          runs(base, candidate, FrameworkRule::OfPlaying) &&
          runs(base, candidate, FrameworkRule::OfSharing) &&

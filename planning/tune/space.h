@@ -100,7 +100,7 @@ class Space {
   // and ep, whether the sequence is cut, precision, recipe and dispatcher. The other members keep
   // the defaults of Layout. Some cuts have no layout.
   std::vector<Layout> cuts(const Scenario& base) const;
-  // Returns every layout of a cut that keeps the rules (check() of model.h), in one fixed order.
+  // Returns every layout of a cut that keeps the rules (check_model()), in one fixed order.
   // Overlap of experts' communication, the kind of context communication and all else stay as in
   // the scenario.
   std::vector<Layout> layouts(const Scenario& base, const Layout& cut) const;
@@ -158,11 +158,11 @@ bool concerns(const Scenario& base, const Candidate& candidate, std::string_view
 // Returns the scenario's plan changed to the candidate's.
 Plan plan_of(const Scenario& base, const Candidate& candidate);
 // Returns the scenario with the candidate's plan in place of its own.
-Scenario with(const Scenario& base, const Candidate& candidate);
+Scenario scenario_with(const Scenario& base, const Candidate& candidate);
 // Returns the same plan as keys and values of a scenario: "parallel.tp", "8".
-std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate);
+std::vector<std::pair<std::string, std::string>> plan_settings(const Candidate& candidate);
 // Returns a line: "tp 8 pp 4 vpp 2 dp 2 mb 1 order interleaved recompute selective sp overlap p2p".
-std::string text_of(const Candidate& candidate);
+std::string plan_text(const Candidate& candidate);
 // Returns the scenario's own plan as a candidate.
 Candidate candidate_of(const Scenario& scenario);
 

@@ -93,7 +93,7 @@ double StageLevel::state_floor(Layout cut) const {
     // parameters.
     const OrderedPlan plan(
         plan_of(base_, {cut, {}, {.zero = zero, .hsdp_shard = 0, .zero_hpz = 0}}), 1, true);
-    if (!check(base_.job.model, plan).ok()) continue;
+    if (!check_model(base_.job.model, plan).ok()) continue;
     const PlanMemory memory(base_.job.model, plan);
     double all = 0;
     for (int rank = 0; rank < cut.pp; ++rank) {
@@ -305,7 +305,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
 
 Result<Order> StageLevel::order_of(const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
-  OrderSpec spec = with(base_, candidate).job.order;
+  OrderSpec spec = scenario_with(base_, candidate).job.order;
   // A stage and microbatch has about six ops: passes, sends and receives. A search plays many
   // plans.
   constexpr double kOps = 6, kPlans = 4;
@@ -348,7 +348,8 @@ void StageLevel::cut_by_unit(const StagePassTimes& parts, bool has_head, StageWo
 
 Workload StageLevel::stage_level_workload(const Candidate& candidate, const Order& order) {
   const Layout& layout = candidate.layout;
-  Workload work = price_workload(with(base_, candidate).job, order, base_.costs, groups_.site());
+  Workload work =
+      price_workload(scenario_with(base_, candidate).job, order, base_.costs, groups_.site());
   const std::vector<PassTimes> passes = stages(layout);
   const StagePassTimes& parts = times(layout);
   for (std::size_t s = 0; s < work.stages.size(); ++s) {
@@ -446,7 +447,7 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const Plan& plan,
 }
 
 Result<Nanoseconds> StageLevel::play(const Candidate& candidate, const Order& order) {
-  const Scenario scenario = with(base_, candidate);
+  const Scenario scenario = scenario_with(base_, candidate);
   LowerOptions options = lower_options(scenario.job, order, shared_device(scenario));
   options.expert_overlap = false;  // no pass has steps to overlap with
   ASSIGN_OR_RETURN(OneReplica lowered,

@@ -248,7 +248,7 @@ const StagePassTimes& StageLevel::exposed_times(const Layout& layout) {
   return known_->exposed.of(key, [&]() -> StagePassTimes {
     for (const auto& [kind, layers] : kinds_of(base_.job.model)) {
       const auto [model, plan] = small_job(least, *kind, {1, 1, 1});
-      if (!check(model, plan).ok()) return {};
+      if (!check_model(model, plan).ok()) return {};
     }
     return measure_layers(least, Counted::Exposed);
   });

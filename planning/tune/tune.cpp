@@ -167,7 +167,7 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
   std::vector<Scenario> scenarios;
   const auto add = [&](std::string label, const Found& found) {
     played.push_back({std::move(label), found.candidate, found.iteration_ns, Error{""}});
-    scenarios.push_back(with(base, found.candidate));
+    scenarios.push_back(scenario_with(base, found.candidate));
   };
   for (const Found& found : best) {
     add("best", found);
@@ -253,7 +253,7 @@ std::vector<std::string> cleared_keys(const Scenario& base, const Space& space) 
 
 nlohmann::ordered_json plan_json(const Candidate& candidate, const Refinement& refinement = {}) {
   nlohmann::ordered_json plan;
-  for (const auto& [key, value] : settings_of(candidate, refinement)) plan[key] = value;
+  for (const auto& [key, value] : plan_settings(candidate, refinement)) plan[key] = value;
   return plan;
 }
 
@@ -297,7 +297,7 @@ nlohmann::ordered_json to_json(const Finalist& finalist) {
 Status check_precisions(const Scenario& base, const Space& space) {
   for (const std::string& precision : space.named("train.precision")) {
     const CostModel prices = cost_model(base.costs, base.cluster.spec.device, precision);
-    if (const Status priced = check(prices); !priced.ok())
+    if (const Status priced = check_cost_model(prices); !priced.ok())
       return Error{"--among: train.precision: " + priced.error().message};
     if (base.costs.table && precision != base.job.plan.precision)
       return Error{

@@ -43,7 +43,7 @@ void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) 
   std::vector<Settings> plans;
   std::vector<std::string> keys;
   for (const Finalist& finalist : finalists) {
-    plans.push_back(settings_of(finalist.candidate, finalist.refinement));
+    plans.push_back(plan_settings(finalist.candidate, finalist.refinement));
     for (const auto& [key, value] : plans.back()) {
       if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
     }

@@ -25,13 +25,14 @@ std::string counted(int count, std::string_view what) {
 // Returns the parts that are more than rounding.
 std::vector<BubblePart> bubble_parts(const Bubble& b) {
   const std::string rank = fmt::format("rank {}", b.rank);
-  std::string stage = fmt::format("stage {} takes {:.3g} times the mean stage", b.stage, b.stages);
-  if (b.stages < 1 + 1e-9) stage = "it has more of the stages";
+  std::string stage =
+      fmt::format("stage {} takes {:.3g} times the mean stage", b.stage, b.longest_stage_ratio);
+  if (b.longest_stage_ratio < 1 + 1e-9) stage = "it has more of the stages";
   std::vector<BubblePart> parts = {
       {b.fill, "fill: until the first microbatch comes to " + rank},
       {b.drain, "drain: behind the last action of " + rank + ", until the others have ended"},
       {b.imbalance, fmt::format("imbalance: {} works {:.3g} times as long as the mean rank; {}",
-                                rank, b.work > 0 ? b.most / b.work : 1, stage)},
+                                rank, b.work > 0 ? b.own_work / b.work : 1, stage)},
       {b.memory, "memory limit: a forward is ready on " + rank +
                      ", which holds as many activations as it ever does"},
       {b.postponed, "sequence: " + rank +

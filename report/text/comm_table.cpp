@@ -44,7 +44,7 @@ std::string text(const CommTable& table, bool checked) {
 }  // namespace
 
 std::string title(const CommTest& test) {
-  if (test.kind != CommKind::SendRecv) return std::string(name(test.kind));
+  if (test.kind != CommKind::SendRecv) return std::string(comm_kind_name(test.kind));
   return fmt::format("p2p {} > {}", index(test.members[0]), index(test.members[1]));
 }
 
@@ -66,10 +66,14 @@ std::string comm_text(const CommResult& result, const CommBench& bench, const st
 Json to_json(const CommResult& result, const CommBench& bench) {
   Json tables = Json::array();
   for (const CommTable& table : result.tables) {
-    Json json = {{"op", name(table.test.kind)}, {"backend", result.backend},
-                 {"cluster", result.cluster},   {"real", result.real},
-                 {"ranks", table.ranks()},      {"nodes", table.nodes},
-                 {"iters", bench.iterations},   {"warmup_iters", bench.warmup}};
+    Json json = {{"op", comm_kind_name(table.test.kind)},
+                 {"backend", result.backend},
+                 {"cluster", result.cluster},
+                 {"real", result.real},
+                 {"ranks", table.ranks()},
+                 {"nodes", table.nodes},
+                 {"iters", bench.iterations},
+                 {"warmup_iters", bench.warmup}};
     if (table.test.kind == CommKind::SendRecv)
       json["pair"] = {index(table.test.members[0]), index(table.test.members[1])};
     json["avg_busbw_GBps"] = table.mean_busbw() / GB;

@@ -38,7 +38,7 @@ std::string cost_text(const CostTable& table, int width) {
     return fmt::format("{:.1f}", 1e-3 * static_cast<double>(ns));
   };
   const std::vector<Column<CostRow>> columns = {
-      {"what", [](Row row) { return std::string(name(row.what)); }, Place::Name},
+      {"what", [](Row row) { return std::string(cost_kind_name(row.what)); }, Place::Name},
       {"of", size_of, Place::Name},
       {"count", [](Row row) { return fmt::format("{}", row.count); }},
       {"p5 us", [=](Row row) { return us(row.p5_ns); }},
@@ -53,7 +53,7 @@ Json to_json(const CostTable& table) {
   for (const auto& [key, value] : table.meta) json["meta"][key] = value;
   for (const CostRow& row : table.rows) {
     const auto [rate, unit] = rate_of(table, row);
-    json["rows"].push_back({{"what", name(row.what)},
+    json["rows"].push_back({{"what", cost_kind_name(row.what)},
                             {"name", row.name},
                             {"gemms", gemms_text(row.gemms)},
                             {"attention_flops", row.attention_flops},

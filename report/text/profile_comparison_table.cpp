@@ -76,7 +76,7 @@ std::string compared_comms(const ProfileComparison& comparison, int width) {
 std::string compared_phases(const ProfileComparison& comparison, int width) {
   std::vector<Cells> rows;
   for (const ComparedPhase& phase : comparison.phases)
-    rows.push_back({std::string(name(phase.phase)),
+    rows.push_back({std::string(phase_name(phase.phase)),
                     phase.stage < 0 ? "-" : fmt::format("{}", phase.stage),
                     ms_or_none(phase.simulated_s), ms_or_none(phase.measured_s),
                     signed_percent(relative(phase.simulated_s, phase.measured_s)),

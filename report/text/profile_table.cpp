@@ -203,7 +203,7 @@ std::string phase_rows(const ProfileReport& report, int width) {
   for (auto& [key, row] : by_phase) {
     std::ranges::sort(row.medians);
     rows.push_back(
-        {std::string(key.first == PassPhase::Unknown ? "not told" : name(key.first)),
+        {std::string(key.first == PassPhase::Unknown ? "not told" : phase_name(key.first)),
          key.second < 0 ? "-" : fmt::format("{}", key.second),
          profile_ms(static_cast<double>(row.total.time_ns) / row.ranks),
          row.total.passes > 0 ? fmt::format("{}", row.total.passes) : "-",
@@ -247,7 +247,7 @@ std::string notes_of(const ProfileReport& report) {
     below += split.below_us;
     kernels += split.kernels + split.copies;
     for (const CommTotal& comm : split.comms) {
-      comms_told += comm.told;
+      comms_told += comm.with_arguments;
       comms += comm.count;
     }
     for (const PhaseTotal& phase : split.phases) told |= phase.phase != PassPhase::Unknown;
@@ -329,7 +329,7 @@ Json json_of(const ProfileRank& rank, const ProfileSplit& split, std::size_t mos
   for (const CommTotal& kind : split.kinds) json["kinds"].push_back(json_of(kind));
   json["passes"] = Json::array();
   for (const PhaseTotal& phase : split.phases)
-    json["passes"].push_back({{"phase", std::string(name(phase.phase))},
+    json["passes"].push_back({{"phase", std::string(phase_name(phase.phase))},
                               {"stage", phase.stage},
                               {"s", json_ns(phase.time_ns)},
                               {"passes", phase.passes},

@@ -103,7 +103,7 @@ std::string plans(const SizeResult& result, int width) {
   const std::vector<Column<SizedCandidate>> columns = {
       job(),
       candidate(),
-      {"plan", [](const SizedCandidate& one) { return text_of(one.plan->candidate); },
+      {"plan", [](const SizedCandidate& one) { return plan_text(one.plan->candidate); },
        Place::Second, Align::Left},
       gpus(Place::First),
       {"oversubscribed x 2", [](const SizedCandidate& one) { return times(one.oversubscribed_2); },
@@ -152,7 +152,7 @@ std::vector<const RunResult*> results(const SizeResult& result) {
 
 // Says whether a guess has won, and which others are guesses: nobody should prefer by p95 what is
 // known least about without knowing that.
-std::string guesses(const SizeResult& result, const SizedCandidate& best) {
+std::string guess_warning(const SizeResult& result, const SizedCandidate& best) {
   const auto is_tool = [&](const SizedCandidate& one) { return one.job == best.job && one.result; };
   std::vector<std::string> names;
   const SizedCandidate* known = nullptr;  // the cheapest of those in time that are calibrated
@@ -201,7 +201,7 @@ std::string sizing_conclusions(const SizeResult& result) {
         of, best->candidate, best->gpus, e.days_p50(), e.days_p95(), money(e.cost),
         money(e.cost_per_T), e.energy_MWh, e.checkpoint_interval_s / 60, e.spares,
         e.spares == 1 ? "" : "s");
-    text += guesses(result, *best);
+    text += guess_warning(result, *best);
   }
   return text;
 }

@@ -32,8 +32,8 @@ std::string plans_table(const Tuned& tuned, int width) {
   const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
   const std::vector<Column<Finalist>> columns = {
       {"", [](const Finalist& f) { return f.label; }, Place::Name},
-      {"plan", [](const Finalist& f) { return text_of(f.candidate, f.refinement); }, Place::Second,
-       Align::Left},
+      {"plan", [](const Finalist& f) { return plan_text(f.candidate, f.refinement); },
+       Place::Second, Align::Left},
       {"iteration s",
        [](const Finalist& f) { return f.result.ok() ? iteration_text(*f.result) : "error"; },
        Place::First},
@@ -144,9 +144,10 @@ struct RefinedLine {
 std::string refined_table(const Tuned& tuned, int width) {
   std::vector<RefinedLine> lines;
   for (const Refined& plan : tuned.refined) {
-    lines.push_back({text_of(plan.candidate), &plan, &plan.plain});
+    lines.push_back({plan_text(plan.candidate), &plan, &plan.plain});
     for (const auto& [refinement, result] : plan.with)
-      lines.push_back({"+ " + text_of(refinement), &plan, result.ok() ? &*result : nullptr});
+      lines.push_back(
+          {"+ " + refinement_text(refinement), &plan, result.ok() ? &*result : nullptr});
   }
   const auto saves = [](const RefinedLine& line, double unit) {
     if (line.result == nullptr || line.result == &line.plan->plain) return std::string();
@@ -172,7 +173,7 @@ std::string refined_table(const Tuned& tuned, int width) {
     for (const auto& [refinement, result] : plan.with) {
       if (!result.ok())
         text += wrapped(
-            fmt::format("{}: {}\n", text_of(plan.candidate, refinement), result.error().text()),
+            fmt::format("{}: {}\n", plan_text(plan.candidate, refinement), result.error().text()),
             width);
     }
   }
@@ -193,7 +194,7 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
             refined_table(tuned, width);
   std::string first = "The first plan: " + command;
   const Finalist& best = tuned.finalists.front();
-  for (const auto& [key, value] : settings_of(best.candidate, best.refinement))
+  for (const auto& [key, value] : plan_settings(best.candidate, best.refinement))
     first += fmt::format(" --set {}={}", key, value);
   text += "\n" + wrapped_command(first, width) + "\n";
   if (!tuned.framework.empty())
@@ -215,7 +216,7 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
 }
 
 std::string better_line(const Found& found, bool of_rules) {
-  return fmt::format("{:10.3f} s  {}{}", to_seconds(found.iteration_ns), text_of(found.candidate),
+  return fmt::format("{:10.3f} s  {}{}", to_seconds(found.iteration_ns), plan_text(found.candidate),
                      of_rules ? "  (keeps the guides' rules)" : "");
 }
 

@@ -22,7 +22,7 @@ DataLane::DataLane(const Context& context, const std::vector<int>& stages, BodyB
       bucket_(context.order.stages) {
   ParameterUnit all;
   for (const int stage : stages) {
-    cut(stage);
+    make_buckets(stage);
     for (const ParameterUnit& unit : context.work.stages[stage].units) all = all + unit;
   }
   if (all.gradient_bytes > 0)
@@ -47,7 +47,7 @@ DataLane::ShardGroups DataLane::shard_groups(int shard, std::int16_t* slot,
 
 // Puts units into buckets from the last to the first, as gradients come. A bucket is full with
 // bucket_bytes.
-void DataLane::cut(int stage) {
+void DataLane::make_buckets(int stage) {
   const std::vector<ParameterUnit>& units = context_.work.stages[stage].units;
   const bool by_unit = context_.order.pp() == 1;
   const Bytes full = options_.bucket_bytes > 0 ? options_.bucket_bytes

@@ -68,7 +68,7 @@ class DataLane {
   bool scatters_each_pass() const { return options_.zero >= 2 && each_microbatch(); }
   bool gathers_ahead() const;  // before the first forward, not before each pass
   ShardGroups shard_groups(int shard, std::int16_t* slot, std::int16_t* replicas);
-  void cut(int stage);
+  void make_buckets(int stage);
   Bucket& bucket_of(int stage, int unit);
   Bucket* next_bucket(const Bucket& bucket);
   Bucket* bucket_before(const Bucket& bucket);

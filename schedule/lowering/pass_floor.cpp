@@ -111,17 +111,17 @@ TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sha
   if (sharing != LaneSharing::None) end = led.last_compute;
   TimedPass timed;
   PassFloor& floor = timed.floor;
-  floor.before = last < 0 ? 0 : led.ends[last];
-  floor.after = end - floor.before;
+  floor.lane_before = last < 0 ? 0 : led.ends[last];
+  floor.lane_after = end - floor.lane_before;
   floor.lead = whole.first_compute;
-  floor.computed = floor.lead + floor.before;
-  floor.rest = output - floor.before;
+  floor.computed = floor.lead + floor.lane_before;
+  floor.rest = output - floor.lane_before;
   timed.trail = end - led.last_gradient;
   if (sharing != LaneSharing::Interleaved) return timed;
-  floor.before = floor.after = 0;
+  floor.lane_before = floor.lane_after = 0;
   for (int i = 0; i < static_cast<int>(pass.steps.size()); ++i) {
     if (pass.steps[i].computes)
-      (i <= last ? floor.before : floor.after) += computed_ns(pass.steps[i], slowdown);
+      (i <= last ? floor.lane_before : floor.lane_after) += computed_ns(pass.steps[i], slowdown);
   }
   return timed;
 }
@@ -130,8 +130,8 @@ PassFloor least_of(const PassFloor& a, const PassFloor& b) {
   return {.lead = std::min(a.lead, b.lead),
           .computed = std::min(a.computed, b.computed),
           .rest = std::min(a.rest, b.rest),
-          .before = std::min(a.before, b.before),
-          .after = std::min(a.after, b.after)};
+          .lane_before = std::min(a.lane_before, b.lane_before),
+          .lane_after = std::min(a.lane_after, b.lane_after)};
 }
 
 StageFloor least_of(const StageFloor& a, const StageFloor& b) {

@@ -135,7 +135,7 @@ Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
     if (gaps.sum() >= least) continue;
     least = gaps.sum();
     bubble.rank = rank;
-    bubble.most = work[rank];
+    bubble.own_work = work[rank];
     bubble.waiting = gaps.waiting;
     bubble.memory = gaps.memory;
     bubble.postponed = gaps.postponed;
@@ -143,14 +143,14 @@ Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
     bubble.drain = replay.makespan - replay.spans[rank].back().end;
   }
   bubble.transfers = bubble.makespan - replay.makespan;
-  bubble.imbalance = bubble.most - bubble.work;
+  bubble.imbalance = bubble.own_work - bubble.work;
   double longest = -1;
   for (int s = 0; s < order.stages; ++s) {
     if (rank_of[s] != bubble.rank || work_of(stages[s]) <= longest) continue;
     longest = work_of(stages[s]);
     bubble.stage = s;
   }
-  if (all > 0) bubble.stages = longest * order.microbatches * order.stages / all;
+  if (all > 0) bubble.longest_stage_ratio = longest * order.microbatches * order.stages / all;
   return bubble;
 }
 

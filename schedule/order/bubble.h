@@ -17,10 +17,10 @@ struct Bubble {
   double makespan = 0;
   double work = 0;  // of the mean rank
 
-  int rank = 0;       // the one that works most; of equals the one that idles least
-  double most = 0;    // its work
-  int stage = 0;      // its longest stage
-  double stages = 1;  // how many times the mean stage that one takes
+  int rank = 0;                    // the one that works most; of equals the one that idles least
+  double own_work = 0;             // of that rank
+  int stage = 0;                   // its longest stage
+  double longest_stage_ratio = 1;  // its time over the mean stage's
 
   // The parts of the bubble.
   double transfers = 0;

@@ -219,7 +219,7 @@ class Scheduler {
     return sent == kNever ? kNever : sent + times_.transfer(from, to);
   }
 
-  Ticks comes(const ListChoice& choice, int stage) const {
+  Ticks input_ready(const ListChoice& choice, int stage) const {
     return choice.kind == ActionKind::Forward ? forward_comes(stage) : input_comes(stage);
   }
 
@@ -258,7 +258,7 @@ class Scheduler {
     for (const ListChoice& choice : turns(rank)) {
       if (choice.chunk >= problem_.chunks) continue;
       const int stage = times_.stage_of(rank, choice.chunk);
-      const Ticks when = comes(choice, stage);
+      const Ticks when = input_ready(choice, stage);
       const bool fits_now = choice.kind != ActionKind::Forward || fits(rank, choice.chunk);
       if (when > now) {
         if (fits_now) next = std::min(next, when);
@@ -327,9 +327,9 @@ class Scheduler {
 
   // Wakes the receiver when the output arrives. A rank that is busy then looks by itself.
   void send(int from, int to) {
-    const Ticks comes = ranks_[times_.rank_of(from)].busy_until + times_.transfer(from, to);
+    const Ticks arrival = ranks_[times_.rank_of(from)].busy_until + times_.transfer(from, to);
     const int rank = times_.rank_of(to);
-    if (comes > ranks_[rank].busy_until && comes < wakes_.of(rank)) wakes_.set(rank, comes);
+    if (arrival > ranks_[rank].busy_until && arrival < wakes_.of(rank)) wakes_.set(rank, arrival);
   }
 
   const ListProblem& problem_;

@@ -94,7 +94,7 @@ class Bounds {
   double to_previous(int s) const { return floor(s).to_previous + floor(s).after_previous; }
 
   // Returns a backward's compute that is left when its input gradient is computed.
-  double left(int s) const { return std::max(0.0, floor(s).backward - floor(s).input.before); }
+  double left(int s) const { return std::max(0.0, floor(s).backward - floor(s).input.lane_before); }
   // Returns the time from then to the iteration's end, counting only this stage.
   double end_on_stage(int s) const { return left(s) + after_last_gradient(s); }
   // Returns the time after the stage's last gradient.
@@ -118,10 +118,10 @@ class Bounds {
     std::vector<LaneWork> list;
     for (const int s : of_rank_[rank]) {
       const StageFloor& stage = floor(s);
-      list.push_back({start(s), stage.forward.before, stage.forward.rest + after_output_[s]});
-      list.push_back({start(s), stage.forward.after, after_last_gradient(s)});
-      list.push_back(
-          {gradient_ready_[s] + stage.input.lead, stage.input.before, after_input_gradient_[s]});
+      list.push_back({start(s), stage.forward.lane_before, stage.forward.rest + after_output_[s]});
+      list.push_back({start(s), stage.forward.lane_after, after_last_gradient(s)});
+      list.push_back({gradient_ready_[s] + stage.input.lead, stage.input.lane_before,
+                      after_input_gradient_[s]});
       list.push_back({gradient_ready_[s] + stage.input.lead, left(s), after_last_gradient(s)});
     }
     const RankFloor& own = problem_.ranks[rank];
@@ -148,7 +148,7 @@ class Bounds {
   // computed; if passes interleave, from the forward's output to the gradient's arrival.
   double held(int s) const {
     if (problem_.interleaves) return floor(s).forward.rest + forward_to_backward_[s];
-    return floor(s).forward.before + floor(s).forward.rest + forward_to_backward_[s] +
+    return floor(s).forward.lane_before + floor(s).forward.rest + forward_to_backward_[s] +
            floor(s).input.computed;
   }
 
@@ -187,7 +187,7 @@ class Bounds {
     const double all = problem_.ranks[rank].reductions;
     if (all <= 0) return;
     const double begin = least(rank, [this](int s) {
-      return start(s) + (problem_.microbatches - 1) * on_lane(s) + floor(s).forward.before;
+      return start(s) + (problem_.microbatches - 1) * on_lane(s) + floor(s).forward.lane_before;
     });
     keep_larger(begin + all + problem_.ranks[rank].finish, BoundKind::Reductions, rank);
   }
@@ -227,7 +227,7 @@ class Bounds {
 
 }  // namespace
 
-std::string_view name(BoundKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+std::string_view bound_kind_name(BoundKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
 std::optional<BoundKind> bound_kind(std::string_view name) {
   const auto at = std::ranges::find(kNames, name);
@@ -273,8 +273,8 @@ BoundProblem bound_problem(const Order& order, std::span<const OrderCosts> stage
   };
   for (int s = 0; s < order.stages; ++s) {
     const OrderCosts& costs = stages[s];
-    problem.stages.push_back({.forward = {.computed = costs.forward, .before = costs.forward},
-                              .input = {.computed = costs.input, .before = costs.input},
+    problem.stages.push_back({.forward = {.computed = costs.forward, .lane_before = costs.forward},
+                              .input = {.computed = costs.input, .lane_before = costs.input},
                               .backward = costs.input + costs.weight,
                               .to_next = transfer(s, next_stage(order, s)),
                               .to_previous = transfer(s, previous_stage(order, s)),

@@ -15,16 +15,16 @@
 namespace tandem {
 
 // The least times of a pass that gives something to another stage. It uses the compute lane from
-// its first computation on: `before` until everything is computed that the output needs, then
-// `after`.
+// its first computation on: `lane_before` until everything is computed that the output needs, then
+// `lane_after`.
 struct PassFloor {
   double lead = 0;      // from the input to the first computation
   double computed = 0;  // from the input until all is computed that the output needs
   double rest = 0;      // from there to the output
-  double before = 0, after = 0;
+  double lane_before = 0, lane_after = 0;
 
   double length() const { return computed + rest; }
-  double lane() const { return before + after; }
+  double lane() const { return lane_before + lane_after; }
 };
 
 // The least times of one stage, for one microbatch unless noted. Times are in any one unit.
@@ -64,7 +64,7 @@ struct BoundProblem {
 enum class BoundKind { Path, Work, Memory, Transfers, Communication, Reductions };
 
 // Names: "path", "work", "memory", "transfers", "communication", "reductions".
-std::string_view name(BoundKind kind);
+std::string_view bound_kind_name(BoundKind kind);
 std::optional<BoundKind> bound_kind(std::string_view name);
 
 struct LowerBound {

@@ -102,9 +102,9 @@ void WeightFill::add_state(std::vector<Ticks>* state) const {
   }
   const auto add_waits = [&](ActionKind kind, int stage, int from, int to) {
     for (int microbatch = from; microbatch < to; ++microbatch)
-      state->push_back(std::max<Ticks>(
-          comes({Stage{stage}, kind, Microbatch{microbatch}}) - ranks_[times_.rank_of(stage)].now,
-          0));
+      state->push_back(std::max<Ticks>(input_ready({Stage{stage}, kind, Microbatch{microbatch}}) -
+                                           ranks_[times_.rank_of(stage)].now,
+                                       0));
   };
   const int last = times_.last_stage();
   for (int stage = 0; stage <= last; ++stage) {
@@ -144,7 +144,7 @@ WeightFill::StepResult WeightFill::step(int rank) {
   }
   if (by.position == actions.size()) return StepResult::Waits;
   const Action& action = actions[by.position];
-  const Ticks when = comes(action);
+  const Ticks when = input_ready(action);
   if (when == kNever) return StepResult::Waits;
   const int stage = index(action.stage);
   const bool is_forward = action.kind == ActionKind::Forward;
@@ -186,7 +186,7 @@ WeightFill::StepResult WeightFill::step(int rank) {
   return StepResult::Done;
 }
 
-Ticks WeightFill::comes(const Action& action) const {
+Ticks WeightFill::input_ready(const Action& action) const {
   const int stage = index(action.stage), microbatch = index(action.microbatch);
   const bool is_forward = action.kind == ActionKind::Forward;
   if (is_forward && stage == 0) return 0;

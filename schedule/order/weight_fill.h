@@ -61,7 +61,7 @@ class WeightFill {
   StepResult sweep();
   StepResult step(int rank);
   // Returns when the action's input is there; kNever if that is not known yet.
-  Ticks comes(const Action& action) const;
+  Ticks input_ready(const Action& action) const;
   bool fills(const RankState& by, ActionKind kind, Ticks gap) const;
   void do_weight(int rank);
   void add_state(std::vector<Ticks>* state) const;

@@ -106,7 +106,7 @@ Order PolicyScheduler::order() const {
 
 // Returns when the stage has the input of its next action of the pass; kNever if that is not known,
 // or if the policy has enough in flight.
-PolicyScheduler::Ticks PolicyScheduler::comes(int s, Pass pass) const {
+PolicyScheduler::Ticks PolicyScheduler::input_ready(int s, Pass pass) const {
   const StageState& at = stages_[s];
   const int microbatch = at.done[pass];
   if (pass == kForward) {
@@ -132,7 +132,7 @@ void PolicyScheduler::look_ahead(int s, Pass pass) {
   const double turn = pass == kForward ? turns.forward
                       : pass == kInput ? turns.input
                                        : turns.weight;
-  stages_[s].next[pass] = {comes(s, pass), turn + policy_->period * stages_[s].done[pass]};
+  stages_[s].next[pass] = {input_ready(s, pass), turn + policy_->period * stages_[s].done[pass]};
 }
 
 void PolicyScheduler::decide(int rank) {
@@ -147,16 +147,16 @@ void PolicyScheduler::decide(int rank) {
     const StageState& stage = stages_[s];
     for (const Pass pass : {kForward, kInput, kWeight}) {
       const Next& next = stage.next[pass];
-      if (next.comes == kNever) continue;
+      if (next.input_ready == kNever) continue;
       if (pass == kForward && by.held_bytes + stage.room_bytes > by.limit_bytes) {
-        if (next.comes <= by.free_at) kept_back = std::min(kept_back, next.turn);
+        if (next.input_ready <= by.free_at) kept_back = std::min(kept_back, next.turn);
         continue;
       }
       if (pass == kWeight && next.turn < turn_of_weight) {
         weight = {s, pass};
         turn_of_weight = next.turn;
       }
-      const Ticks begin = std::max(next.comes, by.free_at);
+      const Ticks begin = std::max(next.input_ready, by.free_at);
       if (begin > at || (begin == at && next.turn >= turn)) continue;
       best = {s, pass};
       at = begin;
@@ -187,10 +187,10 @@ PolicyScheduler::Choice PolicyScheduler::wait_for(const RankState& by, Choice ch
     const StageState& stage = stages_[s];
     for (const Pass pass : {kForward, kInput}) {
       const Next& next = stage.next[pass];
-      if (next.comes > until || next.comes >= when || next.turn >= turn) continue;
+      if (next.input_ready > until || next.input_ready >= when || next.turn >= turn) continue;
       if (pass == kForward && by.held_bytes + stage.room_bytes > by.limit_bytes) continue;
       sooner = {s, pass};
-      when = next.comes;
+      when = next.input_ready;
     }
   }
   if (when != kNever) *at = std::max(when, by.free_at);

@@ -62,7 +62,7 @@ class PolicyScheduler {
 
   // The next action of a stage in one pass.
   struct Next {
-    Ticks comes = 0;  // when its input is there; kNever: not known yet, or none left
+    Ticks input_ready = 0;  // when its input is there; kNever: not known yet, or none left
     double turn = 0;
   };
   struct StageState {
@@ -87,7 +87,7 @@ class PolicyScheduler {
   };
 
   void reset();
-  Ticks comes(int stage, Pass pass) const;
+  Ticks input_ready(int stage, Pass pass) const;
   void look_ahead(int stage, Pass pass);
   void decide(int rank);
   Choice wait_for(const RankState& by, Choice choice, Ticks* at) const;

@@ -66,8 +66,8 @@ void run_program(const FuzzInput& input) {
   std::size_t ops = 0;
   for (const RankRow& rank : program->ranks) ops += program->bodies[rank.body].ops.size();
   if (ops > kFewOps) return;
-  const auto played = simulate(*program);
-  const auto unfolded = simulate(*program, {}, false);
+  const auto played = simulate_program(*program);
+  const auto unfolded = simulate_program(*program, {}, false);
   promise(played.ok() == unfolded.ok(), "a Program ends folded as it does unfolded");
   if (accepted(played) == nullptr || accepted(unfolded) == nullptr) return;
   promise(played->iteration_s == unfolded->iteration_s, "folded takes what unfolded takes");

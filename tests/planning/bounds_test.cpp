@@ -69,7 +69,7 @@ TEST_CASE("of a layout's bounds the quicker are the lower, in every scenario") {
     INFO(base.name);
     StageLevel level = level_of(base);
     for (const Layout& layout : drawn_layouts(base, with_named_keys(), &random)) {
-      INFO(text_of({layout, {default_order(1)}, {}}));
+      INFO(plan_text({layout, {default_order(1)}, {}}));
       const Nanoseconds exposed = level.exposed_bound(layout);
       CHECK(level.least_exposed_bound(layout) <= exposed);
       CHECK(exposed <= level.uncontended_bound(layout));
@@ -130,7 +130,7 @@ TEST_CASE("the bound of a cut is the least of its micro batches', though few are
     StageLevel level = level_of(base);
     const Space space = with_named_keys();
     for (const Layout& cut : drawn_cuts(base, space, 40, &random)) {
-      INFO(text_of({cut, {default_order(1)}, {}}));
+      INFO(plan_text({cut, {default_order(1)}, {}}));
       const std::vector<Layout> all = space.micro_batches(base, cut);
       Nanoseconds least = INT64_MAX;
       for (const Layout& layout : all) least = std::min(least, level.least_exposed_bound(layout));

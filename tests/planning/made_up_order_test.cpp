@@ -97,7 +97,7 @@ TEST_CASE("a tune plays the plans of a made-up order through an engine") {
   REQUIRE(tuned.ok());
   CHECK(tuned->complete);
   for (const Finalist& finalist : tuned->finalists) {
-    INFO(finalist.label << ": " << text_of(finalist.candidate));
+    INFO(finalist.label << ": " << plan_text(finalist.candidate));
     REQUIRE(finalist.result.ok());
     if (finalist.label != "own") CHECK(finalist.candidate.playing.order == "blocks");
   }

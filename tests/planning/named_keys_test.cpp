@@ -40,7 +40,7 @@ TEST_CASE("a key that nobody names is as the scenario has it") {
                                    "parallel.dispatcher=hybridep", "train.zero=1",
                                    "parallel.hsdp_shard=2", "train.recompute_modules=moe_act"});
   for (const Candidate& plan : drawn_of(base, among({}), 3, 40)) {
-    INFO(text_of(plan));
+    INFO(plan_text(plan));
     for (const LayoutKey& key : layout_keys()) {
       if (key.only_named) CHECK(key.get(plan.layout) == kAsScenario);
     }
@@ -111,16 +111,16 @@ TEST_CASE("settings of a plan with named keys are the plan") {
        "parallel.dispatcher=alltoall,deepep", "train.recompute_modules=core_attn,moe_act+layernorm",
        "parallel.hsdp_shard=all,2", "parallel.zero_hpz=none,2", "parallel.micro_batch=2"});
   for (const Candidate& plan : drawn_of(base, space, 11, 25)) {
-    INFO(text_of(plan));
+    INFO(plan_text(plan));
     Names sets = kPlaced;
     sets.insert(sets.end(), stated.begin(), stated.end());
-    for (const auto& [key, value] : settings_of(plan)) sets.push_back(key + "=" + value);
+    for (const auto& [key, value] : plan_settings(plan)) sets.push_back(key + "=" + value);
     const Scenario loaded = load(kSmall, sets).front();
-    CHECK(loaded.costs.calibrated == with(base, plan).costs.calibrated);
-    CHECK(loaded.costs.model_name == with(base, plan).costs.model_name);
-    CHECK(loaded.costs.interval == with(base, plan).costs.interval);
+    CHECK(loaded.costs.calibrated == scenario_with(base, plan).costs.calibrated);
+    CHECK(loaded.costs.model_name == scenario_with(base, plan).costs.model_name);
+    CHECK(loaded.costs.interval == scenario_with(base, plan).costs.interval);
     const auto written = simulate(loaded, Engine::Ideal);
-    const auto built = simulate(with(base, plan), Engine::Ideal);
+    const auto built = simulate(scenario_with(base, plan), Engine::Ideal);
     REQUIRE((written.ok() && built.ok()));
     CHECK(written->iteration_s == built->iteration_s);
     CHECK(written->training->total == built->training->total);

@@ -200,7 +200,7 @@ void check_space(const RandomSpace& space) {
   INFO(space.scenario << fmt::format("{}", fmt::join(space.texts(), " ")));
   INFO("the best of " << all.plans << ", simulated: " << all.best_s << " s: " << all.best_simulated
                       << "\nat stage level: " << all.best_ns << " ns: " << all.best);
-  INFO((tuned.ok() ? text_of(tuned->finalists.front().candidate) : tuned.error().text()));
+  INFO((tuned.ok() ? plan_text(tuned->finalists.front().candidate) : tuned.error().text()));
   REQUIRE(tuned.ok() == (all.best_s < 1e300));
   if (!tuned.ok()) return;
   CHECK(tuned->complete);

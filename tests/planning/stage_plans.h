@@ -74,7 +74,8 @@ inline std::vector<Found> check_against_all(const Scenario& base, const Space& s
   REQUIRE(all.best.size() == found.best.size());
   REQUIRE(!all.best.empty());
   for (std::size_t i = 0; i < all.best.size(); ++i) {
-    INFO(i << ": " << text_of(all.best[i].candidate) << " | " << text_of(found.best[i].candidate));
+    INFO(i << ": " << plan_text(all.best[i].candidate) << " | "
+           << plan_text(found.best[i].candidate));
     CHECK(found.best[i].iteration_ns == all.best[i].iteration_ns);
   }
   const SearchCounts& counts = found.counts;
@@ -92,7 +93,7 @@ inline std::vector<Found> check_against_all(const Scenario& base, const Space& s
 inline void check_bounds(const Scenario& base, const std::vector<Candidate>& plans) {
   StageLevel level = level_of(base);
   for (const Candidate& plan : plans) {
-    INFO(text_of(plan));
+    INFO(plan_text(plan));
     const auto order = level.order_of(plan);
     REQUIRE(order.ok());
     const auto played = level.play(plan, *order);

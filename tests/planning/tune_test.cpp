@@ -84,10 +84,10 @@ TEST_CASE("the search finds what trying every plan finds among shards that the s
   check_against_all(base, space);
   // Where two cannot cut, or nothing is cut, there is no plan.
   for (const Candidate& plan : all_of(base, space)) {
-    INFO(text_of(plan));
+    INFO(plan_text(plan));
     CHECK(plan.sharing.zero > 0);
     CHECK(plan.layout.dp * plan.layout.cp % 2 == 0);
-    CHECK(with(base, plan).job.plan.hsdp_shard == 2);
+    CHECK(scenario_with(base, plan).job.plan.hsdp_shard == 2);
   }
 }
 
@@ -153,11 +153,11 @@ TEST_CASE("no bound is above the iteration of a plan below it") {
 TEST_CASE("a plan's settings are the plan") {
   const Scenario base = small({"cluster.memory_GiB=40"});
   for (const Candidate& plan : drawn_of(base, among({"parallel.micro_batch=2"}), 7, 20)) {
-    INFO(text_of(plan));
+    INFO(plan_text(plan));
     Names sets = {"cluster.gpus=4", "cluster.memory_GiB=40"};
-    for (const auto& [key, value] : settings_of(plan)) sets.push_back(key + "=" + value);
+    for (const auto& [key, value] : plan_settings(plan)) sets.push_back(key + "=" + value);
     const auto written = simulate(load(kSmall, sets).front(), Engine::Ideal);
-    const auto built = simulate(with(base, plan), Engine::Ideal);
+    const auto built = simulate(scenario_with(base, plan), Engine::Ideal);
     REQUIRE((written.ok() && built.ok()));
     CHECK(written->iteration_s == built->iteration_s);
     CHECK(candidate_of(load(kSmall, sets).front()) == plan);
@@ -171,10 +171,10 @@ TEST_CASE("what the stage level leaves out is a few percent of the iteration") {
     StageLevel level = level_of(base);
     for (const Candidate& plan : all_of(base, among({"parallel.micro_batch=2", "parallel.cp=1",
                                                      "overlap.tensor=off", "train.zero=0,1"}))) {
-      INFO(text_of(plan));
+      INFO(plan_text(plan));
       const auto order = level.order_of(plan);
       const auto played = level.play(plan, *order);
-      const auto ideal = simulate(with(base, plan), Engine::Ideal);
+      const auto ideal = simulate(scenario_with(base, plan), Engine::Ideal);
       REQUIRE((played.ok() && ideal.ok()));
       CHECK(to_seconds(*played) == Approx(ideal->iteration_s).epsilon(0.05));
     }
@@ -194,14 +194,14 @@ TEST_CASE("an iteration's overhead lengthens stage level and engine alike, by it
   std::shuffle(plans.begin(), plans.end(), random);
   plans.resize(40);
   for (const Candidate& plan : plans) {
-    INFO(text_of(plan));
+    INFO(plan_text(plan));
     const auto order = level.order_of(plan);
     REQUIRE(order.ok());
     const auto before = level.play(plan, *order), after = level_charged.play(plan, *order);
     REQUIRE((before.ok() && after.ok()));
     CHECK(*after - *before == 11'700'000);
     const auto engine = [&](const Scenario& base) {
-      const auto result = simulate(with(base, plan), Engine::Ideal);
+      const auto result = simulate(scenario_with(base, plan), Engine::Ideal);
       REQUIRE(result.ok());
       return std::llround(1e9 * result->iteration_s);
     };
@@ -261,13 +261,13 @@ TEST_CASE("the best plans are refined where they are asked to be, and what that 
   REQUIRE(plan.with.size() == 7);
   double best = plan.plain.iteration_s;
   for (const auto& [refinement, result] : plan.with) {
-    INFO(text_of(refinement));
+    INFO(refinement_text(refinement));
     REQUIRE(result.ok());
     best = std::min(best, result->iteration_s);
     // Neither a layout nor an order is ever worse than what it begins with.
     if (!refinement.vocabulary) CHECK(plan.saved_s(*result) >= 0);
     Names written = sets;
-    for (const auto& [key, value] : settings_of(plan.candidate, refinement))
+    for (const auto& [key, value] : plan_settings(plan.candidate, refinement))
       written.push_back(key + "=" + value);
     CHECK(simulate(load(kSmall, written).front(), Engine::Ideal)->iteration_s ==
           result->iteration_s);
@@ -353,7 +353,7 @@ TEST_CASE("the best plans under a framework break none of its rules") {
     REQUIRE(tuned.ok());
     CHECK(tuned->framework == framework.name);
     for (const Finalist& finalist : tuned->finalists) {
-      INFO(text_of(finalist.candidate));
+      INFO(plan_text(finalist.candidate));
       if (finalist.label != "own")
         CHECK(broken_rule(framework, base, finalist.candidate).empty());
       else
@@ -381,7 +381,7 @@ TEST_CASE("every rule of a framework stands in docs/planning.md, with its source
 
 TEST_CASE("a plan's line says that none is its order, not its recompute") {
   const Candidate plan = {{.dp = 4}, {"none", false}, {}};
-  CHECK(text_of(plan) == "tp 1 pp 1 dp 4 mb 1 order none");
+  CHECK(plan_text(plan) == "tp 1 pp 1 dp 4 mb 1 order none");
 }
 
 TEST_CASE("a search that is stopped says so and keeps what it has") {

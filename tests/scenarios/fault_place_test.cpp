@@ -30,22 +30,22 @@ std::vector<Broken> broken_rules(const Scenario& scenario) {
   Model model = scenario.job.model;
   Plan plan = scenario.job.plan;
   model.heads = 15;
-  broken.push_back({"1024 is no multiple of 15 heads", check(model, plan).error(), {}, 3});
+  broken.push_back({"1024 is no multiple of 15 heads", check_model(model, plan).error(), {}, 3});
   model = scenario.job.model;
   plan.tp = 3;
-  broken.push_back({"16 heads on 3 ranks", check(model, plan).error(), {}, 4});
+  broken.push_back({"16 heads on 3 ranks", check_model(model, plan).error(), {}, 4});
   plan = scenario.job.plan;
   plan.overlap_context = true;
   plan.cp = 2;
   plan.context_comm = ContextComm::AllGather;
-  broken.push_back({"its key is not set", check(model, plan).error(), {"model.layers"}, 2});
+  broken.push_back({"its key is not set", check_model(model, plan).error(), {"model.layers"}, 2});
   plan = scenario.job.plan;
   plan.tensor_overlap = overlap_by(TensorMethod::Ring);
   plan.sequence_parallel = false;
-  broken.push_back({"a GEMM's overlap, by the word", check(model, plan).error(), {}, 17});
+  broken.push_back({"a GEMM's overlap, by the word", check_model(model, plan).error(), {}, 17});
   CostModel cost = scenario.cost_model();
   cost.precision = "int4";
-  broken.push_back({"no rate", check(cost).error(), {"cluster.preset"}, 14});
+  broken.push_back({"no rate", check_cost_model(cost).error(), {"cluster.preset"}, 14});
   broken.push_back(
       {"12 GPUs, 8 a node", Cluster::build(scenario.cluster.spec, 12).error(), {}, 15});
   OrderSpec order = scenario.job.order;

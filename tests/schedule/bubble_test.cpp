@@ -43,7 +43,7 @@ TEST_CASE("a long stage is imbalance, and its rank's work above the mean is how 
   const Bubble b = explained({.name = "1f1b", .pp = 4, .microbatches = 8}, stages);
   CHECK(b.rank == 3);
   CHECK(b.stage == 3);
-  CHECK(b.stages == 6 / 3.75);
+  CHECK(b.longest_stage_ratio == 6 / 3.75);
   CHECK(b.imbalance == 18);
   CHECK(b.fill == 3);
   CHECK(b.drain == 6);

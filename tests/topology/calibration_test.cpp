@@ -45,9 +45,9 @@ const std::string kRow = "[[fit]]\nop = \"p2p\"\nranks = 2\nnodes = 1\nlatency_u
 TEST_CASE("names of communications are nccl-tests', and lead back to them") {
   for (int i = 0; i < kCommKinds; ++i) {
     const auto kind = static_cast<CommKind>(i);
-    CHECK(comm_kind_named(name(kind)) == kind);
+    CHECK(comm_kind_named(comm_kind_name(kind)) == kind);
   }
-  CHECK(name(CommKind::RingShift) == "sendrecv");
+  CHECK(comm_kind_name(CommKind::RingShift) == "sendrecv");
   CHECK_FALSE(comm_kind_named("broadcast"));
 }
 

@@ -385,7 +385,7 @@ TEST_CASE("a communicator's rate holds for every operation, however it goes") {
     const Cluster bound = build(spec, 64);
     const Traffic limited = traffic(bound, kind, ranks);
     const double out_s = busiest_node(plain, free) / spec.communicator_bytes_per_s;
-    INFO("round " << round << ", " << name(kind) << " of " << ranks.size());
+    INFO("round " << round << ", " << comm_kind_name(kind) << " of " << ranks.size());
     REQUIRE(limited.seconds_per_byte == Approx(std::max(free.seconds_per_byte, out_s)));
     REQUIRE(loads(bound, limited) == loads(plain, free));
     // In lock step with itself it loads links twice, and has its own rate.

@@ -161,7 +161,7 @@ TEST_CASE("on every preset a larger message never takes less time") {
       const auto devices = group(cluster, nodes, nodes * spec.gpus_per_node);
       if (devices.size() < 2) continue;
       for (const CommKind kind : {CommKind::AllReduce, CommKind::AllGather}) {
-        const Choices ways = choices(cluster, kind, devices);
+        const Choices ways = traffic_choices(cluster, kind, devices);
         Nanoseconds before = 0;
         for (Bytes bytes = 1; bytes < Bytes{1} << 36; bytes += bytes / 3 + 1) {
           const Nanoseconds now = duration_ns(ways, bytes);
@@ -223,7 +223,7 @@ TEST_CASE("presets with one GPU's links and one node's NICs take the same time w
             if (kind == CommKind::SendRecv) devices = {devices.front(), devices.back()};
             took.push_back(collective_ns(cluster, kind, bytes, devices));
             INFO(links << ": " << preset << ", " << presets[0] << ", " << nodes << " nodes, "
-                       << name(kind) << " of " << bytes);
+                       << comm_kind_name(kind) << " of " << bytes);
             CHECK(static_cast<double>(took.back()) ==
                   Approx(static_cast<double>(took.front())).epsilon(0.05));
           }
@@ -263,7 +263,7 @@ ClusterSpec round_spec() {
 
 Choices ways_of(const ClusterSpec& spec, CommKind kind, int nodes, int gpus) {
   const Cluster cluster = build(spec, nodes * spec.gpus_per_node);
-  return choices(cluster, kind, group(cluster, nodes, gpus));
+  return traffic_choices(cluster, kind, group(cluster, nodes, gpus));
 }
 
 TEST_CASE("without the keys of algorithms and protocols there is one way, the rings") {

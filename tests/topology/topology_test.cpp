@@ -277,7 +277,7 @@ TEST_CASE("a way by its number is the choice of that number") {
   const Cluster cluster = build(spec, 32);
   for (const auto& group : {devices(8), devices(32), devices(4, 0, 8)}) {
     for (const CommKind kind : kCollectives) {
-      for (const Traffic& way : choices(cluster, kind, group)) {
+      for (const Traffic& way : traffic_choices(cluster, kind, group)) {
         const Traffic same = traffic_by(cluster, kind, group, way.way);
         CHECK(same.way == way.way);
         CHECK(same.latency_ns == way.latency_ns);

@@ -282,7 +282,7 @@ TEST_CASE("Perfetto shows two traces side by side, a rank's one below the other,
   const auto simulated = read_trace_csv(folder / "s.csv"),
              measured = read_trace_csv(folder / "m.csv");
   REQUIRE((simulated.ok() && measured.ok()));
-  REQUIRE(write_perfetto(*simulated, *measured, folder / "t.json").ok());
+  REQUIRE(write_perfetto_pair(*simulated, *measured, folder / "t.json").ok());
   const auto json = nlohmann::json::parse(contents(folder / "t.json"));
   CHECK(json["otherData"]["measured program"] == "1234abcd");
   std::vector<std::string> processes(4);

@@ -88,8 +88,8 @@ TEST_CASE("DeepEP's published exchanges over nodes are met within 12 %, without 
     const ExpertGroup group = expert_group(model, plan);
     const Bytes bytes = dispatch ? group.sent_bytes : group.returned_bytes;
     const CommCost cost = comm_costs(model, plan, {}, cluster.spec())[4];
-    const Choices ways =
-        at_training_cost(choices(cluster, CommKind::AllToAll, devices), GroupKind::Expert, cost);
+    const Choices ways = at_training_cost(traffic_choices(cluster, CommKind::AllToAll, devices),
+                                          GroupKind::Expert, cost);
     const double GBps = static_cast<double>(bytes) / 1e9 / to_seconds(duration_ns(ways, bytes));
     INFO(GBps);
     CHECK(GBps == Approx(whole(row, "GBps")).epsilon(0.12));

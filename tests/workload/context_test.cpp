@@ -115,7 +115,8 @@ TEST_CASE("heads for positions: q, k, v before the core and its output behind it
   // Whole sequences, a quarter of the heads: 32 / 4 matrices of 8192 x 8192.
   for (const Kernel& kernel : work.kernels) {
     if (kernel.name == "attention core forward")
-      CHECK(kernel.gemms[0] == Gemm{.batch = 8, .m = 8192, .n = 8192, .k = 128, .wide = true});
+      CHECK(kernel.gemms[0] ==
+            Gemm{.batch = 8, .m = 8192, .n = 8192, .k = 128, .in_16_bits = true});
   }
 }
 

@@ -89,7 +89,7 @@ TEST_CASE("a cost table through its file and back is the same") {
   const Folder folder;
   CostTable table = small_table();
   table.meta = {{"backend", "cuda"}, {"device", "NVIDIA H100: 132 SMs"}, {"gemm_scale", "1"}};
-  table.rows[1].gemms[0].wide = true;
+  table.rows[1].gemms[0].in_16_bits = true;
   table.rows.push_back({.what = CostKind::Kernel,
                         .name = "a, \"b\"",
                         .gemms = {{2, 3, 4, 5}, {6, 7, 8, 9, true}},
@@ -184,9 +184,9 @@ TEST_CASE("a kernel that was measured whole takes that, and its passes their own
 
 TEST_CASE("GEMMs of activations go by their own rows, where there are some") {
   CostTable table = small_table();
-  const Kernel kernel = {.gemms = {{.m = 50, .n = 10, .k = 10, .wide = true}}};
+  const Kernel kernel = {.gemms = {{.m = 50, .n = 10, .k = 10, .in_16_bits = true}}};
   CHECK(price(table, kernel).ns == 4000);
-  table.rows.push_back(gemm_row({.m = 5, .n = 10, .k = 10, .wide = true}, 2000));
+  table.rows.push_back(gemm_row({.m = 5, .n = 10, .k = 10, .in_16_bits = true}, 2000));
   CHECK(price(table, kernel).ns == 20'000);  // 10'000 FLOPs at a half
 }
 

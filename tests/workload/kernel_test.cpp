@@ -120,7 +120,7 @@ TEST_CASE("fp8 speeds up linear layers, and leaves attention's batched products 
   const Gemm linear = {.m = 132 * 256, .n = 12800, .k = 100'000};
   CHECK(linear.flops() / gemm_s(bf16, linear) == Approx(0.70 * 989e12).epsilon(0.005));
   CHECK(linear.flops() / gemm_s(fp8, linear) == Approx(0.626 * 1979e12).epsilon(0.005));
-  const Gemm scores = {.batch = 24, .m = 2048, .n = 2048, .k = 128, .wide = true};
+  const Gemm scores = {.batch = 24, .m = 2048, .n = 2048, .k = 128, .in_16_bits = true};
   CHECK(gemm_s(fp8, scores) == gemm_s(bf16, scores));
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("every expert's product is a kernel of its own, attention's are one") 
   CostModel model = a100();
   const Gemm experts = {.batch = 16, .m = 256, .n = 4096, .k = 1024};
   Gemm scores = experts;
-  scores.wide = true;
+  scores.in_16_bits = true;
   const double one = gemm_s(model, scores);
   CHECK(gemm_s(model, experts) == one);
   model.profile.expert_gemm_s = 5e-6;
@@ -203,7 +203,7 @@ TEST_CASE("every expert's product is a kernel of its own, attention's are one") 
 
 TEST_CASE("products of a scan take what its own kernels do, where that is known and longer") {
   CostModel model = a100();
-  Gemm product = {.batch = 4096, .m = 128, .n = 64, .k = 128, .wide = true};
+  Gemm product = {.batch = 4096, .m = 128, .n = 64, .k = 128, .in_16_bits = true};
   const double batched = gemm_s(model, product);
   product.scan = true;
   CHECK(gemm_s(model, product) == batched);
@@ -215,8 +215,8 @@ TEST_CASE("products of a scan take what its own kernels do, where that is known 
 
 TEST_CASE("a product's text says what it is of, and is read back") {
   const std::vector<Gemm> products = {{.batch = 2, .m = 3, .n = 4, .k = 5},
-                                      {.m = 3, .n = 4, .k = 5, .wide = true},
-                                      {.m = 3, .n = 4, .k = 5, .wide = true, .scan = true}};
+                                      {.m = 3, .n = 4, .k = 5, .in_16_bits = true},
+                                      {.m = 3, .n = 4, .k = 5, .in_16_bits = true, .scan = true}};
   CHECK(gemms_text(products) == "2x3x4x5 1x3x4x5a 1x3x4x5s");
   CHECK(parse_gemms(gemms_text(products)) == products);
 }
@@ -269,15 +269,15 @@ TEST_CASE("no dimension makes a GEMM faster by growing, no byte a kernel") {
 
 TEST_CASE("a precision that the device has not is refused with those that it has") {
   CostModel model = a100();
-  CHECK(check(model).ok());
+  CHECK(check_cost_model(model).ok());
   model.precision = "fp8";
-  REQUIRE_FALSE(check(model).ok());
-  CHECK(check(model).error().text() ==
+  REQUIRE_FALSE(check_cost_model(model).ok());
+  CHECK(check_cost_model(model).error().text() ==
         "train.precision: found fp8, expected one that A100-80GB has a rate for: bf16, fp16, fp32");
   model = a100();
   model.device.sms = 0;
-  REQUIRE_FALSE(check(model).ok());
-  CHECK(check(model).error().text().find("found 0 SMs") != std::string::npos);
+  REQUIRE_FALSE(check_cost_model(model).ok());
+  CHECK(check_cost_model(model).error().text().find("found 0 SMs") != std::string::npos);
 }
 
 TEST_CASE("bytes of a number by its type") {

@@ -213,7 +213,7 @@ TEST_CASE("kernels compute the FLOPs of every kind of layer, on however many GPU
        {Mixer::Heads, Mixer::Latent, Mixer::Mamba, Mixer::Linear, Mixer::None}) {
     for (const int tp : {1, 4}) {
       for (const bool flash : {false, true}) {
-        INFO(name(mixer) << " tp " << tp << " flash " << flash);
+        INFO(mixer_name(mixer) << " tp " << tp << " flash " << flash);
         const Model model = of_mixer(mixer);
         OrderedPlan plan(plan_of(tp, 2));
         plan.flash_attention = flash;

@@ -273,12 +273,12 @@ TEST_CASE("every broken rule is named with what was found and what was expected"
        "parallel.tp x pp x dp x cp: found 160000000 GPUs, expected at most 1e8"},
   };
   const Model model = gpt(24, 2304, 24);
-  CHECK(check(model, two_replicas(8, 4)).ok());
+  CHECK(check_model(model, two_replicas(8, 4)).ok());
   for (const Case& spoiled : cases) {
     Model bad_model = model;
     Plan bad_plan = two_replicas(1, 1);
     spoiled.spoil(&bad_model, &bad_plan);
-    const Status status = check(bad_model, bad_plan);
+    const Status status = check_model(bad_model, bad_plan);
     INFO(spoiled.message);
     REQUIRE_FALSE(status.ok());
     CHECK(status.error().text() == spoiled.message);
@@ -289,8 +289,8 @@ TEST_CASE("every broken rule is named with what was found and what was expected"
 TEST_CASE("an odd vocabulary is no error, and neither are ends without layers") {
   Model model = gpt(6, 64, 8);
   model.vocab = 50257;
-  CHECK(check(model, two_replicas(8, 1)).ok());
-  CHECK(check(model, two_replicas(1, 8)).ok());  // 0 1 1 1 1 1 1 0
+  CHECK(check_model(model, two_replicas(8, 1)).ok());
+  CHECK(check_model(model, two_replicas(1, 8)).ok());  // 0 1 1 1 1 1 1 0
 }
 
 TEST_CASE("a layer's activations are those of Korthikanti et al. 2022, to the byte") {

@@ -53,7 +53,7 @@ TEST_CASE("experts are cut ep and expert_tp ways, the router not at all") {
   for (const int tp : {1, 4}) {
     for (const int ep : {1, 2, 8}) {
       for (const int expert_tp : {1, tp}) {
-        const HeldParameters held = layers_share(model, expert_plan(tp, ep, expert_tp), 3);
+        const HeldParameters held = share_of_equal_layers(model, expert_plan(tp, ep, expert_tp), 3);
         CHECK(held.dense == Approx(3 * (others / tp + router)).epsilon(1e-14));
         CHECK(held.expert == Approx(3 * 8 * expert / ep / expert_tp).epsilon(1e-14));
       }
@@ -76,7 +76,7 @@ TEST_CASE("GPUs that share an expert need not be those that share the rest") {
       ++gathers;
     }
     CHECK(gathers == 2);  // there, and scattered on the way home
-    const HeldParameters held = layers_share(mixture(), expert_plan(4, 2, expert_tp), 1);
+    const HeldParameters held = share_of_equal_layers(mixture(), expert_plan(4, 2, expert_tp), 1);
     CHECK(held.expert == Approx(8 * expert_parameters(mixture()) / 2 / expert_tp));
   }
 }
@@ -84,7 +84,7 @@ TEST_CASE("GPUs that share an expert need not be those that share the rest") {
 TEST_CASE("a unit's expert bytes stand apart, and ZeRO cuts them by the experts' replicas") {
   Plan plan = expert_plan(4, 8, 1);
   const Workload work = make_workload(mixture(), plan, a100());
-  const HeldParameters held = layers_share(mixture(), plan, 1);
+  const HeldParameters held = share_of_equal_layers(mixture(), plan, 1);
   const ParameterUnit& unit = work.stages[0].units[1];
   CHECK(unit.gradient_bytes == std::llround(4 * held.dense));
   CHECK(unit.expert_gradient_bytes == std::llround(4 * held.expert));

@@ -19,12 +19,12 @@ void check_cases(const std::vector<Case>& cases, bool experts) {
   plan.sequence_parallel = true;
   plan.dp = 2;
   if (experts) model.experts = 8, model.top_k = 2, plan.ep = 4, plan.expert_tp = 1;
-  REQUIRE(check(model, plan).ok());
+  REQUIRE(check_model(model, plan).ok());
   for (const Case& spoiled : cases) {
     Model bad_model = model;
     Plan bad_plan = plan;
     spoiled.spoil(&bad_model, &bad_plan);
-    const Status status = check(bad_model, bad_plan);
+    const Status status = check_model(bad_model, bad_plan);
     INFO(spoiled.message);
     REQUIRE_FALSE(status.ok());
     CHECK(status.error().text() == spoiled.message);
@@ -146,10 +146,10 @@ TEST_CASE("Transformer Engine's own defaults are no error, and neither are rings
   for (int i = 0; i < kTensorGemms; ++i) {
     const auto gemm = static_cast<TensorGemm>(i);
     Plan one = plan;
-    const bool weight = name(gemm).ends_with("wgrad");
+    const bool weight = tensor_gemm_name(gemm).ends_with("wgrad");
     set(&one, gemm, {.method = weight ? TensorMethod::Bulk : TensorMethod::Ring});
-    INFO(name(gemm));
-    CHECK(check(gpt_22b(), one).ok());
+    INFO(tensor_gemm_name(gemm));
+    CHECK(check_model(gpt_22b(), one).ok());
   }
 }
 

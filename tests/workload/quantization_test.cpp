@@ -39,7 +39,7 @@ TEST_CASE("an MLP whose last wave is nearly empty is told of the width that fill
   const auto sizes = wasteful_sizes(model, plan, a100());
   const auto size = of(sizes, "model.ffn_hidden");
   REQUIRE(size);
-  INFO(text_of(*size));
+  INFO(wasteful_size_text(*size));
   CHECK(size->value == 3584);
   CHECK(size->better == 3456);
   CHECK(size->part == "a layer's");
@@ -59,7 +59,7 @@ TEST_CASE("a product's waste is its time over that of a product with nothing lef
   Plan plan = plan_of(8, 1, 2);
   const auto size = of(wasteful_sizes(model, plan, a100()), "model.vocab");
   REQUIRE(size);
-  INFO(text_of(*size));
+  INFO(wasteful_size_text(*size));
   CHECK(size->remark == "11264 with padding");
   CHECK(size->product == "head weight gradient");
   CHECK(size->gemm == Gemm{.m = 1408, .n = 8192, .k = 4096});
@@ -78,7 +78,7 @@ TEST_CASE("heads that give head size 108 are told of those that give 128") {
   const auto sizes = wasteful_sizes(model, one_gpu(), a100());
   const auto size = of(sizes, "model.heads");
   REQUIRE(size);
-  INFO(text_of(*size));
+  INFO(wasteful_size_text(*size));
   CHECK(size->remark == "head size 108");
   CHECK(size->unaligned);
   CHECK(size->gemm.batch == 2 * 32);
@@ -107,10 +107,10 @@ TEST_CASE("a better size keeps the rules of the plan") {
     model.hidden = model.heads * 8 * pick(4, 20);
     model.ffn_hidden = plan.tp * pick(200, 3000);
     model.vocab = pick(5000, 60000);
-    REQUIRE(check(model, plan).ok());
+    REQUIRE(check_model(model, plan).ok());
     double last = 1;
     for (const WastefulSize& size : wasteful_sizes(model, plan, a100())) {
-      INFO("round " << round << ": " << text_of(size));
+      INFO("round " << round << ": " << wasteful_size_text(size));
       ++proposals;
       CHECK(size.gain <= last);
       last = size.gain;
@@ -129,7 +129,7 @@ TEST_CASE("a better size keeps the rules of the plan") {
       if (size.key == "model.vocab") other.vocab = better;
       if (size.key == "model.seq") other.seq = better;
       if (size.key == "parallel.micro_batch") cut.micro_batch = better;
-      CHECK(check(other, cut).ok());
+      CHECK(check_model(other, cut).ok());
     }
   }
   CHECK(proposals > 30);

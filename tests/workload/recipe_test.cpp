@@ -129,15 +129,15 @@ TEST_CASE("weights that are gathered in fp8 have their largest numbers reduced, 
 TEST_CASE("the head and a router stay in 16 bits, weights are cast once an iteration") {
   const FrameworkProfile profile;
   const Plan plan = in("fp8", Fp8Recipe::Mxfp8);
-  CHECK(head_block(llama(), plan, profile).forward.gemms[0].wide);
+  CHECK(head_block(llama(), plan, profile).forward.gemms[0].in_16_bits);
   CHECK(head_block(llama(), plan, profile).forward.memory_bytes ==
         head_block(llama(), in("bf16"), profile).forward.memory_bytes);
   Model experts = llama();
   experts.experts = 8;
   experts.top_k = 2;
   const Kernel forward = experts_block(experts, plan, profile).forward;
-  CHECK(forward.gemms[0] == Gemm{.m = 4096, .n = 8, .k = 1024, .wide = true});
-  CHECK(!forward.gemms[1].wide);
+  CHECK(forward.gemms[0] == Gemm{.m = 4096, .n = 8, .k = 1024, .in_16_bits = true});
+  CHECK(!forward.gemms[1].in_16_bits);
   const HeldParameters held = {.dense = 1000};
   const auto step = [&](const Plan& each) {
     return optimizer_kernel(OrderedPlan(each), held, 900, profile).memory_bytes;

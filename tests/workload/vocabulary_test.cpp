@@ -76,7 +76,7 @@ TEST_CASE("ranks hold a p-th of both matrices, or of the one that is tied, and n
     const Model model = large_ends(tied);
     const Plan plan = shared(2);
     const std::vector<HeldParameters> held = stage_parameters(model, plan);
-    const double layers = layers_share(model, plan, 2).dense;
+    const double layers = share_of_equal_layers(model, plan, 2).dense;
     const double share = (tied ? 1 : 2) * 131072.0 * 2048 / 8;
     CHECK(held[0].dense == layers + share + 2048.0 * 2048);  // learned positions
     for (int stage = 1; stage < 8; ++stage) CHECK(held[stage].dense == layers + share);
@@ -98,7 +98,8 @@ TEST_CASE("with two stages a rank, the lower one has the rank's share") {
   const std::vector<HeldParameters> held = stage_parameters(large_ends(), plan);
   const double share = 131072.0 * 2048 / 4;
   for (int stage = 1; stage < 8; ++stage)
-    CHECK(held[stage].dense == layers_share(large_ends(), plan, 2).dense + (stage < 4 ? share : 0));
+    CHECK(held[stage].dense ==
+          share_of_equal_layers(large_ends(), plan, 2).dense + (stage < 4 ? share : 0));
 }
 
 TEST_CASE("a vocabulary that p does not divide is rounded up to an even number of rows a rank") {
@@ -132,16 +133,16 @@ TEST_CASE("a rank holds the logits of its rows, and what it was sent, from S to 
 
 TEST_CASE("one rank shares with none, and further heads are not cut") {
   Plan plan = shared(2, 1, 1);
-  CHECK(check(large_ends(), plan).error().text() ==
+  CHECK(check_model(large_ends(), plan).error().text() ==
         "schedule.vocabulary: found parallel with parallel.pp = 1, expected ranks of a pipeline to "
         "share the vocabulary");
   Model model = large_ends();
   model.mtp_layers = 1;
   CHECK(
-      check(model, shared(2)).error().text() ==
+      check_model(model, shared(2)).error().text() ==
       "schedule.vocabulary: found parallel with model.mtp_layers = 1, expected 0: each of them has "
       "the head again");
-  CHECK(check(large_ends(), shared(3)).error().text() ==
+  CHECK(check_model(large_ends(), shared(3)).error().text() ==
         "schedule.vocabulary_algorithm: found 3, expected 1 or 2");
 }
 

@@ -189,7 +189,8 @@ TEST_CASE("tensor ranks that share a key/value head gather Q, K and V, whose wei
   const Kernel& qkv = work.kernels[stage.forward.steps[2].kernel];
   CHECK(qkv.gemms == std::vector<Gemm>{{.m = tokens, .n = (64 + 2 * 4) * 96 / 8, .k = 6144}});
   // All weights are there once, on whatever ranks; a rank's kept keys and values are a head's.
-  CHECK(layers_share(model, plan, 1).total() * 8 == Approx(layer_parameters(model)).epsilon(1e-3));
+  CHECK(share_of_equal_layers(model, plan, 1).total() * 8 ==
+        Approx(layer_parameters(model)).epsilon(1e-3));
   Model own = model;
   own.kv_heads = 8;
   CHECK(activation_bytes_per_layer(model, plan) == activation_bytes_per_layer(own, plan));
@@ -388,7 +389,7 @@ TEST_CASE("any valid plan has finite work, and a larger microbatch never takes l
                  .scatter_gather = draw(0, 1) == 1,
                  .precision = "fp16"};
     plan.global_batch = plan.micro_batch * draw(1, 64);
-    if (!check(model, plan).ok()) continue;
+    if (!check_model(model, plan).ok()) continue;
     ++drawn;
     const Workload work = make_workload(model, plan, a100());
     Plan larger = plan;

@@ -155,7 +155,7 @@ std::string file_of(const std::string& folder, int rank) {
 
 }  // namespace
 
-Status write_kineto(const ProfileRank& rank, const std::string& path) {
+Status write_kineto_rank(const ProfileRank& rank, const std::string& path) {
   ASSIGN_OR_RETURN(FileWriter opened, FileWriter::open(path));
   KinetoFile file(std::move(opened), rank);
   file.begin();
@@ -191,8 +191,8 @@ Result<KinetoWritten> write_kineto(const Program& program, const Trace& trace,
   if (error) return Error::at(folder, error.message() + ", expected a folder that can be made");
   KinetoWritten written;
   for (const RankTrace& rank : trace.ranks) {
-    const ProfileRank profile = profile_of(program, trace, rank);
-    RETURN_IF_ERROR(write_kineto(profile, file_of(folder, profile.rank)));
+    const ProfileRank profile = profile_rank_of(program, trace, rank);
+    RETURN_IF_ERROR(write_kineto_rank(profile, file_of(folder, profile.rank)));
     for (const ProfileKernel& kernel : profile.kernels) {
       ++written.kernels;
       if (kernel.end_ns - kernel.start_ns < 1000) ++written.below_us;

@@ -13,7 +13,7 @@ namespace tandem {
 
 // Writes Kineto's JSON, schemaVersion 1: kernels and copies, collectives' arguments, annotations,
 // distributedInfo. HTA needs the blank after "rank": to find a file's rank.
-Status write_kineto(const ProfileRank& rank, const std::string& path);
+Status write_kineto_rank(const ProfileRank& rank, const std::string& path);
 
 // How many kernels were written, and how many of them are shorter than 1 us. HTA rounds starts up
 // and ends down to whole us, so those may vanish there.

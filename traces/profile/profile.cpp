@@ -2,7 +2,7 @@
 
 namespace tandem {
 
-std::string_view name(PassPhase phase) {
+std::string_view phase_name(PassPhase phase) {
   switch (phase) {
     case PassPhase::Unknown:
       return "unknown";

@@ -29,7 +29,7 @@ enum class PassPhase : std::uint8_t {
   BackwardWeight,
   Step
 };
-std::string_view name(PassPhase phase);  // Step: "optimizer"
+std::string_view phase_name(PassPhase phase);  // Step: "optimizer"
 
 // Names by number. Rows hold numbers, as the same kernels run again and again.
 class KernelNames {

@@ -27,7 +27,7 @@ struct RowSamples {
 using SamplesByRow = std::map<std::string, RowSamples>;
 
 std::string key_of(const CostRow& row, std::string_view dtype) {
-  return fmt::format("{} {} {} {} {} {} {}", name(row.what), dtype, gemms_text(row.gemms),
+  return fmt::format("{} {} {} {} {} {} {}", cost_kind_name(row.what), dtype, gemms_text(row.gemms),
                      row.attention_flops, row.bytes, row.ranks, row.between_nodes);
 }
 
@@ -173,7 +173,7 @@ Result<ProfileCosts> cost_table_of(const Profile& profile, int gpus_per_node) {
         costs.other_dtype += static_cast<std::int64_t>(own.ns.size());
         continue;
       }
-      own.row.gemms.front().wide = true;
+      own.row.gemms.front().in_16_bits = true;
     }
     for (const Nanoseconds ns : own.ns) add_sample(own.row, "", ns, &rows);
   }

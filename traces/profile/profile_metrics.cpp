@@ -148,7 +148,7 @@ std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Viewe
     const std::size_t place = places.at(*label_of_comm[i]);
     CommTotal& total = totals[place];
     ++total.count;
-    if (seen.kernel->collective >= 0) ++total.told;
+    if (seen.kernel->collective >= 0) ++total.with_arguments;
     total.waiting_ns += seen.kernel->transfer_start_ns - seen.kernel->start_ns;
     add_size(rank, seen, &total);
     own[place].emplace_back(seen.start_ns, seen.end_ns);

@@ -54,11 +54,11 @@ struct CommLabel {
 struct CommTotal {
   CommLabel label;
   std::int64_t count = 0;
-  Nanoseconds time_ns = 0;     // of the union of its kernels
-  Nanoseconds overlap_ns = 0;  // part of time_ns beside compute
-  Nanoseconds exposed_ns = 0;  // without compute; shared time counts once
-  Nanoseconds waiting_ns = 0;  // for peers, added up, where known
-  std::int64_t told = 0;       // those of `count` whose arguments are known
+  Nanoseconds time_ns = 0;          // of the union of its kernels
+  Nanoseconds overlap_ns = 0;       // part of time_ns beside compute
+  Nanoseconds exposed_ns = 0;       // without compute; shared time counts once
+  Nanoseconds waiting_ns = 0;       // for peers, added up, where known
+  std::int64_t with_arguments = 0;  // those of `count` whose arguments are known
   // The next four are over those whose size is known: their number, bytes as nccl-tests counts
   // them, the bytes on the bus of which busbw is made, and their times added up.
   std::int64_t sized = 0;

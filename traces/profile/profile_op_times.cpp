@@ -247,7 +247,7 @@ std::vector<std::string> MeasuredOps::warnings(const std::string& path) const {
   return lines;
 }
 
-Result<MeasuredOps> reprice(Program* program, const Profile& profile) {
+Result<MeasuredOps> reprice_by_profile(Program* program, const Profile& profile) {
   const std::vector<RankTimes> times = times_of(profile);
   if (std::ranges::all_of(times, [](const RankTimes& rank) { return rank.passes.empty(); }))
     return no_passes(profile);

@@ -33,7 +33,7 @@ struct MeasuredOps {
 // contention.
 //
 // Error(BadInput) if the profile has no passes, or none of a body's stages.
-Result<MeasuredOps> reprice(Program* program, const Profile& profile);
+Result<MeasuredOps> reprice_by_profile(Program* program, const Profile& profile);
 
 // Times of a pass of one microbatch through a stage: medians over stages and microbatches.
 struct PassSeconds {

@@ -162,7 +162,7 @@ std::string ranks_text(const std::vector<Rank>& members) {
   return text + (members.size() > most ? ", ...]" : "]");
 }
 
-ProfileRank profile_of(const Program& program, const Trace& trace, const RankTrace& rank) {
+ProfileRank profile_rank_of(const Program& program, const Trace& trace, const RankTrace& rank) {
   const Body& body = program.bodies[rank.body];
   const RankRow& row = program.ranks[index(rank.rank)];
   const std::span<const EventTimes> events = trace.events_of(program, rank);
@@ -195,7 +195,7 @@ ProfileRank profile_of(const Program& program, const Trace& trace, const RankTra
 Profile profile_of(const Program& program, const Trace& trace) {
   Profile profile;
   for (const RankTrace& rank : trace.ranks)
-    profile.ranks.push_back(profile_of(program, trace, rank));
+    profile.ranks.push_back(profile_rank_of(program, trace, rank));
   std::ranges::stable_sort(profile.ranks, {}, &ProfileRank::rank);
   return profile;
 }

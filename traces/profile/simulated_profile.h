@@ -22,7 +22,7 @@ std::string ranks_text(const std::vector<Rank>& members);
 // Passes are annotations ("PP:1F3") on the compute stream; the iteration is one ProfilerStep.
 //
 // REQUIRES: lane 0 is the compute lane; every event has ended.
-ProfileRank profile_of(const Program& program, const Trace& trace, const RankTrace& rank);
+ProfileRank profile_rank_of(const Program& program, const Trace& trace, const RankTrace& rank);
 Profile profile_of(const Program& program, const Trace& trace);
 
 // Makes the same from a trace file, which does not have groups: collectives have no ranks and no

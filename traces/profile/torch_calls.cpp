@@ -115,7 +115,7 @@ std::optional<CostRow> product(const std::vector<Shape>& shapes, std::size_t fir
                   .m = left[sizes - 2],
                   .n = right[sizes - 1],
                   .k = left[sizes - 1],
-                  .wide = sizes == 3};
+                  .in_16_bits = sizes == 3};
   return CostRow{.what = CostKind::Gemm, .gemms = {gemm}};
 }
 

@@ -180,8 +180,8 @@ Result<Measured> measure(const Scenario& scenario, const CompiledJob& job,
   }
   ASSIGN_OR_RETURN(const TraceTable trace, read_trace_csv(folder.file(kTrace)));
   Program own = job.program;
-  RETURN_IF_ERROR(reprice(&own, trace));
-  ASSIGN_OR_RETURN(measured.own, simulate(own));
+  RETURN_IF_ERROR(reprice_by_trace(&own, trace));
+  ASSIGN_OR_RETURN(measured.own, simulate_program(own));
   return measured;
 }
 

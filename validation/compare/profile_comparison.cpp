@@ -225,7 +225,7 @@ void add_notes(ProfileComparison* comparison) {
     for (const PhaseTotal& phase : split.phases) told |= phase.phase != PassPhase::Unknown;
     for (const CommTotal& comm : split.comms) {
       any = true;
-      told_comms |= comm.told > 0;
+      told_comms |= comm.with_arguments > 0;
     }
     waiting |= split.waiting_ns > 0;
   }
@@ -372,7 +372,7 @@ Json to_json(const ProfileComparison& comparison) {
                                      {"measured", json_of_comm(comm.measured)}});
   json["passes"] = Json::array();
   for (const ComparedPhase& phase : comparison.phases)
-    json["passes"].push_back({{"phase", std::string(name(phase.phase))},
+    json["passes"].push_back({{"phase", std::string(phase_name(phase.phase))},
                               {"stage", phase.stage},
                               {"simulated_s", or_null(phase.simulated_s)},
                               {"measured_s", or_null(phase.measured_s)},

@@ -173,7 +173,7 @@ std::vector<double> exchange_residuals(const ClusterSpec& spec,
   std::vector<double> all;
   for (const TimedExchange& one : timed) {
     Choices& ways = choices_of[one.gpus];
-    if (ways.empty()) ways = choices(*cluster, CommKind::AllToAll, first_devices(one.gpus));
+    if (ways.empty()) ways = traffic_choices(*cluster, CommKind::AllToAll, first_devices(one.gpus));
     const ExchangeKernel kernel = deepep_kernel(spec.device, one.sms, one.copy_bytes);
     const CommCost cost{.overhead_s = kernel.launch_s,
                         .limit_bytes_per_s = kernel.bytes_per_s,

@@ -59,8 +59,8 @@ Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables) {
     const auto& [kind, ranks, nodes] = key;
     std::set<Bytes> sizes;
     for (const CommSample& point : points) sizes.insert(point.bytes);
-    const std::string what =
-        fmt::format("{} of {} ranks on {} node{}", name(kind), ranks, nodes, nodes > 1 ? "s" : "");
+    const std::string what = fmt::format("{} of {} ranks on {} node{}", comm_kind_name(kind), ranks,
+                                         nodes, nodes > 1 ? "s" : "");
     if (sizes.size() < 2)
       return Error{fmt::format("--fit: found one size of {}, expected two or more", what)};
     const Line line = least_squares(points);
@@ -87,8 +87,8 @@ std::string calibration_text(const std::vector<CommFit>& fits,
       "# nccl-tests has them. Fitted by tandem bench comm; cluster.calibration names this file.\n";
   for (const auto& [key, value] : origin) text += fmt::format("{} = {}\n", key, value);
   for (const CommFit& fit : fits) {
-    text += fmt::format("\n[[fit]]\nop = \"{}\"\nranks = {}\nnodes = {}\n", name(fit.row.kind),
-                        fit.row.ranks, fit.row.nodes);
+    text += fmt::format("\n[[fit]]\nop = \"{}\"\nranks = {}\nnodes = {}\n",
+                        comm_kind_name(fit.row.kind), fit.row.ranks, fit.row.nodes);
     text += fmt::format("latency_us = {:.9g}\nbusbw_GBps = {:.12g}\n", 1e6 * fit.row.latency_s,
                         fit.row.bus_bytes_per_s / GB);
     text += fmt::format("worst_error_percent = {:.3g}\nsizes = [{}]\n", 100 * fit.worst_error,

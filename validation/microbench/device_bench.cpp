@@ -173,7 +173,7 @@ class Builder {
     for (const std::int32_t c : comm.communicators) {
       Communicator own = of.communicators[c];
       const std::vector<Rank> members = own.members;
-      join(std::move(own), fmt::format("{} {}", name(cost_kind(comm.kind)), c));
+      join(std::move(own), fmt::format("{} {}", cost_kind_name(cost_kind(comm.kind)), c));
       for (const Rank member : members)
         slots[{index(member), static_cast<std::int16_t>(
                                   bench_.program.ranks[index(member)].communicators.size() - 1)}] =
@@ -198,7 +198,7 @@ class Builder {
     const double needed = kCoverBy * gemm_ns * (options_.repeats + 1) / beside_ns;
     const int operations = static_cast<int>(std::clamp(std::ceil(needed), 4.0, 1.0 * kMostBeside));
     CostRow row = row_of(comm, bytes);
-    row.name = name(row.what);
+    row.name = cost_kind_name(row.what);
     row.what = CostKind::Slowdown;
     row.gemms = {gemm};
     begin(std::move(row));
@@ -276,7 +276,7 @@ class Builder {
 
   std::int32_t add_kernel(const CostRow& row, double ns) {
     Kernel kernel;
-    kernel.name = row.name.empty() ? std::string(name(row.what)) : row.name;
+    kernel.name = row.name.empty() ? std::string(cost_kind_name(row.what)) : row.name;
     kernel.gemms = row.gemms;
     kernel.attention_flops = row.attention_flops;
     kernel.memory_bytes =

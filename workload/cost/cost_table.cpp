@@ -68,7 +68,7 @@ std::map<double, double> times_by_bytes(const CostTable& table, Counts counts) {
 
 Error nothing_for(const CostTable& table, const std::string& shape, CostKind what) {
   return Error::at(table.path, fmt::format("found nothing to price {} by, expected rows of '{}'",
-                                           shape, name(what)));
+                                           shape, cost_kind_name(what)));
 }
 
 Result<double> gemm_ns(const CostTable& table, const Gemm& gemm, int* interpolated) {
@@ -76,8 +76,9 @@ Result<double> gemm_ns(const CostTable& table, const Gemm& gemm, int* interpolat
     return static_cast<double>(row->p50_ns);
   ++*interpolated;
   const auto is_gemm = [](const CostRow& row) { return row.what == CostKind::Gemm; };
-  auto known = rates(
-      table, [&](const CostRow& row) { return is_gemm(row) && row.gemms[0].wide == gemm.wide; });
+  auto known = rates(table, [&](const CostRow& row) {
+    return is_gemm(row) && row.gemms[0].in_16_bits == gemm.in_16_bits;
+  });
   if (known.empty()) known = rates(table, is_gemm);
   if (known.empty()) return nothing_for(table, "the GEMM " + gemms_text({gemm}), CostKind::Gemm);
   return gemm.flops() / by_flops(known, gemm.flops());
@@ -115,7 +116,7 @@ KernelPrice whole_price(const CostTable& table, const Kernel& kernel, const Cost
 
 }  // namespace
 
-std::string_view name(CostKind what) { return kNames[static_cast<std::size_t>(what)]; }
+std::string_view cost_kind_name(CostKind what) { return kNames[static_cast<std::size_t>(what)]; }
 
 CostKind cost_kind(CommKind kind) {
   return static_cast<CostKind>(static_cast<int>(CostKind::Send) + static_cast<int>(kind));

@@ -33,7 +33,7 @@ enum class CostKind : std::uint8_t {
 constexpr int kCostKinds = 12;
 
 // Returns the first column of a row: "gemm", "all_reduce".
-std::string_view name(CostKind what);
+std::string_view cost_kind_name(CostKind what);
 CostKind cost_kind(CommKind kind);
 
 // One measured thing and its time.

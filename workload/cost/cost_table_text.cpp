@@ -54,8 +54,8 @@ class RowReader {
     std::string known;
     for (int i = 0; i < kCostKinds; ++i) {
       const auto what = static_cast<CostKind>(i);
-      if (name(what) == word) return what;
-      known += fmt::format(" {}", name(what));
+      if (cost_kind_name(what) == word) return what;
+      known += fmt::format(" {}", cost_kind_name(what));
     }
     return file_.error(row_,
                        fmt::format("column 'what': found '{}', expected one of{}", word, known));
@@ -96,8 +96,8 @@ class RowReader {
   Status check_shape(const CostRow& row) const {
     const auto expect = [&](bool holds, std::string_view what) -> Status {
       if (holds) return Done{};
-      return file_.error(row_,
-                         fmt::format("found '{}' without it, expected {}", name(row.what), what));
+      return file_.error(
+          row_, fmt::format("found '{}' without it, expected {}", cost_kind_name(row.what), what));
     };
     switch (row.what) {
       case CostKind::Gemm:
@@ -135,7 +135,7 @@ Status read_meta(const std::string& path, CostTable* table) {
 }
 
 std::string shape_text(const CostRow& row) {
-  std::string text(name(row.what));
+  std::string text(cost_kind_name(row.what));
   if (!row.gemms.empty()) text += ' ' + gemms_text(row.gemms);
   if (row.attention_flops > 0) text += fmt::format(" of {:g} FLOPs", row.attention_flops);
   if (row.bytes > 0 || is_communication(row.what)) text += fmt::format(" of {} bytes", row.bytes);
@@ -151,7 +151,7 @@ std::string to_text(const CostTable& table) {
   text += fmt::format("{}\n", fmt::join(kColumns, ","));
   for (const CostRow& row : table.rows) {
     const auto [rate, unit] = rate_of(table, row);
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{:.4g},{}\n", name(row.what),
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{:.4g},{}\n", cost_kind_name(row.what),
                         csv_cell(row.name), gemms_text(row.gemms), row.attention_flops, row.bytes,
                         row.ranks, row.between_nodes ? 1 : 0, row.sms, row.count, row.p5_ns,
                         row.p50_ns, row.p95_ns, rate, unit);

@@ -46,7 +46,7 @@ constexpr double kAttentionBackward = 0.8;
 // Transformer Engine runs the linear layers in fp8 and attention's batched products in bf16.
 std::string_view gemm_precision(const CostModel& model, const Gemm& gemm) {
   const bool wide =
-      is_quantized(model.precision) && gemm.wide && model.device.flops_per_s.contains("bf16");
+      is_quantized(model.precision) && gemm.in_16_bits && model.device.flops_per_s.contains("bf16");
   return wide ? std::string_view("bf16") : std::string_view(model.precision);
 }
 
@@ -69,7 +69,7 @@ bool aligned(const Gemm& gemm, int number_bytes) {
 }
 
 // Products of activations run as one batched kernel, those of experts one by one.
-bool is_of_experts(const Gemm& gemm) { return gemm.batch > 1 && !gemm.wide; }
+bool is_of_experts(const Gemm& gemm) { return gemm.batch > 1 && !gemm.in_16_bits; }
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -128,9 +128,9 @@ std::string gemms_text(const std::vector<Gemm>& gemms) {
   std::string text;
   for (const Gemm& g : gemms)
     text += fmt::format("{}{}x{}x{}x{}{}", text.empty() ? "" : " ", g.batch, g.m, g.n, g.k,
-                        g.scan   ? "s"
-                        : g.wide ? "a"
-                                 : "");
+                        g.scan         ? "s"
+                        : g.in_16_bits ? "a"
+                                       : "");
   return text;
 }
 
@@ -142,8 +142,8 @@ std::optional<std::vector<Gemm>> parse_gemms(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     Gemm& gemm = gemms.emplace_back();
     gemm.scan = word.ends_with('s');
-    gemm.wide = gemm.scan || word.ends_with('a');
-    if (gemm.wide) word.remove_suffix(1);
+    gemm.in_16_bits = gemm.scan || word.ends_with('a');
+    if (gemm.in_16_bits) word.remove_suffix(1);
     if (std::ranges::count(word, 'x') != 3 || word.ends_with('x')) return std::nullopt;
     for (std::int64_t* side : {&gemm.batch, &gemm.m, &gemm.n, &gemm.k}) {
       const auto length = take_side(&word);
@@ -160,7 +160,7 @@ double Kernel::flops() const {
   return sum;
 }
 
-Status check(const CostModel& model) {
+Status check_cost_model(const CostModel& model) {
   const DeviceSpec& device = model.device;
   const auto rate = device.flops_per_s.find(model.precision);
   if (rate == device.flops_per_s.end()) {

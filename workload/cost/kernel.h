@@ -27,7 +27,7 @@ struct CostModel {
 };
 
 // Checks that the device has the precision, and positive rates. An Error says what it has.
-Status check(const CostModel& model);
+Status check_cost_model(const CostModel& model);
 
 // Returns the bytes of one number: fp32 4, fp16 and bf16 2, fp8 1, nvfp4 1 with its scales, rounded
 // up. 0: an unknown type.
@@ -41,7 +41,7 @@ constexpr int kAlignedBytes = 16;  // tensor cores read rows in multiples of thi
 constexpr int kSixteenBits = 2;    // bytes of a number that is not quantized
 
 // Returns the time of one GEMM: whole waves of output tiles over the SMs, but never less than its
-// bytes / bandwidth. REQUIRES: check(model); positive sizes.
+// bytes / bandwidth. REQUIRES: check_cost_model(model); positive sizes.
 double gemm_s(const CostModel& model, const Gemm& gemm);
 
 // Returns max(GEMMs + attention + memory-bound passes, launch), or the table's time if there is

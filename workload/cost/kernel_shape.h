@@ -12,8 +12,8 @@ namespace tandem {
 // `batch` products of (m x k) by (k x n).
 struct Gemm {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  bool wide = false;  // in 16 bits under fp8, too: of activations alone, the head's, a router's
-  bool scan = false;  // of a Mamba-2 scan's chunks, inside its own kernels
+  bool in_16_bits = false;  // under fp8, too: of activations alone, the head's, a router's
+  bool scan = false;        // of a Mamba-2 scan's chunks, inside its own kernels
 
   double flops() const { return 2.0 * batch * m * n * k; }
   bool operator==(const Gemm&) const = default;

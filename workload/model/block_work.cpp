@@ -99,13 +99,13 @@ BlockShape block_shape(const Model& model, const Plan& plan, const FrameworkProf
 void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const BlockShape& shape,
                 const Gemm& product, bool behind_norm) {
   const std::int64_t batch = product.batch, tokens = product.m, out = product.n, in = product.k;
-  const bool wide = product.wide;
+  const bool in_16_bits = product.in_16_bits;
   KernelWork &forward = block->forward.*part, &input_gradient = block->input_gradient.*part,
              &weight_gradient = block->weight_gradient.*part;
   forward.gemms.push_back(product);
-  input_gradient.gemms.push_back({batch, tokens, in, out, wide});
-  weight_gradient.gemms.push_back({batch, out, in, padded(tokens), wide});
-  if (!shape.recipe || wide) return;
+  input_gradient.gemms.push_back({batch, tokens, in, out, in_16_bits});
+  weight_gradient.gemms.push_back({batch, out, in, padded(tokens), in_16_bits});
+  if (!shape.recipe || in_16_bits) return;
   const auto numbers = [&](std::int64_t columns) {
     return static_cast<double>(batch) * static_cast<double>(tokens) * static_cast<double>(columns);
   };

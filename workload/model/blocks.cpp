@@ -185,7 +185,7 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
   add_ends(&block, model, plan, shape);
   add_linear(
       &block, &PartsOf<KernelWork>::norm, shape,
-      {.m = tokens, .n = model.experts, .k = shape.hidden, .wide = shape.recipe.has_value()});
+      {.m = tokens, .n = model.experts, .k = shape.hidden, .in_16_bits = shape.recipe.has_value()});
   if (model.moe_latent > 0) {
     const std::int64_t latent = model.moe_latent;
     add_linear(&block, &PartsOf<KernelWork>::norm, shape,
@@ -213,7 +213,7 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
     pass->norm.bytes += routing + permutation;
     pass->residual.bytes += restored;
   }
-  const HeldParameters held = layers_share(model, plan, 1);
+  const HeldParameters held = share_of_equal_layers(model, plan, 1);
   const double down = static_cast<double>(local) * model.expert_hidden() * ffn;
   block.weight_gradient.norm.parameters =
       router_parameters(model) + latent_parameters(model) / plan.tp;
@@ -262,9 +262,11 @@ Block head_block(const Model& model, const Plan& plan, const FrameworkProfile& p
   const double logit_bytes = profile.cross_entropy_bytes +
                              (plan.fusion.cross_entropy ? 0 : kSplitCrossEntropyBytesPerLogit);
   BlockWork block;
-  add_linear(
-      &block, &PartsOf<KernelWork>::in, shape,
-      {.m = shape.tokens, .n = shape.vocab, .k = shape.hidden, .wide = shape.recipe.has_value()});
+  add_linear(&block, &PartsOf<KernelWork>::in, shape,
+             {.m = shape.tokens,
+              .n = shape.vocab,
+              .k = shape.hidden,
+              .in_16_bits = shape.recipe.has_value()});
   block.forward.norm.whole = kNormPasses;
   block.forward.between.bytes =
       logit_bytes * static_cast<double>(shape.tokens) * static_cast<double>(shape.vocab);

@@ -97,7 +97,7 @@ class LayerBuilder {
     std::int64_t products = 0;
     for (const Block* block : {&attention_, &mlp_, shared_ ? &*shared_ : nullptr}) {
       if (block == nullptr) continue;
-      for (const Gemm& gemm : block->forward.gemms) products += gemm.wide ? 0 : gemm.batch;
+      for (const Gemm& gemm : block->forward.gemms) products += gemm.in_16_bits ? 0 : gemm.batch;
     }
     return static_cast<int>(products);
   }

@@ -146,8 +146,8 @@ double gathered_bytes(const Plan& plan) {
 // ZeRO 2 has the largest unit's gradients, laid out anew to be scattered; ZeRO 3 also the layer in
 // use and the next unit, gathered. ZeRO 1 gathers in place, into the parameters.
 double zero_buffers(const Model& model, const Plan& plan) {
-  const double layer =
-      most_of_layers(model, [&](const Model& kind) { return layers_share(kind, plan, 1).total(); });
+  const double layer = most_of_layers(
+      model, [&](const Model& kind) { return share_of_equal_layers(kind, plan, 1).total(); });
   const double ends =
       plan.vocabulary > 0 ? vocabulary_share(model, plan) : embedding_share(model, plan);
   const double largest = std::max(layer, ends + position_parameters(model));

@@ -47,12 +47,12 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
                        .m = shape.queries,
                        .n = shape.keys,
                        .k = shape.query_size,
-                       .wide = true};
+                       .in_16_bits = true};
   const Gemm context = {.batch = shape.matrices,
                         .m = shape.queries,
                         .n = shape.value_size,
                         .k = shape.keys,
-                        .wide = true};
+                        .in_16_bits = true};
   KernelWork& forward = block->forward.core;
   KernelWork& backward = block->input_gradient.core;
   if (plan.flash_attention) {
@@ -69,15 +69,18 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
                                .m = shape.queries,
                                .n = shape.query_size,
                                .k = shape.keys,
-                               .wide = true};
+                               .in_16_bits = true};
   const Gemm score_gradient = {.batch = shape.matrices,
                                .m = shape.queries,
                                .n = shape.keys,
                                .k = shape.value_size,
-                               .wide = true};
+                               .in_16_bits = true};
   const auto transposed = [&](std::int64_t columns) {
-    return Gemm{
-        .batch = shape.matrices, .m = shape.keys, .n = columns, .k = shape.queries, .wide = true};
+    return Gemm{.batch = shape.matrices,
+                .m = shape.keys,
+                .n = columns,
+                .k = shape.queries,
+                .in_16_bits = true};
   };
   forward.gemms = {scores, context};
   backward.gemms = {score_gradient, query_gradient, transposed(shape.value_size),
@@ -110,7 +113,7 @@ void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
                 .m = m,
                 .n = n,
                 .k = k,
-                .wide = true,
+                .in_16_bits = true,
                 .scan = scan.in_own_kernels};
   };
   std::vector<Gemm> gemms;

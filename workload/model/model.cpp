@@ -147,13 +147,13 @@ double head_flops(const Model& model, const Plan& plan) {
 
 }  // namespace
 
-std::string_view name(Mixer mixer) {
+std::string_view mixer_name(Mixer mixer) {
   static constexpr std::array<std::string_view, 5> kNames = {"heads", "latent", "mamba", "linear",
                                                              "none"};
   return kNames[static_cast<std::size_t>(mixer)];
 }
 
-std::string_view name(TensorGemm gemm) {
+std::string_view tensor_gemm_name(TensorGemm gemm) {
   static constexpr std::array<std::string_view, kTensorGemms> kNames = {
       "qkv_fprop", "qkv_dgrad", "qkv_wgrad", "proj_fprop", "proj_dgrad",
       "fc1_fprop", "fc1_dgrad", "fc1_wgrad", "fc2_fprop",  "fc2_dgrad"};
@@ -161,15 +161,16 @@ std::string_view name(TensorGemm gemm) {
 }
 
 std::vector<std::string> keys_of(TensorGemm gemm) {
-  return {fmt::format("overlap.gemm.{}", name(gemm)), "overlap.tensor_file", "overlap.tensor"};
+  return {fmt::format("overlap.gemm.{}", tensor_gemm_name(gemm)), "overlap.tensor_file",
+          "overlap.tensor"};
 }
 
-std::string_view name(TensorMethod method) {
+std::string_view tensor_method_name(TensorMethod method) {
   static constexpr std::array<std::string_view, 4> kNames = {"off", "bulk", "pipelined", "ring"};
   return kNames[static_cast<std::size_t>(method)];
 }
 
-std::string_view name(ContextComm comm) {
+std::string_view context_comm_name(ContextComm comm) {
   static constexpr std::array<std::string_view, 3> kNames = {"ring", "all_gather", "all_to_all"};
   return kNames[static_cast<std::size_t>(comm)];
 }
@@ -332,29 +333,29 @@ double active_parameters(const Model& model) {
   return card_parameters(model) - idle;
 }
 
-HeldParameters layers_share(const Model& model, const Plan& plan, int layers) {
+HeldParameters share_of_equal_layers(const Model& model, const Plan& plan, int layers) {
   const double experts = model.experts * expert_parameters(model);
   const double whole = replicated_parameters(model);
   return {.dense = layers * (layer_parameters(model) - experts - whole) / plan.tp + layers * whole,
           .expert = layers * experts / (static_cast<double>(plan.ep) * plan.expert_tensor())};
 }
 
-static HeldParameters layers_share(const LayersOfKinds& kinds, const Plan& plan) {
+static HeldParameters share_of_kinds(const LayersOfKinds& kinds, const Plan& plan) {
   HeldParameters sum;
   for (const auto& [kind, count] : kinds) {
-    const HeldParameters share = layers_share(*kind, plan, count);
+    const HeldParameters share = share_of_equal_layers(*kind, plan, count);
     sum.dense += share.dense;
     sum.expert += share.expert;
   }
   return sum;
 }
 
-HeldParameters layers_share(const Model& model, const Plan& plan, int first, int layers) {
-  return layers_share(kinds_in(model, first, layers), plan);
+HeldParameters share_of_layers(const Model& model, const Plan& plan, int first, int layers) {
+  return share_of_kinds(kinds_in(model, first, layers), plan);
 }
 
 double linear_share(const Model& model, const Plan& plan, int first, int layers) {
-  double sum = layers_share(model, plan, first, layers).total();
+  double sum = share_of_layers(model, plan, first, layers).total();
   for (const auto& [kind, count] : kinds_in(model, first, layers))
     sum -= count * router_parameters(*kind);
   return sum;
@@ -364,7 +365,8 @@ double linear_share(const Model& model, const Plan& plan, int first, int layers)
 // behind it.
 HeldParameters mtp_share(const Model& model, const Plan& plan) {
   if (model.mtp_layers == 0) return {};
-  HeldParameters share = layers_share(model.layer(model.layers - 1), plan, model.mtp_layers);
+  HeldParameters share =
+      share_of_equal_layers(model.layer(model.layers - 1), plan, model.mtp_layers);
   const double h = model.hidden;
   share.dense += model.mtp_layers * (2 * h * h / plan.tp + 3 * norm_parameters(model));
   return share;
@@ -411,7 +413,7 @@ std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPl
   for (const int layers : split_layers(model, plan)) {
     LayersOfKinds kinds = kinds_in(model, first, layers);
     // Most stages equal the one before them.
-    sums.push_back(!sums.empty() && kinds == before ? sums.back() : layers_share(kinds, plan));
+    sums.push_back(!sums.empty() && kinds == before ? sums.back() : share_of_kinds(kinds, plan));
     before = std::move(kinds);
     first += layers;
   }

@@ -21,7 +21,7 @@ namespace tandem {
 // latents (DeepSeek-V2, arXiv 2405.04434), a Mamba-2 mixer (arXiv 2405.21060), a gated delta net
 // (arXiv 2412.06464), or nothing.
 enum class Mixer { Heads, Latent, Mamba, Linear, None };
-std::string_view name(Mixer mixer);  // heads, latent, mamba, linear, none
+std::string_view mixer_name(Mixer mixer);  // heads, latent, mamba, linear, none
 
 // Positions in a chunk of the gated delta net's scan, as in flash-linear-attention.
 constexpr int kDeltaChunk = 64;
@@ -150,7 +150,7 @@ const Model& expert_layer(const Model& model);
 // hidden by heads, global batch by micro batch x dp, layers listed for every stage and adding up,
 // ... Each Error names the scenario's key and the rule, with the numbers. The vocabulary need not
 // divide: see padded_vocab.
-Status check(const Model& model, const Plan& plan);
+Status check_model(const Model& model, const Plan& plan);
 // Checks the rules of the plan alone, for a model that was checked before: for many plans.
 Status check_plan(const Model& model, const Plan& plan);
 // Checks the rules that also hold for a part of a job: a few layers on stages of their own, priced
@@ -201,9 +201,9 @@ struct HeldParameters {
 
 // Returns the share of `layers` layers: their tensor share (all of what is replicated), and that of
 // their experts. REQUIRES: layers that are alike.
-HeldParameters layers_share(const Model& model, const Plan& plan, int layers);
+HeldParameters share_of_equal_layers(const Model& model, const Plan& plan, int layers);
 // Returns the share of the layers from `first` on, of any kinds.
-HeldParameters layers_share(const Model& model, const Plan& plan, int first, int layers);
+HeldParameters share_of_layers(const Model& model, const Plan& plan, int first, int layers);
 // Returns how many of these a recipe quantizes (workload/model/recipe.h): all but the routers'.
 double linear_share(const Model& model, const Plan& plan, int first, int layers);
 // Returns the share of the layers that predict further tokens, all on plan.mtp_stage().
@@ -269,7 +269,7 @@ double hardware_flops(const Model& model, const Plan& plan,
 
 // Returns the bytes of one parameter or activation in memory and on the wire. fp8 is a format of
 // GEMMs only: parameters and activations are kept and sent in 16 bits. REQUIRES: a plan that passed
-// check().
+// check_model().
 int stored_bytes(const Plan& plan);
 
 }  // namespace tandem

@@ -107,11 +107,11 @@ enum class TensorGemm {
 };
 constexpr int kTensorGemms = 10;
 
-std::string_view name(TensorGemm gemm);  // qkv_fprop, ...
+std::string_view tensor_gemm_name(TensorGemm gemm);  // qkv_fprop, ...
 // Returns the scenario's keys that set the overlap of this GEMM, its own key first.
 std::vector<std::string> keys_of(TensorGemm gemm);
-std::string_view name(TensorMethod method);  // off, bulk, pipelined, ring
-std::string_view name(ContextComm comm);     // ring, all_gather, all_to_all
+std::string_view tensor_method_name(TensorMethod method);  // off, bulk, pipelined, ring
+std::string_view context_comm_name(ContextComm comm);      // ring, all_gather, all_to_all
 
 struct GemmOverlap {
   TensorMethod method = TensorMethod::Off;

@@ -45,7 +45,7 @@ constexpr int kHeadMultiple = 8;
 
 std::int64_t number_bytes(const CostModel& cost, const Gemm& gemm) {
   // Attention's products stay in 16 bits under fp8.
-  if (is_quantized(cost.precision) && gemm.wide) return 2;
+  if (is_quantized(cost.precision) && gemm.in_16_bits) return 2;
   return std::max(1, bytes_of(cost.precision));
 }
 
@@ -308,7 +308,7 @@ FasterChoice better_choice(const Dimension& dimension, const ModelPart& here,
   std::vector<FasterChoice> all;
   double most = 0;
   for (const SizeChoice& choice : dimension.near) {
-    if (!check(choice.model, choice.plan).ok()) continue;
+    if (!check_model(choice.model, choice.plan).ok()) continue;
     ModelPart there = part_of(dimension, choice, cost);
     const double gained = gain(here, there);
     if (gained < kLeastGain || spared(here, there) < dimension.least_share * gained) continue;
@@ -376,7 +376,7 @@ std::vector<WastefulSize> wasteful_sizes(const Model& model, const Plan& plan,
   return sizes;
 }
 
-std::string text_of(const WastefulSize& size) {
+std::string wasteful_size_text(const WastefulSize& size) {
   const Gemm& g = size.gemm;
   const std::string batch = g.batch > 1 ? fmt::format("{} times ", g.batch) : "";
   return fmt::format(

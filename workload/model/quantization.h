@@ -44,11 +44,11 @@ struct WastefulSize {
 // nothing for models with several kinds of layers, or whose heads are not hidden / heads wide:
 // their sizes depend on each other in other ways.
 //
-// REQUIRES: check(model, plan) and check(cost); no cost table.
+// REQUIRES: check_model(model, plan) and check_cost_model(cost); no cost table.
 std::vector<WastefulSize> wasteful_sizes(const Model& model, const Plan& plan,
                                          const CostModel& cost);
 
 // Returns one line: the size, what it costs, what to take instead.
-std::string text_of(const WastefulSize& size);
+std::string wasteful_size_text(const WastefulSize& size);
 
 }  // namespace tandem

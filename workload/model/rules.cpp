@@ -70,7 +70,7 @@ Status check_mixer(const Model& model, const Plan& plan) {
         {"parallel.cp_comm", "model.mixer"},
         fmt::format("parallel.cp_comm: found {}, expected all_to_all for model.mixer = "
                     "{}: a scan goes through the whole sequence",
-                    name(plan.context_comm), name(model.mixer)));
+                    context_comm_name(plan.context_comm), mixer_name(model.mixer)));
   switch (model.mixer) {
     case Mixer::None:
       if (!model.has_mlp)
@@ -135,7 +135,7 @@ Status check_context(const Model& model, const Plan& plan) {
     return Error::of({"overlap.context"}, fmt::format("overlap.context: found true, expected false "
                                                       "with parallel.cp_comm = {}: only a ring has "
                                                       "steps to run beside attention's",
-                                                      name(plan.context_comm)));
+                                                      context_comm_name(plan.context_comm)));
   }
   const std::int64_t heads_over =
       plan.context_comm == ContextComm::AllToAll ? static_cast<std::int64_t>(plan.tp) * plan.cp : 1;
@@ -419,14 +419,14 @@ Status check_stated(const Model& model, const Plan& plan) {
   return Done{};
 }
 
-Status check(const Model& model, const Plan& plan) {
-  RETURN_IF_ERROR(check_sizes(model));
-  for (const Model& kind : model.kinds) RETURN_IF_ERROR(in_kind(check_sizes(kind), kind));
+Status check_model(const Model& model, const Plan& plan) {
+  RETURN_IF_ERROR(check_model_sizes(model));
+  for (const Model& kind : model.kinds) RETURN_IF_ERROR(in_kind(check_model_sizes(kind), kind));
   return check_plan(model, plan);
 }
 
 Status check_part(const Model& model, const Plan& plan) {
-  RETURN_IF_ERROR(check_sizes(plan));
+  RETURN_IF_ERROR(check_plan_sizes(plan));
   RETURN_IF_ERROR(check_activation(model, plan));
   for (const Model& kind : model.kinds)
     RETURN_IF_ERROR(in_kind(check_activation(kind, plan), kind));

@@ -38,7 +38,7 @@ Error found_number(std::string_view key, std::int64_t value, std::string_view ex
                                                    what.empty() ? key : what, value, expected));
 }
 
-Status check_sizes(const Model& model) {
+Status check_model_sizes(const Model& model) {
   const SizeRange ranges[] = {
       {"model.layers", model.layers, 1, kMillion},
       {"model.head_dim", model.head_dim, 0, kMillion},
@@ -57,7 +57,7 @@ Status check_sizes(const Model& model) {
   return check_ranges(ranges);
 }
 
-Status check_sizes(const Plan& plan) {
+Status check_plan_sizes(const Plan& plan) {
   constexpr std::int64_t kMostParts = INT16_MAX;  // a ring has a part for each rank but one
   const SizeRange ranges[] = {
       {"parallel.tp", plan.tp, 1, kMostParts},

@@ -14,8 +14,8 @@ namespace tandem {
 Error found_number(std::string_view key, std::int64_t value, std::string_view expected,
                    std::string_view what = {});
 
-Status check_sizes(const Model& model);
-Status check_sizes(const Plan& plan);
+Status check_model_sizes(const Model& model);
+Status check_plan_sizes(const Plan& plan);
 // Checks the size of one microbatch's activation between two layers, uncut.
 Status check_activation(const Model& model, const Plan& plan);
 

@@ -13,8 +13,9 @@ namespace {
 constexpr std::int64_t kMostSplits = 1024;  // beyond any use
 
 Error overlap_error(TensorGemm gemm, TensorMethod method, std::string_view expected) {
-  return Error::of(keys_of(gemm), fmt::format("overlap.gemm.{}: found {}, expected {}", name(gemm),
-                                              name(method), expected));
+  return Error::of(keys_of(gemm),
+                   fmt::format("overlap.gemm.{}: found {}, expected {}", tensor_gemm_name(gemm),
+                               tensor_method_name(method), expected));
 }
 
 // Says whether Transformer Engine (userbuffers) allows a method for a GEMM; a pipelined gather is
@@ -53,7 +54,7 @@ Status check_gemm(const Model& model, const Plan& plan, TensorGemm gemm) {
                                  std::int64_t most) {
     return Error::of(keys_of(gemm), fmt::format("overlap.gemm.{}.{}: found {}, expected from {} to "
                                                 "{}",
-                                                name(gemm), what, value, least, most));
+                                                tensor_gemm_name(gemm), what, value, least, most));
   };
   const std::int64_t rows = static_cast<std::int64_t>(model.seq) / plan.cp * plan.micro_batch;
   if (overlap.method == TensorMethod::Pipelined &&
@@ -79,7 +80,7 @@ Status check_tensor_overlap(const Model& model, const Plan& plan) {
     return overlap_error(wgrad, weight,
                          fmt::format("off with overlap.gemm.{} = {}, which runs the reduce-scatter "
                                      "beside dgrad",
-                                     name(dgrad), name(input)));
+                                     tensor_gemm_name(dgrad), tensor_method_name(input)));
   }
   return Done{};
 }

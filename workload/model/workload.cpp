@@ -87,7 +87,7 @@ class Assembler {
       reduce(&forward, tensor_);
     }
     for (int i = 0; i < layers; ++i) {
-      stage.units.push_back(unit_of(layers_share(model_.layer(begin + i), plan_, 1)));
+      stage.units.push_back(unit_of(share_of_equal_layers(model_.layer(begin + i), plan_, 1)));
       forward.append(layer(i).forward, first_layer + i);
     }
     if (last && !whole) {
@@ -282,7 +282,7 @@ class Assembler {
 Workload make_workload(const Model& model, const OrderedPlan& plan, const CostModel& cost,
                        Nanoseconds block_collective_ns) {
   CHECK(check_part(model, plan).ok());
-  CHECK(check(cost).ok());
+  CHECK(check_cost_model(cost).ok());
   CHECK(cost.precision == plan.precision);
   CHECK(block_collective_ns >= 0);
   return Assembler(model, plan, cost, block_collective_ns).assemble();

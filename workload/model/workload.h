@@ -96,7 +96,7 @@ struct Workload {
 // pass; topology knows it). While they run, the CPU goes on launching, so a block waits only for
 // the part of its launch that takes longer. With 0, launches wait for collectives, which makes
 // small models with tp > 1 too slow.
-// REQUIRES: check_part(model, plan) and check(cost); cost.precision = plan.precision.
+// REQUIRES: check_part(model, plan) and check_cost_model(cost); cost.precision = plan.precision.
 Workload make_workload(const Model& model, const OrderedPlan& plan, const CostModel& cost,
                        Nanoseconds block_collective_ns = 0);
 
@@ -138,7 +138,7 @@ struct LiveActivations {
 // computed once.
 class PlanMemory {
  public:
-  // REQUIRES: check(model, plan); the plan outlives it.
+  // REQUIRES: check_model(model, plan); the plan outlives it.
   PlanMemory(const Model& model, const OrderedPlan& plan);
 
   // Returns the use of the rank with these stages. `outputs` is the number of microbatches between
@@ -159,8 +159,8 @@ class PlanMemory {
   double copy_ = 0;  // of the embedding for the head, where that is on another rank
 };
 
-// Returns the use of the fullest rank. REQUIRES: check(model, plan); at least one rank, stages of
-// the plan.
+// Returns the use of the fullest rank. REQUIRES: check_model(model, plan); at least one rank,
+// stages of the plan.
 MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveActivations& live);
 
 // Returns the activations that one layer keeps from a microbatch's forward to its backward, on one

@@ -94,7 +94,8 @@ TEST_CASE("GEMMs of another precision are left out, but those in 16 bits beside 
   const ProfileCosts costs = costs_of(rows);
   CHECK(costs.table.meta_value("precision") == "fp8");
   CHECK(costs.table.find({.what = CostKind::Gemm,
-                          .gemms = {{.m = 4096, .n = 1024, .k = 512, .wide = true}}}) != nullptr);
+                          .gemms = {{.m = 4096, .n = 1024, .k = 512, .in_16_bits = true}}}) !=
+        nullptr);
   CHECK(costs.other_dtype == 1);  // in 32 bits
 }
 

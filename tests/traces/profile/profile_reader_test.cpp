@@ -197,7 +197,7 @@ TEST_CASE("a profile that was read can be written, and reads the same again") {
                  kernel_row("ncclKernel_AllReduce", 20, "3", "4", 2,
                             collective("allreduce", 10, "[0, 1]", 2, "mesh_tp", ", \"Seq\": 4"))});
   const std::string path = folder / "again.json";
-  REQUIRE(write_kineto(read.ranks[0], path).ok());
+  REQUIRE(write_kineto_rank(read.ranks[0], path).ok());
   const Profile again = read_all({path});
   REQUIRE(again.ranks[0].kernels.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) {
