@@ -106,21 +106,21 @@ std::string type_of(Lines statement) {
 }
 
 // Lists the types that a source defines at the scope of a namespace that has a name, or of none:
-// "tandem::Order".
-Lines types_of(const Source& source) {
+// "tandem::Order". `with_local`: those of namespaces without a name as well, as if it were outside.
+Lines types_of(const Source& source, bool with_local = false) {
   Lines types, statement;
-  std::vector<std::string> group_kinds;  // of the open "{"; "-": no namespace with a name
+  std::vector<std::string> group_kinds;  // of the open "{"; "-": no namespace that counts
   for (const std::string& word : words_of(source)) {
     if (word == "{") {
       const bool visible =
           std::find(group_kinds.begin(), group_kinds.end(), "-") == group_kinds.end();
       const bool is_space = !statement.empty() && statement[0] == "namespace";
       std::string group_kind = "-";
-      if (is_space && statement.size() > 1) {
+      if (is_space && (with_local || statement.size() > 1)) {
         group_kind.clear();
         for (const std::string& part : Lines(statement.begin() + 1, statement.end()))
           group_kind += part;
-        group_kind += "::";
+        if (!group_kind.empty()) group_kind += "::";
       }
       if (const std::string type = type_of(statement); visible && !type.empty()) {
         types.emplace_back();
@@ -401,6 +401,24 @@ TEST_CASE("no two types have one name, but in namespaces without a name") {
   CHECK(defined_in.size() > 200);
 }
 
+// A reader who searches for a type finds one. Only ever fewer of the modules' types share a name.
+TEST_CASE("no two types of the program share a name, those of one file included") {
+  const std::set<std::string> still_shared = {"tandem::Classes", "tandem::Fabric",
+                                              "tandem::Refinement"};
+  std::map<std::string, std::string> defined_in;
+  std::set<std::string> shared;
+  for (const Source& source : module_sources()) {
+    for (const std::string& type : types_of(source, true)) {
+      const auto [at, is_new] = defined_in.try_emplace(type, source.path);
+      if (is_new) continue;
+      INFO(type << " is defined in " << at->second << " and in " << source.path);
+      CHECK(still_shared.contains(type));
+      shared.insert(type);
+    }
+  }
+  CHECK(shared == still_shared);  // take out of the list what is no longer shared
+}
+
 TEST_CASE("types are found where they stand: not in functions, other types and literals") {
   const Source source = {"a.h", lines_of(R"(
 #define OPEN \
@@ -420,4 +438,52 @@ namespace inner { union Value { int i; }; }
 struct Global : tandem::Declared {};
 )")};
   CHECK(types_of(source) == Lines{"tandem::Box", "tandem::Kind", "tandem::inner::Value", "Global"});
+  CHECK(types_of(source, true) ==
+        Lines{"tandem::Box", "tandem::Kind", "tandem::Hidden", "tandem::inner::Value", "Global"});
+}
+
+TEST_CASE("no name is a stage metaphor: a type or function says what it is in the field's words") {
+  std::map<std::string, std::string> used_in;
+  for (const Source& source : all_sources()) {
+    for (const std::string& word : words_of(source)) used_in.try_emplace(word, source.path);
+  }
+  const std::regex hump("([a-z0-9])([A-Z])");
+  const std::regex metaphor("(^|_)(door|greet|guest|reception|seat|stranger|welcome)s?(_|$)",
+                            std::regex::icase);
+  for (const auto& [word, path] : used_in) {
+    INFO(word << " in " << path);
+    CHECK_FALSE(std::regex_search(std::regex_replace(word, hump, "$1_$2"), metaphor));
+  }
+}
+
+TEST_CASE("a comment begins with its subject or a verb") {
+  const std::regex headless(" *//+ (What|Of|Those|Where|Whose|That|Which) .*");
+  for (const Source& source : module_sources()) {
+    bool in_comment = false;
+    for (std::size_t i = 0; i < source.lines.size(); ++i) {
+      const std::string& line = source.lines[i];
+      if (!in_comment && std::regex_match(line, headless))
+        FAIL_CHECK(source.path << ":" << i + 1 << ": " << line);
+      in_comment = line.find_first_not_of(' ') == line.find("//") && !line.empty();
+    }
+  }
+}
+
+TEST_CASE("the pages of docs/ hold no more words of prose than their limit") {
+  constexpr int kMostWords = 26'000;
+  int words = 0;
+  for (const auto& entry : fs::directory_iterator(kSource / "docs")) {
+    if (entry.path().extension() != ".md") continue;
+    bool is_example = false;
+    for (const std::string& line : lines_of(contents(entry.path()))) {
+      const bool is_fence = line.starts_with("```");
+      is_example ^= is_fence;
+      if (is_fence || is_example || line.starts_with('|') || line.starts_with("    ")) continue;
+      std::istringstream in(line);
+      for (std::string word; in >> word;) ++words;
+    }
+  }
+  INFO("Cut words elsewhere. A change that needs more raises the limit, in a commit of its own.");
+  CHECK(words > 10'000);
+  CHECK(words <= kMostWords);
 }

@@ -16,7 +16,7 @@ namespace tandem {
 namespace {
 
 // The instants from begin to just before end.
-struct Interval {
+struct TimeSpan {
   Nanoseconds begin = 0;
   Nanoseconds end = 0;
 };
@@ -27,7 +27,7 @@ struct RankView {
   const Body& body;
   const RankRow& row;
   std::span<const EventTimes> events;
-  Interval iteration;
+  TimeSpan iteration;
 };
 
 // Buffers shared by all ranks, so that a million events cost a handful of allocations.
@@ -38,8 +38,8 @@ struct Scratch {
   std::vector<std::uint32_t> seen_epoch;  // per op, the last gap that saw it
   std::uint32_t epoch = 0;                // the gap at hand
   std::vector<std::uint32_t> waited_for;  // communications that this gap waits for, directly or not
-  std::vector<Interval> compute;
-  std::array<std::vector<Interval>, kGroupKinds> comm;
+  std::vector<TimeSpan> compute;
+  std::array<std::vector<TimeSpan>, kGroupKinds> comm;
   std::vector<SplitSpan>* spans = nullptr;  // where to note the split's stretches, or null
 };
 
@@ -77,7 +77,7 @@ void wait_for_all_before(const RankView& view, Nanoseconds gap_begin, std::size_
 // Gives the gap's instants to the communications in scratch->waited_for, and returns the time that
 // is left. Goes through them by falling end, and by lane where ends are equal; each gets all of its
 // instants before the earliest start so far.
-Nanoseconds attribute(const RankView& view, Interval gap, Scratch* scratch, RankSplit* split) {
+Nanoseconds attribute(const RankView& view, TimeSpan gap, Scratch* scratch, RankSplit* split) {
   std::vector<std::uint32_t>& ops = scratch->waited_for;
   std::sort(ops.begin(), ops.end(), [&view](std::uint32_t a, std::uint32_t b) {
     const Nanoseconds end_a = view.events[a].end_ns;
@@ -109,7 +109,7 @@ Nanoseconds attribute(const RankView& view, Interval gap, Scratch* scratch, Rank
 }
 
 // Returns the bubble in a gap before compute op `next`.
-Nanoseconds bubble_before(const RankView& view, Interval gap, std::size_t next, Scratch* scratch,
+Nanoseconds bubble_before(const RankView& view, TimeSpan gap, std::size_t next, Scratch* scratch,
                           RankSplit* split) {
   start_gap(scratch);
   wait_for_all_before(view, gap.begin, next, scratch);
@@ -119,7 +119,7 @@ Nanoseconds bubble_before(const RankView& view, Interval gap, std::size_t next, 
 }
 
 // Returns the bubble after the last compute op: the iteration's end waits for all ops.
-Nanoseconds bubble_after_last(const RankView& view, Interval tail, Scratch* scratch,
+Nanoseconds bubble_after_last(const RankView& view, TimeSpan tail, Scratch* scratch,
                               RankSplit* split) {
   start_gap(scratch);
   for (std::size_t i = 0; i < view.events.size(); ++i) wait_for(view, tail.begin, i, scratch);
@@ -167,12 +167,12 @@ void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
 
 // Adds the length of the union of `comm` to `comm_ns`, and how much of it lies in `compute` to
 // `overlap_ns`. REQUIRES: the intervals of `compute` are disjoint and in order.
-void measure_overlap(std::vector<Interval>* comm, std::span<const Interval> compute,
+void measure_overlap(std::vector<TimeSpan>* comm, std::span<const TimeSpan> compute,
                      Nanoseconds* comm_ns, Nanoseconds* overlap_ns) {
-  sort_nearly_sorted(comm, &Interval::begin);
+  sort_nearly_sorted(comm, &TimeSpan::begin);
   Nanoseconds covered_until = std::numeric_limits<Nanoseconds>::min();
   std::size_t at = 0;
-  for (const Interval& interval : *comm) {
+  for (const TimeSpan& interval : *comm) {
     const Nanoseconds begin = std::max(interval.begin, covered_until);
     if (begin >= interval.end) continue;
     covered_until = interval.end;
@@ -185,7 +185,7 @@ void measure_overlap(std::vector<Interval>* comm, std::span<const Interval> comp
 
 RankSplit measure_rank(const RankView& view, Scratch* scratch) {
   scratch->compute.clear();
-  for (std::vector<Interval>& intervals : scratch->comm) intervals.clear();
+  for (std::vector<TimeSpan>& intervals : scratch->comm) intervals.clear();
   if (scratch->seen_epoch.size() < view.events.size())
     scratch->seen_epoch.resize(view.events.size(), 0);
 
@@ -201,8 +201,8 @@ RankSplit measure_rank(const RankView& view, Scratch* scratch) {
   return split;
 }
 
-Interval iteration_of(const Program& program, const Trace& trace) {
-  Interval iteration{std::numeric_limits<Nanoseconds>::max(), 0};
+TimeSpan iteration_of(const Program& program, const Trace& trace) {
+  TimeSpan iteration{std::numeric_limits<Nanoseconds>::max(), 0};
   for (const RankTrace& rank : trace.ranks) {
     CHECK(rank.first + program.bodies[rank.body].ops.size() <= trace.events.size());
     for (const EventTimes& event : trace.events_of(program, rank)) {
@@ -211,12 +211,12 @@ Interval iteration_of(const Program& program, const Trace& trace) {
       iteration.end = std::max(iteration.end, event.end_ns);
     }
   }
-  return iteration.begin <= iteration.end ? iteration : Interval{};
+  return iteration.begin <= iteration.end ? iteration : TimeSpan{};
 }
 
 // Returns the rank's view, and prepares the scratch for its body.
 RankView view_of(const Program& program, const Trace& trace, const RankTrace& rank,
-                 Interval iteration, Scratch* scratch) {
+                 TimeSpan iteration, Scratch* scratch) {
   const Body& body = program.bodies[rank.body];
   if (std::exchange(scratch->body, rank.body) != rank.body) {
     find_ops_before(body, &scratch->before);
@@ -226,7 +226,7 @@ RankView view_of(const Program& program, const Trace& trace, const RankTrace& ra
           iteration};
 }
 
-std::vector<RankSplit> split_all(const Program& program, const Trace& trace, Interval iteration) {
+std::vector<RankSplit> split_all(const Program& program, const Trace& trace, TimeSpan iteration) {
   std::vector<RankSplit> splits;
   splits.reserve(trace.ranks.size());
   Scratch scratch;
@@ -247,7 +247,7 @@ double ratio(Nanoseconds part, Nanoseconds whole) {
 
 SplitSpans split_spans(const Program& program, const Trace& trace,
                        std::span<const std::size_t> ranks) {
-  const Interval iteration = iteration_of(program, trace);
+  const TimeSpan iteration = iteration_of(program, trace);
   SplitSpans spans{iteration.end - iteration.begin, {}};
   Scratch scratch;
   for (const std::size_t rank : ranks) {
@@ -260,7 +260,7 @@ SplitSpans split_spans(const Program& program, const Trace& trace,
 }
 
 Metrics measure(const Program& program, const Trace& trace) {
-  const Interval iteration = iteration_of(program, trace);
+  const TimeSpan iteration = iteration_of(program, trace);
   return means_of(split_all(program, trace, iteration), iteration.end - iteration.begin);
 }
 

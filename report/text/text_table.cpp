@@ -87,9 +87,9 @@ std::string cell_of(const Cells& cells, std::size_t i) { return i < cells.size()
 
 // Puts columns into blocks by first fit: a group of columns that stay together goes into the first
 // block with room for it, groups of Place::First before the others. Text gives way to make room.
-class Blocks {
+class ColumnBlocks {
  public:
-  Blocks(const std::vector<Heading>& headings, const std::vector<Cells>& rows, int width)
+  ColumnBlocks(const std::vector<Heading>& headings, const std::vector<Cells>& rows, int width)
       : headings_(headings), rows_(rows), width_(width), widths_(headings.size()) {
     for (std::size_t i = 0; i < headings.size(); ++i) {
       widths_[i] = columns_of(headings[i].title);
@@ -302,7 +302,7 @@ std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cel
   for (Cells& cells : all) {
     for (std::string& cell : cells) cell = shown(cell);
   }
-  return Blocks(titles, all, width).text();
+  return ColumnBlocks(titles, all, width).text();
 }
 
 std::string markdown(const std::vector<Heading>& headings, const std::vector<Cells>& rows) {

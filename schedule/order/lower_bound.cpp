@@ -26,9 +26,9 @@ struct LaneWork {
   double head = 0, time = 0, tail = 0;
 };
 
-class Bounds {
+class BoundFinder {
  public:
-  explicit Bounds(const BoundProblem& problem)
+  explicit BoundFinder(const BoundProblem& problem)
       : problem_(problem),
         per_chain_(static_cast<int>(problem.stages.size()) / problem.chains),
         of_rank_(problem.ranks.size()),
@@ -239,7 +239,7 @@ LowerBound lower_bound(const BoundProblem& problem) {
   CHECK(problem.microbatches >= 1 && problem.chains >= 1);
   CHECK(problem.rank_of_stage.size() == problem.stages.size());
   CHECK(problem.stages.size() % problem.chains == 0 && !problem.stages.empty());
-  return Bounds(problem).largest();
+  return BoundFinder(problem).largest();
 }
 
 std::string words_of(const LowerBound& bound) {

@@ -363,9 +363,9 @@ TEST_CASE("a communication takes fewer SMs than a known device has, and compute 
 
 TEST_CASE("a rank and its communicators must know each other") {
   Program program = lowered(order_of("1f1b", 2, 2), {1, 2});
-  Program stranger = program;
-  std::swap(stranger.ranks[0].communicators, stranger.ranks[1].communicators);
-  CHECK_FALSE(validate(stranger).ok());
+  Program outsider = program;
+  std::swap(outsider.ranks[0].communicators, outsider.ranks[1].communicators);
+  CHECK_FALSE(validate(outsider).ok());
   Program twice = program;
   twice.communicators[0].members[1] = twice.communicators[0].members[0];
   CHECK_FALSE(validate(twice).ok());
