@@ -85,7 +85,7 @@ std::string op_table(const std::vector<OpTimes>& op_times, int width) {
   using Row = const OpTimes&;
   const auto ms = [](double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); };
   const std::vector<Column<OpTimes>> columns = {
-      {"kind", [](Row t) { return std::string(name(t.kind)); }, Place::Name},
+      {"kind", [](Row t) { return std::string(op_kind_name(t.kind)); }, Place::Name},
       {"stage", [](Row t) { return t.stage < 0 ? "-" : fmt::format("{}", t.stage); }},
       {"count", [](Row t) { return fmt::format("{}", t.count); }},
       {"p5 ms", [=](Row t) { return ms(t.seconds.p5); }},

@@ -33,7 +33,7 @@ int jobs_of(const AskedOf& asked) {
 Result<Engine> engine_of(const AskedOf& asked, Engine usual) {
   if (asked.engine.empty()) return usual;
   for (const Engine engine : {Engine::Ideal, Engine::SimGrid}) {
-    if (name(engine) == asked.engine) return engine;
+    if (engine_name(engine) == asked.engine) return engine;
   }
   return Error{fmt::format("engine: found '{}', expected ideal or simgrid", asked.engine)};
 }

@@ -38,9 +38,9 @@ bool put(int file, std::string_view bytes) {
 std::string head_of(const Program& program, const Trace& trace) {
   nlohmann::ordered_json head = {{"lanes", lane_names(program)}};
   for (int kind = 0; kind < kOpKinds; ++kind)
-    head["kinds"].push_back(name(static_cast<OpKind>(kind)));
+    head["kinds"].push_back(op_kind_name(static_cast<OpKind>(kind)));
   for (int group = 0; group < kGroupKinds; ++group)
-    head["groups"].push_back(name(static_cast<GroupKind>(group)));
+    head["groups"].push_back(group_kind_name(static_cast<GroupKind>(group)));
   const Result<std::string> svg = svg_text(program, trace);
   head["svg"] = svg.ok() ? nlohmann::ordered_json(*svg) : nullptr;
   head["no_svg"] = svg.ok() ? "" : svg.error().message;

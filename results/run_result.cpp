@@ -14,13 +14,13 @@ constexpr const char *kWholeFlops = "whole attention", *kCausalFlops = "causal a
 Json by_group_kind(const std::array<double, kGroupKinds>& values) {
   Json json;
   for (int i = 0; i < kGroupKinds; ++i)
-    json[std::string(name(static_cast<GroupKind>(i)))] = values[i];
+    json[std::string(group_kind_name(static_cast<GroupKind>(i)))] = values[i];
   return json;
 }
 
 void by_group_kind(const Json& json, std::array<double, kGroupKinds>* values) {
   for (int i = 0; i < kGroupKinds; ++i)
-    (*values)[i] = json.at(std::string(name(static_cast<GroupKind>(i)))).get<double>();
+    (*values)[i] = json.at(std::string(group_kind_name(static_cast<GroupKind>(i)))).get<double>();
 }
 
 template <class T>
@@ -240,7 +240,7 @@ Json to_json(const RunResult& o) {
   json["exposed_s"] = by_group_kind(o.exposed_s);
   json["comm_s"] = by_group_kind(o.comm_s);
   for (int i = 0; i < kGroupKinds; ++i)
-    json["overlap_fraction"][std::string(name(static_cast<GroupKind>(i)))] =
+    json["overlap_fraction"][std::string(group_kind_name(static_cast<GroupKind>(i)))] =
         optional_json(o.overlap_fraction[i]);
   json["exposed_between_nodes_s"] = o.exposed_between_nodes_s;
   json["sent_bytes"] = by_group_kind(o.sent_bytes);
@@ -288,7 +288,7 @@ RunResult run_result_from_json(const Json& json) {
   by_group_kind(json.at("comm_s"), &o.comm_s);
   for (int i = 0; i < kGroupKinds; ++i)
     o.overlap_fraction[i] = optional_from<double>(
-        json.at("overlap_fraction").at(std::string(name(static_cast<GroupKind>(i)))));
+        json.at("overlap_fraction").at(std::string(group_kind_name(static_cast<GroupKind>(i)))));
   json.at("exposed_between_nodes_s").get_to(o.exposed_between_nodes_s);
   by_group_kind(json.at("sent_bytes"), &o.sent_bytes);
   o.saving = saving_from(json);

@@ -2,7 +2,7 @@
 
 namespace tandem {
 
-std::string name(Engine engine) { return engine == Engine::Ideal ? "ideal" : "simgrid"; }
+std::string engine_name(Engine engine) { return engine == Engine::Ideal ? "ideal" : "simgrid"; }
 
 Result<Trace> play(Engine engine, const Program& program, const Cluster& cluster,
                    const Placement& placement, const SimOptions& options) {

@@ -16,7 +16,7 @@
 namespace tandem {
 
 enum class Engine { Ideal, SimGrid };
-std::string name(Engine engine);  // "ideal", "simgrid"
+std::string engine_name(Engine engine);  // "ideal", "simgrid"
 
 struct SimOptions {
   // Standard deviation of the logarithm of a log-normal factor of mean 1, which multiplies each

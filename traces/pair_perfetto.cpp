@@ -23,9 +23,9 @@ bool is_shown(const TraceRow& row) { return row.end_ns > row.start_ns; }
 std::string_view category(const TraceRow& row) {
   if (is_compute(row.kind)) return "compute";
   for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
-    if (name(static_cast<GroupKind>(group_kind)) == row.lane) return row.lane;
+    if (group_kind_name(static_cast<GroupKind>(group_kind)) == row.lane) return row.lane;
   }
-  return name(GroupKind::Pipeline);
+  return group_kind_name(GroupKind::Pipeline);
 }
 
 // Numbers each rank's lanes in the order of their first op, so that both traces have them in the

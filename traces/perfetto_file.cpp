@@ -31,7 +31,7 @@ std::string_view letter(OpKind kind) {
     case OpKind::EmbeddingBackward:
       return "G";
     default:
-      return name(kind);
+      return op_kind_name(kind);
   }
 }
 

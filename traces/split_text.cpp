@@ -16,7 +16,7 @@ namespace {
 // Returns a group kind's words, each with the number that it names.
 template <class Split>  // RankSplit, const or not
 auto numbers_of(Split& split, int group_kind) {
-  const std::string_view kind = name(static_cast<GroupKind>(group_kind));
+  const std::string_view kind = group_kind_name(static_cast<GroupKind>(group_kind));
   return std::vector{std::pair{fmt::format("{}_exposed_ns", kind), &split.exposed_ns[group_kind]},
                      std::pair{fmt::format("{}_comm_ns", kind), &split.comm_ns[group_kind]},
                      std::pair{fmt::format("{}_overlap_ns", kind), &split.overlap_ns[group_kind]}};

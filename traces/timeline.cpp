@@ -132,8 +132,9 @@ void append_names(const std::vector<std::string>& names, Text* out) {
 }  // namespace
 
 Timeline::Timeline() {
-  for (int i = 0; i < kOpKinds; ++i) kinds.emplace_back(name(static_cast<OpKind>(i)));
-  for (int i = 0; i < kGroupKinds; ++i) scopes.emplace_back(name(static_cast<GroupKind>(i)));
+  for (int i = 0; i < kOpKinds; ++i) kinds.emplace_back(op_kind_name(static_cast<OpKind>(i)));
+  for (int i = 0; i < kGroupKinds; ++i)
+    scopes.emplace_back(group_kind_name(static_cast<GroupKind>(i)));
 }
 
 std::string timeline_json(Timeline timeline) {

@@ -122,7 +122,7 @@ std::string split_json(std::span<const RankSplit> splits) {
   fmt::format_to(std::back_inserter(out), ",\n\"exposed_ns\":{{");
   for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
     if (group_kind > 0) out.push_back(',');
-    column(name(static_cast<GroupKind>(group_kind)),
+    column(group_kind_name(static_cast<GroupKind>(group_kind)),
            [group_kind](const RankSplit& split) { return split.exposed_ns[group_kind]; });
   }
   fmt::format_to(std::back_inserter(out), "}},\n");

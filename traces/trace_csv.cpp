@@ -72,13 +72,13 @@ void append_row(Rank rank, const BodyText& text, std::size_t number, const Op& o
                 const EventTimes& event, fmt::memory_buffer* out) {
   fmt::format_to(std::back_inserter(*out), FMT_COMPILE("{},{},{},{},{},{},{},{},{},{},{}\n"),
                  index(rank), text.lanes[op.lane],
-                 text.first_op + static_cast<std::int64_t>(number), name(op.kind), op.stage,
+                 text.first_op + static_cast<std::int64_t>(number), op_kind_name(op.kind), op.stage,
                  op.microbatch, op.part, op.bytes, event.arrive_ns, event.start_ns, event.end_ns);
 }
 
 std::optional<OpKind> parse_kind(std::string_view text) {
   for (int kind = 0; kind < kOpKinds; ++kind) {
-    if (name(static_cast<OpKind>(kind)) == text) return static_cast<OpKind>(kind);
+    if (op_kind_name(static_cast<OpKind>(kind)) == text) return static_cast<OpKind>(kind);
   }
   return std::nullopt;
 }
@@ -212,7 +212,8 @@ Result<TraceTable> read_trace_csv(const std::string& path) {
 
 GroupKind group_kind_of_lane(std::string_view lane) {
   for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
-    if (name(static_cast<GroupKind>(group_kind)) == lane) return static_cast<GroupKind>(group_kind);
+    if (group_kind_name(static_cast<GroupKind>(group_kind)) == lane)
+      return static_cast<GroupKind>(group_kind);
   }
   // Sums between the replicas of shards belong to data parallelism.
   return lane == "replicas" ? GroupKind::Data : GroupKind::Pipeline;

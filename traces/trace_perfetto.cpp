@@ -65,14 +65,14 @@ void append_rank(const Program& program, const RankTrace& rank, std::span<const 
     if (op.parts > 1) what += fmt::format(" {}/{}", op.part + 1, op.parts);
     args.clear();
     append_args(program, op, events[i], &args);
-    file->append(
-        {.process = process,
-         .lane = op.lane,
-         .start_ns = events[i].start_ns,
-         .length_ns = events[i].end_ns - events[i].start_ns,
-         .name = what,
-         .category = is_compute(op.kind) ? "compute" : name(body.slots[op.slot].group_kind),
-         .args = {args.data(), args.size()}});
+    file->append({.process = process,
+                  .lane = op.lane,
+                  .start_ns = events[i].start_ns,
+                  .length_ns = events[i].end_ns - events[i].start_ns,
+                  .name = what,
+                  .category = is_compute(op.kind) ? "compute"
+                                                  : group_kind_name(body.slots[op.slot].group_kind),
+                  .args = {args.data(), args.size()}});
   }
 }
 

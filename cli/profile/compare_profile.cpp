@@ -113,7 +113,7 @@ Result<SimulatedSide> simulated_side(const CompareProfileOptions& options,
     const Engine engine = engine_of(options.engine);
     ASSIGN_OR_RETURN(const Scenario scenario, resolved(scenarios.front()));
     ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenario, engine));
-    return played_side(played.job.program, played.trace, measured, name(engine));
+    return played_side(played.job.program, played.trace, measured, engine_name(engine));
   }
   if (kind == SimulatedKind::Trace) {
     ASSIGN_OR_RETURN(const TraceTable table, read_trace_csv(path));

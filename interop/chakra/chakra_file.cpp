@@ -264,7 +264,7 @@ bool is_known_chakra_version(std::string_view version) {
   return version.empty() || version == "0.0.4" || version.starts_with("1.");
 }
 
-std::string_view name(ChakraCollective collective) {
+std::string_view collective_name(ChakraCollective collective) {
   constexpr std::array<std::string_view, 10> kNames = {
       "all-reduce", "reduce",         "all-gather",           "gather", "scatter", "broadcast",
       "all-to-all", "reduce-scatter", "reduce-scatter-block", "barrier"};

@@ -40,7 +40,7 @@ enum class ChakraCollective : std::uint8_t {
 };
 
 // Returns "all-reduce" and so on; empty: Chakra has no such collective.
-std::string_view name(ChakraCollective collective);
+std::string_view collective_name(ChakraCollective collective);
 
 struct ChakraNode {
   std::uint64_t id = 0;
@@ -58,7 +58,8 @@ struct ChakraNode {
 
   // Attributes of our own, which others pass over.
   std::optional<std::int64_t> stage, microbatch;
-  std::string kind, group_kind;  // name(OpKind) of compute, name(GroupKind) of communication
+  // op_kind_name() of compute, group_kind_name() of communication
+  std::string kind, group_kind;
 };
 
 // The trace of one rank.

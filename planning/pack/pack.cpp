@@ -111,7 +111,7 @@ Result<RunResult> play_sizes(const Scenario& scenario, const ReplicaSizes& sizes
   ASSIGN_OR_RETURN(const CompiledJob job, sizes.empty() ? compile(laid) : compile(laid, resize));
   ASSIGN_OR_RETURN(const Trace trace, play_compiled(scenario, job, engine));
   RunResult result = result_of(scenario, job, trace);
-  result.engine = name(engine);
+  result.engine = engine_name(engine);
   return result;
 }
 
@@ -289,7 +289,7 @@ Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
                                 seq <= options.tokens ? "model.seq" : "--tokens"));
   PackStudy study{.scenario = scenario.name,
                   .lengths = lengths,
-                  .engine = name(options.engine),
+                  .engine = engine_name(options.engine),
                   .limit = options.tokens,
                   .global_batch = scenario.job.plan.global_batch};
   study.sequences = static_cast<int>(all.size());

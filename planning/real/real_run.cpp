@@ -171,7 +171,7 @@ Json to_json(const RealRunResult& real) {
   json["host"] = to_json(real.host);
   json["op_times"] = Json::array();
   for (const OpTimes& times : real.op_times)
-    json["op_times"].push_back({{"kind", name(times.kind)},
+    json["op_times"].push_back({{"kind", op_kind_name(times.kind)},
                                 {"stage", times.stage},
                                 {"count", times.count},
                                 {"p5_s", times.seconds.p5},

@@ -57,7 +57,7 @@ Result<RunResult> simulate_chakra(const ChakraRun& run, Engine engine, const Out
     return Error{fmt::format("{}: found an iteration that takes no time, expected nodes that do",
                              run.program.name)};
   if (run.cluster) result.cluster = run.cluster->spec().name;
-  result.engine = name(engine);
+  result.engine = engine_name(engine);
   result.costs = run.cluster ? "compute as traced" : "as traced";
   for (const std::string& line : run.left_out)
     result.warnings.push_back(fmt::format("{}: {}", run.program.name, line));

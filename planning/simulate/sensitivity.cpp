@@ -29,7 +29,9 @@ void add_kinds(const Scenario& scenario, const RunResult& result,
     if (result.comm_s[i] == 0) continue;
     const auto kind = static_cast<GroupKind>(i);
     Scenario& perturbation =
-        parts->emplace_back(SensitivityPart{fmt::format("{} communication", name(kind)), scenario})
+        parts
+            ->emplace_back(
+                SensitivityPart{fmt::format("{} communication", group_kind_name(kind)), scenario})
             .perturbation;
     perturbation.variability.perturbation = Perturbation{std::nullopt, kind, kSlower};
     perturbation.costs.p2p_s *= kSlower;  // uniform costs have no other communication

@@ -165,7 +165,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
     return scenario.placed(
         Error::of({"costs.forward_s", "costs.backward_s"},
                   "found an iteration that takes no time, expected costs above 0"));
-  result.engine = name(engine);
+  result.engine = engine_name(engine);
   result.engine_wall_s = wall_s;
   add_confidence(scenario.costs, &result);
   add_unfolded_warnings(scenario, job, options, &result);
@@ -198,7 +198,7 @@ Result<RunResult> simulate_program(const Program& given, const OutputFiles& file
   if (result.iteration_s == 0)
     return Error{fmt::format("{}: found an iteration that takes no time, expected ops that do",
                              program.name)};
-  result.engine = name(Engine::Ideal);
+  result.engine = engine_name(Engine::Ideal);
   result.engine_wall_s = wall_s;
   result.costs = costs;
   result.warnings = std::move(warnings);

@@ -152,7 +152,7 @@ Result<Results> Results::of(const ScenarioFile& file, std::vector<RunSettings> r
                             Engine engine) {
   Results results;
   results.runs_ = std::move(runs);
-  results.engine_ = tandem::name(engine);
+  results.engine_ = engine_name(engine);
   results.outputs_ = output_columns();
   SettingsHash hash(file.path);
   std::set<std::string> inputs;

@@ -108,7 +108,7 @@ Nanoseconds StageLevel::played(const Pass& pass, const Layout& layout, Program* 
   std::vector<std::int32_t> communicators;
   for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
     slots[group_kind] = body.slot(static_cast<GroupKind>(group_kind),
-                                  std::string(name(static_cast<GroupKind>(group_kind))));
+                                  std::string(group_kind_name(static_cast<GroupKind>(group_kind))));
     communicators.push_back(group_kind);
   }
   std::vector<std::uint32_t> ops, waits;

@@ -26,7 +26,7 @@ Saving saving_of(const Scenario& scenario, const RunResult& run, const RunResult
   saving.baseline = scenario.report.baseline;
   saving.seconds = baseline.iteration_s - run.iteration_s;
   saving.of_iteration = saving.seconds / baseline.iteration_s;
-  saving.kind = scenario.report.kind ? name(*scenario.report.kind) : "all";
+  saving.kind = scenario.report.kind ? group_kind_name(*scenario.report.kind) : "all";
   saving.communication_s = scenario.report.kind
                                ? comm_s[static_cast<std::size_t>(*scenario.report.kind)]
                                : std::accumulate(comm_s.begin(), comm_s.end(), 0.0);

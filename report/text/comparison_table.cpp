@@ -37,8 +37,9 @@ std::vector<TimePart> parts_of(const Comparison& comparison) {
                                  {"bubble", simulated.bubble_s, measured.bubble_s}};
   for (int i = 0; i < kGroupKinds; ++i) {
     if (comparison.exposed_difference_s[i])
-      parts.push_back({fmt::format("exposed {} communication", name(static_cast<GroupKind>(i))),
-                       simulated.exposed_s[i], measured.exposed_s[i]});
+      parts.push_back(
+          {fmt::format("exposed {} communication", group_kind_name(static_cast<GroupKind>(i))),
+           simulated.exposed_s[i], measured.exposed_s[i]});
   }
   return parts;
 }
@@ -57,9 +58,10 @@ std::string totals(const Comparison& comparison, int width) {
                   signed_percent(comparison.bubble_difference)});
   for (int i = 0; i < kGroupKinds; ++i) {
     if (simulated.overlap_fraction[i] || measured.overlap_fraction[i])
-      rows.push_back({fmt::format("overlapped {} communication %", name(static_cast<GroupKind>(i))),
-                      percent(simulated.overlap_fraction[i]), percent(measured.overlap_fraction[i]),
-                      signed_percent(comparison.overlap_difference[i])});
+      rows.push_back(
+          {fmt::format("overlapped {} communication %", group_kind_name(static_cast<GroupKind>(i))),
+           percent(simulated.overlap_fraction[i]), percent(measured.overlap_fraction[i]),
+           signed_percent(comparison.overlap_difference[i])});
   }
   return laid_out({{"", Place::Name},
                    {"simulated", Place::First},
@@ -76,7 +78,7 @@ std::string kinds(const Comparison& comparison, int width) {
                     ms(ops.measured_s), signed_percent(error(ops.simulated_s, ops.measured_s)),
                     percent(ops.median_error), percent(ops.worst_error)});
   };
-  for (const auto& [kind, ops] : comparison.kinds) add(name(kind), ops);
+  for (const auto& [kind, ops] : comparison.kinds) add(op_kind_name(kind), ops);
   if (comparison.kinds.size() > 1) add("all", comparison.ops);
   std::string text = laid_out({{"ops", Place::Name},
                                {"count", Place::First},
@@ -140,7 +142,7 @@ std::string worst(const Comparison& comparison, int width) {
       {"worst ops", [](Pair p) { return fmt::format("rank {} op {}", index(p.rank), p.op); },
        Place::Name},
       {"lane", [](Pair p) { return p.lane; }, Place::Second, Align::Left},
-      {"kind", [](Pair p) { return std::string(name(p.kind)); }, Place::First, Align::Left},
+      {"kind", [](Pair p) { return std::string(op_kind_name(p.kind)); }, Place::First, Align::Left},
       {"stage", [=](Pair p) { return number(p.stage); }, Place::First},
       {"microbatch", [=](Pair p) { return number(p.microbatch); }, Place::First},
       {"part", [=](Pair p) { return number(p.part); }},

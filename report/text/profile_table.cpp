@@ -283,7 +283,7 @@ std::string notes_of(const ProfileReport& report) {
 Json json_ns(Nanoseconds ns) { return to_seconds(ns); }
 
 Json json_of(const CommTotal& comm) {
-  return {{"kind", comm.label.kind ? Json(std::string(name(*comm.label.kind))) : Json()},
+  return {{"kind", comm.label.kind ? Json(std::string(group_kind_name(*comm.label.kind))) : Json()},
           {"collective", comm.label.collective},
           {"count", comm.count},
           {"s", json_ns(comm.time_ns)},

@@ -51,7 +51,7 @@ RunColumn trained(const char* title, Value value, Place place = Place::First) {
 }
 
 RunColumn exposed(GroupKind group_kind) {
-  return {fmt::format("{} %", name(group_kind)), [group_kind](const RunResult& o) {
+  return {fmt::format("{} %", group_kind_name(group_kind)), [group_kind](const RunResult& o) {
             return percent(o.exposed_s[static_cast<std::size_t>(group_kind)] / o.iteration_s);
           }};
 }
@@ -155,7 +155,7 @@ std::vector<Share> shares(const RunResult& o) {
   std::vector<Share> list = {{"compute", o.compute_s / o.iteration_s},
                              {"bubble", o.bubble_fraction}};
   for (int i = 0; i < kGroupKinds; ++i)
-    list.push_back({fmt::format("{} communication", name(static_cast<GroupKind>(i))),
+    list.push_back({fmt::format("{} communication", group_kind_name(static_cast<GroupKind>(i))),
                     o.exposed_s[i] / o.iteration_s});
   return list;
 }

@@ -17,9 +17,9 @@
 namespace tandem {
 namespace {
 
-// Returns the kind whose name() is `word`, or nothing.
+// Returns the kind whose name is `word`, or nothing.
 template <class Kind>
-std::optional<Kind> kind_named(std::string_view word, int kinds) {
+std::optional<Kind> kind_named(std::string_view word, int kinds, std::string_view (*name)(Kind)) {
   for (int k = 0; k < kinds; ++k) {
     if (name(static_cast<Kind>(k)) == word) return static_cast<Kind>(k);
   }
@@ -90,7 +90,7 @@ class EventMaker {
     if (part == ChakraPart::Passed) return Done{};
     if (part == ChakraPart::Compute) {
       ChakraEvent event;
-      event.kind = kind_named<OpKind>(node.kind, kOpKinds).value_or(OpKind::Forward);
+      event.kind = kind_named<OpKind>(node.kind, kOpKinds, op_kind_name).value_or(OpKind::Forward);
       if (!is_compute(event.kind)) event.kind = OpKind::Forward;
       event.duration_ns = to_ns_of(node);
       add(std::move(event), {place});
@@ -152,8 +152,8 @@ class EventMaker {
   }
 
   void set_group_kind(const ChakraPlace& place, GroupKind otherwise, ChakraEvent* event) const {
-    event->group_kind =
-        kind_named<GroupKind>(at(place).group_kind, kGroupKinds).value_or(otherwise);
+    event->group_kind = kind_named<GroupKind>(at(place).group_kind, kGroupKinds, group_kind_name)
+                            .value_or(otherwise);
   }
 
   // Joins the k-th collectives of all members, in their order, into one communication each.
@@ -216,7 +216,7 @@ class EventMaker {
 
   static std::string collective_word(const ChakraNode& node) {
     if (!node.comm_type || *node.comm_type < 0 || *node.comm_type > 9) return "";
-    return fmt::format(" ({})", name(static_cast<ChakraCollective>(*node.comm_type)));
+    return fmt::format(" ({})", collective_name(static_cast<ChakraCollective>(*node.comm_type)));
   }
 
   Status add_transfers(const Transfers& transfers) {

@@ -138,7 +138,7 @@ std::int64_t ChakraExport::tag(const RankPair& edge, std::int64_t sequence) cons
 }
 
 ChakraNode ChakraExport::node_of(const Op& op, std::uint64_t duration_us) const {
-  ChakraNode node{.name = std::string(name(op.kind)), .duration_us = duration_us};
+  ChakraNode node{.name = std::string(op_kind_name(op.kind)), .duration_us = duration_us};
   if (op.microbatch >= 0) node.name += fmt::format(" {}", op.microbatch);
   if (op.stage >= 0) node.name += fmt::format(" of stage {}", op.stage);
   if (op.parts > 1) node.name += fmt::format(", part {} of {}", op.part, op.parts);
@@ -146,7 +146,7 @@ ChakraNode ChakraExport::node_of(const Op& op, std::uint64_t duration_us) const 
   if (op.microbatch >= 0) node.microbatch = op.microbatch;
   if (!is_compute(op.kind)) return node;
   node.type = ChakraType::Compute;
-  node.kind = name(op.kind);
+  node.kind = op_kind_name(op.kind);
   node.num_ops = node.tensor_size = 0;
   if (op.kernel < 0) return node;
   const Kernel& kernel = program_->kernels[op.kernel];
@@ -161,7 +161,7 @@ void ChakraExport::add_communication(const Op& op, Rank rank, std::int64_t seque
   const std::int32_t c = program_->ranks[index(rank)].communicators[op.slot];
   const Communicator& communicator = program_->communicators[c];
   const auto here = static_cast<std::int32_t>(index(rank));
-  node.group_kind = name(communicator.group_kind);
+  node.group_kind = group_kind_name(communicator.group_kind);
   node.comm_size = std::max(op.bytes, kLeastBytes);
   const auto transfer = [&](ChakraType type, const RankPair& edge) {
     ChakraNode end = node;

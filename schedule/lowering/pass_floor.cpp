@@ -95,7 +95,8 @@ double PassPrices::lane_ns(const Pass& pass, std::string_view lane) const {
 }
 
 std::string_view PassPrices::lane_of(const Step& step) const {
-  return step.among_experts && has_expert_tensor_ ? "expert tensor" : name(step.group_kind);
+  return step.among_experts && has_expert_tensor_ ? "expert tensor"
+                                                  : group_kind_name(step.group_kind);
 }
 
 TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sharing,

@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-std::string_view name(OpKind kind) {
+std::string_view op_kind_name(OpKind kind) {
   static constexpr std::array<std::string_view, kOpKinds> kNames = {
       "forward",           "backward",   "backward-input", "backward-weight",
       "optimizer",         "send",       "recv",           "all-reduce",

@@ -53,7 +53,7 @@ constexpr OpKind drawn_as(OpKind kind) {
   if (!is_vocabulary(kind)) return kind;
   return kind <= OpKind::OutputS ? OpKind::Forward : OpKind::BackwardWeight;
 }
-std::string_view name(OpKind kind);
+std::string_view op_kind_name(OpKind kind);
 CommKind comm_kind(OpKind kind);  // REQUIRES: !is_compute(kind)
 OpKind op_kind(CommKind kind);    // REQUIRES: kind is a collective
 

@@ -28,11 +28,11 @@ void print_body(const Program& program, int number, fmt::memory_buffer* out) {
   for (const Lane& lane : body.lanes)
     fmt::format_to(to, "lane,{},{}\n", number, csv_cell(lane.name));
   for (const Slot& slot : body.slots)
-    fmt::format_to(to, "slot,{},{},{}\n", number, name(slot.group_kind), slot.lane);
+    fmt::format_to(to, "slot,{},{},{}\n", number, group_kind_name(slot.group_kind), slot.lane);
   for (const Op& op : body.ops) {
-    fmt::format_to(to, "op,{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", number, name(op.kind),
-                   op.lane, op.slot, op.stage, op.microbatch, op.part, op.parts, op.bytes, op.sms,
-                   op.duration_ns, op.kernel, op.exchange,
+    fmt::format_to(to, "op,{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", number,
+                   op_kind_name(op.kind), op.lane, op.slot, op.stage, op.microbatch, op.part,
+                   op.parts, op.bytes, op.sms, op.duration_ns, op.kernel, op.exchange,
                    join(body.waits_of(op), [](std::uint32_t wait) { return wait; }));
   }
 }
@@ -232,7 +232,7 @@ class Reader {
     if (!text(&cell)) return false;
     for (int k = 0; k < kOpKinds; ++k) {
       *to = static_cast<OpKind>(k);
-      if (name(*to) == cell) return true;
+      if (op_kind_name(*to) == cell) return true;
     }
     return false;
   }
@@ -241,7 +241,7 @@ class Reader {
     if (!text(&cell)) return false;
     for (int k = 0; k < kGroupKinds; ++k) {
       *to = static_cast<GroupKind>(k);
-      if (name(*to) == cell) return true;
+      if (group_kind_name(*to) == cell) return true;
     }
     return false;
   }
@@ -303,7 +303,7 @@ std::string to_text(const Program& program) {
   for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
     print_body(program, body, &out);
   for (const Communicator& communicator : program.communicators)
-    fmt::format_to(to, "communicator,{},{},{}\n", name(communicator.group_kind),
+    fmt::format_to(to, "communicator,{},{},{}\n", group_kind_name(communicator.group_kind),
                    communicator.between_nodes ? 1 : 0,
                    join(communicator.members, [](Rank rank) { return index(rank); }));
   for (const RankRow& rank : program.ranks)

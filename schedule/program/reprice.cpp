@@ -32,7 +32,7 @@ class CommPrices {
       op->duration_ns = *at->second;
       return;
     }
-    ++(*kept_)[fmt::format("{} of {} ranks{}", name(op->kind), ranks,
+    ++(*kept_)[fmt::format("{} of {} ranks{}", op_kind_name(op->kind), ranks,
                            communicator.between_nodes ? " between nodes" : "")];
   }
 

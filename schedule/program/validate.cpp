@@ -137,9 +137,10 @@ Validity check_membership(const Program& program) {
       const GroupKind found = program.communicators[c].group_kind;
       const GroupKind expected = program.bodies[row.body].slots[slot].group_kind;
       if (found != expected)
-        return bad_rank(rank, fmt::format("found the {} communicator {} in slot {} of its body, "
-                                          "expected a {} one",
-                                          name(found), c, slot, name(expected)));
+        return bad_rank(rank,
+                        fmt::format("found the {} communicator {} in slot {} of its body, "
+                                    "expected a {} one",
+                                    group_kind_name(found), c, slot, group_kind_name(expected)));
     }
   }
   if (listed != members.size())
@@ -272,7 +273,7 @@ Status status_of(const Validity& validity) {
 }  // namespace
 
 std::string describe(const Body& body, const Op& op) {
-  std::string text{name(op.kind)};
+  std::string text{op_kind_name(op.kind)};
   if (op.microbatch >= 0) text += fmt::format(" {}", op.microbatch);
   if (op.stage >= 0) text += fmt::format(" of stage {}", op.stage);
   if (op.lane < body.lanes.size()) text += fmt::format(" (lane {})", body.lanes[op.lane].name);

@@ -61,7 +61,7 @@ void check_result(OpKind kind, int members, Bytes bytes, int slices) {
     play(&ranks);
   }
   for (int rank = 0; rank < members; ++rank) {
-    INFO(name(kind) << " of " << members << ", " << bytes << " bytes, rank " << rank);
+    INFO(op_kind_name(kind) << " of " << members << ", " << bytes << " bytes, rank " << rank);
     CHECK(wrong_in_buffer(take[rank], kKey, members, pieces[rank].taken) == 0);
   }
 }

@@ -203,7 +203,7 @@ TEST_CASE("collectives of every kind move and check their payloads, whole or in 
     for (const int ranks : {1, 2, 3, 5}) {
       for (const Bytes bytes : {0, 4, 100, 100'000}) {
         for (const bool full : {false, true}) {
-          INFO(name(kind) << " of " << ranks << " ranks, " << bytes << " bytes");
+          INFO(op_kind_name(kind) << " of " << ranks << " ranks, " << bytes << " bytes");
           ExecOptions options = quick();
           options.full_payload = full;
           const Execution execution = played(operation_of_all(kind, bytes, ranks), options);
@@ -228,12 +228,13 @@ TEST_CASE("a swapped receive is found by what the message holds") {
 TEST_CASE("a rank that reduces another microbatch is found, whichever collective it is") {
   for (const OpKind kind : {OpKind::AllReduce, OpKind::ReduceScatter, OpKind::AllGather,
                             OpKind::AllToAll, OpKind::RingShift}) {
-    INFO(name(kind));
+    INFO(op_kind_name(kind));
     Program program = operation_of_all(kind, 4096, 3);
     program.bodies[2].ops[1].microbatch = 7;
     const Execution execution = played(program);
     CHECK(execution.failure.find("received other bytes in") != std::string::npos);
-    CHECK(execution.failure.find(std::string(name(kind)) + " 7 of stage 2") != std::string::npos);
+    CHECK(execution.failure.find(std::string(op_kind_name(kind)) + " 7 of stage 2") !=
+          std::string::npos);
   }
 }
 

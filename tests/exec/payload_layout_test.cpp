@@ -119,7 +119,7 @@ TEST_CASE("what a rank gives is what the others expect, whole and as a sample") 
       if (kind == OpKind::Recv && members != 2) continue;
       for (const Bytes bytes : {0, 4, 10, 64, 4099, 30'000}) {
         for (const bool sample : {false, true}) {
-          INFO(name(kind) << ' ' << members << ' ' << bytes << ' ' << sample);
+          INFO(op_kind_name(kind) << ' ' << members << ' ' << bytes << ' ' << sample);
           const std::vector<PayloadLayout> pieces = pieces_of_all(kind, members, bytes, sample);
           Buffers give;
           for (const PayloadLayout& own : pieces)

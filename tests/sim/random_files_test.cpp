@@ -115,7 +115,7 @@ std::vector<Shown> by_csv(const TraceTable& table) {
   std::vector<Shown> shown;
   for (const TraceRow& row : table.rows)
     show(index(row.rank), row.lane, row.start_ns, row.end_ns - row.start_ns,
-         std::string(name(row.kind)), row.stage, row.microbatch, row.bytes, &shown);
+         std::string(op_kind_name(row.kind)), row.stage, row.microbatch, row.bytes, &shown);
   return shown;
 }
 
@@ -167,7 +167,7 @@ std::vector<Shown> with_kinds_as_in_perfetto(std::vector<Shown> shown) {
     bool computes = false;
     for (int i = 0; i < kOpKinds; ++i) {
       const auto known = static_cast<OpKind>(i);
-      computes |= is_compute(known) && kind == name(known);
+      computes |= is_compute(known) && kind == op_kind_name(known);
     }
     kind = computes ? "compute" : "";
   }

@@ -31,7 +31,7 @@ struct Job {
     Body& body = program.bodies.back();
     if (lane < 0) {
       lane = static_cast<int>(body.lanes.size());
-      body.lanes.push_back({std::string(name(group_kind))});
+      body.lanes.push_back({std::string(group_kind_name(group_kind))});
     }
     body.slots.push_back({group_kind, static_cast<std::uint8_t>(lane)});
     program.ranks.back().communicators.push_back(static_cast<int>(program.communicators.size()));

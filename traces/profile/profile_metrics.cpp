@@ -249,7 +249,7 @@ void set_step(const ProfileRank& rank, Nanoseconds first, Nanoseconds last, cons
 
 std::string CommLabel::text() const {
   if (!kind) return collective;
-  return fmt::format("{}{}{}", name(*kind), collective.empty() ? "" : " ", collective);
+  return fmt::format("{}{}{}", group_kind_name(*kind), collective.empty() ? "" : " ", collective);
 }
 
 std::optional<double> ProfileSplit::overlap_fraction() const {

@@ -172,7 +172,7 @@ void price_compute(Body* body, const RankTimes& times, MeasuredOps* measured) {
 std::string collective_of_op(OpKind kind) {
   const CommKind comm = comm_kind(kind);
   const bool is_transfer = comm == CommKind::SendRecv || comm == CommKind::RingShift;
-  return is_transfer ? "send/recv" : std::string(name(kind));
+  return is_transfer ? "send/recv" : std::string(op_kind_name(kind));
 }
 
 // Gives communications their times, in the order of the profile's kernels, which is that of a

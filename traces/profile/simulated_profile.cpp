@@ -183,7 +183,8 @@ ProfileRank profile_rank_of(const Program& program, const Trace& trace, const Ra
                         events[i].end_ns};
     for (const std::uint32_t wait : body.waits_of(op)) made.add_wait(i + 1, wait + 1);
     if (is_compute(op.kind)) {
-      made.add(event, op.kernel >= 0 ? program.kernels[op.kernel].name : name(op.kind), i + 1);
+      made.add(event, op.kernel >= 0 ? program.kernels[op.kernel].name : op_kind_name(op.kind),
+               i + 1);
     } else {
       ProfileKernel* const kernel = made.add(event, words_of(op.kind).kernel, i + 1);
       add_comm(program, row, op, sequences[i], &made, kernel);
@@ -221,7 +222,7 @@ Profile profile_of(const TraceTable& table) {
               : lanes.try_emplace(row->lane, static_cast<int>(lanes.size()) + 1).first->second;
       const OpEvent event{row->kind, lane, row->stage, row->microbatch, row->start_ns, row->end_ns};
       if (is_compute(row->kind)) {
-        made.add(event, name(row->kind), row->op + 1);
+        made.add(event, op_kind_name(row->kind), row->op + 1);
         continue;
       }
       const CommWords words = words_of(row->kind);

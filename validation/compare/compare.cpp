@@ -74,12 +74,13 @@ Status check_none_missing(const TraceTable& table, const Rows& rows, const Trace
   return Error::at(table.path, fmt::format("found {} ops less than in {}, the first op {} of rank "
                                            "{} ({}), expected a complete trace",
                                            missing.size(), other.path, first.op, index(first.rank),
-                                           name(first.kind)));
+                                           op_kind_name(first.kind)));
 }
 
 std::string description(const TraceRow& row) {
-  return fmt::format("{} of stage {}, microbatch {}, part {}, {} bytes on lane {}", name(row.kind),
-                     row.stage, row.microbatch, row.part, row.bytes, row.lane);
+  return fmt::format("{} of stage {}, microbatch {}, part {}, {} bytes on lane {}",
+                     op_kind_name(row.kind), row.stage, row.microbatch, row.part, row.bytes,
+                     row.lane);
 }
 
 Status check_same_op(const TraceTable& simulated, const TraceRow& a, const TraceTable& measured,

@@ -15,7 +15,7 @@ template <class Values>  // an array by GroupKind
 Json by_group_kind(const Values& values) {
   Json json;
   for (int i = 0; i < kGroupKinds; ++i)
-    json[std::string(name(static_cast<GroupKind>(i)))] = value(values[i]);
+    json[std::string(group_kind_name(static_cast<GroupKind>(i)))] = value(values[i]);
   return json;
 }
 
@@ -54,7 +54,7 @@ Json op(const OpPair& pair) {
   return {{"rank", index(pair.rank)},
           {"lane", pair.lane},
           {"op", pair.op},
-          {"kind", std::string(name(pair.kind))},
+          {"kind", std::string(op_kind_name(pair.kind))},
           {"stage", pair.stage},
           {"microbatch", pair.microbatch},
           {"part", pair.part},
@@ -74,7 +74,7 @@ Json to_json(const Comparison& comparison) {
   json["ops"] = summary(comparison.ops);
   json["kinds"] = Json::object();
   for (const auto& [kind, ops] : comparison.kinds)
-    json["kinds"][std::string(name(kind))] = summary(ops);
+    json["kinds"][std::string(op_kind_name(kind))] = summary(ops);
   json["simulated"] = total(comparison.simulated);
   json["measured"] = total(comparison.measured);
   json["ranks"] = Json::array();

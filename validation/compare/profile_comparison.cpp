@@ -289,7 +289,7 @@ std::string why_another_job(const ProfileComparison& comparison) {
     for (int i = 0; i < kGroupKinds; ++i) {
       const auto kind = static_cast<GroupKind>(i);
       if (simulated.contains(kind) != measured.contains(kind))
-        why.push_back(fmt::format("{} communication {} alone", name(kind),
+        why.push_back(fmt::format("{} communication {} alone", group_kind_name(kind),
                                   simulated.contains(kind) ? "simulated" : "measured"));
     }
   }

@@ -5,7 +5,7 @@
 
 namespace tandem {
 
-std::string_view name(GroupKind group_kind) {
+std::string_view group_kind_name(GroupKind group_kind) {
   static constexpr std::array<std::string_view, kGroupKinds> kNames = {"tensor", "pipeline", "data",
                                                                        "context", "expert"};
   return kNames[static_cast<std::size_t>(group_kind)];

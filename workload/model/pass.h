@@ -16,7 +16,7 @@ namespace tandem {
 // The purpose of a communication, and so the group in which it runs. Metrics are split by it.
 enum class GroupKind : std::uint8_t { Tensor, Pipeline, Data, Context, Expert };
 constexpr int kGroupKinds = 5;
-std::string_view name(GroupKind group_kind);
+std::string_view group_kind_name(GroupKind group_kind);
 
 // Part `part` of `parts` of one communication, and the SMs that it takes from compute.
 struct CommSettings {

@@ -277,7 +277,7 @@ class FakeGpus {
       what = fmt::format("{} and {} bytes", op_a.bytes, op_b.bytes);
     else if (!same &&
              ((transfer && op_a.kind == op_b.kind) || (!transfer && op_a.kind != op_b.kind)))
-      what = fmt::format("{} and {}", name(op_a.kind), name(op_b.kind));
+      what = fmt::format("{} and {}", op_kind_name(op_a.kind), op_kind_name(op_b.kind));
     else if (transfer && members != 2)
       what = fmt::format("a transfer among {}", members);
     if (what.empty()) return Done{};
