@@ -58,7 +58,7 @@ Op named(const std::string& word) {
   }
   for (int i = 0; i < kOpKinds; ++i) {
     op.kind = static_cast<OpKind>(i);
-    if (name(op.kind) == kind) return op;
+    if (op_kind_name(op.kind) == kind) return op;
   }
   refuse(word, "an op's kind");
 }

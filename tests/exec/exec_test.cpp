@@ -85,8 +85,8 @@ void check_order(const Program& program, const Trace& trace) {
 Program operation_of_all(OpKind kind, Bytes bytes, int ranks = 2) {
   std::string text;
   for (int rank = 0; rank < ranks; ++rank)
-    text +=
-        fmt::format("rank {0}: F0 {0}us, {1}0 data {2}B 1us after F0\n", rank, name(kind), bytes);
+    text += fmt::format("rank {0}: F0 {0}us, {1}0 data {2}B 1us after F0\n", rank,
+                        op_kind_name(kind), bytes);
   return made_program(text);
 }
 

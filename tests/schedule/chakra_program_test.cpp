@@ -132,8 +132,8 @@ ChakraJob exported(const Program& program) {
 Program communicating(OpKind kind, int ranks, Bytes bytes) {
   std::string text = "ranks";
   for (int rank = 0; rank < ranks; ++rank) text += fmt::format(" {}", rank);
-  return made_program(
-      fmt::format("{0}: {1} tensor 5us {2}B, {1} tensor 5us {2}B", text, name(kind), bytes));
+  return made_program(fmt::format("{0}: {1} tensor 5us {2}B, {1} tensor 5us {2}B", text,
+                                  op_kind_name(kind), bytes));
 }
 
 }  // namespace

@@ -78,9 +78,9 @@ Nanoseconds gemm_beside(OpKind kind, Bytes bytes, int sms, double memory_share =
   const int gpus = is_transfer ? 2 : 4;
   const std::string words =
       fmt::format("{} {}B {}sm\n", is_transfer ? "0>1" : "tensor", bytes, sms);
-  std::string text = fmt::format("rank 0: F 1us kernel0, {} {}", name(kind), words);
+  std::string text = fmt::format("rank 0: F 1us kernel0, {} {}", op_kind_name(kind), words);
   for (int rank = 1; rank < gpus; ++rank)
-    text += fmt::format("rank {}: {} {}", rank, is_transfer ? "recv" : name(kind), words);
+    text += fmt::format("rank {}: {} {}", rank, is_transfer ? "recv" : op_kind_name(kind), words);
   const Kernel gemm = {.name = "gemm", .memory_share = memory_share};
   return end_of(priced(text, one_node(gpus), device, {gemm}), 0, 0);
 }

@@ -64,7 +64,7 @@ Program program_of(const RandomJob& job) {
   std::vector<std::vector<std::string>> ops(job.ranks);
   const auto add = [&](int rank, OpKind kind, const RandomEvent& event) {
     std::string op =
-        fmt::format("{} {}ns{}", name(kind), event.duration_ns, communicator(job, event));
+        fmt::format("{} {}ns{}", op_kind_name(kind), event.duration_ns, communicator(job, event));
     Draw draw(event.waits);
     std::set<int> waits;
     for (int i = draw.below(3); i > 0 && !ops[rank].empty(); --i)
