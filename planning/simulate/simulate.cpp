@@ -143,45 +143,68 @@ Result<MeasuredJob> shortest_play(const Scenario& scenario, Engine engine, bool 
   return play_job(scenario, std::move(job), engine, events, jobs, progress);
 }
 
-}  // namespace
+// Chooses what the scenario leaves open.
+Result<Scenario> choose(const Scenario& scenario, bool progress) {
+  std::optional<Waiting> looking;
+  if (progress && scenario.job.is_open()) looking.emplace("looking for an order or a layout");
+  return resolved(scenario);
+}
 
-Result<RunResult> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
-                           bool progress, int jobs) {
-  if (scenario.job.is_open()) {
-    std::optional<Waiting> looking;
-    if (progress) looking.emplace("looking for an order or a layout");
-    ASSIGN_OR_RETURN(const Scenario found, resolved(scenario));
-    looking.reset();
-    return simulate(found, engine, files, progress, jobs);
-  }
-  if (scenario.variability.repeats > 1)
-    return simulate_repeated(scenario, engine, files, progress, jobs);
-  ASSIGN_OR_RETURN(const std::optional<double> before_s, before_failure_s(scenario, engine));
-  ASSIGN_OR_RETURN(MeasuredJob played,
-                   shortest_play(scenario, engine, files.need_events(), progress, jobs));
-  auto& [job, options, trace, metrics, ops, wall_s, rounds] = played;
-  RunResult result = result_of(scenario, job, trace, metrics, ops);
+// Measures the played job. Error: it takes no time.
+Result<RunResult> measured_result(const Scenario& scenario, Engine engine,
+                                  const MeasuredJob& played) {
+  const CompiledJob& job = played.job;
+  RunResult result = result_of(scenario, job, played.trace, played.metrics, played.ops);
   if (result.iteration_s == 0)
     return scenario.placed(
         Error::of({"costs.forward_s", "costs.backward_s"},
                   "found an iteration that takes no time, expected costs above 0"));
   result.engine = engine_name(engine);
-  result.engine_wall_s = wall_s;
+  result.engine_wall_s = played.wall_s;
   add_confidence(scenario.costs, &result);
-  add_unfolded_warnings(scenario, job, options, &result);
+  add_unfolded_warnings(scenario, job, played.options, &result);
   add_size_warnings(scenario, &result);
   result.lower_bound = iteration_bound(scenario, job, engine != Engine::Ideal);
-  if (before_s) add_failure_warning(scenario, *before_s, &result);
-  result.detail = detail_of(scenario, job, trace, files.detail, files.strip_columns);
-  if (scenario.costs.table) trace.meta.emplace_back("costs", result.costs);
-  RETURN_IF_ERROR(write_files(job.program, &trace, files, &result.warnings));
-  if (scenario.report.least_bandwidth && scenario.costs.need_cluster()) {
-    result.looked_for_bandwidth = true;
-    if (engine != Engine::Ideal || options.jitter > 0) {
-      ASSIGN_OR_RETURN(played, play_ideal(scenario));
-    }
-    result.least_internode_Gbitps = least_internode_Gbitps(scenario, std::move(played));
+  return result;
+}
+
+// Writes the run's files, and the part of its result that pages draw.
+Status write_outputs(const Scenario& scenario, const OutputFiles& files, MeasuredJob* played,
+                     RunResult* result) {
+  const Program& program = played->job.program;
+  result->detail =
+      detail_of(scenario, played->job, played->trace, files.detail, files.strip_columns);
+  if (scenario.costs.table) played->trace.meta.emplace_back("costs", result->costs);
+  return write_files(program, &played->trace, files, &result->warnings);
+}
+
+// Looks for the least bandwidth between nodes, beginning with the run if it was on the ideal engine
+// and without jitter.
+Status add_least_bandwidth(const Scenario& scenario, Engine engine, MeasuredJob played,
+                           RunResult* result) {
+  if (!scenario.report.least_bandwidth || !scenario.costs.need_cluster()) return Done{};
+  if (engine != Engine::Ideal || played.options.jitter > 0) {
+    ASSIGN_OR_RETURN(played, play_ideal(scenario));
   }
+  result->looked_for_bandwidth = true;
+  result->least_internode_Gbitps = least_internode_Gbitps(scenario, std::move(played));
+  return Done{};
+}
+
+}  // namespace
+
+Result<RunResult> simulate(const Scenario& given, Engine engine, const OutputFiles& files,
+                           bool progress, int jobs) {
+  ASSIGN_OR_RETURN(const Scenario scenario, choose(given, progress));
+  if (scenario.variability.repeats > 1)
+    return simulate_repeated(scenario, engine, files, progress, jobs);
+  ASSIGN_OR_RETURN(const std::optional<double> before_s, before_failure_s(scenario, engine));
+  ASSIGN_OR_RETURN(MeasuredJob played,
+                   shortest_play(scenario, engine, files.need_events(), progress, jobs));
+  ASSIGN_OR_RETURN(RunResult result, measured_result(scenario, engine, played));
+  if (before_s) add_failure_warning(scenario, *before_s, &result);
+  RETURN_IF_ERROR(write_outputs(scenario, files, &played, &result));
+  RETURN_IF_ERROR(add_least_bandwidth(scenario, engine, std::move(played), &result));
   return result;
 }
 
