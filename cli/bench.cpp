@@ -12,6 +12,7 @@
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
 #include "cli/command_line/gpu_options.h"
+#include "exec/backends/backends.h"
 #include "exec/execute.h"
 #include "job/site.h"
 #include "launch/launch.h"

@@ -11,6 +11,7 @@
 #include "cli/command_line/files.h"
 #include "cli/command_line/gpu_options.h"
 #include "cli/command_line/text_width.h"
+#include "exec/backends/backends.h"
 #include "launch/launch.h"
 #include "launch/standard_output.h"
 #include "planning/choose/resolve.h"
