@@ -208,7 +208,7 @@ class Maker {
     const std::string kind = word.substr(0, colon);
     for (int i = 0; i < kGroupKinds; ++i) {
       group->kind = static_cast<GroupKind>(i);
-      if (name(group->kind) != kind) continue;
+      if (group_kind_name(group->kind) != kind) continue;
       group->members = word.substr(std::min(colon + 1, word.size()));
       return;
     }

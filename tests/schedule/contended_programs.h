@@ -92,7 +92,7 @@ inline Program random_device_job(const Cluster& cluster, int gpus, std::mt19937*
     }
     for (std::size_t k = 0; k < ranks.size(); ++k) {
       const OpKind own = kind == OpKind::Send && k == 1 ? OpKind::Recv : kind;
-      ops[ranks[k]].push_back(fmt::format("{} tensor:{} on {} {}B {}sm{}", name(own),
+      ops[ranks[k]].push_back(fmt::format("{} tensor:{} on {} {}B {}sm{}", op_kind_name(own),
                                           fmt::join(ranks, ">"), lane, bytes, sms,
                                           waits_of(ranks[k])));
     }

@@ -52,7 +52,7 @@ Program program_of(int ranks, const std::vector<Operation>& operations) {
       text += fmt::format(
           "rank {0}: F {1}ns, {2}{3} pipeline:{4} on lane{3} {5}B{6}\n", operation.ranks[k],
           operation.after_ns,
-          name(operation.kind == OpKind::Send && k == 1 ? OpKind::Recv : operation.kind), i,
+          op_kind_name(operation.kind == OpKind::Send && k == 1 ? OpKind::Recv : operation.kind), i,
           fmt::join(operation.ranks, ">"), operation.bytes,
           operation.after_ns > 0 ? " after F" : "");
   }
