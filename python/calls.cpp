@@ -79,7 +79,7 @@ Result<RunResult> played(const AskedOf& asked, bool unfolded, const OutputFiles&
   if (is_csv(asked)) {
     RETURN_IF_ERROR(check_program(asked));
     ASSIGN_OR_RETURN(const Program program, read_program(asked.path));
-    return run_in_own_process([&] { return simulate(program, files, !unfolded); },
+    return run_in_own_process([&] { return simulate_program(program, files, !unfolded); },
                               on_runs_of(on_done, 1));
   }
   ASSIGN_OR_RETURN(Scenario scenario, scenario_of(asked));

@@ -5,6 +5,7 @@
 #include "exec/host/host.h"
 #include "job/compile.h"
 #include "planning/choose/resolve.h"
+#include "planning/play/play_job.h"
 #include "planning/simulate/simulate.h"
 #include "report/text/table.h"
 #include "schedule/order/order_text.h"
@@ -107,7 +108,7 @@ TEST_CASE("a found order says what it is worth, and comes back as JSON, CSV and 
   const Scenario scenario =
       load(kUnevenStages, {"schedule.order=auto", "cluster.memory_GiB=11"}).front();
   const Scenario found = resolved(scenario).value();
-  CHECK_FALSE(is_open(found));
+  CHECK_FALSE(found.job.is_open());
   CHECK(resolved(scenario)->job.found_order->order.ranks == found.job.found_order->order.ranks);
   const RunResult result = simulate(found, Engine::Ideal).value();
   const OrderFinding& finding = *result.found_order;

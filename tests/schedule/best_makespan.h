@@ -99,9 +99,9 @@ class AllOrders {
            std::map<Done, std::vector<Times>>* next) const {
     const StageFloor& stage = problem_.stages[s];
     double& clock = times.clock[problem_.rank_of_stage[s]];
-    const double cost = kind == F   ? stage.forward.before
-                        : kind == I ? stage.input.before
-                                    : stage.backward - stage.input.before;
+    const double cost = kind == F   ? stage.forward.lane_before
+                        : kind == I ? stage.input.lane_before
+                                    : stage.backward - stage.input.lane_before;
     clock = std::max(clock, ready) + cost;
     if (kind != W) times.given[2 * s + kind].push_back(clock);
     ++done[3 * s + kind];
