@@ -10,8 +10,8 @@
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"
 #include "tests/needs.h"
-#include "tests/schedule/contended_programs.h"
 #include "tests/seed.h"
+#include "tests/sim/contended_programs.h"
 
 using namespace tandem;
 

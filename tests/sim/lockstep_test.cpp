@@ -82,7 +82,7 @@ std::vector<std::string> four_runs(const Program& program, const Cluster& cluste
 // Two replicas of two stages, a GPU a node. The first stage's reduce their gradients, 4 MB from
 // each to the other; meanwhile they send 1 MB to their second stages, which send as much back.
 const std::string kTwoReplicas = R"(
-  ranks 0 1: all-reduce data 4MB, send0 0>2|1>3 1MB, recv0 2>0|3>1 1MB
+  ranks 0 1: all-reduce data:0>1 4MB, send0 0>2|1>3 1MB, recv0 2>0|3>1 1MB
   ranks 2 3: recv0 0>2|1>3 1MB, send0 2>0|3>1 1MB after recv0
 )";
 

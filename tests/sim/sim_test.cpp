@@ -6,8 +6,8 @@
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"
-#include "tests/schedule/contended_programs.h"
 #include "tests/seed.h"
+#include "tests/sim/contended_programs.h"
 #include "traces/metrics.h"
 
 using namespace tandem;
