@@ -70,8 +70,7 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
     }
     plan.add(one);
   }
-  if (plan.value_of("train.precision") == "\"fp32\"" &&
-      plan.value_of("train.flash_attention") == "true")
+  if (plan.text_of("train.precision") == "fp32" && plan.flag_of("train.flash_attention"))
     plan.set("train.flash_attention", false, "its kernels take 16 bits, and precision is fp32");
   if (options.gpus > 0) plan.set("cluster.gpus", options.gpus, "--gpus");
   return plan;

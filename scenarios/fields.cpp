@@ -1,9 +1,5 @@
 #include "scenarios/fields.h"
 
-#include <algorithm>
-
-#include "scenarios/layer_kinds.h"
-
 namespace tandem {
 
 const std::vector<Field>& fields() {
@@ -14,11 +10,6 @@ const std::vector<Field>& fields() {
     return all;
   }();
   return kFields;
-}
-
-bool is_scenario_key(const std::string& key) {
-  return is_known_kind_key(key) ||
-         std::ranges::any_of(fields(), [&](const Field& field) { return field.key == key; });
 }
 
 }  // namespace tandem

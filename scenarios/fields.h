@@ -1,5 +1,5 @@
-// Fields: one table of all keys of a scenario; for each key, its help, the check of its value and
-// the member that it sets.
+// Fields: binds the keys of the tables in keys/ to the members of a Scenario that they set, each
+// with the check of its value.
 #pragma once
 
 #include <functional>
@@ -7,34 +7,45 @@
 #include <utility>
 #include <vector>
 
-#include "base/key.h"
 #include "base/result.h"
+#include "keys/bind.h"
 #include "scenarios/scenario.h"
 #include "scenarios/setting.h"
 
 namespace tandem {
 
+// Sets the key's member of `target` to the value. Errors call the key `name`.
+template <class Target>
+Status set_by(const BoundKey<Target>& bound, std::string_view name, const Setting& setting,
+              Target* target) {
+  if (const auto expected = bound.set(setting.value, target)) return setting.error(name, *expected);
+  return Done{};
+}
+
 struct Field {
-  std::string key;   // dotted, as "parallel.tp"
-  std::string help;  // its type, unit and default, as docs/scenario.md prints them
+  std::string key;   // "parallel.tp"
+  std::string help;  // as docs/scenario.md prints it
   std::function<Status(const Setting&, Scenario*)> set;
 
-  Field(std::string name, std::string help_text,
-        std::function<Status(const Setting&, Scenario*)> setter)
-      : key(std::move(name)), help(std::move(help_text)), set(std::move(setter)) {}
+  Field(AnyKey of, std::function<Status(const Setting&, Scenario*)> setter)
+      : key(of.name()), help(of.help()), set(std::move(setter)) {}
 
-  // A key of the Scenario itself, or of one of its parts: then the key is "PREFIX.NAME", and `part`
-  // finds the part in the Scenario.
-  Field(Key<Scenario> own)
-      : Field(own.name, own.help, [own](const Setting& setting, Scenario* s) {
-          return set_by(own, own.name, setting, s);
-        }) {}
+  // A key of the Scenario itself, or of the part that `part` finds in it.
+  Field(const BoundKey<Scenario>& bound)
+      : Field(bound, [](Scenario& s) -> Scenario& { return s; }) {}
   template <class Target, class Part>
-  Field(const std::string& prefix, Key<Target> own, Part part)
-      : Field(prefix + own.name, own.help,
-              [=, name = prefix + own.name](const Setting& setting, Scenario* s) {
-                return set_by(own, name, setting, &part(*s));
-              }) {}
+  Field(const BoundKey<Target>& bound, Part part)
+      : Field(bound.key, [=](const Setting& setting, Scenario* s) {
+          return set_by(bound, bound.key.name(), setting, &part(*s));
+        }) {}
+
+  // Fills in what the table's help leaves open as {}.
+  template <class... Args>
+  Field filled(const Args&... args) const {
+    Field field = *this;
+    field.help = fmt::format(fmt::runtime(help), args...);
+    return field;
+  }
 };
 
 // All keys in the order in which they are applied: a later key may change what an earlier one has

@@ -151,16 +151,11 @@ Result<const ImportedFiles::Imported*> ImportedFiles::read(const Named& files, s
   if (!plan.ok())
     return files.where.empty() ? plan.error() : Error::at(files.where, plan.error().text());
   imported.plan = *std::move(plan);
+  leave_out_unknown(&imported.plan);
   for (const ImportedKey& key : imported.plan.keys) {
-    if (!is_scenario_key(key.key)) {
-      imported.plan.not_expressed.push_back(
-          fmt::format("{} = {}: a scenario has no such key yet", key.key, key.value));
-      continue;
-    }
     const std::string where =
         files.where.empty() ? key.where : fmt::format("{}: {}", files.where, key.where);
-    ASSIGN_OR_RETURN(auto setting, parse_set(key.key + '=' + key.value, where));
-    imported.settings.insert(std::move(setting));
+    imported.settings[key.key] = {key.value, where};
   }
   return &imported;
 }

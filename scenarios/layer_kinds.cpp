@@ -8,29 +8,29 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "scenarios/fields.h"
 #include "workload/model/layer_keys.h"
 
 namespace tandem {
 namespace {
-
-constexpr std::string_view kPrefix = "model.kinds.";
 
 // The parts of "model.kinds.NAME.KEY". taken_apart() returns nothing for a key without KEY.
 struct KindKey {
   std::string kind, key;
 };
 std::optional<KindKey> taken_apart(const std::string& key) {
-  const std::size_t dot = is_kind_key(key) ? key.find('.', kPrefix.size()) : std::string::npos;
+  const std::size_t dot = is_kind_key(key) ? key.find('.', kKindPrefix.size()) : std::string::npos;
   if (dot == std::string::npos) return std::nullopt;
-  return KindKey{key.substr(kPrefix.size(), dot - kPrefix.size()), key.substr(dot + 1)};
+  return KindKey{key.substr(kKindPrefix.size(), dot - kKindPrefix.size()), key.substr(dot + 1)};
 }
 
 Status set_key(const std::string& key, const std::string& name, const Setting& setting,
                Model* kind) {
-  const auto known = std::ranges::find(layer_keys(), name, &Key<Model>::name);
-  if (known != layer_keys().end()) return set_by(*known, key, setting, kind);
   std::vector<std::string> names;
-  for (const Key<Model>& each : layer_keys()) names.push_back(each.name);
+  for (const BoundKey<Model>& each : layer_keys()) {
+    names.emplace_back(each.key.last_word());
+    if (names.back() == name) return set_by(each, key, setting, kind);
+  }
   return Error{fmt::format("found unknown key '{}', expected a layer's; the nearest is '{}'", key,
                            nearest(name, names)),
                Error::BadInput,
@@ -39,13 +39,7 @@ Status set_key(const std::string& key, const std::string& name, const Setting& s
 
 }  // namespace
 
-bool is_kind_key(const std::string& key) { return key.starts_with(kPrefix); }
-
-bool is_known_kind_key(const std::string& key) {
-  const auto parts = taken_apart(key);
-  return parts &&
-         std::ranges::find(layer_keys(), parts->key, &Key<Model>::name) != layer_keys().end();
-}
+bool is_kind_key(const std::string& key) { return key.starts_with(kKindPrefix); }
 
 Status apply_layer_kinds(const Settings& settings, Scenario* scenario) {
   JobSettings& job = scenario->job;
@@ -64,7 +58,7 @@ Status apply_layer_kinds(const Settings& settings, Scenario* scenario) {
   if (kinds.empty() && job.pattern.empty()) return Done{};
   if (job.pattern.empty())
     return scenario->placed(
-        Error::of({fmt::format("{}{}", kPrefix, kinds.front().kind), "model.layers"},
+        Error::of({fmt::format("{}{}", kKindPrefix, kinds.front().kind), "model.layers"},
                   "found [model.kinds] without model.pattern, expected the layers' kinds in order, "
                   "as in 'dense*3 + moe*58'"));
   auto names = parse_layer_pattern(job.pattern);

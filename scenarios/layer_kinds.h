@@ -12,9 +12,6 @@ namespace tandem {
 // Whether the key begins with "model.kinds.".
 bool is_kind_key(const std::string& key);
 
-// Whether the KEY in "model.kinds.NAME.KEY" is a key of a layer.
-bool is_known_kind_key(const std::string& key);
-
 // Sets the model's layers from the tables of kinds and model.pattern. A kind is [model]'s layer
 // with the keys of its own table changed. REQUIRES: the settings of [model] are applied.
 Status apply_layer_kinds(const Settings& settings, Scenario* scenario);

@@ -229,9 +229,6 @@ Result<Scenario> make_scenario(const std::string& path, const std::string& name,
                                const Settings& settings,
                                const std::vector<std::pair<std::string, Setting>>& sets = {});
 
-// Whether a scenario knows the key, also as a key of a kind of layer.
-bool is_scenario_key(const std::string& key);
-
 // Returns every key that a scenario knows, with its help. docs/scenario.md has them all (tested).
 std::vector<std::pair<std::string, std::string>> scenario_keys();
 

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/key.h"
+#include "base/key_value.h"
 #include "base/outputs.h"
 #include "base/result.h"
 
@@ -31,14 +31,6 @@ struct Setting {
   Result<std::string> file(std::string_view key, const std::string& folder,
                            std::string_view expected) const;
 };
-
-// Sets the key's member of `target` to the value. `name` is the whole key, "PREFIX.NAME".
-template <class Target>
-Status set_by(const Key<Target>& key, const std::string& name, const Setting& setting,
-              Target* target) {
-  if (const auto expected = key.set(setting.value, target)) return setting.error(name, *expected);
-  return Done{};
-}
 
 using Settings = std::map<std::string, Setting>;  // by dotted key, as "parallel.tp"
 

@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "base/key.h"
+#include "keys/bind.h"
 #include "topology/cluster.h"
 
 namespace tandem {
 
-const std::vector<Key<ClusterSpec>>& cluster_keys();
-const std::vector<Key<DeviceSpec>>& device_keys();
+const std::vector<BoundKey<ClusterSpec>>& cluster_keys();
+const std::vector<BoundKey<DeviceSpec>>& device_keys();
 
 }  // namespace tandem

@@ -55,7 +55,7 @@ Result<DeviceSpec> read_device(const std::string& name, Sources* sources) {
   DeviceSpec device;
   ASSIGN_OR_RETURN(device.name, file.text("name"));
   ASSIGN_OR_RETURN(device.profile, file.text("software"));
-  for (const Key<DeviceSpec>& key : device_keys()) RETURN_IF_ERROR(file.set(key, &device));
+  for (const BoundKey<DeviceSpec>& key : device_keys()) RETURN_IF_ERROR(file.set(key, &device));
   RETURN_IF_ERROR(check_has(&file, {"memory_GiB", "memory_GBps", "sms"}));
   for (const std::string& precision : file.stems("_Tflops")) {
     ASSIGN_OR_RETURN(const double peak, file.number(precision + "_Tflops"));
@@ -77,7 +77,7 @@ Result<ClusterSpec> read_preset(const std::string& name, Sources* sources) {
   ClusterSpec spec;
   spec.name = name;
   ASSIGN_OR_RETURN(const std::string device, file.text("device"));
-  for (const Key<ClusterSpec>& key : cluster_keys()) RETURN_IF_ERROR(file.set(key, &spec));
+  for (const BoundKey<ClusterSpec>& key : cluster_keys()) RETURN_IF_ERROR(file.set(key, &spec));
   RETURN_IF_ERROR(check_has(
       &file, {"gpus_per_node", "intra_GBps", "intra_efficiency", "intra_latency_us",
               "nics_per_node", "nic_Gbitps", "inter_efficiency", "inter_latency_us", "fabric"}));

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/key.h"
+#include "base/key_value.h"
 #include "base/result.h"
 
 namespace tandem {
@@ -37,12 +37,13 @@ class SourcedFile {
   Result<std::string> word(const std::string& key);
   Result<int> count(const std::string& key);  // 0 to 1,000,000
 
-  // Sets the key of that name if the file has it.
-  template <class Target>
-  Status set(const Key<Target>& key, Target* target) {
-    if (!has(key.name)) return Done{};
-    ASSIGN_OR_RETURN(const KeyValue found, value(key.name));
-    if (const auto what = key.set(found, target)) return expected(key.name, *what);
+  // Sets the member of a BoundKey (keys/bind.h) if the file has the key's last word.
+  template <class Bound, class Target>
+  Status set(const Bound& bound, Target* target) {
+    const std::string name(bound.key.last_word());
+    if (!has(name)) return Done{};
+    ASSIGN_OR_RETURN(const KeyValue found, value(name));
+    if (const auto what = bound.set(found, target)) return expected(name, *what);
     return Done{};
   }
 

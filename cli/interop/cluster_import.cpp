@@ -49,23 +49,23 @@ Status check_joined(const ComposedCluster& composed, const std::string& preset,
 
 void set_keys(const ComposedCluster& composed, const PresetNode& preset, bool is_said,
               const std::string& output, ImportedPlan* plan) {
-  plan->set_text("cluster.preset", preset.preset,
-                 is_said ? "--cluster: its GPUs, and what no file says"
-                         : "the files' GPUs; and what no file says");
-  plan->set_text("cluster.name", std::filesystem::path(output).stem().string(), "");
-  plan->set_text("cluster.links_file",
-                 std::filesystem::path(links_path(output)).filename().string(),
-                 fmt::format("{} node{} of {} GPUs", composed.nodes, composed.nodes == 1 ? "" : "s",
-                             composed.gpus_per_node));
+  plan->set("cluster.preset", preset.preset,
+            is_said ? "--cluster: its GPUs, and what no file says"
+                    : "the files' GPUs; and what no file says");
+  plan->set("cluster.name", std::filesystem::path(output).stem().string(), "");
+  plan->set("cluster.links_file", std::filesystem::path(links_path(output)).filename().string(),
+            fmt::format("{} node{} of {} GPUs", composed.nodes, composed.nodes == 1 ? "" : "s",
+                        composed.gpus_per_node));
   if (composed.hosts.size() > static_cast<std::size_t>(composed.nodes))
-    plan->set_text("cluster.hosts", hostlist_of(composed.hosts),
-                   "in order of their GPUs, several a node");
+    plan->set("cluster.hosts", hostlist_of(composed.hosts),
+              "in order of their GPUs, several a node");
   if (composed.intra_efficiency > 0)
-    plan->set_toml("cluster.intra_efficiency", fmt::format("{:.10g}", composed.intra_efficiency),
-                   fmt::format("of NVLinks as NCCL counts them: {:.4g} of the line rate, as {} has",
-                               preset.intra_efficiency, preset.preset));
+    plan->set("cluster.intra_efficiency",
+              std::stod(fmt::format("{:.10g}", composed.intra_efficiency)),
+              fmt::format("of NVLinks as NCCL counts them: {:.4g} of the line rate, as {} has",
+                          preset.intra_efficiency, preset.preset));
   if (!composed.nvlinks.empty())
-    plan->set_text("cluster.nvlinks", composed.nvlinks, "each GPU's NVLinks to each");
+    plan->set("cluster.nvlinks", composed.nvlinks, "each GPU's NVLinks to each");
   if (!composed.nvls && preset.nvls)
     plan->set("cluster.nvls", false, "no switch joins a node's GPUs");
 }

@@ -31,28 +31,6 @@ struct ImportCommand {
   std::vector<ImportSource> sources;  // the inputs' texts; empty for Chakra traces
 };
 
-std::string toml_of(const Setting& setting) {
-  if (const auto* text = std::get_if<std::string>(&setting.value)) return toml_text(*text);
-  std::vector<std::string> quoted = setting.texts();
-  if (quoted.empty()) return setting.text();
-  for (std::string& text : quoted) text = toml_text(text);
-  return fmt::format("[{}]", fmt::join(quoted, ", "));
-}
-
-// Lists keys that a scenario does not have as "not expressed", so that nothing is lost in silence.
-void leave_out_unknown(ImportedPlan* plan) {
-  std::vector<ImportedKey> known;
-  for (ImportedKey& key : plan->keys) {
-    if (is_scenario_key(key.key)) {
-      known.push_back(std::move(key));
-    } else {
-      plan->not_expressed.push_back(
-          fmt::format("{} = {}: a scenario has no such key yet", key.key, key.value));
-    }
-  }
-  plan->keys = std::move(known);
-}
-
 // "671.0 B parameters (671026419200)".
 std::string count_text(double count, std::string_view what) {
   const bool billions = count >= 1e9;
@@ -74,8 +52,7 @@ Result<std::string> size_of(const ImportedPlan& plan) {
   Settings settings;
   for (const ImportedKey& key : plan.keys) {
     if (!key.key.starts_with("model.")) continue;
-    ASSIGN_OR_RETURN(auto setting, parse_set(key.key + '=' + key.value, key.where));
-    settings.insert(std::move(setting));
+    settings[key.key] = {key.value, key.where};
   }
   settings["cluster.preset"] = {std::string("dgx-h100"), ""};
   settings["cluster.gpus"] = {std::int64_t{1}, ""};
@@ -114,7 +91,7 @@ Status import_traces(const ImportCommand& options) {
 // number to the one who starts it.
 Status check_gpus(const ImportedPlan& plan) {
   constexpr std::int64_t kMost = 4096;
-  const auto size = [&](const char* key, std::int64_t otherwise) {
+  const auto size = [&](IntegerKey key, std::int64_t otherwise) {
     return std::clamp<std::int64_t>(plan.whole_of(key).value_or(otherwise), 1, kMost);
   };
   const auto gpus = plan.whole_of("cluster.gpus");
@@ -181,12 +158,12 @@ Status run_import(const ImportCommand& options) {
     RETURN_IF_ERROR(check_outputs({{"the links", links_path(options.output)}}, inputs));
   if (!options.cluster.empty() && links.empty()) {
     if (const auto preset = load_preset(options.cluster); !preset.ok()) return preset.error();
-    plan.set_text("cluster.preset", options.cluster, "--cluster");
+    plan.set("cluster.preset", options.cluster, "--cluster");
   }
   for (const auto& [key, setting] : sets) {
     if (key.find('.') == std::string::npos)
       return Error{fmt::format("--set: found '{}', expected a key such as model.seq", key)};
-    plan.set_toml(key, toml_of(setting), "--set");
+    plan.set_value(key, setting.value, "--set");
   }
   RETURN_IF_ERROR(check_gpus(plan));
   leave_out_unknown(&plan);

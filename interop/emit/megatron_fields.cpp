@@ -15,7 +15,8 @@ namespace {
 
 // Keys whose value is a field's as it is. `usual`: the default of both, which is left out.
 struct SameField {
-  std::string_view key, field, usual;
+  AnyKey key;
+  std::string_view field, usual;
 };
 constexpr SameField kSame[] = {{"parallel.tp", "tensor_model_parallel_size", ""},
                                {"parallel.pp", "pipeline_model_parallel_size", ""},
@@ -23,12 +24,11 @@ constexpr SameField kSame[] = {{"parallel.tp", "tensor_model_parallel_size", ""}
                                {"parallel.ep", "expert_model_parallel_size", "1"},
                                {"parallel.micro_batch", "micro_batch_size", ""},
                                {"parallel.global_batch", "global_batch_size", ""},
-                               {"schedule.group", "microbatch_group_size_per_vp_stage", ""},
-                               {"train.optimizer", "optimizer", "adam"}};
+                               {"schedule.group", "microbatch_group_size_per_vp_stage", ""}};
 
 // Switches: the field is written with `says` if the key has `value`.
 struct SwitchField {
-  std::string_view key;
+  FlagKey key;
   bool value, otherwise;  // if the key is not set
   std::string_view field, says;
 };
@@ -230,8 +230,8 @@ class FieldWriter {
     if (method != "ring")
       keys_->leave("overlap.tensor", "Transformer Engine's own methods, GEMM by GEMM");
     // Its methods by default.
-    for (const char* gemm : {"proj_fprop", "fc2_fprop"}) {
-      const std::string key = fmt::format("overlap.gemm.{}", gemm);
+    for (const TextKey key :
+         {TextKey("overlap.gemm.proj_fprop"), TextKey("overlap.gemm.fc2_fprop")}) {
       if (keys_->text(key, "pipelined") != "pipelined")
         keys_->leave(key, "Transformer Engine's is pipelined");
     }

@@ -8,28 +8,28 @@
 
 namespace tandem {
 
-std::string PlanKeys::text(std::string_view key, std::string_view otherwise) {
-  taken_.emplace(key);
-  const auto found = settings_->find(std::string(key));
+std::string PlanKeys::text(AnyKey key, std::string_view otherwise) {
+  taken_.emplace(key.name());
+  const auto found = settings_->find(std::string(key.name()));
   return found == settings_->end() ? std::string(otherwise) : found->second;
 }
 
-long long PlanKeys::whole(std::string_view key, long long otherwise) {
+long long PlanKeys::whole(IntegerKey key, long long otherwise) {
   const std::string value = text(key);
   return value.empty() ? otherwise : std::strtoll(value.c_str(), nullptr, 10);
 }
 
-bool PlanKeys::flag(std::string_view key, bool otherwise) {
+bool PlanKeys::flag(FlagKey key, bool otherwise) {
   const std::string value = text(key);
   return value.empty() ? otherwise : value == "true";
 }
 
-bool PlanKeys::has(std::string_view key) const { return settings_->contains(std::string(key)); }
+bool PlanKeys::has(AnyKey key) const { return settings_->contains(std::string(key.name())); }
 
-void PlanKeys::leave(std::string_view key, std::string_view why) {
-  const auto found = settings_->find(std::string(key));
+void PlanKeys::leave(AnyKey key, std::string_view why) {
+  const auto found = settings_->find(std::string(key.name()));
   if (found != settings_->end())
-    left_.push_back(fmt::format("{} = {}: {}", key, found->second, why));
+    left_.push_back(fmt::format("{} = {}: {}", key.name(), found->second, why));
 }
 
 long long PlanKeys::gpus() {

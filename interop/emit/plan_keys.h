@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "interop/emit/emit.h"
+#include "keys/key.h"
 
 namespace tandem {
 
@@ -16,12 +17,13 @@ class PlanKeys {
   // REQUIRES: the settings outlive this.
   explicit PlanKeys(const PlanSettings& settings) : settings_(&settings) {}
 
-  std::string text(std::string_view key, std::string_view otherwise = "");
-  long long whole(std::string_view key, long long otherwise);
-  bool flag(std::string_view key, bool otherwise);
-  bool has(std::string_view key) const;
+  // Returns a key's value of any type as text.
+  std::string text(AnyKey key, std::string_view otherwise = "");
+  long long whole(IntegerKey key, long long otherwise);
+  bool flag(FlagKey key, bool otherwise);
+  bool has(AnyKey key) const;
   // Lists a key in the comment though it was taken, as the format says it only in part.
-  void leave(std::string_view key, std::string_view why);
+  void leave(AnyKey key, std::string_view why);
 
   // Return the job's GPUs, and the data-parallel size; 0: not known.
   long long gpus();

@@ -9,7 +9,7 @@ namespace tandem {
 namespace {
 
 // Notes a size that a trainer does not have.
-void refuse_above_one(PlanKeys* keys, std::string_view key, std::string_view why) {
+void refuse_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {
   if (keys->whole(key, 1) > 1) keys->leave(key, why);
 }
 
@@ -181,7 +181,7 @@ std::string torchtitan_text(PlanKeys* keys) {
     text += fmt::format(
         "fsdp_reshard_after_forward = \"{}\"\n",
         zero == 3 && keys->flag("train.reshard_after_forward", true) ? "always" : "never");
-  const auto degree = [&](std::string_view name, std::string_view key) {
+  const auto degree = [&](std::string_view name, IntegerKey key) {
     text += fmt::format("{} = {}\n", name, keys->whole(key, 1));
   };
   degree("tensor_parallel_degree", "parallel.tp");

@@ -12,7 +12,8 @@ namespace {
 
 // Switches. `usual`: Megatron-LM's default; `ours`: a scenario's.
 struct SwitchRow {
-  std::string_view name, key;
+  std::string_view name;
+  FlagKey key;
   bool usual, ours;
 };
 constexpr SwitchRow kSwitches[] = {
@@ -53,20 +54,19 @@ class MegatronKernels {
       return !word || *word == "False" || *word == "false";
     };
     if (!off(fp4) || (named && mixed->find("fp4") != std::string::npos)) {
-      plan_->set_text("train.precision", "nvfp4", a_->spelled(named ? "mixed_precision" : "fp4"));
+      plan_->set("train.precision", "nvfp4", a_->spelled(named ? "mixed_precision" : "fp4"));
     } else if (!off(fp8) || (named && mixed->find("fp8") != std::string::npos)) {
-      plan_->set_text("train.precision", "fp8", a_->spelled(named ? "mixed_precision" : "fp8"));
+      plan_->set("train.precision", "fp8", a_->spelled(named ? "mixed_precision" : "fp8"));
       set_recipe(named && off(fp8) ? *mixed : recipe, named && off(fp8));
-      if (tensor_amax && plan_->value_of("train.fp8_recipe").empty())
-        plan_->set_text("train.amax_reduction", "tensor", a_->spelled("tp_only_amax_red"));
+      if (tensor_amax && !plan_->has("train.fp8_recipe"))
+        plan_->set("train.amax_reduction", "tensor", a_->spelled("tp_only_amax_red"));
     } else if (fp16 || (named && mixed->starts_with("fp16"))) {
-      plan_->set_text("train.precision", "fp16", a_->spelled(named ? "mixed_precision" : "fp16"));
+      plan_->set("train.precision", "fp16", a_->spelled(named ? "mixed_precision" : "fp16"));
     } else if (!bf16 && !named && style_ != MegatronStyle::Bridge) {
-      plan_->set_text("train.precision", "fp32", "neither --bf16 nor --fp16");
+      plan_->set("train.precision", "fp32", "neither --bf16 nor --fp16");
     }
     if (fp16 && (a_->flag("accumulate_allreduce_grads_in_fp32") || a_->flag("grad_reduce_in_fp32")))
-      plan_->set_text("train.gradient_dtype", "fp32",
-                      a_->spelled("accumulate_allreduce_grads_in_fp32"));
+      plan_->set("train.gradient_dtype", "fp32", a_->spelled("accumulate_allreduce_grads_in_fp32"));
     else if (fp16)
       gradient_bytes_ = 2;
     const bool bf16_sums =
@@ -74,7 +74,7 @@ class MegatronKernels {
         (a_->has("grad_reduce_in_fp32") && !a_->flag("grad_reduce_in_fp32", true));
     a_->flag("accumulate_allreduce_grads_in_fp32");
     if (bf16_sums && !fp16) {
-      plan_->set_text("train.gradient_dtype", "bf16", a_->spelled("grad_reduce_in_bf16"));
+      plan_->set("train.gradient_dtype", "bf16", a_->spelled("grad_reduce_in_bf16"));
       gradient_bytes_ = 2;
     }
   }
@@ -82,14 +82,13 @@ class MegatronKernels {
   void set_recipe(const std::string& recipe, bool in_name) {
     for (const auto& [theirs, ours] : kRecipes) {
       const bool fits = in_name ? recipe.find(theirs) != std::string::npos : recipe == theirs;
-      if (fits && !ours.empty())
-        plan_->set_text("train.fp8_recipe", ours, a_->spelled("fp8_recipe"));
+      if (fits && !ours.empty()) plan_->set("train.fp8_recipe", ours, a_->spelled("fp8_recipe"));
       if (fits) return;
     }
     if (in_name && recipe.find("current") != std::string::npos)
-      plan_->set_text("train.fp8_recipe", "current", a_->spelled("mixed_precision"));
+      plan_->set("train.fp8_recipe", "current", a_->spelled("mixed_precision"));
     if (in_name && recipe.find("subchannel") != std::string::npos)
-      plan_->set_text("train.fp8_recipe", "blockwise", a_->spelled("mixed_precision"));
+      plan_->set("train.fp8_recipe", "blockwise", a_->spelled("mixed_precision"));
     if (!in_name)
       plan_->not_understood.push_back(fmt::format("{} {}", a_->spelled("fp8_recipe"), recipe));
   }
@@ -109,7 +108,7 @@ class MegatronKernels {
       plan_->set(
           "train.flash_attention", true,
           asked ? a_->spelled("use_flash_attn") : a_->spelled("attention_backend") + " " + backend);
-    } else if (!before_.value_of("train.flash_attention").empty()) {
+    } else if (before_.has("train.flash_attention")) {
       plan_->set("train.flash_attention", false, a_->spelled("attention_backend"));
     }
     for (const SwitchRow& row : kSwitches) {
@@ -119,7 +118,7 @@ class MegatronKernels {
     const bool gelu = a_->flag("bias_gelu_fusion", true),
                swiglu = a_->flag("bias_swiglu_fusion", true),
                activation = a_->flag("bias_activation_fusion", true);
-    const bool gated = plan_->value_of("model.gated_mlp") == "true";
+    const bool gated = plan_->flag_of("model.gated_mlp");
     if (!activation || (gated ? !swiglu : !gelu))
       plan_->set("train.fused_bias_gelu", false,
                  a_->spelled(!activation ? "bias_activation_fusion"
@@ -158,7 +157,7 @@ class MegatronKernels {
         plan_->not_expressed.push_back(
             fmt::format("{} {}: launched kernel by kernel", a_->spelled(name), word));
     }
-    if (!known.empty()) plan_->set_text("train.cuda_graph_scope", known, a_->spelled(name));
+    if (!known.empty()) plan_->set("train.cuda_graph_scope", known, a_->spelled(name));
   }
 
   // Sets the dispatcher. It has no effect where one GPU has all experts, and is left out.
@@ -174,7 +173,7 @@ class MegatronKernels {
       plan_->assumed.push_back("ncclep sends as DeepEP does");
       word = "deepep";
     }
-    plan_->set_text("parallel.dispatcher", word, a_->spelled("moe_token_dispatcher_type"));
+    plan_->set("parallel.dispatcher", word, a_->spelled("moe_token_dispatcher_type"));
     if (word != "deepep") return;
     for (const char* name : {"moe_flex_dispatcher_num_sms", "moe_deepep_num_sms"}) {
       const auto sms = a_->whole(name, 1);
@@ -223,7 +222,7 @@ class MegatronKernels {
     const std::string method = a_->text("recompute_method").value_or("uniform");
     const auto layers = a_->whole("recompute_num_layers");
     if (granularity == "full") {
-      plan_->set_text("train.recompute", "full", from);
+      plan_->set("train.recompute", "full", from);
       if (method == "block" && layers)
         plan_->set("train.recompute_layers", *layers, a_->spelled("recompute_num_layers"));
       if (method == "uniform" && layers.value_or(1) > 1)
@@ -231,9 +230,9 @@ class MegatronKernels {
             fmt::format("{} {}: with uniform, each layer is a chunk of its own",
                         a_->spelled("recompute_num_layers"), *layers));
     } else if (granularity == "selective") {
-      plan_->set_text("train.recompute", "selective", from);
+      plan_->set("train.recompute", "selective", from);
       if (list != "core_attn")
-        plan_->set_text("train.recompute_modules", list, a_->spelled("recompute_modules"));
+        plan_->set("train.recompute_modules", list, a_->spelled("recompute_modules"));
     } else if (!granularity.empty()) {
       a_->fail("recompute_granularity", "full or selective");
     }

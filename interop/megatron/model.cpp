@@ -160,66 +160,66 @@ class MegatronModel {
 
   void add_heads(ImportedLayer* layer) const {
     if (latent_) {
-      layer->set_text("mixer", "latent");
-      layer->set("heads", heads_);
-      if (q_rank_ > 0) layer->set("q_lora_rank", q_rank_);
-      layer->set("kv_lora_rank", kv_rank_);
-      layer->set("qk_nope_head_dim", nope_);
-      layer->set("qk_rope_head_dim", rope_);
-      layer->set("v_head_dim", v_dim_);
+      layer->set("model.mixer", "latent");
+      layer->set("model.heads", heads_);
+      if (q_rank_ > 0) layer->set("model.q_lora_rank", q_rank_);
+      layer->set("model.kv_lora_rank", kv_rank_);
+      layer->set("model.qk_nope_head_dim", nope_);
+      layer->set("model.qk_rope_head_dim", rope_);
+      layer->set("model.v_head_dim", v_dim_);
     } else {
-      layer->set("heads", heads_);
-      if (kv_heads_ != heads_) layer->set("kv_heads", kv_heads_);
-      if (head_dim_ > 0 && head_dim_ * heads_ != hidden_) layer->set("head_dim", head_dim_);
+      layer->set("model.heads", heads_);
+      if (kv_heads_ != heads_) layer->set("model.kv_heads", kv_heads_);
+      if (head_dim_ > 0 && head_dim_ * heads_ != hidden_) layer->set("model.head_dim", head_dim_);
     }
-    if (qk_norm_) layer->set("qk_norm", true);
-    if (qkv_bias_ && !biases_) layer->set("attention_bias", true);
-    if (sinks_) layer->set("attention_sinks", true);
+    if (qk_norm_) layer->set("model.qk_norm", true);
+    if (qkv_bias_ && !biases_) layer->set("model.attention_bias", true);
+    if (sinks_) layer->set("model.attention_sinks", true);
     if (index_topk_ > 0) {
-      layer->set("index_heads", index_heads_);
-      layer->set("index_head_dim", index_head_dim_);
-      layer->set("index_topk", index_topk_);
+      layer->set("model.index_heads", index_heads_);
+      layer->set("model.index_head_dim", index_head_dim_);
+      layer->set("model.index_topk", index_topk_);
     }
   }
 
   void add_linear(ImportedLayer* layer) {
-    layer->set_text("mixer", "linear");
-    layer->set("linear_key_heads", a_->whole("linear_num_key_heads").value_or(16));
-    layer->set("linear_value_heads", a_->whole("linear_num_value_heads").value_or(32));
-    layer->set("linear_key_head_dim", a_->whole("linear_key_head_dim").value_or(128));
-    layer->set("linear_value_head_dim", a_->whole("linear_value_head_dim").value_or(128));
-    layer->set("linear_conv", a_->whole("linear_conv_kernel_dim").value_or(4));
+    layer->set("model.mixer", "linear");
+    layer->set("model.linear_key_heads", a_->whole("linear_num_key_heads").value_or(16));
+    layer->set("model.linear_value_heads", a_->whole("linear_num_value_heads").value_or(32));
+    layer->set("model.linear_key_head_dim", a_->whole("linear_key_head_dim").value_or(128));
+    layer->set("model.linear_value_head_dim", a_->whole("linear_value_head_dim").value_or(128));
+    layer->set("model.linear_conv", a_->whole("linear_conv_kernel_dim").value_or(4));
   }
 
   void add_mamba(ImportedLayer* layer) {
     const Whole dim = a_->whole("mamba_head_dim", 1).value_or(64);
-    layer->set_text("mixer", "mamba");
+    layer->set("model.mixer", "mamba");
     // Without a number of heads the layer is twice as wide as the model.
-    layer->set("mamba_heads", a_->whole("mamba_num_heads", 1).value_or(2 * hidden_ / dim));
-    layer->set("mamba_head_dim", dim);
-    layer->set("mamba_state", a_->whole("mamba_state_dim").value_or(128));
-    layer->set("mamba_groups", a_->whole("mamba_num_groups").value_or(8));
-    layer->set("mamba_conv", 4L);
-    layer->set("mamba_chunk", 128L);
+    layer->set("model.mamba_heads", a_->whole("mamba_num_heads", 1).value_or(2 * hidden_ / dim));
+    layer->set("model.mamba_head_dim", dim);
+    layer->set("model.mamba_state", a_->whole("mamba_state_dim").value_or(128));
+    layer->set("model.mamba_groups", a_->whole("mamba_num_groups").value_or(8));
+    layer->set("model.mamba_conv", 4L);
+    layer->set("model.mamba_chunk", 128L);
   }
 
   void add_dense(ImportedLayer* layer) const {
-    layer->set("ffn_hidden", ffn_);
-    if (gated_) layer->set("gated_mlp", true);
+    layer->set("model.ffn_hidden", ffn_);
+    if (gated_) layer->set("model.gated_mlp", true);
   }
 
   void add_experts(ImportedLayer* layer) const {
-    if (gated_) layer->set("gated_mlp", true);
-    layer->set("experts", experts_);
-    layer->set("top_k", top_k_);
+    if (gated_) layer->set("model.gated_mlp", true);
+    layer->set("model.experts", experts_);
+    layer->set("model.top_k", top_k_);
     if (router_topk_groups_ > 0 && router_topk_groups_ < router_groups_) {
-      layer->set("router_groups", router_groups_);
-      layer->set("router_topk_groups", router_topk_groups_);
+      layer->set("model.router_groups", router_groups_);
+      layer->set("model.router_topk_groups", router_topk_groups_);
     }
-    layer->set("expert_ffn_hidden", expert_ffn_);
-    if (shared_ > 0) layer->set("shared_expert_ffn", shared_);
-    if (moe_latent_ > 0) layer->set("moe_latent", moe_latent_);
-    if (router_bias_) layer->set("router_bias", true);
+    layer->set("model.expert_ffn_hidden", expert_ffn_);
+    if (shared_ > 0) layer->set("model.shared_expert_ffn", shared_);
+    if (moe_latent_ > 0) layer->set("model.moe_latent", moe_latent_);
+    if (router_bias_) layer->set("model.router_bias", true);
   }
 
   std::vector<ImportedLayer> by_rules() {
@@ -239,7 +239,7 @@ class MegatronModel {
       } else {
         add_heads(&layer);
       }
-      if (linear_[i] == 0 && full_[i] == 0) layer.set("window", window_);
+      if (linear_[i] == 0 && full_[i] == 0) layer.set("model.window", window_);
       if (sparse_[i] != 0) {
         add_experts(&layer);
       } else {
@@ -273,8 +273,8 @@ class MegatronModel {
       layer.name = c == 'M' ? "mamba" : c == '*' ? "attention" : c == 'E' ? "moe" : "dense";
       if (c == 'M') add_mamba(&layer);
       if (c == '*') add_heads(&layer);
-      if (c == 'E' || c == '-') layer.set_text("mixer", "none");
-      if (c == 'M' || c == '*') layer.set("mlp", false);
+      if (c == 'E' || c == '-') layer.set("model.mixer", "none");
+      if (c == 'M' || c == '*') layer.set("model.mlp", false);
       if (c == 'E') add_experts(&layer);
       if (c == '-') add_dense(&layer);
       layers.push_back(std::move(layer));
@@ -319,8 +319,8 @@ class MegatronModel {
   void set_style() {
     const std::string norm = a_->text("normalization").value_or("LayerNorm");
     if ((norm == "RMSNorm") != gated_)
-      plan_->set_text("model.norm", norm == "RMSNorm" ? "rmsnorm" : "layernorm",
-                      a_->spelled("normalization"));
+      plan_->set("model.norm", norm == "RMSNorm" ? "rmsnorm" : "layernorm",
+                 a_->spelled("normalization"));
     const std::string positions = a_->text("position_embedding_type").value_or("learned_absolute");
     const bool learned =
         positions == "learned_absolute" && a_->flag("add_position_embedding", true);

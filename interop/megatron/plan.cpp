@@ -17,7 +17,8 @@ using Whole = std::int64_t;
 
 // Integers that are taken as they are; those equal to the default are left out.
 struct SizeRow {
-  std::string_view name, key;
+  std::string_view name;
+  IntegerKey key;
   Whole usual;
 };
 constexpr SizeRow kSizes[] = {{"tensor_model_parallel_size", "parallel.tp", 0},
@@ -62,13 +63,13 @@ class MegatronPlan {
     cp_ = a_->whole("context_parallel_size", 1).value_or(1);
     set_gpus();
     // A dense model has no experts to cut.
-    const bool dense = !plan_->value_of("model.layers").empty() && !a_->has("num_experts");
+    const bool dense = plan_->has("model.layers") && !a_->has("num_experts");
     if (const auto etp = a_->whole("expert_tensor_parallel_size", 1);
         etp && *etp != tp_ && !dense) {
       plan_->set("parallel.expert_tp", *etp, a_->spelled("expert_tensor_parallel_size"));
     }
     if (const auto schedule = a_->text("step_batch_size_schedule");
-        schedule && plan_->value_of("parallel.global_batch").empty()) {
+        schedule && !plan_->has("parallel.global_batch")) {
       // "0:384 200B:768": most tokens are trained with the last one.
       const std::string last = schedule->substr(schedule->rfind(':') + 1);
       if (const auto list = python_list("[" + last + "]"); list && list->size() == 1) {
@@ -110,17 +111,17 @@ class MegatronPlan {
     if (type != "p2p" && type != "a2a" && type != "a2a+p2p" && type != "allgather" &&
         type != "all_gather")
       a_->fail("cp_comm_type", "p2p, a2a, allgather or a2a+p2p");
-    if (type == "a2a")
-      plan_->set_text("parallel.cp_comm", "all_to_all", a_->spelled("cp_comm_type"));
+    if (type == "a2a") plan_->set("parallel.cp_comm", "all_to_all", a_->spelled("cp_comm_type"));
     if (type == "allgather" || type == "all_gather")
-      plan_->set_text("parallel.cp_comm", "all_gather", a_->spelled("cp_comm_type"));
+      plan_->set("parallel.cp_comm", "all_gather", a_->spelled("cp_comm_type"));
     if (type == "a2a+p2p")
       plan_->not_expressed.push_back(a_->spelled("cp_comm_type") + " a2a+p2p: taken as a ring");
     const bool scans = std::any_of(plan_->keys.begin(), plan_->keys.end(), [](const auto& key) {
-      return key.key.ends_with(".mixer") && matches_any(key.value, {"\"mamba\"", "\"linear\""});
+      return key.key.ends_with(".mixer") && (key.value == KeyValue(std::string("mamba")) ||
+                                             key.value == KeyValue(std::string("linear")));
     });
     if (scans && type != "a2a") {
-      plan_->set_text("parallel.cp_comm", "all_to_all", "Mamba's layers and delta nets");
+      plan_->set("parallel.cp_comm", "all_to_all", "Mamba's layers and delta nets");
       plan_->not_expressed.push_back(a_->spelled("cp_comm_type") + " " + type +
                                      ": attention changes heads for positions, as the scans do");
     } else if (type == "p2p" || type == "a2a+p2p")
@@ -168,7 +169,7 @@ class MegatronPlan {
 
   bool set_layout(const std::string& layout, const std::vector<LayoutStage>& stages, Whole layers,
                   const std::string& from) {
-    std::vector<int> list;
+    std::vector<Whole> list;
     Whole sum = 0;
     for (const LayoutStage& stage : stages) sum += list.emplace_back(stage.layers);
     if (layers > 0 && sum != layers) {
@@ -182,7 +183,7 @@ class MegatronPlan {
           from + ": the embedding is on the first stage, and the loss on the last");
     if (pp_ > 1 && stages.front().embeddings == 1 && last.losses == 1 &&
         has_mtp_before_loss(stages)) {
-      plan_->set_text("parallel.layout", layout, from);
+      plan_->set("parallel.layout", layout, from);
       return true;
     }
     for (const LayoutStage& stage : stages) {
@@ -190,7 +191,7 @@ class MegatronPlan {
       plan_->not_expressed.push_back(from + ": multi-token prediction is on the last stage");
       break;
     }
-    plan_->set_toml("parallel.layers_per_stage", fmt::format("[{}]", fmt::join(list, ", ")), from);
+    plan_->set("parallel.layers_per_stage", list, from);
     return true;
   }
 
@@ -236,8 +237,7 @@ class MegatronPlan {
     if (std::accumulate(list.begin(), list.end(), Whole{0}) != layers ||
         *std::min_element(list.begin(), list.end()) < 0)
       return refuse();
-    plan_->set_toml("parallel.layers_per_stage", fmt::format("[{}]", fmt::join(list, ", ")),
-                    a_->spelled(name));
+    plan_->set("parallel.layers_per_stage", list, a_->spelled(name));
   }
 
   void set_transfers() {
@@ -324,38 +324,37 @@ class MegatronPlan {
   void set_tensor_overlap() {
     if (!a_->flag("tp_comm_overlap") || tp_ == 1) return;
     const std::string from = a_->spelled("tp_comm_overlap");
-    if (plan_->value_of("train.sequence_parallel").empty()) {
+    if (!plan_->has("train.sequence_parallel")) {
       plan_->set("train.sequence_parallel", true, from);
       plan_->assumed.push_back("train.sequence_parallel = true: " + from + " needs it");
     }
-    plan_->set_text("overlap.tensor", "ring", from + ": Transformer Engine's default methods");
-    const auto gemm = [&](std::string_view name, std::string_view method, std::string_view why) {
-      plan_->set_text("overlap.gemm." + std::string(name), method, why);
-    };
-    const bool dense = plan_->value_of("model.experts").empty();
-    const bool rs = a_->flag("tp_comm_overlap_rs", true), ag = a_->flag("tp_comm_overlap_ag", true);
-    gemm("proj_fprop", rs ? "pipelined" : "off", rs ? from : a_->spelled("tp_comm_overlap_rs"));
-    if (dense)
-      gemm("fc2_fprop", rs ? "pipelined" : "off", rs ? from : a_->spelled("tp_comm_overlap_rs"));
-    if (!ag) {
-      for (const char* name : {"qkv_fprop", "proj_dgrad", "fc1_fprop", "fc2_dgrad"}) {
-        if (dense || name[0] != 'f') gemm(name, "off", a_->spelled("tp_comm_overlap_ag"));
+    plan_->set("overlap.tensor", "ring", from + ": Transformer Engine's default methods");
+    const bool dense = !plan_->has("model.experts");
+    const auto set_gemms = [&](std::initializer_list<TextKey> gemms, std::string_view method,
+                               const std::string& why) {
+      for (const TextKey key : gemms) {
+        // Experts replace the MLP, whose GEMMs are fc1 and fc2.
+        if (dense || !key.last_word().starts_with("fc")) plan_->set(key, method, why);
       }
-    }
-    for (const auto& [flag, suffix] :
-         {std::pair{"tp_comm_bulk_dgrad", "_dgrad"}, std::pair{"tp_comm_bulk_wgrad", "_wgrad"}}) {
-      if (a_->flag(flag, true)) continue;
-      gemm(fmt::format("qkv{}", suffix), "off", a_->spelled(flag));
-      if (dense) gemm(fmt::format("fc1{}", suffix), "off", a_->spelled(flag));
-    }
+    };
+    const auto set_off = [&](std::initializer_list<TextKey> gemms, std::string_view flag) {
+      if (!a_->flag(flag, true)) set_gemms(gemms, "off", a_->spelled(flag));
+    };
+    set_gemms({"overlap.gemm.proj_fprop", "overlap.gemm.fc2_fprop"}, "pipelined", from);
+    set_off({"overlap.gemm.proj_fprop", "overlap.gemm.fc2_fprop"}, "tp_comm_overlap_rs");
+    set_off({"overlap.gemm.qkv_fprop", "overlap.gemm.proj_dgrad", "overlap.gemm.fc1_fprop",
+             "overlap.gemm.fc2_dgrad"},
+            "tp_comm_overlap_ag");
+    set_off({"overlap.gemm.qkv_dgrad", "overlap.gemm.fc1_dgrad"}, "tp_comm_bulk_dgrad");
+    set_off({"overlap.gemm.qkv_wgrad", "overlap.gemm.fc1_wgrad"}, "tp_comm_bulk_wgrad");
   }
 
   void set_optimizer() {
     const std::string optimizer = a_->text("optimizer").value_or("adam");
     if (optimizer == "sgd")
-      plan_->set_text("train.optimizer", "sgd", a_->spelled("optimizer"));
+      plan_->set("train.optimizer", "sgd", a_->spelled("optimizer"));
     else if (optimizer.ends_with("muon"))
-      plan_->set_text("train.optimizer", "muon", a_->spelled("optimizer"));
+      plan_->set("train.optimizer", "muon", a_->spelled("optimizer"));
     else if (optimizer != "adam")
       plan_->not_expressed.push_back(
           fmt::format("{} {}: taken as Adam", a_->spelled("optimizer"), optimizer));
@@ -369,7 +368,7 @@ class MegatronPlan {
     if (states.find("bfloat16") != std::string::npos) states = "bf16";
     if (states.find("float16") != std::string::npos) states = "fp16";
     if (states == "bf16" || states == "fp16" || states == "fp8")
-      plan_->set_text("train.optimizer_dtype", states, a_->spelled("exp_avg_dtype"));
+      plan_->set("train.optimizer_dtype", states, a_->spelled("exp_avg_dtype"));
   }
 
   MegatronArguments* a_;
@@ -383,7 +382,7 @@ class MegatronPlan {
 // Pads the vocabulary of an earlier file's model, which is its tokenizer's.
 void pad_vocabulary(MegatronArguments* arguments, const ImportedPlan& before, ImportedPlan* plan) {
   const auto vocab = before.whole_of("model.vocab");
-  if (!vocab || !plan->value_of("model.vocab").empty()) return;
+  if (!vocab || plan->has("model.vocab")) return;
   const Whole multiple =
       product_of({arguments->whole("make_vocab_size_divisible_by", 1).value_or(128),
                   plan->whole_of("parallel.tp").value_or(1)});

@@ -157,7 +157,7 @@ Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContex
              fmt::format("{} microbatches a replica", count));
   }
   if (name && !preset_of(name->gpu).empty())
-    plan.set_text("cluster.preset", preset_of(name->gpu), name->gpu);
+    plan.set("cluster.preset", preset_of(name->gpu), name->gpu);
   else if (name)
     plan.not_understood.push_back(
         fmt::format("{}: machine {}: name a preset with --cluster", context.path, name->gpu));

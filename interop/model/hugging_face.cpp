@@ -83,7 +83,7 @@ void set_embeddings(const ModelFamily& family, const DocumentNode& outer, bool m
 void set_style(const HfModel& model, ImportedPlan* plan) {
   const ModelFamily& family = *model.family;
   if (family.rms_norm != model.gated)
-    plan->set_text("model.norm", family.rms_norm ? "rmsnorm" : "layernorm", "by model_type");
+    plan->set("model.norm", family.rms_norm ? "rmsnorm" : "layernorm", "by model_type");
   if (family.learned_positions == model.gated)
     plan->set("model.learned_positions", family.learned_positions, "by model_type");
   if (model.biases == model.gated) plan->set("model.biases", model.biases, "by model_type");

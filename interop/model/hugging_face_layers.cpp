@@ -28,72 +28,72 @@ class HfLayers {
  private:
   void set_heads(bool global, ImportedLayer* layer) const {
     if (m_.kv_rank > 0) {
-      layer->set_text("mixer", "latent");
-      layer->set("heads", m_.heads);
-      if (m_.q_rank > 0) layer->set("q_lora_rank", m_.q_rank);
-      layer->set("kv_lora_rank", m_.kv_rank);
-      layer->set("qk_nope_head_dim", m_.nope);
-      layer->set("qk_rope_head_dim", m_.rope);
-      layer->set("v_head_dim", m_.v_dim);
+      layer->set("model.mixer", "latent");
+      layer->set("model.heads", m_.heads);
+      if (m_.q_rank > 0) layer->set("model.q_lora_rank", m_.q_rank);
+      layer->set("model.kv_lora_rank", m_.kv_rank);
+      layer->set("model.qk_nope_head_dim", m_.nope);
+      layer->set("model.qk_rope_head_dim", m_.rope);
+      layer->set("model.v_head_dim", m_.v_dim);
     } else {
       const Whole kv = global && m_.global_kv_heads > 0 ? m_.global_kv_heads : m_.kv_heads;
       const Whole dim = global && m_.global_head_dim > 0 ? m_.global_head_dim : m_.head_dim;
-      layer->set("heads", m_.heads);
-      if (kv != m_.heads) layer->set("kv_heads", kv);
-      if (dim > 0 && dim * m_.heads != m_.hidden) layer->set("head_dim", dim);
-      if (global && m_.shared_kv) layer->set("shared_kv", true);
+      layer->set("model.heads", m_.heads);
+      if (kv != m_.heads) layer->set("model.kv_heads", kv);
+      if (dim > 0 && dim * m_.heads != m_.hidden) layer->set("model.head_dim", dim);
+      if (global && m_.shared_kv) layer->set("model.shared_kv", true);
     }
-    if (m_.qk_norm) layer->set("qk_norm", true);
-    if (m_.qkv_bias) layer->set("attention_bias", true);
-    if (m_.output_bias) layer->set("output_bias", true);
-    if (m_.is("gpt_oss")) layer->set("attention_sinks", true);
+    if (m_.qk_norm) layer->set("model.qk_norm", true);
+    if (m_.qkv_bias) layer->set("model.attention_bias", true);
+    if (m_.output_bias) layer->set("model.output_bias", true);
+    if (m_.is("gpt_oss")) layer->set("model.attention_sinks", true);
     if (m_.index_topk > 0) {
-      layer->set("index_heads", m_.index_heads);
-      layer->set("index_head_dim", m_.index_head_dim);
-      layer->set("index_topk", m_.index_topk);
+      layer->set("model.index_heads", m_.index_heads);
+      layer->set("model.index_head_dim", m_.index_head_dim);
+      layer->set("model.index_topk", m_.index_topk);
     }
   }
 
   void set_linear(ImportedLayer* layer) const {
-    layer->set_text("mixer", "linear");
-    layer->set("linear_key_heads", m_.key_heads);
-    layer->set("linear_value_heads", m_.value_heads);
-    layer->set("linear_key_head_dim", m_.key_dim);
-    layer->set("linear_value_head_dim", m_.value_dim);
-    layer->set("linear_conv", m_.conv);
+    layer->set("model.mixer", "linear");
+    layer->set("model.linear_key_heads", m_.key_heads);
+    layer->set("model.linear_value_heads", m_.value_heads);
+    layer->set("model.linear_key_head_dim", m_.key_dim);
+    layer->set("model.linear_value_head_dim", m_.value_dim);
+    layer->set("model.linear_conv", m_.conv);
   }
 
   void set_mamba(ImportedLayer* layer) const {
-    layer->set_text("mixer", "mamba");
-    layer->set("mamba_heads", m_.mamba_heads);
-    layer->set("mamba_head_dim", m_.mamba_head_dim);
-    layer->set("mamba_state", m_.mamba_state);
-    if (m_.mamba_groups > 0) layer->set("mamba_groups", m_.mamba_groups);
-    if (m_.mamba_conv > 0) layer->set("mamba_conv", m_.mamba_conv);
-    if (m_.mamba_chunk > 0) layer->set("mamba_chunk", m_.mamba_chunk);
+    layer->set("model.mixer", "mamba");
+    layer->set("model.mamba_heads", m_.mamba_heads);
+    layer->set("model.mamba_head_dim", m_.mamba_head_dim);
+    layer->set("model.mamba_state", m_.mamba_state);
+    if (m_.mamba_groups > 0) layer->set("model.mamba_groups", m_.mamba_groups);
+    if (m_.mamba_conv > 0) layer->set("model.mamba_conv", m_.mamba_conv);
+    if (m_.mamba_chunk > 0) layer->set("model.mamba_chunk", m_.mamba_chunk);
   }
 
   void set_dense(ImportedLayer* layer) const {
-    layer->set("ffn_hidden", m_.ffn);
-    if (m_.gated) layer->set("gated_mlp", true);
-    if (m_.mlp_bias) layer->set("mlp_bias", true);
+    layer->set("model.ffn_hidden", m_.ffn);
+    if (m_.gated) layer->set("model.gated_mlp", true);
+    if (m_.mlp_bias) layer->set("model.mlp_bias", true);
   }
 
   void set_experts(ImportedLayer* layer) const {
-    if (m_.gated && !layer->has("gated_mlp")) layer->set("gated_mlp", true);
-    if (m_.mlp_bias && !layer->has("mlp_bias")) layer->set("mlp_bias", true);
-    layer->set("experts", m_.experts);
-    layer->set("top_k", m_.top_k);
+    if (m_.gated && !layer->has("model.gated_mlp")) layer->set("model.gated_mlp", true);
+    if (m_.mlp_bias && !layer->has("model.mlp_bias")) layer->set("model.mlp_bias", true);
+    layer->set("model.experts", m_.experts);
+    layer->set("model.top_k", m_.top_k);
     if (m_.router_topk_groups > 0 && m_.router_topk_groups < m_.router_groups) {
-      layer->set("router_groups", m_.router_groups);
-      layer->set("router_topk_groups", m_.router_topk_groups);
+      layer->set("model.router_groups", m_.router_groups);
+      layer->set("model.router_topk_groups", m_.router_topk_groups);
     }
-    layer->set("expert_ffn_hidden", m_.expert_ffn);
+    layer->set("model.expert_ffn_hidden", m_.expert_ffn);
     // An MLP beside the experts is a shared one, which all tokens take.
     const Whole shared = m_.shared + (m_.both ? m_.ffn : 0);
-    if (shared > 0) layer->set("shared_expert_ffn", shared);
-    if (m_.latent > 0) layer->set("moe_latent", m_.latent);
-    if (m_.router_bias) layer->set("router_bias", true);
+    if (shared > 0) layer->set("model.shared_expert_ffn", shared);
+    if (m_.latent > 0) layer->set("model.moe_latent", m_.latent);
+    if (m_.router_bias) layer->set("model.router_bias", true);
   }
 
   // Returns the layers of a file that describes them by rules or lists over their numbers.
@@ -120,8 +120,8 @@ class HfLayers {
       } else {
         set_heads(global, &layer);
       }
-      if (kind == Attends::Window) layer.set("window", m_.window);
-      if (kind == Attends::Chunk) layer.set("attention_chunk", m_.chunk);
+      if (kind == Attends::Window) layer.set("model.window", m_.window);
+      if (kind == Attends::Chunk) layer.set("model.attention_chunk", m_.chunk);
       if (!m_.sparse[i]) set_dense(&layer);
       if (m_.sparse[i]) set_experts(&layer);
       layers.push_back(std::move(layer));
@@ -147,13 +147,13 @@ class HfLayers {
       layer.name = c == 'M' ? "mamba" : c == '*' ? "attention" : c == 'E' ? "moe" : "dense";
       if (c == 'M') set_mamba(&layer);
       if (c == '*') set_heads(false, &layer);
-      if (c == 'E' || c == '-') layer.set_text("mixer", "none");
+      if (c == 'E' || c == '-') layer.set("model.mixer", "none");
       if (c == 'E') {
         set_experts(&layer);
       } else if (c == '-') {
         set_dense(&layer);
       } else {
-        layer.set("mlp", false);
+        layer.set("model.mlp", false);
       }
       layers.push_back(std::move(layer));
     }
@@ -188,7 +188,7 @@ class HfLayers {
       return half->flag({"no_op"}).value_or(false) || linear;
     };
     if (is_nothing(&attention)) {
-      layer.set_text("mixer", "none");
+      layer.set("model.mixer", "none");
     } else {
       const auto group = attention.whole({"n_heads_in_group"}, 1);
       m_.kv_heads = attention.whole({"num_key_value_heads"}, 1)
@@ -205,7 +205,7 @@ class HfLayers {
           (static_cast<Whole>(2 * *times * static_cast<double>(m_.hidden) / 3) + 255) / 256 * 256;
     m_.ffn = ffn.whole({"intermediate_size"}, 1).value_or(m_.ffn);
     if (is_nothing(&ffn)) {
-      layer.set("mlp", false);
+      layer.set("model.mlp", false);
     } else {
       set_dense(&layer);
     }

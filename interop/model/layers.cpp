@@ -10,11 +10,11 @@ namespace {
 
 // Keys that may stand in [model] though a kind lacks them, as such a kind does not ask about them.
 // Any other key stands in [model] only if every kind has it.
-constexpr std::string_view kHarmless[] = {
-    "heads",          "kv_heads",         "head_dim",         "qk_norm",
-    "attention_bias", "output_bias",      "attention_sinks",  "q_lora_rank",
-    "kv_lora_rank",   "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
-    "ffn_hidden",     "gated_mlp",        "mlp_bias"};
+constexpr AnyKey kHarmless[] = {
+    "model.heads",          "model.kv_heads",         "model.head_dim",         "model.qk_norm",
+    "model.attention_bias", "model.output_bias",      "model.attention_sinks",  "model.q_lora_rank",
+    "model.kv_lora_rank",   "model.qk_nope_head_dim", "model.qk_rope_head_dim", "model.v_head_dim",
+    "model.ffn_hidden",     "model.gated_mlp",        "model.mlp_bias"};
 
 // Returns "name" or "name*3".
 std::string run_text(const std::string& name, std::size_t times) {
@@ -43,7 +43,7 @@ struct BestSuffix {
   std::string text;
 };
 
-const std::string* value_in(const ImportedLayer& layer, const std::string& key) {
+const KeyValue* value_in(const ImportedLayer& layer, AnyKey key) {
   for (const auto& [name, value] : layer.keys) {
     if (name == key) return &value;
   }
@@ -51,12 +51,12 @@ const std::string* value_in(const ImportedLayer& layer, const std::string& key) 
 }
 
 // Returns a key's value if it may stand in [model], as no kind contradicts; null: it may not.
-const std::string* shared_value(const std::vector<ImportedLayer>& kinds, const std::string& key) {
-  const std::string* shared = nullptr;
+const KeyValue* shared_value(const std::vector<ImportedLayer>& kinds, AnyKey key) {
+  const KeyValue* shared = nullptr;
   const bool harmless =
       std::find(std::begin(kHarmless), std::end(kHarmless), key) != std::end(kHarmless);
   for (const ImportedLayer& kind : kinds) {
-    const std::string* value = value_in(kind, key);
+    const KeyValue* value = value_in(kind, key);
     if (value == nullptr && !harmless) return nullptr;
     if (value != nullptr && shared != nullptr && *value != *shared) return nullptr;
     if (value != nullptr) shared = value;
@@ -66,21 +66,7 @@ const std::string* shared_value(const std::vector<ImportedLayer>& kinds, const s
 
 }  // namespace
 
-void ImportedLayer::set(std::string_view key, std::int64_t value) {
-  keys.emplace_back(key, fmt::format("{}", value));
-}
-
-void ImportedLayer::set(std::string_view key, bool value) {
-  keys.emplace_back(key, value ? "true" : "false");
-}
-
-void ImportedLayer::set_text(std::string_view key, std::string_view text) {
-  keys.emplace_back(key, toml_text(text));
-}
-
-bool ImportedLayer::has(std::string_view key) const {
-  return value_in(*this, std::string(key)) != nullptr;
-}
+bool ImportedLayer::has(AnyKey key) const { return value_in(*this, key) != nullptr; }
 
 // Dynamic programming from the end: best[i] writes the names from i on with the fewest runs. At i
 // begins a run, a part of one, or a period that repeats.
@@ -136,19 +122,20 @@ std::vector<std::string> write_layers(std::vector<ImportedLayer> layers, std::st
   }
   if (kinds.size() == 1) {
     plan->set("model.layers", static_cast<std::int64_t>(layers.size()), comment);
-    for (const auto& [key, value] : kinds[0].keys) plan->set_toml("model." + key, value, "");
+    for (const auto& [key, value] : kinds[0].keys) plan->set_value(key.name(), value, "");
     return {};
   }
   std::vector<std::string> names;
   for (const ImportedLayer& layer : layers) names.push_back(layer.name);
   plan->set("model.layers", static_cast<std::int64_t>(layers.size()), "");
-  plan->set_text("model.pattern", pattern_of(names), comment);
+  plan->set("model.pattern", pattern_of(names), comment);
   for (const ImportedLayer& kind : kinds) {
     for (const auto& [key, value] : kind.keys) {
-      const std::string* shared = shared_value(kinds, key);
-      plan->set_toml(
-          shared != nullptr ? "model." + key : fmt::format("model.kinds.{}.{}", kind.name, key),
-          shared != nullptr ? *shared : value, "");
+      if (const KeyValue* shared = shared_value(kinds, key)) {
+        plan->set_value(key.name(), *shared, "");
+      } else {
+        plan->set_value(fmt::format("{}{}.{}", kKindPrefix, kind.name, key.last_word()), value, "");
+      }
     }
   }
   return names;

@@ -14,15 +14,16 @@ namespace tandem {
 // More layers than any model has: a typing error is likelier.
 inline constexpr int kMostLayers = 2000;
 
-// A layer's kind by name, and the keys that it sets, without "model.", their values as TOML.
+// A layer's kind by name, and the keys that it sets with their values.
 struct ImportedLayer {
   std::string name;
-  std::vector<std::pair<std::string, std::string>> keys;
+  std::vector<std::pair<AnyKey, KeyValue>> keys;
 
-  void set(std::string_view key, std::int64_t value);
-  void set(std::string_view key, bool value);
-  void set_text(std::string_view key, std::string_view text);
-  bool has(std::string_view key) const;
+  template <class T>
+  void set(LayerKeyOf<ValueTypeOf<T>> key, const T& value) {
+    keys.emplace_back(key, ValueTypeOf<T>(value));
+  }
+  bool has(AnyKey key) const;
 
   bool operator==(const ImportedLayer&) const = default;
 };

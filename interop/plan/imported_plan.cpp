@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "base/xml.h"
@@ -73,7 +72,8 @@ std::string table_text(const std::vector<const ImportedKey*>& keys) {
   std::size_t widest = 0;
   std::vector<std::string> lines;
   for (const ImportedKey* key : keys) {
-    lines.push_back(fmt::format("{} = {}", key->key.substr(key->key.rfind('.') + 1), key->value));
+    lines.push_back(
+        fmt::format("{} = {}", key->key.substr(key->key.rfind('.') + 1), toml_value(key->value)));
     if (lines.back().size() < 60) widest = std::max(widest, lines.back().size());
   }
   std::string text;
@@ -85,8 +85,7 @@ std::string table_text(const std::vector<const ImportedKey*>& keys) {
   return text;
 }
 
-}  // namespace
-
+// Quotes a text as TOML does.
 std::string toml_text(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {
@@ -100,56 +99,51 @@ std::string toml_text(std::string_view text) {
   return quoted + '"';
 }
 
-void ImportedPlan::set_toml(std::string_view key, std::string toml, std::string_view comment) {
-  for (ImportedKey& known : keys) {
-    if (known.key != key) continue;
-    known.value = std::move(toml);
-    known.comment = comment;
-    known.where.clear();
-    return;
+}  // namespace
+
+std::string toml_value(const KeyValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return toml_text(*text);
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    std::vector<std::string> quoted;
+    for (const std::string& text : *texts) quoted.push_back(toml_text(text));
+    return fmt::format("[{}]", fmt::join(quoted, ", "));
   }
-  keys.push_back({std::string(key), std::move(toml), std::string(comment)});
+  if (const auto* wholes = std::get_if<std::vector<std::int64_t>>(&value))
+    return fmt::format("[{}]", fmt::join(*wholes, ", "));
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *whole);
+  return fmt::format("{}", std::get<double>(value));
 }
 
-void ImportedPlan::set(std::string_view key, std::int64_t value, std::string_view comment) {
-  set_toml(key, fmt::format("{}", value), comment);
+void ImportedPlan::set_value(std::string_view key, KeyValue value, std::string_view comment) {
+  const auto known = std::ranges::find(keys, key, &ImportedKey::key);
+  ImportedKey& set = known == keys.end() ? keys.emplace_back() : *known;
+  set = {std::string(key), std::move(value), std::string(comment)};
 }
 
-void ImportedPlan::set(std::string_view key, bool value, std::string_view comment) {
-  set_toml(key, value ? "true" : "false", comment);
+const KeyValue* ImportedPlan::find(AnyKey key) const {
+  const auto known = std::ranges::find(keys, key.name(), &ImportedKey::key);
+  return known == keys.end() ? nullptr : &known->value;
 }
 
-void ImportedPlan::set(std::string_view key, double value, std::string_view comment) {
-  set_toml(key, fmt::format("{}", value), comment);
+std::optional<std::int64_t> ImportedPlan::whole_of(IntegerKey key) const {
+  const KeyValue* value = find(key);
+  const auto* whole = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
+  return whole == nullptr ? std::nullopt : std::optional(*whole);
 }
 
-void ImportedPlan::set_text(std::string_view key, std::string_view text, std::string_view comment) {
-  set_toml(key, toml_text(text), comment);
+std::string ImportedPlan::text_of(TextKey key) const {
+  const KeyValue* value = find(key);
+  const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  return text == nullptr ? "" : *text;
 }
 
-void ImportedPlan::erase(std::string_view key) {
-  std::erase_if(keys, [&](const ImportedKey& known) { return known.key == key; });
+bool ImportedPlan::flag_of(FlagKey key) const {
+  const KeyValue* value = find(key);
+  return value != nullptr && *value == KeyValue(true);
 }
 
-std::string ImportedPlan::value_of(std::string_view key) const {
-  for (const ImportedKey& known : keys) {
-    if (known.key == key) return known.value;
-  }
-  return "";
-}
-
-std::optional<std::int64_t> ImportedPlan::whole_of(std::string_view key) const {
-  const std::string value = value_of(key);
-  std::int64_t whole = 0;
-  const auto read = std::from_chars(value.data(), value.data() + value.size(), whole);
-  if (value.empty() || read.ec != std::errc() || read.ptr != value.data() + value.size())
-    return std::nullopt;
-  return whole;
-}
-
-bool ImportedPlan::states_model() const {
-  return !value_of("model.layers").empty() || !value_of("model.pattern").empty();
-}
+bool ImportedPlan::states_model() const { return has("model.layers") || has("model.pattern"); }
 
 void ImportedPlan::add(const ImportedPlan& later) {
   if (later.states_model()) {
@@ -176,6 +170,16 @@ void ImportedPlan::add(const ImportedPlan& later) {
   append(later.not_understood, &not_understood);
   without_effect += later.without_effect;
   if (later.measured.any()) measured = later.measured;
+}
+
+void leave_out_unknown(ImportedPlan* plan) {
+  std::erase_if(plan->keys, [&](const ImportedKey& key) {
+    const bool unknown = !is_scenario_key(key.key);
+    if (unknown)
+      plan->not_expressed.push_back(
+          fmt::format("{} = {}: a scenario has no such key yet", key.key, toml_value(key.value)));
+    return unknown;
+  });
 }
 
 std::string scenario_text(const ImportedPlan& plan) {
@@ -210,7 +214,7 @@ std::string scenario_text(const ImportedPlan& plan) {
     text +=
         "\n# No file says which GPUs: --cluster PRESET --gpus N, or here (tandem topology lists "
         "presets).\n# [cluster]\n# preset = \"dgx-h100\"\n# gpus = 64\n";
-  } else if (plan.value_of("cluster.preset").empty() && plan.value_of("cluster.gpu").empty()) {
+  } else if (!plan.has("cluster.preset") && !plan.has("cluster.gpu")) {
     text += "# preset = \"dgx-h100\"  # no file says which: --cluster PRESET, or here\n";
   }
   return as_utf8(std::move(text));

@@ -8,12 +8,17 @@
 #include <string_view>
 #include <vector>
 
+#include "base/key_value.h"
+#include "keys/key.h"
+
 namespace tandem {
 
-// One key of a scenario and its value as TOML writes it. `comment` names the field that it comes
-// from, or says why it is set. `where` is "config.json:12", or the file if no line says it.
+// One key of a scenario. `comment` names the field that it comes from, or says why it is set.
+// `where` is "config.json:12", or the file if no line says it.
 struct ImportedKey {
-  std::string key, value, comment;
+  std::string key;  // "parallel.tp", or "model.kinds.moe.experts"
+  KeyValue value;
+  std::string comment;
   std::string where = {};
 };
 
@@ -29,20 +34,20 @@ struct MeasuredRun {
 
 class ImportedPlan {
  public:
-  // Sets a key, whatever was said of it before.
-  void set(std::string_view key, std::int64_t value, std::string_view comment);
-  void set(std::string_view key, int value, std::string_view comment) {
-    set(key, std::int64_t{value}, comment);
+  // Sets a key, whatever was said of it before. The key is one of the tables in keys/, and the
+  // value of its type; else this does not compile.
+  template <class T>
+  void set(KeyOf<ValueTypeOf<T>> key, const T& value, std::string_view comment) {
+    set_value(key.name(), ValueTypeOf<T>(value), comment);
   }
-  void set(std::string_view key, bool value, std::string_view comment);
-  void set(std::string_view key, double value, std::string_view comment);
-  void set_text(std::string_view key, std::string_view text, std::string_view comment);
-  void set_toml(std::string_view key, std::string toml, std::string_view comment);
-  void erase(std::string_view key);
+  // Sets a key by the name that a user wrote, or that has the name of a kind of layers in it.
+  void set_value(std::string_view key, KeyValue value, std::string_view comment);
 
-  // Returns the value as TOML; empty: not set.
-  std::string value_of(std::string_view key) const;
-  std::optional<std::int64_t> whole_of(std::string_view key) const;
+  bool has(AnyKey key) const { return find(key) != nullptr; }
+  std::optional<std::int64_t> whole_of(IntegerKey key) const;
+  // Return the key's value; empty or false if it is not set.
+  std::string text_of(TextKey key) const;
+  bool flag_of(FlagKey key) const;
   // Returns whether the plan has a model's layers.
   bool states_model() const;
 
@@ -58,6 +63,9 @@ class ImportedPlan {
   int without_effect = 0;                   // settings that change neither time nor memory
   std::string size;                         // "8.0 B parameters", if somebody counted them
   MeasuredRun measured;
+
+ private:
+  const KeyValue* find(AnyKey key) const;
 };
 
 // The facts that are known when a file is read.
@@ -67,11 +75,14 @@ struct ImportContext {
   std::int64_t gpus = 0;       // 0: not said
 };
 
+// Moves the keys that a scenario does not have yet to `not_expressed`.
+void leave_out_unknown(ImportedPlan* plan);
+
 // Returns a scenario's text. Each assumption and each thing left out has a comment line of its own.
 // A plan without a cluster gets one as a comment.
 std::string scenario_text(const ImportedPlan& plan);
 
-// Quotes a text as TOML does, also for a key of a table.
-std::string toml_text(std::string_view text);
+// Returns a value as TOML writes it.
+std::string toml_value(const KeyValue& value);
 
 }  // namespace tandem

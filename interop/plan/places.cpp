@@ -12,46 +12,47 @@ namespace {
 // The fields that keys of [model] and its kinds are read from, by their names in config.json and in
 // Megatron-LM, if these differ from the key's.
 struct FieldsOfKey {
-  std::string_view key, fields;
+  AnyKey key;
+  std::string_view fields;
 };
 constexpr FieldsOfKey kFields[] = {
-    {"layers", "num_hidden_layers n_layer num_layers"},
-    {"hidden", "hidden_size n_embd d_model"},
-    {"seq", "max_position_embeddings n_positions n_ctx max_sequence_length seq_length"},
-    {"vocab", "vocab_size padded_vocab_size"},
-    {"heads", "num_attention_heads n_head n_heads"},
-    {"kv_heads",
+    {"model.layers", "num_hidden_layers n_layer num_layers"},
+    {"model.hidden", "hidden_size n_embd d_model"},
+    {"model.seq", "max_position_embeddings n_positions n_ctx max_sequence_length seq_length"},
+    {"model.vocab", "vocab_size padded_vocab_size"},
+    {"model.heads", "num_attention_heads n_head n_heads"},
+    {"model.kv_heads",
      "num_key_value_heads n_head_kv num_kv_heads multi_query_group_num num_query_groups"},
-    {"head_dim", "head_dim kv_channels"},
-    {"ffn_hidden", "intermediate_size n_inner ffn_hidden_size ffn_dim"},
-    {"gated_mlp", "swiglu"},
-    {"experts", "num_experts num_local_experts n_routed_experts moe_num_experts"},
-    {"top_k",
+    {"model.head_dim", "head_dim kv_channels"},
+    {"model.ffn_hidden", "intermediate_size n_inner ffn_hidden_size ffn_dim"},
+    {"model.gated_mlp", "swiglu"},
+    {"model.experts", "num_experts num_local_experts n_routed_experts moe_num_experts"},
+    {"model.top_k",
      "num_experts_per_tok experts_per_token top_k_experts num_experts_per_token moe_k "
      "moe_router_topk"},
-    {"expert_ffn_hidden", "moe_intermediate_size moe_ffn_hidden_size intermediate_size"},
-    {"shared_expert_ffn",
+    {"model.expert_ffn_hidden", "moe_intermediate_size moe_ffn_hidden_size intermediate_size"},
+    {"model.shared_expert_ffn",
      "moe_shared_expert_intermediate_size shared_expert_intermediate_size "
      "shared_intermediate_size n_shared_experts num_shared_experts"},
-    {"moe_latent", "moe_latent_size"},
-    {"window", "sliding_window window_size"},
-    {"attention_chunk", "attention_chunk_size"},
-    {"mixer", "kv_lora_rank multi_latent_attention"},
-    {"mamba_heads", "mamba_num_heads mamba_n_heads"},
-    {"mamba_head_dim", "mamba_head_dim mamba_d_head"},
-    {"mamba_state", "ssm_state_size mamba_d_state mamba_state_dim"},
-    {"mamba_groups", "n_groups mamba_n_groups mamba_num_groups"},
-    {"linear_key_heads", "linear_num_key_heads"},
-    {"linear_value_heads", "linear_num_value_heads"},
-    {"qk_nope_head_dim", "qk_nope_head_dim qk_head_dim"},
-    {"qk_rope_head_dim", "qk_rope_head_dim qk_pos_emb_head_dim"}};
+    {"model.moe_latent", "moe_latent_size"},
+    {"model.window", "sliding_window window_size"},
+    {"model.attention_chunk", "attention_chunk_size"},
+    {"model.mixer", "kv_lora_rank multi_latent_attention"},
+    {"model.mamba_heads", "mamba_num_heads mamba_n_heads"},
+    {"model.mamba_head_dim", "mamba_head_dim mamba_d_head"},
+    {"model.mamba_state", "ssm_state_size mamba_d_state mamba_state_dim"},
+    {"model.mamba_groups", "n_groups mamba_n_groups mamba_num_groups"},
+    {"model.linear_key_heads", "linear_num_key_heads"},
+    {"model.linear_value_heads", "linear_num_value_heads"},
+    {"model.qk_nope_head_dim", "qk_nope_head_dim qk_head_dim"},
+    {"model.qk_rope_head_dim", "qk_rope_head_dim qk_pos_emb_head_dim"}};
 
 std::string place_of_key(const ImportedKey& key, const PlaceOfField& place_of) {
   const std::size_t end = key.comment.find_first_of(" ,:");
   if (const std::string place = place_of(key.comment.substr(0, end)); !place.empty()) return place;
   const std::string_view name = std::string_view(key.key).substr(key.key.rfind('.') + 1);
   for (const FieldsOfKey& row : kFields) {
-    if (row.key != name || !key.key.starts_with("model.")) continue;
+    if (row.key.last_word() != name || !key.key.starts_with("model.")) continue;
     for (const std::string& field : split(row.fields, " ")) {
       if (const std::string place = place_of(field); !place.empty()) return place;
     }

@@ -59,7 +59,7 @@ void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
   plan->set("overlap.grad_reduce", true, "FSDP reduces layer by layer");
   plan->set("overlap.param_gather", true, "FSDP gathers the next layer ahead");
   if (fsdp->flag({"fsdp_activation_checkpointing"}).value_or(false))
-    plan->set_text("train.recompute", "full", "fsdp_activation_checkpointing");
+    plan->set("train.recompute", "full", "fsdp_activation_checkpointing");
   if (fsdp->flag({"fsdp_offload_params", "fsdp_cpu_offload"}).value_or(false))
     plan->not_expressed.push_back("fsdp_offload_params: parameters stay on the GPU");
 }
@@ -82,12 +82,13 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
   const bool none = precision == "no" || precision == "false";
   if (!none && !matches_any(precision, {"bf16", "fp16", "fp8"}))
     top.fail("mixed_precision", "no, bf16, fp16 or fp8");
-  plan.set_text("train.precision", none ? "fp32" : precision, "mixed_precision");
+  plan.set("train.precision", none ? "fp32" : precision, "mixed_precision");
   if (precision == "bf16" || precision == "fp8")
-    plan.set_text("train.gradient_dtype", "bf16", "gradients are reduced as they are");
+    plan.set("train.gradient_dtype", "bf16", "gradients are reduced as they are");
   set_sharding(&fsdp, &plan);
-  for (const auto& [field, key] : {std::pair{"parallelism_config_tp_size", "parallel.tp"},
-                                   std::pair{"parallelism_config_cp_size", "parallel.cp"}}) {
+  for (const auto& [field, key] :
+       {std::pair{"parallelism_config_tp_size", IntegerKey("parallel.tp")},
+        std::pair{"parallelism_config_cp_size", IntegerKey("parallel.cp")}}) {
     if (const auto size = parallel.whole({field}, 1); size && *size > 1)
       plan.set(key, *size, field);
   }

@@ -110,7 +110,7 @@ class DeepSpeedPlan {
     return fmt::format("{}:{}: {} = {}", context_.path, field.value.line, field.key,
                        field.value.text());
   }
-  Whole earlier(std::string_view key) const {
+  Whole earlier(IntegerKey key) const {
     const auto own = plan_->whole_of(key);
     return own ? *own : context_.before.whole_of(key).value_or(1);
   }
@@ -139,21 +139,21 @@ class DeepSpeedPlan {
                       top_.node({"torch_autocast"})->find("dtype")->text() == "float16";
     const bool bf16 = enabled("bf16") || enabled("bfloat16") || (autocast && !half);
     const bool fp16 = enabled("fp16") || half;
-    plan_->set_text("train.precision",
-                    bf16   ? "bf16"
-                    : fp16 ? "fp16"
-                           : "fp32",
-                    bf16   ? "bf16.enabled"
-                    : fp16 ? "fp16.enabled"
-                           : "neither bf16 nor fp16");
+    plan_->set("train.precision",
+               bf16   ? "bf16"
+               : fp16 ? "fp16"
+                      : "fp32",
+               bf16   ? "bf16.enabled"
+               : fp16 ? "fp16.enabled"
+                      : "neither bf16 nor fp16");
     if (enabled("amp")) plan_->not_expressed.push_back("amp.enabled: Apex's mixed precision");
     gradient_bytes_ = bf16 || fp16 ? 2 : 4;
     const std::string wire = top_.text({"communication_data_type"}).value_or("");
     if (wire == "fp32") {
       gradient_bytes_ = 4;
-      plan_->set_text("train.gradient_dtype", "fp32", "communication_data_type");
+      plan_->set("train.gradient_dtype", "fp32", "communication_data_type");
     } else if (bf16) {
-      plan_->set_text("train.gradient_dtype", "bf16", "gradients are reduced as they are");
+      plan_->set("train.gradient_dtype", "bf16", "gradients are reduced as they are");
     }
   }
 
@@ -173,7 +173,7 @@ class DeepSpeedPlan {
     }
     if (const auto ulysses = top_.whole({"sequence_parallel_size"}, 1); ulysses && *ulysses > 1) {
       plan_->set("parallel.cp", *ulysses, "sequence_parallel_size: Ulysses");
-      plan_->set_text("parallel.cp_comm", "all_to_all", "sequence_parallel_size: Ulysses");
+      plan_->set("parallel.cp_comm", "all_to_all", "sequence_parallel_size: Ulysses");
     }
   }
 
@@ -204,7 +204,7 @@ class DeepSpeedPlan {
 
   // Sets a key from a field: 1 and -1 mean none. `counts`: false in a stage that does not read the
   // field.
-  void set_whole_above_one(FieldReader* zero, const char* field, const char* key, bool counts) {
+  void set_whole_above_one(FieldReader* zero, const char* field, IntegerKey key, bool counts) {
     const Whole value = zero->whole({field}, -1).value_or(0);
     if (value > 1 && counts) plan_->set(key, value, fmt::format("zero_optimization.{}", field));
   }
@@ -261,7 +261,7 @@ class DeepSpeedPlan {
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (name == "sgd" || name == "muon") {
-      plan_->set_text("train.optimizer", name, "optimizer.type");
+      plan_->set("train.optimizer", name, "optimizer.type");
     } else if (name != "adam" && name != "adamw") {
       plan_->not_expressed.push_back(fmt::format("optimizer.type = {}: taken as Adam", name));
     }

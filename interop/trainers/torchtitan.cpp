@@ -73,7 +73,7 @@ class TitanPlan {
   }
 
   void set_sizes(FieldReader* p) {
-    const auto degree = [&](std::string_view name, std::string_view key) {
+    const auto degree = [&](std::string_view name, IntegerKey key) {
       const Whole size = p->whole({name}, 1).value_or(1);
       if (size > 1) plan_->set(key, size, name);
       return size;
@@ -87,11 +87,11 @@ class TitanPlan {
       plan_->set("parallel.expert_tp", expert_tp, "expert_tensor_parallel_degree");
     if (cp_ > 1) {
       const std::string way = p->text({"context_parallel_rotate_method"}).value_or("allgather");
-      if (way == "allgather") plan_->set_text("parallel.cp_comm", "all_gather", "the default");
+      if (way == "allgather") plan_->set("parallel.cp_comm", "all_gather", "the default");
     }
     if (tp_ > 1) plan_->set("train.sequence_parallel", true, "with tensor_parallel_degree");
     if (p->flag({"enable_async_tensor_parallel"}).value_or(false) && tp_ > 1)
-      plan_->set_text("overlap.tensor", "ring", "enable_async_tensor_parallel");
+      plan_->set("overlap.tensor", "ring", "enable_async_tensor_parallel");
     const Whole replicas = p->whole({"data_parallel_replicate_degree"}, 1).value_or(1);
     const Whole shard = p->whole({"data_parallel_shard_degree"}, -1).value_or(-1);
     const Whole block = product_of({tp_, pp_, cp_});
@@ -150,12 +150,12 @@ class TitanPlan {
     const auto row = std::find_if(std::begin(kSchedules), std::end(kSchedules),
                                   [&](const TitanSchedule& one) { return one.theirs == name; });
     if (!csv.empty()) {
-      plan_->set_text("schedule.order", csv, "pipeline_parallel_schedule_csv");
+      plan_->set("schedule.order", csv, "pipeline_parallel_schedule_csv");
     } else if (row == std::end(kSchedules)) {
       p->fail("pipeline_parallel_schedule", "1F1B, Interleaved1F1B, GPipe or a zero-bubble one");
       return;
     } else {
-      plan_->set_text("schedule.order", row->ours, "pipeline_parallel_schedule");
+      plan_->set("schedule.order", row->ours, "pipeline_parallel_schedule");
     }
     Whole stages = row == std::end(kSchedules) ? 1 : row->stages;
     const Whole layers = context_.before.whole_of("model.layers").value_or(0);
@@ -180,16 +180,15 @@ class TitanPlan {
     list.back() -= last;
     if (list.front() < 0 || list.back() < 0) return;
     if (std::count(list.begin(), list.end(), list[0]) < stages)
-      plan_->set_toml("parallel.layers_per_stage", fmt::format("[{}]", fmt::join(list, ", ")),
-                      "embedding and head count as a layer each");
+      plan_->set("parallel.layers_per_stage", list, "embedding and head count as a layer each");
   }
 
   void set_training(FieldReader* training) {
     if (const auto seq = training->whole({"seq_len"}, 1)) plan_->set("model.seq", *seq, "seq_len");
     const std::string wide = training->text({"mixed_precision_param"}).value_or("bfloat16");
-    if (wide == "float32") plan_->set_text("train.precision", "fp32", "mixed_precision_param");
+    if (wide == "float32") plan_->set("train.precision", "fp32", "mixed_precision_param");
     if (training->text({"mixed_precision_reduce"}).value_or("float32") == "bfloat16")
-      plan_->set_text("train.gradient_dtype", "bf16", "mixed_precision_reduce");
+      plan_->set("train.gradient_dtype", "bf16", "mixed_precision_reduce");
     if (training->flag({"enable_cpu_offload"}).value_or(false))
       plan_->not_expressed.push_back("enable_cpu_offload: parameters stay on the GPU");
     if (const DocumentNode* quantized = find_path({"quantize", "linear", "float8"})) {
@@ -210,9 +209,9 @@ class TitanPlan {
 
   void set_recompute(FieldReader* memory) {
     const std::string mode = memory->text({"mode"}).value_or("selective");
-    if (mode == "full") plan_->set_text("train.recompute", "full", "activation_checkpoint.mode");
+    if (mode == "full") plan_->set("train.recompute", "full", "activation_checkpoint.mode");
     if (mode != "selective") return;
-    plan_->set_text("train.recompute", "selective", "activation_checkpoint.mode");
+    plan_->set("train.recompute", "selective", "activation_checkpoint.mode");
     plan_->not_expressed.push_back(fmt::format(
         "activation_checkpoint.mode = selective ({}): taken as the attention core",
         memory->has("selective_ac_option") ? memory->node({"selective_ac_option"})->text() : "op"));
@@ -222,21 +221,20 @@ class TitanPlan {
     const auto converters = model->texts({"converters"});
     for (const std::string& converter : converters.value_or(std::vector<std::string>())) {
       if (converter.find("float8") != std::string::npos) {
-        plan_->set_text("train.precision", "fp8", "model.converters");
-        plan_->set_text("train.fp8_recipe", "current", "tensorwise, the default");
+        plan_->set("train.precision", "fp8", "model.converters");
+        plan_->set("train.fp8_recipe", "current", "tensorwise, the default");
         if (fp8_gather_)
           plan_->set("train.fp8_param_gather", true, "enable_fsdp_float8_all_gather");
       } else if (converter.find("mx") != std::string::npos) {
-        plan_->set_text("train.precision", "fp8", "model.converters");
-        plan_->set_text("train.fp8_recipe", "mxfp8", "model.converters");
+        plan_->set("train.precision", "fp8", "model.converters");
+        plan_->set("train.fp8_recipe", "mxfp8", "model.converters");
       } else {
         plan_->not_understood.push_back("model.converters: " + converter);
       }
     }
     const std::string name = model->text({"name"}).value_or("");
     const std::string flavor = model->text({"flavor"}).value_or("");
-    if (!name.empty() && context_.before.value_of("model.layers").empty() &&
-        context_.before.value_of("model.pattern").empty())
+    if (!name.empty() && !context_.before.states_model())
       plan_->not_expressed.push_back(fmt::format(
           "model {} {}: its sizes are in torchtitan's code: import its config.json before", name,
           flavor));

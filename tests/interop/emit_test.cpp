@@ -49,12 +49,10 @@ std::string effective(const PlanSettings& plan, const std::string& key) {
 }
 
 PlanSettings back(const std::string& format, const std::string& text, std::int64_t gpus) {
-  PlanSettings plan;
   INFO(text);
   const ImportedPlan read = imported(kFiles.at(format), text, gpus);
   CHECK(read.not_understood.empty());
-  for (const ImportedKey& key : read.keys) plan[key.key] = key.value;
-  return plan;
+  return keys_of(read);
 }
 
 void check_round_trip(const std::string& format, const PlanSettings& settings, std::int64_t gpus) {

@@ -33,7 +33,7 @@ inline std::string refusal(const std::string& name, const std::string& text) {
 inline Keys keys_of(const ImportedPlan& plan, const std::string& prefix = "") {
   Keys keys;
   for (const ImportedKey& key : plan.keys) {
-    if (key.key.starts_with(prefix)) keys[key.key] = key.value;
+    if (key.key.starts_with(prefix)) keys[key.key] = toml_value(key.value);
   }
   return keys;
 }

@@ -14,8 +14,8 @@ namespace {
 // The keys that a scenario has, on dgx-h100.
 Scenario scenario_of_text(const std::string& config, const Names& set) {
   auto plan = imported("config.json", config);
-  std::erase_if(plan.keys, [](const ImportedKey& key) { return !is_scenario_key(key.key); });
-  plan.set_text("cluster.preset", "dgx-h100", "");
+  leave_out_unknown(&plan);
+  plan.set("cluster.preset", "dgx-h100", "");
   return load(scenario_text(plan), set)[0];
 }
 

@@ -44,8 +44,8 @@ std::map<std::string, std::string> megatron_cases() {
 
 // Peak bytes of each pipeline rank; nothing for a plan that no scenario expresses.
 std::optional<std::vector<double>> peaks_of(ImportedPlan plan, const std::string& preset) {
-  std::erase_if(plan.keys, [](const ImportedKey& key) { return !is_scenario_key(key.key); });
-  plan.set_text("cluster.preset", preset, "");
+  leave_out_unknown(&plan);
+  plan.set("cluster.preset", preset, "");
   const Folder folder;
   const auto scenarios = try_load(folder, scenario_text(plan));
   if (!scenarios.ok()) return std::nullopt;

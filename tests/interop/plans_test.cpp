@@ -409,10 +409,10 @@ TEST_CASE("what is assumed, inexpressible and not understood has a line of its o
   CHECK(text.find("\n# [cluster]\n") != std::string::npos);
   // A byte that is no UTF-8, in a comment and in a value, is none in a scenario.
   plan.not_understood = {"a.sh:1: --x \xff\xc3"};
-  plan.set_text("model.name", "\xed\xa0\x80 \u00e9", "");
+  plan.set("model.name", "\xed\xa0\x80 \u00e9", "");
   CHECK(parse_toml(scenario_text(plan), "a.toml").ok());
   CHECK(scenario_text(plan).find("name = \"??? \u00e9\"") != std::string::npos);
-  CHECK(toml_text("a\"b\\c\n") == R"("a\"b\\c\u000a")");
+  CHECK(toml_value(std::string("a\"b\\c\n")) == R"("a\"b\\c\u000a")");
 }
 
 // The place of a key; empty: it is not there.

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/key.h"
+#include "base/key_value.h"
 #include "validation/published/cases.h"
 
 namespace tandem {

@@ -28,7 +28,7 @@ bool names_cluster(const LogOptions& options) {
 
 bool knows_gpus(const ImportedPlan& plan, const LogOptions& options) {
   return options.gpus > 0 || sets_key(options, kGpusKey) || sets_key(options, kReplicasKey) ||
-         !plan.value_of(kGpusKey).empty() || !plan.value_of(kReplicasKey).empty();
+         plan.has(kGpusKey) || plan.has(kReplicasKey);
 }
 
 Status check_log(const std::string& path, const ImportedPlan& plan, const LogOptions& options) {
@@ -40,7 +40,7 @@ Status check_log(const std::string& path, const ImportedPlan& plan, const LogOpt
     return Error::at(path,
                      "found no measurement, expected a Megatron-LM log with lines 'elapsed time "
                      "per iteration (ms):' or 'max allocated:'");
-  if (!names_cluster(options) && plan.value_of("cluster.preset").empty())
+  if (!names_cluster(options) && !plan.has("cluster.preset"))
     return Error::at(path, fmt::format("found no cluster, expected --cluster PRESET, one of {}",
                                        fmt::join(preset_names(), ", ")));
   if (!options.cluster.empty()) {

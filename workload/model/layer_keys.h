@@ -4,13 +4,13 @@
 
 #include <vector>
 
-#include "base/key.h"
 #include "base/result.h"
+#include "keys/bind.h"
 #include "workload/model/model.h"
 
 namespace tandem {
 
-const std::vector<Key<Model>>& layer_keys();
+const std::vector<BoundKey<Model>>& layer_keys();
 
 // Returns the kind of each layer, in order, from a pattern such as "dense*3 + moe*58" or "(local*5
 // + global)*8 + local". The Error says what could not be read, or that there are more than a

@@ -1,5 +1,8 @@
-// Keys: the named values of a file, each with its help, its check and the field that it sets. A
-// table of keys is data, and the same table reads a scenario, a preset or the command line.
+// BoundKey: a key of the tables, the check of its value and the member that it sets.
+//
+//   keys::whole("parallel.tp", [](Scenario& s) -> int& { return s.job.plan.tp; }, 1)
+//
+// A key that no table has, or that has another type there, does not compile.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,18 +19,16 @@
 #include <variant>
 #include <vector>
 
+#include "base/key_value.h"
 #include "base/split.h"
 #include "base/xml.h"
+#include "keys/key.h"
 
 namespace tandem {
 
-using KeyValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
-                              std::vector<std::string>>;
-
 template <class Target>
-struct Key {
-  std::string name;
-  std::string help;  // type, unit, default
+struct BoundKey {
+  AnyKey key;
   // Checks the value and stores it in the target. Returns what was expected instead if the value is
   // wrong, and then stores nothing.
   std::function<std::optional<std::string>(const KeyValue&, Target*)> set;
@@ -42,9 +43,9 @@ struct PlaceTarget<Member (Lambda::*)(Target&) const> {
   using type = Target;
 };
 template <class Place>
-using KeyAt = Key<typename PlaceTarget<Place>::type>;
+using KeyAt = BoundKey<typename PlaceTarget<Place>::type>;
 
-// Functions that make keys, and ranges of numbers for them.
+// Functions that bind keys, and ranges of numbers for them.
 namespace keys {
 
 // The numbers that a key accepts.
@@ -75,11 +76,9 @@ inline constexpr Range kCount{.least = 1, .most = 1e15};
 // Each function below takes `place`: the field to set, of the value's type or an optional of it.
 
 template <class Place>
-KeyAt<Place> whole(std::string name, std::string help, Place place, int least,
-                   int most = 1'000'000'000) {
+KeyAt<Place> whole(IntegerKey key, Place place, int least, int most = 1'000'000'000) {
   using Target = typename PlaceTarget<Place>::type;
-  return {std::move(name), std::move(help),
-          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+  return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
             const auto* number = std::get_if<std::int64_t>(&value);
             if (number == nullptr || *number < least || *number > most)
               return fmt::format("an integer from {} to {}", least, most);
@@ -90,11 +89,9 @@ KeyAt<Place> whole(std::string name, std::string help, Place place, int least,
 
 // A number in `range`, stored times `unit`.
 template <class Place>
-KeyAt<Place> number(std::string name, std::string help, Place place, double unit = 1,
-                    Range range = {}) {
+KeyAt<Place> number(NumberKey key, Place place, double unit = 1, Range range = {}) {
   using Target = typename PlaceTarget<Place>::type;
-  return {std::move(name), std::move(help),
-          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+  return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
             const auto* integer = std::get_if<std::int64_t>(&value);
             const auto* real = std::get_if<double>(&value);
             const double found = integer != nullptr ? static_cast<double>(*integer)
@@ -107,11 +104,9 @@ KeyAt<Place> number(std::string name, std::string help, Place place, double unit
 }
 
 template <class Place>
-KeyAt<Place> numbers(std::string name, std::string help, Place place,
-                     std::int64_t most = 1'000'000'000) {
+KeyAt<Place> numbers(IntegersKey key, Place place, std::int64_t most = 1'000'000'000) {
   using Target = typename PlaceTarget<Place>::type;
-  return {std::move(name), std::move(help),
-          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+  return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
             const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
             if (list == nullptr) return "a list of integers";
             for (const std::int64_t each : *list) {
@@ -123,10 +118,9 @@ KeyAt<Place> numbers(std::string name, std::string help, Place place,
 }
 
 template <class Place>
-KeyAt<Place> flag(std::string name, std::string help, Place place) {
+KeyAt<Place> flag(FlagKey key, Place place) {
   using Target = typename PlaceTarget<Place>::type;
-  return {std::move(name), std::move(help),
-          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+  return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
             const auto* found = std::get_if<bool>(&value);
             if (found == nullptr) return "true or false";
             place(*target) = *found;
@@ -135,10 +129,9 @@ KeyAt<Place> flag(std::string name, std::string help, Place place) {
 }
 
 template <class Place>
-KeyAt<Place> text(std::string name, std::string help, Place place) {
+KeyAt<Place> text(TextKey key, Place place) {
   using Target = typename PlaceTarget<Place>::type;
-  return {std::move(name), std::move(help),
-          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+  return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
             const auto* found = std::get_if<std::string>(&value);
             if (found == nullptr) return "a text";
             place(*target) = *found;
@@ -148,10 +141,9 @@ KeyAt<Place> text(std::string name, std::string help, Place place) {
 
 // A text that is shown, and perhaps searched for. It is stored as it will be printed.
 template <class Place>
-KeyAt<Place> name(std::string name, std::string help, Place place) {
+KeyAt<Place> name(TextKey key, Place place) {
   using Target = typename PlaceTarget<Place>::type;
-  return {std::move(name), std::move(help),
-          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+  return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
             const auto* found = std::get_if<std::string>(&value);
             if (found == nullptr) return "a text";
             place(*target) = printable(*found);
@@ -162,10 +154,9 @@ KeyAt<Place> name(std::string name, std::string help, Place place) {
 // Some of several words, separated by commas. Each row has a `name` and `place`, a pointer to a
 // bool member. The bools of words that are not named become false.
 template <class Row, std::size_t kRows, class Place>
-KeyAt<Place> words(std::string name, std::string help, const Row (&rows)[kRows], Place place) {
+KeyAt<Place> words(TextKey key, const Row (&rows)[kRows], Place place) {
   using Target = typename PlaceTarget<Place>::type;
-  return {std::move(name), std::move(help),
-          [=, &rows](const KeyValue& value, Target* target) -> std::optional<std::string> {
+  return {key, [=, &rows](const KeyValue& value, Target* target) -> std::optional<std::string> {
             std::string expected = "some of";
             for (const Row& row : rows) expected += fmt::format(" {}", row.name);
             expected += ", with commas";
@@ -186,11 +177,9 @@ KeyAt<Place> words(std::string name, std::string help, const Row (&rows)[kRows],
 
 // One of several words.
 template <class Value, class Place>
-KeyAt<Place> choice(std::string name, std::string help, std::map<std::string, Value> words,
-                    Place place) {
+KeyAt<Place> choice(TextKey key, std::map<std::string, Value> words, Place place) {
   using Target = typename PlaceTarget<Place>::type;
-  return {std::move(name), std::move(help),
-          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+  return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
             const auto* word = std::get_if<std::string>(&value);
             const auto found = word == nullptr ? words.end() : words.find(*word);
             if (found == words.end()) {
