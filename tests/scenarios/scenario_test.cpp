@@ -268,25 +268,6 @@ name = "B"
   CHECK(names_of(set) == Names{"A", "B"});
 }
 
-TEST_CASE("every key of a scenario stands once, and with its help in docs/scenario.md") {
-  const std::string page = contents(TANDEM_SOURCE_DIR "/docs/scenario.md");
-  std::set<std::string> keys;
-  for (const auto& [key, help] : scenario_keys()) {
-    const std::string row = fmt::format("| `{}` | {} |\n", key, help);
-    INFO("expected in docs/scenario.md: " << row);
-    CHECK(!help.empty());
-    CHECK(keys.insert(key).second);
-    CHECK((page.find(row) != std::string::npos));
-  }
-  for (const std::span<const KeyRow> rows : kKeyTables) {
-    for (const KeyRow& row : rows) {
-      INFO(row.name << " sets no member of a Scenario");
-      CHECK(keys.erase(std::string(row.name)) == 1);
-    }
-  }
-  CHECK(keys.empty());
-}
-
 TEST_CASE("an unknown key is refused at its line, the nearest known one named") {
   check_refused(kSmall, R"(
 heads = 16 -> head = 16
