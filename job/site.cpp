@@ -56,9 +56,9 @@ Result<Cluster> make_cluster(const Scenario& scenario) {
 }
 
 Placement place_ranks(const ClusterSettings& settings, const Cluster& cluster) {
-  if (!settings.placed.empty()) {
+  if (!settings.gpu_of_rank.empty()) {
     Placement placement;
-    for (const int gpu : settings.placed) placement.push_back(DeviceId{gpu});
+    for (const int gpu : settings.gpu_of_rank) placement.push_back(DeviceId{gpu});
     return placement;
   }
   return settings.cyclic ? round_robin(settings.gpus, cluster.spec().gpus_per_node)

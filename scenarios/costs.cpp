@@ -9,14 +9,14 @@ namespace tandem {
 namespace {
 
 // Keys that mean nothing where an action's seconds are given.
-constexpr const char* kNotUniform[] = {
+constexpr const char* kKeysWithoutUniform[] = {
     "parallel.ep",         "parallel.expert_tp",  "train.zero",         "overlap.tensor",
     "overlap.tensor_file", "overlap.context",     "overlap.expert",     "overlap.data_sms",
     "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms", "parallel.hsdp_shard",
     "parallel.zero_hpz",   "schedule.vocabulary"};
 
 Status complete_uniform(Scenario* s) {
-  for (const char* key : kNotUniform) {
+  for (const char* key : kKeysWithoutUniform) {
     if (s->places.contains(key))
       return Error::of(
           {key}, fmt::format("found {} with costs.source = uniform, expected it not to be set: the "
@@ -57,10 +57,10 @@ Status complete_table(Scenario* s) {
 }
 
 // Keys that turn a known GPU into one of the user's own, which nobody has measured.
-constexpr const char* kOfTheGpu[] = {"cluster.gpu_name",        "cluster.tflops",
-                                     "cluster.memory_GBps",     "cluster.sms",
-                                     "cluster.gemm_efficiency", "cluster.attention_efficiency",
-                                     "cluster.training_clock"};
+constexpr const char* kKeysOfOwnGpu[] = {"cluster.gpu_name",        "cluster.tflops",
+                                         "cluster.memory_GBps",     "cluster.sms",
+                                         "cluster.gemm_efficiency", "cluster.attention_efficiency",
+                                         "cluster.training_clock"};
 
 }  // namespace
 
@@ -95,7 +95,7 @@ Status complete_framework_profile(Scenario* s) {
 
 Status complete_calibration(Scenario* s) {
   const bool known =
-      std::ranges::none_of(kOfTheGpu, [&](const char* key) { return s->places.contains(key); });
+      std::ranges::none_of(kKeysOfOwnGpu, [&](const char* key) { return s->places.contains(key); });
   const std::string& gpu = s->cluster.spec.device.name;
   const bool experts = s->job.model.is_moe();
   const bool measured =

@@ -116,7 +116,7 @@ Result<std::vector<HostSlots>> read_hostfile(const std::string& path) {
 }
 
 Status place_by_hostfile(ClusterSettings* cluster) {
-  cluster->placed.clear();
+  cluster->gpu_of_rank.clear();
   if (!cluster->hosts.empty()) {
     if (const auto hosts = parse_hostlist(cluster->hosts); !hosts.ok())
       return Error::of({"cluster.hosts"}, "cluster.hosts: " + hosts.error().message);
@@ -138,17 +138,17 @@ Status place_by_hostfile(ClusterSettings* cluster) {
                      fmt::format("found {} slots in cluster.hostfile, expected at least the job's "
                                  "{} GPUs",
                                  slots, cluster->gpus));
-  std::vector<int>& placed = cluster->placed;
+  std::vector<int>& gpu_of_rank = cluster->gpu_of_rank;
   if (!cluster->cyclic) {
     for (const std::vector<int>& gpus : *by_host)
-      placed.insert(placed.end(), gpus.begin(), gpus.end());
+      gpu_of_rank.insert(gpu_of_rank.end(), gpus.begin(), gpus.end());
   }
   for (std::size_t round = 0; round < most && cluster->cyclic; ++round) {
     for (const std::vector<int>& gpus : *by_host) {
-      if (round < gpus.size()) placed.push_back(gpus[round]);
+      if (round < gpus.size()) gpu_of_rank.push_back(gpus[round]);
     }
   }
-  placed.resize(cluster->gpus);
+  gpu_of_rank.resize(cluster->gpus);
   return Done{};
 }
 

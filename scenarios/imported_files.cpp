@@ -129,13 +129,14 @@ class Notes {
 ImportedFiles::ImportedFiles(const std::string& path)
     : folder_(std::filesystem::path(path).parent_path().string()) {}
 
-Result<ImportedFiles::Named> ImportedFiles::named(const Settings& settings, const char* key) const {
+Result<ImportedFiles::NamedFiles> ImportedFiles::named(const Settings& settings,
+                                                       const char* key) const {
   const auto found = settings.find(key);
-  if (found == settings.end()) return Named{};
+  if (found == settings.end()) return NamedFiles{};
   const Setting& setting = found->second;
   const std::vector<std::string> names = setting.texts();
   if (names.empty()) return setting.error(key, "a file or a list of files, " + importable_kinds());
-  Named files{key, setting.where, {}};
+  NamedFiles files{key, setting.where, {}};
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(files.paths.emplace_back(),
                      (Setting{name, setting.where}.file(key, folder_, importable_kinds())));
@@ -143,7 +144,8 @@ Result<ImportedFiles::Named> ImportedFiles::named(const Settings& settings, cons
   return files;
 }
 
-Result<const ImportedFiles::Imported*> ImportedFiles::read(const Named& files, std::int64_t gpus) {
+Result<const ImportedFiles::Imported*> ImportedFiles::read(const NamedFiles& files,
+                                                           std::int64_t gpus) {
   const auto [at, is_new] = read_.try_emplace({files.where, files.paths, gpus});
   Imported& imported = at->second;
   if (!is_new) return &imported;
@@ -186,8 +188,8 @@ Status ImportedFiles::take_cluster(Settings* settings) const {
 Status ImportedFiles::complete(RunSettings* run) {
   RETURN_IF_ERROR(take_cluster(&run->settings));
   const Settings& own = run->settings;
-  ASSIGN_OR_RETURN(const Named model_files, named(own, kModelFrom));
-  ASSIGN_OR_RETURN(Named plan_files, named(own, kPlanFrom));
+  ASSIGN_OR_RETURN(const NamedFiles model_files, named(own, kModelFrom));
+  ASSIGN_OR_RETURN(NamedFiles plan_files, named(own, kPlanFrom));
   const bool has_model = !model_files.paths.empty();
   const Imported *model = nullptr, *plan = nullptr;
   Settings imported;

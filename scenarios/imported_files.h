@@ -32,7 +32,7 @@ class ImportedFiles {
 
  private:
   // A setting that names files: its key, its place and their paths.
-  struct Named {
+  struct NamedFiles {
     std::string key, where;
     std::vector<std::string> paths;
   };
@@ -44,8 +44,8 @@ class ImportedFiles {
   };
 
   Status take_cluster(Settings* settings) const;
-  Result<Named> named(const Settings& settings, const char* key) const;
-  Result<const Imported*> read(const Named& files, std::int64_t gpus);
+  Result<NamedFiles> named(const Settings& settings, const char* key) const;
+  Result<const Imported*> read(const NamedFiles& files, std::int64_t gpus);
 
   std::string folder_;
   std::map<std::tuple<std::string, std::vector<std::string>, std::int64_t>, Imported> read_;

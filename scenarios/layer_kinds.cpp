@@ -14,11 +14,11 @@
 namespace tandem {
 namespace {
 
-// The parts of "model.kinds.NAME.KEY". taken_apart() returns nothing for a key without KEY.
+// The parts of "model.kinds.NAME.KEY". split_kind_key() returns nothing for a key without KEY.
 struct KindKey {
   std::string kind, key;
 };
-std::optional<KindKey> taken_apart(const std::string& key) {
+std::optional<KindKey> split_kind_key(const std::string& key) {
   const std::size_t dot = is_kind_key(key) ? key.find('.', kKindPrefix.size()) : std::string::npos;
   if (dot == std::string::npos) return std::nullopt;
   return KindKey{key.substr(kKindPrefix.size(), dot - kKindPrefix.size()), key.substr(dot + 1)};
@@ -46,7 +46,7 @@ Status apply_layer_kinds(const Settings& settings, Scenario* scenario) {
   std::vector<Model> kinds;
   for (const auto& [key, setting] : settings) {
     if (!is_kind_key(key)) continue;
-    const auto parts = taken_apart(key);
+    const auto parts = split_kind_key(key);
     if (!parts) return setting.error(key, "a table [model.kinds.NAME] with a layer's keys");
     auto kind = std::ranges::find(kinds, parts->kind, &Model::kind);
     if (kind == kinds.end()) {

@@ -23,7 +23,7 @@
 
 namespace tandem {
 
-VariabilitySettings VariabilitySettings::undisturbed() const {
+VariabilitySettings VariabilitySettings::without_disturbances() const {
   VariabilitySettings calm = *this;
   calm.jitter = 0;
   calm.stragglers = stragglers.stages_alone();

@@ -69,7 +69,7 @@ struct ClusterSettings {
   bool cyclic = false;   // ranks are dealt out to the nodes in turn
   std::string hosts;     // a hostlist in the order of the GPUs; empty: the nodes of links_file
   std::vector<HostSlots> hostfile;
-  std::vector<int> placed;  // the GPU of each rank by the hostfile; empty: no hostfile
+  std::vector<int> gpu_of_rank;  // by the hostfile; empty: no hostfile
 };
 
 // How the job's ops are priced: [costs].
@@ -113,7 +113,7 @@ struct VariabilitySettings {
   // Returns these settings without jitter, without stragglers but whole stages, without links that
   // are slow only for a while, and with one repetition. Searches use them: an order or layout
   // outlives such disturbances, and the ideal engine cannot play slow links.
-  VariabilitySettings undisturbed() const;
+  VariabilitySettings without_disturbances() const;
 };
 
 // A measured figure from a publication, shown beside the simulated one.

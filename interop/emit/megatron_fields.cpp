@@ -27,12 +27,12 @@ constexpr SameField kSame[] = {{"parallel.tp", "tensor_model_parallel_size", ""}
                                {"schedule.group", "microbatch_group_size_per_vp_stage", ""}};
 
 // Switches: the field is written with `says` if the key has `value`.
-struct SwitchField {
+struct SwitchFlag {
   FlagKey key;
   bool value, otherwise;  // if the key is not set
   std::string_view field, says;
 };
-constexpr SwitchField kSwitches[] = {
+constexpr SwitchFlag kSwitches[] = {
     {"train.sequence_parallel", true, false, "sequence_parallel", "True"},
     {"train.fp8_param_gather", true, false, "fp8_param_gather", "True"},
     {"train.fused_softmax", false, true, "masked_softmax_fusion", "False"},
@@ -50,7 +50,7 @@ class FieldWriter {
       const std::string value = keys_->text(row.key, row.usual);
       if (!value.empty() && value != row.usual) add(row.field, value);
     }
-    for (const SwitchField& row : kSwitches) {
+    for (const SwitchFlag& row : kSwitches) {
       if (keys_->flag(row.key, row.otherwise) == row.value) add(row.field, row.says);
     }
     if (!keys_->flag("train.fused_bias_gelu", true)) add("bias_swiglu_fusion", "False");

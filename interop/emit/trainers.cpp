@@ -9,7 +9,7 @@ namespace tandem {
 namespace {
 
 // Notes a size that a trainer does not have.
-void refuse_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {
+void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {
   if (keys->whole(key, 1) > 1) keys->leave(key, why);
 }
 
@@ -98,7 +98,7 @@ std::string deepspeed_text(PlanKeys* keys) {
   if (const long long second = keys->whole("parallel.zero_hpz", 0); second > 0)
     stage += fmt::format(", \"zero_hpz_partition_size\": {}", second);
   fields.push_back(stage + "}");
-  refuse_above_one(keys, "parallel.pp", "pipelines are cut in the model's code");
+  note_above_one(keys, "parallel.pp", "pipelines are cut in the model's code");
   leave_selective(keys);
   if (keys->text("train.recompute", "none") == "full")
     keys->leave("train.recompute", "layers are recomputed in the model's code");
@@ -142,8 +142,8 @@ std::string fsdp_text(PlanKeys* keys) {
     keys->leave("overlap.grad_reduce", "gradients are always reduced layer by layer");
   if (!keys->flag("overlap.param_gather", true))
     keys->leave("overlap.param_gather", "parameters are always gathered ahead");
-  refuse_above_one(keys, "parallel.pp", "FSDP has no pipeline");
-  refuse_above_one(keys, "parallel.ep", "FSDP cuts no experts");
+  note_above_one(keys, "parallel.pp", "FSDP has no pipeline");
+  note_above_one(keys, "parallel.ep", "FSDP cuts no experts");
   keys->whole("parallel.micro_batch", 1);
   keys->whole("parallel.global_batch", 1);
   keys->leave("parallel.micro_batch", "the script's per_device_train_batch_size");

@@ -294,7 +294,7 @@ Status MegatronArguments::status() const {
   return Done{};
 }
 
-void MegatronArguments::list_left(ImportedPlan* plan) const {
+void MegatronArguments::list_unread_flags(ImportedPlan* plan) const {
   // Arguments of experts count for nothing in a model without experts: a log lists all defaults.
   const auto is_idle = [&](std::string_view name) {
     return name.starts_with("moe_") && !has("num_experts");

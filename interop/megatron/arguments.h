@@ -47,7 +47,7 @@ class MegatronArguments {
 
   // Lists in the plan the arguments that have not been taken. Those that change nothing are only
   // counted.
-  void list_left(ImportedPlan* plan) const;
+  void list_unread_flags(ImportedPlan* plan) const;
 
  private:
   struct Argument {

@@ -92,11 +92,11 @@ class MegatronModel {
   void read_spread() {
     full_.assign(static_cast<std::size_t>(layers_), window_ == 0 ? 1 : 0);
     linear_.assign(static_cast<std::size_t>(layers_), 0);
-    spread("window_attn_skip_freq", window_ > 0, &full_);
+    mark_layers("window_attn_skip_freq", window_ > 0, &full_);
     if (!delta_) return;
     linear_.assign(static_cast<std::size_t>(layers_), 1);
     std::vector<char> softmax(static_cast<std::size_t>(layers_), 0);
-    spread("linear_attention_freq", true, &softmax);
+    mark_layers("linear_attention_freq", true, &softmax);
     for (std::size_t i = 0; i < linear_.size(); ++i) linear_[i] = softmax[i] != 0 ? 0 : 1;
     if (a_->has("linear_attention_freq") && python_list(*a_->text("linear_attention_freq"))) {
       // A list says which layers are linear.
@@ -105,7 +105,7 @@ class MegatronModel {
   }
 
   // Marks layers. An integer N marks each N-th layer; a list gives 0 or 1 for every layer.
-  void spread(std::string_view name, bool counts, std::vector<char>* marks) {
+  void mark_layers(std::string_view name, bool counts, std::vector<char>* marks) {
     const auto text = a_->text(name);
     if (!text || !counts) return;
     if (const auto list = python_list(*text)) {

@@ -404,7 +404,7 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
   MegatronPlan(arguments, style, before, gpus, &plan).set();
   pad_vocabulary(arguments, before, &plan);
   RETURN_IF_ERROR(arguments->status());
-  arguments->list_left(&plan);
+  arguments->list_unread_flags(&plan);
   place_keys([&](std::string_view field) { return arguments->place_of(field); }, &plan);
   return plan;
 }

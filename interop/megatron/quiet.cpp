@@ -11,7 +11,7 @@ struct NotExpressedArgument {
   std::string_view name, usual, what;
 };
 
-constexpr NotExpressedArgument kUnsaid[] = {
+constexpr NotExpressedArgument kNotExpressed[] = {
     {"moe_dispatch_fwd_dtype", "bf16", "tokens are sent in 16 bits"},
     {"moe_combine_bwd_dtype", "bf16", "tokens are sent in 16 bits"},
     {"moe_shared_expert_overlap", "False", "shared experts run before the others"},
@@ -145,7 +145,7 @@ std::optional<std::string_view> not_expressed_argument(std::string_view name,
                                                        std::string_view value) {
   const bool nothing = value.empty() || value == "None" || value == "null" || value == "[]" ||
                        value == "False" || value == "false";
-  for (const NotExpressedArgument& row : kUnsaid) {
+  for (const NotExpressedArgument& row : kNotExpressed) {
     if (row.name != name) continue;
     const bool usually_on = row.usual == "True";
     // Off and empty are usual, but off is not for a switch that is usually on. torch.float32 is

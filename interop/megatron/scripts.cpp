@@ -83,7 +83,7 @@ std::optional<MlperfName> mlperf_name(const std::string& path) {
 }
 
 // Returns the preset of a machine's name; empty: none.
-std::string_view preset_of(std::string_view machine) {
+std::string_view preset_of_machine(std::string_view machine) {
   constexpr std::pair<std::string_view, std::string_view> kPresets[] = {
       {"DGXH100", "dgx-h100"},     {"DGXH200", "dgx-h200"},  {"DGXB200", "dgx-b200"},
       {"DGXB300", "dgx-b300"},     {"DGXA100", "dgx-a100"},  {"DGXGB200", "gb200-nvl72"},
@@ -156,8 +156,8 @@ Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContex
              product_of({count, *gpus / block, plan.whole_of("parallel.micro_batch").value_or(1)}),
              fmt::format("{} microbatches a replica", count));
   }
-  if (name && !preset_of(name->gpu).empty())
-    plan.set("cluster.preset", preset_of(name->gpu), name->gpu);
+  if (name && !preset_of_machine(name->gpu).empty())
+    plan.set("cluster.preset", preset_of_machine(name->gpu), name->gpu);
   else if (name)
     plan.not_understood.push_back(
         fmt::format("{}: machine {}: name a preset with --cluster", context.path, name->gpu));

@@ -22,28 +22,28 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "qwen3_next",
      .qk_norm = true,
      .window = WindowRule::Linear,
-     .unsaid = "the gate on attention's output, as wide as the queries"},
+     .omits = "the gate on attention's output, as wide as the queries"},
     {.prefix = "qwen3_5", .qk_norm = true, .window = WindowRule::Linear},
     {.prefix = "deepseek"},
     {.prefix = "kimi"},
     {.prefix = "glm", .no_output_bias = true},
-    {.prefix = "glm4", .no_output_bias = true, .unsaid = kMoreNorms},
+    {.prefix = "glm4", .no_output_bias = true, .omits = kMoreNorms},
     {.prefix = "glm4_moe", .no_output_bias = true},
     {.prefix = "glm4v_moe", .no_output_bias = true},
     {.prefix = "minimax"},
     {.prefix = "gpt_oss", .mlp_bias = true, .window = WindowRule::Alternate},
     {.prefix = "gemma", .tied = true},
-    {.prefix = "gemma2", .tied = true, .window = WindowRule::Alternate, .unsaid = kMoreNorms},
+    {.prefix = "gemma2", .tied = true, .window = WindowRule::Alternate, .omits = kMoreNorms},
     {.prefix = "gemma3",
      .tied = true,
      .qk_norm = true,
      .window = WindowRule::Every,
-     .unsaid = kMoreNorms},
+     .omits = kMoreNorms},
     {.prefix = "gemma4",
      .tied = true,
      .qk_norm = true,
      .window = WindowRule::Every,
-     .unsaid = kMoreNorms},
+     .omits = kMoreNorms},
     {.prefix = "phi3", .window = WindowRule::All},
     {.prefix = "phi4", .window = WindowRule::All},
     {.prefix = "olmo", .rms_norm = false},
@@ -72,12 +72,12 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "dbrx", .rms_norm = false},
     {.prefix = "phimoe", .rms_norm = false},
     {.prefix = "seed_oss", .no_output_bias = true},
-    {.prefix = "cohere", .tied = true, .rms_norm = false, .unsaid = kParallel},
+    {.prefix = "cohere", .tied = true, .rms_norm = false, .omits = kParallel},
     {.prefix = "cohere2",
      .tied = true,
      .rms_norm = false,
      .window = WindowRule::Every,
-     .unsaid = kParallel},
+     .omits = kParallel},
     {.prefix = "nemotron-nas"},
     {.prefix = "deci"},
     {.prefix = "nemotron", .gated = false, .rms_norm = false},
@@ -108,12 +108,12 @@ constexpr ModelFamily kFamilies[] = {
      .rms_norm = false,
      .biases = true,
      .window = WindowRule::All},
-    {.prefix = "phi", .gated = false, .rms_norm = false, .biases = true, .unsaid = kParallel},
-    {.prefix = "gptj", .gated = false, .rms_norm = false, .mlp_bias = true, .unsaid = kParallel},
-    {.prefix = "codegen", .gated = false, .rms_norm = false, .mlp_bias = true, .unsaid = kParallel},
+    {.prefix = "phi", .gated = false, .rms_norm = false, .biases = true, .omits = kParallel},
+    {.prefix = "gptj", .gated = false, .rms_norm = false, .mlp_bias = true, .omits = kParallel},
+    {.prefix = "codegen", .gated = false, .rms_norm = false, .mlp_bias = true, .omits = kParallel},
     {.prefix = "mpt", .gated = false, .tied = true, .rms_norm = false},
     {.prefix = "falcon", .gated = false, .tied = true, .rms_norm = false},
-    {.prefix = "falcon_h1", .unsaid = "Mamba beside attention in each layer: attention alone"}};
+    {.prefix = "falcon_h1", .omits = "Mamba beside attention in each layer: attention alone"}};
 
 // Defaults of transformers' classes: a field equal to its class's default is left out of the file.
 struct ClassDefault {
@@ -318,7 +318,7 @@ constexpr std::string_view kQuietFields =
 // Returns whether a row's prefix fits and is at least as long as `than`: the longest wins,
 // qwen3_next over qwen3.
 template <class Row>
-bool longer(std::string_view model_type, const Row& row, std::string_view than) {
+bool matches_longer(std::string_view model_type, const Row& row, std::string_view than) {
   return model_type.starts_with(row.prefix) && row.prefix.size() >= than.size();
 }
 
@@ -327,7 +327,7 @@ bool longer(std::string_view model_type, const Row& row, std::string_view than) 
 const ModelFamily* family_of(std::string_view model_type) {
   const ModelFamily* found = nullptr;
   for (const ModelFamily& family : kFamilies) {
-    if (longer(model_type, family, found == nullptr ? "" : found->prefix)) found = &family;
+    if (matches_longer(model_type, family, found == nullptr ? "" : found->prefix)) found = &family;
   }
   return found;
 }
@@ -336,7 +336,7 @@ std::optional<std::int64_t> class_default(std::string_view model_type, std::stri
   std::optional<std::int64_t> value;
   std::string_view longest;
   for (const ClassDefault& row : kDefaults) {
-    if (row.field != field || !longer(model_type, row, longest)) continue;
+    if (row.field != field || !matches_longer(model_type, row, longest)) continue;
     longest = row.prefix;
     value = row.value;
   }

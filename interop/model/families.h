@@ -30,7 +30,7 @@ struct ModelFamily {
   bool mlp_bias = false;
   bool qk_norm = false;
   WindowRule window = WindowRule::None;
-  std::string_view unsaid = {};  // what no scenario says, nor the file
+  std::string_view omits = {};  // what neither a scenario nor the file has a word for
 };
 
 // Returns the family whose prefix fits and is longest; null: not known.

@@ -89,7 +89,7 @@ void set_style(const HfModel& model, ImportedPlan* plan) {
   if (model.biases == model.gated) plan->set("model.biases", model.biases, "by model_type");
 }
 
-void list_left(const FieldReader& fields, const std::string& path, ImportedPlan* plan) {
+void list_unread_fields(const FieldReader& fields, const std::string& path, ImportedPlan* plan) {
   for (const DocumentField* field : fields.left()) {
     const std::string at = fmt::format("{}:{}", path, field->value.line);
     const bool off =
@@ -136,8 +136,8 @@ Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std
   }
   RETURN_IF_ERROR(read_hugging_face(&fields, &model, &plan));
   ASSIGN_OR_RETURN(const std::vector<ImportedLayer> layers, layers_of(model, &fields, &plan));
-  if (!model.family->unsaid.empty())
-    plan.not_expressed.push_back(fmt::format("{}: {}", model.type, model.family->unsaid));
+  if (!model.family->omits.empty())
+    plan.not_expressed.push_back(fmt::format("{}: {}", model.type, model.family->omits));
 
   plan.set("model.hidden", model.hidden, model.hidden_field);
   write_layers(layers, model.layers_field, &plan);
@@ -153,7 +153,7 @@ Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std
   plan.assumed.push_back("train.flash_attention = true: what trainers run today");
   RETURN_IF_ERROR(fields.status());
   place_keys(inner == nullptr ? document : *inner, path, &plan);
-  list_left(fields, path, &plan);
+  list_unread_fields(fields, path, &plan);
   if (inner != nullptr) {
     for (const DocumentField& field : *document.map()) {
       if (!not_expressed_field(field.key).empty() && !field.value.is_null())

@@ -90,7 +90,7 @@ class HfLayers {
     }
     layer->set("model.expert_ffn_hidden", m_.expert_ffn);
     // An MLP beside the experts is a shared one, which all tokens take.
-    const Whole shared = m_.shared + (m_.both ? m_.ffn : 0);
+    const Whole shared = m_.shared + (m_.has_dense_mlp_too ? m_.ffn : 0);
     if (shared > 0) layer->set("model.shared_expert_ffn", shared);
     if (m_.latent > 0) layer->set("model.moe_latent", m_.latent);
     if (m_.router_bias) layer->set("model.router_bias", true);

@@ -261,8 +261,8 @@ class HfReader {
     else
       every_ = or_default(pattern, 0);
     interval_ = or_default({"full_attention_interval"}, 0);
-    from_ = or_default({"max_window_layers"}, 0);
-    use_ = fields_->flag({"use_sliding_window"}).value_or(false);
+    first_window_layer_ = or_default({"max_window_layers"}, 0);
+    uses_window_ = fields_->flag({"use_sliding_window"}).value_or(false);
     rope_layers_ = fields_->wholes({"no_rope_layers"}).value_or(std::vector<Whole>());
   }
 
@@ -280,7 +280,7 @@ class HfReader {
       case WindowRule::Alternate:
         return i % 2 == 0 ? Attends::Window : Attends::All;
       case WindowRule::FromMaxWindow:
-        return use_ && i >= from_ ? Attends::Window : Attends::All;
+        return uses_window_ && i >= first_window_layer_ ? Attends::Window : Attends::All;
       case WindowRule::Every:
         return every_ > 0 && (i + 1) % every_ != 0 ? Attends::Window : Attends::All;
       case WindowRule::Chunked:
@@ -338,7 +338,7 @@ class HfReader {
     // Granite's hybrid models without experts have only the shared MLP.
     if (m_->experts == 0 && m_->shared > 0) m_->ffn = m_->shared;
     m_->latent = fields_->whole({"moe_latent_size"}).value_or(0);
-    m_->both = fields_->flag({"enable_moe_block"}).value_or(false);
+    m_->has_dense_mlp_too = fields_->flag({"enable_moe_block"}).value_or(false);
     // The router has a bias of one value an expert: DeepSeek's e_score_correction_bias, or
     // gpt-oss's.
     const bool corrected = fields_->text({"topk_method"}).value_or("") == "noaux_tc";
@@ -410,7 +410,7 @@ class HfReader {
                          m_->top_k, idle));
     m_->top_k = std::max<Whole>(1, taken);
     m_->layers *= 2;
-    m_->both = true;
+    m_->has_dense_mlp_too = true;
     m_->attends.assign(static_cast<std::size_t>(m_->layers), Attends::All);
     m_->sparse.clear();
     for (Whole i = 0; i < m_->layers; ++i) m_->sparse.push_back(i % 2 == 0 ? 1 : 0);
@@ -421,8 +421,8 @@ class HfReader {
   ImportedPlan* plan_;
   std::vector<Whole> delta_layers_, rope_layers_;
   std::string letters_;
-  Whole every_ = 0, interval_ = 0, from_ = 0;
-  bool use_ = false;
+  Whole every_ = 0, interval_ = 0, first_window_layer_ = 0;
+  bool uses_window_ = false;
 };
 
 }  // namespace

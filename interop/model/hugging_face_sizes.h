@@ -31,10 +31,10 @@ struct HfModel {
   Whole key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0, conv = 0;
   Whole mamba_heads = 0, mamba_head_dim = 0, mamba_state = 0, mamba_groups = 0, mamba_conv = 0,
         mamba_chunk = 0;
-  // MLPs. both: a layer has one beside its experts.
+  // MLPs. has_dense_mlp_too: a layer has one beside its experts.
   Whole ffn = 0, experts = 0, top_k = 0, expert_ffn = 0, shared = 0, latent = 0;
   Whole router_groups = 0, router_topk_groups = 0;  // 0: a token's experts may lie in any group
-  bool both = false, mlp_bias = false, router_bias = false;
+  bool has_dense_mlp_too = false, mlp_bias = false, router_bias = false;
   std::vector<Attends> attends;  // by layer
   std::vector<char> sparse;      // by layer: its MLP is experts
 

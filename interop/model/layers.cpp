@@ -38,7 +38,7 @@ std::pair<std::string, std::size_t> runs_of(const std::vector<std::string>& name
 // The longest period that is looked for. The longest of any model so far has 9 layers.
 constexpr std::size_t kLongestPeriod = 24;
 
-struct BestSuffix {
+struct SuffixPattern {
   std::size_t runs = std::numeric_limits<std::size_t>::max();
   std::string text;
 };
@@ -72,7 +72,7 @@ bool ImportedLayer::has(AnyKey key) const { return value_in(*this, key) != nullp
 // begins a run, a part of one, or a period that repeats.
 std::string pattern_of(const std::vector<std::string>& names) {
   const std::size_t n = names.size();
-  std::vector<BestSuffix> best(n + 1);
+  std::vector<SuffixPattern> best(n + 1);
   best[n].runs = 0;
   const auto offer = [&](std::size_t at, std::size_t behind, std::size_t runs,
                          const std::string& text) {

@@ -65,7 +65,7 @@ class Composer {
   void keep_most_alike();
   Status keep_named();
   void drop_bare_leaves();
-  void say_left_out(const std::vector<std::string>& hosts, const std::string& why);
+  void note_left_out(const std::vector<std::string>& hosts, const std::string& why);
   Status find_template();
   void join_made_up();
   std::vector<JoinedHosts> hosts_by_domain();
@@ -112,7 +112,7 @@ std::string Composer::unused_name() const {
   return name;
 }
 
-void Composer::say_left_out(const std::vector<std::string>& hosts, const std::string& why) {
+void Composer::note_left_out(const std::vector<std::string>& hosts, const std::string& why) {
   if (!hosts.empty())
     cluster_.left_out.push_back(fmt::format("{} host{} {}: {}", hosts.size(),
                                             hosts.size() == 1 ? "" : "s", why, hostlist_of(hosts)));
@@ -131,8 +131,8 @@ void Composer::keep_most_alike() {
     if (host.ports.size() != usual) others.push_back(host.name);
   }
   std::erase_if(hosts_, [&](const FabricHost& host) { return host.ports.size() != usual; });
-  say_left_out(others,
-               fmt::format("of other than {} ports (--hosts takes those that it names)", usual));
+  note_left_out(others,
+                fmt::format("of other than {} ports (--hosts takes those that it names)", usual));
 }
 
 Status Composer::keep_named() {
@@ -296,8 +296,8 @@ std::vector<JoinedHosts> Composer::hosts_by_domain() {
   }
   for (const auto& [name, host] : by_name) without.push_back(name);
   std::ranges::sort(without, in_natural_order);
-  say_left_out(unknown, "of blocks that the fabric does not have");
-  say_left_out(without, "in no block");
+  note_left_out(unknown, "of blocks that the fabric does not have");
+  note_left_out(without, "in no block");
   return joined;
 }
 
@@ -344,7 +344,7 @@ Status Composer::join_hosts() {
     node.hosts.resize(kept);
     if (kept > 0) nodes_.push_back(std::move(node));
   }
-  say_left_out(beyond, fmt::format("so that every NVLink domain has {}", size));
+  note_left_out(beyond, fmt::format("so that every NVLink domain has {}", size));
   std::ranges::stable_sort(nodes_, in_natural_order, &JoinedHosts::name);
   return Done{};
 }

@@ -170,7 +170,7 @@ void join_by_hub(const PresetNode& preset, HostTemplate* host) {
       "pairs have how many, and so which rings fit");
 }
 
-bool is_unsaid(const NodeWire& wire) { return wire.kind == NodeWire::Pcie && wire.GBps == 0; }
+bool has_no_rate(const NodeWire& wire) { return wire.kind == NodeWire::Pcie && wire.GBps == 0; }
 
 // Adds a preset's NICs, each on a wire of its own to the GPUs that use it.
 void add_own_nics(const PresetNode& preset, int nics, HostTemplate* host) {
@@ -213,7 +213,7 @@ Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset)
   } else {
     add_nics(node, preset, &host);
   }
-  if (std::ranges::any_of(node.wires, is_unsaid))
+  if (std::ranges::any_of(node.wires, has_no_rate))
     host.assumed.push_back(
         fmt::format("PCIe of {:g} GB/s, as {}'s GPUs have: the file states no "
                     "rate",
@@ -223,7 +223,7 @@ Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset)
   host.nic_latency_us = std::max(0.0, host.nic_latency_us - inside_us);
   for (const NodeWire& wire : node.wires) {
     if (wire.kind == NodeWire::Nvlink) continue;
-    host.others.push_back({wire.from, wire.to, is_unsaid(wire) ? pcie : wire.GBps,
+    host.others.push_back({wire.from, wire.to, has_no_rate(wire) ? pcie : wire.GBps,
                            wire.from.starts_with("gpu") ? inside_us : 0, 1});
   }
   return host;

@@ -51,10 +51,10 @@ bool is_quiet_zero(std::string_view name) {
                             "sub_group_size", "memory_efficient_linear", "allgather_bucket_size"});
 }
 
-struct UnsaidZero {
+struct NotExpressedZero {
   std::string_view name, what;
 };
-constexpr UnsaidZero kUnsaidZero[] = {
+constexpr NotExpressedZero kNotExpressedZero[] = {
     {"offload_param", "parameters stay on the GPU"},
     {"offload_optimizer", "the optimizer stays on the GPU"},
     {"cpu_offload", "the optimizer stays on the GPU"},
@@ -230,7 +230,7 @@ class DeepSpeedPlan {
     }
     set_whole_above_one(&zero, "zero_hpz_partition_size", "parallel.zero_hpz", stage == 3);
     set_whole_above_one(&zero, "mics_shard_size", "parallel.hsdp_shard", stage == 3);
-    for (const UnsaidZero& row : kUnsaidZero) {
+    for (const NotExpressedZero& row : kNotExpressedZero) {
       const DocumentNode* value = zero.node({row.name});
       if (value == nullptr) continue;
       const auto* flag = std::get_if<bool>(&value->value);

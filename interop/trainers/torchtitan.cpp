@@ -61,7 +61,7 @@ class TitanPlan {
     plan_->set("train.flash_attention", true, "PyTorch's scaled dot product attention");
     for (FieldReader* reader : {&parallel, &training, &memory, &model}) {
       RETURN_IF_ERROR(reader->status());
-      list_left(*reader);
+      list_unread_fields(*reader);
     }
     count_sections();
     return Done{};
@@ -240,7 +240,7 @@ class TitanPlan {
           flavor));
   }
 
-  void list_left(const FieldReader& reader) {
+  void list_unread_fields(const FieldReader& reader) {
     for (const DocumentField* field : reader.left()) {
       const auto* flag = std::get_if<bool>(&field->value.value);
       if (matches_any(field->key,

@@ -197,7 +197,7 @@ class LayoutPlays {
 
   Status play(const SplitLayout& laid) {
     Scenario one = scenario_with(scenario_, laid);
-    one.variability = scenario_.variability.undisturbed();
+    one.variability = scenario_.variability.without_disturbances();
     ASSIGN_OR_RETURN(const PlayedJob job, play_once(one, Engine::Ideal));
     const RunResult result = result_of(one, job.job, job.trace);
     const SplitValue own{!result.training || result.training->fits, result.iteration_s};

@@ -201,7 +201,7 @@ class OrderPlays {
       one = *std::move(laid);
     }
     Scenario undisturbed = one;
-    undisturbed.variability = one.variability.undisturbed();
+    undisturbed.variability = one.variability.without_disturbances();
     const auto job = play_once(undisturbed, Engine::Ideal);
     if (!job.ok()) {
       last_error_ = job.error();
