@@ -107,7 +107,7 @@ using ValueTypeOf = std::conditional_t<
         std::is_integral_v<T>, std::int64_t,
         std::conditional_t<std::is_convertible_v<T, std::string_view>, std::string, T>>>;
 
-// What begins the name of a key of a kind of layer, "model.kinds.NAME.heads".
+// The beginning of the keys of a kind of layer: "model.kinds.NAME.heads".
 inline constexpr std::string_view kKindPrefix = "model.kinds.";
 
 // Returns whether a scenario has a key of this name, a kind's keys included.
