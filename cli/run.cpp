@@ -122,9 +122,10 @@ void print(const RealRunResult& real, bool json, int width) {
   const std::string line = fmt::format(
       "{}: {}. Of {} iterations (p5, p50, p95): {:.3f}, {:.3f}, {:.3f} ms; bubble {:.2f}, {:.2f}, "
       "{:.2f} %. {} payloads checked.\n",
-      real.backend, real.real, real.iterations, 1e3 * real.iteration_s.p5,
-      1e3 * real.iteration_s.p50, 1e3 * real.iteration_s.p95, 1e2 * real.bubble_fraction.p5,
-      1e2 * real.bubble_fraction.p50, 1e2 * real.bubble_fraction.p95, real.payloads_checked);
+      real.backend, real.real, real.iterations, 1e3 * real.spread.iteration_s.p5,
+      1e3 * real.spread.iteration_s.p50, 1e3 * real.spread.iteration_s.p95,
+      1e2 * real.spread.bubble_fraction.p5, 1e2 * real.spread.bubble_fraction.p50,
+      1e2 * real.spread.bubble_fraction.p95, real.payloads_checked);
   fmt::print(standard_output(), "{}", wrapped(line, width));
 }
 

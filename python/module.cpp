@@ -48,24 +48,25 @@ py::object or_none(const T& value) {
   std::string text = printable(
       place.parameter.empty() ? error.text() : place.parameter + ": " + kept_short(error.message));
   if (text.starts_with("--")) text.erase(0, 2);  // "--among: found ..."
-  const py::object exception = py::module_::import("tandem.errors")
-                                   .attr("made")(static_cast<int>(error.kind), text, or_none(key),
-                                                 or_none(place.file), or_none(place.line));
+  const py::object exception =
+      py::module_::import("tandem.errors")
+          .attr("exception_of")(static_cast<int>(error.kind), text, or_none(key),
+                                or_none(place.file), or_none(place.line));
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw py::error_already_set();
 }
 
 // Lets one call work at a time: runs are forked, and a lock that another thread holds at that
 // moment would stay locked in the child. A progress function may call again in the same thread.
-class Turn {
+class CallLock {
  public:
-  explicit Turn(Interrupt* interrupt) : turn_(*mutex, std::defer_lock) {
-    while (calls == 0 && !turn_.try_lock_for(std::chrono::milliseconds(100))) interrupt->check();
+  explicit CallLock(Interrupt* interrupt) : lock_(*mutex, std::defer_lock) {
+    while (calls == 0 && !lock_.try_lock_for(std::chrono::milliseconds(100))) interrupt->check();
     ++calls;
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() { --calls; }
+  CallLock(const CallLock&) = delete;
+  CallLock& operator=(const CallLock&) = delete;
+  ~CallLock() { --calls; }
 
   // A child that Python forks has one thread alone. Another thread that was in a call will never
   // unlock the mutex there, so the child gets a new one.
@@ -79,7 +80,7 @@ class Turn {
   static inline std::timed_mutex* mutex = new std::timed_mutex;
   static inline thread_local int calls = 0;  // of this thread, nested
 
-  std::unique_lock<std::timed_mutex> turn_;
+  std::unique_lock<std::timed_mutex> lock_;
 };
 
 // Runs work() without Python's lock. Returns its value, or raises its Error.
@@ -87,7 +88,7 @@ template <class Work>
 auto without_lock(const AskedOf& asked, Interrupt* interrupt, const Work& work) {
   auto result = [&] {
     const py::gil_scoped_release release;
-    const Turn turn(interrupt);
+    const CallLock lock(interrupt);
     auto value = work();
     interrupt->check();
     return value;
@@ -97,7 +98,7 @@ auto without_lock(const AskedOf& asked, Interrupt* interrupt, const Work& work) 
 }
 
 // Makes the progress function of a call: it looks for Ctrl-C, then calls Python's, if there is one.
-OnDone telling(const py::object& on_done, Interrupt* interrupt) {
+OnDone progress_function(const py::object& on_done, Interrupt* interrupt) {
   return [&on_done, interrupt](int done, int total) {
     interrupt->check();
     if (on_done.is_none()) return;
@@ -109,15 +110,16 @@ OnDone telling(const py::object& on_done, Interrupt* interrupt) {
 py::tuple simulate_one(const AskedOf& asked, bool unfolded, bool trace, const py::object& on_done) {
   Interrupt interrupt;
   PlayedRun one = without_lock(asked, &interrupt, [&] {
-    return play_one(asked, unfolded, trace, telling(on_done, &interrupt));
+    return play_one(asked, unfolded, trace, progress_function(on_done, &interrupt));
   });
   return py::make_tuple(one.json, py::cast(std::move(one.trace)));
 }
 
 std::string simulate_many(const AskedOf& asked, bool unfolded, const py::object& on_done) {
   Interrupt interrupt;
-  return without_lock(asked, &interrupt,
-                      [&] { return play_all(asked, unfolded, telling(on_done, &interrupt)); })
+  return without_lock(
+             asked, &interrupt,
+             [&] { return play_all(asked, unfolded, progress_function(on_done, &interrupt)); })
       .json;
 }
 
@@ -125,7 +127,7 @@ py::dict sweep_runs(const AskedOf& asked, const std::string& output, const std::
                     const py::object& on_done) {
   Interrupt interrupt;
   const Swept swept = without_lock(asked, &interrupt, [&] {
-    return sweep_into(asked, output, list, telling(on_done, &interrupt));
+    return sweep_into(asked, output, list, progress_function(on_done, &interrupt));
   });
   using namespace py::literals;
   return py::dict("path"_a = swept.path, "rows"_a = swept.rows, "failed"_a = swept.failed,
@@ -179,7 +181,7 @@ py::buffer_info memory_of(SharedTrace& trace) {
 PYBIND11_MODULE(_tandem, module) {
   using namespace tandem;
   module.attr("__version__") = TANDEM_VERSION;
-  Turn::renew_in_children();
+  CallLock::renew_in_children();
   py::class_<SharedTrace>(module, "SharedTrace", py::buffer_protocol()).def_buffer(&memory_of);
   py::class_<AskedOf>(module, "AskedOf")
       .def(py::init<std::string, std::optional<std::string>, std::vector<std::string>, std::string,

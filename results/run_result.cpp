@@ -1,200 +1,259 @@
 #include "results/run_result.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "results/result_fields.h"
 
 namespace tandem {
-namespace {
 
-using Json = nlohmann::ordered_json;
-
-// The names of the two ways to count the FLOPs of attention's products.
-constexpr const char *kWholeFlops = "whole attention", *kCausalFlops = "causal attention";
-
-Json by_group_kind(const std::array<double, kGroupKinds>& values) {
-  Json json;
-  for (int i = 0; i < kGroupKinds; ++i)
-    json[std::string(group_kind_name(static_cast<GroupKind>(i)))] = values[i];
-  return json;
+template <>
+FieldTable<ParallelSizes> make_fields() {
+  using Sizes = ParallelSizes;
+  return {field("tp", &Sizes::tp),
+          field("pp", &Sizes::pp),
+          field("vpp", &Sizes::vpp),
+          field("cp", &Sizes::cp),
+          field("ep", &Sizes::ep),
+          field("dp", &Sizes::dp),
+          field("microbatches", &Sizes::microbatches, "", "of one replica")};
 }
 
-void by_group_kind(const Json& json, std::array<double, kGroupKinds>* values) {
-  for (int i = 0; i < kGroupKinds; ++i)
-    (*values)[i] = json.at(std::string(group_kind_name(static_cast<GroupKind>(i)))).get<double>();
+template <>
+FieldTable<OrderFinding> make_fields() {
+  using Found = OrderFinding;
+  return {
+      "FoundOrder",
+      {field("name", &Found::name, "", "null: one made for these stages").null_by_default(),
+       field_value<Found>(
+           "placement", [](const Found& o) { return o.in_a_v ? "in a V" : "in order"; },
+           [](const Json& json, Found* o) { o->in_a_v = json == "in a V"; }, "",
+           "of stages: `in order` or `in a V`"),
+       field("ideal_iteration_s", &Found::iteration_s, "", "on the ideal engine"),
+       field("named", &Found::named, "", "the best named order that fits").null_by_default(),
+       field("named_vpp", &Found::named_vpp).null_by_default(),
+       field("named_iteration_s", &Found::named_s).null_by_default(),
+       field_value<Found>(
+           "gain",
+           [](const Found& o) { return o.named.empty() ? std::nullopt : std::optional(o.gain()); },
+           nullptr, "", "the share of that iteration that the found order saves")}};
 }
 
-template <class T>
-Json optional_json(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
+template <>
+FieldTable<MemoryBytes> make_fields() {
+  using Memory = MemoryBytes;
+  return {
+      "Memory",
+      {field("weights", &Memory::weights), field("gradients", &Memory::gradients),
+       field("optimizer", &Memory::optimizer), field("activations", &Memory::activations),
+       field("communication", &Memory::communication, "", "buffers"),
+       field("workspace", &Memory::workspace, "", "of GEMM libraries").in_column(5),
+       field("total", &Memory::total, "", "of all these"),
+       field("by_pipeline_rank", &Memory::by_pipeline_rank, "", "the total of each").in_column(4),
+       field("reserve", &Memory::reserve, "",
+             "for CUDA's context, NCCL and fragmentation: `cluster.memory_reserve_GiB`")
+           .in_column(3),
+       field("capacity", &Memory::capacity, "", "the GPU's whole memory")}};
 }
 
-template <class T>
-std::optional<T> optional_from(const Json& json) {
-  if (json.is_null()) return std::nullopt;
-  return json.get<T>();
+template <>
+FieldTable<MemoryPeak> make_fields() {
+  return {field("pipeline_rank", &MemoryPeak::pipeline_rank),
+          field("at_s", &MemoryPeak::at_s, "", "into the iteration"),
+          field("action", &MemoryPeak::action, "", "that ends then: `forward 7 of stage 3`")};
 }
 
-void add_training(const Training& training, Json* json) {
-  (*json)["tokens_per_s"] = training.tokens_per_s;
-  (*json)["tokens_per_s_per_gpu"] = training.tokens_per_s_per_gpu;
-  (*json)["model_tflops_per_gpu"] = training.model_tflops_per_gpu;
-  (*json)["hardware_tflops_per_gpu"] = training.hardware_tflops_per_gpu;
-  (*json)["mfu"] = training.mfu;
-  (*json)["hfu"] = training.hfu;
-  (*json)["flops_convention"] = training.causal_flops ? kCausalFlops : kWholeFlops;
-  (*json)["memory_bytes"] = {{"weights", training.weights},
-                             {"gradients", training.gradients},
-                             {"optimizer", training.optimizer},
-                             {"activations", training.activations},
-                             {"communication", training.communication},
-                             {"workspace", training.workspace},
-                             {"total", training.total},
-                             {"by_pipeline_rank", training.by_pipeline_rank},
-                             {"reserve", training.reserve},
-                             {"capacity", training.capacity}};
-  (*json)["fits"] = training.fits;
-  (*json)["peak"] = {{"pipeline_rank", training.peak.pipeline_rank},
-                     {"at_s", training.peak.at_s},
-                     {"action", training.peak.action}};
+template <>
+FieldTable<Training> make_fields() {
+  return {
+      field("tokens_per_s", &Training::tokens_per_s, "1/s",
+            "global batch x sequence length / `iteration_s`"),
+      field("tokens_per_s_per_gpu", &Training::tokens_per_s_per_gpu, "1/s", "the same over `gpus`")
+          .in_column(1),
+      field("model_tflops_per_gpu", &Training::model_tflops_per_gpu, "TFLOP/s",
+            "the model's FLOPs without recompute / (`iteration_s` x `gpus`)"),
+      field("hardware_tflops_per_gpu", &Training::hardware_tflops_per_gpu, "TFLOP/s",
+            "the same with what is repeated: recompute, and the scores in fused attention's "
+            "backward"),
+      field("mfu", &Training::mfu, "share",
+            "`model_tflops_per_gpu` over the GPU's dense peak at the run's precision"),
+      field("hfu", &Training::hfu, "share",
+            "`hardware_tflops_per_gpu` over the same; at least `mfu`"),
+      field_value<Training>(
+          "flops_convention",
+          [](const Training& o) { return o.causal_flops ? "causal attention" : "whole attention"; },
+          [](const Json& json, Training* o) { o->causal_flops = json == "causal attention"; },
+          "text",
+          "how these four count attention's products: `whole attention`, as Megatron-LM and PaLM "
+          "do, or `causal attention`: the half that a causal mask leaves (`report.causal_flops`)")
+          .in_column(2),
+      field("memory_bytes", &Training::memory, "object, bytes", "of the fullest GPU"),
+      field("fits", &Training::fits, "true or false", "`total` + `reserve` <= `capacity`"),
+      field("peak", &Training::peak, "object", "when that GPU comes to hold the most activations")};
 }
 
-Json to_json(const OrderFinding& found) {
-  Json json = {{"name", found.name.empty() ? Json() : Json(found.name)},
-               {"placement", found.in_a_v ? "in a V" : "in order"},
-               {"ideal_iteration_s", found.iteration_s},
-               {"named", nullptr},
-               {"named_vpp", nullptr},
-               {"named_iteration_s", nullptr},
-               {"gain", nullptr}};
-  if (found.named.empty()) return json;
-  json["named"] = found.named;
-  json["named_vpp"] = found.named_vpp;
-  json["named_iteration_s"] = found.named_s;
-  json["gain"] = found.gain();
-  return json;
+template <>
+FieldTable<Saving> make_fields() {
+  return {
+      field("baseline", &Saving::baseline, "text",
+            "the point of the run that this one is compared with (`report.baseline`)"),
+      field("saved_s", &Saving::seconds, "s",
+            "what the run saves against the baseline; below 0: it takes longer"),
+      field("saved_of_iteration", &Saving::of_iteration, "share",
+            "the same over the baseline's iteration"),
+      field("saved_kind", &Saving::kind, "text",
+            "`report.kind`: a kind of communication, or `all`"),
+      field("saved_communication_s", &Saving::communication_s, "s",
+            "the baseline's `comm_s` of that kind; for `all` their sum"),
+      field("saved_of_communication", &Saving::of_communication, "share", "`saved_s` over that")};
 }
 
-OrderFinding finding_from_json(const Json& json) {
-  OrderFinding found;
-  if (const Json& name = json.at("name"); !name.is_null()) name.get_to(found.name);
-  found.in_a_v = json.at("placement") == "in a V";
-  json.at("ideal_iteration_s").get_to(found.iteration_s);
-  if (json.at("named").is_null()) return found;
-  json.at("named").get_to(found.named);
-  json.at("named_vpp").get_to(found.named_vpp);
-  json.at("named_iteration_s").get_to(found.named_s);
-  return found;
+template <>
+FieldTable<LowerBound> make_fields() {
+  return {
+      field("lower_bound_s", &LowerBound::makespan, "s",
+            "that no order of the same stages on the same ranks and within the same memory can "
+            "beat ([bounds.md](bounds.md)); null where ops may take less than their prices "
+            "(jitter; over links, ranks of a stage that are not alike), and for a Program"),
+      field_value<LowerBound>(
+          "lower_bound_kind", [](const LowerBound& o) { return bound_kind_name(o.kind); },
+          [](const Json& json, LowerBound* o) {
+            o->kind = bound_kind(json.get<std::string>()).value();
+          },
+          "text",
+          "the largest of the bounds: `path`, `work`, `memory`, `transfers`, `communication` or "
+          "`reductions`"),
+      field("lower_bound_rank", &LowerBound::rank, "integer",
+            "the pipeline rank that it is of; null for `path`")
+          .null_by_default()};
 }
 
-void add_no_training(Json* json) {
-  for (const char* key :
-       {"tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
-        "mfu", "hfu", "flops_convention", "memory_bytes", "fits", "peak"})
-    (*json)[key] = nullptr;
+template <>
+FieldTable<Spread> make_fields() {
+  return {field("p5", &Spread::p5), field("p50", &Spread::p50), field("p95", &Spread::p95)};
 }
 
-Training training_from(const Json& json) {
-  const Json &memory = json.at("memory_bytes"), &peak = json.at("peak");
-  return {.tokens_per_s = json.at("tokens_per_s"),
-          .tokens_per_s_per_gpu = json.at("tokens_per_s_per_gpu"),
-          .model_tflops_per_gpu = json.at("model_tflops_per_gpu"),
-          .hardware_tflops_per_gpu = json.at("hardware_tflops_per_gpu"),
-          .mfu = json.at("mfu"),
-          .hfu = json.at("hfu"),
-          .causal_flops = json.at("flops_convention") == kCausalFlops,
-          .weights = memory.at("weights"),
-          .gradients = memory.at("gradients"),
-          .optimizer = memory.at("optimizer"),
-          .activations = memory.at("activations"),
-          .communication = memory.at("communication"),
-          .workspace = memory.at("workspace"),
-          .total = memory.at("total"),
-          .reserve = memory.at("reserve"),
-          .capacity = memory.at("capacity"),
-          .by_pipeline_rank = memory.at("by_pipeline_rank"),
-          .fits = json.at("fits"),
-          .peak = {peak.at("pipeline_rank"), peak.at("at_s"), peak.at("action")}};
+template <>
+FieldTable<LastReplica> make_fields() {
+  return {field("replica", &LastReplica::replica),
+          field("rank", &LastReplica::rank, "", "the one of it that came last"),
+          field("slow_nodes", &LastReplica::slow_nodes, "", "its stragglers")};
 }
 
-void add_saving(const std::optional<Saving>& saving, Json* json) {
-  for (const char* key : {"baseline", "saved_s", "saved_of_iteration", "saved_kind",
-                          "saved_communication_s", "saved_of_communication"})
-    (*json)[key] = nullptr;
-  if (!saving) return;
-  (*json)["baseline"] = saving->baseline;
-  (*json)["saved_s"] = saving->seconds;
-  (*json)["saved_of_iteration"] = saving->of_iteration;
-  (*json)["saved_kind"] = saving->kind;
-  (*json)["saved_communication_s"] = saving->communication_s;
-  (*json)["saved_of_communication"] = optional_json(saving->of_communication);
+template <>
+FieldTable<RepeatedRun> make_fields() {
+  return {
+      field("seed", &RepeatedRun::seed), field("iteration_s", &RepeatedRun::iteration_s),
+      field("last", &RepeatedRun::last, "",
+            "to come to a gradient reduction, where replicas were played one by one on the ideal "
+            "engine")};
 }
 
-std::optional<Saving> saving_from(const Json& json) {
-  if (json.at("baseline").is_null()) return std::nullopt;
-  return Saving{json.at("baseline"),
-                json.at("saved_s"),
-                json.at("saved_of_iteration"),
-                json.at("saved_kind"),
-                json.at("saved_communication_s"),
-                optional_from<double>(json.at("saved_of_communication"))};
+template <>
+FieldTable<Repeats> make_fields() {
+  return {field("runs", &Repeats::runs),
+          field("first_seed", &Repeats::first_seed, "", "the others follow"),
+          field("iteration_s", &Repeats::iteration_s, "", "by nearest rank"),
+          field("each", &Repeats::each).in_column(kNoColumn)};
 }
 
-void add_lower_bound(const std::optional<LowerBound>& bound, Json* json) {
-  for (const char* key : {"lower_bound_s", "lower_bound_kind", "lower_bound_rank"})
-    (*json)[key] = nullptr;
-  if (!bound) return;
-  (*json)["lower_bound_s"] = bound->makespan;
-  (*json)["lower_bound_kind"] = bound_kind_name(bound->kind);
-  if (bound->rank >= 0) (*json)["lower_bound_rank"] = bound->rank;
+template <>
+FieldTable<Sensitivity> make_fields() {
+  return {field("part", &Sensitivity::part, "",
+                "`stage 3`, `pipeline communication`, `links between nodes`"),
+          field("seconds", &Sensitivity::seconds),
+          field("of_iteration", &Sensitivity::of_iteration)};
 }
 
-std::optional<LowerBound> lower_bound_from(const Json& json) {
-  if (json.at("lower_bound_s").is_null()) return std::nullopt;
-  const Json& rank = json.at("lower_bound_rank");
-  return LowerBound{json.at("lower_bound_s"),
-                    bound_kind(json.at("lower_bound_kind").get<std::string>()).value(),
-                    rank.is_null() ? -1 : rank.get<int>()};
+template <>
+FieldTable<RunResult> make_fields() {
+  using Run = RunResult;
+  using Interval = std::pair<double, double>;
+  return {
+      field("name", &Run::name, "text", "the run's").in_column(kNoColumn),
+      field("axes", &Run::axes, "list of text", "the scenario's axes"),
+      field("points", &Run::points, "list of text", "the run's point on each axis"),
+      field("cluster", &Run::cluster, "text",
+            "its name; `uniform` for uniform costs, `as priced` for a Program"),
+      field("engine", &Run::engine, "text", "`ideal` or `simgrid`").in_column(kNoColumn),
+      field("costs", &Run::costs, "text",
+            "what priced it: `analytic`, `uniform`, `table FILE`; of a Program `as priced`, "
+            "`table FILE`, `op times of FILE`"),
+      field("gpus", &Run::gpus, "integer", "GPUs of the job"),
+      field("plan", &Run::plan, "object", "null for a Program"),
+      field("layout", &Run::layout, "text",
+            "the stages' layers in Megatron-LM's letters (`parallel.layout`); null: an even split")
+          .null_by_default(),
+      field("found_order", &Run::found_order, "object",
+            "of `schedule.order = \"auto\"`; null where the order was given"),
+      field("iteration_s", &Run::iteration_s, "s",
+            "first start to last end, over all ranks, the optimizer included"),
+      field_group(&Run::interval_s,
+                  {field("iteration_low_s", &Interval::first, "s",
+                         "the low end of the 90 % interval, the 5 % of measured over predicted "
+                         "among published runs that a fit had left out, by framework profile "
+                         "([accuracy.md](accuracy.md#calibrated)); that of a guess where the run "
+                         "is not `calibrated`; null for costs that are not the model's, and for "
+                         "what was measured"),
+                   field("iteration_high_s", &Interval::second, "s",
+                         "the high end, the 95 %; null as the low one")}),
+      field("calibrated", &Run::calibrated, "true or false",
+            "whether runs of that framework profile on that GPU in that precision, with experts "
+            "where the model has them, were measured ([accuracy.md](accuracy.md#calibrated)); null "
+            "where there is no interval, and for stated seconds"),
+      field("cost_model", &Run::cost_model, "text",
+            "what was priced: `nemo-h100 on H100-SXM5-80GB in fp8`, `... in fp8 with experts`; "
+            "null as `calibrated`")
+          .null_by_default(),
+      field_group(&Run::training, fields_of<Training>()),
+      field("bubble_ratio", &Run::bubble_ratio, "share",
+            "idle / compute, mean; 1F1B without communication: (p-1)/m"),
+      field("bubble_fraction", &Run::bubble_fraction, "share", "idle / iteration, mean"),
+      field("bubble_window_fraction", &Run::bubble_window_fraction, "share",
+            "idle inside the rank's own window / that window (first compute start to last compute "
+            "end), mean"),
+      field("bubble_window_fraction_max", &Run::bubble_window_fraction_max, "share",
+            "the same, the worst rank's"),
+      field("compute_s", &Run::compute_s, "s", "time in which the compute lane is busy, mean"),
+      field_by_kind("exposed_s", &Run::exposed_s, "by kind, s", "exposed communication, mean"),
+      field_by_kind("comm_s", &Run::comm_s, "by kind, s",
+                    "time in which communication of the kind is in flight: the union of its "
+                    "events, mean"),
+      field_by_kind("overlap_fraction", &Run::overlap_fraction, "by kind, share",
+                    "the part of that union that lies beside compute, mean over the ranks that "
+                    "have such communication"),
+      field("exposed_between_nodes_s", &Run::exposed_between_nodes_s, "s",
+            "of all `exposed_s`: on communicators that cross nodes"),
+      field_by_kind("sent_bytes", &Run::sent_bytes, "by kind, bytes",
+                    "what a GPU puts on the wire in an iteration, mean; collectives as rings: of n "
+                    "GPUs each sends 2(n-1)/n of an all-reduce's bytes, (n-1)/n of the others', "
+                    "and all of a transfer's"),
+      field_group(&Run::saving, fields_of<Saving>()).in_column(kNoColumn),
+      field("published_tflops_per_gpu", &Run::published_tflops_per_gpu, "TFLOP/s",
+            "the scenario's measured number, where the run is the one measured"),
+      field("least_internode_Gbitps", &Run::least_internode_Gbitps, "Gbit/s a node",
+            "bandwidth at which `exposed_between_nodes_s` is 5 % of the iteration; 0: 1 Gbit/s is "
+            "already enough"),
+      field("looked_for_bandwidth", &Run::looked_for_bandwidth, "true or false",
+            "whether the one above was looked for (`report.least_bandwidth`)"),
+      field_group(&Run::lower_bound, fields_of<LowerBound>()),
+      field("repeats", &Run::repeats, "object",
+            "of a run played several times, whose other fields are those of the median run; null "
+            "for one played once"),
+      field("sensitivity", &Run::sensitivity, "list of objects",
+            "with `--sensitivity`: what the iteration takes more when a part is 10 % slower; else "
+            "null")
+          .null_by_default()
+          .in_column(kNoColumn),
+      field("warnings", &Run::warnings, "list of text",
+            "the run's, each beginning with its name; stderr has each once, with the number of "
+            "other runs that have it"),
+      field("ranks_simulated", &Run::ranks_simulated, "integer",
+            "less than `gpus` when equal ranks are folded"),
+      field("ops", &Run::ops, "integer", "ops played"),
+      field("engine_wall_s", &Run::engine_wall_s, "s",
+            "what the engine took; the only number that differs from one time to the next")
+          .in_column(kNoColumn)};
 }
-
-Json repeats_json(const std::optional<Repeats>& repeats) {
-  if (!repeats) return nullptr;
-  const Spread& spread = repeats->iteration_s;
-  Json each = Json::array();
-  for (const RepeatedRun& run : repeats->each) each.push_back(to_json(run));
-  return {{"runs", repeats->runs},
-          {"first_seed", repeats->first_seed},
-          {"iteration_s", {{"p5", spread.p5}, {"p50", spread.p50}, {"p95", spread.p95}}},
-          {"each", each}};
-}
-
-std::optional<Repeats> repeats_from(const Json& json) {
-  if (json.is_null()) return std::nullopt;
-  const Json& spread = json.at("iteration_s");
-  Repeats repeats{json.at("runs"),
-                  json.at("first_seed"),
-                  {spread.at("p5"), spread.at("p50"), spread.at("p95")},
-                  {}};
-  for (const Json& run : json.at("each")) repeats.each.push_back(repeated_run_from_json(run));
-  return repeats;
-}
-
-Json sensitivity_json(const std::vector<Sensitivity>& sensitivity) {
-  if (sensitivity.empty()) return nullptr;
-  Json json = Json::array();
-  for (const Sensitivity& each : sensitivity)
-    json.push_back(
-        {{"part", each.part}, {"seconds", each.seconds}, {"of_iteration", each.of_iteration}});
-  return json;
-}
-
-std::vector<Sensitivity> sensitivity_from(const Json& json) {
-  std::vector<Sensitivity> sensitivity;
-  for (const Json& each : json)
-    sensitivity.push_back({each.at("part"), each.at("seconds"), each.at("of_iteration")});
-  return sensitivity;
-}
-
-}  // namespace
 
 std::optional<double> above_bound(const RunResult& result) {
   if (!result.lower_bound || result.lower_bound->makespan <= 0) return std::nullopt;
@@ -202,123 +261,9 @@ std::optional<double> above_bound(const RunResult& result) {
   return std::max(0.0, result.iteration_s / result.lower_bound->makespan - 1);
 }
 
-Json to_json(const RunResult& o) {
-  Json json;
-  json["name"] = o.name;
-  json["axes"] = o.axes;
-  json["points"] = o.points;
-  json["cluster"] = o.cluster;
-  json["engine"] = o.engine;
-  json["costs"] = o.costs;
-  json["gpus"] = o.gpus;
-  json["plan"] = nullptr;
-  if (o.plan)
-    json["plan"] = {{"tp", o.plan->tp},
-                    {"pp", o.plan->pp},
-                    {"vpp", o.plan->vpp},
-                    {"cp", o.plan->cp},
-                    {"ep", o.plan->ep},
-                    {"dp", o.plan->dp},
-                    {"microbatches", o.plan->microbatches}};
-  json["layout"] = o.layout.empty() ? Json() : Json(o.layout);
-  json["found_order"] = o.found_order ? to_json(*o.found_order) : Json();
-  json["iteration_s"] = o.iteration_s;
-  json["iteration_low_s"] = o.interval_s ? Json(o.interval_s->first) : Json();
-  json["iteration_high_s"] = o.interval_s ? Json(o.interval_s->second) : Json();
-  json["calibrated"] = optional_json(o.calibrated);
-  json["cost_model"] = o.cost_model.empty() ? Json() : Json(o.cost_model);
-  if (o.training) {
-    add_training(*o.training, &json);
-  } else {
-    add_no_training(&json);
-  }
-  json["bubble_ratio"] = o.bubble_ratio;
-  json["bubble_fraction"] = o.bubble_fraction;
-  json["bubble_window_fraction"] = o.bubble_window_fraction;
-  json["bubble_window_fraction_max"] = o.bubble_window_fraction_max;
-  json["compute_s"] = o.compute_s;
-  json["exposed_s"] = by_group_kind(o.exposed_s);
-  json["comm_s"] = by_group_kind(o.comm_s);
-  for (int i = 0; i < kGroupKinds; ++i)
-    json["overlap_fraction"][std::string(group_kind_name(static_cast<GroupKind>(i)))] =
-        optional_json(o.overlap_fraction[i]);
-  json["exposed_between_nodes_s"] = o.exposed_between_nodes_s;
-  json["sent_bytes"] = by_group_kind(o.sent_bytes);
-  add_saving(o.saving, &json);
-  json["published_tflops_per_gpu"] = optional_json(o.published_tflops_per_gpu);
-  json["least_internode_Gbitps"] = optional_json(o.least_internode_Gbitps);
-  json["looked_for_bandwidth"] = o.looked_for_bandwidth;
-  add_lower_bound(o.lower_bound, &json);
-  json["repeats"] = repeats_json(o.repeats);
-  json["sensitivity"] = sensitivity_json(o.sensitivity);
-  json["warnings"] = o.warnings;
-  json["ranks_simulated"] = o.ranks_simulated;
-  json["ops"] = o.ops;
-  json["engine_wall_s"] = o.engine_wall_s;
-  return json;
-}
-
-RunResult run_result_from_json(const Json& json) {
-  RunResult o;
-  json.at("name").get_to(o.name);
-  json.at("axes").get_to(o.axes);
-  json.at("points").get_to(o.points);
-  json.at("cluster").get_to(o.cluster);
-  json.at("engine").get_to(o.engine);
-  json.at("costs").get_to(o.costs);
-  json.at("gpus").get_to(o.gpus);
-  if (const Json& plan = json.at("plan"); !plan.is_null())
-    o.plan = ParallelSizes{plan.at("tp"), plan.at("pp"), plan.at("vpp"),         plan.at("cp"),
-                           plan.at("ep"), plan.at("dp"), plan.at("microbatches")};
-  if (const Json& layout = json.at("layout"); !layout.is_null()) layout.get_to(o.layout);
-  if (const Json& found = json.at("found_order"); !found.is_null())
-    o.found_order = finding_from_json(found);
-  json.at("iteration_s").get_to(o.iteration_s);
-  if (const Json& low = json.at("iteration_low_s"); !low.is_null())
-    o.interval_s.emplace(low, json.at("iteration_high_s"));
-  o.calibrated = optional_from<bool>(json.at("calibrated"));
-  if (const Json& model = json.at("cost_model"); !model.is_null()) model.get_to(o.cost_model);
-  if (!json.at("memory_bytes").is_null()) o.training = training_from(json);
-  json.at("bubble_ratio").get_to(o.bubble_ratio);
-  json.at("bubble_fraction").get_to(o.bubble_fraction);
-  json.at("bubble_window_fraction").get_to(o.bubble_window_fraction);
-  json.at("bubble_window_fraction_max").get_to(o.bubble_window_fraction_max);
-  json.at("compute_s").get_to(o.compute_s);
-  by_group_kind(json.at("exposed_s"), &o.exposed_s);
-  by_group_kind(json.at("comm_s"), &o.comm_s);
-  for (int i = 0; i < kGroupKinds; ++i)
-    o.overlap_fraction[i] = optional_from<double>(
-        json.at("overlap_fraction").at(std::string(group_kind_name(static_cast<GroupKind>(i)))));
-  json.at("exposed_between_nodes_s").get_to(o.exposed_between_nodes_s);
-  by_group_kind(json.at("sent_bytes"), &o.sent_bytes);
-  o.saving = saving_from(json);
-  o.published_tflops_per_gpu = optional_from<double>(json.at("published_tflops_per_gpu"));
-  o.least_internode_Gbitps = optional_from<double>(json.at("least_internode_Gbitps"));
-  json.at("looked_for_bandwidth").get_to(o.looked_for_bandwidth);
-  o.lower_bound = lower_bound_from(json);
-  o.repeats = repeats_from(json.at("repeats"));
-  o.sensitivity = sensitivity_from(json.at("sensitivity"));
-  json.at("warnings").get_to(o.warnings);
-  json.at("ranks_simulated").get_to(o.ranks_simulated);
-  json.at("ops").get_to(o.ops);
-  json.at("engine_wall_s").get_to(o.engine_wall_s);
-  return o;
-}
-
-Json to_json(const RepeatedRun& run) {
-  Json json = {{"seed", run.seed}, {"iteration_s", run.iteration_s}, {"last", nullptr}};
-  if (run.last)
-    json["last"] = {{"replica", run.last->replica},
-                    {"rank", run.last->rank},
-                    {"slow_nodes", run.last->slow_nodes}};
-  return json;
-}
-
-RepeatedRun repeated_run_from_json(const Json& json) {
-  RepeatedRun run{json.at("seed"), json.at("iteration_s"), std::nullopt};
-  if (const Json& last = json.at("last"); !last.is_null())
-    run.last = LastReplica{last.at("replica"), last.at("rank"), last.at("slow_nodes")};
-  return run;
-}
+Json to_json(const RunResult& result) { return result; }
+Json to_json(const RepeatedRun& run) { return run; }
+RunResult run_result_from_json(const Json& json) { return json.get<RunResult>(); }
+RepeatedRun repeated_run_from_json(const Json& json) { return json.get<RepeatedRun>(); }
 
 }  // namespace tandem

@@ -25,14 +25,12 @@ struct ParallelSizes {
 
 // A run's saving against the baseline: the run that has another point on one axis.
 struct Saving {
-  std::string baseline;  // the point that differs
-  double seconds = 0;    // negative: the run takes longer
+  std::string baseline;
+  double seconds = 0;
   double of_iteration = 0;
-  // "data" or another kind of communication, or "all"; how long it takes in the baseline; and the
-  // saving as a share of that, or nothing where the baseline has none.
   std::string kind;
   double communication_s = 0;
-  std::optional<double> of_communication;
+  std::optional<double> of_communication;  // nothing where the baseline does not communicate
 };
 
 // The replica and rank that reached a gradient reduction last of all: the iteration waited for it.
@@ -63,28 +61,23 @@ struct Sensitivity {
   double of_iteration = 0;
 };
 
-// A run's results.
+// A run's results. The table in run_result.cpp says what each field means, and gives its unit.
 struct RunResult {
   std::string name;
-  std::vector<std::string> axes;    // of the scenario file
-  std::vector<std::string> points;  // its point on each axis
+  std::vector<std::string> axes, points;
   std::string cluster;
   std::string engine;
-  std::string costs;  // "analytic", "uniform", "table FILE", "as priced", "op times of FILE"
+  std::string costs;
   int gpus = 0;
 
-  std::optional<ParallelSizes> plan;  // nothing for a Program by itself
-  std::string layout;                 // the stages' layers in Megatron-LM's letters; empty: even
-  std::optional<OrderFinding> found_order;  // nothing where the order was given
+  std::optional<ParallelSizes> plan;
+  std::string layout;  // empty: even
+  std::optional<OrderFinding> found_order;
 
   double iteration_s = 0;
-  // 90 of 100 runs like those that the cost model was fitted to lie in this interval. Nothing for
-  // measured runs, and where the costs do not come from the model.
   std::optional<std::pair<double, double>> interval_s;
-  // Whether measured runs support `cost_model`, as "nemo-h100 on H100-SXM5-80GB in fp8"; if not,
-  // the figures are a guess. Nothing, and empty, where there is no interval either.
-  std::optional<bool> calibrated;
-  std::string cost_model;
+  std::optional<bool> calibrated;  // false: the figures are a guess
+  std::string cost_model;          // empty where there is no interval either
   double compute_s = 0;
   double bubble_ratio = 0;
   double bubble_fraction = 0;
@@ -96,23 +89,18 @@ struct RunResult {
   std::array<double, kGroupKinds> sent_bytes{};
   double exposed_between_nodes_s = 0;
 
-  std::optional<Training> training;  // nothing for uniform costs
+  std::optional<Training> training;  // nothing for uniform costs and Programs
 
   std::optional<Saving> saving;  // nothing without a baseline, and for the baseline itself
   std::optional<double> published_tflops_per_gpu;
-  // Gbit/s of a node at which exposed communication between nodes is 5 % of the iteration. 0: even
-  // the slowest that was tried (1 Gbit/s) is enough. Nothing: not looked for, or no bandwidth is
-  // enough.
-  std::optional<double> least_internode_Gbitps;
+  std::optional<double> least_internode_Gbitps;  // nothing also where no bandwidth is enough
   bool looked_for_bandwidth = false;
-  // Seconds that no order of the same stages on the same ranks can beat, within their memory.
-  // Nothing where ops may take less than their prices, and for a Program by itself.
   std::optional<LowerBound> lower_bound;
 
   std::optional<Repeats> repeats;  // set if the run was repeated; then this result is the median
   std::vector<Sensitivity> sensitivity;  // empty: not asked for
   std::int64_t ranks_simulated = 0;
-  std::int64_t ops = 0;  // ops that were played
+  std::int64_t ops = 0;
   double engine_wall_s = 0;
   std::vector<std::string> warnings;
 

@@ -18,6 +18,15 @@ struct MemoryPeak {
   std::string action;  // the action that ends then: "forward 7 of stage 3"
 };
 
+// Bytes of the fullest GPU.
+struct MemoryBytes {
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0, communication = 0;
+  double workspace = 0;
+  // `reserve` is the part of the capacity for what is not a tensor; `total` must fit into the rest.
+  double total = 0, reserve = 0, capacity = 0;
+  std::vector<double> by_pipeline_rank;  // of each rank at its peak; `total` is the largest
+};
+
 struct Training {
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
@@ -26,13 +35,7 @@ struct Training {
   double mfu = 0;
   double hfu = 0;
   bool causal_flops = false;  // how the four before count attention: see AttentionFlops
-  // Bytes.
-  double weights = 0, gradients = 0, optimizer = 0, activations = 0, communication = 0;
-  double workspace = 0;
-  // Bytes. `reserve` is the part of the capacity for what is not a tensor; `total` must fit into
-  // the rest.
-  double total = 0, reserve = 0, capacity = 0;
-  std::vector<double> by_pipeline_rank;  // bytes of each rank at its peak; `total` is the largest
+  MemoryBytes memory;
   bool fits = false;
   MemoryPeak peak;
 };

@@ -228,9 +228,9 @@ void add(const PlayableIteration& playable, const RunResult& result, double shar
   way->processed += share * playable.processed;
   way->room += share * plan.global_batch * scenario.job.model.seq;
   way->iteration_s += share * result.iteration_s;
-  way->memory_bytes = std::max(way->memory_bytes, training.total);
-  way->reserve_bytes = training.reserve;
-  way->capacity_bytes = training.capacity;
+  way->memory_bytes = std::max(way->memory_bytes, training.memory.total);
+  way->reserve_bytes = training.memory.reserve;
+  way->capacity_bytes = training.memory.capacity;
 }
 
 Status play_all(const std::vector<PlayableIteration>& all, const PackOptions& options,

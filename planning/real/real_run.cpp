@@ -7,18 +7,16 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.h"
 #include "launch/clock.h"
 #include "planning/simulate/simulate.h"
+#include "results/result_fields.h"
 #include "traces/metrics.h"
 
 namespace tandem {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Plays the program. If the run fails, its partial trace is written and the Error says why. Errors
 // of bad input are at `place`.
@@ -95,8 +93,8 @@ Result<std::optional<RealRunResult>> run_program(const Program& program, const R
   real.result.engine_wall_s = wall_s;
   real.real = execution->real;
   real.iterations = static_cast<int>(execution->iterations.size());
-  real.iteration_s = spread_of(iterations_s);
-  real.bubble_fraction = spread_of(bubble_fractions);
+  real.spread.iteration_s = spread_of(iterations_s);
+  real.spread.bubble_fraction = spread_of(bubble_fractions);
   real.payloads_checked = execution->payloads_checked;
   real.shares_queues = execution->shares_queues;
   host.late = execution->late;
@@ -105,22 +103,6 @@ Result<std::optional<RealRunResult>> run_program(const Program& program, const R
     real.op_times = op_times(program, execution->iterations);
   RETURN_IF_ERROR(write_files(program, &median, options.files, &real.result.warnings));
   return std::optional(std::move(real));
-}
-
-Json to_json(const Spread& spread) {
-  return {{"p5", spread.p5}, {"p50", spread.p50}, {"p95", spread.p95}};
-}
-
-Json to_json(const HostConditions& host) {
-  Json json = {{"cores", host.cores},
-               {"load", host.load},
-               {"late_p95_s", nullptr},
-               {"late_share", nullptr},
-               {"unreliable", host.unreliable()}};
-  if (host.late.ops == 0) return json;
-  json["late_p95_s"] = to_seconds(host.late.p95_ns);
-  json["late_share"] = host.late.share;
-  return json;
 }
 
 }  // namespace
@@ -159,41 +141,74 @@ Result<std::optional<RealRunResult>> run_for_real(const Program& program,
                      [&](const Trace& trace) { return result_of(program, trace); });
 }
 
+template <>
+FieldTable<RunSpread> make_fields() {
+  return {field("iteration_s", &RunSpread::iteration_s),
+          field("bubble_fraction", &RunSpread::bubble_fraction)};
+}
+
+template <>
+FieldTable<HostConditions> make_fields() {
+  using Host = HostConditions;
+  const auto late = [](auto get) {
+    return
+        [=](const Host& o) { return o.late.ops == 0 ? std::nullopt : std::optional(get(o.late)); };
+  };
+  return {field("cores", &Host::cores, "", "for this process"),
+          field("load", &Host::load, "", "of the minute before"),
+          field_value<Host>(
+              "late_p95_s", late([](const LateWakeUps& o) { return to_seconds(o.p95_ns); }),
+              nullptr, "", "how late ops ended because nobody had a core for them; null on GPUs"),
+          field_value<Host>("late_share", late([](const LateWakeUps& o) { return o.share; }),
+                            nullptr, "", "null on GPUs"),
+          field_value<Host>("unreliable", &Host::unreliable, nullptr, "", "true above 1 %")};
+}
+
+template <>
+FieldTable<OpTimes> make_fields() {
+  return {field_value<OpTimes>(
+              "kind", [](const OpTimes& o) { return op_kind_name(o.kind); }, nullptr),
+          field("stage", &OpTimes::stage, "", "-1: none"),
+          field("count", &OpTimes::count),
+          field_value<OpTimes>(
+              "p5_s", [](const OpTimes& o) { return o.seconds.p5; }, nullptr),
+          field_value<OpTimes>(
+              "p50_s", [](const OpTimes& o) { return o.seconds.p50; }, nullptr),
+          field_value<OpTimes>(
+              "p95_s", [](const OpTimes& o) { return o.seconds.p95; }, nullptr)};
+}
+
+template <>
+FieldTable<RealRunResult> make_fields() {
+  using Real = RealRunResult;
+  return {
+      field("backend", &Real::backend, "text", "its name, as in `--backend`"),
+      field("real", &Real::real, "text", "what was measured, what emulated"),
+      field("iterations", &Real::iterations, "integer", "that were measured, warm-up not counted"),
+      field("spread", &Real::spread, "object", "over the iterations, by nearest rank"),
+      field("payloads_checked", &Real::payloads_checked, "integer",
+            "messages and results of collectives, by receiver, warm-up included"),
+      field("shares_queues", &Real::shares_queues, "true or false",
+            "on a GPU: more streams than its 32 hardware queues, which may hold each other up "
+            "([runtime.md](runtime.md#gpus))"),
+      field_value<Real>("host", &Real::host, nullptr, "object",
+                        "the host that it was played on (of many, rank 0's; "
+                        "[runtime.md](runtime.md#on-one-host))"),
+      field_value<Real>("op_times", &Real::op_times, nullptr, "list of objects",
+                        "with `--compute gemm`, of the compute ops of each kind and stage")};
+}
+
+std::vector<FieldText> real_run_fields() { return fields_of<RealRunResult>().texts(); }
+
 Json to_json(const RealRunResult& real) {
   Json json = to_json(real.result);
-  json["backend"] = real.backend;
-  json["real"] = real.real;
-  json["iterations"] = real.iterations;
-  json["spread"] = {{"iteration_s", to_json(real.iteration_s)},
-                    {"bubble_fraction", to_json(real.bubble_fraction)}};
-  json["payloads_checked"] = real.payloads_checked;
-  json["shares_queues"] = real.shares_queues;
-  json["host"] = to_json(real.host);
-  json["op_times"] = Json::array();
-  for (const OpTimes& times : real.op_times)
-    json["op_times"].push_back({{"kind", op_kind_name(times.kind)},
-                                {"stage", times.stage},
-                                {"count", times.count},
-                                {"p5_s", times.seconds.p5},
-                                {"p50_s", times.seconds.p50},
-                                {"p95_s", times.seconds.p95}});
+  to_json(json, real);
   return json;
 }
 
 RealRunResult real_run_result_from_json(const Json& json) {
-  const auto spread = [&](const char* of) {
-    const Json& values = json.at("spread").at(of);
-    return Spread{values.at("p5"), values.at("p50"), values.at("p95")};
-  };
-  RealRunResult real;
-  real.result = run_result_from_json(json);
-  json.at("backend").get_to(real.backend);
-  json.at("real").get_to(real.real);
-  json.at("iterations").get_to(real.iterations);
-  json.at("payloads_checked").get_to(real.payloads_checked);
-  json.at("shares_queues").get_to(real.shares_queues);
-  real.iteration_s = spread("iteration_s");
-  real.bubble_fraction = spread("bubble_fraction");
+  RealRunResult real{.result = run_result_from_json(json)};
+  from_json(json, real);
   return real;
 }
 

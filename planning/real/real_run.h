@@ -20,6 +20,8 @@
 
 namespace tandem {
 
+struct FieldText;
+
 struct RealOptions {
   const Backend* backend = &backends().front();
   ExecOptions exec;
@@ -46,12 +48,16 @@ struct HostConditions {
   bool unreliable() const { return late.share > 0.01; }
 };
 
+struct RunSpread {
+  Spread iteration_s, bubble_fraction;
+};
+
 struct RealRunResult {
   RunResult result;  // of the median iteration; of an even number, the shorter in the middle
   std::string backend;
   std::string real;
   int iterations = 0;
-  Spread iteration_s, bubble_fraction;  // over the iterations
+  RunSpread spread;  // over the iterations
   std::int64_t payloads_checked = 0;
   bool shares_queues = false;  // as in Execution
   HostConditions host;
@@ -69,8 +75,8 @@ Result<std::optional<RealRunResult>> run_for_real(const Program& program,
                                                   const RealOptions& options,
                                                   const std::string& path);
 
-// Returns the RunResult's object with the further keys `backend`, `real`, `iterations`, `spread`,
-// `payloads_checked`, `shares_queues`, `host`, `op_times`.
+// Returns the fields that the JSON has behind those of the RunResult.
+std::vector<FieldText> real_run_fields();
 nlohmann::ordered_json to_json(const RealRunResult& result);
 // Inverts to_json(), except for `host` and `op_times`. REQUIRES: such an object.
 RealRunResult real_run_result_from_json(const nlohmann::ordered_json& json);

@@ -5,41 +5,21 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "results/result_fields.h"
 
 namespace tandem {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::array kFirst = {"name", "settings", "error", "engine"};
 // The last column of each row: a hash of the cells before it.
 constexpr std::string_view kChecksum = "checksum";
-// Fields of `simulate --json` that are no columns: those above, wall-clock times, and what compares
-// two rows.
-constexpr std::array kLeftOut = {"name",
-                                 "engine",
-                                 "engine_wall_s",
-                                 "sensitivity",
-                                 "repeats.each",
-                                 "baseline",
-                                 "saved_s",
-                                 "saved_of_iteration",
-                                 "saved_kind",
-                                 "saved_communication_s",
-                                 "saved_of_communication"};
-
-// Columns that were added later come last, so that the others keep their places.
-constexpr std::array kLast = {"tokens_per_s_per_gpu", "flops_convention", "memory_bytes.reserve",
-                              "memory_bytes.by_pipeline_rank", "memory_bytes.workspace"};
-
 std::string cell(const Json& value) {
-  if (value.is_null()) return "";
+  if (value.is_null() || value.is_object()) return "";
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return value.dump();
   std::string joined;
@@ -47,47 +27,42 @@ std::string cell(const Json& value) {
   return joined;
 }
 
-// Adds {"a": {"b": 1}} as "a.b".
-void flatten(const Json& json, const std::string& prefix,
-             std::vector<std::pair<std::string, std::string>>* to) {
-  for (const auto& [key, value] : json.items()) {
-    if (value.is_object()) {
-      flatten(value, prefix + key + '.', to);
+struct OutputColumn {
+  std::string name;  // "memory_bytes.total"
+  int place = 0;     // as FieldText::column
+};
+
+void add_columns(const std::vector<FieldText>& fields, const std::string& prefix,
+                 std::vector<OutputColumn>* columns) {
+  for (const FieldText& field : fields) {
+    if (field.column == kNoColumn) continue;
+    if (field.parts.empty() || field.key == "found_order") {  // whose column is always empty
+      columns->push_back({prefix + field.key, field.column});
     } else {
-      to->emplace_back(prefix + key, cell(value));
+      add_columns(field.parts, prefix + field.key + '.', columns);
     }
   }
 }
 
 std::vector<std::string> output_columns() {
-  RunResult whole;  // has all optional parts
-  whole.plan.emplace();
-  whole.training.emplace();
-  whole.repeats.emplace();
-  std::vector<std::pair<std::string, std::string>> cells;
-  flatten(to_json(whole), "", &cells);
-  std::vector<std::string> columns;
-  for (const auto& [column, text] : cells) {
-    if (std::ranges::find(kLeftOut, column) == kLeftOut.end()) columns.push_back(column);
-  }
-  for (const char* last : kLast) {
-    std::erase(columns, last);
-    columns.emplace_back(last);
-  }
-  return columns;
+  std::vector<OutputColumn> columns;
+  add_columns(fields_of<RunResult>().texts(), "", &columns);
+  std::ranges::stable_sort(columns, {}, &OutputColumn::place);
+  std::vector<std::string> names;
+  for (OutputColumn& column : columns) names.push_back(std::move(column.name));
+  return names;
 }
 
 std::vector<std::string> output_cells(const RunResult& result,
                                       const std::vector<std::string>& columns) {
-  std::vector<std::pair<std::string, std::string>> cells;
-  flatten(to_json(result), "", &cells);
-  const std::map<std::string, std::string> by_column(cells.begin(), cells.end());
-  std::vector<std::string> texts;
-  for (const std::string& column : columns) {
-    const auto at = by_column.find(column);
-    texts.push_back(at == by_column.end() ? "" : at->second);
+  const Json json = to_json(result);
+  std::vector<std::string> cells;
+  for (std::string column : columns) {
+    std::ranges::replace(column, '.', '/');
+    const Json::json_pointer place('/' + column);
+    cells.push_back(json.contains(place) ? cell(json[place]) : "");
   }
-  return texts;
+  return cells;
 }
 
 // Hashes by FNV-1a: a change of any one byte changes the hash.

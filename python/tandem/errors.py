@@ -30,6 +30,6 @@ class MissingError(Error, RuntimeError):
 _KINDS = {1: RunError, 2: InputError, 3: MissingError}
 
 
-def made(kind, message, key, file, line):
+def exception_of(kind, message, key, file, line):
     """Makes the exception for an Error of the library (base/result.h)."""
     return _KINDS[kind](message, key, file, line)

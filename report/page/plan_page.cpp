@@ -82,7 +82,7 @@ std::vector<ResultColumn> tune_results() {
          return above ? PageCell(*above) : PageCell();
        }},
       {{kMemory, "bytes", Better::Less},
-       [](const RunResult& o) -> PageCell { return o.training->total; }}};
+       [](const RunResult& o) -> PageCell { return o.training->memory.total; }}};
 }
 
 // Adds a column that says what is not calibrated, if anything is not.
@@ -129,7 +129,8 @@ PageTable tune_table(const Tuned& tuned) {
     if (!fits(row)) table.unfit.push_back(row);
     if (!all[row].result.ok() || table.limit) continue;
     const Training& training = *all[row].result->training;
-    table.limit = {table.x, training.capacity - training.reserve, "capacity less reserve"};
+    table.limit = {table.x, training.memory.capacity - training.memory.reserve,
+                   "capacity less reserve"};
   }
   table.frontier = frontier_of(table);
   for (std::size_t row = 0; row < all.size(); ++row) {

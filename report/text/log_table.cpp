@@ -35,7 +35,7 @@ std::vector<LogRow> log_rows(const LogComparison& o) {
   rows.push_back(iteration);
   const auto measured_bytes = o.measured.max_allocated_bytes;
   rows.push_back({.quantity = "peak GiB",
-                  .simulated = fmt::format("{:.2f}", run.training->total / GiB),
+                  .simulated = fmt::format("{:.2f}", run.training->memory.total / GiB),
                   .interval = "-",
                   .measured = measured_bytes ? fmt::format("{:.2f}", *measured_bytes / GiB) : "-",
                   .error = o.memory_error(),
@@ -69,7 +69,8 @@ std::string log_notes(const LogComparison& o) {
     text += fmt::format(
         "It would not fit: {:.1f} GiB and a reserve of {:.1f} GiB are more than "
         "{:.1f} GiB.\n",
-        run.training->total / GiB, run.training->reserve / GiB, run.training->capacity / GiB);
+        run.training->memory.total / GiB, run.training->memory.reserve / GiB,
+        run.training->memory.capacity / GiB);
   if (run.calibrated == false) text += uncalibrated_line(run.cost_model);
   return text;
 }

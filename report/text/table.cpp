@@ -133,7 +133,7 @@ std::vector<RunColumn> columns(const std::vector<RunResult>& results, bool traff
   list.push_back(trained(
       "% peak", [](auto& t) { return percent(t.hfu); }, Place::Second));
   add_shares(results, &list);
-  list.push_back(trained("GiB", [=](auto& t) { return rate(t.total / GiB); }));
+  list.push_back(trained("GiB", [=](auto& t) { return rate(t.memory.total / GiB); }));
   list.push_back(trained("fits", [](auto& t) { return t.fits ? "yes" : "NO"; }));
   if (traffic) {
     list.push_back({"GB sent", [=](const RunResult& o) { return rate(sum(o.sent_bytes) / GB); }});
@@ -302,8 +302,8 @@ std::string notes(const std::vector<const RunResult*>& results) {
     if (!result->training) continue;
     const Training& training = *result->training;
     causal.insert(training.causal_flops);
-    reserves.insert(
-        fmt::format("{:.1f} of {:.1f}", training.reserve / GiB, training.capacity / GiB));
+    reserves.insert(fmt::format("{:.1f} of {:.1f}", training.memory.reserve / GiB,
+                                training.memory.capacity / GiB));
   }
   std::string text = fmt::format("{}", fmt::join(guesses, ""));
   for (const RunResult* result : results) text += layout_line(*result) + order_line(*result);

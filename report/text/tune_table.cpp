@@ -50,7 +50,7 @@ std::string plans_table(const Tuned& tuned, int width) {
             return tenths(100 * exposed / o.iteration_s);
           },
           Place::Beside),
-      simulated("GiB", [=](O, T t) { return tenths(t.total / GiB); }),
+      simulated("GiB", [=](O, T t) { return tenths(t.memory.total / GiB); }),
       simulated("fits", [](O, T t) { return t.fits ? "yes" : "NO"; }),
       {"stage level s",
        [](const Finalist& f) {
@@ -163,7 +163,8 @@ std::string refined_table(const Tuned& tuned, int width) {
       {"saves %", [=](const RefinedLine& l) { return saves(l, l.plan->plain.iteration_s / 100); }},
       {"GiB",
        [](const RefinedLine& l) {
-         return l.result != nullptr ? fmt::format("{:.1f}", l.result->training->total / GiB) : "";
+         return l.result != nullptr ? fmt::format("{:.1f}", l.result->training->memory.total / GiB)
+                                    : "";
        }},
       {"fits", [](const RefinedLine& l) {
          return l.result == nullptr ? "" : l.result->training->fits ? "yes" : "NO";

@@ -145,7 +145,7 @@ TEST_CASE("imported models train on 512 GPUs: the fullest holds its share at lea
     CHECK(result->training->mfu < 0.7);
     // 2 bytes of weights, 4 of gradients and Adam's 12 a parameter lie on some of the GPUs; the
     // fullest holds the mean at least.
-    CHECK(result->training->total > 18 * parameters(alone) / 512);
+    CHECK(result->training->memory.total > 18 * parameters(alone) / 512);
   }
 }
 

@@ -51,7 +51,7 @@ std::optional<std::vector<double>> peaks_of(ImportedPlan plan, const std::string
   if (!scenarios.ok()) return std::nullopt;
   const auto result = simulate(scenarios->front(), Engine::Ideal);
   if (!result.ok()) return std::nullopt;
-  return result->training->by_pipeline_rank;
+  return result->training->memory.by_pipeline_rank;
 }
 
 double median(std::vector<double> values) {
@@ -146,7 +146,7 @@ TEST_CASE("the fullest GPU of SimuMax's runs on B200 holds what was measured, wi
     if (!scenarios.ok()) FAIL(scenarios.error().text());
     const auto result = simulate(scenarios->front(), Engine::Ideal);
     REQUIRE(result.ok());
-    errors.push_back(result->training->total / GiB / std::stod(text("peak_alloc_GiB")) - 1);
+    errors.push_back(result->training->memory.total / GiB / std::stod(text("peak_alloc_GiB")) - 1);
   }
   const auto [rows, error, bias] = judge(errors);
   WARN(

@@ -123,7 +123,7 @@ TEST_CASE("settings of a plan with named keys are the plan") {
     const auto built = simulate(scenario_with(base, plan), Engine::Ideal);
     REQUIRE((written.ok() && built.ok()));
     CHECK(written->iteration_s == built->iteration_s);
-    CHECK(written->training->total == built->training->total);
+    CHECK(written->training->memory.total == built->training->memory.total);
   }
 }
 

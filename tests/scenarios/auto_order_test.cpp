@@ -149,7 +149,7 @@ TEST_CASE(
       simulated(kGpt28B, {"schedule.order=auto", "schedule.vocabulary=parallel"});
   CHECK(found.iteration_s < zbv.iteration_s * 0.92);
   CHECK(found.training->fits);
-  CHECK(found.training->total <= zbv.training->total);
+  CHECK(found.training->memory.total <= zbv.training->memory.total);
   REQUIRE(found.lower_bound);
   CHECK(found.lower_bound->makespan <= found.iteration_s);
   CHECK(found.iteration_s < found.lower_bound->makespan * 1.03);

@@ -112,9 +112,9 @@ TEST_CASE("a run result's rates follow from the iteration") {
         Approx(model_flops(scenario.job.model, scenario.job.plan) / 8 / o.iteration_s * 1e-12));
   CHECK(o.training->tokens_per_s_per_gpu == Approx(16.0 * 512 / 8 / o.iteration_s));
   CHECK(o.training->mfu == Approx(o.training->model_tflops_per_gpu / 312));
-  CHECK(o.training->total ==
-        Approx(o.training->weights + o.training->gradients + o.training->optimizer +
-               o.training->activations + o.training->communication + o.training->workspace));
+  const MemoryBytes& memory = o.training->memory;
+  CHECK(memory.total == Approx(memory.weights + memory.gradients + memory.optimizer +
+                               memory.activations + memory.communication + memory.workspace));
   CHECK(o.training->fits);
   CHECK(o.gpus == 8);
   CHECK(o.plan->microbatches == 8);

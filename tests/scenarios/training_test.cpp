@@ -25,7 +25,7 @@ Names set_GiB(double memory, double reserve) {
 }  // namespace
 
 TEST_CASE("a plan fits into the memory less the reserve, to the byte") {
-  const double total = played({}).training->total / GiB;
+  const double total = played({}).training->memory.total / GiB;
   for (const double reserve : {0.0, 1.0, 7.5}) {
     const auto more = played(set_GiB((total + reserve) * (1 + 1e-9), reserve)).training;
     CHECK(more->fits);
@@ -40,7 +40,7 @@ TEST_CASE("6 % of a GPU's memory are kept where nothing says more, and a GPU can
   REQUIRE(a100.ok());
   CHECK(memory_reserve_bytes(*a100) == Approx(0.06 * 80 * GiB));
   CHECK(usable_memory_bytes(*a100) == Approx(0.94 * 80 * GiB));
-  CHECK(played({}).training->reserve == memory_reserve_bytes(*a100));
+  CHECK(played({}).training->memory.reserve == memory_reserve_bytes(*a100));
   DeviceSpec own = *a100;
   own.own_memory_reserve_bytes = 2 * GiB;
   CHECK(fits_memory(own, 78 * GiB));

@@ -143,7 +143,7 @@ TEST_CASE("memory falls as the paper's does: on 8 A100s from 25.6 to 17.8 GB at 
   const auto gib = [&](const Names& set) {
     const auto result = simulated(load(text_of(row, 262144), set).front());
     REQUIRE(result.training);
-    return result.training->total / GiB;
+    return result.training->memory.total / GiB;
   };
   CHECK(gib({}) == Approx(25.64).epsilon(0.1));
   CHECK(gib({"schedule.vocabulary=\"parallel\""}) == Approx(17.78).epsilon(0.1));

@@ -27,8 +27,8 @@ RunResult result(double iteration_s, double compute_s, double exposed_s, double 
 Measured measured(const RunResult& result, std::optional<RunResult> own = {}) {
   RealRunResult real;
   real.result = result;
-  real.iteration_s = {result.iteration_s, result.iteration_s, result.iteration_s};
-  real.bubble_fraction.p50 = result.bubble_fraction;
+  real.spread.iteration_s = {result.iteration_s, result.iteration_s, result.iteration_s};
+  real.spread.bubble_fraction.p50 = result.bubble_fraction;
   return {real, own.value_or(result)};
 }
 

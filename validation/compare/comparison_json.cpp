@@ -1,23 +1,9 @@
 // Writes a Comparison as JSON, with the keys of `compare --json`.
-#include <nlohmann/json.hpp>
-
+#include "results/field_table.h"
 #include "validation/compare/compare.h"
 
 namespace tandem {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json value(double number) { return number; }
-Json value(const std::optional<double>& number) { return number ? Json(*number) : Json(nullptr); }
-
-template <class Values>  // an array by GroupKind
-Json by_group_kind(const Values& values) {
-  Json json;
-  for (int i = 0; i < kGroupKinds; ++i)
-    json[std::string(group_kind_name(static_cast<GroupKind>(i)))] = value(values[i]);
-  return json;
-}
 
 Json total(const TraceTotal& side) {
   Json json{{"file", side.path}};
@@ -38,8 +24,8 @@ Json summary(const OpsSummary& ops) {
           {"with_error", ops.with_error},
           {"simulated_s", ops.simulated_s},
           {"measured_s", ops.measured_s},
-          {"median_error", value(ops.median_error)},
-          {"worst_error", value(ops.worst_error)}};
+          {"median_error", ops.median_error},
+          {"worst_error", ops.worst_error}};
 }
 
 Json split(const RankSplit& split) {
@@ -60,7 +46,7 @@ Json op(const OpPair& pair) {
           {"part", pair.part},
           {"simulated_s", to_seconds(pair.simulated_ns)},
           {"measured_s", to_seconds(pair.measured_ns)},
-          {"error", value(pair.error())}};
+          {"error", pair.error()}};
 }
 
 }  // namespace

@@ -59,11 +59,11 @@ SuiteRow suite_row(const Scenario& scenario, const RunResult& simulated, const M
   row.axes = scenario.axes.empty() ? std::vector<std::string>{"run"} : scenario.axes;
   row.points = scenario.points.empty() ? std::vector{scenario.name} : scenario.points;
   row.simulated_s = simulated.iteration_s;
-  row.measured_s = real.iteration_s.p50;
-  row.measured_p5_s = real.iteration_s.p5;
-  row.measured_p95_s = real.iteration_s.p95;
+  row.measured_s = real.spread.iteration_s.p50;
+  row.measured_p5_s = real.spread.iteration_s.p5;
+  row.measured_p95_s = real.spread.iteration_s.p95;
   row.simulated_bubble = simulated.bubble_fraction;
-  row.measured_bubble = real.bubble_fraction.p50;
+  row.measured_bubble = real.spread.bubble_fraction.p50;
   row.simulated_overlap = simulated.overlap_fraction[kind];
   row.measured_overlap = real.result.overlap_fraction[kind];
   row.simulated_ratio = ratio(simulated);

@@ -245,7 +245,7 @@ CaseRow row_of(const Case& run, const Result<RunResult>& result) {
                         result->calibrated,
                         0};
   for (const double seconds : result->exposed_s) prediction.exposed_s += seconds;
-  if (result->training) prediction.memory_bytes = result->training->total;
+  if (result->training) prediction.memory_bytes = result->training->memory.total;
   return {run, prediction, ""};
 }
 

@@ -78,7 +78,7 @@ std::optional<double> LogComparison::iteration_error() const {
 }
 
 std::optional<double> LogComparison::memory_error() const {
-  return share_off(simulated.training->total, measured.max_allocated_bytes);
+  return share_off(simulated.training->memory.total, measured.max_allocated_bytes);
 }
 
 std::optional<bool> LogComparison::is_inside() const {
@@ -136,7 +136,7 @@ nlohmann::ordered_json to_json(const LogComparison& o) {
   json["calibrated"] = json_or_null(run.calibrated);
   json["cost_model"] = run.cost_model;
   json["measured_bytes"] = json_or_null(o.measured.max_allocated_bytes);
-  json["predicted_bytes"] = run.training->total;
+  json["predicted_bytes"] = run.training->memory.total;
   json["bytes_error"] = json_or_null(o.memory_error());
   json["pipeline_rank"] = run.training->peak.pipeline_rank;
   json["fits"] = run.training->fits;
