@@ -106,11 +106,10 @@ Status run(const PublishedOptions& options) {
   ASSIGN_OR_RETURN(const Values start, current_values(data.plan));
   const Rows rows = thinned(data, all_rows(data));
   fmt::print(stderr, "{} constants, {} of {} rows\n", start.size(), rows.size(), data.cases.size());
-  ASSIGN_OR_RETURN(
-      PublishedFit done,
-      fit(data, rows, start, options.steps, nullptr, [](int step, const PublishedFit& now) {
-        fmt::print(stderr, "step {}: cost {:.2f}\n", step, now.cost);
-      }));
+  ASSIGN_OR_RETURN(PublishedFit done,
+                   fit(data, rows, start, options.steps, nullptr, [](int step, double cost) {
+                     fmt::print(stderr, "step {}: cost {:.2f}\n", step, cost);
+                   }));
   for (double& value : done.values) value = rounded(value);
   fmt::print(standard_output(), "{}",
              moved_table(data.plan, start, done, text_width(options.wide)));

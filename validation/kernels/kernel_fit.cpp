@@ -1,6 +1,4 @@
-// Damped Gauss-Newton with Huber's loss. A residual is log(predicted / measured) of one timed
-// operation. Each step solves the weighted normal equations plus the identity, in units of the
-// constants' steps, and is halved until the cost falls.
+// Fits by damped Gauss-Newton. A residual is log(predicted / measured) of one timed operation.
 #include "validation/kernels/kernel_fit.h"
 
 #include <fmt/format.h>
@@ -8,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -18,7 +15,7 @@
 #include "schedule/lowering/price.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
-#include "validation/published/least_squares.h"
+#include "validation/published/gauss_newton.h"
 #include "workload/cost/kernel.h"
 #include "workload/model/moe.h"
 
@@ -28,7 +25,7 @@ namespace {
 constexpr const char* kPrecision = "bf16";
 constexpr std::int64_t kMost = 1 << 30;
 
-// The usual error of a predicted time. Huber's loss grows linearly beyond 1.5 times this.
+// The usual error of a predicted time: a residual's standard deviation.
 constexpr double kNoise = 0.05;
 
 constexpr int kSteps = 40;
@@ -43,88 +40,45 @@ double alone_s(const DeviceSpec& device, const Kernel& kernel) {
   return to_seconds(kernel_ns(model, kernel));
 }
 
-// A function that returns log(predicted / measured) of each row for a spec's constants.
-template <class Spec>
-using ResidualsOf = std::function<std::vector<double>(const Spec&)>;
-
-double cost_of(const std::vector<double>& residuals) {
-  double cost = 0;
-  for (const double r : residuals) cost += huber(r / kNoise);
-  return cost;
-}
-
-template <class Spec>
-Spec moved(Spec spec, const std::vector<FittedConstant<Spec>>& constants,
-           const std::vector<double>& step, double share) {
-  for (std::size_t k = 0; k < constants.size(); ++k) {
-    const auto& c = constants[k];
-    c.place(spec) = std::clamp(c.place(spec) + share * step[k] * c.step * c.unit, c.least * c.unit,
-                               c.most * c.unit);
+// Fits the constants to the rows. residuals_of(spec, rows) returns log(predicted / measured) of
+// each row.
+template <class Spec, class Rows, class ResidualsOf>
+Spec fit_to(const Spec& spec, const Rows& rows, const std::vector<FittedConstant<Spec>>& constants,
+            const ResidualsOf& residuals_of) {
+  const auto spec_at = [&](const std::vector<double>& values) {
+    Spec there = spec;
+    for (std::size_t k = 0; k < values.size(); ++k)
+      constants[k].place(there) = values[k] * constants[k].unit;
+    return there;
+  };
+  LeastSquares problem{.steps = kSteps, .halvings = kHalvings};
+  std::vector<double> start;
+  for (const auto& c : constants) {
+    problem.variables.push_back({.step = c.step, .least = c.least, .most = c.most});
+    start.push_back(c.start);
   }
-  return spec;
-}
-
-// Returns the residuals' derivatives by a constant, over its step. The difference goes up or down,
-// as the bounds allow.
-template <class Spec>
-std::vector<double> slope_of(const Spec& spec, const FittedConstant<Spec>& constant,
-                             const ResidualsOf<Spec>& residuals_of,
-                             const std::vector<double>& here) {
-  Spec there = spec;
-  const double delta = kSlopeStep * constant.step * constant.unit;
-  const bool up = constant.place(there) + delta <= constant.most * constant.unit;
-  constant.place(there) += up ? delta : -delta;
-  std::vector<double> slope = residuals_of(there);
-  for (std::size_t i = 0; i < slope.size(); ++i)
-    slope[i] = (slope[i] - here[i]) / (up ? kSlopeStep : -kSlopeStep);
-  return slope;
-}
-
-// Returns a step of Gauss-Newton, in units of the constants' steps. The identity that is added
-// keeps it defined if a constant has no effect.
-template <class Spec>
-std::vector<double> step_of(const Spec& spec, const std::vector<FittedConstant<Spec>>& constants,
-                            const ResidualsOf<Spec>& residuals_of,
-                            const std::vector<double>& here) {
-  const std::size_t n = constants.size();
-  std::vector<std::vector<double>> slopes;
-  for (const auto& constant : constants)
-    slopes.push_back(slope_of(spec, constant, residuals_of, here));
-  Matrix matrix(n, std::vector<double>(n));
-  std::vector<double> right(n);
-  for (std::size_t k = 0; k < n; ++k) {
-    matrix[k][k] = 1;
-    for (std::size_t i = 0; i < here.size(); ++i) {
-      const double weight = huber_weight(here[i] / kNoise) / (kNoise * kNoise);
-      right[k] -= weight * slopes[k][i] * here[i];
-      for (std::size_t j = 0; j < n; ++j) matrix[k][j] += weight * slopes[k][i] * slopes[j][i];
+  const auto residuals_at = [&](const std::vector<double>& values) {
+    std::vector<double> residuals = residuals_of(spec_at(values), rows);
+    for (double& r : residuals) r /= kNoise;
+    return residuals;
+  };
+  problem.residuals = residuals_at;
+  problem.slopes = [&](const std::vector<double>& values) -> Result<Matrix> {
+    const std::vector<double> here = residuals_at(values);
+    Matrix slopes(here.size());
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      std::vector<double> stepped = values;
+      stepped[k] = probed(problem.variables[k], values[k], kSlopeStep);
+      const double share = (stepped[k] - values[k]) / constants[k].step;
+      const std::vector<double> there = residuals_at(stepped);
+      for (std::size_t i = 0; i < here.size(); ++i)
+        slopes[i].push_back((there[i] - here[i]) / share);
     }
-  }
-  return solve(factor_of(matrix), right);
-}
-
-template <class Spec>
-Spec fitted(Spec spec, const std::vector<FittedConstant<Spec>>& constants,
-            const ResidualsOf<Spec>& residuals_of) {
-  for (const auto& c : constants) c.place(spec) = c.start * c.unit;
-  std::vector<double> here = residuals_of(spec);
-  double cost = cost_of(here);
-  for (int step = 0; step < kSteps; ++step) {
-    const std::vector<double> direction = step_of(spec, constants, residuals_of, here);
-    bool better = false;
-    double share = 1;
-    for (int halving = 0; halving <= kHalvings && !better; ++halving, share /= 2) {
-      Spec there = moved(spec, constants, direction, share);
-      std::vector<double> then = residuals_of(there);
-      better = cost_of(then) < cost * (1 - 1e-6);
-      if (!better) continue;
-      spec = std::move(there);
-      here = std::move(then);
-      cost = cost_of(here);
-    }
-    if (!better) break;
-  }
-  return spec;
+    return slopes;
+  };
+  const auto fit = fit_least_squares(problem, start);
+  CHECK(fit.ok());
+  return spec_at(fit->values);
 }
 
 // Returns two halves of the rows, which alternate in a shuffled order.
@@ -137,6 +91,15 @@ std::pair<std::vector<Row>, std::vector<Row>> halves_of(const std::vector<Row>& 
   for (std::size_t i = 0; i < order.size(); ++i)
     (i % 2 == 0 ? halves.first : halves.second).push_back(rows[order[i]]);
   return halves;
+}
+
+template <class Spec, class Row, class ResidualsOf>
+Fitted<Spec> fitted(const Spec& spec, const std::vector<Row>& rows,
+                    const std::vector<FittedConstant<Spec>>& constants,
+                    const ResidualsOf& residuals_of) {
+  const auto [seen, unseen] = halves_of(rows);
+  return {fit_to(spec, rows, constants, residuals_of),
+          errors_of(residuals_of(fit_to(spec, seen, constants, residuals_of), unseen))};
 }
 
 std::vector<double> kernel_residuals(const DeviceSpec& device,
@@ -288,33 +251,17 @@ const std::vector<ClusterConstant>& exchange_constants() {
 
 Fitted<DeviceSpec> fit_kernels(const DeviceSpec& device, const std::vector<TimedKernel>& kernels,
                                const std::vector<DeviceConstant>& constants) {
-  const auto fit_to = [&](const std::vector<TimedKernel>& rows) {
-    return fitted<DeviceSpec>(device, constants,
-                              [&](const DeviceSpec& at) { return kernel_residuals(at, rows); });
-  };
-  const auto [seen, unseen] = halves_of(kernels);
-  return {fit_to(kernels), errors_of(kernel_residuals(fit_to(seen), unseen))};
+  return fitted(device, kernels, constants, kernel_residuals);
 }
 
 Fitted<ClusterSpec> fit_collectives(const ClusterSpec& spec,
                                     const std::vector<TimedCollective>& timed) {
-  const auto fit_to = [&](const std::vector<TimedCollective>& rows) {
-    return fitted<ClusterSpec>(spec, collective_constants(), [&](const ClusterSpec& at) {
-      return collective_residuals(at, rows);
-    });
-  };
-  const auto [seen, unseen] = halves_of(timed);
-  return {fit_to(timed), errors_of(collective_residuals(fit_to(seen), unseen))};
+  return fitted(spec, timed, collective_constants(), collective_residuals);
 }
 
 Fitted<ClusterSpec> fit_exchanges(const ClusterSpec& spec,
                                   const std::vector<TimedExchange>& timed) {
-  const auto fit_to = [&](const std::vector<TimedExchange>& rows) {
-    return fitted<ClusterSpec>(spec, exchange_constants(),
-                               [&](const ClusterSpec& at) { return exchange_residuals(at, rows); });
-  };
-  const auto [seen, unseen] = halves_of(timed);
-  return {fit_to(timed), errors_of(exchange_residuals(fit_to(seen), unseen))};
+  return fitted(spec, timed, exchange_constants(), exchange_residuals);
 }
 
 Errors collective_errors(const ClusterSpec& spec, const std::vector<TimedCollective>& timed) {

@@ -1,6 +1,5 @@
-// Damped Gauss-Newton with Huber's loss and Gaussian priors. Minimizes the sum over rows of Huber's
-// function of log(predicted / measured) over the family's noise, plus the squared distances of the
-// constants from their priors. A step is halved until it lowers that cost.
+// Damped Gauss-Newton with Huber's loss and Gaussian priors. A residual is log(predicted /
+// measured) of one run, over its family's noise.
 #include "validation/published/published_fit.h"
 
 #include <fmt/format.h>
@@ -16,7 +15,7 @@
 #include "base/random.h"
 #include "base/split.h"
 #include "topology/preset.h"
-#include "validation/published/least_squares.h"
+#include "validation/published/gauss_newton.h"
 
 namespace tandem {
 namespace {
@@ -111,84 +110,34 @@ double noise_of(const FitData& data, int row) {
   return weight_of(data.plan, data.cases[row].family)->noise;
 }
 
-double cost_of(const FitData& data, const Rows& rows, const std::vector<double>& found,
-               const Values& values) {
-  double cost = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) cost += huber(found[i] / noise_of(data, rows[i]));
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    const Constant& constant = data.plan.constants[k];
-    cost += std::pow((values[k] - constant.prior) / constant.sigma, 2);
-  }
-  return cost;
+FitVariable variable_of(const Constant& constant) {
+  return {constant.sigma, constant.least, constant.most, constant.prior};
 }
 
-// The normal equations of a step, in units of sigma.
-struct Equations {
-  Matrix matrix;
-  std::vector<double> right;
-};
-
-Equations equations_of(const FitData& data, const Rows& rows, const std::vector<double>& found,
-                       const Slopes& slopes, const Values& values) {
-  const std::size_t n = values.size();
-  Equations e{Matrix(n, std::vector<double>(n)), std::vector<double>(n)};
-  for (std::size_t k = 0; k < n; ++k) {
-    const Constant& constant = data.plan.constants[k];
-    e.matrix[k][k] = 1;
-    e.right[k] = (constant.prior - values[k]) / constant.sigma;
-  }
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const double noise = noise_of(data, rows[i]);
-    const std::vector<double>& slope = slopes.rows[rows[i]];
-    CHECK(slope.size() == n);
-    const double weight = huber_weight(found[i] / noise) / (noise * noise);
-    for (std::size_t k = 0; k < n; ++k) {
-      if (slope[k] == 0) continue;
-      e.right[k] -= weight * slope[k] * found[i];
-      for (std::size_t j = 0; j < n; ++j) e.matrix[k][j] += weight * slope[k] * slope[j];
+// Returns the least squares of these rows. `nearby`, the derivatives of a similar fit, may be null.
+// REQUIRES: data, rows and *nearby outlive it.
+LeastSquares least_squares_of(const FitData& data, const Rows& rows, const Slopes* nearby) {
+  LeastSquares problem{.steps_of_slopes = kStepsOfSlopes, .halvings = kHalvings, .gain = kGain};
+  for (const Constant& constant : data.plan.constants)
+    problem.variables.push_back(variable_of(constant));
+  problem.residuals = [&](const Values& values) -> Result<std::vector<double>> {
+    ASSIGN_OR_RETURN(std::vector<double> found, residuals(data, rows, values));
+    for (std::size_t i = 0; i < found.size(); ++i) found[i] /= noise_of(data, rows[i]);
+    return found;
+  };
+  problem.slopes = [&data, &rows, nearby](const Values& values) -> Result<Matrix> {
+    Slopes own;
+    if (nearby == nullptr) {
+      ASSIGN_OR_RETURN(own, slopes(data, rows, values));
     }
-  }
-  return e;
-}
-
-// Returns the step. Sets `sigma` to the uncertainty of each constant: the square roots of the
-// inverse's diagonal.
-std::vector<double> step_of(const Equations& e, std::vector<double>* sigma) {
-  const Matrix factor = factor_of(e.matrix);
-  sigma->clear();
-  for (std::size_t k = 0; k < e.right.size(); ++k) {
-    std::vector<double> unit(e.right.size());
-    unit[k] = 1;
-    sigma->push_back(std::sqrt(solve(factor, unit)[k]));
-  }
-  return solve(factor, e.right);
-}
-
-// Returns, for each constant, the information of each family: the weighted squares of the
-// derivatives.
-std::vector<std::map<std::string, double>> information_of(const FitData& data, const Rows& rows,
-                                                          const std::vector<double>& found,
-                                                          const Slopes& slopes) {
-  std::vector<std::map<std::string, double>> all(data.plan.constants.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const double noise = noise_of(data, rows[i]);
-    const double weight = huber_weight(found[i] / noise) / (noise * noise);
-    const std::vector<double>& slope = slopes.rows[rows[i]];
-    for (std::size_t k = 0; k < all.size(); ++k)
-      if (slope[k] != 0) all[k][data.cases[rows[i]].family] += weight * slope[k] * slope[k];
-  }
-  return all;
-}
-
-Values moved(const FitPlan& plan, const Values& values, const std::vector<double>& step,
-             double share) {
-  Values result = values;
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    const Constant& constant = plan.constants[k];
-    result[k] =
-        std::clamp(values[k] + share * step[k] * constant.sigma, constant.least, constant.most);
-  }
-  return result;
+    Matrix matrix;
+    for (const int row : rows) {
+      matrix.push_back(nearby != nullptr ? nearby->at(row) : own.at(row));
+      for (double& slope : matrix.back()) slope /= noise_of(data, row);
+    }
+    return matrix;
+  };
+  return problem;
 }
 
 Result<Constant> read_constant(const CsvTable& table, int row) {
@@ -355,57 +304,38 @@ Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& value
     for (const Constant& constant : data.plan.constants) {
       ProfileValues stepped = given;
       double& value = stepped[{constant.profile, constant.key}];
-      const double direction = value + kSlopeStep * constant.sigma <= constant.most ? 1 : -1;
-      value += direction * kSlopeStep * constant.sigma;
+      const double before = value;
+      value = probed(variable_of(constant), before, kSlopeStep);
       ASSIGN_OR_RETURN(const Scenario other, with(data, row, stepped));
       double there = here;
       if (!priced_alike(other, scenario)) {
         ASSIGN_OR_RETURN(there, residual(other, data.cases[row]));
       }
-      found.push_back((there - here) / (direction * kSlopeStep));
+      found.push_back((there - here) / ((value - before) / constant.sigma));
     }
     return found;
   };
   ASSIGN_OR_RETURN(auto lists, for_each_row(data, rows, row_slopes));
-  Slopes all{values, std::vector<std::vector<double>>(data.cases.size())};
-  for (std::size_t i = 0; i < rows.size(); ++i) all.rows[rows[i]] = std::move(lists[i]);
+  Slopes all;
+  for (std::size_t i = 0; i < rows.size(); ++i) all[rows[i]] = std::move(lists[i]);
   return all;
 }
 
 Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, int steps,
                          const Slopes* nearby,
-                         const std::function<void(int, const PublishedFit&)>& on_step) {
-  PublishedFit best{std::move(start), {}, 0};
-  ASSIGN_OR_RETURN(std::vector<double> found, residuals(data, rows, best.values));
-  best.cost = cost_of(data, rows, found, best.values);
-  if (on_step) on_step(0, best);
-  Slopes own;
-  for (int step = 1; step <= steps; ++step) {
-    if (nearby == nullptr && step % kStepsOfSlopes == 1) {
-      ASSIGN_OR_RETURN(own, slopes(data, rows, best.values));
-    }
-    const Slopes& here = nearby != nullptr ? *nearby : own;
-    const Equations equations = equations_of(data, rows, found, here, best.values);
-    best.information = information_of(data, rows, found, here);
-    const std::vector<double> direction = step_of(equations, &best.sigma);
-    const double before = best.cost;
-    double share = 1;
-    for (int halving = 0; halving <= kHalvings; ++halving, share /= 2) {
-      Values there = moved(data.plan, best.values, direction, share);
-      ASSIGN_OR_RETURN(std::vector<double> then, residuals(data, rows, there));
-      const double cost = cost_of(data, rows, then, there);
-      if (cost >= before) continue;
-      best.values = std::move(there);
-      best.cost = cost;
-      found = std::move(then);
-      break;
-    }
-    if (on_step) on_step(step, best);
-    if (best.cost > before * (1 - kGain)) break;
-  }
-  for (std::size_t k = 0; k < best.sigma.size(); ++k) best.sigma[k] *= data.plan.constants[k].sigma;
-  for (std::size_t k = 0; k < best.information.size(); ++k)
+                         const std::function<void(int step, double cost)>& on_step) {
+  LeastSquares problem = least_squares_of(data, rows, nearby);
+  problem.steps = steps;
+  ASSIGN_OR_RETURN(LeastSquaresFit found, fit_least_squares(problem, std::move(start), on_step));
+  PublishedFit best{std::move(found.values), std::move(found.sigma), found.cost};
+  for (std::size_t k = 0; k < best.sigma.size(); ++k) {
+    best.sigma[k] *= data.plan.constants[k].sigma;
+    auto& families = best.information.emplace_back();
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (const double own = found.information[i][k]; own != 0)
+        families[data.cases[rows[i]].family] += own;
     if (determined_by(best, k).empty()) best.values[k] = data.plan.constants[k].prior;
+  }
   return best;
 }
 

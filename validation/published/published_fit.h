@@ -67,12 +67,8 @@ ProfileValues profile_values(const FitPlan& plan, const Values& values);
 // Returns log(predicted / measured) for each row.
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values);
 
-// Derivatives of the residuals by the constants, times their sigma: a row for each case, a column
-// for each constant.
-struct Slopes {
-  Values at;
-  std::vector<std::vector<double>> rows;  // by the case's index; empty: not asked for
-};
+// Derivatives of the residuals by the constants, times their sigma: by row, one for each constant.
+using Slopes = std::map<int, std::vector<double>>;
 Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& values);
 
 struct PublishedFit {
@@ -88,12 +84,12 @@ struct PublishedFit {
 // have too little to move it, so that it stays at its prior.
 std::vector<std::string> determined_by(const PublishedFit& fit, std::size_t constant);
 
-// Fits the constants by Gauss-Newton. Minimizes the sum of Huber's function of residual / noise
-// over the rows, plus the squares of the constants' distances from their priors over sigma.
-// Derivatives are computed in every third step; with `nearby`, the derivatives of a similar fit,
-// they are not computed at all.
+// Fits the constants by Gauss-Newton. Minimizes the sum of Huber's loss of residual / noise over
+// the rows, plus the squares of the constants' distances from their priors over sigma. Derivatives
+// are computed in every third step; with `nearby`, the derivatives of a similar fit, they are not
+// computed at all.
 Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, int steps,
                          const Slopes* nearby = nullptr,
-                         const std::function<void(int, const PublishedFit&)>& on_step = {});
+                         const std::function<void(int step, double cost)>& on_step = {});
 
 }  // namespace tandem
