@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "base/quantile.h"
 #include "base/random.h"
 
 namespace tandem {
@@ -45,11 +45,7 @@ Result<std::vector<LinkId>> links_of(const SlowLink& slow, const Cluster& cluste
 Spread spread_of(std::vector<double> values) {
   CHECK(!values.empty());
   std::ranges::sort(values);
-  const auto at = [&](double share) {
-    const double rank = std::ceil(share * static_cast<double>(values.size()));
-    return values[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
-  };
-  return {at(0.05), at(0.5), at(0.95)};
+  return {nearest_rank(values, 0.05), nearest_rank(values, 0.5), nearest_rank(values, 0.95)};
 }
 
 std::size_t median_of(const std::vector<double>& values) {

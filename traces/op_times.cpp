@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/quantile.h"
 #include "schedule/program/lanes.h"
 #include "schedule/program/rank_folding.h"
 #include "schedule/program/validate.h"
-#include "traces/median.h"
 
 namespace tandem {
 namespace {

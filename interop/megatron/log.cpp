@@ -6,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "base/quantile.h"
 #include "interop/megatron/files.h"
 #include "interop/megatron/megatron.h"
 
@@ -49,12 +50,6 @@ void read_argument(const std::string& line, const std::string& where, MegatronAr
   while (!rest.empty() && (rest.back() == '\r' || rest.back() == ' ')) rest.pop_back();
   value += (value.empty() || rest.empty() ? "" : " ") + rest;
   if (!name.empty()) to->add_field(name, value, where);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 std::vector<double> behind_warmup(const std::vector<double>& values) {

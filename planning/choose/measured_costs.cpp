@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/quantile.h"
 #include "base/units.h"
-#include "traces/median.h"
 #include "traces/trace_files.h"
 
 namespace tandem {

@@ -22,11 +22,11 @@ std::string guesses_text(const std::vector<CaseRow>& rows) {
 }
 
 std::string memory_line(const std::vector<CaseRow>& rows) {
-  const Accuracy all = accuracy_of(rows);
-  if (all.memory_n == 0) return "";
+  const Errors all = accuracy_of(rows).memory;
+  if (all.n == 0) return "";
   return fmt::format(
-      "\nmemory of {} rows: mean absolute error {:.1f} %, median {:.1f} %, bias {:+.1f} %\n",
-      all.memory_n, 100 * all.memory_mape, 100 * all.memory_median, 100 * all.memory_bias);
+      "\nmemory of {} rows: mean absolute error {:.1f} %, median {:.1f} %, bias {:+.1f} %\n", all.n,
+      100 * all.mape, 100 * all.median, 100 * all.bias);
 }
 
 }  // namespace

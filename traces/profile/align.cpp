@@ -10,7 +10,7 @@
 #include <map>
 #include <tuple>
 
-#include "traces/median.h"
+#include "base/quantile.h"
 #include "traces/profile/finish_rank.h"
 #include "traces/profile/kernel_names.h"
 

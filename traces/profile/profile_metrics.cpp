@@ -9,7 +9,7 @@
 #include <map>
 #include <tuple>
 
-#include "traces/median.h"
+#include "base/quantile.h"
 #include "traces/profile/awaited.h"
 #include "traces/profile/kernel_names.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "traces/median.h"
+#include "base/quantile.h"
 #include "traces/profile/kernel_names.h"
 #include "traces/profile/profile_metrics.h"
 #include "traces/profile/simulated_profile.h"

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "base/quantile.h"
+
 namespace tandem {
 namespace {
 
@@ -149,9 +151,8 @@ OpsSummary summary_of(const std::vector<const OpPair*>& pairs) {
   summary.count = static_cast<std::int64_t>(pairs.size());
   summary.with_error = static_cast<std::int64_t>(errors.size());
   if (errors.empty()) return summary;
-  std::sort(errors.begin(), errors.end());
-  summary.median_error = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
-  summary.worst_error = errors.back();
+  summary.median_error = median(errors);
+  summary.worst_error = std::ranges::max(errors);
   return summary;
 }
 

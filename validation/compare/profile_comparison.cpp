@@ -1,4 +1,5 @@
 #include "validation/compare/profile_comparison.h"
+#include "base/quantile.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,8 +9,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-
-#include "traces/median.h"
 
 namespace tandem {
 namespace {

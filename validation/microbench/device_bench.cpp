@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/quantile.h"
 #include "schedule/program/rank_folding.h"
 #include "schedule/program/validate.h"
 
@@ -423,10 +424,8 @@ std::vector<CostRow> cost_rows(const DeviceBench& bench, std::span<const Trace> 
     std::vector<Nanoseconds>& own = times[block];
     if (own.empty()) continue;
     std::ranges::sort(own);
-    // Percentiles are by nearest rank.
     const auto at = [&](double share) {
-      const double rank = std::ceil(share * static_cast<double>(own.size()));
-      return std::max<Nanoseconds>(1, own[static_cast<std::size_t>(std::max(rank, 1.0)) - 1]);
+      return std::max<Nanoseconds>(1, nearest_rank(own, share));
     };
     CostRow& row = rows.emplace_back(bench.rows[block]);
     row.count = static_cast<std::int64_t>(own.size());

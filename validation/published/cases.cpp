@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/csv.h"
+#include "base/quantile.h"
 #include "base/split.h"
 #include "sim/engines.h"
 #include "topology/preset.h"
@@ -364,54 +365,40 @@ Result<std::vector<CaseRow>> predict(const std::vector<Case>& cases, Engine engi
   return rows;
 }
 
-namespace {
-
-double middle_of(std::vector<double> sizes) {
-  std::ranges::sort(sizes);
-  return (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
-}
-
-void add_memory(const std::vector<CaseRow>& rows, Accuracy* sum) {
+Errors error_statistics(const std::vector<double>& errors) {
+  Errors sum{.n = static_cast<int>(errors.size())};
+  if (errors.empty()) return sum;
   std::vector<double> sizes;
-  for (const CaseRow& row : rows) {
-    if (!sum->family.empty() && row.run.family != sum->family) continue;
-    if (!row.prediction || row.run.measured_memory_bytes == 0) continue;
-    sizes.push_back(std::abs(row.memory_error()));
-    sum->memory_bias += row.memory_error();
-    sum->memory_mape += sizes.back();
+  for (const double error : errors) {
+    sizes.push_back(std::abs(error));
+    sum.bias += error;
+    sum.mape += sizes.back();
+    if (sizes.back() > std::abs(sum.worst)) sum.worst = error;
   }
-  if (sizes.empty()) return;
-  sum->memory_n = static_cast<int>(sizes.size());
-  sum->memory_bias /= sum->memory_n;
-  sum->memory_mape /= sum->memory_n;
-  sum->memory_median = middle_of(sizes);
+  sum.bias /= sum.n;
+  sum.mape /= sum.n;
+  sum.median = median(std::move(sizes));
+  return sum;
 }
-
-}  // namespace
 
 Accuracy accuracy_of(const std::vector<CaseRow>& rows, std::string_view family) {
-  Accuracy sum{.family = std::string(family)};
-  add_memory(rows, &sum);
-  std::vector<double> sizes;
+  Accuracy sum;
+  sum.family = family;
+  std::vector<double> errors, memory_errors;
   for (const CaseRow& row : rows) {
     if (!family.empty() && row.run.family != family) continue;
     if (!row.prediction) {
       ++sum.without;
       continue;
     }
-    const double error = row.error();
-    sizes.push_back(std::abs(error));
-    sum.bias += error;
-    if (sizes.size() > 1 && std::abs(error) <= std::abs(sum.worst)) continue;
-    sum.worst = error;
+    errors.push_back(row.error());
+    if (row.run.measured_memory_bytes != 0) memory_errors.push_back(row.memory_error());
+    if (errors.size() > 1 && std::abs(row.error()) <= std::abs(sum.worst)) continue;
+    sum.worst = row.error();
     sum.worst_id = row.run.id;
   }
-  sum.n = static_cast<int>(sizes.size());
-  if (sum.n == 0) return sum;
-  for (const double size : sizes) sum.mape += size;
-  sum.mape /= sum.n;
-  sum.bias /= sum.n;
-  sum.median = middle_of(sizes);
+  static_cast<Errors&>(sum) = error_statistics(errors);
+  sum.memory = error_statistics(memory_errors);
   return sum;
 }
 

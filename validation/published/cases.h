@@ -85,19 +85,21 @@ struct CaseRow {
 Result<std::vector<CaseRow>> predict(const std::vector<Case>& cases, Engine engine, int jobs,
                                      const Sets& sets = {});
 
-// How well the rows of a family are predicted. Errors are shares, over rows with a prediction.
-struct Accuracy {
-  std::string family;
+// How well rows are predicted. Errors are shares: predicted over measured, minus 1.
+struct Errors {
   int n = 0;
+  double mape = 0;    // mean of the absolute errors
+  double median = 0;  // of the absolute errors
+  double bias = 0;    // mean of the errors
+  double worst = 0;   // the error farthest from 0
+};
+Errors error_statistics(const std::vector<double>& errors);
+
+// How well the rows of a family with a prediction are predicted.
+struct Accuracy : Errors {
+  std::string family, worst_id;
   int without = 0;  // rows without a prediction
-  double mape = 0;  // mean of the absolute errors
-  double median = 0;
-  double bias = 0;   // mean of the errors
-  double worst = 0;  // the error farthest from 0
-  std::string worst_id;
-  // Over the rows whose memory was measured.
-  int memory_n = 0;
-  double memory_mape = 0, memory_median = 0, memory_bias = 0;
+  Errors memory;    // over the rows whose memory was measured
 };
 
 Accuracy accuracy_of(const std::vector<CaseRow>& rows, std::string_view family = "");

@@ -45,11 +45,9 @@ nlohmann::ordered_json to_json(const Accuracy& accuracy) {
       {"worst", share(accuracy.worst)},   {"n", accuracy.n},
       {"median", share(accuracy.median)}, {"worst_id", accuracy.worst_id},
       {"not_predicted", accuracy.without}};
-  if (accuracy.memory_n > 0)
-    json["memory"] = {{"n", accuracy.memory_n},
-                      {"mape", accuracy.memory_mape},
-                      {"median", accuracy.memory_median},
-                      {"bias", accuracy.memory_bias}};
+  if (const Errors& memory = accuracy.memory; memory.n > 0)
+    json["memory"] = {
+        {"n", memory.n}, {"mape", memory.mape}, {"median", memory.median}, {"bias", memory.bias}};
   return json;
 }
 

@@ -155,20 +155,9 @@ Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& ha
 }  // namespace
 
 Errors errors_of(const std::vector<double>& residuals) {
-  Errors errors{.n = static_cast<int>(residuals.size())};
-  if (residuals.empty()) return errors;
-  std::vector<double> sizes;
-  for (const double r : residuals) {
-    const double error = std::expm1(r);
-    sizes.push_back(std::abs(error));
-    errors.bias += error / errors.n;
-    errors.mape += std::abs(error) / errors.n;
-    if (std::abs(error) > std::abs(errors.worst)) errors.worst = error;
-  }
-  std::ranges::sort(sizes);
-  const std::size_t middle = sizes.size() / 2;
-  errors.median = sizes.size() % 2 == 1 ? sizes[middle] : (sizes[middle - 1] + sizes[middle]) / 2;
-  return errors;
+  std::vector<double> errors;
+  for (const double r : residuals) errors.push_back(std::expm1(r));
+  return error_statistics(errors);
 }
 
 namespace {

@@ -10,11 +10,7 @@
 
 namespace tandem {
 
-// How well rows are predicted. Errors are shares: predicted over measured, minus 1.
-struct Errors {
-  int n = 0;
-  double mape = 0, median = 0, bias = 0, worst = 0;
-};
+// Returns how well rows with these log(predicted / measured) are predicted.
 Errors errors_of(const std::vector<double>& residuals);
 
 // The same rows predicted by a fit to all rows, and by a fit without them.
