@@ -471,30 +471,4 @@ SearchResult Search::best(const SearchOptions& options) {
   return BranchAndBound(*this, options).run();
 }
 
-SearchResult search_all(const Scenario& base, const Space& space, StageLevel* level, int keep) {
-  BestPlans best(keep);
-  SearchCounts counts;
-  const auto play = [&](const Candidate& candidate) {
-    ++counts.enumerated;
-    const Result<Order> order = level->order_of(candidate);
-    if (order.ok() && !fits_memory(base.cluster.spec.device, level->memory(candidate, *order))) {
-      ++counts.memory;
-      return;
-    }
-    const Result<Nanoseconds> played =
-        order.ok() ? level->play(candidate, *order) : Result<Nanoseconds>(order.error());
-    ++(played.ok() ? counts.scheduled : counts.unplayable);
-    if (played.ok()) best.add({candidate, *played});
-  };
-  for (const Layout& cut : space.cuts(base)) {
-    for (const Layout& layout : space.layouts(base, cut)) {
-      for (const Playing& playing : space.playings(base, layout)) {
-        for (const Sharing& sharing : space.sharings(base, layout, playing))
-          play({layout, playing, sharing});
-      }
-    }
-  }
-  return {best.found(), counts};
-}
-
 }  // namespace tandem

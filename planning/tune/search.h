@@ -116,7 +116,4 @@ class Search {
   std::int64_t unbounded_cuts_ = 0;  // cuts without a bound, where the search for cuts was stopped
 };
 
-// Finds the same without bounds: it plays every plan that fits. For small spaces, and as a check.
-SearchResult search_all(const Scenario& base, const Space& space, StageLevel* level, int keep);
-
 }  // namespace tandem

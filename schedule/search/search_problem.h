@@ -14,9 +14,6 @@ struct StageBytes {
   double stash = 0;  // from its I to its W; at most `live`
 };
 
-// More stages a rank than anybody runs.
-inline constexpr int kMostChunks = 64;
-
 // One chain of stages on pipeline ranks. Times are in any one unit. All vectors of stages are as
 // long as `rank_of_stage`.
 struct SearchProblem {

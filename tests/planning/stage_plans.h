@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -64,6 +65,35 @@ inline std::vector<Candidate> drawn_of(const Scenario& base, const Space& space,
   std::shuffle(drawn.begin(), drawn.end(), random);
   drawn.resize(plans);
   return drawn;
+}
+
+// Finds the same as Search::best() without bounds: plays every plan that fits.
+inline SearchResult search_all(const Scenario& base, const Space& space, StageLevel* level,
+                               std::size_t keep) {
+  SearchResult all;
+  for (const Candidate& plan : all_of(base, space)) {
+    ++all.counts.enumerated;
+    const auto order = level->order_of(plan);
+    if (order.ok() && !fits_memory(base.cluster.spec.device, level->memory(plan, *order))) {
+      ++all.counts.memory;
+      continue;
+    }
+    const auto played = order.ok() ? level->play(plan, *order) : Result<Nanoseconds>(order.error());
+    ++(played.ok() ? all.counts.scheduled : all.counts.unplayable);
+    if (played.ok()) all.best.push_back({plan, *played});
+  }
+  std::ranges::stable_sort(all.best, {}, &Found::iteration_ns);
+  const auto kind_of = [](const Found& found) {
+    const Layout& l = found.candidate.layout;
+    return std::tuple(l.tp, l.cp, l.ep, l.pp, l.vpp, l.dp, found.candidate.playing.order);
+  };
+  std::vector<Found> best;  // one of each kind
+  for (const Found& found : all.best) {
+    const auto is_alike = [&](const Found& other) { return kind_of(other) == kind_of(found); };
+    if (best.size() < keep && std::ranges::none_of(best, is_alike)) best.push_back(found);
+  }
+  all.best = std::move(best);
+  return all;
 }
 
 // The best four, which both ways of looking find.

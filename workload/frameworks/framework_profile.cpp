@@ -9,6 +9,7 @@
 #include "base/data_dir.h"
 #include "base/nearest.h"
 #include "base/split.h"
+#include "base/toml/sourced_file.h"
 
 namespace tandem {
 namespace {
@@ -67,19 +68,18 @@ Result<std::string> path_of(const std::string& name) {
   return framework_profile_path(name);
 }
 
-// Sets what the file holds over what its base holds, and collects the sources.
+// Sets what the file holds over what its base holds.
 Status read_into(const std::string& name, const ProfileValues& instead, int bases,
-                 FrameworkProfile* profile, Sources* sources) {
+                 FrameworkProfile* profile) {
   ASSIGN_OR_RETURN(const std::string path, path_of(name));
   ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(path));
   const bool derived = file.has("base");
-  Sources of_base;
   if (derived) {
     ASSIGN_OR_RETURN(const std::string base, file.text("base"));
     if (bases >= kMostBases) return file.expected("base", "bases that end");
     const auto beside = std::filesystem::path(path).parent_path() / base;
-    RETURN_IF_ERROR(read_into(base.ends_with(".toml") ? beside.string() : base, instead, bases + 1,
-                              profile, &of_base));
+    RETURN_IF_ERROR(
+        read_into(base.ends_with(".toml") ? beside.string() : base, instead, bases + 1, profile));
   }
   for (const ProfileField& field : kFields) {
     const auto other = instead.find({name, field.key});
@@ -94,22 +94,7 @@ Status read_into(const std::string& name, const ProfileValues& instead, int base
     ASSIGN_OR_RETURN(const std::string list, file.word("measured_on"));
     if (bases == 0) profile->measured_on = split(list, ", ");
   }
-  RETURN_IF_ERROR(file.finish());
-  *sources = file.sources();
-  for (const auto& [key, source] : of_base) {
-    if (key != "measured_on" &&
-        std::ranges::find(*sources, key, &Sources::value_type::first) == sources->end())
-      sources->emplace_back(key, source);
-  }
-  return Done{};
-}
-
-Result<std::pair<FrameworkProfile, Sources>> read(const std::string& name,
-                                                  const ProfileValues& instead = {}) {
-  std::pair<FrameworkProfile, Sources> result;
-  RETURN_IF_ERROR(read_into(name, instead, 0, &result.first, &result.second));
-  result.first.name = name;
-  return result;
+  return file.finish();
 }
 
 }  // namespace
@@ -159,13 +144,10 @@ std::string framework_profile_path(const std::string& name) {
 
 Result<FrameworkProfile> load_framework_profile(const std::string& name,
                                                 const ProfileValues& instead) {
-  ASSIGN_OR_RETURN(auto result, read(name, instead));
-  return std::move(result.first);
-}
-
-Result<Sources> profile_sources(const std::string& name) {
-  ASSIGN_OR_RETURN(auto result, read(name));
-  return std::move(result.second);
+  FrameworkProfile profile;
+  RETURN_IF_ERROR(read_into(name, instead, 0, &profile));
+  profile.name = name;
+  return profile;
 }
 
 std::vector<std::string> framework_profile_names() { return data_names(kFolder); }

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/toml/sourced_file.h"
 
 namespace tandem {
 
@@ -117,8 +116,5 @@ std::string framework_profile_path(const std::string& name);
 
 // Returns the known names, sorted.
 std::vector<std::string> framework_profile_names();
-
-// Returns where each number comes from: {"gemm_ramp_k", "fit ..."}; those of its base follow.
-Result<Sources> profile_sources(const std::string& name);
 
 }  // namespace tandem
