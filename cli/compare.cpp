@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
 #include "cli/command_line/text_width.h"
@@ -86,12 +87,9 @@ Status run(const CompareOptions& options) {
     RETURN_IF_ERROR(write_perfetto_pair(simulated, measured, options.perfetto));
   if (!options.report.empty())
     RETURN_IF_ERROR(write_report(options, simulated, measured, comparison));
-  if (options.json) {
-    fmt::print(standard_output(), "{}\n",
-               to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  } else {
-    fmt::print(standard_output(), "{}", comparison_table(comparison, text_width(options.wide)));
-  }
+  fmt::print(standard_output(), "{}",
+             options.json ? json_document(to_json(comparison))
+                          : comparison_table(comparison, text_width(options.wide)));
   return Done{};
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_text.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/text_width.h"
 #include "launch/standard_output.h"
@@ -41,8 +42,7 @@ Status run_pack(const PackCommand& options) {
     nlohmann::ordered_json json = to_json(study);
     json["calibrated"] =
         calibrated ? nlohmann::ordered_json(*calibrated) : nlohmann::ordered_json();
-    fmt::print(standard_output(), "{}\n",
-               json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(standard_output(), "{}", json_document(json));
   } else {
     const int width = text_width(options.wide);
     fmt::print(standard_output(), "{}", pack_text(study, width));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/nearest.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
@@ -88,12 +89,9 @@ Status predict_cases(const CaseOptions& options) {
       std::ranges::none_of(rows, [](const CaseRow& row) { return row.prediction.has_value(); });
   if (all_fail && !sets.empty()) return Error{rows.front().reason};
   RETURN_IF_ERROR(write_cases(options, rows, rivals));
-  if (options.json) {
-    fmt::print(standard_output(), "{}\n",
-               cases_json(rows).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  } else {
-    fmt::print(standard_output(), "{}", case_table(rows, text_width(options.wide)));
-  }
+  fmt::print(
+      standard_output(), "{}",
+      options.json ? json_document(cases_json(rows)) : case_table(rows, text_width(options.wide)));
   return Done{};
 }
 

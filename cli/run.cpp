@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
@@ -110,8 +111,7 @@ void print(const RealRunResult& real, bool json, int width) {
   for (const std::string& warning : real.result.warnings) say("warning: " + warning);
   if (json) {
     const auto array = nlohmann::ordered_json::array({to_json(real)});
-    fmt::print(standard_output(), "{}\n",
-               array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(standard_output(), "{}", json_document(array));
     return;
   }
   fmt::print(standard_output(), "{}\n", run_table({real.result}, false, width));

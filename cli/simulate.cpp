@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_text.h"
 #include "base/parallel/progress.h"
 #include "base/xml.h"
 #include "cli/command_line/commands.h"
@@ -97,9 +98,7 @@ void print(const std::vector<RunResult>& results, const SimulateOptions& options
   if (options.json) {
     nlohmann::ordered_json array = nlohmann::ordered_json::array();
     for (const RunResult& result : results) array.push_back(to_json(result));
-    // Names may come from the command line, so bytes that are no UTF-8 must not end the program.
-    fmt::print(standard_output(), "{}\n",
-               array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(standard_output(), "{}", json_document(array));
   } else {
     const int width = text_width(options.wide);
     fmt::print(standard_output(), "{}\n", run_table(results, traffic, width));

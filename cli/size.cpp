@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
 #include "cli/command_line/text_width.h"
@@ -60,12 +61,9 @@ Status run_size(const SizeCommand& options) {
       const SizeResult result,
       size(cases, options.among, {.jobs = jobs_or_cores(options.jobs), .engine = options.plays()}));
   RETURN_IF_ERROR(write_report(options, cases, result));
-  if (options.json) {
-    fmt::print(standard_output(), "{}\n",
-               to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  } else {
-    fmt::print(standard_output(), "{}", size_text(result, text_width(options.wide)));
-  }
+  fmt::print(
+      standard_output(), "{}",
+      options.json ? json_document(to_json(result)) : size_text(result, text_width(options.wide)));
   return Done{};
 }
 

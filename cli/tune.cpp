@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
 #include "cli/command_line/text_width.h"
@@ -142,8 +143,7 @@ Status run_tune(const TuneCommand& options) {
     RETURN_IF_ERROR(write_file(options.output, text));
   }
   if (options.json) {
-    fmt::print(standard_output(), "{}\n",
-               to_json(tuned).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(standard_output(), "{}", json_document(to_json(tuned)));
     return Done{};
   }
   std::string command = "tandem simulate " + shell_word(options.input);

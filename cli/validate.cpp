@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
@@ -65,8 +66,7 @@ Status run_measured(ValidateOptions options) {
   if (options.json) {
     auto array = nlohmann::ordered_json::array();
     for (const SuiteRow& row : rows) array.push_back(to_json(row));
-    fmt::print(standard_output(), "{}\n",
-               array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(standard_output(), "{}", json_document(array));
   } else {
     fmt::print(standard_output(), "{}", suite_table(rows, text_width(options.wide)));
   }
@@ -94,12 +94,9 @@ Status validate_log(const ValidateOptions& options) {
                                                .sets = sets,
                                                .engine = engine_of(options.engine)}));
   for (const std::string& warning : comparison.simulated.warnings) say("warning: " + warning);
-  if (options.json) {
-    fmt::print(standard_output(), "{}\n",
-               to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  } else {
-    fmt::print(standard_output(), "{}", log_table(comparison, text_width(options.wide)));
-  }
+  fmt::print(standard_output(), "{}",
+             options.json ? json_document(to_json(comparison))
+                          : log_table(comparison, text_width(options.wide)));
   return Done{};
 }
 
@@ -108,12 +105,9 @@ Status validate_what_ifs(const ValidateOptions& options) {
   ASSIGN_OR_RETURN(
       const std::vector<WhatIf> pairs,
       what_ifs(options.input, engine_of(options.engine), jobs_or_cores(options.jobs), sets));
-  if (options.json) {
-    fmt::print(standard_output(), "{}\n",
-               what_ifs_json(pairs).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  } else {
-    fmt::print(standard_output(), "{}", what_if_table(pairs, text_width(options.wide)));
-  }
+  fmt::print(standard_output(), "{}",
+             options.json ? json_document(what_ifs_json(pairs))
+                          : what_if_table(pairs, text_width(options.wide)));
   return Done{};
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/json_text.h"
 #include "planning/choose/resolve.h"
 #include "planning/simulate/simulate.h"
 #include "planning/size/size.h"
@@ -20,10 +21,6 @@ namespace tandem {
 namespace {
 
 constexpr const char* kOnly = "only=...";
-
-std::string json_text(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
 
 int jobs_of(const AskedOf& asked) {
   return asked.jobs > 0 ? asked.jobs
@@ -127,7 +124,7 @@ Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, cons
   }
   ASSIGN_OR_RETURN(const RunResult result, played(asked, unfolded, files, on_done));
   if (trace) RETURN_IF_ERROR(one.trace->map());
-  one.json = json_text(to_json(result));
+  one.json = json_line(to_json(result));
   return one;
 }
 
@@ -147,7 +144,7 @@ Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on
     }
     array.push_back(to_json(*results[i]));
   }
-  return PlayedRun{json_text(array), nullptr};
+  return PlayedRun{json_line(array), nullptr};
 }
 
 Result<Swept> sweep_into(const AskedOf& asked, const std::string& output, const std::string& list,
@@ -204,7 +201,7 @@ Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::strin
         fmt::format("{:.4g} s: {}", to_seconds(found.iteration_ns), plan_text(found.candidate)));
   };
   ASSIGN_OR_RETURN(const Tuned tuned, tune(scenario, space, options));
-  return json_text(to_json(tuned));
+  return json_line(to_json(tuned));
 }
 
 Result<std::string> size_purchase(const AskedOf& asked, const std::vector<std::string>& among,
@@ -221,7 +218,7 @@ Result<std::string> size_purchase(const AskedOf& asked, const std::vector<std::s
                          .engine = engine,
                          .stop = [interrupt] { return interrupt->pending(); },
                          .on_runs = [interrupt](int) { interrupt->check(); }}));
-  return json_text(to_json(result));
+  return json_line(to_json(result));
 }
 
 Result<DrawnOrder> draw_order(const AskedOrder& asked) {

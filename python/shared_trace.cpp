@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/json_text.h"
 #include "traces/event_records.h"
 #include "traces/trace_files.h"
 
@@ -44,8 +45,7 @@ std::string head_of(const Program& program, const Trace& trace) {
   const Result<std::string> svg = svg_text(program, trace);
   head["svg"] = svg.ok() ? nlohmann::ordered_json(*svg) : nullptr;
   head["no_svg"] = svg.ok() ? "" : svg.error().message;
-  const std::string text =
-      head.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string text = json_line(head);
   const std::uint64_t length = text.size();
   std::string bytes(sizeof length, '\0');
   std::memcpy(bytes.data(), &length, sizeof length);

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
+
 namespace tandem {
 namespace {
 
@@ -49,9 +51,7 @@ std::string_view carried(std::string_view lane) {
 
 }  // namespace
 
-std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string json_string(std::string_view text) { return json_line(nlohmann::json(text)); }
 
 Status check_perfetto_events(std::int64_t events, const std::string& path,
                              std::string_view instead) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.h"
 #include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/text_width.h"
@@ -197,13 +198,9 @@ Status compare_profile(const CompareProfileOptions& options) {
          .comparison = to_json(comparison)},
         options.report));
   }
-  if (options.json) {
-    fmt::print(standard_output(), "{}\n",
-               to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  } else {
-    fmt::print(standard_output(), "{}",
-               profile_comparison_table(comparison, text_width(options.wide)));
-  }
+  fmt::print(standard_output(), "{}",
+             options.json ? json_document(to_json(comparison))
+                          : profile_comparison_table(comparison, text_width(options.wide)));
   return Done{};
 }
 

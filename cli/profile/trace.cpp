@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/outputs.h"
 #include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
@@ -97,14 +98,9 @@ Status run(const TraceOptions& options) {
     RETURN_IF_ERROR(write_file(options.scenario, stated_scenario(passes, options.files)));
   }
   if (!options.costs.empty()) RETURN_IF_ERROR(write_costs(profile, options));
-  if (options.json) {
-    fmt::print(
-        standard_output(), "{}\n",
-        to_json(report, options.top).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  } else {
-    fmt::print(standard_output(), "{}",
-               profile_table(report, options.top, text_width(options.wide)));
-  }
+  fmt::print(standard_output(), "{}",
+             options.json ? json_document(to_json(report, options.top))
+                          : profile_table(report, options.top, text_width(options.wide)));
   return Done{};
 }
 

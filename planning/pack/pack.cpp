@@ -11,6 +11,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/parallel/parallel.h"
 #include "base/parallel/progress.h"
 #include "job/order_job.h"
@@ -242,7 +243,7 @@ Status play_all(const std::vector<PlayableIteration>& all, const PackOptions& op
       [&](int i) -> Result<std::string> {
         ASSIGN_OR_RETURN(const RunResult result,
                          play_sizes(all[i].scenario, all[i].sizes, options.engine));
-        return to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        return json_line(to_json(result));
       },
       [&](int) { progress.advance(); });
   study->ways = {{.name = "fixed"}, {.name = "longest"}, {.name = "packed"}};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/parallel/parallel.h"
 #include "base/parallel/progress.h"
 #include "job/failed_links.h"
@@ -113,8 +114,7 @@ std::vector<Result<RunResult>> runs_in_own_processes(
       count, jobs,
       [&](int i) -> Result<std::string> {
         ASSIGN_OR_RETURN(const RunResult result, run(i));
-        return to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-               '\n' + result.detail;
+        return json_line(to_json(result)) + '\n' + result.detail;
       },
       [&](int) { tell(1); }, [&] { tell(0); });
   std::vector<Result<RunResult>> results;

@@ -4,16 +4,13 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/json_text.h"
 
 namespace tandem {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Better = PageColumn::Better;
-
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 Json json_of(const PageCell& cell) {
   if (const double* number = std::get_if<double>(&cell)) return *number;
@@ -109,18 +106,19 @@ std::vector<std::size_t> frontier_of(const PageTable& table) {
 }
 
 std::string to_text(const PageData& data) {
-  std::string text = "{\"title\":" + dumped(data.title) +
-                     ",\n\"note\":" + (data.note.empty() ? "null" : dumped(data.note)) +
-                     ",\n\"cluster\":" + (data.cluster.empty() ? "null" : dumped(data.cluster)) +
-                     ",\n\"runs\":[";
+  std::string text =
+      "{\"title\":" + json_line(Json(data.title)) +
+      ",\n\"note\":" + (data.note.empty() ? "null" : json_line(Json(data.note))) +
+      ",\n\"cluster\":" + (data.cluster.empty() ? "null" : json_line(Json(data.cluster))) +
+      ",\n\"runs\":[";
   std::string_view comma = "";
   for (const PageRun& run : data.runs) {
     text += std::exchange(comma, ",");
-    text += "\n{\"name\":" + dumped(run.name) + ",\"result\":" + dumped(run.result) +
+    text += "\n{\"name\":" + json_line(Json(run.name)) + ",\"result\":" + json_line(run.result) +
             ",\n\"detail\":" + (run.detail.empty() ? "null" : run.detail) + "}";
   }
-  text += "],\n\"comparison\":" + dumped(data.comparison);
-  text += ",\n\"table\":" + (data.table ? dumped(json_of(*data.table)) : "null");
+  text += "],\n\"comparison\":" + json_line(data.comparison);
+  text += ",\n\"table\":" + (data.table ? json_line(json_of(*data.table)) : "null");
   return text + "}";
 }
 
