@@ -110,7 +110,8 @@ NumberedName numbered_name(std::string_view name) {
   while (end > 0 && !is_digit(name[end - 1])) --end;
   std::size_t begin = end;
   while (begin > 0 && is_digit(name[begin - 1])) --begin;
-  if (end - begin > kMostDigits) begin = end;  // an address, too long for a range's number
+  // Longer digit runs (serial numbers, MAC addresses) are part of the text, not a number to count.
+  if (end - begin > kMostDigits) begin = end;
   return {name.substr(0, begin), name.substr(begin, end - begin), name.substr(end)};
 }
 

@@ -11,8 +11,8 @@
 namespace tandem {
 namespace {
 
-// Rows and columns of a GEMM's tile. The cost model was fitted to runs with sequences of 1024
-// tokens and more and vocabularies of 50257 and more.
+// Below one GEMM tile (128) the cost model is meaningless. It was fitted to runs far above: seq
+// from 1024, vocab from 50257.
 constexpr int kLeastSize = 128;
 
 void add_uneven_stages(const Scenario& s, std::vector<std::string>* lines) {

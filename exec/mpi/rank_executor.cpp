@@ -45,6 +45,7 @@ class RankExecutor {
     ASSIGN_OR_RETURN(state_.header().before, transport_.compare_clocks());
     for (int i = -options_.warmup; i < options_.iterations; ++i) {
       state_.header().iteration = static_cast<std::uint32_t>(i + options_.warmup);
+      // Iteration 0 overwrites the times of the warm-up.
       RETURN_IF_ERROR(play(i, state_.times(std::max(i, 0))));
     }
     state_.header().late = wake_ups_.found();
@@ -167,7 +168,8 @@ class RankExecutor {
     LaneState& lane = lanes_[0];
     if (!lane.under_way || !compute_has_ended()) return;
     std::uint64_t ends = 0;
-    if (gemm_ && read(gemm_->event(), &ends, sizeof ends) < 0) ends = 0;  // it was reset before
+    // EAGAIN: the eventfd was already drained.
+    if (gemm_ && read(gemm_->event(), &ends, sizeof ends) < 0) ends = 0;
     end(0);
     OwnTimes& times = times_[lane.op];
     if (gemm_) times.end_ns = gemm_->end_ns();

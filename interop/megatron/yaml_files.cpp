@@ -1,4 +1,5 @@
-// Reads YAML files of Megatron-LM's tests, of Megatron-Bridge and of ChatLearn.
+// Reads YAML files of Megatron-LM's tests, of Megatron-Bridge and of ChatLearn. Declared in
+// interop/megatron/files.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,8 +52,8 @@ void list_environment(const DocumentNode& document, const ImportContext& context
   }
 }
 
-// Returns the name or the argument of an enumeration's or a function's map, "_target_:
-// megatron...AttnBackend".
+// Hydra writes an enum as {_target_, _name_} and a call as {_target_, _args_}: returns the name,
+// else the first argument, else the target.
 std::string target_text(const DocumentNode& map) {
   if (const DocumentNode* name = map.find("_name_")) return written(*name);
   if (const DocumentNode* args = map.find("_args_"); args && args->list() && !args->list()->empty())
@@ -65,8 +66,8 @@ std::string target_text(const DocumentNode& map) {
 constexpr std::string_view kSections[] = {"model",        "train",           "dataset",  "ddp",
                                           "comm_overlap", "mixed_precision", "optimizer"};
 
-// Returns whether a field of those sections is passed over, though its name may mean something in
-// Megatron-LM.
+// Returns whether to ignore a field of those sections: it is bookkeeping of Bridge, or its name
+// means something else in Megatron-LM.
 bool is_bridge_quiet(std::string_view section, std::string_view name) {
   if (section == "dataset") return name != "seq_length" && name != "sequence_length";
   if (section == "optimizer")
@@ -141,9 +142,9 @@ Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportCon
       }
       const std::string text =
           field.value.map() != nullptr ? target_text(field.value) : written(field.value);
-      // The sequence length stands in model and dataset; the optimizer's distributed flag also in
-      // ddp.
       const std::string name = field_name(section.key, field.key);
+      // One field may stand in two sections: a None does not replace a value from another. The
+      // sequence length is in model and dataset, the distributed flag in optimizer and ddp.
       if (text != "None" || !arguments.has(name))
         arguments.add_field(name, text, place_in(context, field.value));
     }

@@ -119,9 +119,9 @@ def tune(
     among: only plans with one of these values, {"parallel.tp": [4, 8]}. framework: "megatron",
     "nemo", "deepspeed" or "fsdp": only plans that it runs. keep: how many plans are simulated.
     seconds: end the search after so long; `gap` estimates how far at most its best is above the
-    best possible, and plans that are not simulated after twice as long have an error. jobs: threads
-    of the search, then simulations at once; by default all cores. progress: a function that is
-    called with a line for each new fastest plan.
+    best possible. After 2 x `seconds`, finalists not yet simulated are returned with an error.
+    jobs: threads of the search, then simulations at once; by default all cores. progress: a
+    function that is called with a line for each new fastest plan.
     """
     with Progress("best so far", progress) as told:
         text = _tandem.tune_scenario(

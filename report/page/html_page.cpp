@@ -24,8 +24,8 @@ std::string_view between(std::string_view line, std::string_view before, std::st
   return line.substr(before.size(), line.size() - before.size() - after.size());
 }
 
-// Escapes "<" in a JSON document, where it stands in strings alone. So no text of a user ends the
-// element that holds the document, or begins a comment in it.
+// Escapes "<", which occurs only inside strings in JSON: user text such as "</script>" or "<!--"
+// cannot end the element that holds it.
 std::string escaped(std::string_view json) {
   std::string text;
   text.reserve(json.size());

@@ -6,8 +6,8 @@ const column = (values) => Array.isArray(values) ? (i) => values[i] : () => valu
 const kColumns =
   ["kind", "scope", "stage", "microbatch", "part", "bytes", "start_ns", "length_ns", "waited_ns"];
 
-// Unrolls a lane that is written as steps from event to event, each different step once. Returns it
-// event by event.
+// Returns a lane with plain columns. It may be dictionary-coded: order[i] is the row of event i;
+// gaps are relative to the event before, microbatches to the one before of its kind and stage.
 function unrolled(raw) {
   if (raw.order === undefined) return raw;
   const lane = {...raw};
@@ -30,7 +30,7 @@ function unrolled(raw) {
 }
 
 // One lane of one rank. Its events are ordered by their start, and each ends before the next
-// begins. sums[kind][i]: nanoseconds of that kind in the events before i.
+// begins. sums.get(colour)[i]: nanoseconds of that colour in the events before i.
 class Lane {
   constructor(written, rank, run, names) {
     const raw = unrolled(written);
