@@ -1,12 +1,13 @@
-// The table of a result's fields against what docs/formats.md and the Python stub say of them.
-#include "results/result_fields.h"
-
+// What is made of the tables of a result's fields: the tables of docs/formats.md, the Python stub.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "base/file.h"
 #include "planning/real/real_run.h"
+#include "results/result_fields.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -25,39 +26,62 @@ std::string meaning_of(const FieldText& field) {
 }
 
 std::string rows_of(const std::vector<FieldText>& fields) {
-  std::string rows = "| key | type, unit | meaning |\n|---|---|---|\n";
+  std::string rows;
   for (const FieldText& field : fields)
-    rows += fmt::format("| `{}` | {} | {} |\n", field.key, field.type, meaning_of(field));
-  return rows + '\n';
+    rows += fmt::format("\n| `{}` | {} | {} |", field.key, field.type, meaning_of(field));
+  return rows;
 }
 
-std::string class_of(const std::string& name, const std::vector<FieldText>& fields) {
-  std::string text = "class " + name + ":\n";
+std::string attributes_of(const std::vector<FieldText>& fields) {
+  std::string lines;
   for (const FieldText& field : fields)
-    text += fmt::format("    {}: {}\n", field.key, field.python);
-  return text;
+    lines += fmt::format("\n    {}: {}", field.key, field.python);
+  return lines;
 }
 
-void check_has(const std::string& path, const std::string& expected) {
-  const auto file = read_file(TANDEM_SOURCE_DIR "/" + path);
-  REQUIRE(file.ok());
-  INFO("expected in " << path << ":\n" << expected);
-  CHECK((file->find(expected) != std::string::npos));
+// Puts the lines between the head, a line or the begin of one, and the next tail.
+void replace_lines(std::string* page, const std::string& head, const std::string& lines,
+                   const std::string& tail) {
+  INFO(head);
+  const std::size_t begin = page->find(head);
+  REQUIRE((begin != std::string::npos));
+  const std::size_t end = page->find(tail, begin);
+  REQUIRE((end != std::string::npos));
+  page->replace(begin, end - begin, head.substr(0, head.rfind('\n')) + lines);
+}
+
+// Compares a file with what it should hold. With TANDEM_WRITE_DOCS set the file is written.
+void check_file(const std::string& path, const std::string& made) {
+  const std::string page = contents(path);
+  if (std::getenv("TANDEM_WRITE_DOCS") != nullptr) REQUIRE(write_file(path, made).ok());
+  const auto here = lines_of(page), wanted = lines_of(made);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    INFO(path << ':' << i + 1 << ", expected: " << wanted[i]);
+    REQUIRE((i < here.size() && here[i] == wanted[i]));
+  }
+  CHECK(here.size() == wanted.size());
 }
 
 }  // namespace
 
-TEST_CASE("docs/formats.md has a row for each field of a result, in their order") {
-  check_has("docs/formats.md", rows_of(fields_of<RunResult>().texts()));
-  check_has("docs/formats.md", rows_of(real_run_fields()));
+TEST_CASE("docs/formats.md has a row for each field of a result, as the tables have them") {
+  const std::string path = TANDEM_SOURCE_DIR "/docs/formats.md";
+  std::string page = contents(path);
+  const std::string head = "| key | type, unit | meaning |\n|---|---|---|\n";
+  replace_lines(&page, head + "| `name`", rows_of(fields_of<RunResult>().texts()), "\n\n");
+  replace_lines(&page, head + "| `backend`", rows_of(real_run_fields()), "\n\n");
+  check_file(path, page);
 }
 
 TEST_CASE("the Python stub has an attribute for each field of a result, with its type") {
+  const std::string path = TANDEM_SOURCE_DIR "/python/tandem/__init__.pyi";
+  std::string stub = contents(path);
   const std::vector<FieldText> fields = fields_of<RunResult>().texts();
-  check_has("python/tandem/__init__.pyi", class_of("Result", fields) + "    @property\n");
+  replace_lines(&stub, "class Result:\n", attributes_of(fields), "\n    @property");
   for (const FieldText& field : fields) {
     const std::string name = field.python.substr(0, field.python.find(" | None"));
     if (!field.parts.empty() && name.find("Numbers") == std::string::npos)
-      check_has("python/tandem/__init__.pyi", class_of(name + "(Numbers)", field.parts) + '\n');
+      replace_lines(&stub, "class " + name + "(Numbers):\n", attributes_of(field.parts), "\n\n");
   }
+  check_file(path, stub);
 }

@@ -29,8 +29,8 @@ TEST_CASE("a plan fits into the memory less the reserve, to the byte") {
   for (const double reserve : {0.0, 1.0, 7.5}) {
     const auto more = played(set_GiB((total + reserve) * (1 + 1e-9), reserve)).training;
     CHECK(more->fits);
-    CHECK(more->reserve == reserve * GiB);
-    CHECK(more->total == total * GiB);
+    CHECK(more->memory.reserve == reserve * GiB);
+    CHECK(more->memory.total == total * GiB);
     CHECK(!played(set_GiB((total + reserve) * (1 - 1e-9), reserve)).training->fits);
   }
 }
