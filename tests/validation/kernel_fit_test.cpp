@@ -84,7 +84,7 @@ TEST_CASE("DeepEP's published exchanges over nodes are met within 12 %, without 
     Plan plan = {.dp = 8 * nodes, .ep = 8 * nodes, .dispatcher = Dispatcher::DeepEp};
     plan.fp8_dispatch = dispatch;
     plan.expert_sms = whole(row, "sms");
-    plan = placed(plan, cluster, devices);
+    plan = with_placement(plan, cluster, devices);
     const ExpertGroup group = expert_group(model, plan);
     const Bytes bytes = dispatch ? group.sent_bytes : group.returned_bytes;
     const CommCost cost = comm_costs(model, plan, {}, cluster.spec())[4];
