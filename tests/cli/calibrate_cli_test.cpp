@@ -2,6 +2,8 @@
 // what was measured.
 #include <nlohmann/json.hpp>
 
+#include "schedule/program/program_text.h"
+#include "tests/made_program.h"
 #include "tests/sandbox.h"
 
 using namespace tandem;
@@ -109,8 +111,7 @@ TEST_CASE("what calibrate and repricing cannot do is one line, and status 2 or 3
   refused("simulate tiny.toml --op-times b.csv",
           "tiny.toml: found --op-times, expected it with a PROGRAM.csv only");
   refused("simulate tiny.toml --costs none.csv", "--set: found costs.table = ");
-  sandbox.file("u.csv",
-               "program,u\nlane,0,compute\nop,0,forward,0,-1,0,0,0,1,0,0,10,-1,-1,\nrank,0,\n");
+  sandbox.file("u.csv", to_text(made_program("rank 0: F0 10ns", "u")));
   refused("calibrate device u.csv", "u.csv: found Program u without kernels");
   const Ran cuda =
       sandbox.tandem("calibrate device tiny.csv --backend cuda --share-gpu --iterations 1");

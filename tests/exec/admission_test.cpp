@@ -13,6 +13,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -24,6 +25,7 @@
 #include "launch/secret.h"
 #include "tests/folder.h"
 #include "tests/seed.h"
+#include "tests/waiting.h"
 
 using namespace tandem;
 using Catch::Contains;
@@ -112,19 +114,22 @@ class RunningListener {
   std::jthread thread_;
 };
 
-// Waits for one; fails the test after 10 s.
+// Waits for one; fails the test where none comes.
 ControlMessage heard(Connection* connection) {
-  for (int i = 0; i < 2000; ++i, usleep(5000)) {
-    if (auto one = connection->receive_one()) return *one;
-    if (!connection->is_open()) break;
-  }
-  FAIL("nothing came");
-  return {};
+  std::optional<ControlMessage> one;
+  comes_true([&] {
+    one = connection->receive_one();
+    return one || !connection->is_open();
+  });
+  if (!one) FAIL("nothing came");
+  return *one;
 }
 
 bool is_put_out(Connection* connection) {
-  for (int i = 0; i < 2000 && connection->is_open(); ++i, usleep(5000)) connection->receive();
-  return !connection->is_open();
+  return comes_true([&] {
+    connection->receive();
+    return !connection->is_open();
+  });
 }
 
 void send_raw(const Connection& connection, const std::vector<std::byte>& bytes) {
@@ -248,7 +253,7 @@ TEST_CASE("interfaces are chosen as NCCL chooses them") {
 }
 
 TEST_CASE("who listens on loopback listens nowhere else, and what is not there is named") {
-  const auto loopback = listen_on({.exact = true, .names = {"lo"}, .said = "lo"});
+  const auto loopback = listen_on({.exact = true, .names = {"lo"}, .source = "lo"});
   REQUIRE(loopback.ok());
   CHECK(loopback->address.starts_with("127.0.0.1"));
   CHECK(connect(loopback->address).ok());
@@ -259,7 +264,7 @@ TEST_CASE("who listens on loopback listens nowhere else, and what is not there i
       CHECK(!connect(address + ":" + std::to_string(loopback->port())).ok());
   }
   CHECK_THAT(
-      own_addresses({.names = {"nothere"}, .said = "NCCL_SOCKET_IFNAME=nothere"}).error().text(),
+      own_addresses({.names = {"nothere"}, .source = "NCCL_SOCKET_IFNAME=nothere"}).error().text(),
       Contains("NCCL_SOCKET_IFNAME=nothere: found none of these interfaces, expected some of "));
 }
 
@@ -341,13 +346,15 @@ TEST_CASE("somebody who took rank 0's port is not taken for rank 0") {
   // It asks as rank 0 does, and welcomes whoever comes.
   std::jthread impostor([&] {
     std::optional<Connection> caller;
-    for (int i = 0; i < 2000 && !caller; ++i, usleep(5000))
-      caller = accept_connection(*listener, kMostMessage);
-    if (!caller) return;
+    if (!comes_true([&] {
+          caller = accept_connection(*listener, kMostMessage);
+          return caller.has_value();
+        }))
+      return;
     caller->send(0x7a1de101, random_digest());
-    for (int i = 0; i < 2000 && !caller->receive_one(); ++i) usleep(5000);
+    comes_true([&] { return caller->receive_one().has_value(); });
     caller->send(0x7a1de103, random_digest());
-    usleep(200'000);
+    is_put_out(&*caller);  // stays until the other end is gone
   });
   auto connection = connect(address);
   REQUIRE(connection.ok());

@@ -14,6 +14,7 @@
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"
+#include "tests/exec/mpi_run.h"
 #include "tests/made_program.h"
 #include "tests/needs.h"
 #include "tests/schedule/vocabulary_work.h"
@@ -361,9 +362,9 @@ TEST_CASE("an executor that had no core for a while says by how much it is late"
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    usleep(300'000);
+    comes_true([&] { return sleeps_exactly(own); });  // it plays
     kill(own, SIGSTOP);
-    usleep(200'000);
+    usleep(200'000);  // the time that is lost is what is tested
     kill(own, SIGCONT);
     _exit(0);
   }

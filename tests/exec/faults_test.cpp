@@ -200,7 +200,7 @@ bool strike(const SignalFault& fault, MpiRun* run) {
     if (process > 0) {
       kill(process, fault.signal);
       if (goes_on(fault)) {
-        usleep(700'000);
+        usleep(700'000);  // a stop of some length is the fault
         kill(process, SIGCONT);
       }
       return true;

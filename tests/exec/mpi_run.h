@@ -19,22 +19,19 @@
 #include <vector>
 
 #include "tests/folder.h"
+#include "tests/waiting.h"
 
 namespace tandem {
 
-// What stands in a file of /proc, say; empty where it cannot be read.
+// A file's text, of /proc, say; empty where it cannot be read.
 inline std::string text_of(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Asks every 20 ms until it holds, for 30 s at most.
-inline bool comes_true(const std::function<bool()>& holds) {
-  for (int i = 0; i < 1500; ++i) {
-    if (holds()) return true;
-    usleep(20'000);
-  }
-  return false;
+// Whether a process sleeps as exactly as one that plays does (ExactSleep).
+inline bool sleeps_exactly(pid_t process) {
+  return text_of("/proc/" + std::to_string(process) + "/timerslack_ns") == "1\n";
 }
 
 class MpiRun {
@@ -126,17 +123,24 @@ class MpiRun {
     return comes_true([this] { return std::ranges::any_of(processes(), sleeps_exactly); });
   }
 
-  // Until all of so many ranks play, and a while longer.
+  // Waits until all of so many ranks play, and have slept for 20 ops or polls since.
   bool plays(int ranks) const {
-    const bool all = comes_true([&] {
+    constexpr long kSleeps = 20;
+    std::vector<pid_t> players(ranks);
+    std::vector<long> enough(ranks);  // voluntary context switches
+    return comes_true([&] {
       for (int rank = 0; rank < ranks; ++rank) {
+        pid_t& player = players[rank];
+        if (player != 0) continue;
         const pid_t process = local_rank(rank);
         if (process == 0 || !sleeps_exactly(process)) return false;
+        player = process;
+        enough[rank] = status(player, "voluntary_ctxt_switches") + kSleeps;
       }
+      for (int rank = 0; rank < ranks; ++rank)
+        if (status(players[rank], "voluntary_ctxt_switches") < enough[rank]) return false;
       return true;
     });
-    usleep(700'000);
-    return all;
   }
 
  private:
@@ -192,20 +196,26 @@ class MpiRun {
     return own;
   }
 
-  // As who plays does.
-  static bool sleeps_exactly(pid_t process) {
-    return text_of("/proc/" + std::to_string(process) + "/timerslack_ns") == "1\n";
-  }
+  static pid_t parent(pid_t process) { return static_cast<pid_t>(status(process, "PPid")); }
 
-  static pid_t parent(pid_t process) {
-    const std::string status = text_of("/proc/" + std::to_string(process) + "/status");
-    const std::size_t at = status.find("\nPPid:");
-    return at == std::string::npos ? 0 : std::atoi(status.c_str() + at + 6);
+  // A number in a process's /proc/PID/status; 0: it is gone.
+  static long status(pid_t process, const std::string& name) {
+    const std::string text = text_of("/proc/" + std::to_string(process) + "/status");
+    const std::size_t at = text.find('\n' + name + ':');
+    return at == std::string::npos ? 0 : std::atol(text.c_str() + at + name.size() + 2);
   }
 
   std::string out_, err_, rank_key_, mark_;
   pid_t process_ = -1;
   int status_ = -1;
 };
+
+// Checks that the run said one line on stderr, with this begin.
+inline void check_line(const MpiRun& run, const std::string& begin) {
+  const std::string err = run.err();
+  INFO(err);
+  CHECK(std::ranges::count(err, '\n') == 1);
+  CHECK(err.starts_with(begin));
+}
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/exec/free_port.h"
 #include "tests/exec/mpi_run.h"
 #include "tests/text.h"
 
@@ -15,13 +16,6 @@ using namespace tandem;
 namespace {
 
 const std::string kJob = TANDEM_RANKS_JOB;
-
-void check_line(const MpiRun& run, const std::string& begin) {
-  const std::string err = run.err();
-  INFO(err);
-  CHECK(std::ranges::count(err, '\n') == 1);
-  CHECK(err.starts_with(begin));
-}
 
 // Ranks of a launcher's making: `names` with R for each rank.
 std::string by_hand(const std::string& names, const std::string& ranks, const std::string& job) {
@@ -50,7 +44,7 @@ TEST_CASE("ranks are started here, meet and play") {
 
 TEST_CASE("ranks of torchrun and of Slurm meet as their environment says") {
   const Folder folder;
-  const std::string port = std::to_string(20000 + getpid() % 12000);
+  const std::string port = std::to_string(free_port());
   for (const std::string& names :
        {"RANK=$R WORLD_SIZE=2 LOCAL_RANK=$R MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port +
             " TORCHELASTIC_USE_AGENT_STORE=True",
@@ -82,7 +76,7 @@ TEST_CASE("a rank that never comes is named by the coordinator") {
   const Folder folder;
   const std::string names =
       "RANK=$R WORLD_SIZE=3 LOCAL_RANK=$R MASTER_ADDR=localhost MASTER_PORT=" +
-      std::to_string(20000 + (getpid() + 1) % 12000);
+      std::to_string(free_port());
   MpiRun run(folder, by_hand(names, "0 2", "3 short"));
   CHECK(run.wait() == 1);
   check_line(run, "found no rank 1 within 3 s, expected all 3 to join\n");

@@ -17,6 +17,7 @@
 #include "launch/connection.h"
 #include "launch/rendezvous.h"
 #include "launch/tcp_control.h"
+#include "tests/exec/free_port.h"
 #include "tests/exec/mpi_run.h"
 #include "tests/text.h"
 #include "tests/variable.h"
@@ -138,12 +139,14 @@ std::optional<std::string> received(int socket) {
 }
 
 Connection connected(int port) {
-  for (int i = 0; i < 500; ++i, usleep(10'000)) {
+  Connection found{Descriptor()};
+  const bool listens = comes_true([&] {
     auto connection = connect("127.0.0.1:" + std::to_string(port));
-    if (connection.ok()) return std::move(*connection);
-  }
-  FAIL("nobody listens");
-  return Connection(Descriptor());
+    if (connection.ok()) found = std::move(*connection);
+    return connection.ok();
+  });
+  if (!listens) FAIL("nobody listens");
+  return found;
 }
 
 // Sits between rank 1 and rank 0, passes on what they say, and gives rank 1's words.
@@ -153,14 +156,15 @@ std::string overheard(const Listener& listener, int port, std::size_t bytes) {
   const Descriptor rank_1(accept4(event.fd, nullptr, nullptr, SOCK_CLOEXEC));
   const Connection rank_0 = connected(port);
   std::string heard;
-  for (int i = 0; i < 1000 && heard.size() < bytes; ++i, usleep(5000)) {
+  comes_true([&] {
     const auto asked = received(rank_0.descriptor());
     if (asked) send(rank_1.number(), asked->data(), asked->size(), MSG_NOSIGNAL);
     const auto said = received(rank_1.number());
-    if (!said) break;
+    if (!said) return true;
     heard += *said;
     send(rank_0.descriptor(), said->data(), said->size(), MSG_NOSIGNAL);
-  }
+    return heard.size() >= bytes;
+  });
   return heard;
 }
 
@@ -169,19 +173,13 @@ std::string answer_to(const std::string& bytes, int port) {
   const Connection rank_0 = connected(port);
   send(rank_0.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   std::string answer;
-  for (int i = 0; i < 2000; ++i, usleep(5000)) {
+  const bool is_put_off = comes_true([&] {
     const auto more = received(rank_0.descriptor());
-    if (!more) return answer;
-    answer += *more;
-  }
-  FAIL("it was not put off");
-  return "";
-}
-
-int free_port() {
-  const auto listener = listen_on(loopback_alone());
-  REQUIRE(listener.ok());
-  return listener->port();
+    if (more) answer += *more;
+    return !more;
+  });
+  if (!is_put_off) FAIL("it was not put off");
+  return answer;
 }
 
 }  // namespace

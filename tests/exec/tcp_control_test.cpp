@@ -1,6 +1,7 @@
 // Control over TCP, among processes of this machine.
 #include "launch/tcp_control.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,18 +17,16 @@
 
 #include "exec/supervise/watchdog.h"
 #include "launch/connection.h"
+#include "tests/exec/free_port.h"
+#include "tests/exec/mpi_run.h"
+#include "tests/text.h"
+#include "tests/waiting.h"
 
 using namespace tandem;
 
 namespace {
 
 constexpr Nanoseconds kSecond_ns = 1'000'000'000;
-
-int free_port() {
-  const auto listener = listen_on({});
-  REQUIRE(listener.ok());
-  return listener->port();
-}
 
 Rendezvous here(int port) {
   return {"localhost", port, "a run", Secret("what only this job knows"), {}};
@@ -36,6 +35,13 @@ LaunchedRank rank_of(int rank, int ranks) { return {rank, ranks, rank, "by hand"
 
 // What a rank does with its Control; its exit status, 0 where all is as it should be.
 using Part = std::function<int(Control*)>;
+
+bool ends(ChildProcess* process) {
+  return comes_true([&] {
+    process->update();
+    return process->is_gone();
+  });
+}
 
 // Ranks from 1 on, each a process that joins and does its part.
 class Others {
@@ -52,8 +58,7 @@ class Others {
   int wait() {
     int worst = 0;
     for (ChildProcess& process : processes_) {
-      for (int i = 0; i < 4000 && !process.is_gone(); ++i, usleep(5000)) process.update();
-      worst = std::max(worst, process.is_gone() ? process.exit_status() : 98);
+      worst = std::max(worst, ends(&process) ? process.exit_status() : 98);
     }
     return worst;
   }
@@ -74,6 +79,29 @@ class Shared {
   std::atomic<int>* number_;
 };
 
+// Three ranks join, and all do their part as they should.
+void check_three(const Part& part) {
+  const Rendezvous rendezvous = here(free_port());
+  Others others(rendezvous, 3, part);
+  const auto control = join_tcp(rank_of(0, 3), rendezvous, 10 * kSecond_ns);
+  REQUIRE(control.ok());
+  CHECK((*control)->ranks() == 3);
+  CHECK(part(control->get()) == 0);
+  CHECK(others.wait() == 0);
+}
+
+// How many have connected to a port of this host, as /proc/net/tcp has it.
+int connections_to(int port) {
+  int found = 0;
+  for (const std::string& line : lines_of(text_of("/proc/net/tcp") + text_of("/proc/net/tcp6"))) {
+    std::istringstream words(line);
+    std::string number, own, other, state;
+    words >> number >> own >> other >> state;
+    found += state == "01" && own.ends_with(fmt::format(":{:04X}", port)) ? 1 : 0;
+  }
+  return found;
+}
+
 std::string why_rank_fails(int rank, int ranks, const Rendezvous& rendezvous,
                            Nanoseconds timeout_ns) {
   const auto begin = std::chrono::steady_clock::now();
@@ -87,25 +115,20 @@ std::string why_rank_fails(int rank, int ranks, const Rendezvous& rendezvous,
 }  // namespace
 
 TEST_CASE("what rank 0 broadcasts all have, the late ones too") {
-  const Rendezvous rendezvous = here(free_port());
-  const auto part = [](Control* control) {
-    if (control->rank() == 2) usleep(200'000);
+  const Shared has_it;  // rank 1: rank 2 asks for it later
+  const auto part = [&](Control* control) {
+    if (control->rank() == 2 && !comes_true([&] { return *has_it == 1; })) return 4;
     long long value = control->rank() == 0 ? 4711 : 0;
     char none = 0;
     if (!control->broadcast(std::as_writable_bytes(std::span(&value, 1))).ok()) return 1;
+    if (control->rank() == 1) *has_it = 1;
     if (!control->broadcast(std::as_writable_bytes(std::span(&none, 0))).ok()) return 2;
     return value == 4711 ? 0 : 3;
   };
-  Others others(rendezvous, 3, part);
-  const auto control = join_tcp(rank_of(0, 3), rendezvous, 10 * kSecond_ns);
-  REQUIRE(control.ok());
-  CHECK((*control)->ranks() == 3);
-  CHECK(part(control->get()) == 0);
-  CHECK(others.wait() == 0);
+  check_three(part);
 }
 
 TEST_CASE("nobody leaves a barrier before all have come to it") {
-  const Rendezvous rendezvous = here(free_port());
   const Shared came;
   const auto part = [&](Control* control) {
     for (int i = 1; i <= 3; ++i) {
@@ -116,15 +139,10 @@ TEST_CASE("nobody leaves a barrier before all have come to it") {
     }
     return 0;
   };
-  Others others(rendezvous, 3, part);
-  const auto control = join_tcp(rank_of(0, 3), rendezvous, 10 * kSecond_ns);
-  REQUIRE(control.ok());
-  CHECK(part(control->get()) == 0);
-  CHECK(others.wait() == 0);
+  check_three(part);
 }
 
 TEST_CASE("what is so on one rank all know") {
-  const Rendezvous rendezvous = here(free_port());
   const auto part = [](Control* control) {
     for (int which = -1; which < 3; ++which) {
       const auto any = control->any(control->rank() == which);
@@ -132,26 +150,17 @@ TEST_CASE("what is so on one rank all know") {
     }
     return 0;
   };
-  Others others(rendezvous, 3, part);
-  const auto control = join_tcp(rank_of(0, 3), rendezvous, 10 * kSecond_ns);
-  REQUIRE(control.ok());
-  CHECK(part(control->get()) == 0);
-  CHECK(others.wait() == 0);
+  check_three(part);
 }
 
 TEST_CASE("clocks of one machine agree within a millisecond") {
-  const Rendezvous rendezvous = here(free_port());
   const auto part = [](Control* control) {
     const auto reading = control->compare_clocks();
     if (!reading.ok()) return 1;
     if (control->rank() == 0) return reading->ahead_ns == 0 ? 0 : 2;
     return std::abs(reading->ahead_ns) < 1'000'000 && reading->round_trip_ns > 0 ? 0 : 3;
   };
-  Others others(rendezvous, 3, part);
-  const auto control = join_tcp(rank_of(0, 3), rendezvous, 10 * kSecond_ns);
-  REQUIRE(control.ok());
-  CHECK(part(control->get()) == 0);
-  CHECK(others.wait() == 0);
+  check_three(part);
 }
 
 TEST_CASE("one rank meets nobody") {
@@ -241,7 +250,7 @@ TEST_CASE("who has another secret neither joins nor is joined, on either side") 
   });
   CHECK(why_rank_fails(0, 2, rendezvous, 2 * kSecond_ns) ==
         "found no rank 1 within 2 s, expected all 2 to come");
-  for (int i = 0; i < 2000 && !outsider.is_gone(); ++i, usleep(5000)) outsider.update();
+  CHECK(ends(&outsider));
   CHECK(outsider.exit_status() == 0);
 }
 
@@ -259,7 +268,7 @@ TEST_CASE("who is none of the ranks is turned away, and the ranks meet") {
   Rendezvous other = rendezvous;
   other.run = "another";
   Others astray(other, 2, [](Control*) { return 1; });
-  usleep(200'000);
+  CHECK(comes_true([&] { return connections_to(rendezvous.port) == 4; }));
   Others others(rendezvous, 2, [](Control* own) { return own->barrier().ok() ? 0 : 1; });
   CHECK((*control)->barrier().ok());
   CHECK(others.wait() == 0);
@@ -278,7 +287,7 @@ TEST_CASE("ranks that count differently are refused on both sides") {
   });
   CHECK(why_rank_fails(0, 2, rendezvous, 5 * kSecond_ns) ==
         "found rank 2 of 3 and rank 0 of 2 in one run, expected equally many ranks everywhere");
-  for (int i = 0; i < 2000 && !third.is_gone(); ++i, usleep(5000)) third.update();
+  CHECK(ends(&third));
   CHECK(third.exit_status() == 0);
 }
 

@@ -16,6 +16,7 @@
 
 #include "exec/supervise/watchdog.h"
 #include "tests/made_program.h"
+#include "tests/waiting.h"
 
 using namespace tandem;
 
@@ -32,15 +33,6 @@ std::pair<Descriptor, Descriptor> socket_pair() {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
   return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-
-// Asks every 5 ms until it holds, for 10 s at most.
-bool comes_true(const std::function<bool()>& holds) {
-  for (int i = 0; i < 2000; ++i) {
-    if (holds()) return true;
-    usleep(5000);
-  }
-  return false;
 }
 
 // All words until so many have come.

@@ -465,7 +465,8 @@ TEST_CASE("what there was no time for within a round is left as it was, and foun
 TEST_CASE("plans that --seconds leaves no time to play say so, with their price") {
   const Scenario base = small();
   int runs = 0;
-  // The search's time is over once plans are played: twice as long is waited for by the first.
+  // The passing of time is what is tested. The search's time is over once plans are played: the
+  // first waits for twice as long.
   const auto tuned = tune(base, among({"parallel.cp=1", "parallel.micro_batch=1"}),
                           {.jobs = 1, .engine = Engine::Ideal, .seconds = 1, .on_runs = [&](int) {
                              if (++runs == 1) std::this_thread::sleep_for(std::chrono::seconds(2));

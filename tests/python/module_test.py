@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
 import support
@@ -456,7 +455,7 @@ class Threads(unittest.TestCase):
                 [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
             ) as child:
                 self.assertEqual(child.stdout.readline(), "begun\n")
-                time.sleep(1)
+                self.assertTrue(support.starts_runs(child), what)
                 child.send_signal(signal.SIGINT)
                 self.assertEqual(child.stdout.read(), "interrupted\n", what)
                 self.assertEqual(child.wait(), 0)

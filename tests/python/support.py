@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 SOURCE = pathlib.Path(os.environ["TANDEM_SOURCE_DIR"])
@@ -28,6 +29,15 @@ PURCHASE = {
     "size": {"tokens_T": 0.001, "days": 30, "gpus": [8, 16]},
     "price": {"node_hour": 20},
 }
+
+
+def starts_runs(process):
+    """Waits until the process has started another one, for 30 s at most; whether it has."""
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    until = time.monotonic() + 30
+    while not children.read_text(encoding="ascii") and time.monotonic() < until:
+        time.sleep(0.01)
+    return time.monotonic() < until
 
 
 def command(*words):

@@ -1,4 +1,5 @@
-// Programs as text: what is written is read, and what is none is refused at its line.
+// Programs as text: what is written is read, and what is none is refused at its line. The rows are
+// typed here alone, as they are what is tested; other tests call made_program().
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>

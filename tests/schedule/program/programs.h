@@ -1,4 +1,4 @@
-// Programs from orders and from texts, for tests.
+// Programs from orders and from their files' text, for tests. made_program.h makes others.
 #pragma once
 
 #include <catch2/catch.hpp>
