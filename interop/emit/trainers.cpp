@@ -1,4 +1,5 @@
-// A plan as DeepSpeed's, Accelerate's and torchtitan's files.
+// A plan as DeepSpeed's, Accelerate's and torchtitan's files. Declared in
+// interop/emit/plan_keys.h.
 #include <fmt/format.h>
 
 #include <vector>
@@ -8,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// Notes a size that a trainer does not have.
+// Lists `key` as not expressible if it is above 1.
 void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {
   if (keys->whole(key, 1) > 1) keys->leave(key, why);
 }
@@ -167,7 +168,7 @@ std::string torchtitan_text(PlanKeys* keys) {
   if (keys->text("train.gradient_dtype") == "bf16")
     text += "mixed_precision_reduce = \"bfloat16\"\n";
   text += "\n[parallelism]\n";
-  // torchtitan's degree leaves out the context ranks, which shard as well.
+  // Our hsdp_shard counts context ranks; torchtitan's shard degree does not: divide by cp.
   const long long cp = keys->whole("parallel.cp", 1);
   const long long cut = keys->whole("parallel.hsdp_shard", cp * (zero >= 2 ? dp : 1));
   if (cut % cp != 0) keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard");

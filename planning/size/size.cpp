@@ -322,7 +322,7 @@ Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<st
   set_economics(cases, &result.sized);
   RETURN_IF_ERROR(find_least_bandwidth(cases, options, &result.sized));
   result.input_changes = input_changes(cases, result.sized);
-  result.tiers = tiers(cases, result.sized);
+  result.tiers = network_comparisons(cases, result.sized);
   return result;
 }
 

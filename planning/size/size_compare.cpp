@@ -15,12 +15,14 @@ std::pair<double, double> interval_of(const RunResult& result) {
           result.interval_s->second / result.iteration_s};
 }
 
-Economics economics_of(const SizeCase& c, const SizedCandidate& sized, double times = 1) {
+Economics economics_of(const SizeCase& c, const SizedCandidate& sized,
+                       double iteration_factor = 1) {
   const RunResult& result = *sized.result;
   const double tokens =
       static_cast<double>(c.scenario.job.plan.global_batch) * c.scenario.job.model.seq;
   return economics(c.inputs, sized.gpus, c.scenario.cluster.spec.gpus_per_node, tokens,
-                   result.iteration_s * times, sized.ramp_s * times, interval_of(result));
+                   result.iteration_s * iteration_factor, sized.ramp_s * iteration_factor,
+                   interval_of(result));
 }
 
 std::string why_ruled_out(const SizeInputs& inputs, const Economics& e) {
@@ -42,7 +44,9 @@ int cheapest(const std::vector<SizedCandidate>& sized, const std::string& job,
   return best;
 }
 
-bool is_possible(const SizedCandidate& one) { return one.result && one.result->training->fits; }
+bool is_possible(const SizedCandidate& candidate) {
+  return candidate.result && candidate.result->training->fits;
+}
 
 void mark_frontier(std::vector<SizedCandidate>* sized) {
   for (SizedCandidate& one : *sized) {
@@ -59,8 +63,8 @@ void mark_frontier(std::vector<SizedCandidate>* sized) {
 struct InputVariation {
   const char* input;
   void (*apply)(SizeInputs*);
-  double times = 1;  // factor of the iteration
-  double SizedCandidate::*nics = nullptr;
+  double iteration_factor = 1;
+  double SizedCandidate::*nics = nullptr;  // the candidate's own factor, in place of that one
 };
 
 const std::vector<InputVariation>& input_variations() {
@@ -97,8 +101,9 @@ void set_economics(const std::vector<SizeCase>& cases, std::vector<SizedCandidat
     reasons.push_back(one.reason);
   }
   mark_frontier(sized);
-  for (const SizedCandidate& one : *sized) {
-    const int best = cheapest(*sized, one.job, all, reasons);
+  // Visits a job once for each of its candidates; the answer is always the same one.
+  for (const SizedCandidate& candidate : *sized) {
+    const int best = cheapest(*sized, candidate.job, all, reasons);
     if (best >= 0) (*sized)[best].recommended = true;
   }
 }
@@ -116,8 +121,9 @@ std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
         if (sized[i].job != sized[chosen].job || !is_possible(sized[i])) continue;
         SizeCase changed = cases[i];
         change.apply(&changed.inputs);
-        const double times = change.nics != nullptr ? sized[i].*change.nics : change.times;
-        after[i] = economics_of(changed, sized[i], times);
+        const double iteration_factor =
+            change.nics != nullptr ? sized[i].*change.nics : change.iteration_factor;
+        after[i] = economics_of(changed, sized[i], iteration_factor);
         reasons[i] = why_ruled_out(changed.inputs, after[i]);
       }
       const int now = cheapest(sized, sized[chosen].job, after, reasons);
@@ -133,8 +139,8 @@ std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
   return all;
 }
 
-std::vector<NetworkComparison> tiers(const std::vector<SizeCase>& cases,
-                                     const std::vector<SizedCandidate>& sized) {
+std::vector<NetworkComparison> network_comparisons(const std::vector<SizeCase>& cases,
+                                                   const std::vector<SizedCandidate>& sized) {
   std::vector<NetworkComparison> all;
   const auto cluster = [&](std::size_t i) -> const ClusterSpec& {
     return cases[i].scenario.cluster.spec;

@@ -17,7 +17,7 @@ std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
 
 // Compares candidates with the same GPU and as many of them on a node: they differ in their
 // network.
-std::vector<NetworkComparison> tiers(const std::vector<SizeCase>& cases,
-                                     const std::vector<SizedCandidate>& sized);
+std::vector<NetworkComparison> network_comparisons(const std::vector<SizeCase>& cases,
+                                                   const std::vector<SizedCandidate>& sized);
 
 }  // namespace tandem

@@ -25,6 +25,7 @@ std::span<const RefinementKey> refinement_keys() { return kKeys; }
 
 std::vector<Refinement> refinements_in(const Space& space) {
   std::vector<Refinement> all = {{}};
+  // In reverse, so that the first key varies fastest: its part then comes before others alone.
   for (auto key = std::rbegin(kKeys); key != std::rend(kKeys); ++key) {
     std::vector<Refinement> with;
     for (const Refinement& so_far : all) {
@@ -53,9 +54,11 @@ Scenario refined(const Scenario& base, const Candidate& candidate, const Refinem
   }
   if (refinement.order) {
     job.order.name = kAutoOrder;
+    // Both belong to the plan's own order.
     job.order.memory_limit = 0;
     job.order.group = 0;
-    scenario.places.emplace("parallel.vpp", base.path);  // it is given: auto keeps it
+    // Marks vpp as set by the user; order = auto may otherwise choose another.
+    scenario.places.emplace("parallel.vpp", base.path);
   }
   return scenario;
 }

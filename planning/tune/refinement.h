@@ -26,7 +26,7 @@ struct Refinement {
 
 // A scenario key that turns a part on or off.
 struct RefinementKey {
-  std::string_view key, off, on;  // `off` of schedule.order is empty: any named order
+  std::string_view key, off, on;  // values; `off` of schedule.order is empty: any order but auto
   bool Refinement::*part;
 };
 std::span<const RefinementKey> refinement_keys();
