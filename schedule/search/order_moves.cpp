@@ -30,35 +30,35 @@ double duration(const OrderCosts& costs, ActionKind kind) {
 }  // namespace
 
 OrderMoves::OrderMoves(const SearchProblem& problem, Order start, std::uint64_t seed)
-    : problem_(problem), at_(std::move(start)), best_(at_), random_(seed) {
+    : problem_(problem), current_(std::move(start)), best_(current_), random_(seed) {
   forward_end_.resize(static_cast<std::size_t>(problem.stages()) * problem.microbatches);
   input_end_.resize(forward_end_.size());
-  forward_at_.resize(forward_end_.size());
-  input_at_.resize(forward_end_.size());
-  for (const std::vector<Action>& actions : at_.ranks) {
+  forward_position_.resize(forward_end_.size());
+  input_position_.resize(forward_end_.size());
+  for (const std::vector<Action>& actions : current_.ranks) {
     starts_.emplace_back(actions.size());
     ends_.emplace_back(actions.size());
   }
   CHECK(replay());
-  at_value_ = best_value_ = value_;
-  history_.fill(value_);
+  current_value_ = best_value_ = replayed_value_;
+  history_.fill(replayed_value_);
   find_critical();
 }
 
 double OrderMoves::ready(const Action& action) const {
   const int s = index(action.stage);
-  const std::size_t own = slot(action);
+  const std::size_t this_slot = slot(action);
   const auto arrives = [&](int from, double end) {
     if (end == kNotYet || problem_.rank_of_stage[from] == problem_.rank_of_stage[s]) return end;
     return end + problem_.costs[from].transfer;
   };
   const auto microbatches = static_cast<std::size_t>(problem_.microbatches);
   if (action.kind == ActionKind::Forward)
-    return s == 0 ? 0 : arrives(s - 1, forward_end_[own - microbatches]);
-  if (action.kind == ActionKind::BackwardWeight) return input_end_[own];
-  const double forward = forward_end_[own];
+    return s == 0 ? 0 : arrives(s - 1, forward_end_[this_slot - microbatches]);
+  if (action.kind == ActionKind::BackwardWeight) return input_end_[this_slot];
+  const double forward = forward_end_[this_slot];
   if (forward == kNotYet || s + 1 == problem_.stages()) return forward;
-  const double gradient = arrives(s + 1, input_end_[own + microbatches]);
+  const double gradient = arrives(s + 1, input_end_[this_slot + microbatches]);
   return gradient == kNotYet ? kNotYet : std::max(forward, gradient);
 }
 
@@ -66,32 +66,32 @@ double OrderMoves::ready(const Action& action) const {
 bool OrderMoves::replay() {
   std::ranges::fill(forward_end_, kNotYet);
   std::ranges::fill(input_end_, kNotYet);
-  std::vector<std::size_t> position(at_.ranks.size());
-  std::vector<double> clock(at_.ranks.size());
+  std::vector<std::size_t> position(current_.ranks.size());
+  std::vector<double> clock(current_.ranks.size());
   for (bool goes_on = true; goes_on;) {
     goes_on = false;
-    for (std::size_t rank = 0; rank < at_.ranks.size(); ++rank) {
-      const std::vector<Action>& actions = at_.ranks[rank];
+    for (std::size_t rank = 0; rank < current_.ranks.size(); ++rank) {
+      const std::vector<Action>& actions = current_.ranks[rank];
       for (std::size_t& i = position[rank]; i < actions.size(); ++i) {
-        const double when = ready(actions[i]);
-        if (when == kNotYet) break;
+        const double ready_time = ready(actions[i]);
+        if (ready_time == kNotYet) break;
         goes_on = true;
-        starts_[rank][i] = std::max(clock[rank], when);
+        starts_[rank][i] = std::max(clock[rank], ready_time);
         clock[rank] =
             starts_[rank][i] + duration(problem_.costs[index(actions[i].stage)], actions[i].kind);
         ends_[rank][i] = clock[rank];
         if (actions[i].kind == ActionKind::BackwardWeight) continue;
         const bool is_forward = actions[i].kind == ActionKind::Forward;
         (is_forward ? forward_end_ : input_end_)[slot(actions[i])] = clock[rank];
-        (is_forward ? forward_at_ : input_at_)[slot(actions[i])] = static_cast<int>(i);
+        (is_forward ? forward_position_ : input_position_)[slot(actions[i])] = static_cast<int>(i);
       }
     }
   }
-  value_ = {};
-  for (std::size_t rank = 0; rank < at_.ranks.size(); ++rank) {
-    if (position[rank] < at_.ranks[rank].size()) return false;
-    value_.first = std::max(value_.first, clock[rank]);
-    value_.second += clock[rank];
+  replayed_value_ = {};
+  for (std::size_t rank = 0; rank < current_.ranks.size(); ++rank) {
+    if (position[rank] < current_.ranks[rank].size()) return false;
+    replayed_value_.first = std::max(replayed_value_.first, clock[rank]);
+    replayed_value_.second += clock[rank];
   }
   return true;
 }
@@ -99,47 +99,50 @@ bool OrderMoves::replay() {
 // Goes back from the action that ends last, always to what its start waited for.
 void OrderMoves::find_critical() {
   critical_.clear();
-  Place at;
+  Place place;
   for (int rank = 0; rank < problem_.pp(); ++rank) {
-    if (!ends_[rank].empty() && ends_[rank].back() == at_value_.first)
-      at = {rank, static_cast<int>(ends_[rank].size()) - 1};
+    if (!ends_[rank].empty() && ends_[rank].back() == current_value_.first)
+      place = {rank, static_cast<int>(ends_[rank].size()) - 1};
   }
   for (;;) {
-    const double start = starts_[at.rank][at.position];
+    const double start = starts_[place.rank][place.position];
     if (start <= 0) return;
-    if (at.position > 0 && ends_[at.rank][at.position - 1] >= start) {
-      critical_.push_back(at);
-      --at.position;
+    if (place.position > 0 && ends_[place.rank][place.position - 1] >= start) {
+      critical_.push_back(place);
+      --place.position;
       continue;
     }
-    const Action& action = at_.ranks[at.rank][at.position];
+    const Action& action = current_.ranks[place.rank][place.position];
     const int s = index(action.stage);
     const bool forward = action.kind == ActionKind::Forward;
     const int from = forward ? s - 1 : s + 1;
     CHECK(from >= 0 && from < problem_.stages());
-    const std::size_t there = static_cast<std::size_t>(from) * problem_.microbatches +
-                              static_cast<std::size_t>(index(action.microbatch));
-    at = {problem_.rank_of_stage[from], forward ? forward_at_[there] : input_at_[there]};
+    const std::size_t sender = static_cast<std::size_t>(from) * problem_.microbatches +
+                               static_cast<std::size_t>(index(action.microbatch));
+    place = {problem_.rank_of_stage[from],
+             forward ? forward_position_[sender] : input_position_[sender]};
   }
 }
 
 void OrderMoves::move(int rank, int from, int to) {
-  const auto at = at_.ranks[rank].begin();
+  const auto actions = current_.ranks[rank].begin();
   if (from < to)
-    std::rotate(at + from, at + from + 1, at + to + 1);
+    std::rotate(actions + from, actions + from + 1, actions + to + 1);
   else
-    std::rotate(at + to, at + from, at + from + 1);
+    std::rotate(actions + to, actions + from, actions + from + 1);
 }
 
 bool OrderMoves::keeps_limit(int rank) const {
-  return peak_of_rank(problem_, at_.ranks[rank]) <= problem_.limit_bytes[rank] * kRoundingOfBytes;
+  return peak_of_rank(problem_, current_.ranks[rank]) <=
+         problem_.limit_bytes[rank] * kRoundingOfBytes;
 }
 
 void OrderMoves::step() {
   if (critical_.empty()) return;
   const auto [rank, position] = critical_[random_below(static_cast<int>(critical_.size()))];
-  const std::vector<Action>& actions = at_.ranks[rank];
-  // Moves the action forward in the order, or the nearest W before it to a place after it.
+  const std::vector<Action>& actions = current_.ranks[rank];
+  // Half of the time: moves the action earlier, by 1 or up to 8 places. Else: moves the nearest W
+  // before it to behind it, if there is one.
   int from = position;
   int to =
       random_below(2) == 0 ? position - 1 : std::max(0, position - 1 - random_below(kFarthest));
@@ -153,16 +156,17 @@ void OrderMoves::step() {
   }
   move(rank, from, to);
   Value& before = history_[steps_++ % history_.size()];
-  if (keeps_limit(rank) && replay() && (value_ <= before || value_ <= at_value_)) {
-    at_value_ = value_;
+  if (keeps_limit(rank) && replay() &&
+      (replayed_value_ <= before || replayed_value_ <= current_value_)) {
+    current_value_ = replayed_value_;
     find_critical();
   } else {
     move(rank, to, from);
   }
-  before = at_value_;
-  if (at_value_ >= best_value_) return;
-  best_ = at_;
-  best_value_ = at_value_;
+  before = current_value_;
+  if (current_value_ >= best_value_) return;
+  best_ = current_;
+  best_value_ = current_value_;
 }
 
 }  // namespace tandem

@@ -12,10 +12,11 @@
 
 namespace tandem {
 
-// Local search on one order. A move puts an action of the critical path before an action ahead of
-// it on its rank, or puts a W that is ahead of it after it. Nothing else can shorten the iteration
-// (van Laarhoven, Aarts and Lenstra, "Job Shop Scheduling by Simulated Annealing", 1992). It
-// accepts moves by late acceptance, as for policies.
+// Local search on one order. A move puts an action of the critical path earlier on its rank, or a
+// W from before it to behind it. If I3 is critical in W2 F6 I3, the moves are W2 I3 F6, I3 W2 F6
+// and F6 I3 W2. No other move can shorten the iteration (van Laarhoven, Aarts and Lenstra, "Job
+// Shop Scheduling by Simulated Annealing", 1992). A move is kept if the order is no worse than it
+// was some moves ago (late acceptance), as for policies.
 class OrderMoves {
  public:
   // REQUIRES: validate(start) is ok; one chain; no action together with the next; the problem
@@ -48,14 +49,14 @@ class OrderMoves {
   }
 
   const SearchProblem& problem_;
-  Order at_, best_;
-  Value value_, at_value_, best_value_;
+  Order current_, best_;
+  Value replayed_value_, current_value_, best_value_;
   std::array<Value, 100> history_;
   std::size_t steps_ = 0;
   std::mt19937_64 random_;
-  std::vector<double> forward_end_, input_end_;     // by stage and microbatch
-  std::vector<int> forward_at_, input_at_;          // positions of those actions
-  std::vector<std::vector<double>> starts_, ends_;  // by rank and position
+  std::vector<double> forward_end_, input_end_;         // by stage and microbatch
+  std::vector<int> forward_position_, input_position_;  // of those actions on their ranks
+  std::vector<std::vector<double>> starts_, ends_;      // by rank and position
   std::vector<Place> critical_;  // actions that start when the one before them on their rank ends
 };
 

@@ -11,7 +11,8 @@
 namespace tandem {
 namespace {
 
-// Times are whole ticks, so that times that are equal compare equal.
+// Times are whole ticks, so that times that are equal compare equal. 720720 = lcm(1..16), so
+// fractions of the longest cost up to sixteenths are exact (list_times.cpp).
 constexpr double kTicksOfLongest = 720'720;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
@@ -42,14 +43,14 @@ PolicyScheduler::PolicyScheduler(const SearchProblem& problem)
     StageState& stage = stages_[s];
     const OrderCosts& costs = problem.costs[s];
     stage.rank = problem.rank_of_stage[s];
-    // An action that others wait for takes at least a tick, so that it ends after decisions at its
-    // start.
+    // F and I take a tick at least: with zero length a result could arrive at a time whose
+    // decisions are already made.
     stage.duration[kForward] = std::max<Ticks>(ticks(costs.forward), 1);
     stage.duration[kInput] = std::max<Ticks>(ticks(costs.input), 1);
     stage.duration[kWeight] = ticks(costs.weight);
-    const auto to = [&](int other) {
-      const bool leaves =
-          other >= 0 && other < problem.stages() && problem.rank_of_stage[other] != stage.rank;
+    const auto to = [&](int next_stage) {
+      const bool leaves = next_stage >= 0 && next_stage < problem.stages() &&
+                          problem.rank_of_stage[next_stage] != stage.rank;
       return leaves ? ticks(costs.transfer) : 0;
     };
     stage.transfer_on = to(s + 1);
@@ -107,11 +108,11 @@ Order PolicyScheduler::order() const {
 // Returns when the stage has the input of its next action of the pass; kNever if that is not known,
 // or if the policy has enough in flight.
 PolicyScheduler::Ticks PolicyScheduler::input_ready(int s, Pass pass) const {
-  const StageState& at = stages_[s];
-  const int microbatch = at.done[pass];
+  const StageState& stage = stages_[s];
+  const int microbatch = stage.done[pass];
   if (pass == kForward) {
     if (microbatch == problem_.microbatches ||
-        microbatch - at.done[kInput] >= std::max(policy_->stages[s].most_live, 1))
+        microbatch - stage.done[kInput] >= std::max(policy_->stages[s].most_live, 1))
       return kNever;
     if (s == 0) {
       if (policy_->pace < 0 || microbatch < policy_->pace) return 0;
@@ -120,8 +121,8 @@ PolicyScheduler::Ticks PolicyScheduler::input_ready(int s, Pass pass) const {
     const Ticks sent = stages_[s - 1].forward_end[microbatch];
     return sent == kNever ? kNever : sent + stages_[s - 1].transfer_on;
   }
-  if (pass == kWeight) return microbatch < at.done[kInput] ? 0 : kNever;
-  if (microbatch == at.done[kForward]) return kNever;
+  if (pass == kWeight) return microbatch < stage.done[kInput] ? 0 : kNever;
+  if (microbatch == stage.done[kForward]) return kNever;
   if (s + 1 == problem_.stages()) return 0;
   const Ticks sent = stages_[s + 1].input_end[microbatch];
   return sent == kNever ? kNever : sent + stages_[s + 1].transfer_back;
@@ -136,99 +137,101 @@ void PolicyScheduler::look_ahead(int s, Pass pass) {
 }
 
 void PolicyScheduler::decide(int rank) {
-  const RankState& by = ranks_[rank];
+  const RankState& state = ranks_[rank];
   Choice best;
-  Ticks at = kNever;
-  double turn = kNoTurn;
+  Ticks best_begin = kNever;
+  double best_turn = kNoTurn;
   double kept_back = kNoTurn;  // turn of a forward that only memory keeps back
   Choice weight;
   double turn_of_weight = kNoTurn;
-  for (const int s : by.stages) {
+  for (const int s : state.stages) {
     const StageState& stage = stages_[s];
     for (const Pass pass : {kForward, kInput, kWeight}) {
       const Next& next = stage.next[pass];
       if (next.input_ready == kNever) continue;
-      if (pass == kForward && by.held_bytes + stage.room_bytes > by.limit_bytes) {
-        if (next.input_ready <= by.free_at) kept_back = std::min(kept_back, next.turn);
+      if (pass == kForward && state.held_bytes + stage.room_bytes > state.limit_bytes) {
+        if (next.input_ready <= state.free_at) kept_back = std::min(kept_back, next.turn);
         continue;
       }
       if (pass == kWeight && next.turn < turn_of_weight) {
         weight = {s, pass};
         turn_of_weight = next.turn;
       }
-      const Ticks begin = std::max(next.input_ready, by.free_at);
-      if (begin > at || (begin == at && next.turn >= turn)) continue;
+      const Ticks begin = std::max(next.input_ready, state.free_at);
+      if (begin > best_begin || (begin == best_begin && next.turn >= best_turn)) continue;
       best = {s, pass};
-      at = begin;
-      turn = next.turn;
+      best_begin = begin;
+      best_turn = next.turn;
     }
   }
-  if (at != kNever && policy_->weights_first && kept_back < turn && weight.stage >= 0) {
+  if (best_begin != kNever && policy_->weights_first && kept_back < best_turn &&
+      weight.stage >= 0) {
     best = weight;
-    at = by.free_at;
-  } else if (at != kNever && (policy_->patience > 0 || policy_->other_patience > 0)) {
-    best = wait_for(by, best, &at);
+    best_begin = state.free_at;
+  } else if (best_begin != kNever && (policy_->patience > 0 || policy_->other_patience > 0)) {
+    best = wait_for(state, best, &best_begin);
   }
   choices_[rank] = best;
-  begins_[rank] = at;
+  begins_[rank] = best_begin;
 }
 
-// Returns what comes before the choice's turn and soon enough to wait for it, or else the choice.
-PolicyScheduler::Choice PolicyScheduler::wait_for(const RankState& by, Choice choice,
-                                                  Ticks* at) const {
+// If an F or I with an earlier turn becomes ready within the patience, returns it (and its start in
+// *begin); else `choice`.
+PolicyScheduler::Choice PolicyScheduler::wait_for(const RankState& rank, Choice choice,
+                                                  Ticks* begin) const {
   const StageState& chosen = stages_[choice.stage];
   const double patience = choice.pass == kWeight ? policy_->patience : policy_->other_patience;
   const Ticks until =
-      *at + std::llround(patience * static_cast<double>(chosen.duration[choice.pass]));
+      *begin + std::llround(patience * static_cast<double>(chosen.duration[choice.pass]));
   const double turn = chosen.next[choice.pass].turn;
   Choice sooner = choice;
-  Ticks when = kNever;
-  for (const int s : by.stages) {
+  Ticks ready = kNever;
+  for (const int s : rank.stages) {
     const StageState& stage = stages_[s];
     for (const Pass pass : {kForward, kInput}) {
       const Next& next = stage.next[pass];
-      if (next.input_ready > until || next.input_ready >= when || next.turn >= turn) continue;
-      if (pass == kForward && by.held_bytes + stage.room_bytes > by.limit_bytes) continue;
+      if (next.input_ready > until || next.input_ready >= ready || next.turn >= turn) continue;
+      if (pass == kForward && rank.held_bytes + stage.room_bytes > rank.limit_bytes) continue;
       sooner = {s, pass};
-      when = next.input_ready;
+      ready = next.input_ready;
     }
   }
-  if (when != kNever) *at = std::max(when, by.free_at);
+  if (ready != kNever) *begin = std::max(ready, rank.free_at);
   return sooner;
 }
 
 void PolicyScheduler::start(int rank) {
   const auto [s, pass] = choices_[rank];
-  StageState& at = stages_[s];
-  RankState& by = ranks_[rank];
-  const int microbatch = at.done[pass]++;
-  by.free_at = begins_[rank] + at.duration[pass];
+  StageState& stage = stages_[s];
+  RankState& state = ranks_[rank];
+  const int microbatch = stage.done[pass]++;
+  state.free_at = begins_[rank] + stage.duration[pass];
   ActionKind kind = kKinds[pass];
-  int tells = -1;  // the stage that gets the result
+  int receiver = -1;  // the stage that gets the result
   if (pass == kForward) {
-    at.forward_end[microbatch] = by.free_at;
-    by.held_bytes += at.live_bytes;
-    if (s + 1 < problem_.stages()) tells = s + 1;
+    stage.forward_end[microbatch] = state.free_at;
+    state.held_bytes += stage.live_bytes;
+    if (s + 1 < problem_.stages()) receiver = s + 1;
     look_ahead(s, kInput);
   } else if (pass == kInput) {
     if (policy_->whole) {
       kind = ActionKind::Backward;
-      by.free_at += at.duration[kWeight];
-      ++at.done[kWeight];
+      state.free_at += stage.duration[kWeight];
+      ++stage.done[kWeight];
     }
-    at.input_end[microbatch] = by.free_at;
-    by.held_bytes -= at.live_bytes - (policy_->whole ? 0 : at.stash_bytes);
-    tells = s - 1;
+    stage.input_end[microbatch] = state.free_at;
+    state.held_bytes -= stage.live_bytes - (policy_->whole ? 0 : stage.stash_bytes);
+    receiver = s - 1;
     look_ahead(s, kForward);
     look_ahead(s, kWeight);
   } else {
-    by.held_bytes -= at.stash_bytes;
+    state.held_bytes -= stage.stash_bytes;
   }
   look_ahead(s, pass);
   actions_[rank].push_back({Stage{s}, kind, Microbatch{microbatch}});
-  if (tells >= 0) look_ahead(tells, pass);
+  if (receiver >= 0) look_ahead(receiver, pass);
   decide(rank);
-  if (tells >= 0 && stages_[tells].rank != rank) decide(stages_[tells].rank);
+  if (receiver >= 0 && stages_[receiver].rank != rank) decide(stages_[receiver].rank);
 }
 
 }  // namespace tandem

@@ -10,11 +10,23 @@
 
 namespace tandem {
 
-// The rule by which ranks decide. The ready action of the least turn is done first. Its turn is its
-// stage's number for that kind of action, plus the microbatch's number times `period`. So numbers
-// that are far apart, without a period, are a fixed preference. The times of one microbatch with
-// its period are a building block (Qi et al., "Pipeline Parallelism with Controllable Memory",
-// arXiv 2405.15362, 2), squeezed together.
+// The rule by which ranks decide. A rank does the action that can begin first; of several, that of
+// the least turn:
+//
+//   turn = the stage's number for that kind of action + microbatch x period
+//
+// Example: two stages, period 3, all actions take 1. Stage 0: forward 0, input 3, weight 4,
+// most_live 2. Stage 1: forward 1, input 2, weight 3. At time 3 stage 1 may do F1 (1 + 3 = 4) or W0
+// (3 + 0 = 3), and does W0.
+//
+//   time      0  1  2  3  4  5  6  7
+//   stage 0   F0 F1    I0 W0 F2 I1 W1
+//   stage 1      F0 I0 W0 F1 I1 W1 F2
+//
+// Numbers that are far apart, with period 0, are a fixed preference: 0 for all F, 1 for all I, 2
+// for all W does whatever F it can. If the numbers are the times of one microbatch alone, and
+// `period` the time between two of them, the policy is a building block (Qi et al., "Pipeline
+// Parallelism with Controllable Memory", arXiv 2405.15362, 2), squeezed together.
 struct SchedulePolicy {
   struct StageTurns {
     double forward = 0, input = 0, weight = 0;
@@ -23,13 +35,15 @@ struct SchedulePolicy {
     bool operator==(const StageTurns&) const = default;
   };
   std::vector<StageTurns> stages;
-  double period = 0;
-  // A rank waits for an action of an earlier turn if it comes within this share of what the rank
-  // would do instead: of a W (patience), or of an F or an I (other_patience).
+  double period = 0;  // what each further microbatch adds to the turns
+  // How long a rank waits for an F or an I of an earlier turn than its choice, as a share of the
+  // choice's duration: `patience` if the choice is a W, `other_patience` if it is an F or an I.
   double patience = 0, other_patience = 0;
-  bool weights_first = false;  // a W goes first if only memory keeps a forward back
-  bool whole = false;          // each backward is one action
-  // Microbatches that enter at once; the others follow one each `entry_period`. -1: all at once.
+  // Whether a rank does a W while an F of an earlier turn than its choice waits for memory alone.
+  bool weights_first = false;
+  bool whole = false;  // each backward is one action, I and W together
+  // Microbatch m may enter stage 0 from (m - pace) x entry_period on, in the costs' unit; those
+  // before `pace` at once. -1: all at once.
   int pace = -1;
   double entry_period = 0;
 
@@ -90,7 +104,7 @@ class PolicyScheduler {
   Ticks input_ready(int stage, Pass pass) const;
   void look_ahead(int stage, Pass pass);
   void decide(int rank);
-  Choice wait_for(const RankState& by, Choice choice, Ticks* at) const;
+  Choice wait_for(const RankState& rank, Choice choice, Ticks* begin) const;
   void start(int rank);
 
   const SearchProblem& problem_;
