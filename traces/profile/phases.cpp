@@ -1,5 +1,6 @@
 // Finds which pass of training launched a kernel: by the annotations open when it was launched,
-// else by those open on its stream when it starts, else by the thread that launched it.
+// else by those open on its stream when it starts, else by the thread that launched it. Declared in
+// traces/profile/finish_rank.h.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -27,9 +28,9 @@ class OpenPasses {
     std::ranges::stable_sort(passes_, {}, &NamedPass::start_ns);
   }
 
-  // Returns the number of the pass that says stage or microbatch, else of the innermost one; -1:
-  // none is open.
-  std::int32_t at(Nanoseconds moment_ns, PassPhase* phase) {
+  // Sets *phase from the innermost open pass. Returns the innermost one that names a stage or
+  // microbatch, else the innermost; -1: none is open.
+  std::int32_t open_at(Nanoseconds moment_ns, PassPhase* phase) {
     for (; next_ < passes_.size() && passes_[next_].start_ns <= moment_ns; ++next_)
       lasting_.push_back(next_);
     std::erase_if(lasting_, [&](std::size_t i) { return passes_[i].end_ns <= moment_ns; });
@@ -60,15 +61,15 @@ void find_phases_by_stream(const std::map<std::int32_t, NamedPasses>& on_streams
                            ProfileRank* rank) {
   std::map<std::int32_t, std::pair<OpenPasses, std::int32_t>> by_stream;
   for (const auto& [stream, passes] : on_streams) {
-    OpenPasses at(passes);
-    const std::int32_t first = add_actions(at.passes(), rank);
-    by_stream.emplace(stream, std::pair(std::move(at), first));
+    OpenPasses open(passes);
+    const std::int32_t first = add_actions(open.passes(), rank);
+    by_stream.emplace(stream, std::pair(std::move(open), first));
   }
   for (ProfileKernel& kernel : rank->kernels) {
     const auto stream = by_stream.find(kernel.stream);
     if (stream == by_stream.end() || kernel.phase != PassPhase::Unknown) continue;
     auto& [passes, first] = stream->second;
-    if (const std::int32_t pass = passes.at(kernel.start_ns, &kernel.phase); pass >= 0)
+    if (const std::int32_t pass = passes.open_at(kernel.start_ns, &kernel.phase); pass >= 0)
       kernel.action = first + pass;
   }
 }
@@ -99,7 +100,8 @@ std::vector<ProfileKernel*> launched(ProfileRank* rank) {
 void find_phases(ProfileRank* rank) {
   std::map<std::int32_t, NamedPasses> on_streams;
   NamedPasses on_cpu;
-  std::vector<std::optional<ProfileAction>> actions;  // by name
+  std::vector<std::optional<ProfileAction>>
+      actions;  // by Annotation::name, a number in rank->names
   for (const Annotation& annotation : rank->annotations) {
     while (actions.size() <= annotation.name)
       actions.push_back(action_of(rank->names.text(static_cast<std::uint32_t>(actions.size()))));
@@ -111,7 +113,7 @@ void find_phases(ProfileRank* rank) {
   OpenPasses passes(std::move(on_cpu));
   const std::int32_t first = add_actions(passes.passes(), rank);
   for (ProfileKernel* kernel : launched(rank)) {
-    const std::int32_t pass = passes.at(rank->launches[kernel->launch].at_ns, &kernel->phase);
+    const std::int32_t pass = passes.open_at(rank->launches[kernel->launch].at_ns, &kernel->phase);
     if (pass >= 0) kernel->action = first + pass;
   }
   find_phases_by_stream(on_streams, rank);

@@ -15,51 +15,67 @@
 namespace tandem {
 namespace {
 
-// Passes over the MLP's inner array (s b f / tp): the activation forward (a gated one reads two
-// arrays and writes one), the activation and the bias gradient backward. In all 11/sp + 14/tp
-// forward and 14/sp + 32/tp backward for f = 4h.
+// A pass reads or writes an array once.
+//
+// Passes over the MLP's inner array (s b f / tp):
+//
+//   activation                  forward 2    backward 5 with the bias gradient
+//   gated activation            forward 3    backward 5
+//
+// A layer has 11/sp + 14/tp forward and 14/sp + 32/tp backward in all, for f = 4h.
 constexpr double kMlpPasses = 2;
 constexpr double kGatedMlpPasses = 3;
 constexpr double kMlpPassesBackward = 5;
 
-// Passes over s b h numbers at the ends, counted, not fitted. Embedding: look-up 2, positions 2,
-// dropout 2.5 (the part that sequence parallelism cuts); backward: dropout 2.5, positions 1,
-// scatter 3.
-constexpr double kLookupPasses = 4;
-constexpr double kEmbeddingDropoutPasses = 2.5;
-// Every rank looks up its rows under vocabulary parallelism, 2, and scatters their gradient, 3.
-// Positions, 2 and 1, and dropout stay on the first stage.
-constexpr double kRowLookupPasses = 2;
-constexpr double kRowScatterPasses = 3;
+// Passes of the embedding over s b h numbers, counted, not fitted. Under vocabulary parallelism
+// every rank has the first row, for its part of the vocabulary, and the first stage the others.
+//
+//   look-up, and scatter        forward 2    backward 3
+//   positions                   forward 2    backward 1
+//   dropout                     forward 2.5  backward 2.5   cut by sequence parallelism
+constexpr double kLookupPasses = 2;
+constexpr double kScatterPasses = 3;
 constexpr double kPositionPasses = 2;
 constexpr double kPositionPassesBackward = 1;
-// Passes that turn the softmax of a rank's own logits into that of the whole vocabulary: they are
-// read and written once more, in 16 bits. Algorithm 2 makes the input's gradient out of two such
-// arrays, one a product with it, one the target's rows: written, read again, scaled and written
-// (Yeung et al., algorithm 2).
+constexpr double kEmbeddingDropoutPasses = 2.5;
+
+// Passes of vocabulary parallelism that turn the softmax of a rank's own logits into that of the
+// whole vocabulary, in 16 bits:
+//
+//   logits                      read and written once more: 2
+//   the input's gradient        written, read, scaled and written, for two arrays: 6
+//
+// Algorithm 2 alone makes the input's gradient so. One of its two arrays is a product with the
+// softmax, the other has the target's rows (Yeung et al., algorithm 2).
 constexpr double kRescalePassesOfLogits = 2;
 constexpr double kRescalePassesOfGradient = 6;
 
-// The rest are passes that a fused kernel spares: the reads and writes of each separate kernel,
-// less those of the fused one, counted from the operations, not fitted. In numbers of the array's
-// type.
-
-// Bias and GELU: the addition reads and writes; backward it is the identity. Gated: SiLU (2) and
-// the product (3) against 3; backward two products (3 each) and SiLU (3) against 5.
+// What a fused kernel spares: the passes of the separate kernels less those of the fused one,
+// counted from the operations, not fitted.
+//
+//   passes over the array       separate kernels                   fused  spared
+//   bias and GELU, forward      bias 2, GELU 2                       2      2
+//   backward                    the bias is the identity                    0
+//   gated, forward              SiLU 2, product 3                    3      2
+//   gated, backward             two products 3 each, SiLU 3          5      4
 constexpr double kSplitActivationPasses = 2;
 constexpr double kSplitActivationPassesBackward = 0;
 constexpr double kSplitGatedPasses = 2;
 constexpr double kSplitGatedPassesBackward = 4;
-
-// Cross entropy, bytes for each logit: to fp32 (6), maximum (4), difference (8), exponential (8),
-// sum (4), quotient (8), gradient (8), times the loss's (8), to 16 bits (6): 60 against 18.
+//   bytes for each logit        separate kernels                   fused  spared
+//   cross entropy               to fp32 6, maximum 4,               18     42
+//                               difference 8, exponential 8,
+//                               sum 4, quotient 8, gradient 8,
+//                               times the loss's 8, to 16 bits 6
 constexpr double kSplitCrossEntropyBytesPerLogit = 42;
 
-// A router's logits, fp32, forward or backward: softmax (8 bytes), top-k (4), its scatter (4).
+// A mixture of experts, forward and backward each; counted, not fitted.
+//
+//   router, bytes per logit     softmax 8, top-k 4, its scatter 4, in fp32
+//   permutation, passes         each of the top_k copies is read and written: 2 per copy
+//   way back, passes            each copy is read, and one sum is written for a token
 constexpr double kRouterBytesPerLogit = 16;
-// Copying tokens into the experts' order reads and writes each of the top_k copies. On the way back
-// each is read, and one sum is written.
-constexpr double kPermutePasses = 2;
+constexpr double kPermutePassesPerCopy = 2;
 
 // Adds the passes of an unfused activation. `array` is the bytes of the inner array.
 void add_split_activation(BlockWork* block, const Model& model, double array) {
@@ -79,7 +95,7 @@ std::int64_t routed_tokens(const Model& model, const Plan& plan) {
   return tokens_of(model, plan) / (plan.sequence_parallel ? plan.tp : 1);
 }
 
-// Counts the copies of all tensor ranks that share an expert.
+// Rows of one expert: tokens from all `expert_tp` ranks that hold it, times the imbalance.
 std::int64_t expert_rows(const Model& layer, const Plan& plan) {
   if (!layer.is_moe()) return 0;
   const double copies = static_cast<double>(routed_tokens(layer, plan)) * layer.top_k;
@@ -163,10 +179,9 @@ Block mlp_block(const Model& model, const Plan& plan, const FrameworkProfile& pr
                 plan, &CudaGraphModules::mlp);
 }
 
-// Returns the CPU's time for a mixture of experts beyond that of a layer's half, without what is in
-// a graph. The router, finding the ways of the tokens, and moving them count a third each. No
-// measured row tells these apart; but on GB200 and GB300 Qwen3 235B with the first two in graphs
-// fits the third.
+// Returns the extra launch time of an MoE layer, in thirds: router, preprocess (which tokens go
+// where), dispatch. Those in CUDA graphs cost nothing. The thirds are assumed; one pair of runs
+// agrees: Qwen3 235B with the first two in graphs, on GB200 and GB300.
 double expert_launch_s(const Plan& plan, const FrameworkProfile& profile) {
   const CudaGraphModules& graphs = plan.cuda_graph_modules;
   int thirds = 3;
@@ -207,7 +222,7 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
   if (!plan.fusion.bias_gelu) add_split_activation(&block, model, inner);
   const double routing = kRouterBytesPerLogit * static_cast<double>(tokens) * model.experts;
   const double row = shape.bytes * static_cast<double>(model.expert_hidden());
-  const double permutation = kPermutePasses * copies * row;
+  const double permutation = kPermutePassesPerCopy * copies * row;
   const double restored = (copies + static_cast<double>(tokens)) * row;
   for (PartsOf<KernelWork>* pass : {&block.forward, &block.input_gradient}) {
     pass->norm.bytes += routing + permutation;
@@ -243,8 +258,10 @@ Block shared_expert_block(const Model& model, const Plan& plan, const FrameworkP
 
 Block embedding_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
   const BlockShape shape = block_shape(model, plan, profile);
-  const double passes =
-      shape.cut(kLookupPasses, shape.hidden) + shape.whole(kEmbeddingDropoutPasses);
+  // Forward and backward make equally many passes, 6.5 with dropout.
+  static_assert(kLookupPasses + kPositionPasses == kScatterPasses + kPositionPassesBackward);
+  const double passes = shape.cut(kLookupPasses + kPositionPasses, shape.hidden) +
+                        shape.whole(kEmbeddingDropoutPasses);
   const double parameters =
       static_cast<double>(shape.vocab) * shape.hidden + position_parameters(model);
   const BlockLaunch launch = launch_of(plan, &CudaGraphModules::head, profile);
@@ -278,9 +295,6 @@ Block head_block(const Model& model, const Plan& plan, const FrameworkProfile& p
 VocabularyBlocks vocabulary_blocks(const Model& model, const Plan& plan,
                                    const FrameworkProfile& profile) {
   const BlockShape shape = block_shape(model, plan, profile);
-  Plan whole = plan;
-  whole.vocabulary = 0;
-  const Kernel ends = embedding_block(model, whole, profile).forward;
   const double parameters = static_cast<double>(shape.vocab) * shape.hidden;
   const double logits = shape.array(static_cast<double>(shape.vocab));
   // The head's work on this GPU's rows; the norm before it is the last stage's.
@@ -293,17 +307,17 @@ VocabularyBlocks vocabulary_blocks(const Model& model, const Plan& plan,
     head.input_gradient.memory_bytes += shape.cut(kRescalePassesOfGradient, shape.hidden);
   const BlockLaunch launch = launch_of(plan, &CudaGraphModules::head, profile);
   return {.lookup = {.name = "embedding rows forward",
-                     .memory_bytes = shape.cut(kRowLookupPasses, shape.hidden)},
+                     .memory_bytes = shape.cut(kLookupPasses, shape.hidden)},
           .logits = std::move(head.forward),
           .input_gradient = std::move(head.input_gradient),
           .weight_gradient = std::move(head.weight_gradient),
           .lookup_gradient = {.name = "embedding rows weight gradient",
                               .memory_bytes = profile.accumulation_bytes * parameters +
-                                              shape.cut(kRowScatterPasses, shape.hidden)},
+                                              shape.cut(kScatterPasses, shape.hidden)},
           .positions = {.name = "positions forward",
                         .memory_bytes = shape.cut(kPositionPasses, shape.hidden) +
                                         shape.whole(kEmbeddingDropoutPasses),
-                        .launch_s = ends.launch_s},
+                        .launch_s = launch.forward_s},
           .positions_gradient = {.name = "positions weight gradient",
                                  .memory_bytes =
                                      profile.accumulation_bytes * position_parameters(model) +

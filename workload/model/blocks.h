@@ -69,9 +69,9 @@ std::int64_t tokens_of(const Model& model, const Plan& plan);
 // tensor rank sends only its own part. expert_load is what the busiest rank gets, over the mean.
 std::int64_t routed_tokens(const Model& model, const Plan& plan);
 double expert_load(const Model& model, const Plan& plan);
-// Return the sizes of a layer's products that are rounded to whole numbers: the rows of each expert
-// on this GPU, and the chunks of a scan; 0 if it has none. All else is in proportion to the micro
-// batch.
+// Return the rows of each expert on this GPU, and the chunks of a scan; 0 if the layer has none.
+// These two are rounded to whole numbers; all other sizes of products are in proportion to the
+// micro batch.
 std::int64_t expert_rows(const Model& layer, const Plan& plan);
 std::int64_t scan_chunks(const Model& layer, const Plan& plan);
 // Return the columns that one GPU computes: of Q; of K and V together; of the input of the product

@@ -1,4 +1,5 @@
-// Rules that a model and a plan must keep. Each Error names the scenario's key.
+// Rules that a model and a plan must keep. Each Error names the scenario's key. Declared in
+// workload/model/model.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,12 +25,13 @@ struct Multiple {
   std::int64_t value;
   std::string_view divisor_key;
   std::int64_t divisor;
+  bool applies = true;
   std::string_view product = {};  // of several keys; `key` is the first of them
 };
 
 Status check_multiples(std::span<const Multiple> multiples) {
   for (const Multiple& rule : multiples) {
-    if (rule.value % rule.divisor == 0) continue;
+    if (!rule.applies || rule.value % rule.divisor == 0) continue;
     return found_number(rule.key, rule.value,
                         fmt::format("a multiple of {} = {}", rule.divisor_key, rule.divisor),
                         rule.product);
@@ -47,9 +49,8 @@ Status check_shared_heads(int kv_heads, const Plan& plan) {
 Status check_heads(const Model& model, const Plan& plan) {
   const bool by_heads = model.mixer == Mixer::Heads;
   const Multiple multiples[] = {
-      {"model.hidden", model.hidden, "model.heads",
-       by_heads && model.head_dim == 0 ? model.heads : 1},
-      {"model.heads", model.heads, "model.kv_heads", by_heads ? model.key_value_heads() : 1},
+      {"model.hidden", model.hidden, "model.heads", model.heads, by_heads && model.head_dim == 0},
+      {"model.heads", model.heads, "model.kv_heads", model.key_value_heads(), by_heads},
       {"model.heads", model.heads, "parallel.tp", plan.tp},
   };
   RETURN_IF_ERROR(check_multiples(multiples));
@@ -116,10 +117,10 @@ Status check_shape(const Model& model, const Plan& plan) {
   RETURN_IF_ERROR(check_mixer(model, plan));
   const Multiple multiples[] = {
       {"model.ffn_hidden", model.ffn(), "parallel.tp", plan.tp},
-      {"model.seq", model.seq, "parallel.tp (train.sequence_parallel is on)",
-       plan.sequence_parallel && plan.cp == 1 ? plan.tp : 1},
+      {"model.seq", model.seq, "parallel.tp (train.sequence_parallel is on)", plan.tp,
+       plan.sequence_parallel && plan.cp == 1},
       {"model.seq", model.seq, "parallel.tp x parallel.cp (train.sequence_parallel is on)",
-       plan.sequence_parallel ? static_cast<std::int64_t>(plan.tp) * plan.cp : 1},
+       static_cast<std::int64_t>(plan.tp) * plan.cp, plan.sequence_parallel},
       {"parallel.global_batch", plan.global_batch, "parallel.micro_batch x parallel.dp",
        static_cast<std::int64_t>(plan.micro_batch) * plan.dp},
   };
@@ -137,17 +138,17 @@ Status check_context(const Model& model, const Plan& plan) {
                                                       "steps to run beside attention's",
                                                       context_comm_name(plan.context_comm)));
   }
-  const std::int64_t heads_over =
-      plan.context_comm == ContextComm::AllToAll ? static_cast<std::int64_t>(plan.tp) * plan.cp : 1;
+  const bool all_to_all = plan.context_comm == ContextComm::AllToAll;
+  const std::int64_t ranks = static_cast<std::int64_t>(plan.tp) * plan.cp;
   const Multiple multiples[] = {
       {"model.seq", model.seq, "2 x parallel.cp (parallel.cp_comm is ring)",
-       ring && plan.cp > 1 ? 2 * static_cast<std::int64_t>(plan.cp) : 1},
+       2 * static_cast<std::int64_t>(plan.cp), ring && plan.cp > 1},
       {"model.seq", model.seq, "parallel.cp", plan.cp},
       {"model.heads", model.heads, "parallel.tp x parallel.cp (parallel.cp_comm is all_to_all)",
-       model.attends() ? heads_over : 1},
+       ranks, all_to_all && model.attends()},
       {"model.kv_heads", model.key_value_heads(),
-       "parallel.tp x parallel.cp (parallel.cp_comm is all_to_all)",
-       model.mixer == Mixer::Heads ? heads_over : 1},
+       "parallel.tp x parallel.cp (parallel.cp_comm is all_to_all)", ranks,
+       all_to_all && model.mixer == Mixer::Heads},
   };
   return check_multiples(multiples);
 }
@@ -168,10 +169,10 @@ Status check_router_groups(const Model& model) {
   return Done{};
 }
 
-// Checks experts. `others` says whether other layers have some.
-Status check_experts(const Model& model, const Plan& plan, bool others) {
+// Checks experts. With `others_have_experts` layers of other kinds use parallel.ep.
+Status check_experts(const Model& model, const Plan& plan, bool others_have_experts) {
   if (!model.is_moe()) {
-    if (others) return Done{};
+    if (others_have_experts) return Done{};
     if (plan.ep > 1) return found_number("parallel.ep", plan.ep, "1 without model.experts");
     if (plan.expert_tp > 0)
       return found_number("parallel.expert_tp", plan.expert_tp, "none without model.experts");
@@ -202,9 +203,9 @@ Status check_experts(const Model& model, const Plan& plan, bool others) {
   const std::int64_t replicas = static_cast<std::int64_t>(plan.tp) * plan.cp * plan.dp;
   const Multiple multiples[] = {
       {"model.experts", model.experts, "parallel.ep", plan.ep},
-      {"parallel.tp", replicas, "parallel.expert_tp", plan.expert_tensor(),
+      {"parallel.tp", replicas, "parallel.expert_tp", plan.expert_tensor(), true,
        "parallel.tp x cp x dp"},
-      {"parallel.tp", replicas / plan.expert_tensor(), "parallel.ep", plan.ep,
+      {"parallel.tp", replicas / plan.expert_tensor(), "parallel.ep", plan.ep, true,
        "parallel.tp x cp x dp / expert_tp"},
       {"model.expert_ffn_hidden", model.expert_ffn(), "parallel.expert_tp", plan.expert_tensor()},
       {"model.shared_expert_ffn", model.shared_expert_ffn, "parallel.tp", plan.tp},
@@ -223,8 +224,8 @@ Status check_overlap(const Model& model, const Plan& plan) {
   return Done{};
 }
 
-// Checks the second cut. Every backward gathers from it, so parameters must be freed behind each
-// pass.
+// Checks ZeRO++'s hpZ: a second copy cut over fewer ranks. It is useful only if parameters are
+// freed after the forward and gathered again.
 Status check_secondary(const Plan& plan) {
   if (plan.zero_hpz == 0) return Done{};
   const std::int64_t ranks = static_cast<std::int64_t>(plan.dp) * plan.cp;
@@ -240,8 +241,8 @@ Status check_secondary(const Plan& plan) {
   return Done{};
 }
 
-// Checks shards. Experts are cut over as many replicas as dense layers, so their smaller groups
-// must divide in the same way.
+// Checks shards. An expert has dp cp tp / (ep expert_tp) replicas; a shard of hsdp_shard dense
+// ranks must be whole expert groups.
 Status check_shards(const Plan& plan) {
   if (plan.hsdp_shard == 0) return Done{};
   if (plan.zero == 0) {
@@ -258,7 +259,7 @@ Status check_shards(const Plan& plan) {
   const Multiple multiples[] = {{"parallel.hsdp_shard",
                                  static_cast<std::int64_t>(plan.hsdp_shard) * plan.tp,
                                  "parallel.ep x parallel.expert_tp",
-                                 static_cast<std::int64_t>(plan.ep) * plan.expert_tensor(),
+                                 static_cast<std::int64_t>(plan.ep) * plan.expert_tensor(), true,
                                  "parallel.hsdp_shard x parallel.tp"}};
   return check_multiples(multiples);
 }
@@ -341,8 +342,8 @@ Status check_layers(const Model& model, const Plan& plan) {
   }
   const std::vector<int> split = split_layers(model, plan);
   for (std::size_t stage = 1; stage + 1 < split.size(); ++stage) {
-    // The last but one may be meant for multi-token prediction alone, which is on the last one
-    // here.
+    // Megatron-LM may give MTP the last-but-one stage; Tandem puts it on the last, so that stage
+    // may be empty.
     if (split[stage] > 0 || (model.mtp_layers > 0 && stage + 2 == split.size())) continue;
     return Error::of(
         {"parallel.layers_per_stage"},
@@ -405,10 +406,10 @@ Status in_kind(const Status& status, const Model& kind) {
 }  // namespace
 
 Status check_stated(const Model& model, const Plan& plan) {
-  // A number that is not stated is 0, which every number divides.
+  // Unstated sizes are 0 and pass: 0 % n == 0.
   const Multiple multiples[] = {
-      {"model.hidden", model.hidden, "model.heads", std::max(1, model.heads)},
-      {"model.heads", model.heads, "model.kv_heads", std::max(1, model.kv_heads)},
+      {"model.hidden", model.hidden, "model.heads", model.heads, model.heads > 0},
+      {"model.heads", model.heads, "model.kv_heads", model.kv_heads, model.kv_heads > 0},
       {"model.heads", model.heads, "parallel.tp", plan.tp},
       {"model.ffn_hidden", model.ffn(), "parallel.tp", plan.tp},
       {"model.seq", model.seq, "parallel.cp", plan.cp},

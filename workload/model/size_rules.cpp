@@ -58,7 +58,8 @@ Status check_model_sizes(const Model& model) {
 }
 
 Status check_plan_sizes(const Plan& plan) {
-  constexpr std::int64_t kMostParts = INT16_MAX;  // a ring has a part for each rank but one
+  // Op::part is 16 bits, and a ring over n ranks has n - 1 parts.
+  constexpr std::int64_t kMostParts = INT16_MAX;
   const SizeRange ranges[] = {
       {"parallel.tp", plan.tp, 1, kMostParts},
       {"parallel.pp", plan.pp, 1, kMillion},

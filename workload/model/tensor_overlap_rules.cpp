@@ -18,10 +18,14 @@ Error overlap_error(TensorGemm gemm, TensorMethod method, std::string_view expec
                                tensor_method_name(method), expected));
 }
 
-// Says whether Transformer Engine (userbuffers) allows a method for a GEMM; a pipelined gather is
-// allowed besides, which it refuses. Products that send a summand or need their whole input are cut
-// into parts. dgrad and wgrad of qkv and fc1 run beside each other's collective; or dgrad is cut,
-// and wgrad has nothing left to hide.
+// Returns whether a GEMM may have a method other than off:
+//
+//   wgrad of qkv and fc1    bulk: whole, beside dgrad's reduce-scatter
+//   dgrad of qkv and fc1    any: whole, beside wgrad's all-gather, or cut into parts
+//   all others              pipelined or ring: cut into parts
+//
+// The same as in Transformer Engine's userbuffers, but a pipelined all-gather, too, which it
+// refuses.
 bool allows(TensorGemm gemm, TensorMethod method) {
   switch (gemm) {
     case TensorGemm::QkvWgrad:
@@ -34,6 +38,8 @@ bool allows(TensorGemm gemm, TensorMethod method) {
       return method != TensorMethod::Bulk;
   }
 }
+
+bool is_mlp(TensorGemm gemm) { return gemm >= TensorGemm::Fc1Fprop; }
 
 Status check_gemm(const Model& model, const Plan& plan, TensorGemm gemm) {
   const GemmOverlap& overlap = plan.overlap_of(gemm);
@@ -48,7 +54,7 @@ Status check_gemm(const Model& model, const Plan& plan, TensorGemm gemm) {
     const bool wgrad = gemm == TensorGemm::QkvWgrad || gemm == TensorGemm::Fc1Wgrad;
     return refuse(wgrad ? "off or bulk" : "off, pipelined or ring");
   }
-  if (gemm >= TensorGemm::Fc1Fprop && model.is_moe() && model.shared_expert_ffn == 0)
+  if (is_mlp(gemm) && model.is_moe() && model.shared_expert_ffn == 0)
     return refuse("off with model.experts and no shared one: experts have no such collective");
   const auto refuse_number = [&](std::string_view what, std::int64_t value, std::int64_t least,
                                  std::int64_t most) {
