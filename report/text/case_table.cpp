@@ -29,6 +29,19 @@ std::string memory_line(const std::vector<CaseRow>& rows) {
       100 * all.mape, 100 * all.median, 100 * all.bias);
 }
 
+// Returns fields of to_json(row). Those of memory are columns only if a row has a measured one.
+std::vector<std::string> csv_columns(const std::vector<CaseRow>& rows) {
+  std::vector<std::string> columns = {"id",        "family",   "measured_s", "predicted_s",
+                                      "error",     "low_s",    "high_s",     "calibrated",
+                                      "compute_s", "bubble_s", "exposed_s",  "line"};
+  const auto has_memory = [](const CaseRow& row) { return row.run.measured_memory_bytes > 0; };
+  if (std::ranges::any_of(rows, has_memory))
+    columns.insert(columns.end(),
+                   {"measured_memory_bytes", "predicted_memory_bytes", "memory_error"});
+  columns.emplace_back("reason");
+  return columns;
+}
+
 }  // namespace
 
 std::string case_table(const std::vector<CaseRow>& rows, int width) {
@@ -40,19 +53,18 @@ std::string case_table(const std::vector<CaseRow>& rows, int width) {
 }
 
 std::string case_csv(const std::vector<CaseRow>& rows) {
-  std::string text =
-      "id,family,measured_s,predicted_s,error,low_s,high_s,calibrated,compute_s,bubble_s,"
-      "exposed_s,line,reason\n";
+  const std::vector<std::string> columns = csv_columns(rows);
+  std::string text = fmt::format("{}\n", fmt::join(columns, ","));
   for (const CaseRow& row : rows) {
+    nlohmann::ordered_json json = to_json(row);
+    json["reason"] = row.reason;
     Cells cells;
-    const nlohmann::ordered_json json = to_json(row);
-    for (const auto& [key, value] : json.items()) {
-      if (key == "reason") continue;
+    for (const std::string& column : columns) {
+      const nlohmann::ordered_json value = json.value(column, nlohmann::ordered_json());
       cells.push_back(value.is_string() ? csv_cell(value.get<std::string>())
                       : value.is_null() ? ""
                                         : value.dump());
     }
-    cells.push_back(csv_cell(row.reason));
     text += fmt::format("{}\n", fmt::join(cells, ","));
   }
   return text;

@@ -416,6 +416,17 @@ TEST_CASE("the CSV of cases has a line a row, with a reason where there is no pr
         "b,f,2.0,,,,,,,,,0,made up\n");
 }
 
+TEST_CASE("the CSV of cases has columns of memory if a row has it measured") {
+  CaseRow measured = made_up("a", "f", 2, 3);
+  measured.run.measured_memory_bytes = 8;
+  measured.prediction->memory_bytes = 12;
+  CHECK(case_csv({measured, made_up("b", "f", 2, 0)}) ==
+        "id,family,measured_s,predicted_s,error,low_s,high_s,calibrated,compute_s,bubble_s,"
+        "exposed_s,line,measured_memory_bytes,predicted_memory_bytes,memory_error,reason\n"
+        "a,f,2.0,3.0,0.5,,,,3.0,0.0,0.0,0,8.0,12.0,0.5,\n"
+        "b,f,2.0,,,,,,,,,0,,,,made up\n");
+}
+
 TEST_CASE("validate takes a family of a cases file, and knows cases from suites") {
   const Sandbox sandbox;
   sandbox.file("c.csv", kThree);
