@@ -1,10 +1,11 @@
-// Proof by induction over the ops. It rests on three claims, each a function here: the longer
+// May we add rounds without replaying? Yes, if three claims hold, each a function here: the longer
 // Program has one round more than the shorter one (find_rounds); its rounds repeat in time
 // (first_steady); and no op of a steady round waits for one that is further away than half of the
-// steady rounds (Reach). Then further rounds repeat too.
+// steady rounds (Reach). Then further rounds repeat too, by induction over the ops.
 //
 // A round of a lane is a fixed number of consecutive ops there, which come again in the next round
-// for later microbatches. Three rounds of two ops:
+// for later microbatches. When a round is inserted, an op before it stays: it keeps its place on
+// its lane. An op behind it moves: by one round, to a place `ops` later. Three rounds of two ops:
 //
 //   lane:   w w | F0 B0 | F1 B1 | F2 B2 | d d
 //               begin                   end         ops = 2, count() = 3
@@ -23,29 +24,30 @@
 namespace tandem {
 namespace {
 
-// The part of a lane that repeats: from place `begin` up to before `end`, `ops` a round. With `ops`
-// 0 nothing repeats: what stands before `begin` comes before all rounds, the rest after them.
+// Places [begin, end) of a lane hold whole rounds of `ops` ops. ops == 0: no rounds; places < begin
+// come before all rounds, the others after.
 struct Rounds {
   std::uint32_t begin = 0, ops = 0, end = 0;
 
   static constexpr int kAfter = INT32_MAX;
   int count() const { return ops == 0 ? kAfter : static_cast<int>((end - begin) / ops); }
   // Returns the round of a place. Places before the first round are in rounds below 0.
-  std::int64_t of(std::uint32_t place) const {
+  std::int64_t round_of_place(std::uint32_t place) const {
     if (ops == 0) return place < begin ? -1 : kAfter;
     const auto from_begin = static_cast<std::int64_t>(place) - begin;
     return from_begin >= 0 ? from_begin / ops : -1 - (-1 - from_begin) / ops;
   }
 };
 
-// The rounds of a body, lane by lane: only the order on each lane decides its times.
+// The rounds of a body. Rounds are counted per lane: an op's number in the body has no influence on
+// its times.
 struct BodyRounds {
   LaneQueues queues;
   std::vector<Rounds> of_lane;
 
-  const Rounds& at(const Op& op) const { return of_lane[op.lane]; }
-  std::int64_t of(const Body& body, std::uint32_t op) const {
-    return at(body.ops[op]).of(queues.place[op]);
+  const Rounds& lane_of(const Op& op) const { return of_lane[op.lane]; }
+  std::int64_t round_of_op(const Body& body, std::uint32_t op) const {
+    return lane_of(body.ops[op]).round_of_place(queues.place[op]);
   }
 };
 
@@ -56,27 +58,29 @@ bool same_but_place(const Op& a, const Op& b) {
          a.duration_ns == b.duration_ns && (a.exchange < 0) == (b.exchange < 0);
 }
 
-// Finds a body's rounds. On each lane, some ops from the front are equal in both bodies, and some
-// from the back are equal but one round later. Where the two parts overlap, a round may be inserted
-// at any place in between.
+// Finds a body's rounds. On each lane, the longest equal prefix of both bodies has the ops that
+// stay. The longest suffix that is equal but `microbatches` later has the ops that move. If the two
+// overlap, the overlap is where a round was inserted.
 class RoundsOfBody {
  public:
   RoundsOfBody(const Body& shorter, const Body& longer, int microbatches)
       : shorter_(shorter),
         longer_(longer),
         microbatches_(microbatches),
-        few_(shorter),
+        shorter_queues_(shorter),
         found_{LaneQueues(longer), std::vector<Rounds>(longer.lanes.size())} {}
 
   // Returns nothing where they do not overlap.
   std::optional<BodyRounds> find() {
-    if (longer_.ops.size() <= shorter_.ops.size() || few_.lanes.size() != found_.of_lane.size())
+    if (longer_.ops.size() <= shorter_.ops.size() ||
+        shorter_queues_.lanes.size() != found_.of_lane.size())
       return std::nullopt;
-    for (std::size_t lane = 0; lane < few_.lanes.size(); ++lane) {
-      if (many(lane).size() < few(lane).size()) return std::nullopt;
-      found_.of_lane[lane].ops = static_cast<std::uint32_t>(many(lane).size() - few(lane).size());
+    for (std::size_t lane = 0; lane < shorter_queues_.lanes.size(); ++lane) {
+      if (longer_lane(lane).size() < shorter_lane(lane).size()) return std::nullopt;
+      found_.of_lane[lane].ops =
+          static_cast<std::uint32_t>(longer_lane(lane).size() - shorter_lane(lane).size());
     }
-    for (std::size_t lane = 0; lane < few_.lanes.size(); ++lane) {
+    for (std::size_t lane = 0; lane < shorter_queues_.lanes.size(); ++lane) {
       if (!find_on(lane)) return std::nullopt;
     }
     if (!fixed_waits_precede_rounds()) return std::nullopt;
@@ -85,55 +89,55 @@ class RoundsOfBody {
 
  private:
   using Queue = std::vector<std::uint32_t>;
-  const Queue& few(std::size_t lane) const { return few_.lanes[lane]; }
-  const Queue& many(std::size_t lane) const { return found_.queues.lanes[lane]; }
+  const Queue& shorter_lane(std::size_t lane) const { return shorter_queues_.lanes[lane]; }
+  const Queue& longer_lane(std::size_t lane) const { return found_.queues.lanes[lane]; }
 
   bool find_on(std::size_t lane) {
     Rounds& rounds = found_.of_lane[lane];
-    const auto most = static_cast<std::uint32_t>(few(lane).size());
+    const auto most = static_cast<std::uint32_t>(shorter_lane(lane).size());
     std::uint32_t front = 0;
-    while (front < most && same(many(lane)[front], few(lane)[front], 0)) ++front;
+    while (front < most && same(longer_lane(lane)[front], shorter_lane(lane)[front], 0)) ++front;
     std::uint32_t begin = most;
-    while (begin > 0 &&
-           same(many(lane)[begin - 1 + rounds.ops], few(lane)[begin - 1], microbatches_))
+    while (begin > 0 && same(longer_lane(lane)[begin - 1 + rounds.ops],
+                             shorter_lane(lane)[begin - 1], microbatches_))
       --begin;
     rounds.begin = begin;
     rounds.end = front + rounds.ops;
     return begin <= front;
   }
 
-  // Returns whether op `a` of the longer body is op `b` of the shorter one, `later` microbatches
-  // on. What it waits for on other lanes is at the same place in both or, if `later` > 0, may also
-  // be one round later. Waits on its own lane need no check: those ops have ended before it.
-  bool same(std::uint32_t a, std::uint32_t b, int later) const {
-    const Op &there = longer_.ops[a], &here = shorter_.ops[b];
-    const int microbatch = here.microbatch < 0 ? 0 : later;
-    if (!same_but_place(there, here) || there.microbatch != here.microbatch + microbatch)
+  // Returns whether op `in_longer` is the same as `in_shorter`, `later` microbatches on. Each wait
+  // on another lane must be at the same place, or (if later > 0) exactly one round later. Waits on
+  // its own lane need no check: those ops have ended before it.
+  bool same(std::uint32_t in_longer, std::uint32_t in_shorter, int later) const {
+    const Op &longer = longer_.ops[in_longer], &shorter = shorter_.ops[in_shorter];
+    const int microbatches = shorter.microbatch < 0 ? 0 : later;
+    if (!same_but_place(longer, shorter) || longer.microbatch != shorter.microbatch + microbatches)
       return false;
-    return std::ranges::equal(longer_.waits_of(there), shorter_.waits_of(here),
-                              [&](std::uint32_t wait, std::uint32_t before) {
-                                const std::uint8_t lane = longer_.ops[wait].lane;
-                                if (lane != shorter_.ops[before].lane) return false;
-                                if (lane == there.lane) return true;
-                                const std::uint32_t moves = place(wait) - few_.place[before];
-                                return moves == 0 ||
-                                       (later > 0 && moves == found_.of_lane[lane].ops);
-                              });
+    return std::ranges::equal(
+        longer_.waits_of(longer), shorter_.waits_of(shorter),
+        [&](std::uint32_t wait, std::uint32_t before) {
+          const std::uint8_t lane = longer_.ops[wait].lane;
+          if (lane != shorter_.ops[before].lane) return false;
+          if (lane == longer.lane) return true;
+          const std::uint32_t moves = place(wait) - shorter_queues_.place[before];
+          return moves == 0 || (later > 0 && moves == found_.of_lane[lane].ops);
+        });
   }
 
-  // Checks ops that move by a round: if one waits for an op that keeps its place, that op must lie
-  // before its own lane's rounds.
+  // An op that moves may wait for one that stays only if that one lies before its lane's rounds, as
+  // a gather before all of them, or if its lane has none.
   bool fixed_waits_precede_rounds() const {
-    for (std::size_t lane = 0; lane < few_.lanes.size(); ++lane) {
+    for (std::size_t lane = 0; lane < shorter_queues_.lanes.size(); ++lane) {
       const Rounds& rounds = found_.of_lane[lane];
-      for (std::uint32_t i = rounds.begin; i < few(lane).size(); ++i) {
-        const std::span waits = longer_.waits_of(longer_.ops[many(lane)[i + rounds.ops]]);
-        const std::span before = shorter_.waits_of(shorter_.ops[few(lane)[i]]);
+      for (std::uint32_t i = rounds.begin; i < shorter_lane(lane).size(); ++i) {
+        const std::span waits = longer_.waits_of(longer_.ops[longer_lane(lane)[i + rounds.ops]]);
+        const std::span before = shorter_.waits_of(shorter_.ops[shorter_lane(lane)[i]]);
         for (std::size_t w = 0; w < waits.size(); ++w) {
           if (longer_.ops[waits[w]].lane == lane) continue;
-          const Rounds& there = found_.at(longer_.ops[waits[w]]);
-          if (there.ops > 0 && place(waits[w]) == few_.place[before[w]] &&
-              place(waits[w]) >= there.begin)
+          const Rounds& waited = found_.lane_of(longer_.ops[waits[w]]);
+          if (waited.ops > 0 && place(waits[w]) == shorter_queues_.place[before[w]] &&
+              place(waits[w]) >= waited.begin)
             return false;
         }
       }
@@ -146,7 +150,7 @@ class RoundsOfBody {
   const Body& shorter_;
   const Body& longer_;
   const int microbatches_;
-  const LaneQueues few_;
+  const LaneQueues shorter_queues_;
   BodyRounds found_;
 };
 
@@ -161,16 +165,16 @@ std::optional<std::vector<BodyRounds>> find_rounds(const Program& shorter, const
     return std::nullopt;
   std::vector<BodyRounds> rounds;
   for (std::size_t b = 0; b < longer.bodies.size(); ++b) {
-    auto of = RoundsOfBody(shorter.bodies[b], longer.bodies[b], microbatches).find();
-    if (!of) return std::nullopt;
-    rounds.push_back(*std::move(of));
+    auto found = RoundsOfBody(shorter.bodies[b], longer.bodies[b], microbatches).find();
+    if (!found) return std::nullopt;
+    rounds.push_back(*std::move(found));
   }
   return rounds;
 }
 
-// Makes the rounds of all lanes begin at about the same time, when the last lane's do, so that
-// rounds of one number lie beside each other. A lane whose rounds end too early begins as late as
-// it can. Returns how many rounds all lanes have.
+// Shifts each lane's `begin` to the time at which the last lane's rounds begin, at most so far that
+// one round is left: rounds of one number then lie beside each other. Returns the fewest rounds of
+// any lane.
 int align(const Program& program, const Trace& trace, std::vector<BodyRounds>* rounds) {
   const auto each_lane = [&](const auto& visit) {
     for (const RankTrace& rank : trace.ranks) {
@@ -183,14 +187,14 @@ int align(const Program& program, const Trace& trace, std::vector<BodyRounds>* r
     }
   };
   Nanoseconds begin_ns = 0;
-  each_lane([&](const auto& ops, const auto& start_ns, const Rounds* of) {
-    if (of->ops > 0) begin_ns = std::max(begin_ns, start_ns(ops[of->begin]));
+  each_lane([&](const auto& ops, const auto& start_ns, const Rounds* lane) {
+    if (lane->ops > 0) begin_ns = std::max(begin_ns, start_ns(ops[lane->begin]));
   });
   int count = Rounds::kAfter;
-  each_lane([&](const auto& ops, const auto& start_ns, Rounds* of) {
-    const auto at = std::ranges::lower_bound(ops, begin_ns, {}, start_ns) - ops.begin();
-    of->begin = std::clamp(static_cast<std::uint32_t>(at), of->begin, of->end - of->ops);
-    count = std::min(count, of->count());
+  each_lane([&](const auto& ops, const auto& start_ns, Rounds* lane) {
+    const auto first = std::ranges::lower_bound(ops, begin_ns, {}, start_ns) - ops.begin();
+    lane->begin = std::clamp(static_cast<std::uint32_t>(first), lane->begin, lane->end - lane->ops);
+    count = std::min(count, lane->count());
   });
   return count;
 }
@@ -200,21 +204,24 @@ bool later_by(const EventTimes& a, const EventTimes& b, Nanoseconds ns) {
          b.end_ns == a.end_ns + ns;
 }
 
-// Returns the first round from which on, up to the last one that all ranks have, each is the one
-// before it plus one period; the last one itself where none repeats.
+// Returns the smallest r such that in rounds r ... count-2 every op has its like exactly one period
+// later; count-1 if there is none.
 int first_steady(const Program& program, const Trace& trace, const std::vector<BodyRounds>& rounds,
                  int count, Nanoseconds period) {
   int first = 0;
   for (const RankTrace& rank : trace.ranks) {
     const std::span<const EventTimes> events = trace.events_of(program, rank);
     for (std::size_t lane = 0; lane < rounds[rank.body].of_lane.size(); ++lane) {
-      const Rounds& of = rounds[rank.body].of_lane[lane];
-      if (of.ops == 0) continue;
+      const Rounds& lane_rounds = rounds[rank.body].of_lane[lane];
+      if (lane_rounds.ops == 0) continue;
       const std::vector<std::uint32_t>& ops = rounds[rank.body].queues.lanes[lane];
-      const std::uint32_t begin = of.begin + static_cast<std::uint32_t>(first) * of.ops;
-      std::uint32_t i = of.begin + static_cast<std::uint32_t>(count - 1) * of.ops;
-      while (i > begin && later_by(events[ops[i - 1]], events[ops[i - 1 + of.ops]], period)) --i;
-      if (i > begin) first = static_cast<int>((i - 1 - of.begin) / of.ops) + 1;
+      const std::uint32_t begin =
+          lane_rounds.begin + static_cast<std::uint32_t>(first) * lane_rounds.ops;
+      std::uint32_t i = lane_rounds.begin + static_cast<std::uint32_t>(count - 1) * lane_rounds.ops;
+      while (i > begin &&
+             later_by(events[ops[i - 1]], events[ops[i - 1 + lane_rounds.ops]], period))
+        --i;
+      if (i > begin) first = static_cast<int>((i - 1 - lane_rounds.begin) / lane_rounds.ops) + 1;
     }
   }
   return first;
@@ -239,31 +246,31 @@ class Reach {
         const std::vector<BodyRounds>& rounds, int count)
       : shorter_(shorter), program_(program), trace_(trace), rounds_(rounds), count_(count) {}
 
-  std::optional<std::int64_t> of() {
+  std::optional<std::int64_t> farthest() {
     for (const RankTrace& rank : trace_.ranks) {
       const LaneQueues fewer(shorter_.bodies[rank.body]);
-      for (std::size_t lane = 0; lane < fewer.lanes.size(); ++lane) waits(rank, lane, fewer);
+      for (std::size_t lane = 0; lane < fewer.lanes.size(); ++lane) note_waits(rank, lane, fewer);
     }
-    communication();
+    note_communication();
     if (!bounded_) return std::nullopt;
     return reach_;
   }
 
  private:
-  // Notes that an op of round `at` depends on one of round `before`.
-  void note(std::int64_t at, std::int64_t before) {
-    if (at < 0) return;  // before the rounds all stays as it is
-    if (at < count_) {
-      reach_ = std::max(reach_, at < before ? before - at : at - before);
-    } else if (before < 0) {
+  // Notes that an op of one round depends on an op of another.
+  void note(std::int64_t round, std::int64_t other_round) {
+    if (round < 0) return;  // what lies before the rounds stays
+    if (round < count_) {
+      reach_ = std::max(reach_, round < other_round ? other_round - round : round - other_round);
+    } else if (other_round < 0) {
       bounded_ = false;
     }
   }
 
-  // Notes the waits of a lane's ops. One kind of wait may be left out: for an op before the rounds
-  // that keeps its place when a round is added. It does not matter if something else that the op
-  // waits for, and that moves with it, ends no earlier.
-  void waits(const RankTrace& rank, std::size_t lane, const LaneQueues& fewer) {
+  // Notes the waits of a lane's ops. Skips a wait for an op before the rounds that stays, unless
+  // that ends last of all that the op waits for. If it does not, something that moves decides the
+  // start.
+  void note_waits(const RankTrace& rank, std::size_t lane, const LaneQueues& fewer) {
     const Body &body = program_.bodies[rank.body], &shorter = shorter_.bodies[rank.body];
     const BodyRounds& in = rounds_[rank.body];
     const Rounds& rounds = in.of_lane[lane];
@@ -275,25 +282,27 @@ class Reach {
       Nanoseconds moves_until = -1;
       for (std::uint32_t w = 0; w < count; ++w) {
         const std::int64_t wait = wait_of(body, in.queues, lane, i, w);
-        if (wait >= 0 && in.of(body, wait) >= 0)
+        if (wait >= 0 && in.round_of_op(body, wait) >= 0)
           moves_until = std::max(moves_until, events[wait].end_ns);
       }
       for (std::uint32_t w = 0; w < count; ++w) {
         const std::int64_t wait = wait_of(body, in.queues, lane, i, w);
         if (wait < 0) continue;
-        const std::int64_t before = in.of(body, wait);
+        const std::int64_t before = in.round_of_op(body, wait);
         const auto moves = [&] {
-          const std::int64_t there = wait_of(body, in.queues, lane, later, w);
-          const std::int64_t here = wait_of(shorter, fewer, lane, later - rounds.ops, w);
-          return there < 0 || here < 0 || in.queues.place[there] != fewer.place[here];
+          const std::int64_t in_longer = wait_of(body, in.queues, lane, later, w);
+          const std::int64_t in_shorter = wait_of(shorter, fewer, lane, later - rounds.ops, w);
+          return in_longer < 0 || in_shorter < 0 ||
+                 in.queues.place[in_longer] != fewer.place[in_shorter];
         };
-        if (before >= 0 || moves() || events[wait].end_ns > moves_until) note(rounds.of(i), before);
+        if (before >= 0 || moves() || events[wait].end_ns > moves_until)
+          note(rounds.round_of_place(i), before);
       }
     }
   }
 
   // Notes the members of each communicator: they meet in the order of their ops on it.
-  void communication() {
+  void note_communication() {
     const RankFolding folding = fold(program_);
     std::vector<std::vector<std::vector<std::uint32_t>>> slots;
     for (const Body& body : program_.bodies) slots.push_back(ops_by_slot(body));
@@ -307,17 +316,17 @@ class Reach {
         const auto& theirs = slots[body_of(other)][other.slot];
         CHECK(ours.size() == theirs.size());
         for (std::size_t n = 0; n < ours.size(); ++n) {
-          const std::int64_t at = round_of(body_of(one), ours[n]);
-          const std::int64_t there = round_of(body_of(other), theirs[n]);
-          note(at, there);
-          note(there, at);
+          const std::int64_t our_round = round_of(body_of(one), ours[n]);
+          const std::int64_t their_round = round_of(body_of(other), theirs[n]);
+          note(our_round, their_round);
+          note(their_round, our_round);
         }
       }
     }
   }
 
   std::int64_t round_of(int body, std::uint32_t op) const {
-    return rounds_[body].of(program_.bodies[body], op);
+    return rounds_[body].round_of_op(program_.bodies[body], op);
   }
 
   const Program& shorter_;
@@ -350,13 +359,13 @@ bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, const 
   for (BodyRounds& of : *rounds) {
     for (Rounds& lane : of.of_lane) lane.begin += first * lane.ops;
   }
-  const auto reach = Reach(*shorter.program, program, of_longer, *rounds, count - first).of();
+  const auto reach = Reach(*shorter.program, program, of_longer, *rounds, count - first).farthest();
   return reach && count - first >= 2 * *reach + 1;
 }
 
 PlayedProgram with_rounds(const PlayedProgram& shorter, const PlayedProgram& longer,
                           std::int64_t more) {
-  const Program &few = *shorter.program, &many = *longer.program;
+  const Program &shorter_program = *shorter.program, &longer_program = *longer.program;
   const auto further = [more](Nanoseconds a, Nanoseconds b) { return b + more * (b - a); };
   std::vector<RankSplit> splits = longer.metrics.ranks;
   for (std::size_t r = 0; r < splits.size(); ++r) {
@@ -373,16 +382,16 @@ PlayedProgram with_rounds(const PlayedProgram& shorter, const PlayedProgram& lon
       for (int kind = 0; kind < kGroupKinds; ++kind)
         (split.*times)[kind] = further((less.*times)[kind], (split.*times)[kind]);
     }
-    const int body = many.ranks[index(split.rank)].body;
-    std::vector<SlotBytes> sent = bytes_by_slot(many.bodies[body]);
-    const std::vector<SlotBytes> sent_less = bytes_by_slot(few.bodies[body]);
+    const int body = longer_program.ranks[index(split.rank)].body;
+    std::vector<SlotBytes> sent = bytes_by_slot(longer_program.bodies[body]);
+    const std::vector<SlotBytes> sent_less = bytes_by_slot(shorter_program.bodies[body]);
     for (std::size_t slot = 0; slot < sent.size(); ++slot)
       sent[slot] = {further(sent_less[slot].whole, sent[slot].whole),
                     further(sent_less[slot].in_rings, sent[slot].in_rings)};
-    split.sent_bytes = sent_bytes(many, split.rank, sent);
+    split.sent_bytes = sent_bytes(longer_program, split.rank, sent);
   }
   const Nanoseconds iteration = further(shorter.iteration_ns, longer.iteration_ns);
-  return {&many, means_of(std::move(splits), iteration), iteration,
+  return {&longer_program, means_of(std::move(splits), iteration), iteration,
           further(shorter.ops, longer.ops)};
 }
 
