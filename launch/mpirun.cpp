@@ -1,5 +1,6 @@
 // Starts ranks by mpirun and passes their output on. mpirun may end with status 0 although it could
-// not start the ranks or lost their output, so this file checks what comes through.
+// not start the ranks or lost their output, so this file checks what comes through. Declared in
+// launch/launch.h.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

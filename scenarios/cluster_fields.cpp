@@ -1,4 +1,5 @@
-// The keys of [cluster], [costs], [variability], [report], [limits] and [published].
+// The keys of [cluster], [costs], [variability], [report], [limits] and [published]. Declared in
+// scenarios/fields.h.
 #include <filesystem>
 
 #include "scenarios/fields.h"

@@ -1,4 +1,5 @@
-// The keys of [model], [parallel], [schedule], [train] and [overlap].
+// The keys of [model], [parallel], [schedule], [train] and [overlap]. Declared in
+// scenarios/fields.h.
 #include "scenarios/fields.h"
 #include "workload/model/layer_keys.h"
 

@@ -1,4 +1,4 @@
-// The keys of [validate].
+// The keys of [validate]. Declared in scenarios/fields.h.
 #include "scenarios/fields.h"
 
 namespace tandem {

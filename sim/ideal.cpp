@@ -1,5 +1,5 @@
 // The ideal engine: a replay of the Program, or a playback without links where communication slows
-// compute.
+// compute. Declared in sim/engines.h.
 #include "schedule/program/replay.h"
 #include "sim/engines.h"
 #include "sim/playback.h"

@@ -1,5 +1,6 @@
 // A playback's compute beside communication that takes SMs. An op's end is scheduled once all that
-// happens at an instant is known, and again whenever its slowdown changes.
+// happens at an instant is known, and again whenever its slowdown changes. Declared in
+// sim/playback.h.
 #include "sim/playback.h"
 
 namespace tandem {

@@ -1,5 +1,6 @@
 // A playback's operations on links that others use, too. Alone there, or together with others over
 // exactly the same links, they end by a closed form (processor sharing); the solver has the rest.
+// Declared in sim/playback.h.
 #include <algorithm>
 
 #include "sim/playback.h"

@@ -1,4 +1,5 @@
 // The simgrid engine: a Playback whose flows SimGrid solves. SimGrid itself is in a plugin.
+// Declared in sim/engines.h.
 #include <fmt/format.h>
 
 #include <memory>

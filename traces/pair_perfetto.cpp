@@ -1,4 +1,5 @@
-// Writes two traces of one Program into one file for Perfetto, from their tables.
+// Writes two traces of one Program into one file for Perfetto, from their tables. Declared in
+// traces/trace_files.h.
 #include <fmt/compile.h>
 #include <fmt/format.h>
 

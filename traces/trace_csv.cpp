@@ -1,4 +1,4 @@
-// Writes and reads the trace CSV.
+// Writes and reads the trace CSV. Declared in traces/trace_files.h.
 #include <fmt/compile.h>
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-// Writes a trace as JSON for Perfetto: a process for each rank, a thread for each lane.
+// Writes a trace as JSON for Perfetto: a process for each rank, a thread for each lane. Declared in
+// traces/trace_files.h.
 #include <fmt/compile.h>
 #include <fmt/format.h>
 

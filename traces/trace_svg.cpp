@@ -1,5 +1,5 @@
 // Draws a trace as an SVG timeline for slides: a band for each played rank, in it a row for each
-// lane.
+// lane. Declared in traces/trace_files.h.
 //
 // The blocks of a row are strokes, one path for each colour, in hundredths of a pixel: about nine
 // bytes a block.

@@ -1,5 +1,6 @@
 // Runs jobs one after another in this process and on this thread, where there are no others: in a
-// browser. It takes the place of processes.cpp and threads.cpp (TANDEM_IN_PLACE).
+// browser. It takes the place of processes.cpp and threads.cpp (TANDEM_IN_PLACE). Declared in
+// base/parallel/parallel.h.
 #include <new>
 
 #include "base/check.h"

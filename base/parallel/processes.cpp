@@ -1,4 +1,5 @@
 // Runs jobs in forked children: one pipe a child, read by poll() until the child has ended.
+// Declared in base/parallel/parallel.h.
 #include "base/parallel/parallel.h"
 
 #include <fmt/format.h>

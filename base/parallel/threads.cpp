@@ -1,4 +1,5 @@
-// Shares work among threads by one counter, from which each takes the next number.
+// Shares work among threads by one counter, from which each takes the next number. Declared in
+// base/parallel/parallel.h.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>

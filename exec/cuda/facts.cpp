@@ -1,4 +1,4 @@
-// Finds out what a device is and which software drives it.
+// Finds out what a device is and which software drives it. Declared in exec/cuda/device.h.
 #include <fmt/format.h>
 
 #include <regex>

@@ -1,4 +1,5 @@
-// Issues the calls of an iteration, one by one or captured once as a graph.
+// Issues the calls of an iteration, one by one or captured once as a graph. Declared in
+// exec/cuda/device.h.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The coordinator of a run of many processes: it waits for the watchdogs of all ranks, and ends the
-// run, whether it has succeeded or failed.
+// run, whether it has succeeded or failed. Declared in exec/supervise/watchdog.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>

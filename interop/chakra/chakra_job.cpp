@@ -1,4 +1,5 @@
-// Reads the files of a job's ranks: traces of either form, and the process groups.
+// Reads the files of a job's ranks: traces of either form, and the process groups. Declared in
+// interop/chakra/chakra_file.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

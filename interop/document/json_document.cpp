@@ -1,4 +1,5 @@
 // JSON as a DocumentNode: the only file of this module that names the JSON library's parser.
+// Declared in interop/document/document.h.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// TOML as a DocumentNode: the only file of this module that names the TOML library.
+// TOML as a DocumentNode: the only file of this module that names the TOML library. Declared in
+// interop/document/document.h.
 #include <toml++/toml.h>
 
 #include "base/toml/parse_toml.h"

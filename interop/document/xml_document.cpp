@@ -1,5 +1,6 @@
 // XML as XmlElements: the only file that names the XML library. A build without the library (the
-// executor's, which has only headers) gives an Error when an XML file is read.
+// executor's, which has only headers) gives an Error when an XML file is read. Declared in
+// interop/document/xml_element.h.
 #include <fmt/format.h>
 
 #include <algorithm>

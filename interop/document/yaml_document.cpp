@@ -1,5 +1,6 @@
 // YAML as a DocumentNode: the only file that names the YAML library. A build without the library
-// (the executor's, which has only headers) gives an Error when a YAML file is read.
+// (the executor's, which has only headers) gives an Error when a YAML file is read. Declared in
+// interop/document/document.h.
 #include <fmt/format.h>
 
 #include "interop/document/document.h"

@@ -1,5 +1,5 @@
 // A plan as Megatron-LM's fields, of which its flags and Megatron-Bridge's and ChatLearn's files
-// are made.
+// are made. Declared in interop/emit/plan_keys.h.
 #include <fmt/format.h>
 
 #include <algorithm>

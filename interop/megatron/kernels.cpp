@@ -1,4 +1,5 @@
-// Reads precision, kernels and recompute from Megatron-LM's arguments.
+// Reads precision, kernels and recompute from Megatron-LM's arguments. Declared in
+// interop/megatron/megatron.h.
 #include <fmt/format.h>
 
 #include <algorithm>

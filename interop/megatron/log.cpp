@@ -1,4 +1,5 @@
-// Reads a log of Megatron-LM: the arguments, and the run's times and memory.
+// Reads a log of Megatron-LM: the arguments, and the run's times and memory. Declared in
+// interop/megatron/files.h.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Reads the model that Megatron-LM's arguments describe.
+// Reads the model that Megatron-LM's arguments describe. Declared in interop/megatron/megatron.h.
 #include <fmt/format.h>
 
 #include <algorithm>

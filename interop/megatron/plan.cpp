@@ -1,4 +1,5 @@
 // Reads the plan that Megatron-LM's arguments describe: how the model is cut, and what overlaps.
+// Declared in interop/megatron/megatron.h.
 #include <fmt/format.h>
 
 #include <algorithm>

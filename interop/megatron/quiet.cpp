@@ -1,5 +1,5 @@
 // Megatron-LM's arguments that change neither time nor memory, and those that a scenario has no key
-// for.
+// for. Declared in interop/megatron/arguments.h.
 #include "interop/document/fields.h"
 #include "interop/megatron/arguments.h"
 

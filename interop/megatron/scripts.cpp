@@ -1,4 +1,5 @@
-// Reads launch scripts of Megatron-LM, and MLPerf's configurations.
+// Reads launch scripts of Megatron-LM, and MLPerf's configurations. Declared in
+// interop/megatron/files.h.
 #include <fmt/format.h>
 
 #include <algorithm>

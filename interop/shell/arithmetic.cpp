@@ -1,4 +1,5 @@
-// $((A * B)): evaluates integer expressions of launch scripts, by recursive descent.
+// $((A * B)): evaluates integer expressions of launch scripts, by recursive descent. Declared in
+// interop/shell/shell.h.
 #include <cstdlib>
 
 #include "interop/document/text_scanner.h"

@@ -1,5 +1,6 @@
 // Reads the output of `ibnetdiscover`: each switch with a link a line, then each channel adapter.
 // All cables are read from the switches. Adapters' blocks name the adapters if no switch does.
+// Declared in interop/topology/readers.h.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Reads NCCL's topology files. Three kinds are about: full dumps (gpus, NVLinks, nets), lists of
 // devices with classes but without NVLinks (clouds ship them), and lists without classes. So
 // devices are recognised by what is in them, then by their class; NVLinks that no file states are
-// left to the preset.
+// left to the preset. Declared in interop/topology/readers.h.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Reads the table of `nvidia-smi topo -m`: columns by tabs or blanks, a header that may be
 // underlined by ANSI codes, network devices as NIC0 with a legend, or by their names. It states
-// neither GPUs nor speeds.
+// neither GPUs nor speeds. Declared in interop/topology/readers.h.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Reads Slurm's topology.conf: a tree of switches, or blocks. It names hosts, and states no rate.
+// Declared in interop/topology/readers.h.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Reads Slurm's topology.yaml, a list of topologies, and topograph's model, which has switches by
-// name and blocks of nodes below them. Neither states a rate.
+// name and blocks of nodes below them. Neither states a rate. Declared in
+// interop/topology/readers.h.
 #include <fmt/format.h>
 
 #include <utility>

@@ -1,4 +1,5 @@
-// Reads Accelerate's configuration of PyTorch's FSDP, as `accelerate config` writes it.
+// Reads Accelerate's configuration of PyTorch's FSDP, as `accelerate config` writes it. Declared in
+// interop/trainers/trainers.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// Reads DeepSpeed's ds_config.json.
+// Reads DeepSpeed's ds_config.json. Declared in interop/trainers/trainers.h.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Reads torchtitan's TOML.
+// Reads torchtitan's TOML. Declared in interop/trainers/trainers.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// Writes the JSON of a sizing, as docs/planning.md describes it.
+// Writes the JSON of a sizing, as docs/planning.md describes it. Declared in planning/size/size.h.
 #include <nlohmann/json.hpp>
 
 #include "planning/size/size.h"

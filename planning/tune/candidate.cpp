@@ -1,4 +1,5 @@
-// Candidate: turns a candidate of the search into a plan, a scenario, settings and text.
+// Candidate: turns a candidate of the search into a plan, a scenario, settings and text. Declared
+// in planning/tune/space.h.
 #include "planning/tune/space.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // The bound of a cut is the least bound of its micro batches, and few of them need to be measured.
+// Declared in planning/tune/stage_level.h.
 //
 // A pass over a micro batch of k b samples takes no longer than k passes over b: a GEMM is rounded
 // up to whole tiles and waves, a kernel waits for its launch, a message has a latency. So the mean

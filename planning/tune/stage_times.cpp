@@ -1,6 +1,7 @@
 // Stage times: measures the passes of a stage on a job of a few layers of each kind. The times of a
 // longer stage are sums of these. A pass is a small list schedule: each step starts when its lane
-// (compute, or a kind of group) is free and the steps that it waits for have ended.
+// (compute, or a kind of group) is free and the steps that it waits for have ended. Declared in
+// planning/tune/stage_level.h.
 #include <algorithm>
 #include <array>
 #include <numeric>

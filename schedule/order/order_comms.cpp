@@ -1,6 +1,6 @@
 // Puts communication into an order as PyTorch's pipeline runtime lowers it. First each rank by
 // itself gathers and drops its stages' parameters and reduces their gradients. Then sweeps over the
-// ranks put sends and receives in.
+// ranks put sends and receives in. Declared in schedule/order/order_text.h.
 //
 // A cell is an action, or several that run together. Nothing is put inside a cell.
 #include <algorithm>

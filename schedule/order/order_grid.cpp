@@ -1,4 +1,5 @@
-// Draws orders as text: replayed in time slots, or as lists with a bad step marked.
+// Draws orders as text: replayed in time slots, or as lists with a bad step marked. Declared in
+// schedule/order/order_text.h.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Validates an order. It first checks that every action is there once and in its rank's right
 // order. Then a replay finds ranks that wait for each other; a walk of the wait-for graph finds the
-// cycle.
+// cycle. Declared in schedule/order/order.h and order_fault.h.
 #include <fmt/format.h>
 
 #include <algorithm>

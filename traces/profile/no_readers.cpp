@@ -1,4 +1,5 @@
-// Refuses profiles in a build without zlib, simdjson and SQLite.
+// Refuses profiles in a build without zlib, simdjson and SQLite. Declared in
+// traces/profile/kineto_reader.h and nsight_reader.h.
 #include "traces/profile/kineto_reader.h"
 #include "traces/profile/nsight_reader.h"
 

@@ -1,5 +1,5 @@
 // Chooses the steps of a profile that count: by ProfilerSteps, else by a period in the names of
-// kernels (Knuth, Morris and Pratt's border table).
+// kernels (Knuth, Morris and Pratt's border table). Declared in traces/profile/profile_metrics.h.
 #include <algorithm>
 #include <map>
 #include <set>

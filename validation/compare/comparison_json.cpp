@@ -1,4 +1,5 @@
-// Writes a Comparison as JSON, with the keys of `compare --json`.
+// Writes a Comparison as JSON, with the keys of `compare --json`. Declared in
+// validation/compare/compare.h.
 #include "results/field_table.h"
 #include "validation/compare/compare.h"
 

@@ -1,4 +1,4 @@
-// Writes cases as JSON.
+// Writes cases as JSON. Declared in validation/published/cases.h.
 #include <nlohmann/json.hpp>
 
 #include "validation/published/cases.h"

@@ -1,4 +1,5 @@
-// Reads and writes cost tables: CSV with `# key: value` lines above it.
+// Reads and writes cost tables: CSV with `# key: value` lines above it. Declared in
+// workload/cost/cost_table.h.
 #include <fmt/format.h>
 
 #include <array>

@@ -1,5 +1,6 @@
 // Memory: what the fullest GPU holds at its peak: parameters and Adam's state in mixed precision,
-// activations (workload/model/activations.h), and buffers of communication.
+// activations (workload/model/activations.h), and buffers of communication. Declared in
+// workload/model/workload.h.
 #include <algorithm>
 #include <cstdint>
 #include <optional>

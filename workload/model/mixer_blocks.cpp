@@ -1,5 +1,5 @@
 // The blocks of a layer's first half: attention by heads or by latents, and the scans of Mamba-2
-// and the gated delta net.
+// and the gated delta net. Declared in workload/model/blocks.h.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
