@@ -120,7 +120,7 @@ Result<CommBench> bench_of(const CommOptions& options, int ranks) {
                                            options.by_step ? 1 : options.factor, options.step));
   constexpr std::size_t kMost = 10'000'000;
   const std::size_t ops =
-      bench.tests.size() * bench.sizes.size() * static_cast<std::size_t>(bench.block());
+      bench.tests.size() * bench.sizes.size() * static_cast<std::size_t>(bench.block_ops());
   if (ops > kMost)
     return Error{
         fmt::format("--iters: found {} operations in all, expected at most {}", ops, kMost)};
@@ -154,11 +154,11 @@ Status time_all(const CommOptions& options) {
   const Backend* const backend = backend_named(options.backend);  // null: SimGrid
   if (backend != nullptr) {
     ASSIGN_OR_RETURN(const bool played, start_ranks(*backend, place.cluster.gpus, options.exec));
-    if (played) return Done{};
+    if (played) return Done{};  // rank 0 of them has printed
   }
   ASSIGN_OR_RETURN(const std::optional<CommResult> result,
                    run_comm_bench(bench, backend, cluster, placement, options.exec));
-  if (!result) return Done{};
+  if (!result) return Done{};  // rank 0 prints
   if (options.json) {
     fmt::print(standard_output(), "{}\n", to_json(*result, bench).dump(2));
   } else {
@@ -175,7 +175,7 @@ Status run(CommOptions options) {
   apply_gpu_options(options.gpu, &options.exec);
   const Status status = time_all(options);
   if (!status.ok() && may_be_a_rank(options.backend) && rank_0_reports(status.error()))
-    return Done{};
+    return Done{};  // rank 0 prints the error
   return status;
 }
 

@@ -92,6 +92,7 @@ class SettingsHash {
   // Returns the content of the file; empty where the text names none.
   const std::string& content(const std::string& text) {
     const auto [at, is_new] = contents_.try_emplace(text);
+    // Names of files have a dot; other texts are not looked up.
     if (!is_new || text.find('.') == std::string::npos) return at->second;
     const auto file = read_file((folder_ / text).string());
     if (file.ok()) at->second = *file;
@@ -153,11 +154,11 @@ std::string Results::header() const {
 
 std::string Results::line(int run, const std::string& error,
                           const std::vector<std::string>& outputs) const {
-  const RunSettings& own = runs_[run];
-  std::vector<std::string> cells = {own.name, hashes_[run], error, engine_};
+  const RunSettings& settings = runs_[run];
+  std::vector<std::string> cells = {settings.name, hashes_[run], error, engine_};
   for (const std::string& key : inputs_) {
-    const auto at = own.settings.find(key);
-    cells.push_back(at == own.settings.end() ? "" : at->second.text());
+    const auto setting = settings.settings.find(key);
+    cells.push_back(setting == settings.settings.end() ? "" : setting->second.text());
   }
   cells.insert(cells.end(), outputs.begin(), outputs.end());
   cells.push_back(checksum_of(cells));
@@ -166,6 +167,7 @@ std::string Results::line(int run, const std::string& error,
 
 std::string Results::row(int run, const Result<RunResult>& result) const {
   if (result.ok()) return line(run, "", output_cells(*result, outputs_));
+  // An Error whose reason has been printed has no words. The cell says that the run failed.
   const std::string why = result.error().text();
   return line(run, why.empty() ? "failed" : why, std::vector<std::string>(outputs_.size()));
 }
@@ -189,6 +191,7 @@ Result<Results::RowsFound> Results::read(const std::string& path) const {
   if (!std::filesystem::exists(path, unknown) || std::filesystem::file_size(path, unknown) == 0)
     return found;
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  // The settings' columns may differ from this sweep's: they are in the hash.
   std::vector<std::string> needed(kFirst.begin(), kFirst.end());
   needed.insert(needed.end(), outputs_.begin(), outputs_.end());
   needed.emplace_back(kChecksum);
@@ -204,16 +207,17 @@ Result<Results::RowsFound> Results::read(const std::string& path) const {
       ++found.changed;
       continue;
     }
-    const auto at = by_key_.find(
+    const auto run = by_key_.find(
         RunKey{std::string(table.text(i, "name")), std::string(table.text(i, "settings"))});
-    if (at == by_key_.end()) {
+    if (run == by_key_.end()) {
       ++found.of_no_run;
       continue;
     }
     std::vector<std::string> outputs;
     for (const std::string& column : outputs_) outputs.emplace_back(table.text(i, column));
     const std::string error(table.text(i, "error"));
-    found.rows[at->second] = {line(at->second, error, outputs), !error.empty()};
+    // Made anew, with the settings' columns of this sweep. Of two rows of a run the later counts.
+    found.rows[run->second] = {line(run->second, error, outputs), !error.empty()};
   }
   return found;
 }

@@ -30,11 +30,11 @@ Groups groups_of(const CommBench& bench) {
   for (const CommTest& test : bench.tests) {
     const GroupKind group_kind =
         test.kind == CommKind::SendRecv ? GroupKind::Pipeline : GroupKind::Data;
-    const auto at = std::ranges::find_if(groups.communicators, [&](const Communicator& c) {
+    const auto same = std::ranges::find_if(groups.communicators, [&](const Communicator& c) {
       return c.group_kind == group_kind && c.members == test.members;
     });
-    groups.of_test.push_back(static_cast<std::int32_t>(at - groups.communicators.begin()));
-    if (at == groups.communicators.end())
+    groups.of_test.push_back(static_cast<std::int32_t>(same - groups.communicators.begin()));
+    if (same == groups.communicators.end())
       groups.communicators.push_back({group_kind, false, test.members});
   }
   return groups;
@@ -72,19 +72,19 @@ Body body_of(const CommBench& bench, const Groups& groups, Rank rank,
   int number = 0;
   for (std::size_t t = 0; t < bench.tests.size(); ++t) {
     const CommTest& test = bench.tests[t];
-    const auto at = std::ranges::find(own, groups.of_test[t]);
+    const auto slot = std::ranges::find(own, groups.of_test[t]);
     for (const Bytes asked : bench.sizes) {
       Op op{.kind = kind_of(test.kind, rank == test.members[0])};
       op.bytes = comm_size(test.kind, static_cast<int>(test.members.size()), asked).bytes;
-      for (int i = 0; i < bench.block(); ++i) {
+      for (int i = 0; i < bench.block_ops(); ++i) {
         if (i == 0 || i == first_counted(bench) - 1) {
           add({.kind = OpKind::AllReduce, .bytes = kElement, .microbatch = number + i}, 0, &body);
-        } else if (at != own.end()) {
+        } else if (slot != own.end()) {
           op.microbatch = number + i;
-          add(op, static_cast<int>(at - own.begin()), &body);
+          add(op, static_cast<int>(slot - own.begin()), &body);
         }
       }
-      number += bench.block();
+      number += bench.block_ops();
     }
   }
   return body;
@@ -136,10 +136,10 @@ Program comm_program(const CommBench& bench) {
       roles.emplace_back(own.back(),
                          group.group_kind == GroupKind::Pipeline && group.members[0] == rank);
     }
-    const auto [at, is_new] =
+    const auto [body, is_new] =
         bodies.try_emplace(roles, static_cast<std::int32_t>(program.bodies.size()));
     if (is_new) program.bodies.push_back(body_of(bench, groups, rank, own));
-    program.ranks.push_back({at->second, own});
+    program.ranks.push_back({body->second, own});
   }
   return program;
 }
@@ -154,10 +154,10 @@ std::vector<double> comm_seconds(const CommBench& bench, const Program& program,
     const auto events = trace.events_of(program, rank);
     Nanoseconds begin = 0;
     for (std::size_t i = 0; i < ops.size(); ++i) {
-      const int block = ops[i].microbatch / bench.block();
-      const int place = ops[i].microbatch % bench.block();
+      const int block = ops[i].microbatch / bench.block_ops();
+      const int place = ops[i].microbatch % bench.block_ops();
       if (place == first_counted(bench)) begin = events[i].arrive_ns;
-      if (place + 1 < bench.block()) continue;
+      if (place + 1 < bench.block_ops()) continue;
       sums[block] += events[i].end_ns - begin;
       ++counts[block];
     }

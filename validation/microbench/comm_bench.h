@@ -33,7 +33,7 @@ struct CommBench {
   std::vector<CommTest> tests;
   std::vector<Bytes> sizes;  // as asked for
 
-  int block() const { return 2 + warmup + iterations; }  // operations of a block
+  int block_ops() const { return 2 + warmup + iterations; }
 };
 
 // The true size of an operation of about `asked` bytes, rounded and counted as nccl-tests does: the
