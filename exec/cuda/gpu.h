@@ -55,7 +55,7 @@ struct GpuShare {
 struct GpuFault {
   std::int32_t local_rank = 0;
   std::uint32_t op = 0;
-  std::int64_t wrong = 0, checked = 0;  // words, or numbers of 16 bits
+  std::int64_t wrong = 0, checked = 0;  // numbers
 };
 
 // A GPU that carries out calls. One thread uses it. A function waits for the device only if its

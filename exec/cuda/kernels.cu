@@ -98,22 +98,22 @@ __device__ float expected_word(const DevicePiece& piece, std::int32_t members, s
   return sum;
 }
 
-// Calls each(piece, i) for every word of the pieces: pieces go over y, words over x.
+// Calls each(piece, i) for every number of the pieces: pieces go over y, numbers over x.
 template <class Each>
-__device__ void for_words(const DevicePieces& all, Each each) {
+__device__ void for_numbers(const DevicePieces& all, Each each) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int32_t p = static_cast<std::int32_t>(blockIdx.y); p < all.count;
        p += static_cast<std::int32_t>(gridDim.y)) {
     const DevicePiece piece = all.pieces[p];
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-         i < piece.words; i += stride)
+         i < piece.numbers; i += stride)
       each(piece, i);
   }
 }
 
 template <class T>
 __global__ void fill_kernel(DevicePieces all, std::uint64_t key, T* buffer) {
-  for_words(all, [&](const DevicePiece& piece, std::int64_t i) {
+  for_numbers(all, [&](const DevicePiece& piece, std::int64_t i) {
     buffer[piece.offset + i] = static_cast<T>(expected_word<T>(piece, all.members, key, i));
   });
 }
@@ -121,7 +121,7 @@ __global__ void fill_kernel(DevicePieces all, std::uint64_t key, T* buffer) {
 // Sets all bits: a NaN of every type.
 template <class Bits>
 __global__ void poison_kernel(DevicePieces all, Bits* buffer) {
-  for_words(all, [&](const DevicePiece& piece, std::int64_t i) {
+  for_numbers(all, [&](const DevicePiece& piece, std::int64_t i) {
     buffer[piece.offset + i] = static_cast<Bits>(~Bits{0});
   });
 }
@@ -131,7 +131,7 @@ template <class T>
 __global__ void check_kernel(DevicePieces all, std::uint64_t key, const T* buffer,
                              unsigned long long* wrong) {
   unsigned long long own = 0;
-  for_words(all, [&](const DevicePiece& piece, std::int64_t i) {
+  for_numbers(all, [&](const DevicePiece& piece, std::int64_t i) {
     const float found = static_cast<float>(buffer[piece.offset + i]);
     own += found != expected_word<T>(piece, all.members, key, i) ? 1 : 0;
   });
@@ -153,7 +153,7 @@ dim3 line(int blocks) { return dim3(static_cast<unsigned>(blocks)); }
 
 dim3 blocks_of(const DevicePieces& pieces) {
   const std::int64_t y = std::clamp(pieces.count, 1, kMostBlocks);
-  const std::int64_t x = (pieces.most_words + kThreads - 1) / kThreads;
+  const std::int64_t x = (pieces.most_numbers + kThreads - 1) / kThreads;
   const std::int64_t most = std::max<std::int64_t>(1, kMostBlocks / y);
   return dim3(static_cast<unsigned>(std::clamp<std::int64_t>(x, 1, most)),
               static_cast<unsigned>(y));

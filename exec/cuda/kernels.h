@@ -32,12 +32,12 @@ constexpr float addend(float word, std::int32_t member) {
   return member < kMostAddends ? static_cast<float>(static_cast<int>(word) % 2) : 0.0f;
 }
 
-// A piece of a message, in words as exec/payload/payload_layout.h has them, or in numbers of 16
-// bits, two for each word.
+// A piece of a message, counted in numbers of the message's type: one of fp32, or two of 16 bits,
+// for each word of exec/payload/payload_layout.h.
 struct DevicePiece {
   static constexpr std::int32_t kSum = -1;
   std::int64_t offset = 0;
-  std::int64_t words = 0;
+  std::int64_t numbers = 0;
   std::int64_t first = 0;
   std::int32_t member = 0;
 };
@@ -45,8 +45,8 @@ struct DevicePiece {
 struct DevicePieces {
   const DevicePiece* pieces = nullptr;  // in memory of the device
   std::int32_t count = 0;
-  std::int32_t members = 1;     // that a sum goes over
-  std::int64_t most_words = 0;  // of the longest piece
+  std::int32_t members = 1;       // that a sum goes over
+  std::int64_t most_numbers = 0;  // of the longest piece
   Number number = Number::Fp32;
 };
 

@@ -17,9 +17,9 @@ void Payloads::add(const GpuJob& job, const GpuCall& call, std::vector<DevicePie
   Message& message = (gives ? given_ : taken_)[call.local_rank][call.op];
   message.communicator = program_->ranks[index(rank)].communicators[op.slot];
   const std::vector<Rank>& members = program_->communicators[message.communicator].members;
-  const auto place = std::ranges::find(members, rank) - members.begin();
+  const auto member = std::ranges::find(members, rank) - members.begin();
   const PayloadLayout all =
-      payload_layout(op, static_cast<int>(members.size()), static_cast<int>(place));
+      payload_layout(op, static_cast<int>(members.size()), static_cast<int>(member));
   const std::vector<PayloadPiece>& own = gives ? all.given : all.taken;
   message.first = static_cast<std::int32_t>(pieces->size());
   message.pieces.members = static_cast<std::int32_t>(members.size());
@@ -29,8 +29,8 @@ void Payloads::add(const GpuJob& job, const GpuCall& call, std::vector<DevicePie
   for (const PayloadPiece& piece : job.options.full_payload ? own : sampled(own)) {
     static_assert(PayloadPiece::kSum == DevicePiece::kSum);
     pieces->push_back({each * piece.offset, each * piece.words, each * piece.first, piece.member});
-    message.pieces.most_words = std::max(message.pieces.most_words, each * piece.words);
-    message.words += each * piece.words;
+    message.pieces.most_numbers = std::max(message.pieces.most_numbers, each * piece.words);
+    message.numbers += each * piece.words;
     ++message.pieces.count;
   }
 }
@@ -82,8 +82,8 @@ std::uint64_t Payloads::key(const GpuCall& call, const Message& message) const {
 
 Status Payloads::fill(const GpuCall& call, float* give, cudaStream_t stream) const {
   const Message& message = given(call);
-  const std::uint64_t own = key(call, message);
-  RETURN_IF_CUDA_FAILS(fill_pieces, stream, message.pieces, own, give);
+  const std::uint64_t message_key = key(call, message);
+  RETURN_IF_CUDA_FAILS(fill_pieces, stream, message.pieces, message_key, give);
   return Done{};
 }
 
@@ -94,11 +94,11 @@ Status Payloads::poison(const GpuCall& check, float* take, cudaStream_t stream) 
 
 Status Payloads::check(const GpuCall& call, const float* take, cudaStream_t stream) {
   const Message& message = taken(call);
-  const std::uint64_t own = key(call, message);
+  const std::uint64_t message_key = key(call, message);
   CHECK(static_cast<std::int64_t>(checks_.size()) < most_checks_);
   unsigned long long* wrong = wrong_.get() + checks_.size();
-  checks_.push_back({call.local_rank, call.op, 0, message.words});
-  RETURN_IF_CUDA_FAILS(check_pieces, stream, message.pieces, own, take, wrong);
+  checks_.push_back({call.local_rank, call.op, 0, message.numbers});
+  RETURN_IF_CUDA_FAILS(check_pieces, stream, message.pieces, message_key, take, wrong);
   return Done{};
 }
 

@@ -1,5 +1,5 @@
-// Payloads: messages that are filled and checked on the device, word by word as
-// exec/payload/payload.h says.
+// Payloads: messages that are filled and checked on the device, with the words of
+// exec/payload/payload.h. Counts here are of numbers: one of fp32, or two of 16 bits, for a word.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-// Knows the pieces of every message that a plan fills or checks, and counts wrong words.
+// Knows the pieces of every message that a plan fills or checks, and counts wrong numbers.
 class Payloads {
  public:
   Status open(const GpuJob& job);
@@ -20,8 +20,8 @@ class Payloads {
   // Begins an iteration: forgets the faults of the one before. Waits for the device's memset.
   Status begin(int iteration, cudaStream_t stream);
   Status fill(const GpuCall& call, float* give, cudaStream_t stream) const;
-  // Poisons the buffer before the message of a Check comes, so that words that it does not write
-  // are found.
+  // Poisons the buffer before the message of a Check comes, so that numbers that it does not
+  // write are found.
   Status poison(const GpuCall& check, float* take, cudaStream_t stream) const;
   Status check(const GpuCall& call, const float* take, cudaStream_t stream);
   // Waits for a copy on the stream. REQUIRES: the checks have been carried out.
@@ -33,7 +33,7 @@ class Payloads {
     std::int32_t first = -1;  // into pieces_; -1: the plan does not fill or check it
     DevicePieces pieces;
     std::int32_t communicator = 0;
-    std::int64_t words = 0;  // of all pieces; or numbers, as in DevicePiece
+    std::int64_t numbers = 0;  // of all pieces
   };
 
   void add(const GpuJob& job, const GpuCall& call, std::vector<DevicePiece>* pieces);
@@ -48,7 +48,7 @@ class Payloads {
   std::vector<std::vector<Message>> given_, taken_;  // by local rank and op
   DeviceArray<DevicePiece> pieces_;
   std::int64_t most_checks_ = 0;
-  DeviceArray<unsigned long long> wrong_;  // wrong words, by check of the iteration
+  DeviceArray<unsigned long long> wrong_;  // wrong numbers, by check of the iteration
   std::vector<GpuFault> checks_;           // checks of the iteration; `wrong` is not read yet
 };
 

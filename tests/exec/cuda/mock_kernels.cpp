@@ -21,9 +21,9 @@ cudaError_t launched(const char* kernel, cudaStream_t stream) {
 }
 
 template <class Each>
-void for_words(const DevicePieces& all, Each each) {
+void for_numbers(const DevicePieces& all, Each each) {
   for (std::int32_t p = 0; p < all.count; ++p) {
-    for (std::int64_t i = 0; i < all.pieces[p].words; ++i) each(all.pieces[p], i);
+    for (std::int64_t i = 0; i < all.pieces[p].numbers; ++i) each(all.pieces[p], i);
   }
 }
 
@@ -91,7 +91,7 @@ cudaError_t fill_random(cudaStream_t stream, Number number, void* to, std::int64
 cudaError_t fill_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
                         void* buffer) {
   const cudaError_t code = launched("fill_pieces", stream);
-  for_words(pieces, [&](const DevicePiece& piece, std::int64_t i) {
+  for_numbers(pieces, [&](const DevicePiece& piece, std::int64_t i) {
     write(pieces.number, buffer, piece.offset + i, expected(pieces, piece, key, i));
   });
   return code;
@@ -99,7 +99,7 @@ cudaError_t fill_pieces(cudaStream_t stream, const DevicePieces& pieces, std::ui
 
 cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, void* buffer) {
   const cudaError_t code = launched("poison_pieces", stream);
-  for_words(pieces, [&](const DevicePiece& piece, std::int64_t i) {
+  for_numbers(pieces, [&](const DevicePiece& piece, std::int64_t i) {
     write(pieces.number, buffer, piece.offset + i, std::numeric_limits<float>::quiet_NaN());
   });
   return code;
@@ -109,7 +109,7 @@ cudaError_t check_pieces(cudaStream_t stream, const DevicePieces& pieces, std::u
                          const void* buffer, unsigned long long* wrong) {
   const cudaError_t code = launched("check_pieces", stream);
   if (device().has_peers) return code;
-  for_words(pieces, [&](const DevicePiece& piece, std::int64_t i) {
+  for_numbers(pieces, [&](const DevicePiece& piece, std::int64_t i) {
     const float found = read(pieces.number, buffer, piece.offset + i);
     *wrong += found != expected(pieces, piece, key, i) ? 1 : 0;
   });
