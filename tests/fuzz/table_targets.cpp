@@ -149,7 +149,7 @@ void run_results(const FuzzInput& input) {
   promise(cut.ok() && *cut >= 0, "torn lines can be cut");
   const Results& results = sweep_results();
   const auto read = results.read(input.path);
-  const Results::Found* found = accepted(read);
+  const Results::RowsFound* found = accepted(read);
   if (found == nullptr) return;
   std::string text = results.header() + '\n';
   for (const auto& [run, row] : found->rows) {
@@ -157,7 +157,7 @@ void run_results(const FuzzInput& input) {
     text += row.line + '\n';
   }
   const auto again = results.read(written("again.csv", text));
-  promise(again.ok() && again->strange == 0 && again->rows.size() == found->rows.size(),
+  promise(again.ok() && again->of_no_run == 0 && again->rows.size() == found->rows.size(),
           "rows that were kept are found again");
   for (const auto& [run, row] : found->rows) {
     const auto at = again->rows.find(run);

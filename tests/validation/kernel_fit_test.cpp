@@ -72,9 +72,9 @@ TEST_CASE("DeepEP's published exchanges over nodes are met within 12 %, without 
     const int nodes = whole(row, "nodes");
     const bool dispatch = rows.text(row, "op") == "dispatch";
     INFO(nodes << " nodes, " << rows.text(row, "op"));
-    const Cluster cluster = of(Cluster::build(of(load_preset("hgx-h800")), 8 * nodes));
-    Placement devices;
-    for (int i = 0; i < 8 * nodes; ++i) devices.push_back(DeviceId{i});
+    Site site{of(Cluster::build(of(load_preset("hgx-h800")), 8 * nodes)), {}};
+    for (int i = 0; i < 8 * nodes; ++i) site.placement.push_back(DeviceId{i});
+    const auto& [cluster, devices] = site;
     const Model model = {.hidden = whole(row, "hidden"),
                          .seq = whole(row, "tokens"),
                          .experts = whole(row, "experts"),
@@ -84,7 +84,7 @@ TEST_CASE("DeepEP's published exchanges over nodes are met within 12 %, without 
     Plan plan = {.dp = 8 * nodes, .ep = 8 * nodes, .dispatcher = Dispatcher::DeepEp};
     plan.fp8_dispatch = dispatch;
     plan.expert_sms = whole(row, "sms");
-    plan = with_placement(plan, cluster, devices);
+    plan = with_placement(plan, site);
     const ExpertGroup group = expert_group(model, plan);
     const Bytes bytes = dispatch ? group.sent_bytes : group.returned_bytes;
     const CommCost cost = comm_costs(model, plan, {}, cluster.spec())[4];

@@ -326,19 +326,19 @@ TEST_CASE("a Program repriced by a trace of itself gives the same trace") {
       for (Op& op : body.ops) op.duration_ns = 1 + op.duration_ns / 2;
     }
     // Of other prices, so of another hash.
-    CHECK(!reprice(&repriced, *table).ok());
+    CHECK(!reprice_by_trace(&repriced, *table).ok());
     // With an op too few, and one too many.
     TraceTable wrong = *table;
     wrong.rows.pop_back();
-    if (fold) CHECK(!reprice(&repriced, wrong).ok());
+    if (fold) CHECK(!reprice_by_trace(&repriced, wrong).ok());
     wrong = *table;
     repriced = program;
     wrong.rows.push_back(wrong.rows.back());
-    const Status twice = reprice(&repriced, wrong);
+    const Status twice = reprice_by_trace(&repriced, wrong);
     REQUIRE(!twice.ok());
     CHECK(twice.error().text().ends_with(" twice, expected it once"));
     repriced = program;
-    REQUIRE(reprice(&repriced, *table).ok());
+    REQUIRE(reprice_by_trace(&repriced, *table).ok());
     const auto again = ideal(repriced, {.fold = fold});
     REQUIRE(again.ok());
     REQUIRE(again->events.size() == trace->events.size());
@@ -355,16 +355,16 @@ TEST_CASE("equal ranks' op times become their median, SMs are no longer taken") 
   table.rows = {{.rank = Rank{0}, .lane = "compute", .end_ns = 10},
                 {.rank = Rank{1}, .lane = "compute", .start_ns = 5, .end_ns = 35}};
   const Program before = program;
-  REQUIRE(reprice(&program, table).ok());
+  REQUIRE(reprice_by_trace(&program, table).ok());
   CHECK(program.bodies[0].ops[0].duration_ns == 10);
   CHECK(program.device == SharedDevice{});
   program = before;
   table.meta[1].second = "no";
-  CHECK(reprice(&program, table).error().text() ==
+  CHECK(reprice_by_trace(&program, table).error().text() ==
         "t.csv: found '# complete: no', expected yes: a whole trace");
   table.meta[1].second = "yes";
   table.rows.clear();
-  CHECK(reprice(&program, table).error().text().starts_with("t.csv: found no forward"));
+  CHECK(reprice_by_trace(&program, table).error().text().starts_with("t.csv: found no forward"));
 }
 
 }  // namespace tandem

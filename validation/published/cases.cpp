@@ -8,6 +8,7 @@
 #include "base/csv.h"
 #include "base/quantile.h"
 #include "base/split.h"
+#include "keys/key.h"
 #include "sim/engines.h"
 #include "topology/preset.h"
 #include "validation/published/family_defaults.h"
