@@ -25,7 +25,7 @@ namespace tandem {
 
 using Json = nlohmann::ordered_json;
 
-// What a row says of its field.
+// The texts that a row has of its field.
 struct FieldText {
   std::string key;
   std::string type;              // type or unit: "text", "s"; empty for a part of an object
@@ -159,14 +159,13 @@ FieldTable<T> field_by_kind(std::string key, std::array<Value, kGroupKinds> T::*
   FieldText text{std::move(key), std::move(type), std::move(help),
                  std::is_same_v<Value, double> ? "ByGroup" : "ShareByGroup"};
   const auto get = [=](const T& from) { return by_group_kind(from.*member); };
-  for (const auto& [kind, value] : get(T()).items()) {
-    text.parts.push_back({.key = kind});
+  for (int i = 0; i < kGroupKinds; ++i) {
+    text.parts.push_back({.key = std::string(group_kind_name(static_cast<GroupKind>(i)))});
     describe<Value>(&text.parts.back());
   }
-  return FieldTable<T>({std::move(text), get, [=](const Json& json, T* to) {
-                          auto at = (to->*member).begin();
-                          for (const auto& [kind, value] : get(T()).items())
-                            json.at(kind).get_to(*at++);
+  return FieldTable<T>({text, get, [=, kinds = text.parts](const Json& json, T* to) {
+                          for (int i = 0; i < kGroupKinds; ++i)
+                            json.at(kinds[i].key).get_to((to->*member)[i]);
                         }});
 }
 

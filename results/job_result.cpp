@@ -63,7 +63,7 @@ RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trac
   if (!scenario.costs.uniform && result.iteration_s > 0)
     result.training =
         training(scenario, job.plan, job.order, job.program, trace, result.iteration_s);
-  // What was published was measured on one cluster's point.
+  // The published figure was measured on one cluster's point.
   if (scenario.report.published.tflops_per_gpu > 0) {
     for (const std::string& point : scenario.points) {
       if (point == scenario.report.published.cluster)

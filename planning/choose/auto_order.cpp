@@ -21,6 +21,7 @@
 #include "planning/choose/auto_layout.h"
 #include "planning/choose/measured_costs.h"
 #include "planning/play/play_job.h"
+#include "results/job_result.h"
 #include "schedule/order/vocabulary.h"
 #include "schedule/search/order_search.h"
 #include "topology/cluster.h"

@@ -36,7 +36,7 @@ struct LeastSquares {
 struct LeastSquaresFit {
   std::vector<double> values;
   double cost = 0;  // the sum that is minimized
-  // Of the last step's equations; empty after no step.
+  // The last step's equations; empty after no step.
   std::vector<double> sigma;  // uncertainty that rows and priors leave, in variables' steps
   std::vector<std::vector<double>> information;  // of each row on each variable; 1: the prior's
 };

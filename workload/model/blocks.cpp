@@ -50,7 +50,7 @@ constexpr double kEmbeddingDropoutPasses = 2.5;
 constexpr double kRescalePassesOfLogits = 2;
 constexpr double kRescalePassesOfGradient = 6;
 
-// What a fused kernel spares: the passes of the separate kernels less those of the fused one,
+// A fused kernel spares these: the passes of the separate kernels less those of the fused one,
 // counted from the operations, not fitted.
 //
 //   passes over the array       separate kernels                   fused  spared
