@@ -190,7 +190,7 @@ TEST_CASE("a memory limit of a found order counts microbatches of a rank, from F
 }
 
 TEST_CASE("a found order plays on the host to its end, with the payloads that it should have") {
-  const CompiledJob job = compile(load(kMilliseconds).front()).value();
+  const CompiledJob job = compile(resolved(load(kMilliseconds).front()).value()).value();
   ExecOptions options;
   options.warmup = 0;
   options.iterations = 1;
