@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedule/program/program.h"
 #include "traces/profile/kernel_names.h"
 #include "traces/profile/profile_metrics.h"
 #include "traces/timeline.h"
