@@ -179,12 +179,12 @@ FieldTable<RunResult> make_fields() {
             "what priced it: `analytic`, `uniform`, `table FILE`; of a Program `as priced`, "
             "`table FILE`, `op times of FILE`"),
       field("gpus", &Run::gpus, "integer", "GPUs of the job"),
-      field("plan", &Run::plan, "object", "null for a Program"),
+      field("plan", &Run::plan, "object", "null for a Program, else"),
       field("layout", &Run::layout, "text",
             "the stages' layers in Megatron-LM's letters (`parallel.layout`); null: an even split")
           .null_by_default(),
       field("found_order", &Run::found_order, "object",
-            "of `schedule.order = \"auto\"`; null where the order was given"),
+            "null where the order was given; of `schedule.order = \"auto\"`"),
       field("iteration_s", &Run::iteration_s, "s",
             "first start to last end, over all ranks, the optimizer included"),
       field_group(&Run::interval_s,
@@ -237,11 +237,11 @@ FieldTable<RunResult> make_fields() {
             "whether the one above was looked for (`report.least_bandwidth`)"),
       field_group(&Run::lower_bound, fields_of<LowerBound>()),
       field("repeats", &Run::repeats, "object",
-            "of a run played several times, whose other fields are those of the median run; null "
-            "for one played once"),
+            "null for a run played once; of one played several times, whose other fields are those "
+            "of the median run"),
       field("sensitivity", &Run::sensitivity, "list of objects",
-            "with `--sensitivity`: what the iteration takes more when a part is 10 % slower; else "
-            "null")
+            "null without `--sensitivity`; with it what the iteration takes more when a part is "
+            "10 % slower")
           .null_by_default()
           .in_column(kNoColumn),
       field("warnings", &Run::warnings, "list of text",
