@@ -46,7 +46,8 @@ std::string cases_stem(const CaseOptions& options) {
   return std::filesystem::path(options.cases).stem().string();
 }
 
-// Returns the page with the parts that these rows make of it. It is not read if none is asked for.
+// Returns the page of --update with the parts that these rows make of it. Returns nothing, and
+// reads nothing, without --update.
 Result<std::string> accuracy_page(const CaseOptions& options, const std::vector<CaseRow>& rows,
                                   const std::vector<BaselineTool>& rivals) {
   if (options.update.empty()) return std::string();

@@ -193,8 +193,8 @@ Status simulate_scenarios(const SimulateOptions& options) {
   const Engine engine = engine_of(options.engine);
   const int jobs = jobs_or_cores(options.jobs);
   std::vector<Result<RunResult>> played;
-  if (scenarios.size() == 1 &&
-      !options.sensitivity) {  // in this process: SimGrid can be used once in it
+  // One run is played here, not in a child: this process may use SimGrid once.
+  if (scenarios.size() == 1 && !options.sensitivity) {
     played.push_back(simulate(scenarios[0], engine, options.files, true, jobs));
   } else {
     played = simulate_all(scenarios, engine, jobs, options.files, files_of);

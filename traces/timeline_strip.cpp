@@ -33,7 +33,7 @@ std::vector<std::size_t> one_a_pipeline_rank(const Program& program, const Trace
 // Adds to each column the part of the span that lies in it.
 void add_span(const SplitSpan& span, const TimelineStrip& strip, TimelineStrip::Row* row) {
   const auto columns = static_cast<int>(row->cells.size());
-  // The column where the span begins, or one before it by rounding.
+  // Rounding may give the column after the one where the span begins: start one earlier.
   int column = static_cast<int>(static_cast<double>(span.begin_ns) /
                                 static_cast<double>(strip.iteration_ns) * columns);
   column = std::clamp(column - 1, 0, columns - 1);

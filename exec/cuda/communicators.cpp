@@ -180,7 +180,7 @@ Status Communicators::communicate(const Op& op, std::int32_t communicator, const
   const auto takes = static_cast<std::size_t>(pieces.take_words);
   const int n = own.members;
   const Number number = number_of_message(*program_, op, communicator, reductions_);
-  const ncclDataType_t type = nccl_type(number);  // of the numbers that are added up
+  const ncclDataType_t type = nccl_type(number);  // in which reductions add
   const auto each = static_cast<std::size_t>(numbers_a_word(number));
   switch (op.kind) {
     case OpKind::Send:

@@ -13,7 +13,8 @@
 namespace tandem {
 namespace {
 
-// Keys whose value is a field's as it is. `usual`: the default of both, which is left out.
+// Keys whose value is a field's as it is. `usual`: the default of Tandem and of Megatron-LM; it is
+// left out.
 struct SameField {
   AnyKey key;
   std::string_view field, usual;
@@ -180,7 +181,7 @@ class FieldWriter {
 
   void write_data() {
     const long long zero = keys_->whole("train.zero", 0), pp = keys_->whole("parallel.pp", 1);
-    // Runs of Megatron-FSDP have it too.
+    // Runs with Megatron-FSDP set use_distributed_optimizer too.
     if (zero > 0 || bridge_) add("use_distributed_optimizer", word(zero > 0));
     if (zero > 1) {
       add("use_megatron_fsdp", "True");
@@ -229,7 +230,7 @@ class FieldWriter {
     add("tp_comm_overlap", "True");
     if (method != "ring")
       keys_->leave("overlap.tensor", "Transformer Engine's own methods, GEMM by GEMM");
-    // Its methods by default.
+    // Transformer Engine pipelines these two GEMMs by default.
     for (const TextKey key :
          {TextKey("overlap.gemm.proj_fprop"), TextKey("overlap.gemm.fc2_fprop")}) {
       if (keys_->text(key, "pipelined") != "pipelined")

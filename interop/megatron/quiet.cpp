@@ -6,7 +6,8 @@
 namespace tandem {
 namespace {
 
-// Arguments that a scenario has no key for. `what` is told if the value is not `usual`.
+// Arguments that a scenario has no key for. `what`: what Tandem simulates instead; it is told if
+// the value is not `usual`.
 struct NotExpressedArgument {
   std::string_view name, usual, what;
 };
@@ -77,7 +78,7 @@ constexpr NotExpressedArgument kNotExpressed[] = {
     {"fsdp_double_buffer", "False", "as without"},
     {"moe_use_upcycling", "False", "as without"}};
 
-// Arguments that count only if another one turns them on, and are read then.
+// Arguments that do nothing unless another one is set; the reader of that one takes them.
 constexpr std::string_view kIdle =
     "add_position_embedding cp_comm_type *lora_rank mamba_* moe_layer_freq moe_paged_stash_* "
     "qk_head_dim qk_pos_emb_head_dim v_head_dim vocab_size torch_fsdp2_* tp_comm_bulk_* "

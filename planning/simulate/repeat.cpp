@@ -40,8 +40,8 @@ LastReplica last_replica(const Scenario& scenario, const CompiledJob& job, Rank 
           {slow_nodes.begin(), slow_nodes.end()}};
 }
 
-// Plays one seed on the Program of the job, or of the job with stragglers. `folds`: whether it
-// does.
+// Plays one seed on the Program of the job, or of the job with stragglers. `folds`: whether that
+// Program may be folded.
 Result<RepeatedRun> play_program(const Scenario& scenario, const CompiledJob& job,
                                  const Program& program, bool folds, Engine engine) {
   const auto& [cluster, placement] = job.site;
@@ -60,8 +60,8 @@ Result<RepeatedRun> play_program(const Scenario& scenario, const CompiledJob& jo
   return run;
 }
 
-// Plays one seed of the scenario. `even` is compiled without stragglers: they slow a copy of its
-// Program, so that the next seed finds the job as it was.
+// Plays one seed of the scenario. `even` is compiled with straggling stages alone: straggling ranks
+// and nodes slow a copy of its Program, so that the next seed finds the job as it was.
 Result<RepeatedRun> play_seed(const Scenario& scenario, const CompiledJob& even, Engine engine) {
   if (!scenario.variability.stragglers.any())
     return play_program(scenario, even, even.program, true, engine);

@@ -25,7 +25,8 @@ std::span<const RefinementKey> refinement_keys() { return kKeys; }
 
 std::vector<Refinement> refinements_in(const Space& space) {
   std::vector<Refinement> all = {{}};
-  // In reverse, so that the first key varies fastest: its part then comes before others alone.
+  // From the last key to the first, so that among equally many parts the layout comes before the
+  // vocabulary, and the vocabulary before the order.
   for (auto key = std::rbegin(kKeys); key != std::rend(kKeys); ++key) {
     std::vector<Refinement> with;
     for (const Refinement& so_far : all) {

@@ -430,7 +430,7 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const Plan& plan,
   const Slots& slots = lowered.slots[body];
   if (op.slot == slots.data) groups.stride = layout.tp;
   if (op.slot == slots.expert_data) groups.stride = layout.ep * std::max(layout.expert_tp, 1);
-  // A cut is over tp x shard neighbours of the stage; replicas are that far apart.
+  // HSDP: one cut has tp x shard neighbouring GPUs, so replicas of it are `cut` apart.
   const int shard = plan.hsdp_shard, cut = layout.tp * shard;
   if (op.slot == slots.data || op.slot == slots.expert_data)
     groups.size = (shard > 0 ? cut : layout.block()) / groups.stride;

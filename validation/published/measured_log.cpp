@@ -51,7 +51,7 @@ Status check_log(const std::string& path, const ImportedPlan& plan, const LogOpt
   return Done{};
 }
 
-// Returns the scenario that a file beside the log with parallel.from would be.
+// Returns the scenario of a file beside the log that had only `parallel.from = <log>`.
 Result<Scenario> scenario_of_log(const std::string& path, const LogOptions& options) {
   const std::filesystem::path file(path);
   Settings settings;
