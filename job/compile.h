@@ -4,6 +4,9 @@
 //
 // Each step is a function of the values before it, in a file of its own (site, order_job,
 // price_job, perturb), so that a caller can stop after any step and go on with values of its own.
+//
+// REQUIRES, of each function here: the scenario leaves nothing open. Where schedule.order or
+// parallel.layout is "auto", planning/choose/resolve.h closes it.
 #pragma once
 
 #include <functional>
