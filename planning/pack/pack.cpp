@@ -102,13 +102,13 @@ SizeCost microbatch_cost(const Scenario& whole, const Site& site) {
 
 // Plays the scenario with microbatches of these sizes. No sizes: all are whole.
 Result<RunResult> play_sizes(const Scenario& scenario, const ReplicaSizes& sizes, Engine engine) {
+  ASSIGN_OR_RETURN(const Scenario laid, resolved(scenario));
   const auto resize = [&](CompiledJob* job) {
     const auto work = [&](const Scenario& of) {
       return price_workload(of.job, job->order, of.costs, job->site);
     };
-    resize_microbatches(&job->program, fit_of(scenario, work), job->order.chains, sizes);
+    resize_microbatches(&job->program, fit_of(laid, work), job->order.chains, sizes);
   };
-  ASSIGN_OR_RETURN(const Scenario laid, resolved(scenario));
   ASSIGN_OR_RETURN(const CompiledJob job, sizes.empty() ? compile(laid) : compile(laid, resize));
   ASSIGN_OR_RETURN(const Trace trace, play_compiled(scenario, job, engine));
   RunResult result = result_of(scenario, job, trace);

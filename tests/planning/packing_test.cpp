@@ -212,6 +212,14 @@ TEST_CASE("a padded microbatch is as long as its longest sequence") {
   CHECK(study.padding_fraction(study.ways[1]) == Approx(1 - 1024.0 / 1280));
 }
 
+TEST_CASE("microbatches are sized for the layout that was found") {
+  std::vector<int> lengths;
+  for (int i = 0; i < 4; ++i) lengths.insert(lengths.end(), {512, 256, 128, 128});
+  const PackStudy study = packed(small({"parallel.layout=auto"}), lengths, 1024);
+  REQUIRE(study.ways.size() == 3);
+  CHECK(study.ways[2].iteration_s > 0);
+}
+
 // What an iteration of microbatches of these sizes takes.
 Nanoseconds played(const Scenario& scenario, const std::vector<MicrobatchSize>& sizes) {
   const auto job = compile(scenario, [&](CompiledJob* p) {
