@@ -19,7 +19,6 @@
 
 #include "tests/sandbox.h"
 #include "tests/text.h"
-#include "tests/text.h"
 
 using namespace tandem;
 
