@@ -149,6 +149,17 @@ cudaError_t launch(cudaStream_t stream, dim3 blocks, int threads, void (*kernel)
   return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 
+// Makes an SM that runs the kernel give the most shared memory that it can. A kernel without shared
+// memory gets an SM of L1 cache only, and no kernel that needs more, such as each of NCCL's, starts
+// on that SM before the first one has ended: measured on an H200, where transfers waited for spin
+// kernels of milliseconds. Matrix products, which a spin kernel stands for, ask for much
+// themselves.
+template <class... Parameters>
+cudaError_t leave_shared_memory(void (*kernel)(Parameters...)) {
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                              cudaSharedmemCarveoutMaxShared);
+}
+
 dim3 line(int blocks) { return dim3(static_cast<unsigned>(blocks)); }
 
 dim3 blocks_of(const DevicePieces& pieces) {
@@ -246,6 +257,8 @@ cudaError_t check_pieces(cudaStream_t stream, const DevicePieces& pieces, std::u
 
 cudaError_t load_kernels(cudaStream_t stream, GateWords* gate) {
   constexpr std::int64_t kUnit = sizeof(uint4);
+  if (const cudaError_t asked = leave_shared_memory(spin_kernel); asked != cudaSuccess)
+    return asked;
   for (const cudaError_t launched :
        {hold_gate(stream, gate), stamp_done(stream, gate), spin(stream, 1, 0),
         copy_bytes(stream, 1, nullptr, nullptr, 0, kUnit)}) {
