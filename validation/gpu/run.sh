@@ -7,10 +7,11 @@
 #   validation/gpu/run.sh [OPTIONS] [ARCHIVE...]
 #
 #   -o FOLDER   for the results; default validation/gpu/results
-#   -s STEPS    of try, spin, gemm, graph and sanitize; default all of them; page: none, the page
-#               alone, of what FOLDER and the ARCHIVEs hold
+#   -s STEPS    of try, spin, gemm, whole, graph and sanitize; default all of them; page: none, the
+#               page alone, of what FOLDER and the ARCHIVEs hold
 #   -p STAGES   of "2 4 8", default all of them
-#   -q          quick: 1F1B on two stages, three iterations: whether all works here
+#   -q          quick: 1F1B on two stages, layers of one width, three iterations: whether all works
+#               here
 #   -l SECONDS  for all steps together: what does not fit is cut off or left out; default no limit
 #   -c COMMIT   that this is, where there is no git
 #   -d DATE     of the page; default today
@@ -45,14 +46,14 @@ words() {
 
 out=$here/results iterations=20 only='' limit=0 today=$(date -u +%F)
 commit=$(git -C "$source_dir" rev-parse --short HEAD 2>/dev/null) || commit=unknown
-all_steps="try spin gemm graph sanitize" all_stages="2 4 8"
-steps=$all_steps stages=$all_stages
+all_steps="try spin gemm whole graph sanitize" all_stages="2 4 8"
+steps=$all_steps stages=$all_stages widths="2048 4096 8192"
 while getopts o:s:p:ql:c:d:h option; do
   case $option in
     o) out=$OPTARG ;;
     s) steps=$(words -s "$all_steps page" "$OPTARG") || exit ;;
     p) stages=$(words -p "$all_stages" "$OPTARG") || exit ;;
-    q) iterations=3 stages=2 only='1f1b, on, P=2' ;;
+    q) iterations=3 stages=2 widths=2048 only='1f1b, on, P=2' ;;
     l) limit=$OPTARG
       [[ $limit =~ ^[1-9][0-9]*$ ]] || wrong "-l: found '$limit', expected whole seconds" ;;
     c) commit=$OPTARG ;;
@@ -219,6 +220,7 @@ lower() {
 # work, all that follows takes copies.
 examine() {
   local transfers status=0
+  echo "$(uname -s) $(uname -r | cut -d- -f1), $(nproc) cores" >"$data/machine"
   nvidia-smi >"$data/nvidia-smi.txt" 2>&1 || true
   "$tandem" doctor --wide >"$data/doctor.txt"
   grep -E '^(backend cuda|NVIDIA driver|CUDA|NCCL|cuBLASLt|GPU [0-9]+) ' "$data/doctor.txt" || true
@@ -291,6 +293,14 @@ calibrate() {
   lower gemm "1f1b, on, P=$1" >"$work/gemm-$1.csv"
   within 120 "$tandem" calibrate device "$work/gemm-$1.csv" --backend cuda --share-gpu \
     --transfers "$transfers" --iterations "$iterations" -o "$data/costs-$1.csv"
+}
+
+# calibrate_whole WIDTH PRECISION: the parts of whole.toml's layers, on all SMs.
+calibrate_whole() {
+  rm -f "$data/whole-$1-$2.csv"
+  lower whole "$1, $2" >"$work/whole.csv"
+  within 60 "$tandem" calibrate device "$work/whole.csv" --backend cuda --precision "$2" \
+    --iterations "$iterations" -o "$data/whole-$1-$2.csv"
 }
 
 # suite FILE NAME ONLY TRANSFERS ARGS...: its runs whose name holds ONLY, into FILE.csv, FILE.md and
@@ -453,6 +463,19 @@ launch_table() {
   done
 }
 
+whole_table() {
+  local width precision
+  for width in 2048 4096 8192; do
+    for precision in bf16 fp8; do
+      [ ! -e "$data/whole-$width-$precision.csv" ] ||
+        awk -F, -v row="| $width | $precision | " '
+          $1 == "kernel" { printf "%s%s | %.1f | %.0f TFLOP/s |\n", row, $2, $11 / 1000, $13 / 1e12 }
+          $1 == "memory" { line = sprintf("%soptimizer | %.1f | %.0f GB/s |", row, $11 / 1000, $13 / 1e9) }
+          END { print line }' "$data/whole-$width-$precision.csv"
+    done
+  done
+}
+
 page() {
   local facts="nothing: no run ended well"
   [ ! -e "$data/smoke.trace.csv" ] ||
@@ -461,7 +484,8 @@ page() {
 # One GPU, $today
 
 Written by \`validation/gpu/run.sh\`; [validation.md](../../../docs/validation.md#on-a-gpu)
-says what it shows. Commit: $commit. $(uname -sr), $(nproc) cores. Iterations a run: $iterations.
+says what it shows. Commit: $commit. $(cat "$data/machine" 2>/dev/null || echo "Machine unknown").
+Iterations a run: $iterations.
 
 Played by: $facts
 
@@ -492,6 +516,15 @@ $(table gemm)
 call.
 
 $(launch_table)
+
+## Layers on the whole GPU
+
+Each part alone, back to back, as \`tandem calibrate device\` measures it; rates of tables
+\`whole-WIDTH-PRECISION.csv\`. A training framework's own kernels and pauses are not in them.
+
+| width | precision | part | p50 us | rate |
+|---:|---|---|---:|---|
+$(whole_table)
 
 ## A transfer to oneself
 
@@ -540,6 +573,14 @@ if ! is_asked page; then
     for p in $stages; do
       step 120 "what the parts of a model take on 1/$p of the GPU" calibrate "$p"
       step 180 "suite gemm, P=$p" suite_gemm "$p"
+    done
+  fi
+  if is_asked whole; then
+    for width in $widths; do
+      for precision in bf16 fp8; do
+        step 60 "layers of width $width in $precision on the whole GPU" \
+          calibrate_whole "$width" "$precision"
+      done
     done
   fi
   if is_asked graph; then
