@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <span>
 
 #include "cli/command_line/version.h"
+#include "keys/key.h"
 
 namespace tandem {
 namespace {
@@ -61,6 +63,20 @@ std::string values_of(const CLI::Option& option) {
   return values;
 }
 
+// Says whether the option takes KEY=VALUE of a scenario.
+bool takes_key(const CLI::Option& option) {
+  return option.check_lname("set") || option.check_lname("among");
+}
+
+// Gives all keys of a scenario as an option takes them: "parallel.tp= parallel.pp= ...".
+std::string keys_to_set() {
+  std::string all;
+  for (const std::span<const KeyRow> rows : kKeyTables) {
+    for (const KeyRow& row : rows) all += fmt::format("{}{}=", all.empty() ? "" : " ", row.name);
+  }
+  return all;
+}
+
 bool takes_value(const CLI::Option& option) { return option.get_expected_max() > 0; }
 
 // Puts the text into single quotes, in which a shell keeps everything but a quote as it is.
@@ -79,11 +95,12 @@ std::string bash(const CLI::App& app) {
     std::vector<std::string> words = names_below(*at.app);
     for (const CLI::Option* option : options_of(*at.app)) {
       for (const std::string& word : words_of(*option)) words.push_back(word);
-      if (!values_of(*option).empty())
+      const std::string values =
+          takes_key(*option) ? "$keys" : in_single_quotes(values_of(*option));
+      if (values != "''")
         options += fmt::format(
             "    '{} '{}) words={} ;;\n", fmt::join(at.path, " "),
-            fmt::join(words_of(*option), fmt::format("|'{} '", fmt::join(at.path, " "))),
-            in_single_quotes(values_of(*option)));
+            fmt::join(words_of(*option), fmt::format("|'{} '", fmt::join(at.path, " "))), values);
     }
     paths += fmt::format("    '{}') words={} ;;\n", fmt::join(at.path, " "),
                          in_single_quotes(fmt::format("{}", fmt::join(words, " "))));
@@ -92,6 +109,7 @@ std::string bash(const CLI::App& app) {
       "# Completion of {0} for bash; made by {0} --shell-file bash.\n"
       "{1}() {{\n"
       "  local at='' words='' word i current=${{COMP_WORDS[COMP_CWORD]}}\n"
+      "  local keys={5}\n"
       "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
       "    word=${{COMP_WORDS[i]}}\n"
       "    case \"${{at:+$at }}$word\" in\n"
@@ -101,6 +119,7 @@ std::string bash(const CLI::App& app) {
       "  case \"$at\" in\n{3}  esac\n"
       "  case \"$at ${{COMP_WORDS[COMP_CWORD - 1]}}\" in\n{4}    *) ;;\n  esac\n"
       "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+      "  [[ ${{COMPREPLY[0]}} != *= ]] || compopt -o nospace 2>/dev/null\n"
       "}}\n"
       "complete -o default -F {1} {0}\n",
       name, function,
@@ -112,7 +131,7 @@ std::string bash(const CLI::App& app) {
         }
         return fmt::format("{}", fmt::join(all, "|"));
       }(),
-      paths, options);
+      paths, options, in_single_quotes(keys_to_set()));
 }
 
 // zsh runs bash's completion by its own bashcompinit.
@@ -122,8 +141,10 @@ std::string zsh(const CLI::App& app) {
 }
 
 std::string fish(const CLI::App& app) {
-  std::string out =
-      fmt::format("# Completion of {0} for fish; made by {0} --shell-file fish.\n", app.get_name());
+  std::string out = fmt::format(
+      "# Completion of {0} for fish; made by {0} --shell-file fish.\n"
+      "set -g __{0}_keys {1}\n",
+      app.get_name(), keys_to_set());
   for (const CommandAt& at : commands_of(app)) {
     std::string when;
     for (const std::string& word : at.path) when += "; and __fish_seen_subcommand_from " + word;
@@ -138,6 +159,7 @@ std::string fish(const CLI::App& app) {
       for (const std::string& name : option->get_lnames()) out += " -l " + name;
       for (const std::string& name : option->get_snames()) out += " -s " + name;
       if (takes_value(*option)) out += " -r";
+      if (takes_key(*option)) out += fmt::format(" -f -a '$__{}_keys'", app.get_name());
       if (!values_of(*option).empty()) out += " -f -a " + in_single_quotes(values_of(*option));
       out += " -d " + in_single_quotes(option->get_description()) + "\n";
     }

@@ -62,12 +62,15 @@ TEST_CASE("an installed program runs the demo's scenario from its own data and p
   }
 }
 
-TEST_CASE("completion offers commands, a command's options, and an option's values") {
+TEST_CASE("completion offers commands, options, their values, and the keys that they set") {
   const Folder folder;
   CHECK(offered(folder, "tandem si") == "size simulate\n");
   CHECK(offered(folder, "tandem bench c") == "comm\n");
   CHECK(offered(folder, "tandem simulate a.toml --eng") == "--engine\n");
   CHECK(offered(folder, "tandem simulate a.toml --engine \"\"") == "ideal simgrid\n");
+  CHECK(offered(folder, "tandem simulate a.toml --set parallel.global") ==
+        "parallel.global_batch=\n");
+  CHECK(offered(folder, "tandem tune a.toml --among parallel.vp") == "parallel.vpp=\n");
 }
 
 TEST_CASE("the manual page has every command and option, and no line that roff takes for its own") {
