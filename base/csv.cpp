@@ -1,3 +1,6 @@
+// Splits lines into cells, and makes cells safe for spreadsheets and terminals. The line `3, "a,
+// b"` has two cells, `3` and `a, b`. The text =1+1 is written as '=1+1, which a spreadsheet does
+// not compute, and is read back as =1+1.
 #include "base/csv.h"
 
 #define CSV_IO_NO_THREAD
@@ -26,17 +29,18 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-// A spreadsheet takes a cell that begins with this mark for text, never for a formula.
+// Marks a cell as text: a spreadsheet computes =1+1, but shows '=1+1 as it is.
 constexpr char kTextMark = '\'';
 
-// Returns whether a spreadsheet would run the cell as a formula, once leading marks and blanks are
-// off.
+// Returns whether a spreadsheet would take the cell for a formula, were the marks and blanks before
+// it removed.
 bool is_formula(std::string_view cell) {
   const auto begin = cell.find_first_not_of("' \t");
   return begin != std::string_view::npos &&
          std::string_view("=+-@").find(cell[begin]) != std::string_view::npos;
 }
 
+// Returns whether the cell is a number. -1 begins as a formula does, but needs no mark.
 bool is_number(std::string_view cell) {
   if (cell.starts_with('+') && !cell.starts_with("+-")) cell.remove_prefix(1);
   return parse_number(cell).ok();
@@ -54,8 +58,8 @@ std::string harmless(std::string_view text) {
   }
 }
 
-// Undoes csv_cell(): drops the mark before a formula. Cells that other programs wrote are escaped
-// too.
+// Turns a cell of a file into text. Drops the mark that csv_cell() sets before a formula, and
+// escapes what a terminal would obey, as another program may have written the file.
 std::string text_of_cell(std::string_view cell) {
   if (cell.starts_with(kTextMark) && is_formula(cell)) cell.remove_prefix(1);
   return harmless(cell);
@@ -96,8 +100,8 @@ bool split_cells(std::string_view line, std::vector<std::string>* cells) {
   return !quoted;
 }
 
-// Gives a file's bytes, and a line end after the last one if it lacks one: on a last line without a
-// line end, LineReader would read what an earlier block left in its buffer.
+// Gives LineReader the bytes of a file, and adds the line end if the last line has none. Without
+// it, LineReader would read beyond the last line, into bytes of an earlier block.
 class WholeLines final : public io::ByteSourceBase {
  public:
   explicit WholeLines(const std::string& path) : file_(std::fopen(path.c_str(), "rb")) {

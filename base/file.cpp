@@ -1,3 +1,7 @@
+// FileWriter writes to a file without a name (O_TMPFILE) in the target's folder, so that nothing
+// remains if the process dies. commit() links it there as TARGET.PID.tmp, and renames that to the
+// target: readers find the old file or all of the new one. Where there are no files without names,
+// TARGET.PID.tmp is written from the start.
 #include "base/file.h"
 
 #include <fcntl.h>
@@ -37,9 +41,8 @@ std::string resolve_links(const std::string& path) {
   return target.string();
 }
 
-// Opens a file without a name in the folder of `path`, so that nothing of it remains however this
-// process ends. Returns -1 if the file system has no such files, or without a /proc to name it by
-// later.
+// Opens a file without a name in the folder of `path`. Returns -1 if the file system has no such
+// files, or if there is no /proc, through whose links the file gets its name later.
 int open_nameless(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const int file =
@@ -49,8 +52,8 @@ int open_nameless(const std::string& path) {
   return -1;
 }
 
-// Opens a new file. It neither follows nor overwrites a link or file that somebody else put there:
-// it removes it first. That can also be a leftover of an earlier process with our process id.
+// Opens a new file of that name. If a file or link is there, removes it instead of writing to it:
+// somebody else may have put it there, or an earlier process with our process id.
 int open_new(const std::string& name) {
   const auto open = [&] {
     return ::open(name.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);

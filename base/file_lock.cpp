@@ -1,3 +1,6 @@
+// Locks bytes of `path`.lock with POSIX locks (fcntl), which hold over NFS and which children do
+// not inherit. Whoever has locked the whole file removes `path`.lock in the end. So a lock may be
+// on a file that is already removed; take() then tries again.
 #include "base/file_lock.h"
 
 #include <fcntl.h>
@@ -12,8 +15,7 @@
 namespace tandem {
 namespace {
 
-// Returns the range to lock with POSIX locks, which hold over NFS and which children do not
-// inherit.
+// Returns the bytes to lock: byte `part`, or all of them.
 struct flock range_of(std::optional<int> part) {
   struct flock range {};
   range.l_type = F_WRLCK;
@@ -23,8 +25,7 @@ struct flock range_of(std::optional<int> part) {
   return range;
 }
 
-// Returns whether the open file is still the one at that path. The process that held the lock
-// before may have removed it.
+// Returns whether the open file is still the one at that path.
 bool is_still_at(const std::string& path, int file) {
   struct stat by_path {
   }, opened{};

@@ -1,5 +1,5 @@
-// The only file that names zlib. A build without it (the executor's, which has headers alone) says
-// so where a packed file is read.
+// Calls zlib; no other file does. In a build without it (TANDEM_ZLIB is not set), gunzip() returns
+// an Error.
 #include "base/gzip.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,8 @@ Result<std::string> gunzip(std::string_view bytes, const std::string& path, std:
     text.append(buffer, 0, buffer.size() - stream.avail_out);
     if (text.size() > most)
       return Error::at(path, fmt::format("found more than {} bytes of packed text", most));
-    // Goes on with the next member of joined files. Zeros that fill up the last block are skipped.
+    // Unpacks the next member, as `cat a.gz b.gz` makes a file of two. Skips zeros at the end, with
+    // which some tools fill up the last block.
     if (state != Z_STREAM_END) continue;
     if (is_gzip(left))
       state = inflateReset(&stream);

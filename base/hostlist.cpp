@@ -1,3 +1,5 @@
+// Expands hostlists: "r[1-2]n[08-09],s1" is r1n08, r1n09, r2n08, r2n09 and s1. Shortens lists of
+// names: n1, n2, n4, s1 is "n[1-2,4],s1".
 #include "base/hostlist.h"
 
 #include <fmt/format.h>
@@ -93,10 +95,12 @@ Result<std::vector<std::string>> names_of(std::string_view part) {
   return names;
 }
 
-// A name, split at its last number before the first dot.
+// A name, split at its last number before the first dot: n12-ib.site is "n", "12", "-ib.site".
 struct NumberedName {
   std::string_view before, number, behind;
 
+  // Returns whether `next` continues a range: it differs only in the number, which is one higher
+  // and written alike. n9 and n10 do, n09 and n10 do, n009 and n10 do not.
   bool is_followed_by(const NumberedName& next) const {
     const auto here = number_in(number), there = number_in(next.number);
     return here && there && *there == *here + 1 && before == next.before && behind == next.behind &&
@@ -177,6 +181,7 @@ bool in_natural_order(std::string_view a, std::string_view b) {
       ++i, ++j;
       continue;
     }
+    // Compares numbers by value: without leading zeros, the one with more digits is greater.
     const auto digits = [](std::string_view text, std::size_t at) {
       std::size_t end = at;
       while (end < text.size() && is_digit(text[end])) ++end;
@@ -190,7 +195,7 @@ bool in_natural_order(std::string_view a, std::string_view b) {
     while (j < b.size() && is_digit(b[j])) ++j;
   }
   if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
-  return a < b;  // n01 and n1 are two names
+  return a < b;  // equal by value, such as n01 and n1
 }
 
 }  // namespace tandem

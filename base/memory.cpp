@@ -48,11 +48,13 @@ void keep_freed_memory() {
 
 void use_large_pages() {
 #ifdef __GLIBC__
+  // Grows the heap once by kHeap: with M_TOP_PAD, malloc() takes so much more from the system than
+  // it needs. Then asks for large pages there, except in the first kSmall bytes.
   constexpr std::uintptr_t kPage = 2 << 20, kSmall = 8 << 20;
   constexpr int kHeap = 64 << 20, kGrowth = 1 << 20;
   const auto begin = reinterpret_cast<std::uintptr_t>(sbrk(0));
   mallopt(M_TOP_PAD, kHeap);
-  void* volatile block = std::malloc(kPage);  // makes the heap grow by the block and the pad
+  void* volatile block = std::malloc(kPage);
   std::free(block);
   mallopt(M_TOP_PAD, kGrowth);
   const auto end = reinterpret_cast<std::uintptr_t>(sbrk(0));

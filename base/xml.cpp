@@ -39,7 +39,8 @@ bool is_control(std::string_view character) {
   return first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;  // C1
 }
 
-// Unicode's ends of lines and paragraphs, and the marks that change a text's direction.
+// Returns whether a character is invisible and ends a line or paragraph of Unicode, or changes the
+// text's direction.
 bool is_hidden_mark(std::string_view character) {
   if (character == "\xD8\x9C") return true;  // U+061C
   if (character.size() != 3 || character[0] != '\xE2') return false;
@@ -64,7 +65,7 @@ void each_character(std::string_view text, const Character& character, const Str
 
 // Returns `at`, or the beginning of the UTF-8 character that it lies inside of.
 std::size_t begin_of_character(std::string_view text, std::size_t at) {
-  constexpr std::size_t kMostBehind = 3;
+  constexpr std::size_t kMostBehind = 3;  // bytes of a character after its first
   const std::size_t least = at - std::min(at, kMostBehind);
   while (at > least && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
   return at;
@@ -143,6 +144,7 @@ std::string kept_short(std::string_view text) {
   constexpr std::string_view kLeftOut = " [...] ";
   constexpr std::size_t kMost = 2000, kEnd = 400, kBegin = kMost - kEnd - kLeftOut.size();
   if (text.size() <= kMost) return std::string(text);
+  // Begins 3 bytes later, as begin_of_character() goes back by as many at most.
   const std::size_t end = begin_of_character(text, text.size() - kEnd + 3);
   return fmt::format("{}{}{}", text.substr(0, begin_of_character(text, kBegin)), kLeftOut,
                      text.substr(end));

@@ -1,7 +1,7 @@
-// The bounds of docs/bench.md, measured on whole processes: wall time, peak memory, and the
-// engine's or the search's own wall time, on one core where nothing else is said. Machines are
-// noisy: the least of several runs is what the work costs. Two programs are run in turn, so that
-// what else the machine does meets both.
+// Measures whole processes against the bounds of docs/bench.md: wall time, peak memory, and the
+// time that the engine or the search says it took. A case runs on one core unless it says
+// otherwise. It runs several times, and the least counts: other work on the machine only adds time.
+// Two programs are run in turn, so that such work slows both alike.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
@@ -25,17 +25,18 @@ struct Case {
   std::string what;
   std::vector<std::string> arguments;  // of tandem
   int runs = 5;
-  double wall_s = 0;    // bound on the process's wall time; 0: none
-  double engine_s = 0;  // bound on engine_wall_s, as --json gives it; 0: none
-  double memory_MB = 0;
-  std::string key = "engine_wall_s";  // in --json: seconds of the engine, or of a search
+  double wall_s = 0;                  // bound on the process's wall time; 0: none
+  double engine_s = 0;                // bound on the engine's or the search's own time; 0: none
+  double memory_MB = 0;               // bound on the peak; 0: none
+  std::string key = "engine_wall_s";  // of engine_s in --json; empty: the command prints none
   bool all_cores = false;
 };
 
-constexpr double kLeastPlans_per_s = 5000;
+constexpr double kLeastPlans_per_s = 5000;    // of a search
 constexpr double kLeastRuns_per_s = 300;      // of a sweep
 constexpr const char* kFreshFile = "{file}";  // an argument: a file that is not there yet
 
+// Lists the cases: name, arguments, runs, bounds (wall_s, engine_s, memory_MB), key, all_cores.
 std::vector<Case> cases(const std::string& source) {
   const std::string pp64 = source + "/bench/pp64.toml",
                     sc21 = source + "/scenarios/megatron-sc21.toml";
@@ -166,7 +167,7 @@ struct Measured {
   double plans = 0;  // enumerated by a search
 };
 
-// The first number behind a key in the program's output; 0 where it is not.
+// Returns the first number behind a key in the program's output, or 0.
 double number(const std::string& output, const std::string& key) {
   const std::string quoted = fmt::format("\"{}\": ", key);
   const std::size_t at = output.find(quoted);
@@ -180,8 +181,9 @@ void keep_to_one_core() {
   CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
 }
 
-// False where the program fails, as an older one may that lacks what the case needs: then with an
-// Error, in so much memory, and not with all of the machine's.
+// Runs the program once, and keeps the least times and the most memory. Returns false if it fails,
+// as an older program may that lacks an option of the case. Limits the address space, so that a
+// failing program does not take all of the machine's memory.
 bool run_once(const std::string& program, const Case& c, const std::string& output_path,
               Measured* m) {
   constexpr rlim_t kMost = rlim_t{8} << 30;
@@ -219,6 +221,7 @@ bool run_once(const std::string& program, const Case& c, const std::string& outp
   return true;
 }
 
+// Formats a value and its bound: "0.031 s of 0.035 (0.89)".
 std::string against(double measured, double bound, const char* unit) {
   const std::string value = fmt::format("{:.3g} {}", measured, unit);
   if (bound == 0) return value;
@@ -235,7 +238,7 @@ void print(const Case& c, const Measured& m) {
                m.plans / m.engine_s, kLeastPlans_per_s);
 }
 
-// Below 1: this one is faster, or needs less.
+// Prints this program's figures over the other one's. Below 1, this one is faster or needs less.
 void print_ratios(const Case& c, const Measured& m, const Measured& other) {
   fmt::print("{:<42} {:<28.3f} {:<28} {:.3f}\n", c.what, m.wall_s / other.wall_s,
              c.key.empty() ? "" : fmt::format("{:.3f}", m.engine_s / other.engine_s),

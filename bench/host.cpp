@@ -1,5 +1,7 @@
-// The host executor against theory: 1F1B without communication, whose time is (m + p - 1)(F + B);
-// and every order against the ideal engine. Medians over the iterations: a busy machine is seen.
+// Measures the host executor against theory: 1F1B of p stages and m microbatches without
+// communication takes (m + p - 1)(F + B), for m microbatches and p - 1 slots to fill and drain; and
+// each order against the ideal engine. The figures are medians over iterations, so that a single
+// late one does not count.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +27,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// Lowers the order with uniform costs; each transfer takes p2p_s.
 Program lowered(const OrderSpec& spec, const UniformCosts& costs, double p2p_s) {
   const auto order = make_order(spec);
   CHECK(order.ok());

@@ -26,7 +26,10 @@ struct Child {
   int job = 0;
   pid_t pid = 0;
   int pipe = -1;
-  std::string output;  // 0 and the text; or the Error's kind, source, 0, keys, 0, message
+  // Holds what the child has written so far. Its first byte is 0 for a result, whose text follows;
+  // else it is the kind of an Error, which is followed by: source, 0, keys (each ends with a line
+  // end), 0, message.
+  std::string output;
 };
 
 void write_all(int fd, std::string_view text) {
@@ -38,7 +41,8 @@ void write_all(int fd, std::string_view text) {
   }
 }
 
-// It is noexcept so that an exception ends the child, which must not go on as a second parent.
+// Runs the job and writes its result to the pipe. It is noexcept because an exception must end the
+// child, which would otherwise go on as a second parent.
 [[noreturn]] void run_child(int fd, int job,
                             const std::function<Result<std::string>(int)>& work) noexcept {
   const Result<std::string> result = [&]() -> Result<std::string> {
@@ -78,7 +82,7 @@ Result<Child> spawn(int job, const std::function<Result<std::string>(int)>& work
     return error;
   }
   if (pid == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);   // the child dies with its parent
     if (::getppid() != parent) _exit(1);  // the parent ended before prctl
     ::close(ends[0]);
     run_child(ends[1], job, work);
@@ -96,6 +100,7 @@ bool drain(Child* child) {
   return got <= 0;
 }
 
+// Waits for the end of a child that has closed its pipe. Returns its result, or how it died.
 Result<std::string> collect(Child* child) {
   ::close(child->pipe);
   int status = 0;
@@ -112,7 +117,6 @@ Result<std::string> collect(Child* child) {
   const char kind = child->output.front();
   std::string text = child->output.substr(1);
   if (kind == 0) return text;
-  // The source of the Error is sent apart from its message, because the parent may need it alone.
   const std::size_t place_end = text.find('\0'), keys_end = text.find('\0', place_end + 1);
   FaultPlace place{.keys = {}, .source = text.substr(0, place_end)};
   std::istringstream keys(text.substr(place_end + 1, keys_end - place_end - 1));
@@ -141,7 +145,7 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
                  const OnJobDone& on_done, const std::function<void()>& on_wait) {
   CHECK(jobs >= 1);
   Running running;
-  std::optional<int> number;  // the next child's
+  std::optional<int> number;  // the next child's job; nothing: to be asked for
   for (bool more = true;;) {
     while (more && static_cast<int>(running.children.size()) < jobs) {
       if (!number) {

@@ -10,8 +10,9 @@ namespace {
 
 constexpr int kMostDepth = 200;
 
-// Scans a text once and counts how deep each byte is nested, by dots in keys and by brackets. The
-// library limits brackets alone. A text that is not TOML gets some depth, too.
+// Scans a text once and counts how deep each byte is nested, by dots in keys and by brackets: the 1
+// in `a.b.c = [[1]]` is 4 deep. The library limits brackets alone. A text that is not TOML gets
+// some depth too, and is left to the library to refuse.
 class DepthScan {
  public:
   explicit DepthScan(std::string_view text) : text_(text) {}
@@ -55,7 +56,7 @@ class DepthScan {
       outer_levels_.push_back(level_);
       level_ += dots_ + 1;
     } else {
-      level_ = 0;  // a [header]
+      level_ = 0;  // a [header] begins at the root
     }
     dots_ = 0;
   }
