@@ -154,7 +154,7 @@ Status time_all(const CommOptions& options) {
   const Backend* const backend = backend_named(options.backend);  // null: SimGrid
   if (backend != nullptr) {
     ASSIGN_OR_RETURN(const bool played, start_ranks(*backend, place.cluster.gpus, options.exec));
-    if (played) return Done{};  // rank 0 of them has printed
+    if (played) return Done{};  // the ranks started here have ended, and rank 0 has printed
   }
   ASSIGN_OR_RETURN(const std::optional<CommResult> result,
                    run_comm_bench(bench, backend, cluster, placement, options.exec));

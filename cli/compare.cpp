@@ -1,4 +1,5 @@
-// tandem compare: a simulated trace held against a measured one.
+// tandem compare: holds a simulated trace against a measured one, or a simulation against a profile
+// of a real run (cli/profile/compare_profile.h).
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -59,6 +60,7 @@ Status run_of_profile(const CompareOptions& options) {
                           .wide = options.wide});
 }
 
+// Returns the input with the letter of its kind in option_table.cpp.
 Result<CommandInput> input_of(const CompareOptions& options) {
   if (!may_be_profile(options.measured)) return CommandInput{options.measured, "t"};
   switch (simulated_kind(options.simulated)) {

@@ -1,4 +1,4 @@
-// tandem pack: sequences of many lengths, packed against padded.
+// tandem pack: simulates sequences of many lengths packed into bins, against padded ones.
 #include "planning/pack/pack.h"
 
 #include <fmt/format.h>

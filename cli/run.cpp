@@ -1,4 +1,4 @@
-// tandem run: plays a scenario's one run, or a Program, for real: on cores, over MPI, or on GPUs.
+// tandem run: runs a scenario's one run, or a Program, for real: on cores, over MPI, or on GPUs.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -69,7 +69,7 @@ Result<std::optional<RealRunResult>> play(const RunOptions& options) {
     ASSIGN_OR_RETURN(const Program program, read_program(options.input));
     ASSIGN_OR_RETURN(const bool played,
                      start_ranks(backend, static_cast<int>(program.ranks.size()), exec));
-    if (played) return std::optional<RealRunResult>();
+    if (played) return std::optional<RealRunResult>();  // rank 0 of those started has printed
     return run_for_real(program, options.real, options.input);
   }
   std::optional<Waiting> waiting("making the program");

@@ -85,7 +85,8 @@ Status print_order(const Order& order, const ScheduleOptions& options) {
   return Done{};
 }
 
-// Says where the bubble comes from. `seconds_a_unit`: of a scenario's costs; 0: they are in units.
+// Says where the bubble comes from. `seconds_a_unit`: how long a unit of the printed times is; 0:
+// not known, as the costs are in units of --costs.
 void print_explained(const Order& order, const std::vector<OrderCosts>& stages,
                      double seconds_a_unit, const ScheduleOptions& options) {
   fmt::print(
@@ -129,6 +130,8 @@ Status explain_whole(const Scenario& scenario, double stages_s, const ScheduleOp
   return Done{};
 }
 
+// Explains a scenario's order in seconds, and in units of a stage's mean forward. The stages of a
+// second chain (DualPipe) cost what those of the first do.
 Status explain_seconds(const Scenario& scenario, const OrderedJob& job,
                        const ScheduleOptions& options) {
   std::vector<OrderCosts> stages =

@@ -1,4 +1,4 @@
-// tandem size: what to buy or rent for a training.
+// tandem size: compares what could be bought or rented for a training.
 #include "planning/size/size.h"
 
 #include <fmt/format.h>

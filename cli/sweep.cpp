@@ -66,7 +66,8 @@ void print_start(const SweepStart& start, const std::string& output) {
   say(fmt::format("{}, {} to run", text, start.to_run));
 }
 
-// The results are read again, so they must be a file. A sweep writes two more files beside it.
+// Checks the files, before the long work. The results must be a file or not there yet, as they are
+// read again. A sweep writes two more files beside them.
 Status check_sweep_files(const SweepCommand& words) {
   const std::string& output = words.output;
   std::error_code unknown;

@@ -60,6 +60,8 @@ std::string collectives(const ClusterSpec& spec) {
   return spec.in_network_reduction ? text + "; the switches reduce" : text;
 }
 
+// Prices an all-reduce. The bus bandwidth is nccl-tests': 2 (n - 1) / n of the bytes, over the
+// time.
 std::string collective_line(const Cluster& cluster, int gpus) {
   std::vector<DeviceId> devices;
   for (int i = 0; i < gpus; ++i) devices.push_back(static_cast<DeviceId>(i));

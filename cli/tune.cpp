@@ -1,4 +1,4 @@
-// tandem tune: searches the best plan for a model, a number of GPUs and a cluster.
+// tandem tune: searches the fastest plan for a model, a number of GPUs and a cluster.
 #include "planning/tune/tune.h"
 
 #include <fmt/format.h>

@@ -70,8 +70,8 @@ Status check_chosen(const CLI::App& app, const Chosen& chosen) {
   return check_options(name, input, options);
 }
 
-// Checks for a whole number of at least 1. CLI11's own check names the largest double where it
-// finds 0.
+// Checks for a whole number of at least 1. CLI11's own check would answer 0 with the range of
+// doubles.
 CLI::Validator count() {
   return {[](const std::string& text) {
             const bool digits =
@@ -214,14 +214,14 @@ int CommandLine::parse_and_run(int argc, char** argv) {
   Status status = check_chosen(*app_, chosen_);
   if (status.ok()) status = chosen_.run();
   if (status.ok()) return end_of_output();
-  const std::string message = status.error().text();  // empty: others have said it
+  const std::string message = status.error().text();  // empty: the ranks have said it
   if (!message.empty()) say(message);
   return exit_status(status.error());
 }
 
 void say(std::string_view line) {
-  std::fputs((printable(kept_short(line)) + '\n').c_str(),
-             stderr);  // not print, which throws where none reads
+  // Does not use fmt::print(), which throws if nobody reads stderr.
+  std::fputs((printable(kept_short(line)) + '\n').c_str(), stderr);
 }
 
 int jobs_or_cores(int jobs) {

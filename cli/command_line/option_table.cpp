@@ -51,6 +51,7 @@ std::string kinds_text(const CommandRow& command, std::string_view letters) {
   return fmt::format("with {} only", fmt::join(names, " or "));
 }
 
+// Returns an Error if the option acts on other kinds of input only.
 Status check_kind(const CommandRow& command, const CommandInput& input, const std::string& option,
                   const std::vector<const OptionRow*>& rows) {
   std::string letters;
@@ -61,6 +62,7 @@ Status check_kind(const CommandRow& command, const CommandInput& input, const st
   return input.path.empty() ? Error{fault} : Error::at(input.path, fault);
 }
 
+// Returns an Error if the option lacks all that it needs, or is given with one that excludes it.
 Status check_row(const OptionRow& row, const std::string& option,
                  const std::vector<OptionState>& options) {
   const std::vector<std::string> with = split_words(row.with);
@@ -80,6 +82,10 @@ Status check_row(const OptionRow& row, const std::string& option,
 }  // namespace
 
 const std::vector<CommandRow>& command_rows() {
+  // Each command has its kinds of input, and rows of options: the options, the kinds on which they
+  // act, options of which they need one, options that exclude them. For example, {"--wide", "sp",
+  // "", "--json"}: --wide acts on scenarios and Programs, needs no other option, and is refused
+  // with --json.
   static const std::vector<CommandRow> kRows = {
       {"simulate",
        {kScenario, kProgram, kChakra},

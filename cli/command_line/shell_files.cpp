@@ -1,3 +1,5 @@
+// Makes the manual page (roff) and the completions for bash, zsh and fish from the commands and
+// options that CLI11 knows.
 #include "cli/command_line/shell_files.h"
 
 #include <fmt/format.h>
@@ -86,6 +88,8 @@ std::string in_single_quotes(const std::string& text) {
   return out + "'";
 }
 
+// Makes a function that finds the command in the words typed so far, and offers its subcommands and
+// options. After an option whose values are listed, it offers those.
 std::string bash(const CLI::App& app) {
   const std::string name = app.get_name();
   std::string function = "_" + name;

@@ -27,6 +27,7 @@ struct KernelOptions {
 // New texts of the files that change, by path.
 using Texts = std::map<std::string, std::string>;
 
+// Sets the constants in the text of the file at `path` to their values in `spec`.
 template <class Spec>
 Status set_values(const std::string& path, const std::vector<FittedConstant<Spec>>& constants,
                   Spec spec, const std::string& source, Texts* texts) {
@@ -43,6 +44,8 @@ std::string source_of(std::size_t rows, const std::string& what) {
   return fmt::format("fit to {} {} that ran alone (validation/kernels)", rows, what);
 }
 
+// Fits the constants to each GPU's kernels. Adds to `lines` how well a fit to every other kernel
+// predicts the rest, and to `texts` the GPU's file with the fitted values.
 Status fit_devices(const TimedKernels& kernels, const std::vector<DeviceConstant>& constants,
                    const std::string& what, std::vector<KernelErrors>* lines, Texts* texts) {
   for (const auto& [gpu, timed] : kernels) {
@@ -55,6 +58,8 @@ Status fit_devices(const TimedKernels& kernels, const std::vector<DeviceConstant
   return Done{};
 }
 
+// Fits the constants of each preset's collectives as fit_devices() does. Also adds a line for each
+// kind of collective, with the errors of the fit to all.
 Status fit_presets(const TimedCollectives& collectives, std::vector<KernelErrors>* lines,
                    Texts* texts) {
   for (const auto& [preset, timed] : collectives) {

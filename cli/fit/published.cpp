@@ -1,5 +1,6 @@
-// tandem-fit published: fits the constants of workload/frameworks to runs
-// that others measured.
+// tandem-fit published: fits the constants of workload/frameworks to runs that others measured,
+// which are listed in CASES.csv by families: the runs of one publication, say. Prints what moved,
+// and how fits without some of the runs (a family, a GPU, every other configuration) predict those.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -87,8 +87,9 @@ Status import_traces(const ImportCommand& options) {
   return Done{};
 }
 
-// Checks that the parallel sizes fit the GPUs. A launch script often says 1 node and leaves the
-// number to the one who starts it.
+// Checks that the job's GPUs make whole pipelines: pp stages, each of a multiple of tp * cp GPUs
+// (outside the experts) and of ep * expert_tp (inside them). A launch script often says 1 node and
+// leaves the number to the one who starts it.
 Status check_gpus(const ImportedPlan& plan) {
   constexpr std::int64_t kMost = 4096;
   const auto size = [&](IntegerKey key, std::int64_t otherwise) {

@@ -85,6 +85,7 @@ void keep_ranks(const Profile& measured, SimulatedSide* side) {
                 [&](const ProfileRank& rank) { return !wanted.contains(rank.rank); });
 }
 
+// Returns whether the CSV is a trace; else it is a Program.
 bool is_trace(const std::string& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
