@@ -24,7 +24,8 @@ Nanoseconds begin_of(const Recording& recording) {
   return begin == kNever ? 0 : begin;
 }
 
-// Sets the start of one operation of a communicator class. `events`: its participants' events.
+// Sets when one communication started: when the last of its `members` arrived. `events`: of those
+// that have an op for it.
 void set_start(std::vector<EventTimes*>* events, std::size_t members) {
   bool all = events->size() == members;
   Nanoseconds latest = -1;
@@ -59,6 +60,8 @@ Trace trace_of(const Program& program, const Recording& recording) {
       trace.events.push_back({arrive, computes ? arrive : -1, end});
     }
   }
+  // Computations start on arrival, as set above. A communication starts when its last member
+  // arrives: the k-th ops of a communicator's members are one communication.
   std::vector<std::vector<std::vector<std::uint32_t>>> slots;
   for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
   std::vector<EventTimes*> events;

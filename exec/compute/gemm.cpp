@@ -57,7 +57,7 @@ GemmSizes scaled(const Gemm& gemm, double scale) {
   return {gemm.batch, side(gemm.m), side(gemm.n), side(gemm.k)};
 }
 
-// Returns square products that have about `flops` FLOPs together.
+// Returns square products that have about `flops` FLOPs together: 2 side^3 each.
 GemmSizes attention(double flops) {
   constexpr double kSide = 512;
   const double side = std::clamp(std::round(std::cbrt(flops / 2)), 1.0, kSide);
@@ -175,6 +175,8 @@ class OpenBlasUnit final : public GemmUnit {
   int event() const override { return event_; }
 
  private:
+  // start() sets started_; the thread takes the op from there, does it, sets ended_ and makes
+  // event_ readable.
   static constexpr std::int64_t kNothing = -1, kStop = -2;
 
   void pin(int core);

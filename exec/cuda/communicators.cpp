@@ -1,3 +1,6 @@
+// Calls NCCL. A call on a communicator of several members does not block: NCCL answers
+// ncclInProgress, and settle() polls until the call is through or the time is up. Inside a group
+// NCCL only notes calls, so they are settled when the group ends.
 #include "exec/cuda/communicators.h"
 
 #include <fmt/format.h>
@@ -25,7 +28,7 @@ extern "C" ncclResult_t ncclAlltoAll(const void* give, void* take, size_t count,
 namespace tandem {
 namespace {
 
-// Thread blocks of a transfer on one device: more would only take SMs away.
+// Thread blocks of a transfer within one device: more would only take SMs away.
 constexpr int kMoveBlocks = 4;
 
 std::string ranks_of(const Communicator& communicator) {
@@ -93,7 +96,7 @@ Status Communicators::settle(const Own& own, const char* call) const {
   }
 }
 
-// Inside a group NCCL only notes calls, and carries them out at the group's end.
+// Settles the call, or inside a group notes the communicator for end_group().
 Status Communicators::took(Own* own, const char* call, ncclResult_t code) {
   if (code != ncclSuccess && code != ncclInProgress) return failed(*own, call, code);
   if (depth_ == 0) return settle(*own, call);
@@ -109,6 +112,7 @@ Status Communicators::open(const GpuJob& job) {
       job.options.transfers == GpuTransfers::Nccl ? moved_through(job) : std::set<std::int32_t>();
   all_.reserve(job.plan->communicators.size());
   for (const GpuCommunicator& planned : job.plan->communicators) {
+    // A communicator whose members all play here serves only a Move, which sends to itself.
     const bool is_used = planned.members > 1 || moved.contains(planned.communicator);
     if (!is_used) continue;
     ASSIGN_OR_RETURN(const GpuCommId id,
@@ -183,7 +187,7 @@ Status Communicators::communicate(const Op& op, std::int32_t communicator, const
   const ncclDataType_t type = nccl_type(number);  // in which reductions add
   const auto each = static_cast<std::size_t>(numbers_a_word(number));
   switch (op.kind) {
-    case OpKind::Send:
+    case OpKind::Send:  // of a pipeline edge: member 0 sends, member 1 receives
       return took(&own, "ncclSend", ncclSend(give, gives, ncclFloat, 1, own.nccl, stream));
     case OpKind::Recv:
       return took(&own, "ncclRecv", ncclRecv(take, takes, ncclFloat, 0, own.nccl, stream));

@@ -1,3 +1,6 @@
+// The part of the cuda backend that needs no CUDA: it checks the options and loads
+// libtandem_cuda.so, whose Gpu plays one rank of many processes, or all ranks in this one
+// (--share-gpu).
 #include "exec/cuda/cuda.h"
 
 #include <fmt/format.h>
@@ -79,8 +82,8 @@ std::string set_queue_count() {
   return given == kMost ? "" : given;
 }
 
-// Returns an Error if launches would not return at once: the first one behind the closed gate never
-// would.
+// Returns an Error if a launch would wait for its kernel (CUDA_LAUNCH_BLOCKING): the first one
+// behind the closed gate would wait forever.
 Status check_environment() {
   const char* found = std::getenv("CUDA_LAUNCH_BLOCKING");
   if (found == nullptr || std::string_view(found).empty() || std::string_view(found) == "0")

@@ -1,3 +1,6 @@
+// Opens a GPU for a plan, and says what has happened there. The gate is a kernel that holds all
+// streams until the host has issued an iteration, so that launch times do not count. Calls are
+// issued in issue.cpp.
 #include "exec/cuda/device.h"
 
 #include <fmt/format.h>
@@ -23,8 +26,8 @@ bool is_not_yet(cudaError_t code) {
   return code == cudaErrorNotReady;
 }
 
-// Polls until the stream has done what it was asked for. Returns false if time runs out. NCCL is
-// not asked: it says itself why it failed.
+// Polls until the stream has done what it was asked for. Returns false if time runs out. Does not
+// ask NCCL, which says itself why it failed.
 Result<bool> finished(cudaStream_t stream, Nanoseconds until_ns) {
   constexpr useconds_t kPoll_us = 100;
   for (;;) {
@@ -237,9 +240,11 @@ Result<bool> Device::has_happened(std::int32_t event) {
   return !by_graph_ || graph_came_to(event);
 }
 
-// Returns whether the graph launched last has come to the event. Until then a graph's events keep
-// their times of the launch before. So the gate's event is new when it is later than the end of the
-// launch before, and any other event is new when it is later than the gate's.
+// Returns whether the graph launched last has come to the event. In a graph an event keeps its time
+// of the launch before until it is recorded again:
+//   gate 1 < event 1 <= done 1 < gate 2 < event 2 <= done 2
+// So the gate's event is new if it is later than `done`, and another event is new if it is later
+// than a new gate's.
 bool Device::graph_came_to(std::int32_t event) const {
   if (parts_->gate.done()) return true;
   const GpuPlan& plan = *job_.plan;

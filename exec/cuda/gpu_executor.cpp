@@ -1,3 +1,8 @@
+// Plays iterations of a GpuPlan. All calls of an iteration are issued behind a closed gate, a
+// kernel that holds all streams. The gate opens on all ranks at one time. Then the events are
+// polled until all have happened; they give each op's times. The first iteration has no gate, and
+// checks payloads. If the device's queues cannot hold all calls, the others are launched as a CUDA
+// graph, or directly.
 #include "exec/cuda/gpu_executor.h"
 
 #include <fmt/format.h>
@@ -23,12 +28,12 @@ namespace {
 
 constexpr useconds_t kPoll_us = 200;  // between looks at the device
 
-// Calls that NCCL puts into streams for an operation (2.28, src/enqueue.cc): a wait, a kernel and a
-// record into the stream that it is given, a wait and a record into the communicator's own.
+// Calls that NCCL makes for an operation (2.28, src/enqueue.cc): a wait, a kernel and a record in
+// the stream that it is given, and a wait and a record in the communicator's own stream.
 constexpr std::int64_t kNcclCalls = 3, kNcclOwnCalls = 2;
 
-// How many ids are made and broadcast at once: NCCL keeps a socket and a thread for each until its
-// members have come.
+// How many ids are made and broadcast at once: NCCL keeps a socket and a thread for each id until
+// all members have come.
 constexpr std::size_t kIdsAtOnce = 64;
 
 class GpuExecutor {
@@ -127,9 +132,9 @@ Result<GpuCommId> GpuExecutor::id_of(std::int32_t communicator) {
   return ids_[communicator];
 }
 
-// Makes the ids of the next communicators on rank 0 and broadcasts them. Rank 0 comes to each
-// batch, as a process that needs an id has opened all communicators before it that it is a member
-// of.
+// Makes the ids of the next communicators on rank 0 and broadcasts them to all. This cannot
+// deadlock, as all open communicators in the same order: a rank that waits here has opened its
+// earlier ones, so rank 0 does not wait for it in one of those, and comes here too.
 Status GpuExecutor::agree_on_ids() {
   const std::size_t first = ids_.size();
   ids_.resize(std::min(first + kIdsAtOnce, program_.communicators.size()));

@@ -1,6 +1,8 @@
-// Plans a GPU's calls by going through the Program at its prices: again and again the local rank
-// whose next op can begin first issues that op. The calls of an op: waits for the ends of other
-// streams' ops, a record of its begin, its work, a record of its end.
+// Plans a GPU's calls by playing the Program at its prices: the local rank whose next op can begin
+// first issues that op, until all are issued. Local ranks play in this process: one rank, or all.
+// An op becomes these calls on its lane's stream: a Wait for each op of another stream that it
+// waits for, a Record of its begin, its work, a Record of its end. An exchange is a group of
+// transfers that NCCL launches as one.
 #include "exec/cuda/gpu_plan.h"
 
 #include <fmt/format.h>
@@ -40,9 +42,9 @@ class GpuPlanner {
     const RankRow* row = nullptr;
     const Body* body = nullptr;
     LaneQueues queues;
-    std::map<std::int32_t, std::vector<std::uint32_t>> exchanges;  // number -> its ops
+    std::map<std::int32_t, std::vector<std::uint32_t>> exchanges;  // number -> its transfers
     std::size_t next = 0;                                          // the next op to issue
-    bool meets = false;                      // it waits for the other members of its next op
+    bool meets = false;                      // waits until all members come to its next op
     std::vector<Nanoseconds> ends_ns;        // by op, as priced
     std::vector<std::uint32_t> issued;       // ops, by lane
     std::vector<std::int32_t> lane_streams;  // by lane; -1: none yet
@@ -97,8 +99,10 @@ class GpuPlanner {
   std::vector<LocalRank> local_ranks_;
   // The ops that have come to a communicator whose members all play here.
   std::map<std::int32_t, LocalOps> met_;
-  std::size_t lanes_ = 0;                         // of all local ranks
-  std::vector<std::vector<std::uint32_t>> seen_;  // by stream and lane: ops known to have ended
+  std::size_t lanes_ = 0;  // of all local ranks
+  // By stream, and by lane of all local ranks: how many ops have certainly ended when the stream
+  // gets here, because of its order and its earlier waits.
+  std::vector<std::vector<std::uint32_t>> seen_;
 };
 
 GpuPlanner::GpuPlanner(const Program& program, std::span<const Rank> local_ranks)
@@ -185,8 +189,8 @@ std::int32_t GpuPlanner::first_to_begin() const {
   return first;
 }
 
-// Issues a local rank's next op. If its other members play here, too, it is issued when the last of
-// them comes.
+// Issues a local rank's next op. A communication whose members all play here is issued once, when
+// the last of them comes to it.
 void GpuPlanner::advance(std::int32_t number) {
   LocalRank& local_rank = local_ranks_[number];
   const LocalOp part{number, static_cast<std::uint32_t>(local_rank.next)};
@@ -218,6 +222,7 @@ void GpuPlanner::meet(LocalOp part) {
   parts.clear();
 }
 
+// Plans the calls of one op, or of the transfers of an exchange.
 void GpuPlanner::issue(const std::vector<LocalOps>& group) {
   for (const LocalOps& parts : group) prepare(parts);
   if (group.size() > 1) add(GpuVerb::GroupBegin, stream_of(group[0][0]));
@@ -246,8 +251,8 @@ std::int32_t GpuPlanner::stream_of(LocalOp part) {
   return stream;
 }
 
-// Plans what comes before the work: waits, on all ranks that play here, the payload, and the record
-// of the begin.
+// Plans what comes before the work: the waits of all local ranks that take part, the payload, and
+// the record of the begin.
 void GpuPlanner::prepare(const LocalOps& parts) {
   const std::int32_t stream = stream_of(parts[0]);
   for (const LocalOp part : parts) wait_for(stream, part);
@@ -292,6 +297,8 @@ void GpuPlanner::wait_for_end(std::int32_t stream, LocalOp part) {
   wait(stream, events(part).end, part);
 }
 
+// Returns the call that does the work. If all members play here, a transfer is a Move and a
+// collective is emulated.
 GpuVerb GpuPlanner::verb(const LocalOps& parts) const {
   const Op& own = op(parts[0]);
   if (is_compute(own.kind)) return GpuVerb::Compute;
@@ -304,6 +311,7 @@ GpuVerb GpuPlanner::verb(const LocalOps& parts) const {
 
 void GpuPlanner::act(const LocalOps& parts) { add(verb(parts), stream_of(parts[0]), parts[0]); }
 
+// Plans the record of the end and the check of the payload. Prices when the op ends.
 void GpuPlanner::conclude(const LocalOps& parts) {
   const std::int32_t stream = stream_of(parts[0]);
   const std::int32_t end = record(stream, parts[0]);

@@ -17,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// While it lives, a profiler shows what the host issues under this name.
+// Names what the host issues during its life, for profilers.
 class NvtxRange {
  public:
 #ifdef TANDEM_NVTX
@@ -73,7 +73,8 @@ Status Device::issue(std::span<const GpuCall> calls, int iteration, bool by_grap
   return issue_all(calls, plan_checks(calls));
 }
 
-// Pairs each Check with its message: the last that came before it on its stream.
+// Pairs each Check with its message: the last call before it on its stream that receives one. The
+// message's buffer is then poisoned before it comes (Payloads::poison).
 Device::Checks Device::plan_checks(std::span<const GpuCall> calls) const {
   Checks checks;
   checks.of_call.assign(calls.size(), nullptr);
@@ -93,6 +94,7 @@ Device::Checks Device::plan_checks(std::span<const GpuCall> calls) const {
   return checks;
 }
 
+// Returns whether the call only takes time, and no payload arrives.
 bool Device::brings_nothing(const GpuCall& call) const {
   return call.verb == GpuVerb::Emulate ||
          (call.verb == GpuVerb::Move && job_.options.transfers == GpuTransfers::Priced);
@@ -141,7 +143,7 @@ Status Device::prepare(const GpuCall& call, bool captures) {
       return parts_->payloads.check(call, take(call), stream(call));
     case GpuVerb::GroupBegin:
       return parts_->communicators.begin_group();
-    default:
+    default:  // GroupEnd
       return parts_->communicators.end_group();
   }
 }
@@ -155,13 +157,13 @@ Status Device::carry_out(const GpuCall& call) {
       return move(call);
     case GpuVerb::Emulate:
       return take_time(call, std::max<int>(1, op(call).sms));
-    default:
+    default:  // Send, Recv or Collective
       return communicate(call);
   }
 }
 
-// Records an event. Inside a capture an event that is timed is no dependency, and one that is a
-// dependency is not timed, so each has two.
+// Records an event. Inside a capture an event is either timed or can be waited for by other
+// streams, so each event of the plan is two CUDA events there.
 Status Device::record(const GpuCall& call, bool captures) {
   cudaEvent_t event = parts_->events[call.event].get();
   if (!captures) {
@@ -209,7 +211,7 @@ Status Device::move(const GpuCall& call) {
                            cudaMemcpyDeviceToDevice, stream(call));
       return Done{};
     }
-    default:
+    default:  // Priced
       return take_time(call, 1);
   }
 }

@@ -1,3 +1,4 @@
+// The kernels, and the functions that launch them. kernels.h says what each one does.
 #include "exec/cuda/kernels.h"
 
 #include <cuda_bf16.h>
@@ -22,6 +23,7 @@ __device__ std::uint64_t device_ns() {
   return time;
 }
 
+// Waits until the device's clock shows end_ns, in sleeps of 500 ns; in the last 2 us, of 20 ns.
 __device__ void wait_until(std::uint64_t end_ns) {
   constexpr std::int64_t kClose_ns = 2000;
   for (;;) {
@@ -31,6 +33,7 @@ __device__ void wait_until(std::uint64_t end_ns) {
   }
 }
 
+// Waits until the host has opened the gate for the iteration.
 __global__ void gate_kernel(volatile GateWords* gate) {
   if (threadIdx.x != 0) return;
   const std::uint32_t wanted = gate->wanted;
@@ -55,6 +58,7 @@ __global__ void record_sms_kernel(std::uint32_t* bits) {
   if (threadIdx.x == 0 && sm < kSmWords * 32) atomicOr(&bits[sm / 32], 1u << (sm % 32));
 }
 
+// Copies `count` units in all, again and again the same `window` units.
 __global__ void copy_kernel(const uint4* __restrict__ from, uint4* __restrict__ to,
                             std::int64_t count, std::int64_t window) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -66,18 +70,19 @@ __global__ void copy_kernel(const uint4* __restrict__ from, uint4* __restrict__ 
   }
 }
 
+// Writes (b + 1/2) / 2^23 - 1 for 24 random bits b: uniform in (-1, 1).
 template <class T>
 __global__ void random_kernel(T* to, std::int64_t count, std::uint64_t key) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += stride) {
-    const std::uint64_t bits = scatter(key + static_cast<std::uint64_t>(i)) >> 40;  // 24 of them
+    const std::uint64_t bits = scatter(key + static_cast<std::uint64_t>(i)) >> 40;
     to[i] = static_cast<T>((static_cast<float>(bits) + 0.5f) * 0x1p-23f - 1.0f);
   }
 }
 
-// Does what payload_word() of exec/payload/payload.cpp does: a draw gives eight words, the first
-// from its lowest byte.
+// Does what payload_word() of exec/payload/payload.cpp does: one random number of 64 bits gives
+// eight words, a byte each, the first from the lowest byte.
 __device__ float payload_word(std::uint64_t key, std::int32_t member, std::int64_t i) {
   const std::uint64_t base = scatter(key + scatter(static_cast<std::uint64_t>(member)));
   const std::uint64_t draw = scatter(base + static_cast<std::uint64_t>(i / 8));
@@ -93,7 +98,7 @@ __device__ float expected_word(const DevicePiece& piece, std::int32_t members, s
     return sizeof(T) == sizeof(float) ? word : addend(word, member);
   };
   if (piece.member != DevicePiece::kSum) return of(piece.member);
-  float sum = 0;  // of whole numbers below 2^24: exact in any order
+  float sum = 0;  // of whole numbers, and below 2^24: exact in any order
   for (std::int32_t member = 0; member < members; ++member) sum += of(member);
   return sum;
 }

@@ -60,7 +60,9 @@ void Multiplier::add_product(ProductShape shape, std::int64_t times, Job* job) {
   c_bytes_ = std::max(c_bytes_, shape.c_bytes());
 }
 
-// Adds products of attention scores and values of one head: 1024 by 1024 tokens, head size 128.
+// Adds products that stand for `flops` of attention: scores times values of one head, (1024 x 1024)
+// by (1024 x 128), in batches of 64. Fewer FLOPs than one such product has become a smaller one of
+// t tokens: 2 * 128 t^2 FLOPs.
 void Multiplier::add_attention(double flops, Number number, Job* job) {
   constexpr std::int64_t kTokens = 1024, kHead = 128;
   const ProductShape whole{number, 1, kTokens, kHead, kTokens};
@@ -172,7 +174,7 @@ Status Multiplier::run(std::int32_t kernel, cudaStream_t stream) const {
     for (std::int64_t i = 0; i < task.times; ++i)
       RETURN_IF_ERROR(product.run(cublas_.get(), memory(product.shape()), stream));
   }
-  constexpr int kBlocksAnSm = 2;  // of 512 threads each: half of an SM's, so that others find room
+  constexpr int kBlocksAnSm = 2;  // of 512 threads: half of an SM's, to leave room for others
   if (at->second.copied_bytes > 0)
     RETURN_IF_CUDA_FAILS(copy_bytes, stream, kBlocksAnSm * sms_, from_.get(), to_.get(),
                          at->second.copied_bytes, window_bytes_);

@@ -31,8 +31,9 @@ Result<int> priority_of(const GpuStream& stream) {
   return stream.lane == 0 ? lowest : highest;
 }
 
-// Splits the SMs evenly among the local ranks. The driver rounds to what the device can divide, so
-// fewer are asked for until each rank gets a part.
+// Splits the SMs evenly among the local ranks. The driver rounds the size of a part to what the
+// device can divide, and may then find too few parts. So it is asked for smaller and smaller ones,
+// until each rank gets one.
 Result<std::vector<CUdevResource>> split(const GreenDriver& driver, CUdevice device,
                                          unsigned local_ranks) {
   CUdevResource all{};

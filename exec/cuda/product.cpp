@@ -42,9 +42,10 @@ const char* name_of(Number number) {
   }
 }
 
-// Returns how far an entry may be off, as a share of |c| + sqrt(k). The spread of a sum of k
-// products of numbers in (-1, 1) is sqrt(k) / 3, and a wrong entry is off by as much. TF32 and FP16
-// round to 2^-11, BF16 to 2^-9; sums of FP8 are cut at 14 bits.
+// Returns how far an entry may be off, as a share of |c| + sqrt(k). Products of two numbers that
+// are uniform in (-1, 1) have the variance 1/9, so a sum of k of them has the spread sqrt(k) / 3,
+// and a wrong entry is off by as much. TF32 and FP16 round to 2^-11, BF16 to 2^-9; sums of FP8 are
+// cut at 14 bits.
 double tolerance(Number number) {
   return number == Number::Fp32 || number == Number::Fp16 ? 3e-3 : 1.5e-2;
 }
@@ -125,8 +126,9 @@ Result<Product::Layout> Product::layout(Number number, std::int64_t rows, std::i
   return layout;
 }
 
-// Our rows are cuBLASLt's columns. So it computes c^T = b^T a^T, and transposes b, which is stored
-// by columns.
+// Stores matrices by rows, where cuBLASLt expects columns: it sees our a as a^T and our c as c^T.
+// So it computes c^T = b^T a^T. Our b is stored by columns, so cuBLASLt sees b itself, and
+// transposes it.
 Result<Product> Product::open(cublasLtHandle_t handle, const ProductShape& shape, int sms) {
   Product product;
   product.shape_ = shape;

@@ -1,6 +1,7 @@
 // Event loop over all ranks: a priority queue holds when each op in progress is due, the earliest
 // on top. When an op ends, the loop starts the ops that now wait for nothing more. In: a Program.
-// Out: when each op arrived and ended, by this process's clock.
+// Out: when each op arrived and ended, by this process's clock. Nothing is folded here: a folded
+// rank is one rank, a communicator class one communicator.
 #include "exec/host/host_loop.h"
 
 #include <fmt/format.h>
@@ -231,6 +232,7 @@ TransferMember HostLoop::transfer_member(std::int32_t comm_class,
           payload_key(options_.seed, iteration_, comm_class, op)};
 }
 
+// Begins the communication when its last member has arrived.
 void HostLoop::arrive(std::int32_t comm_class, Nanoseconds duration_ns) {
   Transfer& transfer = transfers_[comm_class];
   if (++transfer.arrived < class_members_[comm_class].size()) return;

@@ -50,7 +50,7 @@ std::string what_is_real(const ExecOptions& options) {
   return real + (options.full_payload ? ", with the time to fill and check all of them" : "");
 }
 
-// Starts nothing below another mpirun, which forbids it.
+// Starts the ranks by mpirun, but not below another mpirun, which forbids it.
 Result<bool> start_by_mpirun(int ranks, const ExecOptions&) {
   const std::optional<LaunchedRank> launched = launched_rank();
   if (launched && launched->family != "Slurm" && launched->family != "torchrun") return false;

@@ -1,7 +1,6 @@
-// The plugin libtandem_mpi.so: messages by nonblocking MPI.
-//
-// Collectives are rings of its own messages: the collectives of Open MPI 4 are linear, or a third
-// slower than a ring should be (docs/runtime.md).
+// The plugin libtandem_mpi.so: messages by nonblocking MPI. A collective is made of messages too,
+// in the steps of collective.h: the collectives of Open MPI 4 are linear, or a third slower than a
+// ring should be (docs/runtime.md).
 #include <mpi.h>
 #include <unistd.h>
 
@@ -115,7 +114,8 @@ class MpiTransport final : public Transport {
   };
   static constexpr int kPingTag = 0;
 
-  // The tags of a communicator: of messages, of a receiver's word that it has one, of slices.
+  // The tags of a communicator: one for its messages, one for receipts (the receiver has all of a
+  // message), and one for each slice of a collective.
   static constexpr int kSlicesMost = 4;
   static int tag(std::int32_t communicator) { return 1 + (2 + kSlicesMost) * communicator; }
   static int receipt_tag(std::int32_t communicator) { return tag(communicator) + 1; }
@@ -167,7 +167,8 @@ class MpiTransport final : public Transport {
     return Done{};
   }
 
-  // Goes on as far as messages have come. Returns whether the last step has ended.
+  // Takes the slice through its steps, as far as messages have come. Returns whether the last step
+  // has ended.
   Result<bool> move(Slice* slice, std::int32_t communicator) {
     while (slice->collective.step()) {
       ASSIGN_OR_RETURN(const bool ended, have_ended(slice->requests));
@@ -199,8 +200,8 @@ class MpiTransport final : public Transport {
     return ended != 0;
   }
 
-  // Sends a message and waits for the receiver's word that it has all of it: a synchronous send
-  // already ends when its receiver has begun.
+  // Sends a message and waits for its receipt. A synchronous send is not enough: it ends when its
+  // receiver has begun.
   static Status send(const Message& message, int to, UnderWay* own) {
     RETURN_IF_MPI_FAILS(MPI_Irecv, nullptr, 0, MPI_BYTE, to, receipt_tag(message.communicator),
                         MPI_COMM_WORLD, &own->others.emplace_back(MPI_REQUEST_NULL));

@@ -1,3 +1,6 @@
+// Lays out messages. An op has {words given, words taken, pieces given, pieces taken}, a piece has
+// {offset, words, member, first}. In a reduce-scatter of n members, for example, each gives n
+// chunks of `each` words and takes one, the sum of chunk `own`.
 #include "exec/payload/payload_layout.h"
 
 #include <algorithm>
@@ -8,7 +11,7 @@ namespace tandem {
 
 PayloadLayout payload_layout(const Op& op, int members, int own) {
   const std::int64_t n = members;
-  const std::int64_t each = (payload_words(op.bytes) + n - 1) / n;  // of arrays that are cut in n
+  const std::int64_t each = (payload_words(op.bytes) + n - 1) / n;  // words of a chunk, of n
   const std::int64_t whole = n * each;
   const std::int64_t words = payload_words(op.bytes);
   PayloadLayout pieces;

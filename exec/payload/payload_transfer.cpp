@@ -1,3 +1,5 @@
+// Goes from receiver to receiver, kStepWords words a step: fills the words as each sender does by
+// its own op, moves them, and compares them with what the receiver's op expects.
 #include "exec/payload/payload_transfer.h"
 
 #include <fmt/format.h>
@@ -15,7 +17,7 @@ namespace tandem {
 namespace {
 
 constexpr std::int64_t kStepWords = 1024;
-constexpr std::int64_t kSampledWords = 1024;
+constexpr std::int64_t kSampledWords = 1024;  // shared among the members
 
 bool reduces(CommKind kind) {
   return kind == CommKind::AllReduce || kind == CommKind::ReduceScatter;
@@ -66,7 +68,7 @@ std::string PayloadTransfer::step() {
   }
   if (reduces(kind())) {
     const std::int64_t differ = wrong_sums(in, key, n, first);
-    // The sender is the one whose op is another one.
+    // A wrong sum is blamed on a member whose op has another key than the receiver's.
     const auto other = std::ranges::find_if(transfer_members_,
                                             [&](const TransferMember& p) { return p.key != key; });
     if (differ > 0)

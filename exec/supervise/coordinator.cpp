@@ -1,5 +1,7 @@
-// The coordinator of a run of many processes: it waits for the watchdogs of all ranks, and ends the
-// run, whether it has succeeded or failed. Declared in exec/supervise/watchdog.h.
+// Coordinator of a run of many processes, a thread on rank 0. It waits until the watchdogs of all
+// ranks report Joined, and sends Go; then until all report Ended, and sends Bye. If something
+// fails, it sends Dump, to get the ranks' states, then Stop, and says why the run failed. Declared
+// in exec/supervise/watchdog.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -20,7 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRoundEvery_ms = 20;
 constexpr auto kAliveEvery = std::chrono::seconds(1);
-constexpr auto kTimeToAnswer = std::chrono::milliseconds(700);  // mpirun gives a second
+// Time to answer Dump: less than the second that mpirun leaves the ranks of a failed run.
+constexpr auto kTimeToAnswer = std::chrono::milliseconds(700);
 
 template <class T>
 std::optional<T> read(const ControlMessage& message) {
@@ -125,8 +128,8 @@ class Coordinator {
     return member.state && member.status.phase == Phase::Ended;
   }
 
-  // Says which ranks are missing. If no rank has joined, the library that they meet by did not
-  // start: MPI does not before all ranks are there, so those that came cannot join, either.
+  // Says which ranks are missing. If none has joined, it can only name the library by which they
+  // meet: MPI starts when all ranks are there, so those that have come cannot join, either.
   std::string missing(const std::string& when) const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::size_t> ranks;
@@ -142,8 +145,9 @@ class Coordinator {
                        more == 0 ? "" : fmt::format(" and {} more", more), when, members_.size());
   }
 
-  // Returns a fault that cannot mend itself (a stopped rank can go on); empty: none. A rank's fault
-  // is named before a signal, because mpirun sends a signal when a rank fails.
+  // Returns a fault after which the run cannot go on; empty: none. A rank that is stopped is no
+  // such fault, as it can go on. Names a rank's fault before a signal, because mpirun sends a
+  // signal when a rank fails.
   std::string broken() const {
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       const Member& member = members_[rank];
@@ -166,6 +170,7 @@ class Coordinator {
     }
   }
 
+  // Does one round: takes in what watchdogs have sent, for 20 ms at most.
   void tick() {
     if (const auto now = Clock::now(); now - said_alive_ > kAliveEvery) {
       said_alive_ = now;

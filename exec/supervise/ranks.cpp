@@ -1,3 +1,6 @@
+// Plays a run that has a process for each rank. Each process forks: the child joins the others and
+// plays, the parent watches it (watch()). On rank 0 a thread of the parent is the coordinator. The
+// child shows its progress and times in a RunState that it shares with the parent.
 #include "exec/supervise/ranks.h"
 
 #include <fmt/format.h>
@@ -28,7 +31,7 @@ struct CoordinatorAddress {
 Status play(const RanksBackend& backend, const LaunchedRank& own, CoordinatorAddress coordinator,
             Control* control, RunState* state) {
   RunState::Header& header = state->header();
-  if (own.rank == 0) header.phase = Phase::Joined;  // it is the others that may be missing
+  if (own.rank == 0) header.phase = Phase::Joined;  // only others can be missing
   RETURN_IF_ERROR(control->broadcast(std::as_writable_bytes(std::span(&coordinator, 1))));
   std::memcpy(header.coordinator, coordinator.address, sizeof header.coordinator);
   header.run = coordinator.run;
