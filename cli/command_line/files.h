@@ -1,4 +1,4 @@
-// The files that a command line names are told apart before the work begins.
+// Checks the files that a command line names, before the long work.
 #pragma once
 
 #include <string>

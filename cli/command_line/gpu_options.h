@@ -25,7 +25,7 @@ void add_precision_option(const Command& command, GpuOptions* options);
 // Sets in `exec` what the options say.
 void apply_gpu_options(const GpuOptions& options, ExecOptions* exec);
 
-// Whether this process may be one rank of many, in which case rank 0 alone prints.
+// Returns whether this process may be one rank of many. Rank 0 alone prints then.
 bool may_be_a_rank(const std::string& backend);
 
 }  // namespace tandem

@@ -387,7 +387,7 @@ Status play_gpu(const Program& program, const ExecOptions& options, const GpuPla
                 Control* control, RunStates states) {
   const Status played = GpuExecutor(program, options, plan, gpu, control, states).run();
   if (played.ok()) return played;
-  Error error = played.error();  // of a process that plays one rank, the coordinator names the rank
+  Error error = played.error();  // if it plays one rank, the coordinator names that rank
   if (plan.all_play_here() && error.kind == Error::Failed &&
       error.message.find("rank") == std::string::npos)
     error.message += fmt::format(" (ranks 0 to {})", plan.local_ranks.size() - 1);

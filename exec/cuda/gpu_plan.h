@@ -20,8 +20,8 @@
 
 namespace tandem {
 
-// The kinds of calls. A Wait or Record names an op only for messages; Compute to Check act on their
-// op.
+// The kinds of calls. Compute to Check act on their op. A Wait or Record has one only so that an
+// error can name it.
 enum class GpuVerb : std::uint8_t {
   Gate,        // holds its stream until the gate is opened
   Wait,        // its stream goes on when `event` has happened
@@ -93,16 +93,16 @@ GpuPlan gpu_plan(const Program& program, std::span<const Rank> local_ranks);
 // Returns whether NCCL carries the call out. `transfers`: how Moves are carried out.
 bool is_by_nccl(const GpuCall& call, GpuTransfers transfers);
 
-// The streams that share the device's hardware queues: the plan's, and one for each communicator
-// that has messages by NCCL, by which NCCL orders its launches.
+// The streams that share the device's hardware queues: the plan's, and one of NCCL's own for each
+// communicator that has messages by NCCL, in which it orders its launches.
 struct GpuQueueUse {
   int streams = 0, nccl_streams = 0;
   int all() const { return streams + nccl_streams; }
 };
 GpuQueueUse queue_use(const Program& program, const GpuPlan& plan, GpuTransfers transfers);
 
-// The most hardware queues that a device has (CUDA_DEVICE_MAX_CONNECTIONS). Streams are dealt round
-// to them, and streams that share a queue may hold each other up.
+// The most hardware queues that a device has (CUDA_DEVICE_MAX_CONNECTIONS). Streams get them in
+// turn, and streams that share one may hold each other up.
 constexpr int kHardwareQueues = 32;
 
 // Returns the calls without filling and checking payloads.

@@ -20,8 +20,8 @@ namespace tandem {
 // 128, or smaller, in 16 bits. Memory-bound passes copy their bytes.
 class Multiplier {
  public:
-  // Error(BadInput) if a compute op that takes time has no kernel. `sms`: of the local rank;
-  // `device_sms`: of the whole device.
+  // Returns Error(BadInput) if a compute op that takes time has no kernel. `sms`: of the local
+  // rank; `device_sms`: of the whole device.
   static Result<Multiplier> plan(const Program& program, const Body& body,
                                  const ExecOptions& options, int sms, int device_sms);
 

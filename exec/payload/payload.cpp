@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kWordsADraw = 8;    // a byte of the draw each
+constexpr std::int64_t kWordsADraw = 8;    // a draw is 64 random bits: a byte for each word
 constexpr std::size_t kBlockWords = 1024;  // compared at once
 
 // A member's words, as random numbers that any rank can compute: a hash of the key and a counter.

@@ -28,8 +28,8 @@ struct TransferMember {
 class PayloadTransfer {
  public:
   PayloadTransfer() = default;
-  // `transfer_members`: in the order in which the communicator lists its members. Not `full`: of
-  // all that is received together, only about 4 KiB are moved, at least a word of each message.
+  // `transfer_members`: in the order in which the communicator lists its members. `full`: moves all
+  // words; else about 4 KiB of all that is received together, at least a word of each message.
   PayloadTransfer(std::vector<TransferMember> transfer_members, bool full);
 
   bool done() const { return receiver_ == receivers_end_; }

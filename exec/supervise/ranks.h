@@ -1,6 +1,6 @@
-// Runs with a process a rank, in what all such backends share: a watchdog, its child that plays,
-// the coordinator on rank 0 (exec/supervise/watchdog.h), and the Execution that is put together
-// from the ranks' states.
+// Runs that have a process for each rank. The backends of such runs share this: each process is a
+// watchdog with a child that plays; rank 0 also has the coordinator (exec/supervise/watchdog.h),
+// and puts the Execution together from the ranks' states.
 #pragma once
 
 #include <functional>
