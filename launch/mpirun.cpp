@@ -1,6 +1,6 @@
-// Starts ranks by mpirun and passes their output on. mpirun may end with status 0 although it could
-// not start the ranks or lost their output, so this file checks what comes through. Declared in
-// launch/launch.h.
+// Starts ranks by mpirun in a child process and passes their output on through pipes. mpirun may
+// end with status 0 although it could not start the ranks or lost their output. So this file notes
+// what comes through the pipes, and returns an Error if nothing did. Declared in launch/launch.h.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,10 +33,10 @@
 namespace tandem {
 namespace {
 
-volatile std::sig_atomic_t caught = 0;
+volatile std::sig_atomic_t caught = 0;  // the last signal caught and not yet forwarded; 0: none
 
-// Checks that Open MPI's mpirun, its daemon and its ranks can open enough files. With fewer mpirun
-// waits for ever.
+// Checks that Open MPI's mpirun, its daemon and its ranks can open enough files, and raises the
+// limit if it may. With too few, mpirun hangs.
 Status check_files(int ranks) {
   constexpr rlim_t kOwn = 64, kEach = 16;
   rlimit files{};
@@ -74,8 +74,8 @@ std::string value_of(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Sets a parameter of Open MPI, which reads them from the environment, unless somebody has set it.
-// An exclusion ("^openib") chooses nothing and is replaced.
+// Sets a parameter of Open MPI in the environment, unless the user has set it. A value such as
+// "^openib" only excludes components and chooses none, so it is replaced.
 void prefer(const std::string& setting, const std::string& value) {
   const std::string name = "OMPI_MCA_" + setting;
   const std::string found = value_of(name.c_str());
@@ -88,8 +88,9 @@ void share_memory() {
   prefer("btl", "self,vader");
 }
 
-// Makes all ranks communicate by shared memory and listen on loopback alone. `library`: a file
-// descriptor of libtandem_loopback.so; its path might contain a separator of LD_PRELOAD.
+// Makes all ranks communicate by shared memory and listen on loopback alone. `library`: an open
+// descriptor of libtandem_loopback.so. It is preloaded as /proc/self/fd/N, since its path may
+// contain a colon or a blank, which separate the entries of LD_PRELOAD.
 void keep_to_this_host(int library) {
   share_memory();
   constexpr int kKeepWhatIsSet = 0;
@@ -111,7 +112,8 @@ void keep_to_chosen_interfaces() {
   }
 }
 
-// `here`: all ranks are on this host. They do not preload what mpirun does.
+// Returns mpirun's command line. `here`: all ranks are on this host. Ranks then get the user's own
+// LD_PRELOAD: only mpirun preloads libtandem_loopback.so.
 std::vector<std::string> command_line(int ranks, bool here) {
   std::vector<std::string> words = {"mpirun", "-q",  "--oversubscribe",    "--bind-to",
                                     "none",   "-np", std::to_string(ranks)};
@@ -122,6 +124,8 @@ std::vector<std::string> command_line(int ranks, bool here) {
   return words;
 }
 
+// Turns this child process into mpirun. `output`, `errors`: pipes to the parent. `library`: as in
+// keep_to_this_host(), or -1 if ranks may be on other hosts.
 [[noreturn]] void become_mpirun(std::vector<std::string> words, int output, int errors,
                                 pid_t parent, int library) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -173,8 +177,9 @@ struct Stream {
   }
 };
 
-// Passes both streams on until both are closed. Forwards signals that were sent to this process
-// alone; a terminal sends its own to mpirun as well. Returns the last signal forwarded, or 0.
+// Passes both streams on until both are closed. Ends mpirun if its results cannot be written.
+// Forwards signals that were sent to this process alone: Ctrl-C in a terminal reaches mpirun
+// without help. Returns the last signal forwarded, or 0.
 int pass_on(Stream* output, Stream* errors, pid_t process) {
   int passed_on = 0;
   std::array<pollfd, 2> ends = {pollfd{output->from, POLLIN, 0}, pollfd{errors->from, POLLIN, 0}};
@@ -191,6 +196,7 @@ int pass_on(Stream* output, Stream* errors, pid_t process) {
   return passed_on;
 }
 
+// Notes SIGTERM and SIGINT that another process sent (SI_USER); those of a terminal are ignored.
 void catch_signals() {
   caught = 0;
   struct sigaction action {};

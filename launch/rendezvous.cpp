@@ -1,3 +1,5 @@
+// Finds rank 0's host and port in the variables of the launcher: torchrun's, Slurm's, or mpirun's.
+// Ranks of mpirun can meet by MPI itself, and need no host and port.
 #include "launch/rendezvous.h"
 
 #include <fmt/format.h>
@@ -10,6 +12,7 @@
 namespace tandem {
 namespace {
 
+// Returns the value of the first of these variables that is set and not empty, or "".
 std::string text(const Environment& get, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (const char* value = get(name); value != nullptr && *value != 0) return value;
@@ -31,7 +34,8 @@ Result<int> first_port(const Environment& get, std::initializer_list<const char*
   return 0;
 }
 
-// Makes a port of the job's number, below 32768, where Linux's ephemeral ports begin.
+// Derives a port from the job's number: job 12345 gets 20345. It is below 32768, where Linux's
+// ephemeral ports begin. Returns 0 if `job` is not a number.
 int port_of_job(const std::string& job) {
   constexpr int kFirst = 20000, kPorts = 12000;
   const auto number = parse_integer(job);
@@ -48,7 +52,7 @@ Result<Rendezvous> torchrun(const Environment& get) {
     return Error{
         fmt::format("found RANK and WORLD_SIZE, and no {}, expected it as torchrun sets it",
                     rendezvous.host.empty() ? "MASTER_ADDR" : "MASTER_PORT")};
-  // Whether torchrun's agent listens at MASTER_PORT.
+  // If torchrun's agent keeps the store, it listens at MASTER_PORT itself: rank 0 takes the next.
   const bool taken = text(get, {"TORCHELASTIC_USE_AGENT_STORE"}) == "True";
   const int next = master == 65535 ? master - 1 : master + 1;
   rendezvous.port = own != 0 ? own : taken ? next : master;
@@ -77,7 +81,7 @@ Result<Rendezvous> slurm(const Environment& get) {
   return rendezvous;
 }
 
-// Reads the place from the variables of the launcher.
+// Reads host, port and run from the launcher's variables. An empty host: ranks meet by MPI.
 Result<Rendezvous> rendezvous_by_launcher(const Environment& get) {
   const std::optional<LaunchedRank> launched = launched_rank(get);
   if (!launched)
@@ -104,6 +108,7 @@ Result<Rendezvous> rendezvous_of(const Environment& get) {
   return rendezvous;
 }
 
+// Copies the list up to its first comma, but of each bracket only the first number.
 std::string first_host(const std::string& node_list) {
   std::string host;
   bool in_list = false, past_first = false;  // inside brackets; after their first number

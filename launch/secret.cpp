@@ -1,3 +1,6 @@
+// Makes, stores and compares secrets. A job's secret comes from TANDEM_SECRET, or from a file of
+// the user that the first rank creates. Texts that held a secret are overwritten after use, so that
+// no core dump shows them.
 #include "launch/secret.h"
 
 #include <dlfcn.h>
@@ -43,8 +46,8 @@ Error unusable(const std::string& path, const std::string& found) {
                Error::Failed};
 }
 
-// Writes the file under another name and links it to its place, so that exactly one of many ranks
-// that do so at once succeeds.
+// Writes a new secret to a temporary file and hard-links that to its place. If many ranks do this
+// at once, one link succeeds. The others find the file there (EEXIST), which is as good.
 Status create_secret_file(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   std::error_code failed;
@@ -65,6 +68,8 @@ Status create_secret_file(const std::string& path) {
   return linked ? Status(Done{}) : unusable(path, why);
 }
 
+// Reads the user's secret file, which is created if it is missing. Refuses a file that others own
+// or may read.
 Result<Secret> own_secret(const std::string& path) {
   if (!fs::exists(path)) RETURN_IF_ERROR(create_secret_file(path));
   struct stat found {};
@@ -119,8 +124,7 @@ bool Hmac::same(const Digest& a, const Digest& b) const {
 }
 
 Digest random_digest() {
-  // std::random_device is not used: its code in a statically linked C++ library needs the newest
-  // libc.
+  // std::random_device is no choice: linked statically, it needs the newest libc.
   Digest digest;
   CHECK(getrandom(digest.data(), digest.size(), 0) == static_cast<ssize_t>(digest.size()));
   return digest;
@@ -128,7 +132,7 @@ Digest random_digest() {
 
 std::string hexadecimal(const Digest& digest) {
   std::string text;
-  text.reserve(2 * digest.size());  // no reallocation leaves parts of a secret behind
+  text.reserve(2 * digest.size());  // growing would leave parts of a secret in freed memory
   for (const std::byte byte : digest) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
   return text;
 }

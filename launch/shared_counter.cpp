@@ -1,3 +1,6 @@
+// The parent forks a child. The child starts MPI, counts with the other ranks' children, and
+// answers the parent's questions over a socket pair. The parent never starts MPI, because a process
+// that has started MPI must not fork.
 #include "launch/shared_counter.h"
 
 #include <fmt/format.h>
@@ -20,11 +23,12 @@
 namespace tandem {
 namespace {
 
+// The parent asks for the next number, for the greatest `own` of all ranks, or to leave.
 enum : char { kNext = 'n', kMeet = 'm', kLeave = 'l' };
 
 struct Question {
   char what = 0;
-  std::int64_t own = 0;
+  std::int64_t own = 0;  // of kMeet
 };
 
 struct Answer {
@@ -72,18 +76,20 @@ Result<std::unique_ptr<Counter>> open_counter(const LaunchedRank& own) {
   return strange;
 }
 
+// Answers by MPI. kMeet and kLeave wait for all ranks.
 Result<std::int64_t> answer(const Question& question, Counter* counter) {
   if (question.what == kNext) return counter->next();
   return counter->greatest(question.own);
 }
 
-// Serves the parent in the child process, until it leaves or the parent is gone.
+// Serves the parent in the child process, until the parent leaves or is gone. Looks for a question
+// every millisecond. In between it lets MPI work, since other ranks' numbers may need this rank.
 void serve_parent(int socket, const LaunchedRank& own) {
   auto opened = open_counter(own);
   if (!send_value(socket, answer_of(opened.ok() ? Result<std::int64_t>(0) : opened.error())) ||
       !opened.ok())
     return;
-  Counter* const counter = opened->release();  // deleted only when all ranks delete theirs
+  Counter* const counter = opened->release();  // deleting it waits until all ranks do so
   for (;;) {
     constexpr int kPoll_ms = 1;
     pollfd event{socket, POLLIN, 0};

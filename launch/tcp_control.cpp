@@ -1,3 +1,6 @@
+// Control as a star: each other rank has one TCP connection, to rank 0. Rank 0 gathers what they
+// send and answers all of them. Rank 0's side is a RankCollector until all ranks have joined; the
+// others' side is a Rank0Connector, which retries until rank 0 admits it.
 #include "launch/tcp_control.h"
 
 #include <fmt/format.h>
@@ -27,12 +30,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTick_ms = 20;
 constexpr int kRetry_ms = 100;
-// The coordinator knows more, so this waits longer than it: a second where ranks are missing, and 5
-// seconds after a connection is lost.
+// The coordinator of the watchdogs (exec/supervise) knows better why a rank is missing. So it
+// reports first: this waits a second longer for ranks to join, and 5 seconds after one is lost.
 constexpr auto kCoordinatorFirst = std::chrono::seconds(1);
 constexpr int kLost_ms = 5000;
 
-// The kinds of messages between ranks that have met.
+// The kinds of messages between ranks that have met. Here and Go are the two halves of a barrier.
 enum class ControlKind : std::uint32_t { Bytes = 0x7a1dE004, Here, Go, Numbers };
 
 // A rank and the run that it wants to join.
@@ -62,18 +65,19 @@ void send_message(Connection* connection, ControlKind kind, std::span<const std:
   connection->send(static_cast<std::uint32_t>(kind), body);
 }
 
-// A connection, with the messages that came before somebody asked for them.
+// A connection and the messages that have arrived and were not yet asked for.
 struct Peer {
   Connection connection;
   std::deque<ControlMessage> received;
 
+  // Takes what has arrived, without waiting.
   void listen() {
     for (ControlMessage& message : connection.receive()) received.push_back(std::move(message));
   }
 };
 
-// Returns the next message, which must be of this kind. If the rank is lost, returns an Error after
-// 5 seconds.
+// Waits for the next message, which must be of this kind. If the rank is lost, returns an Error
+// after 5 seconds.
 Result<ControlMessage> next_message(Peer* peer, int rank, ControlKind kind) {
   for (;;) {
     peer->listen();
@@ -103,7 +107,7 @@ Status receive_into(Peer* peer, int rank, ControlKind kind, std::span<std::byte>
   return Done{};
 }
 
-// Rank 0's side of the rendezvous, used until all ranks have come.
+// Rank 0's side of the rendezvous: admits the other ranks as they come.
 class RankCollector {
  public:
   RankCollector(AdmissionListener admission, const Hello& own, Nanoseconds timeout_ns)
@@ -127,7 +131,8 @@ class RankCollector {
   }
 
  private:
-  // Admits or refuses one end that knows the secret: a rank, or somebody's mistake.
+  // Admits a rank of this run. Refuses any other end that knows the secret, such as a rank of
+  // another run. A lost rank may be replaced. Error: a rank counts the ranks differently.
   Status admit_rank(ProvenCaller* caller, std::vector<std::optional<Peer>>* peers,
                     const std::function<void(Connection*)>& on_join) {
     const auto hello = hello_in(caller->who);
@@ -186,7 +191,7 @@ class TcpControl final : public Control {
       : ranks_(ranks), peers_(ranks), collector_(std::move(collector)) {
     peers_[0].emplace(Peer{Connection(Descriptor()), {}});  // itself: no messages go there
   }
-  // The side of another rank.
+  // The side of any other rank.
   TcpControl(const LaunchedRank& own, Peer rank_0) : rank_(own.rank), ranks_(own.ranks), peers_(1) {
     peers_[0] = std::move(rank_0);
   }
@@ -200,6 +205,7 @@ class TcpControl final : public Control {
     const auto tell = [&](Connection* connection) {
       send_message(connection, ControlKind::Bytes, bytes);
     };
+    // Tells the ranks that have joined; the others are told as they join.
     for (std::optional<Peer>& peer : peers_) {
       if (peer) tell(&peer->connection);
     }
@@ -252,6 +258,7 @@ class TcpControl final : public Control {
   }
 
  private:
+  // Waits until all ranks have joined. Does nothing if they have.
   Status collect_ranks(const std::function<void(Connection*)>& on_join) {
     if (!collector_) return Done{};
     const Status all = collector_->wait(&peers_, on_join);
@@ -261,8 +268,8 @@ class TcpControl final : public Control {
 
   int rank_ = 0;
   int ranks_ = 1;
-  std::vector<std::optional<Peer>> peers_;  // by rank; on ranks other than 0 only rank 0
-  std::optional<RankCollector> collector_;  // until all have come
+  std::vector<std::optional<Peer>> peers_;  // rank 0: by rank; any other rank: rank 0 alone
+  std::optional<RankCollector> collector_;  // on rank 0, until all have joined
 };
 
 // Looks a host's addresses up and joins them with commas. Returns "" if it has none.
@@ -294,8 +301,8 @@ class Rank0Connector {
         timeout_ns_(timeout_ns),
         until_(Clock::now() + std::chrono::nanoseconds(timeout_ns)) {}
 
-  // Tries rank 0's own port each time, and in between the next ones in turn: another job may hold
-  // its own.
+  // Tries two ports in each round: the rendezvous' own, and one of the next, in turn. Rank 0
+  // listens on one of the next if another job holds its own.
   Result<std::unique_ptr<Control>> run() {
     std::string found = "nobody";
     for (int i = 0; Clock::now() < until_; ++i, poll(nullptr, 0, kRetry_ms)) {
@@ -306,7 +313,8 @@ class Rank0Connector {
           return std::unique_ptr<Control>(
               new TcpControl(own_, Peer{std::move(*result.connection), {}}));
         if (!result.refused.empty()) found = result.refused;
-        // Refusals by others are no reason to give up, as those may go away.
+        // This run's rank 0 refuses a wrong number of ranks, and will not change its mind. Another
+        // job that refuses may end soon.
         if (result.refused.starts_with("rank 0 of")) return not_reached(found, "");
         if (port == rendezvous_.port && result.refused.empty()) found = result.found;
       }

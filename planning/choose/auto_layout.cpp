@@ -1,8 +1,8 @@
-// A local search for the layout, in two stages. First splits of the layers are compared by
-// replaying the order stage by stage, with one price for each layer: the search begins at a
-// balanced split and at Megatron-LM's even one and moves single layers. Then the best few are
-// played in full on the ideal engine, and layers are moved back towards the even split as long as
-// that helps.
+// Finds how many layers each pipeline stage gets, for example 6,7,7,5, by a local search in two
+// steps. First it compares splits by a quick replay: each pass of a stage is one action, which
+// takes the sum of its layers' prices. The search begins at a balanced split and at Megatron-LM's
+// even one, and moves single layers. Then the best few splits are played in full on the ideal
+// engine, and layers are moved back towards the even split as long as that helps.
 #include "planning/choose/auto_layout.h"
 
 #include <algorithm>
@@ -32,20 +32,21 @@ OrderCosts difference(const OrderCosts& a, const OrderCosts& b) {
   return {a.forward - b.forward, a.input - b.input, a.weight - b.weight, a.transfer};
 }
 
+// The costs that make up a stage: each + its layers, + embedding on the first, + head on the last.
 struct KindCosts {
-  OrderCosts layer, embedding, head, each;
-  OrderCosts prediction;  // on the stage before the head's, if the plan has it there
+  OrderCosts layer, embedding, head;
+  OrderCosts each;        // of a stage whatever its layers, such as its transfers
+  OrderCosts prediction;  // multi-token prediction, if the plan has it on the stage before the head
 };
 
-// Returns the costs of a layer of this kind. They are differences between the stages of a small
+// Returns the costs for layers of this kind. They are differences between the stages of a small
 // pipeline that has only such layers:
 //
 //   stage    0  1  2  3      layer = stage 2 - stage 1      embedding = stage 0 - stage 1
 //   layers   1  1  2  1      each  = stage 1 - layer        head      = stage 3 - stage 1
 //
-// Where predictions stand before the head the stages have 3, 1, 1 and 0 layers: the last has the
-// head alone, and stage 2 - stage 1 is the prediction. Layers of multi-token prediction are like
-// the last layer.
+// If multi-token prediction is on the stage before the head's, the stages have 3, 1, 1 and 0
+// layers. Then the last stage is the head alone, and stage 2 - stage 1 is the prediction.
 KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Site& site) {
   constexpr int kStages = 4, kTwo = 2;
   Plan plan = scenario.job.plan;
@@ -77,7 +78,8 @@ KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Site&
   return costs;
 }
 
-// Returns the costs in seconds, with the communication inside a layer one after another.
+// Returns the cost of each layer in seconds. Communication inside a layer overlaps nothing. A layer
+// of multi-token prediction costs as much as the model's last layer.
 LayerCosts layer_costs(const Scenario& laid, const Site& site) {
   const Model& model = laid.job.model;
   Scenario scenario = laid;
@@ -98,7 +100,8 @@ LayerCosts layer_costs(const Scenario& laid, const Site& site) {
   return costs;
 }
 
-// Values splits of the job's layers, by replaying the order stage by stage.
+// Tells how good a split is, by the quick replay: whether it fits into memory, and its time. An
+// order may have several chains (DualPipe has two): each has all stages of the model.
 class SplitEvaluator {
  public:
   SplitEvaluator(const Scenario& scenario, const LayerCosts& costs,
@@ -111,6 +114,7 @@ class SplitEvaluator {
            (scenario_.job.plan.vocabulary > 0 || traits_of(scenario_.job.order).made_for_costs());
   }
 
+  // Makes the order for this split, unless the order at hand serves all splits.
   Status prepare(const std::vector<int>& split) {
     if (order_ && !makes_orders()) {
       if (!replay_ && order_->vocabulary == 0) replay_.emplace(*order_);
@@ -135,8 +139,8 @@ class SplitEvaluator {
             .time = makespan(stages_of_chains(split))};
   }
 
-  // Returns the passes on the longest way through the order, for each stage. Empty where each split
-  // has an order of its own.
+  // Returns how many passes of each stage are on the critical path of the replay, all chains added
+  // up. Empty if each split has an order of its own.
   std::vector<PathPasses> longest_way(const std::vector<int>& split) {
     if (!replay_) return {};
     replay_->makespan(stages_of_chains(split));
@@ -177,7 +181,7 @@ class SplitEvaluator {
   LiveActivations live_;
 };
 
-// A layout: a split, and whether multi-token prediction stands on the stage before the loss.
+// A layout: a split, and whether multi-token prediction is on the stage before the loss.
 struct SplitLayout {
   std::vector<int> split;
   bool mtp_before_loss = false;
@@ -208,8 +212,9 @@ class LayoutPlays {
     return Done{};
   }
 
-  // Moves layers back one by one to where they are in the even split, as long as that is better:
-  // the replay stage by stage does not show what a pipeline hides. Plays at most `most` layouts.
+  // Moves layers one by one back to where the even split has them, as long as that is faster. The
+  // quick replay may have moved them for nothing, as it does not see all that a pipeline hides.
+  // Plays at most `most` layouts.
   Status undo_towards(const std::vector<int>& even, int most) {
     std::vector<int> from;
     while (from != best_.split) {
@@ -243,8 +248,8 @@ std::int64_t actions_of(const Order& order) {
   return actions;
 }
 
-// Returns how many splits the search may replay: fewer where an order has many actions. Making an
-// order for each split takes about fifty times as long.
+// Returns how many splits the search may replay, so that it replays at most 20 million actions.
+// Making an order for each split takes about fifty times as long as replaying it.
 int most_splits(const SplitEvaluator& evaluator) {
   constexpr std::int64_t kActions = 20'000'000, kToMake = 50;
   constexpr std::int64_t kFewest = 10, kMost = 2'000;
@@ -253,7 +258,7 @@ int most_splits(const SplitEvaluator& evaluator) {
   return static_cast<int>(std::clamp(kActions / actions, kFewest, kMost));
 }
 
-// Returns how many layouts are played in full: fewer where a play takes long.
+// Returns how many layouts are played in full, so that they have at most `actions` in all.
 int plays_in_full(const Order& order, std::int64_t actions, std::int64_t most) {
   return static_cast<int>(std::clamp<std::int64_t>(actions / actions_of(order), 1, most));
 }
@@ -295,14 +300,16 @@ Result<GoodSplits> good_splits(const Scenario& scenario, const std::vector<int>&
   return GoodSplits{std::move(splits), evaluator.order()};
 }
 
-// Whether multi-token prediction can stand on the stage before the loss. Megatron-LM has it after
-// all layers, on a rank of a pipeline.
+// Whether multi-token prediction can be on the stage before the loss. Megatron-LM has it after all
+// layers, on a rank of a pipeline.
 bool may_predict_before_loss(const JobSettings& job) {
   return job.model.mtp_layers > 0 && job.plan.pp > 1 && job.plan.stages() <= job.model.layers + 3;
 }
 
-// Returns the even split in which a prediction counts as a layer of the stage before the loss, and
-// the last stage has no layer. Empty if that stage has no room, or if the rules refuse the split.
+// Returns the even split in which predictions count as layers of the stage before the loss, and the
+// last stage has no layer. For example 10 layers and 1 prediction on 4 stages: 11 units on 3 stages
+// are 3, 4, 4, so the layers are 3, 4, 3, 0. Empty if that stage has no room for the predictions,
+// or if the rules refuse the split.
 std::vector<int> even_split_before_loss(const Scenario& scenario, std::vector<int> split) {
   const Model& model = scenario.job.model;
   const int stages = static_cast<int>(split.size()) - 1;

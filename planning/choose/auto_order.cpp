@@ -1,7 +1,8 @@
-// The search for an order. Named orders are played in full. For each placement of the stages an
-// OrderSearch makes candidates; the searches share the budget by successive halving (three rounds
-// of equal length: the better half stays after the first, the best one after the second). The best
-// orders that they find are played in full as well, and the best of all is taken.
+// Finds the order in which each pipeline rank does its passes. Candidates are the named orders
+// (1F1B, interleaved, ZB-V, ...) and orders that an OrderSearch makes for each placement of the
+// stages on the ranks. The searches share the budget by successive halving: of three equal rounds,
+// the better half stays after the first and the best one after the second. The named orders and the
+// best orders found are played in full on the ideal engine, and the best of all is taken.
 #include "planning/choose/auto_order.h"
 
 #include <fmt/format.h>
@@ -40,7 +41,7 @@ struct PlayedValue {
   }
 };
 
-// Returns the scenario with so many stages on a rank.
+// Returns the scenario with `vpp` stages (Megatron-LM's model chunks) on a rank.
 Scenario with_chunks(Scenario scenario, int vpp) {
   scenario.job.plan.vpp = vpp;
   scenario.job.order.vpp = vpp;
@@ -71,9 +72,10 @@ std::vector<int> chunks_of(const Scenario& scenario) {
   return chunks;
 }
 
-// Sets the bytes that activations may take on a rank, and those that a microbatch takes on each
-// stage. All that W needs is held from F on: an input gradient frees next to nothing ("Zero
-// Bubble", table 1).
+// Sets the bytes that activations may take on each rank, and the bytes that a microbatch keeps on
+// each stage. All of them are kept from its forward to its weight gradient, since an input gradient
+// frees next to nothing ("Zero Bubble", table 1). With uniform costs the bytes are not known, and
+// a stage counts as 1.
 void add_bytes(const Scenario& scenario, SearchProblem* problem) {
   const JobSettings& job = scenario.job;
   const bool one_ends = problem->rank_of_stage.front() == problem->rank_of_stage.back();
@@ -82,7 +84,7 @@ void add_bytes(const Scenario& scenario, SearchProblem* problem) {
   std::optional<PlanMemory> memory;
   if (!scenario.costs.uniform) memory.emplace(job.model, plan);
   for (int rank = 0; rank < job.plan.pp; ++rank) {
-    std::vector<LiveActivations::Entry> none;
+    std::vector<LiveActivations::Entry> none;  // the rank's stages, without any microbatch
     std::vector<std::size_t> stages;
     for (std::size_t stage = 0; stage < problem->bytes.size(); ++stage) {
       if (problem->rank_of_stage[stage] != rank) continue;
@@ -147,8 +149,7 @@ bool ends_on_first_rank(const Order& order) {
 // Plays orders in full and keeps the best.
 class OrderPlays {
  public:
-  // Plays all named orders. Orders that cannot be played at these sizes are skipped. Where the
-  // layout is open each order gets its own.
+  // Plays all named orders that allow these sizes. If the layout is open, each order gets its own.
   void play_named(const Scenario& scenario) {
     for (const OrderTraits& traits : scenario.job.order.orders) {
       if (scenario.job.plan.vpp < traits.least_vpp) continue;
@@ -162,14 +163,15 @@ class OrderPlays {
       play(std::move(one), scenario.job.order.memory_limit);
     }
   }
+  // Plays an order that a search made.
   void play_made(const Scenario& scenario, Order order) {
     Scenario one = scenario;
     one.job.found_order = {std::move(order), {}};
     play(std::move(one), scenario.job.order.memory_limit);
   }
 
-  // Returns the scenario with the best order. Error: none could be played; then it is the last
-  // one's.
+  // Returns the scenario with the best order. If none could be played, returns the last one's
+  // Error.
   Result<Scenario> best() const {
     if (!best_)
       return last_error_.value_or(
@@ -245,7 +247,8 @@ struct PlacementSearch {
   OrderSearch search;
 };
 
-// Returns where stages may be: in order, or if their number on a rank is even, also in a V.
+// Returns the rank of each stage, for every placement to try: in order, and also in a V if each
+// rank has an even number of stages. For 2 ranks with 2 stages each: 0,1,0,1 and 0,1,1,0.
 std::vector<std::vector<int>> placements_of(const Plan& plan) {
   std::vector<std::vector<int>> placements = {stages_in_order(plan.pp, plan.vpp)};
   if (plan.vpp % 2 == 0) placements.push_back(stages_in_a_v(plan.pp, plan.vpp));
@@ -264,7 +267,7 @@ std::vector<PlacementSearch> searches_of(const Scenario& scenario, const Site& s
   return searches;
 }
 
-// Runs one round: so many candidates, or so many seconds, for all searches together.
+// Runs one round, which all searches share: `candidates` in all, or `seconds` in all unless 0.
 void play_round(std::vector<PlacementSearch>* searches, int candidates, double seconds) {
   using Clock = std::chrono::steady_clock;
   if (seconds == 0) {
@@ -279,8 +282,8 @@ void play_round(std::vector<PlacementSearch>* searches, int candidates, double s
   } while (Clock::now() < end);
 }
 
-// Runs the searches by successive halving: all for a third of the budget, the better half for the
-// next, the best one for the last. Then the best one's order is refined.
+// Runs the searches by successive halving: all share the first third of the budget, the better half
+// of them the second, and the best one gets the last. Then the best one's order is refined.
 void halve_searches(std::vector<PlacementSearch>* searches, const JobSettings& job) {
   constexpr int kRounds = 3, kForMoves = 10;
   const int candidates =
@@ -314,8 +317,8 @@ Status search(const std::vector<Scenario>& scenarios, OrderPlays* full) {
   return Done{};
 }
 
-// Returns the layouts that the named orders got, at most three. Those come first whose busiest rank
-// has the least to compute: no order can make that shorter.
+// Returns at most three of the layouts that the named orders got. A layout is better if its busiest
+// rank has less to compute, since no order ends before that rank has computed.
 Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const OrderPlays& full) {
   constexpr std::size_t kMost = 3;
   ASSIGN_OR_RETURN(const Site site, make_site(scenario));
@@ -341,8 +344,8 @@ Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const Order
   return best;
 }
 
-// Finds the best order by measured times, comparing orders stage by stage: a full play has no
-// measured times.
+// Finds the best order for the stages' times in a measured trace. Orders are compared by the quick
+// replay of stages, since the simulator cannot use the measured times.
 Result<Scenario> with_measured_order(const Scenario& scenario) {
   const JobSettings& job = scenario.job;
   if (job.layout == "auto")
@@ -398,7 +401,7 @@ Result<Scenario> with_order(const Scenario& scenario) {
     full.play_named(one);
     if (vpp <= kMostSearched || chunks.size() == 1) scenarios.push_back(one);
   }
-  // No search knows the vocabulary's passes; the named orders leave room for them.
+  // A search cannot place the passes of vocabulary parallelism, so named orders alone are tried.
   if (scenario.job.plan.pp == 1 || scenario.job.plan.vocabulary > 0) return full.best();
   if (scenario.job.layout == "auto") {
     ASSIGN_OR_RETURN(scenarios, good_layouts(scenario, full));

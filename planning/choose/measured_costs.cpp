@@ -1,3 +1,5 @@
+// Reads the costs of stages from a trace: the median over all passes of a stage and kind. A pass is
+// all compute ops of one rank, stage, kind and microbatch, from the first start to the last end.
 #include "planning/choose/measured_costs.h"
 
 #include <fmt/format.h>
@@ -22,8 +24,7 @@ bool is_pass(OpKind kind) {
 
 using StageSamples = std::map<std::pair<int, OpKind>, std::vector<Nanoseconds>>;
 
-// Returns by stage and kind how long each pass took on each rank, from its first op's start to its
-// last one's end, and how long each send took.
+// Returns how long each pass and each send took, by stage and kind.
 StageSamples samples_of(const TraceTable& trace) {
   std::map<std::tuple<int, int, OpKind, int>, std::pair<Nanoseconds, Nanoseconds>> passes;
   StageSamples samples;

@@ -1,7 +1,9 @@
-// Studies packing by playing some iterations of the file in three ways. A microbatch of any size is
-// priced by a fit in its tokens and in the squares of its sequences' lengths, since attention's
-// work grows with these (microbatch_sizes.h). The fit comes from the whole length, the same tokens
-// in halves, and shorter sequences.
+// Compares padding with packing. In: a scenario and a file of sequence lengths. Some iterations of
+// the file are played in three ways: all sequences padded to model.seq, each microbatch padded to
+// its longest one, and sequences packed into bins. A microbatch of any size is priced by a fit in
+// its tokens and in the squares of its sequences' lengths, since attention's work grows with the
+// squares. The fit needs prices at the full length, at the same tokens in two halves, and at
+// shorter lengths.
 #include "planning/pack/pack.h"
 
 #include <fmt/format.h>
@@ -27,6 +29,7 @@ namespace {
 
 using ReplicaSizes = std::vector<MicrobatchSize>;
 
+// Returns the scenario with these sizes. `micro_batch`: sequences of a microbatch.
 Scenario with_sizes(Scenario scenario, int seq, int micro_batch, int microbatches) {
   scenario.job.model.set_seq(seq);
   scenario.job.plan.micro_batch = micro_batch;
@@ -35,14 +38,14 @@ Scenario with_sizes(Scenario scenario, int seq, int micro_batch, int microbatche
   return scenario;
 }
 
-// Returns the scenario with microbatches of `times` as many sequences of a `part` of the length.
+// Returns the scenario with sequences of 1 / `part` of the length, and `times` as many of them in a
+// microbatch. With part = times = 2 a microbatch has the same tokens in halves.
 Scenario of_parts(const Scenario& whole, int part, int times) {
   return with_sizes(whole, whole.job.model.seq / part, times * whole.job.plan.micro_batch,
                     whole.job.plan.microbatches());
 }
 
-// Returns the scenario with sequences of half the length, a quarter, ... as long as the rules
-// allow.
+// Returns scenarios with sequences of half the length, a quarter, ... as far as the rules allow.
 std::vector<Scenario> shorter(const Scenario& whole) {
   constexpr int kParts = 128;
   std::vector<Scenario> all;
@@ -64,8 +67,8 @@ auto fit_of(const Scenario& whole, const F& f) {
   return fit(f(whole), f(of_parts(whole, 2, 2)), less);
 }
 
-// Checks that the scenario's microbatches can be priced whole and in halves. `place`: that of the
-// key which gives their length.
+// Checks that the scenario's microbatches can be priced whole and in halves. `place`: where the
+// user sets their length, for Errors.
 Status check_halves(const Scenario& whole, const std::string& place) {
   const int seq = whole.job.model.seq;
   if (whole.job.plan.vocabulary > 0)
@@ -85,8 +88,8 @@ Status check_halves(const Scenario& whole, const std::string& place) {
   return Done{};
 }
 
-// Returns the cost of a microbatch: its time on all stages, with communication, when nothing
-// overlaps.
+// Returns the cost of a microbatch by its size: the sum of its times on all stages, compute and
+// communication, if nothing overlaps.
 SizeCost microbatch_cost(const Scenario& whole, const Site& site) {
   const auto seconds = [&](const Scenario& scenario) {
     double sum = 0;
@@ -116,8 +119,8 @@ Result<RunResult> play_sizes(const Scenario& scenario, const ReplicaSizes& sizes
   return result;
 }
 
-// Returns the sizes of the replica whose microbatches cost most. It sets the time, as replicas wait
-// for each other at the gradients.
+// Returns the sizes of the replica whose microbatches cost most. Only this one is played: the
+// others wait for it at the gradients.
 const ReplicaSizes& costliest_replica(const std::vector<ReplicaSizes>& replicas,
                                       const SizeCost& cost) {
   return *std::ranges::max_element(replicas, {}, [&](const ReplicaSizes& sizes) {
@@ -129,14 +132,15 @@ const ReplicaSizes& costliest_replica(const std::vector<ReplicaSizes>& replicas,
 
 // One iteration in one way, ready to play.
 struct PlayableIteration {
-  int way = 0;  // index of the way
+  int way = 0;  // index in PackStudy::ways: 0 fixed, 1 longest, 2 packed
   Scenario scenario;
-  ReplicaSizes sizes;
+  ReplicaSizes sizes;    // empty: all microbatches are whole
   double processed = 0;  // tokens, with padding
   int weight = 1;        // number of iterations that it stands for
 };
 
-// Deals the batch out as Megatron does: the replicas take a microbatch in turn.
+// Deals the batch out as Megatron-LM does: the replicas take a microbatch in turn. Each microbatch
+// is padded to its longest sequence.
 PlayableIteration padded_to_longest(const Scenario& scenario, const Bin& batch,
                                     const SizeCost& cost) {
   const Plan& plan = scenario.job.plan;
@@ -153,8 +157,8 @@ PlayableIteration padded_to_longest(const Scenario& scenario, const Bin& batch,
   return playable;
 }
 
-// Returns the least number of microbatches of a replica that the order can run, with at least
-// `least` bins in all. With several stages on a rank it is a multiple of pp, as Megatron requires.
+// Returns the fewest microbatches of a replica that the order can run and that hold `least` bins
+// over all replicas. With several stages on a rank it is a multiple of pp, as Megatron-LM requires.
 Result<int> microbatches_for(const Scenario& scenario, int least, int sequences) {
   const int dp = scenario.job.plan.dp;
   const int step = scenario.job.order.vpp > 1 ? scenario.job.plan.pp : 1;
@@ -170,6 +174,8 @@ Result<int> microbatches_for(const Scenario& scenario, int least, int sequences)
                   sequences, least, scenario.job.order.name));
 }
 
+// Packs the batch into bins of at most `limit` tokens, one bin to a microbatch. Adds its numbers of
+// bins to the study.
 Result<PlayableIteration> packed(const Scenario& scenario, const Bin& batch, int limit,
                                  const SizeCost& cost, PackStudy* study) {
   const int least = static_cast<int>(first_fit_decreasing(batch, limit).size());
@@ -189,6 +195,7 @@ Result<PlayableIteration> packed(const Scenario& scenario, const Bin& batch, int
                            static_cast<double>(tokens_of(batch))};
 }
 
+// Returns each iteration in all ways. Fixed is the same for all iterations, and is played once.
 Result<std::vector<PlayableIteration>> iterations_to_play(const Scenario& scenario,
                                                           const Site& site,
                                                           const std::vector<Bin>& batches,
@@ -217,7 +224,7 @@ Result<std::vector<PlayableIteration>> iterations_to_play(const Scenario& scenar
   return all;
 }
 
-// Adds a result to its way. `share`: the part of the played iterations that it stands for.
+// Adds a result to the means of its way. `share`: the part of the played iterations that it is.
 void add(const PlayableIteration& playable, const RunResult& result, double share, PackWay* way) {
   const Scenario& scenario = playable.scenario;
   const Plan& plan = scenario.job.plan;

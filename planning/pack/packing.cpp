@@ -49,8 +49,8 @@ class Bins {
   }
 
   bool has_room(int bin, int length) const { return loads_[bin].tokens + length <= limit_; }
-  // Returns the cost of a bin with one more sequence of `in` tokens and without one of `out`; 0: no
-  // sequence. Nothing where the bin has no room.
+  // Returns the cost of a bin if a sequence of `in` tokens comes in and one of `out` tokens goes
+  // out; 0: none. Returns nothing if the bin has no room.
   std::optional<double> changed(int bin, int in, int out) const {
     const Load& load = loads_[bin];
     if (!has_room(bin, in - out)) return std::nullopt;
@@ -86,8 +86,8 @@ class Bins {
   std::vector<Load> loads_;
 };
 
-// Places each sequence into the cheapest bin with room, longest first. Nothing where one fits
-// nowhere.
+// Places each sequence into the cheapest bin with room, longest first. Returns nothing if a
+// sequence fits into no bin.
 std::optional<Bins> cheapest_first(const std::vector<int>& lengths, int count, int limit,
                                    const SizeCost& cost) {
   Bins bins(std::vector<Bin>(count), limit, cost);
@@ -102,7 +102,8 @@ std::optional<Bins> cheapest_first(const std::vector<int>& lengths, int count, i
   return bins;
 }
 
-// Places them by first fit. Each bin left empty gets the shortest sequence of the bin with most.
+// Places sequences by first fit, longest first. Each bin that stays empty gets the shortest
+// sequence of the bin that has the most sequences.
 Bins first_fit(const std::vector<int>& lengths, int count, int limit, const SizeCost& cost) {
   std::vector<Bin> bins = first_fit_decreasing(lengths, limit);
   CHECK(static_cast<int>(bins.size()) <= count);
@@ -115,15 +116,17 @@ Bins first_fit(const std::vector<int>& lengths, int count, int limit, const Size
   return {std::move(bins), limit, cost};
 }
 
-// Moves `out` from the costliest bin to another, and `in` back; 0: no sequence.
+// A change of two bins: a sequence of `out` tokens goes from the costliest bin to another one, and
+// a sequence of `in` tokens comes back; 0: none comes back.
 struct BinChange {
   int out = 0, in = 0;
 };
 
-// Returns the change with another bin after which the costlier of the two is cheapest.
+// Returns the change of `from` and `to` that lowers the cost of the costlier one most; nothing if
+// none lowers it.
 std::optional<BinChange> best_change(const Bins& bins, int from, int to) {
   std::optional<BinChange> best;
-  double highest = bins.cost(from) * (1 - 1e-9);
+  double highest = bins.cost(from) * (1 - 1e-9);  // a gain must be more than rounding
   const auto look_at = [&](int out, int in) {
     const auto left = bins.changed(from, in, out), there = bins.changed(to, out, in);
     if (!left || !there || std::max(*left, *there) >= highest) return;
@@ -139,7 +142,7 @@ std::optional<BinChange> best_change(const Bins& bins, int from, int to) {
   return best;
 }
 
-// Lowers the costliest bin until no change with one of the cheapest bins does.
+// Lowers the cost of the costliest bin by changes with the 16 cheapest ones, until none helps.
 void lower_costliest(Bins* bins) {
   constexpr int kPartners = 16;
   for (int step = 0; step < 4 * bins->size(); ++step) {

@@ -1,6 +1,9 @@
-// Three ways to the same figures. play_job() plays all ops, or on the ideal engine without events,
-// replica by replica (sim/by_replica.h). play_steady() plays two jobs with few microbatches and
-// extrapolates: a full pipeline repeats its rounds (sim/steady_state.h).
+// Plays a job in one of three ways, which give the same figures:
+//   all ops      on any engine
+//   by replica   one data-parallel replica after another, on the ideal engine (sim/by_replica.h)
+//   steady       two jobs with few microbatches, from which the whole one is extrapolated, because
+//                a full pipeline repeats itself every few microbatches: a round
+//                (sim/steady_state.h)
 #include "planning/play/play_job.h"
 
 #include <algorithm>
@@ -17,6 +20,7 @@
 namespace tandem {
 namespace {
 
+// Counts the ops that an engine will play. Folded, one rank stands for all with the same body.
 std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
   std::int64_t ops = 0;
   if (options.folded()) {
@@ -28,23 +32,25 @@ std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
   return ops;
 }
 
-// A job with fewer passes is not worth a shortcut.
+// A job with fewer passes is played whole: the shortcut would not pay.
 constexpr std::int64_t kFewPasses = 2000;
-// A job must have at least so many times the microbatches of the short one.
+// The whole job must have at least this many times the microbatches of the short one.
 constexpr int kLeastShortening = 3;
-// For an order that is made for costs, its rounds must be looked for. That takes longer than making
-// the order for fewer than kLeastForRoundSearch * (pp + 8) microbatches.
+// An order that is made for the stages' costs has no known rounds, so they must be searched for.
+// With fewer than kLeastForRoundSearch * (pp + 8) microbatches the search takes longer than making
+// the whole order.
 constexpr int kLeastForRoundSearch = 24;
 
+// Whether the job has too few microbatches for the shortcut to pay.
 bool too_few(const JobSettings& job, const OrderTraits& order) {
   const std::int64_t microbatches = job.order.microbatches;
   if (2 * microbatches * job.plan.pp * job.plan.vpp < kFewPasses) return true;
   return order.made_for_costs() && microbatches < kLeastForRoundSearch * (job.plan.pp + 8);
 }
 
-// Returns the microbatches of a short job to which whole rounds are added to reach `all`: the fill,
-// `rounds` rounds and a remainder. For example 30 of all = 102 with fill 8, a round of 4 and 5
-// rounds: 18 more rounds are missing. 0: none is short enough.
+// Returns the microbatches of a short job that lacks only whole rounds of `all` microbatches: the
+// fill, `rounds` rounds, and the remainder. For example all = 102, a fill of 8, a round of 4 and 5
+// rounds: 8 + 5 x 4 + 2 = 30, and 18 more rounds of 4 make 102. Returns 0 if that is not short.
 int fewer_microbatches(int all, const OrderRounds& of_order, int rounds) {
   const auto [round, fill] = of_order;
   if (round == 0) return 0;
@@ -58,13 +64,14 @@ Result<CompiledJob> with_microbatches(Scenario scenario, int microbatches) {
   return compile(scenario);
 }
 
+// Two short jobs, one round apart: `longer`, and rounds.shorter.
 struct ShortJobs {
   CompiledJob longer;
   SteadyRounds rounds;
 };
 
-// The rounds of the longer short job after its pipeline is full. At least three rounds must repeat
-// where ops wait for the round before theirs, and the times need some rounds to settle.
+// The rounds of the longer short job after its pipeline is full; the next number is tried if times
+// have not settled with the one before. The test of settled times needs three rounds that repeat.
 constexpr std::array kSteadyRounds = {5, 15, 45};
 
 // Whether every rank's memory peaks at the same action in both jobs: then further rounds do not
@@ -105,7 +112,7 @@ std::optional<SteadyPlay> play_steady_rounds(const CompiledJob& job, const Stead
   return SteadyPlay{with_rounds(*shorter, longer, rounds.further_rounds), *std::move(many)};
 }
 
-// Returns the rounds that the job's order repeats; 0 microbatches where that is not known, or where
+// Returns the round that the job's order repeats. It has 0 microbatches if no round is known, or if
 // the job is too small for the shortcut.
 OrderRounds rounds_of(const Scenario& scenario) {
   constexpr OrderRounds kUnknown{0, 0};
@@ -120,8 +127,8 @@ OrderRounds rounds_of(const Scenario& scenario) {
   return traits.rounds(*spec);
 }
 
-// Returns two jobs with fewer microbatches, one round apart. Nothing where the scenario's job is
-// not one of them with more rounds added, or where it is too small.
+// Returns two jobs with fewer microbatches, one round apart. Returns nothing if the scenario's job
+// is too small, does not fold, or has communication that takes SMs from compute.
 std::optional<ShortJobs> short_jobs(const Scenario& scenario, const OrderRounds& of_order,
                                     int rounds) {
   const int many = fewer_microbatches(scenario.job.order.microbatches, of_order, rounds);
@@ -135,13 +142,14 @@ std::optional<ShortJobs> short_jobs(const Scenario& scenario, const OrderRounds&
                    {*std::move(shorter), round, (scenario.job.order.microbatches - many) / round}};
 }
 
-// Returns the changes of bandwidth, in order of time. Error: the cluster has no such link.
+// Returns the changes of bandwidth by a slow link, in order of time: all begins, then all ends.
+// Error: the cluster has no such link.
 Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster& cluster) {
   ASSIGN_OR_RETURN(const std::vector<LinkId> links, links_of(slow, cluster));
   std::vector<LinkChange> begin, end;
   for (const LinkId id : links) {
     const double bytes_per_s = cluster.link(id).bytes_per_s;
-    constexpr double kFailed = 1;  // byte a second: transfers on the link wait
+    constexpr double kFailed = 1;  // byte a second: transfers on a failed link all but stop
     begin.push_back({to_ns(slow.from_s), index(id), std::max(kFailed, bytes_per_s * slow.rate)});
     if (slow.to_s) end.push_back({to_ns(*slow.to_s), index(id), bytes_per_s});
   }

@@ -1,3 +1,5 @@
+// Plays a Program on an executor (GPUs, or CPU threads that stand for them), takes the iteration of
+// median length as the result, and notes what may make the measurement doubtful.
 #include "planning/real/real_run.h"
 
 #include <fmt/format.h>
@@ -18,8 +20,8 @@
 namespace tandem {
 namespace {
 
-// Plays the program. If the run fails, its partial trace is written and the Error says why. Errors
-// of bad input are at `place`.
+// Plays all iterations of the program. If the run fails, its partial trace is written and the Error
+// says why. Errors of bad input name `place`. Returns nothing on ranks that do not report.
 Result<std::optional<Execution>> play_whole(const Program& program, const RealOptions& options,
                                             const std::string& place) {
   auto played = execute(program, *options.backend, options.exec);
@@ -38,6 +40,7 @@ Result<std::optional<Execution>> play_whole(const Program& program, const RealOp
   return Error{failure, Error::Failed};
 }
 
+// Returns the host's cores and load before the run.
 HostConditions host_before() {
   HostConditions host;
   cpu_set_t allowed;
@@ -46,6 +49,7 @@ HostConditions host_before() {
   return host;
 }
 
+// Returns how long compute ops took, by kind and stage, over all ranks and iterations.
 std::vector<OpTimes> op_times(const Program& program, const std::vector<Trace>& iterations) {
   std::map<std::pair<OpKind, int>, std::vector<double>> seconds;
   for (const Trace& trace : iterations) {

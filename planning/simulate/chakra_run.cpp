@@ -1,3 +1,5 @@
+// Loads Chakra traces (MLCommons' format of execution graphs, one file a rank) as a Program and
+// plays it. Compute takes as long as traced. With a cluster, communication is priced anew.
 #include "planning/simulate/chakra_run.h"
 
 #include <fmt/format.h>
@@ -12,7 +14,8 @@
 namespace tandem {
 namespace {
 
-// Builds the cluster with at least so many GPUs, in whole nodes if it needs more than one.
+// Builds the cluster of a preset or of a scenario file's first run, with at least `gpus` GPUs.
+// Several nodes are always whole.
 Result<Cluster> cluster_for(const std::string& named, int gpus) {
   Scenario scenario;
   if (named.ends_with(".toml")) {

@@ -1,3 +1,5 @@
+// Plays a scenario once for each seed: the job is compiled once, then a forked process plays each
+// seed. The result is the run of median length, with the spread of all.
 #include "planning/simulate/repeat.h"
 
 #include <fmt/format.h>
@@ -20,7 +22,8 @@
 namespace tandem {
 namespace {
 
-// Returns the replica that came last to a gradient reduction, and which of its nodes are slow.
+// Returns the replica of rank `latest`, which came last to a gradient reduction, and which of the
+// replica's nodes are slow.
 LastReplica last_replica(const Scenario& scenario, const CompiledJob& job, Rank latest) {
   const Replicas replicas = part(job.program);
   const auto has_latest = [&](const std::vector<std::int32_t>& ranks) {
@@ -40,8 +43,8 @@ LastReplica last_replica(const Scenario& scenario, const CompiledJob& job, Rank 
           {slow_nodes.begin(), slow_nodes.end()}};
 }
 
-// Plays one seed on the Program of the job, or of the job with stragglers. `folds`: whether that
-// Program may be folded.
+// Plays one seed. `program`: the job's own, or a copy with slowed ranks. `folds`: whether one rank
+// of this Program may stand for all with the same body.
 Result<RepeatedRun> play_program(const Scenario& scenario, const CompiledJob& job,
                                  const Program& program, bool folds, Engine engine) {
   const auto& [cluster, placement] = job.site;
@@ -60,8 +63,9 @@ Result<RepeatedRun> play_program(const Scenario& scenario, const CompiledJob& jo
   return run;
 }
 
-// Plays one seed of the scenario. `even` is compiled with straggling stages alone: straggling ranks
-// and nodes slow a copy of its Program, so that the next seed finds the job as it was.
+// Plays one seed of the scenario. `even` is compiled without straggling ranks and nodes, which
+// depend on the seed; they slow a copy of its Program. Straggling stages are the same for all seeds
+// and are in it.
 Result<RepeatedRun> play_seed(const Scenario& scenario, const CompiledJob& even, Engine engine) {
   if (!scenario.variability.stragglers.any())
     return play_program(scenario, even, even.program, true, engine);
@@ -76,7 +80,8 @@ Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine eng
                                             int jobs) {
   Scenario even = scenario;
   even.variability.stragglers = scenario.variability.stragglers.stages_alone();
-  even.fold = scenario.fold && !scenario.variability.makes_ranks_differ();  // as limits.ops counts
+  // If ranks differ, all are played: then limits.ops must count the ops of each.
+  even.fold = scenario.fold && !scenario.variability.makes_ranks_differ();
   ASSIGN_OR_RETURN(const CompiledJob job, compile(even));
   open_ahead(engine);
   std::optional<Progress> bar;

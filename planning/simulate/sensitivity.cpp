@@ -1,3 +1,5 @@
+// Plays a scenario once as it is, and once with each part 10 % slower: each stage's compute, each
+// kind of communication, each level of links. Returns by how much each slows the iteration.
 #include "planning/simulate/sensitivity.h"
 
 #include <fmt/format.h>
@@ -12,7 +14,7 @@ constexpr double kSlower = 1.1;
 
 struct SensitivityPart {
   std::string name;
-  Scenario perturbation;
+  Scenario perturbation;  // with this part slower
 };
 
 void add_stages(const Scenario& scenario, std::vector<SensitivityPart>* parts) {
@@ -38,6 +40,8 @@ void add_kinds(const Scenario& scenario, const RunResult& result,
   }
 }
 
+// Slows the links of each level. Links that a file lists have no bandwidth of a level, so their
+// efficiency is lowered.
 void add_levels(const Scenario& scenario, std::vector<SensitivityPart>* parts) {
   if (!scenario.costs.need_cluster()) return;
   const ClusterSpec& spec = scenario.cluster.spec;
@@ -60,9 +64,9 @@ void add_levels(const Scenario& scenario, std::vector<SensitivityPart>* parts) {
 
 Result<std::vector<Sensitivity>> sensitivity(const Scenario& given, Engine engine,
                                              const RunResult& result, bool progress, int jobs) {
-  // Perturb the run with the order and the layout that it was played with.
+  // All plays have the order and the layout of the run itself.
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
-  std::vector<SensitivityPart> parts = {{"", scenario}};
+  std::vector<SensitivityPart> parts = {{"", scenario}};  // first the scenario as it is
   add_stages(scenario, &parts);
   add_kinds(scenario, result, &parts);
   add_levels(scenario, &parts);

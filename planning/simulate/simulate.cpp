@@ -1,3 +1,6 @@
+// Turns a Scenario into a RunResult: choose() fills in what the scenario leaves open,
+// shortest_play() compiles and plays it, measured_result() measures. Files, warnings and answers to
+// further questions follow. simulate_all() does this for many scenarios, each in a forked process.
 #include "planning/simulate/simulate.h"
 
 #include <fmt/format.h>
@@ -26,8 +29,8 @@
 namespace tandem {
 namespace {
 
-// Returns the iteration's seconds with all links. It is played in a process of its own, because
-// SimGrid plays only one run in each.
+// Returns the iteration's seconds without the failed link, or nothing if none fails for good. It is
+// played in a process of its own, because SimGrid plays only one run in each.
 Result<std::optional<double>> before_failure_s(const Scenario& scenario, Engine engine) {
   if (!scenario.variability.slow_link.fails_for_good()) return std::optional<double>();
   ASSIGN_OR_RETURN(const std::vector<double> seconds,
@@ -43,7 +46,7 @@ void add_confidence(const CostSettings& costs, RunResult* result) {
   if (high > 0) result->interval_s.emplace(result->iteration_s * low, result->iteration_s * high);
 }
 
-// Explains why more ranks were played than one of each kind.
+// Explains why ranks were not folded. Folded, one rank of each kind is played for all others.
 void add_unfolded_warnings(const Scenario& scenario, const CompiledJob& job,
                            const SimOptions& options, RunResult* result) {
   const auto warn = [&](const std::string& line) {
@@ -100,7 +103,8 @@ Result<std::string> reprice(Program* program, const PricedBy& priced_by,
   return fmt::format("op times of {}", priced_by.op_times);
 }
 
-// Makes the runs in processes of their own, which send their results as text.
+// Makes the runs in processes of their own. Each sends a line of JSON, then the detail that pages
+// draw.
 std::vector<Result<RunResult>> runs_in_own_processes(
     int count, int jobs, const std::function<Result<RunResult>(int)>& run, const OnRuns& on_runs) {
   Progress progress("runs", count);
@@ -131,6 +135,8 @@ std::vector<Result<RunResult>> runs_in_own_processes(
   return results;
 }
 
+// Compiles and plays the scenario. If events are not needed, the ideal engine may play only a few
+// microbatches and extrapolate.
 Result<MeasuredJob> shortest_play(const Scenario& scenario, Engine engine, bool events,
                                   bool progress, int jobs) {
   std::optional<Waiting> waiting;
@@ -143,7 +149,7 @@ Result<MeasuredJob> shortest_play(const Scenario& scenario, Engine engine, bool 
   return play_job(scenario, std::move(job), engine, events, jobs, progress);
 }
 
-// Chooses what the scenario leaves open.
+// Chooses the order and the layout if the scenario leaves them open.
 Result<Scenario> choose(const Scenario& scenario, bool progress) {
   std::optional<Waiting> looking;
   if (progress && scenario.job.is_open()) looking.emplace("looking for an order or a layout");
@@ -178,8 +184,8 @@ Status write_outputs(const Scenario& scenario, const OutputFiles& files, Measure
   return write_files(program, &played->trace, files, &result->warnings);
 }
 
-// Looks for the least bandwidth between nodes, beginning with the run if it was on the ideal engine
-// and without jitter.
+// Finds the least bandwidth between nodes at which communication costs little. The search begins
+// with a play on the ideal engine without jitter: with `played`, if it is one.
 Status add_least_bandwidth(const Scenario& scenario, Engine engine, MeasuredJob played,
                            RunResult* result) {
   if (!scenario.report.least_bandwidth || !scenario.costs.need_cluster()) return Done{};

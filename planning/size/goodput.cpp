@@ -1,5 +1,6 @@
-// Daly's equations 20 and 37 (goodput.h) for the means, a Poisson number of nodes in repair, and
-// Monte Carlo draws for the percentiles of the wall time.
+// How much of a job's time failures leave for work: Daly's equations 20 and 37 (2006; goodput.h)
+// for the means, a Poisson number of nodes in repair, and Monte Carlo draws for the percentiles of
+// the wall time. Times are in seconds. A dump is a checkpoint, mtbf the time between two failures.
 #include "planning/size/goodput.h"
 
 #include <algorithm>
@@ -16,8 +17,8 @@ namespace {
 constexpr int kDraws = 1000;
 constexpr double kNormal95 = 1.6449;  // the standard normal's 95th percentile
 
-// Draws a Poisson number by inversion of its distribution; from the normal one if the mean is
-// large.
+// Draws a Poisson number by inverting its distribution. If the mean is above 100, rounds a normal
+// number of the same mean and variance instead.
 double failures_drawn(double mean, std::uint64_t key) {
   constexpr double kLarge = 100;
   if (mean > kLarge) return std::max(0.0, std::round(mean + std::sqrt(mean) * normal(key)));
@@ -37,6 +38,7 @@ double job_mtbf_s(const Failures& failures, int gpus) {
   return failures.gpu_mtbf_h * hour_s / gpus;
 }
 
+// Equation 37: sqrt(2 d M) (1 + sqrt(d / 2M) / 3 + (d / 2M) / 9) - d for a dump d and an mtbf M.
 double checkpoint_interval_s(const Failures& failures, int gpus) {
   const double mtbf = job_mtbf_s(failures, gpus), dump = failures.checkpoint_s;
   if (dump <= 0) return 0;
@@ -45,6 +47,8 @@ double checkpoint_interval_s(const Failures& failures, int gpus) {
   return std::sqrt(2 * dump * mtbf) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - dump;
 }
 
+// Equation 20: wall / work = M exp(R / M) (exp((t + d) / M) - 1) / t for a restart R and work t
+// between dumps. Without dumps its limit is exp(R / M).
 double goodput(const Failures& failures, int gpus, double interval_s) {
   const double mtbf = job_mtbf_s(failures, gpus);
   if (interval_s <= 0) return 1 / std::exp(failures.restart_s / mtbf);  // checkpoints cost nothing
@@ -53,6 +57,7 @@ double goodput(const Failures& failures, int gpus, double interval_s) {
 }
 
 double availability(const Failures& failures, int nodes, int gpus_per_node, int spares) {
+  // The mean number of nodes in repair is the rate of failures times the time of a repair.
   const double mean = (nodes + spares) * failures.repair_h * gpus_per_node / failures.gpu_mtbf_h;
   if (mean == 0) return 1;
   double sum = 0;  // exponents are added first: exp(-mean) alone is 0 for many nodes
@@ -80,7 +85,8 @@ Wall wall_time(const Failures& failures, const WallInputs& inputs) {
   const double sigma = std::log(high / low) / (2 * kNormal95);
   const double mtbf = job_mtbf_s(failures, inputs.gpus);
   const double dumps = inputs.interval_s > 0 ? 1 + failures.checkpoint_s / inputs.interval_s : 1.0;
-  // Daly's mean wall time gives the mean number of failures and the mean loss of each.
+  // The mean wall time is work / share. It has work / share / mtbf failures, and beyond work and
+  // dumps it has work (1 / share - dumps) seconds, which these failures cost.
   const double share = goodput(failures, inputs.gpus, inputs.interval_s);
   const double mean_loss = std::max(0.0, (1 / share - dumps) * share * mtbf);
   std::vector<double> walls;
@@ -88,6 +94,7 @@ Wall wall_time(const Failures& failures, const WallInputs& inputs) {
     const std::uint64_t key = scatter(scatter(inputs.seed) + static_cast<std::uint64_t>(draw));
     const double work = inputs.work_s * std::exp(middle + sigma * normal(key));
     const double number = failures_drawn(work / share / mtbf, scatter(key + 2));
+    // What one failure loses is uniform over the interval: its deviation is interval / sqrt(12).
     const double spread = inputs.interval_s / std::sqrt(12.0) * std::sqrt(number);
     const double lost = number * mean_loss + spread * normal(scatter(key + 3));
     walls.push_back((work * dumps + std::max(0.0, lost)) / inputs.available);

@@ -1,3 +1,7 @@
+// Sizes a purchase. For each candidate (GPUs of a kind, their number and network) it searches the
+// fastest plan, plays it on the engine, and adds up time and cost. Variations of the plan (a slower
+// network, smaller batches) are played on the ideal engine; only their ratios to the plan itself on
+// that engine are used.
 #include "planning/size/size.h"
 
 #include <fmt/format.h>
@@ -30,10 +34,10 @@ std::string joined(const std::vector<std::string>& words) {
 
 struct BestPlan {
   std::optional<Found> plan;
-  std::string reason;
+  std::string reason;  // why there is none
 };
 
-// Returns the usual space, with the keys that `among` names replaced.
+// Returns `among`, and the usual choices for the keys that it does not name.
 std::vector<std::string> space_of(const Scenario& scenario, std::vector<std::string> among) {
   const auto key = [](const std::string& text) { return text.substr(0, text.find('=')); };
   const std::vector<std::string> own = among;
@@ -43,6 +47,7 @@ std::vector<std::string> space_of(const Scenario& scenario, std::vector<std::str
   return among;
 }
 
+// Searches the candidate's fastest plan.
 Result<BestPlan> tuned_plan(const SizeCase& c, const std::vector<std::string>& among,
                             const std::function<bool()>& stop) {
   ASSIGN_OR_RETURN(const Space space, Space::among(space_of(c.scenario, among)));
@@ -82,7 +87,7 @@ Result<std::vector<BestPlan>> tuned_plans(const std::vector<SizeCase>& cases,
   return plans;
 }
 
-// Returns the scenario with the next larger batch that the plan can run.
+// Returns the scenario with the smallest batch of at least `batch` sequences that the plan can run.
 Scenario with_batch(Scenario scenario, double batch) {
   const Plan& plan = scenario.job.plan;
   const int step = plan.micro_batch * plan.dp * (scenario.job.order.vpp > 1 ? plan.pp : 1);
@@ -92,6 +97,7 @@ Scenario with_batch(Scenario scenario, double batch) {
   return scenario;
 }
 
+// Returns the batches of the ramp: from ramp_from on, doubled as long as below the whole batch.
 std::vector<double> ramp_batches(const SizeInputs& inputs, int global_batch) {
   std::vector<double> batches;
   for (double batch = inputs.ramp_from; batch > 0 && batch < global_batch; batch *= 2)
@@ -116,16 +122,16 @@ double ramp_seconds(const SizeCase& c, const std::vector<RampStep>& steps) {
   return seconds;
 }
 
-// A changed candidate, whose iteration is compared with its own.
+// A candidate's plan with one change. Its iteration is compared with that of the plan itself.
 struct Variation {
-  std::size_t of = 0;
+  std::size_t of = 0;  // the candidate's index
   Scenario scenario;
   double SizedCandidate::*ratio = nullptr;  // where the ratio goes; nullptr: a batch of the ramp
 };
 
-// Returns the cluster with its fabric so many times oversubscribed. A fabric without leaves is
-// replaced by one of the same bandwidth with leaves as in DGX SuperPOD: a switch for every GPU of
-// 32 nodes of 8.
+// Returns the cluster with its fabric `times` as much oversubscribed. A star has no uplinks, so it
+// first becomes a rail-optimised fabric of the same bandwidth, with leaves as in DGX SuperPOD: 32
+// nodes of 8 GPUs share 8 leaf switches, one for each GPU of a node.
 ClusterSpec oversubscribed(ClusterSpec cluster, double times) {
   constexpr int kLeafGpus = 256;
   if (cluster.fabric.kind == Fabric::Star) {
@@ -137,6 +143,7 @@ ClusterSpec oversubscribed(ClusterSpec cluster, double times) {
   return cluster;
 }
 
+// Adds the variations of candidate `of`: oversubscription, NICs, batches. `itself`: its plan.
 void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
                     std::vector<Variation>* all) {
   const auto add = [&](ClusterSpec cluster, double SizedCandidate::*ratio) {
@@ -156,8 +163,8 @@ void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
     all->push_back({of, with_batch(itself, batch), nullptr});
 }
 
-// Plays the plans on the engine, and their variations on the ideal one, for the ratio of their
-// times.
+// Plays the plans on the engine. Plays plans and variations on the ideal one, and sets the ratios
+// of their times.
 Status play_plans(const std::vector<SizeCase>& cases, const SizeOptions& options,
                   std::vector<SizedCandidate>* sized) {
   std::vector<Variation> variations;
@@ -222,8 +229,9 @@ Status find_least_bandwidth(const std::vector<SizeCase>& cases, const SizeOption
   return Done{};
 }
 
-// Whether the key is part of what a candidate buys. A setting for all candidates at once cannot
-// change it, because each would keep its name and price. It can change how well hardware is used.
+// Whether the key is part of what a candidate buys. --set refuses such keys, because it would
+// change the hardware of all candidates and leave their names and prices. It may change how well
+// hardware is used.
 bool is_bought(std::string_view key) {
   static const std::vector<std::string> kBought = split_words(
       "preset name gpus_per_node intra_GBps nics_per_node nic_Gbitps fabric nodes_per_leaf "

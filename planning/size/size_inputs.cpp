@@ -1,3 +1,5 @@
+// The table of keys below [size], [price] and [failures]: help, range, and where the value goes.
+// take_size_inputs() takes them out of a run's settings and checks them.
 #include "planning/size/size_inputs.h"
 
 #include <fmt/format.h>
@@ -14,11 +16,12 @@ namespace {
 
 struct SizeKey {
   const char* key;
-  const char* help;
+  const char* help;  // begins with "integer" if the value must be whole
   double least, most;
   std::function<void(SizeInputs*, double)> set;
 };
 
+// A setter that converts from the key's unit to that of `member`.
 #define TO(member, unit) [](SizeInputs* s, double value) { s->member = value * (unit); }
 
 const std::vector<SizeKey>& number_keys() {
