@@ -1,5 +1,5 @@
-// Plays a Program on an executor (GPUs, or CPU threads that stand for them), takes the iteration of
-// median length as the result, and notes what may make the measurement doubtful.
+// Plays a Program on a backend that takes real time (GPUs, or CPUs that stand for them). Takes the
+// iteration of median length as the result, and notes what may make the measurement doubtful.
 #include "planning/real/real_run.h"
 
 #include <fmt/format.h>

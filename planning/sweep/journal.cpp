@@ -19,7 +19,7 @@ Error cannot(const std::string& path, std::string_view what) {
                Error::Failed};
 }
 
-// Returns the bytes before the first torn line.
+// Returns the bytes before the first torn line: one without an end, or with zero bytes.
 std::size_t bytes_before_torn_line(std::string_view text) {
   const std::string_view written = text.substr(0, text.find('\0'));
   const std::size_t end = written.rfind('\n');

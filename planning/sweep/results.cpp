@@ -1,3 +1,5 @@
+// Writes and reads the rows of a sweep's CSV. A row is found again by its run's name and by a hash
+// of the run's settings; its last cell is a checksum, which shows whether somebody has edited it.
 #include "planning/sweep/results.h"
 
 #include <fmt/format.h>
@@ -15,9 +17,11 @@
 namespace tandem {
 namespace {
 
-constexpr std::array kFirst = {"name", "settings", "error", "engine"};
+constexpr std::array kFirst = {"name", "settings", "error", "engine"};  // `settings`: the hash
 // The last column of each row: a hash of the cells before it.
 constexpr std::string_view kChecksum = "checksum";
+
+// Writes a value as a cell. Lists are joined by "; ", objects are left out.
 std::string cell(const Json& value) {
   if (value.is_null() || value.is_object()) return "";
   if (value.is_string()) return value.get<std::string>();
@@ -36,7 +40,7 @@ void add_columns(const std::vector<FieldText>& fields, const std::string& prefix
                  std::vector<OutputColumn>* columns) {
   for (const FieldText& field : fields) {
     if (field.column == kNoColumn) continue;
-    if (field.parts.empty() || field.key == "found_order") {  // whose column is always empty
+    if (field.parts.empty() || field.key == "found_order") {  // found_order: one, always empty
       columns->push_back({prefix + field.key, field.column});
     } else {
       add_columns(field.parts, prefix + field.key + '.', columns);
@@ -72,7 +76,8 @@ std::uint64_t hashed(std::uint64_t hash, std::string_view text) {
   return hash;
 }
 
-// Hashes the settings of runs; for a file that a setting names, also its content.
+// Hashes the settings of runs. If a setting names a file, the file's content is hashed, too: so a
+// changed file gives another run.
 class SettingsHash {
  public:
   explicit SettingsHash(const std::string& scenario_path)
@@ -89,10 +94,10 @@ class SettingsHash {
   }
 
  private:
-  // Returns the content of the file; empty where the text names none.
+  // Returns the content of the file that the text names, or "" if there is none. Names of files
+  // have a dot: texts without one are not looked up.
   const std::string& content(const std::string& text) {
     const auto [at, is_new] = contents_.try_emplace(text);
-    // Names of files have a dot; other texts are not looked up.
     if (!is_new || text.find('.') == std::string::npos) return at->second;
     const auto file = read_file((folder_ / text).string());
     if (file.ok()) at->second = *file;
@@ -167,7 +172,7 @@ std::string Results::line(int run, const std::string& error,
 
 std::string Results::row(int run, const Result<RunResult>& result) const {
   if (result.ok()) return line(run, "", output_cells(*result, outputs_));
-  // An Error whose reason has been printed has no words. The cell says that the run failed.
+  // An Error has no text if its reason is already printed. The cell must not be empty, though.
   const std::string why = result.error().text();
   return line(run, why.empty() ? "failed" : why, std::vector<std::string>(outputs_.size()));
 }
@@ -191,7 +196,7 @@ Result<Results::RowsFound> Results::read(const std::string& path) const {
   if (!std::filesystem::exists(path, unknown) || std::filesystem::file_size(path, unknown) == 0)
     return found;
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
-  // The settings' columns may differ from this sweep's: they are in the hash.
+  // The columns of settings may differ from this sweep's, since rows are found by their hash.
   std::vector<std::string> needed(kFirst.begin(), kFirst.end());
   needed.insert(needed.end(), outputs_.begin(), outputs_.end());
   needed.emplace_back(kChecksum);
@@ -216,7 +221,8 @@ Result<Results::RowsFound> Results::read(const std::string& path) const {
     std::vector<std::string> outputs;
     for (const std::string& column : outputs_) outputs.emplace_back(table.text(i, column));
     const std::string error(table.text(i, "error"));
-    // Made anew, with the settings' columns of this sweep. Of two rows of a run the later counts.
+    // The line is made anew with this sweep's columns of settings. Of two rows of a run the later
+    // one counts.
     found.rows[run->second] = {line(run->second, error, outputs), !error.empty()};
   }
   return found;

@@ -1,3 +1,10 @@
+// Runs a sweep in forked processes and appends a row for each run to a CSV, `output`. Files beside
+// it:
+//   output.part-2-of-8      rows of shard 2; shards share the runs by number and never communicate
+//   output.part-of-rank-3   rows of rank 3; ranks share the runs by counting together
+//   (SharedCounter)
+//   *.old, *.tmp            a CSV before rows were dropped; an unfinished file of a killed process
+// At the start, rows of earlier attempts are gathered, and their runs are not run again.
 #include "planning/sweep/sweep.h"
 
 #include <fmt/format.h>
@@ -33,7 +40,7 @@ std::string rank_part(const std::string& output, int rank) {
   return fmt::format("{}.part-of-rank-{}", output, rank);
 }
 
-// Returns the files whose paths begin with `begin`.
+// Returns the paths that begin with `begin`.
 std::vector<std::string> files_beside(const std::string& begin) {
   const fs::path path(begin);
   std::vector<std::string> files;
@@ -73,8 +80,8 @@ Status write_rows(const std::string& path, const Results& results, const ResultR
   return file.commit();
 }
 
-// Returns the rows of these files together. A run that failed in one file and not in another counts
-// as not failed.
+// Returns the rows of these files together, and counts in `start` what was found and cut. If a run
+// failed in one file and not in another, the row without failure counts.
 Result<ResultRows> gather_rows(const Results& results, const std::vector<std::string>& files,
                                SweepStart* start) {
   ResultRows rows;
@@ -102,7 +109,8 @@ Result<ResultRows> gather_rows(const Results& results, const std::vector<std::st
   return rows;
 }
 
-// Tries for a second, as a process that was killed a moment ago may still hold the lock.
+// Locks `path`, or one part. Tries for a second, as a process that was killed a moment ago may
+// still hold the lock.
 Result<FileLock> take_lock(const std::string& path, std::optional<int> part = std::nullopt) {
   constexpr int kTries = 20;
   constexpr useconds_t kPause_us = 50'000;
@@ -113,20 +121,20 @@ Result<FileLock> take_lock(const std::string& path, std::optional<int> part = st
   return FileLock::take(path, part);
 }
 
-// The runs that share a process: first one, then as many as take kBatch_s together, so that
-// starting a process costs little for small runs. A process that has taken this long leaves its
-// other runs to later batches.
 constexpr double kBatch_s = 0.1;
 constexpr std::size_t kMostAtOnce = 32;
 
+// Groups runs into batches. A batch shares one process, so that starting it costs little for small
+// runs. The first batch has one run; later ones have as many as should take kBatch_s together. A
+// process that has taken this long leaves its other runs to later batches.
 class RunBatches {
  public:
   explicit RunBatches(std::size_t most) : most_(most) {}
 
   const std::vector<int>& runs(int batch) const { return batches_[batch].runs; }
 
-  // Returns the number of the next batch: of runs to be repeated, of runs left, or of runs from
-  // `more`.
+  // Returns the number of the next batch: one run whose process died, or else runs that were left
+  // over and runs from `more`.
   Result<std::optional<int>> next(const NextJob& more) {
     std::vector<int> runs;
     if (!again_.empty()) {
@@ -148,7 +156,7 @@ class RunBatches {
     return std::optional(static_cast<int>(batches_.size()) - 1);
   }
 
-  // Calls job(run) for the runs of a batch, in the batch's own process. It may leave the last runs.
+  // Calls job(run) for the runs of a batch, in the batch's own process, until kBatch_s is over.
   void each(int batch, const std::function<void(int)>& job) const {
     const Stopwatch begun;
     for (const int run : runs(batch)) {
@@ -165,6 +173,7 @@ class RunBatches {
     ended_ += static_cast<double>(count);
   }
 
+  // Notes that the batch's process died: each of its runs is run again by itself.
   void died(int batch) { again_.insert(again_.end(), runs(batch).begin(), runs(batch).end()); }
 
   bool all_ended() const { return again_.empty() && left_.empty(); }
@@ -223,7 +232,8 @@ class Sweep {
     return end(part, {});
   }
 
-  // Rank 0 gathers the rows that exist. Then all ranks have the same list of runs to do.
+  // Rank 0 gathers the rows that exist. Then all ranks have the same list of runs to do, and each
+  // takes the run of the next number of the shared counter. At the end rank 0 joins all parts.
   Result<SweepEnd> run_with_ranks(const LaunchedRank& launched) {
     const std::string& output = options_.output;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // end with the launcher, which started this rank
@@ -254,7 +264,8 @@ class Sweep {
   }
 
  private:
-  // If rank 0 has an Error all ranks end, and only rank 0 reports it.
+  // Tells the other ranks rank 0's status, 0 or the kind of its Error. On an Error all ranks end,
+  // and only rank 0 reports it.
   static Status share_status(SharedCounter* counter, const Status& led) {
     ASSIGN_OR_RETURN(const std::int64_t status_of_rank_0,
                      counter->meet(led.ok() ? 0 : static_cast<int>(led.error().kind)));
@@ -283,7 +294,8 @@ class Sweep {
     return Done{};
   }
 
-  // Writes all rows that exist into one file, in order. Runs that failed are run again.
+  // Gathers all rows that exist into the first of `files`, in the runs' order, and removes `parts`.
+  // Rows of runs that failed are left out: these are run again.
   Status collect_rows(std::vector<std::string> files, const std::vector<std::string>& parts) {
     const std::string path = files.front();
     remove_unfinished(path);
@@ -317,8 +329,9 @@ class Sweep {
     return results_.row(run, scenario.ok() ? simulate(*scenario, engine_) : scenario.error());
   }
 
-  // Runs all that `next` gives, and appends the rows to the file. If a batch's process dies, its
-  // runs are run once more, each in a process of its own.
+  // Runs all runs that `next` gives, and appends their rows to the file. If a batch's process dies,
+  // its runs are run once more, each in a process of its own. SimGrid plays one run in a process,
+  // so its batches have one.
   Status run(const std::string& path, const NextJob& next) {
     ASSIGN_OR_RETURN(Journal journal, Journal::open(path, results_.header()));
     RunBatches batches(engine_ == Engine::SimGrid ? 1 : kMostAtOnce);
@@ -354,7 +367,7 @@ class Sweep {
     return journal.sync();
   }
 
-  // Writes all rows of the file and its parts in order.
+  // Replaces the file by the rows of itself and its parts, in the runs' order.
   Result<SweepEnd> end(const std::string& path, const std::vector<std::string>& parts) {
     std::vector<std::string> files = {path};
     files.insert(files.end(), parts.begin(), parts.end());
@@ -381,7 +394,7 @@ class Sweep {
   const SweepEvents& events_;
   SweepStart start_;
   ResultRows rows_;
-  bool counts_ = true;  // reports itself how many runs are done
+  bool counts_ = true;  // false: the shared counter says how many runs are done
 };
 
 }  // namespace

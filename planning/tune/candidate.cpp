@@ -1,5 +1,6 @@
-// Candidate: turns a candidate of the search into a plan, a scenario, settings and text. Declared
-// in planning/tune/space.h.
+// Candidate: turns a candidate of the search into a plan, a scenario, settings and text. A
+// candidate is a layout (tp, pp, micro batch, ...), a playing (order, overlap of transfers) and a
+// sharing (ZeRO, overlap of gradients and parameters). Declared in planning/tune/space.h.
 #include "planning/tune/space.h"
 
 #include <fmt/format.h>
@@ -17,6 +18,8 @@
 namespace tandem {
 namespace {
 
+// Returns the scenario's plan with this layout, and without what a search does not choose: uneven
+// layers, recompute of some layers, ZeRO.
 Plan plan_with(const Scenario& base, const Layout& layout) {
   Plan plan = base.job.plan;
   for (const LayoutKey& key : layout_keys()) {
@@ -96,6 +99,7 @@ Scenario scenario_with(const Scenario& base, const Candidate& candidate) {
 Candidate candidate_of(const Scenario& scenario) {
   const Plan& plan = scenario.job.plan;
   const std::span<const OrderTraits> orders = scenario.job.order.orders;
+  // Without a pipeline, the order is the one that does not pipeline ("none").
   const auto alone = std::ranges::find(orders, false, &OrderTraits::pipelines);
   const OrderTraits& order =
       plan.pp == 1 && alone != orders.end() ? *alone : traits_of(scenario.job.order);
@@ -113,8 +117,8 @@ Candidate candidate_of(const Scenario& scenario) {
 
 namespace {
 
-// Returns the settings that undo what the scenario may say and a chosen precision excludes, such as
-// an fp8 recipe with bf16. write_named() does the same to a plan.
+// Returns the settings that reset what the chosen precision excludes. For example the scenario may
+// set an fp8 recipe, which a plan with bf16 must not keep. write_named() does the same to a plan.
 std::vector<std::pair<std::string, std::string>> settings_undone_by(const Layout& layout) {
   const bool not_fp8 = layout.precision != kAsScenario && layout.precision != precision_of("fp8");
   std::vector<std::pair<std::string, std::string>> settings;

@@ -1,3 +1,5 @@
+// Tables: for each framework the values that a scenario key may have, and rules about several keys.
+// Each entry names the source that it was read from.
 #include "planning/tune/frameworks.h"
 
 #include <fmt/format.h>
@@ -49,8 +51,8 @@ constexpr AllowedValues kFsdpValues[] = {{"parallel.pp", "1", kFullyShard},
                                          {"overlap.param_gather", "true", kFullyShard},
                                          {"overlap.tensor", "off", kFullyShard}};
 
-// Whether it is Megatron-LM's interleaved schedule, the only one that exchanges a forward's and a
-// backward's transfers in pairs.
+// Whether the order is Megatron-LM's interleaved schedule. No other one exchanges the transfers of
+// a forward and a backward in pairs.
 bool interleaves(S s, C c) {
   return traits_of(c.playing.order, s.job.order.orders).exchanges == BatchedP2p::Pairs;
 }

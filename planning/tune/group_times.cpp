@@ -1,3 +1,7 @@
+// Prices communication in groups of ranks. Ranks are numbered as in Megatron-LM: tensor first, then
+// context, data and pipeline. So a pipeline stage is a block of tp x cp x dp ranks, and a context
+// group has ranks that are tp apart. RankGroups describes all groups of a block by such numbers.
+// Groups that lie on the nodes in the same way get the same description and are priced once.
 #include "planning/tune/group_times.h"
 
 #include <algorithm>
@@ -16,7 +20,8 @@ GroupTimes::GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<Kn
   site_.placement = place_ranks(base.cluster, site_.cluster);
 }
 
-// Returns the first rank of the stage; where all nodes are alike, only its place on its node.
+// Returns the first rank of the stage. If all nodes are alike and hang on one switch, its node does
+// not matter, and its place on the node is returned: so more stages have the same description.
 int GroupTimes::begin_of(const Layout& layout, int stage) const {
   const int begin = stage * layout.block();
   const ClusterSpec& spec = site_.cluster.spec();
@@ -32,6 +37,8 @@ int GroupTimes::first_gpus_standing_for_all(int span) const {
   return span % node == 0 && site_.cluster.spec().fabric.kind == Fabric::Star ? span : 0;
 }
 
+// Tensor groups have neighbouring ranks, context groups ranks tp apart. Expert groups have ranks
+// expert_tp apart. Only as much of the block is described as stands for all of it.
 RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const {
   RankGroups groups{.group_kind = group_kind, .kind = kind, .block = layout.block()};
   if (group_kind == GroupKind::Tensor) {
@@ -84,11 +91,13 @@ const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
   return *choices;
 }
 
+// Lists the groups that the description stands for, on the cluster's GPUs, and returns what their
+// communication may cost, by algorithm.
 std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
   std::vector<std::vector<DeviceId>> instances;
   const int span = groups.size * groups.stride;
   for (int first = 0; first < groups.block; ++first) {
-    if (first % span >= groups.stride) continue;
+    if (first % span >= groups.stride) continue;  // not the first rank of a group
     auto& members = instances.emplace_back();
     for (int block = 0; block < groups.blocks; ++block) {
       for (int i = 0; i < groups.size; ++i)

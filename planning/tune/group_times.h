@@ -42,17 +42,19 @@ class GroupTimes {
   const Site& site() const { return site_; }
 
   // Returns how many GPUs, from a node's first on, have groups that stand for all others, if each
-  // group lies within `span` GPUs: those of a node, or of several whole nodes if any nodes are
-  // joined alike. 0: no groups do.
+  // group lies within `span` GPUs. With 8 GPUs on a node and a span of 4, these are the 8 of one
+  // node. With a span of 16, they are 16 if all nodes hang on one switch. 0: every group counts.
   int first_gpus_standing_for_all(int span) const;
 
-  // The groups of a pass: tensor, context, or expert.
+  // Return descriptions of groups. Of a pass: its tensor, context or expert groups.
   RankGroups of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const;
-  // A stage's ranks of all replicas. Tensor: a stage's ranks of one replica.
+  // Of the largest numbers of quantized arrays (amax): a stage's ranks of all replicas, or of one
+  // replica if `group_kind` is Tensor.
   RankGroups of_amax(const Layout& layout, GroupKind group_kind, int stage) const;
-  // Every rank of a stage with its peer of another stage.
+  // Of pipeline transfers: every rank of a stage with its peer of another stage.
   RankGroups of_transfer(const Layout& layout, int from, int to) const;
-  // Each rank of these stages, which are evenly apart, with its peers in the others.
+  // Of data parallelism: each rank of these stages, which are evenly apart, with its peers in the
+  // others. The caller sets the size and stride of the groups inside a stage.
   RankGroups of_data(const Layout& layout, CommKind kind, const std::vector<int>& stages) const;
 
   // Returns the time of a communication. If the groups lie differently on the nodes, it is that of

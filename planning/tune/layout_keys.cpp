@@ -1,3 +1,5 @@
+// The table of the numbers that make a layout. A search chooses them from the first to the last:
+// a key's values depend on those before it, as dp is what tp, cp and pp leave of the GPUs.
 #include "planning/tune/layout_keys.h"
 
 #include <fmt/format.h>
@@ -44,7 +46,7 @@ Ints up_to(int count) {
 
 Ints flags(const Scenario&, const Layout&) { return {0, 1}; }
 
-// Returns the precisions for which the GPU has a rate.
+// Returns the precisions for which the GPU's FLOP/s are known.
 Ints precisions(const Scenario& base, const Layout&) {
   Ints all = up_to(std::size(kPrecisions));
   std::erase_if(all, [&](int i) {
@@ -58,7 +60,7 @@ bool is_fp8(const Scenario& base, const Layout& layout) {
                               : layout.precision == precision_of("fp8");
 }
 
-// Writes the precision, and resets what only another precision has.
+// Writes the precision, and resets settings that exist only with another one.
 void write_precision(const Layout& layout, Plan* plan) {
   if (layout.precision >= 0) plan->precision = precision_word(layout.precision);
   if (plan->precision != "fp8") {
@@ -84,7 +86,8 @@ void write_modules(const Layout& layout, Plan* plan) {
     plan->recompute_modules.*kRecomputeModules[i].place = (layout.recompute_modules >> i & 1) != 0;
 }
 
-// The lambdas that read and write `member`: of a layout, or of a layout and of a plan.
+// Lambdas for `member`. OF_LAYOUT: get and set it in a layout. OF: also read it from a plan and
+// write it to one, where it has the same name.
 #define OF_LAYOUT(member)                                     \
   [](const Layout& l) { return static_cast<int>(l.member); }, \
       [](Layout* l, int value) { l->member = static_cast<decltype(l->member)>(value); }
@@ -95,6 +98,8 @@ void write_modules(const Layout& layout, Plan* plan) {
 using S = const Scenario&;
 using L = const Layout&;
 
+// In the order of LayoutKey's members: key, word, values, concerns (null: always), then the lambdas
+// of OF(), or of OF_LAYOUT() with read and write, then only_named and tries_named.
 const LayoutKey kLayoutKeys[] = {
     {"parallel.tp", number_word, [](S s, L) { return divisors(s.cluster.gpus); }, nullptr, OF(tp)},
     {"parallel.cp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / l.tp); }, nullptr,

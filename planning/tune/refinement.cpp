@@ -1,3 +1,5 @@
+// Lists the refinements that a space allows and applies one to a plan. A refinement turns some of
+// three parts on: an uneven layout, parallel vocabulary, an order made for the plan.
 #include "planning/tune/refinement.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// A table of rules of thumb: their source, the scenarios that they are about, and a test of a
+// layout. For each rule, a search later reports whether the best plan keeps it.
 #include "planning/tune/rules.h"
 
 #include <algorithm>
@@ -19,7 +21,8 @@ constexpr auto kExperts = [](S s) { return s.job.model.is_moe(); };
 constexpr auto kShort = [](S s) { return s.job.model.seq < kLongSequence; };
 constexpr auto kLong = [](S s) { return s.job.model.seq >= kLongSequence; };
 
-// Whether a GPU has about 4 B parameters, to within a factor of two, since sizes are powers of two.
+// Whether a GPU has about 4 billion parameters, within a factor of two, since sizes are powers of
+// two. A model that is smaller on one GPU keeps the rule.
 bool about_4b(S s, L l) {
   const double share = parameters(s.job.model) / (static_cast<double>(l.tp) * l.pp * l.ep);
   return share <= 2 * kParametersAGpu && (share >= kParametersAGpu / 2 || l.tp * l.pp * l.ep == 1);

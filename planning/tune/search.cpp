@@ -1,6 +1,9 @@
-// Branch and bound, best bound first (search.h). Branches wait in three priority queues: cuts,
-// bounds of layouts, plans. A round takes branches of the queue with the lowest bound, shares them
-// among the threads, and merges what they find in a fixed order.
+// Branch and bound, best bound first. In: a space of plans. Out: the fastest ones. A cut (tp, cp,
+// pp, dp, ...) branches into layouts (micro batch, vpp, recompute, ...), a layout into playings
+// (order, overlap of transfers), and a playing into plans by their sharing (ZeRO, overlap of
+// gradients). Branches wait in three priority queues: cuts, bounds of layouts, plans. A round takes
+// branches of the queue with the lowest bound, shares them among the threads, and merges what they
+// find in a fixed order. search.h says why the result is that of trying all plans.
 #include "planning/tune/search.h"
 
 #include <algorithm>
@@ -18,7 +21,8 @@
 namespace tandem {
 namespace {
 
-// Returns a plan's kind. The list of the best holds one plan of each kind.
+// Returns a plan's kind. The list of the best plans holds one of each kind, so that they differ in
+// more than details.
 auto kind_of(const Candidate& c) {
   const Layout& l = c.layout;
   return std::tuple(l.tp, l.cp, l.ep, l.pp, l.vpp, l.dp, c.playing.order);
@@ -56,15 +60,17 @@ class BestPlans {
   std::vector<Found> found_;
 };
 
-// A part of the space that is still open: a cut, a layout, a way to play it, or one plan.
+// A part of the space that is still open: a cut, a layout, a playing, or one plan. Indices of what
+// is not chosen are negative.
 struct Branch {
-  // In place of a playing: the layout's bound so far, from the quickest to the tightest one.
+  // A layout gets its bounds one by one, from the quickest to the tightest. As long as no playing
+  // is chosen, `playing` says which one it has.
   enum : std::int16_t { kLeastExposed = -4, kExposed, kUncontended, kTightest };
 
   Nanoseconds bound = 0;
-  std::int32_t cut = 0, layout = -1;  // -1: not chosen
+  std::int32_t cut = 0, layout = -1;
   std::int16_t playing = -1, sharing = -1;
-  std::int32_t plans = 1;  // in this branch; of a cut not known
+  std::int32_t plans = 1;  // in this branch; not known of a cut
 
   bool operator>(const Branch& other) const {
     return std::tie(bound, cut, layout, playing, sharing) >
@@ -72,7 +78,8 @@ struct Branch {
   }
 };
 
-// Plans with the same memory floor: same stages on the ranks, same cuts of the model's state.
+// Plans of a layout with the same memory floor: the least bytes that the fullest GPU needs. They
+// have the same stages on the ranks, and the same cuts of the model's state.
 struct MemoryClass {
   int (*rank_of)(int stage, int pp, int vpp) = nullptr;
   int chains = 1, zero = 0, hsdp_shard = 0, zero_hpz = 0;
@@ -80,11 +87,12 @@ struct MemoryClass {
   bool operator==(const MemoryClass&) const = default;
 };
 
-// Known floors of layouts whose memory differs by the micro batch alone. Micro batches grow.
+// What is known of layouts that differ in the micro batch alone, which are asked for from the
+// smallest on: what does not fit with one micro batch does not fit with a larger one.
 struct KnownFit {
   int micro_batch = 0;                 // the one asked for last
-  std::vector<MemoryClass> held;       // plans of that micro batch that may fit
-  std::vector<MemoryClass> too_large;  // plans that do not fit with it or a smaller one
+  std::vector<MemoryClass> held;       // may fit with this micro batch
+  std::vector<MemoryClass> too_large;  // do not fit with this micro batch or a smaller one
 };
 
 // Tells which of a layout's plans may fit into a GPU's memory, and notes it in `known`.
@@ -116,7 +124,8 @@ class MayFit {
   KnownFit& known_;
 };
 
-// Returns the playings that may fit into memory. Counts their plans, and those of the others.
+// Returns the playings of which a plan may fit into memory. Counts their plans in `plans`, and
+// those of all other playings in `others`.
 std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space,
                                         const StageLevel& level, const Layout& layout,
                                         const std::vector<Playing>& playings, KnownFit* known,
@@ -221,7 +230,8 @@ class BranchAndBound {
     return round;
   }
 
-  // Returns shares of a round, as indices. Branches that need the same measurement share a thread.
+  // Divides a round into shares, as indices into it. A share goes to one thread: branches that need
+  // the same measurement are in one share, so that it is made once.
   std::vector<std::vector<std::size_t>> shares_of(const std::vector<Branch>& round) const {
     std::vector<std::vector<std::size_t>> shares;
     std::map<Layout, std::size_t> alike;
@@ -263,6 +273,7 @@ class BranchAndBound {
     }
   }
 
+  // Replaces a branch by its next level or its next tighter bound, or plays it.
   Expansion expanded(const Branch& branch, StageLevel* level) const {
     if (branch.layout < 0) return opened(branch.cut, level);
     const Layout& layout = known(branch).layout;
@@ -314,6 +325,7 @@ class BranchAndBound {
     return expansion;
   }
 
+  // Returns the branch of a playing. Its bound is the least of its sharings'.
   Branch with_playing_bound(Branch branch, std::size_t place, const Playing& playing,
                             StageLevel* level) const {
     const Layout& layout = known(branch).layout;
@@ -327,7 +339,8 @@ class BranchAndBound {
     return branch;
   }
 
-  // Plays the order without data parallelism, then the plan with the lowest bound; others wait.
+  // Opens a playing. It plays the order without data parallelism, which gives a tighter bound of
+  // each plan, and then the plan with the lowest bound. The other plans become branches.
   void play_order(const Branch& branch, const Playing& playing, StageLevel* level,
                   Expansion* expansion) const {
     const Layout& layout = known(branch).layout;
@@ -381,6 +394,7 @@ class BranchAndBound {
     if (played.ok()) expansion->played = {candidate, *played};
   }
 
+  // Counts a branch that was left open at the end: its bound was too high, or there was no time.
   void cut(const Branch& branch) {
     if (branch.layout < 0) {
       ++(stopped_ ? counts_.cuts_left : counts_.cuts_work);
@@ -411,6 +425,7 @@ SearchCounts& SearchCounts::operator+=(const SearchCounts& more) {
   return *this;
 }
 
+// Computes the bound of a cut, over the micro batches with which its state fits into memory.
 Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
   std::vector<Layout> held = space_.micro_batches(base_, cut);
   if (held.empty()) return {cut, /*holds_state=*/true, INT64_MAX};
@@ -421,7 +436,7 @@ Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
 }
 
 void Search::find_cuts(const SearchOptions& options) {
-  constexpr std::size_t kAtOnce = 128;  // then asks whether to stop
+  constexpr std::size_t kAtOnce = 128;  // after so many cuts, asks whether to stop
   cuts_.clear();
   const std::vector<Layout> cuts = space_.cuts(base_);
   std::vector<Cut> found(cuts.size());
@@ -441,6 +456,7 @@ void Search::find_cuts(const SearchOptions& options) {
   knows_cuts_ = true;
 }
 
+// Lists the cut's layouts of which a plan may fit into memory.
 void Search::open(Cut* cut, const StageLevel& level, const SearchOptions& options) const {
   if (cut->is_open) return;
   std::vector<Known> layouts;

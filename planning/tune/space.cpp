@@ -1,3 +1,7 @@
+// A Space is a list of restrictions: a key has one of some values. They come from the user
+// (--among) or a framework. for_each() visits all layouts, key by key in the order of
+// layout_keys(); playings() and sharings() list the rest of a candidate. A plan must also keep the
+// model's rules (check_model) and the framework's.
 #include "planning/tune/space.h"
 
 #include <fmt/format.h>
@@ -40,7 +44,7 @@ std::vector<std::string> words_of(const std::string& key, std::span<const OrderT
   return layout_words(key);
 }
 
-// Returns the word, beside numbers, for what the plan has without the key: "all" or "none".
+// Returns the word that such a key may have in place of a number, for 0; "": the key has no word.
 std::string_view word_of_none(std::string_view key) {
   return key == "parallel.hsdp_shard" ? "all" : key == "parallel.zero_hpz" ? "none" : "";
 }
@@ -73,7 +77,7 @@ Status check_value(const std::string& key, const std::string& value,
                              value.empty() ? "" : "; nearest is '" + nearest(value, words) + "'"));
 }
 
-// Whether the key belongs to a cut (Space::cuts).
+// Whether the key belongs to a cut (Space::cuts), which fixes the memory of a model's state.
 bool cuts_model(std::string_view key) {
   constexpr std::string_view kCuts[] = {"parallel.tp",         "parallel.cp",
                                         "parallel.pp",         "parallel.dp",
@@ -221,7 +225,7 @@ void Space::for_each(const Scenario& base, Layout layout,
                      const std::function<bool(std::string_view key)>& chooses,
                      const std::function<bool(const Layout&)>& visit) const {
   const std::span<const LayoutKey> keys = layout_keys();
-  std::vector<std::map<int, bool>> known(keys.size());  // by value, whether it is allowed
+  std::vector<std::map<int, bool>> known(keys.size());  // by key and value: whether it is allowed
   const auto allowed = [&](std::size_t i, int value) {
     if (!names(keys[i].key)) return true;
     const auto [found, is_new] = known[i].try_emplace(value);
@@ -232,6 +236,7 @@ void Space::for_each(const Scenario& base, Layout layout,
     if (i == keys.size()) return visit(layout);
     if (!chooses(keys[i].key) || (keys[i].only_named && !names(keys[i].key)))
       return self(self, i + 1);
+    // A key that makes no difference for this layout keeps its default.
     if (keys[i].concerns != nullptr && !keys[i].concerns(base, layout)) {
       keys[i].set(&layout, keys[i].get(Layout{}));
       return self(self, i + 1);
@@ -285,6 +290,7 @@ std::vector<const OrderTraits*> Space::orders(const Scenario& base, const Layout
   };
   for (const OrderTraits& order : base.job.order.orders) {
     if (order.pipelines != (layout.pp > 1) || !allowed(order.name)) continue;
+    // With fewer stages on a rank than the order needs, it would be the default order.
     const bool is_another = layout.vpp < order.least_vpp && allowed(default_order(layout.vpp));
     if (!is_another && can_order(base, order, layout, microbatches)) found.push_back(&order);
   }
@@ -318,11 +324,12 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
                                      const Playing& playing) const {
   std::vector<Sharing> found;
   found.reserve(12);
+  // Returns the numbers to try for a key, with this ZeRO stage.
   const auto numbers_of = [&](std::string_view key, int zero) {
     if (concerns(base, {layout, playing, {.zero = zero}}, key)) return numbers(key);
     return std::vector{names(key) ? 0 : kAsScenario};
   };
-  // A key that does not concern the plan is off.
+  // Returns whether off and on are allowed. A key that does not concern the plan is off.
   const auto flags = [&](std::string_view key, int zero) {
     if (!concerns(base, {layout, playing, {.zero = zero}}, key)) return std::array{true, false};
     return std::array{allows(key, flag_word(0)), allows(key, flag_word(1))};

@@ -1,3 +1,6 @@
+// Plays and bounds plans at stage level: each pass of a stage is one operation, of a length that
+// stage_times.cpp measured. All times are nanoseconds. Bounds are below an iteration's time, floors
+// below its memory; each leaves out what it cannot know, so that it stays below.
 #include "planning/tune/stage_level.h"
 
 #include <fmt/format.h>
@@ -35,7 +38,8 @@ int microbatches(const Scenario& base, const Layout& layout) {
   return base.job.plan.global_batch / (layout.micro_batch * layout.dp);
 }
 
-// Returns a pass of one step.
+// Returns a pass of one step. `unit`: the gradients that are ready at its end, as units of
+// parameters: 0 the stage's first, -1 none.
 Pass pass_of_one_step(Nanoseconds duration, int unit = 0) {
   PassBuilder pass;
   pass.compute(-1, duration, unit);
@@ -117,9 +121,8 @@ double StageLevel::memory_floor(const Candidate& candidate) const {
   return peak_bytes(candidate, live);
 }
 
-// Counts the most microbatches alive on each rank. A memory timeline
-// (job/memory_timeline.h) gives up to a thousandth more, and takes a hundred times as
-// long.
+// Counts the most microbatches alive on each rank. A memory timeline (job/memory_timeline.h) gives
+// up to a thousandth more, and takes a hundred times as long.
 double StageLevel::memory(const Candidate& candidate, const Order& order) const {
   return peak_bytes(candidate, live_activations(order));
 }
@@ -155,11 +158,13 @@ WorkBound StageLevel::work_of(const StagePassTimes& parts, const Layout& layout)
   const Model& model = base_.job.model;
   const PassTimes whole = parts.of(model, 0, model.layers, /*first=*/true, /*last=*/true) +
                           (layout.stages() - 1) * parts.once;
-  // One microbatch goes through all stages. Its weight gradients may wait, and run side by side.
+  // One microbatch goes through all stages one after another. Its weight gradients may come later,
+  // and run side by side.
   const Nanoseconds chain = whole.forward + std::min(whole.backward, whole.input);
   return {whole.least() * microbatches(base_, layout) / layout.pp, chain};
 }
 
+// `own`: microbatches of a chain. `edges`: the time of a transfer from each rank to the next one.
 Nanoseconds StageLevel::waits_bound(const OrderTraits& order, int own, int rank,
                                     const std::vector<int>& rank_of,
                                     const std::vector<Nanoseconds>& edges) const {
@@ -230,6 +235,7 @@ RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
   return ends;
 }
 
+// Returns the time of a collective over the data-parallel replicas of a stage's ranks.
 Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes) {
   const Layout& layout = candidate.layout;
   RankGroups groups = groups_.of_data(layout, kind, {rank});
@@ -240,6 +246,11 @@ Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind k
   return groups_.alone_ns(groups, static_cast<Bytes>(bytes));
 }
 
+// An iteration consists of
+//   ahead     the gather of the first stage's parameters, if it waits for it
+//   reduced   all ranks' passes and the reductions of their gradients behind them
+//   behind    the optimizer, and the gather of parameters after it
+// and takes at least `lanes`, all communication of the busiest rank one after another.
 Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
   const auto& [layout, playing, sharing] = candidate;
   const OrderedPlan plan = ordered_plan(candidate, base_);
@@ -250,10 +261,11 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const double parameter = plan.fp8_param_gather ? 1 : stored_bytes(plan);
   const CommKind reduce = sharing.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
   const CostModel cost = base_.cost_model();
-  // With two chains, groups span two ranks. With HSDP, a cut's groups and its replicas follow each
-  // other, and the groups of hpZ are smaller. These are not counted.
+  // The groups of three cases have another form and are not counted: two chains (groups span two
+  // ranks), HSDP (a cut's groups, then its replicas), and ZeRO's hpZ (smaller groups).
   const bool unknown = order.chains > 1 || plan.hsdp_shard > 0 || plan.zero_hpz > 0;
-  // Bytes are rounded in each unit: one byte less for each unit gives a bound.
+  // Bytes are rounded up or down in each unit (layers, embedding, head): one byte less for each
+  // gives a bound.
   const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
     return unknown ? 0
                    : data_ns(candidate, rank, kind,
@@ -278,7 +290,8 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
     const Nanoseconds reduction = ns(rank, reduce, all, gradient);
     const Nanoseconds gathering =
         sharing.zero == 0 ? 0 : ns(rank, CommKind::AllGather, all, parameter);
-    // Parameters that are kept until the backward are gathered once for each microbatch.
+    // ZeRO 3 gathers for each pass, or once for each microbatch if parameters are kept until the
+    // backward.
     const int gathered =
         sharing.zero == 3 && each ? passes * (plan.gathers_each_pass() ? 2 : 1) : 1;
     const Nanoseconds gathers = gathered * gathering;
@@ -306,8 +319,8 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
 Result<Order> StageLevel::order_of(const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   OrderSpec spec = scenario_with(base_, candidate).job.order;
-  // A stage and microbatch has about six ops: passes, sends and receives. A search plays many
-  // plans.
+  // A stage has about six ops for each microbatch: passes, sends and receives. A search plays many
+  // plans, so each may have only a quarter of limits.ops.
   constexpr double kOps = 6, kPlans = 4;
   if (kOps * layout.stages() * spec.microbatches > base_.limits.ops / kPlans)
     return Error{
@@ -325,8 +338,8 @@ Result<Order> StageLevel::order_of(const Candidate& candidate) {
   return make_order(spec);
 }
 
-// Cuts the passes of the model's first stage into a step for each unit, since its buckets are that
-// small.
+// Cuts the passes of the model's first stage into a step for each unit (embedding, layers, head),
+// since its gradients are reduced unit by unit.
 void StageLevel::cut_by_unit(const StagePassTimes& parts, bool has_head, StageWork* stage) const {
   const auto cut = [&](Nanoseconds PassTimes::*time) {
     std::vector<UnitTimes> units = {{0, parts.embedding.*time}};
@@ -346,6 +359,7 @@ void StageLevel::cut_by_unit(const StagePassTimes& parts, bool has_head, StageWo
   stage->backward_weight = pass_by_unit(reversed(&PassTimes::weight));
 }
 
+// Returns the plan's workload with the measured times in place of its steps.
 Workload StageLevel::stage_level_workload(const Candidate& candidate, const Order& order) {
   const Layout& layout = candidate.layout;
   Workload work =
@@ -400,6 +414,7 @@ Result<RankEnds> StageLevel::play_ranks(const Candidate& candidate, const Order&
   return ends;
 }
 
+// Sets the durations of communication: each as if it were alone on the network.
 void StageLevel::price(const Candidate& candidate, OneReplica* lowered) {
   Program& program = lowered->program;
   const Plan plan = plan_of(base_, candidate);
@@ -430,7 +445,8 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const Plan& plan,
   const Slots& slots = lowered.slots[body];
   if (op.slot == slots.data) groups.stride = layout.tp;
   if (op.slot == slots.expert_data) groups.stride = layout.ep * std::max(layout.expert_tp, 1);
-  // HSDP: one cut has tp x shard neighbouring GPUs, so replicas of it are `cut` apart.
+  // With HSDP the parameters are cut over `shard` ranks that are tp apart, in a block of tp x shard
+  // neighbouring GPUs. Replicas of a cut are such a block apart.
   const int shard = plan.hsdp_shard, cut = layout.tp * shard;
   if (op.slot == slots.data || op.slot == slots.expert_data)
     groups.size = (shard > 0 ? cut : layout.block()) / groups.stride;

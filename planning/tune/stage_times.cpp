@@ -1,7 +1,10 @@
-// Stage times: measures the passes of a stage on a job of a few layers of each kind. The times of a
-// longer stage are sums of these. A pass is a small list schedule: each step starts when its lane
-// (compute, or a kind of group) is free and the steps that it waits for have ended. Declared in
-// planning/tune/stage_level.h.
+// Stage times: measures the passes of a stage, in simulation, on a job of a few layers of each
+// kind. The times of a longer stage are sums of these. A pass is a small list schedule: each step
+// starts when its lane (compute, or a kind of group) is free and the steps that it waits for have
+// ended. Declared in planning/tune/stage_level.h.
+//
+// A layout is measured at up to three levels (Counted). Exposed counts only what no setting can
+// hide. Uncontended counts all steps, as if communication took no SMs from kernels. All is exact.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -27,6 +30,7 @@ PassTimes StagePassTimes::of(const Model& model, int begin, int count, bool firs
   return sum;
 }
 
+// Returns a step's duration by itself.
 Nanoseconds StageLevel::step_ns(const Step& step, const Layout& layout) {
   if (step.computes) return step.duration_ns;
   Layout group = layout;
@@ -34,8 +38,7 @@ Nanoseconds StageLevel::step_ns(const Step& step, const Layout& layout) {
   return groups_.alone_ns(groups_.of_pass(group, step.group_kind, step.collective), step.bytes);
 }
 
-// Whether communication takes SMs from a kernel that runs at the same time. `begins` and `ends` are
-// those of each step.
+// Whether some communication takes SMs while a kernel runs. `begins`, `ends`: of each step.
 static bool takes_sms(const Pass& pass, const std::vector<Nanoseconds>& begins,
                       const std::vector<Nanoseconds>& ends) {
   for (std::size_t i = 0; i < pass.steps.size(); ++i) {
@@ -47,7 +50,7 @@ static bool takes_sms(const Pass& pass, const std::vector<Nanoseconds>& begins,
   return false;
 }
 
-// Returns when each step of a pass ends, on a GPU of its own. `ns` gives a step's duration.
+// Returns when each step of a pass ends if a GPU does nothing else. ns(step) is its duration.
 // `begins` gets the starts, unless it is null.
 template <class Duration>
 static std::vector<Nanoseconds> step_ends(const Pass& pass, const Duration& ns,
@@ -65,7 +68,7 @@ static std::vector<Nanoseconds> step_ends(const Pass& pass, const Duration& ns,
 }
 
 // Returns the time from the pass's input to its last step. If communication takes SMs from kernels,
-// the pass is played on the engine; without a program for that it sets `*slowed`.
+// the pass is played on the engine. That needs `program`; if it is null, sets `*slowed` instead.
 Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program,
                                bool* slowed) {
   std::vector<Nanoseconds> begins;
@@ -78,8 +81,9 @@ Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* 
   return ends.empty() ? 0 : std::ranges::max(ends);
 }
 
-// Returns the time that no setting of a layout can hide. Tensor communication can overlap with
-// kernels if the sequence is cut, and context communication always can: neither is counted then.
+// Returns the time that no setting of a layout can hide: kernels, expert communication, and tensor
+// communication unless the sequence is cut. With a cut sequence it may overlap with kernels, as
+// context communication always may.
 Nanoseconds StageLevel::exposed_length(const Pass& pass, const Layout& layout) {
   const bool groups_alike = first_gpus_standing_for_all(layout) > 0;
   const std::vector<Nanoseconds> ends = step_ends(pass, [&](const Step& step) -> Nanoseconds {
@@ -102,7 +106,7 @@ Program StageLevel::one_gpu(std::vector<Kernel> kernels) const {
   return program;
 }
 
-// Returns the same as length(), by the ideal engine.
+// Returns the same as length(), by playing the pass's steps as ops on the ideal engine.
 Nanoseconds StageLevel::played(const Pass& pass, const Layout& layout, Program* program) {
   BodyBuilder body;
   std::array<std::int16_t, kGroupKinds> slots{};
@@ -149,8 +153,9 @@ std::pair<Model, Plan> StageLevel::small_job(const Layout& layout, const Model& 
   return {std::move(model), std::move(plan)};
 }
 
-// Measures a pipeline of four stages with 1, 1, 2 and 1 layers. The difference of the third and the
-// second is a layer; what the second takes beyond a layer is `once`.
+// Measures a pipeline of four stages with 1, 1, 2 and 1 layers of this kind.
+//   layer = stage 2 - stage 1      embedding = stage 0 - stage 1
+//   once  = stage 1 - layer        head      = stage 3 - stage 1
 StagePassTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Counted counted) {
   const std::pair<Model, Plan> few = small_job(layout, kind, {1, 1, 2, 1});
   const auto& model = few.first;
@@ -209,6 +214,7 @@ int StageLevel::first_gpus_standing_for_all(const Layout& layout) const {
       std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1)));
 }
 
+// Sets what changes no time to one value: vpp, and pp and dp if one node's groups stand for all.
 Layout StageLevel::canonical(Layout layout) const {
   layout.vpp = 1;
   if (const int alike = first_gpus_standing_for_all(layout); alike > 0) {
@@ -229,6 +235,7 @@ const StagePassTimes& StageLevel::times(const Layout& layout) {
   return known_->all.of(canonical(layout), [&] { return measure_layers(layout, Counted::All); });
 }
 
+// Returns one layout for all layouts with the same exposed times: overlap and pp do not matter.
 Layout StageLevel::exposed_key(const Layout& layout) const {
   Layout alike = canonical(layout);
   alike.tensor = TensorMethod::Off;

@@ -1,3 +1,6 @@
+// Tunes in four steps: a search at stage level among plans that keep all rules of thumb, one among
+// likely plans, one of the whole space; then the best plans, with a few variants of each, are
+// played on the engine. Refinements of the best follow if the space allows them.
 #include "planning/tune/tune.h"
 
 #include <fmt/format.h>
@@ -26,11 +29,10 @@ double above(Nanoseconds iteration_ns, Nanoseconds bound_ns) {
   return static_cast<double>(iteration_ns) / static_cast<double>(bound_ns) - 1;
 }
 
-// The most branches for a rule's other side: where no plan fits, the search would take all of them.
+// The most branches of a search for plans on a rule's other side. If none fits, it would take all.
 constexpr int kMostBranchesOfRule = 500;
 
-// A cluster takes some kilobytes for each GPU, and so does a plan that is played. The limit keeps
-// all that are in memory at once below 4 GiB.
+// Keeps clusters and plays in memory below 4 GiB: each takes some kilobytes for each GPU.
 int most_at_once(const Scenario& base) {
   constexpr int kGpusAtOnce = 600'000;
   return std::max(1, kGpusAtOnce / base.cluster.gpus);
@@ -70,7 +72,7 @@ std::vector<Result<RunResult>> play_in_time(const Scenario& base,
   return results;
 }
 
-// Compares each rule with the search. `by_rules` is the best plan that keeps every rule.
+// Finds for each rule the best plan on its other side. `by_rules`: the best that keeps all rules.
 std::vector<RuleCheck> compare_rules(const Scenario& base, Search& found, const Found& best,
                                      const std::optional<Found>& by_rules,
                                      const std::function<bool()>& search_is_late,
@@ -156,8 +158,8 @@ bool is_better(const Finalist& first, const Finalist& second) {
   return first.result->iteration_s < second.result->iteration_s;
 }
 
-// Plays on the engine: the best plans, each of which is replaced by a faster twin if it has one,
-// then the plan of the rules and the scenario's own.
+// Plays on the engine: the best plans, then the plan of the rules and the scenario's own. A best
+// plan is replaced by one of its near variants, a twin, if that is faster.
 std::vector<Finalist> play_best(const Scenario& base, const Space& space,
                                 const std::vector<Found>& best,
                                 const std::optional<Found>& by_rules,
@@ -228,7 +230,6 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
   }
   tuned->finalists.insert(tuned->finalists.begin(), found.begin(), found.end());
   sort_best(&tuned->finalists);
-  // Keep no more than were asked for.
   std::size_t best = 0;
   std::erase_if(tuned->finalists, [&](const Finalist& finalist) {
     return is_best(finalist) && ++best > static_cast<std::size_t>(options.keep);
@@ -402,7 +403,6 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
                  .on_better = on_better(true)});
   std::optional<Found> by_rules;
   if (!ruled.best.empty()) by_rules = ruled.best.front();
-
   // Good plans come early this way: they are there if the search is stopped.
   const Space likely = space_of_likely_plans(space, base);
   const SearchResult first = Search(base, likely, levels)

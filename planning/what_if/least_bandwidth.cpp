@@ -1,6 +1,7 @@
-// Finds the bandwidth at which the exposed share is 5 %: a secant method on the logarithms of
-// bandwidth and share, kept inside the bracket of bandwidths that are too little and enough. Every
-// third step halves the bracket, since the share may jump.
+// Finds the bandwidth between nodes at which 5 % of the iteration is exposed communication: time in
+// which a rank waits for it and computes nothing. The method is a secant on the logarithms of
+// bandwidth and exposed share, kept between the highest bandwidth that is too little and the lowest
+// that is enough. Every third step halves that bracket, since the share may jump.
 #include "planning/what_if/least_bandwidth.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace {
 constexpr double kExposedShare = 0.05;
 constexpr double kSlowest_Gbitps = 1;
 constexpr double kFastest_Gbitps = 1e5;
-constexpr double kTolerance = 1.02;
+constexpr double kTolerance = 1.02;  // the bracket's ends differ by less: the search ends
 // A share this near to 5 % ends the search. It is half of the tolerance that the header promises.
 constexpr double kNear = 1.01;
 
@@ -101,9 +102,8 @@ struct Trial {
   double node_Gbitps = 0, excess = 0;
 };
 
-// Proposes the next bandwidth: where the excess would be 1 if it continued as the power of the
-// bandwidth that leads from `before` to `last`. Without `before` it is taken to go as 1 /
-// bandwidth.
+// Proposes the next bandwidth b: where the excess c b^p would be 1, with the c and p that fit
+// `before` and `last`. Without `before`, p is -1.
 double proposal(const Trial& last, const std::optional<Trial>& before) {
   double power = -1;
   if (before && before->excess > 0 && before->excess != last.excess)
