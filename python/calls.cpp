@@ -1,3 +1,5 @@
+// The work behind each function of the Python package: reads the parameters as the command line
+// does, calls planning/, and returns JSON. Knows nothing of Python's objects (module.cpp does).
 #include "python/calls.h"
 
 #include <fmt/format.h>
@@ -27,6 +29,7 @@ int jobs_of(const AskedOf& asked) {
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+// Returns the engine that was asked for; `usual` if none was.
 Result<Engine> engine_of(const AskedOf& asked, Engine usual) {
   if (asked.engine.empty()) return usual;
   for (const Engine engine : {Engine::Ideal, Engine::SimGrid}) {
@@ -40,6 +43,7 @@ Result<ScenarioFile> file_of(const AskedOf& asked) {
   return read_scenario_file(asked.path);
 }
 
+// Whether the path is a CSV: a Program, or of an order its actions.
 bool is_csv(const AskedOf& asked) { return !asked.text && asked.path.ends_with(".csv"); }
 
 Result<std::vector<Scenario>> scenarios_of(const AskedOf& asked) {
@@ -71,6 +75,8 @@ Status check_program(const AskedOf& asked) {
   return Done{};
 }
 
+// Simulates a Program or a scenario's run. `unfolded`: every rank is simulated, instead of one for
+// all that do the same.
 Result<RunResult> played(const AskedOf& asked, bool unfolded, const OutputFiles& files,
                          const OnDone& on_done) {
   if (is_csv(asked)) {
@@ -86,6 +92,7 @@ Result<RunResult> played(const AskedOf& asked, bool unfolded, const OutputFiles&
   return simulate_all({scenario}, engine, jobs_of(asked), files, 0, on_runs_of(on_done, 1)).front();
 }
 
+// Reads the order from a CSV, or takes the scenario's if no name is given, or makes the named one.
 Result<Order> order_of(const AskedOrder& asked, const OrderCosts& costs) {
   if (is_csv(asked.of)) return read_pytorch(asked.of.path);
   if (asked.name.empty()) {

@@ -30,7 +30,7 @@ struct PlayedRun {
   std::unique_ptr<SharedTrace> trace;
 };
 
-// Is called with how many runs of how many have ended, as runs end and twice a second.
+// Called as runs end and twice a second, with the number of runs that have ended and of all runs.
 using OnDone = std::function<void(int done, int total)>;
 
 // Simulates a Program (CSV) or the only run of a scenario, in a process of its own. `trace`: keeps
@@ -57,8 +57,8 @@ Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::strin
 Result<std::string> size_purchase(const AskedOf& asked, const std::vector<std::string>& among,
                                   Interrupt* interrupt);
 
-// The order that is asked for: one by its name, or, where that is empty, `of` says it: a CSV file
-// in PyTorch's form, or a scenario.
+// The order that is asked for: one with a name, or, if the name is empty, the one in `of`: a CSV
+// file in PyTorch's form, or a scenario's.
 struct AskedOrder {
   AskedOf of;
   std::string name;

@@ -20,8 +20,8 @@ namespace py = pybind11;
 namespace tandem {
 namespace {
 
-// An Error's place: "file:line" taken apart. An option of the command ("--only") is a parameter in
-// Python.
+// An Error's place, "file:line", in parts. An option of the command, such as "--only", becomes the
+// parameter of that name.
 struct PythonPlace {
   std::string file, parameter;
   int line = 0;
@@ -36,6 +36,7 @@ PythonPlace place_of(const std::string& source, const AskedOf& asked) {
   return {.file = source.substr(0, colon), .line = static_cast<int>(*line)};
 }
 
+// Returns None for an empty text or 0.
 template <class T>
 py::object or_none(const T& value) {
   return value == T{} ? py::object(py::none()) : py::cast(value);
@@ -56,8 +57,9 @@ py::object or_none(const T& value) {
   throw py::error_already_set();
 }
 
-// Lets one call work at a time: runs are forked, and a lock that another thread holds at that
-// moment would stay locked in the child. A progress function may call again in the same thread.
+// Lets one thread work in calls at a time. Calls fork, and a lock that another thread holds at that
+// moment would stay locked in the child. A progress function may make a further call: calls of one
+// thread may be nested.
 class CallLock {
  public:
   explicit CallLock(Interrupt* interrupt) : lock_(*mutex, std::defer_lock) {
@@ -68,8 +70,8 @@ class CallLock {
   CallLock& operator=(const CallLock&) = delete;
   ~CallLock() { --calls; }
 
-  // A child that Python forks has one thread alone. Another thread that was in a call will never
-  // unlock the mutex there, so the child gets a new one.
+  // If Python forks while another thread is in a call, that thread does not exist in the child and
+  // will never unlock the mutex. So the child gets a new one.
   static void renew_in_children() {
     pthread_atfork(nullptr, nullptr, [] {
       if (calls == 0) mutex = new std::timed_mutex;
@@ -162,8 +164,7 @@ py::dict order_drawn(const AskedOrder& asked) {
                   "stages"_a = order.stages, "microbatches"_a = order.microbatches);
 }
 
-// Gives numpy's types for the fields of an EventRecord, so that no other file has to know its
-// layout.
+// Lists the fields of an EventRecord (traces/event_records.h), in its order, with numpy's types.
 std::vector<std::pair<std::string, std::string>> record_fields() {
   return {{"rank", "<i4"},  {"lane", "<u2"},      {"kind", "u1"},      {"group", "i1"},
           {"op", "<i8"},    {"stage", "<i2"},     {"part", "<i2"},     {"microbatch", "<i4"},

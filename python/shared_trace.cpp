@@ -1,3 +1,6 @@
+// Shares a run's events with the process that simulates it. The memory is a file without a name
+// (memfd): the simulating child writes to it, and this process maps it to read. It holds a head (a
+// length and a JSON object), blanks, and one EventRecord for each event.
 #include "python/shared_trace.h"
 
 #include <fmt/format.h>
@@ -19,7 +22,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kAlignment = 64;  // bytes; the records begin at a multiple of it
 
 Error no_memory(const char* what) {
   return Error{fmt::format("the events: {}: {}", what, std::strerror(errno)), Error::Failed};
@@ -36,6 +39,7 @@ bool put(int file, std::string_view bytes) {
   return true;
 }
 
+// Returns the head, filled with blanks up to the alignment.
 std::string head_of(const Program& program, const Trace& trace) {
   nlohmann::ordered_json head = {{"lanes", lane_names(program)}};
   for (int kind = 0; kind < kOpKinds; ++kind)

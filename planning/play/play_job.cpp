@@ -1,8 +1,8 @@
 // Plays a job in one of three ways, which give the same figures:
 //   all ops      on any engine
 //   by replica   one data-parallel replica after another, on the ideal engine (sim/by_replica.h)
-//   steady       two jobs with few microbatches, from which the whole one is extrapolated, because
-//                a full pipeline repeats itself every few microbatches: a round
+//   steady       two jobs with few microbatches, on the ideal engine. A full pipeline repeats
+//                itself every few microbatches, a round, so the whole job is extrapolated from them
 //                (sim/steady_state.h)
 #include "planning/play/play_job.h"
 

@@ -94,7 +94,7 @@ Wall wall_time(const Failures& failures, const WallInputs& inputs) {
     const std::uint64_t key = scatter(scatter(inputs.seed) + static_cast<std::uint64_t>(draw));
     const double work = inputs.work_s * std::exp(middle + sigma * normal(key));
     const double number = failures_drawn(work / share / mtbf, scatter(key + 2));
-    // What one failure loses is uniform over the interval: its deviation is interval / sqrt(12).
+    // The loss of one failure is uniform over the interval: its deviation is interval / sqrt(12).
     const double spread = inputs.interval_s / std::sqrt(12.0) * std::sqrt(number);
     const double lost = number * mean_loss + spread * normal(scatter(key + 3));
     walls.push_back((work * dumps + std::max(0.0, lost)) / inputs.available);

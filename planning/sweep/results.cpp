@@ -40,7 +40,8 @@ void add_columns(const std::vector<FieldText>& fields, const std::string& prefix
                  std::vector<OutputColumn>* columns) {
   for (const FieldText& field : fields) {
     if (field.column == kNoColumn) continue;
-    if (field.parts.empty() || field.key == "found_order") {  // found_order: one, always empty
+    // found_order, an object, has one column, which is always empty.
+    if (field.parts.empty() || field.key == "found_order") {
       columns->push_back({prefix + field.key, field.column});
     } else {
       add_columns(field.parts, prefix + field.key + '.', columns);

@@ -1,10 +1,9 @@
-// Runs a sweep in forked processes and appends a row for each run to a CSV, `output`. Files beside
-// it:
-//   output.part-2-of-8      rows of shard 2; shards share the runs by number and never communicate
-//   output.part-of-rank-3   rows of rank 3; ranks share the runs by counting together
-//   (SharedCounter)
-//   *.old, *.tmp            a CSV before rows were dropped; an unfinished file of a killed process
-// At the start, rows of earlier attempts are gathered, and their runs are not run again.
+// Runs a sweep in forked processes and appends a row for each run to a CSV. Rows of earlier
+// attempts are kept, and their runs are not run again. Files beside the CSV, `output`:
+//   output.part-2-of-8      rows of shard 2 of 8: run i belongs to shard i mod 8 + 1
+//   output.part-of-rank-3   rows of rank 3: ranks take runs from a SharedCounter
+//   *.old                   the file before rows were dropped
+//   *.tmp                   a file that a killed process did not finish
 #include "planning/sweep/sweep.h"
 
 #include <fmt/format.h>

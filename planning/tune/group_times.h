@@ -46,15 +46,16 @@ class GroupTimes {
   // node. With a span of 16, they are 16 if all nodes hang on one switch. 0: every group counts.
   int first_gpus_standing_for_all(int span) const;
 
-  // Return descriptions of groups. Of a pass: its tensor, context or expert groups.
+  // Describes a pass's tensor, context or expert groups.
   RankGroups of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const;
-  // Of the largest numbers of quantized arrays (amax): a stage's ranks of all replicas, or of one
-  // replica if `group_kind` is Tensor.
+  // Describes the groups that reduce the largest numbers of quantized arrays (amax): a stage's
+  // ranks of all replicas, or of one replica if `group_kind` is Tensor.
   RankGroups of_amax(const Layout& layout, GroupKind group_kind, int stage) const;
-  // Of pipeline transfers: every rank of a stage with its peer of another stage.
+  // Describes the pairs of pipeline transfers: every rank of a stage with its peer of another
+  // stage.
   RankGroups of_transfer(const Layout& layout, int from, int to) const;
-  // Of data parallelism: each rank of these stages, which are evenly apart, with its peers in the
-  // others. The caller sets the size and stride of the groups inside a stage.
+  // Describes groups of data parallelism: each rank of these stages, which are evenly apart, with
+  // its peers in the others. The caller sets the size and stride of the groups inside a stage.
   RankGroups of_data(const Layout& layout, CommKind kind, const std::vector<int>& stages) const;
 
   // Returns the time of a communication. If the groups lie differently on the nodes, it is that of

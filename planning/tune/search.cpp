@@ -87,8 +87,8 @@ struct MemoryClass {
   bool operator==(const MemoryClass&) const = default;
 };
 
-// What is known of layouts that differ in the micro batch alone, which are asked for from the
-// smallest on: what does not fit with one micro batch does not fit with a larger one.
+// Remembers what fits, for layouts that differ in the micro batch alone. They are asked for from
+// the smallest on: what does not fit with one micro batch does not fit with a larger one.
 struct KnownFit {
   int micro_batch = 0;                 // the one asked for last
   std::vector<MemoryClass> held;       // may fit with this micro batch

@@ -77,7 +77,8 @@ Status check_value(const std::string& key, const std::string& value,
                              value.empty() ? "" : "; nearest is '" + nearest(value, words) + "'"));
 }
 
-// Whether the key belongs to a cut (Space::cuts), which fixes the memory of a model's state.
+// Whether the key belongs to a cut (Space::cuts): how the model is cut over GPUs, and its
+// precision.
 bool cuts_model(std::string_view key) {
   constexpr std::string_view kCuts[] = {"parallel.tp",         "parallel.cp",
                                         "parallel.pp",         "parallel.dp",
@@ -290,7 +291,8 @@ std::vector<const OrderTraits*> Space::orders(const Scenario& base, const Layout
   };
   for (const OrderTraits& order : base.job.order.orders) {
     if (order.pipelines != (layout.pp > 1) || !allowed(order.name)) continue;
-    // With fewer stages on a rank than the order needs, it would be the default order.
+    // With too few stages on a rank an order is the same as the default one (interleaved with vpp 1
+    // is 1F1B), and only that one is listed.
     const bool is_another = layout.vpp < order.least_vpp && allowed(default_order(layout.vpp));
     if (!is_another && can_order(base, order, layout, microbatches)) found.push_back(&order);
   }

@@ -38,8 +38,8 @@ int microbatches(const Scenario& base, const Layout& layout) {
   return base.job.plan.global_batch / (layout.micro_batch * layout.dp);
 }
 
-// Returns a pass of one step. `unit`: the gradients that are ready at its end, as units of
-// parameters: 0 the stage's first, -1 none.
+// Returns a pass of one step. `unit`: the unit of parameters that it uses; 0: the stage's first,
+// -1: none.
 Pass pass_of_one_step(Nanoseconds duration, int unit = 0) {
   PassBuilder pass;
   pass.compute(-1, duration, unit);
@@ -250,7 +250,7 @@ Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind k
 //   ahead     the gather of the first stage's parameters, if it waits for it
 //   reduced   all ranks' passes and the reductions of their gradients behind them
 //   behind    the optimizer, and the gather of parameters after it
-// and takes at least `lanes`, all communication of the busiest rank one after another.
+// and takes at least `lanes`, the data-parallel communication of the busiest rank in a row.
 Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
   const auto& [layout, playing, sharing] = candidate;
   const OrderedPlan plan = ordered_plan(candidate, base_);

@@ -4,7 +4,8 @@
 // ended. Declared in planning/tune/stage_level.h.
 //
 // A layout is measured at up to three levels (Counted). Exposed counts only what no setting can
-// hide. Uncontended counts all steps, as if communication took no SMs from kernels. All is exact.
+// hide. Uncontended counts all steps, as if communication took no SMs from kernels. All counts that
+// as well.
 #include <algorithm>
 #include <array>
 #include <numeric>

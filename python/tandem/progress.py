@@ -1,4 +1,4 @@
-"""Shows progress in a notebook; in a terminal the library draws its own bars on stderr."""
+"""Shows progress in a notebook. In a terminal the library itself draws bars on stderr."""
 
 import time
 from html import escape
@@ -7,7 +7,7 @@ PAUSE_S = 0.5  # a call that ends sooner shows nothing
 
 
 def _display():
-    """Gives a function that shows HTML in a notebook; None outside a notebook's kernel."""
+    """Returns a function that shows HTML in a notebook, or None outside a notebook's kernel."""
     try:
         from IPython import get_ipython
         from IPython.display import HTML, display
@@ -24,7 +24,8 @@ def _display():
 class Progress:
     """Shows a bar of `what` while a call lasts, or the latest line of a search.
 
-    told: a function that is called instead.
+    told: the user's function, which is called instead. A bar is called with (done, total), a search
+    with a line.
     """
 
     def __init__(self, what, told=None):

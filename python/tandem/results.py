@@ -1,4 +1,7 @@
-"""Results of the calls: numbers as attributes, tables, timelines, events."""
+"""What the calls return: objects with the numbers of `--json` as attributes.
+
+Most also convert to a pandas DataFrame and show themselves as a table in a terminal or notebook.
+"""
 
 import csv
 import json
@@ -38,7 +41,11 @@ def _module(name):
 
 
 class Trace:
-    """A run's events in the memory that the simulator wrote them to."""
+    """A run's events, in the memory that the simulator wrote them to.
+
+    The bytes are the length of a JSON object (64 bits), the object, blanks up to a multiple of 64
+    bytes, then one record for each event.
+    """
 
     def __init__(self, memory):
         view = memoryview(memory)
@@ -59,7 +66,7 @@ class Trace:
 
 
 class _Document:
-    """An object of the library's JSON. Its members are attributes."""
+    """Wraps an object of the library's JSON. Its members are attributes."""
 
     def __init__(self, numbers):
         self._numbers = numbers
@@ -181,7 +188,7 @@ class Results(Sequence):
 
 
 def _cell(text):
-    """Reads a cell: as a number, True or False where it is one, None where empty, else the text."""
+    """Returns a cell's text as a number, True or False if it is one, as None if it is empty."""
     if not text:
         return None
     for kind in (int, float):
@@ -369,7 +376,7 @@ _TEXTS = ("name", "settings", "error", "engine")  # the columns of a sweep that 
 
 
 def _plain(cell):
-    """Drops the ' that a CSV has before a text which a spreadsheet would run."""
+    """Drops the ' that a CSV has before texts such as "=1+1", which a spreadsheet would compute."""
     return cell[1:] if re.match(r"'[' \t]*[=+@-]", cell) else cell
 
 

@@ -66,7 +66,7 @@ def _value(key, value, level=0):
 
 
 def _flat(settings, prefix="", level=0):
-    """Yields the settings as pairs of a dotted key and a value; dicts may be nested or not."""
+    """Yields pairs of a dotted key and a value. Dicts may be nested, {"a": {"b": 4}}, or not."""
     _check_level(prefix.partition(".")[0], level)
     for key, value in settings.items():
         if not isinstance(key, str) or not key or not key.isprintable() or "=" in key:
@@ -78,7 +78,7 @@ def _flat(settings, prefix="", level=0):
 
 
 def lines(settings):
-    """Lists for each setting its key, the key as TOML quotes it, and its value as TOML."""
+    """Returns for each setting its key, the key as TOML quotes it, and its value as TOML."""
     if not isinstance(settings, Mapping):
         raise InputError(
             f"found settings of type {type(settings).__name__}, expected a dict, {{key: value}}"
@@ -95,7 +95,7 @@ def lines(settings):
 
 
 def asked(scenario, settings, only, engine, jobs):
-    """Makes the library's object of the parameters that all calls have."""
+    """Makes the library's AskedOf from the parameters that all calls have."""
     text = None
     if isinstance(scenario, Mapping):
         path = "scenario"
@@ -112,7 +112,7 @@ def asked(scenario, settings, only, engine, jobs):
 
 
 def among_words(among):
-    """Writes the choices of a search, {"parallel.tp": [4, 8]}, as the command line takes them."""
+    """Writes the choices of a search as the command line does: {"a.b": [4, 8]} as ["a.b=4,8"]."""
     words = []
     if among and not isinstance(among, Mapping):
         raise InputError(

@@ -1,3 +1,6 @@
+// Writes Markdown about the accuracy on published runs. A row is one measured run with our
+// prediction of it; rows are grouped into families. The page compares each family's errors with
+// those of other tools, and lists the rows that are farthest off or have no prediction.
 #include "report/page/case_page.h"
 
 #include <fmt/format.h>
@@ -13,15 +16,17 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kFarthest = 20;
-constexpr int kOfOneFamily = 3;
+constexpr std::size_t kFarthest = 20;  // rows of that table
+constexpr int kOfOneFamily = 3;        // rows of one family in it
 
-// Returns the kind of a tool's figures. It has no bar, which would begin a cell of its own.
+// Returns how a tool's figures were found: by running the tool again, or from its authors. The word
+// goes into Markdown cells, so it has no "|", which would begin a new cell.
 const char* kind_of(const BaselineTool& tool) {
   return tool.reproduced ? "reproduced" : "published";
 }
 
-// Returns "Calculon 3.65 on 8 rows (published)"; the rows only if they are others than ours.
+// Returns "Calculon 3.65 on 8 rows (published)": mean absolute error in per cent. The number of
+// rows is left out if it is ours.
 std::string tool_cell(const std::vector<BaselineTool>& tools, const Accuracy& ours) {
   std::string text;
   for (const BaselineTool& tool : tools) {
@@ -80,8 +85,8 @@ std::string rivals_part(const std::vector<CaseRow>& rows, const std::vector<Base
   return markdown_table(columns, all);
 }
 
-// Returns each family's worst row, then the worst of all. Few are of one family, or one would fill
-// the table.
+// Returns each family's worst row and the worst of the others, sorted by error. Limits the rows of
+// one family, which might fill the table otherwise.
 std::vector<CaseRow> farthest_rows(const std::vector<CaseRow>& rows) {
   std::vector<const CaseRow*> sorted;
   for (const CaseRow& row : rows) {

@@ -1,3 +1,5 @@
+// Draws predicted over measured iteration times, both axes logarithmic, as an SVG text: a band of
+// 10 % around the diagonal, axes, a mark for each run, and a legend with the families' errors.
 #include "report/page/case_plot.h"
 
 #include <fmt/format.h>
@@ -30,14 +32,13 @@ constexpr int kLegendLine = 22;
 constexpr double kLegendMark = 5;
 
 constexpr std::size_t kNameLength = 24;
-constexpr int kTicks = 18;  // with more steps only powers of ten are labelled
-constexpr int kPowers = 12;
+constexpr int kTicks = 18;   // an axis with more steps has labels at powers of ten alone
+constexpr int kPowers = 12;  // and at about so many of them
 constexpr double kBand = 0.1;
 constexpr int kCrowd = 300;  // a family with more rows has small marks
 
-// Okabe and Ito's palette, which the colour-blind can tell apart, without its yellow, which white
-// swallows, and two more. There is a shape less than colours, so a pair comes again only after 72
-// families.
+// Okabe and Ito's palette, which colour-blind people can tell apart. Its yellow, too pale on white,
+// is replaced by two colours. With 9 colours and 8 shapes a pair comes again after 72 families.
 constexpr std::array<std::string_view, 9> kColours = {"#0072b2", "#d55e00", "#009e73",
                                                       "#000000", "#cc79a7", "#56b4e9",
                                                       "#e69f00", "#882255", "#888888"};
@@ -53,7 +54,8 @@ constexpr std::array<std::string_view, 8> kShapes = {
     "M-1.1-.6L-.6-1.1 0-.5.6-1.1 1.1-.6.5 0 1.1.6.6 1.1 0 .5-.6 1.1-1.1.6-.5 0z",  // cross
     "M0-1.1L1.1-.3.7 1H-.7L-1.1-.3z"};                                             // pentagon
 
-// Steps of an axis: 1, 2 and 5 times the powers of ten. Step 0 is 1, step 4 is 20, step -1 is 0.5.
+// An axis has ticks at 1, 2 and 5 times the powers of ten, which are numbered as steps: step 0 is
+// at 1, step 4 at 20, step -1 at 0.5.
 constexpr std::array<int, 3> kDigits = {1, 2, 5};
 
 struct Tick {
@@ -73,7 +75,7 @@ std::string label(const Tick& step) {
   return fmt::format("{:g}", step.digit * std::pow(10, step.decade));
 }
 
-// The steps between which all values lie, the same for both axes.
+// An axis from one step to another, between which all values lie. Both axes are the same.
 struct LogAxis {
   int first = 0;
   int last = 3;
@@ -115,8 +117,8 @@ struct Style {
   std::string_view rim = "#ffffff";
 };
 
-// Returns a family's style. Many marks are small, thin and without a rim, so that they do not hide
-// each other and the few.
+// Returns a family's style. The more marks it has, the smaller they are; very many are transparent
+// and have no rim, so that they hide neither each other nor those of small families.
 Style style_of(std::size_t family, int runs) {
   Style style{kColours[family % kColours.size()], kShapes[family % kShapes.size()], 4.6, 0.85};
   if (runs > 20) style.size = 3.8;
@@ -212,7 +214,7 @@ class CasePicture {
            kLeft + kSide - 12, kTop + kSide - 12);
   }
 
-  // Draws the marks. The largest family lies lowest.
+  // Draws the marks. The largest family comes first, so that it lies below the others.
   void draw_marks() {
     std::vector<std::size_t> order(families_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

@@ -1,6 +1,7 @@
-// Draws a layered graph. Breadth-first search from the nodes finds the row of each switch; the
-// barycentre heuristic orders the boxes in a row, so that few lines cross. In: a cluster's graph.
-// Out: an SVG.
+// Draws a cluster's graph as an SVG of boxes in rows, with lines between them. Above: the fabric,
+// switches over nodes. Below: the inside of one node. A switch's row is its number of hops from the
+// nodes, by breadth-first search. The barycentre heuristic orders the boxes of a row, so that few
+// lines cross: a box moves to the mean place of the boxes that it is joined to.
 #include "report/page/cluster_svg.h"
 
 #include <fmt/format.h>
@@ -28,12 +29,14 @@ struct Box {
   double x = 0, y = 0, width = 0;
 };
 
+// All links between two boxes, which are drawn as one line.
 struct Bundle {
   int links = 0;
   double bytes_per_s = 0;
 };
 
-// Shortens a name to its end, which tells it from its neighbours'. UTF-8 characters stay whole.
+// Shortens a name to its end ("..leaf12"), in which neighbours' names differ. UTF-8 characters stay
+// whole.
 std::string tail_of(const std::string& name, std::size_t most) {
   if (name.size() <= most) return name;
   std::size_t begin = name.size() - most + 2;
@@ -65,8 +68,9 @@ class BoxPicture {
 
   double height() const { return static_cast<double>(rows_.size()) * kRow; }
 
-  // Spreads each row over the width. Rows but the last are sorted by the mean place of the boxes
-  // below that they are joined to (the barycentre heuristic).
+  // Spreads each row over the width, four times from the last row to the first. From the second
+  // time on, each row but the last is sorted by the mean place of the boxes below that it is joined
+  // to.
   void place(double top) {
     for (int round = 0; round < 4; ++round) {
       for (std::size_t row = rows_.size(); row-- > 0;) place_row(row, top, round > 0);
@@ -147,8 +151,8 @@ class BoxPicture {
   std::map<std::pair<int, int>, Bundle> bundles_;
 };
 
-// The fabric: how many hops each switch is from the nodes, by breadth-first search, and which nodes
-// hang on the same switches.
+// The fabric: a row for each number of hops from the nodes, most hops on top, and the nodes below.
+// If there are many nodes, those on the same switches share a box.
 class FabricPicture {
  public:
   explicit FabricPicture(const ClusterGraph& graph)
@@ -173,6 +177,7 @@ class FabricPicture {
     return node_of(point) >= 0 ? box_of_node_[node_of(point)] : box_of_[point];
   }
 
+  // Searches from the switches next to nodes, which have 0 hops.
   void find_hops() {
     std::vector<std::vector<int>> near(graph_.points.size());
     std::queue<int> queue;
@@ -246,7 +251,8 @@ class FabricPicture {
   int node_row_ = 0;
 };
 
-// Draws a node's inside: switches that join GPUs alone above them, what leads to the NICs below.
+// Draws a node's inside, in rows from the top: switches that join GPUs alone (NVSwitch), GPUs,
+// switches on a way to a NIC (PCIe), CPUs, NICs.
 BoxPicture inside_of(const ClusterGraph& graph, int node) {
   std::vector<int> box(graph.points.size(), -1);
   std::set<int> to_nics;  // switches on a way to a NIC
@@ -297,7 +303,7 @@ BoxPicture inside_of(const ClusterGraph& graph, int node) {
   return picture;
 }
 
-// Styles under the picture's own class, as a page has other pictures.
+// Styles apply to this picture's class alone, since a page has other pictures.
 constexpr const char* kStyle =
     "<style>\n"
     ".cluster-picture text{font:11px system-ui,sans-serif;text-anchor:middle;fill:#1a1a1a}\n"

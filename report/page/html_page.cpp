@@ -1,3 +1,5 @@
+// Puts a report page together: page.html with its style sheet, scripts, D3 and the data put inline,
+// line by line. So it is one file that opens offline.
 #include "report/page/html_page.h"
 
 #include <fmt/format.h>
@@ -24,8 +26,8 @@ std::string_view between(std::string_view line, std::string_view before, std::st
   return line.substr(before.size(), line.size() - before.size() - after.size());
 }
 
-// Escapes "<", which occurs only inside strings in JSON: user text such as "</script>" or "<!--"
-// cannot end the element that holds it.
+// Escapes "<", which occurs in JSON only inside strings. So user text such as "</script>" cannot
+// end the element that holds the data.
 std::string escaped(std::string_view json) {
   std::string text;
   text.reserve(json.size());

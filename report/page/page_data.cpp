@@ -1,3 +1,5 @@
+// Writes the data of a report page as one JSON document, and finds the frontier of a table: the
+// rows that no other row beats in both of its columns x and y.
 #include "report/page/page_data.h"
 
 #include <algorithm>
@@ -89,8 +91,8 @@ std::vector<std::size_t> frontier_of(const PageTable& table) {
     if (fits && has(table.x) && has(table.y))
       points.push_back({goodness(table, row, table.x), goodness(table, row, table.y), row});
   }
-  // The best x comes first, of equal ones the best y. A point is then on the frontier if its y is
-  // above all before, or if it equals the last point that is on it.
+  // Points are sorted by x, best first, and equal x by y. A point is on the frontier if its y is
+  // better than all before it, or if it equals the last point of the frontier in both.
   std::ranges::stable_sort(points, [](const Candidate& a, const Candidate& b) {
     return a.x != b.x ? a.x > b.x : a.y > b.y;
   });

@@ -1,3 +1,5 @@
+// Replaces parts of a text page, line by line. A part stands between a line "<!-- made by MAKER:
+// PART -->" and the next line "<!-- end -->".
 #include "report/page/page_parts.h"
 
 #include <fmt/format.h>
@@ -38,8 +40,8 @@ Result<std::string> with_parts(const std::string& page, const std::string& path,
   std::vector<std::string> names;
   for (const PagePart& part : parts) names.push_back(part.name);
   std::string out;
-  int begun = 0;  // the line of the part that we are in; 0: none
-  int updated = 0;
+  int begun = 0;    // the line that began the part being replaced; 0: outside of parts
+  int updated = 0;  // parts replaced
   for (const PageLine& line : lines_of(page)) {
     const bool begins = line.bare.starts_with(begin) && line.bare.ends_with(kClose);
     if (begun > 0 && begins) break;

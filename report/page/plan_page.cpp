@@ -1,3 +1,5 @@
+// Makes the tables of tune's page (a row for each plan) and of size's page (a row for each
+// candidate): one column after another, then the frontier and marks.
 #include "report/page/plan_page.h"
 
 #include <fmt/format.h>
@@ -85,7 +87,7 @@ std::vector<ResultColumn> tune_results() {
        [](const RunResult& o) -> PageCell { return o.training->memory.total; }}};
 }
 
-// Adds a column that says what is not calibrated, if anything is not.
+// Adds a column that says which rows come from an uncalibrated cost model, if any do.
 void add_calibrated(const std::vector<PageCell>& cells, PageTable* table) {
   if (std::ranges::any_of(cells, [](const PageCell& cell) { return cell.index() != 0; }))
     add_column(table, {"calibrated"}, cells);

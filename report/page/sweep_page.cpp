@@ -1,3 +1,5 @@
+// Makes a page's table from a sweep's CSV: the columns in which runs differ, the axes that its
+// chart shows first, and the rows that do not fit into memory.
 #include "report/page/sweep_page.h"
 
 #include <algorithm>
@@ -13,7 +15,7 @@ namespace {
 
 using Better = PageColumn::Better;
 
-// The results that a chart has room for; `column` is the CSV's.
+// The results that the table has: `column` of the CSV, and how it is shown.
 struct ShownColumn {
   std::string_view column;
   PageColumn as;
@@ -50,7 +52,7 @@ bool varies(const PageTable& table, std::size_t column) {
   return numbers.size() > 1;
 }
 
-// Returns what a run of the row may fill of a GPU: its memory less the reserve.
+// Returns the bytes of a GPU that the row's run may fill: capacity less reserve.
 std::optional<double> usable_bytes(const CsvTable& csv, int row) {
   if (!csv.has("memory_bytes.capacity") || !csv.has("memory_bytes.reserve")) return std::nullopt;
   const PageCell capacity = cell_of(csv.text(row, "memory_bytes.capacity"));
@@ -60,7 +62,7 @@ std::optional<double> usable_bytes(const CsvTable& csv, int row) {
   return *all - *kept;
 }
 
-// Notes rows that do not fit, and what runs may fill of a GPU's memory if that is the same for all.
+// Notes the rows that do not fit, and the limit of memory if it is the same for all runs.
 void add_memory(const CsvTable& csv, PageTable* table) {
   const auto memory = std::ranges::find(table->columns, "memory", &PageColumn::name);
   std::set<double> usable;
@@ -74,7 +76,7 @@ void add_memory(const CsvTable& csv, PageTable* table) {
                     "capacity less reserve"};
 }
 
-// Returns the keys that runs set: their columns stand between the engine and the first result.
+// Returns the keys that runs set. Their columns are between "engine" and the first result, "axes".
 std::vector<std::string> set_columns(const std::string& path) {
   std::vector<std::string> columns;
   const auto file = read_csv(path);

@@ -1,7 +1,9 @@
-// Kinds and their colours, which the style sheet gives for the theme; the legend; the theme.
+// Kinds of work and their colours; legends; the choice of a light or dark theme. Colours are names
+// of CSS variables, which the style sheet sets for each theme.
 "use strict";
 
-// Compute first, then communication, in the order of the data's `kinds` and `scopes`.
+// Compute first, then communication, in the order in which the page's data names them (`kinds` and
+// `scopes`).
 const kKinds = [
   {name: "forward", colour: "--forward"},
   {name: "backward", colour: "--backward"},
@@ -23,7 +25,7 @@ const kComputeKinds = 5, kOtherCompute = kKinds.length - 1;
 const cssColour = (variable) =>
   getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 
-// Reads the colours that a canvas needs, once a theme.
+// Reads the colours of the present theme for drawing on a canvas, which knows no CSS variables.
 function readPalette() {
   const palette = {kinds: kKinds.map((kind) => cssColour(kind.colour))};
   for (const name of ["paper", "ink", "soft", "line", "idle", "accent", "mark", "on-colour"])

@@ -1,11 +1,13 @@
-// The differences between two traces of one Program: simulated against measured.
+// A table of the differences between a simulated run and a measured one: two traces of one Program,
+// or a simulation and a profile.
 "use strict";
 
+// Writes a value with its sign; show() writes its size.
 const signed = (value, show) =>
   value === null || value === undefined ? "-" : `${value > 0 ? "+" : value < 0 ? "−" : ""}` +
     show(Math.abs(value));
 
-// Draws a profile against a simulation: rows of what both, or one of them, have.
+// Draws a simulation against a profile. A row may lack one of the two.
 function drawRows(rows) {
   const head = ["", "Simulated", "Measured", "Difference", "Error"].map((name) =>
     make("th", {scope: "col"}, name));
@@ -23,6 +25,7 @@ function drawRows(rows) {
     make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body)));
 }
 
+// Draws a simulated trace against a measured one, or rows of a profile.
 function drawComparison(comparison) {
   byId("comparison-section").hidden = false;
   if (comparison.rows) {

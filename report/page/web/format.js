@@ -1,7 +1,8 @@
-// Numbers as people read them, each with its unit, and small helpers that make elements.
+// Writes numbers as people read them, each with its unit, and makes HTML elements.
 "use strict";
 
-// Writes a number with three or more digits, without an exponent if there is a choice.
+// Writes a number with four digits or more: "12,345", "12.3". Only very large and very small ones
+// have an exponent.
 function number(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "-";
   const size = Math.abs(value);
@@ -10,7 +11,7 @@ function number(value) {
   return d3.format(".4~g")(value);
 }
 
-// Writes four digits in the largest unit that leaves at least one before the point.
+// Writes four digits in the largest unit in which the value is at least 1: "12.34 ms".
 function scaled(value, units, format = d3.format(".4r")) {
   if (value === null || value === undefined) return "-";
   const size = Math.abs(value);
@@ -72,7 +73,7 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// Makes a shown number that carries the exact one.
+// Makes an element that shows a rounded number and carries the exact one.
 const exact = (value, text) => make("data", {value: String(value)}, text);
 
 const shortened = (text, most) => text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;

@@ -1,4 +1,5 @@
-// Reads the data and puts the page together.
+// Reads the page's JSON and puts the page together: charts of a table, one chosen run with its
+// timeline and memory, or a comparison of two runs.
 "use strict";
 
 const kHelp = [
@@ -10,7 +11,8 @@ const kHelp = [
   [["Shift + wheel", "drag"], "pan"], [["?"], "this list"],
 ];
 
-// The parts of the page, for those who look at it from a console.
+// The parts of the page: data, chosen run, timeline, memory, list, charts. A global variable, so
+// that it can be looked at from a browser's console.
 const report = {};
 
 function startHelp() {
@@ -49,14 +51,14 @@ function showTimeline(runs) {
   report.timeline.show(model);
 }
 
-// Returns the run whose lanes stand below those of the chosen one, if any.
+// Returns the run whose lanes are drawn below those of the chosen one, if any.
 const runBeside = () => report.data.runs.find((run, i) =>
   run !== report.chosen && String(i) === byId("beside").value);
 
 // Returns the chosen run, and the one beside it.
 const runsShown = () => [report.chosen, runBeside()].filter(Boolean);
 
-// Offers the other runs that have a timeline.
+// Fills the list from which a run is chosen to be drawn beside the chosen one.
 function startBeside(runs) {
   const others = runs.map((run, i) => ({run, i})).filter(({run}) => hasTimeline(run));
   byId("beside-label").hidden = others.length < 2;
@@ -65,7 +67,7 @@ function startBeside(runs) {
   byId("beside").onchange = () => { showTimeline(runsShown()); drawSplit(runsShown()); };
 }
 
-// Says which runs have the timeline that is missing here.
+// Says which runs have a timeline, for a run that has none.
 function whereTimelines() {
   const names = report.data.runs.filter(hasTimeline).map(({name}) => name);
   if (!report.data.table) return "The timeline is in the page of the run that --files-of names.";
@@ -92,6 +94,7 @@ function chooseRun(run) {
   }
 }
 
+// Draws all charts again, after a change of the theme or the window's width.
 function redraw() {
   if (report.timeline.model) report.timeline.retheme();
   if (report.data.comparison) drawSplit(report.data.runs);

@@ -1,4 +1,5 @@
-// Memory of a pipeline rank's GPUs over time, against their capacity.
+// Draws the memory of one pipeline rank's GPUs over time, against their capacity. Parts lie on top
+// of each other; only the highest, activations, changes with time.
 "use strict";
 
 const kMemoryParts = [
@@ -10,6 +11,7 @@ const kMemoryParts = [
   {key: "activations", name: "activations", colour: "--backward"},
 ];
 
+// Returns the bytes of all parts but the activations.
 const heldBefore = (rank) =>
   rank.weights + rank.gradients + rank.optimizer + rank.communication + rank.workspace;
 
@@ -37,7 +39,7 @@ class MemoryChart {
     this.draw();
   }
 
-  // Shows the same times as the timeline has in sight.
+  // Shows the times from t0 to t1 (ns), those that the timeline shows.
   follow(t0, t1) {
     this.domain = [t0, t1];
     if (this.waiting) return;
@@ -101,7 +103,7 @@ class MemoryChart {
     this.hover(svg, rank, x, margin, width, height);
   }
 
-  // Returns the activations in sight as an area of steps.
+  // Returns the path of the activations as an area of steps, on top of `base` bytes.
   steps(rank, x, y, base) {
     const [t0, t1] = x.domain();
     const first = Math.max(0, d3.bisectRight(rank.at_ns, t0) - 1);
@@ -112,6 +114,7 @@ class MemoryChart {
       .y1(([, value]) => y(base + value))(points);
   }
 
+  // Shows a line and the parts' bytes at the pointer's time.
   hover(svg, rank, x, margin, width, height) {
     const rule = svg.append("line").attr("y1", margin.top).attr("y2", height - margin.bottom)
       .attr("stroke", "var(--ink)").attr("opacity", 0);
