@@ -1,6 +1,5 @@
-// Tunes in four steps: a search at stage level among plans that keep all rules of thumb, one among
-// likely plans, one of the whole space; then the best plans, with a few variants of each, are
-// played on the engine. Refinements of the best follow if the space allows them.
+// Searches at stage level: among plans that keep all rules of thumb, among likely plans, then all.
+// Plays the best with their near variants on the engine, and refines them if the space allows it.
 #include "planning/tune/tune.h"
 
 #include <fmt/format.h>
@@ -29,7 +28,7 @@ double above(Nanoseconds iteration_ns, Nanoseconds bound_ns) {
   return static_cast<double>(iteration_ns) / static_cast<double>(bound_ns) - 1;
 }
 
-// The most branches of a search for plans on a rule's other side. If none fits, it would take all.
+// The most branches of a search for a rule's counterexample. If none fits, it would take all.
 constexpr int kMostBranchesOfRule = 500;
 
 // Keeps clusters and plays in memory below 4 GiB: each takes some kilobytes for each GPU.
@@ -72,7 +71,8 @@ std::vector<Result<RunResult>> play_in_time(const Scenario& base,
   return results;
 }
 
-// Finds for each rule the best plan on its other side. `by_rules`: the best that keeps all rules.
+// Finds for each rule a counterexample: the best plan that breaks it if `best` keeps it, or that
+// keeps it if `best` breaks it. `by_rules`: the best plan that keeps all rules.
 std::vector<RuleCheck> compare_rules(const Scenario& base, Search& found, const Found& best,
                                      const std::optional<Found>& by_rules,
                                      const std::function<bool()>& search_is_late,
