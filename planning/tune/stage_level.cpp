@@ -264,7 +264,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   // The groups of three cases have another form and are not counted: two chains (groups span two
   // ranks), HSDP (a cut's groups, then its replicas), and ZeRO's hpZ (smaller groups).
   const bool unknown = order.chains > 1 || plan.hsdp_shard > 0 || plan.zero_hpz > 0;
-  // Bytes are rounded up or down in each unit (layers, embedding, head): one byte less for each
+  // Bytes are rounded in each unit (layers, embedding, head): one byte less for each
   // gives a bound.
   const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
     return unknown ? 0
