@@ -13,13 +13,14 @@ bool reduces(CommKind kind) {
   return kind == CommKind::AllReduce || kind == CommKind::ReduceScatter;
 }
 
-// Writes four digits if there is room.
+// Writes a time in seven characters: "  12.34", " 1234.5", "  12345".
 std::string microseconds(double seconds) {
   const double us = 1e6 * seconds;
   if (us >= 10000) return fmt::format("{:7.0f}", us);
   return us >= 100 ? fmt::format("{:7.1f}", us) : fmt::format("{:7.2f}", us);
 }
 
+// Writes a row as nccl-tests does, out of place. Root -1: the operation has no root.
 std::string line(const CommTable& table, const CommRow& row, bool checked) {
   return fmt::format("{:12}  {:12}  {:>8}  {:>6}  {:>6}  {}  {:6.2f}  {:6.2f}  {:>5}\n",
                      row.size.bytes, row.size.count, "float",

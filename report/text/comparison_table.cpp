@@ -22,7 +22,7 @@ std::optional<double> error(double simulated, double measured) {
   return measured > 0 ? std::optional(simulated / measured - 1) : std::nullopt;
 }
 
-// A part of the iteration. All parts add up to it.
+// A part of the iteration, for example the bubble. The parts add up to the iteration.
 struct TimePart {
   std::string name;
   double simulated_s = 0;
@@ -154,7 +154,7 @@ std::string worst(const Comparison& comparison, int width) {
   return text_table(columns, comparison.worst, width);
 }
 
-// Says what the measured iteration has more or less, and which parts account for it.
+// Says how much longer or shorter the measured iteration is, and which parts account for that.
 std::string sentence(const Comparison& comparison) {
   const double longer_s =
       comparison.measured.metrics.iteration_s - comparison.simulated.metrics.iteration_s;
@@ -169,7 +169,7 @@ std::string sentence(const Comparison& comparison) {
   std::string text = fmt::format("The measured iteration takes {} ms {} than the simulated one; ",
                                  ms(std::abs(longer_s)), sign > 0 ? "more" : "less");
   text += fmt::format("{} accounts for {} ms", parts[0].name, ms(sign * parts[0].longer_s()));
-  // The next part is named if it counts, and one that goes the other way.
+  // Names a second part, and one that goes the other way, if they are over 10 % of the difference.
   const TimePart &next = parts[1], &other = parts.back();
   if (sign * next.longer_s() > 0.1 * std::abs(longer_s))
     text += fmt::format(", {} for {} ms", next.name, ms(sign * next.longer_s()));

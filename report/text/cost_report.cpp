@@ -10,6 +10,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Says which operation the row measured: a kernel's name, the sizes of GEMMs, attention's FLOPs, or
+// bytes, and the ranks of a collective.
 std::string size_of(const CostRow& row) {
   std::string text = row.what == CostKind::Kernel ? row.name : gemms_text(row.gemms);
   if (row.what == CostKind::Slowdown) return text + " beside " + row.name;

@@ -37,6 +37,9 @@ std::string moved_table(const FitPlan& plan, const Values& before, const Publish
   return text_table(columns, all, width);
 }
 
+// Compares the error of a family's rows when the fit had them (`seen`) and when it had left them
+// out
+// (`unseen`).
 std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& unseen) {
   using Of = const LeftOut&;
   const std::vector<Column<LeftOut>> columns = {

@@ -22,7 +22,7 @@ double share(Nanoseconds part, Nanoseconds whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-// A total over all ranks, each counted once, and the number of ranks.
+// A total over ranks, and how many ranks it has. A rank that stands for several counts once.
 template <class Total>
 struct Summed {
   Total total;
@@ -238,7 +238,7 @@ std::string kernel_rows(const std::string& title, const std::vector<KernelTotal>
                   rows, width);
 }
 
-// Says what a reader could take for granted and must not.
+// Warns of what the reader could wrongly take for granted.
 std::string notes_of(const ProfileReport& report) {
   std::string text;
   std::int64_t below = 0, kernels = 0, comms_told = 0, comms = 0;

@@ -18,7 +18,8 @@ std::string money(double value) {
   return value >= 1e3 ? fmt::format("{:.1f} k", value / 1e3) : fmt::format("{:.2f}", value);
 }
 
-// Returns the least Gbit/s a node, within the range that is sold.
+// Writes the least bandwidth that is enough, in Gbit/s a node. Outside the range that is sold it is
+// "<= 5" or "> 12800".
 std::string least_Gbitps(const RunResult& result) {
   constexpr double kLeast = 5, kMost = 12'800;
   if (!result.looked_for_bandwidth) return "";
@@ -150,14 +151,16 @@ std::vector<const RunResult*> results(const SizeResult& result) {
   return all;
 }
 
-// Says whether a guess has won, and which others are guesses: nobody should prefer by p95 what is
-// known least about without knowing that.
+// Warns if a job's candidates include guesses (not calibrated), and says whether the best is one. A
+// guess has the widest interval, so its p95 says little.
 std::string guess_warning(const SizeResult& result, const SizedCandidate& best) {
-  const auto is_tool = [&](const SizedCandidate& one) { return one.job == best.job && one.result; };
+  const auto is_of_job = [&](const SizedCandidate& one) {
+    return one.job == best.job && one.result;
+  };
   std::vector<std::string> names;
   const SizedCandidate* known = nullptr;  // the cheapest of those in time that are calibrated
   for (const SizedCandidate& one : result.sized) {
-    if (!is_tool(one)) continue;
+    if (!is_of_job(one)) continue;
     if (is_guess(one)) {
       if (std::ranges::find(names, one.candidate) == names.end()) names.push_back(one.candidate);
     } else if (one.reason.empty() &&

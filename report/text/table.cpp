@@ -18,8 +18,8 @@ namespace {
 
 using RunColumn = Column<RunResult>;
 
-// Returns the columns that name a run: its point on every axis. Several names of one point have one
-// title.
+// Returns the columns that name a run: its point on every axis. A point with several names has a
+// column for each, and only the first column has a title.
 std::vector<RunColumn> names(const RunResult& result) {
   if (result.points.empty())
     return {{"run", [](const RunResult& o) { return o.name; }, Place::Name}};
@@ -180,6 +180,7 @@ std::string bandwidth(const RunResult& o) {
   return fmt::format("{:.0f}", std::round(*o.least_internode_Gbitps / unit) * unit);
 }
 
+// Says which two parts take most of each run's iteration.
 std::string binds(std::span<const RunResult> group) {
   std::string text;
   for (const RunResult& o : group) {
@@ -235,7 +236,8 @@ std::string slower(const RunResult& run, const RunResult& other) {
                      100 * grown.of_iteration / lost_s, lost_s);
 }
 
-// Compares each run with the one before it. With a baseline, the savings tell that.
+// Compares each run with the one before it. Says nothing if runs have a baseline, as the table of
+// savings compares them.
 std::string comparisons(std::span<const RunResult> group) {
   std::string text;
   if (std::ranges::any_of(group, [](const RunResult& o) { return o.saving.has_value(); }))
@@ -244,7 +246,8 @@ std::string comparisons(std::span<const RunResult> group) {
   return text;
 }
 
-// Writes the layers of a run's stages if they are not even, for people and for Megatron-LM.
+// Writes how many layers each stage of a run has, if they differ, and Megatron-LM's arguments for
+// that.
 std::string layout_line(const RunResult& result) {
   const auto stages = layout_stages(result.layout);
   if (result.layout.empty() || !stages) return "";
@@ -287,6 +290,7 @@ std::string iteration_text(const RunResult& result) {
 }
 
 std::string percent_above(const RunResult& result) {
+  // Rounds up to a tenth of a percent, as texts say "at most". Adding 0.0 turns -0 into 0.
   return fmt::format("{:.1f}", std::ceil(1000 * *above_bound(result) - 1e-6) / 10 + 0.0);
 }
 
@@ -360,6 +364,7 @@ std::string savings_table(const std::vector<RunResult>& results, int width) {
 
 std::string conclusions(const std::vector<RunResult>& results) {
   std::string text;
+  // A group is neighbouring runs with the same point on the first axis.
   for (std::size_t begin = 0; begin < results.size();) {
     std::size_t end = begin + 1;
     while (end < results.size() && !results[begin].points.empty() &&

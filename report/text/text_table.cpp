@@ -1,5 +1,13 @@
-// Puts columns into blocks by first fit. In: headings, rows, and the width of the terminal. Out:
-// the lines. A column of "text" stands to the left, and its cells may wrap.
+// Puts the columns of a table into blocks by first fit. In: headings, rows, and the width of the
+// terminal. Out: the lines. Each block begins with the names of the rows:
+//
+//   run  GPUs  iteration s
+//   a      64        1.234
+//
+//   run  MFU %   GiB
+//   a     41.2  63.1
+//
+// A column of "text" is aligned to the left, and its cells may wrap. Widths are in characters.
 #include "report/text/text_table.h"
 
 #include <algorithm>
@@ -19,10 +27,12 @@ bool is_left(Place place, Align align) {
 
 constexpr int kGap = 2;             // blanks between columns
 constexpr std::size_t kIndent = 2;  // of lines that go on from the one before
-constexpr int kLeastText = 16;      // a column of text is not made narrower
-constexpr int kLeastOfAll = 6;      // nor narrower than this where there is little room
+// The least width of a column of text. In a narrow terminal it is a quarter of the width, or
+// kLeastOfAll.
+constexpr int kLeastText = 16;
+constexpr int kLeastOfAll = 6;
 
-// Makes fit to be shown what users or their files wrote.
+// Makes text of users or their files printable, and cuts it if it is very long.
 std::string shown(const std::string& text) { return printable(kept_short(text)); }
 
 // Counts characters, not bytes: all but UTF-8's continuation bytes.
@@ -37,8 +47,8 @@ int longest_word(const std::string& text) {
   return most;
 }
 
-// Returns the bytes of a word's first part, of at most `width` columns. It ends behind a sign, if
-// there is one.
+// Returns how many bytes of a word to put on a line of `width` characters. The cut is behind the
+// last sign ('-', '/', ...) that fits, if there is one.
 std::size_t first_part(const std::string& word, int width) {
   std::size_t end = 0, behind_sign = 0;
   for (int columns = 0; end < word.size(); ++end) {
@@ -49,7 +59,7 @@ std::size_t first_part(const std::string& word, int width) {
   return behind_sign > 0 ? behind_sign : end;
 }
 
-// Cuts words that are wider.
+// Cuts the words of a line that are wider than `width`.
 std::string with_narrow_words(const std::string& line, int width) {
   if (longest_word(line) <= width) return line;
   std::string narrow;
@@ -194,7 +204,8 @@ class ColumnBlocks {
     return headings_[i].place;
   }
 
-  // Returns the width with text as narrow as it may be: a third of it wraps.
+  // Returns the least width of a group: its text may shrink to two thirds, but not below
+  // least_text().
   int least_of(const Group& group) const {
     int sum = 0;
     for (const std::size_t i : group)
@@ -206,9 +217,9 @@ class ColumnBlocks {
   // Returns the width that the names leave.
   int room() const { return names_.empty() ? width_ : width_ - width_of(names_) + kGap; }
 
-  // Puts a group into the first block with room, or into a new one. If no block has room for it,
-  // its columns go one by one. Text of Place::Second makes room for others, but not in the first
-  // block.
+  // Puts a group into the first block with room, or into a new one. If even a new block has no room
+  // for it, its columns go one by one. To make room, text is narrowed; in the first block only for
+  // groups of Place::First.
   void put(const Group& group) {
     for (std::size_t at = 0; at < blocks_.size(); ++at) {
       Group both = blocks_[at];
@@ -226,7 +237,8 @@ class ColumnBlocks {
     for (const std::size_t i : group) put({i});
   }
 
-  // Returns the gap that the first column of all does not have before it.
+  // Returns the width that width_of() counts too much in a block without names: its first column
+  // has no gap before it.
   int lead() const { return names_.empty() ? kGap : 0; }
 
   // Narrows the text of a block that is too wide, the widest column first.

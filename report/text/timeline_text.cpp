@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kPictureWidth = 100;  // if the width is any
+constexpr int kPictureWidth = 100;  // where the output has no width, such as a file
 constexpr int kLeastColumns = 20;
 constexpr int kRankWidth = 12;  // "rank 123456 "
 
@@ -51,7 +51,8 @@ Nanoseconds sum(const std::array<Nanoseconds, N>& parts) {
   return std::accumulate(parts.begin(), parts.end(), Nanoseconds{0});
 }
 
-// Draws a strip, and notes what occurs for the legend.
+// Draws a strip: a line for each rank, in which each cell is an equal part of the iteration. Notes
+// which kinds occur, for the legend.
 class TimelinePainter {
  public:
   TimelinePainter(const TimelineStrip& strip, bool colour) : strip_(strip), colour_(colour) {
@@ -110,9 +111,9 @@ class TimelinePainter {
     return sign;
   }
 
-  // Returns the kind of the cell's compute that has had the fewest cells for its time so far. If
-  // several kinds share each cell, as forward and backward do in many short microbatches, all have
-  // their cells.
+  // Returns the kind of compute whose colour the cell gets. It is the kind that is owed most: the
+  // time that it took so far, less the time of the cells that it got (error diffusion). If forward
+  // and backward share every cell 1 : 2, one cell of three is a forward's.
   std::size_t compute_kind(const TimelineStrip::Cell& cell) {
     std::size_t kind = greatest(cell.compute_ns);
     for (std::size_t k = 0; k < owed_.size(); ++k) {
@@ -133,7 +134,7 @@ class TimelinePainter {
                                               : std::pair{"ns", 1.0};
     const double least = column_ns() * kApart / unit_ns;
     double step = std::pow(10, std::floor(std::log10(least)));
-    for (const double factor : {2.0, 2.5, 2.0}) {
+    for (const double factor : {2.0, 2.5, 2.0}) {  // 1, 2, 5 or 10 times a power of ten
       if (step < least) step *= factor;
     }
     std::string line = "time";
@@ -185,7 +186,8 @@ class TimelinePainter {
 // A bar's parts: compute, exposed communication by kind, bubble.
 constexpr std::size_t kBarParts = kGroupKinds + 2;
 
-// Returns how many columns each part gets, `columns` together: none is off by a whole one.
+// Returns how many columns each part gets, `columns` in all. The ends of the parts are rounded, so
+// no part is off by a whole column.
 std::array<int, kBarParts> columns_of(const std::array<double, kBarParts>& shares, int columns) {
   std::array<int, kBarParts> widths{};
   double end = 0;

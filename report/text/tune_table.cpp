@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// Returns "5,438,394".
+// Writes 5438394 as "5,438,394".
 std::string grouped(std::int64_t number) {
   std::string text = std::to_string(number);
   for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3) text.insert(at, ",");
@@ -111,6 +111,7 @@ std::string counts_text(const Tuned& tuned) {
   return text + "\n";
 }
 
+// Compares the best plan that keeps a rule with the best that breaks it.
 std::string verdict_of(const RuleCheck& verdict) {
   const char* among = verdict.complete ? "" : " among the likeliest";
   if (!verdict.breaks) return fmt::format("no plan that was looked at and fits breaks it{}", among);

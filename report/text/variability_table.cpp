@@ -11,8 +11,8 @@ namespace {
 
 std::string four_digits(double value) { return fmt::format("{:.4f}", value); }
 
-// Returns "412 in 3": the replica that came last most often, the least of equals, and in how many
-// runs.
+// Returns the replica that was last most often, and in how many runs: "412 in 3". Of equals it is
+// the lowest.
 std::string most_often_last(const Repeats& repeats) {
   std::map<int, int> times;
   for (const RepeatedRun& run : repeats.each) {
@@ -22,6 +22,7 @@ std::string most_often_last(const Repeats& repeats) {
   return most == times.end() ? "" : fmt::format("{} in {}", most->first, most->second);
 }
 
+// Counts the runs whose last replica has a slow node.
 std::string behind_slow_nodes(const Repeats& repeats) {
   const auto is_behind = [](const RepeatedRun& run) {
     return run.last && !run.last->slow_nodes.empty();

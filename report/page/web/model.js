@@ -1,13 +1,17 @@
-// The timelines of the data as lanes with typed arrays, ready to be searched and drawn.
+// Turns the page's timelines (docs/formats.md) into lanes: typed arrays that are fast to search and
+// draw. A lane is a row of the picture, such as the compute of one rank.
 "use strict";
 
+// Returns a function from an event's number to its value. A column is a list, or one value that all
+// events share.
 const column = (values) => Array.isArray(values) ? (i) => values[i] : () => values;
 
 const kColumns =
   ["kind", "scope", "stage", "microbatch", "part", "bytes", "start_ns", "length_ns", "waited_ns"];
 
-// Returns a lane with plain columns. It may be dictionary-coded: order[i] is the row of event i;
-// gaps are relative to the event before, microbatches to the one before of its kind and stage.
+// Returns a lane with a value for each event. The data may write repeated steps once: order[i] is
+// then the step of event i. A step's gap_ns is the idle time since the event before, and its
+// microbatch_step is added to the last microbatch of the same kind and stage.
 function unrolled(raw) {
   if (raw.order === undefined) return raw;
   const lane = {...raw};
@@ -30,7 +34,8 @@ function unrolled(raw) {
 }
 
 // One lane of one rank. Its events are ordered by their start, and each ends before the next
-// begins. sums.get(colour)[i]: nanoseconds of that colour in the events before i.
+// begins. colour[i] is event i's place in kKinds. sums.get(colour)[i] is the nanoseconds of that
+// colour in the events before i, so that two look-ups give any range's time.
 class Lane {
   constructor(written, rank, run, names) {
     const raw = unrolled(written);
@@ -50,10 +55,10 @@ class Lane {
       this.colour[i] = scope >= 0 ? kComputeKinds + scope
         : this.kind(i) < kComputeKinds ? this.kind(i) : kOtherCompute;
     }
-    this.computes = this.count > 0 && this.scope(0) < 0;
+    this.computes = this.count > 0 && this.scope(0) < 0;  // scope -1: compute
     this.sums = this.sumsByKind();
     this.actions = this.computes ? this.findActions() : null;
-    this.matches = null;  // how many of the events before i match the search; null: no search
+    this.matches = null;  // by i: how many events before i match the search; null: no search
   }
 
   sumsByKind() {
@@ -69,7 +74,8 @@ class Lane {
     return sums;
   }
 
-  // Finds runs of events of one kind, stage and microbatch: what a schedule calls actions.
+  // Groups neighbouring events of one kind, stage and microbatch into what a schedule calls an
+  // action. first[a] and last[a] are its events.
   findActions() {
     const first = [];
     for (let i = 0; i < this.count; ++i) {
@@ -123,7 +129,7 @@ class Lane {
     return this.microbatch(i) >= 0 ? `${text} ${this.microbatch(i)}` : text;
   }
 
-  // Returns the facts of an event, for people.
+  // Returns an event's facts as pairs of a name and a text. Pairs with null are not shown.
   facts(i) {
     const length = this.end[i] - this.start[i];
     const sent = this.bytes(i) > 0 && !this.computes;
@@ -151,8 +157,8 @@ function rankOf(raw) {
   return {number: raw.rank, standsFor: raw.stands_for, label: `${raw.rank}${stages}${others}`};
 }
 
-// Makes a model of runs: [{label, timeline}]. Lanes of one rank stand together, and so do a lane's
-// versions in several runs.
+// Makes the model of runs: [{label, timeline}]. Lanes are sorted by rank. Within a rank the same
+// lane of several runs stands together.
 function timelineModel(runs) {
   const lanes = [];
   for (const run of runs) {

@@ -1,13 +1,14 @@
-// The pieces of a lane that a frame draws: events wider than a pixel one by one, the others merged
-// by pixel columns, each a stack of the kinds' shares. The cost grows with columns, not with
-// events, as each column takes two searches.
+// Finds the pieces of a lane that a frame draws. An event that is a pixel wide or more is a piece.
+// Narrower events are merged by pixel column: the piece is a stack of the kinds, each as high as
+// its share of the time. A column takes one search and a few prefix sums, so the cost grows with
+// the number of columns and not of events.
 "use strict";
 
 const kLevels = 8;  // levels of a merged column's height
 const kShades = 4;  // shades of a merged column, by how much of it is busy
 
-// Returns the kinds' parts of a column's busy time as levels, one on the other: [[kind, from, to],
-// ...].
+// Returns the stack of a column as [[kind, from, to], ...]. With 3/4 forward and 1/4 backward it is
+// [[forward, 0, 6], [backward, 6, 8]].
 function levelsOf(shares, busy) {
   const levels = [];
   let sum = 0, from = 0;
@@ -20,8 +21,8 @@ function levelsOf(shares, busy) {
   return levels;
 }
 
-// Returns the first place from `low` on whose value is `limit` or more, by galloping search, which
-// is fast if the place is near.
+// Returns the first place from `low` on whose value is `limit` or more. Searches by galloping
+// (steps that double), which is fast if the place is near.
 function firstFrom(values, limit, low, count) {
   let step = 1, high = low;
   while (high < count && values[high] < limit) {
@@ -32,8 +33,9 @@ function firstFrom(values, limit, low, count) {
   return d3.bisectLeft(values, limit, low, Math.min(high, count));
 }
 
-// Calls visit({begin, end, levels, shade, matched, event}) from left to right. begin and end are in
-// pixels of `width`; event is -1 for a merged piece. `hidden`: kinds that are not shown. A pixel
+// Calls visit({begin, end, levels, shade, matched, event}) for each piece between the times t0 and
+// t1, from left to right. begin and end are pixels from 0 to `width`. event is -1 for a merged
+// piece, which is matched if any of its events is. `hidden`: kinds that are not shown. A pixel
 // column has at most two pieces: one that is merged, and one that is wide and begins in it.
 function visitPieces(lane, t0, t1, width, hidden, visit) {
   const scale = width / (t1 - t0);
@@ -54,7 +56,7 @@ function visitPieces(lane, t0, t1, width, hidden, visit) {
       ++i;
       continue;
     }
-    // All that start in this column. The last may be wide, and is then left for the next round.
+    // Takes all events that start in this column. If the last is wide, the next round draws it.
     const pixel = Math.floor(begin);
     let next = firstFrom(lane.start, t0 + (pixel + 1) / scale, i + 1, lane.count);
     if (next > i + 1 && (lane.end[next - 1] - lane.start[next - 1]) * scale >= 1) --next;

@@ -3,7 +3,8 @@
 
 const sumOf = (object) => d3.sum(Object.values(object || {}));
 
-// The table's columns: a name, the value in a result, and how it reads.
+// The table's columns. `value` finds a result's number or text, by which rows are sorted. `show`
+// writes a number, and `draw` makes the whole cell instead.
 const kRunColumns = [
   {name: "Run", value: (r) => r.name, text: true},
   {name: "GPUs", value: (r) => r.gpus, show: number},
@@ -34,7 +35,7 @@ const fitsText = ({fits}) => fits === undefined || fits === null ? null : fits ?
 const savedText = (r) =>
   `${seconds(r.saved_s)}, ${percent(r.saved_of_iteration)} against ${r.baseline}`;
 
-// Says how good the iteration is: how sure as a prediction, and how far from the best order.
+// Says how sure the prediction of the iteration is, and how far it is above the best order.
 function iterationNote(result) {
   const notes = [];
   if (result.iteration_low_s !== null)
@@ -47,7 +48,7 @@ function iterationNote(result) {
   return notes.join("; ");
 }
 
-// Makes a bar of what an iteration consists of, the mean over ranks.
+// Makes a bar of what an iteration consists of (mean over ranks). Its empty rest is the bubble.
 function shareBar(result) {
   const parts = [["--forward", result.compute_s], ...kScopeNames.map((name) =>
     [`--${name}`, result.exposed_s[name]])];
@@ -56,7 +57,8 @@ function shareBar(result) {
       {style: {background: `var(${colour})`, width: `${100 * value / result.iteration_s}%`}})));
 }
 
-// A table whose columns sort. rows: any; columns: {name, unit, value(row), show, text}.
+// A table that is sorted by the column whose title was clicked. `columns` are like kRunColumns.
+// `options`: choose(row), isChosen(row), and `most`, the number of rows that are shown.
 class SortedTable {
   constructor(element, columns, options = {}) {
     Object.assign(this, {element, columns, ...options});
@@ -114,7 +116,7 @@ class SortedTable {
 // Returns what the run is called here, and its own name if that is another one.
 const runTitle = ({name, result}) => name === result.name ? name : `${name}: ${result.name}`;
 
-// Returns each warning once: of the first run that has it, and how many others have it too.
+// Returns each warning once: as the first run has it, with the number of other runs that have it.
 function warningsOf(runs) {
   const seen = new Map();  // warning without the run's name -> its first text, and others
   for (const {result} of runs) {
@@ -166,7 +168,7 @@ class RunList {
   }
 }
 
-// Makes a name, the number large, and a line below.
+// Makes one of the large numbers: its name, the number, and a small line below.
 function figure(name, value, text, below = "", bad = false) {
   const small = make("small", bad ? {class: "bad"} : {}, below);
   return make("div", {}, make("dt", {}, name),

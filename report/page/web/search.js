@@ -1,4 +1,5 @@
-// The search over events: words that all must hold, such as "forward 3 stage=1 >5ms".
+// The search over events: words that all must hold. "forward 3 stage=1 >5ms" finds forwards of
+// microbatch 3 on stage 1 that take more than 5 ms.
 "use strict";
 
 const kNumberFields = {
@@ -11,7 +12,7 @@ const kNumberFields = {
 const kLetters = {f: "forward", b: "backward", i: "input gradient", w: "weight gradient"};
 const kFactors = {ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9};
 
-// Returns one word as a test of an event.
+// Returns the test (lane, i) => boolean that one word of the search stands for.
 function testOf(word) {
   let found = word.match(/^([a-z]+)[=:](\d+)(?:-(\d+))?$/);
   if (found && kNumberFields[found[1]]) {
@@ -57,12 +58,13 @@ function search(lanes, text) {
   return {searching: tests.length > 0, count, ns};
 }
 
-// Returns the match after (or before) a place {lane, event} in reading order: by rows, then by
-// time, round at the ends. null: no match.
+// Returns the match after the place {lane, event} (step 1) or before it (step -1), or null if
+// nothing matches. Lanes are read like lines of a page; after the last comes the first again.
 function nextMatch(lanes, from, step) {
   const isMatch = (lane, i) => lane.matches[i + 1] > lane.matches[i];
   const first = from ? lanes.indexOf(from.lane) : step > 0 ? 0 : lanes.length - 1;
   for (let k = 0; k <= lanes.length; ++k) {
+    // The multiples of lanes.length keep the number from being negative.
     const lane = lanes[(first + step * k + lanes.length * (k + 1)) % lanes.length];
     if (!lane.matches || lane.matches[lane.count] === 0) continue;
     let i = step > 0 ? 0 : lane.count - 1;

@@ -1,4 +1,4 @@
-// Bars of how each rank's iteration splits: compute, exposed communication by kind, bubble.
+// Bars that split each rank's iteration into compute, exposed communication by kind, and bubble.
 "use strict";
 
 const kScopeNames = ["tensor", "pipeline", "data", "context", "expert"];
@@ -11,7 +11,7 @@ const kParts = [
   {key: "bubble", name: "bubble", colour: "--bubble"},
 ];
 
-// Returns a row a rank of a run's detail; equal neighbours share one row.
+// Returns a row for each rank of a run. Neighbouring ranks with equal times share one row.
 function splitRows(run) {
   const {split} = run.detail;
   const rows = [];
@@ -34,7 +34,7 @@ function rowName(row, several) {
   return several ? `${ranks}, ${row.run.name}` : ranks;
 }
 
-// Draws the splits of one run, or of several with their ranks side by side.
+// Draws the bars of one run, or of several with the bars of a rank below one another.
 function drawSplit(runs) {
   const section = byId("split-section");
   const with_split = runs.filter((run) => run.detail && run.detail.split &&

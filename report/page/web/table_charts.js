@@ -1,10 +1,12 @@
-// The charts of a table of runs: the frontier, parallel coordinates, and the rows.
+// The charts of a table of many runs, such as a sweep: a scatter chart with the Pareto frontier,
+// parallel coordinates, and the rows. Filters and brushes choose what all three show. A table may
+// have a limit: the most that a column's values may be, such as a GPU's memory.
 "use strict";
 
 const kTableRowsMax = 500;
 const kTextTicksMax = 30;  // texts along an axis; more are not written
-const kBeyond = 1.15;  // times the limit: as far as the chart goes
-const kFarBelow = 0.4;  // times the limit: if all are below, the chart does not go up to the limit
+const kBeyond = 1.15;  // the chart's axis ends at this many times the limit
+const kFarBelow = 0.4;  // the axis leaves the limit out if all values are below this many times it
 
 // Returns a test of rows: each part of the text is a condition such as "cost < 5" on a column, or a
 // text that stands somewhere in the row.
@@ -30,8 +32,8 @@ function rowTest(table, text) {
   return (row) => tests.every((test) => test(row));
 }
 
-// Returns a scale of a column's values on a range that begins at the bad end. Numbers that span
-// much are logarithmic; texts have a place each.
+// Returns a d3 scale from a column's values to a range that begins at the bad end. It is
+// logarithmic if the largest number is over 50 times the least. Texts have a place each.
 function columnScale(table, column, range) {
   const values = table.rows.map((row) => row[column]).filter((value) => value !== null);
   const {better} = table.columns[column];
@@ -47,7 +49,7 @@ function columnScale(table, column, range) {
 }
 
 // Sets the ticks of a column: its own values if they are few, else round ones, written as in the
-// table.
+// table. In d3 only scales of texts have a `step`, and only logarithmic ones a `base`.
 function columnTicks(axis, scale, values, {unit}) {
   if (scale.step) return scale.domain().length > kTextTicksMax ? axis.tickValues([]) : axis;
   axis.tickFormat((value) => tickText(value, unit));
@@ -56,17 +58,18 @@ function columnTicks(axis, scale, values, {unit}) {
   return axis.tickValues(ticksOf(scale, scale.base ? 6 : 5, unit));
 }
 
-// Writes a value as its column does. Bytes carry their own unit, as they come in many.
+// Writes a value as the cells of its column do. Bytes have their unit in the cell ("2.5 GiB"),
+// other numbers have it in the column's title.
 const cellText = (value, unit) => typeof value === "string" ? value
   : unit === "bytes" ? memoryTick(value) : number(value);
-// Writes it along an axis, where there is little room.
+// Writes a value along an axis, where there is little room: 120000 as "120k".
 const tickText = (value, unit) =>
   typeof value === "number" && unit !== "bytes" && Math.abs(value) >= 1e5
     ? d3.format(".4~s")(value) : cellText(value, unit);
 const shownUnit = ({unit}) => unit === "bytes" ? "" : unit;
 
-// Returns 1, 2 and 5 times powers of ten between the two, or the powers alone if those are too
-// many.
+// Returns 1, 2 and 5 times powers of ten from `least` to `most`, or the powers alone if there are
+// more than twice as many as wanted.
 function logTicks(least, most, wanted) {
   const powers = d3.range(Math.floor(Math.log10(least)), Math.ceil(Math.log10(most)) + 1)
     .map((power) => Number(`1e${power}`));
@@ -88,7 +91,7 @@ function titleLines(name) {
 
 const labelWidth = (text) => 2 + 6.8 * text.length;  // pixels, about
 
-// Keeps the labels, first come first, that do not lie on others.
+// Returns the labels that do not overlap an earlier one.
 function apart(labels) {
   const kept = [];
   for (const label of labels) {
@@ -220,7 +223,7 @@ class TableCharts {
       const [least, most] = this.shownRange(points, column);
       const {limit} = table;  // rows beyond the limit stand where the axis ends
       const ends = limit !== null && limit.column === column && most === kBeyond * limit.most;
-      // Groups beside each other are of different sizes as a rule.
+      // Several groups differ in size as a rule, so that a logarithmic axis helps sooner.
       const several = table.group !== null && byId("table-group").value === "";
       const log = least > 0 && most / least > (several ? 4 : 50);
       return (log ? d3.scaleLog() : d3.scaleLinear()).clamp(true)
@@ -269,7 +272,7 @@ class TableCharts {
       .attr("class", "mark").attr("d", d3.symbol().type(d3.symbolDiamond).size(330))
       .attr("transform", ({row}) => `translate(${x(row[cx])},${y(row[cy])})`)
       .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
-    // Rows beyond stand at the edge, as a triangle that points there.
+    // A row beyond the limit is a triangle at the chart's edge that points outwards.
     const pointed = cx === (table.limit || {}).column ? 90 : 0;
     const hover = (points) => points
       .on("mousemove", ({index}) => tip.show(d3.event,
@@ -309,8 +312,8 @@ class TableCharts {
       row[limit.column] > kBeyond * limit.most;
   }
 
-  // Returns the values of a column that the chart has room for: of the limit's up to a bit above
-  // it.
+  // Returns the least and the greatest value that a column's axis shows. In the limit's column it
+  // ends a bit above the limit, even if some values are larger.
   shownRange(points, column) {
     const {limit} = this.table;
     const values = points.map(({row}) => row[column]);
@@ -337,7 +340,7 @@ class TableCharts {
     }
   }
 
-  // Says what the chart does not show as it is.
+  // Says if the limit is off the chart, or rows beyond it are drawn at the edge.
   limitNote(points) {
     const {limit, columns} = this.table;
     if (limit === null || ![this.x, this.y].includes(limit.column) || points.length === 0)
@@ -367,8 +370,8 @@ class TableCharts {
       legend.append(make("span", {}, make("i", {class: "mark"}), words.join("; ")));
   }
 
-  // Places the axes. A text's values are written to the left of its own axis, and shortened if
-  // there is no room for those of all columns.
+  // Places the axes of the parallel coordinates, and returns the chart's width. Texts stand to the
+  // left of their axis, and are shortened if there is no room for those of all columns.
   placeAxes() {
     const {table} = this;
     const named = table.columns.map(({name}) => d3.max(titleLines(name), (line) => line.length));

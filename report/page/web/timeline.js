@@ -1,10 +1,12 @@
-// The timeline as one works with it: zoom, pan, hover, keys, search, and a strip of the whole.
+// The interactive timeline: zoom, pan, hover, keys and search. Above it is an overview, a strip of
+// the whole iteration in which a brush marks the times in sight, from t0 to t1 (nanoseconds).
 "use strict";
 
-const kOverviewHeight = 34, kAxisHeight = 24, kNarrow = 640;
-const kLeastSpanNs = 200;  // as far as one can zoom in
+const kOverviewHeight = 34, kAxisHeight = 24, kNarrow = 640;  // pixels
+const kLeastSpanNs = 200;  // the shortest time that zooming in shows
 
-// Returns the share of the time that ranks compute, their mean, for equal parts of the iteration.
+// Cuts the iteration into equal parts. Returns for each the share in which ranks compute, the mean
+// over ranks.
 function shareComputing(model) {
   const parts = 400;
   const compute = model.lanes.filter((lane) => lane.computes);
@@ -52,7 +54,8 @@ class Timeline {
     this.find();
   }
 
-  // Lays out rows and sizes anew: the model, the window or what is shown has changed.
+  // Lays out rows and sizes. Call it when the model, the window's size or what is shown has
+  // changed. The gutter is the space at the left for the rows' names.
   lay() {
     if (!this.model) return;
     const box = byId("lanes");
@@ -121,7 +124,7 @@ class Timeline {
     if (!this.base) return;
     const x = d3.zoomTransform(this.canvas).rescaleX(this.base);
     [this.t0, this.t1] = x.domain();
-    this.moving = true;
+    this.moving = true;  // keeps brushed() from zooming in turn
     this.window.call(this.brush.move, [this.base(this.t0), this.base(this.t1)]);
     this.moving = false;
     this.drawAxis(x);
@@ -144,7 +147,7 @@ class Timeline {
       .attr("text-anchor", (tick) => x(tick) > this.gutter + this.plot - 30 ? "end" : "middle");
   }
 
-  // Draws at most one frame for each that the screen shows.
+  // Asks for a frame. Calls before the screen's next one draw only once.
   draw() {
     if (this.asked) return;
     this.asked = true;
@@ -218,7 +221,8 @@ class Timeline {
     if (place) this.select(place, true);
   }
 
-  // Goes from event to event along the lane, or to the lane above or below at the same time.
+  // Selects the next or previous event of the lane, or the event at the same time in the lane above
+  // or below.
   move(alongLane, acrossLanes) {
     const from = this.selected;
     if (!from) {

@@ -1,10 +1,11 @@
-// Draws the timeline's rows in sight on a canvas, and counts the rectangles that it takes.
+// Draws the rows of the timeline that are in sight on a canvas. Counts what it draws, for tests.
 "use strict";
 
 const kComputeHeight = 22, kCommHeight = 11, kRowGap = 2, kTitleHeight = 22, kRankGap = 8;
 const kTopGap = 6;
 
-// Places the rows: a title a rank if there are several lanes, then its lanes.
+// Places the rows from top to bottom, in pixels: with `titled` a title for each rank, then its
+// lanes.
 function layRows(lanes, titled) {
   const rows = [];
   let y = kTopGap, before = null;
@@ -24,7 +25,7 @@ function layRows(lanes, titled) {
   return {rows, height: y + kTopGap};
 }
 
-// Returns the label of a row in the gutter.
+// Returns the label of a row in the gutter, the space to the left of the plot.
 function rowLabel(lane, titled) {
   if (!titled) return lane.run.label ? `${lane.rank.number} ${lane.run.label}`
     : `rank ${lane.rank.number}`;
@@ -49,7 +50,8 @@ class TimelinePicture {
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
   }
 
-  // view: {t0, t1, top, gutter, hidden, rows, titled, palette, ticks, selected, hovered}
+  // view: {t0, t1, top, gutter, hidden, rows, titled, palette, ticks, selected, hovered}. Times are
+  // in ns; `top` is how far the rows are scrolled and `gutter` the plot's left end, in pixels.
   draw(view) {
     const {context, width, height} = this;
     const {palette, gutter} = view;
@@ -97,7 +99,7 @@ class TimelinePicture {
       lane.computes ? 12 : 10.5, palette.soft, "right", gutter - 10);
     context.fillStyle = palette.idle;
     context.fillRect(gutter, y, this.plot, row.height);
-    let kind = -1, alpha = -1;  // as the context has them: setting a colour takes long
+    let kind = -1, alpha = -1;  // set in the context. It is slow, so equal ones are not set again.
     visitPieces(lane, t0, t1, this.plot, view.hidden, (piece) => {
       const shade = (0.4 + 0.6 * piece.shade / kShades) * (piece.matched ? 1 : 0.16);
       if (shade !== alpha) context.globalAlpha = alpha = shade;
@@ -126,7 +128,7 @@ class TimelinePicture {
     let a = d3.bisectRight(actions.end, t0);
     while (a < actions.count && actions.start[a] < t1) {
       const wide = (actions.end[a] - actions.start[a]) * scale;
-      if (wide < 4) {  // goes on to the first that may start beyond these four pixels
+      if (wide < 4) {  // too narrow: skips to the first action that may start four pixels further
         a = Math.max(a + 1, d3.bisectLeft(actions.start, actions.start[a] + 4 / scale) - 1);
         continue;
       }
@@ -144,7 +146,7 @@ class TimelinePicture {
       if (shown && lane.microbatch(i) >= 0 && right - left > 8 + 7 * label.length) {
         const matched = lane.matches === null ||
           lane.matches[actions.last[a] + 1] > lane.matches[i];
-        if (matched) {
+        if (matched) {  // colour 4 is the optimizer's
           this.text(label, gutter + (left + right) / 2, y + height / 2 + 0.5, 11,
             lane.colour[i] === 4 ? palette.paper : palette["on-colour"], "center", right - left);
           ++this.counts.labels;
