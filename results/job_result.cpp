@@ -63,7 +63,7 @@ RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trac
   if (!scenario.costs.uniform && result.iteration_s > 0)
     result.training =
         training(scenario, job.plan, job.order, job.program, trace, result.iteration_s);
-  // The published figure was measured on one cluster's point.
+  // The published figure was measured on one cluster. Only runs at that point of an axis have it.
   if (scenario.report.published.tflops_per_gpu > 0) {
     for (const std::string& point : scenario.points) {
       if (point == scenario.report.published.cluster)

@@ -14,6 +14,8 @@
 namespace tandem {
 namespace {
 
+// Writes the memory of each pipeline rank, in bytes: what it holds all the time, and its
+// activations after each step, with the time when the step ended.
 std::string memory_json(const Scenario& scenario, const CompiledJob& job, const Trace& trace) {
   std::string out = fmt::format("{{\"capacity\":{},\"reserve\":{},\"ranks\":[",
                                 scenario.cluster.spec.device.memory_bytes,
@@ -42,7 +44,7 @@ std::string memory_json(const Scenario& scenario, const CompiledJob& job, const 
   return out + "]}";
 }
 
-// Makes the JSON object. An empty part becomes null.
+// Makes the JSON object of a run's detail. An empty part becomes null.
 std::string object(const std::string& split, const std::string& memory, const std::string& timeline,
                    const std::string& strip = "") {
   const auto part = [](const std::string& text) { return text.empty() ? "null" : text; };

@@ -1,3 +1,6 @@
+// The fields of results. One table gives JSON, CSV columns, the Python stub and docs/formats.md:
+// each row has a key, the member, its type or unit, and its help text. in_column() moves a CSV
+// column behind the others. null_by_default() writes null for the value that a new object has.
 #include "results/run_result.h"
 
 #include <algorithm>

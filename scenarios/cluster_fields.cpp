@@ -1,5 +1,6 @@
-// The keys of [cluster], [costs], [variability], [report], [limits] and [published]. Declared in
-// scenarios/fields.h.
+// The keys of [cluster], [costs], [variability], [report], [limits] and [published], each with the
+// member of a Scenario that it sets. AT(member) finds the member. A number's factor turns the key's
+// unit into the member's: cluster.tflops has 1e12. Declared in scenarios/fields.h.
 #include <filesystem>
 
 #include "scenarios/fields.h"
@@ -34,7 +35,7 @@ Status set_costs_table(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
-// If the name is a file's, its path is relative to the scenario.
+// Takes a built-in profile's name, or a .toml file whose path is relative to the scenario.
 Status set_framework_profile(const Setting& setting, Scenario* scenario) {
   const auto* name = std::get_if<std::string>(&setting.value);
   if (name == nullptr) return setting.error("costs.software", "a software's name, or a file");
@@ -195,6 +196,7 @@ std::vector<Field> own_cluster_fields() {
       {"cluster.links_file", set_links_file},
       keys::text("cluster.hosts", AT(cluster.hosts)),
       {"cluster.hostfile", set_hostfile},
+      // The keys of that file were added to the run's settings before (imported_files.h).
       {"cluster.from", [](const Setting&, Scenario*) -> Status { return Done{}; }},
       {"cluster.calibration", set_calibration},
       keys::choice<bool>("cluster.placement", {{"block", false}, {"cyclic", true}},

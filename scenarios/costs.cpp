@@ -8,13 +8,15 @@
 namespace tandem {
 namespace {
 
-// Keys that mean nothing where an action's seconds are given.
+// Keys that mean nothing if the scenario gives the seconds of actions (costs.source = uniform).
 constexpr const char* kKeysWithoutUniform[] = {
     "parallel.ep",         "parallel.expert_tp",  "train.zero",         "overlap.tensor",
     "overlap.tensor_file", "overlap.context",     "overlap.expert",     "overlap.data_sms",
     "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms", "parallel.hsdp_shard",
     "parallel.zero_hpz",   "schedule.vocabulary"};
 
+// Fills in the seconds that follow from others: backward = input + weight, or half of backward
+// each. `places` has the keys that the scenario sets.
 Status complete_uniform(Scenario* s) {
   for (const char* key : kKeysWithoutUniform) {
     if (s->places.contains(key))

@@ -20,7 +20,7 @@ namespace {
 constexpr int kMostSlots = 1'000'000;
 
 // Returns the first GPU of each host. The hosts are those of cluster.hosts, or the nodes of the
-// links file.
+// links file. Sets how many GPUs each has.
 Result<std::map<std::string, int>> first_gpus(const ClusterSettings& cluster, int* gpus_of_host) {
   ASSIGN_OR_RETURN(std::vector<std::string> hosts, node_names(*cluster.spec.cables));
   const int gpus = static_cast<int>(hosts.size()) * cluster.spec.gpus_per_node;
@@ -143,6 +143,7 @@ Status place_by_hostfile(ClusterSettings* cluster) {
     for (const std::vector<int>& gpus : *by_host)
       gpu_of_rank.insert(gpu_of_rank.end(), gpus.begin(), gpus.end());
   }
+  // Cyclic: the first GPU of every host, then the second of every host, and so on.
   for (std::size_t round = 0; round < most && cluster->cyclic; ++round) {
     for (const std::vector<int>& gpus : *by_host) {
       if (round < gpus.size()) gpu_of_rank.push_back(gpus[round]);

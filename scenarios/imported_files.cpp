@@ -18,8 +18,8 @@ constexpr const char *kModelFrom = "model.from", *kPlanFrom = "parallel.from";
 constexpr std::string_view kCluster = "cluster.";
 constexpr const char *kGpus = "cluster.gpus", *kClusterFrom = "cluster.from";
 
-// Most notes of one setting that are shown, and most characters of a note: a log may list all
-// arguments of a program.
+// The most notes of one setting that are shown, and the most characters of a note. Without limits a
+// log's note could list all arguments of a program.
 constexpr std::size_t kMostNotes = 8, kLongestNote = 200;
 
 bool is_model_key(const std::string& key) { return key.starts_with("model."); }
@@ -34,13 +34,14 @@ bool has_cluster(const Settings& settings) {
   });
 }
 
-// Whether the plan's files give this key. `has_model`: model.from names files as well.
+// Returns whether this key is taken from the files of parallel.from, rather than from the run's own
+// settings or from model.from. `has_model`: the run sets model.from.
 bool gives(const std::string& key, const Settings& own, bool has_model) {
   if (is_model_key(key)) {
     const bool stated = own.contains("model.layers") || own.contains("model.pattern");
     return has_model ? key == "model.seq" : !stated;
   }
-  // The number of GPUs and of replicas say the same.
+  // The number of GPUs follows from that of replicas and the other way round: one is enough.
   if (key == kGpus) return !own.contains("parallel.dp");
   if (key == "parallel.dp") return !own.contains(kGpus);
   return !key.starts_with(kCluster) || !has_cluster(own);
@@ -58,17 +59,17 @@ std::string note_text(std::string_view key, std::string_view title, const std::s
   return one_line(fmt::format("{}: {}: {}", key, title, shortened(line, kLongestNote)));
 }
 
-// Notes on the files of one setting, for one run.
+// The notes on the files of one setting, such as parallel.from, for one run: what importing them
+// assumed or left out.
 class Notes {
  public:
-  // Whether those files give a key.
+  // Tells whether a key is taken from those files.
   using Gives = std::function<bool(const std::string&)>;
 
   Notes(std::string of, Gives gives, const Settings& own, const Settings& imported)
       : of_(std::move(of)), gives_(std::move(gives)), own_(own), imported_(imported) {}
 
-  // Adds the notes of a plan, but for those of `before`, which stand elsewhere. `before` may be
-  // null.
+  // Adds the notes of a plan that `before`, another plan or null, does not have too.
   void add(const ImportedPlan& plan, const ImportedPlan* before) {
     add("assumed", &ImportedPlan::assumed, plan, before);
     add("not expressed", &ImportedPlan::not_expressed, plan, before);
@@ -98,8 +99,8 @@ class Notes {
     }
   }
 
-  // Whether a note is about something that this run uses. A note such as "model.seq = 4096, of at
-  // most 131072: why" begins with a key and a value; it has no effect if the run sets the key
+  // Returns whether a note is about something that this run uses. A note such as "model.seq = 4096,
+  // of at most 131072: why" begins with a key and a value. It has no effect if the run sets the key
   // itself, or takes another value from another file.
   bool has_effect(std::string_view line) const {
     constexpr std::string_view kEquals = " = ";
@@ -193,14 +194,14 @@ Status ImportedFiles::complete(RunSettings* run) {
   const bool has_model = !model_files.paths.empty();
   const Imported *model = nullptr, *plan = nullptr;
   Settings imported;
-  if (has_model) {
+  if (has_model) {  // takes only the keys of [model]
     ASSIGN_OR_RETURN(model, read(model_files, gpus_of(own)));
     for (const auto& [key, setting] : model->settings) {
       if (is_model_key(key)) imported[key] = setting;
     }
   }
   const auto plan_gives = [&](const std::string& key) { return gives(key, own, has_model); };
-  if (!plan_files.paths.empty()) {
+  if (!plan_files.paths.empty()) {  // reads the model's files again, with the plan's behind them
     std::vector<std::string> paths = model_files.paths;
     std::ranges::copy_if(plan_files.paths, std::back_inserter(paths), [&](const auto& path) {
       return std::ranges::find(model_files.paths, path) == model_files.paths.end();

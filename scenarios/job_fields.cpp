@@ -1,5 +1,5 @@
-// The keys of [model], [parallel], [schedule], [train] and [overlap]. Declared in
-// scenarios/fields.h.
+// The keys of [model], [parallel], [schedule], [train] and [overlap], each with the member of a
+// Scenario that it sets. AT(member) finds the member. Declared in scenarios/fields.h.
 #include "scenarios/fields.h"
 #include "workload/model/layer_keys.h"
 
@@ -9,8 +9,8 @@ namespace {
 // The most SMs that a key accepts: more than any GPU has.
 constexpr int kMostSms = 1000;
 
-// A key that names files. Their keys were added to the run's settings before (imported_files.h), so
-// that setting this one does nothing.
+// A key that names files. Setting it does nothing, because the keys of those files were added to
+// the run's settings before (imported_files.h).
 Field imported_from(AnyKey key) {
   return {key, [](const Setting&, Scenario*) -> Status { return Done{}; }};
 }

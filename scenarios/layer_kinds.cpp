@@ -24,6 +24,7 @@ std::optional<KindKey> split_kind_key(const std::string& key) {
   return KindKey{key.substr(kKindPrefix.size(), dot - kKindPrefix.size()), key.substr(dot + 1)};
 }
 
+// Sets a key of a layer, "ffn" for example, in the layer of that kind.
 Status set_key(const std::string& key, const std::string& name, const Setting& setting,
                Model* kind) {
   std::vector<std::string> names;

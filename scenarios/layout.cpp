@@ -27,8 +27,8 @@ Status check_places(const std::vector<LayoutStage>& stages, const std::string& l
   return Done{};
 }
 
-// Returns a split that keeps the rules, until the best one is known; an empty one where there are
-// too few layers.
+// Returns any valid split, to be used until the best one is known. It is empty if there are too few
+// layers. Only the last and the first stage may have none: they hold the head and the embedding.
 std::vector<int> any_split(int layers, int stages) {
   if (stages > layers + 2 || stages < 2) return {};
   std::vector<int> split(stages, 1);

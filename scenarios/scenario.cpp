@@ -1,3 +1,6 @@
+// Makes scenarios from a file in three steps. runs_of() lists the runs, the product of the file's
+// axes, each as keys and values. apply_settings() sets the members of a Scenario that the keys
+// stand for. complete() fills in what follows from several keys, and checks that they go together.
 #include "scenarios/scenario.h"
 
 #include <fmt/format.h>
@@ -222,7 +225,8 @@ Status check_slow_link(const Scenario& s) {
   return Done{};
 }
 
-// Completes what depends on several keys: first defaults, then the rules.
+// Completes what depends on several keys: first defaults, then the rules. Later steps use what
+// earlier ones set. `places` has the keys that the run sets.
 Status complete(Scenario* s) {
   if (!s->places.contains("parallel.vpp")) s->job.plan.vpp = traits_of(s->job.order).default_vpp();
   RETURN_IF_ERROR(complete_layout(s));
@@ -327,6 +331,7 @@ Result<std::vector<RunSettings>> runs_of(const ScenarioFile& file,
   RETURN_IF_ERROR(check_runs(file, sets));
   std::vector<RunSettings> runs;
   ImportedFiles imported(file.path);
+  // Counts through all points like an odometer: the last axis changes fastest.
   std::vector<std::size_t> at(file.axes.size());
   for (bool more = true; more;) {
     std::vector<const Point*> points;

@@ -1,3 +1,5 @@
+// Reads a scenario's TOML as flat settings: "parallel.tp" -> 8, with the line where it is set.
+// [matrix] and [[variant]] become axes. Also reads lists of runs (CSV) and KEY=VALUE arguments.
 #include "scenarios/setting.h"
 
 #include <fmt/format.h>
@@ -73,7 +75,7 @@ class Flattener {
     return Done{};
   }
 
-  // Adds the axes of [matrix]: each key has a list of values, or of tables.
+  // Adds the axes of [matrix], each with its line. A key has a list of values, or of tables.
   Status axes(const toml::table& table, const std::string& prefix,
               std::vector<std::pair<std::uint32_t, Axis>>* to) const {
     for (auto&& [key, node] : table) {
@@ -125,7 +127,7 @@ class Flattener {
     return axis;
   }
 
-  // Reads a name, or a list of names, in printable form: --only is compared with that.
+  // Reads a name, or a list of names, in printable form, as --only is compared with that form.
   Result<std::vector<std::string>> names(const toml::node& node) const {
     std::vector<std::string> list;
     const toml::array* array = node.as_array();
@@ -225,6 +227,7 @@ Result<ScenarioFile> parse_scenario(const std::string& text, const std::string& 
     table.erase("matrix");
   }
   RETURN_IF_ERROR(flattener.settings(table, "", &file.base));
+  // TOML tables are sorted by key. The file's own order of axes is restored by their lines.
   std::stable_sort(axes.begin(), axes.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [line, axis] : axes) file.axes.push_back(std::move(axis));
@@ -237,7 +240,7 @@ std::vector<NamedFile> files_named(const ScenarioFile& file,
   std::vector<NamedFile> files;
   const auto add = [&](const std::string& key, const Setting& setting) {
     for (const std::string& text : setting.texts()) {
-      // Without a dot it names something else, such as a preset; but hostfiles often have no dot.
+      // A text without a dot is no file but, for example, a preset. Only hostfiles may have none.
       if (text.find('.') == std::string::npos && key != "cluster.hostfile") continue;
       const auto path = Setting{text, setting.where}.file(key, folder, "");
       if (!path.ok()) continue;
@@ -246,7 +249,7 @@ std::vector<NamedFile> files_named(const ScenarioFile& file,
       // The files that this one names count as well.
       auto cluster = read_scenario_file(*path);
       if (!cluster.ok()) continue;
-      cluster->base.erase(key);  // it takes its cluster from nobody
+      cluster->base.erase(key);  // a file named by cluster.from must not have that key itself
       for (const NamedFile& named : files_named({*path, cluster->base, {}}, {}))
         files.push_back(named);
     }
@@ -296,7 +299,8 @@ Result<std::pair<std::string, Setting>> parse_set(std::string_view text, const s
   const std::string key(text.substr(0, equals));
   const std::string value(text.substr(equals + 1));
   const auto table = parse_toml_table("value = " + value, where);
-  // It is a bare word, or a text of several lines, of which the further ones are not keys.
+  // A value that is not TOML is a bare word. If TOML finds several keys, the value is a text of
+  // several lines, and its further lines only look like keys.
   if (!table.ok() || table->size() != 1) return std::pair{key, Setting{value, where}};
   ASSIGN_OR_RETURN(Setting setting, to_setting(*table->get("value"), where, key));
   return std::pair{key, std::move(setting)};

@@ -17,7 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The SMs that a GEMM's bulk and pipelined overlap take. 0: it has no such form.
+// The SMs that communication takes when it overlaps with this GEMM in bulk, or pipelined (NeMo's
+// numbers, see overlap_by()). 0: the GEMM has no such form.
 struct Forms {
   TensorGemm gemm;
   int bulk_sms, pipelined_sms;
@@ -54,7 +55,7 @@ Result<int> parse_count(std::string_view text) {
   return static_cast<int>(*value);
 }
 
-// METHOD, METHOD:SMS or METHOD:SMS:SPLITS.
+// Reads METHOD, METHOD:SMS or METHOD:SMS:SPLITS. Without SMS they are the method's own.
 Result<GemmOverlap> parse_overlap(std::string_view text, TensorGemm gemm) {
   std::vector<std::string_view> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -86,7 +87,8 @@ Result<TensorGemm> gemm_named(std::string_view text) {
                            nearest(text, names))};
 }
 
-// Returns the setting of that name, or the whole file where it holds only one.
+// Returns the setting of that name from the file's "configs". A file without that key holds a
+// single setting.
 Result<Json> choose_setting(const Json& file, const std::string& setting) {
   const Json& all = file.contains("configs") ? file.at("configs") : file;
   if (setting.empty()) {
