@@ -87,8 +87,8 @@ Result<TensorGemm> gemm_named(std::string_view text) {
                            nearest(text, names))};
 }
 
-// Returns the setting of that name from the file's "configs". A file without that key holds a
-// single setting.
+// Returns the setting of that name, from "configs" or else from the top of the file. Without a name
+// the whole file is the setting.
 Result<Json> choose_setting(const Json& file, const std::string& setting) {
   const Json& all = file.contains("configs") ? file.at("configs") : file;
   if (setting.empty()) {

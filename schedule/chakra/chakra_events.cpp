@@ -1,6 +1,7 @@
-// Matches the nodes of all ranks: the k-th collective of a process group on each member, and sends
-// with receives by ranks, tag and order. A topological sort (Kahn's algorithm) then finds each
-// event's depth, or a deadlock.
+// Makes events of the nodes of all ranks. A compute node is an event by itself. The k-th
+// collectives of a process group on all its members are one event, and so are a send and its
+// receive (the k-th of that sender, receiver and tag). A topological sort (Kahn's algorithm) then
+// finds each event's depth, the number of events in the longest chain before it, or a deadlock.
 #include "schedule/chakra/chakra_events.h"
 
 #include <fmt/format.h>
@@ -137,7 +138,8 @@ class EventMaker {
     out_.events.push_back(std::move(event));
   }
 
-  // Takes the least duration that is stated. Those of other ranks include waiting.
+  // Takes the least duration that a rank states. Those of other ranks include waiting. None is
+  // needed where a price will come, nothing is carried, or Tandem wrote the trace (rendezvous).
   Status set_duration(const std::vector<ChakraPlace>& places, ChakraEvent* event) const {
     Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
     for (const ChakraPlace& place : places) {
@@ -199,6 +201,7 @@ class EventMaker {
                                collective_word(node)));
     ChakraEvent event{.members = members, .kind = op_kind(*kind), .bytes = *node.comm_size};
     const auto size = static_cast<Bytes>(members.size());
+    // Chakra's size is what each rank puts in; Tandem's is what each has at the end.
     if (*kind == CommKind::AllGather) {
       if (event.bytes > std::numeric_limits<Bytes>::max() / size)
         return error(places.front(),
@@ -246,7 +249,8 @@ class EventMaker {
     return Done{};
   }
 
-  // Finds what each event waits for: its dependencies, and the event before it on its lane.
+  // Finds what each event waits for: its dependencies, and the event before it on its lane. A rank
+  // has a lane for compute and one for collectives and sends.
   void find_waits() {
     waits_.resize(out_.events.size());
     for (std::int32_t rank = 0; rank < ranks(); ++rank) {

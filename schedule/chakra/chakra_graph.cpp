@@ -1,3 +1,6 @@
+// Sorts the nodes of one rank by their dependencies (Kahn's algorithm), and finds what each must
+// wait for. Nodes that take no time (Passed) drop out: if C depends on a Passed B, and B on A, then
+// C waits for A.
 #include "schedule/chakra/chakra_graph.h"
 
 #include <fmt/format.h>
@@ -91,7 +94,7 @@ class GraphMaker {
                  "sends and receives");
   }
 
-  // Kahn's algorithm. Of several ready nodes the one of the least id comes first.
+  // Sorts by Kahn's algorithm. Of several ready nodes the one with the least id comes first.
   Status sort_topologically() {
     place_.resize(nodes_.size());
     std::vector<std::uint32_t> waits_for(nodes_.size());
@@ -131,6 +134,9 @@ class GraphMaker {
                      "found a cycle of dependencies, expected none: " + cycle_text(cycle, text));
   }
 
+  // Sets what a node waits for: its dependencies, and for some of them what those wait for. It does
+  // so instead of a Passed node, which takes no time. It does so besides a receive posted at the
+  // start, which does not itself wait for its dependencies.
   void add_waits(std::uint32_t node) {
     std::vector<std::uint32_t>& waits = graph_.waits[node];
     for (const std::uint32_t dependency : dependencies_[node]) {
@@ -143,8 +149,8 @@ class GraphMaker {
     std::sort(waits.begin(), waits.end());
     waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
     if (graph_.parts[node] != ChakraPart::Passed) return;
-    // The last wait on a lane is enough. Otherwise a chain of Passed nodes would collect all nodes
-    // before it.
+    // The last of the waits on one lane is enough, as a lane runs one node after another. Without
+    // this a chain of Passed nodes would collect all nodes before it.
     for (const ChakraPart lane : {ChakraPart::Compute, ChakraPart::Queued}) {
       std::uint32_t last = 0;
       for (const std::uint32_t wait : waits) {

@@ -1,3 +1,6 @@
+// Turns each op of a rank into one node, or two (a ring shift), in order of the time at which the
+// ideal engine starts it. A transfer's two ends find each other by a tag, a collective's by the
+// name of a process group.
 #include "schedule/chakra/export_chakra.h"
 
 #include <fmt/format.h>
@@ -42,8 +45,8 @@ bool is_transfer(OpKind kind) {
   return comm == CommKind::SendRecv || comm == CommKind::RingShift;
 }
 
-// Returns the bytes of a roofline model: operands and results at two bytes an element, and what is
-// moved.
+// Returns the bytes that ASTRA-sim's roofline model counts: for each GEMM its operands and result,
+// m k + k n + m n elements of two bytes, and the memory traffic of other work.
 double memory_bytes(const Kernel& kernel) {
   constexpr double kElement_bytes = 2;
   double bytes = kernel.memory_bytes;
@@ -55,6 +58,7 @@ double memory_bytes(const Kernel& kernel) {
   return bytes;
 }
 
+// Returns the rank that is `step` places further round the ring.
 std::int32_t neighbour(const Communicator& ring, Rank rank, int step) {
   const auto at = std::find(ring.members.begin(), ring.members.end(), rank);
   const auto size = static_cast<std::ptrdiff_t>(ring.members.size());
@@ -68,6 +72,8 @@ ChakraExport::ChakraExport(const Program& program) : program_(&program), folding
 Result<ChakraExport> ChakraExport::of(const Program& program) {
   ChakraExport made(program);
   ASSIGN_OR_RETURN(made.replay_, replay(program, made.folding_));
+  // Finds which folded rank stands for each rank: the one with the same body, and with
+  // communicators of the same classes in its slots.
   std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> classes;
   for (std::size_t p = 0; p < made.folding_.folded_ranks.size(); ++p) {
     const FoldedRank& folded = made.folding_.folded_ranks[p];
@@ -89,6 +95,8 @@ Result<ChakraExport> ChakraExport::of(const Program& program) {
   return made;
 }
 
+// Numbers the communicators of collectives, which become process groups. Lists the directed pairs
+// of ranks between which transfers go.
 void ChakraExport::add_groups_and_edges() {
   struct SlotUse {
     bool sends = false, shifts = false, collective = false;
@@ -125,7 +133,8 @@ std::size_t ChakraExport::first_event(Rank rank) const {
   return replay_.first[folded_rank_of_[index(rank)]];
 }
 
-// Both ends count alike. The tags of two communicators on one pair of ranks never collide.
+// Returns the tag of a communicator's transfer of that number; both ends count alike. Communicators
+// between the same two ranks take turns: of two, one has the tags 0, 2, 4 and the other 1, 3, 5.
 std::int64_t ChakraExport::tag(const RankPair& edge, std::int64_t sequence) const {
   const auto same_pair = [&](const RankPair& other) {
     return std::pair(other.from, other.to) < std::pair(edge.from, edge.to);
@@ -219,6 +228,7 @@ ChakraTrace ChakraExport::rank(Rank rank) const {
     };
     return key(a) < key(b);
   });
+  // By op: its number among the ops of its slot, and the op before it on its lane.
   std::vector<std::int64_t> sequence(body.ops.size());
   std::vector<std::int64_t> of_slot(body.slots.size());
   std::vector<std::int64_t> before(body.ops.size(), -1), last(body.lanes.size(), -1);

@@ -1,3 +1,5 @@
+// Makes a Program of the events of chakra_events(). Each rank gets its events sorted by depth (the
+// longest chain of events before them) as ops of a body, and its communicators as slots.
 #include "schedule/chakra/import_chakra.h"
 
 #include <fmt/format.h>
@@ -18,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMostSlots = std::numeric_limits<std::int16_t>::max();
 
-// Adds bodies to the Program, equal ones only once.
+// Adds bodies to the Program. Ranks with equal ops share one body.
 class Bodies {
  public:
   explicit Bodies(Program* program) : program_(program) {}
@@ -65,8 +67,9 @@ class ProgramMaker {
         of_rank[place.rank].push_back(static_cast<std::int32_t>(event));
     }
     for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
-      // One order for all ranks, in which each communication comes after what it waits for. So no
-      // two ranks issue their communication in orders that wait for each other.
+      // All ranks sort their events in the same way: by depth, then by number. What an event waits
+      // for has a lower depth, so no two ranks issue communication in orders that wait for each
+      // other.
       std::sort(of_rank[rank].begin(), of_rank[rank].end(), [&](std::int32_t a, std::int32_t b) {
         return std::pair(events_.events[a].depth, a) < std::pair(events_.events[b].depth, b);
       });
@@ -76,7 +79,8 @@ class ProgramMaker {
   }
 
  private:
-  // A rank's lanes besides compute.
+  // A rank's lanes besides compute: one for each sender that it receives from, and under -1 the one
+  // for collectives and sends.
   struct Lanes {
     std::map<std::int32_t, std::uint8_t> of_sender;
     std::map<std::int32_t, std::int16_t> slot_of;  // by communicator
@@ -120,7 +124,7 @@ class ProgramMaker {
     op.stage = static_cast<std::int16_t>(fitting(node.stage, 0x7FFF));
     op.microbatch =
         static_cast<std::int32_t>(fitting(at(event.places.front()).microbatch, 0x7FFFFFFF));
-    // The name is kept if only it tells what is computed.
+    // The name of a node becomes a kernel's if nothing else tells what the node computes.
     if (is_compute(op.kind) && node.kind.empty() && !node.name.empty()) op.kernel = kernel_of(node);
     return op;
   }
@@ -140,6 +144,7 @@ class ProgramMaker {
     return at->second;
   }
 
+  // Returns the slot of the event's communicator. Adds it to the body, with a new lane if need be.
   Result<std::int16_t> slot_for(const ChakraEvent& event, const ChakraPlace& place, OpKind kind,
                                 Lanes* lanes, Body* body, RankRow* row) {
     const std::int32_t communicator = communicator_of(event);
@@ -168,6 +173,7 @@ class ProgramMaker {
     return number;
   }
 
+  // Returns the communicator of the event's members. Transfers have communicators of their own.
   std::int32_t communicator_of(const ChakraEvent& event) {
     const auto [at, is_new] = communicators_.try_emplace(
         {event.kind == OpKind::Send, static_cast<int>(event.group_kind), event.members},
@@ -180,6 +186,7 @@ class ProgramMaker {
     return at->second;
   }
 
+  // Returns the ops that the node's op waits for, except those on its own lane.
   std::vector<std::uint32_t> waits_of(const ChakraPlace& place,
                                       const std::vector<std::int32_t>& op_of, std::uint8_t lane,
                                       const Body& body) const {

@@ -1,3 +1,5 @@
+// Lowers an order: checks the options, lowers each pipeline rank to a body of ops (lower_rank.h),
+// makes the ranks and their communicators (wire.h), and sorts the ops into an order of issue.
 #include "schedule/lowering/lower.h"
 
 #include <fmt/format.h>
@@ -51,6 +53,7 @@ Status check_limits(const Context& context) {
   return Done{};
 }
 
+// Returns whether the order has cells of several actions, which run together.
 bool has_cells(const Order& order) {
   return std::ranges::any_of(order.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, &Action::with_next);
@@ -95,7 +98,8 @@ Status check_options(const Order& order, const LowerOptions& options) {
   return Done{};
 }
 
-// Lowers with bodies as `options` say, between as many ranks as `ranks` says.
+// Lowers the order. Bodies follow `options`. Ranks and communicators follow `ranks`: the same
+// options for the whole job, or those of a job with one rank on each stage.
 Result<OneReplica> lower_wired(const Order& order, const Workload& work,
                                const LowerOptions& options, const LowerOptions& ranks) {
   CHECK(static_cast<int>(work.stages.size()) == order.stages);
@@ -137,7 +141,9 @@ Result<Program> lower(const Order& order, const Workload& work, const LowerOptio
 
 Result<OneReplica> lower_one_replica(const Order& order, const Workload& work,
                                      const LowerOptions& options) {
-  // The copies of two chains are replicas of a cut if a cut has fewer than all ranks.
+  // One rank is left of each stage. A cut of parameters over some of its ranks (shard > 0) becomes
+  // a cut over that one rank. If two chains (DualPipe) hold a copy of a stage each, these two ranks
+  // are then replicas. A cut over all ranks (shard 0) stays one over both.
   LowerOptions ranks;
   ranks.data.shard = std::min(options.data.shard, 1);
   ranks.data.secondary = std::min(options.data.secondary, 1);

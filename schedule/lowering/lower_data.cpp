@@ -1,3 +1,7 @@
+// Lowers the gathers and reductions of ZeRO 0 to 3. A unit is the parameters of one layer (or of
+// the embedding, or the head), and a bucket is the units that one communication carries. The pass
+// tells when it uses a unit and when it has a unit's gradient. This file then adds the bucket's
+// ops.
 #include "schedule/lowering/lower_data.h"
 
 #include <algorithm>
@@ -39,14 +43,14 @@ DataLane::DataLane(const Context& context, const std::vector<int>& stages, BodyB
 DataLane::ShardGroups DataLane::shard_groups(int shard, std::int16_t* slot,
                                              std::int16_t* replicas) {
   if (shard > 1) *slot = builder_.slot(GroupKind::Data, "data");
-  // The replicas have a lane of their own, as FSDP2 has a stream: the next bucket is scattered
-  // meanwhile.
+  // Replicas reduce on a lane of their own, as FSDP2 does on a stream, so that the next bucket can
+  // be scattered meanwhile.
   if (context_.replicas() > 1) *replicas = builder_.slot(GroupKind::Data, "replicas");
   return {*slot, *replicas, shard};
 }
 
-// Puts units into buckets from the last to the first, as gradients come. A bucket is full with
-// bucket_bytes.
+// Puts a stage's units into buckets, from the last unit to the first, as gradients come. A bucket
+// is full once it has bucket_bytes. Without that number it is one unit, or in a pipeline the stage.
 void DataLane::make_buckets(int stage) {
   const std::vector<ParameterUnit>& units = context_.work.stages[stage].units;
   const bool by_unit = context_.order.pp() == 1;
@@ -101,6 +105,8 @@ void DataLane::begin_pass(int stage, ActionKind kind) {
     if (bucket.stage != stage) continue;
     bucket.is_reduced = false;
     if (options_.zero < 3) continue;
+    // ZeRO 3 drops what the pass before has gathered: after every backward, and after a forward
+    // unless its backward is to find it.
     if (options_.reshard_after_forward || bucket.was_in_backward) bucket.is_gathered = false;
     if (kind != ActionKind::BackwardWeight) bucket.was_in_backward = kind != ActionKind::Forward;
   }
@@ -109,16 +115,18 @@ void DataLane::begin_pass(int stage, ActionKind kind) {
 void DataLane::before_use(int stage, int unit, bool forward,
                           std::array<std::uint32_t, 2> last_computes,
                           std::vector<std::uint32_t>* waits) {
-  if (options_.zero == 3 && !gathers_ahead()) {
+  if (options_.zero == 3 && !gathers_ahead()) {  // gathers for each pass
+    // A gather waits for the last compute. With param_gather it waits only for the one before that,
+    // so that it runs beside the last.
     Bucket& bucket = bucket_of(stage, unit);
     const std::uint32_t after = last_computes[options_.param_gather ? 1 : 0];
     if (!bucket.is_gathered) gather(&bucket, {&after, 1}, forward);
     waits->push_back(std::exchange(bucket.gathered, kNoOp));
-    // The next gather is issued before this bucket's reduction. Behind it, it would have to wait.
+    // Issues the next gather before this bucket's reduction. Behind that it would have to wait.
     Bucket* next = forward ? next_bucket(bucket) : bucket_before(bucket);
     if (options_.param_gather && next != nullptr && next->stage == stage && !next->is_gathered)
       gather(next, {last_computes.data(), 1}, forward);
-  } else if (gathers_ahead()) {
+  } else if (gathers_ahead()) {  // gathers once an iteration, and one bucket ahead
     Bucket& bucket = bucket_of(stage, unit);
     std::vector<std::uint32_t> before = *waits;
     before.push_back(last_computes[0]);
@@ -220,7 +228,8 @@ std::uint32_t DataLane::communicate(OpKind kind, Bytes dense, Bytes expert, cons
       last = add(kind, group.slot, bytes, bucket, before);
       before.assign(1, last);
     }
-    // Without ZeRO one group has all ranks.
+    // Ranks that hold the same cut (replicas) sum their gradients too. There are none if the cut's
+    // group has all ranks, as it always does without ZeRO.
     if (group.replicas < 0 || kind == OpKind::AllGather) continue;
     const Bytes cut = (bytes + group.shard - 1) / group.shard;
     last = add(OpKind::AllReduce, group.replicas, cut, bucket, before);

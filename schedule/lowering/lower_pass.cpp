@@ -1,3 +1,7 @@
+// Lowers the actions of a pipeline rank to ops. An action (F, B, I or W of a microbatch) has a
+// pass, a list of compute and communication steps; each step becomes an op that waits for the ops
+// of the steps before it. A cell is one action or several that run together. These may take turns
+// at their expert communication, step by step.
 #include "schedule/lowering/lower_pass.h"
 
 #include <algorithm>
@@ -89,6 +93,7 @@ PassLowering::PassLowering(const Context& context, const std::vector<Action>& ac
 }
 
 void PassLowering::run(std::span<const Action> cell, std::span<const std::uint32_t> inputs) {
+  // If one action needs the output of another in the cell, they cannot run together.
   if (cell.size() > 1 && waits_for_itself(cell)) {
     for (const Action& action : cell) run({&action, 1}, inputs);
     return;
@@ -117,9 +122,8 @@ void PassLowering::run(std::span<const Action> cell, std::span<const std::uint32
   }
 }
 
-// Returns the action to begin with. With expert_overlap it is the one that exchanges soonest: its
-// experts' tokens are then in flight while the others compute up to theirs. Otherwise it is the
-// first.
+// Returns the action to begin with. With expert_overlap it is the one that soonest sends tokens to
+// experts: they are in flight while the others compute. Otherwise it is the first.
 std::size_t PassLowering::first_to_run(std::span<const Running> cell) const {
   if (!context_.options.expert_overlap) return 0;
   const auto soonest = std::ranges::min_element(
@@ -168,6 +172,7 @@ void PassLowering::compute(Running* running, const Step& step, std::vector<std::
   const std::uint32_t op = builder_.add(op_of(step, action), *waits);
   last_computes_ = {op, last_computes_[0]};
   running->ops.push_back(op);
+  // The unit's last step in the pass ends its gradient.
   if (running->gives_gradients && step.unit >= 0 &&
       next_unit(*running->pass, running->ops.size() - 1) != step.unit)
     data_.after_gradient(stage, step.unit, running->is_last, op);

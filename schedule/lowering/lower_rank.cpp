@@ -1,3 +1,5 @@
+// Lowers one pipeline rank for a whole iteration: its actions with their transfers, then the
+// remaining gradient reductions, the optimizer, and the gathers of updated parameters.
 #include "schedule/lowering/lower_rank.h"
 
 #include <fmt/format.h>
@@ -23,10 +25,10 @@ using Ops = std::vector<std::uint32_t>;
 
 bool is_forward(const Action& action) { return action.kind == ActionKind::Forward; }
 
-// Returns the end of each cell. A cell is a group of actions that run together or, with `pairs`, an
-// F, B pair of the steady state: interleaved exchanges after such a pair, from the first B to the
-// last F (Megatron-LM's steady state). If all of a rank's forwards come before its first B, nothing
-// pairs.
+// Returns the end of each cell: the place after its last action. A cell is one action, or several
+// that run together. With `pairs` an F and the B after it are one too, as Megatron-LM's interleaved
+// schedule exchanges after such pairs in its steady state: F F (F B) (F B) B B. If all forwards
+// come before the first B, there is no steady state, and nothing pairs.
 std::vector<int> cell_ends(const Actions& actions, bool pairs) {
   const auto first_backward = std::find_if_not(actions.begin(), actions.end(), is_forward);
   pairs &= std::any_of(first_backward, actions.end(), is_forward);
@@ -113,8 +115,8 @@ class RankLowering {
 
   bool has_pairs() const { return context_.order.exchanges == BatchedP2p::Pairs; }
 
-  // Lowers transfers that overlap, on their own lanes: receives are posted ahead, and sends are not
-  // waited for.
+  // Lowers the actions with transfers that overlap. They are on lanes of their own: receives are
+  // posted ahead, and no action waits for a send.
   void lower_overlapped() {
     int begin = 0;
     Ops received;
@@ -134,7 +136,8 @@ class RankLowering {
     }
   }
 
-  // Lowers transfers that do not overlap: between two cells is an exchange for which both wait.
+  // Lowers the actions with transfers that do not overlap. Between two cells is an exchange, which
+  // waits for the cell before it, and for which the next cell waits.
   void lower_exchanges() {
     const std::vector<int> ends = cell_ends(actions_, has_pairs());
     const auto cell = [&](std::size_t i) {

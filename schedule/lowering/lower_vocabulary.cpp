@@ -1,3 +1,6 @@
+// Lowers the communication of vocabulary parallelism, in which every rank holds some rows of the
+// vocabulary. Its passes on each rank: E looks rows up, S and T compute the output layer and its
+// gradients, G adds the embedding's gradient.
 #include "schedule/lowering/lower_vocabulary.h"
 
 #include <string>
@@ -10,7 +13,13 @@ namespace tandem {
 namespace {
 
 // The lane, kind and bytes of each VocabularyComm. A transfer from one rank to all is priced as an
-// all-gather, and a sum for one rank as an all-reduce (docs/decisions.md).
+// all-gather, and a sum for one rank as an all-reduce (docs/decisions.md). They follow and precede:
+//
+//   embedding sum       after E of all ranks             before F of the first stage
+//   output              after F of the last stage        before S of all ranks
+//   softmax             after S of all ranks             before T of all ranks
+//   output gradient     after T (algorithm 2: softmax)   before B or I of the last stage
+//   embedding gradient  after B or I of the first stage  before G of all ranks
 struct CommTraits {
   std::string_view lane;
   OpKind kind;
@@ -38,7 +47,7 @@ VocabularyLanes::VocabularyLanes(const Context& context, BodyBuilder* builder, S
 void VocabularyLanes::before(const Action& action, std::vector<std::uint32_t>* waits) {
   if (context_.order.vocabulary == 0) return;
   const auto take = [&](VocabularyComm comm) { waits->push_back(op_of(comm, action)); };
-  // A rank that gets what another sends posts it here. The sender has posted it after its action.
+  // A rank that takes part without sending posts its op here. The sender has posted it in after().
   const auto get = [&](VocabularyComm comm) {
     if (op_of(comm, action) == kNoOp) issue(comm, action, {});
     take(comm);

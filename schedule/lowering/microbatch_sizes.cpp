@@ -1,3 +1,6 @@
+// Fits the time of each compute step as a + b: a grows with the tokens (linear between measured
+// sizes), b with the sum of the squares of the sequences' lengths. Then gives every op of a Program
+// the time and bytes of its own microbatch's size.
 #include "schedule/lowering/microbatch_sizes.h"
 
 #include <algorithm>
@@ -42,6 +45,8 @@ std::vector<SizeCost> step_costs(const Workload& whole, const Workload& halves,
 
 }  // namespace
 
+// Interpolates between the two nearest shares. In a segment from `share` down to share / 2 the time
+// falls from `high` to `low`.
 double SizeCost::of(const MicrobatchSize& size) const {
   std::size_t segment = 0;  // covers shares from 2^-segment down to half of that
   double share = 1;
@@ -54,6 +59,9 @@ double SizeCost::of(const MicrobatchSize& size) const {
   return std::max(straight, 0.0) + by_squares * size.squares;
 }
 
+// `halves` has the same tokens, but half the sum of squares: 2 (L / 2)^2 = L^2 / 2. So whole -
+// halves is half of the squares' part. Each shorter size has a quarter of the squares before: (L /
+// 2)^2.
 SizeCost fit(double whole, double halves, const std::vector<double>& shorter) {
   CHECK(!shorter.empty());
   SizeCost cost;

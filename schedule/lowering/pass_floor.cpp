@@ -1,4 +1,12 @@
-// Plays one pass alone, with its communication at the least prices, to bound it from below.
+// Plays one pass alone, with its communication at the least prices, to bound its times from below.
+// In: the steps of the pass and the prices. Out: the parts of a PassFloor:
+//
+//   input                        all is computed       output
+//     |                          that it needs           |
+//     |--- lead ---|-- lane_before --|------ rest ------>|
+//                                    |- lane_after -|
+//
+// `computed` is lead + lane_before. In the lane's times the pass uses its rank's compute lane.
 #include "schedule/lowering/pass_floor.h"
 
 #include <algorithm>
@@ -18,7 +26,8 @@ double computed_ns(const Step& step, double slowdown) {
   return std::floor(static_cast<double>(step.duration_ns) * slowdown);
 }
 
-// `led`: all communication before the first computation has ended when that begins, at 0.
+// Plays the pass from its input on. With `led` it begins with the first computation instead: at
+// time 0 all communication before that has ended.
 PlayedPass play_pass(const Pass& pass, const PassPrices& prices, double slowdown, bool led) {
   PlayedPass played;
   std::vector<bool> computes;  // by step: it computes, or waits for a step that does
@@ -45,7 +54,7 @@ PlayedPass play_pass(const Pass& pass, const PassPrices& prices, double slowdown
   return played;
 }
 
-// Returns the last computation that the pass's output is or waits for, or -1.
+// Returns the last computation that the output needs (it may be the output itself), or -1.
 int last_needed(const Pass& pass) {
   std::vector<bool> awaited(pass.steps.size());
   awaited[pass.output] = true;
@@ -109,6 +118,7 @@ TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sha
     output = std::max(output, led.last_compute) + amax_ns;
     end = std::max(end, output);
   }
+  // In cells, communication after the last computation does not keep the lane.
   if (sharing != LaneSharing::None) end = led.last_compute;
   TimedPass timed;
   PassFloor& floor = timed.floor;
@@ -119,6 +129,7 @@ TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sha
   floor.rest = output - floor.lane_before;
   timed.trail = end - led.last_gradient;
   if (sharing != LaneSharing::Interleaved) return timed;
+  // Others compute while this pass communicates: it uses the lane only while it computes.
   floor.lane_before = floor.lane_after = 0;
   for (int i = 0; i < static_cast<int>(pass.steps.size()); ++i) {
     if (pass.steps[i].computes)

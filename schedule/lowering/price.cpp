@@ -1,3 +1,6 @@
+// Prices communication by classes of equal communicators (rank_folding.h), each class once. The
+// cluster gives a time for each way in which an operation can go (an algorithm and a protocol, such
+// as a ring with LL128). An op's price is the fastest way for its bytes.
 #include "schedule/lowering/price.h"
 
 #include <algorithm>
@@ -28,7 +31,8 @@ Placement round_robin(int ranks, int gpus_per_node) {
 
 namespace {
 
-// Limits the rate: no flow ends before the operation's bytes have gone at that rate.
+// Limits an operation to a rate: none of its flows ends before all its bytes could have gone at
+// that rate.
 void limit(Traffic* way, double bytes_per_s) {
   if (bytes_per_s == 0) return;
   way->seconds_per_byte = std::max(way->seconds_per_byte, 1 / bytes_per_s);
@@ -45,6 +49,7 @@ Choices at_training_cost(Choices choices, GroupKind group_kind, const CommCost& 
     if (way.seconds_per_byte == 0) continue;
     if (cost.posts_at_once) way.latency_ns = 0;
     way.latency_ns += to_ns(cost.overhead_s);
+    // The slowdown is of tensor groups inside a node, and of all others between nodes.
     if (way.between_nodes != (group_kind == GroupKind::Tensor)) {
       for (Flow& flow : way.flows) flow.share *= cost.slowdown;
       way.seconds_per_byte *= cost.slowdown;
@@ -63,8 +68,8 @@ std::vector<DeviceId> devices_of(const Communicator& communicator, const Placeme
   return devices;
 }
 
-// The times of communicators' operations in some programs, under the load of all that run in lock
-// step.
+// The prices of the operations of all communicators of some programs. Communicators of one class do
+// the same at the same time, so they load links together. `alike` programs have the same ranks.
 class Prices {
  public:
   Prices(std::span<Program* const> alike, const Cluster& cluster, const Placement& placement)
@@ -77,7 +82,8 @@ class Prices {
     return choices.size() == 1 ? choices[0] : choices[place_of_[communicator]];
   }
 
-  // Returns equal keys for ranks of a body whose communicators take equal times.
+  // Returns a key for each rank. Ranks of a body have equal keys if their communicators take equal
+  // times; only these can go on sharing it.
   std::vector<std::int32_t> keys() const {
     std::vector<std::int32_t> keys(program_.ranks.size());
     if (!differ_) return keys;
@@ -149,11 +155,11 @@ class Prices {
 
   const Program& program_;
   const RankFolding folding_;
-  std::vector<std::int32_t> class_of_,
-      place_of_;  // of communicators; the place in a communicator class
-  std::vector<std::vector<Choices>>
-      choices_;  // by communicator class and kind: one for all, or an each
-  bool differ_ = false;
+  // By communicator: its class, and its place in the class.
+  std::vector<std::int32_t> class_of_, place_of_;
+  // By communicator class and kind: one for all communicators of the class, or one for each.
+  std::vector<std::vector<Choices>> choices_;
+  bool differ_ = false;  // some class has one for each
 };
 
 void price_ops(const Prices& prices, Program* program) {

@@ -1,3 +1,6 @@
+// Makes the communicators of a job from its sizes. Ranks are numbered as in Megatron-LM, tensor
+// fastest and pipeline slowest: rank = tensor + tp (context + cp (data + dp pipeline)). So most
+// groups are ranks at equal strides.
 #include "schedule/lowering/wire.h"
 
 #include "schedule/program/rank_folding.h"
@@ -45,7 +48,8 @@ class Wiring {
   int stage_ranks() const { return options_.tp * options_.cp * options_.dp; }
   int rank(int within_stage, int pipeline) const { return within_stage + stage_ranks() * pipeline; }
 
-  // Connects groups of `size` ranks of a stage that are `stride` apart.
+  // Connects groups of `size` ranks of a stage that are `stride` apart. Of ranks 0 to 3, size 2 and
+  // stride 1 give {0, 1} and {2, 3}; stride 2 gives {0, 2} and {1, 3}.
   void connect_strided(GroupKind group_kind, int pipeline, std::int16_t Slots::*slot, int size,
                        int stride) {
     if (slots_[pipeline].*slot < 0) return;
@@ -58,8 +62,9 @@ class Wiring {
   }
 
   // Connects all ranks that hold the same parameters: those `stride` apart, on all pipeline ranks
-  // that hold the stage. `shard` neighbours cut the parameters among them. Ranks at the same place
-  // among their neighbours are replicas.
+  // that hold the stage. `shard` neighbours of them cut the parameters, and ranks at the same place
+  // among their neighbours are replicas. Of holders 0 to 3 with shard 2, {0, 1} and {2, 3} cut, and
+  // {0, 2} and {1, 3} are replicas.
   void connect_holders(int pipeline, std::int16_t Slots::*slot, std::int16_t Slots::*replicas,
                        int stride, int shard) {
     const std::vector<int> holders = context_.holders(pipeline);
@@ -87,7 +92,7 @@ class Wiring {
       pair_up(GroupKind::Data, first, slots_[first].embedding, last, slots_[last].embedding);
   }
 
-  // Connects each replica: the tensor ranks of all stages.
+  // Connects the ranks that add up the gradient norm: the tensor ranks of all stages.
   void connect_norm() {
     const int tp = options_.tp, pp = context_.order.pp();
     for (int first = 0; first < stage_ranks() && slots_[0].norm >= 0; first += tp)
