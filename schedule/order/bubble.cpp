@@ -1,6 +1,9 @@
 // Explains a bubble: replays the order with and without transfers, and walks the idle gaps of the
-// rank that works most. A gap counts as waiting until the input of some later action is there, then
-// as memory or as postponed.
+// rank that works most. Each gap has up to three parts:
+//
+//   waiting    no later action of the rank has its input yet
+//   memory     only forwards have it, and the rank holds as many activations as it ever does
+//   postponed  some later action could run, but the order puts another one first
 #include "schedule/order/bubble.h"
 
 #include <algorithm>
@@ -55,7 +58,7 @@ class Inputs {
   std::vector<double> forward_, gradient_;  // end times, by stage and microbatch
 };
 
-// The next action of each stage and kind, seen from a place in a rank's order.
+// Finds the next action of each stage and kind, seen from a place in a rank's order.
 class Upcoming {
  public:
   explicit Upcoming(const std::vector<Action>& actions) : next_(actions.size()) {
@@ -66,7 +69,7 @@ class Upcoming {
     }
   }
 
-  // Returns the places of those after `at`.
+  // Returns the places of the next actions after `at`.
   const std::vector<int>& behind(std::size_t at) const { return next_[at]; }
 
  private:
@@ -88,7 +91,8 @@ Gaps gaps_of(const std::vector<Action>& actions, const std::vector<OrderReplay::
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const double from = i == 0 ? kNoTime : spans[i - 1].end, to = spans[i].start;
     if (to > from) {
-      double undone = kNoTime, full = kNoTime;  // since when there was something to do
+      // From then on some action could run (undone), or could but for memory (full).
+      double undone = kNoTime, full = kNoTime;
       for (const int at : upcoming.behind(i)) {
         const bool held = actions[at].kind == ActionKind::Forward && live >= peak;
         double& since = held ? full : undone;

@@ -12,23 +12,27 @@ namespace {
 // Makes one rank's actions, in the eight steps of DeepSeek's code. The rank holds a stage of each
 // direction. Microbatches of direction 0 reach it first. `to_end` is the number of ranks from it to
 // the end where they enter, both included. `to_turn` is the number of ranks after it, up to where
-// the directions meet.
+// the directions meet. Of 8 ranks, rank 1 has to_end 2 (ranks 1, 0) and to_turn 2 (ranks 2, 3).
 class RankActions {
  public:
   RankActions(std::array<int, 2> stages, int to_end, int to_turn, int microbatches)
       : stages_(stages), to_end_(to_end), to_turn_(to_turn), microbatches_(microbatches) {}
 
   std::vector<Action> make() {
+    // Step 1: F0.
     for (int i = 0; i < 2 * to_turn_; ++i) forward(0);
+    // Step 2: F0 F1.
     for (int i = 0; i < to_end_; ++i) {
       forward(0);
       forward(1);
     }
+    // Step 3: I1 W1 F1.
     for (int i = 0; i < to_turn_; ++i) {
       input(1);
       weight();
       forward(1);
     }
+    // Step 4, the steady state: F0 together with B1, and F1 together with B0.
     for (int i = microbatches_ - 2 * to_turn_ - to_end_; i > 0; --i) {
       forward(0);
       // The first backward at the ranks where the directions meet follows its own forward too
@@ -39,17 +43,19 @@ class RankActions {
       run_together();
       backward(0);
     }
+    // Step 5: B1, then F1 together with B0.
     for (int i = 0; i < to_turn_; ++i) {
       backward(1);
       forward(1);
       run_together();
       backward(0);
     }
-    // The second half of the drain postpones weight gradients, so that other ranks wait less.
+    // Step 6: B1 B0. The second half postpones weight gradients, so that other ranks wait less.
     for (int i = 0; i < 2 * to_end_; ++i) {
       const int direction = i % 2 == 0 ? 1 : 0;
       i < to_end_ ? backward(direction) : input(direction);
     }
+    // Step 7: W I0, and step 8: W.
     for (int i = 0; i < to_turn_; ++i) {
       weight();
       input(0);

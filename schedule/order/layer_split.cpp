@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-double least(const OrderCosts& costs) { return costs.forward + costs.input + costs.weight; }
+double time_of(const OrderCosts& costs) { return costs.forward + costs.input + costs.weight; }
 
 OrderCosts operator+(const OrderCosts& a, const OrderCosts& b) {
   return {a.forward + b.forward, a.input + b.input, a.weight + b.weight, a.transfer};
@@ -21,11 +21,12 @@ OrderCosts operator+(const OrderCosts& a, const OrderCosts& b) {
 // Returns the time of the first n layers, by n.
 std::vector<double> sums_of(const LayerCosts& costs) {
   std::vector<double> sums = {0};
-  for (const OrderCosts& layer : costs.layers) sums.push_back(sums.back() + least(layer));
+  for (const OrderCosts& layer : costs.layers) sums.push_back(sums.back() + time_of(layer));
   return sums;
 }
 
-// A stage that has nothing else needs a layer. The stage after predictions has none.
+// A stage needs a layer unless it has something else: the embedding (first stage), the head (last),
+// or multi-token prediction (if on the stage before the last). The last stage must then have none.
 bool may_be_empty(const LayerCosts& costs, int stage, int stages) {
   return stage == 0 || stage == stages - 1 || (costs.prediction && stage == stages - 2);
 }
@@ -33,8 +34,8 @@ bool may_have_layers(const LayerCosts& costs, int stage, int stages) {
   return !costs.prediction || stage != stages - 1;
 }
 
-// Returns the longest stage, without costs.each, if stages have equally many layers. No better
-// split has a longer one.
+// Returns the time of the longest stage, without costs.each, if stages have as many layers as each
+// other. The best split's longest stage is no longer, so the search can pass over longer ones.
 double longest_of_even_split(const LayerCosts& costs, int stages) {
   std::vector<int> split(stages);
   auto left = static_cast<int>(costs.layers.size());
@@ -56,13 +57,14 @@ double longest_of_even_split(const LayerCosts& costs, int stages) {
   }
   double longest = 0;
   for (const OrderCosts& stage : costs_of_split(costs, split))
-    longest = std::max(longest, least(stage));
+    longest = std::max(longest, time_of(stage));
   constexpr double kRounding = 1 + 1e-9;
-  return kRounding * (longest - least(costs.each));
+  return kRounding * (longest - time_of(costs.each));
 }
 
-// Minimises the longest stage, then the sum of squares, by dynamic programming over the number of
-// layers that the first stages take.
+// Minimises the longest stage, then the sum of squares. best[s][n] is the best split of the first n
+// layers over the first s stages, and `own` the layers of the last of these stages. It follows from
+// best[s - 1][n - own], for each `own`.
 std::vector<int> even_stages(const LayerCosts& costs, int stages) {
   struct Best {
     double longest = std::numeric_limits<double>::infinity(), squares = 0;
@@ -76,9 +78,10 @@ std::vector<int> even_stages(const LayerCosts& costs, int stages) {
   std::vector<std::vector<Best>> best(stages + 1, std::vector<Best>(layers + 1));
   best[0][0] = {.longest = 0, .squares = 0, .own = 0};
   for (int stage = 0; stage < stages; ++stage) {
-    const double besides = (stage == 0 ? least(costs.embedding) : 0) +
-                           (stage + 1 == stages ? least(costs.head) : 0) +
-                           (costs.prediction && stage + 2 == stages ? least(*costs.prediction) : 0);
+    const double besides =
+        (stage == 0 ? time_of(costs.embedding) : 0) +
+        (stage + 1 == stages ? time_of(costs.head) : 0) +
+        (costs.prediction && stage + 2 == stages ? time_of(*costs.prediction) : 0);
     const bool may_have = may_have_layers(costs, stage, stages);
     for (int before = 0; before <= layers; ++before) {
       const Best& from = best[stage][before];
@@ -107,7 +110,7 @@ std::vector<double> times_of_ranks(const LayerCosts& costs, const std::vector<in
   std::vector<double> ranks(*std::ranges::max_element(rank_of_stage) + 1);
   const std::vector<OrderCosts> stages = costs_of_split(costs, split);
   for (std::size_t stage = 0; stage < stages.size(); ++stage)
-    ranks[rank_of_stage[stage]] += least(stages[stage]);
+    ranks[rank_of_stage[stage]] += time_of(stages[stage]);
   return ranks;
 }
 
@@ -117,8 +120,8 @@ int busiest_rank(const LayerCosts& costs, const std::vector<int>& split,
   return static_cast<int>(std::ranges::max_element(ranks) - ranks.begin());
 }
 
-// Returns a load to minimise: the busiest rank's time, then how uneven ranks are, then how uneven
-// stages are.
+// Returns what the descent minimises: the busiest rank's time, then how uneven ranks are, then how
+// uneven stages are.
 std::tuple<double, double, int> load_of(const LayerCosts& costs, const std::vector<int>& split,
                                         std::span<const int> rank_of_stage) {
   double busiest = 0, squares = 0;
@@ -131,6 +134,7 @@ std::tuple<double, double, int> load_of(const LayerCosts& costs, const std::vect
   return {busiest, squares, uneven};
 }
 
+// Returns the split with one layer moved.
 std::vector<int> moved(std::vector<int> split, std::size_t from, std::size_t to) {
   --split[from];
   ++split[to];

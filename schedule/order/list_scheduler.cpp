@@ -1,6 +1,11 @@
-// Greedy list scheduling as a discrete-event simulation: a rank that is free does the first action
-// of its policy's preference that is ready, and W where it would idle. Steady rounds are found by
-// remembering the states in which microbatches enter.
+// Greedy list scheduling as a discrete-event simulation. In: the times of stages and limits of
+// memory. Out: each rank's F (forward), I (input gradient) and W (weight gradient) in order. A rank
+// that is free does the first action of its policy's preference that is ready, and W where it would
+// idle.
+//
+// An activation is live from F to I, and held from F to W. A round is what repeats once the
+// pipeline is full. It is found by storing the state when each microbatch enters: if a state comes
+// again, all that lies between will too.
 #include "schedule/order/list_scheduler.h"
 
 #include <algorithm>
@@ -25,10 +30,11 @@
 namespace tandem {
 namespace {
 
-// Rounds are searched for in this many times pp + 8 microbatches.
+// A round is looked for within the first kLookedAt (pp + 8) microbatches.
 constexpr int kLookedAt = 16;
 
-// The time when each rank looks next for something to do, in a tournament tree.
+// The times when ranks next look for something to do. A tournament tree (each node has the least
+// time below it) finds the earliest at once.
 class WakeTimes {
  public:
   explicit WakeTimes(int ranks) : leaves_(std::bit_ceil(static_cast<unsigned>(ranks))) {
@@ -97,7 +103,7 @@ class Scheduler {
       if (entered == problem_.microbatches) break;
       Seen seen{entered, now, state(now)};
       const auto [at, is_new] = states.try_emplace(hash(seen.state), std::move(seen));
-      if (is_new) continue;  // else nothing was moved
+      if (is_new) continue;  // try_emplace moves `seen` only then
       if (at->second.state == seen.state && is_paced_alike(at->second, seen))
         return {entered - at->second.entered, entered + 1};
       at->second = std::move(seen);
@@ -138,9 +144,9 @@ class Scheduler {
     for (const Ticks each : state) hash = scatter(hash ^ scatter(static_cast<std::uint64_t>(each)));
     return hash;
   }
-  // Returns whether pace delays the next microbatch as much as it did at `before`, or did not delay
-  // it any more by then. If it no longer delays, it never will again, since no round is shorter
-  // than its microbatches' periods.
+  // Returns whether the policy's pace acts from `now` on as it did from `before` on. Either it
+  // delays the next microbatch by the same time, or it had ceased to delay it. Then it never delays
+  // again: a round takes at least a period for each of its microbatches, so entries fall behind.
   bool is_paced_alike(const Seen& before, const Seen& now) const {
     return policy_.pace == kUnpaced ||
            entry(before.entered) - before.now == entry(now.entered) - now.now ||
@@ -157,9 +163,8 @@ class Scheduler {
   }
 
   // Returns everything that decides what is done from now on, as long as microbatches are left.
-  // Times are relative to now, and microbatches to the next to enter. An input that has arrived
-  // counts as arrived, however long ago; only between two W the older one goes first, so its time
-  // counts.
+  // Times are relative to now, and microbatches to the next to enter. An input that has arrived has
+  // time 0, however long ago it came. Only for W, of which the oldest goes first, does age count.
   std::vector<Ticks> state(Ticks now) const {
     std::vector<Ticks> state;
     state.reserve(16 * stages_.size());
@@ -253,8 +258,8 @@ class Scheduler {
   // next input that is under way arrives.
   Ticks decide(int rank, Ticks now) {
     std::optional<ListChoice> chosen;
-    bool kept_back = false;
-    Ticks next = kNever;  // when the next known input arrives
+    bool kept_back = false;  // a forward has its input, but no memory
+    Ticks next = kNever;     // when the next known input arrives
     for (const ListChoice& choice : turns(rank)) {
       if (choice.chunk >= problem_.chunks) continue;
       const int stage = times_.stage_of(rank, choice.chunk);
@@ -271,6 +276,8 @@ class Scheduler {
       if (!chosen) chosen = choice;
       if (!policy_.weights_first) break;
     }
+    // W fills the time if nothing else can be done, or to free memory for the forward. A patient
+    // policy waits instead if the next input comes soon, measured against W's length.
     if (!chosen || (kept_back && policy_.weights_first)) {
       const int stage = oldest_weight(rank);
       const bool waits = !chosen && stage >= 0 &&
@@ -343,8 +350,8 @@ class Scheduler {
   int peak_ = 0;
 };
 
-// A way to make an order: a skeleton that W is put into; or a policy, without a skeleton or if
-// memory is too short for it with all microbatches.
+// A way to make an order. With a skeleton (skeletons.h) W is put into that by `rule`. Without one,
+// or if memory does not suffice for it, ranks decide by `policy`.
 struct ListMethod {
   Policy policy;
   std::optional<int> skeleton = {};
@@ -356,7 +363,8 @@ Skeleton skeleton_of(const ListProblem& problem, int which) {
                        problem.memory_limit);
 }
 
-// So many microbatches tell the ways apart. With more, only the steady state is longer.
+// Returns how many microbatches suffice to compare the ways. With more, only the steady state is
+// longer.
 int trial_microbatches(int pp) { return std::max(3 * pp / 2, 32); }
 
 // Returns the way in which a trial of few microbatches ends first, the first tried of equals.
@@ -381,7 +389,7 @@ ListMethod best_way(const ListProblem& problem) {
       keep_better(scheduler.outcome(), {.policy = policy});
       continue;
     }
-    // Pace only shapes the order. When the order is played, nothing waits for it.
+    // Pace only shapes the order. Played again without pace, the order may end earlier.
     const Skeleton order{scheduler.take_actions(), true};
     WeightFill play(times, order, FillRule::AsGiven);
     CHECK(play.run());
@@ -429,6 +437,7 @@ OrderRounds greedy_rounds(const ListProblem& problem) {
   } else if (const Skeleton skeleton = skeleton_of(some, *way.skeleton); !skeleton.ranks.empty()) {
     rounds = WeightFill(times, skeleton, way.rule).find_rounds();
   }
+  // With fewer microbatches than a trial has, another way may win.
   rounds.fill = std::max(rounds.fill, trial_microbatches(problem.pp));
   return rounds;
 }

@@ -93,7 +93,7 @@ class BoundFinder {
   double to_next(int s) const { return floor(s).to_next + floor(s).after_next; }
   double to_previous(int s) const { return floor(s).to_previous + floor(s).after_previous; }
 
-  // Returns a backward's compute that is left when its input gradient is computed.
+  // Returns how much of a backward's compute is left when its input gradient is computed.
   double left(int s) const { return std::max(0.0, floor(s).backward - floor(s).input.lane_before); }
   // Returns the time from then to the iteration's end, counting only this stage.
   double end_on_stage(int s) const { return left(s) + after_last_gradient(s); }
@@ -130,7 +130,9 @@ class BoundFinder {
     return list;
   }
 
-  // For every subset of the rank's jobs: the least head, plus their time, plus the least tail.
+  // Bounds the makespan for every subset of the rank's jobs: the least head, plus all their time,
+  // plus the least tail. It suffices to take, for each tail, the jobs with at least that tail, one
+  // after another from the largest head on.
   void work(int rank) {
     std::vector<LaneWork> list = jobs(rank);
     std::ranges::sort(list, std::ranges::greater{}, &LaneWork::head);
@@ -152,6 +154,10 @@ class BoundFinder {
            floor(s).input.computed;
   }
 
+  // Bounds the makespan by memory, in two ways. First, all activations of the rank, as bytes x
+  // time, have to fit under its limit. Second, at most k activations of one stage fit, so forward i
+  // + k waits until forward i's activation is gone. The last forward thus ends a chain of `rounds`
+  // activations, one after another; the first of the chain has last % k forwards before it.
   void memory(int rank) {
     const double limit = problem_.ranks[rank].memory;
     if (!(limit > 0) || std::isinf(limit)) return;
@@ -173,6 +179,7 @@ class BoundFinder {
     }
   }
 
+  // Bounds the makespan by the busiest communication lane, which takes `lane` a microbatch.
   void communication(int rank) {
     const double lane = problem_.ranks[rank].lane;
     if (lane <= 0) return;
@@ -181,8 +188,9 @@ class BoundFinder {
                 BoundKind::Communication, rank);
   }
 
-  // The first reduction waits for a stage's last gradient, and so for all microbatches but the
-  // last.
+  // Bounds the makespan by the gradient reductions. The first of them waits for a stage's last
+  // gradient, and so for all passes of its microbatches but the last one, and for that one's
+  // forward.
   void reductions(int rank) {
     const double all = problem_.ranks[rank].reductions;
     if (all <= 0) return;
@@ -192,6 +200,7 @@ class BoundFinder {
     keep_larger(begin + all + problem_.ranks[rank].finish, BoundKind::Reductions, rank);
   }
 
+  // Bounds the makespan by each edge, on which the transfers of all microbatches queue.
   void transfers() {
     const int m = problem_.microbatches;
     for (int s = 0; s < stages(); ++s) {

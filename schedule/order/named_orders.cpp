@@ -33,7 +33,8 @@ Action action(const OrderSpec& spec, int rank, ActionKind kind, const Unit& unit
 }
 
 // Returns the order of a rank's forwards in Megatron-LM: `group` microbatches through every chunk,
-// then the next group.
+// then the next group. With 2 chunks and groups of 2, as chunk.microbatch: 0.0 0.1 1.0 1.1, then
+// 0.2 0.3 1.2 1.3.
 std::vector<Unit> units_in_groups(const OrderSpec& spec, int group) {
   std::vector<Unit> units;
   units.reserve(static_cast<std::size_t>(spec.vpp) * spec.microbatches);
@@ -74,15 +75,16 @@ int group_of(const OrderSpec& spec) {
   return spec.group > 0 ? spec.group : std::min(spec.pp, spec.microbatches);
 }
 
+// The functions for OrderTraits::rounds return the microbatches of a round, and those before it.
 OrderRounds one_by_one(const OrderSpec& spec) { return {1, spec.pp - 1}; }
 
-// PyTorch's group: as many equal rounds as fill the pipeline.
+// Returns PyTorch's group: microbatches are cut into max(1, M / PP) equal rounds.
 int zb_group(const OrderSpec& spec) {
   return spec.microbatches / std::max(1, spec.microbatches / spec.pp);
 }
 
-// Each rank runs two units further ahead than the next, so that its F and B alternate without
-// waiting.
+// Makes Megatron-LM's interleaved 1F1B. Each rank runs two units further ahead than the next, so
+// that its F and B alternate without waiting.
 Actions interleaved(const OrderSpec& spec, int rank) {
   if (spec.vpp == 1) return one_f_one_b(spec, rank);
   const int group = group_of(spec);
@@ -108,8 +110,8 @@ Actions gpipe(const OrderSpec& spec, int rank) {
                                   spec.microbatches);
 }
 
-// Breadth first: every microbatch goes through a chunk before the next chunk. The backwards reverse
-// all.
+// Goes breadth first: all microbatches pass a chunk before the first passes the next chunk. The
+// backwards are in the reverse order of the forwards.
 Actions looped_bfs(const OrderSpec& spec, int rank) {
   const std::vector<Unit> units = units_in_groups(spec, spec.microbatches);
   Actions actions;
@@ -120,9 +122,9 @@ Actions looped_bfs(const OrderSpec& spec, int rank) {
   return actions;
 }
 
-// PyTorch's InterleavedZeroBubble. It is interleaved, but each rank runs one unit further ahead
-// than the next, not two. Each rank also postpones one W more than the rank before it, which fills
-// its drain.
+// Makes PyTorch's InterleavedZeroBubble. It is like interleaved(), but each rank runs one unit
+// further ahead than the next, not two. Each rank also postpones one W more than the rank before
+// it, which fills its drain.
 Actions interleaved_zb(const OrderSpec& spec, int rank) {
   const int group = zb_group(spec);
   const std::int64_t ahead = spec.pp - rank - 1 + (spec.vpp - 1LL) * group;
@@ -170,8 +172,8 @@ OrderRounds greedy_rounds(const OrderSpec& spec) {
 Ranks both_ways(const OrderSpec& spec) { return dualpipe(spec.pp, spec.microbatches / 2); }
 Ranks both_ways_in_a_v(const OrderSpec& spec) { return dualpipe_v(spec.pp, spec.microbatches); }
 
-// A round has two microbatches of each chain: in the second of them, transfers that begin at the
-// same time go in the other order.
+// Rounds have two microbatches of each chain. In the second, transfers that begin at the same time
+// go in the other order, so a single microbatch does not repeat.
 template <int kChains>
 OrderRounds two_of_each_chain(const OrderSpec& spec) {
   return {2 * kChains, 2 * spec.pp};
