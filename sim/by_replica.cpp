@@ -1,7 +1,8 @@
-// Plays replicas level by level. A level is what a replica can play before its next meetings with
-// other replicas (sim/replica_plan.h). All replicas whose meetings have started play their next
-// level, on several threads; then the arrivals are added up, and a meeting at which all members
-// have arrived gets its start.
+// Plays data-parallel replicas level by level. A meeting is a communication between replicas, such
+// as a gradient's all-reduce. A level is what a replica can play before its next meetings
+// (sim/replica_plan.h). All replicas whose meetings have started play their next level, on several
+// threads. Then the arrivals are added up, and a meeting at which all members have arrived gets its
+// start: the last arrival.
 #include "sim/by_replica.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace tandem {
 namespace {
 
 // Counts the ranks that have arrived at a communicator's next operation, and keeps the last of
-// them.
+// them; the lowest of several that are last.
 struct Arrivals {
   std::size_t arrived = 0;
   Nanoseconds last_ns = -1;
@@ -34,6 +35,7 @@ struct Arrivals {
   }
 };
 
+// A replica, and how far it has been played.
 struct Replica {
   const ReplicaPlan* plan = nullptr;
   std::span<const std::int32_t> ranks;
@@ -76,6 +78,7 @@ class Player {
     return true;
   }
 
+  // Plays all levels. Returns false if the replicas wait for each other for ever.
   bool play(int threads) {
     std::vector<Worker> workers(threads);
     for (;;) {
@@ -154,11 +157,13 @@ class Player {
     return form;
   }
 
+  // Returns the step's communicator, by its number among those between replicas.
   std::int32_t communicator(const Replica& replica, const ReplicaStep& step) const {
     const RankRow& row = program_.ranks[replica.ranks[step.member]];
     return number_[row.communicators[program_.bodies[row.body].ops[step.op].slot]];
   }
 
+  // Returns whether all meetings at the end of the level before have started.
   bool has_met(const Replica& replica) const {
     if (replica.level == 0) return true;
     const ReplicaPlan& plan = *replica.plan;
@@ -213,6 +218,8 @@ class Player {
     return durations_.of(replica.ranks[step.member], step.op);
   }
 
+  // Plays steps [begin, end). The members of a communication inside the replica have steps one
+  // after another, a gathering: all but the last only arrive, then all start at the last arrival.
   void run_steps(std::size_t begin, std::size_t end, const Replica& replica, Worker* worker) const {
     const ReplicaPlan& plan = *replica.plan;
     Nanoseconds* const ends = worker->ends.data();

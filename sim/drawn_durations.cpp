@@ -1,3 +1,6 @@
+// Draws the durations of all compute ops of a rank in blocks, with an approximate factor that
+// compilers vectorize. The result is still exact to the nanosecond: where the approximation could
+// round differently, an op gets Jitter::apply's duration.
 #include "sim/drawn_durations.h"
 
 #include <algorithm>
@@ -38,8 +41,9 @@ Nanoseconds DrawnDurations::of(std::int32_t rank, std::uint32_t op) const {
   return is_compute(own.kind) ? jitter_.apply(own.duration_ns, rank, op) : own.duration_ns;
 }
 
-// Uses an approximate factor except where the product is so close to a half that its error could
-// change the rounding; there it asks for the exact one.
+// Multiplies by an approximate factor and rounds. If the product is so close to the middle between
+// two nanoseconds that the factor's error could change the rounding, it asks for the exact
+// duration.
 void DrawnDurations::draw_some(std::int32_t rank, const Drawn* drawn, std::size_t count,
                                Nanoseconds* durations) const {
   std::array<double, kBlock> u1{}, u2{}, factors{};
@@ -51,7 +55,7 @@ void DrawnDurations::draw_some(std::int32_t rank, const Drawn* drawn, std::size_
   noise_factors(u1.data(), u2.data(), count, jitter_.sigma, factors.data());
   for (std::size_t i = 0; i < count; ++i) {
     const double product = drawn[i].duration_ns * factors[i], rounded = std::floor(product + 0.5);
-    const double to_turn = 0.5 - std::abs(product - rounded);
+    const double to_turn = 0.5 - std::abs(product - rounded);  // distance to the middle, in ns
     durations[drawn[i].op] = to_turn > 2 * kNoiseFactorError * product
                                  ? static_cast<Nanoseconds>(rounded)
                                  : of(rank, drawn[i].op);

@@ -1,8 +1,9 @@
 // Colour refinement (Weisfeiler and Leman 1968). Flows and links begin with colours of what they
-// are by themselves; each round mixes into a flow's colour those of its links, and into a link's
-// colour those of the flows on it, until no class splits any more. Communicators whose flows differ
-// in colour then split their class, ranks are folded anew, and all is refined again. Classes of
-// links and flows that are left become the links and flows of a smaller network (Classes).
+// are by themselves. Each round mixes the colours of its links into a flow's colour, and those of
+// the flows on it into a link's, until no class of equal colour splits any more. If flows of the
+// communicators of one class then differ in colour, that class is split, ranks are folded anew
+// (schedule/program/rank_folding.h), and all is refined again. In the end each class of links
+// becomes one link of a smaller network, and its flows become fewer (Classes).
 #include "sim/lockstep.h"
 
 #include <algorithm>
@@ -154,6 +155,7 @@ class Refinement {
   std::size_t refine_flows() {
     for (LinkColour& link : links_) link.colour = link.own;
     for (std::size_t flow = 0; flow + 1 < flows_.size(); ++flow) {
+      // The sum of hashes is the same whatever the flows' order.
       const std::uint64_t carried = scatter(flows_[flow].colour) * flows_[flow].multiplicity;
       for (const std::int32_t link : way(flow)) links_[link].colour += carried;
     }
@@ -212,6 +214,7 @@ class Classes {
     find_units();
   }
 
+  // Makes a class of n links, with unit u, one link of n / u times the bandwidth (lockstep.h).
   LockStep take() {
     LockStep made{refined_.folding(), {}, {}};
     for (std::size_t l = 0; l < links_.size(); ++l)
@@ -238,7 +241,7 @@ class Classes {
     std::int32_t joined = 0;
   };
   struct FlowClass {
-    std::size_t first = 0;
+    std::size_t first = 0;  // flow group
     std::int64_t multiplicity = 0;
   };
 
@@ -299,6 +302,8 @@ class Classes {
     return comm_classes;
   }
 
+  // Returns the operation's traffic on the smaller network. Its flow groups end before `end`. Of
+  // several groups of one class the first stands for all.
   Traffic traffic_of(const Operation& operation, std::size_t end,
                      std::span<const double> link_bytes_per_s) const {
     Traffic traffic;

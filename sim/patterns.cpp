@@ -1,3 +1,5 @@
+// Lays out a Program's traffic for a playback. Each different set of flows, and each different
+// route, is stored once; operations refer to them by number.
 #include "sim/patterns.h"
 
 #include <algorithm>
@@ -32,6 +34,7 @@ std::int32_t Patterns::number_of(std::int32_t comm_class, const Op& op) const {
 }
 
 Pattern Patterns::pattern_of(const Traffic& traffic) {
+  // The key of the flow set: the operation's seconds per byte, then each flow.
   std::vector<std::tuple<std::int32_t, double, int>> flows = {{0, traffic.seconds_per_byte, 0}};
   for (const Flow& flow : traffic.flows)
     flows.emplace_back(route_of(flow), flow.share, flow.multiplicity);
@@ -44,7 +47,7 @@ Pattern Patterns::pattern_of(const Traffic& traffic) {
 FlowSet Patterns::flow_set_of(const Traffic& traffic) {
   FlowSet set;
   set.seconds_per_byte = traffic.seconds_per_byte;
-  std::vector<double> on_links;  // by flow: seconds per byte that its links take
+  std::vector<double> on_links;  // by flow: seconds per byte on its slowest link
   for (const Flow& flow : traffic.flows) {
     double seconds = 0;
     for (const LinkId link : flow.links) {
@@ -60,6 +63,8 @@ FlowSet Patterns::flow_set_of(const Traffic& traffic) {
   const auto last = std::unique(set.links.begin(), set.links.end());
   set.meets_itself = last != set.links.end();
   set.links.erase(last, set.links.end());
+  // All flows end together if no two share a link, each alone takes as long as the operation, and
+  // each loads its links alike.
   set.is_even = !set.meets_itself;
   for (std::size_t i = 0; i < set.flows.size(); ++i)
     set.is_even &= set.flows[i].alone_s == set.seconds_per_byte && on_links[i] == on_links.front();
@@ -78,6 +83,7 @@ std::int32_t Patterns::route_of(const Flow& flow) {
   return at->second;
 }
 
+// Marks the patterns whose links are used by one communicator class only.
 void Patterns::mark_private() {
   constexpr std::int32_t kNobody = -1, kMany = -2;
   std::vector<std::int32_t> user(network_.bytes_per_s.size(), kNobody);

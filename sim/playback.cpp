@@ -101,13 +101,13 @@ void Playback::count_ops(std::size_t ops) {
   options_.on_progress(static_cast<std::int64_t>(std::exchange(untold_ops_, 0)));
 }
 
-// Own events go first as long as no flow is in the solver; otherwise the solver says what comes
-// next. Before time goes on, compute whose slowdown changed gets its new end.
-
 void Playback::schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation) {
   events_.push({time, scheduled_++, subject, generation});
 }
 
+// Plays the queue's events. While flows are in the solver it goes no further than the solver's
+// clock: it asks to be woken at the next event and returns. Before time goes on, compute whose
+// slowdown changed gets its new end.
 void Playback::pump() {
   for (;;) {
     if (!pending_.empty() && solver_now_ != now_) {

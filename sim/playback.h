@@ -91,8 +91,8 @@ class Playback final : public FlowListener {
     Nanoseconds end_ns = -1;       // as scheduled; -1: not yet
     std::uint32_t generation = 0;  // events with an older number are void
   };
-  // Either a folded rank's compute op ends, or a communicator class's operation ends its latency or
-  // ends.
+  // The end of a folded rank's compute op, or the end of the latency or of the whole operation of a
+  // communicator class.
   struct Event {
     Nanoseconds time = 0;
     std::uint64_t number = 0;  // decides ties: in order of scheduling

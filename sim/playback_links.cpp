@@ -1,5 +1,6 @@
-// A playback's operations on links that others use, too. Alone there, or together with others over
-// exactly the same links, they end by a closed form (processor sharing); the solver has the rest.
+// A playback's operations on links that other communicators use, too. An operation that is alone on
+// its links, or only beside others over exactly the same links, ends by a closed form (processor
+// sharing). The solver has the rest.
 // Declared in sim/playback.h.
 #include <algorithm>
 
@@ -35,7 +36,8 @@ void Playback::begin_flows(std::int32_t comm_class) {
   solve(comm_class, 0);
 }
 
-// Says whether the operation's links are free, or only operations that share them evenly use them.
+// Returns whether an operation of these flows can go in closed form: its links are free, or only
+// operations of the same flow set use them, which share them evenly.
 bool Playback::may_join(std::int32_t flow_set) const {
   const FlowSet& flows = patterns_.flow_sets()[flow_set];
   if (!options_.closed_forms || flows.meets_itself) return false;
@@ -53,7 +55,7 @@ void Playback::enter(std::int32_t flow_set, std::int32_t comm_class) {
     for (const std::int32_t link : patterns_.flow_sets()[flow_set].links)
       link_uses_[link].flow_set = flow_set;
   } else {
-    ++transfers_[together.next()].generation;
+    ++transfers_[together.next()].generation;  // its end, as scheduled, is void
   }
   together.enter(comm_class,
                  static_cast<double>(transfer.bytes) * flows_of(transfer).seconds_per_byte, now_);
@@ -84,7 +86,7 @@ void Playback::solve(std::int32_t comm_class, double elapsed_s) {
   for (const std::int32_t link : flows_of(transfer).links) ++link_uses_[link].solved;
   const auto bytes = static_cast<double>(transfer.bytes);
   for (const FlowSet::Flow& flow : flows_of(transfer).flows) {
-    const double left = 1 - elapsed_s / (flow.alone_s * bytes);
+    const double left = 1 - elapsed_s / (flow.alone_s * bytes);  // share of the flow
     if (left <= 0) continue;
     for (int i = 0; i < flow.multiplicity; ++i) {
       pending_.push_back({comm_class, flow.route, flow.share * bytes * left});

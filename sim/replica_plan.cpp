@@ -1,3 +1,6 @@
+// Puts a replica's ops into an order in which each comes after all that it waits for, cut into
+// levels where it waits for other replicas. In: the bodies of its ranks. Out: a ReplicaPlan, whose
+// events are the ops of all ranks, numbered rank after rank.
 #include "sim/replica_plan.h"
 
 #include <algorithm>
@@ -92,6 +95,8 @@ class Planner {
     }
   }
 
+  // Numbers the communications inside the replica. The k-th op on a communicator is the same one on
+  // each member.
   void collect_gatherings() {
     std::unordered_map<std::uint64_t, std::int32_t> numbers;
     gathering_.resize(events(), kNone);
@@ -126,6 +131,7 @@ class Planner {
     return scatters ? OpKind::ReduceScatter : OpKind::AllReduce;
   }
 
+  // Places all events that can be placed before the next meetings start.
   void run_level() {
     ReplicaLevel level;
     std::vector<std::uint32_t> met;
@@ -196,6 +202,8 @@ class Planner {
   ReplicaPlan plan_;
   std::vector<std::uint16_t> member_;  // by event
   std::vector<OpKind> reduction_;      // by member
+  // By event: the number of its waits that are not placed yet. Its waits, which are waits_ from
+  // first_wait_[event] up to first_wait_[event + 1]. And those that wait for it, likewise.
   std::vector<std::uint32_t> open_waits_, first_wait_, waits_, first_waiter_, waiters_;
   // By event of a communication: its number among its slot's ops.
   std::vector<std::uint32_t> instance_;

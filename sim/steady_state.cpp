@@ -60,7 +60,11 @@ bool same_but_place(const Op& a, const Op& b) {
 
 // Finds a body's rounds. On each lane, the longest equal prefix of both bodies has the ops that
 // stay. The longest suffix that is equal but `microbatches` later has the ops that move. If the two
-// overlap, the overlap is where a round was inserted.
+// overlap, a round may have been inserted anywhere there. With one microbatch a round:
+//
+//   shorter  w F0 B0 F1 B1 d          w F0 B0 F1 B1 stay
+//   longer   w F0 B0 F1 B1 F2 B2 d    F0 B0 F1 B1 d move: there they are F1 B1 F2 B2 d
+//   rounds     F0 B0|F1 B1|F2 B2
 class RoundsOfBody {
  public:
   RoundsOfBody(const Body& shorter, const Body& longer, int microbatches)
@@ -92,6 +96,7 @@ class RoundsOfBody {
   const Queue& shorter_lane(std::size_t lane) const { return shorter_queues_.lanes[lane]; }
   const Queue& longer_lane(std::size_t lane) const { return found_.queues.lanes[lane]; }
 
+  // Finds a lane's rounds. The ops before `front` stay, those from `begin` on move.
   bool find_on(std::size_t lane) {
     Rounds& rounds = found_.of_lane[lane];
     const auto most = static_cast<std::uint32_t>(shorter_lane(lane).size());
@@ -172,9 +177,9 @@ std::optional<std::vector<BodyRounds>> find_rounds(const Program& shorter, const
   return rounds;
 }
 
-// Shifts each lane's `begin` to the time at which the last lane's rounds begin, at most so far that
-// one round is left: rounds of one number then lie beside each other. Returns the fewest rounds of
-// any lane.
+// Moves each lane's `begin` on to the time at which the last of all lanes begins its rounds, so
+// that rounds of the same number lie beside each other in time. Leaves each lane one round at
+// least. Returns the fewest rounds of any lane.
 int align(const Program& program, const Trace& trace, std::vector<BodyRounds>* rounds) {
   const auto each_lane = [&](const auto& visit) {
     for (const RankTrace& rank : trace.ranks) {
@@ -267,9 +272,8 @@ class Reach {
     }
   }
 
-  // Notes the waits of a lane's ops. Skips a wait for an op before the rounds that stays, unless
-  // that ends last of all that the op waits for. If it does not, something that moves decides the
-  // start.
+  // Notes the waits of a lane's ops. A wait for an op that stays, before all rounds, counts only if
+  // it ends last of all that the op waits for. Otherwise something that moves decides the start.
   void note_waits(const RankTrace& rank, std::size_t lane, const LaneQueues& fewer) {
     const Body &body = program_.bodies[rank.body], &shorter = shorter_.bodies[rank.body];
     const BodyRounds& in = rounds_[rank.body];
@@ -289,6 +293,7 @@ class Reach {
         const std::int64_t wait = wait_of(body, in.queues, lane, i, w);
         if (wait < 0) continue;
         const std::int64_t before = in.round_of_op(body, wait);
+        // Returns whether what it waits for has another place in the shorter Program.
         const auto moves = [&] {
           const std::int64_t in_longer = wait_of(body, in.queues, lane, later, w);
           const std::int64_t in_shorter = wait_of(shorter, fewer, lane, later - rounds.ops, w);

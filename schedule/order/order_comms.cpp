@@ -1,6 +1,7 @@
 // Puts communication into an order as PyTorch's pipeline runtime lowers it. First each rank by
-// itself gathers and drops its stages' parameters and reduces their gradients. Then sweeps over the
-// ranks put sends and receives in. Declared in schedule/order/order_text.h.
+// itself gathers (UNSHARD) and drops (RESHARD) its stages' parameters and reduces their gradients
+// (REDUCE_GRAD). Then sweeps over the ranks put sends and receives in. Declared in
+// schedule/order/order_text.h.
 //
 // A cell is an action, or several that run together. Nothing is put inside a cell.
 #include <algorithm>
@@ -15,10 +16,11 @@ namespace {
 
 using Actions = std::vector<Action>;
 
-// The stages of a rank whose parameters are gathered at a time (a compound cell may need more).
+// The number of stages whose parameters a rank holds at once (a compound cell may need more).
 constexpr int kActiveStages = 3;
 
-// The next different stages of a rank, by first use, for the cell that begins at each position.
+// Tells which stages a rank uses next. At each position it lists the first few different stages
+// from there on, in order of use. Example: before 0F0 2F0 0F1 4F0 these are 0, 2, 4.
 class StagesAhead {
  public:
   explicit StagesAhead(const Actions& actions) {
@@ -43,7 +45,7 @@ class StagesAhead {
     }
   }
 
-  // Returns at most `width` stages, padded with -1.
+  // Returns the stages used from `position` on, padded with -1 to a fixed number.
   std::span<const int> at(std::size_t position) const {
     return std::span(stages_).subspan(position * width_, width_);
   }
@@ -53,8 +55,8 @@ class StagesAhead {
   std::vector<int> stages_;
 };
 
-// Adds UNSHARD and RESHARD of a rank's stages. Before each cell the stages not needed soon are
-// dropped, in order of stage, and then those needed next are gathered, in order of use.
+// Adds UNSHARD and RESHARD of a rank's stages. Before each cell it drops the stages that are not
+// among the next ones, in order of stage. Then it gathers those that are missing, in order of use.
 Actions with_shards(const Actions& actions) {
   const StagesAhead ahead(actions);
   Actions result;
@@ -153,6 +155,7 @@ class CommSweep {
     return true;
   }
 
+  // Marks the action's output as come, and adds its SEND and RECV if another rank uses it.
   void deliver(int rank, const Action& action) {
     const int to = sink(order_, action);
     if (to < 0) return;

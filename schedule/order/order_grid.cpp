@@ -82,6 +82,7 @@ struct GridCell {
   ActionKind kind;
 };
 
+// Returns the background colour of the kind's cells.
 Hue ground_of(ActionKind kind) {
   switch (kind) {
     case ActionKind::Forward:
@@ -117,13 +118,14 @@ std::string coloured(const std::string& line, const std::vector<GridCell>& cells
   return text + line.substr(at);
 }
 
-// The parts of a long row that explain() shows, before and after the bad step.
+// explain() shows rows of up to kWholeRow actions whole. Of longer ones it shows the bad step,
+// kBefore actions before it and kAfter behind it.
 constexpr int kWholeRow = 24;
 constexpr int kBefore = 8;
 constexpr int kAfter = 5;
 
-// Returns the row's actions around its marked position (or around `centre`), the marked one in
-// brackets.
+// Returns the row's actions, with the one at `marked` in brackets: " 0F0 [0B0] 0F1". A long row is
+// cut around `marked`, or around `centre` if none is marked (-1).
 std::string marked_row(const std::vector<Action>& actions, int marked, int centre,
                        std::size_t width) {
   const int size = static_cast<int>(actions.size());
@@ -165,8 +167,9 @@ Result<OrderCosts> order_costs(std::span<const double> times) {
   return OrderCosts{times[0], times[1], times[2], times.size() == 4 ? times[3] : 0};
 }
 
-// A microbatch goes through all stages one after another, and each rank does all microbatches
-// forward and back. So this many slots are needed at least.
+// One microbatch passes all stages one after another: `stages` slots. Each rank has stages / ranks
+// of them and does a forward and a backward of every microbatch on each: 2 x stages / ranks x
+// microbatches slots. The grid has at least the larger number of columns.
 Status check_grid(double ranks, double stages, double microbatches) {
   constexpr double kMostCells = 2e7;  // some bytes and a tenth of a microsecond each
   const double slots = std::max(stages, 2 * stages / ranks * microbatches);

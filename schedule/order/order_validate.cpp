@@ -194,8 +194,8 @@ std::vector<Microbatch> given_by(const Order& order, const VocabularyInput& inpu
   return microbatches;
 }
 
-// Checks a rank's passes of one kind against the order of the actions that give or take their
-// arrays.
+// Checks that a rank's vocabulary passes of one kind come once a microbatch, in the order of
+// `expected`, and name `lowest`, the rank's lowest stage.
 Fault check_passes(const Order& order, int rank, int lowest, ActionKind kind,
                    const std::vector<Microbatch>& expected) {
   std::size_t next = 0;
@@ -221,9 +221,10 @@ Fault check_passes(const Order& order, int rank, int lowest, ActionKind kind,
       rank};
 }
 
-// Checks that every rank has each vocabulary pass of each microbatch, in the order in which the
-// first stage has its forwards (E) and its backwards (G), and the last one its forwards (S, T). Or
-// that no rank has any. REQUIRES: check_sequence found nothing.
+// Checks that every rank has each vocabulary pass (E, S, T, G; schedule/order/vocabulary.h) of each
+// microbatch. E follows the order of the first stage's forwards, G that of its backwards, S and T
+// that of the last stage's forwards. An order without vocabulary parallelism must have none.
+// REQUIRES: check_sequence found nothing.
 Fault check_vocabulary_passes(const Order& order) {
   const std::vector<int> rank_of_stage = stage_to_rank(order);
   const int last = order.stages - 1;
@@ -244,7 +245,7 @@ Fault check_vocabulary_passes(const Order& order) {
   return {};
 }
 
-// Finds the forward of (stage, microbatch), or else the action that gives its input gradient.
+// Finds the F of (stage, microbatch) or, without `forward`, its B or I.
 Step find_step(const Order& order, int rank, int stage, Microbatch microbatch, bool forward) {
   const std::vector<Action>& actions = order.ranks[rank];
   const auto found = std::find_if(actions.begin(), actions.end(), [&](const Action& action) {
@@ -302,7 +303,8 @@ Wait wait_of(const Order& order, const OrderReplay& played, int rank) {
   return {{rank, position}, {rank, position}};
 }
 
-// Reports the ranks that wait for each other, each once.
+// Replays the order. If ranks are stuck, goes from the first one to the rank that it waits for, and
+// on, until a rank comes a second time. Reports the ranks of that cycle.
 Fault check_cycles(const Order& order) {
   constexpr int kShown = 8;
   const OrderReplay played = replay_order(order, {});

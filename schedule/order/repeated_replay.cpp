@@ -87,10 +87,12 @@ class RepeatedReplay::StepMaker {
     }
   }
 
+  // Adds a step of the action. `time`: its place in times_. `waits`: whether this step is the one
+  // that waits for the action's input.
   int add(int rank, const Action& action, int time, bool waits) {
     Step step{.rank = rank, .time = time, .previous = last_[rank], .input = -1};
     const int from = input_stage(action);
-    // An input from its own rank has always ended before.
+    // An input from its own rank needs no step: it has always ended before.
     if (waits && from >= 0 && rank_of_[from] != rank) {
       step.input = step_of_input(action);
       step.transfer = from * Kinds + Transfer;
@@ -100,6 +102,7 @@ class RepeatedReplay::StepMaker {
     return last_[rank];
   }
 
+  // Adds a step that takes no time: its place is that of the 0 behind all stages' times.
   void wait(int rank, const Action& action) { add(rank, action, order_.stages * Kinds, true); }
 
   void act(int rank, const Action& action, bool has_waited) {
@@ -163,7 +166,7 @@ std::vector<PathPasses> RepeatedReplay::longest_way() const {
   while (at >= 0) {
     const Step& step = steps_[at];
     const int stage = step.time / Kinds;
-    if (stage < stages_) {
+    if (stage < stages_) {  // else a wait
       const int kind = step.time % Kinds;
       PathPasses& passes = way[stage];
       passes.forward += kind == Forward ? 1 : 0;

@@ -29,7 +29,8 @@ class RepeatedReplay {
   std::vector<PathPasses> longest_way() const;
 
  private:
-  // An action, or the wait of one that runs together with others.
+  // An action. Actions that run together have one more step each, before all of them, which takes
+  // no time and only waits for the input: so they start together.
   struct Step {
     int rank = 0;
     int time = 0;      // its place in times_

@@ -1,3 +1,8 @@
+// Makes orders from the sizes alone. With one stage a rank: 1F1B, or one with more forwards at the
+// start. With two stages a rank in a V (rank r has stages r and 2 pp - 1 - r, its chunks 0 and 1):
+// ZBV or, for less memory, the building blocks of V-Half or V-Min, squeezed (Qi et al., "Pipeline
+// Parallelism with Controllable Memory", 2024). F is a forward, I an input gradient, W a weight
+// gradient; F0 is a forward of chunk 0.
 #include "schedule/order/skeletons.h"
 
 #include <algorithm>
@@ -17,7 +22,7 @@ using Ranks = std::vector<std::vector<Action>>;
 
 Stage stage_of(int pp, int rank, int chunk) { return Stage{chunk == 0 ? rank : 2 * pp - 1 - rank}; }
 
-// Returns the skeleton of `warm_up` forwards, then gradients and forwards in turn.
+// Returns the skeleton in which each rank does `warm_up` forwards, then I and F in turn.
 Skeleton in_turn(int pp, int microbatches, int (*warm_up)(int pp, int rank, int limit), int limit) {
   Skeleton skeleton{Ranks(pp)};
   for (int rank = 0; rank < pp; ++rank) {
@@ -36,18 +41,24 @@ Skeleton in_turn(int pp, int microbatches, int (*warm_up)(int pp, int rank, int 
   return skeleton;
 }
 
-// Returns 1F1B's warm-up: the limit on the first rank, and less on each rank after it.
+// Returns 1F1B's warm-up: `limit` forwards on the first rank and proportionally fewer on later
+// ones, rounded up. If limit = pp, these are pp - rank.
 int warm_up_of_1f1b(int pp, int rank, int limit) { return (limit * (pp - rank) + pp - 1) / pp; }
-// Returns the forwards that a rank can do until the first gradient comes, if F and I take equally
-// long.
+// Returns the forwards that a rank has time for until the first gradient comes, if F and I take one
+// slot each: the first microbatch comes in slot `rank`, its gradient in slot 2 pp - 1 - rank.
 int warm_up_until_gradients(int pp, int rank, int limit) {
   return std::min(limit, 2 * (pp - rank) - 1);
 }
 
-// Returns the actions of a rank of ZBV. Forwards of chunk 0 come until the first of chunk 1 comes
-// back. Then both take turns until the first gradient comes, which rank r sees r rounds later than
-// the last rank. Then F0, I0, F1, I1 take turns. W comes right after its I; but in the drain only I
-// comes for r rounds, so that no rank waits.
+// Returns the actions of rank r in ZBV:
+//
+//   F0, 2 (pp - r) - 1 times    until the first microbatch comes back as F1
+//   F1 F0, r times              until the first gradient comes, from rank 0's chunk 1
+//   F1 I1 W1, pp - r times      until the gradient comes back to chunk 0
+//   F0 I0 W0 F1 I1 W1 ...       until all microbatches are done
+//
+// After the last F, r rounds of I0 and I1 come without W, since other ranks wait for them. The W
+// that are left over come at the end.
 std::vector<Action> zbv_rank(int pp, int rank, int microbatches) {
   std::vector<Action> actions;
   actions.reserve(6UL * microbatches);
@@ -89,9 +100,10 @@ Skeleton zbv(int pp, int microbatches) {
   return skeleton;
 }
 
-// Building blocks, one microbatch after another, squeezed together. Each action moves to the first
-// free slot after everything it needs, in the order of the slots. The first microbatches' move to
-// the start as far as memory allows, and the last ones' move up at the end.
+// Squeezes building blocks. A block is what all ranks do for one microbatch, each action in a slot
+// of time. Each microbatch's block comes kSlots slots after the one before. Then, in the order of
+// the slots, each action moves to the first free slot after everything it needs. So the first
+// microbatches move to the start as far as memory allows, and the last ones move up at the end.
 class SqueezedBlocks {
  public:
   SqueezedBlocks(int pp, int microbatches, int limit, BuildingBlock block)
@@ -111,10 +123,10 @@ class SqueezedBlocks {
     }
   }
 
-  // Squeezes the blocks. With `steady`, slots between the first microbatch's last gradient and the
-  // last microbatch's first forward stay where they are. Otherwise they follow what is before them,
-  // and some ranks do the same actions in another turn. Returns nothing if the blocks do not fit
-  // under the limit.
+  // Squeezes the blocks. With `steady` it moves only the start and the end: actions in the slots
+  // from the first microbatch's last gradient to the last microbatch's first forward stay. Without,
+  // those move up too, and some ranks then do the same actions in another order. Returns nothing if
+  // the blocks do not fit under the limit.
   std::optional<Ranks> squeeze(bool steady) {
     const BlockSlots& first_rank = ranks_[0].slots;
     const int last_forward = first_rank.forward[0] + kSlots * (microbatches_ - 1);
@@ -142,8 +154,8 @@ class SqueezedBlocks {
   struct RankSlots {
     BlockSlots slots = {};
     std::vector<Cell> cells = {};  // by slot: the action
-    std::vector<int> held = {};    // by slot: forwards without a W after it
-    std::array<std::array<std::vector<int>, 2>, 3> when = {};  // by kind, chunk and microbatch
+    std::vector<int> held = {};    // by slot: forwards so far whose W is still to come
+    std::array<std::array<std::vector<int>, 2>, 3> when = {};  // slot by kind, chunk, microbatch
     std::deque<Cell> weights = {};                             // W of the I that are done
   };
 
@@ -182,19 +194,21 @@ class SqueezedBlocks {
       waits_for(when(rank, kInput, cell.chunk, m));
       return after + 1;
     }
-    const bool down = (cell.kind == kForward) == (cell.chunk == 0);  // else up the ranks
+    // F0 and I1 go down the ranks, from 0 to pp - 1; F1 and I0 go up.
+    const bool down = (cell.kind == kForward) == (cell.chunk == 0);
     const int from = down ? rank - 1 : rank + 1;
     if (from >= 0 && from < pp_) {
       waits_for(when(from, cell.kind, cell.chunk, m));
-    } else if (!down) {
+    } else if (!down) {  // on the last rank, where the V turns
       waits_for(when(rank, cell.kind, 1 - cell.chunk, m));
-    } else if (cell.kind == kInput) {
+    } else if (cell.kind == kInput) {  // I1 of rank 0, which has the last stage
       waits_for(when(rank, kForward, 1, m));
     }
     return after + 1;
   }
 
-  // Returns the first free slot for the action, or its own. A forward needs room from there on.
+  // Returns the first free slot for the action, at the latest its own. A forward needs memory from
+  // there on.
   int first_slot(int rank, const Cell& cell, int own) const {
     const RankSlots& at = ranks_[rank];
     int slot = earliest(rank, cell);
@@ -206,6 +220,7 @@ class SqueezedBlocks {
     return std::min(slot, own);
   }
 
+  // Puts the action into the slot, and counts what it holds from there to slot `now`.
   void place(int rank, const Cell& cell, int slot, int now) {
     RankSlots& at = ranks_[rank];
     at.cells[slot] = cell;
@@ -214,8 +229,8 @@ class SqueezedBlocks {
     for (int later = slot; later <= now; ++later) at.held[later] += more;
   }
 
-  // After a rank's last forward moves gradients up first, since others wait for them, and lets W
-  // fill.
+  // Moves up the gradients after each rank's last forward, since other ranks wait for them. Then W
+  // fills the free slots.
   void squeeze_drain() {
     std::vector<int> last(pp_);  // slot of the rank's last forward
     for (int rank = 0; rank < pp_; ++rank) {

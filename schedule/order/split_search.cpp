@@ -1,6 +1,7 @@
 // Local search over splits of layers: from each start it goes to the best split that one moved
-// layer gives, until none is better. The critical path of the current split bounds what a move can
-// gain, so the most promising moves are tried first and hopeless ones never.
+// layer gives, until none is better. The passes on the current split's critical path still follow
+// each other after a move, so the change of their times bounds what the move can gain. The most
+// promising moves are tried first and hopeless ones never.
 #include "schedule/order/split_search.h"
 
 #include <algorithm>
@@ -15,8 +16,9 @@
 namespace tandem {
 namespace {
 
-// A layer moved from one stage to another; each stage between passes one on. `change` is the least
-// change of the time.
+// Stage `from` has one layer less and stage `to` one more. Layers stay in order, so each stage
+// between gets a layer from one neighbour and passes one to the other. `change` is a lower bound of
+// the change of the iteration's time; -infinity: not known.
 struct Move {
   std::size_t from = 0, to = 0;
   double change = -std::numeric_limits<double>::infinity();
@@ -43,6 +45,7 @@ std::vector<Move> all_moves(const LayerCosts& costs, const std::vector<int>& spl
   return moves;
 }
 
+// Returns the time that a layer of the stage adds to a path with these passes of the stage.
 double along(const PathPasses& passes, const OrderCosts& layer) {
   return passes.forward * layer.forward + passes.input * layer.input + passes.weight * layer.weight;
 }
@@ -53,8 +56,9 @@ std::vector<Move> promising_moves(const LayerCosts& costs, const std::vector<int
   constexpr std::size_t kMost = 2'000;
   constexpr double kNothing = 1e-12;
   const auto layers = static_cast<int>(costs.layers.size());
-  // Running sums of what the path gains if each stage from the first to this one passes a layer to
-  // the next stage (`up`), or gets one back from it (`down`).
+  // up[s]: the change of the path's time if each stage below s passes its last layer to the next
+  // stage. down[s]: the change if each of them gets the next stage's first layer. These are running
+  // sums: a move from stage 2 to 5 changes the path by up[5] - up[2].
   std::vector<double> up = {0}, down = {0};
   int begin = 0;
   for (std::size_t stage = 0; stage + 1 < split.size(); ++stage) {
@@ -105,6 +109,7 @@ class SplitSearch {
     return at->second;
   }
 
+  // Notes a split that the search has moved to, for best_first().
   void pass_by(const std::vector<int>& split) {
     if (std::ranges::find(passed_, split) == passed_.end()) passed_.push_back(split);
   }
@@ -115,9 +120,9 @@ class SplitSearch {
     return way.empty() ? all_moves(costs_, split) : promising_moves(costs_, split, way, value.time);
   }
 
-  // Takes the best of the moves. If they are sorted by their bounds it stops once it has a better
-  // split and has tried kAtLeast, or no later move can beat that. Returns whether there was a
-  // better one.
+  // Takes the best of the moves. Returns whether it is better than the split itself. Where moves
+  // come sorted by their bounds, it stops once it has a better split and either has tried kAtLeast
+  // moves or no later one can beat that split.
   bool improve(std::vector<int>* split) {
     constexpr int kAtLeast = 32;
     const SplitValue now = value_of(*split);

@@ -1,6 +1,7 @@
 // Puts vocabulary passes into an order by a discrete-event simulation: each rank decides, whenever
 // it is free, whether a vocabulary pass or its next action is due. In: an order and its times. Out:
-// the order with E, S, T and G.
+// the order with E, S, T and G: the embedding's lookup, the output layer's first and second pass,
+// and the embedding's gradient. vocabulary.h says what ranks exchange between them.
 #include "schedule/order/vocabulary.h"
 
 #include <fmt/format.h>
@@ -70,7 +71,8 @@ class OutputPlayer {
   }
 
   const std::vector<std::vector<Timed>>& played() const { return played_; }
-  // Return when the first stage starts its forwards and ends its backwards, in that order.
+  // Return the first stage's forwards with their starts, and its backwards with their ends, each in
+  // order of time.
   const std::vector<Timed>& entries() const { return entries_; }
   const std::vector<Timed>& exits() const { return exits_; }
 
@@ -94,6 +96,7 @@ class OutputPlayer {
   // Every action takes some time, so that whatever waits for it starts later.
   double longer(double time) const { return std::max(time, shortest_); }
 
+  // Returns when the softmax's largest values and sums, which S gives, are reduced over all ranks.
   double reduced(Microbatch microbatch) const {
     const AllRanksPass& s = s_[index(microbatch)];
     return s.ranks < order_.pp() ? kUnknown : s.end + costs_.reduce_softmax;
@@ -141,6 +144,8 @@ class OutputPlayer {
     return at.t < at.s ? reduced(outputs_[at.t]) : kUnknown;
   }
 
+  // Starts what is due on a free rank. S comes first, since every rank waits for it; so does T in
+  // algorithm 1, or once two are waiting. Then comes the rank's next action, then any other T.
   void decide(int rank, double now) {
     RankState& at = ranks_[rank];
     if (s_ready(rank) <= now) return start_output(ActionKind::OutputS, rank, now);
@@ -151,7 +156,7 @@ class OutputPlayer {
     const bool has_more = at.position < order_.ranks[rank].size();
     const double next = has_more ? cell_ready(rank) : kUnknown;
     if (next <= now) return start_cell(rank, now);
-    // T does not start if the next action comes soon.
+    // T does not start if the next action comes within half of T's time.
     if (t_comes && next - now >= costs_.t / 2) return start_output(ActionKind::OutputT, rank, now);
     if (next < kUnknown) wakes_.push({next, rank});
   }
@@ -235,8 +240,10 @@ class OutputPlayer {
   double shortest_ = 0;  // the shortest time of any action
 };
 
-// Puts in E of a microbatch as soon as the first stage starts the forward before its own, and G
-// once the gradient has come. The times give one order for all ranks, so no rank waits for itself.
+// Returns a rank's actions with E and G put in. E of a microbatch comes once the first stage has
+// started the forward before that microbatch's. G comes once the first stage's gradient has come.
+// All ranks go by the same times, so E and G have the same order everywhere, and no ranks wait for
+// each other.
 std::vector<Action> with_inputs(const std::vector<Timed>& played, Stage own,
                                 const std::vector<Timed>& entries, const std::vector<Timed>& exits,
                                 double send_gradient) {
@@ -297,7 +304,7 @@ double make_room(const OrderSpec& spec, std::vector<OrderCosts>* stages) {
     with += (own.s + own.t + own.embedding + own.embedding_gradient) / spec.vpp;
   }
   const double sent = own.send_output + own.reduce_softmax + own.sum_gradient;
-  const double passes = own.s + (spec.vocabulary == 1 ? own.t : 0);
+  const double passes = own.s + (spec.vocabulary == 1 ? own.t : 0);  // those that B waits for
   return spec.vocabulary_room.foreseen * (barriers(spec.vocabulary) * longest + passes + sent);
 }
 

@@ -1,5 +1,8 @@
-// Greedy filling in sweeps over the ranks: each does its next action and puts W into the gap before
-// it. Steady rounds are found by remembering the states in which microbatches enter.
+// Puts weight gradients (W) into a skeleton, an order of forwards and input gradients
+// (skeletons.h), for given times. It sweeps over the ranks: each does its next action as soon as
+// its input is there and, as the FillRule says, puts W into the gap before it. find_rounds()
+// remembers the state each time a microbatch enters stage 0; once a state comes again, what lies
+// between repeats.
 #include "schedule/order/weight_fill.h"
 
 #include <algorithm>
@@ -90,8 +93,9 @@ OrderRounds WeightFill::find_rounds() {
   return {0, 0};
 }
 
-// Adds everything that decides about W from now on: times relative to rank 0's, microbatches
-// relative to the next to enter. For inputs that have come it does not matter how long ago.
+// Adds to the state everything that decides about W from now on. Times are relative to rank 0's,
+// microbatches relative to the next to enter, so that states of different rounds can be equal. For
+// inputs that have come it does not matter how long ago.
 void WeightFill::add_state(std::vector<Ticks>* state) const {
   const int entered = stages_[0].forwards;
   for (const RankState& by : ranks_) {
@@ -190,7 +194,7 @@ Ticks WeightFill::input_ready(const Action& action) const {
   const int stage = index(action.stage), microbatch = index(action.microbatch);
   const bool is_forward = action.kind == ActionKind::Forward;
   if (is_forward && stage == 0) return 0;
-  const bool turns = !is_forward && stage == times_.last_stage();
+  const bool turns = !is_forward && stage == times_.last_stage();  // I there follows its own F
   const int from = is_forward ? stage - 1 : turns ? stage : stage + 1;
   const Ticks sent =
       (is_forward || turns ? forward_end_ : gradient_end_)[times_.slot(from, microbatch)];

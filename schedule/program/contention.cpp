@@ -1,3 +1,6 @@
+// Computes what communication takes from a device, and the factor by which that slows compute down:
+// n / (n - S) x (1 + mu x M / (1 - M)), which is contention.h's formula. n: the device's SMs; S and
+// M: the SMs and the share of memory bandwidth taken; mu: the share of the op that memory bounds.
 #include "schedule/program/contention.h"
 
 #include <algorithm>
@@ -8,10 +11,11 @@
 namespace tandem {
 namespace {
 
-constexpr double kMostMemoryShare = 0.9;
+constexpr double kMostMemoryShare = 0.9;  // compute keeps a tenth
 
-// Returns the bytes that a rank reads and writes for each byte of the op, as rings and pairs move
-// them.
+// Returns the bytes that a rank reads and writes for each byte of the op. It reads what it sends
+// and writes what it receives. In a ring of n members it sends (n - 1) / n of the bytes, in an
+// all-reduce twice that, and receives as many.
 double memory_passes(OpKind kind, int members) {
   const double others = static_cast<double>(members - 1) / members;
   switch (kind) {

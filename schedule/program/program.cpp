@@ -1,3 +1,5 @@
+// The functions of a Program: names and conversions of op kinds, adding an op, and a hash by which
+// Programs that are played alike are found.
 #include "schedule/program/program.h"
 
 #include <algorithm>

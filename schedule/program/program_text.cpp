@@ -1,3 +1,5 @@
+// Writes and reads a Program's file. The reader fills a Program row by row, checks that all numbers
+// refer to something, then validates and replays the Program. Each Error names the row's line.
 #include "schedule/program/program_text.h"
 
 #include <fmt/format.h>
@@ -110,6 +112,7 @@ class Reader {
     auto parsed = parse_gemms(gemms);
     if (!parsed) return false;
     kernel.gemms = *std::move(parsed);
+    // The cells from here on may be missing.
     const auto said = [&](double* value) { return next_ >= row_->cells.size() || real(value); };
     if (!said(&kernel.memory_share) || !said(&kernel.attention_flops)) return false;
     if (next_ >= row_->cells.size()) return true;
@@ -120,6 +123,7 @@ class Reader {
     return backward == 0 || backward == 1;
   }
 
+  // Reads the number of the body that the row is about. The next number makes a new body.
   bool body() {
     std::int64_t number = 0;
     if (!integer(&number) || number < 0 ||
@@ -275,8 +279,8 @@ class Reader {
   const CsvFile& file_;
   Program program_;
   const CsvRow* row_ = nullptr;
-  std::size_t next_ = 0;
-  Body* body_ = nullptr;
+  std::size_t next_ = 0;                    // the row's next cell
+  Body* body_ = nullptr;                    // the body that the row is about
   std::vector<std::vector<int>> op_lines_;  // by body and op
   std::vector<int> communicator_lines_, rank_lines_;
   bool has_name_ = false, has_device_ = false;

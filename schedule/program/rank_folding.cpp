@@ -29,8 +29,8 @@ std::uint64_t mixed(std::uint64_t state, std::int64_t value) {
   return scatter(state ^ scatter(static_cast<std::uint64_t>(value)));
 }
 
-// The coarsest classes of ranks and of communicators in which all of a class are equal. A colour is
-// a hash of 64 bits.
+// The coarsest classes of ranks and of communicators in which all of a class are equal. Classes are
+// told apart by hashes of 64 bits.
 class Classes {
  public:
   Classes(const Program& program, std::span<const std::int32_t> colours)
@@ -48,7 +48,8 @@ class Classes {
   std::int32_t of_communicator(std::size_t c) const { return of_communicator_[c]; }
 
  private:
-  // Classes communicators by the (class, slot) of each member.
+  // Classes communicators by the (class, slot) of each member, whatever the members' order: hashes
+  // of members are added up.
   void class_communicators() {
     std::vector<std::uint64_t> ends(program_.communicators.size());
     for (std::size_t rank = 0; rank < of_rank_.size(); ++rank) {

@@ -1,3 +1,5 @@
+// Replays a Program by the Replayer (Kahn's algorithm), each op with its own duration. If the
+// replay stops early, it names the cycle of ops that wait for each other.
 #include "schedule/program/replay.h"
 
 #include <fmt/format.h>
@@ -11,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Durations for the Replayer: every op takes its own.
+// Durations for the Replayer: every op takes its own, compute times its jitter.
 struct OwnDurations {
   const RankFolding& folding;
   const Jitter& jitter;

@@ -1,3 +1,5 @@
+// Replaces durations by those of a cost table: of compute by its kernel, of communication by its
+// kind, ranks and bytes. It prices each body once, with the communicators of one of its ranks.
 #include "schedule/program/reprice.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// Validates a Program in four steps: the device; each body by itself; the ops of a communicator's
+// members against each other; and whether ranks that issue their communication in the bodies' order
+// could ever wait in a cycle.
 #include "schedule/program/validate.h"
 
 #include <fmt/format.h>
@@ -102,8 +105,8 @@ Validity check_body(const Program& program, int number) {
 
 bool is_transfer(OpKind kind) { return kind == OpKind::Send || kind == OpKind::Recv; }
 
-// Returns whether two ops are one communication. Two members of a communicator issue them at the
-// same place, with these roles in it.
+// Returns whether two ops, of two members of a communicator, are one communication. A role is the
+// member's place in the communicator: role 0 sends, role 1 receives.
 bool match(const Op& a, int role_a, const Op& b, int role_b) {
   if (a.bytes != b.bytes || a.duration_ns != b.duration_ns || a.part != b.part ||
       a.microbatch != b.microbatch)
@@ -189,6 +192,7 @@ Validity check_communicators(const Program& program) {
             id, fmt::format("found rank {} as a member, expected it among that rank's "
                             "communicators",
                             index(communicator.members[role])));
+      // Body and slot.
       const std::pair<int, int> here{rank.body, static_cast<int>(at - rank.communicators.begin())};
       if (role == 0) first = here;
       if (role == 0 || !checked.insert({first, here}).second) continue;

@@ -62,7 +62,7 @@ double OrderMoves::ready(const Action& action) const {
   return gradient == kNotYet ? kNotYet : std::max(forward, gradient);
 }
 
-// Replays the order. Returns false if it waits for itself.
+// Replays current_ in sweeps over the ranks. Returns false if it waits for itself.
 bool OrderMoves::replay() {
   std::ranges::fill(forward_end_, kNotYet);
   std::ranges::fill(input_end_, kNotYet);
@@ -96,7 +96,8 @@ bool OrderMoves::replay() {
   return true;
 }
 
-// Goes back from the action that ends last, always to what its start waited for.
+// Finds the critical path: goes back from the action that ends last, always to what its start
+// waited for. Notes the actions that waited for the one before them on their rank.
 void OrderMoves::find_critical() {
   critical_.clear();
   Place place;

@@ -1,4 +1,5 @@
-// Search in three phases: plays the starting policies, then variants of the best of them, then
+// Searches policies: the numbers by which list scheduling chooses each rank's next action
+// (policy_scheduler.h). It plays the starting policies, then variants of the best of them, then
 // climbs from the best of all by late acceptance. refine() moves single actions of the best order.
 #include "schedule/search/order_search.h"
 
@@ -90,6 +91,7 @@ class OrderSearch::State {
     }
     climbs_[turn_++ % climbs_.size()].step(problem_, &*scheduler_);
   }
+  // Refines the best order without pairs. If no move improves it, there is no new order.
   void refine(int moves) {
     constexpr std::size_t kLooked = 8;
     for (const SearchedOrder& start : orders(kLooked)) {

@@ -1,3 +1,7 @@
+// Makes policies for the search: fixed preferences, building blocks, their variants and random
+// changes. A policy gives each kind of action on each stage a number; number + microbatch x period
+// is an action's turn, and of ready actions the one with the least turn goes first
+// (policy_scheduler.h). F is a forward, I an input gradient, W a weight gradient.
 #include "schedule/search/policies.h"
 
 #include <algorithm>
@@ -11,10 +15,10 @@ namespace {
 
 using Turns = SchedulePolicy::StageTurns;
 
-// The times of one microbatch that is alone, and the busiest rank's work for each microbatch.
+// The times of one microbatch that has the pipeline for itself, in the costs' unit.
 struct SingleMicrobatchTimes {
   std::vector<double> forward, input;  // by stage: its start
-  double period = 0;
+  double period = 0;                   // the busiest rank's work for a microbatch
 };
 
 SingleMicrobatchTimes alone_times(const SearchProblem& problem) {
@@ -43,10 +47,10 @@ SingleMicrobatchTimes alone_times(const SearchProblem& problem) {
   return alone;
 }
 
-// A turn after every other, for actions that fill the time that is left.
+// The turn of actions that only fill the time that others leave: later than every other turn.
 constexpr double kLast = 1e6;
 
-// Turns of forwards and input gradients, by chunk. W comes last.
+// Returns the turns of F and of I on a chunk's stages, given the number of chunks. W comes last.
 using Preference = std::function<std::pair<double, double>(int chunk, int chunks)>;
 
 const std::vector<Preference>& preferences() {
@@ -120,8 +124,8 @@ class PolicyMaker {
     return policy;
   }
 
-  // Gives each action its time of a microbatch alone, with gradients `lead` periods earlier and W
-  // `lag` later.
+  // Returns the policy in which an action's turn is when a microbatch that is alone has it, except
+  // that I comes `lead` periods earlier, and W `lag` periods after that microbatch's I.
   SchedulePolicy block(double lead, double lag) const {
     SchedulePolicy policy = empty();
     policy.period = alone_.period;
@@ -131,7 +135,9 @@ class PolicyMaker {
     return policy;
   }
 
-  // Gives each action its slot in V-Half's or V-Min's building block ("Controllable Memory", 3).
+  // Returns the policy in which an action's turn is its slot in the building block of V-Half or
+  // V-Min (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024, 3). For slots that
+  // differ modulo 6 on each rank, I comes `later` slots later for some numbers of ranks p.
   SchedulePolicy slots(bool half) const {
     SchedulePolicy policy = empty();
     constexpr double kSlotsOfPeriod = 6;
@@ -148,7 +154,8 @@ class PolicyMaker {
     return policy;
   }
 
-  // Limits what is in flight to the microbatches that come while one goes from F to I, and `more`.
+  // Limits what each stage has in flight. A microbatch alone is there from F to the end of I, and
+  // one comes each period: (end of I - start of F) / period, rounded up, and `more`.
   SchedulePolicy with_lifespans(SchedulePolicy policy, int more) const {
     for (int s = 0; s < problem_.stages(); ++s) {
       const double span = alone_.input[s] + problem_.costs[s].input - alone_.forward[s];
@@ -191,6 +198,7 @@ double span_of(const SchedulePolicy& policy) {
   return high - low;
 }
 
+// Shifts the turns of one kind of action by an eighth of a period to a whole one, on some stages.
 void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt19937_64* random) {
   constexpr double kSteps[] = {-1, -0.5, -0.25, -0.125, 0.125, 0.25, 0.5, 1};
   const double unit =
@@ -199,8 +207,8 @@ void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt1
   double Turns::*const turn =
       std::array{&Turns::forward, &Turns::input, &Turns::weight}[random_below(3, random)];
   const int first = random_below(problem.stages(), random);
-  const int how =
-      random_below(4, random);  // this stage, all later ones, its rank's, or its chunk's
+  // 0: stage `first` alone; 1: it and all later ones; 2: those of its rank; 3: those of its chunk.
+  const int how = random_below(4, random);
   for (int s = first; s < problem.stages(); ++s) {
     Turns& at = policy->stages[s];
     if (how == 0 && s > first) break;
@@ -212,10 +220,11 @@ void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt1
   }
 }
 
+// Lets some stages have one microbatch more or less in flight.
 void change_limits(const SearchProblem& problem, SchedulePolicy* policy, std::mt19937_64* random) {
   const int step = random_below(2, random) == 0 ? 1 : -1;
   const int first = random_below(problem.stages(), random);
-  const int how = random_below(3, random);
+  const int how = random_below(3, random);  // as in change_turns()
   for (int s = first; s < problem.stages(); ++s) {
     if (how == 0 && s > first) break;
     if (how == 2 && problem.rank_of_stage[s] != problem.rank_of_stage[first]) continue;
@@ -224,6 +233,7 @@ void change_limits(const SearchProblem& problem, SchedulePolicy* policy, std::mt
   }
 }
 
+// Changes one of the numbers that hold for all stages.
 void change_all(SchedulePolicy* policy, std::mt19937_64* random) {
   constexpr double kPatience[] = {0, 0.25, 0.5, 0.75, 1};
   constexpr double kTimes[] = {0.5, 0.8, 0.95, 1.05, 1.25, 2};

@@ -1,5 +1,6 @@
-// List scheduling as a discrete-event simulation: the rank that can begin first does its choice,
-// and then it and the rank that gets the result choose anew.
+// List scheduling as a discrete-event simulation. Each rank has chosen its next action. The rank
+// whose choice can begin first does it; then this rank and the one that gets the result choose
+// anew.
 #include "schedule/search/policy_scheduler.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace tandem {
 namespace {
 
 // Times are whole ticks, so that times that are equal compare equal. 720720 = lcm(1..16), so
-// fractions of the longest cost up to sixteenths are exact (list_times.cpp).
+// fractions of the longest cost up to sixteenths are exact.
 constexpr double kTicksOfLongest = 720'720;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
@@ -105,8 +106,8 @@ Order PolicyScheduler::order() const {
   return {"auto", problem_.stages(), problem_.microbatches, 1, actions_, BatchedP2p::Never};
 }
 
-// Returns when the stage has the input of its next action of the pass; kNever if that is not known,
-// or if the policy has enough in flight.
+// Returns when the stage has the input of its next action of the pass. Returns kNever if that is
+// not known yet, if none is left, or if the policy's limit of microbatches in flight is reached.
 PolicyScheduler::Ticks PolicyScheduler::input_ready(int s, Pass pass) const {
   const StageState& stage = stages_[s];
   const int microbatch = stage.done[pass];
@@ -128,6 +129,7 @@ PolicyScheduler::Ticks PolicyScheduler::input_ready(int s, Pass pass) const {
   return sent == kNever ? kNever : sent + stages_[s + 1].transfer_back;
 }
 
+// Notes when the stage's next action of the pass is ready, and its turn.
 void PolicyScheduler::look_ahead(int s, Pass pass) {
   const SchedulePolicy::StageTurns& turns = policy_->stages[s];
   const double turn = pass == kForward ? turns.forward
@@ -136,6 +138,9 @@ void PolicyScheduler::look_ahead(int s, Pass pass) {
   stages_[s].next[pass] = {input_ready(s, pass), turn + policy_->period * stages_[s].done[pass]};
 }
 
+// Chooses the rank's next action: the one that can begin first; of several, that of the least turn.
+// Where the policy says so, it chooses a W that makes room, or waits for an action of an earlier
+// turn.
 void PolicyScheduler::decide(int rank) {
   const RankState& state = ranks_[rank];
   Choice best;

@@ -8,6 +8,7 @@
 namespace tandem {
 namespace {
 
+// Returns what an action adds to the bytes that its rank holds.
 double change(const StageBytes& bytes, ActionKind kind) {
   switch (kind) {
     case ActionKind::Forward:
