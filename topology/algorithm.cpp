@@ -16,7 +16,8 @@
 namespace tandem {
 namespace {
 
-// An all-to-all of more ranks is one flow a link instead of one a pair, to save time.
+// An all-to-all of more ranks than this becomes one flow for each link instead of one for each pair
+// of ranks, to save time.
 constexpr std::size_t kPairwiseRanks = 32;
 
 // Collects a Traffic: first flows, then the messages that follow one another over them.
@@ -197,7 +198,9 @@ double nvlink_share(const Cluster& cluster, std::span<const DeviceId> members) {
   return 1 / nvlink_rate(spec.nvlinks, places);
 }
 
-// Returns the share of the array that a rank of a ring sends to the next, and in how many messages.
+// Returns the share of the array that a rank of a ring sends to the next one. The array is cut into
+// n parts, and in a pass all of them but one go over each hop. ring_steps() returns the number of
+// messages that wait for each other: one a part.
 double ring_share(CommKind kind, std::size_t ranks) {
   return passes(kind) * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
 }
@@ -205,6 +208,7 @@ std::size_t ring_steps(CommKind kind, std::size_t ranks) { return passes(kind) *
 
 // Adds a ring collective among members of one node.
 void ring_on_node(CommKind kind, std::span<const DeviceId> members, FlowBuilder* flows) {
+  // The filling of the pipeline costs as much as these further steps, each of 1/n of the array.
   const double fill = passes(kind) * flows->cluster().spec().ring_fill_steps;
   const double share =
       ring_share(kind, members.size()) + fill / static_cast<double>(members.size());
@@ -215,7 +219,15 @@ void ring_on_node(CommKind kind, std::span<const DeviceId> members, FlowBuilder*
 // Adds an all-reduce of `share` of the array along NCCL's double binary tree (Sanders et al. 2009,
 // "Two-tree algorithms for full bandwidth broadcast, reduction and scan"). Half of it goes up and
 // down each tree. A member with two children in one tree is a leaf of the other, so nobody sends
-// more than two shares. The trees are those of NCCL's ncclGetBtree and ncclGetDtree.
+// more than two shares. The trees are those of NCCL's ncclGetBtree and ncclGetDtree. In the first
+// one of 8 members, below the root 0:
+//
+//         4
+//     2       6
+//   1   3   5   7
+//
+// The second one has the same form with members in reverse order or, if their number is odd, each
+// moved on by one.
 void double_tree(std::span<const DeviceId> members, double share, FlowBuilder* flows) {
   const int n = static_cast<int>(members.size());
   const auto both_ways = [&](int child, int parent) {
@@ -223,7 +235,7 @@ void double_tree(std::span<const DeviceId> members, double share, FlowBuilder* f
     flows->send(members[parent], members[child], share / 2);
   };
   for (int i = 1; i < n; ++i) {
-    const int bit = i & -i;
+    const int bit = i & -i;  // the lowest set bit: 1 in a leaf, doubled in each level above
     const int above = (i ^ bit) | (bit << 1);
     const int parent = above < n ? above : i ^ bit;
     both_ways(i, parent);
@@ -250,8 +262,8 @@ void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows
   const int rings = static_cast<int>(fewest);
   const double part = share / rings;
 
-  // The member at which ring r enters (high) or leaves an even node; odd nodes swap the two. On a
-  // node with more members than rings some are skipped.
+  // Returns the member at which ring r enters an even node (`high`) or leaves it. Odd nodes swap
+  // the two. On a node with more members than rings some are skipped.
   const auto stand = [&](int r, std::span<const DeviceId> members, bool high) {
     const int size = static_cast<int>(members.size());
     if (size == 1) return 0;
@@ -296,7 +308,7 @@ void trees_over_nodes(const NodeGroups& groups, bool nvls, FlowBuilder* flows) {
   flows->steps(nvls ? 2 : 2 * (k - 1));
   if (groups.nodes() == 1) return;
   for (std::size_t place = 0; place < k; ++place) double_tree(groups.at(place), part, flows);
-  flows->steps(2 * std::bit_width(static_cast<unsigned>(groups.nodes() - 1)));
+  flows->steps(2 * std::bit_width(static_cast<unsigned>(groups.nodes() - 1)));  // ceil(log2 nodes)
 }
 
 // Adds a hierarchical collective. A ring on every node leaves each of its k ranks 1/k of the array.
@@ -333,6 +345,7 @@ void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algo
   // The base latency is given for an all-reduce. One pass takes half of it, so that scattering
   // takes as long as gathering.
   flows->wait((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
+  // Whether the cluster may run the algorithm here: NVLS inside a node, trees between nodes.
   const bool may =
       one_node ? algorithm == Algorithm::Nvls : algorithm >= Algorithm::Tree && spec.trees;
   const bool nvls = may && algorithm == Algorithm::Nvls && k > 1;

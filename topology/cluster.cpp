@@ -1,4 +1,5 @@
-// Builds the cluster as a Boost.Graph and answers from it.
+// Builds the cluster's graph (Boost.Graph) from its numbers or its list of cables. Links, routes
+// and latencies are read from it.
 #include "topology/cluster.h"
 
 #include <fmt/format.h>
@@ -20,7 +21,8 @@ namespace {
 
 constexpr int kMaxGpus = 1'000'000;  // more is probably a typing error
 
-// `key` is the key of [cluster], if its unit differs from that of `what`.
+// Returns an Error about a wrong value. `key`: the key in a scenario's [cluster], where its name
+// differs from `what`.
 Error found(std::string_view what, double value, std::string_view expected,
             std::string_view key = {}) {
   return Error::of({fmt::format("cluster.{}", key.empty() ? what : key)},

@@ -1,3 +1,5 @@
+// Binds each key of a scenario's [cluster] and of the presets to its field, with its unit and
+// range.
 #include "topology/cluster_keys.h"
 
 #include <optional>
@@ -23,10 +25,11 @@ std::optional<std::string> set_gemm_efficiency(const KeyValue& value, DeviceSpec
   return keys::number("cluster.gemm_efficiency", place, 1, keys::kShare).set(value, device);
 }
 
-// The keys of a node, its links and NICs, and the fabric.
+// A function from the spec to the field that a key sets.
 #define AT(expression) \
   [](ClusterSpec & spec) -> auto& { return spec.expression; }
 
+// Returns the keys of a node, its links and NICs, and the fabric.
 std::vector<BoundKey<ClusterSpec>> link_keys() {
   return {keys::whole("cluster.gpus_per_node", AT(gpus_per_node), 1),
           keys::number("cluster.intra_GBps", AT(intra_bytes_per_s), GB, keys::kPositive),
@@ -45,7 +48,7 @@ std::vector<BoundKey<ClusterSpec>> link_keys() {
           keys::number("cluster.oversubscription", AT(fabric.oversubscription), 1, {.least = 1})};
 }
 
-// The keys of the collectives' algorithms and of their costs beside the links.
+// Returns the keys of the collectives' algorithms, and of their costs beyond those of the links.
 std::vector<BoundKey<ClusterSpec>> algorithm_keys() {
   return {
       keys::flag("cluster.nics_on_switch", AT(nics_on_switch)),

@@ -1,3 +1,5 @@
+// Describes a fabric from its cables: counts the links of each switch and, by breadth-first search,
+// the switches on the shortest way between each two nodes.
 #include "topology/fabric_shape.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads a list of cables, and finds out from the names of their ends what is a GPU, a NIC or a
+// switch, and on which node: "n0.gpu1" is GPU 1 of node n0 (topology/listed_sites.h has the rules).
 #include "topology/listed_cables.h"
 
 #include <fmt/format.h>

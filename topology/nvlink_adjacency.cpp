@@ -34,11 +34,12 @@ class Packing {
  private:
   void pack(int found) {
     best_ = std::max(best_, found);
-    if (found + fewest_links() / 2 <= best_) return;
+    if (found + fewest_links() / 2 <= best_) return;  // a cycle takes two links of each member
     walk(0, 1, found);
   }
 
-  // Extends the cycle from `here`. The bits of `seen` are the members on it so far.
+  // Extends the cycle from `here`, and closes it at member 0 once it has all members. The bits of
+  // `seen` are the members on it so far.
   void walk(std::size_t here, unsigned seen, int found) {
     const bool closes = seen + 1 == 1U << links_.size();
     for (std::size_t next = closes ? 0 : 1; next < (closes ? 1 : links_.size()); ++next) {
@@ -66,7 +67,8 @@ int rings(const NvlinkAdjacency& adjacency, std::span<const int> places) {
   }
   if (places.size() == 2) return std::max(1, among[0][1]);
   const Packing packing(std::move(among));
-  // If no cycle closes, a member passes on what two of its neighbours send each other.
+  // If no cycle closes, some member passes on what two of its neighbours send each other. Then the
+  // member with the fewest links counts: as many rings as it has links.
   return packing.cycles() > 0 ? 2 * packing.cycles() : std::max(1, packing.fewest_links());
 }
 

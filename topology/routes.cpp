@@ -1,6 +1,7 @@
-// Shortest paths by breadth-first search (Boost's): one search a GPU and port inside a node, one
-// tree for each set of destination switches between nodes. Routes are put together from both when
-// asked for.
+// Shortest paths by breadth-first search (Boost's). Inside a node: one search from each GPU and
+// each port (a NIC, or what else joins the node to the fabric). Between nodes: one tree of shortest
+// paths to each set of switches that ports hang on. A route is put together from both when asked
+// for.
 #include "topology/routes.h"
 
 #include <algorithm>
@@ -253,7 +254,8 @@ const Routes::Node& Routes::node(int number) const {
   return *known;
 }
 
-// Returns one tree for all ports on the same switches. A route ends at the nearest of them.
+// Returns the shortest paths to the nearest of the switches from which the links `down` lead to a
+// port. Ports on the same switches share one tree.
 const Routes::Tree* Routes::tree_to(const std::vector<Hop>& down) const {
   if (down.empty()) return nullptr;
   std::vector<int> switches;
@@ -289,6 +291,8 @@ const Routes::Tree* Routes::tree_to(const std::vector<Hop>& down) const {
   return known.get();
 }
 
+// Adds the links from port `out` through the fabric to port `in`. Among equally short ways, the
+// number of the destination GPU, `to`, decides.
 void Routes::cross(SiteId out, SiteId in, const Tree& tree, int to,
                    std::vector<LinkId>* links) const {
   EqualWays ways(to);
@@ -331,7 +335,9 @@ bool Routes::find(int from, int to, std::vector<LinkId>* links) const {
     if (own) add(here, *own);
     if (own) return true;
   }
-  // The destination keeps its own port in preference to the source, as with PXN.
+  // Takes the two ports with the fewest hops inside the nodes, among those that the fabric joins.
+  // Of equal ones the destination keeps its own port, and the source sends by another GPU's, as
+  // NCCL does with PXN.
   const Exit* best_out = nullptr;
   const Exit* best_in = nullptr;
   int best = std::numeric_limits<int>::max();
@@ -380,7 +386,8 @@ std::optional<std::pair<int, int>> Routes::unreachable_pair() const {
   std::vector<int> component(between_.size());
   boost::strong_components(backwards_, component.data());
   std::vector<LinkId> links;
-  // GPUs of equal reach need only one representative, and a second one on another node.
+  // GPUs of equal reach need only one representative, and a second one on another node, so that
+  // there are pairs between nodes.
   std::map<std::vector<int>, std::vector<int>> asked;
   const auto node_of = [this](int gpu) { return graph_[gpus_[gpu]].node; };
   for (int gpu = 0; gpu < static_cast<int>(gpus_.size()); ++gpu) {

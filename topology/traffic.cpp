@@ -1,4 +1,5 @@
-// Computes the load that operations put on links, alone and many in lock step.
+// Computes the load that operations put on links, alone or many in lock step, by each way. A way is
+// an algorithm in one protocol of NCCL's: rings in the plain one, trees in the low-latency one, ...
 #include "topology/traffic.h"
 
 #include <algorithm>
@@ -78,7 +79,7 @@ double load_on(const Loads& total, LinkId link) {
   return std::ranges::lower_bound(total, link, {}, &Loads::value_type::first)->second;
 }
 
-// An algorithm, or nothing for what the spec's `collectives` says.
+// An algorithm. Nothing: rings or hierarchical rings, as the spec's `collectives` says.
 using AlgorithmChoice = std::optional<Algorithm>;
 
 // Returns the share of a whole node's rate that `gpus` of its GPUs reach: `pair_efficiency` for
@@ -130,7 +131,7 @@ Traffic chosen_flows(const Cluster& cluster, CommKind kind, std::span<const Devi
   Traffic traffic = flows_by(cluster, kind, devices, way);
   const double efficiency = efficiency_of(cluster.spec(), kind, devices.size());
   if (traffic.between_nodes || efficiency == 1) return traffic;
-  for (Flow& flow : traffic.flows) flow.share /= efficiency;
+  for (Flow& flow : traffic.flows) flow.share /= efficiency;  // more bytes instead of a lower rate
   return traffic;
 }
 
@@ -168,7 +169,8 @@ Traffic one_traffic(const Cluster& cluster, CommKind kind, std::span<const Devic
   return result;
 }
 
-// Returns an earlier value that differs by rounding only, or else the value itself.
+// Returns an earlier value that differs by rounding only, or else the value itself: so instances
+// that are alike get equal times.
 double snapped(double value, std::vector<double>* found) {
   for (const double known : *found) {
     if (std::abs(value - known) <= 1e-12 * known) return known;

@@ -75,8 +75,8 @@ void wait_for_all_before(const RankView& view, Nanoseconds gap_begin, std::size_
 }
 
 // Gives the gap's instants to the communications in scratch->waited_for, and returns the time that
-// is left. Goes through them by falling end, and by lane where ends are equal; each gets all of its
-// instants before the earliest start so far.
+// is left, which is bubble. Goes through them by falling end, and by lane where ends are equal.
+// Each gets those of its instants that lie before the starts of all communications ahead of it.
 Nanoseconds attribute(const RankView& view, TimeSpan gap, Scratch* scratch, RankSplit* split) {
   std::vector<std::uint32_t>& ops = scratch->waited_for;
   std::sort(ops.begin(), ops.end(), [&view](std::uint32_t a, std::uint32_t b) {

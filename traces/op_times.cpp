@@ -1,3 +1,5 @@
+// Gives ops the durations that a trace measured. Collects each op's durations over all ranks of its
+// body, shares those of a communication among its participants, and takes the median.
 #include "traces/op_times.h"
 
 #include <fmt/format.h>
@@ -84,7 +86,7 @@ std::vector<std::vector<std::pair<int, int>>> slots_that_meet(const Program& pro
       const auto [at, is_new] = set_of.try_emplace(slot, set);
       if (is_new) sets[set].push_back(slot);
       if (at->second == set) continue;
-      std::size_t other = at->second;
+      std::size_t other = at->second;  // the slot has a set already: the smaller joins the larger
       if (sets[other].size() < sets[set].size()) std::swap(set, other);
       for (const auto& moved : sets[other]) set_of[moved] = set;
       sets[set].insert(sets[set].end(), sets[other].begin(), sets[other].end());

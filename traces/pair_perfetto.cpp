@@ -19,8 +19,8 @@ namespace {
 
 bool is_shown(const TraceRow& row) { return row.end_ns > row.start_ns; }
 
-// Returns the group kind's name. A lane of communication has that name, except for the pipeline's
-// edges ("0>1").
+// Returns "compute", or the name of the communication's group kind. Its lane has that name, except
+// for the pipeline's edges ("0>1").
 std::string_view category(const TraceRow& row) {
   if (is_compute(row.kind)) return "compute";
   for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
@@ -61,7 +61,7 @@ std::int64_t events_of(const TraceTable& table) {
   return std::count_if(table.rows.begin(), table.rows.end(), is_shown);
 }
 
-// A rank's two processes are neighbours.
+// Returns the number of a rank's process: 2 x rank for side 0 (simulated), and the next for side 1.
 std::int64_t process_of(Rank rank, int side) { return 2 * std::int64_t{index(rank)} + side; }
 
 // Appends the table's events, with times from its first start on.

@@ -1,3 +1,5 @@
+// Writes Chrome's trace event format in blocks. Times there (ts, dur) are in us, with three
+// decimals for ns. pid and tid are the process and its lane.
 #include "traces/perfetto_file.h"
 
 #include <fmt/compile.h>
@@ -37,8 +39,8 @@ std::string_view letter(OpKind kind) {
   }
 }
 
-// Returns what a pipeline edge's lane carries: "F", activations, up the chain of stages ("0>1"),
-// "B", gradients, down; "" for a lane that is no edge.
+// Returns what a pipeline edge's lane carries: "F" (activations) on "0>1", towards later stages;
+// "B" (gradients) on "1>0"; "" for a lane that is no edge.
 std::string_view carried(std::string_view lane) {
   int from = 0, to = 0;
   const char* const end = lane.data() + lane.size();

@@ -88,7 +88,8 @@ void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollecti
   });
 }
 
-// Maps pairs of ranks to how much earlier the second one's ends are.
+// By pair of ranks: for each collective that both have, its end on the first less that on the
+// second.
 using Differences = std::map<std::pair<std::size_t, std::size_t>, std::vector<Nanoseconds>>;
 
 Differences differences_of(const Profile& profile, const MatchedCollectives& matched) {
@@ -107,7 +108,9 @@ Differences differences_of(const Profile& profile, const MatchedCollectives& mat
   return differences;
 }
 
-// Gives each rank its shift, from a known rank to the unknown ones that it has collectives with.
+// Finds each rank's shift and applies it. The first rank has none. A rank that has collectives with
+// a known one gets that one's shift and the median of their differences, until no such rank is
+// left. Ranks that are left begin anew.
 void align_clocks(const MatchedCollectives& matched, Profile* profile) {
   const Differences differences = differences_of(*profile, matched);
   std::vector<bool> known(profile->ranks.size());

@@ -1,3 +1,5 @@
+// Finishes a rank that a reader has read: sorts rows, joins kernels with the CPU's calls by
+// correlation, and takes training steps from the names of annotations.
 #include "traces/profile/finish_rank.h"
 
 #include <fmt/format.h>

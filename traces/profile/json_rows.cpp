@@ -1,3 +1,5 @@
+// Reads a large JSON file piece by piece (zlib, also where it is not compressed). It holds one
+// value at a time, and finds the value's end by counting brackets outside of strings.
 #include "traces/profile/json_rows.h"
 
 #include <fmt/format.h>
@@ -39,6 +41,7 @@ class ValueEnd {
   std::size_t length() const { return at_; }
 
  private:
+  // Goes on to the end of the string. Returns whether the value ends with it.
   bool end_string(std::string_view text) {
     const char* const end = text.data() + text.size();
     const char* at = text.data() + at_;
@@ -58,6 +61,8 @@ class ValueEnd {
     return depth_ == 0;
   }
 
+  // Goes on by one character that is not in a string. Inside of brackets it skips plain ones first.
+  // Returns whether the value ends there.
   bool step(std::string_view text) {
     if (depth_ > 0) {
       while (at_ < text.size() && !kStructure[static_cast<unsigned char>(text[at_])]) ++at_;

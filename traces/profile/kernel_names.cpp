@@ -1,3 +1,5 @@
+// Tables of parts of names: of kernels, collectives, process groups and annotations. Mostly the
+// first part that a name holds decides, so the order of rows matters.
 #include "traces/profile/kernel_names.h"
 
 #include <fmt/format.h>
@@ -249,6 +251,7 @@ std::string short_name(std::string_view kernel) {
 }
 
 std::string collective_of(std::string_view torch_name, std::string_view kernel) {
+  // Removes underscores: "reduce_scatter" and "ReduceScatter" become one.
   const auto without_lines = [](std::string text) {
     std::erase(text, '_');
     return text;
@@ -342,11 +345,13 @@ std::optional<ProfileAction> action_of(std::string_view annotation) {
   if (annotation.starts_with("PP:")) return pipelining_action(annotation.substr(3));
   if (annotation.starts_with("Optimizer.step"))
     return ProfileAction{.phase = PassPhase::Step, .is_whole = true};
+  // A part of a pass: "mlp(B)".
   if (annotation.size() > 3 && annotation.ends_with(')') &&
       annotation[annotation.size() - 3] == '(') {
     const PassPhase phase = phase_of_letter(annotation[annotation.size() - 2]);
     if (phase != PassPhase::Unknown) return ProfileAction{.phase = phase};
   }
+  // A pass in words: "Forward 3", "forward_step", "weight_grad".
   const std::string low = lower(annotation);
   const std::vector<std::string_view> words = words_of(low);
   if (words.empty()) return std::nullopt;

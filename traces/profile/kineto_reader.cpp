@@ -1,3 +1,6 @@
+// Reads a torch.profiler trace: its rows one by one with simdjson, the other members with nlohmann.
+// A profile has millions of rows, so reading a row ends as soon as its phase, category or name
+// shows that it is not needed.
 #include "traces/profile/kineto_reader.h"
 
 #include <fmt/format.h>
@@ -22,7 +25,8 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kNone = -1;
 
-// Reads microseconds with decimals as nanoseconds, exactly where a double is not exact.
+// Reads microseconds with decimals as whole nanoseconds. It goes digit by digit, since a double is
+// not exact for times since 1970.
 std::optional<Nanoseconds> nanoseconds(std::string_view text) {
   while (!text.empty() && (text.back() <= ' ')) text.remove_suffix(1);
   if (text.size() > 1 && text.front() == '"' && text.back() == '"')

@@ -1,3 +1,5 @@
+// Writes a rank's profile in the form of torch.profiler's JSON (Kineto): process 0 is the GPU, with
+// a thread for each stream, and process 1 the CPU.
 #include "traces/profile/kineto_writer.h"
 
 #include <fmt/compile.h>

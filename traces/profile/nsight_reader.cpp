@@ -1,3 +1,5 @@
+// Reads SQLite of `nsys export`: kernels and copies (CUPTI_ACTIVITY_KIND_*), the CUDA calls that
+// launched them, and NVTX ranges. Each process and GPU with kernels becomes a rank.
 #include "traces/profile/nsight_reader.h"
 
 #include <fmt/format.h>
@@ -126,11 +128,13 @@ class NsightFile {
   std::set<std::string, std::less<>> tables_;
 };
 
-// Returns the process that globalTid and globalPid hold in their bits.
+// Returns the process of a globalTid or globalPid, which have it in bits 24 to 47. A globalTid has
+// the thread below.
 std::int32_t process_of(std::int64_t global_id) {
   return static_cast<std::int32_t>(global_id >> 24 & 0xFFFFFF);
 }
 
+// Returns the name of a copy by CUPTI's number of its kind.
 std::string_view copy_name(std::int64_t kind) {
   switch (kind) {
     case 1:
@@ -207,6 +211,7 @@ Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string
           const Launch launch{row.number(1), row.time(0), thread_of(row.number(2))};
           each_of(row.number(2), [&](ProfileRank& rank) { rank.launches.push_back(launch); });
         }));
+  // Types 59 and 60 are ranges: pushed and popped, and started and ended.
   if (!file.has_table("NVTX_EVENTS")) return Done{};
   RETURN_IF_ERROR(file.select(
       "start, end, globalTid, text, textId", "NVTX_EVENTS",

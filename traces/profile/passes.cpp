@@ -1,3 +1,5 @@
+// Cuts a profile down to the kernels of some passes (such as 6F3: stage 6, forward, microbatch 3)
+// and to the communication that runs meanwhile. Times then count from the first of these kernels.
 #include "traces/profile/passes.h"
 
 #include <fmt/format.h>
@@ -28,6 +30,7 @@ bool is_pass(const ProfileRank& rank, const ProfileKernel& kernel, const Profile
          action.microbatch == pass.microbatch;
 }
 
+// Returns whether the rank has a kernel of the pass.
 bool ran(const ProfileRank& rank, const ProfileAction& pass) {
   return std::ranges::any_of(
       rank.kernels, [&](const ProfileKernel& kernel) { return is_pass(rank, kernel, pass); });
