@@ -202,8 +202,8 @@ class Planner {
   ReplicaPlan plan_;
   std::vector<std::uint16_t> member_;  // by event
   std::vector<OpKind> reduction_;      // by member
-  // By event: the number of its waits that are not placed yet. Its waits, which are waits_ from
-  // first_wait_[event] up to first_wait_[event + 1]. And those that wait for it, likewise.
+  // open_waits_: by event, how many of its waits are not placed yet. Event e waits for the events
+  // waits_[first_wait_[e]] to waits_[first_wait_[e + 1] - 1]; waiters_ has those that wait for it.
   std::vector<std::uint32_t> open_waits_, first_wait_, waits_, first_waiter_, waiters_;
   // By event of a communication: its number among its slot's ops.
   std::vector<std::uint32_t> instance_;

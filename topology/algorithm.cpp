@@ -200,7 +200,7 @@ double nvlink_share(const Cluster& cluster, std::span<const DeviceId> members) {
 
 // Returns the share of the array that a rank of a ring sends to the next one. The array is cut into
 // n parts, and in a pass all of them but one go over each hop. ring_steps() returns the number of
-// messages that wait for each other: one a part.
+// messages that wait for each other: n - 1 in a pass.
 double ring_share(CommKind kind, std::size_t ranks) {
   return passes(kind) * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
 }

@@ -1,5 +1,4 @@
-// Binds each key of a scenario's [cluster] and of the presets to its field, with its unit and
-// range.
+// Binds the keys of a scenario's [cluster] and of presets to their fields, with units and ranges.
 #include "topology/cluster_keys.h"
 
 #include <optional>

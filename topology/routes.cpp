@@ -336,8 +336,8 @@ bool Routes::find(int from, int to, std::vector<LinkId>* links) const {
     if (own) return true;
   }
   // Takes the two ports with the fewest hops inside the nodes, among those that the fabric joins.
-  // Of equal ones the destination keeps its own port, and the source sends by another GPU's, as
-  // NCCL does with PXN.
+  // If only one of the GPUs can use its own port, it is the destination; the source then sends by
+  // another GPU's port, as NCCL does with PXN.
   const Exit* best_out = nullptr;
   const Exit* best_in = nullptr;
   int best = std::numeric_limits<int>::max();

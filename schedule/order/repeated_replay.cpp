@@ -92,7 +92,7 @@ class RepeatedReplay::StepMaker {
   int add(int rank, const Action& action, int time, bool waits) {
     Step step{.rank = rank, .time = time, .previous = last_[rank], .input = -1};
     const int from = input_stage(action);
-    // An input from its own rank needs no step: it has always ended before.
+    // An input from its own rank needs no waiting: it has always ended before.
     if (waits && from >= 0 && rank_of_[from] != rank) {
       step.input = step_of_input(action);
       step.transfer = from * Kinds + Transfer;

@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Durations for the Replayer: every op takes its own, compute times its jitter.
+// Durations for the Replayer: every op takes its own. That of compute is multiplied by its jitter.
 struct OwnDurations {
   const RankFolding& folding;
   const Jitter& jitter;

@@ -91,7 +91,8 @@ class OrderSearch::State {
     }
     climbs_[turn_++ % climbs_.size()].step(problem_, &*scheduler_);
   }
-  // Refines the best order without pairs. If no move improves it, there is no new order.
+  // Refines the best order in which no actions run together. Adds a new order only if a move
+  // improved it.
   void refine(int moves) {
     constexpr std::size_t kLooked = 8;
     for (const SearchedOrder& start : orders(kLooked)) {

@@ -88,8 +88,8 @@ void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollecti
   });
 }
 
-// By pair of ranks: for each collective that both have, its end on the first less that on the
-// second.
+// The differences of each pair of ranks: for each collective that both have, its end on the first
+// rank less that on the second.
 using Differences = std::map<std::pair<std::size_t, std::size_t>, std::vector<Nanoseconds>>;
 
 Differences differences_of(const Profile& profile, const MatchedCollectives& matched) {
@@ -109,8 +109,8 @@ Differences differences_of(const Profile& profile, const MatchedCollectives& mat
 }
 
 // Finds each rank's shift and applies it. The first rank has none. A rank that has collectives with
-// a known one gets that one's shift and the median of their differences, until no such rank is
-// left. Ranks that are left begin anew.
+// a known one gets that one's shift plus the median of their differences. If ranks are left that
+// are connected with no known one, the first of them begins a new set.
 void align_clocks(const MatchedCollectives& matched, Profile* profile) {
   const Differences differences = differences_of(*profile, matched);
   std::vector<bool> known(profile->ranks.size());
