@@ -279,7 +279,7 @@ TEST_CASE("validation/gpu/run.sh refuses steps, stages, limits and archives that
   const Folder folder;
   for (const auto& [options, what] : std::initializer_list<std::pair<const char*, const char*>>{
            {"-s spin,gem",
-            "-s: found 'gem', expected some of: try spin gemm graph sanitize page\n"},
+            "-s: found 'gem', expected some of: try spin gemm whole graph sanitize page\n"},
            {"-p '2 3'", "-p: found '3', expected some of: 2 4 8\n"},
            {"-p ''", "-p: found no stages, expected some of: 2 4 8\n"},
            {"-l 0", "-l: found '0', expected whole seconds\n"}}) {
