@@ -1,3 +1,5 @@
+// Reads each file with the importer of its kind, and merges the results in order. What a file sets
+// overrides earlier files; ImportContext::before gives an importer what they have set.
 #include "interop/import.h"
 
 #include <fmt/format.h>
@@ -39,7 +41,8 @@ Result<ImportedPlan> import_yaml(const std::string& text, const ImportContext& c
   return unknown_kind(context, "YAML");
 }
 
-// Recognises a file by its content, then by its name.
+// Chooses the importer: by marks in the text, else by the name's ending. Any other text is taken
+// for a launch script.
 Result<ImportedPlan> import_one(const std::string& text, const ImportContext& context) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos)

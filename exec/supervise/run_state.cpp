@@ -1,3 +1,5 @@
+// The bytes of a RunState, in this order. Each part but the last is rounded up to 16 bytes.
+//   Header | done: uint32 per lane | begun: uint8 per lane | times: OwnTimes per iteration and op
 #include "exec/supervise/run_state.h"
 
 #include <sys/mman.h>
@@ -46,6 +48,7 @@ RunState::RunState(const Program& program, int body, int iterations, std::vector
       copy_(std::move(bytes)),
       bytes_(copy_) {
   CHECK(bytes_.size() == size_of(program, body, iterations));
+  // Bytes from another process may lack the 0 that ends a text.
   for (const std::span<char> text :
        {std::span<char>(header().coordinator), std::span<char>(header().note),
         std::span<char>(header().failure)})

@@ -1,3 +1,8 @@
+// A watchdog joins its run at the coordinator. Then, every 20 ms, it looks after its child, does
+// what the coordinator says, and reports how far the child is, until one of these happens:
+//   Bye: all ranks have played. The child gets 5 s to close its transport.
+//   Stop: the run has failed. The child is ended; all ranks but rank 0 wait for rank 0's process.
+//   The coordinator is gone or silent, or this process is an orphan. The child is ended.
 #include "exec/supervise/watchdog.h"
 
 #include <fmt/format.h>
@@ -22,10 +27,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTick_ms = 20;
 constexpr auto kStatusEvery = std::chrono::milliseconds(200);
-constexpr auto kTimeToExit = std::chrono::seconds(5);
-constexpr auto kTimeToAbort = std::chrono::seconds(2);
-constexpr auto kTimeWhenEnded = std::chrono::milliseconds(200);  // mpirun gives a second in all
-constexpr auto kTimeToReach = std::chrono::seconds(5);
+constexpr auto kTimeToExit = std::chrono::seconds(5);   // of the child after Bye
+constexpr auto kTimeToAbort = std::chrono::seconds(2);  // of the child after its request to stop
+// The same if the run is ended from outside: mpirun gives a second in all.
+constexpr auto kTimeWhenEnded = std::chrono::milliseconds(200);
+constexpr auto kTimeToReach = std::chrono::seconds(5);  // of the coordinator
 // The coordinator knows more than a watchdog, so it gets time to report first.
 constexpr auto kCoordinatorFirst = std::chrono::seconds(5);
 
@@ -78,7 +84,7 @@ class Watchdog {
   }
 
  private:
-  // Rank 0 reports what happens to others. This rank reports what happens to rank 0.
+  // The rank whose watchdog reports that rank 0 is lost. Rank 0 reports all other failures.
   static constexpr int kReporterOfRank0 = 1;
 
   Clock::duration patience() const {
@@ -108,8 +114,8 @@ class Watchdog {
     return reach(address, key);
   }
 
-  // Connects to the coordinator. Tries again, as one connection may be lost among very many that
-  // are not of this run.
+  // Connects to the coordinator. Tries again for a while: if very many programs connect to the
+  // coordinator's port at once, it drops some of them.
   Status reach(const std::string& address, const Digest& key) {
     IntroductionResult result;
     for (const auto begin = Clock::now();; poll(nullptr, 0, kTick_ms)) {
@@ -138,11 +144,13 @@ class Watchdog {
                  Error::Failed};
   }
 
+  // Does what Go or Dump asks for.
   void answer(MessageKind message) {
     if (message == MessageKind::Go) state_.header().go = 1;
     if (message == MessageKind::Dump) send_state();
   }
 
+  // Reports every 200 ms, and at once if something has changed. Sends the whole state at the end.
   void report() {
     const bool over = child_.is_gone() || state_.header().phase.load() == Phase::Ended;
     const auto now = Clock::now();
@@ -167,7 +175,7 @@ class Watchdog {
     connection_->send(static_cast<std::uint32_t>(MessageKind::State), state_.bytes());
   }
 
-  // Lets a rank that has played close its transport, and ends it if it does not end itself.
+  // Gives the child time to close its transport, and kills it if it does not exit by itself.
   Status leave() {
     for (const auto begin = Clock::now(); !child_.is_gone() && Clock::now() - begin < kTimeToExit;
          poll(nullptr, 0, kTick_ms))
@@ -181,8 +189,8 @@ class Watchdog {
     return hello_.rank == 0 ? Status(Done{}) : wait_for_rank_0();
   }
 
-  // Ends the child. One that polls for the request to stop has a while to abort what others wait
-  // for.
+  // Ends the child. A child that polls for the request to stop first gets a while to abort what
+  // other ranks wait for.
   void end_child() {
     RunState::Header& own = state_.header();
     own.stop = 1;
@@ -195,8 +203,8 @@ class Watchdog {
     child_.kill();
   }
 
-  // Waits for rank 0's process to end: the coordinator keeps the connection open until then. Waits
-  // a while if there is no connection.
+  // Waits for rank 0's process to end: the coordinator keeps the connection open until then.
+  // Without a connection it waits 5 s.
   Status wait_for_rank_0() {
     for (const auto begin = Clock::now(); !external_stop_.is_orphan(); poll(nullptr, 0, kTick_ms)) {
       if (connection_) connection_->receive();

@@ -1,3 +1,6 @@
+// Writes and reads the binary form of one rank's trace: Protocol Buffers messages, each after its
+// length in bytes. The first is a GlobalMetadata, all others are Nodes:
+//   length, GlobalMetadata, length, Node, length, Node, ...
 #include "interop/chakra/chakra_file.h"
 
 #include <fmt/format.h>
@@ -16,6 +19,7 @@ constexpr int kVersion = 1, kMetadataAttribute = 2;
 constexpr int kId = 1, kName = 2, kType = 3, kCtrlDeps = 4, kDataDeps = 5, kDuration = 7,
               kAttribute = 10;
 constexpr int kAttributeName = 1, kBoolList = 28;
+// An attribute of our own in the metadata: sends wait for their receives.
 constexpr std::string_view kSends = "tandem_sends", kRendezvous = "rendezvous";
 
 void write_attribute(WireWriter* node, int field, std::string_view name, ChakraValue as,
@@ -69,12 +73,13 @@ struct Attribute {
   std::string_view flags;  // a BoolList
 };
 
+// Decodes protobuf's zigzag numbers: 0, 1, 2, 3 stand for 0, -1, 1, -2.
 std::int64_t zigzag(std::uint64_t value) {
   return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
 }
 
-// Returns the value of a field that et_def.proto has for a single integer, whichever of them a
-// writer chose.
+// Returns the value if the field is one of AttributeProto's fields for a single integer. Writers
+// differ in the one that they choose.
 std::optional<std::int64_t> integer_of(const WireField& field) {
   const auto plain = static_cast<std::int64_t>(field.value);
   switch (field.number) {
@@ -111,6 +116,7 @@ std::optional<Attribute> attribute_of(std::string_view bytes) {
   return attribute;
 }
 
+// Appends the numbers of a repeated field: one by itself, or many packed into bytes.
 bool read_numbers(const WireField& field, std::vector<std::uint64_t>* to) {
   if (field.type == WireType::Varint) {
     to->push_back(field.value);
@@ -125,7 +131,8 @@ bool read_numbers(const WireField& field, std::vector<std::uint64_t>* to) {
   return field.type == WireType::Bytes;
 }
 
-// Returns whether one value of a BoolList {values = 1} is false.
+// Returns whether a BoolList holds a false. Its values are single fields, or packed with one byte
+// each.
 bool has_false(std::string_view flags) {
   WireReader reader(flags);
   bool found = false;
@@ -137,6 +144,7 @@ bool has_false(std::string_view flags) {
 }
 
 void set_attribute(const Attribute& attribute, ChakraNode* node) {
+  // The attribute has a flag for each dimension of the network.
   if (attribute.name == "involved_dim") node->some_dimensions = has_false(attribute.flags);
   if (attribute.name == "is_cpu_op" && attribute.integer) node->is_cpu_op = *attribute.integer != 0;
   for (const ChakraInteger& integer : kChakraIntegers) {
@@ -196,6 +204,7 @@ class Decoder {
  private:
   Error error(std::string_view what) const { return Error::at(path_, std::string(what)); }
 
+  // Takes the next message, and returns its bytes without the length.
   Result<std::string_view> message() {
     const std::size_t at = reader_.at();
     const auto size = reader_.varint();
@@ -255,7 +264,7 @@ class Decoder {
   WireReader reader_;
   const std::string& path_;
   ChakraTrace trace_;
-  int number_ = 0;
+  int number_ = 0;  // of the message; 0: the metadata
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Reads the files of a job's ranks: traces of either form, and the process groups. Declared in
-// interop/chakra/chakra_file.h.
+// Reads the files of a job: a trace for each rank, x.0.et, x.1.et and so on (or x.0.json), and the
+// process groups beside them. Declared in interop/chakra/chakra_file.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "x.3.et" -> "x", 3, "et".
+// The parts of "x.3.et": "x", 3 and "et".
 struct RankPath {
   std::string prefix, ending;
   std::int32_t rank = 0;
@@ -58,6 +58,7 @@ Error node_error(const std::string& path, const DocumentNode& at, std::string_vi
   return Error::at(fmt::format("{}:{}", path, at.line), std::string(what));
 }
 
+// Returns the integer of that key. A true counts as 1, a false as 0.
 Result<std::optional<std::int64_t>> integer_at(const DocumentNode& node, std::string_view key,
                                                const std::string& path) {
   const DocumentNode* value = node.find(key);
@@ -87,6 +88,7 @@ Status read_ids(const DocumentNode& node, std::string_view key, const std::strin
   return Done{};
 }
 
+// Returns whether a list of flags, one for each dimension of the network, holds a false.
 bool leaves_some_out(const DocumentNode& flags) {
   return flags.list() != nullptr && std::ranges::any_of(*flags.list(), [](const auto& flag) {
            const bool* is = std::get_if<bool>(&flag.value);

@@ -1,3 +1,6 @@
+// A message is a row of fields. Each begins with a key: the field's number times 8, plus its type.
+// Keys, sizes and most numbers are varints: 7 bits a byte, the lowest first, and the top bit set in
+// all bytes but the last. So 300 = 2 * 128 + 44 is AC 02.
 #include "interop/chakra/wire.h"
 
 namespace tandem {
@@ -41,7 +44,7 @@ std::optional<std::uint64_t> WireReader::fixed(int size) {
 
 std::optional<WireField> WireReader::next() {
   if (at_end() || broken_) return std::nullopt;
-  const auto key = varint();
+  const auto key = varint();  // of at most 32 bits; there is no field 0
   if (!key || *key >> 3 == 0 || *key >> 32 != 0) return broken();
   WireField field{.number = static_cast<int>(*key >> 3),
                   .type = static_cast<WireType>(*key & 7),

@@ -37,8 +37,7 @@ class CountingIterator {
   int* line_;
 };
 
-// Replaces Infinity and NaN, which Python writes but JSON does not have, by null of the same
-// length.
+// Replaces Infinity and NaN, which Python writes but JSON does not have, by null.
 std::string without_infinities(std::string text) {
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -88,6 +87,7 @@ class NodeBuilder : public nlohmann::json_sax<Json> {
   std::string why;
 
  private:
+  // Returns the node that the next value belongs into.
   DocumentNode* next() {
     if (open_.empty()) return root_;
     if (auto* list = std::get_if<DocumentNode::List>(&open_.back()->value))

@@ -16,8 +16,8 @@ constexpr int kMostNodes = 1'000'000;
 
 struct TooLarge {};
 
-// Copies a node. Depth and nodes are limited, as an alias may stand inside of what it is an alias
-// of.
+// Copies a node. Depth and nodes are limited, as an alias may stand for a node that it is part of,
+// which never ends: `a: &x [*x]`.
 DocumentNode node_of(const YAML::Node& from, int depth, int* nodes) {
   if (++*nodes > kMostNodes || depth > kMostDepth) throw TooLarge();
   const int line = from.Mark().line + 1;
@@ -36,6 +36,7 @@ DocumentNode node_of(const YAML::Node& from, int depth, int* nodes) {
     return {std::move(map), line};
   }
   if (!from.IsScalar()) return {{}, line};
+  // The tag "!" marks a text in quotes.
   return from.Tag() == "!" ? DocumentNode{from.Scalar(), line} : plain_scalar(from.Scalar(), line);
 }
 

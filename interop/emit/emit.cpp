@@ -1,3 +1,6 @@
+// Chooses the emitter of a format by its name, and puts a comment into its text for each key that
+// the format cannot say. Megatron-LM's flags and the YAML files of Megatron-Bridge and ChatLearn
+// are written here, from one list of Megatron-LM's fields (megatron_fields).
 #include "interop/emit/emit.h"
 
 #include <fmt/format.h>
@@ -11,7 +14,7 @@
 namespace tandem {
 namespace {
 
-// Fields whose flag is not "--field-name", and a field with a flag that switches it off.
+// Fields whose flag has another name than the field. Some have it for one value only.
 struct FlagName {
   std::string_view field, value, flag;  // value "": any
 };
@@ -86,6 +89,7 @@ std::string_view bridge_section(std::string_view field) {
 
 std::string nemo_text(PlanKeys* keys) {
   std::vector<MegatronField> fields = megatron_fields(keys, true);
+  // Some fields have other names in Megatron-Bridge, or state the opposite.
   for (auto& [name, value] : fields) {
     if (name == "ddp_bucket_size") name = "bucket_size";
     if (name == "bias_gelu_fusion" || name == "bias_swiglu_fusion") name = "bias_activation_fusion";
@@ -141,7 +145,7 @@ constexpr EmitFormat kFormats[] = {
     {"chatlearn", chatlearn_text, "# "}, {"deepspeed", deepspeed_text, ""},
     {"fsdp", fsdp_text, "# "},           {"torchtitan", torchtitan_text, "# "}};
 
-// Adds a field that nobody reads, as JSON has no comments.
+// Puts the lines into a field that nobody reads, as JSON has no comments.
 std::string with_json_note(const std::string& text, const std::vector<std::string>& left) {
   std::string note;
   for (std::string line : left) {
@@ -170,7 +174,7 @@ Result<std::string> emit_plan(const std::string& name, const PlanSettings& setti
     std::string notes;
     for (const std::string& line : left)
       notes += fmt::format("{}not expressed: {}\n", format.comment, line);
-    // The first line of a script stays the first.
+    // Keeps "#!/bin/bash" as the first line.
     const std::size_t begin = text.starts_with("#!") ? text.find('\n') + 1 : 0;
     return text.substr(0, begin) + notes + text.substr(begin);
   }

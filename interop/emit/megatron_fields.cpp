@@ -1,5 +1,7 @@
-// A plan as Megatron-LM's fields, of which its flags and Megatron-Bridge's and ChatLearn's files
-// are made. Declared in interop/emit/plan_keys.h.
+// Writes a plan as names and values of Megatron-LM's fields: {"tensor_model_parallel_size", "8"}.
+// Its flags, and the files of Megatron-Bridge and ChatLearn, are made of them. What Megatron-LM
+// derives by itself is left out; keys that it cannot follow are noted (PlanKeys::leave). Declared
+// in interop/emit/plan_keys.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,8 +15,8 @@
 namespace tandem {
 namespace {
 
-// Keys whose value is a field's as it is. `usual`: the default of Tandem and of Megatron-LM; it is
-// left out.
+// Keys and the fields that take their values unchanged. A value equal to `usual`, which is the
+// default of both Tandem and Megatron-LM, is left out.
 struct SameField {
   AnyKey key;
   std::string_view field, usual;
@@ -27,10 +29,11 @@ constexpr SameField kSame[] = {{"parallel.tp", "tensor_model_parallel_size", ""}
                                {"parallel.global_batch", "global_batch_size", ""},
                                {"schedule.group", "microbatch_group_size_per_vp_stage", ""}};
 
-// Switches: the field is written with `says` if the key has `value`.
+// Switches: the field is written with the value `says` if the key has `value`. A key that is not
+// set counts as `otherwise`.
 struct SwitchFlag {
   FlagKey key;
-  bool value, otherwise;  // if the key is not set
+  bool value, otherwise;
   std::string_view field, says;
 };
 constexpr SwitchFlag kSwitches[] = {
@@ -72,6 +75,7 @@ class FieldWriter {
   void write_stages() {
     const long long tp = keys_->whole("parallel.tp", 1), vpp = keys_->whole("parallel.vpp", 1);
     const long long pp = keys_->whole("parallel.pp", 1);
+    // Megatron-LM derives dp. These calls count its keys as taken.
     keys_->gpus();
     keys_->dp();
     const long long expert_tp = keys_->whole("parallel.expert_tp", 0);
@@ -82,7 +86,7 @@ class FieldWriter {
     if (vpp > 1 && layout.empty())
       add("virtual_pipeline_model_parallel_size", fmt::format("{}", vpp));
     const std::string order = keys_->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
-    // The orders that Megatron-LM runs with virtual stages, and without.
+    // Orders that Megatron-LM runs with virtual stages, and without them.
     constexpr std::string_view kVirtual[] = {"interleaved"}, kPlain[] = {"1f1b", "none"};
     const std::span<const std::string_view> run =
         vpp > 1 ? std::span<const std::string_view>(kVirtual) : kPlain;
@@ -101,7 +105,8 @@ class FieldWriter {
     keys_->leave("parallel.scatter_gather", "Megatron-LM has it no more");
   }
 
-  // Returns "Et*3|t*4|t*3mL"; empty: stages are even.
+  // Returns the layers of each stage as Megatron-LM's layout: "Et*3|t*4|t*3mL" has 3, 4 and 3
+  // layers (t) beside embedding (E), multi-token prediction (m) and loss (L). Empty: even stages.
   std::string layout_text() {
     const std::string layout = keys_->text("parallel.layout");
     if (!layout.empty() && layout != "auto") return layout;
@@ -181,7 +186,7 @@ class FieldWriter {
 
   void write_data() {
     const long long zero = keys_->whole("train.zero", 0), pp = keys_->whole("parallel.pp", 1);
-    // Runs with Megatron-FSDP set use_distributed_optimizer too.
+    // Runs with Megatron-FSDP (ZeRO 2 and 3) set this flag too.
     if (zero > 0 || bridge_) add("use_distributed_optimizer", word(zero > 0));
     if (zero > 1) {
       add("use_megatron_fsdp", "True");

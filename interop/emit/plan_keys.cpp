@@ -44,18 +44,21 @@ long long PlanKeys::dp() {
   return whole("parallel.dp", whole("cluster.gpus", 0) / block);
 }
 
+// Lists the keys that nobody has taken, except those whose value is a default and changes nothing.
+// Most defaults are "off" in some form. Fusions and resharding are on by default. In
+// recompute_layers and group a 1 or 0 means something, so these two are always listed.
 std::vector<std::string> PlanKeys::left() const {
   const auto found = settings_->find("parallel.tp");
   const std::string tp = found == settings_->end() ? "1" : found->second;
   std::vector<std::string> lines = left_;
   for (const auto& [key, value] : *settings_) {
     const bool of_plan = matches_any(key, {"parallel.*", "schedule.*", "train.*", "overlap.*"});
-    const bool is_on = matches_any(
+    const bool usually_on = matches_any(
         key, {"train.fused_*", "train.reshard_*", "train.recompute_layers", "schedule.group"});
-    const bool nothing = key == "parallel.expert_tp" ? value == tp
-                         : is_on                     ? value == "true"
-                                 : matches_any(value, {"0", "1", "false", "off", "none"});
-    if (of_plan && !taken_.contains(key) && !nothing)
+    const bool is_default = key == "parallel.expert_tp" ? value == tp
+                            : usually_on                ? value == "true"
+                                         : matches_any(value, {"0", "1", "false", "off", "none"});
+    if (of_plan && !taken_.contains(key) && !is_default)
       lines.push_back(fmt::format("{} = {}", key, value));
   }
   return lines;

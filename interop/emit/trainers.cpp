@@ -1,4 +1,6 @@
-// A plan as DeepSpeed's, Accelerate's and torchtitan's files. Declared in
+// Writes a plan as the file of DeepSpeed (JSON), Accelerate (YAML) or torchtitan (TOML). Keys that
+// the trainer cannot follow are noted with the reason (PlanKeys::leave). A call whose result is
+// not used, such as keys->gpus(), counts its keys as taken: they need no note. Declared in
 // interop/emit/plan_keys.h.
 #include <fmt/format.h>
 
@@ -9,13 +11,12 @@
 namespace tandem {
 namespace {
 
-// Lists `key` as not expressible if it is above 1.
+// Notes `key` as not expressed if it is above 1.
 void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {
   if (keys->whole(key, 1) > 1) keys->leave(key, why);
 }
 
-// Notes selective recompute. Full recompute is a switch of the script or the file; there is no word
-// for what lies between.
+// Notes selective recompute as not expressed: these trainers recompute whole layers or nothing.
 void leave_selective(PlanKeys* keys) {
   if (keys->text("train.recompute", "none") == "selective")
     keys->leave("train.recompute", "whole layers are recomputed, or none");
@@ -158,6 +159,7 @@ std::string torchtitan_text(PlanKeys* keys) {
   const long long micro = keys->whole("parallel.micro_batch", 1);
   const long long global = keys->whole("parallel.global_batch", micro * (dp > 0 ? dp : 1));
   keys->gpus();
+  // With a pipeline, torchtitan's local batch is all that a replica trains in an iteration.
   std::string text =
       fmt::format("[training]\nlocal_batch_size = {}\n", pp > 1 && dp > 0 ? global / dp : micro);
   text += fmt::format("global_batch_size = {}\n", global);
@@ -168,7 +170,7 @@ std::string torchtitan_text(PlanKeys* keys) {
   if (keys->text("train.gradient_dtype") == "bf16")
     text += "mixed_precision_reduce = \"bfloat16\"\n";
   text += "\n[parallelism]\n";
-  // Our hsdp_shard counts context ranks; torchtitan's shard degree does not: divide by cp.
+  // The shard degree leaves context ranks out; hsdp_shard counts them, so it is divided by cp.
   const long long cp = keys->whole("parallel.cp", 1);
   const long long cut = keys->whole("parallel.hsdp_shard", cp * (zero >= 2 ? dp : 1));
   if (cut % cp != 0) keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard");

@@ -1,3 +1,6 @@
+// Collects arguments under the names of Megatron-LM's fields, and hands them out by type. A flag
+// whose field has another name is translated: --no-rope-fusion sets apply_rope_fusion to False.
+// Arguments that nobody has asked for are listed or counted at the end (list_unread_flags).
 #include "interop/megatron/arguments.h"
 
 #include <fmt/format.h>
@@ -47,8 +50,8 @@ constexpr FlagAlias kAliases[] = {
     {"num_gpus_per_node", "gpus_per_node", ""},
     {"batch_size", "micro_batch_size", ""}};
 
-// Fields whose own names begin with "no" or "disable": their flags are not the opposite of another
-// field.
+// Fields whose own names begin with "no" or "disable". In other flags these words negate a field:
+// --no-bias-swiglu-fusion sets bias_swiglu_fusion to False.
 constexpr std::string_view kNegativeFields[] = {"no_persist_layer_norm",
                                                 "no_load_optim",
                                                 "no_load_rng",
@@ -80,7 +83,8 @@ std::string without_quotes(std::string value) {
   return value;
 }
 
-// Reads "[0]*3+[1]*58" and the like.
+// Reads lists as Python writes them, by recursive descent: "([0]*3+[1]*58)" has 61 elements.
+//   sum = product {"+" product}     product = ("(" sum ")" | "[" integers "]") {"*" count}
 class ListReader {
  public:
   explicit ListReader(std::string_view text) : text_(text) {}
@@ -171,6 +175,7 @@ void MegatronArguments::add_flag(const std::string& flag, const std::vector<std:
   put(name, {value, flag, where});
 }
 
+// Sets an argument. If its value is still a variable, "${SIZE}", it is kept apart to be listed.
 void MegatronArguments::put(const std::string& name, Argument argument) {
   if (argument.value.find("${") != std::string::npos ||
       argument.value.find("$(") != std::string::npos || argument.value.starts_with('$')) {
@@ -187,7 +192,7 @@ void MegatronArguments::add_field(const std::string& name, const std::string& va
   const std::string plain = without_quotes(value);
   for (const FlagAlias& alias : kAliases) {
     if (alias.flag != name) continue;
-    // A switch that is off says nothing of the field; None says nothing at all.
+    // A flag that sets a value of its own, and is off, says nothing of the field. Nor does None.
     if (alias.value.empty() ? !is_none(plain) : plain == "True")
       put(std::string(alias.field),
           {alias.value.empty() ? plain : std::string(alias.value), name, where});
@@ -250,6 +255,7 @@ std::optional<std::vector<std::int64_t>> MegatronArguments::wholes(std::string_v
   const Argument* argument = take(name);
   if (argument == nullptr) return std::nullopt;
   if (const auto list = python_list(argument->value)) return list;
+  // Takes the integers from any other text: "128 0" or "(-1, 0)".
   std::vector<std::int64_t> list;
   std::string digits;
   for (const char c : argument->value + " ") {
@@ -295,7 +301,7 @@ Status MegatronArguments::status() const {
 }
 
 void MegatronArguments::list_unread_flags(ImportedPlan* plan) const {
-  // Arguments of experts count for nothing in a model without experts: a log lists all defaults.
+  // Arguments of experts have no effect in a model without experts. A log lists them all the same.
   const auto is_idle = [&](std::string_view name) {
     return name.starts_with("moe_") && !has("num_experts");
   };

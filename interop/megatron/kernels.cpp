@@ -47,6 +47,7 @@ class MegatronKernels {
   void set_precision() {
     const bool bf16 = a_->flag("bf16"), fp16 = a_->flag("fp16");
     const auto fp8 = a_->text("fp8"), fp4 = a_->text("fp4");
+    // Megatron-Bridge names all at once: "bf16_with_fp8_current_scaling_mixed".
     const auto mixed = a_->text("mixed_precision");
     const bool named = mixed.has_value();
     const std::string recipe = a_->text("fp8_recipe").value_or("delayed");
@@ -73,13 +74,14 @@ class MegatronKernels {
     const bool bf16_sums =
         a_->flag("grad_reduce_in_bf16") ||
         (a_->has("grad_reduce_in_fp32") && !a_->flag("grad_reduce_in_fp32", true));
-    a_->flag("accumulate_allreduce_grads_in_fp32");
+    a_->flag("accumulate_allreduce_grads_in_fp32");  // counts it as taken, as bf16 has it anyway
     if (bf16_sums && !fp16) {
       plan_->set("train.gradient_dtype", "bf16", a_->spelled("grad_reduce_in_bf16"));
       gradient_bytes_ = 2;
     }
   }
 
+  // Sets the recipe. `in_name`: `recipe` is the name of a mixed precision that contains it.
   void set_recipe(const std::string& recipe, bool in_name) {
     for (const auto& [theirs, ours] : kRecipes) {
       const bool fits = in_name ? recipe.find(theirs) != std::string::npos : recipe == theirs;
@@ -141,7 +143,8 @@ class MegatronKernels {
     }
   }
 
-  // "attn moe_router", "[attn, mlp]".
+  // Sets which parts of a layer are in CUDA graphs, from "attn moe_router" or "[attn, mlp]". "full"
+  // means all: nothing is set.
   void set_graph_scope(const char* name) {
     constexpr std::string_view kKnown[] = {"attn", "mamba",      "mlp",
                                            "moe",  "moe_router", "moe_preprocess"};
@@ -200,7 +203,7 @@ class MegatronKernels {
   void set_recompute() {
     std::string granularity = a_->text("recompute_granularity").value_or("");
     std::string from = a_->spelled("recompute_granularity");
-    // Megatron-LM before 2022, and Megatron-DeepSpeed, have this flag.
+    // This flag is of Megatron-LM before 2022, and of Megatron-DeepSpeed.
     if (a_->flag("checkpoint_activations") && granularity.empty()) {
       granularity = "full";
       from = a_->spelled("checkpoint_activations");

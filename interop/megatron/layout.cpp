@@ -1,3 +1,5 @@
+// Reads a layout by recursive descent: letters, bars and groups in brackets, each of which may be
+// repeated by "*N". "Et*2|(t*4|)*2tL" has stages of 2, 4, 4 and 1 layers.
 #include "interop/megatron/layout.h"
 
 #include <fmt/format.h>
@@ -25,7 +27,7 @@ class LayoutReader {
   }
 
  private:
-  // Reads up to the closing bracket or the end. Bars separate stages.
+  // Reads up to the closing bracket or the end.
   std::vector<LayoutStage> sequence(int depth) {
     std::vector<LayoutStage> stages(1);
     if (depth > kDeepest) failed_ = true;
@@ -37,6 +39,7 @@ class LayoutReader {
     return stages;
   }
 
+  // Reads a letter, a bar or a group, without its repeats.
   std::vector<LayoutStage> word(int depth) {
     switch (text_[at_++]) {
       case '(': {
@@ -45,7 +48,7 @@ class LayoutReader {
         ++at_;
         return inner;
       }
-      case '|':
+      case '|':  // ends a stage and begins another
         return {{}, {}};
       case 'E':
         return {{.embeddings = 1}};
@@ -64,7 +67,7 @@ class LayoutReader {
     }
   }
 
-  // Appends stages. The first of `part` continues the last stage that is there.
+  // Appends stages. The first stage of `part` is added to the last one that is there.
   void append(const std::vector<LayoutStage>& part, std::vector<LayoutStage>* stages) {
     LayoutStage& last = stages->back();
     last.layers += part[0].layers;
@@ -105,7 +108,8 @@ std::string layout_text(const std::vector<int>& layers_per_stage, int mtp_layers
   if (last == 0) return text + times('m', mtp_layers) + "L";
   if (mtp_before_loss && last == 1) return text + times('m', mtp_layers) + "|L";
   text += '|';
-  const std::size_t alike = mtp_before_loss ? last - 1 : last;  // stages with layers alone end here
+  // Stages before this one, except the first, have only layers.
+  const std::size_t alike = mtp_before_loss ? last - 1 : last;
   for (std::size_t stage = 1, next = 1; stage < alike; stage = next) {
     while (next < alike && layers_per_stage[next] == layers_per_stage[stage]) ++next;
     const std::string own = times('t', layers_per_stage[stage]) + '|';
@@ -129,6 +133,8 @@ std::string layout_arguments(const std::vector<int>& layers_per_stage, int vpp) 
   const auto is_middle = [&](int layers) { return layers == middle; };
   if (!std::all_of(layers_per_stage.begin() + 1, layers_per_stage.end() - 1, is_middle)) return "";
   const int less_first = middle - first, less_last = middle - last;
+  // The two flags count embedding or loss as a layer: that stage has one layer less. The two
+  // numbers are layers of a rank: they say a stage's layers only if a rank has one stage.
   const auto is_flag = [](int less) { return less == 0 || less == 1; };
   std::string text;
   if (is_flag(less_first) && is_flag(less_last)) {

@@ -53,6 +53,7 @@ void read_argument(const std::string& line, const std::string& where, MegatronAr
   if (!name.empty()) to->add_field(name, value, where);
 }
 
+// Returns the values without those of the warm-up, but at least one.
 std::vector<double> behind_warmup(const std::vector<double>& values) {
   const std::size_t skipped = std::min(kWarmup, values.empty() ? 0 : values.size() - 1);
   return {values.begin() + static_cast<std::ptrdiff_t>(skipped), values.end()};

@@ -1,4 +1,7 @@
-// Reads the model that Megatron-LM's arguments describe. Declared in interop/megatron/megatron.h.
+// Reads the model that Megatron-LM's arguments describe: which attention and which MLP each layer
+// has, and their sizes. Layers come from flags (by_rules) or from a pattern with a letter for each
+// (by_pattern). Where an argument is missing, Megatron-LM's default holds. Declared in
+// interop/megatron/megatron.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -70,7 +73,8 @@ class MegatronModel {
     qk_norm_ = (a_->flag("qk_layernorm") || a_->flag("qk_l2_norm")) && !latent_;
     qkv_bias_ = a_->flag("add_qkv_bias");
     sinks_ = a_->text("softmax_type").value_or("vanilla") == "learnable";
-    // Transformer Engine counts the positions before a token's own; -1: all.
+    // The argument counts the positions before a token's own, so the window is one more. -1 means
+    // all positions, and makes 0.
     if (const auto window = a_->wholes("window_size"); window && !window->empty())
       window_ = window->front() + 1;
     const std::string variant = a_->text("experimental_attention_variant").value_or("");
@@ -88,7 +92,9 @@ class MegatronModel {
     read_spread();
   }
 
-  // Reads which layers attend to all positions, if not all do, and which are linear.
+  // Reads which layers attend to all positions, and which are linear. For linear_attention_freq an
+  // integer N makes each N-th layer softmax attention and all others linear; a list has a 1 for
+  // each linear layer.
   void read_spread() {
     full_.assign(static_cast<std::size_t>(layers_), window_ == 0 ? 1 : 0);
     linear_.assign(static_cast<std::size_t>(layers_), 0);
@@ -99,12 +105,12 @@ class MegatronModel {
     mark_layers("linear_attention_freq", true, &softmax);
     for (std::size_t i = 0; i < linear_.size(); ++i) linear_[i] = softmax[i] != 0 ? 0 : 1;
     if (a_->has("linear_attention_freq") && python_list(*a_->text("linear_attention_freq"))) {
-      // A list says which layers are linear.
       for (std::size_t i = 0; i < linear_.size(); ++i) linear_[i] = softmax[i];
     }
   }
 
-  // Marks layers. An integer N marks each N-th layer; a list gives 0 or 1 for every layer.
+  // Marks layers as the argument says: an integer N marks each N-th layer; a list has 0 or 1 for
+  // every layer. Does nothing if `counts` is false.
   void mark_layers(std::string_view name, bool counts, std::vector<char>* marks) {
     const auto text = a_->text(name);
     if (!text || !counts) return;
@@ -114,7 +120,7 @@ class MegatronModel {
         return;
       }
       for (std::size_t i = 0; i < marks->size(); ++i) (*marks)[i] = (*list)[i] != 0 ? 1 : 0;
-      // In this list 1 stands for a window.
+      // In this list 1 stands for a window, and the marks are of layers without one.
       if (name == "window_attn_skip_freq") {
         for (char& mark : *marks) mark = mark != 0 ? 0 : 1;
       }
@@ -128,6 +134,7 @@ class MegatronModel {
   void read_mlp() {
     gated_ = a_->flag("swiglu") || a_->flag("quick_geglu");
     if (a_->flag("squared_relu")) gated_ = false;
+    // Megatron-LM's default: 4 x hidden, or for a gated MLP 2/3 of that in whole multiples of 64.
     ffn_ = gated_ ? 4 * hidden_ * 2 / 3 / 64 * 64 : 4 * hidden_;
     ffn_ = a_->whole("ffn_hidden_size", 1).value_or(ffn_);
     experts_ = a_->whole("num_experts").value_or(0);
@@ -153,6 +160,7 @@ class MegatronModel {
       for (std::size_t i = 0; i < sparse_.size(); ++i) sparse_[i] = (*list)[i] != 0 ? 1 : 0;
       return;
     }
+    // The first layer of each N has experts.
     const Whole every = a_->whole("moe_layer_freq", 1).value_or(1);
     for (std::size_t i = 0; i < sparse_.size(); ++i)
       sparse_[i] = static_cast<Whole>(i) % every == 0 ? 1 : 0;
@@ -222,6 +230,8 @@ class MegatronModel {
     if (router_bias_) layer->set("model.router_bias", true);
   }
 
+  // Makes the layers from the marks in full_, linear_ and sparse_. A layer's name says how it
+  // differs from others: "dense" and "moe", "local" and "global", or "local_moe" and so on.
   std::vector<ImportedLayer> by_rules() {
     std::vector<ImportedLayer> layers;
     const auto alike = [](const std::vector<char>& marks) {
@@ -250,7 +260,8 @@ class MegatronModel {
     return layers;
   }
 
-  // Reads "M-M*E|..": one letter a layer. Bars separate stages, and other patterns follow a slash.
+  // Reads "M-M*E|..": one letter a layer, M for Mamba, * for attention, E for experts and - for an
+  // MLP. Bars separate stages, and other patterns follow a slash.
   std::vector<ImportedLayer> by_pattern(std::string pattern) {
     if (pattern.find('/') != std::string::npos)
       plan_->not_expressed.push_back(fmt::format(
@@ -314,8 +325,9 @@ class MegatronModel {
                    : fmt::format("{}, {} padded to a multiple of {}", from, *vocab, multiple));
   }
 
-  // Sets the style where it differs from a scenario's default, which follows gated_mlp: Llama's
-  // style with it, GPT's without.
+  // Sets norm, positions and biases where they differ from a scenario's defaults. These follow
+  // gated_mlp: with it RMSNorm, rotary positions and no biases (Llama's style), without it
+  // LayerNorm, learned positions and biases (GPT's).
   void set_style() {
     const std::string norm = a_->text("normalization").value_or("LayerNorm");
     if ((norm == "RMSNorm") != gated_)
@@ -346,7 +358,8 @@ class MegatronModel {
   bool latent_ = false, delta_ = false, qk_norm_ = false, qkv_bias_ = false, sinks_ = false,
        gated_ = false;
   bool biases_ = true, router_bias_ = false;
-  std::vector<char> full_, linear_, sparse_;  // by layer
+  // By layer: 1 if it attends to all positions, if its attention is linear, if it has experts.
+  std::vector<char> full_, linear_, sparse_;
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Reads the plan that Megatron-LM's arguments describe: how the model is cut, and what overlaps.
-// Declared in interop/megatron/megatron.h.
+// Where an argument is missing, the default of Megatron-LM or Megatron-Bridge holds. A call such as
+// a_->flag(...) whose result is not used only counts the argument as taken. Declared in
+// interop/megatron/megatron.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -71,7 +73,8 @@ class MegatronPlan {
     }
     if (const auto schedule = a_->text("step_batch_size_schedule");
         schedule && !plan_->has("parallel.global_batch")) {
-      // "0:384 200B:768": most tokens are trained with the last one.
+      // In "0:384 200B:768" the batch is 768 from 200 B tokens on. The last batch trains most
+      // tokens.
       const std::string last = schedule->substr(schedule->rfind(':') + 1);
       if (const auto list = python_list("[" + last + "]"); list && list->size() == 1) {
         plan_->set("parallel.global_batch", list->front(), a_->spelled("step_batch_size_schedule"));
@@ -117,6 +120,7 @@ class MegatronPlan {
       plan_->set("parallel.cp_comm", "all_gather", a_->spelled("cp_comm_type"));
     if (type == "a2a+p2p")
       plan_->not_expressed.push_back(a_->spelled("cp_comm_type") + " a2a+p2p: taken as a ring");
+    // Mamba's and linear layers scan over the positions: with all of them, and a part of the heads.
     const bool scans = std::any_of(plan_->keys.begin(), plan_->keys.end(), [](const auto& key) {
       return key.key.ends_with(".mixer") && (key.value == KeyValue(std::string("mamba")) ||
                                              key.value == KeyValue(std::string("linear")));
@@ -168,6 +172,8 @@ class MegatronPlan {
     set_transfers();
   }
 
+  // Sets the layers of each stage from a layout, or the layout itself where the loss has a stage of
+  // its own after multi-token prediction. Returns false if it does not fit the model.
   bool set_layout(const std::string& layout, const std::vector<LayoutStage>& stages, Whole layers,
                   const std::string& from) {
     std::vector<Whole> list;
@@ -196,8 +202,9 @@ class MegatronPlan {
     return true;
   }
 
-  // Sets the layers of each stage, if the first and last ranks have other numbers of layers, or if
-  // embedding and loss count as layers.
+  // Sets the layers of each stage, if the first or last rank has another number of layers, or if
+  // embedding or loss counts as a layer. Stage s is on rank s % pp; the numbers for the first and
+  // last rank are sums over its virtual stages.
   void set_layers_per_stage(Whole layers) {
     const auto first = a_->whole("decoder_first_pipeline_num_layers");
     const auto last = a_->whole("decoder_last_pipeline_num_layers");
@@ -218,7 +225,7 @@ class MegatronPlan {
     const auto refuse = [&] {
       a_->fail(name, fmt::format("{} layers over {} stages", layers, stages));
     };
-    // Only the first and the last stage may be without a layer.
+    // At most two stages have no layer: that of the embedding and that of the loss.
     if (stages > layers + 2) return refuse();
     if (first || last) {
       const Whole ranks = pp_ - (first ? 1 : 0) - (last ? 1 : 0);
@@ -259,7 +266,7 @@ class MegatronPlan {
       plan_->assumed.push_back("train.zero = 1: Megatron-Bridge's distributed optimizer");
     Whole zero = distributed ? 1 : 0;
     std::string from = a_->spelled("use_distributed_optimizer");
-    // Each of its ranks has whole layers of the optimizer.
+    // A layer-wise optimizer gives each rank the states of whole layers: ZeRO 1.
     if (const std::string optimizer = a_->text("optimizer").value_or("");
         optimizer.starts_with("dist_") || a_->flag("use_layer_wise_distributed_optimizer")) {
       zero = 1;
@@ -313,6 +320,8 @@ class MegatronPlan {
             vpp_ == 1 ? "forced off without virtual stages" : a_->spelled("align_param_gather"));
     }
     const auto bucket = a_->whole("ddp_bucket_size", 1);
+    // With a pipeline a rank has one bucket, and with ZeRO 3 a bucket is a layer. The default size,
+    // in parameters, is max(40 M, 1 M x dp) in Megatron-LM and 128 Mi in Megatron-Bridge.
     if (!reduces || pp_ > 1 || zero == 3) return;
     const Whole usual = bridge() ? Whole{128} * 1024 * 1024
                                  : std::max(Whole{40'000'000}, product_of({1'000'000, dp()}));
@@ -321,7 +330,8 @@ class MegatronPlan {
                fmt::format("{} parameters of {} bytes", parameters, gradient_bytes_));
   }
 
-  // Sets Transformer Engine's methods, which hold unless somebody sets them GEMM by GEMM.
+  // Sets how tensor-parallel communication overlaps with each GEMM, by Transformer Engine's
+  // defaults. A flag may switch it off for some GEMMs.
   void set_tensor_overlap() {
     if (!a_->flag("tp_comm_overlap") || tp_ == 1) return;
     const std::string from = a_->spelled("tp_comm_overlap");
@@ -380,7 +390,8 @@ class MegatronPlan {
   Whole tp_ = 1, pp_ = 1, cp_ = 1, vpp_ = 1, dp_ = 0, gradient_bytes_ = 4;
 };
 
-// Pads the vocabulary of an earlier file's model, which is its tokenizer's.
+// Pads the vocabulary of an earlier file's model as Megatron-LM does. That file states the
+// tokenizer's size.
 void pad_vocabulary(MegatronArguments* arguments, const ImportedPlan& before, ImportedPlan* plan) {
   const auto vocab = before.whole_of("model.vocab");
   if (!vocab || plan->has("model.vocab")) return;

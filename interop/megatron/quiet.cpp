@@ -78,7 +78,7 @@ constexpr NotExpressedArgument kNotExpressed[] = {
     {"fsdp_double_buffer", "False", "as without"},
     {"moe_use_upcycling", "False", "as without"}};
 
-// Arguments that do nothing unless another one is set; the reader of that one takes them.
+// Arguments that do nothing unless another one is set. If that one is set, its reader takes them.
 constexpr std::string_view kIdle =
     "add_position_embedding cp_comm_type *lora_rank mamba_* moe_layer_freq moe_paged_stash_* "
     "qk_head_dim qk_pos_emb_head_dim v_head_dim vocab_size torch_fsdp2_* tp_comm_bulk_* "
@@ -86,7 +86,7 @@ constexpr std::string_view kIdle =
     "exp_avg* microbatch_group* account_for* padded_* transformer_impl "
     "position_embedding_type cuda_graph_modules cuda_graph_scope add_qkv* ";
 
-// Patterns of the names of arguments that never count.
+// Arguments that never change time or memory.
 constexpr std::string_view kQuiet =
     "clone_scatter* no_load_* no_save_* no_record* calculate_per_token_loss "
     "overlap_p2p_communication_warmup* use_fused_weighted* moe_enable_routing_replay "

@@ -1,4 +1,6 @@
-// Reads launch scripts of Megatron-LM, and MLPerf's configurations. Declared in
+// Reads launch scripts of Megatron-LM, and MLPerf's configurations. interop/shell expands variables
+// and splits the script into commands. From a launch script come the flags of commands that launch
+// training. An MLPerf configuration sets variables, and its name has sizes too. Declared in
 // interop/megatron/files.h.
 #include <fmt/format.h>
 
@@ -43,6 +45,8 @@ bool is_mlperf_quiet(std::string_view name) {
              "WARMUP*",   "LR*",       "BINDCMD",   "MINIBS"});
 }
 
+// The parts of an MLPerf configuration's name: the machine, the nodes, the GPUs of each, the
+// microbatches of an iteration on a replica, and sizes (0: not in the name).
 struct MlperfName {
   std::string gpu;
   std::int64_t nodes = 0, gpus = 0, microbatches = 0, tp = 0, pp = 0, cp = 0, ep = 0;
@@ -115,7 +119,7 @@ Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContex
     field("context_parallel_size", name->cp);
     field("expert_model_parallel_size", name->ep);
   }
-  ImportedPlan lists;
+  ImportedPlan lists;  // what is not understood and the like, added to the plan at the end
   for (const auto& named : script.variables) {
     const std::string& variable = named.first;
     const ShellVariable& value = named.second;
@@ -137,7 +141,7 @@ Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContex
           fmt::format("{}:{}: {} {}: import that file too, before this one", context.path,
                       command[0].line, command[0].text, command.size() > 1 ? command[1].text : ""));
   }
-  // NeMo's recipes for MLPerf use it.
+  // NeMo's recipes for MLPerf train in bf16.
   arguments.add_field("bf16", "True", context.path);
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (MLPerf configuration)",
@@ -171,7 +175,7 @@ bool is_flag(const std::string& word) {
          std::isalpha(static_cast<unsigned char>(word[2])) != 0;
 }
 
-// Removes quotes, as eval does.
+// Returns the word without the quotes around it, as eval takes it.
 std::string unquoted(const std::string& word) {
   const bool quoted =
       word.size() >= 2 && (word[0] == '\'' || word[0] == '"') && word.back() == word[0];
@@ -186,8 +190,8 @@ ShellCommand words_in(const ShellWord& word) {
   return words;
 }
 
-// Adds the words of a command as flags with their values; several flags may stand in one word.
-// Words that stand for nothing, as far as is known, go into `unset`. Returns the number of flags.
+// Adds the flags of a command with their values. One word may hold several flags. A variable that
+// has no value, "${EXTRA}", is noted in `unset`. Returns the number of flags.
 int add_flags(const ShellCommand& command, const std::string& path, MegatronArguments* to,
               std::vector<std::string>* unset) {
   if (!command.empty() && command[0].text == "echo") return 0;
@@ -212,8 +216,8 @@ int add_flags(const ShellCommand& command, const std::string& path, MegatronArgu
       flag.resize(equals);
     }
     const int line = words[i].line;
-    // The program's name ends the launcher's flags. A variable after a value stands for further
-    // options.
+    // The values end before the next flag or the program's name. A variable among them that has no
+    // value may stand for further flags, so it is no value.
     while (i + 1 < words.size() && !is_flag(words[i + 1].text) &&
            !words[i + 1].text.ends_with(".py")) {
       const std::string& value = words[++i].text;
@@ -248,7 +252,7 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
     if (launches) flags += add_flags(command, context.path, &arguments, &unset);
   }
   if (flags == 0) {
-    // The script holds only what another one starts.
+    // The script launches nothing: it has the flags for another one, in variables or in commands.
     for (const ShellCommand& command : script.commands)
       flags += add_flags(command, context.path, &arguments, &unset);
     for (const auto& [name, value] : script.variables) {

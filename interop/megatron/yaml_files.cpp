@@ -163,12 +163,12 @@ bool is_chatlearn(const DocumentNode& document) {
 
 Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const ImportContext& context) {
   MegatronArguments arguments(context.path);
-  ImportedPlan lists;
+  ImportedPlan lists;  // assumptions and counts, which are added to the plan at the end
   const DocumentNode& trainer = *document.find("models")->find("policy_trainer");
   if (trainer.map() == nullptr)
     return Error::at(place_in(context, trainer),
                      "found models.policy_trainer without fields, expected a map");
-  arguments.add_field("bf16", "True", context.path);
+  arguments.add_field("bf16", "True", context.path);  // the default; the file may say otherwise
   const DocumentNode* runtime = document.find("runtime_args");
   if (runtime == nullptr) runtime = document.find("runtime");
   for (const DocumentNode* section : {runtime, &trainer}) {
