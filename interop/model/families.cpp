@@ -1,3 +1,6 @@
+// Tables of what a config.json leaves out: how each family's layers are built, and the defaults of
+// its class in Hugging Face's transformers. A row counts for all model_types that begin with its
+// prefix, unless a row with a longer prefix fits.
 #include "interop/model/families.h"
 
 #include <algorithm>
@@ -256,6 +259,7 @@ constexpr ClassDefault kDefaults[] = {
     {"falcon", "num_hidden_layers", 32},
     {"falcon", "num_attention_heads", 71}};
 
+// Fields that a scenario has no key for, and what Tandem leaves out or simulates instead.
 struct NotExpressed {
   std::string_view field, what;
 };
@@ -315,8 +319,8 @@ constexpr std::string_view kQuietFields =
     "masked_softmax_fusion bias_dropout_fusion slow_but_exact *_loss_weight norm_head "
     "norm_softmax multi_gate normalization_function ";
 
-// Returns whether a row's prefix fits and is at least as long as `than`: the longest wins,
-// qwen3_next over qwen3.
+// Returns whether a row's prefix fits and is at least as long as `than`. So qwen3_next wins over
+// qwen3.
 template <class Row>
 bool matches_longer(std::string_view model_type, const Row& row, std::string_view than) {
   return model_type.starts_with(row.prefix) && row.prefix.size() >= than.size();

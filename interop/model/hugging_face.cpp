@@ -1,3 +1,6 @@
+// Imports a config.json in three steps: sizes by the names and rules of its family
+// (hugging_face_sizes), a list of layers from them (hugging_face_layers), and here what is of the
+// whole model: sequence, embeddings and style. Fields that nobody has read are listed or counted.
 #include "interop/model/hugging_face.h"
 
 #include <fmt/format.h>
@@ -13,8 +16,8 @@
 namespace tandem {
 namespace {
 
-// Models are trained on shorter sequences than they are bound to. If no file says how long, this is
-// assumed, or the bound if that is shorter.
+// The length of sequences if no file says it, or the model's longest if that is shorter. Models are
+// mostly trained on shorter sequences than the longest that they accept.
 constexpr std::int64_t kUsualSequence = 4096;
 
 // Returns the language model inside a multimodal one; null: there is none.
@@ -53,7 +56,7 @@ void set_sequence(const ModelFamily& family, const ImportedPlan& before, FieldRe
     plan->set("model.seq", *said, "an earlier file");
     return;
   }
-  // Learned positions are trained, all of them.
+  // All learned positions have to be trained, so sequences are as long as there are positions.
   const std::int64_t seq = trained ? *trained
                            : family.learned_positions && most
                                ? *most
@@ -78,8 +81,9 @@ void set_embeddings(const ModelFamily& family, const DocumentNode& outer, bool m
   if (!tied.value_or(family.tied)) plan->set("model.tied_embeddings", false, "tie_word_embeddings");
 }
 
-// Sets the style where it differs from a scenario's default, which follows gated_mlp: Llama's style
-// with it, GPT's without.
+// Sets norm, positions and biases where they differ from a scenario's defaults. These follow
+// gated_mlp: with it RMSNorm, rotary positions and no biases (Llama's style), without it LayerNorm,
+// learned positions and biases (GPT's).
 void set_style(const HfModel& model, ImportedPlan* plan) {
   const ModelFamily& family = *model.family;
   if (family.rms_norm != model.gated)

@@ -1,3 +1,6 @@
+// Makes a model's layers one by one from its sizes. Three kinds of files: with a rule or a list
+// over the layers' numbers (most), with a pattern of letters (Nemotron-H), and with a block of
+// settings for every layer (Llama-Nemotron).
 #include "interop/model/hugging_face_layers.h"
 
 #include <fmt/format.h>
@@ -26,6 +29,8 @@ class HfLayers {
   }
 
  private:
+  // Sets softmax attention. `global`: the layer attends to all positions and others do not, so it
+  // may have sizes of its own.
   void set_heads(bool global, ImportedLayer* layer) const {
     if (m_.kv_rank > 0) {
       layer->set("model.mixer", "latent");
@@ -96,7 +101,8 @@ class HfLayers {
     if (m_.router_bias) layer->set("model.router_bias", true);
   }
 
-  // Returns the layers of a file that describes them by rules or lists over their numbers.
+  // Makes the layers from `attends` and `sparse`. A layer's name says how it differs from others:
+  // "dense" and "moe", "local" and "global", or "local_moe" and so on.
   std::vector<ImportedLayer> by_rules() {
     std::vector<ImportedLayer> layers;
     const bool mixed =
@@ -129,7 +135,8 @@ class HfLayers {
     return layers;
   }
 
-  // Reads Nemotron-H's pattern: one character a layer, which is attention or an MLP alone.
+  // Reads Nemotron-H's pattern, a letter a layer. A layer has either a mixer (M: Mamba, *:
+  // attention) or an MLP (E: experts, -: dense).
   std::vector<ImportedLayer> by_pattern(const std::string& pattern) {
     std::vector<ImportedLayer> layers;
     const bool fits = m_.layers == 0 || static_cast<Whole>(pattern.size()) == m_.layers;
@@ -179,6 +186,7 @@ class HfLayers {
     FieldReader ffn(ffn_node == nullptr ? kNothing : *ffn_node, "");
     ImportedLayer layer;
     layer.name = "layer";
+    // Returns whether this half of the layer, attention or MLP, is left out.
     const auto is_nothing = [&](FieldReader* half) {
       const bool linear = half->flag({"replace_with_linear"}).value_or(false);
       if (linear && !told_linear_)
@@ -196,8 +204,7 @@ class HfLayers {
       set_heads(false, &layer);
     }
     m_.ffn = ffn_;
-    // The width is 2/3 of `times` hidden, rounded up to a multiple of 256, as in the model's own
-    // code.
+    // The model's own code has the width 2/3 x ffn_mult x hidden, rounded up to a multiple of 256.
     const auto times = ffn.number({"ffn_mult"});
     const bool possible = times.value_or(1) > 0 && times.value_or(1) < 1000;
     if (times && possible)

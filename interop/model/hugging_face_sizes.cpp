@@ -1,3 +1,6 @@
+// Reads the sizes of a config.json. Families name the same size differently, so a size is looked up
+// under all its names. A field that is left out has the default of the family's class. Which layers
+// have windows, linear attention or experts comes from a list in the file or a rule of the family.
 #include "interop/model/hugging_face_sizes.h"
 
 #include <fmt/format.h>
@@ -55,8 +58,8 @@ class HfReader {
     return 1;
   }
 
-  // Returns a field: one value, or a list with the same value for each layer. Without the field
-  // returns the default of its class. A null stands for none of it, not for the default.
+  // Returns a field: one value, or a list with the same value for each layer. If it is left out,
+  // returns the default of its class, else `otherwise`. A null in the file means `otherwise`.
   Whole or_default(FieldReader::Names names, Whole otherwise) {
     const DocumentNode* node = fields_->node(names);
     if (node != nullptr && node->list() != nullptr) {
@@ -139,7 +142,8 @@ class HfReader {
     if (m_->v_dim == 0) m_->v_dim = m_->hidden / m_->heads;
   }
 
-  // Its one key and value head is as wide as a latent, so latent attention of that rank is nearest.
+  // Describes DeepSeek-V4's attention as latent attention. It has one key and value head, which is
+  // as wide as a latent.
   void as_latent_v4() {
     m_->kv_rank = m_->head_dim;
     m_->nope = m_->head_dim - m_->rope;
@@ -151,7 +155,7 @@ class HfReader {
                     m_->kv_rank, m_->head_dim, m_->q_rank));
   }
 
-  // Reads gated delta nets, and what is priced as one.
+  // Reads linear attention: gated delta nets, and MiniMax's and Kimi's, which are priced as such.
   void read_linear() {
     m_->key_heads = or_default({"linear_num_key_heads"}, 0);
     m_->value_heads = or_default({"linear_num_value_heads"}, 0);
@@ -188,6 +192,7 @@ class HfReader {
     if (m_->mamba_heads > 0 && m_->mamba_head_dim == 0)
       m_->mamba_head_dim = inner / m_->mamba_heads;
     if (m_->mamba_state == 0 || m_->mamba_heads > 0) return;
+    // Mamba-1 has no heads. Mamba-2, which has, stands for it.
     m_->mamba_head_dim = 64;
     m_->mamba_heads = inner / m_->mamba_head_dim;
     m_->mamba_groups = 1;
@@ -218,8 +223,7 @@ class HfReader {
       fields_->fail(name, fmt::format("{} layers' types", m_->layers));
   }
 
-  // Reads what each layer attends to: from the file's list of all layers or of some, or by its
-  // family's rule.
+  // Finds what each layer attends to: from a list of the file, or by its family's rule.
   void read_spread() {
     const auto types = fields_->texts({"layer_types"});
     const auto linear = fields_->wholes({"attn_type_list"});  // MiniMax's: 0 is linear
@@ -250,8 +254,9 @@ class HfReader {
       assume("MiniMax's lightning attention is priced as a gated delta net");
   }
 
+  // Reads the fields that by_rule() needs.
   void read_rule() {
-    // EXAONE's pattern consists of letters, "LLLG".
+    // EXAONE has a pattern of letters that repeats: in "LLLG" each fourth layer is global.
     const FieldReader::Names pattern = {"sliding_window_pattern", "_sliding_window_pattern"};
     const DocumentNode* node = fields_->node(pattern);
     const auto* letters = node == nullptr ? nullptr : std::get_if<std::string>(&node->value);
@@ -266,6 +271,7 @@ class HfReader {
     rope_layers_ = fields_->wholes({"no_rope_layers"}).value_or(std::vector<Whole>());
   }
 
+  // Returns what layer i attends to by its family's rule.
   Attends by_rule(Whole i) const {
     if (!letters_.empty())
       return letters_[static_cast<std::size_t>(i) % letters_.size()] == 'L' ? Attends::Window
@@ -295,7 +301,7 @@ class HfReader {
     m_->ffn = or_default({"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "d_ff"}, 0);
     if (const auto ratio = fields_->whole({"expansion_ratio"}, 1))
       m_->ffn = product_of({*ratio, m_->hidden});
-    // LFM2's width is two thirds of what stands there, rounded up to a multiple.
+    // LFM2's width is 2/3 of what the field says, rounded up to a multiple of block_multiple_of.
     const Whole multiple = fields_->whole({"block_multiple_of"}, 1).value_or(256);
     if (fields_->flag({"block_auto_adjust_ff_dim"}).value_or(false))
       m_->ffn = (2 * m_->ffn / 3 + multiple - 1) / multiple * multiple;
@@ -335,12 +341,11 @@ class HfReader {
     } else if (count > 0) {
       m_->shared = product_of({count, m_->expert_ffn});
     }
-    // Granite's hybrid models without experts have only the shared MLP.
+    // Granite's hybrid models may have no experts, and only what they call the shared MLP.
     if (m_->experts == 0 && m_->shared > 0) m_->ffn = m_->shared;
     m_->latent = fields_->whole({"moe_latent_size"}).value_or(0);
     m_->has_dense_mlp_too = fields_->flag({"enable_moe_block"}).value_or(false);
-    // The router has a bias of one value an expert: DeepSeek's e_score_correction_bias, or
-    // gpt-oss's.
+    // A router's bias has one value for each expert, as DeepSeek's e_score_correction_bias.
     const bool corrected = fields_->text({"topk_method"}).value_or("") == "noaux_tc";
     m_->router_bias =
         fields_->flag({"use_routing_bias", "moe_router_enable_expert_bias", "moe_use_aux_free"})
@@ -352,7 +357,7 @@ class HfReader {
       fields_->fail("num_experts_per_tok", "experts a token takes");
   }
 
-  // Returns the numbers in "4,5,6", and sets a fault if one is none.
+  // Returns the layers that have experts, from a list or from a text such as "4,5,6".
   std::optional<std::vector<Whole>> listed_layers() {
     const auto text = fields_->text({"moe_layers_enum"});
     if (!text) return fields_->wholes({"moe_layers"});
@@ -367,6 +372,8 @@ class HfReader {
     return layers;
   }
 
+  // Finds the layers that have experts: from a list of the file, else by its rule, which is made of
+  // a first and a last layer, a step, a period with an offset, and exceptions.
   void read_sparse_layers() {
     const Whole first = or_default({"first_k_dense_replace", "moe_layer_start_index"}, 0);
     const Whole last = fields_->whole({"moe_layer_end_index"}, -1).value_or(-1);
@@ -380,7 +387,7 @@ class HfReader {
         std::max<Whole>(1, or_default({"decoder_sparse_step", "interleave_moe_layer_step",
                                        "moe_layer_interval", "expert_layer_period"},
                                       1));
-    // Jamba's period begins at its offset; the others' periods end with a layer of experts.
+    // Jamba says which layer of a period has experts. In other models it is the last.
     const Whole offset = fields_->whole({"expert_layer_offset"}).value_or(period - 1);
     const auto types = fields_->texts({"mlp_layer_types"});
     const auto moe_layers = listed_layers();
@@ -398,8 +405,8 @@ class HfReader {
     }
   }
 
-  // Splits LongCat's layers: each is two layers of attention and an MLP, the first with experts
-  // beside its MLP. Some of its experts compute nothing.
+  // Splits each of LongCat's layers in two. Each half has attention and an MLP; the first has
+  // experts beside its MLP. Some experts compute nothing: a token takes fewer real ones.
   void split_layers() {
     const Whole idle = fields_->whole({"zero_expert_num"}).value_or(0);
     const Whole taken = m_->top_k * m_->experts / std::max<Whole>(1, m_->experts + idle);

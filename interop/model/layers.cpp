@@ -1,3 +1,5 @@
+// Writes a list of layers as a scenario does: each kind of layer once, and a pattern of their names
+// with the fewest runs: dense moe moe moe is "dense + moe*3", and a b a b is "(a + b)*2".
 #include "interop/model/layers.h"
 
 #include <fmt/format.h>
@@ -8,8 +10,8 @@
 namespace tandem {
 namespace {
 
-// Keys that may stand in [model] though a kind lacks them, as such a kind does not ask about them.
-// Any other key stands in [model] only if every kind has it.
+// Keys that may stand in [model] though some kinds lack them: a kind without attention ignores
+// model.heads. Any other key stands in [model] only if every kind has it.
 constexpr AnyKey kHarmless[] = {
     "model.heads",          "model.kv_heads",         "model.head_dim",         "model.qk_norm",
     "model.attention_bias", "model.output_bias",      "model.attention_sinks",  "model.q_lora_rank",
@@ -35,9 +37,11 @@ std::pair<std::string, std::size_t> runs_of(const std::vector<std::string>& name
   return {text, runs};
 }
 
-// The longest period that is looked for. The longest of any model so far has 9 layers.
+// The longest repeated part of a pattern that is looked for. The longest of any model so far has 9
+// layers.
 constexpr std::size_t kLongestPeriod = 24;
 
+// The best pattern found for the names from some place to the end.
 struct SuffixPattern {
   std::size_t runs = std::numeric_limits<std::size_t>::max();
   std::string text;
@@ -50,7 +54,7 @@ const KeyValue* value_in(const ImportedLayer& layer, AnyKey key) {
   return nullptr;
 }
 
-// Returns a key's value if it may stand in [model], as no kind contradicts; null: it may not.
+// Returns a key's value if it may stand in [model], as no kind has another value; null: it may not.
 const KeyValue* shared_value(const std::vector<ImportedLayer>& kinds, AnyKey key) {
   const KeyValue* shared = nullptr;
   const bool harmless =
@@ -68,8 +72,9 @@ const KeyValue* shared_value(const std::vector<ImportedLayer>& kinds, AnyKey key
 
 bool ImportedLayer::has(AnyKey key) const { return value_in(*this, key) != nullptr; }
 
-// Dynamic programming from the end: best[i] writes the names from i on with the fewest runs. At i
-// begins a run, a part of one, or a period that repeats.
+// Uses dynamic programming from the end: best[i] has the fewest runs for the names from i on. It
+// begins with a run (a*3), a part of one, or a period that repeats ((a + b)*2, which has two runs),
+// followed by the best pattern behind it.
 std::string pattern_of(const std::vector<std::string>& names) {
   const std::size_t n = names.size();
   std::vector<SuffixPattern> best(n + 1);

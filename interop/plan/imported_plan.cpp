@@ -1,3 +1,5 @@
+// Keeps the keys that importers set, of which the last of a name counts, and writes them as a
+// scenario in TOML: comments on what was assumed and left out, then a table for each group of keys.
 #include "interop/plan/imported_plan.h"
 
 #include <fmt/format.h>
@@ -50,8 +52,7 @@ std::size_t utf8_size(std::string_view text) {
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  // Refuses a longer form than needed, half of a surrogate pair, and numbers above the last
-  // character.
+  // UTF-8 forbids longer forms than needed, halves of surrogate pairs, and numbers above 10FFFF.
   const bool odd = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
                    (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
   return odd ? 0 : size;

@@ -1,3 +1,5 @@
+// Finds the line of the file that an imported key comes from, "config.json:12", for messages about
+// that key. It goes by names of fields: a key does not remember what it was read from.
 #include "interop/plan/places.h"
 
 #include <fmt/format.h>
@@ -47,6 +49,8 @@ constexpr FieldsOfKey kFields[] = {
     {"model.qk_nope_head_dim", "qk_nope_head_dim qk_head_dim"},
     {"model.qk_rope_head_dim", "qk_rope_head_dim qk_pos_emb_head_dim"}};
 
+// Tries the field that the comment begins with, then the fields that such a key is usually read
+// from, then a field that is called as the key is.
 std::string place_of_key(const ImportedKey& key, const PlaceOfField& place_of) {
   const std::size_t end = key.comment.find_first_of(" ,:");
   if (const std::string place = place_of(key.comment.substr(0, end)); !place.empty()) return place;
@@ -60,6 +64,7 @@ std::string place_of_key(const ImportedKey& key, const PlaceOfField& place_of) {
   return place_of(name);
 }
 
+// Returns the field of that name at the top, by its way ("train.zero"), or in any part of the top.
 const DocumentNode* field_in(const DocumentNode& document, std::string_view name) {
   if (name.empty()) return nullptr;
   if (const DocumentNode* own = document.find(name)) return own;

@@ -1,3 +1,7 @@
+// Follows if, elif and else with a stack of what is open. In
+//   if A; then x; elif B; then y; else z; fi
+// x is taken if A holds or is not known, y if A does not certainly hold and B holds or is not
+// known, and z if neither certainly holds.
 #include "interop/shell/branches.h"
 
 #include <algorithm>
@@ -14,7 +18,7 @@ bool is_whole(const std::string& word) {
 std::optional<bool> compared(const std::string& left, const std::string& sign,
                              const std::string& right) {
   if (sign == "=" || sign == "==") {
-    // "[[ a == b* ]]" is a pattern.
+    // In "[[ a == b* ]]" the right side is a pattern: not known.
     if (right.find_first_of("*?") != std::string::npos) return std::nullopt;
     return left == right;
   }
@@ -70,7 +74,8 @@ std::optional<bool> shell_condition(std::vector<std::string> words, bool* unset)
   std::optional<bool> result;
   if (words.size() == 2 && words[0] == "-z") result = words[1].empty();
   if (words.size() == 2 && words[0] == "-n") result = !words[1].empty();
-  // Without quotes an empty word is no word.
+  // One word alone holds if it is not empty. An empty word without quotes vanishes, which leaves
+  // -z (holds) or -n (does not).
   if (words.size() == 1) result = words[0] == "-z" || (words[0] != "-n" && !words[0].empty());
   if (words.size() == 3) result = compared(words[0], words[1], words[2]);
   if (result && negated) result = !*result;

@@ -1,4 +1,5 @@
-// Reads a script in one pass. It expands words as a shell does, but runs no command.
+// Reads a script in one pass, command by command. It assigns variables and expands words as a shell
+// does, but runs no command. Of an if it follows the branch whose condition holds, or all of them.
 #include "interop/shell/shell.h"
 
 #include <fmt/format.h>
@@ -107,7 +108,6 @@ class ShellReader {
         take();
         const bool twice = (c == '&' || c == '|') && peek() == c;
         if (twice) take();
-        // After && the line may end.
         if (assigns || !words.empty()) end_command(std::move(words), c, twice);
         return;
       }
@@ -126,7 +126,6 @@ class ShellReader {
       if ((peek() == '>' || peek() == '<') && fields.texts.size() == 1 &&
           fields.texts[0].find_first_not_of("0123456789") == std::string::npos)
         continue;
-      // A comment between the parts of a continued command ends at its line.
       for (const std::string& text : fields.texts) {
         if (words.empty() && is_keyword(text, line)) continue;
         words.push_back({text, line});
@@ -134,9 +133,8 @@ class ShellReader {
     }
   }
 
-  // Ends a command at `end`: it is a condition, or is run. `twice`: the end is && or
-  //
-  // .
+  // Ends a command at the character `end` (`twice`: it stands there twice, as in "a && b"). Keeps
+  // the command, or if it is a condition decides which branches are taken.
   void end_command(ShellCommand words, char end, bool twice) {
     const bool active = branches_.active();
     if (guarded_) branches_.close();
@@ -168,7 +166,7 @@ class ShellReader {
     }
   }
 
-  // Reads the condition of "[ a ] && b": b is a branch of its own, up to its end.
+  // Reads the condition of "[ a ] && b" or "[ a ] || b" (`otherwise`). The command b is a branch.
   void guard(const ShellCommand& words, bool otherwise, bool active) {
     std::vector<std::string> texts;
     for (const ShellWord& word : words) texts.push_back(word.text);
@@ -254,7 +252,7 @@ class ShellReader {
       script_.variables[name] = {std::move(value), line};
     } else if (!value.empty() && value[0].find_first_not_of(" \t\n") != std::string::npos &&
                value[0].compare(value[0].find_first_not_of(" \t\n"), 2, "--") == 0) {
-      // Options of a branch that is not taken: none, unless something else sets them.
+      // A branch that is not taken would set options: the variable is empty, unless it is set.
       script_.variables.try_emplace(name, ShellVariable{{}, line});
     }
     return true;
@@ -284,7 +282,7 @@ class ShellReader {
     }
   }
 
-  // Reads up to a blank or what ends a command. `whole`: blanks of a value do not split it.
+  // Reads up to a blank or what ends a command. `whole`: blanks in an expanded value split nothing.
   void read_word(Fields* fields, bool whole = false) {
     while (!at_end() && !error_) {
       const char c = peek();
@@ -469,8 +467,8 @@ class ShellReader {
       values->push_back(text);
       return false;
     }
-    // A name set to nothing gives nothing. One never set stays as it is written, or is an empty
-    // array.
+    // A name set to nothing gives nothing. One that was never set stays as it is written; with [@]
+    // it is an empty array.
     if (known != script_.variables.end() || kind == '+') {
       if (!all) values->push_back("");
       return all;

@@ -1,5 +1,5 @@
 // In: hosts, a node's inside and a fabric, as far as files say them. Out: nodes of equally many
-// hosts, the wires in each, from one template, and the cables between them.
+// hosts, the wires in each, copied from one host's, and the cables between the nodes.
 #include "interop/topology/compose.h"
 
 #include <fmt/format.h>
@@ -151,7 +151,7 @@ Status Composer::keep_named() {
   return Done{};
 }
 
-// Finds the fabric's hosts, the blocks', or those of --hosts; else make_hosts() makes some.
+// Takes hosts from the fabric, the blocks or --hosts, in this order; else make_hosts() makes some.
 Status Composer::find_hosts() {
   if (topology_.fabric) {
     hosts_ = topology_.fabric->hosts;
@@ -183,8 +183,8 @@ Status Composer::find_hosts() {
   return Done{};
 }
 
-// Drops leaves whose hosts are all left out. A switch that other leaves hang on stays: a spine may
-// have a management host.
+// Drops leaf switches whose hosts are all left out. A spine stays, though its only own host may be
+// a management host that is left out: other leaves hang on it.
 void Composer::drop_bare_leaves() {
   std::set<std::string> kept, bare;
   for (const JoinedHosts& node : nodes_) {
@@ -246,7 +246,7 @@ Status Composer::find_template() {
   if (ports > 0 && is_rack(preset_)) gpus = preset_.gpus * ports / preset_.nics;
   if (ports > 0) nics = ports;
   if (ports == 0 && is_rack(preset_)) {
-    // A rack's hosts are not told apart by the preset: an NVL72 has 4 GPUs in each.
+    // The preset of a rack does not say how many GPUs a host has. In an NVL72 it is 4.
     constexpr int kGpusOfTray = 4;
     gpus = kGpusOfTray;
     nics = preset_.nics * kGpusOfTray / preset_.gpus;
@@ -276,7 +276,7 @@ void Composer::join_made_up() {
         fmt::format("NVLink joins {} hosts, as in {}", size, preset_.preset));
 }
 
-// Returns the hosts of each block that the fabric has.
+// Returns each block's hosts, of those that the fabric has.
 std::vector<JoinedHosts> Composer::hosts_by_domain() {
   std::map<std::string, const FabricHost*> by_name;
   for (const FabricHost& host : hosts_) by_name[host.name] = &host;
@@ -301,7 +301,7 @@ std::vector<JoinedHosts> Composer::hosts_by_domain() {
   return joined;
 }
 
-// Returns how many hosts each domain keeps, so that as many as possible are in one.
+// Returns how many hosts each domain keeps, so that most are kept: for 18, 18 and 17 hosts 17.
 std::size_t common_size(const std::vector<JoinedHosts>& joined) {
   std::size_t size = 0, most = 0;
   for (const JoinedHosts& node : joined) {
@@ -353,7 +353,7 @@ Status Composer::join_hosts() {
 void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
                         const std::function<std::string(const std::string&)>& site) {
   const bool one_host = node.hosts.size() == 1;
-  const bool all_at_one = !states_rates_;  // a tree knows no devices
+  const bool all_at_one = !states_rates_;  // Slurm's trees name no devices: one port is for all
   std::vector<const FabricPort*> port_of(host_.nics.size());
   std::size_t found = 0;
   for (std::size_t i = 0; i < host_.nics.size(); ++i) {
@@ -362,7 +362,7 @@ void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
     }
     found += port_of[i] != nullptr ? 1 : 0;
   }
-  // They are matched by name if all of one side are found, else in their order.
+  // NICs and ports are matched by name if all NICs or all ports are found so, else in order.
   const bool named = found > 0 && found >= std::min(host_.nics.size(), host.ports.size());
   if (!named) std::ranges::fill(port_of, nullptr);
   by_order_ |= !named && !all_at_one && topology_.node.has_value();
@@ -423,7 +423,7 @@ Status Composer::add_node(const JoinedHosts& node) {
       if (at == "nvswitch" || one_host) return fmt::format("{}.{}", node.name, at);
       return fmt::format("{}.{}_{}", node.name, host.name, at);
     };
-    // The node's NVLinks come before everything else of it.
+    // NVLinks come before all other wires of the node: of equally short ways the first is taken.
     std::vector<ComposedCable> nvlinks;
     for (const HostWire& wire : host_.nvlinks)
       nvlinks.push_back(
@@ -437,7 +437,6 @@ Status Composer::add_node(const JoinedHosts& node) {
   return Done{};
 }
 
-// Notes NICs that the fabric does not have, and ports that the node's file has no NIC for.
 void Composer::note_unmatched() {
   if (by_order_)
     cluster_.assumed.emplace_back(

@@ -98,7 +98,7 @@ Adapter adapter_of(std::string_view description) {
   return adapter;
 }
 
-// A GUID, "S-..." or "H-...", and its port.
+// A GUID and its port. "S-..." is a switch's, "H-..." an adapter's.
 using CableEnd = std::pair<std::string, int>;
 
 struct FoundCable {

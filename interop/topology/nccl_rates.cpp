@@ -30,6 +30,7 @@ struct PcieSpeed {
 constexpr std::array kPcieSpeeds = {PcieSpeed{"2.5", 15}, PcieSpeed{"5", 30},
                                     PcieSpeed{"8", 60},   PcieSpeed{"16", 120},
                                     PcieSpeed{"32", 240}, PcieSpeed{"64", 480}};
+// For a speed or a width that is not known; and how often 100 Mbit/s are in a GB/s.
 constexpr double kOtherSpeed = 60, kWidth = 16, kLanesPerGBps = 80;
 
 constexpr int kVolta = 70, kAmpere = 80, kHopper = 90, kBlackwell = 100;
@@ -81,6 +82,8 @@ double pcie_GBps_of(int sm) {
 double socket_GBps(std::string_view arch, std::string_view vendor, double family, double model) {
   constexpr double kArm = 6, kPower = 32, kAmd = 16, kBroadwell = 6, kSkylake = 10,
                    kSapphireRapids = 22, kEmeraldRapids = 40;
+  // NCCL takes Skylake's for other vendors. Intel's model numbers: 0x55 Skylake, 0x8F Sapphire
+  // Rapids, 0xCF Emerald Rapids.
   if (arch == "arm64" || arch == "aarch64") return kArm;
   if (arch == "ppc64") return kPower;
   if (vendor == "AuthenticAMD") return kAmd;

@@ -1,7 +1,8 @@
-// Reads NCCL's topology files. Three kinds are about: full dumps (gpus, NVLinks, nets), lists of
-// devices with classes but without NVLinks (clouds ship them), and lists without classes. So
-// devices are recognised by what is in them, then by their class; NVLinks that no file states are
-// left to the preset. Declared in interop/topology/readers.h.
+// Reads NCCL's topology files, trees of <system>, <cpu>, <pci> (bridges, then devices) with a <gpu>
+// or a <nic> and its <net> inside. There are three kinds: full dumps with NVLinks; lists of devices
+// with PCI classes but without NVLinks, as clouds ship them; and lists without classes. So a device
+// is recognised by what is in it, else by its class, and missing NVLinks are left to the preset.
+// Declared in interop/topology/readers.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,9 +19,9 @@ namespace {
 
 constexpr std::string_view kSwitchClass = "0x0680", kGpuClass = "0x03", kNicClass = "0x02";
 constexpr std::string_view kManyHosts = "fffffff:ff:ff.0";  // the target of a rack's NVLinks
-constexpr double kNetMbitps = 10000;                        // of a net that states no speed
+constexpr double kNetMbitps = 10000;  // of a net that states no speed, as NCCL takes it
 
-// The range of an attribute that is there.
+// The range in which an attribute must be, if the file has it.
 struct NumberRange {
   std::string_view attribute;
   double least, most;
@@ -152,7 +153,8 @@ class NcclSystem {
     return devices;
   }
 
-  // Returns the rate of the fastest device below: virtual machines state nonsense of bridges.
+  // Returns the rate of the fastest device below. It stands in for a bridge's own rate, which
+  // virtual machines leave out or state as nonsense.
   static double fastest_below(const XmlElement& pci) {
     double fastest = pci.children.empty() ? rate_of(pci) : 0;
     for (const XmlElement& child : pci.children) {
@@ -200,6 +202,7 @@ class NcclSystem {
       found.dev = static_cast<int>(gpu->number("dev", -1));
       found.gpu.sm = static_cast<int>(gpu->number("sm"));
       for (const XmlElement& link : gpu->children) {
+        // bw is in MB/s.
         if (link.name == "c2c") found.c2c_GBps += link.number("bw") * link.number("count") / 1000;
         if (link.name == "nvlink") RETURN_IF_ERROR(add_nvlink(link, &found));
       }

@@ -16,10 +16,12 @@
 namespace tandem {
 namespace {
 
-// The most NVLinks that one GPU has. If a GPU has more to all others together, they lead to a
-// switch.
+// The most NVLinks that one GPU has. If the table counts more for a GPU to all others together,
+// they lead to a switch, which each count goes through.
 constexpr int kMostNvlinksOfGpu = 18;
 
+// The cells for a way by PCIe. It leads through one bridge (PIX), several bridges (PXB), the CPU's
+// host bridge (PHB), several host bridges (NODE) or two sockets (SYS). NV4 means four NVLinks.
 constexpr std::array<std::string_view, 6> kPaths = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
 
 // Returns a line without ANSI codes.
@@ -59,6 +61,7 @@ struct SmiTable {
   int line = 0;                                           // the header's
 };
 
+// Returns the number of "NV4"; nothing: the cell is a PCIe path.
 std::optional<int> nvlinks_of(std::string_view cell) {
   if (!cell.starts_with("NV")) return std::nullopt;
   const long long count = digits_of(cell.substr(2));
@@ -128,7 +131,8 @@ Result<SmiTable> read_table(const TopologySource& source) {
   return table;
 }
 
-// Groups of devices: each device is near another of its group. A group goes by its first device.
+// Groups of devices: if two are near one another, they are in one group. A group is named by its
+// first device.
 class DeviceGroups {
  public:
   template <class Near>
@@ -169,8 +173,9 @@ bool share_socket(const SmiTable& table, std::size_t i, std::size_t j) {
          other != table.affinity.end() && own->second == other->second;
 }
 
-// Adds the NVLinks of all GPUs. They lead to a switch if every pair has equally many, more than a
-// GPU has for all others together.
+// Adds the NVLinks of all GPUs. They lead to a switch if every pair has equally many and a GPU
+// cannot have so many for each: with NV18 among 8 GPUs it would need 7 x 18. Two GPUs with all 18
+// have a switch, too.
 void add_nvlinks(const SmiTable& table, const std::vector<std::size_t>& gpus, ImportedNode* node) {
   const auto links = [&](std::size_t i, std::size_t j) {
     return nvlinks_of(table.cells.at(table.devices[gpus[i]])[gpus[j]]).value_or(0);

@@ -59,8 +59,8 @@ Status SwitchTree::add_block(int line, const std::string& name, const std::strin
   return Done{};
 }
 
-// Walks up from each switch, until the root or a switch of an earlier walk. A walk that comes to a
-// switch of its own has found a cycle.
+// Walks up from each switch, until the root or a switch of an earlier walk. A walk that returns to
+// a switch where it has been has found a cycle.
 Status SwitchTree::check_no_cycle(const std::map<std::string, std::string>& above) const {
   std::map<std::string, std::size_t> walk_at;
   for (std::size_t walk = 0; walk < switches_.size(); ++walk) {

@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Returns a text, or a list of texts, as one hostlist.
+// Returns a field's names as one hostlist, "a[1-4],b", whether they are a text or a list.
 Result<std::string> hostlist_in(const TopologySource& source, const DocumentNode& of,
                                 std::string_view key) {
   const DocumentNode* node = of.find(key);
@@ -66,7 +66,8 @@ std::string name_of_topology(const DocumentNode& topology) {
   return name == nullptr ? "without a name" : name->text();
 }
 
-// Reads one topology of each kind: the cluster's default, else the first.
+// Reads a list of topologies. Of several trees, and of several lists of blocks, it takes one: the
+// cluster's default, else the first.
 Status read_slurm(const TopologySource& source, const DocumentNode::List& list, SwitchTree* tree,
                   std::vector<std::string>* left_out) {
   const DocumentNode* chosen[2] = {nullptr, nullptr};
@@ -95,7 +96,8 @@ Status read_slurm(const TopologySource& source, const DocumentNode::List& list, 
   return Done{};
 }
 
-// Returns the NVLink domain of a block, from the annotation whose name ends so; empty: it has none.
+// Returns the NVLink domain of a block, from its annotation ".../domain" or ".../accelerator";
+// empty: it has none.
 std::string domain_of(const DocumentNode& block) {
   const DocumentNode* annotations = block.find("annotations");
   if (annotations == nullptr || annotations->map() == nullptr) return "";

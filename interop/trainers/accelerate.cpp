@@ -40,7 +40,7 @@ std::optional<std::string> sharding_strategy(FieldReader* fsdp) {
 void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
   const auto strategy = sharding_strategy(fsdp);
   const auto reshard = fsdp->node({"fsdp_reshard_after_forward"});
-  // Version 1 has a strategy. It may stand where version 2 has true or false.
+  // FSDP 1 has a strategy, FSDP 2 a flag. The strategy may stand in the flag's field.
   bool parameters = true;
   if (const auto* flag = reshard == nullptr ? nullptr : std::get_if<bool>(&reshard->value))
     parameters = *flag;
@@ -95,7 +95,7 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
   }
   const auto replicas = parallel.whole({"parallelism_config_dp_replicate_size"}, 1);
   const auto shard = parallel.whole({"parallelism_config_dp_shard_size"}, 1);
-  // Context ranks shard too.
+  // hsdp_shard counts context ranks, as they shard too. Accelerate's size does not.
   const auto cp = parallel.whole({"parallelism_config_cp_size"}, 1);
   if (replicas.value_or(1) > 1 && shard)
     plan.set("parallel.hsdp_shard", product_of({*shard, cp.value_or(1)}),
