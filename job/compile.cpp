@@ -1,3 +1,7 @@
+// Compiles in three stages, of which each begins with the one before: to_prices() gives the
+// cluster, the plan and the priced work, to_order() also the order, to_program() all of a
+// CompiledJob. Inside them Errors name keys of the scenario. The functions of the header add the
+// file's line.
 #include "job/compile.h"
 
 #include <optional>

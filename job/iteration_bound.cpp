@@ -1,6 +1,10 @@
-// The bound is computed from the job's own prices: lowered and priced like the job, a Program of
-// two microbatches (one with a split backward, one with a whole backward) gives the least time of
-// each pass, transfer and reduction. lower_bound() combines these to the largest of several bounds.
+// Finds the least times (floors) from which lower_bound() computes a job's bound. It lowers and
+// prices a Program of two microbatches, one with a split backward and one with a whole one. From
+// their prices come the floors of each stage and rank: passes, transfers, reductions, and what
+// follows the last pass. Terms of a Program:
+//   body         the ops that a rank does in an iteration; ranks that do the same share one
+//   lane         a queue of a body, whose ops run one after another: compute, tensor, 0>1, ...
+//   folded rank  a rank that is played for all ranks equal to it
 #include "job/iteration_bound.h"
 
 #include <algorithm>
@@ -25,11 +29,12 @@
 namespace tandem {
 namespace {
 
+// Returns whether an op may take less than its price, so that there is no bound.
 bool may_be_faster(const Scenario& scenario, const CompiledJob& job, bool links_are_shared) {
   if (scenario.variability.jitter > 0) return true;
   if (!links_are_shared) return false;
-  // Links that several groups share are priced as if all of them used it at once; alone a transfer
-  // may be faster.
+  // A link that several groups share is priced as if all of them used it at once. A transfer that
+  // has it alone is faster.
   const SlowLink& slow = scenario.variability.slow_link;
   const bool changes = !slow.name.empty() && !slow.fails_for_good();
   return !job.folds || changes || job.program.bodies.size() != job.order.ranks.size();
@@ -45,7 +50,8 @@ Order split_and_whole_order(const Order& like) {
     order.ranks[rank_of[stage]].push_back(
         {static_cast<Stage>(stage), kind, static_cast<Microbatch>(microbatch)});
   };
-  // Two chains go side by side, so that both holders of a stage use it at the same turn.
+  // Two chains go side by side, so that both ranks that hold a stage's parameters use them at the
+  // same turn.
   const int per_chain = like.stages / like.chains;
   const auto add_all = [&](ActionKind kind, int microbatch) {
     for (int turn = 0; turn < per_chain; ++turn) {
@@ -62,6 +68,8 @@ Order split_and_whole_order(const Order& like) {
   return order;
 }
 
+// Returns the Program of two microbatches, priced as the job's. Transfers run beside compute, and
+// no two passes run together, so that each op has a price by itself.
 Result<Program> priced(const Scenario& scenario, const CompiledJob& job, const Workload& work) {
   const Order order = split_and_whole_order(job.order);
   LowerOptions options = lower_options(scenario.job, order, shared_device(scenario));
@@ -73,6 +81,7 @@ Result<Program> priced(const Scenario& scenario, const CompiledJob& job, const W
   return program;
 }
 
+// Returns whether an op reduces a stage's gradients once an iteration.
 bool is_reduction(const Op& op) {
   return (op.kind == OpKind::AllReduce || op.kind == OpKind::ReduceScatter) && op.microbatch < 0 &&
          op.stage >= 0;
@@ -80,8 +89,8 @@ bool is_reduction(const Op& op) {
 
 // Returns, for each pipeline rank, the least time from its last pass to the iteration's end: the
 // longest path through the ops that come once an iteration and wait for that pass. Reductions of
-// single stages count as 0 here. The paths are computed backwards, from the last op that settled to
-// the first.
+// single stages count as 0 here. The replay numbers all events in an order that respects waits, the
+// participants of one communication alike. Paths are computed backwards in that order.
 std::vector<double> times_after_last_pass(const Program& program, const RankFolding& folding,
                                           const Replay& replay, int pipeline_ranks) {
   struct Event {
@@ -99,9 +108,9 @@ std::vector<double> times_after_last_pass(const Program& program, const RankFold
   std::ranges::sort(events, [&](const Event& a, const Event& b) {
     return replay.settled[a.number] > replay.settled[b.number];
   });
-  std::vector<Nanoseconds> behind(events.size());
+  std::vector<Nanoseconds> behind(events.size());  // by event: the longest path after its end
   for (std::size_t begin = 0, end = 0; begin < events.size(); begin = end) {
-    Nanoseconds whole = 0;  // of the op, up to the end of all its participants, and after it
+    Nanoseconds whole = 0;  // the op and the longest path after it, over all participants
     for (; end < events.size() &&
            replay.settled[events[end].number] == replay.settled[events[begin].number];
          ++end) {
@@ -139,8 +148,8 @@ std::vector<double> times_after_last_pass(const Program& program, const RankFold
   return all;
 }
 
-// Returns the time that the body's data lane spends on a stage's gathers or reductions. A negative
-// stage or part means all.
+// Returns the time of a body's data-parallel gathers, or else its reductions, for one stage. If
+// these come in several parts, `part` chooses one. A negative stage or part means all.
 double data_ns(const Body& body, bool gathers, int stage, int part) {
   double sum = 0;
   for (const Op& op : body.ops) {
@@ -173,6 +182,8 @@ double slowdown_of(const VariabilitySettings& variability, int stage) {
   return factor;
 }
 
+// Returns how passes that run together share the compute lane: whether they take turns while one
+// communicates (expert overlap), run one after another (pairs of the order), or never run together.
 LaneSharing sharing_of(const Scenario& scenario, const Order& order) {
   const LowerOptions options = lower_options(scenario.job, order, {});
   if (options.expert_overlap) return LaneSharing::Interleaved;
@@ -184,6 +195,8 @@ LaneSharing sharing_of(const Scenario& scenario, const Order& order) {
                                                                         : LaneSharing::None;
 }
 
+// Collects the floors of all stages and ranks. GPUs of one pipeline rank may have different bodies:
+// the least time counts.
 class JobFloors {
  public:
   JobFloors(const Scenario& scenario, const CompiledJob& job, const Workload& work,
@@ -240,6 +253,7 @@ class JobFloors {
       const StageFloor one = stage(s, body);
       floor = std::exchange(first, false) ? one : least_of(floor, one);
     }
+    // Sets the time of a transfer to stage `to`, and of the tensor group's gather behind it.
     const auto edge = [&](int to, double* transfer, double* behind) {
       if (to < 0 || rank_of_[to] == rank) return;
       const std::string lane = std::to_string(s) + ">" + std::to_string(to);
@@ -293,7 +307,9 @@ class JobFloors {
     return most;
   }
 
-  // Returns the compute time of S, T and G for a microbatch. E may come before the first forward.
+  // Returns the compute time of a microbatch's vocabulary passes, without the embedding (E), which
+  // may come before the first forward. S and T compute the loss and its gradients, G the
+  // embedding's gradient.
   double vocabulary(int body) const {
     if (!work_.vocabulary) return 0;
     double sum = 0;
@@ -314,6 +330,7 @@ class JobFloors {
 };
 
 // Adds the bytes that a microbatch takes on each stage, and the bytes that each rank has room for.
+// On a stage m microbatches take once + m x activation bytes, so m = 1 and 2 give both numbers.
 void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* problem) {
   const DeviceSpec& device = scenario.cluster.spec.device;
   const PlanMemory memory(scenario.job.model, job.plan);

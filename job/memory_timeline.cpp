@@ -51,8 +51,8 @@ std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPl
   const PlanMemory plan_memory(model, plan);
   std::vector<MemoryTimeline> memories;
   for (int rank = 0; rank < order.pp(); ++rank) {
-    // With vocabulary parallelism, the most microbatches that are ever between S and T
-    // (vocabulary.h) are counted all the time.
+    // With vocabulary parallelism, a microbatch's logits are held between its two output passes, S
+    // and T. The most microbatches that are ever between them are counted all the time.
     const auto memory_with = [&](const std::vector<LiveActivations::Entry>& live) {
       return plan_memory.of_rank(live, outputs[rank]);
     };

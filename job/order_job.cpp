@@ -1,3 +1,6 @@
+// A job's order is listed (in a PyTorch CSV, or found by the search) or named (1f1b, zbv, ...).
+// Here a listed order is read and checked against the plan, a named one gets what it is made from,
+// and the options of lowering are taken from the job.
 #include "job/order_job.h"
 
 #include <fmt/format.h>

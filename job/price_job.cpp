@@ -1,3 +1,6 @@
+// Turns a job's settings into costs: compute by the cost model, collectives inside passes by the
+// cluster, with each framework's slowdowns. Times "alone" are for making an order: each operation
+// by itself on the cluster, one after another.
 #include "job/price_job.h"
 
 #include <fmt/format.h>
@@ -40,14 +43,15 @@ class JobCommTimes {
   CommCosts costs_;
 };
 
-// Whether ranks fill node after node. Where they are dealt out in turn, the second rank is on
-// another node.
+// Returns whether ranks fill node after node. Otherwise they are dealt out over the nodes, and rank
+// 1 is not on GPU 1.
 bool in_blocks(const Placement& placement) {
   return placement.size() < 2 || placement[1] == DeviceId{1};
 }
 
-// Returns the time of an all-reduce in the slowest tensor group. Where ranks fill equal nodes one
-// after another, the position of groups on nodes repeats, and one period is enough.
+// Returns the time of an all-reduce in the slowest tensor group. If ranks fill equal nodes one
+// after another, the groups' positions on nodes repeat after lcm(tp, GPUs of a node) ranks: groups
+// of 6 on nodes of 8 after 24. So the groups of one period are enough.
 Nanoseconds slowest_tensor_ns(const JobCommTimes& alone, const Plan& plan, const Site& site,
                               Bytes bytes) {
   const auto& [cluster, placement] = site;
@@ -163,6 +167,7 @@ CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfil
 Nanoseconds block_collective_ns(const Model& model, const Plan& plan, const CostSettings& costs,
                                 const Site& site) {
   if (plan.tp == 1) return 0;
+  // A layer's output, of seq / cp x micro_batch x hidden elements.
   const Bytes bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
                       plan.micro_batch * model.hidden;
   return slowest_tensor_ns({model, plan, costs, site}, plan, site, bytes);

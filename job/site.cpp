@@ -23,6 +23,7 @@ Result<Cluster> build_cluster(const ClusterSettings& settings, const CostSetting
   ClusterSpec spec = costs.need_cluster()
                          ? settings.spec
                          : uniform_cluster(costs.p2p_s * costs.profile.pipeline_stretch);
+  // Background traffic takes a part of what NICs, or stated cables, carry between nodes.
   (spec.cables ? spec.inter_efficiency : spec.nic_bytes_per_s) *= 1 - variability.background;
   const int nodes = (settings.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
   auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : settings.gpus);

@@ -1,3 +1,9 @@
+// Both ends prove that they know the key, in messages of these parts (drawn in the header):
+//   Challenge             the listener's nonce ("challenge")
+//   Introduction          proof, the caller's nonce, who it is
+//   Admitted or Refused   proof, why
+// A proof is an HMAC of the key over the protocol's name, the message's kind, both nonces and the
+// last part of the message.
 #include "launch/admission.h"
 
 #include <fmt/format.h>
@@ -21,8 +27,8 @@ enum class AdmissionKind : std::uint32_t {
   Refused
 };
 
-constexpr auto kTimeToProve = std::chrono::seconds(5);
-constexpr auto kTimeToChallenge = std::chrono::seconds(2);
+constexpr auto kTimeToProve = std::chrono::seconds(5);      // of a caller, else it is dropped
+constexpr auto kTimeToChallenge = std::chrono::seconds(2);  // of a listener
 constexpr std::size_t kMostAnswer = 2 * sizeof(Digest) + kMostIntroduction;
 constexpr int kAnswerTick_ms = 20;
 
@@ -110,8 +116,8 @@ void AdmissionListener::add_events(std::vector<pollfd>* events) const {
     events->push_back({unproven.connection.descriptor(), POLLIN, 0});
 }
 
-// Accepts at most as many connections a call as may wait, so that those that came have time to
-// prove themselves before the next call.
+// Accepts at most as many connections as may be unproven at once. If more come in one call, the
+// oldest of the earlier ones make room, but none that came in this call.
 void AdmissionListener::accept_waiting() {
   for (std::size_t i = 0; i < most_unproven_; ++i) {
     std::optional<Connection> connection = accept_connection(listener_, kMostAnswer);

@@ -1,3 +1,6 @@
+// Sends and receives whole messages over TCP sockets that never block. A connection closes itself
+// if the other end takes no byte for a second, or sends what is no message. An address lists the
+// ways to a host, the best first: "10.0.0.1,fd00::1:29500".
 #include "launch/connection.h"
 
 #include <arpa/inet.h>
@@ -27,7 +30,7 @@ Error failed(const char* what) {
   return Error{fmt::format("{}: {}", what, std::strerror(errno)), Error::Failed};
 }
 
-// Waits until the socket is ready for `events`. Returns false if it is not within a second.
+// Waits for at most a second. Returns whether the socket is ready for `events`.
 bool ready(int socket, short events) {
   constexpr int kPatience_ms = 1000;
   pollfd event{socket, events, 0};
@@ -87,7 +90,7 @@ int bound_port(int socket) {
                                         : reinterpret_cast<sockaddr_in*>(own.get())->sin_port);
 }
 
-// `any`: the socket of IPv6 accepts IPv4, too.
+// Listens at an address; port 0 means a free one. `any`: a socket of IPv6 accepts IPv4, too.
 Result<Descriptor> listen_at(SocketAddress address, bool any) {
   constexpr int kWaiting = 4096;
   Descriptor own(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -167,8 +170,8 @@ std::vector<ControlMessage> Connection::receive(std::size_t most_messages) {
   return std::move(read->messages);
 }
 
-// Reads one block. Returns false if no more has come, or if the messages already here must be read
-// first.
+// Reads one block. Returns false if no more has come, or if so much is here that it holds a whole
+// message, which must be taken first.
 bool Connection::read_block() {
   std::array<std::byte, 1 << 16> block;
   while (is_open() && pending_.size() <= most_bytes_ + sizeof(MessageHead)) {
@@ -197,6 +200,7 @@ Result<Listener> listen_on(const InterfaceChoice& choice, int port) {
     listener.sockets.push_back(std::move(*socket));
   } else {
     for (const std::string& address : addresses) {
+      // The first socket may choose a free port. The others listen on the same one.
       const int own = listener.sockets.empty() ? port : listener.port();
       ASSIGN_OR_RETURN(Descriptor socket, listen_at(*socket_address(address, own), false));
       listener.sockets.push_back(std::move(socket));

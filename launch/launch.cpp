@@ -1,3 +1,5 @@
+// Finds this process's rank in the variables that launchers set, and starts ranks on this machine
+// as torchrun would: forks them, passes signals on, and ends all soon after one has failed.
 #include "launch/launch.h"
 
 #include <fmt/format.h>
@@ -25,6 +27,7 @@
 namespace tandem {
 namespace {
 
+// A launcher, and its variables for a process's rank.
 struct Family {
   const char* name;
   const char* rank;
@@ -91,6 +94,8 @@ class LocalRanks {
     return Done{};
   }
 
+  // Waits until all ranks have ended, by themselves or by SIGTERM and then SIGKILL when their time
+  // is over. Returns the exit status of the run.
   int wait() {
     while (!all_have_ended()) {
       constexpr timespec kTick{0, 20'000'000};
@@ -112,11 +117,11 @@ class LocalRanks {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Time that the other ranks have to end. After rank 0 failed: it has said why. After another rank
-  // failed: rank 0 needs up to the watchdogs' patience to say why. After rank 0 ended well, or
-  // after a signal came.
+  // The time that other ranks have to end after rank 0 has failed. It has said why.
   static constexpr auto kTimeAfterRank0 = std::chrono::milliseconds(500);
+  // The same after another rank has failed. Rank 0 may need the watchdogs' patience to say why.
   static constexpr auto kTimeToNotice = std::chrono::seconds(4);
+  // The same after rank 0 has ended well, or after a signal came.
   static constexpr auto kTimeToEnd = std::chrono::seconds(10);
   // Time from SIGTERM to SIGKILL. Rank 0 may still write a trace; others at most abort
   // communication.

@@ -1,4 +1,6 @@
-// Reads DeepSpeed's ds_config.json. Declared in interop/trainers/trainers.h.
+// Reads DeepSpeed's ds_config.json: precision, parallel sizes, batch, ZeRO and optimizer, each from
+// a section or a field of the file. Fields that nobody has read are listed or counted. Declared in
+// interop/trainers/trainers.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -110,6 +112,7 @@ class DeepSpeedPlan {
     return fmt::format("{}:{}: {} = {}", context_.path, field.value.line, field.key,
                        field.value.text());
   }
+  // Returns what this file or an earlier one says; 1: neither does.
   Whole earlier(IntegerKey key) const {
     const auto own = plan_->whole_of(key);
     return own ? *own : context_.before.whole_of(key).value_or(1);
@@ -177,8 +180,8 @@ class DeepSpeedPlan {
     }
   }
 
-  // Sets the batch: train_batch_size = micro x accumulation x dp. Two of the three, and the world,
-  // give the rest.
+  // Sets the batch: train_batch_size = micro-batch x accumulation steps x dp. If the number of GPUs
+  // is known, it gives dp, and a size that is left out follows from the others.
   void set_batch() {
     auto micro = top_.whole({"train_micro_batch_size_per_gpu"}, 1);
     const auto steps = top_.whole({"gradient_accumulation_steps"}, 1);
@@ -202,8 +205,8 @@ class DeepSpeedPlan {
     }
   }
 
-  // Sets a key from a field: 1 and -1 mean none. `counts`: false in a stage that does not read the
-  // field.
+  // Sets a key from a field, in which 1 and -1 mean none. `counts`: whether DeepSpeed reads the
+  // field in this stage.
   void set_whole_above_one(FieldReader* zero, const char* field, IntegerKey key, bool counts) {
     const Whole value = zero->whole({field}, -1).value_or(0);
     if (value > 1 && counts) plan_->set(key, value, fmt::format("zero_optimization.{}", field));

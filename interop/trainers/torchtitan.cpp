@@ -1,4 +1,6 @@
-// Reads torchtitan's TOML. Declared in interop/trainers/trainers.h.
+// Reads torchtitan's TOML: sizes and pipeline schedule from [parallelism], then batch, precision,
+// recompute and model from their tables. A field that is left out has torchtitan's default.
+// Declared in interop/trainers/trainers.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -114,7 +116,7 @@ class TitanPlan {
     if (replicas > 1 && shard != 1) {
       const Whole inside = shard > 0 ? shard : gpus() / product_of({block, replicas});
       if (inside > 0) {
-        // Context ranks shard too: FSDP2's mesh has both.
+        // hsdp_shard counts context ranks, as they shard too. torchtitan's degree does not.
         plan_->set("parallel.hsdp_shard", product_of({inside, cp_}), "data_parallel_shard_degree");
       } else {
         plan_->not_expressed.push_back(fmt::format(
@@ -160,6 +162,8 @@ class TitanPlan {
     Whole stages = row == std::end(kSchedules) ? 1 : row->stages;
     const Whole layers = context_.before.whole_of("model.layers").value_or(0);
     if (each && layers > 0) {
+      // Embedding and head count as `first` and `last` layers. The sum, divided by pp x layers of a
+      // stage and rounded up, is the stages of a rank.
       stages = (layers + first + last - 1) / product_of({pp_, *each}) + 1;
     } else if (stages > 1) {
       plan_->assumed.push_back(fmt::format("parallel.vpp = {}: as torchtitan has it", stages));
@@ -168,8 +172,8 @@ class TitanPlan {
     set_layers(layers, first, last, product_of({pp_, stages}));
   }
 
-  // Sets the layers of each stage. Embedding and head count as layers of the first and the last
-  // stage; the first stages get a layer more if the number of stages does not divide the layers.
+  // Sets the layers of each stage. Embedding and head count as `first` and `last` layers of the
+  // outer stages. If all of these do not divide evenly, the first stages get one more.
   void set_layers(Whole layers, Whole first, Whole last, Whole stages) {
     if (layers == 0 || stages > layers + first + last) return;
     const Whole all = layers + first + last;
@@ -240,6 +244,7 @@ class TitanPlan {
           flavor));
   }
 
+  // Lists the fields that nobody has read, or counts them if they have no effect.
   void list_unread_fields(const FieldReader& reader) {
     for (const DocumentField* field : reader.left()) {
       const auto* flag = std::get_if<bool>(&field->value.value);
@@ -257,6 +262,7 @@ class TitanPlan {
     }
   }
 
+  // Counts the fields of tables without effect, and lists tables that are not known.
   void count_sections() {
     for (const DocumentField& section : *document_.map()) {
       const bool quiet = std::find(std::begin(kQuietSections), std::end(kQuietSections),
