@@ -13,7 +13,7 @@ namespace tandem {
 // made for.
 std::vector<std::string> doubts(const Scenario& scenario);
 
-// Whether runs that differ only in their seed can differ in anything.
+// Returns whether the seed has any effect on runs of the scenario.
 bool varies_by_seed(const Scenario& scenario);
 
 }  // namespace tandem

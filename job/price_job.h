@@ -51,8 +51,8 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, c
 VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, const Plan& plan,
                                  const CostSettings& costs, const Site& site);
 
-// Error: a run has more ops than limits.ops. Ops of all ranks count for which no other rank stands;
-// ops that come once an iteration do not count.
+// Gives an Error if a run has more ops than limits.ops. It counts the ops of every rank that is
+// played, without those that come once an iteration.
 Status check_ops(const Workload& chain, const Scenario& scenario);
 
 }  // namespace tandem

@@ -18,10 +18,10 @@ struct Site {
 // get one on which every transfer takes p2p_s. Errors name their keys, but not the file's lines.
 Result<Site> build_site(const Scenario& scenario);
 
-// The same; errors are at the scenario's keys.
+// Does the same, with errors at the lines of the scenario's keys.
 Result<Site> make_site(const Scenario& scenario);
 
-// The cluster alone; errors are at the scenario's keys.
+// Builds the cluster alone, with errors at the lines of the scenario's keys.
 Result<Cluster> make_cluster(const Scenario& scenario);
 
 Placement place_ranks(const ClusterSettings& settings, const Cluster& cluster);

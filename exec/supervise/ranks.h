@@ -35,8 +35,9 @@ struct RanksBackend {
   std::function<Status(const LaunchedRank& own, Control* control, RunState* state)> play;
 };
 
-// Plays in one process a rank, as somebody started them, or in one alone. Returns the Execution on
-// rank 0 and nothing on the others. If a rank gives an Error::Failed, Execution::failure says it.
+// Plays this process's rank of the job that a launcher started, or a job of one rank. Returns the
+// Execution on rank 0 and nothing on the others. If a rank gives an Error::Failed,
+// Execution::failure says it.
 //
 // REQUIRES: no other thread runs, as this forks.
 Result<std::optional<Execution>> execute_ranks(const Program& program, const ExecOptions& options,

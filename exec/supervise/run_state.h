@@ -33,8 +33,8 @@ class RunState {
     // then has a while to abort what others wait for, and is killed after that.
     std::atomic<std::uint32_t> stop, heeds_stop;
     std::atomic<std::uint32_t> iteration;  // under way, warm-up included
-    // Counts ops ended, over all iterations, and before them things opened: the rank lives while
-    // this grows.
+    // Counts the ops that have ended, over all iterations, and before the first op the things that
+    // the rank has opened. While the count grows, the rank makes progress.
     std::atomic<std::uint64_t> steps;
     std::int64_t payloads_checked;
     std::uint32_t shares_queues;  // Execution::shares_queues
