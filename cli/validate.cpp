@@ -27,6 +27,7 @@ namespace {
 
 struct ValidateOptions {
   std::string input;
+  std::vector<std::string> beside;  // logs: files of the plan, where the log has none
   std::vector<std::string> sets;
   std::string only;
   MeasureOptions suite;
@@ -89,7 +90,8 @@ char kind_of(const std::string& path) {
 Status validate_log(const ValidateOptions& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const LogComparison comparison,
-                   compare_log(options.input, {.cluster = options.cluster,
+                   compare_log(options.input, {.beside = options.beside,
+                                               .cluster = options.cluster,
                                                .gpus = options.gpus,
                                                .sets = sets,
                                                .engine = engine_of(options.engine)}));
@@ -134,8 +136,11 @@ void add_validate(const Command& app) {
                                          "Simulates and measures the runs of a scenario, and "
                                          "holds one against the other; or simulates "
                                          "runs that others measured, in a list or in a log of "
-                                         "Megatron-LM.");
+                                         "Megatron-LM, torchtitan, NeMo, DeepSpeed or MLPerf.");
   command.option("input", &options->input, "SUITE.toml, CASES.csv or a log").required();
+  command.option("beside", &options->beside,
+                 "log: the script or configuration that it is of, and the model's config.json, "
+                 "where the log has no arguments");
   command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
       .one_value_each();
   command.option("--only", &options->only, "only runs whose name holds this text");
@@ -171,7 +176,8 @@ void add_validate(const Command& app) {
       "Exit status 1: some run of a suite differs by more than [validate] allows.\n"
       "Example: tandem validate validation/bubble.toml --only 1f1b\n"
       "         tandem validate validation/published/cases.csv --family sc21-table1\n"
-      "         tandem validate train.log --cluster dgx-h100");
+      "         tandem validate train.log --cluster dgx-h100\n"
+      "         tandem validate train.log run.sh config.json --cluster dgx-h100");
   const auto run = [options]() -> Status {
     const char kind = kind_of(options->input);
     if (kind == 'l') return validate_log(*options);

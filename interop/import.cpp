@@ -4,9 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "interop/document/document.h"
+#include "interop/document/fields.h"
+#include "interop/document/known_files.h"
+#include "interop/log/run_meter.h"
 #include "interop/megatron/files.h"
 #include "interop/model/hugging_face.h"
 #include "interop/trainers/trainers.h"
@@ -21,6 +25,7 @@ Error unknown_kind(const ImportContext& context, std::string_view form) {
 
 Result<ImportedPlan> import_json(const std::string& text, const ImportContext& context) {
   ASSIGN_OR_RETURN(const DocumentNode document, parse_json(text, context.path));
+  if (const auto error = known_but_not_read(document, context.path)) return *error;
   if (is_deepspeed(document)) return import_deepspeed(document, context);
   if (is_hugging_face(document)) return import_hugging_face(document, context.path, context.before);
   return unknown_kind(context, "JSON");
@@ -34,9 +39,12 @@ Result<ImportedPlan> import_toml(const std::string& text, const ImportContext& c
 
 Result<ImportedPlan> import_yaml(const std::string& text, const ImportContext& context) {
   ASSIGN_OR_RETURN(const DocumentNode document, parse_yaml(text, context.path));
+  if (const auto error = known_but_not_read(document, context.path)) return *error;
   if (is_megatron_test(document)) return import_megatron_test(document, context);
   if (is_chatlearn(document)) return import_chatlearn(document, context);
+  if (is_training_arguments(document)) return import_training_arguments(document, context);
   if (is_accelerate(document)) return import_accelerate(document, context);
+  if (is_nemo1(document)) return import_nemo1(document, context);
   if (is_bridge(document)) return import_bridge(document, context);
   return unknown_kind(context, "YAML");
 }
@@ -47,12 +55,63 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos)
     return Error::at(context.path, fmt::format("is empty, expected {}", importable_kinds()));
-  if (is_megatron_log(text)) return import_megatron_log(text, context);
+  if (is_log(text)) return import_log(text, context);
   const std::string extension = std::filesystem::path(context.path).extension().string();
   if (text[first] == '{' || extension == ".json") return import_json(text, context);
   if (extension == ".toml") return import_toml(text, context);
   if (extension == ".yaml" || extension == ".yml") return import_yaml(text, context);
+  if (extension == ".py")
+    return Error::at(context.path,
+                     "found a program in Python, which import does not run: give what its run "
+                     "writes, such as Megatron-Bridge's run_config.yaml or a log");
   return import_shell_script(text, context);
+}
+
+// Returns the sources with configurations of models before the others, which may need their layers.
+std::vector<ImportSource> models_first(std::vector<ImportSource> sources) {
+  std::ranges::stable_partition(sources, [](const ImportSource& source) {
+    return source.text.find("\"num_hidden_layers\"") != std::string::npos ||
+           source.text.find("\"model_type\"") != std::string::npos;
+  });
+  return sources;
+}
+
+// Lists the files that others read and nobody gave. Error: no file states the model, which may be
+// there.
+Status check_wanted(const std::vector<ImportSource>& sources, ImportedPlan* plan) {
+  for (const WantedFile& wanted : plan->wanted) {
+    const bool given = std::ranges::any_of(sources, [&](const ImportSource& source) {
+      return std::filesystem::path(source.path).filename() == wanted.name;
+    });
+    if (given) continue;
+    if (wanted.states_plan)
+      return Error::at(wanted.where,
+                       fmt::format("found {}, which is not given: give it too", wanted.name));
+    if (!plan->states_model())
+      return Error::at(wanted.where,
+                       fmt::format("found no model, and {}, which is read here, is not given: give "
+                                   "{} too, before this file",
+                                   wanted.name, wanted.name));
+    plan->not_expressed.push_back(fmt::format("{}: {} is read here and was not given: give it too",
+                                              wanted.where, wanted.name));
+  }
+  plan->wanted.clear();
+  return Done{};
+}
+
+// Checks that each stage can have as many layers as the others, unless the plan states how many.
+Status check_stages(const ImportedPlan& plan) {
+  const auto layers = plan.whole_of("model.layers");
+  const std::int64_t pp = plan.whole_of("parallel.pp").value_or(1);
+  const std::int64_t stages = product_of({pp, plan.whole_of("parallel.vpp").value_or(1)});
+  if (!layers || *layers % stages == 0 || plan.has("parallel.layers_per_stage") ||
+      plan.has("parallel.layout"))
+    return Done{};
+  const auto key =
+      std::ranges::find(plan.keys, pp == 1 ? "parallel.vpp" : "parallel.pp", &ImportedKey::key);
+  return Error::at(key->where, fmt::format("found {} stages for {} layers, expected a divisor, or "
+                                           "the layers of each stage",
+                                           stages, *layers));
 }
 
 }  // namespace
@@ -65,17 +124,23 @@ std::string importable_kinds() {
 Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
                                     const ImportOptions& options) {
   ImportedPlan plan;
-  for (const ImportSource& source : sources) {
+  for (const auto& [key, value] : options.sets) plan.set_by_option(key, value, "--set");
+  if (options.gpus > 0) plan.set_by_option("cluster.gpus", options.gpus, "--gpus");
+  for (const ImportSource& source : models_first(sources)) {
     const ImportContext context = {.path = source.path, .before = plan, .gpus = options.gpus};
     ASSIGN_OR_RETURN(ImportedPlan one, import_one(source.text, context));
     for (ImportedKey& key : one.keys) {
+      key.source = key.where.empty() ? ImportedKey::Assumed : ImportedKey::Stated;
       if (key.where.empty()) key.where = source.path;
     }
-    plan.add(one);
+    RETURN_IF_ERROR(plan.add(one));
   }
   if (plan.text_of("train.precision") == "fp32" && plan.flag_of("train.flash_attention"))
     plan.set("train.flash_attention", false, "its kernels take 16 bits, and precision is fp32");
-  if (options.gpus > 0) plan.set("cluster.gpus", options.gpus, "--gpus");
+  if (!plan.conflicts.empty() && !options.keeps_conflicts) return plan.conflicts.front().error;
+  complete_measured(&plan);
+  RETURN_IF_ERROR(check_wanted(sources, &plan));
+  RETURN_IF_ERROR(check_stages(plan));
   return plan;
 }
 

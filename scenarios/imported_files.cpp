@@ -125,6 +125,27 @@ class Notes {
   std::vector<std::string> lines_;
 };
 
+// Checks that the run sets what its plan's files leave open, and the batch where they have none.
+Status check_closed(const ImportedPlan& plan, const std::string& where, const Settings& own,
+                    const Settings& imported) {
+  const auto is_known = [&](const std::string& key) {
+    return own.contains(key) || imported.contains(key);
+  };
+  for (const KeyConflict& conflict : plan.conflicts) {
+    if (!own.contains(conflict.key)) return Error::at(where, conflict.error.text());
+  }
+  for (const OpenKey& open : plan.open) {
+    if (!is_known(open.key))
+      return Error::at(where, fmt::format("found {} in {}, expected {} in this scenario too",
+                                          open.field, open.where, open.key));
+  }
+  if (!is_known("parallel.global_batch"))
+    return Error::at(where, fmt::format("found no batch in the files of {}, expected "
+                                        "parallel.global_batch in this scenario too",
+                                        kPlanFrom));
+  return Done{};
+}
+
 }  // namespace
 
 ImportedFiles::ImportedFiles(const std::string& path)
@@ -150,7 +171,7 @@ Result<const ImportedFiles::Imported*> ImportedFiles::read(const NamedFiles& fil
   const auto [at, is_new] = read_.try_emplace({files.where, files.paths, gpus});
   Imported& imported = at->second;
   if (!is_new) return &imported;
-  auto plan = import_files(files.paths, {.gpus = gpus});
+  auto plan = import_files(files.paths, {.gpus = gpus, .keeps_conflicts = true});
   if (!plan.ok())
     return files.where.empty() ? plan.error() : Error::at(files.where, plan.error().text());
   imported.plan = *std::move(plan);
@@ -215,6 +236,7 @@ Status ImportedFiles::complete(RunSettings* run) {
         imported[key] = setting;
     }
   }
+  if (plan != nullptr) RETURN_IF_ERROR(check_closed(plan->plan, plan_files.where, own, imported));
   // A model.pattern of the run itself says how many layers there are.
   if (own.contains("model.pattern")) imported.erase("model.layers");
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <numeric>
 #include <variant>
 
@@ -13,6 +14,7 @@
 #include "cli/command_line/commands.h"
 #include "cli/interop/cluster_import.h"
 #include "interop/chakra/chakra_file.h"
+#include "interop/plan/understood.h"
 #include "interop/topology/topologies.h"
 #include "launch/standard_output.h"
 #include "planning/simulate/chakra_run.h"
@@ -28,6 +30,7 @@ struct ImportCommand {
   std::vector<std::string> inputs, sets;
   std::string output, cluster, comm_groups, hosts;
   int gpus = 0;
+  bool partial = false;
   std::vector<ImportSource> sources;  // the inputs' texts; empty for Chakra traces
 };
 
@@ -54,6 +57,7 @@ Result<std::string> size_of(const ImportedPlan& plan) {
     if (!key.key.starts_with("model.")) continue;
     settings[key.key] = {key.value, key.where};
   }
+  settings.try_emplace("model.seq", Setting{std::int64_t{1}, ""});  // of no effect on the number
   settings["cluster.preset"] = {std::string("dgx-h100"), ""};
   settings["cluster.gpus"] = {std::int64_t{1}, ""};
   ASSIGN_OR_RETURN(const Scenario scenario, make_scenario("", "model", settings));
@@ -109,17 +113,24 @@ Status check_gpus(const ImportedPlan& plan) {
                                *gpus, key->comment, least, least));
 }
 
+// Refuses files of which no job can be made.
+Status check_known(const ImportedPlan& plan) {
+  const std::vector<std::string> unknown = unknown_parts(plan);
+  if (unknown.empty()) return Done{};
+  return Error::at(
+      plan.sources.empty() ? "" : plan.sources.back().substr(0, plan.sources.back().find(" (")),
+      fmt::format("found all but {}; --partial writes what there is", fmt::join(unknown, "; ")));
+}
+
 std::string all_kinds() { return importable_kinds() + "; " + topology_kinds(); }
 
 // Reads what the files say of a job, of the cluster, or of both. `links` gets the cluster's CSV.
-Result<ImportedPlan> import_all(const ImportCommand& options, std::string* links) {
+Result<ImportedPlan> import_all(const ImportCommand& options,
+                                const std::map<std::string, KeyValue>& sets, std::string* links) {
   std::vector<ImportSource> of_job, of_cluster;
   for (const ImportSource& source : options.sources)
     (is_topology(source.text) ? of_cluster : of_job).push_back(source);
-  ImportedPlan plan;
-  if (!of_job.empty()) {
-    ASSIGN_OR_RETURN(plan, import_sources(of_job, {.gpus = options.gpus}));
-  }
+  ASSIGN_OR_RETURN(ImportedPlan plan, import_sources(of_job, {.gpus = options.gpus, .sets = sets}));
   if (of_cluster.empty()) return plan;
   if (options.output.empty())
     return Error{
@@ -130,9 +141,10 @@ Result<ImportedPlan> import_all(const ImportCommand& options, std::string* links
                                                                         .gpus = options.gpus,
                                                                         .output = options.output}));
   std::erase_if(plan.keys, [](const ImportedKey& key) {
-    return key.key.starts_with("cluster.") && key.key != "cluster.gpus";
+    return key.key.starts_with("cluster.") && key.key != "cluster.gpus" &&
+           key.source != ImportedKey::Set;
   });
-  plan.add(cluster.plan);
+  RETURN_IF_ERROR(plan.add(cluster.plan));
   *links = std::move(cluster.links);
   return plan;
 }
@@ -152,21 +164,25 @@ Status run_import(const ImportCommand& options) {
   std::vector<NamedFile> inputs;
   for (const std::string& path : options.inputs) inputs.push_back({"the input", path});
   RETURN_IF_ERROR(check_outputs({{"-o", options.output}}, inputs));
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(const auto settings, parse_sets(options.sets));
+  std::map<std::string, KeyValue> sets;
+  for (const auto& [key, setting] : settings) {
+    if (key.find('.') == std::string::npos)
+      return Error{fmt::format("--set: found '{}', expected a key such as model.seq", key)};
+    sets[key] = setting.value;
+  }
   std::string links;
-  ASSIGN_OR_RETURN(ImportedPlan plan, import_all(options, &links));
+  ASSIGN_OR_RETURN(ImportedPlan plan, import_all(options, sets, &links));
   if (!links.empty())
     RETURN_IF_ERROR(check_outputs({{"the links", links_path(options.output)}}, inputs));
   if (!options.cluster.empty() && links.empty()) {
     if (const auto preset = load_preset(options.cluster); !preset.ok()) return preset.error();
-    plan.set("cluster.preset", options.cluster, "--cluster");
-  }
-  for (const auto& [key, setting] : sets) {
-    if (key.find('.') == std::string::npos)
-      return Error{fmt::format("--set: found '{}', expected a key such as model.seq", key)};
-    plan.set_value(key, setting.value, "--set");
+    plan.set_by_option("cluster.preset", options.cluster, "--cluster");
   }
   RETURN_IF_ERROR(check_gpus(plan));
+  const bool is_job = std::ranges::any_of(
+      options.sources, [](const ImportSource& source) { return !is_topology(source.text); });
+  if (is_job && !options.partial) RETURN_IF_ERROR(check_known(plan));
   leave_out_unknown(&plan);
   if (const auto size = size_of(plan); size.ok()) plan.size = *size;
   const std::string text = scenario_text(plan);
@@ -185,6 +201,7 @@ Status run_import(const ImportCommand& options) {
              "{}: {} keys; {} assumed{}, {} not expressed, {} not understood, {} without effect\n",
              options.output, plan.keys.size(), plan.assumed.size(), left_out,
              plan.not_expressed.size(), plan.not_understood.size(), plan.without_effect);
+  if (is_job) fmt::print(standard_output(), "{}", understood_text(plan, ""));
   return Done{};
 }
 
@@ -195,8 +212,9 @@ void add_import(const Command& app) {
   const Command command = app.subcommand(
       "import",
       "Writes a scenario from other tools' files: " + all_kinds() +
-          ". Later files go over earlier ones. What was assumed, and what was not understood, "
-          "stands there as comments. Of Chakra traces (PREFIX.0.et, one a rank) it writes a "
+          ". What one file states goes over what another leaves to a default; two that state "
+          "different values are refused. What was understood, assumed and not understood stands "
+          "there as comments. Of Chakra traces (PREFIX.0.et, one a rank) it writes a "
           "Program.");
   command.option("input", &options->inputs, "FILE...").required();
   command.option("-o,--output", &options->output, "the scenario; default standard output");
@@ -206,6 +224,9 @@ void add_import(const Command& app) {
                  "a preset, see tandem topology; of Chakra traces it prices the communication");
   command.option("--comm-groups", &options->comm_groups,
                  "of Chakra traces: their process groups; default PREFIX.groups.json");
+  command.flag(
+      "--partial", &options->partial,
+      "write what there is where no file states the model, the parallel sizes or the batch");
   command.option("--gpus", &options->gpus, "GPUs of the job; default what the files say")
       .range(1, 1'000'000);
   command.option("--hosts", &options->hosts,

@@ -9,8 +9,10 @@
 
 namespace tandem {
 
-bool is_megatron_log(const std::string& text);
-Result<ImportedPlan> import_megatron_log(const std::string& text, const ImportContext& context);
+// A log of Megatron-LM, torchtitan, NeMo, DeepSpeed or MLPerf: its arguments, if it has
+// Megatron-LM's block of them, and what it measures.
+bool is_log(const std::string& text);
+Result<ImportedPlan> import_log(const std::string& text, const ImportContext& context);
 
 // A functional test's YAML file, which has MODEL_ARGS.
 bool is_megatron_test(const DocumentNode& document);
@@ -23,6 +25,10 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
 // Megatron-Bridge's run_config.yaml.
 bool is_bridge(const DocumentNode& document);
 Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportContext& context);
+
+// NeMo 1's YAML: trainer, and a model with micro_batch_size and optim.
+bool is_nemo1(const DocumentNode& document);
+Result<ImportedPlan> import_nemo1(const DocumentNode& document, const ImportContext& context);
 
 // ChatLearn's YAML: models.policy_trainer.
 bool is_chatlearn(const DocumentNode& document);

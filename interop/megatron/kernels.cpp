@@ -50,7 +50,8 @@ class MegatronKernels {
     // Megatron-Bridge names all at once: "bf16_with_fp8_current_scaling_mixed".
     const auto mixed = a_->text("mixed_precision");
     const bool named = mixed.has_value();
-    const std::string recipe = a_->text("fp8_recipe").value_or("delayed");
+    const std::string recipe =
+        a_->text("fp8_recipe").value_or(style_ == MegatronStyle::Bridge ? "tensorwise" : "delayed");
     const bool tensor_amax = a_->flag("tp_only_amax_red");
     const auto off = [](const std::optional<std::string>& word) {
       return !word || *word == "False" || *word == "false";
@@ -64,7 +65,9 @@ class MegatronKernels {
         plan_->set("train.amax_reduction", "tensor", a_->spelled("tp_only_amax_red"));
     } else if (fp16 || (named && mixed->starts_with("fp16"))) {
       plan_->set("train.precision", "fp16", a_->spelled(named ? "mixed_precision" : "fp16"));
-    } else if (!bf16 && !named && style_ != MegatronStyle::Bridge) {
+    } else if (bf16 || (named && mixed->starts_with("bf16"))) {
+      plan_->set("train.precision", "bf16", a_->spelled(named ? "mixed_precision" : "bf16"));
+    } else if (!named && style_ != MegatronStyle::Bridge) {
       plan_->set("train.precision", "fp32", "neither --bf16 nor --fp16");
     }
     if (fp16 && (a_->flag("accumulate_allreduce_grads_in_fp32") || a_->flag("grad_reduce_in_fp32")))

@@ -1,13 +1,12 @@
-// Reads a log of Megatron-LM: the arguments, and the run's times and memory. Declared in
-// interop/megatron/files.h.
+// Reads a log: Megatron-LM's arguments where it has them, and the run's times and memory. Declared
+// in interop/megatron/files.h.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <sstream>
 
-#include "base/quantile.h"
+#include "interop/log/log_line.h"
+#include "interop/log/run_meter.h"
 #include "interop/megatron/files.h"
 #include "interop/megatron/megatron.h"
 
@@ -15,23 +14,7 @@ namespace tandem {
 namespace {
 
 constexpr std::string_view kBegin = "-- arguments --", kEnd = "-- end of arguments --";
-constexpr std::string_view kIteration = "elapsed time per iteration (ms):";
-// The first iterations compile and allocate.
-constexpr std::size_t kWarmup = 3;
-
-// Returns the number above 0 that follows a word in a line; nothing: there is none.
-std::optional<double> number_behind(std::string_view line, std::string_view word) {
-  const std::size_t at = line.find(word);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::size_t begin = line.find_first_not_of(' ', at + word.size());
-  if (begin == std::string_view::npos) return std::nullopt;
-  double value = 0;
-  const auto read = std::from_chars(line.data() + begin, line.data() + line.size(), value);
-  if (read.ec != std::errc() || !std::isfinite(value) || value <= 0) return std::nullopt;
-  return value;
-}
-
-// Reads "  name ....... value", perhaps after the number of a rank: "0:   name ...".
+// Reads "  name ....... value".
 void read_argument(const std::string& line, const std::string& where, MegatronArguments* to) {
   std::istringstream in(line);
   std::string name, dots, value;
@@ -39,10 +22,6 @@ void read_argument(const std::string& line, const std::string& where, MegatronAr
   const auto is_dots = [](const std::string& word) {
     return !word.empty() && word.find_first_not_of('.') == std::string::npos;
   };
-  if (name.ends_with(':') || name.starts_with('[')) {
-    name = dots;
-    in >> dots;
-  }
   // A long name leaves no room for dots.
   if (!is_dots(dots)) value = dots;
   std::string rest;
@@ -53,66 +32,46 @@ void read_argument(const std::string& line, const std::string& where, MegatronAr
   if (!name.empty()) to->add_field(name, value, where);
 }
 
-// Returns the values without those of the warm-up, but at least one.
-std::vector<double> behind_warmup(const std::vector<double>& values) {
-  const std::size_t skipped = std::min(kWarmup, values.empty() ? 0 : values.size() - 1);
-  return {values.begin() + static_cast<std::ptrdiff_t>(skipped), values.end()};
-}
-
 }  // namespace
 
-bool is_megatron_log(const std::string& text) {
-  return text.find(kEnd) != std::string::npos || text.find(kIteration) != std::string::npos;
+bool is_log(const std::string& text) {
+  return text.find(kEnd) != std::string::npos || has_measurement(text);
 }
 
-Result<ImportedPlan> import_megatron_log(const std::string& text, const ImportContext& context) {
+Result<ImportedPlan> import_log(const std::string& text, const ImportContext& context) {
   MegatronArguments arguments(context.path);
-  std::vector<double> times_ms, tflops;
-  double allocated_MiB = 0;
+  RunMeter meter;
+  std::string label;  // who writes the arguments: lines of other ranks may come between
   bool inside = false, any = false;
-  std::istringstream in(text);
-  int number = 0;
-  for (std::string line; std::getline(in, line);) {
-    const std::string where = fmt::format("{}:{}", context.path, ++number);
-    if (line.find(kEnd) != std::string::npos) {
+  std::size_t begin = 0;
+  for (int number = 1; begin < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const LogLine line = log_line(std::string_view(text).substr(begin, end - begin));
+    begin = end + 1;
+    const std::string where = fmt::format("{}:{}", context.path, number);
+    if (line.text.find(kEnd) != std::string::npos) {
       inside = false;
-    } else if (line.find(kBegin) != std::string::npos) {
+    } else if (line.text.find(kBegin) != std::string::npos) {
       inside = any = true;
+      label = line.label;
     } else if (inside) {
-      read_argument(line, where, &arguments);
-    } else if (const auto ms = number_behind(line, kIteration)) {
-      times_ms.push_back(*ms);
-      if (const auto flops = number_behind(line, "throughput per GPU (TFLOP/s/GPU):"))
-        tflops.push_back(*flops);
-    } else if (const auto padded = number_behind(line, "dummy tokens (new size:")) {
+      if (line.label == label) read_argument(line.text, where, &arguments);
+    } else if (const auto padded = number_behind(line.text, "dummy tokens (new size:")) {
       arguments.add_field("padded_vocab_size", fmt::format("{:.0f}", *padded), where);
     } else {
-      for (const char* word : {"max allocated:", "max_allocated:", "max_allocated"}) {
-        if (const auto most = number_behind(line, word)) {
-          allocated_MiB = std::max(allocated_MiB, *most);
-          break;
-        }
-      }
+      meter.take(line.text);
     }
   }
   ImportedPlan plan;
-  const std::string source = context.path + " (Megatron-LM log)";
-  plan.sources.push_back(source);
   if (any) {
-    ASSIGN_OR_RETURN(plan, import_megatron(&arguments, source, MegatronStyle::Megatron,
-                                           context.before, context.gpus));
+    ASSIGN_OR_RETURN(plan, import_megatron(&arguments, context.path + " (Megatron-LM log)",
+                                           MegatronStyle::Megatron, context.before, context.gpus));
   } else {
+    plan.sources.push_back(context.path + " (log)");
     plan.assumed.push_back(context.path +
                            " has no arguments block: only what was measured is read");
   }
-  if (!times_ms.empty()) {
-    const auto counted = behind_warmup(times_ms);
-    plan.measured.iteration_s = median(counted) / 1e3;
-    plan.measured.iterations = static_cast<int>(counted.size());
-    plan.measured.warmup = static_cast<int>(times_ms.size() - counted.size());
-  }
-  if (!tflops.empty()) plan.measured.tflops_per_gpu = median(behind_warmup(tflops));
-  if (allocated_MiB > 0) plan.measured.max_allocated_bytes = allocated_MiB * 1024 * 1024;
+  plan.measured = meter.run();
   return plan;
 }
 

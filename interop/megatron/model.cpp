@@ -30,6 +30,12 @@ class MegatronModel {
       : a_(arguments), style_(style), plan_(plan) {}
 
   void set() {
+    if (a_->has("decoder_num_layers"))
+      a_->fail("decoder_num_layers", "a decoder-only model, not an encoder-decoder");
+    if (a_->flag("perform_rl_step"))
+      a_->fail("perform_rl_step", "training without rollouts, which are not covered");
+    if (a_->flag("vision_pretraining"))
+      a_->fail("vision_pretraining", "a language model, not one of pictures");
     const auto pattern = a_->text("hybrid_layer_pattern");
     layers_ = a_->whole("num_layers", 1).value_or(0);
     if (layers_ == 0 && !pattern) return;

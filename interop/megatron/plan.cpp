@@ -106,6 +106,11 @@ class MegatronPlan {
     }
     if (gpus_ > 0) world = gpus_;
     dp_ = world ? *world / block : replicas.value_or(0);
+    const auto micro = plan_->whole_of("parallel.micro_batch");
+    if (dp_ > 0 && micro && !plan_->has("parallel.global_batch") &&
+        !a_->has("step_batch_size_schedule"))
+      plan_->set("parallel.global_batch", product_of({*micro, dp_}),
+                 a_->spelled("global_batch_size") + ": a microbatch on each replica");
   }
 
   void set_context() {
@@ -394,14 +399,24 @@ class MegatronPlan {
 // tokenizer's size.
 void pad_vocabulary(MegatronArguments* arguments, const ImportedPlan& before, ImportedPlan* plan) {
   const auto vocab = before.whole_of("model.vocab");
-  if (!vocab || plan->has("model.vocab")) return;
+  const auto stated = arguments->whole("vocab_size", 1);
+  if (!vocab || (stated && *stated != *vocab)) return;
   const Whole multiple =
       product_of({arguments->whole("make_vocab_size_divisible_by", 1).value_or(128),
                   plan->whole_of("parallel.tp").value_or(1)});
   const Whole padded = (*vocab + multiple - 1) / multiple * multiple;
-  if (padded != *vocab)
+  if (stated || arguments->has("padded_vocab_size")) {
+    if (plan->whole_of("model.vocab") != padded) return;
+  } else if (padded == *vocab) {
+    std::erase_if(plan->keys, [](const ImportedKey& key) { return key.key == "model.vocab"; });
+    return;
+  } else {
     plan->set("model.vocab", padded,
               fmt::format("{} padded to a multiple of {}", *vocab, multiple));
+  }
+  // It is the same vocabulary, so its place is the earlier file's.
+  std::ranges::find(plan->keys, "model.vocab", &ImportedKey::key)->where =
+      std::ranges::find(before.keys, "model.vocab", &ImportedKey::key)->where;
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ constexpr std::string_view kQuiet =
     "megatron_fsdp_version fsdp_* offload_* pin_cpu* optimizer_offload* use_persistent* "
     "group_query_attention add_qkv* tensor_model_parallel_comm* consumed_* iteration do_* "
     "curr_* params_dtype phase_* main_* exp_avg* decoupled* transformer_impl model_type "
-    "variable_seq* encoder_* decoder_seq_length decoder_num_layers "
+    "variable_seq* encoder_* decoder_seq_length  "
     "padded_* sft* perform_rl* refit_method num_query_groups delta_offload* "
     "activation_offload* min_offloaded* max_tokens_to_oom max_seqlen_per* mlp_chunks_for_prefill "
     "prefill* moe_deepep* num_speculative* symmetric* batch_invariant* "

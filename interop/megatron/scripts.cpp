@@ -11,6 +11,7 @@
 
 #include "interop/document/fields.h"
 #include "interop/megatron/files.h"
+#include "interop/megatron/launcher.h"
 #include "interop/megatron/megatron.h"
 #include "interop/shell/shell.h"
 
@@ -105,6 +106,30 @@ std::string variable_of(const ShellScript& script, std::string_view name) {
                                                                         : found->second.words[0];
 }
 
+// Lists the files that a script reads into itself.
+void list_sourced_files(const ShellScript& script, const std::string& path, ImportedPlan* lists) {
+  for (const ShellCommand& command : script.commands) {
+    if (command.size() < 2 || (command[0].text != "source" && command[0].text != ".")) continue;
+    lists->wanted.push_back({command[1].text.substr(command[1].text.rfind('/') + 1),
+                             fmt::format("{}:{}", path, command[0].line)});
+  }
+}
+
+// Adds what slime (slime/backends/megatron_utils/arguments.py) sets by itself, and says what of it
+// is not covered.
+void set_slime(const std::string& path, MegatronArguments* arguments, ImportedPlan* lists) {
+  if (!arguments->flag("fp16")) arguments->add_field("bf16", "True", path);
+  arguments->add_field("use_distributed_optimizer", "True", path);
+  if (const auto nodes = arguments->whole("actor_num_nodes", 1))
+    arguments->add_field("nnodes", fmt::format("{}", *nodes),
+                         arguments->place_of("actor_num_nodes"));
+  if (const auto gpus = arguments->whole("actor_num_gpus_per_node", 1))
+    arguments->add_field("gpus_per_node", fmt::format("{}", *gpus),
+                         arguments->place_of("actor_num_gpus_per_node"));
+  lists->not_expressed.push_back(
+      path + ": slime's rollouts are not covered: the trainer's part of an iteration is");
+}
+
 Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContext& context) {
   const auto name = mlperf_name(context.path);
   MegatronArguments arguments(context.path);
@@ -135,19 +160,13 @@ Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContex
       lists.not_understood.push_back(fmt::format("{}: {}={}", where, variable, text));
     }
   }
-  for (const ShellCommand& command : script.commands) {
-    if (command[0].text == "source" || command[0].text == ".")
-      lists.not_expressed.push_back(
-          fmt::format("{}:{}: {} {}: import that file too, before this one", context.path,
-                      command[0].line, command[0].text, command.size() > 1 ? command[1].text : ""));
-  }
+  list_sourced_files(script, context.path, &lists);
   // NeMo's recipes for MLPerf train in bf16.
   arguments.add_field("bf16", "True", context.path);
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (MLPerf configuration)",
                                    MegatronStyle::Bridge, context.before, context.gpus));
-  lists.sources.clear();
-  plan.add(lists);
+  RETURN_IF_ERROR(plan.add(lists));
   const std::string microbatches = variable_of(script, "MINIBS");
   std::int64_t count = name ? name->microbatches : 0;
   if (const auto list = python_list("[" + microbatches + "]"); list && list->size() == 1)
@@ -241,6 +260,7 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
   if (mlperf_name(context.path) || script.variables.contains("MINIBS") ||
       script.variables.contains("TENSOR_MODEL_PARALLEL"))
     return import_mlperf(script, context);
+  ASSIGN_OR_RETURN(const Launcher launcher, launcher_of(script, context.path));
   MegatronArguments arguments(context.path);
   std::vector<std::string> unset;
   int flags = 0;
@@ -261,10 +281,9 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
       flags += add_flags(words, context.path, &arguments, &unset);
     }
   }
-  if (flags == 0)
-    return Error::at(context.path,
-                     "found a text without Megatron-LM's flags, expected a launch "
-                     "script, a log or one of the other kinds of files");
+  ImportedPlan lists;
+  list_sourced_files(script, context.path, &lists);
+  if (launcher == Launcher::Slime) set_slime(context.path, &arguments, &lists);
   if (const auto world = script.variables.find("WORLD_SIZE");
       world != script.variables.end() && !arguments.has("nnodes") && !world->second.words.empty() &&
       world->second.words[0].find_first_not_of("0123456789") == std::string::npos)
@@ -273,6 +292,12 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (launch script)",
                                    MegatronStyle::Megatron, context.before, context.gpus));
+  // Who starts the arguments may have other defaults than Megatron-LM.
+  if (launcher == Launcher::Arguments)
+    std::erase_if(plan.keys, [](const ImportedKey& key) {
+      return key.where.empty() && !key.key.starts_with("model.");
+    });
+  RETURN_IF_ERROR(plan.add(lists));
   plan.not_understood.insert(plan.not_understood.end(), unset.begin(), unset.end());
   for (const int line : script.unset)
     plan.assumed.push_back(

@@ -7,22 +7,10 @@
 #include "interop/document/fields.h"
 #include "interop/megatron/files.h"
 #include "interop/megatron/megatron.h"
+#include "interop/megatron/yaml_text.h"
 
 namespace tandem {
 namespace {
-
-// Writes a value as a command line or a log would.
-std::string written(const DocumentNode& node) {
-  if (node.is_null()) return "None";
-  if (const auto* flag = std::get_if<bool>(&node.value)) return *flag ? "True" : "False";
-  if (const auto* text = std::get_if<std::string>(&node.value)) return *text;
-  if (const DocumentNode::List* list = node.list()) {
-    std::string text;
-    for (const DocumentNode& item : *list) text += (text.empty() ? "" : ", ") + written(item);
-    return "[" + text + "]";
-  }
-  return node.text();
-}
 
 std::string place_in(const ImportContext& context, const DocumentNode& node) {
   return fmt::format("{}:{}", context.path, node.line);
@@ -55,11 +43,11 @@ void list_environment(const DocumentNode& document, const ImportContext& context
 // Hydra writes an enum as {_target_, _name_} and a call as {_target_, _args_}: returns the name,
 // else the first argument, else the target.
 std::string target_text(const DocumentNode& map) {
-  if (const DocumentNode* name = map.find("_name_")) return written(*name);
+  if (const DocumentNode* name = map.find("_name_")) return written_value(*name);
   if (const DocumentNode* args = map.find("_args_"); args && args->list() && !args->list()->empty())
-    return written(args->list()->front());
+    return written_value(args->list()->front());
   const DocumentNode* target = map.find("_target_");
-  return target == nullptr ? "" : written(*target);
+  return target == nullptr ? "" : written_value(*target);
 }
 
 // Bridge's sections whose fields are Megatron-LM's. The others change neither time nor memory.
@@ -86,6 +74,18 @@ std::string field_name(std::string_view section, std::string_view name) {
 
 }  // namespace
 
+std::string written_value(const DocumentNode& node) {
+  if (node.is_null()) return "None";
+  if (const auto* flag = std::get_if<bool>(&node.value)) return *flag ? "True" : "False";
+  if (const auto* text = std::get_if<std::string>(&node.value)) return *text;
+  if (const DocumentNode::List* list = node.list()) {
+    std::string text;
+    for (const DocumentNode& item : *list) text += (text.empty() ? "" : ", ") + written_value(item);
+    return "[" + text + "]";
+  }
+  return node.text();
+}
+
 bool is_megatron_test(const DocumentNode& document) {
   const DocumentNode* arguments = document.find("MODEL_ARGS");
   return arguments != nullptr && arguments->map() != nullptr;
@@ -101,12 +101,13 @@ Result<ImportedPlan> import_megatron_test(const DocumentNode& document,
     arguments.add_flag(field.key,
                        flag != nullptr || field.value.is_null()
                            ? std::vector<std::string>()
-                           : std::vector<std::string>{written(field.value)},
+                           : std::vector<std::string>{written_value(field.value)},
                        where);
   }
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (Megatron-LM test)",
                                    MegatronStyle::Megatron, context.before, context.gpus));
+  plan.assumed.push_back(context.path + ": a GPT: MODEL_ARGS do not say which program is run");
   list_environment(document, context, &plan);
   return plan;
 }
@@ -127,7 +128,7 @@ Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportCon
         std::find(std::begin(kSections), std::end(kSections), section.key) != std::end(kSections);
     const std::string where = place_in(context, section.value);
     if (section.key == "mixed_precision" && section.value.map() == nullptr) {
-      arguments.add_field("mixed_precision", written(section.value), where);
+      arguments.add_field("mixed_precision", written_value(section.value), where);
       continue;
     }
     if (section.value.map() == nullptr) continue;
@@ -141,7 +142,7 @@ Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportCon
         continue;
       }
       const std::string text =
-          field.value.map() != nullptr ? target_text(field.value) : written(field.value);
+          field.value.map() != nullptr ? target_text(field.value) : written_value(field.value);
       const std::string name = field_name(section.key, field.key);
       // One field may stand in two sections: a None does not replace a value from another. The
       // sequence length is in model and dataset, the distributed flag in optimizer and ddp.
@@ -175,7 +176,7 @@ Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const Import
     if (section == nullptr || section->map() == nullptr) continue;
     for (const DocumentField& field : *section->map()) {
       const std::string where = place_in(context, field.value);
-      const std::string text = written(field.value);
+      const std::string text = written_value(field.value);
       if (field.key == "train_global_batch_size") {
         arguments.add_field("global_batch_size", text, where);
       } else if (field.key == "train_micro_batch_size") {
@@ -210,7 +211,7 @@ Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const Import
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (ChatLearn)",
                                    MegatronStyle::Megatron, context.before, context.gpus));
-  plan.add(lists);
+  RETURN_IF_ERROR(plan.add(lists));
   return plan;
 }
 

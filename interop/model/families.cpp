@@ -64,6 +64,10 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "arcee", .gated = false},
     {.prefix = "stablelm", .rms_norm = false},
     {.prefix = "internlm"},
+    {.prefix = "lfm2"},
+    {.prefix = "orion", .rms_norm = false},
+    {.prefix = "yi"},
+    {.prefix = "aquila"},
     {.prefix = "baichuan"},
     {.prefix = "bailing"},
     {.prefix = "mimo", .qkv_bias = true, .no_output_bias = true},
@@ -116,7 +120,25 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "codegen", .gated = false, .rms_norm = false, .mlp_bias = true, .omits = kParallel},
     {.prefix = "mpt", .gated = false, .tied = true, .rms_norm = false},
     {.prefix = "falcon", .gated = false, .tied = true, .rms_norm = false},
-    {.prefix = "falcon_h1", .omits = "Mamba beside attention in each layer: attention alone"}};
+    {.prefix = "falcon_h1",
+     .omits = "Mamba beside attention in the same layer",
+     .is_refused = true},
+    {.prefix = "gemma3n", .omits = "embeddings of each layer's own", .is_refused = true},
+    {.prefix = "zamba", .omits = "layers that share their weights", .is_refused = true}};
+
+// Models of other kinds, by globs of their model_type.
+constexpr std::pair<std::string_view, std::string_view> kOtherModels[] = {
+    {"t5* mt5* umt5* bart* mbart* pegasus* marian* m2m* switch_* longt5* prophetnet* nllb* led "
+     "blenderbot* fsmt encoder-decoder *_seq2seq",
+     "an encoder-decoder"},
+    {"bert* roberta* xlm* deberta* electra* albert* distilbert* modernbert* camembert* ernie "
+     "nomic_* longformer* eurobert*",
+     "an encoder"},
+    {"vit* clip* siglip* dino* swin* deit* convnext* beit* sam* detr* blip* *_vision",
+     "a vision model"},
+    {"whisper* wav2vec* hubert* speech* seamless* *_audio encodec* musicgen*", "an audio model"},
+    {"*diffusion* unet* dit* flux*", "a diffusion model"},
+    {"rwkv* xlstm* recurrent_gemma* mamba mamba2 hyena*", "a recurrent model without attention"}};
 
 // Defaults of transformers' classes: a field equal to its class's default is left out of the file.
 struct ClassDefault {
@@ -280,7 +302,6 @@ constexpr NotExpressed kNotExpressed[] = {
     {"num_mtp_modules", "more modules of multi-token prediction than num_nextn_predict_layers"},
     {"mtp_hybrid_override_pattern", "layers inside a multi-token prediction layer"},
     {"indexer_types", "layers that share another one's index: each has its own"},
-    {"hidden_size_per_layer_input", "embeddings of every layer's own"},
     {"num_kv_shared_layers", "layers that take the keys and values of another one"},
     {"use_double_wide_mlp", "MLPs twice as wide in some layers"}};
 
@@ -334,6 +355,13 @@ const ModelFamily* family_of(std::string_view model_type) {
     if (matches_longer(model_type, family, found == nullptr ? "" : found->prefix)) found = &family;
   }
   return found;
+}
+
+std::string_view other_model(std::string_view model_type) {
+  for (const auto& [globs, is] : kOtherModels) {
+    if (matches_word(model_type, globs)) return is;
+  }
+  return "";
 }
 
 std::optional<std::int64_t> class_default(std::string_view model_type, std::string_view field) {

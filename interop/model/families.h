@@ -31,10 +31,14 @@ struct ModelFamily {
   bool qk_norm = false;
   WindowRule window = WindowRule::None;
   std::string_view omits = {};  // what neither a scenario nor the file has a word for
+  bool is_refused = false;      // without what it omits nothing would be right
 };
 
 // Returns the family whose prefix fits and is longest; null: not known.
 const ModelFamily* family_of(std::string_view model_type);
+
+// Says what a model_type is that is no decoder-only language model: "an encoder"; empty: not known.
+std::string_view other_model(std::string_view model_type);
 
 // Returns the value that transformers' class has if the file is silent; nothing: not in the table.
 std::optional<std::int64_t> class_default(std::string_view model_type, std::string_view field);

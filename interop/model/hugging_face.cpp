@@ -121,7 +121,6 @@ bool is_hugging_face(const DocumentNode& document) {
 
 Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std::string& path,
                                          const ImportedPlan& before) {
-  static constexpr ModelFamily kLlama = {.prefix = "llama"};
   const DocumentNode* inner = language_model(document);
   FieldReader fields(inner == nullptr ? document : *inner, path);
   HfModel model;
@@ -132,17 +131,30 @@ Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std
   ImportedPlan plan;
   plan.sources.push_back(fmt::format("{} (Hugging Face config.json, model_type {})", path,
                                      model.type.empty() ? "not said" : model.type));
+  const DocumentNode* type = (inner == nullptr ? document : *inner).find("model_type");
+  const std::string where = type == nullptr ? path : fmt::format("{}:{}", path, type->line);
   if (model.family == nullptr) {
-    model.family = &kLlama;
-    plan.assumed.push_back(
-        fmt::format("model_type '{}' is not known: gated MLP, RMSNorm and no biases, as Llama has",
-                    model.type));
+    const std::string_view other = other_model(model.type);
+    return Error::at(where,
+                     model.type.empty()
+                         ? "found no model_type, expected one such as \"llama\""
+                         : fmt::format("found model_type \"{}\", {}: expected a decoder-only "
+                                       "language model that docs/interop.md lists",
+                                       model.type, other.empty() ? "which is not known" : other));
   }
+  if (model.family->is_refused)
+    return Error::at(where, fmt::format("found model_type \"{}\", expected a model without {}",
+                                        model.type, model.family->omits));
   RETURN_IF_ERROR(read_hugging_face(&fields, &model, &plan));
   ASSIGN_OR_RETURN(const std::vector<ImportedLayer> layers, layers_of(model, &fields, &plan));
   if (!model.family->omits.empty())
     plan.not_expressed.push_back(fmt::format("{}: {}", model.type, model.family->omits));
 
+  if (fields.whole({"hidden_size_per_layer_input"}).value_or(0) > 0)
+    fields.fail("hidden_size_per_layer_input", "0: embeddings of each layer's own are not covered");
+  // OPT-350m's embeddings are narrower than its layers.
+  if (fields.whole({"word_embed_proj_dim"}).value_or(model.hidden) != model.hidden)
+    fields.fail("word_embed_proj_dim", "embeddings as wide as the layers");
   plan.set("model.hidden", model.hidden, model.hidden_field);
   write_layers(layers, model.layers_field, &plan);
   plan.set("model.vocab", model.vocab, "vocab_size");
@@ -157,6 +169,8 @@ Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std
   plan.assumed.push_back("train.flash_attention = true: what trainers run today");
   RETURN_IF_ERROR(fields.status());
   place_keys(inner == nullptr ? document : *inner, path, &plan);
+  // The line of the longest sequence does not state the one that is trained.
+  std::ranges::find(plan.keys, "model.seq", &ImportedKey::key)->where.clear();
   list_unread_fields(fields, path, &plan);
   if (inner != nullptr) {
     for (const DocumentField& field : *document.map()) {

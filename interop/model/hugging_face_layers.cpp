@@ -12,13 +12,15 @@ namespace {
 
 using Whole = HfModel::Whole;
 
+constexpr std::string_view kBlockTypes = "mamba, attention, moe and mlp";
+
 class HfLayers {
  public:
   HfLayers(const HfModel& model, FieldReader* fields, ImportedPlan* plan)
       : m_(model), fields_(fields), plan_(plan) {}
 
   Result<std::vector<ImportedLayer>> read() {
-    const auto pattern = fields_->text({"hybrid_override_pattern"});
+    const auto pattern = pattern_text();
     const DocumentNode* blocks = fields_->node({"block_configs"});
     RETURN_IF_ERROR(fields_->status());
     const std::vector<ImportedLayer> layers = pattern  ? by_pattern(*pattern)
@@ -29,6 +31,23 @@ class HfLayers {
   }
 
  private:
+  // Returns Nemotron-H's pattern, which transformers writes as words from version 5 on; nothing:
+  // the file has none.
+  std::optional<std::string> pattern_text() {
+    auto pattern = fields_->text({"hybrid_override_pattern"});
+    const auto words = fields_->texts({"layers_block_type"});
+    if (pattern || !words) return pattern;
+    constexpr std::pair<std::string_view, char> kLetters[] = {
+        {"mamba", 'M'}, {"attention", '*'}, {"moe", 'E'}, {"mlp", '-'}};
+    std::string letters;
+    for (const std::string& word : *words) {
+      const auto* letter =
+          std::ranges::find_if(kLetters, [&](const auto& one) { return one.first == word; });
+      if (letter == std::end(kLetters)) fields_->fail("layers_block_type", kBlockTypes);
+      letters += letter == std::end(kLetters) ? '?' : letter->second;
+    }
+    return letters;
+  }
   // Sets softmax attention. `global`: the layer attends to all positions and others do not, so it
   // may have sizes of its own.
   void set_heads(bool global, ImportedLayer* layer) const {
@@ -142,7 +161,7 @@ class HfLayers {
     const bool fits = m_.layers == 0 || static_cast<Whole>(pattern.size()) == m_.layers;
     const bool known = pattern.find_first_not_of("ME*-") == std::string::npos;
     if (!fits || !known || pattern.size() > kMostLayers || pattern.empty()) {
-      fields_->fail("hybrid_override_pattern",
+      fields_->fail(fields_->name_of({"hybrid_override_pattern", "layers_block_type"}),
                     m_.layers == 0 ? "letters M, E, * and -, one a layer"
                                    : fmt::format("{} letters M, E, * and -", m_.layers));
       return layers;

@@ -80,7 +80,8 @@ class HfReader {
   void read_sizes() {
     if (fields_->flag({"is_encoder_decoder"}).value_or(false))
       fields_->fail("is_encoder_decoder", "a decoder alone");
-    const bool by_pattern = fields_->has("hybrid_override_pattern");
+    const bool by_pattern =
+        fields_->has("hybrid_override_pattern") || fields_->has("layers_block_type");
     const FieldReader::Names layers = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
     const FieldReader::Names hidden = {"hidden_size", "n_embd", "n_embed", "d_model"};
     m_->layers_field = fields_->name_of(layers);
@@ -91,10 +92,6 @@ class HfReader {
     m_->vocab = needed({"vocab_size", "padded_vocab_size"});
     m_->gated = m_->family->gated;
     m_->biases = fields_->flag({"bias", "use_bias"}).value_or(m_->family->biases);
-    if (const auto width = fields_->whole({"word_embed_proj_dim"}, 1);
-        width && *width != m_->hidden)
-      plan_->not_expressed.push_back(
-          fmt::format("word_embed_proj_dim = {}: embeddings are as wide as layers", *width));
     if (m_->layers > kMostLayers)
       fields_->fail(m_->layers_field, fmt::format("at most {} layers", kMostLayers));
   }
@@ -200,7 +197,8 @@ class HfReader {
                        m_->mamba_heads, m_->mamba_head_dim));
   }
 
-  // Returns what a word of layer_types stands for. A word that is not known is reported once.
+  // Returns what a word of layer_types stands for. Attention of another kind is taken as full and
+  // reported once; another word is a fault.
   Attends attends_of(const std::string& type) {
     constexpr std::pair<std::string_view, Attends> kTypes[] = {
         {"full_attention", Attends::All},       {"attention", Attends::All},
@@ -209,10 +207,16 @@ class HfReader {
     for (const auto& [name, kind] : kTypes) {
       if (name == type) return kind;
     }
-    const std::string line = fmt::format("{}: layer_types: {}: taken as full attention",
-                                         fields_->place_of("layer_types"), type);
-    auto& lines = plan_->not_understood;
-    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+    if (type.ends_with("attention")) {
+      const std::string line = fmt::format("{}: layer_types: {}: taken as full attention",
+                                           fields_->place_of("layer_types"), type);
+      auto& lines = plan_->not_understood;
+      if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
+      return Attends::All;
+    }
+    fields_->fail("layer_types", fmt::format("no {}: layers of attention, windows, delta nets or "
+                                             "Mamba",
+                                             type));
     return Attends::All;
   }
 
@@ -343,7 +347,7 @@ class HfReader {
     }
     // Granite's hybrid models may have no experts, and only what they call the shared MLP.
     if (m_->experts == 0 && m_->shared > 0) m_->ffn = m_->shared;
-    m_->latent = fields_->whole({"moe_latent_size"}).value_or(0);
+    m_->latent = fields_->whole({"moe_latent_size", "routed_expert_hidden_size"}).value_or(0);
     m_->has_dense_mlp_too = fields_->flag({"enable_moe_block"}).value_or(false);
     // A router's bias has one value for each expert, as DeepSeek's e_score_correction_bias.
     const bool corrected = fields_->text({"topk_method"}).value_or("") == "noaux_tc";

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/xml.h"
+#include "interop/plan/understood.h"
 
 namespace tandem {
 namespace {
@@ -30,6 +32,11 @@ void append_measured(const MeasuredRun& measured, std::string* text) {
         fmt::format("# measured: {:.6g} s an iteration (median of {}, the first {} left out)\n",
                     *measured.iteration_s, measured.iterations, measured.warmup);
   }
+  if (measured.tokens_per_gpu_s)
+    *text +=
+        fmt::format("# measured: {:.6g} tokens a second of a GPU\n", *measured.tokens_per_gpu_s);
+  if (measured.samples_per_s)
+    *text += fmt::format("# measured: {:.6g} samples a second\n", *measured.samples_per_s);
   if (measured.tflops_per_gpu)
     *text += fmt::format("# measured: {:.4g} TFLOP/s a GPU, as the log counts them\n",
                          *measured.tflops_per_gpu);
@@ -100,6 +107,40 @@ std::string toml_text(std::string_view text) {
   return quoted + '"';
 }
 
+// The names of the kinds of layers, joined: "dense, moe"; empty: all layers are alike.
+std::string kinds_of(const ImportedPlan& plan) {
+  constexpr std::string_view kKinds = "model.kinds.";
+  std::set<std::string> names;
+  for (const ImportedKey& key : plan.keys) {
+    if (key.key.starts_with(kKinds))
+      names.insert(key.key.substr(kKinds.size(), key.key.rfind('.') - kKinds.size()));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Checks that two files which state a model mean the same kinds of layers: keys of one kind mean
+// nothing for another.
+Status check_kinds(const ImportedPlan& earlier, const ImportedPlan& later) {
+  if (!earlier.states_model() || !later.states_model()) return Done{};
+  const bool is_set = std::ranges::any_of(earlier.keys, [](const ImportedKey& key) {
+    return key.key.starts_with("model.kinds.") && key.source == ImportedKey::Set;
+  });
+  if (is_set) return Done{};
+  const std::string before = kinds_of(earlier), now = kinds_of(later);
+  if (before == now) return Done{};
+  const auto where = [](const ImportedPlan& plan) {
+    const auto key = std::ranges::find_if(plan.keys, [](const ImportedKey& one) {
+      return one.key == "model.layers" || one.key == "model.pattern";
+    });
+    return key->where;
+  };
+  const auto told = [](const std::string& kinds) {
+    return kinds.empty() ? "layers that are all alike" : "layers of the kinds " + kinds;
+  };
+  return Error::at(where(later), fmt::format("found {}, but {} has {}: leave one out", told(now),
+                                             where(earlier), told(before)));
+}
+
 }  // namespace
 
 std::string toml_value(const KeyValue& value) {
@@ -120,6 +161,13 @@ void ImportedPlan::set_value(std::string_view key, KeyValue value, std::string_v
   const auto known = std::ranges::find(keys, key, &ImportedKey::key);
   ImportedKey& set = known == keys.end() ? keys.emplace_back() : *known;
   set = {std::string(key), std::move(value), std::string(comment)};
+}
+
+void ImportedPlan::set_by_option(std::string_view key, KeyValue value, std::string_view option) {
+  set_value(key, std::move(value), option);
+  ImportedKey& set = *std::ranges::find(keys, key, &ImportedKey::key);
+  set.where = option;
+  set.source = ImportedKey::Set;
 }
 
 const KeyValue* ImportedPlan::find(AnyKey key) const {
@@ -146,22 +194,26 @@ bool ImportedPlan::flag_of(FlagKey key) const {
 
 bool ImportedPlan::states_model() const { return has("model.layers") || has("model.pattern"); }
 
-void ImportedPlan::add(const ImportedPlan& later) {
-  if (later.states_model()) {
-    std::erase_if(keys, [](const ImportedKey& known) {
-      return known.key.starts_with("model.") && known.key != "model.name";
-    });
-  }
+Status ImportedPlan::add(const ImportedPlan& later) {
+  RETURN_IF_ERROR(check_kinds(*this, later));
   for (const ImportedKey& key : later.keys) {
-    const auto known = std::find_if(keys.begin(), keys.end(),
-                                    [&](const ImportedKey& one) { return one.key == key.key; });
+    const auto known = std::ranges::find(keys, key.key, &ImportedKey::key);
     if (known == keys.end()) {
       keys.push_back(key);
-    } else {
-      *known = key;
+      continue;
     }
+    const bool both_state =
+        known->source == ImportedKey::Stated && key.source == ImportedKey::Stated;
+    if (both_state && known->value != key.value && known->where != key.where)
+      conflicts.push_back(
+          {key.key,
+           Error::at(key.where, fmt::format("found {} = {}, but {} has {}: leave one out, or give "
+                                            "--set {}=...",
+                                            key.key, toml_value(key.value), known->where,
+                                            toml_value(known->value), key.key))});
+    if (key.source >= known->source) *known = key;
   }
-  const auto append = [](const std::vector<std::string>& from, std::vector<std::string>* to) {
+  const auto append = [](const auto& from, auto* to) {
     to->insert(to->end(), from.begin(), from.end());
   };
   append(later.sources, &sources);
@@ -169,8 +221,11 @@ void ImportedPlan::add(const ImportedPlan& later) {
   append(later.left_out, &left_out);
   append(later.not_expressed, &not_expressed);
   append(later.not_understood, &not_understood);
+  append(later.wanted, &wanted);
+  append(later.open, &open);
   without_effect += later.without_effect;
   if (later.measured.any()) measured = later.measured;
+  return Done{};
 }
 
 void leave_out_unknown(ImportedPlan* plan) {
@@ -186,7 +241,7 @@ void leave_out_unknown(ImportedPlan* plan) {
 std::string scenario_text(const ImportedPlan& plan) {
   std::string text = "# Written by tandem import.\n";
   append_comments("from", plan.sources, &text);
-  if (!plan.size.empty()) text += fmt::format("# {}\n", plan.size);
+  text += understood_text(plan, "# ");
   append_measured(plan.measured, &text);
   append_comments("assumed", plan.assumed, &text);
   append_comments("left out", plan.left_out, &text);

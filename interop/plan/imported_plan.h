@@ -9,17 +9,40 @@
 #include <vector>
 
 #include "base/key_value.h"
+#include "base/result.h"
 #include "keys/key.h"
 
 namespace tandem {
 
 // One key of a scenario. `comment` names the field that it comes from, or says why it is set.
-// `where` is "config.json:12", or the file if no line says it.
+// `where` is "config.json:12" if a line states the key, else the file that it is assumed for.
 struct ImportedKey {
+  enum Source { Assumed, Stated, Set };  // by a default; by a line; by an option. The last wins.
+
   std::string key;  // "parallel.tp", or "model.kinds.moe.experts"
   KeyValue value;
   std::string comment;
   std::string where = {};
+  Source source = Assumed;
+};
+
+// A file that another one reads: "models/qwen3-4B.sh" by "run.sh:12".
+struct WantedFile {
+  std::string name;  // without its folders
+  std::string where;
+  bool states_plan = false;  // without it the plan is another one
+};
+
+// A key that a file leaves to somebody else: "auto" in ds_config.json.
+struct OpenKey {
+  std::string key, where;
+  std::string field;  // as the file calls it
+};
+
+// A key of which two files state different values.
+struct KeyConflict {
+  std::string key;
+  Error error;
 };
 
 // Measurements of the run that a log is of.
@@ -27,9 +50,13 @@ struct MeasuredRun {
   std::optional<double> iteration_s;  // the median of the iterations after the warm-up
   int iterations = 0, warmup = 0;     // iterations counted in the median, and left out
   std::optional<double> tflops_per_gpu;
+  // Rates of logs that state no time of an iteration.
+  std::optional<double> tokens_per_gpu_s, samples_per_s;
   std::optional<double> max_allocated_bytes;  // on the rank that has most
 
-  bool any() const { return iteration_s || max_allocated_bytes; }
+  bool any() const {
+    return iteration_s || tokens_per_gpu_s || samples_per_s || max_allocated_bytes;
+  }
 };
 
 class ImportedPlan {
@@ -43,6 +70,9 @@ class ImportedPlan {
   // Sets a key by the name that a user wrote, or that has the name of a kind of layers in it.
   void set_value(std::string_view key, KeyValue value, std::string_view comment);
 
+  // Sets a key by an option of the command line, such as "--set".
+  void set_by_option(std::string_view key, KeyValue value, std::string_view option);
+
   bool has(AnyKey key) const { return find(key) != nullptr; }
   std::optional<std::int64_t> whole_of(IntegerKey key) const;
   // Return the key's value; empty or false if it is not set.
@@ -51,8 +81,10 @@ class ImportedPlan {
   // Returns whether the plan has a model's layers.
   bool states_model() const;
 
-  // Adds what a later file says, which overrides this. A file that states a model states all of it.
-  void add(const ImportedPlan& later);
+  // Adds what a later file says: what a file states goes over what is only assumed, and what an
+  // option sets stays. Different values that both state become `conflicts`. Error: layers of
+  // different kinds.
+  Status add(const ImportedPlan& later);
 
   std::vector<ImportedKey> keys;
   std::vector<std::string> sources;        // "config.json (Hugging Face config.json, llama)"
@@ -60,8 +92,11 @@ class ImportedPlan {
   std::vector<std::string> left_out;       // sentences about parts of a cluster that no job runs on
   std::vector<std::string> not_expressed;  // understood, but a scenario has no key for it
   std::vector<std::string> not_understood;  // "train.sh:12: --foo 3"
-  int without_effect = 0;                   // settings that change neither time nor memory
-  std::string size;                         // "8.0 B parameters", if somebody counted them
+  std::vector<WantedFile> wanted;
+  std::vector<OpenKey> open;
+  std::vector<KeyConflict> conflicts;
+  int without_effect = 0;  // settings that change neither time nor memory
+  std::string size;        // "8.0 B parameters", if somebody counted them
   MeasuredRun measured;
 
  private:
@@ -78,7 +113,8 @@ struct ImportContext {
 // Moves the keys that a scenario does not have yet to `not_expressed`.
 void leave_out_unknown(ImportedPlan* plan);
 
-// Returns a scenario's text. Each assumption and each thing left out has a comment line of its own.
+// Returns a scenario's text. What was understood, each assumption and each thing left out has a
+// comment line of its own.
 // A plan without a cluster gets one as a comment.
 std::string scenario_text(const ImportedPlan& plan);
 

@@ -354,6 +354,10 @@ Status read_nccl_xml(const TopologySource& source, ImportedTopology* topology) {
   if (root.name != "system")
     return Error::at(source.at(root.line),
                      fmt::format("found <{}>, expected NCCL's <system>", root.name));
+  if (root.text("version") == "2")
+    return Error::at(source.at(root.line),
+                     "found RCCL's topology (version 2), which is not read: give the machine's "
+                     "preset with --cluster, such as azure-nd-mi300x or mi355x-roce");
   if (root.text("version") != "1")
     return Error::at(source.at(root.line), fmt::format("found NCCL topology version '{}', "
                                                        "expected 1",

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/split.h"
 #include "interop/document/text_scanner.h"
@@ -21,8 +22,9 @@ namespace {
 constexpr int kMostNvlinksOfGpu = 18;
 
 // The cells for a way by PCIe. It leads through one bridge (PIX), several bridges (PXB), the CPU's
-// host bridge (PHB), several host bridges (NODE) or two sockets (SYS). NV4 means four NVLinks.
-constexpr std::array<std::string_view, 6> kPaths = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
+// host bridge (PHB), several host bridges (NODE) or two sockets (SYS; older drivers write SOC). NV4
+// means four NVLinks.
+constexpr std::array<std::string_view, 7> kPaths = {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "SOC"};
 
 // Returns a line without ANSI codes.
 std::string plain(std::string_view line) {
@@ -164,6 +166,20 @@ bool is_path(const SmiTable& table, std::size_t i, std::size_t j,
   return std::ranges::find(paths, cell) != paths.end();
 }
 
+// Returns the columns of network devices that training does not use: those without a PCIe switch in
+// common with a GPU, where others have one. They are for storage and management.
+std::set<std::size_t> idle_nics(const SmiTable& table) {
+  std::set<std::size_t> near, far;
+  for (std::size_t i = 0; i < table.devices.size(); ++i) {
+    if (is_gpu_name(table.devices[i])) continue;
+    bool is_near = false;
+    for (std::size_t j = 0; j < table.devices.size(); ++j)
+      is_near |= is_gpu_name(table.devices[j]) && is_path(table, i, j, {"PIX", "PXB"});
+    (is_near ? near : far).insert(i);
+  }
+  return near.empty() ? std::set<std::size_t>() : far;
+}
+
 // Returns whether devices are on one socket: by their path, or by their cores if NVLinks hide it.
 bool share_socket(const SmiTable& table, std::size_t i, std::size_t j) {
   if (is_path(table, i, j, {"PIX", "PXB", "PHB", "NODE"})) return true;
@@ -228,11 +244,19 @@ Status read_nvidia_smi(const TopologySource& source, ImportedTopology* topology)
   });
   const DeviceGroups sockets(
       devices, [&](std::size_t i, std::size_t j) { return share_socket(table, i, j); });
+  const std::set<std::size_t> idle = idle_nics(table);
   std::vector<std::size_t> gpus;
   std::vector<NodeWire> wires;
+  std::vector<std::string> left_out;
   std::map<std::size_t, std::string> switches, cpus;
   for (std::size_t i = 0; i < table.devices.size(); ++i) {
     const std::string& device = table.devices[i];
+    const auto known = table.legend.find(device);
+    const std::string nic = known == table.legend.end() ? device : known->second;
+    if (idle.contains(i)) {
+      left_out.push_back(nic);
+      continue;
+    }
     std::string name;
     if (is_gpu_name(device)) {
       name = fmt::format("gpu{}", gpus.size());
@@ -240,8 +264,7 @@ Status read_nvidia_smi(const TopologySource& source, ImportedTopology* topology)
       node.gpus.emplace_back();
     } else {
       name = fmt::format("nic{}", node.nics.size());
-      const auto known = table.legend.find(device);
-      node.nics.push_back({known == table.legend.end() ? device : known->second, "", 0});
+      node.nics.push_back({nic, "", 0});
     }
     const auto [cpu, is_new] = cpus.try_emplace(sockets.of(i), fmt::format("cpu{}", cpus.size()));
     if (is_new) {
@@ -271,6 +294,10 @@ Status read_nvidia_smi(const TopologySource& source, ImportedTopology* topology)
   topology->assumed.push_back(
       fmt::format("{}: {:g} GB/s between sockets, as NCCL takes what it does not know", source.path,
                   socket_GBps("", "", 0, 0)));
+  if (!left_out.empty())
+    topology->left_out.push_back(
+        fmt::format("{}: {}, which no GPU reaches by PIX or PXB: for storage or management",
+                    source.path, fmt::join(left_out, ", ")));
   topology->sources.push_back(fmt::format("{} ({}, {} GPUs, {} network devices)", source.path,
                                           node.kind, node.gpus.size(), node.nics.size()));
   topology->node = std::move(node);

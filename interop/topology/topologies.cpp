@@ -13,7 +13,19 @@ struct TopologyReader {
   Status (*read)(const TopologySource& source, ImportedTopology* topology);
 };
 
-constexpr std::array kTopologyReaders = {TopologyReader{is_nccl_xml, read_nccl_xml},
+bool is_rocm_smi(std::string_view text) {
+  return text.find("ROCm System Management Interface") != std::string_view::npos ||
+         text.find("Weight between two GPUs") != std::string_view::npos;
+}
+
+Status refuse_rocm_smi(const TopologySource& source, ImportedTopology*) {
+  return Error::at(source.path,
+                   "found rocm-smi --showtopo, which is not read: give the machine's preset with "
+                   "--cluster, such as azure-nd-mi300x or mi355x-roce");
+}
+
+constexpr std::array kTopologyReaders = {TopologyReader{is_rocm_smi, refuse_rocm_smi},
+                                         TopologyReader{is_nccl_xml, read_nccl_xml},
                                          TopologyReader{is_nvidia_smi, read_nvidia_smi},
                                          TopologyReader{is_ibnetdiscover, read_ibnetdiscover},
                                          TopologyReader{is_slurm_conf, read_slurm_conf},

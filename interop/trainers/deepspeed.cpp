@@ -66,25 +66,43 @@ constexpr NotExpressedZero kNotExpressedZero[] = {
     {"stage3_param_persistence_threshold", "every parameter is cut"},
     {"zeropp_loco_param", "gradients are reduced as they are"}};
 
-// Collects the names of all that is "auto" and matters, joined: "train_batch_size, bf16.enabled".
-void collect_autos(const DocumentNode& node, const std::string& prefix, std::string* names,
-                   int* line) {
-  if (node.map() == nullptr) return;
+// A field that is "auto", which Hugging Face's trainer fills in: "bf16.enabled", and its line.
+struct AutoField {
+  std::string name;
+  int line = 0;
+};
+
+// Returns the document without the fields that are "auto", which go into `autos`.
+DocumentNode without_autos(const DocumentNode& node, const std::string& prefix,
+                           std::vector<AutoField>* autos) {
+  if (node.map() == nullptr) return node;
+  DocumentNode::Map rest;
   for (const DocumentField& field : *node.map()) {
     const std::string name = prefix.empty() ? field.key : prefix + '.' + field.key;
-    if (prefix.empty() && (is_quiet_deepspeed(field.key) || field.key == "optimizer")) continue;
     if (const auto* text = std::get_if<std::string>(&field.value.value); text && *text == "auto") {
-      *names += (names->empty() ? "" : ", ") + name;
-      if (*line == 0) *line = field.value.line;
+      autos->push_back({name, field.value.line});
+    } else {
+      rest.push_back({field.key, without_autos(field.value, name, autos)});
     }
-    collect_autos(field.value, name, names, line);
   }
+  return {std::move(rest), node.line};
 }
+
+// The keys that "auto" leaves open.
+constexpr std::pair<std::string_view, std::string_view> kOpen[] = {
+    {"train_micro_batch_size_per_gpu", "parallel.micro_batch"},
+    {"train_batch_size", "parallel.global_batch"},
+    {"bf16.enabled", "train.precision"},
+    {"bfloat16.enabled", "train.precision"},
+    {"fp16.enabled", "train.precision"}};
 
 class DeepSpeedPlan {
  public:
-  DeepSpeedPlan(const DocumentNode& document, const ImportContext& context, ImportedPlan* plan)
-      : context_(context), plan_(plan), top_(document, context.path) {}
+  DeepSpeedPlan(const DocumentNode& document, const std::vector<AutoField>& autos,
+                const ImportContext& context, ImportedPlan* plan)
+      : context_(context), plan_(plan), top_(document, context.path) {
+    for (const AutoField& field : autos) open(field);
+  }
 
   Status read() {
     set_precision();
@@ -108,6 +126,25 @@ class DeepSpeedPlan {
   }
 
  private:
+  void open(const AutoField& field) {
+    const std::string where = fmt::format("{}:{}", context_.path, field.line);
+    const auto row =
+        std::ranges::find_if(kOpen, [&](const auto& one) { return one.first == field.name; });
+    if (row != std::end(kOpen)) {
+      plan_->open.push_back({std::string(row->second), where, field.name + " = auto"});
+      is_precision_open_ |= row->second == "train.precision";
+    } else if (field.name == "zero_optimization.reduce_bucket_size") {
+      // Hugging Face's trainer sets the square of the hidden size.
+      const Whole hidden = context_.before.whole_of("model.hidden").value_or(0);
+      if (hidden > 0) bucket_ = static_cast<double>(product_of({hidden, hidden}));
+      plan_->assumed.push_back(fmt::format(
+          "{}: {} elements a bucket, {}", where, bucket_,
+          hidden > 0 ? "the square of the model's hidden size, as Hugging Face's trainer sets it"
+                     : "DeepSpeed's default: no earlier file states the hidden size"));
+    } else {
+      ++plan_->without_effect;
+    }
+  }
   std::string place(const DocumentField& field) const {
     return fmt::format("{}:{}: {} = {}", context_.path, field.value.line, field.key,
                        field.value.text());
@@ -140,15 +177,18 @@ class DeepSpeedPlan {
     const bool autocast = enabled("torch_autocast");
     const bool half = autocast && top_.node({"torch_autocast"})->find("dtype") != nullptr &&
                       top_.node({"torch_autocast"})->find("dtype")->text() == "float16";
-    const bool bf16 = enabled("bf16") || enabled("bfloat16") || (autocast && !half);
-    const bool fp16 = enabled("fp16") || half;
-    plan_->set("train.precision",
-               bf16   ? "bf16"
-               : fp16 ? "fp16"
-                      : "fp32",
-               bf16   ? "bf16.enabled"
-               : fp16 ? "fp16.enabled"
-                      : "neither bf16 nor fp16");
+    const std::string said = is_precision_open_ ? context_.before.text_of("train.precision") : "";
+    const bool bf16 = enabled("bf16") || enabled("bfloat16") || (autocast && !half) ||
+                      said == "bf16" || said == "fp8" || said == "nvfp4";
+    const bool fp16 = enabled("fp16") || half || said == "fp16";
+    if (!is_precision_open_)
+      plan_->set("train.precision",
+                 bf16   ? "bf16"
+                 : fp16 ? "fp16"
+                        : "fp32",
+                 bf16   ? "bf16.enabled"
+                 : fp16 ? "fp16.enabled"
+                        : "neither bf16 nor fp16");
     if (enabled("amp")) plan_->not_expressed.push_back("amp.enabled: Apex's mixed precision");
     gradient_bytes_ = bf16 || fp16 ? 2 : 4;
     const std::string wire = top_.text({"communication_data_type"}).value_or("");
@@ -227,7 +267,7 @@ class DeepSpeedPlan {
     if (stage == 3)
       plan_->set("overlap.param_gather", true, "stage 3 gathers the next layer ahead");
     if (overlaps && (stage == 1 || stage == 2)) {
-      const double elements = bucket.value_or(5e8);
+      const double elements = bucket.value_or(bucket_);
       plan_->set("overlap.bucket_MB", elements * gradient_bytes_ / 1e6,
                  fmt::format("{:.0f} elements of {} bytes", elements, gradient_bytes_));
     }
@@ -275,6 +315,8 @@ class DeepSpeedPlan {
   FieldReader top_;
   std::optional<Error> fault_;  // of a section
   int gradient_bytes_ = 4;
+  double bucket_ = 5e8;             // elements, if the file states none
+  bool is_precision_open_ = false;  // "auto"
 };
 
 }  // namespace
@@ -289,17 +331,11 @@ bool is_deepspeed(const DocumentNode& document) {
 }
 
 Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const ImportContext& context) {
-  std::string autos;
-  int line = 0;
-  collect_autos(document, "", &autos, &line);
-  if (!autos.empty())
-    return Error::at(fmt::format("{}:{}", context.path, line),
-                     fmt::format("found \"auto\" for {}, expected values: Hugging Face's trainer "
-                                 "fills them in",
-                                 autos));
+  std::vector<AutoField> autos;
+  const DocumentNode stated = without_autos(document, "", &autos);
   ImportedPlan plan;
   plan.sources.push_back(context.path + " (DeepSpeed ds_config.json)");
-  RETURN_IF_ERROR(DeepSpeedPlan(document, context, &plan).read());
+  RETURN_IF_ERROR(DeepSpeedPlan(stated, autos, context, &plan).read());
   place_keys(document, context.path, &plan);
   return plan;
 }

@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-// ds_config.json. "auto", which Hugging Face's trainer fills in, is refused by name.
+// ds_config.json. What is "auto", which Hugging Face's trainer fills in, is left open.
 bool is_deepspeed(const DocumentNode& document);
 Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const ImportContext& context);
 
@@ -18,5 +18,10 @@ Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const Impor
 // Accelerate's YAML with an fsdp_config.
 bool is_accelerate(const DocumentNode& document);
 Result<ImportedPlan> import_accelerate(const DocumentNode& document, const ImportContext& context);
+
+// YAML of transformers' TrainingArguments, LLaMA-Factory's among them.
+bool is_training_arguments(const DocumentNode& document);
+Result<ImportedPlan> import_training_arguments(const DocumentNode& document,
+                                               const ImportContext& context);
 
 }  // namespace tandem

@@ -110,9 +110,9 @@ TEST_CASE("a log without a plan, a measurement, a cluster or a number of GPUs is
   check_refused(box.tandem("validate train.log"),
                 "train.log: found no cluster, expected --cluster PRESET, one of ");
   check_refused(box.tandem("validate bare.log --cluster dgx-h100"),
-                "bare.log: found no plan, expected a Megatron-LM log with its block '-- arguments");
+                "bare.log: found no plan, expected Megatron-LM's block '-- arguments");
   check_refused(box.tandem("validate early.log --cluster dgx-h100"),
-                "early.log: found no measurement, expected a Megatron-LM log with lines 'elapsed");
+                "early.log: found no measurement, expected lines such as 'elapsed");
   check_refused(box.tandem("validate train.log --cluster nowhere"), "");
   check_refused(box.tandem("validate none.log --cluster dgx-h100"), "none.log: no such file");
   check_refused(box.tandem("validate train.log --cluster dgx-h100 --set parallel.tp=3"),

@@ -87,8 +87,8 @@ TEST_CASE("a topology and a job's files are one scenario") {
   box.file("config.json", R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
 "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 256,
 "max_position_embeddings": 64})");
-  check_done(
-      box.tandem("import config.json topology.conf --cluster dgx-h100 --gpus 16 -o job.toml"));
+  check_done(box.tandem(
+      "import config.json topology.conf --partial --cluster dgx-h100 --gpus 16 -o job.toml"));
   const std::string text = box.read("job.toml");
   CHECK(text.find("links_file = \"job.links.csv\"") != std::string::npos);
   CHECK(text.find("[model]") != std::string::npos);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/split.h"
 #include "interop/megatron/layout.h"
 #include "interop/megatron/megatron.h"
 #include "tests/interop/imported.h"
@@ -61,6 +62,54 @@ TEST_CASE("what a log measured as nothing, or as no number, is not counted") {
   CHECK(plan.measured.iterations == 1);
   CHECK(!plan.measured.tflops_per_gpu);
   CHECK(!plan.measured.max_allocated_bytes);
+}
+
+TEST_CASE("a log's labels, times and colours are taken away, and others' lines passed over") {
+  const std::string log = kSmallLogArguments + iteration_line("1000.0", "400.0");
+  const ImportedPlan plain = imported("train.log", log);
+  const auto every_line = [&](const std::string& before, const std::string& after) {
+    std::string text;
+    for (const std::string& line : split(log, "\n")) text += before + line + after + "\n";
+    return keys_of(imported("train.log", text));
+  };
+  const Keys keys = keys_of(plain);
+  CHECK(every_line("0: ", "") == keys);
+  CHECK(every_line("12: [default3]:", "") == keys);
+  CHECK(every_line("[rank0]:", "\r") == keys);
+  CHECK(every_line("2026-11-25T10:11:12.345678Z ", "") == keys);
+  CHECK(every_line("2026-11-25T10:11:12Z stdout F ", "") == keys);
+  CHECK(every_line("\x1b[32m", "\x1b[0m") == keys);
+  // Two ranks whose lines alternate: the second one's are no arguments.
+  std::string mixed;
+  for (const std::string& line : split(log, "\n"))
+    mixed += "0: " + line + "\n1: something else entirely\n";
+  const ImportedPlan both = imported("train.log", mixed);
+  CHECK(keys_of(both) == keys);
+  CHECK(both.not_understood.size() == plain.not_understood.size());
+}
+
+TEST_CASE("logs of torchtitan, NeMo, DeepSpeed and MLPerf say how long an iteration took") {
+  const std::string script =
+      "torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --num-layers 4 "
+      "--hidden-size 256 --num-attention-heads 4 --seq-length 2048 "
+      "--micro-batch-size 1 --global-batch-size 64 --bf16\n";
+  const auto seconds = [&](const std::string& line) {
+    std::string log;
+    for (int i = 0; i < 5; ++i) log += line + "\n";
+    const auto plan = import_sources({{"run.sh", script}, {"train.log", log}});
+    if (!plan.ok()) FAIL(plan.error().text());
+    return plan->measured.iteration_s.value();
+  };
+  CHECK(
+      seconds("[titan] step: 10  loss:  7.1  memory: 40.01GiB(50.1%)  tps: 4,096  tflops: 300.1") ==
+      Approx(64.0 * 2048 / (4096 * 16)));
+  CHECK(seconds("Training epoch 0, iteration 5/99 | train_step_timing in s: 5.5 | loss") ==
+        Approx(5.5));
+  CHECK(seconds("epoch=0/micro_step=8/global_step=8, RunningAvgSamplesPerSec=30.0, "
+                "CurrSamplesPerSec=32.0, MemAllocated=10.0GB, MaxMemAllocated=20.5GB") ==
+        Approx(2.0));
+  CHECK(seconds(":::MLLOG {\"key\": \"tracked_stats\", \"value\": {\"train_step_time\": 1.25}}") ==
+        Approx(1.25));
 }
 
 TEST_CASE("one layer a virtual stage: 32 layers on 4 ranks are 8 stages each") {
@@ -319,9 +368,9 @@ TEST_CASE("sizes beyond reason are refused, in products too, and odd names are o
   const std::string big = "--tensor-model-parallel-size 4294967296";
   CHECK(refusal("a.sh", "python pretrain_gpt.py " + big).find("an integer from 1") !=
         std::string::npos);
-  // 10^27 GPUs a replica: no data-parallel size, and no division by a product that has wrapped.
+  // 8 x 10^18 GPUs a replica: no data-parallel size, and no division by a product that has wrapped.
   const ImportedPlan plan = flags(
-      "--tensor-model-parallel-size 1000000000 --pipeline-model-parallel-size 1000000000 "
+      "--tensor-model-parallel-size 1000000000 --pipeline-model-parallel-size 8 "
       "--context-parallel-size 1000000000",
       64);
   CHECK(keys_of(plan).at("parallel.cp") == "1000000000");

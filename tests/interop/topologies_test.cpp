@@ -205,8 +205,8 @@ TEST_CASE("XML that is no topology of NCCL's is refused with its line") {
   CHECK(topology_fault("g.xml", "<graphs version=\"1\"/>") ==
         "g.xml:1: found NCCL's graphs (NCCL_GRAPH_DUMP_FILE), expected its topology "
         "(NCCL_TOPO_DUMP_FILE): <system>");
-  CHECK(topology_fault("v.xml", "<!-- a -->\n<system version=\"2\"/>") ==
-        "v.xml:2: found NCCL topology version '2', expected 1");
+  CHECK(topology_fault("v.xml", "<!-- a -->\n<system version=\"3\"/>") ==
+        "v.xml:2: found NCCL topology version '3', expected 1");
   CHECK(topology_fault("o.xml", "<html/>") == "o.xml:1: found <html>, expected NCCL's <system>");
   CHECK(topology_fault("e.xml", "<system version=\"1\"><cpu/></system>")
             .starts_with("e.xml:1: found neither a GPU"));

@@ -112,4 +112,34 @@ TEST_CASE("what a host without a link sees is refused in one line") {
             .starts_with("bad.out: found one channel adapter and no switch"));
 }
 
+TEST_CASE("NICs that no GPU reaches by a PCIe switch are for storage, if others are") {
+  const auto table = [](const std::string& near) {
+    return "\tGPU0\tGPU1\tNIC0\tNIC1\tNIC2\tCPU Affinity\n"
+           "GPU0\t X \tNV18\t" +
+           near +
+           "\tSYS\tNODE\t0-3\n"
+           "GPU1\tNV18\t X \tNODE\tSYS\tNODE\t0-3\n"
+           "NIC0\t" +
+           near +
+           "\tNODE\t X \tSYS\tNODE\n"
+           "NIC1\tSYS\tSYS\tSYS\t X \tSYS\n"
+           "NIC2\tNODE\tNODE\tNODE\tSYS\t X \n\nNIC Legend:\n\n"
+           "  NIC0: mlx5_0\n  NIC1: mlx5_bond_0\n  NIC2: mlx5_4\n";
+  };
+  const ImportedTopology node = topology_in("smi", table("PXB"));
+  REQUIRE(node.node->nics.size() == 1);
+  CHECK(node.node->nics[0].name == "mlx5_0");
+  CHECK(says(node.left_out, "mlx5_bond_0, mlx5_4, which no GPU reaches by PIX or PXB"));
+  // The preset's rate, not its share of three.
+  const ComposedCluster composed_node = composed(node, eight_h100());
+  CHECK(says(composed_node.assumed, "NICs of 400 Gbit/s"));
+  // Without a switch that anybody shares all count, as in virtual machines.
+  CHECK(topology_in("smi", table("NODE")).node->nics.size() == 3);
+  // Older drivers write SOC for SYS.
+  std::string old = table("PXB");
+  for (std::size_t at = 0; (at = old.find("SYS", at)) != std::string::npos;)
+    old.replace(at, 3, "SOC");
+  CHECK(topology_in("smi", old).node->nics.size() == 1);
+}
+
 }  // namespace tandem

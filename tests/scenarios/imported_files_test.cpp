@@ -185,7 +185,9 @@ TEST_CASE("keys that no scenario has are noted, and refuse nothing") {
       "--fp8-recipe mxfp8 --use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward "
       "--tensor-model-parallel-size 1\n";
   files.add("train.sh", script);
-  const Scenario scenario = files.one("[parallel]\nfrom = \"train.sh\"\n" + kOnNode);
+  const std::string from = "[parallel]\nfrom = \"train.sh\"\n";
+  CHECK(files.refusal(from + kOnNode).find("found no batch") != std::string::npos);
+  const Scenario scenario = files.one(from + "global_batch = 8\n" + kOnNode);
   const auto plan = import_sources({{"train.sh", script}});
   REQUIRE(plan.ok());
   for (const ImportedKey& key : plan->keys) {

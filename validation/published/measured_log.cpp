@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -34,12 +35,14 @@ bool knows_gpus(const ImportedPlan& plan, const LogOptions& options) {
 Status check_log(const std::string& path, const ImportedPlan& plan, const LogOptions& options) {
   if (!plan.states_model())
     return Error::at(path,
-                     "found no plan, expected a Megatron-LM log with its block '-- arguments --', "
-                     "which says model and plan");
+                     "found no plan, expected Megatron-LM's block '-- arguments --', or the script "
+                     "or configuration beside it, and the model's config.json: tandem validate "
+                     "train.log run.sh config.json");
   if (!plan.measured.any())
     return Error::at(path,
-                     "found no measurement, expected a Megatron-LM log with lines 'elapsed time "
-                     "per iteration (ms):' or 'max allocated:'");
+                     "found no measurement, expected lines such as 'elapsed time per iteration "
+                     "(ms):', 'train_step_timing in s:', 'tps:', 'CurrSamplesPerSec=' or 'max "
+                     "allocated:'");
   if (!names_cluster(options) && !plan.has("cluster.preset"))
     return Error::at(path, fmt::format("found no cluster, expected --cluster PRESET, one of {}",
                                        fmt::join(preset_names(), ", ")));
@@ -51,11 +54,15 @@ Status check_log(const std::string& path, const ImportedPlan& plan, const LogOpt
   return Done{};
 }
 
-// Returns the scenario of a file beside the log that had only `parallel.from = <log>`.
+// Returns the scenario of a file beside the log that had only `parallel.from` = these files.
 Result<Scenario> scenario_of_log(const std::string& path, const LogOptions& options) {
   const std::filesystem::path file(path);
   Settings settings;
-  settings["parallel.from"] = {file.filename().string(), ""};
+  std::vector<std::string> files;
+  for (const std::string& beside : options.beside)
+    files.push_back(std::filesystem::absolute(beside).string());
+  files.push_back(file.filename().string());
+  settings["parallel.from"] = {files, ""};
   if (!options.cluster.empty()) settings["cluster.preset"] = {options.cluster, "--cluster"};
   if (options.gpus > 0) settings[kGpusKey] = {std::int64_t{options.gpus}, "--gpus"};
   return make_scenario(path, file.stem().string(), settings, options.sets);
@@ -104,11 +111,16 @@ std::optional<double> LogComparison::simulated_tflops() const {
 
 bool is_log_file(const std::string& path) {
   const auto text = read_file(path);
-  return text.ok() && is_megatron_log(*text);
+  return text.ok() && is_log(*text);
 }
 
 Result<LogComparison> compare_log(const std::string& path, const LogOptions& options) {
-  ASSIGN_OR_RETURN(const ImportedPlan plan, import_files({path}, {.gpus = options.gpus}));
+  std::map<std::string, KeyValue> sets;
+  for (const auto& [key, setting] : options.sets) sets[key] = setting.value;
+  std::vector<std::string> files = options.beside;
+  files.push_back(path);
+  ASSIGN_OR_RETURN(const ImportedPlan plan,
+                   import_files(files, {.gpus = options.gpus, .sets = sets}));
   RETURN_IF_ERROR(check_log(path, plan, options));
   ASSIGN_OR_RETURN(const Scenario scenario, scenario_of_log(path, options));
   ASSIGN_OR_RETURN(RunResult result, simulate(scenario, options.engine));

@@ -1,5 +1,5 @@
-// MeasuredLog: takes a Megatron-LM log as one measured run, simulates the plan that it states, and
-// compares.
+// MeasuredLog: takes a log as one measured run, simulates the plan that it or the files beside it
+// state, and compares.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,9 @@
 namespace tandem {
 
 struct LogOptions {
-  std::string cluster;  // a preset; empty: as `sets` say
-  int gpus = 0;         // 0: as the log says
+  std::vector<std::string> beside;  // files that state the model and the plan
+  std::string cluster;              // a preset; empty: as `sets` say
+  int gpus = 0;                     // 0: as the log says
   std::vector<std::pair<std::string, Setting>> sets;
   Engine engine = Engine::Ideal;
 };
@@ -40,8 +41,7 @@ struct LogComparison {
   std::optional<double> simulated_tflops() const;
 };
 
-// Whether the file is a Megatron-LM log: it has iterations or arguments. A file that cannot be read
-// is none.
+// Whether the file is a log: it has iterations or arguments. A file that cannot be read is none.
 bool is_log_file(const std::string& path);
 
 // Simulates the log's plan and compares. Errors: a log without a plan or without a measurement, no

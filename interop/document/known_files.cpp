@@ -1,0 +1,73 @@
+#include "interop/document/known_files.h"
+
+#include <fmt/format.h>
+
+#include "base/split.h"
+
+namespace tandem {
+namespace {
+
+// A file that has all of `fields` ("a.b": b in the map a) and none of `never`.
+struct RefusedFile {
+  std::string_view fields, never;
+  std::string_view is, instead;
+};
+
+constexpr std::string_view kModelAndSets =
+    "the model's config.json, and the plan as --set parallel.tp=N and the like";
+constexpr std::string_view kTrainer =
+    "the model's config.json, and its ds_config.json or Accelerate's YAML";
+constexpr RefusedFile kFiles[] = {
+    {"pipe_parallel_size", "", "gpt-neox's configuration", kModelAndSets},
+    {"pipe-parallel-size", "", "gpt-neox's configuration", kModelAndSets},
+    {"parallelism.pp_engine", "", "nanotron's configuration", kModelAndSets},
+    {"model.model_config parallelism", "", "nanotron's configuration", kModelAndSets},
+    {"base_emb_dim", "", "MaxText's configuration", kModelAndSets},
+    {"per_device_batch_size", "model_name_or_path", "MaxText's configuration", kModelAndSets},
+    {"base_model datasets", "", "Axolotl's configuration", kTrainer},
+    {"max_seq_len train_loader", "", "LLM-Foundry's configuration", kModelAndSets},
+    {"variables.max_seq_len", "", "LLM-Foundry's configuration", kModelAndSets},
+    {"fsdp_config train_loader", "", "LLM-Foundry's configuration", kModelAndSets},
+    {"fsdp_config max_duration", "", "LLM-Foundry's configuration", kModelAndSets},
+    {"trainer.train_batch_size", "", "Levanter's configuration", kModelAndSets},
+    {"trainer.mp", "", "Levanter's configuration", kModelAndSets},
+    {"actor_rollout_ref", "", "verl's configuration", kModelAndSets},
+    {"policy.megatron_cfg", "", "NeMo-RL's configuration", kModelAndSets},
+    {"policy.dtensor_cfg", "", "NeMo-RL's configuration", kModelAndSets},
+    {"policy grpo", "", "NeMo-RL's configuration", kModelAndSets},
+    {"modules.pre_trainer", "", "Primus' configuration",
+     "a log of its run, which has Megatron-LM's arguments"},
+    {"modules.post_trainer", "", "Primus' configuration",
+     "a log of its run, which has Megatron-LM's arguments"},
+    {"tp_size pp_size micro_batch_num", "", "SimuMax's strategy", kModelAndSets},
+    {"num_procs tensor_par pipeline_par", "", "Calculon's execution", kModelAndSets},
+    {"attn_heads feedforward", "", "Calculon's model", "the model's config.json"},
+    {"dim n_layers n_heads", "", "a params.json of Llama's or Mistral's own",
+     "the model's config.json"},
+    {"launch run workloads", "", "a benchmark's description", "what it starts"}};
+
+const DocumentNode* at(const DocumentNode& document, std::string_view name) {
+  const std::size_t dot = name.find('.');
+  const DocumentNode* found = document.find(name.substr(0, dot));
+  if (found == nullptr || dot == std::string_view::npos) return found;
+  return at(*found, name.substr(dot + 1));
+}
+
+}  // namespace
+
+std::optional<Error> known_but_not_read(const DocumentNode& document, const std::string& path) {
+  for (const RefusedFile& row : kFiles) {
+    const DocumentNode* last = nullptr;
+    bool is = true;
+    for (const std::string& field : split(row.fields, " ")) {
+      last = at(document, field);
+      is = is && last != nullptr;
+    }
+    if (!is || (!row.never.empty() && at(document, row.never) != nullptr)) continue;
+    return Error::at(fmt::format("{}:{}", path, last->line),
+                     fmt::format("found {}, which is not read: give {}", row.is, row.instead));
+  }
+  return std::nullopt;
+}
+
+}  // namespace tandem

@@ -1,0 +1,107 @@
+#include "interop/log/log_line.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+namespace tandem {
+namespace {
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+// Leaves out "\x1b[...m" and the like, and the end of a line of Windows.
+std::string without_colours(std::string_view raw) {
+  std::string text;
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    if (raw[i] == '\x1b') {
+      while (i < raw.size() && std::isalpha(static_cast<unsigned char>(raw[i])) == 0) ++i;
+    } else if (raw[i] != '\r') {
+      text += raw[i];
+    }
+  }
+  return text;
+}
+
+// Returns the length of "2026-11-25T10:11:12.345Z stdout F " at the beginning; 0: there is none.
+std::size_t time_size(std::string_view text) {
+  constexpr std::string_view kForm = "0000-00-00T00:00:00";
+  if (text.size() < kForm.size()) return 0;
+  for (std::size_t i = 0; i < kForm.size(); ++i) {
+    if (kForm[i] == '0' ? !is_digit(text[i]) : kForm[i] != text[i]) return 0;
+  }
+  std::size_t end = kForm.size();
+  while (end < text.size() && text[end] != ' ') ++end;
+  for (const std::string_view stream : {" stdout F", " stderr F"}) {
+    if (text.substr(end).starts_with(stream)) end += stream.size();
+  }
+  return std::min(end + 1, text.size());
+}
+
+// Returns the length of "12: ", which srun --label writes; 0: there is none.
+std::size_t number_size(std::string_view text) {
+  std::size_t end = text.find_first_not_of(' ');
+  const std::size_t begin = end;
+  while (end < text.size() && is_digit(text[end])) ++end;
+  const bool is_label = end > begin && end < text.size() && text[end] == ':' &&
+                        (end + 1 == text.size() || text[end + 1] == ' ');
+  return is_label ? std::min(end + 2, text.size()) : 0;
+}
+
+// Returns the length of "[default3]:" or "[rank3]:", which torchrun writes; 0: there is none.
+std::size_t bracket_size(std::string_view text) {
+  const std::size_t end = text.find("]:");
+  if (end == std::string_view::npos) return 0;
+  for (const std::string_view word : {"[default", "[rank", "[worker", "[trainer"}) {
+    if (text.starts_with(word) && end > word.size() &&
+        std::all_of(text.begin() + static_cast<std::ptrdiff_t>(word.size()),
+                    text.begin() + static_cast<std::ptrdiff_t>(end), is_digit))
+      return end + 2;
+  }
+  return 0;
+}
+
+}  // namespace
+
+LogLine log_line(std::string_view raw) {
+  LogLine line{"", without_colours(raw)};
+  for (bool again = true; again;) {
+    again = false;
+    if (const std::size_t time = time_size(line.text)) {
+      line.text.erase(0, time);
+      again = true;
+    }
+    for (const auto size : {number_size(line.text), bracket_size(line.text)}) {
+      if (size == 0) continue;
+      std::string label = line.text.substr(0, size);
+      std::erase_if(
+          label, [](char c) { return std::string_view(" []:").find(c) != std::string_view::npos; });
+      line.label += (line.label.empty() ? "" : " ") + label;
+      line.text.erase(0, size);
+      again = true;
+      break;
+    }
+  }
+  return line;
+}
+
+std::optional<double> number_behind(std::string_view text, std::string_view word) {
+  const std::size_t at = text.find(word);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::size_t begin = text.find_first_not_of(' ', at + word.size());
+  if (begin == std::string_view::npos) return std::nullopt;
+  std::string digits;  // without commas between thousands
+  for (std::size_t i = begin; i < text.size() && digits.size() < 40; ++i) {
+    const bool is_comma = text[i] == ',' && i + 1 < text.size() && is_digit(text[i + 1]);
+    if (!is_comma &&
+        text.substr(i, 1).find_first_not_of("0123456789.eE+-") != std::string_view::npos)
+      break;
+    if (!is_comma) digits += text[i];
+  }
+  double value = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (read.ec != std::errc() || !std::isfinite(value) || value <= 0) return std::nullopt;
+  return value;
+}
+
+}  // namespace tandem

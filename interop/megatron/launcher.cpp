@@ -1,0 +1,161 @@
+#include "interop/megatron/launcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "interop/document/fields.h"
+
+namespace tandem {
+namespace {
+
+// Programs by their names: a file's without its folders, a module's behind -m, or a command's. An
+// empty `is` marks Megatron-LM's entry points; the first row that matches counts.
+struct ProgramRow {
+  std::string_view globs;
+  std::string_view is;       // "an encoder-decoder (T5)"
+  std::string_view instead;  // what to give; empty: nothing can be had
+};
+
+// Entry points of Megatron-LM and of its forks (Megatron-DeepSpeed, Pai-Megatron-Patch, MindSpeed).
+constexpr ProgramRow kMegatron[] = {
+    {"pretrain_bert*.py", "BERT, an encoder", ""},
+    {"pretrain_t5*.py", "T5, an encoder-decoder", ""},
+    {"pretrain_ict.py pretrain_biencoder*.py pretrain_retro*.py", "a model with a retriever", ""},
+    {"pretrain_vlm*.py pretrain_vision*.py pretrain_llava*.py pretrain_multimodal*.py "
+     "pretrain_*vl.py",
+     "a model with a vision tower", ""},
+    {"pretrain_dit*.py pretrain_sora*.py", "a diffusion model", ""},
+    {"train_rl.py", "training with rollouts", ""},
+    {"pretrain_*.py finetune_*.py posttrain_gpt.py", "", ""}};
+
+constexpr std::string_view kConfigs =
+    "the model's config.json and the trainer's ds_config.json "
+    "or Accelerate YAML";
+constexpr ProgramRow kOthers[] = {
+    {"verl.*", "verl", "the model's config.json, and the sizes with --set parallel.tp=..."},
+    {"openrlhf.*", "OpenRLHF", "the model's config.json, and ds_config.json"},
+    {"llamafactory-cli llamafactory*", "LLaMA-Factory", kConfigs},
+    {"axolotl axolotl.*", "Axolotl", kConfigs},
+    {"swift swift.*", "ms-swift", kConfigs},
+    {"megatron", "ms-swift's Megatron", "a log of its run, which has Megatron-LM's arguments"},
+    {"composer", "LLM-Foundry",
+     "the model's config.json, and the sizes with --set parallel.tp=..."},
+    {"levanter.*", "Levanter", "the model's config.json, and the sizes with --set parallel.tp=..."},
+    {"MaxText* maxtext*", "MaxText", "the model's config.json, and the sizes with --set ..."},
+    {"deepy.py", "gpt-neox", "a log of its run"},
+    {"run_train.py", "nanotron",
+     "the model's config.json, and the sizes with --set parallel.tp=..."},
+    {"torchtitan* torchtitan.*", "torchtitan", "its TOML"},
+    {"megatron_*_pretraining.py megatron_*_finetuning.py megatron_*_continue_training.py", "NeMo 1",
+     "its YAML"},
+    {"setup_experiment.py run_recipe.py run_script.py run_pretrain*.py", "Megatron-Bridge",
+     "run_config.yaml, which Megatron-Bridge writes beside its checkpoints"},
+    {"nemo nemo_run*", "NeMo 2", "run_config.yaml of its run"},
+    {"run_grpo*.py run_sft.py run_dpo*.py nemo_rl.*", "NeMo-RL",
+     "the model's config.json, and the sizes with --set parallel.tp=..."},
+    {"primus-cli primus primus.*", "Primus", "a log of its run, which has Megatron-LM's arguments"},
+    {"accelerate", "a trainer that Accelerate starts", kConfigs},
+    {"deepspeed", "a trainer that DeepSpeed starts",
+     "the model's config.json, and ds_config.json"}};
+
+struct StartedProgram {
+  std::string name, where;
+};
+
+// Returns the programs that the commands may start, in order.
+std::vector<StartedProgram> programs_of(const ShellScript& script, const std::string& path) {
+  std::vector<StartedProgram> programs;
+  for (const ShellCommand& command : script.commands) {
+    if (!command.empty() && command[0].text == "echo") continue;
+    std::string before;
+    bool first = true;  // of the command, behind assignments
+    for (const ShellWord& word : command) {
+      std::istringstream parts(word.text);
+      for (std::string part; parts >> part; before = part) {
+        std::erase_if(part, [](char c) { return c == '\'' || c == '"'; });
+        const std::string name = part.substr(part.rfind('/') + 1);
+        if (name.ends_with(".py") || before == "-m" || first)
+          programs.push_back({name, fmt::format("{}:{}", path, word.line)});
+        first = first && (name.find('=') != std::string::npos ||
+                          matches_any(name, {"srun", "sudo", "nohup", "exec", "env", "time", "eval",
+                                             "bash", "sh", "-c", "-u", "uv", "run"}));
+      }
+    }
+  }
+  return programs;
+}
+
+// Returns whether a command or a variable has one of these words.
+bool has_word(const ShellScript& script, std::string_view globs) {
+  const auto matches = [&](const std::string& text) {
+    std::istringstream parts(text);
+    for (std::string part; parts >> part;) {
+      if (matches_word(part.substr(0, part.find('=')), globs)) return true;
+    }
+    return false;
+  };
+  return std::ranges::any_of(script.commands,
+                             [&](const ShellCommand& command) {
+                               return std::ranges::any_of(command, [&](const ShellWord& word) {
+                                 return matches(word.text);
+                               });
+                             }) ||
+         std::ranges::any_of(script.variables, [&](const auto& named) {
+           return std::ranges::any_of(named.second.words, matches);
+         });
+}
+
+Error refused(const StartedProgram& program, std::string_view is, std::string_view instead) {
+  return Error::at(
+      program.where,
+      instead.empty()
+          ? fmt::format("found {}, which trains {}: expected a decoder-only language model",
+                        program.name, is)
+          : fmt::format("found {}, which starts {}: its flags are not Megatron-LM's; give {}",
+                        program.name, is, instead));
+}
+
+const ProgramRow* row_of(const StartedProgram& program, std::span<const ProgramRow> rows) {
+  const auto row = std::ranges::find_if(
+      rows, [&](const ProgramRow& one) { return matches_word(program.name, one.globs); });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+}  // namespace
+
+Result<Launcher> launcher_of(const ShellScript& script, const std::string& path) {
+  const std::vector<StartedProgram> programs = programs_of(script, path);
+  for (const StartedProgram& program : programs) {
+    const ProgramRow* row = row_of(program, kMegatron);
+    if (row == nullptr) continue;
+    if (row->is.empty()) return Launcher::Megatron;
+    return refused(program, row->is, "");
+  }
+  if (has_word(script, "--rollout-batch-size --actor-num-nodes --actor-num-gpus-per-node"))
+    return Launcher::Slime;
+  for (const StartedProgram& program : programs) {
+    if (const ProgramRow* row = row_of(program, kOthers))
+      return refused(program, row->is, row->instead);
+  }
+  const auto python = std::ranges::find_if(
+      programs, [](const StartedProgram& program) { return program.name.ends_with(".py"); });
+  if (python != programs.end())
+    return Error::at(python->where,
+                     fmt::format("found {}, which is no entry point of Megatron-LM's or of a fork "
+                                 "that is known, expected one such as pretrain_gpt.py",
+                                 python->name));
+  if (has_word(script,
+               "--num-layers --tensor-model-parallel-size --micro-batch-size "
+               "--num-attention-heads --global-batch-size --pipeline-model-parallel-size"))
+    return Launcher::Arguments;
+  return Error::at(path,
+                   "found a text without Megatron-LM's flags, expected a launch script, a log or "
+                   "one of the other kinds of files");
+}
+
+}  // namespace tandem

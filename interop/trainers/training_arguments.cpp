@@ -1,0 +1,193 @@
+// Reads YAML of transformers' TrainingArguments, as LLaMA-Factory and TRL take it. Declared in
+// interop/trainers/trainers.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "interop/document/fields.h"
+#include "interop/plan/places.h"
+#include "interop/trainers/trainers.h"
+
+namespace tandem {
+namespace {
+
+// Fields that change neither time nor memory of an iteration.
+constexpr std::string_view kQuiet =
+    "output_dir logging_* save_* plot_loss overwrite_* report_to learning_rate num_train_epochs "
+    "max_steps lr_scheduler_* warmup_* resume_* eval_* *_eval_* val_size per_device_eval* do_* "
+    "trust_remote_code template dataset* data_* max_samples preprocessing_* streaming seed "
+    "ddp_timeout ddp_find* weight_decay adam_* max_grad_norm push_to_hub hub_* run_name remove_* "
+    "include_* mixture* tokenized_path stage finetuning_type packing neat_packing "
+    "disable_gradient_checkpointing group_by_length full_determinism optim_args ";
+
+// Values that a scenario has no word for.
+struct NotExpressedSetting {
+  std::string_view field, usual, what;
+};
+constexpr NotExpressedSetting kNotExpressed[] = {
+    {"use_liger_kernel enable_liger_kernel", "false", "kernels are as fast as others"},
+    {"torch_compile", "false", "kernels are as fast as others"},
+    {"use_unsloth", "false", "kernels are as fast as others"},
+    {"neftune_noise_alpha", "0", "as without"},
+    {"freeze_vision_tower freeze_multi_modal_projector", "", "only the language model counts"}};
+
+class TrainingArguments {
+ public:
+  TrainingArguments(const DocumentNode& document, const ImportContext& context)
+      : context_(context), fields_(document, context.path) {
+    plan_.sources.push_back(context.path + " (TrainingArguments)");
+  }
+
+  Result<ImportedPlan> read(const DocumentNode& document) {
+    check_task();
+    set_precision();
+    set_sharding();
+    set_sizes();
+    set_batch();
+    set_memory();
+    if (const auto length = fields_.whole({"cutoff_len", "max_seq_length", "max_length"}, 1))
+      plan_.set("model.seq", *length,
+                fields_.name_of({"cutoff_len", "max_seq_length", "max_length"}));
+    list_rest();
+    RETURN_IF_ERROR(fields_.status());
+    place_keys(document, context_.path, &plan_);
+    return std::move(plan_);
+  }
+
+ private:
+  // Refuses what is more than training all weights of a language model.
+  void check_task() {
+    const std::string kind = fields_.text({"finetuning_type"}).value_or("full");
+    if (kind != "full")
+      fields_.fail("finetuning_type", "full: adapters and frozen layers are not covered");
+    const std::string stage = fields_.text({"stage"}).value_or("sft");
+    if (stage != "sft" && stage != "pt")
+      fields_.fail("stage", "sft or pt: a second model or rollouts are not covered");
+  }
+
+  void set_precision() {
+    const auto bf16 = fields_.flag({"bf16", "pure_bf16"}), fp16 = fields_.flag({"fp16"});
+    if (bf16.value_or(false))
+      plan_.set("train.precision", "bf16", fields_.name_of({"bf16", "pure_bf16"}));
+    else if (fp16.value_or(false))
+      plan_.set("train.precision", "fp16", "fp16");
+    else
+      plan_.set("train.precision", "fp32", "neither bf16 nor fp16");
+  }
+
+  void set_sharding() {
+    const auto file = fields_.text({"deepspeed"});
+    if (file)
+      plan_.wanted.push_back(
+          {file->substr(file->rfind('/') + 1), fields_.place_of("deepspeed"), true});
+    const std::string fsdp = fields_.text({"fsdp"}).value_or("");
+    const Whole zero = fsdp.find("full_shard") != std::string::npos      ? 3
+                       : fsdp.find("shard_grad_op") != std::string::npos ? 2
+                                                                         : 0;
+    if (zero > 0) plan_.set("train.zero", zero, "fsdp");
+    if (fields_.node({"fsdp_config"}) != nullptr)
+      plan_.not_expressed.push_back(fields_.place_of("fsdp_config") +
+                                    ": fsdp_config: FSDP is as train.zero says");
+  }
+
+  // Takes the sizes that trainers on Megatron-LM have, as LLaMA-Factory's mcore_adapter.
+  void set_sizes() {
+    constexpr std::pair<const char*, const char*> kSizes[] = {
+        {"tensor_model_parallel_size", "parallel.tp"},
+        {"pipeline_model_parallel_size", "parallel.pp"},
+        {"virtual_pipeline_model_parallel_size", "parallel.vpp"},
+        {"context_parallel_size", "parallel.cp"},
+        {"expert_model_parallel_size", "parallel.ep"}};
+    for (const auto& [field, key] : kSizes) {
+      if (const auto size = fields_.whole({field}, 1)) plan_.set_value(key, *size, field);
+    }
+    if (fields_.flag({"sequence_parallel"}).value_or(false))
+      plan_.set("train.sequence_parallel", true, "sequence_parallel");
+    if (fields_.flag({"use_distributed_optimizer"}).value_or(false))
+      plan_.set("train.zero", Whole{1}, "use_distributed_optimizer");
+  }
+
+  // global batch = microbatch x accumulation steps x replicas.
+  void set_batch() {
+    const Whole micro = fields_.whole({"per_device_train_batch_size"}, 1).value_or(8);
+    const Whole steps = fields_.whole({"gradient_accumulation_steps"}, 1).value_or(1);
+    plan_.set("parallel.micro_batch", micro,
+              fields_.has("per_device_train_batch_size")
+                  ? "per_device_train_batch_size"
+                  : "default of per_device_train_batch_size");
+    const Whole gpus =
+        context_.gpus > 0 ? context_.gpus : context_.before.whole_of("cluster.gpus").value_or(0);
+    const auto one = [&](IntegerKey key) {
+      const auto own = plan_.whole_of(key);
+      return own ? *own : context_.before.whole_of(key).value_or(1);
+    };
+    const Whole dp =
+        gpus / product_of({one("parallel.tp"), one("parallel.pp"), one("parallel.cp")});
+    if (dp > 0)
+      plan_.set("parallel.global_batch", product_of({micro, steps, dp}),
+                fmt::format("{} a device x {} accumulation steps x {} replicas", micro, steps, dp));
+  }
+
+  void set_memory() {
+    const bool is_factory = fields_.has("finetuning_type");  // LLaMA-Factory recomputes by default
+    const bool recomputes = is_factory
+                                ? !fields_.flag({"disable_gradient_checkpointing"}).value_or(false)
+                                : fields_.flag({"gradient_checkpointing"}).value_or(false);
+    if (recomputes)
+      plan_.set(
+          "train.recompute", "full",
+          is_factory ? "LLaMA-Factory's disable_gradient_checkpointing" : "gradient_checkpointing");
+    const std::string attention = fields_.text({"flash_attn", "attn_implementation"}).value_or("");
+    if (attention == "fa2" || attention.starts_with("flash_attention"))
+      plan_.set("train.flash_attention", true,
+                fields_.name_of({"flash_attn", "attn_implementation"}));
+    const std::string optimizer = fields_.text({"optim"}).value_or("adamw_torch");
+    if (fields_.flag({"use_muon"}).value_or(false))
+      plan_.set("train.optimizer", "muon", "use_muon");
+    else if (!optimizer.starts_with("adamw_torch") && optimizer != "adamw_apex_fused")
+      plan_.not_expressed.push_back(
+          fmt::format("{}: optim = {}: taken as Adam", fields_.place_of("optim"), optimizer));
+    if (const auto model = fields_.text({"model_name_or_path"}))
+      plan_.assumed.push_back(fields_.place_of("model_name_or_path") + ": the model is " + *model +
+                              ", whose config.json states it");
+  }
+
+  void list_rest() {
+    for (const DocumentField* field : fields_.left()) {
+      const std::string place = fmt::format("{}:{}: {} = {}", context_.path, field->value.line,
+                                            field->key, field->value.text());
+      const auto row = std::ranges::find_if(kNotExpressed, [&](const NotExpressedSetting& one) {
+        return matches_word(field->key, one.field);
+      });
+      if (row != std::end(kNotExpressed)) {
+        if (field->value.text() != row->usual)
+          plan_.not_expressed.push_back(fmt::format("{}: {}", place, row->what));
+      } else if (matches_word(field->key, kQuiet)) {
+        ++plan_.without_effect;
+      } else {
+        plan_.not_understood.push_back(place);
+      }
+    }
+  }
+
+  using Whole = std::int64_t;
+
+  const ImportContext& context_;
+  FieldReader fields_;
+  ImportedPlan plan_;
+};
+
+}  // namespace
+
+bool is_training_arguments(const DocumentNode& document) {
+  return document.find("per_device_train_batch_size") != nullptr ||
+         (document.find("model_name_or_path") != nullptr &&
+          document.find("gradient_accumulation_steps") != nullptr);
+}
+
+Result<ImportedPlan> import_training_arguments(const DocumentNode& document,
+                                               const ImportContext& context) {
+  return TrainingArguments(document, context).read(document);
+}
+
+}  // namespace tandem

@@ -1,0 +1,285 @@
+// Files that Tandem does not read, or reads only with others: each is refused by name, with what to
+// give instead. What a file leaves to a default goes over nothing.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "interop/plan/understood.h"
+#include "interop/topology/topologies.h"
+#include "tests/interop/imported.h"
+
+using namespace tandem;
+
+namespace {
+
+const std::string kConfig = R"({
+"model_type": "llama", "hidden_size": 1024,
+"num_hidden_layers": 16, "num_attention_heads": 16, "intermediate_size": 4096,
+"vocab_size": 32000, "tie_word_embeddings": false})";
+
+// A Megatron-LM script with these flags more.
+std::string script(const std::string& flags, const std::string& program = "pretrain_gpt.py") {
+  return "torchrun --nproc_per_node 8 --nnodes 2 " + program + " --micro-batch-size 1 " + flags +
+         "\n";
+}
+
+std::string refusal_of(const std::vector<ImportSource>& sources,
+                       const std::map<std::string, KeyValue>& sets = {}) {
+  const auto plan = import_sources(sources, {.sets = sets});
+  return plan.ok() ? "read" : plan.error().text();
+}
+
+bool mentions(const std::vector<std::string>& lines, const std::string& part) {
+  return std::ranges::any_of(lines, [&](const std::string& line) { return has(line, part); });
+}
+
+}  // namespace
+
+TEST_CASE("a script that starts no Megatron-LM is refused with the name of what it starts") {
+  const std::pair<std::string, std::string> kScripts[] = {
+      {"curl --retry 3 -O http://x/y\n", "without Megatron-LM's flags"},
+      {"python3 -m verl.trainer.main_ppo actor.lr=1 --bf16\n", "verl"},
+      {"ray job submit -- python3 -m openrlhf.cli.train_ppo_ray --bf16\n", "OpenRLHF"},
+      {"llamafactory-cli train a.yaml\n", "LLaMA-Factory"},
+      {"axolotl train a.yml\n", "Axolotl"},
+      {"swift sft --model x --bf16 true\n", "ms-swift"},
+      {"NPROC_PER_NODE=8 megatron sft --micro_batch_size 1\n", "ms-swift's Megatron"},
+      {"composer train.py a.yaml\n", "LLM-Foundry"},
+      {"python -m levanter.main.train_lm --config_path a.yaml\n", "Levanter"},
+      {"python3 -m MaxText.train a.yml\n", "MaxText"},
+      {"python ./deepy.py train.py a.yml\n", "gpt-neox"},
+      {"torchrun run_train.py --config-file a.yaml\n", "nanotron"},
+      {"torchrun -m torchtitan.train --job.config_file a.toml\n", "torchtitan"},
+      {"python megatron_gpt_pretraining.py --config-name a\n", "NeMo 1"},
+      {"python setup_experiment.py --num_gpus 64 --gpu h100\n", "Megatron-Bridge"},
+      {"python run_grpo_math.py --config a.yaml\n", "NeMo-RL"},
+      {"bash primus-cli train pretrain --config a.yaml\n", "Primus"},
+      {"accelerate launch --num_processes 8 train.py --bf16\n", "Accelerate"},
+      {"deepspeed --num_gpus 8 train.py --bf16 --deepspeed ds.json\n", "DeepSpeed"},
+      {"torchrun my_train.py --num-layers 4 --hidden-size 64\n", "my_train.py"}};
+  for (const auto& [text, name] : kScripts) {
+    INFO(text);
+    const std::string why = refusal("run.sh", text);
+    INFO(why);
+    CHECK(why.starts_with("run.sh"));
+    CHECK(has(why, name));
+  }
+}
+
+TEST_CASE("a script that trains no decoder-only language model is refused with its kind") {
+  const std::pair<std::string, std::string> kPrograms[] = {{"pretrain_bert.py", "BERT"},
+                                                           {"pretrain_t5.py", "encoder-decoder"},
+                                                           {"pretrain_vlm.py", "vision tower"},
+                                                           {"pretrain_ict.py", "retriever"},
+                                                           {"train_rl.py", "rollouts"}};
+  const std::string model = "--num-layers 4 --hidden-size 64 --num-attention-heads 4";
+  for (const auto& [program, kind] : kPrograms)
+    CHECK(has(refusal("run.sh", script(model, program)), kind));
+  CHECK(has(refusal("run.sh", script(model + " --decoder-num-layers 4")), "encoder-decoder"));
+  CHECK(keys_of(imported("run.sh", script(model))).at("model.layers") == "4");
+  CHECK(keys_of(imported("run.sh", script(model, "pretrain_qwen.py"))).at("model.layers") == "4");
+}
+
+TEST_CASE("a model_type that is not known, or whose halves have no key, is refused by name") {
+  const auto of_type = [](const std::string& type) {
+    return refusal_of({{"config.json", "{\n\"model_type\": \"" + type +
+                                           "\", \"num_hidden_layers\": 4, \"hidden_size\": 64, "
+                                           "\"num_attention_heads\": 4}"}});
+  };
+  CHECK(has(of_type("t5"), "config.json:2: found model_type \"t5\", an encoder-decoder"));
+  CHECK(has(of_type("bert"), "an encoder"));
+  CHECK(has(of_type("whisper"), "an audio model"));
+  CHECK(has(of_type("rwkv7"), "a recurrent model"));
+  CHECK(has(of_type("unheard_of"), "which is not known"));
+  CHECK(has(of_type("falcon_h1"), "without Mamba beside attention"));
+  CHECK(has(of_type("gemma3n_text"), "without embeddings of each layer's own"));
+  CHECK(has(refusal("config.json", R"({"num_hidden_layers": 4, "hidden_size": 64})"),
+            "found no model_type"));
+}
+
+TEST_CASE("configurations of tools that are not read are refused by name, with what to give") {
+  const std::tuple<std::string, std::string, std::string> kFiles[] = {
+      {"a.yml", "pipe-parallel-size: 1\n", "gpt-neox"},
+      {"a.yaml", "parallelism: {dp: 1, pp_engine: 1f1b}\nmodel: {model_config: {}}\n", "nanotron"},
+      {"a.yml", "base_emb_dim: 8192\nbase_num_decoder_layers: 80\n", "MaxText"},
+      {"a.yaml", "base_model: x\ndatasets: []\nmicro_batch_size: 1\n", "Axolotl"},
+      {"a.yaml", "max_seq_len: 2048\ntrain_loader: {}\nfsdp_config: {}\n", "LLM-Foundry"},
+      {"a.yaml", "trainer: {train_batch_size: 8}\nmodel: {type: llama}\n", "Levanter"},
+      {"a.yaml", "actor_rollout_ref: {actor: {}}\n", "verl"},
+      {"a.yaml", "policy: {megatron_cfg: {}}\ngrpo: {}\n", "NeMo-RL"},
+      {"a.yaml", "modules: {pre_trainer: {}}\n", "Primus"},
+      {"a.json", R"({"tp_size": 1, "pp_size": 2, "micro_batch_num": 4})", "SimuMax"},
+      {"a.json", R"({"num_procs": 8, "tensor_par": 1, "pipeline_par": 1})", "Calculon"},
+      {"a.json", R"({"dim": 4096, "n_layers": 32, "n_heads": 32})", "params.json"}};
+  for (const auto& [name, text, tool] : kFiles) {
+    INFO(text);
+    const std::string why = refusal(name, text);
+    INFO(why);
+    CHECK(has(why, tool));
+    CHECK(has(why, "give "));
+  }
+  const auto topology = [](const std::string& text) {
+    REQUIRE(is_topology(text));
+    const auto read = import_topology({{"topo.xml", text}});
+    REQUIRE(!read.ok());
+    return read.error().text();
+  };
+  CHECK(has(topology("<system version=\"2\"></system>\n"), "RCCL"));
+  CHECK(has(topology("==== ROCm System Management Interface ====\nGPU0 GPU1\n"), "rocm-smi"));
+}
+
+TEST_CASE("a file that a script reads and nobody gave is asked for where the model is in it") {
+  const std::string reads =
+      "source \"${DIR}/models/m.sh\"\n" + script("--tensor-model-parallel-size 2 ${MODEL_ARGS[@]}");
+  CHECK(has(refusal_of({{"run.sh", reads}}), "run.sh:1: found no model, and m.sh, which is read"));
+  const std::string model =
+      "MODEL_ARGS=(--num-layers 16 --hidden-size 1024 --num-attention-heads 16 --swiglu "
+      "--vocab-size 32000)\n";
+  const auto both = import_sources({{"scripts/models/m.sh", model}, {"run.sh", reads}});
+  REQUIRE(both.ok());
+  CHECK(keys_of(*both).at("model.layers") == "16");
+  const auto with_config = import_sources({{"config.json", kConfig}, {"run.sh", reads}});
+  REQUIRE(with_config.ok());
+  CHECK(mentions(with_config->not_expressed,
+                 "run.sh:1: m.sh is read here and was not given: give it "
+                 "too"));
+}
+
+TEST_CASE("what slime sets by itself counts, and its rollouts are said not to be covered") {
+  const ImportedPlan plan =
+      imported("run.sh",
+               "MODEL=(--num-layers 4 --hidden-size 64 --num-attention-heads 4)\n"
+               "ray job submit -- python3 train.py --actor-num-nodes 2 --actor-num-gpus-per-node 8 "
+               "${MODEL[@]} --tensor-model-parallel-size 2 --rollout-batch-size 32 "
+               "--global-batch-size 64\n");
+  const Keys keys = keys_of(plan);
+  CHECK(!keys.contains("train.precision"));  // bf16, a scenario's default
+  CHECK(keys.at("train.zero") == "1");
+  CHECK(keys.at("cluster.gpus") == "16");
+  CHECK(mentions(plan.not_expressed, "rollouts are not covered"));
+}
+
+TEST_CASE("a default goes over nothing, two stated values are an error with both lines") {
+  const std::string grouped = R"({
+"model_type": "llama", "hidden_size": 1024, "num_key_value_heads": 4,
+"num_hidden_layers": 16, "num_attention_heads": 16, "intermediate_size": 4096,
+"vocab_size": 32000, "tie_word_embeddings": false})";
+  // The script states neither key/value heads nor the vocabulary.
+  const std::string same = script(
+      "--num-layers 16 --hidden-size 1024 --num-attention-heads 16 --ffn-hidden-size 4096 "
+      "--swiglu --tensor-model-parallel-size 2");
+  const auto plan = import_sources({{"run.sh", same}, {"config.json", grouped}});
+  REQUIRE(plan.ok());
+  const Keys keys = keys_of(*plan);
+  CHECK(keys.at("model.kv_heads") == "4");
+  CHECK(keys.at("model.vocab") == "32000");  // a multiple of 128 x 2
+  const std::string other = script(
+      "--num-layers 12 --hidden-size 1024 --num-attention-heads 16 --ffn-hidden-size 4096 "
+      "--swiglu");
+  CHECK(refusal_of({{"config.json", grouped}, {"run.sh", other}}) ==
+        "run.sh:1: found model.layers = 12, but config.json:3 has 16: leave one out, or give --set "
+        "model.layers=...");
+  CHECK(refusal_of({{"config.json", grouped}, {"run.sh", other}},
+                   {{"model.layers", KeyValue(std::int64_t{12})}}) == "read");
+}
+
+TEST_CASE("NeMo 1's words are read as what they mean, and go over no config.json") {
+  const std::string yaml = R"(trainer: {devices: 8, num_nodes: 2, precision: bf16}
+model:
+  micro_batch_size: 1
+  global_batch_size: 64
+  tensor_model_parallel_size: 4
+  encoder_seq_length: 8192
+  num_layers: 16
+  hidden_size: 1024
+  ffn_hidden_size: 4096
+  num_attention_heads: 16
+  num_query_groups: 4
+  normalization: rmsnorm
+  bias: false
+  activation: fast-swiglu
+  position_embedding_type: rope
+  share_embeddings_and_output_weights: false
+  activations_checkpoint_granularity: selective
+  sequence_parallel: true
+  fp8: true
+  fp8_hybrid: true
+  ub_tp_comm_overlap: true
+  use_flash_attention: true
+  optim: {name: distributed_fused_adam, overlap_grad_sync: true, overlap_param_sync: true}
+)";
+  const Keys keys = keys_of(imported("nemo.yaml", yaml));
+  CHECK(keys.at("model.gated_mlp") == "true");
+  CHECK(!keys.contains("model.norm"));  // RMSNorm and no biases come with a gated MLP
+  CHECK(!keys.contains("model.biases"));
+  CHECK(keys.at("model.kv_heads") == "4");
+  CHECK(keys.at("train.precision") == "\"fp8\"");
+  CHECK(keys.at("train.recompute") == "\"selective\"");
+  CHECK(keys.at("train.zero") == "1");
+  CHECK(keys.at("overlap.tensor") == "\"ring\"");
+  CHECK(keys.at("cluster.gpus") == "16");
+  std::string config = kConfig;
+  config.replace(config.find("\"vocab_size\": 32000"), 19,
+                 "\"num_key_value_heads\": 4, "
+                 "\"vocab_size\": 128256");
+  const auto both = import_sources({{"config.json", config}, {"nemo.yaml", yaml}});
+  INFO((both.ok() ? "" : both.error().text()));
+  REQUIRE(both.ok());
+  CHECK(keys_of(*both).at("model.vocab") == "128512");  // a multiple of 128 x 4
+}
+
+TEST_CASE("layers that the stages do not divide are refused, unless the plan says how") {
+  const std::string uneven = script(
+      "--pipeline-model-parallel-size 3 --num-layers 16 --hidden-size 1024 "
+      "--num-attention-heads 16");
+  CHECK(has(refusal("run.sh", uneven), "found 3 stages for 16 layers"));
+  CHECK(refusal_of({{"run.sh", script("--pipeline-model-parallel-size 3 --num-layers 16 "
+                                      "--hidden-size 1024 --num-attention-heads 16 "
+                                      "--decoder-first-pipeline-num-layers 4")}}) == "read");
+}
+
+TEST_CASE("an import says in seven rows what it understood, and what nobody states") {
+  const auto plan = import_sources(
+      {{"config.json", kConfig},
+       {"run.sh", script("--tensor-model-parallel-size 4 \\\n  --bf16 --seq-length 2048")}});
+  REQUIRE(plan.ok());
+  const std::vector<UnderstoodRow> rows = understood(*plan);
+  REQUIRE(rows.size() == 7);
+  CHECK(rows[1].value == "tp 4 x pp 1 x vpp 1 x cp 1 x ep 1 x dp 4");
+  CHECK(rows[1].from == "run.sh:1; the rest assumed");
+  CHECK(rows[2].value == "4 sequences, 1 a microbatch");
+  CHECK(rows[3].from == "run.sh:2");
+  CHECK(rows[4].from == "assumed");  // bf16 is no key of its own
+  CHECK(unknown_parts(*plan).empty());
+  const auto model = import_sources({{"config.json", kConfig}});
+  REQUIRE(model.ok());
+  CHECK(unknown_parts(*model).size() == 2);
+  CHECK(understood_text(*model, "").find("batch      ? sequences") != std::string::npos);
+}
+
+TEST_CASE("what is auto in ds_config.json is left open, and filled by others") {
+  const std::string ds = R"({
+"train_micro_batch_size_per_gpu": "auto", "train_batch_size": "auto",
+"gradient_accumulation_steps": "auto", "bf16": {"enabled": "auto"},
+"zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": "auto"}})";
+  const auto open = import_sources({{"config.json", kConfig}, {"ds.json", ds}}, {.gpus = 8});
+  REQUIRE(open.ok());
+  CHECK(unknown_parts(*open).size() == 4);  // the batch, and three keys
+  const std::string arguments =
+      "per_device_train_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: true\n"
+      "gradient_checkpointing: true\ndeepspeed: conf/ds.json\nmax_seq_length: 2048\n";
+  const auto both = import_sources(
+      {{"config.json", kConfig}, {"args.yaml", arguments}, {"ds.json", ds}}, {.gpus = 8});
+  INFO((both.ok() ? "" : both.error().text()));
+  REQUIRE(both.ok());
+  CHECK(unknown_parts(*both).empty());
+  const Keys keys = keys_of(*both);
+  CHECK(keys.at("parallel.global_batch") == "64");
+  CHECK(keys.at("train.recompute") == "\"full\"");
+  CHECK(keys.at("train.zero") == "2");
+  // 1024 squared, as Hugging Face's trainer has it, in 16 bits.
+  CHECK(keys.at("overlap.bucket_MB") == "2.097152");
+  CHECK(refusal_of({{"args.yaml", arguments}}) ==
+        "args.yaml:5: found ds.json, which is not given: give it too");
+  CHECK(has(refusal("recipe.py", "print(1)\n"), "a program in Python"));
+  CHECK(has(refusal("args.yaml", arguments + "finetuning_type: lora\n"), "adapters"));
+}
