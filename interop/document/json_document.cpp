@@ -41,8 +41,11 @@ class CountingIterator {
 std::string without_infinities(std::string text) {
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && quoted) ++i;
-    if (i < text.size() && text[i] == '"') quoted = !quoted;
+    if (quoted && text[i] == '\\') {
+      ++i;  // the character behind it ends no text
+      continue;
+    }
+    if (text[i] == '"') quoted = !quoted;
     if (quoted) continue;
     for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
       if (text.compare(i, word.size(), word) == 0) {

@@ -332,6 +332,15 @@ TEST_CASE("what a family does and no scenario says is told") {
   CHECK(imported("config.json", config("llama", "")).not_expressed.empty());
 }
 
+TEST_CASE("a quote behind a backslash ends no text, and NaN counts as null outside of texts alone") {
+  const Keys keys = small("llama", R"("note": "say \"NaN\" or \\", "rope_scaling": NaN)");
+  CHECK(keys.at("model.layers") == "4");
+  const ImportedPlan plan =
+      imported("config.json", config("llama", R"("wormholes": "x\"NaN", "b": NaN)"));
+  REQUIRE(plan.not_understood.size() == 1);
+  CHECK(plan.not_understood[0] == "config.json:3: wormholes = x\"NaN");
+}
+
 TEST_CASE("unknown fields are listed") {
   const ImportedPlan plan = imported("config.json", config("llama", R"("wormholes": 3)"));
   REQUIRE(plan.not_understood.size() == 1);
