@@ -9,6 +9,8 @@
 #include <algorithm>
 
 #include "base/nearest.h"
+#include "base/split.h"
+#include "interop/document/fields.h"
 #include "interop/emit/plan_keys.h"
 
 namespace tandem {
@@ -42,7 +44,7 @@ std::string megatron_text(PlanKeys* keys) {
   std::string text = "#!/bin/bash\n";
   if (keys->gpus() > 0) text += fmt::format("WORLD_SIZE={}\n", keys->gpus());
   text += "PLAN=(\n";
-  for (const MegatronField& field : megatron_fields(keys, false))
+  for (const MegatronField& field : megatron_fields(keys, MegatronReader::Arguments))
     text += fmt::format("    {}\n", flag_text(field));
   return text + ")\n";
 }
@@ -55,22 +57,25 @@ std::string yaml_value(const std::string& value) {
   return value;
 }
 
-// Returns the section of Megatron-Bridge's configuration that a field belongs to.
-std::string_view bridge_section(std::string_view field) {
+// Returns the sections of Megatron-Bridge's configuration that have a field. Its overlap section
+// replaces what the one on data parallelism says, and is read with a distributed optimizer alone.
+std::string_view bridge_sections(std::string_view field) {
   constexpr std::pair<std::string_view, std::string_view> kSections[] = {
       {"micro_batch_size", "train"},
       {"global_batch_size", "train"},
       {"optimizer", "optimizer"},
       {"use_precision_aware_optimizer", "optimizer"},
       {"exp_avg_dtype", "optimizer"},
-      {"use_distributed_optimizer", "ddp"},
+      {"optimizer_cpu_offload", "optimizer"},
+      {"optimizer_offload_fraction", "optimizer"},
+      {"use_distributed_optimizer", "ddp optimizer"},
       {"use_megatron_fsdp", "ddp"},
       {"data_parallel_sharding_strategy", "ddp"},
       {"num_distributed_optimizer_instances", "ddp"},
-      {"overlap_grad_reduce", "ddp"},
-      {"overlap_param_gather", "ddp"},
-      {"align_param_gather", "ddp"},
-      {"bucket_size", "ddp"},
+      {"overlap_grad_reduce", "ddp comm_overlap"},
+      {"overlap_param_gather", "ddp comm_overlap"},
+      {"align_param_gather", "ddp comm_overlap"},
+      {"bucket_size", "ddp comm_overlap"},
       {"grad_reduce_in_fp32", "mixed_precision"},
       {"bf16", "mixed_precision"},
       {"fp16", "mixed_precision"},
@@ -78,18 +83,29 @@ std::string_view bridge_section(std::string_view field) {
       {"fp8_recipe", "mixed_precision"},
       {"fp8_param_gather", "mixed_precision"},
       {"fp4", "mixed_precision"},
+      {"fp4_param_gather", "mixed_precision"},
+      {"reuse_grad_buf_for_mxfp8_param_ag", "mixed_precision"},
       {"tp_comm_overlap", "comm_overlap"},
       {"overlap_p2p_comm", "comm_overlap"},
-      {"overlap_moe_expert_parallel_comm", "comm_overlap"}};
-  for (const auto& [name, section] : kSections) {
-    if (name == field) return section;
+      {"overlap_moe_expert_parallel_comm", "comm_overlap"},
+      {"delay_wgrad_compute", "comm_overlap"},
+      {"ckpt_format", "checkpoint"},
+      {"te_rng_tracker", "rng"}};
+  for (const auto& [name, sections] : kSections) {
+    if (name == field) return sections;
   }
   return "model";
 }
 
+// Writes words as a list of YAML: "[core_attn, mlp]".
+std::string yaml_list(std::string words) {
+  for (std::size_t at = 0; (at = words.find(' ', at)) != std::string::npos; at += 2)
+    words.insert(at, ",");
+  return "[" + words + "]";
+}
+
 std::string nemo_text(PlanKeys* keys) {
-  std::vector<MegatronField> fields = megatron_fields(keys, true);
-  // Some fields have other names in Megatron-Bridge, or state the opposite.
+  std::vector<MegatronField> fields = megatron_fields(keys, MegatronReader::Bridge);
   for (auto& [name, value] : fields) {
     if (name == "ddp_bucket_size") name = "bucket_size";
     if (name == "bias_gelu_fusion" || name == "bias_swiglu_fusion") name = "bias_activation_fusion";
@@ -101,18 +117,16 @@ std::string nemo_text(PlanKeys* keys) {
       name = "grad_reduce_in_fp32";
       value = "False";
     }
-    if (name == "recompute_modules") {
-      std::replace(value.begin(), value.end(), ' ', ',');
-      value = "[" + value + "]";
-    }
+    if (name == "recompute_modules") value = yaml_list(value);
   }
   std::string text;
   if (keys->gpus() > 0) text += fmt::format("# for {} GPUs\n", keys->gpus());
-  for (const char* section :
-       {"model", "train", "optimizer", "ddp", "mixed_precision", "comm_overlap"}) {
+  for (const std::string_view section : {"model", "train", "optimizer", "ddp", "checkpoint", "rng",
+                                         "mixed_precision", "comm_overlap"}) {
     std::string lines;
     for (const auto& [name, value] : fields) {
-      if (bridge_section(name) != section) continue;
+      const std::vector<std::string> all = split_words(std::string(bridge_sections(name)));
+      if (std::ranges::find(all, section) == all.end()) continue;
       lines += fmt::format("  {}: {}\n", name, value.starts_with('[') ? value : yaml_value(value));
     }
     if (!lines.empty()) text += fmt::format("{}:\n{}", section, lines);
@@ -120,39 +134,60 @@ std::string nemo_text(PlanKeys* keys) {
   return text;
 }
 
+// The fields that ChatLearn's trainer has, and those of its megatron_model_cfg.
+constexpr std::string_view kChatLearnTrainer =
+    "tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size "
+    "expert_model_parallel_size expert_tensor_parallel_size virtual_pipeline_model_parallel_size "
+    "pipeline_model_parallel_layout sequence_parallel bf16 recompute_granularity recompute_method "
+    "recompute_num_layers recompute_modules use_distributed_optimizer";
+constexpr std::string_view kChatLearnModel =
+    "moe_token_dispatcher_type attention_backend cross_entropy_loss_fusion bias_swiglu_fusion "
+    "overlap_p2p_comm overlap_moe_expert_parallel_comm";
+
 std::string chatlearn_text(PlanKeys* keys) {
-  std::string runtime = "runtime_args:\n", trainer = "models:\n  policy_trainer:\n";
+  std::string runtime = "runtime_args:\n", trainer = "models:\n  policy_trainer:\n", model;
   if (keys->gpus() > 0) trainer += fmt::format("    num_gpu: {}\n", keys->gpus());
-  const std::vector<MegatronField> fields = megatron_fields(keys, false);
+  const std::vector<MegatronField> fields = megatron_fields(keys, MegatronReader::ChatLearn);
   if (keys->text("train.precision", "bf16") == "fp32") trainer += "    bf16: false\n";
   for (const auto& [name, value] : fields) {
+    const std::string text = name == "recompute_modules" ? yaml_list(value) : yaml_value(value);
     if (name == "micro_batch_size" || name == "global_batch_size") {
-      runtime += fmt::format("  train_{}: {}\n", name, value);
-    } else {
-      trainer += fmt::format("    {}: {}\n", name, yaml_value(value));
+      runtime += fmt::format("  train_{}: {}\n", name, text);
+    } else if (matches_word(name, kChatLearnTrainer)) {
+      trainer += fmt::format("    {}: {}\n", name, text);
+    } else if (matches_word(name, kChatLearnModel)) {
+      model += fmt::format("      {}: {}\n", name, text);
+    } else if (name != "cp_comm_type" || value != "p2p") {  // the only one, and the default
+      keys->note(fmt::format("{} = {}: ChatLearn's configuration has no such field", name, value));
     }
   }
-  return runtime + trainer;
+  return runtime + trainer + (model.empty() ? "" : "    megatron_model_cfg:\n" + model);
 }
 
 struct EmitFormat {
   std::string_view name;
   std::string (*text)(PlanKeys*);
   std::string_view comment;  // how a comment begins; empty: it has none
+  std::string_view rules;    // the version whose rules the text keeps
 };
 constexpr EmitFormat kFormats[] = {
-    {"megatron", megatron_text, "# "},   {"nemo", nemo_text, "# "},
-    {"chatlearn", chatlearn_text, "# "}, {"deepspeed", deepspeed_text, ""},
-    {"fsdp", fsdp_text, "# "},           {"torchtitan", torchtitan_text, "# "}};
+    {"megatron", megatron_text, "# ", "NVIDIA/Megatron-LM d98e8a64 of 2026-08-22"},
+    {"nemo", nemo_text, "# ", "NVIDIA-NeMo/Megatron-Bridge 067f987d of 2026-08-22"},
+    {"chatlearn", chatlearn_text, "# ", "alibaba/ChatLearn b7af31a9 of 2025-10-23"},
+    {"deepspeed", deepspeed_text, "", "deepspeedai/DeepSpeed edaa7221 of 2026-08-22"},
+    {"fsdp", fsdp_text, "# ", "huggingface/accelerate 16cb6eb8 of 2026-07-24"},
+    {"torchtitan", torchtitan_text, "# ", "pytorch/torchtitan b5bcd76c of 2026-08-21"}};
 
-// Puts the lines into a field that nobody reads, as JSON has no comments.
-std::string with_json_note(const std::string& text, const std::vector<std::string>& left) {
-  std::string note;
+// Adds fields that nobody reads, as JSON has no comments.
+std::string with_json_notes(const std::string& text, std::string_view rules,
+                            const std::vector<std::string>& left) {
+  std::string note = fmt::format("  \"_keeps_the_rules_of\": \"{}\",\n", rules), lines;
   for (std::string line : left) {
     std::replace(line.begin(), line.end(), '"', '\'');
-    note += fmt::format("{}\"{}\"", note.empty() ? "" : ", ", line);
+    lines += fmt::format("{}\"{}\"", lines.empty() ? "" : ", ", line);
   }
-  return fmt::format("{{\n  \"_not_expressed\": [{}],\n{}", note, text.substr(2));
+  if (!lines.empty()) note += fmt::format("  \"_not_expressed\": [{}],\n", lines);
+  return "{\n" + note + text.substr(2);
 }
 
 }  // namespace
@@ -169,9 +204,10 @@ Result<std::string> emit_plan(const std::string& name, const PlanSettings& setti
     PlanKeys keys(settings);
     const std::string text = format.text(&keys);
     const std::vector<std::string> left = keys.left();
-    if (left.empty()) return text;
-    if (format.comment.empty()) return with_json_note(text, left);
-    std::string notes;
+    if (format.comment.empty()) return with_json_notes(text, format.rules, left);
+    std::string notes = fmt::format("{}keeps the rules of {}\n", format.comment, format.rules);
+    for (const std::string& variable : keys.required())
+      notes += fmt::format("{}environment: {}\n", format.comment, variable);
     for (const std::string& line : left)
       notes += fmt::format("{}not expressed: {}\n", format.comment, line);
     // Keeps "#!/bin/bash" as the first line.

@@ -3,9 +3,10 @@
 // derives by itself is left out; keys that it cannot follow are noted (PlanKeys::leave). Declared
 // in interop/emit/plan_keys.h.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <numeric>
 #include <span>
 
 #include "base/split.h"
@@ -26,8 +27,7 @@ constexpr SameField kSame[] = {{"parallel.tp", "tensor_model_parallel_size", ""}
                                {"parallel.cp", "context_parallel_size", "1"},
                                {"parallel.ep", "expert_model_parallel_size", "1"},
                                {"parallel.micro_batch", "micro_batch_size", ""},
-                               {"parallel.global_batch", "global_batch_size", ""},
-                               {"schedule.group", "microbatch_group_size_per_vp_stage", ""}};
+                               {"parallel.global_batch", "global_batch_size", ""}};
 
 // Switches: the field is written with the value `says` if the key has `value`. A key that is not
 // set counts as `otherwise`.
@@ -37,17 +37,17 @@ struct SwitchFlag {
   std::string_view field, says;
 };
 constexpr SwitchFlag kSwitches[] = {
-    {"train.sequence_parallel", true, false, "sequence_parallel", "True"},
-    {"train.fp8_param_gather", true, false, "fp8_param_gather", "True"},
     {"train.fused_softmax", false, true, "masked_softmax_fusion", "False"},
     {"train.fused_bias_gelu", false, true, "bias_gelu_fusion", "False"},
     {"train.fused_norm", false, true, "no_persist_layer_norm", "True"},
-    {"train.fused_cross_entropy", true, true, "cross_entropy_loss_fusion", "True"},
-    {"overlap.expert", true, false, "overlap_moe_expert_parallel_comm", "True"}};
+    {"train.fused_cross_entropy", true, true, "cross_entropy_loss_fusion", "True"}};
 
 class FieldWriter {
  public:
-  FieldWriter(PlanKeys* keys, bool bridge) : keys_(keys), bridge_(bridge) {}
+  FieldWriter(PlanKeys* keys, MegatronReader reader)
+      : keys_(keys),
+        bridge_(reader == MegatronReader::Bridge),
+        chatlearn_(reader == MegatronReader::ChatLearn) {}
 
   std::vector<MegatronField> write() {
     for (const SameField& row : kSame) {
@@ -58,19 +58,34 @@ class FieldWriter {
       if (keys_->flag(row.key, row.otherwise) == row.value) add(row.field, row.says);
     }
     if (!keys_->flag("train.fused_bias_gelu", true)) add("bias_swiglu_fusion", "False");
+    write_sequence();
     write_stages();
     write_precision();
     write_dispatcher();
     write_recompute();
+    write_graphs();
+    write_expert_overlap();
     write_data();
     write_context();
     write_tensor();
+    require_connections();
     return fields_;
   }
 
  private:
   void add(std::string_view field, std::string_view value) { fields_.emplace_back(field, value); }
   static std::string_view word(bool flag) { return flag ? "True" : "False"; }
+
+  bool has(std::string_view field) const {
+    return std::ranges::any_of(fields_, [&](const auto& one) { return one.first == field; });
+  }
+
+  // ChatLearn cuts sequences unless it is told not to; all others only if they are told to.
+  void write_sequence() {
+    const bool cuts = keys_->flag("train.sequence_parallel", false);
+    if (keys_->whole("parallel.tp", 1) > 1 && (cuts || chatlearn_))
+      add("sequence_parallel", word(cuts));
+  }
 
   void write_stages() {
     const long long tp = keys_->whole("parallel.tp", 1), vpp = keys_->whole("parallel.vpp", 1);
@@ -81,10 +96,13 @@ class FieldWriter {
     const long long expert_tp = keys_->whole("parallel.expert_tp", 0);
     if (expert_tp > 0 && expert_tp != tp)
       add("expert_tensor_parallel_size", fmt::format("{}", expert_tp));
-    const std::string layout = layout_text();
-    if (!layout.empty()) add("pipeline_model_parallel_layout", layout);
-    if (vpp > 1 && layout.empty())
-      add("virtual_pipeline_model_parallel_size", fmt::format("{}", vpp));
+    if (keys_->is_hybrid()) {
+      if (pp * vpp > 1) write_segments();
+    } else {
+      write_layout(pp, vpp);
+    }
+    const std::string group = keys_->text("schedule.group");
+    if (!group.empty() && vpp > 1) add("microbatch_group_size_per_vp_stage", group);
     const std::string order = keys_->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
     // Orders that Megatron-LM runs with virtual stages, and without them.
     constexpr std::string_view kVirtual[] = {"interleaved"}, kPlain[] = {"1f1b", "none"};
@@ -105,16 +123,51 @@ class FieldWriter {
     keys_->leave("parallel.scatter_gather", "Megatron-LM has it no more");
   }
 
-  // Returns the layers of each stage as Megatron-LM's layout: "Et*3|t*4|t*3mL" has 3, 4 and 3
-  // layers (t) beside embedding (E), multi-token prediction (m) and loss (L). Empty: even stages.
-  std::string layout_text() {
-    const std::string layout = keys_->text("parallel.layout");
-    if (!layout.empty() && layout != "auto") return layout;
-    std::vector<int> layers;
-    for (const std::string& word : split(keys_->text("parallel.layers_per_stage"), ","))
-      layers.push_back(std::atoi(word.c_str() + word.find_first_of("0123456789")));
-    if (layers.empty()) return "";
-    return tandem::layout_text(layers, static_cast<int>(keys_->whole("model.mtp_layers", 0)));
+  // Writes the layers of each stage where they differ, and how many stages a rank has.
+  void write_layout(long long pp, long long vpp) {
+    std::string layout = keys_->text("parallel.layout");
+    const bool listed = keys_->has("parallel.layers_per_stage");
+    const std::vector<int> layers = keys_->stage_layers();
+    const auto differs = [&](int stage) { return stage != layers[1 % layers.size()]; };
+    const bool uneven = std::ranges::any_of(layers, differs);
+    const long long all = keys_->whole("model.layers", 0);
+    const bool counts_ends = uneven && !listed && all > 0 && (all + 2) % (pp * vpp) == 0;
+    if (layout.empty() || layout == "auto" || layout == "even") {
+      const bool flags = counts_ends && !chatlearn_;  // ChatLearn has no such fields
+      layout = (listed || uneven) && !flags
+                   ? layout_text(layers, static_cast<int>(keys_->whole("model.mtp_layers", 0)))
+                   : "";
+      if (flags) {
+        add("account_for_embedding_in_pipeline_split", "True");
+        add("account_for_loss_in_pipeline_split", "True");
+      }
+    }
+    if (!layout.empty()) {
+      add("pipeline_model_parallel_layout", layout);
+    } else if (vpp > 1) {
+      add("virtual_pipeline_model_parallel_size", fmt::format("{}", vpp));
+    }
+  }
+
+  // Writes a hybrid's stages, which are bars in its pattern; Megatron-LM takes no other flags.
+  void write_segments() {
+    const std::vector<std::string> letters = keys_->hybrid_layers();
+    const std::vector<int> layers = keys_->stage_layers();
+    const auto sum = static_cast<std::size_t>(std::reduce(layers.begin(), layers.end()));
+    keys_->text("parallel.layout");
+    if (letters.empty() || sum != letters.size() || keys_->whole("model.mtp_layers", 0) > 0 ||
+        chatlearn_) {
+      keys_->leave("parallel.pp", "bars in --hybrid-layer-pattern say where a hybrid's stages end");
+      keys_->leave("parallel.vpp", "the same bars say how many stages a rank has");
+      return;
+    }
+    std::string pattern;
+    std::size_t next = 0;
+    for (const int own : layers) {
+      if (next > 0) pattern += '|';
+      for (int i = 0; i < own; ++i) pattern += letters[next++];
+    }
+    add("hybrid_layer_pattern", pattern);
   }
 
   void write_precision() {
@@ -130,7 +183,9 @@ class FieldWriter {
     if (precision == "nvfp4") add("fp4", "e2m1");
     if (precision == "fp8") {
       add("fp8", "hybrid");
-      if (recipe != "delayed") add("fp8_recipe", recipe == "current" ? "tensorwise" : recipe);
+      // Megatron-LM's default is delayed, Megatron-Bridge's is tensorwise.
+      if (recipe != "delayed" || bridge_)
+        add("fp8_recipe", recipe == "current" ? "tensorwise" : recipe);
       if (const std::string amax = keys_->text("train.amax_reduction", "all");
           amax == "tensor" && bridge_)
         add("tp_only_amax_red", "True");
@@ -145,43 +200,105 @@ class FieldWriter {
     if (gradients == "fp16" && precision != "fp16")
       keys_->leave("train.gradient_dtype", "gradients are fp32 or bf16");
     add("attention_backend", keys_->flag("train.flash_attention", false) ? "flash" : "unfused");
-    if (keys_->flag("train.cuda_graphs", false)) add("cuda_graph_impl", "local");
-    std::string scope = keys_->text("train.cuda_graph_scope");
-    std::erase(scope, ',');
-    if (!scope.empty()) add("cuda_graph_scope", scope);
+    write_gathered(precision, recipe);
     if (const std::string share = keys_->text("train.optimizer_offload"); !share.empty()) {
       add("optimizer_cpu_offload", "True");
       add("optimizer_offload_fraction", share);
     }
-    if (const std::string states = keys_->text("train.optimizer_dtype");
-        !states.empty() && states != "fp32") {
-      add("use_precision_aware_optimizer", "True");
-      add("exp_avg_dtype", states);
-    }
+    const std::string states = keys_->text("train.optimizer_dtype");
+    const bool narrow = !states.empty() && states != "fp32";
+    if (narrow || has("optimizer_cpu_offload")) add("use_precision_aware_optimizer", "True");
+    if (narrow) add("exp_avg_dtype", states);
+  }
+
+  // Writes that parameters are gathered in 8 or 4 bits.
+  void write_gathered(const std::string& precision, const std::string& recipe) {
+    if (!keys_->flag("train.fp8_param_gather", false)) return;
+    const bool offloads = !keys_->text("train.optimizer_offload").empty();
+    if (precision != "fp8" && precision != "nvfp4")
+      return keys_->leave("train.fp8_param_gather", "with fp8 or nvfp4 only");
+    if (keys_->whole("train.zero", 0) == 0)
+      return keys_->leave("train.fp8_param_gather", "with a distributed optimizer only");
+    if (precision == "fp8" && recipe != "delayed" && offloads)
+      return keys_->leave("train.fp8_param_gather", "with an offloaded optimizer delayed only");
+    add(precision == "nvfp4" ? "fp4_param_gather" : "fp8_param_gather", "True");
+    if (bridge_ && recipe == "mxfp8" && keys_->whole("train.zero", 0) == 1)
+      add("reuse_grad_buf_for_mxfp8_param_ag", "True");
   }
 
   void write_dispatcher() {
     const std::string dispatcher = keys_->text("parallel.dispatcher", "alltoall");
-    if (keys_->flag("overlap.delay_wgrad", false)) add("delay_wgrad_compute", "True");
     if (keys_->whole("parallel.ep", 1) == 1) return;
     const bool flex = dispatcher == "deepep" || dispatcher == "hybridep";
     add("moe_token_dispatcher_type", flex ? "flex" : dispatcher);
     if (flex) add("moe_flex_dispatcher_backend", dispatcher);
   }
 
+  // Returns the modules that selective recompute repeats: "core_attn, moe" as two words.
+  std::vector<std::string> recomputed_modules() {
+    std::string text = keys_->text("train.recompute_modules");
+    std::ranges::replace(text, ',', ' ');
+    return split_words(text);
+  }
+
   void write_recompute() {
     const std::string recompute = keys_->text("train.recompute");
     const std::string layers = keys_->text("train.recompute_layers");
-    std::string modules = keys_->text("train.recompute_modules");
+    std::vector<std::string> modules = recomputed_modules();
     if (recompute != "full" && recompute != "selective") return;
-    add("recompute_granularity", recompute);
     if (recompute == "full") {
+      add("recompute_granularity", recompute);
       add("recompute_method", layers.empty() ? "uniform" : "block");
       add("recompute_num_layers", layers.empty() ? "1" : layers);
-    } else if (!modules.empty()) {
-      std::erase(modules, ',');
-      add("recompute_modules", modules);
+      return;
     }
+    if (keys_->text("train.precision") == "fp8" &&
+        keys_->text("train.fp8_recipe", "delayed") == "delayed") {
+      const auto removed = std::erase_if(modules, [](const std::string& module) {
+        return module == "moe_act" || module == "layernorm";
+      });
+      if (removed > 0)
+        keys_->leave("train.recompute_modules", "delayed scaling keeps moe_act and layernorm");
+      if (removed > 0 && modules.empty()) return;
+    }
+    add("recompute_granularity", recompute);
+    if (!modules.empty()) add("recompute_modules", fmt::format("{}", fmt::join(modules, " ")));
+  }
+
+  void write_graphs() {
+    const bool graphs = keys_->flag("train.cuda_graphs", false);
+    std::string scope = keys_->text("train.cuda_graph_scope");
+    std::erase(scope, ',');
+    if (!graphs) return;
+    if (keys_->text("train.recompute") == "full")
+      return keys_->leave("train.cuda_graphs", "no layer is a graph that is recomputed whole");
+    add("cuda_graph_impl", "local");
+    if (!scope.empty()) add("cuda_graph_scope", scope);
+    if (bridge_) add("te_rng_tracker", "True");
+  }
+
+  // Writes that experts' tokens travel beside another microbatch's compute, where that runs.
+  void write_expert_overlap() {
+    const bool delays = keys_->flag("overlap.delay_wgrad", false);
+    if (!keys_->flag("overlap.expert", false) || keys_->whole("parallel.ep", 1) == 1) {
+      if (delays) keys_->leave("overlap.delay_wgrad", "with overlap.expert and ep only");
+      return;
+    }
+    const std::string dispatcher = keys_->text("parallel.dispatcher", "alltoall");
+    const std::string precision = keys_->text("train.precision", "bf16");
+    const std::vector<std::string> modules = recomputed_modules();
+    const std::string recompute = keys_->text("train.recompute");
+    const bool whole =
+        recompute == "full" || (recompute == "selective" && std::ranges::count(modules, "moe") > 0);
+    const bool stages = keys_->whole("parallel.vpp", 1) > 1 && !keys_->is_hybrid();
+    if (!stages || dispatcher == "allgather" || whole || precision == "fp32" ||
+        keys_->whole("model.mtp_layers", 0) > 1) {
+      const std::string_view why = "with vpp, all-to-all, 16 bits and no recomputed experts only";
+      keys_->leave("overlap.expert", why);
+      return keys_->leave("overlap.delay_wgrad", why);
+    }
+    add("overlap_moe_expert_parallel_comm", "True");
+    if (delays) add("delay_wgrad_compute", "True");
   }
 
   void write_data() {
@@ -191,16 +308,20 @@ class FieldWriter {
     if (zero > 1) {
       add("use_megatron_fsdp", "True");
       add("data_parallel_sharding_strategy", zero == 2 ? "optim_grads" : "optim_grads_params");
+      add("ckpt_format", "fsdp_dtensor");
     }
     const long long shard = keys_->whole("parallel.hsdp_shard", 0), dp = keys_->dp();
-    if (shard > 0 && dp > 0) {
+    if (shard > 0 && dp > 0 && zero > 0) {
       add("num_distributed_optimizer_instances",
           fmt::format("{}", dp * keys_->whole("parallel.cp", 1) / shard));
     } else {
       keys_->leave("parallel.hsdp_shard", "--num-distributed-optimizer-instances of dp / this");
     }
     const bool reduces = keys_->flag("overlap.grad_reduce", false);
-    const bool gathers = keys_->flag("overlap.param_gather", zero == 3);
+    const bool asked = keys_->flag("overlap.param_gather", zero == 3);
+    const bool gathers = asked && reduces && zero > 0;
+    if (asked && !gathers)
+      keys_->leave("overlap.param_gather", "with ZeRO and overlap.grad_reduce only");
     const bool aligned = keys_->flag("overlap.align_param_gather", true);
     const bool stages = keys_->whole("parallel.vpp", 1) > 1;
     if (reduces || bridge_) add("overlap_grad_reduce", word(reduces));
@@ -231,8 +352,11 @@ class FieldWriter {
 
   void write_tensor() {
     const std::string method = keys_->text("overlap.tensor", "off");
-    if (method == "off") return;
-    add("tp_comm_overlap", "True");
+    const bool cuts =
+        keys_->whole("parallel.tp", 1) > 1 && keys_->flag("train.sequence_parallel", false);
+    if (method != "off" && !cuts) keys_->leave("overlap.tensor", "with train.sequence_parallel");
+    if (bridge_ || (method != "off" && cuts)) add("tp_comm_overlap", word(method != "off" && cuts));
+    if (method == "off" || !cuts) return;
     if (method != "ring")
       keys_->leave("overlap.tensor", "Transformer Engine's own methods, GEMM by GEMM");
     // Transformer Engine pipelines these two GEMMs by default.
@@ -243,15 +367,27 @@ class FieldWriter {
     }
   }
 
+  void require_connections() {
+    if (has("use_megatron_fsdp")) {
+      keys_->require("CUDA_DEVICE_MAX_CONNECTIONS unset or above 1, for Megatron-FSDP");
+    } else if (keys_->whole("parallel.tp", 1) > 1 || keys_->whole("parallel.cp", 1) > 1) {
+      const bool either = has("overlap_moe_expert_parallel_comm");
+      keys_->require(either ? "CUDA_DEVICE_MAX_CONNECTIONS=32 or 1 on GPUs before Blackwell: tp or "
+                              "cp wants 1, overlapped experts want more"
+                            : "CUDA_DEVICE_MAX_CONNECTIONS=1 on GPUs before Blackwell, for tp or "
+                              "cp above 1");
+    }
+  }
+
   PlanKeys* keys_;
-  bool bridge_;
+  bool bridge_, chatlearn_;
   std::vector<MegatronField> fields_;
 };
 
 }  // namespace
 
-std::vector<MegatronField> megatron_fields(PlanKeys* keys, bool bridge) {
-  return FieldWriter(keys, bridge).write();
+std::vector<MegatronField> megatron_fields(PlanKeys* keys, MegatronReader reader) {
+  return FieldWriter(keys, reader).write();
 }
 
 }  // namespace tandem

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "base/split.h"
 #include "interop/document/fields.h"
 
 namespace tandem {
@@ -42,6 +44,41 @@ long long PlanKeys::dp() {
   const long long block =
       whole("parallel.tp", 1) * whole("parallel.pp", 1) * whole("parallel.cp", 1);
   return whole("parallel.dp", whole("cluster.gpus", 0) / block);
+}
+
+std::vector<std::string> PlanKeys::hybrid_layers() const {
+  const auto found = settings_->find(std::string(kHybridLayers));
+  return found == settings_->end() ? std::vector<std::string>() : split(found->second, " ");
+}
+
+bool PlanKeys::is_hybrid() const {
+  return !hybrid_layers().empty() || std::ranges::any_of(*settings_, [](const auto& setting) {
+    return setting.second == "mamba" &&
+           matches_any(setting.first, {"model.mixer", "model.kinds.*.mixer"});
+  });
+}
+
+std::vector<int> PlanKeys::stage_layers() {
+  std::vector<int> layers;
+  for (const std::string& word : split(text("parallel.layers_per_stage"), ","))
+    layers.push_back(std::atoi(word.c_str() + word.find_first_of("0123456789")));
+  const int all = static_cast<int>(whole("model.layers", 0));
+  const auto stages = static_cast<int>(whole("parallel.pp", 1) * whole("parallel.vpp", 1));
+  if (!layers.empty() || all <= 0 || stages <= 1) return layers;
+  // Where embedding and head count as layers, the first and the last stage have one fewer.
+  const bool counts_ends = all % stages != 0 && (all + 2) % stages == 0;
+  const int each = (all + (counts_ends ? 2 : stages - 1)) / stages;
+  int rest = all;
+  for (int stage = 0; stage < stages; ++stage) {
+    const bool is_less = counts_ends && (stage == 0 || stage == stages - 1);
+    layers.push_back(std::min(rest, is_less ? each - 1 : each));
+    rest -= layers.back();
+  }
+  return layers;
+}
+
+void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {
+  if (keys->whole(key, 1) > 1) keys->leave(key, why);
 }
 
 // Lists the keys that nobody has taken, except those whose value is a default and changes nothing.

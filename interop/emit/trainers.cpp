@@ -1,8 +1,7 @@
-// Writes a plan as the file of DeepSpeed (JSON), Accelerate (YAML) or torchtitan (TOML). Keys that
-// the trainer cannot follow are noted with the reason (PlanKeys::leave). A call whose result is
-// not used, such as keys->gpus(), counts its keys as taken: they need no note. Declared in
-// interop/emit/plan_keys.h.
+// A plan as DeepSpeed's and Accelerate's files. Declared in interop/emit/plan_keys.h.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include <vector>
 
@@ -11,37 +10,11 @@
 namespace tandem {
 namespace {
 
-// Notes `key` as not expressed if it is above 1.
-void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {
-  if (keys->whole(key, 1) > 1) keys->leave(key, why);
-}
-
-// Notes selective recompute as not expressed: these trainers recompute whole layers or nothing.
+// Notes selective recompute. Full recompute is a switch of the script or the file; there is no word
+// for what lies between.
 void leave_selective(PlanKeys* keys) {
   if (keys->text("train.recompute", "none") == "selective")
     keys->leave("train.recompute", "whole layers are recomputed, or none");
-}
-
-std::string titan_schedule(PlanKeys* keys) {
-  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"1f1b", "1F1B"},
-      {"gpipe", "GPipe"},
-      {"interleaved", "Interleaved1F1B"},
-      {"looped-bfs", "LoopedBFS"},
-      {"interleaved-zb", "InterleavedZeroBubble"},
-      {"zbv", "ZBVZeroBubble"},
-      {"dualpipev", "DualPipeV"}};
-  const long long vpp = keys->whole("parallel.vpp", 1);
-  const std::string order = keys->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
-  if (keys->whole("parallel.pp", 1) == 1) return "";
-  std::string text;
-  for (const auto& [ours, theirs] : kNames) {
-    if (ours == order) text = fmt::format("pipeline_parallel_schedule = \"{}\"\n", theirs);
-  }
-  if (text.empty()) keys->leave("schedule.order", "torchtitan has no schedule of that name");
-  if (vpp > 2) keys->leave("parallel.vpp", "pipeline_parallel_layers_per_stage says it");
-  return text + fmt::format("pipeline_parallel_microbatch_size = {}\n",
-                            keys->whole("parallel.micro_batch", 1));
 }
 
 }  // namespace
@@ -52,10 +25,12 @@ std::string deepspeed_text(PlanKeys* keys) {
   const long long global = keys->whole("parallel.global_batch", micro * (dp > 0 ? dp : 1));
   std::vector<std::string> fields;
   fields.push_back(fmt::format("\"train_micro_batch_size_per_gpu\": {}", micro));
-  if (dp > 0) {
+  const long long tp = keys->whole("parallel.tp", 1), ep = keys->whole("parallel.ep", 1);
+  const long long cp = keys->whole("parallel.cp", 1), zero = keys->whole("train.zero", 0);
+  if (dp > 0)
     fields.push_back(fmt::format("\"gradient_accumulation_steps\": {}", global / (micro * dp)));
-    fields.push_back(fmt::format("\"train_batch_size\": {}", global));
-  }
+  // DeepSpeed counts every tensor rank's batch, so that a batch that is stated would not add up.
+  if (dp > 0 && tp == 1) fields.push_back(fmt::format("\"train_batch_size\": {}", global));
   const std::string precision = keys->text("train.precision", "bf16");
   if (precision == "bf16" || precision == "fp16")
     fields.push_back(fmt::format("\"{}\": {{\"enabled\": true}}", precision));
@@ -65,21 +40,22 @@ std::string deepspeed_text(PlanKeys* keys) {
       keys->text("train.gradient_dtype", precision == "fp16" ? "fp16" : "fp32");
   if (gradients == "fp32" && precision != "fp32")
     fields.emplace_back("\"communication_data_type\": \"fp32\"");
-  if (keys->whole("parallel.tp", 1) > 1)
+  if (tp > 1) fields.push_back(fmt::format("\"tensor_parallel\": {{\"autotp_size\": {}}}", tp));
+  if (ep > 1 && (zero == 3 || (tp > 1 && cp > 1))) {
+    keys->leave("parallel.ep", "neither with stage 3, nor with both tp and cp");
+  } else if (ep > 1) {
     fields.push_back(
-        fmt::format("\"tensor_parallel\": {{\"autotp_size\": {}}}", keys->whole("parallel.tp", 1)));
-  if (keys->whole("parallel.ep", 1) > 1)
-    fields.push_back(fmt::format("\"expert_parallel\": {{\"enabled\": true, \"autoep_size\": {}}}",
-                                 keys->whole("parallel.ep", 1)));
-  if (keys->whole("parallel.cp", 1) > 1) {
+        fmt::format("\"expert_parallel\": {{\"enabled\": true, \"autoep_size\": {}}}", ep));
+    if (keys->whole("parallel.expert_tp", tp) > 1)
+      keys->leave("parallel.expert_tp", "experts that ep spreads are whole");
+  }
+  if (cp > 1) {
     if (keys->text("parallel.cp_comm", "ring") == "all_to_all") {
-      fields.push_back(
-          fmt::format("\"sequence_parallel_size\": {}", keys->whole("parallel.cp", 1)));
+      fields.push_back(fmt::format("\"sequence_parallel_size\": {}", cp));
     } else {
       keys->leave("parallel.cp", "sequences are cut by all-to-all only");
     }
   }
-  const long long zero = keys->whole("train.zero", 0);
   const bool reduces = keys->flag("overlap.grad_reduce", false);
   const bool gathers = keys->flag("overlap.param_gather", zero == 3);
   if (gathers && zero != 3) keys->leave("overlap.param_gather", "stage 3 only");
@@ -101,6 +77,8 @@ std::string deepspeed_text(PlanKeys* keys) {
     stage += fmt::format(", \"zero_hpz_partition_size\": {}", second);
   fields.push_back(stage + "}");
   note_above_one(keys, "parallel.pp", "pipelines are cut in the model's code");
+  const std::string order = keys->text("schedule.order", "1f1b");
+  if (order != "1f1b" && order != "none") keys->leave("schedule.order", "pipelines run 1f1b");
   leave_selective(keys);
   if (keys->text("train.recompute", "none") == "full")
     keys->leave("train.recompute", "layers are recomputed in the model's code");
@@ -120,7 +98,16 @@ std::string fsdp_text(PlanKeys* keys) {
   if (!known && precision != "fp32") keys->leave("train.precision", "bf16, fp16, fp8 or fp32");
   if (known && keys->text("train.gradient_dtype") == "fp32")
     keys->leave("train.gradient_dtype", "gradients are reduced as wide as parameters");
-  if (gpus > 0) text += fmt::format("num_processes: {}\n", gpus);
+  // Nodes have 8 GPUs where nobody says.
+  const long long node = std::max(1LL, keys->whole("cluster.gpus_per_node", 8));
+  if (gpus > 0) {
+    text += fmt::format("num_processes: {}\nnum_machines: {}\n", gpus,
+                        gpus % node == 0 ? gpus / node : 1);
+    if (gpus % node == 0 && gpus > node)
+      keys->require(
+          "machine_rank, main_process_ip and main_process_port differ by machine: give "
+          "them to accelerate launch");
+  }
   text += "fsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n";
   const bool reshard = keys->flag("train.reshard_after_forward", true);
   text += fmt::format("  fsdp_reshard_after_forward: {}\n", zero == 3 && reshard);
@@ -131,18 +118,25 @@ std::string fsdp_text(PlanKeys* keys) {
   const long long tp = keys->whole("parallel.tp", 1), cp = keys->whole("parallel.cp", 1);
   if (tp > 1 || cp > 1 || shard > 0) {
     text += "parallelism_config:\n";
-    if (shard > 0 && shard % cp != 0) {
-      keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard");
-    } else if (shard > 0 && dp > 0) {
-      text += fmt::format("  parallelism_config_dp_replicate_size: {}\n", dp * cp / shard);
-      text += fmt::format("  parallelism_config_dp_shard_size: {}\n", shard / cp);
+    // Replicas alone, without shards, stand neither with tp nor with cp.
+    const bool cut = shard > 0 && shard % cp == 0 && dp * cp % shard == 0 &&
+                     (shard > cp || shard == dp * cp || (tp == 1 && cp == 1));
+    if (shard > 0 && !cut)
+      keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard, or more");
+    // The sizes multiply to all processes.
+    if (dp > 0) {
+      text +=
+          fmt::format("  parallelism_config_dp_replicate_size: {}\n", cut ? dp * cp / shard : 1);
+      text += fmt::format("  parallelism_config_dp_shard_size: {}\n", cut ? shard / cp : dp);
     }
     if (tp > 1) text += fmt::format("  parallelism_config_tp_size: {}\n", tp);
     if (cp > 1) text += fmt::format("  parallelism_config_cp_size: {}\n", cp);
+    if (keys->text("parallel.cp_comm", "ring") != "all_gather" && cp > 1)
+      keys->leave("parallel.cp_comm", "keys and values are gathered by default");
   }
-  if (!keys->flag("overlap.grad_reduce", true))
+  if (!keys->flag("overlap.grad_reduce", true) && dp * cp > 1)
     keys->leave("overlap.grad_reduce", "gradients are always reduced layer by layer");
-  if (!keys->flag("overlap.param_gather", true))
+  if (!keys->flag("overlap.param_gather", true) && zero > 0)
     keys->leave("overlap.param_gather", "parameters are always gathered ahead");
   note_above_one(keys, "parallel.pp", "FSDP has no pipeline");
   note_above_one(keys, "parallel.ep", "FSDP cuts no experts");
@@ -150,69 +144,6 @@ std::string fsdp_text(PlanKeys* keys) {
   keys->whole("parallel.global_batch", 1);
   keys->leave("parallel.micro_batch", "the script's per_device_train_batch_size");
   keys->leave("parallel.global_batch", "the script's gradient_accumulation_steps make it");
-  return text;
-}
-
-std::string torchtitan_text(PlanKeys* keys) {
-  const long long pp = keys->whole("parallel.pp", 1), dp = keys->dp();
-  const long long zero = keys->whole("train.zero", 0);
-  const long long micro = keys->whole("parallel.micro_batch", 1);
-  const long long global = keys->whole("parallel.global_batch", micro * (dp > 0 ? dp : 1));
-  keys->gpus();
-  // With a pipeline, torchtitan's local batch is all that a replica trains in an iteration.
-  std::string text =
-      fmt::format("[training]\nlocal_batch_size = {}\n", pp > 1 && dp > 0 ? global / dp : micro);
-  text += fmt::format("global_batch_size = {}\n", global);
-  if (const std::string seq = keys->text("model.seq"); !seq.empty())
-    text += fmt::format("seq_len = {}\n", seq);
-  const std::string precision = keys->text("train.precision", "bf16");
-  if (precision == "fp32") text += "mixed_precision_param = \"float32\"\n";
-  if (keys->text("train.gradient_dtype") == "bf16")
-    text += "mixed_precision_reduce = \"bfloat16\"\n";
-  text += "\n[parallelism]\n";
-  // The shard degree leaves context ranks out; hsdp_shard counts them, so it is divided by cp.
-  const long long cp = keys->whole("parallel.cp", 1);
-  const long long cut = keys->whole("parallel.hsdp_shard", cp * (zero >= 2 ? dp : 1));
-  if (cut % cp != 0) keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard");
-  const long long shard = cut % cp != 0 ? dp : cut / cp;
-  if (dp > 0) {
-    text += fmt::format("data_parallel_replicate_degree = {}\n", shard > 0 ? dp / shard : 1);
-    text += fmt::format("data_parallel_shard_degree = {}\n", shard);
-  }
-  if (zero == 1) keys->leave("train.zero", "FSDP2 cuts parameters too, or replicas are whole");
-  if (zero == 2 || (zero == 3 && keys->has("train.reshard_after_forward")))
-    text += fmt::format(
-        "fsdp_reshard_after_forward = \"{}\"\n",
-        zero == 3 && keys->flag("train.reshard_after_forward", true) ? "always" : "never");
-  const auto degree = [&](std::string_view name, IntegerKey key) {
-    text += fmt::format("{} = {}\n", name, keys->whole(key, 1));
-  };
-  degree("tensor_parallel_degree", "parallel.tp");
-  degree("pipeline_parallel_degree", "parallel.pp");
-  degree("context_parallel_degree", "parallel.cp");
-  degree("expert_parallel_degree", "parallel.ep");
-  const long long expert_tp = keys->whole("parallel.expert_tp", 0);
-  if (expert_tp > 0) text += fmt::format("expert_tensor_parallel_degree = {}\n", expert_tp);
-  text += titan_schedule(keys);
-  if (keys->text("overlap.tensor", "off") != "off") text += "enable_async_tensor_parallel = true\n";
-  if (!keys->flag("train.sequence_parallel", true) && keys->whole("parallel.tp", 1) > 1)
-    keys->leave("train.sequence_parallel", "always on with tensor parallelism");
-  if (!keys->flag("overlap.grad_reduce", true))
-    keys->leave("overlap.grad_reduce", "FSDP2 always reduces layer by layer");
-  if (!keys->flag("overlap.param_gather", true))
-    keys->leave("overlap.param_gather", "FSDP2 always gathers ahead");
-  if (!keys->flag("train.flash_attention", true))
-    keys->leave("train.flash_attention", "PyTorch's own attention");
-  text += fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n",
-                      keys->text("train.recompute", "none"));
-  if (precision == "fp8") {
-    const bool mx = keys->text("train.fp8_recipe") == "mxfp8";
-    text += fmt::format("\n[model]\nconverters = [\"{}\"]\n", mx ? "mx" : "float8");
-    if (keys->flag("train.fp8_param_gather", false))
-      text += "\n[quantize.linear.float8]\nenable_fsdp_float8_all_gather = true\n";
-  } else if (precision != "bf16" && precision != "fp32") {
-    keys->leave("train.precision", "bf16, fp32 or fp8");
-  }
   return text;
 }
 

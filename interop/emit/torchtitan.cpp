@@ -1,0 +1,167 @@
+// A plan as torchtitan's overrides on the command line. Declared in interop/emit/plan_keys.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "interop/emit/plan_keys.h"
+
+namespace tandem {
+namespace {
+
+// Orders and their names in PyTorch.
+constexpr std::pair<std::string_view, std::string_view> kSchedules[] = {
+    {"1f1b", "1F1B"},
+    {"gpipe", "GPipe"},
+    {"interleaved", "Interleaved1F1B"},
+    {"looped-bfs", "LoopedBFS"},
+    {"interleaved-zb", "InterleavedZeroBubble"},
+    {"zbv", "ZBVZeroBubble"},
+    {"dualpipev", "DualPipeV"}};
+
+class TitanWriter {
+ public:
+  explicit TitanWriter(PlanKeys* keys) : keys_(keys) {}
+
+  std::string write() {
+    keys_->gpus();
+    write_training();
+    write_shards();
+    add("parallelism.tensor_parallel_degree", tp_);
+    add("parallelism.context_parallel_degree", keys_->whole("parallel.cp", 1));
+    write_experts();
+    write_pipeline();
+    write_compute();
+    std::string text = "#!/bin/bash\n# MODULE and CONFIG choose the model: ";
+    text += "MODULE=llama3 CONFIG=llama3_8b ./run_train.sh \"${OVERRIDES[@]}\"\n";
+    if (keys_->gpus() > 0) text += fmt::format("WORLD_SIZE={}\n", keys_->gpus());
+    text += "OVERRIDES=(\n" + lines_;
+    // Options behind a policy of recomputation would be that policy's.
+    return text +
+           fmt::format("    activation-checkpoint:{}\n)\n", keys_->text("train.recompute", "none"));
+  }
+
+ private:
+  void add(std::string_view name, std::string_view value) {
+    lines_ += fmt::format("    --{}{}{}\n", name, value.empty() ? "" : " ", value);
+  }
+  void add(std::string_view name, long long value) { add(name, fmt::format("{}", value)); }
+
+  // torchtitan counts tokens, of sequences that are packed.
+  void write_training() {
+    const long long micro = keys_->whole("parallel.micro_batch", 1);
+    const long long global = keys_->whole("parallel.global_batch", micro * std::max(1LL, dp_));
+    const long long seq = keys_->whole("model.seq", 0);
+    if (seq > 0) {
+      add("training.num_tokens_per_microbatch_per_dp_rank", micro * seq);
+      add("training.num_tokens_per_train_step", global * seq);
+      add("training.max_context_length", seq);
+    } else {
+      keys_->leave("parallel.micro_batch", "tokens are counted, and model.seq is not known");
+      keys_->leave("parallel.global_batch", "tokens are counted, and model.seq is not known");
+    }
+    if (pp_ > 1 && dp_ > 0) add("parallelism.num_pp_microbatches", global / (micro * dp_));
+    const std::string precision = keys_->text("train.precision", "bf16");
+    if (precision == "fp32") add("training.mixed_precision_param", "float32");
+    if (precision != "fp32" && precision != "bf16")
+      keys_->leave("train.precision", "a converter in the model's configuration, as Float8Linear");
+    if (keys_->flag("train.fp8_param_gather", false))
+      keys_->leave("train.fp8_param_gather", "the same converter says it");
+    if (keys_->text("train.gradient_dtype", "fp32") != "fp32")
+      keys_->leave("train.gradient_dtype", "gradients are reduced in fp32");
+  }
+
+  // Our hsdp_shard counts context ranks; torchtitan's shard degree does not: divide by cp.
+  void write_shards() {
+    const long long zero = keys_->whole("train.zero", 0), cp = keys_->whole("parallel.cp", 1);
+    const long long cut = keys_->whole("parallel.hsdp_shard", cp * (zero > 0 ? dp_ : 1));
+    if (cut % cp != 0) keys_->leave("parallel.hsdp_shard", "whole groups of context ranks shard");
+    shard_ = cut % cp != 0 ? dp_ : cut / cp;
+    if (dp_ > 0) {
+      add("parallelism.data_parallel_replicate_degree", shard_ > 0 ? dp_ / shard_ : 1);
+      add("parallelism.data_parallel_shard_degree", shard_);
+    }
+    if (zero == 1) keys_->leave("train.zero", "FSDP2 cuts gradients too, and parameters or not");
+    const bool frees = keys_->flag("train.reshard_after_forward", true) && zero == 3;
+    if (zero == 1 || zero == 2 || (zero == 3 && keys_->has("train.reshard_after_forward")))
+      add("parallelism.fsdp_reshard_after_forward", frees ? "always" : "never");
+    if (!keys_->flag("overlap.grad_reduce", true) && dp_ * cp > 1)
+      keys_->leave("overlap.grad_reduce", "FSDP2 always reduces layer by layer");
+    if (!keys_->flag("overlap.param_gather", true) && zero > 0)
+      keys_->leave("overlap.param_gather", "FSDP2 always gathers ahead");
+  }
+
+  // Experts are spread over ranks that cut dense layers: those of FSDP, context and tensors.
+  void write_experts() {
+    const long long ep = keys_->whole("parallel.ep", 1);
+    const long long cutting = std::max(1LL, shard_) * keys_->whole("parallel.cp", 1) * tp_;
+    const long long expert_tp = keys_->whole("parallel.expert_tp", ep > 1 ? 1 : tp_);
+    const bool fits = cutting % ep == 0;
+    if (!fits) keys_->leave("parallel.ep", "it divides FSDP's shards x cp x tp");
+    add("parallelism.expert_parallel_degree", fits ? ep : 1);
+    if (expert_tp != (ep > 1 ? 1 : tp_))
+      keys_->leave("parallel.expert_tp", "experts are cut like dense layers, or spread and whole");
+  }
+
+  void write_pipeline() {
+    add("parallelism.pipeline_parallel_degree", pp_);
+    const long long vpp = keys_->whole("parallel.vpp", 1);
+    const std::string order = keys_->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
+    keys_->flag("overlap.p2p", vpp > 1);
+    if (pp_ == 1) return;
+    const auto* const known =
+        std::ranges::find(kSchedules, order, [](const auto& row) { return row.first; });
+    if (known == std::end(kSchedules)) {
+      keys_->leave("schedule.order", "torchtitan has no schedule of that name");
+    } else {
+      add("parallelism.pipeline_parallel_schedule", known->second);
+    }
+    const std::vector<int> layers = keys_->stage_layers();
+    const long long all = keys_->whole("model.layers", 0);
+    if (layers.empty() || all == 0) {
+      if (vpp != 2)
+        keys_->leave("parallel.vpp", "layers_per_stage says it: model.layers is unknown");
+      return;
+    }
+    // Stages of equally many layers, of which the first and the last may have one fewer.
+    const long long less = layers.size() > 2 ? layers[1] - layers[0] : 0;
+    const auto stages = static_cast<long long>(layers.size());
+    if ((less != 0 && less != 1) || all + 2 * less != layers[1] * stages ||
+        layers.back() != layers[1] - less)
+      return keys_->note("stages: module_fqns_per_model_part says which layers each has");
+    add("parallelism.pipeline_parallel_layers_per_stage", layers[1]);
+    add("parallelism.pipeline_parallel_first_stage_less_layers", less);
+    add("parallelism.pipeline_parallel_last_stage_less_layers", less);
+  }
+
+  void write_compute() {
+    if (tp_ > 1 && !keys_->flag("train.sequence_parallel", true))
+      add("parallelism.no_enable_sequence_parallel", "");
+    if (keys_->text("overlap.tensor", "off") != "off") {
+      add("compile.enable", "");
+      add("compile.enable_async_tensor_parallel", "");
+    }
+    // Graphs are on by default.
+    if (!keys_->flag("train.cuda_graphs", false) || pp_ > 1 || keys_->whole("parallel.ep", 1) > 1) {
+      add("training.disable_cuda_graphs", "");
+      keys_->leave("train.cuda_graphs", "without pipeline and experts only");
+    }
+    if (keys_->text("parallel.cp_comm", "ring") != "all_gather" &&
+        keys_->whole("parallel.cp", 1) > 1)
+      keys_->leave("parallel.cp_comm", "keys and values are gathered");
+    if (!keys_->flag("train.flash_attention", true))
+      keys_->leave("train.flash_attention", "PyTorch's own attention");
+  }
+
+  PlanKeys* keys_;
+  long long tp_ = keys_->whole("parallel.tp", 1), pp_ = keys_->whole("parallel.pp", 1);
+  long long dp_ = keys_->dp(), shard_ = 1;
+  std::string lines_;
+};
+
+}  // namespace
+
+std::string torchtitan_text(PlanKeys* keys) { return TitanWriter(keys).write(); }
+
+}  // namespace tandem
