@@ -64,12 +64,6 @@ std::string shell_word(const std::string& word) {
   return text + "'";
 }
 
-// Gives the framework whose rules a plan for this format must keep; empty: none are known.
-std::string_view framework_of(std::string_view format) {
-  if (format == "chatlearn") return "megatron";
-  return format == "torchtitan" ? "" : format;
-}
-
 // Writes the best plan in another tool's format: the scenario's settings, with those of the plan in
 // their place.
 Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario,
@@ -86,8 +80,7 @@ Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario
     settings[key] = value;
   // The search found a layout where the scenario says "auto".
   if (best.refinement.layout) settings["parallel.layout"] = best.result->layout;
-  settings["cluster.gpus"] = fmt::format("{}", scenario.cluster.gpus);
-  settings["parallel.global_batch"] = fmt::format("{}", scenario.job.plan.global_batch);
+  for (const auto& [key, value] : facts_for_flags(scenario)) settings[key] = value;
   return emit_plan(options.emit, settings);
 }
 
@@ -104,10 +97,9 @@ Status run_tune(const TuneCommand& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(Space space, Space::among(options.among));
   const Framework* framework = nullptr;
-  const std::string_view narrowed =
-      options.framework.empty() ? framework_of(options.emit) : options.framework;
+  const std::string& narrowed = options.framework.empty() ? options.emit : options.framework;
   if (!narrowed.empty()) {
-    ASSIGN_OR_RETURN(framework, framework_named(std::string(narrowed)));
+    ASSIGN_OR_RETURN(framework, framework_named(narrowed));
     space = space.run_by(*framework);
   }
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
@@ -170,8 +162,8 @@ void add_tune(const Command& app) {
                   fmt::format("{}", fmt::join(Space::keys(), ", ")))
       .one_value_each();
   command.option("--framework", &options->framework,
-                 "megatron, nemo, deepspeed or fsdp: only plans that it runs "
-                 "(docs/planning.md has its rules)");
+                 "megatron, nemo, chatlearn, deepspeed, fsdp or torchtitan: only plans that it "
+                 "runs (docs/planning.md has its rules)");
   command.option(
       "--emit", &options->emit,
       "megatron, nemo, chatlearn, deepspeed, fsdp or torchtitan: print the best plan as "

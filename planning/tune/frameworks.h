@@ -1,11 +1,11 @@
-// Frameworks: the rules that a plan must keep so that Megatron-LM, NeMo, DeepSpeed or PyTorch's
-// FSDP can run it, as one table with the source of each rule.
+// Frameworks: the rules that a plan must keep so that Megatron-LM, NeMo, ChatLearn, DeepSpeed,
+// PyTorch's FSDP or torchtitan can run it, as one table with the source of each rule.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "planning/tune/space.h"
@@ -43,5 +43,9 @@ Result<const Framework*> framework_named(const std::string& name);
 // Returns the first rule that the plan breaks, as text such as "train.zero = 0,1"; empty: none.
 std::string broken_rule(const Framework& framework, const Scenario& base,
                         const Candidate& candidate);
+
+// Returns what a plan's flags need to know of the scenario, as settings for emit_plan(): the
+// model's layers and their letters, the sequence, the GPUs of the job and of a node, the batch.
+std::map<std::string, std::string> facts_for_flags(const Scenario& scenario);
 
 }  // namespace tandem

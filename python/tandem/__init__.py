@@ -117,7 +117,8 @@ def tune(
     """Finds the fastest plan for a scenario's model, batch and GPUs.
 
     among: only plans with one of these values, {"parallel.tp": [4, 8]}. framework: "megatron",
-    "nemo", "deepspeed" or "fsdp": only plans that it runs. keep: how many plans are simulated.
+    "nemo", "chatlearn", "deepspeed", "fsdp" or "torchtitan": only plans that it runs. keep: how
+    many plans are simulated.
     seconds: end the search after so long; `gap` estimates how far at most its best is above the
     best possible. After 2 x `seconds`, finalists not yet simulated are returned with an error.
     jobs: threads of the search, then simulations at once; by default all cores. progress: a

@@ -294,7 +294,9 @@ TEST_CASE("the best plans are refined where they are asked to be, and what that 
 }
 
 TEST_CASE("a framework's plans are those of the space that keep its rules, and no others") {
-  const Space wide = among({"parallel.micro_batch=1,2", "parallel.vpp=1,2,3,4"});
+  // A framework that names values of ZeRO has them tried in pipelines, too.
+  const Space wide =
+      among({"parallel.micro_batch=1,2", "parallel.vpp=1,2,3,4", "train.zero=0,1,2,3"});
   for (const Scenario& base : {small(), small_experts()}) {
     for (const Framework& framework : frameworks()) {
       INFO(framework.name);
@@ -333,15 +335,45 @@ TEST_CASE("plans that a framework cannot run break the rule that says so") {
         "overlap.grad_reduce with ZeRO and without a pipeline only");
   CHECK(breaks("megatron", piped("1f1b", 1, {1, false, true}, false)) ==
         "overlap.param_gather with overlap.grad_reduce only");
-  // Three virtual stages a rank: neither 8 nor 8 + 2 layers are a multiple of 6.
-  CHECK(breaks("megatron", piped("interleaved", 3, {}, true)) ==
-        "pp x vpp divides the layers, or the layers with embedding and head");
+  // Three virtual stages a rank: neither 8 nor 8 + 2 layers are a multiple of 6. With five 8 + 2
+  // are one of 10, but the first and the last stage have no layer.
+  for (const int vpp : {3, 5}) {
+    CHECK(breaks("megatron", piped("interleaved", vpp, {}, true)) ==
+          "pp x vpp divides the layers, or the layers with embedding and head; each stage has a "
+          "layer");
+  }
   const Candidate sharded = {{.dp = 4}, {"none", false}, {3, true, true}};
   CHECK(breaks("fsdp", sharded).empty());
   CHECK(breaks("deepspeed", sharded).empty());
+  CHECK(breaks("torchtitan", sharded).empty());
   CHECK(breaks("nemo", sharded) == "train.zero = 0,1");
+  CHECK(breaks("chatlearn", interleaved) == "overlap.grad_reduce = false");
+  CHECK(breaks("torchtitan", interleaved) == "train.zero = 0,2,3");
   for (const Framework& framework : frameworks())
     CHECK_FALSE(breaks(framework.name.data(), piped("zbv", 2, {1, true, true}, true)).empty());
+  // torchtitan runs it with the cuts that it has.
+  CHECK(breaks("torchtitan", piped("zbv", 2, {3, true, true}, true)).empty());
+}
+
+TEST_CASE("experts and scans have rules of their own") {
+  const auto breaks = [&](const char* name, const Scenario& base, const Candidate& plan) {
+    return broken_rule(**framework_named(name), base, plan);
+  };
+  Candidate spread = {{.ep = 4, .expert_tp = 1, .dp = 4}, {"none", false}, {2, true, false}};
+  CHECK(breaks("deepspeed", small_experts(), spread).empty());
+  spread.sharing = {3, true, true};
+  CHECK(breaks("deepspeed", small_experts(), spread) == "ep > 1 without ZeRO 3 only");
+  CHECK(breaks("torchtitan", small_experts(), spread).empty());
+  spread.sharing = {0, true, false};
+  CHECK(breaks("torchtitan", small_experts(), spread) == "ep divides FSDP's shards x cp x tp");
+  const Scenario hybrid =
+      small({"model.pattern=(scan + core)*4", "model.kinds.scan.mixer=mamba",
+             "model.kinds.scan.mamba_heads=16", "model.kinds.scan.mamba_head_dim=64",
+             "model.kinds.scan.mamba_state=64"});
+  CHECK(facts_for_flags(hybrid).at("hybrid_layers") == "M- *- M- *- M- *- M- *-");
+  const Candidate interleaved = piped("interleaved", 2, {}, true);
+  CHECK(breaks("megatron", hybrid, interleaved).empty());
+  CHECK(breaks("chatlearn", hybrid, interleaved) == "a hybrid has one stage");
 }
 
 TEST_CASE("the best plans under a framework break none of its rules") {
@@ -541,8 +573,8 @@ TEST_CASE("tandem tune refuses what it cannot search with one line") {
   refused("small.toml --among schedule.order=auto --framework megatron", "--among: found no ");
   refused("small.toml --among schedule.vocabulary=cut", "expected one of stage, parallel");
   refused("small.toml --framework megatrn",
-          "--framework: found 'megatrn', expected one of megatron, nemo, deepspeed, fsdp; the "
-          "nearest is 'megatron'");
+          "--framework: found 'megatrn', expected one of megatron, nemo, chatlearn, "
+          "deepspeed, fsdp, torchtitan; the nearest is 'megatron'");
   refused("small.toml --framework fsdp --among parallel.pp=2",
           "--framework fsdp excludes at least ");
   refused("small.toml --among parallel.tp=", "expected a whole number");
