@@ -155,8 +155,11 @@ class FieldWriter {
     const std::vector<int> layers = keys_->stage_layers();
     const auto sum = static_cast<std::size_t>(std::reduce(layers.begin(), layers.end()));
     keys_->text("parallel.layout");
-    if (letters.empty() || sum != letters.size() || keys_->whole("model.mtp_layers", 0) > 0 ||
-        chatlearn_) {
+    const bool listed = keys_->has("parallel.layers_per_stage");
+    if (letters.empty() || sum != letters.size() || chatlearn_) {
+      // A pattern without bars is cut evenly, with one stage a rank.
+      const long long all = keys_->whole("model.layers", 0), vpp = keys_->whole("parallel.vpp", 1);
+      if (all > 0 && vpp == 1 && all % keys_->whole("parallel.pp", 1) == 0 && !listed) return;
       keys_->leave("parallel.pp", "bars in --hybrid-layer-pattern say where a hybrid's stages end");
       keys_->leave("parallel.vpp", "the same bars say how many stages a rank has");
       return;

@@ -133,6 +133,9 @@ std::string hybrid_letters(const Model& model) {
   return all;
 }
 
+// Whether Megatron-LM cuts a hybrid into these stages without bars in its pattern.
+bool needs_no_bars(S s, C c) { return c.layout.vpp == 1 && s.job.model.layers % c.layout.pp == 0; }
+
 // Whether experts' tokens may travel beside another microbatch, or do not.
 bool overlaps_experts(S s, C c) {
   const Plan plan = plan_of(s, c);
@@ -165,11 +168,12 @@ int titan_shards(S s, C c) {
 
 const FrameworkRule kMegatronRules[] = {
     {kCuts, kArguments, FrameworkRule::OfLayout, cuts_evenly},
-    {"a hybrid's stages: its layers have letters, and no multi-token prediction is behind them",
+    {"a hybrid whose layers lack letters, or that predicts several tokens: vpp = 1, pp divides the "
+     "layers",
      kArguments, FrameworkRule::OfLayout,
      [](S s, C c) {
-       return c.layout.stages() == 1 || !is_hybrid(s.job.model) ||
-              !hybrid_letters(s.job.model).empty();
+       return !is_hybrid(s.job.model) || !hybrid_letters(s.job.model).empty() ||
+              needs_no_bars(s, c);
      }},
     {"experts with tp > 1 need train.sequence_parallel", kParallelConfig, FrameworkRule::OfLayout,
      [](S s, C c) {
@@ -208,8 +212,8 @@ const FrameworkRule kMegatronRules[] = {
 
 // Rules of ChatLearn's beside Megatron-LM's, as its configuration has fewer fields.
 const FrameworkRule kChatLearnOwn[] = {
-    {"a hybrid has one stage", kChatLearnConfig, FrameworkRule::OfLayout,
-     [](S s, C c) { return c.layout.stages() == 1 || !is_hybrid(s.job.model); }},
+    {"a hybrid: vpp = 1, pp divides the layers", kChatLearnConfig, FrameworkRule::OfLayout,
+     [](S s, C c) { return !is_hybrid(s.job.model) || needs_no_bars(s, c); }},
     {"cp > 1 by a ring only", kChatLearnConfig, FrameworkRule::OfLayout,
      [](S s, C c) { return c.layout.cp == 1 || s.job.plan.context_comm == ContextComm::Ring; }},
     {"no parallel.hsdp_shard", kChatLearnConfig, FrameworkRule::OfSharing,

@@ -243,6 +243,10 @@ TEST_CASE("a hybrid's stages are bars in its pattern, or not said") {
   const std::string unknown = emitted("megatron", plan);
   CHECK(unknown.find("# not expressed: parallel.vpp = 2: ") != std::string::npos);
   CHECK(unknown.find("--num-virtual") == std::string::npos);
+  // One stage a rank is Megatron-LM's own cut.
+  plan["parallel.vpp"] = "1";
+  plan["schedule.order"] = "1f1b";
+  CHECK(emitted("megatron", plan).find("not expressed") == std::string::npos);
 }
 
 TEST_CASE("where largest numbers are reduced is the same again, or said to be lost") {

@@ -373,7 +373,7 @@ TEST_CASE("experts and scans have rules of their own") {
   CHECK(facts_for_flags(hybrid).at("hybrid_layers") == "M- *- M- *- M- *- M- *-");
   const Candidate interleaved = piped("interleaved", 2, {}, true);
   CHECK(breaks("megatron", hybrid, interleaved).empty());
-  CHECK(breaks("chatlearn", hybrid, interleaved) == "a hybrid has one stage");
+  CHECK(breaks("chatlearn", hybrid, interleaved) == "a hybrid: vpp = 1, pp divides the layers");
 }
 
 TEST_CASE("the best plans under a framework break none of its rules") {
