@@ -65,7 +65,7 @@ std::vector<int> PlanKeys::stage_layers() {
   const int all = static_cast<int>(whole("model.layers", 0));
   const auto stages = static_cast<int>(whole("parallel.pp", 1) * whole("parallel.vpp", 1));
   if (!layers.empty() || all <= 0 || stages <= 1) return layers;
-  // Where embedding and head count as layers, the first and the last stage have one fewer.
+  // The first and the last stage have one fewer where embedding and head count as layers.
   const bool counts_ends = all % stages != 0 && (all + 2) % stages == 0;
   const int each = (all + (counts_ends ? 2 : stages - 1)) / stages;
   int rest = all;

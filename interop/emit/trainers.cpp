@@ -77,8 +77,7 @@ std::string deepspeed_text(PlanKeys* keys) {
     stage += fmt::format(", \"zero_hpz_partition_size\": {}", second);
   fields.push_back(stage + "}");
   note_above_one(keys, "parallel.pp", "pipelines are cut in the model's code");
-  const std::string order = keys->text("schedule.order", "1f1b");
-  if (order != "1f1b" && order != "none") keys->leave("schedule.order", "pipelines run 1f1b");
+  keys->text("schedule.order");
   leave_selective(keys);
   if (keys->text("train.recompute", "none") == "full")
     keys->leave("train.recompute", "layers are recomputed in the model's code");

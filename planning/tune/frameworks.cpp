@@ -257,8 +257,32 @@ const FrameworkRule kFsdpRules[] = {
                                   (c.layout.tp == 1 && cp == 1));
      }}};
 
-// Whether an order of torchtitan's has one stage a rank.
-bool is_single(C c) { return c.playing.order == "1f1b" || c.playing.order == "gpipe"; }
+// PyTorch's schedules by their orders: whether a rank has one stage, and how many microbatches it
+// wants: any number, a rank's or a stage's each at least, or rounds of pp or more that are alike.
+struct TorchSchedule {
+  enum Wants { Any, Ranks, Stages, Rounds };
+  std::string_view order;
+  bool is_single;
+  Wants wants;
+};
+constexpr TorchSchedule kTorchOrders[] = {
+    {"none", true, TorchSchedule::Any},        {"1f1b", true, TorchSchedule::Ranks},
+    {"gpipe", true, TorchSchedule::Any},       {"interleaved", false, TorchSchedule::Rounds},
+    {"looped-bfs", false, TorchSchedule::Any}, {"interleaved-zb", false, TorchSchedule::Rounds},
+    {"zbv", false, TorchSchedule::Any},        {"dualpipev", false, TorchSchedule::Stages}};
+
+bool has_torch_stages(S, C c) {
+  const auto* const row = std::ranges::find(kTorchOrders, c.playing.order, &TorchSchedule::order);
+  return row == std::end(kTorchOrders) || (c.layout.vpp == 1) == row->is_single;
+}
+
+bool has_torch_microbatches(S s, C c) {
+  const auto* const row = std::ranges::find(kTorchOrders, c.playing.order, &TorchSchedule::order);
+  const int count = microbatches(s, c);
+  if (row == std::end(kTorchOrders) || row->wants == TorchSchedule::Any) return true;
+  if (row->wants == TorchSchedule::Rounds) return count % std::max(1, count / c.layout.pp) == 0;
+  return count >= (row->wants == TorchSchedule::Ranks ? c.layout.pp : c.layout.stages());
+}
 
 const FrameworkRule kTitanRules[] = {
     {kCuts, kTitanPipeline, FrameworkRule::OfLayout, cuts_evenly},
@@ -274,21 +298,9 @@ const FrameworkRule kTitanRules[] = {
      [](S s, C c) {
        return !s.job.model.is_moe() || c.layout.expert_tp == (c.layout.ep > 1 ? 1 : c.layout.tp);
      }},
-    {"vpp = 1 is 1f1b or gpipe", kTitanPipeline, FrameworkRule::OfPlaying,
-     [](S, C c) { return c.layout.pp == 1 || (c.layout.vpp == 1) == is_single(c); }},
-    {"1f1b: no fewer microbatches than pp", kTorchSchedules, FrameworkRule::OfPlaying,
-     [](S s, C c) { return c.playing.order != "1f1b" || microbatches(s, c) >= c.layout.pp; }},
-    {"dualpipev: no fewer microbatches than stages", kTorchSchedules, FrameworkRule::OfPlaying,
-     [](S s, C c) {
-       return c.playing.order != "dualpipev" || microbatches(s, c) >= c.layout.stages();
-     }},
-    {"interleaved and interleaved-zb: rounds of pp or more microbatches are alike", kTorchSchedules,
-     FrameworkRule::OfPlaying,
-     [](S s, C c) {
-       const int count = microbatches(s, c);
-       return !c.playing.order.starts_with("interleaved") ||
-              count % std::max(1, count / c.layout.pp) == 0;
-     }},
+    {"vpp = 1 is 1f1b or gpipe", kTitanPipeline, FrameworkRule::OfPlaying, has_torch_stages},
+    {"microbatches: pp at least of 1f1b, stages of dualpipev; interleaved rounds are alike",
+     kTorchSchedules, FrameworkRule::OfPlaying, has_torch_microbatches},
     {"overlap.tensor without a zero-bubble order only", kTorchSchedules, FrameworkRule::OfPlaying,
      [](S s, C c) {
        return c.layout.tensor == TensorMethod::Off ||
