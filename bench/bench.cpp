@@ -1,6 +1,7 @@
 // Measures whole processes against the bounds of docs/bench.md: wall time, peak memory, and the
 // time that the engine or the search says it took. A case runs on one core unless it says
-// otherwise. It runs several times, and the least counts: other work on the machine only adds time.
+// otherwise. Short cases run several times, and the least time and the most memory
+// count: other work on the machine only adds time.
 // Two programs are run in turn, so that such work slows both alike.
 #include <fcntl.h>
 #include <fmt/format.h>

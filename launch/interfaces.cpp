@@ -16,7 +16,7 @@
 namespace tandem {
 namespace {
 
-// Returns the address as text, or "" if it is of no use to other hosts.
+// Returns the address as text, or "" if it is neither IPv4 nor IPv6.
 std::string numeric_address(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address->sa_family == AF_INET)

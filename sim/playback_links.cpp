@@ -77,8 +77,8 @@ void Playback::leave(std::int32_t flow_set) {
       now_, [&](std::int32_t comm_class, double elapsed_s) { solve(comm_class, elapsed_s); });
 }
 
-// Hands the operation's flows to the solver, less what they moved in the `elapsed_s` seconds that
-// they had alone.
+// Hands the operation's flows to the solver, less what they have moved: as much as in `elapsed_s`
+// seconds alone.
 void Playback::solve(std::int32_t comm_class, double elapsed_s) {
   Transfer& transfer = transfers_[comm_class];
   transfer.phase = Phase::Solved;

@@ -122,7 +122,7 @@ std::string bash(const CLI::App& app) {
       "  done\n"
       "  case \"$at\" in\n{3}  esac\n"
       "  case \"$at ${{COMP_WORDS[COMP_CWORD - 1]}}\" in\n{4}    *) ;;\n  esac\n"
-      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+      "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
       "  [[ ${{COMPREPLY[0]}} != *= ]] || compopt -o nospace 2>/dev/null\n"
       "}}\n"
       "complete -o default -F {1} {0}\n",
@@ -172,7 +172,7 @@ std::string fish(const CLI::App& app) {
 }
 
 // Escapes the text for roff, which reads a backslash, and a point or quote at the begin of a line,
-// as its own commands.
+// as its own commands, and a plain "-" as a hyphen.
 std::string roff(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -44,7 +44,7 @@ const char* name_of(Number number) {
 
 // Returns how far an entry may be off, as a share of |c| + sqrt(k). Products of two numbers that
 // are uniform in (-1, 1) have the variance 1/9, so a sum of k of them has the spread sqrt(k) / 3,
-// and a wrong entry is off by as much. TF32 and FP16 round to 2^-11, BF16 to 2^-9; sums of FP8 are
+// and a wrong entry is off by as much. TF32 and FP16 round to 2^-11, BF16 to 2^-8; sums of FP8 are
 // cut at 14 bits.
 double tolerance(Number number) {
   return number == Number::Fp32 || number == Number::Fp16 ? 3e-3 : 1.5e-2;

@@ -59,7 +59,7 @@ void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) 
   }
 }
 
-// A column of results, for finalists that have them.
+// A column of results, for finalists and candidates that have them.
 struct ResultColumn {
   PageColumn as;
   PageCell (*of)(const RunResult&);

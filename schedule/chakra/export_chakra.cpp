@@ -136,10 +136,10 @@ std::size_t ChakraExport::first_event(Rank rank) const {
 // Returns the tag of a communicator's transfer of that number; both ends count alike. Communicators
 // between the same two ranks take turns: of two, one has the tags 0, 2, 4 and the other 1, 3, 5.
 std::int64_t ChakraExport::tag(const RankPair& edge, std::int64_t sequence) const {
-  const auto same_pair = [&](const RankPair& other) {
+  const auto is_earlier = [&](const RankPair& other) {
     return std::pair(other.from, other.to) < std::pair(edge.from, edge.to);
   };
-  const auto begin = std::partition_point(edges_.begin(), edges_.end(), same_pair);
+  const auto begin = std::partition_point(edges_.begin(), edges_.end(), is_earlier);
   const auto end = std::partition_point(begin, edges_.end(), [&](const RankPair& other) {
     return std::pair(other.from, other.to) == std::pair(edge.from, edge.to);
   });

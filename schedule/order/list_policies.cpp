@@ -46,10 +46,10 @@ constexpr Policy kPoliciesOfOneChunk[] = {
 }  // namespace
 
 // Stages 0 to p - 1 go down the ranks (chunk 0), and p to 2p - 1 come back up (chunk 1). In V-Half
-// one rank further takes 2 slots on the way down and 1 on the way up, in V-Min 1 slot both ways. I
-// starts on rank 0, goes down through chunk 1 and up through chunk 0. Each
-// leg begins where the one before ended: V-Half's F1 begins on rank p - 1 in slot 2 (p - 1) + 1,
-// and reaches rank 0 in slot 3p - 2.
+// one rank further takes 2 slots on the way down and 1 on the way up, in V-Min 1 slot both ways.
+// Input gradients start on rank 0, go down through chunk 1 and up through chunk 0. A leg begins
+// where the one before ended, or one or two slots later: V-Half's F1 begins on rank p - 1 in slot
+// 2 (p - 1) + 1, and reaches rank 0 in slot 3p - 2.
 BlockSlots slots_of(BuildingBlock block, int pp, int rank) {
   if (block == BuildingBlock::Half) {
     const int later = pp % 2 == 0 ? 3 : 0;

@@ -1,5 +1,6 @@
 // Writes and reads a Program's file. The reader fills a Program row by row, checks that all numbers
-// refer to something, then validates and replays the Program. Each Error names the row's line.
+// refer to something, then validates and replays the Program. An Error names the row's
+// line, or the file if it is about no row.
 #include "schedule/program/program_text.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// Validates a Program in four steps: the device; each body by itself; the ops of a communicator's
-// members against each other; and whether ranks that issue their communication in the bodies' order
-// could ever wait in a cycle.
+// Validates a Program in five steps: the device; durations; each body by itself; the ops of a
+// communicator's members against each other; and whether ranks that issue their communication in
+// the bodies' order could ever wait in a cycle.
 #include "schedule/program/validate.h"
 
 #include <fmt/format.h>

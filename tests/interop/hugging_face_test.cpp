@@ -332,7 +332,8 @@ TEST_CASE("what a family does and no scenario says is told") {
   CHECK(imported("config.json", config("llama", "")).not_expressed.empty());
 }
 
-TEST_CASE("a quote behind a backslash ends no text, and NaN counts as null outside of texts alone") {
+TEST_CASE(
+    "a quote behind a backslash ends no text, and NaN counts as null outside of texts alone") {
   const Keys keys = small("llama", R"("note": "say \"NaN\" or \\", "rope_scaling": NaN)");
   CHECK(keys.at("model.layers") == "4");
   const ImportedPlan plan =

@@ -128,7 +128,7 @@ class TimelinePicture {
     let a = d3.bisectRight(actions.end, t0);
     while (a < actions.count && actions.start[a] < t1) {
       const wide = (actions.end[a] - actions.start[a]) * scale;
-      if (wide < 4) {  // too narrow: skips to the first action that may start four pixels further
+      if (wide < 4) {  // too narrow: skips to the last action that starts within four pixels
         a = Math.max(a + 1, d3.bisectLeft(actions.start, actions.start[a] + 4 / scale) - 1);
         continue;
       }
