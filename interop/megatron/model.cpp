@@ -38,7 +38,8 @@ class MegatronModel {
       a_->fail("vision_pretraining", "a language model, not one of pictures");
     const auto pattern = a_->text("hybrid_layer_pattern");
     layers_ = a_->whole("num_layers", 1).value_or(0);
-    if (layers_ == 0 && !pattern) return;
+    // A pattern without sizes says only how the layers of another file's model are cut.
+    if (layers_ == 0 && !(pattern && a_->has("hidden_size"))) return;
     if (layers_ > kMostLayers) {
       a_->fail("num_layers", fmt::format("at most {} layers", kMostLayers));
       return;
@@ -274,9 +275,7 @@ class MegatronModel {
           "{}: patterns behind a slash: layers of multi-token prediction are as the last",
           a_->spelled("hybrid_layer_pattern")));
     pattern = pattern.substr(0, pattern.find('/'));
-    if (std::erase(pattern, '|') > 0)
-      plan_->not_expressed.push_back(fmt::format("{}: bars between stages: layers are cut evenly",
-                                                 a_->spelled("hybrid_layer_pattern")));
+    std::erase(pattern, '|');  // they say where stages end
     std::vector<ImportedLayer> layers;
     if (experts_ == 0 && pattern.find('E') != std::string::npos)
       a_->fail("num_experts", "experts for the letter E");

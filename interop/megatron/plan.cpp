@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "base/csv.h"
+#include "base/split.h"
 #include "interop/document/fields.h"
 #include "interop/megatron/layout.h"
 #include "interop/megatron/megatron.h"
@@ -138,7 +139,19 @@ class MegatronPlan {
       plan_->set("overlap.context", true, "Transformer Engine's ring, always on");
   }
 
+  // Returns the layers between the bars of a hybrid's pattern: "M*|M-M" is {2, 3}.
+  std::vector<Whole> pattern_segments() {
+    const std::string pattern = a_->text("hybrid_layer_pattern").value_or("");
+    std::vector<Whole> segments;
+    for (const std::string& segment : split(pattern.substr(0, pattern.find('/')), "|"))
+      segments.push_back(static_cast<Whole>(segment.size()));
+    return segments;
+  }
+
   void set_stages() {
+    if (pp_ == 1 && pattern_segments().size() > 1)
+      plan_->not_expressed.push_back(a_->spelled("hybrid_layer_pattern") +
+                                     ": bars cut nothing without pipeline stages");
     const Whole layers = model_layers();
     Whole vpp = 1;
     std::string from;
@@ -152,6 +165,15 @@ class MegatronPlan {
       from = a_->spelled("pipeline_model_parallel_layout");
       if (!set_layout(*layout, *stages, layers, from)) return;
       vpp = static_cast<Whole>(stages->size()) / pp_;
+    } else if (const std::vector<Whole> segments = pattern_segments();
+               segments.size() > 1 && pp_ > 1) {
+      from = a_->spelled("hybrid_layer_pattern");
+      if (static_cast<Whole>(segments.size()) % pp_ != 0) {
+        a_->fail("hybrid_layer_pattern", fmt::format("bars for a multiple of {} stages", pp_));
+        return;
+      }
+      plan_->set("parallel.layers_per_stage", segments, from);
+      vpp = static_cast<Whole>(segments.size()) / pp_;
     } else if (const auto sizes = a_->whole("virtual_pipeline_model_parallel_size", 1)) {
       vpp = *sizes;
       from = a_->spelled("virtual_pipeline_model_parallel_size");
@@ -173,7 +195,8 @@ class MegatronPlan {
     a_->whole("num_layers_per_virtual_pipeline_stage");
     if (vpp > 1) plan_->set("parallel.vpp", vpp, from);
     vpp_ = vpp;
-    if (!a_->has("pipeline_model_parallel_layout")) set_layers_per_stage(layers);
+    if (!a_->has("pipeline_model_parallel_layout") && !plan_->has("parallel.layers_per_stage"))
+      set_layers_per_stage(layers);
     set_transfers();
   }
 

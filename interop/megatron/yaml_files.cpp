@@ -62,7 +62,7 @@ bool is_bridge_quiet(std::string_view section, std::string_view name) {
     return !matches_any(name,
                         {"optimizer", "use_distributed_optimizer", "use_precision_aware_optimizer",
                          "exp_avg_dtype", "main_*", "optimizer_cpu_offload"});
-  return matches_any(name, {"_target_", "_call_", "_args_", "_partial_", "*_func", "*_method",
+  return matches_any(name, {"_target_", "_call_", "_args_", "_partial_", "*_func", "*init_method",
                             "generation_config", "hf_model_id", "data_parallel_size"});
 }
 
@@ -169,7 +169,9 @@ Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const Import
   if (trainer.map() == nullptr)
     return Error::at(place_in(context, trainer),
                      "found models.policy_trainer without fields, expected a map");
-  arguments.add_field("bf16", "True", context.path);  // the default; the file may say otherwise
+  // Defaults; the file may say otherwise.
+  arguments.add_field("bf16", "True", context.path);
+  arguments.add_field("sequence_parallel", "True", context.path);
   const DocumentNode* runtime = document.find("runtime_args");
   if (runtime == nullptr) runtime = document.find("runtime");
   for (const DocumentNode* section : {runtime, &trainer}) {
@@ -195,6 +197,10 @@ Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const Import
         }
       } else if (section == &trainer && field.key == "seq_length" && arguments.has("seq_length")) {
         continue;
+      } else if (field.key == "megatron_model_cfg" && field.value.map() != nullptr) {
+        for (const DocumentField& inner : *field.value.map())
+          arguments.add_field(inner.key, written_value(inner.value),
+                              place_in(context, inner.value));
       } else if (section == runtime || field.value.map() != nullptr ||
                  matches_any(field.key,
                              {"packing", "*clip_ratio", "generation_batch_size", "trainable",

@@ -112,6 +112,22 @@ TEST_CASE("logs of torchtitan, NeMo, DeepSpeed and MLPerf say how long an iterat
         Approx(1.25));
 }
 
+TEST_CASE("bars of a hybrid's pattern say how its layers are cut, of an earlier file's model too") {
+  const std::string cut =
+      "--hybrid-layer-pattern 'M-|M*M|-M|M-' --pipeline-model-parallel-size 2 "
+      "--micro-batch-size 1 --bf16\n";
+  const std::string sizes = "--hidden-size 64 --num-attention-heads 4 ";
+  const Keys keys = keys_of(imported("a.sh", "python pretrain_mamba.py " + sizes + cut));
+  CHECK(keys.at("parallel.layers_per_stage") == "[2, 3, 2, 2]");
+  CHECK(keys.at("parallel.vpp") == "2");
+  CHECK(keys.at("model.pattern").find("mamba + dense") != std::string::npos);
+  const auto uneven = import_sources({{"a.sh", "python pretrain_mamba.py " + sizes +
+                                                   "--hybrid-layer-pattern 'M-|M*|M-' "
+                                                   "--pipeline-model-parallel-size 2\n"}});
+  REQUIRE(!uneven.ok());
+  CHECK(uneven.error().text().find("bars for a multiple of 2 stages") != std::string::npos);
+}
+
 TEST_CASE("one layer a virtual stage: 32 layers on 4 ranks are 8 stages each") {
   const Keys keys = test_of("megatron_gpt3_7b_tp1_pp4_memory_speed");
   CHECK(keys.at("parallel.vpp") == "8");
