@@ -13,7 +13,8 @@
 namespace tandem {
 namespace {
 
-// Returns a group kind's words, each with the number that it names.
+// Returns the words of a group kind, each with the field that it names: "data_comm_ns" with
+// &split.comm_ns[Data].
 template <class Split>  // RankSplit, const or not
 auto numbers_of(Split& split, int group_kind) {
   const std::string_view kind = group_kind_name(static_cast<GroupKind>(group_kind));

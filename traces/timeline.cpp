@@ -1,3 +1,5 @@
+// Writes a timeline as JSON. A lane's events are columns of numbers. Pipeline schedules repeat, so
+// a lane is shorter as a list of its different steps and their order, if it has few of them.
 #include "traces/timeline.h"
 
 #include <fmt/compile.h>
@@ -45,20 +47,20 @@ void append_column(std::string_view name, const std::vector<TimelineEvent>& even
   out->push_back(']');
 }
 
-// A lane's events as steps from one to the next, each different step listed once. In a step, the
-// start counts from the end of the event before, and the microbatch from that of the last event of
-// the same kind and stage. Example: if F0 F1 F2 F3 stand 5 ns apart, F1, F2 and F3 are one and the
-// same step.
+// A lane's events as steps, each different step listed once. A step is an event whose start counts
+// from the end of the event before, and whose microbatch counts from the last event of the same
+// kind and stage. Example: if F0 F1 F2 F3 have equal lengths and stand 5 ns apart, F1, F2 and F3
+// are the same step: a gap of 5 ns, and one microbatch on.
 struct Steps {
   std::vector<TimelineEvent> different;
   std::vector<std::size_t> order;  // by event: its step's place in `different`
 };
 
-// Returns nothing if there are too many different steps to save anything, as with jitter.
+// Returns nothing if more than a quarter of the steps differ, as with jitter: they save nothing.
 std::optional<Steps> steps_of(const std::vector<TimelineEvent>& events) {
   Steps steps;
   std::unordered_map<TimelineEvent, std::size_t, EventHash> numbers;
-  std::map<std::pair<int, int>, int> last;
+  std::map<std::pair<int, int>, int> last;  // by kind and stage: the last microbatch
   Nanoseconds end_ns = 0;
   for (const TimelineEvent& event : events) {
     TimelineEvent step = event;

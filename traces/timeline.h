@@ -17,9 +17,10 @@ constexpr std::int64_t kTimelineEventsMax = 1'500'000;
 struct TimelineEvent {
   static constexpr int kNoScope = -1;  // of compute
 
+  // waited_ns: how long a communication waited for its last participant.
   Nanoseconds start_ns = 0, length_ns = 0, waited_ns = 0;
-  int kind = 0;  // into Timeline::kinds
-  int scope = kNoScope;
+  int kind = 0;          // into Timeline::kinds
+  int scope = kNoScope;  // into Timeline::scopes: what a communication is for
   int stage = -1, microbatch = -1, part = 0;
   Bytes bytes = 0;
   int name = -1;  // into Timeline::names; -1: none
@@ -34,12 +35,12 @@ struct TimelineLane {
 
 struct TimelineRank {
   int rank = 0;
-  int stands_for = 1;
+  int stands_for = 1;  // number of ranks that do the same, itself included
   std::vector<TimelineLane> lanes;
 };
 
 struct Timeline {
-  // With the kinds of ops and groups that a Program has, by their numbers.
+  // Fills `kinds` with the names of op kinds and `scopes` with those of group kinds, by number.
   Timeline();
 
   // Counts one event that ends then.

@@ -63,8 +63,8 @@ std::string timeline_json(const TraceTable& table) {
   for (const TraceRow& row : table.rows) begin_ns = std::min(begin_ns, row.start_ns);
   std::map<Rank, int> stands_for;
   for (const RankSplit& split : table.splits) stands_for[split.rank] = split.multiplicity;
-  // Lanes stand in the order of their first op, compute first; so two tables of one Program have
-  // them in the same order.
+  // Lanes are ordered by the smallest number of an op on them, compute first. So two tables of one
+  // Program have their lanes in the same order, whatever the times.
   std::map<Rank, std::map<std::string_view, std::int64_t>> first_op;
   Timeline timeline;
   for (const TraceRow& row : table.rows) {
@@ -75,6 +75,7 @@ std::string timeline_json(const TraceTable& table) {
     if (!is_new) at->second = std::min(at->second, op);
   }
   if (timeline.has_too_many()) return timeline_json(std::move(timeline));
+  // By rank and lane name: the numbers of the rank in the timeline and of the lane in that rank.
   std::map<std::pair<Rank, std::string_view>, std::pair<std::size_t, std::size_t>> places;
   for (const auto& [rank, lanes] : first_op) {
     const auto at = stands_for.find(rank);

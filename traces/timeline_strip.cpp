@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kRowsMost = 64;
 
-// Returns numbers into trace.ranks.
+// Chooses the first rank of those that compute the same stages, and all ranks without stages.
+// Returns numbers into trace.ranks, ordered by rank.
 std::vector<std::size_t> one_a_pipeline_rank(const Program& program, const Trace& trace) {
   std::vector<std::size_t> chosen;
   std::set<std::set<int>> seen;
@@ -37,6 +38,7 @@ void add_span(const SplitSpan& span, const TimelineStrip& strip, TimelineStrip::
   int column = static_cast<int>(static_cast<double>(span.begin_ns) /
                                 static_cast<double>(strip.iteration_ns) * columns);
   column = std::clamp(column - 1, 0, columns - 1);
+  // Returns iteration_ns * c / columns, rounded down in a way that does not overflow.
   const auto begin_of = [&](int c) {
     return strip.iteration_ns / columns * c + strip.iteration_ns % columns * c / columns;
   };

@@ -25,10 +25,10 @@ constexpr std::array<std::string_view, 11> kColumns = {"rank",      "lane",     
 constexpr std::string_view kSplitKey = "split ";  // followed by a rank
 constexpr std::size_t kWriteBytes = 1 << 20;      // bytes written at once
 
-// Text that all rows of a body share.
+// Text that the rows of all ranks with the same body share.
 struct BodyText {
-  std::int64_t first_op = 0;
-  std::vector<std::string> lanes;  // as cells
+  std::int64_t first_op = 0;       // the column `op` counts through all bodies
+  std::vector<std::string> lanes;  // names, quoted as CSV where needed
 };
 
 std::vector<BodyText> texts_of(const Program& program) {
@@ -215,7 +215,8 @@ GroupKind group_kind_of_lane(std::string_view lane) {
     if (group_kind_name(static_cast<GroupKind>(group_kind)) == lane)
       return static_cast<GroupKind>(group_kind);
   }
-  // Sums between the replicas of shards belong to data parallelism.
+  // Lane "replicas": gradients are summed over ranks that hold the same shard, in data parallelism.
+  // All names left are the pipeline's edges.
   return lane == "replicas" ? GroupKind::Data : GroupKind::Pipeline;
 }
 

@@ -1,8 +1,8 @@
-// Draws a trace as an SVG timeline for slides: a band for each played rank, in it a row for each
-// lane. Declared in traces/trace_files.h.
+// Draws a trace as an SVG timeline for slides: a band for each rank of the trace, in it a row for
+// each lane. Declared in traces/trace_files.h.
 //
-// The blocks of a row are strokes, one path for each colour, in hundredths of a pixel: about nine
-// bytes a block.
+// A row's blocks of one colour are one path: a dashed horizontal stroke, as thick as the row is
+// high. "m120 0h300" is a gap of 1.2 pixels and a block of 3. That takes about nine bytes a block.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,10 +36,10 @@ constexpr int kAxisHeight = 30;
 constexpr int kTickDistance = 80;  // at least
 
 // Sizes in hundredths of a pixel.
-constexpr std::int64_t kThird = 33;
+constexpr std::int64_t kThird = 33;       // a third of a pixel: smaller gaps cannot be seen
 constexpr std::int64_t kSeparated = 400;  // narrower actions have no line between them
-constexpr std::int64_t kLabelled = 1400;
-constexpr std::int64_t kDigit = 600;
+constexpr std::int64_t kLabelled = 1400;  // narrower actions have no label
+constexpr std::int64_t kDigit = 600;      // width of a label's digit
 
 // Okabe and Ito's palette, which the colour-blind can tell apart, and two more colours. Those under
 // labels are light enough for black text.
@@ -141,8 +141,9 @@ struct BusySpan {
 
 using BlocksByColour = std::array<std::vector<BusySpan>, kColours>;
 
-// Merges a row's blocks. Neighbours of one colour become one block. Several that lie within a third
-// of a pixel become one as well, in the colour that takes the most of it.
+// Merges a row's blocks, which come in order of start. Neighbours of one colour become one block.
+// So does a crowd: several blocks within a third of a pixel. It has the colour of which it contains
+// the most time.
 class Merger {
  public:
   void add(const BusySpan& block, Nanoseconds length_ns, int colour) {
@@ -173,9 +174,9 @@ class Merger {
   }
 
   BlocksByColour blocks_;
-  int last_ = -1;
+  int last_ = -1;  // colour of the last block
   BusySpan crowd_;
-  Nanoseconds crowd_ns_ = 0;
+  Nanoseconds crowd_ns_ = 0;  // 0: there is no crowd
   std::array<Nanoseconds, kColours> share_ns_{};
 };
 
@@ -328,7 +329,8 @@ class TimelinePicture {
   }
 
   void draw_axis(int y) {
-    // The step is 1, 2 or 5 times a power of ten.
+    // The step between ticks is 1, 2 or 5 times a power of ten, in ns: the least one that keeps
+    // ticks kTickDistance apart.
     Nanoseconds power = 1, step = 1;
     int exponent = 0;
     for (const std::int64_t least = scale_.span_ns / (kPlotWidth / kTickDistance); step < least;) {

@@ -1,3 +1,7 @@
+// Groups the measured computations and collectives of a profile by what they did, for instance all
+// GEMMs of one shape, and makes of each group a row of the cost table: its 5th, 50th and 95th
+// percentile. In: a profile whose calls have shapes. Out: the rows, and how many calls had to be
+// left out.
 #include "traces/profile/profile_costs.h"
 
 #include <fmt/format.h>
@@ -18,7 +22,7 @@
 namespace tandem {
 namespace {
 
-// A measured thing, and its time in each run.
+// A row in the making: its computation or collective, and the time of each one that was recorded.
 struct RowSamples {
   CostRow row;
   std::string dtype;
@@ -38,7 +42,8 @@ void add_sample(const CostRow& row, std::string_view dtype, Nanoseconds ns, Samp
   own.ns.push_back(ns);
 }
 
-// Returns, by the rank's calls, the time of the kernels of compute that each launched.
+// Returns for each of rank.calls the time of the compute kernels that it launched, added up. A
+// kernel belongs to the call that was open on the launching thread at the launch.
 std::vector<Nanoseconds> ns_of_calls(const ProfileRank& rank) {
   std::vector<Nanoseconds> ns(rank.calls.size(), 0);
   const auto before = [](const ShapedCall& call) { return std::pair(call.thread, call.start_ns); };
@@ -73,8 +78,9 @@ void add_calls(const ProfileRank& rank, SamplesByRow* samples, ProfileCosts* cos
   }
 }
 
-// Returns the participants: torch's list, or the file's list of the group if that one is shortened.
-// Empty: unknown.
+// Returns the ranks that take part: the list among the collective's arguments, or that of its
+// process group where the profiler shortened the former ("[0, 1, ...]", not valid JSON). Empty:
+// unknown.
 std::vector<int> members_of(const ProfileRank& rank, const CollectiveArgs& args) {
   const auto json = nlohmann::json::parse(rank.names.text(args.ranks), nullptr, false);
   const auto is_number = [](const auto& value) { return value.is_number_integer(); };
@@ -165,9 +171,10 @@ Result<ProfileCosts> cost_table_of(const Profile& profile, int gpus_per_node) {
     return Error::at(profile.ranks.front().path,
                      "found no GEMM whose shape is told, expected calls such as aten::mm with "
                      "their Input Dims: torch.profiler has them with record_shapes=True");
-  SamplesByRow rows;  // of that precision
+  SamplesByRow rows;  // without GEMMs of another precision
   for (auto& [key, own] : samples) {
     if (own.row.what == CostKind::Gemm && own.dtype != precision) {
+      // Under fp8, products of activations still run in 16 bits.
       const bool in_16_bits = own.dtype == "bf16" || own.dtype == "fp16";
       if (precision != "fp8" || !in_16_bits) {
         costs.other_dtype += static_cast<std::int64_t>(own.ns.size());

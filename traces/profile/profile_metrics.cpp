@@ -31,7 +31,7 @@ struct ViewedKernel {
   Nanoseconds start_ns = 0, end_ns = 0;
 };
 
-// HTA's activity of each kernel; each name is looked at once.
+// Tells kernels' activities as Holistic Trace Analysis (HTA) does. Looks at each name once.
 class ActivitiesOfHta {
  public:
   explicit ActivitiesOfHta(const ProfileRank& rank) : rank_(rank) {}
@@ -73,13 +73,14 @@ std::vector<ViewedKernel> viewed_kernels(const ProfileRank& rank,
   return all;
 }
 
-// A communication while it runs, to find what is exposed.
 struct InFlight {
   Nanoseconds start_ns = 0, end_ns = 0;
-  std::size_t label = 0;
+  std::size_t label = 0;  // what kind of communication it is, as a number
 };
 
-// Gives each instant to the communication in flight that ends last. Returns intervals by label.
+// Gives each instant to one communication of those in flight: to the one that ends last. Returns
+// each label's intervals. They do not overlap, so that an instant counts once. Example: A from 0 to
+// 4 and B from 2 to 6 give A the interval 0 to 2, and B 2 to 6.
 std::vector<Intervals> shares_of(std::vector<InFlight> flights, std::size_t labels) {
   std::ranges::stable_sort(flights, {}, &InFlight::start_ns);
   std::vector<Intervals> shares(labels);
@@ -101,6 +102,7 @@ std::vector<Intervals> shares_of(std::vector<InFlight> flights, std::size_t labe
   return shares;
 }
 
+// Adds a communication's bytes to the total, if they are known.
 void add_size(const ProfileRank& rank, const ViewedKernel& seen, CommTotal* total) {
   const std::optional<double> bytes = bytes_of(rank, *seen.kernel);
   const std::optional<CommKind> kind = comm_kind_of(total->label.collective);
@@ -113,9 +115,11 @@ void add_size(const ProfileRank& rank, const ViewedKernel& seen, CommTotal* tota
   total->sized_ns += seen.end_ns - seen.start_ns;
 }
 
+// Adds up communication by label. `by_kind`: only by what it is for ("tensor"), where known, and
+// not by collective. `compute`: when the rank computes.
 std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<ViewedKernel>& all,
                                 const Intervals& compute, bool by_kind) {
-  std::map<CommLabel, std::size_t> places;
+  std::map<CommLabel, std::size_t> places;  // into `totals`
   // Makes a label once for all kernels with the same name and names of arguments.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>, CommLabel>
       labels;
@@ -174,6 +178,7 @@ std::vector<KernelTotal> longest_first(std::map<std::string, KernelTotal> by_nam
   return totals;
 }
 
+// Adds up kernels by name, and compute kernels by category ("GEMM").
 void add_names(const ProfileRank& rank, const std::vector<ViewedKernel>& all, ProfileSplit* split) {
   std::vector<KernelTotal> by_id(rank.names.size());
   std::vector<bool> computes(rank.names.size());
@@ -198,6 +203,7 @@ void add_names(const ProfileRank& rank, const std::vector<ViewedKernel>& all, Pr
   split->categories = longest_first(std::move(categories));
 }
 
+// Adds up compute by phase and stage, and finds the median pass of each.
 void add_phases(const ProfileRank& rank, const std::vector<ViewedKernel>& all,
                 ProfileSplit* split) {
   struct Total {
@@ -224,6 +230,8 @@ void add_phases(const ProfileRank& rank, const std::vector<ViewedKernel>& all,
   }
 }
 
+// Sets the step, from `first` to `last`, and what follows from it: the bubble and, where waits are
+// recorded, exposed communication.
 void set_step(const ProfileRank& rank, Nanoseconds first, Nanoseconds last, const ProfileView& view,
               ProfileSplit* split) {
   if (rank.tells_waits && !view.as_hta) {

@@ -15,7 +15,7 @@
 
 namespace tandem {
 
-// Choices of a kernel's times and activity.
+// Says how to read the times and the activity of each kernel.
 struct ProfileView {
   // Reads times as HTA does, to compare its numbers with ours: starts are rounded up and ends down
   // to whole microseconds, so that short kernels may vanish, and activities are told by HTA's names
@@ -59,8 +59,8 @@ struct CommTotal {
   Nanoseconds exposed_ns = 0;       // without compute; shared time counts once
   Nanoseconds waiting_ns = 0;       // for peers, added up, where known
   std::int64_t with_arguments = 0;  // those of `count` whose arguments are known
-  // The next four are over those whose size is known: their number, bytes as nccl-tests counts
-  // them, the bytes on the bus of which busbw is made, and their times added up.
+  // Sums over those whose size is known: their number, their bytes as nccl-tests counts them, those
+  // bytes times nccl-tests' factor from algbw to busbw, and their times.
   std::int64_t sized = 0;
   double bytes = 0, bus_bytes = 0;
   Nanoseconds sized_ns = 0;
@@ -93,10 +93,10 @@ struct ProfileSplit {
   std::int64_t kernels = 0, copies = 0;   // copies with fills
   std::int64_t below_us = 0;              // shorter than 1 us, of both
   Nanoseconds first_ns = 0, span_ns = 0;  // span: from the first kernel's start
-  Nanoseconds compute_ns = 0;             // this and the next: unions
-  Nanoseconds communication_ns = 0;
-  Nanoseconds overlap_ns = 0;       // part of communication_ns
-  Nanoseconds memory_alone_ns = 0;  // copies and fills while nothing else runs
+  Nanoseconds compute_ns = 0;             // while any compute kernel runs
+  Nanoseconds communication_ns = 0;       // while any communication runs
+  Nanoseconds overlap_ns = 0;             // part of communication_ns
+  Nanoseconds memory_alone_ns = 0;        // copies and fills while nothing else runs
   Nanoseconds idle_ns = 0;
   // Communication that compute waits for, where waits are recorded (awaited.h); else all that runs
   // without compute.

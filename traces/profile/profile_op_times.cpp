@@ -1,3 +1,6 @@
+// Matches kernels of a profile with ops of a Program: compute by pass (phase, stage, microbatch),
+// communication by group kind, collective, ranks and order. In: a profile whose kernels have
+// passes, and a Program. Out: the Program's ops with measured durations; or medians of the passes.
 #include "traces/profile/profile_op_times.h"
 
 #include <fmt/format.h>
@@ -26,12 +29,14 @@ struct PassKey {
 // Times of a rank's kernels, by pass and by communication.
 struct RankTimes {
   std::map<PassKey, std::vector<double>> passes;  // ns, one for each pass
-  // ns, in order of start, over all steps: by label and ranks, and by label alone (ranks "").
+  // Times in ns, in the order of the kernels' starts, over all steps. The key is label and ranks;
+  // each time is also listed under its label with ranks "".
   std::map<std::pair<CommLabel, std::string>, std::vector<double>> comms;
   bool splits_backward = false;  // has passes of weight gradients
 };
 
-// Returns the step of a kernel: by its launch, where that is known.
+// Returns the number of the step that launched a kernel; without a recorded launch, of the step in
+// which the kernel starts. 0: before the first step.
 int step_of(const ProfileRank& rank, const ProfileKernel& kernel) {
   const Nanoseconds at = kernel.launch >= 0 ? rank.launches[kernel.launch].at_ns : kernel.start_ns;
   const auto after = std::ranges::upper_bound(rank.steps, at, {}, &ProfileStep::start_ns);
@@ -56,7 +61,8 @@ std::string ranks_of(const Program& program, int rank, const Op& op) {
 
 RankTimes times_of_rank(const ProfileRank& rank, const std::vector<bool>& is_counted) {
   RankTimes times;
-  // A pass is told by its step, and by its annotation if it has no microbatch.
+  // Kernels of one pass in one step are added up. The inner key is the step and, for passes without
+  // a microbatch, the annotation, which alone tells them apart.
   std::map<PassKey, std::map<std::pair<int, int>, Intervals>> passes;
   for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
     if (!is_counted.empty() && !is_counted[i]) continue;
@@ -109,14 +115,14 @@ PassPhase phase_of(OpKind kind) {
   }
 }
 
-// Returns the mean of a pass's times in several steps.
 double mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value;
   return sum / static_cast<double>(values.size());
 }
 
-// Returns nothing if there is no pass of that phase and stage.
+// Returns the pass's mean over steps, or the median of the stage's passes in this phase if that
+// microbatch was not recorded; nothing if there is none.
 std::optional<double> pass_ns_of_phase(const RankTimes& times, PassPhase phase, int stage,
                                        int microbatch) {
   const auto exact = times.passes.find({phase, stage, microbatch});
@@ -129,8 +135,9 @@ std::optional<double> pass_ns_of_phase(const RankTimes& times, PassPhase phase, 
   return alike.empty() ? std::nullopt : std::optional(lower_median(std::move(alike)));
 }
 
+// Returns a pass's time in ns. In a profile whose weight gradients are passes of their own, a
+// "backward" is the input gradient alone; a Program's full backward then takes both.
 std::optional<double> pass_ns(const RankTimes& times, PassPhase phase, int stage, int microbatch) {
-  // A "B" is the input gradient's if weight gradients are passes of their own.
   if (phase == PassPhase::BackwardInput && times.splits_backward) {
     const auto input = pass_ns_of_phase(times, phase, stage, microbatch);
     return input ? input : pass_ns_of_phase(times, PassPhase::Backward, stage, microbatch);
@@ -175,8 +182,10 @@ std::string collective_of_op(OpKind kind) {
   return is_transfer ? "send/recv" : std::string(op_kind_name(kind));
 }
 
-// Gives communications their times, in the order of the profile's kernels, which is that of a
-// communicator's ops. `rank` is the rank of the Program whose communicators the profile has.
+// Gives communications their times. Ops and kernels with the same label and ranks match in order,
+// the first op with the first kernel, if there is one step and equally many of both; otherwise each
+// op takes the kernels' median. `rank` is the rank of the Program whose communicators the profile
+// has.
 void price_comm(const Program& program, int rank, const RankTimes& times, int steps, Body* body,
                 MeasuredOps* measured) {
   std::map<std::pair<CommLabel, std::string>, std::vector<Op*>> ops_by_ranks;
@@ -198,7 +207,8 @@ void price_comm(const Program& program, int rank, const RankTimes& times, int st
   }
 }
 
-// A rank of a body, and the times of the profile's rank that stands for it.
+// A body's ranks all run the same ops. One of them, and the times of the profile's rank that
+// stands for them.
 struct PlayingRank {
   int rank = 0;
   const RankTimes* times = nullptr;  // null: the profile has no such rank

@@ -16,10 +16,11 @@
 namespace tandem {
 namespace {
 
-// Numbers that profiles alone use, after those of the kinds of ops and of groups.
+// Numbers of the timeline's kinds and scopes that only profiles use. They follow those of op kinds
+// and of group kinds.
 constexpr int kOtherCompute = kOpKinds, kCopies = kGroupKinds, kOtherComm = kGroupKinds + 1;
 
-// Returns the number of the kind as which the page draws a phase.
+// Returns the op kind, as a number, in whose colour the page draws a phase.
 int kind_of(PassPhase phase) {
   switch (phase) {
     case PassPhase::Forward:
@@ -47,6 +48,8 @@ struct StreamLane {
   auto operator<=>(const StreamLane&) const = default;
 };
 
+// Adds the rank's kernels as events. Numbers their names in `event_names`. Where two kernels of a
+// lane overlap, the later one's event begins at the end of the earlier one's.
 void add_stream_events(const ProfileRank& from, std::map<std::string, int>* event_names,
                        TimelineRank* made, Timeline* timeline) {
   std::map<StreamLane, TimelineLane> lanes;

@@ -1,3 +1,5 @@
+// Reads the files in parallel, numbers their ranks, aligns their clocks, and sets time 0 to the
+// first kernel.
 #include "traces/profile/read_profile.h"
 
 #include <fmt/format.h>
@@ -24,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kReadAtOnce = 4;  // each holds its kernels in memory
+constexpr std::size_t kReadAtOnce = 4;  // files; a file needs much memory while it is read
 
 bool is_sqlite(const std::string& path) {
   std::string begin(15, '\0');
@@ -33,6 +35,7 @@ bool is_sqlite(const std::string& path) {
   return begin == "SQLite format 3";
 }
 
+// Returns the paths, with each folder replaced by the profiles in it.
 Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
@@ -66,6 +69,8 @@ std::optional<int> rank_in_name(const std::string& path) {
   return error == std::errc{} && rank >= 0 ? std::optional(rank) : std::nullopt;
 }
 
+// Gives a number to each rank whose file has none, and sorts by number. An Error if two have the
+// same.
 Status number_ranks(std::vector<ProfileRank>* ranks) {
   std::map<int, const ProfileRank*> seen;
   int counted = 0;
@@ -87,8 +92,8 @@ Status number_ranks(std::vector<ProfileRank>* ranks) {
   return Done{};
 }
 
-// Makes times count from the microsecond of the first kernel. HTA rounds to whole microseconds, and
-// those stay whole.
+// Makes times count from the whole microsecond in which the first kernel starts. Whole microseconds
+// stay whole, so that rounding as HTA does gives the same as before.
 void count_from_first_kernel(Profile* profile) {
   Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
   for (const ProfileRank& rank : profile->ranks)

@@ -22,8 +22,9 @@ struct OpEvent {
   Nanoseconds start_ns = 0, end_ns = 0;
 };
 
-// The names by which torch and NCCL call a communication, and which of its ends has a shard, where
-// the op's bytes are the whole.
+// The names that torch and NCCL have for a communication. An op's bytes are those of the whole
+// tensor: shard_in and shard_out say whether the collective's input or output is only a rank's
+// shard of it.
 struct CommWords {
   std::string_view collective, kernel;
   bool shard_in = false, shard_out = false;
@@ -58,6 +59,7 @@ std::optional<std::string> annotation_of(const OpEvent& event) {
   return fmt::format("PP:{}{}{}", event.stage, letters[kind], event.microbatch);
 }
 
+// Builds the profile of one rank, event by event in the order of their starts.
 class SimulatedRank {
  public:
   SimulatedRank(int rank, int world, int multiplicity) {
@@ -69,7 +71,8 @@ class SimulatedRank {
     made_.tells_waits = true;
   }
 
-  // REQUIRES: `correlation` is above 0 and unique.
+  // Adds a kernel; the pointer is valid until the next one. REQUIRES: `correlation`, which names
+  // the kernel in add_wait, is above 0 and unique.
   ProfileKernel* add(const OpEvent& event, std::string_view name, std::int64_t correlation) {
     ProfileKernel kernel;
     kernel.correlation = correlation;
@@ -102,7 +105,7 @@ class SimulatedRank {
   }
 
  private:
-  // Extends the last annotation if the event continues that pass, else adds one.
+  // Extends the last annotation over the event if both are of one pass, else adds one.
   void annotate(const OpEvent& event) {
     const std::optional<std::string> text = annotation_of(event);
     if (!text) return;
@@ -119,6 +122,8 @@ class SimulatedRank {
   Nanoseconds end_ns_ = 0;
 };
 
+// Gives the kernel of a communication its collective's arguments. `sequence`: the op's number among
+// those of its communicator.
 void add_comm(const Program& program, const RankRow& row, const Op& op, std::int64_t sequence,
               SimulatedRank* made, ProfileKernel* kernel) {
   const int number = row.communicators[op.slot];
@@ -142,7 +147,7 @@ void add_comm(const Program& program, const RankRow& row, const Op& op, std::int
   made->add_collective(args, kernel);
 }
 
-// Returns the events that have ended in the order of their starts, as annotations need them.
+// Returns the numbers of the events that have ended, in the order of their starts.
 std::vector<std::uint32_t> by_start(std::span<const EventTimes> events) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = 0; i < events.size(); ++i) {

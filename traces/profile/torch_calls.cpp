@@ -1,3 +1,5 @@
+// Finds what a call such as aten::mm computes. A table says which arguments of each operator count;
+// their shapes give the GEMM's m, n and k, attention's FLOPs, or a pass's bytes.
 #include "traces/profile/torch_calls.h"
 
 #include <algorithm>
@@ -9,17 +11,18 @@
 namespace tandem {
 namespace {
 
+// Product: of matrices. Pass: reads and writes tensors, element by element.
 enum class CallKind { Product, Attention, AttentionBackward, Pass, Copy };
 
-// An operator, and which of its arguments count, from 0.
+// An operator, and the positions of the arguments that count; the first argument is 0.
 struct CallForm {
   std::string_view name;
   CallKind kind;
-  std::size_t first = 0;   // the left matrix; the queries, before keys and values
+  std::size_t first = 0;   // product: the left matrix; attention: queries, then keys and values
   std::size_t causal = 0;  // attention: is_causal
 };
 
-// PyTorch 2.0 to 2.9: aten/src/ATen/native/native_functions.yaml.
+// Positions are those in PyTorch 2.0 to 2.9: aten/src/ATen/native/native_functions.yaml.
 constexpr std::array<CallForm, 23> kCalls = {{
     {"aten::mm", CallKind::Product},
     {"aten::bmm", CallKind::Product},
@@ -58,8 +61,7 @@ constexpr std::array<TypeForm, 5> kTypes = {{
     {"c10::Float8_e5m2", "fp8", 1},
 }};
 
-// Sizes of a tensor; empty for one without numbers (no dimension, or one of 0), which does not
-// count.
+// Sizes of a tensor. Empty for arguments that do not count: a scalar, or a tensor with a size of 0.
 using Shape = std::vector<std::int64_t>;
 
 const CallForm* form_of(std::string_view name) {
@@ -73,7 +75,8 @@ const TypeForm* type_of(const std::vector<std::string>& types, std::size_t at) {
   return type == kTypes.end() ? nullptr : type;
 }
 
-// Returns an empty shape for an argument that is a list of tensors.
+// Returns a shape for each argument: [[4096, 1024], []] for an mm's matrix and a scalar. A list of
+// tensors has an empty shape.
 std::vector<Shape> shapes_of(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_array()) return {};
@@ -97,6 +100,7 @@ std::vector<std::string> texts_of(std::string_view text) {
   return texts;
 }
 
+// Returns how many numbers the tensor has.
 double numbers_of(const Shape& shape) {
   double numbers = 1;
   for (const std::int64_t size : shape) numbers *= static_cast<double>(size);
@@ -110,7 +114,8 @@ std::optional<CostRow> product(const std::vector<Shape>& shapes, std::size_t fir
   if ((sizes != 2 && sizes != 3) || right.size() != sizes) return std::nullopt;
   if (left[sizes - 1] != right[sizes - 2] || (sizes == 3 && left[0] != right[0]))
     return std::nullopt;
-  // Both factors of a batch are activations: scores, and their product with the values.
+  // Both factors of a batched product are taken for activations, as in Q x K and scores x V, which
+  // stay in 16 bits.
   const Gemm gemm{.batch = sizes == 3 ? left[0] : 1,
                   .m = left[sizes - 2],
                   .n = right[sizes - 1],
@@ -119,9 +124,11 @@ std::optional<CostRow> product(const std::vector<Shape>& shapes, std::size_t fir
   return CostRow{.what = CostKind::Gemm, .gemms = {gemm}};
 }
 
-// Queries, keys and values have batch, heads, positions, numbers of a head. FLOPs are counted as in
-// the cost model: both products; half of that under a causal mask; 2.5 times that backward
-// (FlashAttention-2, arXiv:2307.08691, section 4.1).
+// Shapes of queries, keys and values are [batch, heads, positions, head size]. FLOPs are counted as
+// in the cost model. Forward has two products, Q x K and scores x V:
+//   2 * batch * heads * positions(Q) * positions(K) * (head size(Q) + head size(V))
+// A causal mask halves that. Backward has 2.5 times that (FlashAttention-2, arXiv:2307.08691,
+// section 4.1).
 std::optional<CostRow> attention(const CallForm& form, const std::vector<Shape>& shapes,
                                  const std::vector<std::string>& values) {
   if (form.first + 2 >= shapes.size() || form.causal >= values.size()) return std::nullopt;
@@ -137,8 +144,8 @@ std::optional<CostRow> attention(const CallForm& form, const std::vector<Shape>&
   return CostRow{.what = CostKind::Attention, .attention_flops = flops};
 }
 
-// Counts what is read, and an output as large as the largest input. A copy's output is already
-// among its arguments.
+// Returns the bytes of a pass: those of all its arguments, and of an output as large as the largest
+// argument. A copy's output is already one of its arguments.
 std::optional<CostRow> pass(CallKind kind, const std::vector<Shape>& shapes,
                             const std::vector<std::string>& types) {
   double bytes = 0, largest = 0;

@@ -10,7 +10,7 @@
 namespace tandem {
 
 // Says whether the call is a product of matrices, attention in one kernel, or a pass over tensors
-// that can be priced. Only leaves are, which call no other one.
+// that can be priced. Operators that call others are not, so that no kernel counts twice.
 bool is_priced_call(std::string_view name);
 
 // A call's arguments in a profile: JSON, or "" where it has none.

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// Returns the number of different names over all ranks.
+// Returns how many different steps the ranks have, by name ("ProfilerStep#3").
 std::size_t step_names(const Profile& profile) {
   std::set<std::string> names;
   for (const ProfileRank& rank : profile.ranks) {
@@ -18,6 +18,7 @@ std::size_t step_names(const Profile& profile) {
   return names.size();
 }
 
+// Says for each kernel whether it was launched before the rank's last step began.
 std::vector<bool> before_last_step(const ProfileRank& rank) {
   std::vector<bool> counted(rank.kernels.size());
   const Nanoseconds last = rank.steps.empty() ? 0 : rank.steps.back().start_ns;
@@ -33,7 +34,7 @@ std::vector<bool> before_last_step(const ProfileRank& rank) {
   return counted;
 }
 
-// Returns the places of the kernels of the stream that computes longest.
+// Returns the compute kernels of the stream that computes longest, as places in rank.kernels.
 std::vector<std::size_t> main_stream(const ProfileRank& rank) {
   std::map<std::int32_t, Nanoseconds> compute_ns;
   for (const ProfileKernel& kernel : rank.kernels) {
@@ -51,8 +52,9 @@ std::vector<std::size_t> main_stream(const ProfileRank& rank) {
   return places;
 }
 
-// Returns the shortest period after which all names come again: the length less that of the longest
-// border (Knuth, Morris and Pratt).
+// Returns the shortest period after which the kernels' names repeat: the number of kernels less the
+// longest border. A border is a beginning that is also the end: of A B A B A it is A B A, so the
+// period is 2. border[i] is that of the first i kernels (Knuth, Morris and Pratt).
 std::size_t period_of(const ProfileRank& rank, const std::vector<std::size_t>& places) {
   const auto name = [&](std::size_t i) { return rank.kernels[places[i]].name; };
   std::vector<std::size_t> border(places.size() + 1);
@@ -64,7 +66,7 @@ std::size_t period_of(const ProfileRank& rank, const std::vector<std::size_t>& p
   return places.size() - border[places.size()];
 }
 
-// Returns nothing if some rank does not repeat, or not as often as the others.
+// Returns the whole repetitions; nothing if a rank does not repeat, or not as often as the others.
 std::optional<ProfileWindow> by_repetition(const Profile& profile) {
   ProfileWindow window{.by = StepsBy::Repetition, .steps = 0, .is_counted = {}};
   for (const ProfileRank& rank : profile.ranks) {
