@@ -1,3 +1,5 @@
+// Sorts the rows of both traces by rank and op, checks that they are the same ops, and compares the
+// durations of each pair. The totals come from the splits in the files' headers.
 #include "validation/compare/compare.h"
 
 #include <fmt/format.h>

@@ -130,8 +130,8 @@ std::string words_of(const MeasurementSettings& measurement, const std::string& 
   return words;
 }
 
-// Runs `tandem run` on the Program's file in processes of their own. Launchers start ranks so, and
-// a GPU that a run leaves in a bad state affects no other run.
+// Runs `tandem run` on the Program's file as another process, as launchers such as mpirun require.
+// So a GPU that a run leaves in a bad state affects no other run.
 Result<RealRunResult> measure_outside(const Scenario& scenario, const CompiledJob& job,
                                       const MeasureOptions& options,
                                       const TemporaryFolder& folder) {

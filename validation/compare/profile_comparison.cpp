@@ -13,7 +13,8 @@
 namespace tandem {
 namespace {
 
-// The means over ranks, for one step. A rank counts as often as the ranks that it stands for.
+// Means over ranks of one side. A rank counts as often as the ranks that it stands for; seconds are
+// of one step.
 struct Means {
   explicit Means(const ComparedSide& from) : side(from) {
     for (const ProfileSplit& split : side.splits) ranks += split.multiplicity;
@@ -42,6 +43,8 @@ struct Means {
 
 using CommsByLabel = std::map<CommLabel, CommTotal>;
 
+// Returns one side's communication by label. Counts and times are means of a rank and step;
+// bus_bytes and sized_ns are sums, from which only a rate is made.
 CommsByLabel comms_of_side(const ComparedSide& side, std::vector<CommTotal> ProfileSplit::*which) {
   CommsByLabel sums;
   double ranks = 0;
@@ -138,7 +141,8 @@ struct PhaseSums {
 };
 using PhasesByStage = std::map<std::pair<PassPhase, int>, PhaseSums>;
 
-// The details by which passes are told apart: those that both sides have.
+// Says how finely passes are compared: by stage, and with weight gradients by themselves. Both
+// sides must have such passes.
 struct PhaseDetail {
   bool stages = true, weight = true;
 };
@@ -165,6 +169,8 @@ bool tells_weight(const ComparedSide& side) {
   return false;
 }
 
+// Adds up one side's passes. Without detail.weight, input and weight gradients are one backward;
+// without detail.stages, the stage is -1.
 PhasesByStage phases_of(const ComparedSide& side, const PhaseDetail& detail) {
   const bool has_weight = tells_weight(side);
   PhasesByStage sums;
@@ -173,8 +179,7 @@ PhasesByStage phases_of(const ComparedSide& side, const PhaseDetail& detail) {
     for (const PhaseTotal& total : split.phases) {
       PassPhase phase = total.phase;
       if (phase == PassPhase::Unknown) continue;
-      // If there are weight gradients, a backward is only the input's gradient, as schedules write
-      // it.
+      // In a schedule with weight gradients of their own, a "backward" is the input gradient alone.
       if (phase == PassPhase::Backward && has_weight) phase = PassPhase::BackwardInput;
       const bool is_part = phase == PassPhase::BackwardInput || phase == PassPhase::BackwardWeight;
       const bool merged = is_part && !detail.weight;
@@ -273,7 +278,7 @@ bool tells_kinds(const ComparedSide& side) {
   });
 }
 
-// No prediction of the same job is wrong by this factor in its compute.
+// No prediction of the same job is wrong by more than this factor in its compute.
 constexpr double kMostComputeRatio = 4;
 
 // Returns why the two sides cannot be the same job; empty: they can. A job and its profile have the

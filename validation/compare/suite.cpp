@@ -21,6 +21,7 @@ std::optional<double> ratio(const RunResult& result) {
   return result.iteration_s / (result.iteration_s + result.saving->seconds);
 }
 
+// Adds a fault to the row for each figure that differs by more than the scenario allows.
 void check(const Scenario& scenario, SuiteRow* row) {
   const MeasurementSettings& may = scenario.measurement;
   const double percent = row->communicates ? may.communicating_percent : may.iteration_percent;
@@ -42,7 +43,8 @@ void check(const Scenario& scenario, SuiteRow* row) {
         "points");
 }
 
-// Ranks that share a GPU use no links, and SimGrid solves only those: the ideal engine is enough.
+// Chooses SimGrid if it is there and some run uses links: it differs from the ideal engine only in
+// how transfers share them. Ranks that share a GPU use none.
 Engine engine_for(const std::vector<Scenario>& scenarios) {
   const bool links = !std::ranges::all_of(
       scenarios, [](const Scenario& scenario) { return scenario.measurement.share_gpu; });
@@ -70,7 +72,7 @@ SuiteRow suite_row(const Scenario& scenario, const RunResult& simulated, const M
   row.measured_ratio = ratio(real.result);
   row.engine = simulated.engine;
   row.own_s = own.iteration_s;
-  // Compare with the median iteration, whose op times these are.
+  // `own` was simulated with the op times of the median iteration, so compare it with that one.
   row.own_bubble_difference = own.bubble_fraction - real.result.bubble_fraction;
   if (own.overlap_fraction[kind] && row.measured_overlap)
     row.own_overlap_difference = *own.overlap_fraction[kind] - *row.measured_overlap;

@@ -1,4 +1,6 @@
-// Fits by damped Gauss-Newton. A residual is log(predicted / measured) of one timed operation.
+// Fits a few constants of the cost model to a table of timed operations, by damped Gauss-Newton. A
+// residual is log(predicted / measured) of one operation. For an honest error, the fit is repeated
+// with half of the rows, and predicts the other half.
 #include "validation/kernels/kernel_fit.h"
 
 #include <fmt/format.h>
@@ -23,14 +25,14 @@ namespace tandem {
 namespace {
 
 constexpr const char* kPrecision = "bf16";
-constexpr std::int64_t kMost = 1 << 30;
+constexpr std::int64_t kMost = 1 << 30;  // of any size in a table
 
 // The usual error of a predicted time: a residual's standard deviation.
 constexpr double kNoise = 0.05;
 
-constexpr int kSteps = 40;
-constexpr int kHalvings = 6;
-constexpr double kSlopeStep = 1e-2;  // in units of a constant's step
+constexpr int kSteps = 40;           // of Gauss-Newton, at most
+constexpr int kHalvings = 6;         // of one step, at most
+constexpr double kSlopeStep = 1e-2;  // step of a numerical derivative, in a constant's own steps
 
 // Returns the kernel's time if nothing else runs: at full clocks.
 double alone_s(const DeviceSpec& device, const Kernel& kernel) {
@@ -93,6 +95,7 @@ std::pair<std::vector<Row>, std::vector<Row>> halves_of(const std::vector<Row>& 
   return halves;
 }
 
+// Returns the fit to all rows, and the errors of a fit to one half on the other half.
 template <class Spec, class Row, class ResidualsOf>
 Fitted<Spec> fitted(const Spec& spec, const std::vector<Row>& rows,
                     const std::vector<FittedConstant<Spec>>& constants,
@@ -149,6 +152,8 @@ std::vector<double> exchange_residuals(const ClusterSpec& spec,
   return all;
 }
 
+// Reads a table of kernels. kernel_of(size) makes a row's kernel, where size("m") reads the row's
+// column "m".
 template <class Kernel_>
 Result<TimedKernels> read_kernels(const std::string& path, const Kernel_& kernel_of) {
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
@@ -201,6 +206,7 @@ Result<TimedKernels> read_attentions(const std::string& path) {
   return read_kernels(path, [](const auto& size) {
     const std::int64_t seq = size("seq"), head = size("head_size");
     const auto matrices = static_cast<double>(size("batch") * size("heads"));
+    // Two products, Q x K and scores x V, each of 2 seq^2 head FLOPs. A causal mask halves them.
     const double whole = 4 * matrices * static_cast<double>(seq) * static_cast<double>(seq) *
                          static_cast<double>(head);
     return Kernel{.attention_flops = whole / 2, .attention = {.keys = seq, .head_size = head}};
@@ -208,6 +214,8 @@ Result<TimedKernels> read_attentions(const std::string& path) {
 }
 
 #define AT(field) [](auto& spec) -> double& { return spec.field; }
+
+// The numbers in a line: the key's unit, then start, step, least and most in that unit.
 
 const std::vector<DeviceConstant>& gemm_constants() {
   static const std::vector<DeviceConstant> kConstants = {

@@ -1,3 +1,7 @@
+// Builds one Program with a block for each test and size. Example with one warm-up and two counted
+// operations, each waiting for the one before it:
+//
+//   barrier  warm-up  barrier  counted  counted
 #include "validation/microbench/comm_bench.h"
 
 #include <fmt/format.h>
@@ -15,11 +19,11 @@ namespace {
 constexpr Bytes kElement = sizeof(float);
 constexpr Bytes kPart = 16;  // each rank's part of an array is a multiple of this
 
-// The communicators. Number 0 has all ranks, for barriers. Tests with the same members share one,
-// but transfers have their own.
+// The communicators. Number 0 has all ranks, for barriers. Collectives with the same members share
+// one; transfers do not share with collectives.
 struct Groups {
   std::vector<Communicator> communicators;
-  std::vector<std::int32_t> of_test;
+  std::vector<std::int32_t> of_test;  // each test's communicator
 };
 
 Groups groups_of(const CommBench& bench) {
@@ -45,8 +49,7 @@ OpKind kind_of(CommKind kind, bool first_member) {
   return first_member ? OpKind::Send : OpKind::Recv;
 }
 
-// Returns the place in a block of the first counted op: after a barrier, the warm-up and another
-// barrier.
+// Returns the first counted op's place in its block: after a barrier, the warm-up and a barrier.
 int first_counted(const CommBench& bench) { return 2 + bench.warmup; }
 
 // Adds an op to a body. Each op waits for the one before it, even on another lane.
@@ -58,8 +61,8 @@ void add(Op op, int slot, Body* body) {
   add_op(op, waits, body);
 }
 
-// Returns all blocks for a rank that is in the groups `own`. An op's microbatch is its number among
-// the operations of all blocks.
+// Returns all blocks for a rank that is in the groups `own`. The microbatch of an op is used for
+// its number: it counts the operations of all blocks.
 Body body_of(const CommBench& bench, const Groups& groups, Rank rank,
              const std::vector<std::int32_t>& own) {
   Body body;

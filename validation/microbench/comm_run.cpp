@@ -14,12 +14,12 @@
 namespace tandem {
 namespace {
 
-// The results of a backend: the seconds of the blocks, and what was real.
+// The results of one backend.
 struct Blocks {
   std::string backend;
-  std::string real;
-  bool checked = false;
-  std::vector<double> seconds;
+  std::string real;             // which parts of the run were real, and not emulated
+  bool checked = false;         // the received data was compared with the sent data
+  std::vector<double> seconds;  // of one operation, by test and size
 };
 
 // Plays on SimGrid, in a process of its own: SimGrid can be used only once in a process.

@@ -1,3 +1,6 @@
+// Lists the different GEMMs, attentions, passes and communications of a priced Program, and builds
+// a bench with a block for each. With two repeats, every rank's block of a GEMM is: a barrier, a
+// GEMM that does not count, and two that count. Traces of the bench become rows of a cost table.
 #include "validation/microbench/device_bench.h"
 
 #include <fmt/format.h>
@@ -19,23 +22,26 @@ namespace tandem {
 namespace {
 
 constexpr double kMiB = 1 << 20;
-constexpr int kLadder = 4;
-constexpr int kMostBeside = 256;   // most operations beside a GEMM
-constexpr double kCovered = 0.95;  // share of a GEMM that must be beside communication
-constexpr double kCoverBy = 1.5;   // communication covers so many times the GEMMs' priced time
+constexpr int kLadder = 4;  // the factor from one measured size to the next
 
-// One kind of communication to measure: groups of one class that communicate side by side.
+// A Slowdown is a GEMM's time beside communication over its time alone.
+constexpr int kMostBeside = 256;   // most operations of communication beside the GEMMs
+constexpr double kCovered = 0.95;  // share of a GEMM that must be beside communication to count
+constexpr double kCoverBy = 1.5;   // priced time of that communication over that of the GEMMs
+
+// One kind of communication to measure: the disjoint groups of one class, such as all tensor groups
+// of one stage, which communicate side by side.
 struct MeasuredGroups {
   CommKind kind = CommKind::SendRecv;
   int ranks = 0;
   bool between_nodes = false;
   GroupKind group_kind = GroupKind::Pipeline;
-  int sms = 0;                              // the most that one of its ops takes
+  int sms = 0;                              // the most SMs that one of its ops takes
   std::vector<std::int32_t> communicators;  // numbers in the input; no two share a rank
   std::map<Bytes, Nanoseconds> priced;      // by size: the sizes that occur
 };
 
-// Returns the sizes that occur and, below the largest, powers of four from `first` to `last`.
+// Returns `sizes` and, up to `last` and below the largest of them: first, 4 first, 16 first, ...
 template <class Size>
 std::set<Size> with_ladder(std::set<Size> sizes, double first, double last) {
   const double most = sizes.empty() ? 0 : static_cast<double>(*sizes.rbegin());
@@ -57,8 +63,8 @@ std::vector<std::int32_t> disjoint(const Program& program, const CommunicatorCla
   return chosen;
 }
 
-// Returns the communication by kind, ranks and place. If several classes of groups have it, the
-// first is taken.
+// Returns each combination of kind, number of ranks, and inside or between nodes that the Program
+// has. Of several classes of groups with the same combination the first one is measured.
 std::vector<MeasuredGroups> measured_groups(const Program& program) {
   std::map<std::tuple<CommKind, int, bool>, MeasuredGroups> classes;
   const RankFolding folding = fold(program);
@@ -85,19 +91,22 @@ std::vector<MeasuredGroups> measured_groups(const Program& program) {
   return list;
 }
 
-// Returns the priced time; for other sizes in proportion to the largest.
+// Returns the time at which the Program priced this size. A size that it does not have is priced in
+// proportion to the largest one.
 Nanoseconds priced_ns(const MeasuredGroups& comm, Bytes bytes) {
   if (const auto at = comm.priced.find(bytes); at != comm.priced.end()) return at->second;
   const auto& [most, ns] = *comm.priced.rbegin();
   return most == 0 ? ns : std::llround(static_cast<double>(ns) * static_cast<double>(bytes) / most);
 }
 
-// The parts of the Program's kernels, with the priced time of each.
+// The different parts of the Program's kernels, with the priced time of each in ns. A kernel's
+// price is divided: memory_share of it are its passes over memory, the rest its GEMMs and attention
+// in proportion to their FLOPs.
 struct Parts {
-  std::vector<std::pair<Gemm, double>> gemms;         // nanoseconds
+  std::vector<std::pair<Gemm, double>> gemms;
   std::map<double, double> attention_ns;              // by FLOPs
-  std::set<double> passes;                            // bytes
-  double ns_per_byte = 0;                             // of passes over memory
+  std::set<double> passes;                            // sizes of passes over memory, in bytes
+  double ns_per_byte = 0;                             // of passes, the slowest
   std::vector<std::pair<Kernel, Nanoseconds>> whole;  // kernels of several parts
 
   void add(const Kernel& kernel, Nanoseconds ns);
@@ -140,8 +149,9 @@ Parts parts_of(const Program& program) {
   return parts;
 }
 
-// Builds the bench's Program, block by block. Every rank has a body of its own. An op's microbatch
-// is its block, and its part is 0 if it does not count.
+// Builds the bench's Program, block by block. Every rank has a body of its own. Two fields of an op
+// are used otherwise: its microbatch is its block, and its part is its number there, where 0 does
+// not count.
 class Builder {
  public:
   Builder(const Program& of, const DeviceBenchOptions& options) : options_(options) {
@@ -161,14 +171,16 @@ class Builder {
     if (ranks > 1) join(std::move(all), "barrier");
   }
 
+  // Adds a block in which all ranks compute the row's work. `ns`: its price.
   void compute_block(CostRow row, double ns) {
     begin(std::move(row));
     const std::int32_t kernel = add_kernel(bench_.rows.back(), ns);
     for (std::size_t rank = 0; rank < last_.size(); ++rank) compute(rank, kernel, ns);
   }
 
-  // Joins each class's communicators once.
-  using Slots = std::map<std::pair<int, std::int16_t>, bool>;  // (rank, slot) -> first member
+  // (rank, slot) -> whether the rank is the communicator's first member
+  using Slots = std::map<std::pair<int, std::int16_t>, bool>;
+  // Adds the groups as communicators of the bench. To be called once for each kind.
   Slots join_class(const Program& of, const MeasuredGroups& comm) {
     Slots slots;
     for (const std::int32_t c : comm.communicators) {
@@ -183,6 +195,7 @@ class Builder {
     return slots;
   }
 
+  // Adds a block in which the groups communicate side by side.
   void comm_block(const MeasuredGroups& comm, const Slots& slots, Bytes bytes) {
     CostRow row = row_of(comm, bytes);
     begin(std::move(row));
@@ -192,6 +205,7 @@ class Builder {
     }
   }
 
+  // Adds a block in which ranks compute GEMMs while their groups communicate.
   void slowdown_block(const MeasuredGroups& comm, const Slots& slots, const Gemm& gemm,
                       double gemm_ns) {
     const Bytes bytes = comm.priced.rbegin()->first;
@@ -241,6 +255,7 @@ class Builder {
     return op;
   }
 
+  // Adds a communicator, with a lane and a slot for it on each member.
   void join(Communicator communicator, const std::string& lane) {
     const auto number = static_cast<std::int32_t>(bench_.program.communicators.size());
     for (const Rank member : communicator.members) {
@@ -252,7 +267,8 @@ class Builder {
     bench_.program.communicators.push_back(std::move(communicator));
   }
 
-  // Begins a block. All ops after this wait for all ranks.
+  // Begins a block with a barrier, which waits for the last op of every lane on every rank. A
+  // single rank has no barrier: the next op waits for the last one of the block before.
   void begin(CostRow row) {
     const auto block = static_cast<std::int32_t>(bench_.rows.size());
     bench_.rows.push_back(std::move(row));
@@ -318,8 +334,8 @@ class Builder {
 
   DeviceBenchOptions options_;
   DeviceBench bench_;
-  std::vector<std::map<std::uint8_t, std::uint32_t>> last_;  // in the block, by rank and lane
-  std::vector<std::int64_t> barrier_;                        // by rank; -1: none
+  std::vector<std::map<std::uint8_t, std::uint32_t>> last_;  // last op by rank and lane
+  std::vector<std::int64_t> barrier_;                        // the block's, by rank; -1: none
 };
 
 void add_compute(const Parts& parts, Builder* builder) {
@@ -353,7 +369,8 @@ void add_compute(const Parts& parts, Builder* builder) {
   }
 }
 
-// Whether the share kCovered of the event is inside the intervals, which do not overlap.
+// Says whether at least the share kCovered of the event is inside the intervals, which do not
+// overlap.
 bool is_covered(const std::vector<std::pair<Nanoseconds, Nanoseconds>>& intervals,
                 const EventTimes& event) {
   Nanoseconds inside = 0;
@@ -364,7 +381,8 @@ bool is_covered(const std::vector<std::pair<Nanoseconds, Nanoseconds>>& interval
          kCovered * static_cast<double>(event.end_ns - event.start_ns);
 }
 
-// Collects the counted times of a rank, by block.
+// Adds the counted times of a rank to `times`, by block. A transfer's time is the sender's. In a
+// Slowdown's block, GEMMs that are not covered by communication do not count.
 void gather(const DeviceBench& bench, const Trace& trace, const RankTrace& rank,
             std::vector<std::vector<Nanoseconds>>* times) {
   const std::vector<Op>& ops = bench.program.bodies[rank.body].ops;

@@ -13,10 +13,9 @@
 namespace tandem {
 
 // The Program, with a block for every row of the table. A block is a barrier of all ranks, then one
-// op that does not count and `repeats` that count, one after another. All ranks compute side by
-// side, and the groups of one class communicate side by side, as they would in lock step. The block
-// of a Slowdown runs GEMMs beside a chain of communication; GEMMs that it does not cover do not
-// count.
+// op that does not count and `repeats` that count, one after another. All ranks compute at the same
+// time, and so do all groups of one class communicate. The block of a Slowdown runs GEMMs beside a
+// chain of communication. GEMMs that have communication beside them only in part do not count.
 struct DeviceBench {
   Program program;
   std::vector<CostRow> rows;  // by block, without measured times
@@ -24,9 +23,9 @@ struct DeviceBench {
 
 struct DeviceBenchOptions {
   int repeats = 3;
-  bool collectives = true;  // false: they are emulated and not measured
-  bool transfers = true;
-  bool copies = false;  // the copy engine makes the transfers
+  bool collectives = true;  // measures them; false where they are only emulated
+  bool transfers = true;    // the same for transfers
+  bool copies = false;      // the copy engine makes the transfers
 };
 
 // Makes the bench for the Program `of`. Of its kernels it measures each GEMM, each attention, each

@@ -1,3 +1,5 @@
+// Reads cases, column by column as the tables below say, turns each into a scenario, simulates it,
+// and adds up the errors.
 #include "validation/published/cases.h"
 
 #include <fmt/format.h>
@@ -19,7 +21,8 @@ namespace {
 constexpr int kMost = 1'000'000'000;
 constexpr std::int64_t kMostStages = 1'000'000;
 
-// Columns by type: where a cell goes, and the scenario's key if the value is taken over as it is.
+// Columns of a cases file, by type. `key` is the scenario's key that takes the cell's value as it
+// is; nullptr: none does.
 struct TextColumn {
   const char* name;
   std::string Case::*field;
@@ -70,6 +73,7 @@ constexpr WholeColumn kWholes[] = {{"layers", &Case::layers, "model.layers", tru
                                    {"gpus", &Case::gpus, "cluster.gpus"},
                                    {"gpus_per_node", &Case::gpus_per_node, "cluster.gpus_per_node"},
                                    {"zero_stage", &Case::zero_stage, "train.zero"},
+                                   // Other names of the same columns.
                                    {"mbs", &Case::micro_batch, "parallel.micro_batch"},
                                    {"gbs", &Case::global_batch, "parallel.global_batch"}};
 
@@ -117,7 +121,7 @@ Result<int> whole_cell(const CsvTable& table, int row, const char* column, int l
   return static_cast<int>(value);
 }
 
-// Adds "KEY=VALUE" of a row. If it is not that, the Error names the row.
+// Adds a row's "KEY=VALUE" to `sets`. An Error, for other text or an unknown key, names the row.
 Status add_set(const std::string& text, const CsvTable& table, int row, Sets* sets) {
   auto set = parse_set(text, table.error(row, "").place.source);
   if (!set.ok()) return table.error(row, set.error().message);
@@ -127,6 +131,8 @@ Status add_set(const std::string& text, const CsvTable& table, int row, Sets* se
   return Done{};
 }
 
+// Returns what a row's columns with a scenario's key as their name set, then what its column `set`
+// sets.
 Result<Sets> sets_of(const CsvTable& table, int row) {
   Sets sets;
   for (const std::string& column : table.columns()) {
@@ -197,7 +203,7 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path, 
   return run;
 }
 
-// Sets the GPU, given by a name of cases files, by its file's name, or by its own name.
+// Sets the GPU. The case names it as in kGpus, by its device file, or as that file names the GPU.
 Status set_gpu(const Case& run, Settings* settings) {
   if (run.gpu.empty()) return Done{};
   if (const auto* known = std::ranges::find(kGpus, run.gpu, &GpuName::name);
@@ -217,8 +223,8 @@ Status set_gpu(const Case& run, Settings* settings) {
                                             fmt::join(files, ", ")));
 }
 
-// If every GPU of a node has a NIC of its own, a job may take a part of the node, such as of a
-// rack.
+// Lets a job take a part of each node, such as 4 of a rack's 72 GPUs. Requires a NIC for each GPU;
+// otherwise a smaller gpus_per_node means smaller nodes.
 Status set_node(const Case& run, Settings* settings) {
   if (run.gpus_per_node == 0) return Done{};
   const auto preset = load_preset(run.system);

@@ -1,3 +1,5 @@
+// A table of rules: for runs for which a test holds, a scenario's key gets a value.
+// "costs.software" names the constants of a framework.
 #include "validation/published/family_defaults.h"
 
 #include <string>
@@ -17,20 +19,20 @@ struct FamilyDefault {
 
 bool starts(const Case& run, std::string_view family) { return run.family.starts_with(family); }
 
-// Whether it ran on Megatron-LM of 2021, which could not yet send beside compute.
+// Says whether it ran on Megatron-LM of 2021, which could not yet send while it computed.
 bool early_megatron(const Case& run) {
   return starts(run, "sc21-table1") || starts(run, "korthikanti") || starts(run, "zero-bubble");
 }
 bool interleaves(const Case& run) { return traits_of(run.schedule).exchanges == BatchedP2p::Pairs; }
-// Whether it ran before Jean Zay corrected the PCIe and NUMA settings of its A100 nodes on 25
-// February 2022, after which all runs took 1 to 5 % less time (BigScience's throughput log). A
-// row's source ends with its day.
+// Says whether it ran before 25 February 2022, when Jean Zay corrected the PCIe and NUMA settings
+// of its A100 nodes. All runs then took 1 to 5 % less time (BigScience's throughput log). A row's
+// source ends with its date: ", 2022-02-11".
 bool before_numa_fix(const Case& run) {
   return run.system == "jz-a100" && run.source.find(", 2022-02-") != std::string::npos &&
          run.source.substr(run.source.size() - 2) < "25";
 }
 bool is_nemo(const Case& run) { return starts(run, "mlperf-"); }
-// Whether Transformer Engine runs its tensor communication beside products (userbuffers).
+// Says whether Transformer Engine overlaps its tensor communication with GEMMs (userbuffers).
 bool overlaps_tensor(const Case& run) {
   return run.sequence_parallel && run.tp > 1 &&
          (is_nemo(run) || starts(run, "nemo-") || starts(run, "bridge-dense") ||
@@ -39,8 +41,8 @@ bool overlaps_tensor(const Case& run) {
 bool is_profiled(const Case& run) { return run.forward_s.has_value(); }
 
 constexpr FamilyDefault kDefaults[] = {
-    // Source: arXiv 2104.04473, section 4.1, and the rows' notes. It was Megatron-LM's default a
-    // year later.
+    // Source: arXiv 2104.04473, section 4.1, and the rows' notes. Scatter/gather became
+    // Megatron-LM's default a year later.
     {[](const Case& run) { return starts(run, "sc21-table1") || starts(run, "korthikanti"); },
      "parallel.scatter_gather", true},
     {[](const Case& run) { return early_megatron(run) && interleaves(run); }, "overlap.p2p", false},
@@ -65,7 +67,7 @@ constexpr FamilyDefault kDefaults[] = {
      "train.cuda_graphs", true},
     {[](const Case& run) { return starts(run, "bridge-moe") && run.system.starts_with("gb"); },
      "parallel.dispatcher", "hybridep"},
-    // Source: its README says H100s with 96 GB of HBM2e, limited to 500 W.
+    // Source: torchtitan's README names H100s with 96 GB of HBM2e, limited to 500 W.
     {[](const Case& run) { return starts(run, "torchtitan") && run.system == "dgx-h100"; },
      "cluster.gpu", "h100-500w"},
     {[](const Case& run) { return starts(run, "mpt-a100"); }, "costs.software", "fsdp-a100"},

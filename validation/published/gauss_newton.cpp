@@ -1,5 +1,8 @@
-// Damped Gauss-Newton. A step solves the normal equations of the rows, weighted for Huber's loss,
-// plus the identity, which is the priors' part. It is halved until it lowers the cost.
+// Damped Gauss-Newton. With residuals r, their derivatives J by the variables (in units of each
+// variable's step), Huber's weights W and distances d from the priors, a step s solves
+//   (J^T W J + I) s = -(J^T W r + d)
+// The identity I is the priors' part, and only damps variables without a prior. The step is halved
+// until it lowers the cost.
 #include "validation/published/gauss_newton.h"
 
 #include <algorithm>
@@ -21,7 +24,7 @@ double huber(double x) {
   return std::abs(x) <= kHuber ? x * x : kHuber * (2 * std::abs(x) - kHuber);
 }
 
-// Returns the weight with which a square has the slope of Huber's loss.
+// Returns the weight w for which w x^2 has the slope of Huber's loss at x.
 double huber_weight(double x) { return std::abs(x) <= kHuber ? 1 : kHuber / std::abs(x); }
 
 // Returns Cholesky's factor L with L L^T = matrix. REQUIRES: positive definite, as the identity
@@ -54,6 +57,7 @@ std::vector<double> solve(const Matrix& factor, std::vector<double> right) {
   return right;
 }
 
+// Returns the distance from the prior, in the variable's steps.
 double from_prior(const FitVariable& variable, double value) {
   return variable.prior ? (value - *variable.prior) / variable.step : 0;
 }
@@ -67,7 +71,9 @@ double cost_of(const LeastSquares& problem, const std::vector<double>& residuals
   return cost;
 }
 
-// Returns the step from fit->values, in the variables' steps. Sets the fit's sigma and information.
+// Returns the step from fit->values, in units of the variables' steps. Sets the fit's sigma, the
+// roots of the diagonal of (J^T W J + I)^-1, and its information, each row's part of J^T W J's
+// diagonal.
 std::vector<double> step_from(const LeastSquares& problem, const std::vector<double>& residuals,
                               const Matrix& slopes, LeastSquaresFit* fit) {
   const std::size_t n = fit->values.size();
@@ -94,11 +100,12 @@ std::vector<double> step_from(const LeastSquares& problem, const std::vector<dou
   for (std::size_t k = 0; k < n; ++k) {
     std::vector<double> unit(n);
     unit[k] = 1;
-    fit->sigma.push_back(std::sqrt(solve(factor, unit)[k]));  // of the inverse's diagonal
+    fit->sigma.push_back(std::sqrt(solve(factor, unit)[k]));
   }
   return solve(factor, right);
 }
 
+// Returns the values moved by a share of the step, inside their bounds.
 std::vector<double> moved(const std::vector<FitVariable>& variables, std::vector<double> values,
                           const std::vector<double>& step, double share) {
   for (std::size_t k = 0; k < values.size(); ++k) {

@@ -68,6 +68,7 @@ Result<Scenario> scenario_of_log(const std::string& path, const LogOptions& opti
   return make_scenario(path, file.stem().string(), settings, options.sets);
 }
 
+// Returns simulated over measured, minus 1.
 std::optional<double> share_off(double simulated, std::optional<double> measured) {
   if (!measured || *measured <= 0) return std::nullopt;
   return simulated / *measured - 1;

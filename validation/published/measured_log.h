@@ -31,7 +31,7 @@ struct LogComparison {
   // Return simulated over measured, minus 1; nothing where the log does not have the figure.
   std::optional<double> iteration_error() const;
   std::optional<double> memory_error() const;
-  // Whether the measured iteration lies in the simulated one's 90 % interval.
+  // Says whether the measured iteration lies in the simulated one's 90 % interval.
   std::optional<bool> is_inside() const;
   // Return the FLOPs of an iteration of all GPUs: as the log counts them, and as the model's are
   // counted here.

@@ -1,3 +1,6 @@
+// Edits the files line by line: the line of a key is replaced, and all others stay. Each new line
+// has the form
+//   key = {value = 0.62, source = "fit to ..., +- 0.01; before 0.6 +- 0.1; by ..."}
 #include "validation/published/profile_text.h"
 
 #include <fmt/format.h>
@@ -15,7 +18,7 @@
 namespace tandem {
 namespace {
 
-// Replaces the key's line, or adds one. `value` is written as TOML.
+// Returns the text with the key's line replaced, or added. `value` is TOML.
 std::string with_line(std::string text, const std::string& key, const std::string& value,
                       const std::string& source) {
   const std::string line = fmt::format("{} = {{value = {}, source = \"{}\"}}", key, value, source);
@@ -31,8 +34,8 @@ std::string with_line(std::string text, const std::string& key, const std::strin
 
 constexpr const char* kUncalibrated = "uncalibrated";
 
-// Returns the path of the file of a framework profile, of a GPU, or of the guess for uncalibrated
-// runs.
+// Returns the path of the file of a GPU, of a framework profile, or of the interval that runs have
+// to which nothing was fitted ("uncalibrated").
 std::string path_of(const std::string& name) {
   if (name == kUncalibrated) return uncalibrated_path();
   const std::vector<std::string> devices = device_names();
@@ -40,8 +43,8 @@ std::string path_of(const std::string& name) {
   return device ? device_path(name) : framework_profile_path(name);
 }
 
-// Doubles the distance from 1 in logarithms: the next GPU, model or framework may differ more than
-// those that were left out.
+// Doubles the distance from 1 in logarithms, so that 1.2 becomes 1.44: an unknown GPU, model or
+// framework may differ more than those that were left out.
 double twice_as_far(double ratio) { return ratio * ratio; }
 
 }  // namespace
@@ -107,7 +110,7 @@ Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& che
     texts[interval.profile] = with_measured_on(texts[interval.profile], interval, origin);
     RETURN_IF_ERROR(set(interval.profile, "measured_gpus", interval.most_gpus,
                         fmt::format("of the largest of those, of {}", origin)));
-    if (interval.n == 0) continue;  // its predictions have the interval of a guess
+    if (interval.n == 0) continue;  // its predictions have the interval of uncalibrated runs
     const bool few = interval.n < kLeastRows;
     const Interval& taken = few ? intervals.back() : interval;
     const auto source = [&](int percent) {

@@ -1,6 +1,7 @@
-// Cross-validation: the fit is repeated without some of the rows, which it then predicts. The
-// refits are a few steps of Gauss-Newton from the whole fit, with its derivatives. Intervals are
-// quantiles of the unseen rows' residuals (split conformal prediction).
+// Cross-validation: the fit is repeated without some of the rows, which it then predicts. To save
+// time, such a refit takes a few steps of Gauss-Newton from the fit to all rows, with the
+// derivatives of that one. Intervals are quantiles of the left-out rows' residuals (split conformal
+// prediction).
 #include "validation/published/published_checks.h"
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ namespace {
 // Steps of Gauss-Newton for a refit, which starts from the fit to all rows.
 constexpr int kRefitSteps = 2;
 
-// The share of rows below a 90 % interval, and of those above it.
+// A 90 % interval has this share of the rows below it, and the same above it.
 constexpr double kTail = 0.05;
 
 // Describes all of a run but its number of microbatches and its date.
@@ -41,9 +42,10 @@ std::uint64_t shuffled(std::string_view text) {
   return hash;
 }
 
-// The half of each row. The configurations that one family measured with one profile alternate
-// between the halves in a shuffled order; in the files' order the halves would have different
-// models. Nothing: it is the only configuration, and stays in both fits.
+// The half of each row, false or true. Configurations of the same family and framework profile go
+// to the halves in turn, in a shuffled order: in the files' order, which is often by model, the
+// halves would have different models. Nothing: the row's configuration is the only one, and the
+// fits of both halves have it.
 using Halves = std::vector<std::optional<bool>>;
 Halves halves_of(const FitData& data) {
   const auto stratum = [&](std::size_t row) {
@@ -95,9 +97,9 @@ std::vector<double> values_of(const ByRow& residuals, const Keep& keep) {
   return found;
 }
 
-// Returns the value that a new one exceeds with probability `tail`, as well as so many values can
-// tell: the ceil((n + 1) (1 - tail))-th smallest (split conformal prediction, Lei et al. 2018), or
-// the largest if there are fewer.
+// Returns the value that a new one exceeds with at most the probability `tail`. It is the
+// ceil((n + 1) (1 - tail))-th smallest of n values (split conformal prediction, Lei et al. 2018),
+// or the largest if n is too small for that. Example: of 99 values, the 95th for a tail of 0.05.
 double upper(std::vector<double> values, double tail) {
   std::ranges::sort(values);
   const auto n = static_cast<double>(values.size());
@@ -108,6 +110,7 @@ double upper(std::vector<double> values, double tail) {
 struct Bounds {
   double low = 0, high = 0;  // of log(measured / predicted)
 };
+// Residuals are log(predicted / measured), so that the signs change.
 Bounds bounds_of(const std::vector<double>& residuals) {
   std::vector<double> minus;
   for (const double r : residuals) minus.push_back(-r);
@@ -120,8 +123,8 @@ double share_within(const std::vector<double>& residuals, const Bounds& bounds) 
          static_cast<double>(residuals.size());
 }
 
-// Returns the interval of one profile, or of all, from the residuals of halves and families that
-// were left out.
+// Returns the interval of one framework profile, or of "all". `halves` and `families` are the
+// residuals of rows that were left out as part of a half, or with their family.
 Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& halves,
                      const ByRow& families, const std::string& profile) {
   const auto is_its = [&](int row) {
@@ -193,6 +196,8 @@ class Refits {
   Slopes nearby_;
 };
 
+// Predicts each half's rows by a fit to the other half. Rows without a half are in both fits and
+// are not predicted.
 Result<ByRow> halves_left_out(const Refits& refits, const Halves& half_of) {
   ByRow all;
   for (const bool half : {false, true}) {
@@ -206,7 +211,7 @@ Result<ByRow> halves_left_out(const Refits& refits, const Halves& half_of) {
   return all;
 }
 
-// Returns a name of a row: its family, or its GPU.
+// Returns the name under which a row is left out: its family's, or its GPU's.
 using NameOf = std::function<std::string(int row)>;
 
 template <class Keep>
@@ -261,6 +266,7 @@ std::string parallelism_of(const Plan& plan) {
   return plan.dp > 1 || text.empty() ? text + "data" : text.substr(0, text.size() - 2);
 }
 
+// Groups the residuals of left-out rows by GPU, software and parallelism.
 std::vector<Ground> grounds_of(const FitData& data, const ByRow& unseen,
                                const std::vector<Interval>& intervals) {
   std::map<std::array<std::string, 3>, std::vector<double>> residuals;

@@ -19,8 +19,8 @@ struct LeftOut {
   Errors seen, unseen;
 };
 
-// With fewer rows, the 5 % and 95 % quantiles would be beyond the smallest and largest of them: a
-// software then has the interval of all.
+// A software (framework profile) with fewer rows has the interval of all software: its own 5 % and
+// 95 % quantiles would lie beyond its smallest and largest row.
 constexpr int kLeastRows = 20;
 
 // A software's 90 % interval of measured over predicted: the 5 % and 95 % quantiles of rows that a
@@ -35,8 +35,8 @@ struct Interval {
   std::map<std::string, int> measured_on;  // its n rows by kind_of_run()
 };
 
-// The runs that support a prediction: those of the same software and GPU with the same parallelism,
-// left out of a half's fit; and the interval of such a prediction.
+// The runs that support a prediction, and its interval. They have the same software (framework
+// profile), GPU and parallelism; their errors are those of fits that had left them out.
 struct Ground {
   std::string gpu, software, parallelism;  // "data", "tensor, data", "pipeline, experts, data"
   Errors unseen;
@@ -54,11 +54,11 @@ struct Checks {
 
 // Refits without some rows, starting near `whole`, the fit of thinned(all rows).
 //
-// Halves: every other configuration of a family's runs with one software, in a shuffled order, is
-// in either half, and each half's fit predicts the other half. A configuration is all of a run but
-// the size of its batch. If there is only one, it stays in both and does not count. Grounds: the
+// Halves: the configurations of a family's runs with one software are dealt to two halves, in a
+// shuffled order. A fit to each half predicts the other. A configuration is all of a run but the
+// size of its batch. If there is only one, both fits have it, and it is not predicted. Grounds: the
 // halves' errors by GPU, software and parallelism. Families: each is left out, and also each group
-// in `pairs`. GPUs: the rows of each are left out.
+// of families in `pairs`. GPUs: the rows of each are left out.
 Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
                          const std::vector<std::vector<std::string>>& pairs);
 

@@ -1,5 +1,6 @@
-// Damped Gauss-Newton with Huber's loss and Gaussian priors. A residual is log(predicted /
-// measured) of one run, over its family's noise.
+// Damped Gauss-Newton with Huber's loss and Gaussian priors. A row is a run that others measured.
+// Its residual is log(predicted / measured); the fit divides it by its family's noise. Derivatives
+// are numerical: a row is simulated again for each constant that its run has.
 #include "validation/published/published_fit.h"
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@
 namespace tandem {
 namespace {
 
-// The step of a numerical derivative, in a constant's sigma.
+// The step of a numerical derivative, as a multiple of the constant's sigma.
 constexpr double kSlopeStep = 0.2;
 
 // Derivatives take most of the time and are computed only in every third step.
@@ -29,10 +30,11 @@ constexpr int kStepsOfSlopes = 3;
 // A step that does not help is halved at most so often; then the fit ends.
 constexpr int kHalvings = 3;
 
-// A constant moves only if all rows together have at least this share of the prior's information.
+// A constant moves from its prior only if all rows together have at least this much information on
+// it, where the prior has 1.
 constexpr double kLeastInformation = 0.25;
 
-// The families that are named have at least this share of the rows' information.
+// A family is named as a constant's source if it has at least this share of the rows' information.
 constexpr double kNamedInformation = 0.1;
 
 // The fit ends when a step lowers the cost by less than this share.
@@ -72,6 +74,7 @@ Result<Scenario> with(const FitData& data, int row, const ProfileValues& values)
   return scenario;
 }
 
+// Says whether both scenarios have the same values of all constants, and so the same prediction.
 bool priced_alike(const Scenario& a, const Scenario& b) {
   const DeviceSpec &one = a.cluster.spec.device, &other = b.cluster.spec.device;
   return a.costs.profile == b.costs.profile && one.training_clock == other.training_clock &&

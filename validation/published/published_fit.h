@@ -60,7 +60,7 @@ Rows thinned(const FitData& data, const Rows& rows);
 // A value for each constant.
 using Values = std::vector<double>;
 Result<Values> current_values(const FitPlan& plan);
-// Whether it is a constant of GPUs; else it is one of a framework profile.
+// Says whether it is a constant of GPUs; else it is one of a framework profile.
 bool is_of_devices(const Constant& constant);
 ProfileValues profile_values(const FitPlan& plan, const Values& values);
 

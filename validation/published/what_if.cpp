@@ -1,3 +1,5 @@
+// Compares each row with the first one of the same source, model and `changed`: the change of the
+// measured time with that of the predicted time.
 #include "validation/published/what_if.h"
 
 #include <fmt/format.h>
