@@ -18,8 +18,8 @@ constexpr std::array<std::string_view, kCostKinds> kNames = {
     "gemm",           "attention",  "memory",     "kernel",     "send", "all_reduce",
     "reduce_scatter", "all_gather", "all_to_all", "ring_shift", "copy", "slowdown"};
 
-// Returns a time by size: linear between two sizes; below all the smallest one's time, above all
-// the largest one's rate.
+// Returns a time by size: linear between two sizes. Below the smallest size it is that one's time;
+// above the largest it grows in proportion.
 double by_size(const std::map<double, double>& ns_of, double size) {
   const auto above = ns_of.lower_bound(size);
   if (above == ns_of.end()) {
@@ -32,7 +32,8 @@ double by_size(const std::map<double, double>& ns_of, double size) {
   return below->second + share * (above->second - below->second);
 }
 
-// Returns a rate by FLOPs: linear in their logarithm between two, the last one's beyond the ends.
+// Returns a rate by FLOPs: linear in their logarithm between two numbers of FLOPs, constant beyond
+// the ends.
 double by_flops(const std::map<double, double>& rate_of, double flops) {
   const auto above = rate_of.lower_bound(flops);
   if (above == rate_of.end()) return rate_of.rbegin()->second;
@@ -42,7 +43,7 @@ double by_flops(const std::map<double, double>& rate_of, double flops) {
   return below->second + share * (above->second - below->second);
 }
 
-// Maps FLOPs to FLOPs a nanosecond; the mean where several shapes have as many FLOPs.
+// Maps FLOPs to FLOPs a nanosecond. Shapes with equally many FLOPs give their mean rate.
 template <class Counts>
 std::map<double, double> rates(const CostTable& table, Counts counts) {
   std::map<double, std::pair<double, int>> sums;

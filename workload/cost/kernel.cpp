@@ -1,9 +1,8 @@
 // The analytic model of kernel times. A GEMM is cut into output tiles, which the SMs compute in
-// waves (tile and wave quantization); attention and memory-bound passes go at a rate. The tiles
-// were fitted to 183 GEMM shapes measured on an A100-PCIe (SimuMax's table;
-// tests/workload/kernel_test.cpp holds a sample to 5 %). A GPU brings its SMs, peaks and
-// bandwidths, and what its kernels reach alone and in training (topology/presets/devices).
-// FrameworkProfile brings a framework's constants.
+// waves (tile and wave quantization); attention and memory-bound passes have a rate. The tiles were
+// fitted to 183 GEMM shapes measured on an A100-PCIe (SimuMax's table;
+// tests/workload/kernel_test.cpp checks that a sample is within 5 %). A GPU's constants are in
+// DeviceSpec (topology/cluster.h), a framework's in FrameworkProfile.
 #include "workload/cost/kernel.h"
 
 #include <fmt/format.h>
@@ -61,18 +60,23 @@ double attention_peak(const CostModel& model) {
   return peaks.at(model.precision);
 }
 
-// cuBLAS uses slower kernels where a row is no multiple of kAlignedBytes. Quantized operands are
-// cast into rows that are.
+// Says whether all rows are multiples of kAlignedBytes. For others cuBLAS uses slower kernels.
+// Quantized operands are cast into such rows.
 bool aligned(const Gemm& gemm, int number_bytes) {
   if (number_bytes == 1) return true;
   return gemm.n * number_bytes % kAlignedBytes == 0 && gemm.k * number_bytes % kAlignedBytes == 0;
 }
 
-// Products of activations run as one batched kernel, those of experts one by one.
+// Says whether the GEMM's batch is over experts, which run one by one. A batch of products of
+// activations, as in attention, is one kernel.
 bool is_of_experts(const Gemm& gemm) { return gemm.batch > 1 && !gemm.in_16_bits; }
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+// Returns the time of fused attention: FLOPs / rate, times a factor for each of
+//   the backward, which has a lower rate
+//   short rows:   1 + ramp_keys / keys
+//   small heads:  1 + softmax_size / head size, relative to heads of kHeadSize
 double attention_s(const CostModel& model, const Kernel& kernel) {
   const DeviceSpec& device = model.device;
   const double rate =
@@ -100,6 +104,8 @@ double host_s(const DeviceSpec& device, const Kernel::HostBytes& bytes) {
          bytes.updated / device.host_memory_bytes_per_s;
 }
 
+// Returns the longest of three times: the device's, the CPU's to launch the kernel, and that of the
+// CPU's own work.
 double kernel_s(const CostModel& model, const Kernel& kernel) {
   double device_s = passes_s(model, kernel);
   for (const Gemm& gemm : kernel.gemms) device_s += gemm_s(model, gemm);
@@ -203,13 +209,15 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
 
   const double rate = gemm_efficiency(device, precision) * peak->second;
   const int number_bytes = std::max(1, bytes_of(precision));
-  // A tile's prologue takes equally long at any rate of the products.
+  // ramp_k: a tile's prologue and epilogue cost as much as so much of K. They take equally long in
+  // fp8, where products are twice as fast, so there they count as twice as much.
   const double ramp_k = device.gemm_ramp_k * std::max(1, kSixteenBits / number_bytes);
   double best_s = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
     const double tiles = static_cast<double>(gemm.batch) * ceil_div(gemm.m, tile.rows) *
                          ceil_div(gemm.n, tile.columns);
     for (const int split : kSplits) {
+      // Example, with gemm_whole_wave = 0.6: 2.25 waves cost as much as 0.6 x 3 + 0.4 x 2.25 = 2.7.
       const double waves = tiles * split / device.sms;
       const double charged = device.gemm_whole_wave * std::ceil(waves) +
                              (1 - device.gemm_whole_wave) * std::max(waves, 1.0);

@@ -45,7 +45,7 @@ constexpr ProfileField kFields[] = {
     {"interval_low", &FrameworkProfile::interval_low},
     {"interval_high", &FrameworkProfile::interval_high}};
 
-// A chain of bases longer than this is a circle.
+// A file may name another one as its base. A longer chain of these is taken for a circle.
 constexpr int kMostBases = 8;
 
 constexpr const char* kFolder = "workload/frameworks";
@@ -68,7 +68,8 @@ Result<std::string> path_of(const std::string& name) {
   return framework_profile_path(name);
 }
 
-// Sets what the file holds over what its base holds.
+// Reads the file's base, if it has one, then replaces the values that the file itself has. `bases`:
+// the number of files that led here. Values in `instead` replace those of files.
 Status read_into(const std::string& name, const ProfileValues& instead, int bases,
                  FrameworkProfile* profile) {
   ASSIGN_OR_RETURN(const std::string path, path_of(name));

@@ -1,3 +1,5 @@
+// Adds up the arrays that a forward keeps for its backward. Letters in formulas: b microbatch, s
+// positions, h hidden, a heads, t tensor ranks.
 #include "workload/model/activations.h"
 
 #include <optional>
@@ -24,26 +26,27 @@ double tokens(const Model& model, const Plan& plan) {
   return static_cast<double>(tokens_of(model, plan));
 }
 
-// Returns over how many GPUs the arrays lie that tensor parallelism alone does not cut.
+// Returns over how many GPUs sequence parallelism cuts the arrays that tensor parallelism alone
+// leaves whole.
 double whole_share(const Plan& plan) { return plan.sequence_parallel ? plan.tp : 1; }
 
-// Returns the bytes of dropout's mask, one for each number; models without dropout (see Model) have
-// none.
+// Returns the bytes of dropout's mask for a number: 1, or 0 for models without dropout (see Model).
 double mask_bytes(const Model& model) { return model.uses_rms_norm() ? 0 : 1; }
 
-// Returns the bytes of a number that goes into a linear layer, and is kept for the gradient of its
-// weights. A quantized one is kept in the only form that this product takes.
+// Returns the bytes of a number of a linear layer's input, which is kept for the gradient of the
+// weights. If the layer is quantized, only the quantized form is kept that this gradient needs.
 double input_bytes(const Plan& plan) {
   const std::optional<Recipe> recipe = recipe_of(plan);
   return recipe ? recipe->number_bytes : stored_bytes(plan);
 }
 
-// Returns the bytes of such a number if something else keeps it, too: in 16 bits both share one
-// array.
+// Returns the additional bytes of such a number if something else keeps the array in 16 bits
+// anyway: none, unless the layer needs a quantized copy.
 double copy_bytes(const Plan& plan) { return recipe_of(plan) ? input_bytes(plan) : 0; }
 
-// Returns the bytes of a token in a layer's first half, on all tensor ranks together: Q, K, V, and
-// the input of the product behind them; for a scan its input, its output and its gate.
+// Returns the bytes that a token keeps in a layer's first half, on all tensor ranks together.
+// Attention keeps Q, K, V and the input of its output projection; a scan keeps its input, its
+// output and its gate.
 double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
   const Plan whole;
   const auto all = [&](std::int64_t (*columns)(const Model&, const Plan&)) {
@@ -70,7 +73,8 @@ double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules&
   return 0;
 }
 
-// Returns the bytes of a column of the MLP's inner width: the activation's input and output.
+// Returns the bytes that a token keeps for one column of the MLP's inner array: the activation's
+// input and output.
 double inner_bytes(const Model& model, const Plan& plan, bool activation_dropped) {
   return (model.gated_mlp ? 2 : 1) * stored_bytes(plan) +
          (activation_dropped ? 0 : input_bytes(plan));
@@ -82,9 +86,9 @@ double mlp_bytes(const Model& model, const Plan& plan, const RecomputeModules& d
   return inner_bytes(model, plan, false) * (model.is_moe() ? model.shared_expert_ffn : model.ffn());
 }
 
-// Returns the bytes of a mixture of experts: the busiest rank's rows (those of all tensor ranks
-// that share experts) and their inner arrays, the copies that come back, and the router's logits.
-// Tokens of an all-gather are kept as well.
+// Returns the bytes that the busiest rank keeps in a mixture of experts: the rows of its experts
+// (with those of tensor ranks that share the experts) and their inner arrays, the copies of tokens
+// that come back, the router's logits, and, if tokens come by an all-gather, those.
 double expert_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
   if (!model.is_moe() || dropped.moe) return 0;
   const double e = stored_bytes(plan);
@@ -105,9 +109,9 @@ double log_sum_exp_bytes(const Model& model, const Plan& plan) {
              : 0;
 }
 
-// Returns all but the attention matrices. Each half keeps the input of its norm and of its first
-// product (s b h each, not cut by tensor parallelism), and a mask. Cut are Q, K, V and the
-// projection's input, and the MLP's inner arrays. For GPT: s b h (10 + 24/t).
+// Returns the bytes of all arrays but the attention matrices. Tensor parallelism does not cut the
+// inputs of each half's norm and first product (s b h each) and its dropout mask. It cuts Q, K, V,
+// the projection's input, and the MLP's inner arrays. For GPT: s b h (10 + 24/t).
 double kept_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
   const double e = stored_bytes(plan), h = model.hidden;
   const double half = e + (dropped.layernorm ? 0 : input_bytes(plan)) + mask_bytes(model);
@@ -119,8 +123,8 @@ double kept_bytes(const Model& model, const Plan& plan, const RecomputeModules& 
          expert_bytes(model, plan, dropped) + log_sum_exp_bytes(model, plan);
 }
 
-// Returns softmax's output and, with dropout, its mask and output: 5 b a s^2 / t bytes for GPT.
-// Fused attention keeps none of it.
+// Returns the bytes of the attention matrices: softmax's output, and dropout's mask and output. For
+// GPT: 2 + 1 + 2 bytes a number, 5 b a s^2 / t. Fused attention keeps none of these.
 double matrix_bytes(const Model& model, const Plan& plan) {
   if (plan.flash_attention || !model.attends()) return 0;
   const double e = stored_bytes(plan);
@@ -176,7 +180,8 @@ double head_activations(const Model& model, const Plan& plan) {
          (2 * e * model.hidden / whole_share(plan) + (kLogitBytes + e) * logits);
 }
 
-// Counts what was sent to the rank, and the logits of its rows, as above.
+// Counts the last stage's output, which was sent to the rank, and the logits of the rank's rows of
+// the vocabulary, with the fp32 copy as above.
 double output_activations(const Model& model, const Plan& plan) {
   const double e = stored_bytes(plan);
   const auto rows = static_cast<double>(vocabulary_rows(model, plan));

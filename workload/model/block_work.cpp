@@ -1,3 +1,5 @@
+// Turns counts into kernels: how many times a block's operations read or write each array, and the
+// GEMMs of its linear layers, become bytes and products on one GPU.
 #include "workload/model/block_work.h"
 
 #include <initializer_list>
@@ -8,7 +10,8 @@
 namespace tandem {
 namespace {
 
-// Passes that a fused norm spares, counted from the operations, in numbers of the array's type.
+// A pass reads or writes an array once. These are the passes that a fused norm saves: those of the
+// separate kernels, which the parentheses count, less those of the fused one.
 //
 // LayerNorm: mean (1), x - mean (2), square (2), mean (1), times 1/deviation (2), weight (2), bias
 // (2), against 2 fused. Backward: bias (1) and weight gradients (4); times weight (2) and
@@ -22,13 +25,13 @@ constexpr double kSplitNormPassesBackward = 17;
 constexpr double kSplitRmsNormPasses = 5;
 constexpr double kSplitRmsNormPassesBackward = 13;
 
-// Share of the CPU's time for a backward that a separate weight gradient takes: it has few, large
-// kernels. Assumed.
+// The share of a backward's launch time that weight gradients take, which have few, large kernels.
+// Assumed.
 constexpr double kWeightGradientShare = 0.25;
 
-// Rounds the tokens that a weight gradient sums over up to the step of tensor cores. Both of its
-// operands lie token by token, so no number of tokens misaligns their rows: a router may send an
-// expert 333 of them.
+// Rounds the tokens over which a weight gradient sums up to what tensor cores take at once, so that
+// odd numbers, such as 333 tokens of an expert, do not count as unaligned. They are not: in memory
+// a row of either operand is one token, however many tokens there are.
 std::int64_t padded(std::int64_t tokens) {
   constexpr std::int64_t kStep = kAlignedBytes / kSixteenBits;
   return (tokens + kStep - 1) / kStep * kStep;
@@ -66,7 +69,7 @@ Parts kernels_of(const BlockShape& shape, const PartsOf<KernelWork>& work,
           .residual = kernel_of(shape, names.residual + pass, work.residual)};
 }
 
-// Returns the norm without the products that stand behind it there, such as a router's.
+// Returns the norm alone: the part `norm` may also have GEMMs, such as the router's.
 KernelWork norm_of(const PartsOf<KernelWork>& forward) { return {.whole = forward.norm.whole}; }
 
 // A block's share of the CPU's time to issue a layer. The embedding and the head have about as many

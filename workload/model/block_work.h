@@ -50,15 +50,17 @@ struct BlockShape {
 
 BlockShape block_shape(const Model& model, const Plan& plan, const FrameworkProfile& profile);
 
-// Work of a kernel: products, passes over arrays (counted by array, so that sums are exact), bytes
-// of other arrays, and parameters whose gradients are accumulated.
+// The work of a kernel: products, and passes over memory. Passes are counted by array, so that sums
+// of work are exact.
 struct KernelWork {
   std::vector<Gemm> gemms;
   double attention_flops = 0;
   AttentionShape attention;
+  // Passes over: an array of s b h numbers that tensor parallelism leaves whole; Q, K and V; the
+  // MLP's inner array; the attention matrices.
   double whole = 0, qkv = 0, ffn = 0, matrix = 0;
-  double bytes = 0;
-  double parameters = 0;
+  double bytes = 0;       // read and written of other arrays
+  double parameters = 0;  // whose gradients are accumulated
 };
 
 // Work of a block's three passes.
@@ -66,13 +68,14 @@ struct BlockWork {
   PartsOf<KernelWork> forward, input_gradient, weight_gradient;
 };
 
-// Adds a linear layer's three products, where output (tokens x out) = input (tokens x in) by
-// weights, and the casts of its input and of its output's gradient. `behind_norm` says that the
-// input is a norm's output.
+// Adds a linear layer, output (tokens x out) = input (tokens x in) times weights: its product and
+// those of both gradients, and the casts of its input and of its output's gradient if it is
+// quantized. `product` has m = tokens, n = out, k = in. `behind_norm`: the input is a norm's
+// output, which the norm may write quantized.
 void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const BlockShape& shape,
                 const Gemm& product, bool behind_norm = false);
 
-// Adds a norm before the block, and dropout and an addition after it.
+// Adds the norm before the block, and dropout and the residual addition after it.
 void add_ends(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape);
 
 // Time that the CPU takes to issue a block's passes; 0 where they are part of a graph.

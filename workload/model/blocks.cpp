@@ -1,7 +1,8 @@
-// Builds the blocks' kernels: GEMMs from their shapes, and passes over memory.
+// Builds the blocks' kernels on one GPU: GEMMs from their shapes, and passes over memory.
 //
 // The cost of all passes of a layer is fitted (FrameworkProfile). Their division over the blocks
-// follows from what each of them reads and writes.
+// follows from what each of them reads and writes. Letters: s positions, b microbatch, h hidden, f
+// the MLP's inner width, tp tensor ranks, sp those over which sequence parallelism cuts (else 1).
 #include "workload/model/blocks.h"
 
 #include <algorithm>
@@ -22,13 +23,15 @@ namespace {
 //   activation                  forward 2    backward 5 with the bias gradient
 //   gated activation            forward 3    backward 5
 //
-// A layer has 11/sp + 14/tp forward and 14/sp + 32/tp backward in all, for f = 4h.
+// With f = 4h a whole layer, attention included, makes passes over (11/sp + 14/tp) s b h numbers
+// forward and (14/sp + 32/tp) s b h backward.
 constexpr double kMlpPasses = 2;
 constexpr double kGatedMlpPasses = 3;
 constexpr double kMlpPassesBackward = 5;
 
 // Passes of the embedding over s b h numbers, counted, not fitted. Under vocabulary parallelism
-// every rank has the first row, for its part of the vocabulary, and the first stage the others.
+// every rank does the first line of the table, for its part of the vocabulary, and the first stage
+// alone does the others.
 //
 //   look-up, and scatter        forward 2    backward 3
 //   positions                   forward 2    backward 1
@@ -45,12 +48,12 @@ constexpr double kEmbeddingDropoutPasses = 2.5;
 //   logits                      read and written once more: 2
 //   the input's gradient        written, read, scaled and written, for two arrays: 6
 //
-// Algorithm 2 alone makes the input's gradient so. One of its two arrays is a product with the
-// softmax, the other has the target's rows (Yeung et al., algorithm 2).
+// The second line is for algorithm 2 alone (Yeung et al. 2025, arXiv 2411.05288). One of the two
+// arrays is a product with the softmax, the other has the targets' rows of the weights.
 constexpr double kRescalePassesOfLogits = 2;
 constexpr double kRescalePassesOfGradient = 6;
 
-// A fused kernel spares these: the passes of the separate kernels less those of the fused one,
+// Passes that a fused kernel saves: those of the separate kernels less those of the fused one,
 // counted from the operations, not fitted.
 //
 //   passes over the array       separate kernels                   fused  spared
@@ -95,7 +98,9 @@ std::int64_t routed_tokens(const Model& model, const Plan& plan) {
   return tokens_of(model, plan) / (plan.sequence_parallel ? plan.tp : 1);
 }
 
-// Rows of one expert: tokens from all `expert_tp` ranks that hold it, times the imbalance.
+// The copies of tokens that arrive at a rank are, in the mean, as many as leave it: its tokens
+// times top_k. The busiest rank gets expert_load times as many. Ranks that share an expert gather
+// theirs.
 std::int64_t expert_rows(const Model& layer, const Plan& plan) {
   if (!layer.is_moe()) return 0;
   const double copies = static_cast<double>(routed_tokens(layer, plan)) * layer.top_k;
@@ -189,13 +194,15 @@ double expert_launch_s(const Plan& plan, const FrameworkProfile& profile) {
   return profile.expert_launch_s * thirds / 3;
 }
 
+// The part `norm` has the router, the products into and out of the latent width, and the
+// permutation; `residual` has the sum of a token's copies.
 Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
   const BlockShape shape = block_shape(model, plan, profile);
   const std::int64_t local = model.experts / plan.ep;
   const std::int64_t ffn = model.expert_ffn() / plan.expert_tensor();
   const std::int64_t tokens = routed_tokens(model, plan);
   const double copies = static_cast<double>(tokens) * model.top_k;
-  const std::int64_t rows = expert_rows(model, plan);
+  const std::int64_t rows = expert_rows(model, plan);  // of each expert's GEMMs
   BlockWork block;
   add_ends(&block, model, plan, shape);
   add_linear(
@@ -297,7 +304,7 @@ VocabularyBlocks vocabulary_blocks(const Model& model, const Plan& plan,
   const BlockShape shape = block_shape(model, plan, profile);
   const double parameters = static_cast<double>(shape.vocab) * shape.hidden;
   const double logits = shape.array(static_cast<double>(shape.vocab));
-  // The head's work on this GPU's rows; the norm before it is the last stage's.
+  // Has the head's work on this GPU's rows, without the norm, which the last stage does.
   Block head = head_block(model, plan, profile);
   const double norm = shape.whole(kNormPasses), norm_backward = shape.whole(kNormPassesBackward);
   head.forward.memory_bytes -= norm;
@@ -386,7 +393,7 @@ Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, dou
   const bool cut = plan.zero >= 1;
   const double updated = held.dense / (cut ? plan.shard_ranks() : 1) +
                          held.expert / (cut ? plan.expert_shard_ranks() : 1);
-  // The profile counts both moments, read and written, in fp32.
+  // profile.optimizer_bytes has both moments, read and written, in fp32. Smaller ones save this.
   const double spared = 2.0 * 2 * (bytes_of("fp32") - bytes_of(plan.moment_dtype));
   const std::optional<Recipe> recipe = recipe_of(plan);
   const double casts =

@@ -17,14 +17,14 @@ struct PartsOf {
   T in;        // the product that needs its whole input: qkv, fc1
   T between;   // bias and transposition of q, k and v; the activation
   T core;      // attention's core; under a ring of context parallelism one of its `cp` equal parts
-  T out;       // the product that leaves a summand on each tensor rank: projection, fc2
-  T residual;  // dropout and the addition
+  T out;       // the product whose outputs the tensor ranks add up: projection, fc2
+  T residual;  // dropout and the residual addition
 };
 using Parts = PartsOf<Kernel>;
 
-// A GPU's kernels of a block for one microbatch, twice: as one kernel a pass, between two
-// tensor-parallel collectives, and part by part, for communication between parts. Both add up to
-// the same work. A full backward is what is recomputed, and then both gradients.
+// A GPU's kernels of a block for one microbatch, in two forms: one kernel a pass, between two
+// tensor-parallel collectives; and part by part, for communication between the parts. Both add up
+// to the same work. A full backward repeats what is recomputed, then computes both gradients.
 struct Block {
   Kernel forward;
   // Kernels that selective recompute may repeat: attention's core, as in Parts::core; the norm;
@@ -65,8 +65,9 @@ Block shared_expert_block(const Model& model, const Plan& plan, const FrameworkP
 
 // Returns the tokens of a microbatch that one GPU holds: its part of the sequence, s b / cp.
 std::int64_t tokens_of(const Model& model, const Plan& plan);
-// Returns the tokens that one GPU sends to experts, each top_k times; with sequence parallelism a
-// tensor rank sends only its own part. expert_load is what the busiest rank gets, over the mean.
+// Returns the tokens that one GPU sends to experts, each top_k times. With sequence parallelism a
+// tensor rank sends only its own part. expert_load: the copies that the busiest rank gets, over the
+// mean.
 std::int64_t routed_tokens(const Model& model, const Plan& plan);
 double expert_load(const Model& model, const Plan& plan);
 // Return the rows of each expert on this GPU, and the chunks of a scan; 0 if the layer has none.
@@ -74,15 +75,15 @@ double expert_load(const Model& model, const Plan& plan);
 // micro batch.
 std::int64_t expert_rows(const Model& layer, const Plan& plan);
 std::int64_t scan_chunks(const Model& layer, const Plan& plan);
-// Return the columns that one GPU computes: of Q; of K and V together; of the input of the product
-// behind them. For a Mamba-2 scan these are its input, B and C; for a delta net its queries, keys
-// and values.
+// Return the columns that one GPU computes: of Q; of K and V together; of the input of the output
+// projection. A Mamba-2 scan has its input for Q, and B and C for K and V; a delta net has its
+// queries, and its keys and values.
 std::int64_t query_columns(const Model& model, const Plan& plan);
 std::int64_t key_value_columns(const Model& model, const Plan& plan);
 std::int64_t output_columns(const Model& model, const Plan& plan);
-// Returns the columns that are gathered where tensor ranks share a key/value head, as in
-// Megatron-LM: the weights of Q, K and V are cut evenly, their outputs are gathered whole, and each
-// rank takes its heads from that. 0: nothing is gathered, since each rank has heads of its own.
+// Returns the columns of Q, K and V that tensor ranks gather where they share a key/value head, as
+// in Megatron-LM: the weights are cut evenly, the outputs are gathered whole, and each rank takes
+// its heads from them. 0: each rank has heads of its own.
 std::int64_t gathered_columns(const Model& model, const Plan& plan);
 
 // Returns one kernel that does the work of all of them.

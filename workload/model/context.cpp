@@ -1,3 +1,4 @@
+// Puts attention's core and its communication into a pass, in the order that context.h draws.
 #include "workload/model/context.h"
 
 #include "workload/model/blocks.h"
@@ -5,9 +6,11 @@
 namespace tandem {
 namespace {
 
+// Returns the settings of a communication in one part.
 CommSettings whole(const ContextGroup& group) { return {.sms = group.sms}; }
 
-// Adds the core's parts, with a shift of `bytes` before each but the first.
+// Adds the core's parts, with a shift of `bytes` before each but the first. `ready`: what the next
+// shift waits for; `arrived`: the shift that the next part waits for.
 void ring(PricedPass* pass, const Kernel& core, Bytes bytes, const ContextGroup& group) {
   Waits ready = pass->after_last(), arrived;
   for (int i = 0; i < group.size; ++i) {

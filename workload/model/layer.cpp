@@ -1,3 +1,6 @@
+// Builds a layer's passes from the kernels of its two blocks: attention or a scan ("mixer"), then
+// an MLP or experts. A layer or block without communication inside it is one kernel. Others go part
+// by part, and the CPU's time to launch a block is divided over its parts.
 #include "workload/model/layer.h"
 
 #include <algorithm>
@@ -25,7 +28,8 @@ Kernel repeated(const Block& block, const Plan& plan, bool is_experts) {
                 modules.moe_act && is_experts ? block.forward_parts.between : Kernel{}});
 }
 
-// Puts the repeated kernel before the input gradients; `first` is the first part of these.
+// Merges the recomputation `kernel` into the block's input gradient, and into the part `first` with
+// which that gradient begins.
 Block with_repeated(Block block, const Kernel& kernel, Kernel Parts::*first) {
   if (kernel.empty()) return block;
   for (Kernel* gradient : {&block.input_gradient, &(block.input_parts.*first)})
@@ -102,6 +106,7 @@ class LayerBuilder {
     return static_cast<int>(products);
   }
 
+  // Says whether nothing communicates inside the layer.
   bool is_one_kernel() const { return plan_.tp == 1 && plan_.cp == 1 && !model_.is_moe(); }
   bool splits_attention() const {
     return plan_.overlaps_tensor() || plan_.cp > 1 || attention_comm_.qkv_bytes > 0;
@@ -117,7 +122,7 @@ class LayerBuilder {
 
   bool has_whole_blocks() const { return !splits_attention() && !model_.is_moe(); }
 
-  // Returns the halves that the layer has.
+  // Returns those of the two kernels whose half the layer has.
   std::vector<Kernel> halves(const Kernel& mixer, const Kernel& mlp) const {
     std::vector<Kernel> there;
     if (has_mixer_) there.push_back(mixer);
@@ -207,10 +212,11 @@ class LayerBuilder {
     return to_seconds(kernel_ns(kernels_->cost(), kernel));
   }
 
-  // Adds a pass's blocks, each between its collectives. A CPU that runs ahead makes all blocks
-  // together take max(device + collectives, launch) = max(device, launch - collectives) +
-  // collectives. So either all of them wait for the CPU, each a share in proportion to its time, or
-  // none does.
+  // Adds a pass's blocks, each between its collectives. The CPU goes on launching while collectives
+  // run, so all blocks together take
+  //   max(device + collectives, launch) = max(device, launch - collectives) + collectives
+  // So launches count with what is left of them: launch - collectives. If that is longer than the
+  // device's time, each block waits for the CPU for its part, in proportion to its own time.
   void whole_blocks(PricedPass* pass, std::vector<Kernel> blocks) {
     double left_s = 0, sum_s = 0;
     for (Kernel& block : blocks) {
@@ -255,9 +261,10 @@ class LayerBuilder {
     return &block == &mlp_ && model_.is_moe() && experts_.tensor_bytes == 0 ? 0 : collective_s_;
   }
 
-  // Divides a block's launch time over its parts: that of the block as one kernel, less the time in
-  // which exposed collectives run. The parts get shares in proportion to their time, so that either
-  // all of them wait for the CPU or none does.
+  // Divides a block's launch time over its parts, in proportion to their time on the device, so
+  // that either all of them wait for the CPU or none does. The time of collectives that no GEMM
+  // overlaps comes off first: the CPU launches meanwhile. collective_s is that of both of the
+  // block's collectives, and `methods` says which of them overlap.
   void spread_launch(const std::vector<Parts*>& all, double launch_s, double collective_s,
                      std::array<TensorMethod, 2> methods) const {
     const auto exposed = std::ranges::count(methods, TensorMethod::Off);

@@ -1,3 +1,4 @@
+// Lists the keys, each with the member of Model that it sets, and reads layer patterns.
 #include "workload/model/layer_keys.h"
 
 #include <fmt/format.h>
@@ -81,7 +82,9 @@ std::vector<BoundKey<Model>> mlp_keys() {
 
 #undef AT
 
-// Reads a sum of kinds, each perhaps times a number, with parentheses (recursive descent).
+// Reads a pattern such as "(local*5 + global)*8 + local", by recursive descent:
+//   sum      product { '+' product }
+//   product  ( kind | '(' sum ')' ) [ '*' number ]
 class PatternReader {
  public:
   explicit PatternReader(std::string_view text) : text_(text) {}

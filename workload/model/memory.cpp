@@ -1,6 +1,6 @@
-// Memory: what the fullest GPU holds at its peak: parameters and Adam's state in mixed precision,
-// activations (workload/model/activations.h), and buffers of communication. Declared in
-// workload/model/workload.h.
+// Adds up what the fullest GPU holds at its peak: parameters and Adam's state in mixed precision,
+// activations of the microbatches alive (workload/model/activations.h), and buffers of
+// communication. Declared in workload/model/workload.h.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -45,9 +45,10 @@ bool has_layers_alone(const Model& model, const Plan& plan, int stage) {
          (model.mtp_layers == 0 || stage != plan.mtp_stage());
 }
 
-// Returns the bytes of the quantized copies of linear layers' weights, in both forms, which live as
-// long as the iteration. Parameters that are gathered in fp8 have no 16-bit form beside them. Where
-// ZeRO 3 gathers for each microbatch, only gathered parameters have copies (gathered_bytes).
+// Returns the bytes of the quantized copies of linear layers' weights, row by row and column by
+// column, which are kept for the whole iteration. Parameters that are gathered in fp8 have no
+// 16-bit form beside them. Where ZeRO 3 gathers for each microbatch, only gathered parameters have
+// copies, and gathered_bytes counts them.
 double quantized_bytes(const Model& model, const Plan& plan, int begin, int layers) {
   const std::optional<Recipe> recipe = recipe_of(plan);
   if (!recipe || plan.gathers_each_microbatch()) return 0;
@@ -63,20 +64,20 @@ double most_of_layers(const Model& model, const Of& of) {
   return most;
 }
 
-// Returns the parameters of `held` that are left on a GPU; fewer if ZeRO cuts them.
+// Returns how many of the parameters `held` are on a GPU; fewer if ZeRO cuts them.
 double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_cut) {
   if (!is_cut) return held.total();
   return held.dense / plan.shard_ranks() + held.expert / plan.expert_shard_ranks();
 }
 
-// Returns the bytes of parameters.
+// Returns the bytes of parameters. A "cut" is the part that ZeRO leaves on a GPU.
 //
 // Below ZeRO 3: whole.
-// ZeRO 3: a cut in 16 bits, beside its fp32 original, which the optimizer counts (DeepSpeed,
-//   Megatron-FSDP); with reshard_after_forward off also the whole, as a forward gathered it.
+// ZeRO 3: the cut in 16 bits (DeepSpeed, Megatron-FSDP); its fp32 original counts with the
+//   optimizer. With reshard_after_forward off also the whole, as a forward gathered it.
 // ZeRO 3 in a pipeline: as PyTorch's FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_param.py, as
-//   torchtitan runs it). The cut keeps the parameter's type, fp32, and is cast when gathered. So
-//   beside the whole in 16 bits there is only that original. In fp32 nothing else counts the cut.
+//   torchtitan runs it). The cut is the fp32 original itself and is cast when it is gathered. So
+//   only the whole in 16 bits counts here. A plan in fp32 has no original, so its cut counts here.
 // hpZ: a second cut beside the first.
 double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
   const double second = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
@@ -86,7 +87,7 @@ double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
   return held.total() * stored_bytes(plan) + (has_original ? 0 : cut);
 }
 
-// A transfer has two buffers: one is sent while the next is received.
+// Returns two buffers for a transfer: one is sent while the next is received.
 double pipeline_buffers(const Model& model, const Plan& plan) {
   if (plan.pp == 1) return 0;
   const bool cut = plan.sequence_parallel || plan.scatter_gather;
@@ -94,8 +95,8 @@ double pipeline_buffers(const Model& model, const Plan& plan) {
   return 2.0 * arrays * static_cast<double>(tensor_group(model, plan).bytes) / (cut ? plan.tp : 1);
 }
 
-// Returns the buffers, on their way between all ranks, of E's output and the last stage's output,
-// and of their gradients.
+// Returns the buffers in which the pipeline's ranks send each other four arrays of vocabulary
+// parallelism: the looked-up embedding, the last stage's output, and both gradients.
 double vocabulary_buffers(const Model& model, const Plan& plan) {
   if (plan.vocabulary == 0) return 0;
   return 4.0 * static_cast<double>(tensor_group(model, plan).bytes) /
@@ -135,8 +136,8 @@ double expert_buffers(const Model& model, const Plan& plan) {
   return static_cast<double>(group.sent_bytes + group.returned_bytes);
 }
 
-// Returns the bytes of a parameter that was gathered for use, with its quantized copies. What a
-// whole stage keeps gathered counts as its parameters.
+// Returns the bytes of a parameter in a buffer of gathered ones, with its quantized copies. Where a
+// whole stage stays gathered, parameter_bytes has counted it, and only the copies are left.
 double gathered_bytes(const Plan& plan) {
   if (!plan.gathers_each_microbatch()) return 0;
   const std::optional<Recipe> recipe = recipe_of(plan);
@@ -144,8 +145,9 @@ double gathered_bytes(const Plan& plan) {
          (recipe ? recipe->copies_bytes() : 0);
 }
 
-// ZeRO 2 has the largest unit's gradients, laid out anew to be scattered; ZeRO 3 also the layer in
-// use and the next unit, gathered. ZeRO 1 gathers in place, into the parameters.
+// Returns ZeRO's buffers. A unit is a layer, or the embedding. ZeRO 1 has none: it gathers into the
+// parameters. ZeRO 2 has the largest unit's gradients, laid out anew to be scattered. ZeRO 3 also
+// has the layer in use and the next unit, gathered.
 double zero_buffers(const Model& model, const Plan& plan) {
   const double layer = most_of_layers(
       model, [&](const Model& kind) { return share_of_equal_layers(kind, plan, 1).total(); });
@@ -212,12 +214,13 @@ MemoryUse PlanMemory::of_rank(std::span<const LiveActivations::Entry> live, int 
     quantized += stages_[s].quantized;
     activations += microbatches * stages_[s].microbatch;
   }
-  // Orders that lay the chain out as a V have both ends on one rank, which needs no copy.
+  // Orders that lay the stages out as a V have the first and the last one on one rank. The head
+  // then needs no copy of a tied embedding.
   if (first_here && last_here) held.dense -= copy_;
   if (activations > 0 && recomputes) activations += recomputed_;
   activations += outputs * output_;
-  // Gradients in a pipeline add up whole until the last microbatch (FSDP2's
-  // unsharded_accumulated_grad).
+  // In a pipeline, gradients are added up uncut until the last microbatch, also under ZeRO 2 and 3
+  // (FSDP2's unsharded_accumulated_grad).
   const double gradients = zero_share(held, plan_, plan_.scatters_each_microbatch());
   return {.weights = parameter_bytes(held, plan_) + quantized,
           .gradients = gradients * bytes_of(plan_.gradient_dtype),

@@ -10,19 +10,21 @@
 namespace tandem {
 namespace {
 
-// Passes over the QKV array (3 s b h / tp for plain attention): bias and transposition forward, the
-// same and the bias gradient backward.
+// Passes over the array of Q, K and V (3 s b h / tp numbers for plain attention): bias and
+// transposition forward, the same and the bias gradient backward.
 constexpr double kQkvPasses = 2;
 constexpr double kQkvPassesBackward = 4;
 
-// Passes that a fused softmax spares: the reads and writes of each separate kernel, less those of
-// the fused one, counted from the operations, not fitted. In numbers of the array's type.
+// Passes over the attention matrix that a fused softmax saves: the reads and writes of the separate
+// kernels, less those of the fused one, counted from the operations, not fitted. A pass in fp32
+// counts as two of 16 bits.
 //
-// Scale, mask and softmax: Megatron-LM's separate ones work in fp32. To fp32 (3), scale (4), mask
-// (4), softmax (4), back (3), against 2. Backward: to fp32 (3), softmax (6), mask (4), scale (4),
-// back (3), against 3. With the activation's, this is 14 % of a 175B model's layer time and 7 % of
-// a 530B's; Narayanan et al. 2021, section 5.8, gained 19 and 11 % with these two and the fused
-// dropout-add.
+//   separate kernels, as in Megatron-LM                               fused  saved
+//   forward   to fp32 3, scale 4, mask 4, softmax 4, to 16 bits 3       2     16
+//   backward  to fp32 3, softmax 6, mask 4, scale 4, to 16 bits 3       3     17
+//
+// With the fused activation this is 14 % of a 175B model's layer time and 7 % of a 530B's.
+// Narayanan et al. 2021, section 5.8, gained 19 and 11 % with both and the fused dropout-add.
 constexpr double kSplitSoftmaxPasses = 16;
 constexpr double kSplitSoftmaxPassesBackward = 17;
 
@@ -31,7 +33,7 @@ constexpr double kSplitSoftmaxPassesBackward = 17;
 constexpr double kScanPasses = 5;
 constexpr double kScanPassesBackward = 10;
 
-// Returns the longest row of keys.
+// Returns the most keys to which a position attends.
 std::int64_t keys_of_row(const Model& model, const BlockShape& shape) {
   std::int64_t keys = shape.keys;
   for (const int part : {model.window, model.attention_chunk, model.document}) {
@@ -40,8 +42,9 @@ std::int64_t keys_of_row(const Model& model, const BlockShape& shape) {
   return keys;
 }
 
-// Adds attention's core: scores and context forward, four products backward. Unfused it has passes
-// over the matrix; one fused kernel never writes the matrix, nor computes what is masked.
+// Adds attention's core. Forward it has two products, the scores (Q x K) and the context (scores x
+// V); backward four. Unfused, separate kernels read and write the matrix of scores. One fused
+// kernel never writes it, and does not compute what is masked.
 void add_core(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
   const Gemm scores = {.batch = shape.matrices,
                        .m = shape.queries,
@@ -63,8 +66,7 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
     backward.attention.backward = true;
     return;
   }
-  // All operands are activations. First the gradients of the scores and of Q; then those of V and
-  // K.
+  // The four gradients: of the scores, of Q, of V and of K. All operands are activations.
   const Gemm query_gradient = {.batch = shape.matrices,
                                .m = shape.queries,
                                .n = shape.query_size,
@@ -97,14 +99,15 @@ int scan_chunk(const Model& layer) {
                                         : 0;
 }
 
-// A scan in chunks. For each chunk and head it computes the scores (shared by a group of heads),
-// their product with the values, what the chunk adds to the state, and what comes out of the state.
+// A scan in chunks. For each chunk and head it has four products: the scores of the chunk's
+// positions with each other (which a group of heads may share), scores x values, what the chunk
+// adds to the head's state, and what its positions read from the state.
 struct Scan {
   std::int64_t chunk = 0, chunks = 0;
   std::int64_t score_heads = 0, heads = 0;  // on this GPU
   std::int64_t state = 0, value = 0;        // rows and columns of a head's state
-  int scores = 1, products = 1;             // for each chunk: a delta rule has more
-  bool in_own_kernels = false;  // kernels of known rate: FrameworkProfile::scan_flops_per_s
+  int scores = 1, products = 1;  // products of the first two kinds; a delta rule has more
+  bool in_own_kernels = false;   // kernels of known rate: FrameworkProfile::scan_flops_per_s
 };
 
 void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
@@ -189,8 +192,9 @@ void add_mamba(BlockWork* block, const Model& model, const Plan& plan, const Blo
            shape);
 }
 
-// Adds the delta rule (arXiv 2412.06464, section 3.3): keys with keys, their triangle applied to
-// keys and values, queries with keys, and these with the new values.
+// Adds a scan by the delta rule (arXiv 2412.06464, section 3.3). Its products as scores: keys x
+// keys, the triangle made of these x keys, queries x keys. Its products with values: that triangle
+// x values, and the last scores x the new values.
 void add_delta_net(BlockWork* block, const Model& model, const Plan& plan,
                    const BlockShape& shape) {
   const std::int64_t heads = model.linear_value_heads / plan.tp;

@@ -25,8 +25,9 @@ double norm_parameters(const Model& model) {
   return (model.uses_rms_norm() ? 1.0 : 2.0) * model.hidden;
 }
 
-// Returns the weights in the products of a layer's first half: into Q, K and V and out of them;
-// latent attention's down and up; into a scan's gate, input, keys, queries and steps.
+// Returns the weights of the linear layers in a layer's first half. Heads: into Q, K and V, and
+// out. Latent: down to the ranks, up to the heads, and out. Scans: into gate, input, keys, queries
+// and steps, and out.
 double mixer_weights(const Model& model) {
   const double h = model.hidden, heads = model.heads;
   switch (model.mixer) {
@@ -58,7 +59,8 @@ double mixer_weights(const Model& model) {
 }
 
 // Returns the FLOPs of the attention core's two products, forward, in one layer for the global
-// batch. `Whole` counts twice what a causal mask leaves.
+// batch: 2 s^2 (query size + value size) for each head and sequence, times the share attended to.
+// `Whole` counts twice what a causal mask leaves.
 double core_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   const double share = (attention == AttentionFlops::Causal ? 1 : 2) * attended_share(model);
   const double columns =
@@ -66,9 +68,9 @@ double core_flops(const Model& model, const Plan& plan, AttentionFlops attention
   return share * 2.0 * plan.global_batch * model.seq * model.seq * columns;
 }
 
-// Returns the FLOPs of a scan in chunks for one token: scores with the chunk's other positions,
-// their product with the values, what goes into the state and what comes out of it. All is counted
-// whole, as the kernels compute it.
+// Returns the FLOPs of a scan in chunks for one token: scores with all positions of its chunk,
+// their product with the values, what goes into the state and what comes out of it. Masked scores
+// count, as the kernels compute them.
 double scan_flops(double chunk, double score_columns, double value_columns, double states) {
   return 2 * chunk * (score_columns + value_columns) + 4 * states;
 }
@@ -203,7 +205,7 @@ int padded_vocab(const Model& model, const Plan& plan) {
 }
 
 double attended_share(const Model& model) {
-  // Counts blocks of so many positions on the diagonal, with a window inside each.
+  // Splits the matrix into blocks of `span` positions on the diagonal, with a window inside each.
   int span = model.seq;
   for (const int part : {model.attention_chunk, model.document}) {
     if (part > 0) span = std::min(span, part);
@@ -230,10 +232,10 @@ const Model& expert_layer(const Model& model) {
   return kind == model.kinds.end() ? model : *kind;
 }
 
-// Beside the weights there are: for GPT a bias for each output and a LayerNorm (2h), in all 4h^2 +
-// 6h with kv_heads = heads; for latent attention a norm of each compressed array; for Mamba-2 the
-// convolution with its bias, A, D and a bias of the step for each head, and the norm before the
-// product out; for the delta net the same without D and the convolution's bias.
+// Adds to the weights: for GPT a bias for each output and a LayerNorm (2h), in all 4h^2 + 6h with
+// kv_heads = heads; for latent attention a norm of each compressed array; for Mamba-2 the
+// convolution with its bias, A, D and the step's bias for each head, and the norm before the output
+// projection; for the delta net the same without D and the convolution's bias.
 double attention_parameters(const Model& model) {
   if (model.mixer == Mixer::None) return 0;
   const double h = model.hidden;
@@ -361,8 +363,8 @@ double linear_share(const Model& model, const Plan& plan, int first, int layers)
   return sum;
 }
 
-// Counts a layer like the last one, the norms of its two inputs, the product of both, and the norm
-// behind it.
+// Counts a layer like the last one, the norms of its two inputs, the product that merges both (2h x
+// h), and the norm behind the layer.
 HeldParameters mtp_share(const Model& model, const Plan& plan) {
   if (model.mtp_layers == 0) return {};
   HeldParameters share =

@@ -32,7 +32,6 @@ constexpr int kDeltaChunk = 64;
 //
 // Layers are all alike, or of several kinds. Then each kind is a Model whose layers are all of that
 // kind, and `layer_kinds` has the kind of each layer.
-// `layer_kinds` says which layer is of which.
 struct Model {
   int layers = 0;
   int hidden = 0;
@@ -158,8 +157,8 @@ Status check_plan(const Model& model, const Plan& plan);
 // against model.layers.
 Status check_part(const Model& model, const Plan& plan);
 
-// Checks those of these rules that concern only sizes that are stated (above 0), for jobs whose
-// costs do not come from the model.
+// Checks only the rules about sizes that are stated (above 0), for jobs whose costs do not come
+// from the model.
 Status check_stated(const Model& model, const Plan& plan);
 
 // Returns the vocabulary as it is laid out on the GPUs: padded to a multiple of 128 tp, as Megatron
@@ -180,10 +179,10 @@ double embedding_parameters(const Model& model);
 // Return the parameters of one expert, and of the router that sends tokens to experts; 0 if dense.
 double expert_parameters(const Model& model);
 double router_parameters(const Model& model);
-// Returns those of the products into and out of the width in which experts work; 0 if that is
-// hidden.
+// Returns the weights from hidden into the width in which experts work (moe_latent), and back; 0
+// without such a width.
 double latent_parameters(const Model& model);
-// Returns those of a layer that every tensor rank holds whole: the router's, and those of products
+// Returns the parameters of a layer that every tensor rank holds whole: the router's, and those
 // that compress latent attention's input.
 double replicated_parameters(const Model& model);
 
@@ -204,7 +203,8 @@ struct HeldParameters {
 HeldParameters share_of_equal_layers(const Model& model, const Plan& plan, int layers);
 // Returns the share of the layers from `first` on, of any kinds.
 HeldParameters share_of_layers(const Model& model, const Plan& plan, int first, int layers);
-// Returns how many of these a recipe quantizes (workload/model/recipe.h): all but the routers'.
+// Returns how many parameters of share_of_layers a recipe quantizes (workload/model/recipe.h): all
+// but the routers'.
 double linear_share(const Model& model, const Plan& plan, int first, int layers);
 // Returns the share of the layers that predict further tokens, all on plan.mtp_stage().
 // mtp_embedding_share is the embedding that they need there, if that is neither the first stage nor

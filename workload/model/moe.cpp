@@ -1,3 +1,5 @@
+// Computes how many bytes an exchange of tokens moves and how fast its kernel can be, and puts
+// experts and exchanges into a pass.
 #include "workload/model/moe.h"
 
 #include <algorithm>
@@ -16,8 +18,8 @@ CommKind comm_kind(Dispatcher dispatcher, Direction way) {
   return way == Direction::Out ? CommKind::AllGather : CommKind::ReduceScatter;
 }
 
-// Adds an exchange after the chain's last step, and returns its step; the chain's last step if all
-// experts are on this GPU.
+// Adds an exchange that follows the chain's last step but is not part of the chain. Returns its
+// step, or the chain's last step if all experts are on this GPU.
 int exchange(PricedPass* pass, const ExpertGroup& group, Direction way) {
   if (group.size == 1) return pass->last();
   const Bytes bytes = way == Direction::Out ? group.sent_bytes : group.returned_bytes;
@@ -25,8 +27,9 @@ int exchange(PricedPass* pass, const ExpertGroup& group, Direction way) {
                       {.sms = group.sms}, pass->after_last());
 }
 
-// Returns places_of_token for a model whose tokens keep to some groups of experts. These groups lie
-// on their share of the places, one at least.
+// Returns places_of_token for a router that picks router_topk_groups of router_groups groups of
+// experts, and a token's experts in these. Example: with 4 of 8 groups, a token's experts are among
+// half of all experts, on half of the places.
 double places_of_groups(const Model& model, int places) {
   const int groups = std::max(model.router_groups, 1),
             taken = std::max(model.router_topk_groups, 1);
@@ -49,7 +52,7 @@ double copies_of_token(const Model& model, const Plan& plan) {
   return 0;
 }
 
-// DeepEP's default (its Buffer.num_sms).
+// SMs that DeepEP takes by default (its Buffer.num_sms).
 constexpr int kDeepEpSms = 20;
 
 int exchange_sms(const Plan& plan) {
@@ -57,6 +60,7 @@ int exchange_sms(const Plan& plan) {
   return kDeepEpSms;
 }
 
+// Adds a collective of the tensor ranks that share an expert; none if experts are not cut.
 void over_tensor_group(PricedPass* pass, CommKind kind, const ExpertGroup& group) {
   if (group.tensor_bytes > 0) pass->communicate_among_experts(kind, group.tensor_bytes);
 }
@@ -91,7 +95,10 @@ std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& pl
     kernel = deepep_kernel(device, exchange_sms(plan), copy_bytes);
   }
   if (plan.expert_nodes > 1 && plan.ep > plan.expert_nodes) {
-    // Among the GPUs of a node one has already received the token.
+    // A token goes to one GPU of each node, and from there over NVLink to the node's GPUs with its
+    // experts. One of a node's GPUs has it already, so NVLink carries (node - 1) / node of the
+    // copies. The limit is in bytes of the first leg, which has `nodes` copies to the second's
+    // `gpus`.
     const double node = static_cast<double>(plan.ep) / plan.expert_nodes;
     const double links = cluster.intra_bytes_per_s * cluster.intra_efficiency *
                          cluster.alltoall_efficiency * node / (node - 1);

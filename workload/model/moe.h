@@ -32,11 +32,12 @@ struct ExchangeKernel {
 };
 // Returns the kernel of an exchange, or nothing for NCCL's collectives and where rates are unknown.
 //
-// DeepEP's takes its SMs' time for the copies, which exchanges in 16 bits state. Between nodes a
-// token goes once to each node, to the GPU in the sender's place, and from there over NVLink to
-// each GPU that has one of its experts (back the same way, summed on the way). The bytes of an
-// exchange are those of the first leg; the limit is what SMs and NVLink leave for them while they
-// carry the second. HybridEP's is limited by NVLink alone.
+// DeepEP's kernel is limited by how fast its SMs copy (deepep_kernel) and, between nodes, by
+// NVLink; HybridEP's by NVLink alone. Between nodes a token goes once to each node, to the GPU in
+// the sender's place (first leg), and from there over NVLink to each GPU that has one of its
+// experts (second leg); it returns the same way and is summed on the way. An exchange counts the
+// bytes of the first leg, and bytes_per_s is the rate at which these go if the second leg is the
+// bottleneck.
 std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& plan,
                                               const ClusterSpec& cluster);
 
@@ -53,8 +54,9 @@ ExchangeKernel deepep_kernel(const DeviceSpec& device, int sms, double copy_byte
 // Bytes of a number in fp8, with one fp32 scale for 128 of them (DeepSeek-V3's blockwise fp8).
 constexpr double kFp8CopyBytes = 1 + 4.0 / 128;
 
-// Returns on how many of `places`, which have equally many experts, the top_k experts of a token
-// lie, in the mean. A place is missed if all draws, without replacement, miss it.
+// Returns on how many of `places` (GPUs or nodes with equally many experts) the top_k experts of a
+// token lie, in the mean over random choices. A place is missed if all draws, without replacement,
+// miss it. Example: 2 of 4 experts on 2 places lie on 5/3 places.
 double places_of_token(int experts, int top_k, int places);
 
 // Adds the forward: norm and router; the tokens' dispatch, with the shared expert beside it; where

@@ -1,5 +1,6 @@
-// Search over near sizes: prices every product of a layer and of the head, as it is and with
-// nothing left over, and then the products of near sizes.
+// Searches for better sizes near those of the model. A product is priced twice, as it is and
+// "even": as if all its tiles and waves were full. The difference is waste. The same is done for
+// each near size; one that wastes clearly less is proposed.
 #include "workload/model/quantization.h"
 
 #include <fmt/format.h>
@@ -17,23 +18,24 @@
 namespace tandem {
 namespace {
 
-// Share of a product's time: a size that wastes less does not matter.
+// A better size must save at least this share of one product's time as waste.
 constexpr double kLeastWaste = 0.05;
-// Share of its part's time: a product that is small beside the others does not matter, either.
+// It must also gain at least this share of the time of all compute in its part: layer or head.
 constexpr double kLeastGain = 0.02;
-// Share of that gain that must be spared waste. Otherwise the gain has another reason: a larger
-// microbatch, for instance, adds up its weight gradients less often. Heads are exempt: with any
-// number of them the FLOPs stay the same.
+// Saved waste must be at least this share of the gain. Otherwise the gain has another reason: a
+// larger microbatch, for instance, adds up its weight gradients less often. Heads are exempt: with
+// any number of them the FLOPs stay the same.
 constexpr double kLeastShare = 0.5;
-// A near size is better than a farther one that spares a little more waste.
+// The nearest size is chosen that saves at least this share of what the best one saves.
 constexpr double kMostOfWaste = 0.75;
 constexpr std::size_t kMostWarnings = 4;
 
-// A model whose width differs by this share is still the same model.
+// Near widths differ by at most this share, so that the model is still the same.
 constexpr double kReach = 0.05;
-constexpr std::int64_t kMostSteps = 64;  // in reach on either side
+constexpr std::int64_t kMostSteps = 64;  // near widths on either side, about
 
-// Multiples of this fill tiles of any size: a tile has at most so many rows or columns.
+// Multiples of this fill tiles of any size: the largest have so many rows (kernel.cpp), and others
+// divide it.
 constexpr std::int64_t kTileMultiple = 256;
 // With so many products side by side, an unfilled wave no longer matters.
 constexpr std::int64_t kManyProducts = 4096;
@@ -55,9 +57,9 @@ bool unaligned(const CostModel& cost, const Gemm& gemm) {
   return gemm.n * bytes % kTensorCoreBytes != 0 || gemm.k * bytes % kTensorCoreBytes != 0;
 }
 
-// Returns the product's time with nothing left over: that of one of so many side by side that all
-// tiles and waves are full, with K rounded up to whole rows. The time still has what every product
-// has: its launch and its bytes.
+// Returns the product's time without waste. So many copies of it are priced side by side that all
+// tiles and waves are full, with K rounded up to whole rows of 16 bytes; the time of one is their
+// time divided by their number. The launch and the time of its bytes stay: every product has them.
 double even_s(const CostModel& cost, const Gemm& gemm) {
   const auto repeats = [](std::int64_t side) {
     return kTileMultiple / std::gcd(side, kTileMultiple);
@@ -78,6 +80,7 @@ double even_s(const CostModel& cost, const Gemm& gemm) {
   return std::min(gemm_s(cost, gemm), std::max(compute_s + launch_s, memory_s));
 }
 
+// now_s is a time as it is, even_s the time without waste.
 struct PricedProduct {
   std::string name;
   Gemm gemm;
@@ -93,7 +96,8 @@ struct ModelPart {
   double flops = 0;  // without padding
 };
 
-// Returns the share of the time here that is wasted here but not there.
+// Returns the share of the time here that is wasted here but not there. If `here` takes 1.2 times
+// its even time and `there` 1.08 times, this is 1 - 1.08 / 1.2 = 0.1.
 template <class T>
 double spared(const T& here, const T& there) {
   return 1 - (there.now_s / there.even_s) / (here.now_s / here.even_s);
@@ -114,8 +118,8 @@ std::string product_name(const Kernel& kernel, std::size_t index) {
   return kernel.name.starts_with(' ') ? "head" + kernel.name : kernel.name;
 }
 
-// Adds a pass. `useful` is the share of the products that is not padding, `cores` the number of
-// parts of attention's core.
+// Adds a pass to the sum. `useful`: the share of the products that is not padding of the
+// vocabulary. `cores`: how often the part `core` runs, more than once in a ring.
 void add_pass(const CostModel& cost, const Parts& parts, double launch_s, double useful, int cores,
               ModelPart* sum) {
   double now_s = 0, even = 0;

@@ -1,3 +1,6 @@
+// Cuts GEMMs and collectives into parts and puts them into a pass so that they overlap, as
+// tensor_overlap.h draws. "The chain" is what the compute lane runs in order; beside() adds a
+// communication that the chain does not wait for.
 #include "workload/model/tensor_overlap.h"
 
 #include <optional>
@@ -12,23 +15,26 @@ CommKind reduction(const TensorGroup& group) {
   return group.sequence_parallel ? CommKind::ReduceScatter : CommKind::AllReduce;
 }
 
-// Returns part `part` of `parts` of a collective with the SMs of `overlap`.
+// Returns the settings of part `part` of `parts` of a collective.
 CommSettings settings(const GemmOverlap& overlap, int part = 0, int parts = 1) {
   return {.part = static_cast<std::int16_t>(part),
           .parts = static_cast<std::int16_t>(parts),
           .sms = static_cast<std::int16_t>(overlap.sms)};
 }
 
+// Returns the bytes of part `part`; all parts add up to `bytes`.
 Bytes part_of(Bytes bytes, int part, int parts) {
   return bytes * (part + 1) / parts - bytes * part / parts;
 }
 
+// Adds a step of the ring, in which each rank passes one rank's share on.
 int shift(PricedPass* pass, const TensorGroup& group, const GemmOverlap& overlap, int step,
           Waits waits) {
   return pass->beside(GroupKind::Tensor, CommKind::RingShift, group.bytes / group.size,
                       settings(overlap, step, group.size - 1), std::move(waits));
 }
 
+// Adds the all-reduce of an array's largest number, for the scale that all its parts share.
 void reduce_amax(PassBuilder* pass, const TensorGroup& group) {
   if (group.sequence_parallel && group.amax_bytes > 0)
     pass->communicate(GroupKind::Tensor, CommKind::AllReduce, group.amax_bytes);

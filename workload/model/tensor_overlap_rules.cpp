@@ -18,14 +18,13 @@ Error overlap_error(TensorGemm gemm, TensorMethod method, std::string_view expec
                                tensor_method_name(method), expected));
 }
 
-// Returns whether a GEMM may have a method other than off:
+// Says whether a GEMM may have a method other than off:
 //
-//   wgrad of qkv and fc1    bulk: whole, beside dgrad's reduce-scatter
-//   dgrad of qkv and fc1    any: whole, beside wgrad's all-gather, or cut into parts
+//   wgrad of qkv and fc1    bulk: uncut, beside the reduce-scatter of dgrad's output
+//   dgrad of qkv and fc1    bulk: uncut, beside the all-gather of wgrad's input; or cut into parts
 //   all others              pipelined or ring: cut into parts
 //
-// The same as in Transformer Engine's userbuffers, but a pipelined all-gather, too, which it
-// refuses.
+// Transformer Engine's userbuffers allow the same, except for a pipelined all-gather.
 bool allows(TensorGemm gemm, TensorMethod method) {
   switch (gemm) {
     case TensorGemm::QkvWgrad:

@@ -1,4 +1,5 @@
-// Assembles a stage's passes from the blocks' kernels, and prices each kernel once.
+// Assembles each stage's passes, forward and three kinds of backward: first the embedding, then its
+// layers (layer.h), then the head, with the communication between them. Prices each kernel once.
 #include "workload/model/workload.h"
 
 #include <cmath>
@@ -23,7 +24,7 @@ constexpr Bytes kCrossEntropyBytesPerToken = 12;
 // The gradient norm is one fp32 number.
 constexpr Bytes kNormBytes = 4;
 
-// A stage's three backward passes while they are built.
+// A stage's backward passes while they are built: both gradients, the input's, the weights'.
 struct Backward {
   PassBuilder both, input, weight;
 };
@@ -63,7 +64,9 @@ class Assembler {
     return plan_.recompute_layers < 0 ? layers_ : kept_layers_;
   }
 
-  // Builds the stage of `layers` layers from `begin` on.
+  // Builds the stage of `layers` layers from `begin` on. A compute step has the number of the unit
+  // whose parameters it uses: the embedding (if it is here) has unit 0, then each layer has one,
+  // then the head.
   StageWork stage(int begin, int layers, int number, bool last) {
     StageWork stage;
     stage.layers = layers;
@@ -128,8 +131,9 @@ class Assembler {
     return stage;
   }
 
-  // Adds the largest numbers that Transformer Engine keeps for each product: those of its input,
-  // weight and output, and of both gradients.
+  // Adds the bytes of the largest numbers ("amax") that Transformer Engine keeps for each quantized
+  // product: three in the forward, of its input, weight and output; two in the backward, of the
+  // gradients.
   void add_amax(int begin, int layers, StageWork* stage) const {
     const std::optional<Recipe> recipe = recipe_of(plan_);
     if (!recipe) return;
@@ -145,6 +149,7 @@ class Assembler {
                      recipe->amax_bytes_per_number * linear_share(model_, plan_, begin, layers));
   }
 
+  // Returns the pass, which gets a step that takes no time if it is empty.
   static Pass finish(PassBuilder* pass) {
     if (pass->empty()) pass->compute(-1, 0);
     return pass->take();
@@ -181,8 +186,9 @@ class Assembler {
     compute(&backward->weight, head.weight_gradient, unit);
   }
 
-  // Adds a rank's work on its rows of the vocabulary. The gradient of the last stage's output goes
-  // to its tensor group, as the head's does, and then over the pipeline.
+  // Adds a rank's work on its rows of the vocabulary: the passes E, S, T and G
+  // (schedule/order/vocabulary.h). The gradient of the last stage's output, which S or T computes,
+  // is reduced over the tensor group, as the head's is, and then over the pipeline.
   void add_vocabulary() {
     VocabularyWork work;
     PassBuilder embedding, s, t, gradient;
@@ -209,8 +215,8 @@ class Assembler {
     work_.vocabulary = std::move(work);
   }
 
-  // Adds a layer that predicts one token more: the product of its two inputs, a layer like the last
-  // one, and the head again, which may stand on the next stage.
+  // Adds a layer that predicts one more token: the product that merges its two inputs, a layer like
+  // the last one, and the head again, which may be on the next stage.
   void add_mtp(PassBuilder* forward, Backward* backward, int unit) {
     const Block product = mtp_block(model_, plan_, profile());
     const LayerPasses& layer = kept_layers().at(&model_.layer(model_.layers - 1));
