@@ -180,6 +180,9 @@ void add_validate(const Command& app) {
       "         tandem validate train.log run.sh config.json --cluster dgx-h100");
   const auto run = [options]() -> Status {
     const char kind = kind_of(options->input);
+    if (kind != 'l' && !options->beside.empty())
+      return Error{fmt::format("found {} beside {}, expected other files with a log only",
+                               options->beside.front(), options->input)};
     if (kind == 'l') return validate_log(*options);
     return kind == 'u' ? run_measured(*options) : validate_cases(*options);
   };

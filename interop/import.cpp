@@ -1,5 +1,6 @@
-// Reads each file with the importer of its kind, and merges the results in order. What a file sets
-// overrides earlier files; ImportContext::before gives an importer what they have set.
+// Reads each file with the importer of its kind, and merges the results in order. What a
+// file states goes over what another assumes; ImportContext::before gives an importer what earlier
+// files, --set and --gpus say.
 #include "interop/import.h"
 
 #include <fmt/format.h>
@@ -25,9 +26,9 @@ Error unknown_kind(const ImportContext& context, std::string_view form) {
 
 Result<ImportedPlan> import_json(const std::string& text, const ImportContext& context) {
   ASSIGN_OR_RETURN(const DocumentNode document, parse_json(text, context.path));
-  if (const auto error = known_but_not_read(document, context.path)) return *error;
   if (is_deepspeed(document)) return import_deepspeed(document, context);
   if (is_hugging_face(document)) return import_hugging_face(document, context.path, context.before);
+  if (const auto error = known_but_not_read(document, context.path)) return *error;
   return unknown_kind(context, "JSON");
 }
 
@@ -55,7 +56,8 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string::npos)
     return Error::at(context.path, fmt::format("is empty, expected {}", importable_kinds()));
-  if (is_log(text)) return import_log(text, context);
+  // A script may have a line of a log as a comment.
+  if (!text.starts_with("#!") && is_log(text)) return import_log(text, context);
   const std::string extension = std::filesystem::path(context.path).extension().string();
   if (text[first] == '{' || extension == ".json") return import_json(text, context);
   if (extension == ".toml") return import_toml(text, context);
@@ -67,13 +69,34 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
   return import_shell_script(text, context);
 }
 
-// Returns the sources with configurations of models before the others, which may need their layers.
-std::vector<ImportSource> models_first(std::vector<ImportSource> sources) {
-  std::ranges::stable_partition(sources, [](const ImportSource& source) {
-    return source.text.find("\"num_hidden_layers\"") != std::string::npos ||
-           source.text.find("\"model_type\"") != std::string::npos;
+// Returns the sources in the order in which they need each other: models first, as others ask for
+// their layers, and ds_config.json last, as it leaves precision and batch to others.
+std::vector<ImportSource> in_order_of_need(std::vector<ImportSource> sources) {
+  const auto has = [](const ImportSource& source, const char* word) {
+    return source.text.find(word) != std::string::npos;
+  };
+  std::ranges::stable_partition(sources, [&](const ImportSource& source) {
+    return has(source, "\"num_hidden_layers\"") || has(source, "\"model_type\"");
   });
+  std::ranges::stable_partition(
+      sources, [&](const ImportSource& source) { return !has(source, "\"zero_optimization\""); });
   return sources;
+}
+
+// Checks the sizes that somebody sets, before any file's reader divides by them.
+Status check_sets(const std::map<std::string, KeyValue>& sets) {
+  constexpr std::string_view kSizes[] = {
+      "parallel.tp",           "parallel.pp",  "parallel.vpp",       "parallel.cp",
+      "parallel.ep",           "parallel.dp",  "parallel.expert_tp", "parallel.micro_batch",
+      "parallel.global_batch", "cluster.gpus", "model.layers"};
+  for (const auto& [key, value] : sets) {
+    if (std::ranges::find(kSizes, key) == std::end(kSizes)) continue;
+    const auto* whole = std::get_if<std::int64_t>(&value);
+    if (whole == nullptr || *whole < 1 || *whole > kMostWhole)
+      return Error::at("--set", fmt::format("found {} = {}, expected an integer from 1 to {}", key,
+                                            toml_value(value), kMostWhole));
+  }
+  return Done{};
 }
 
 // Lists the files that others read and nobody gave. Error: no file states the model, which may be
@@ -117,16 +140,18 @@ Status check_stages(const ImportedPlan& plan) {
 }  // namespace
 
 std::string importable_kinds() {
-  return "a config.json, ds_config.json, Megatron log, launch script or test's YAML, "
-         "run_config.yaml, torchtitan TOML, ChatLearn or Accelerate YAML, or MLPerf config";
+  return "a config.json, ds_config.json, log, launch script of Megatron-LM's or its test's YAML, "
+         "run_config.yaml, torchtitan TOML, YAML of NeMo 1, ChatLearn, Accelerate or "
+         "TrainingArguments, or MLPerf config";
 }
 
 Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
                                     const ImportOptions& options) {
+  RETURN_IF_ERROR(check_sets(options.sets));
   ImportedPlan plan;
   for (const auto& [key, value] : options.sets) plan.set_by_option(key, value, "--set");
   if (options.gpus > 0) plan.set_by_option("cluster.gpus", options.gpus, "--gpus");
-  for (const ImportSource& source : models_first(sources)) {
+  for (const ImportSource& source : in_order_of_need(sources)) {
     const ImportContext context = {.path = source.path, .before = plan, .gpus = options.gpus};
     ASSIGN_OR_RETURN(ImportedPlan one, import_one(source.text, context));
     for (ImportedKey& key : one.keys) {
@@ -135,12 +160,14 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
     }
     RETURN_IF_ERROR(plan.add(one));
   }
-  if (plan.text_of("train.precision") == "fp32" && plan.flag_of("train.flash_attention"))
+  if (plan.text_of("train.precision") == "fp32" && plan.flag_of("train.flash_attention") &&
+      !options.sets.contains("train.flash_attention"))
     plan.set("train.flash_attention", false, "its kernels take 16 bits, and precision is fp32");
   if (!plan.conflicts.empty() && !options.keeps_conflicts) return plan.conflicts.front().error;
   complete_measured(&plan);
   RETURN_IF_ERROR(check_wanted(sources, &plan));
-  RETURN_IF_ERROR(check_stages(plan));
+  // A scenario may cut the layers in its own way.
+  if (!options.keeps_conflicts) RETURN_IF_ERROR(check_stages(plan));
   return plan;
 }
 

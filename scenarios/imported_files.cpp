@@ -125,15 +125,21 @@ class Notes {
   std::vector<std::string> lines_;
 };
 
-// Checks that the run sets what its plan's files leave open, and the batch where they have none.
+// Checks that the run settles the keys of which two files state different values.
+Status check_agreed(const ImportedPlan& plan, const std::string& where, const Settings& own) {
+  for (const KeyConflict& conflict : plan.conflicts) {
+    if (!own.contains(conflict.key)) return Error::at(where, conflict.error.text());
+  }
+  return Done{};
+}
+
+// Checks that the run sets what its plan's files leave open, and batch and sizes where they have
+// none.
 Status check_closed(const ImportedPlan& plan, const std::string& where, const Settings& own,
                     const Settings& imported) {
   const auto is_known = [&](const std::string& key) {
     return own.contains(key) || imported.contains(key);
   };
-  for (const KeyConflict& conflict : plan.conflicts) {
-    if (!own.contains(conflict.key)) return Error::at(where, conflict.error.text());
-  }
   for (const OpenKey& open : plan.open) {
     if (!is_known(open.key))
       return Error::at(where, fmt::format("found {} in {}, expected {} in this scenario too",
@@ -142,6 +148,17 @@ Status check_closed(const ImportedPlan& plan, const std::string& where, const Se
   if (!is_known("parallel.global_batch"))
     return Error::at(where, fmt::format("found no batch in the files of {}, expected "
                                         "parallel.global_batch in this scenario too",
+                                        kPlanFrom));
+  const auto cuts = [](const std::string& key) {
+    return key == "train.zero" ||
+           (key.starts_with("parallel.") && key != "parallel.global_batch" && key != kPlanFrom);
+  };
+  const auto has_cut = [&](const Settings& settings) {
+    return std::ranges::any_of(settings, [&](const auto& setting) { return cuts(setting.first); });
+  };
+  if (!has_cut(own) && !has_cut(imported))
+    return Error::at(where, fmt::format("found no parallel sizes in the files of {}, expected "
+                                        "parallel.tp or the like in this scenario too",
                                         kPlanFrom));
   return Done{};
 }
@@ -236,6 +253,8 @@ Status ImportedFiles::complete(RunSettings* run) {
         imported[key] = setting;
     }
   }
+  if (model != nullptr) RETURN_IF_ERROR(check_agreed(model->plan, model_files.where, own));
+  if (plan != nullptr) RETURN_IF_ERROR(check_agreed(plan->plan, plan_files.where, own));
   if (plan != nullptr) RETURN_IF_ERROR(check_closed(plan->plan, plan_files.where, own, imported));
   // A model.pattern of the run itself says how many layers there are.
   if (own.contains("model.pattern")) imported.erase("model.layers");

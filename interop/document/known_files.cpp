@@ -24,6 +24,8 @@ constexpr RefusedFile kFiles[] = {
     {"model.model_config parallelism", "", "nanotron's configuration", kModelAndSets},
     {"base_emb_dim", "", "MaxText's configuration", kModelAndSets},
     {"per_device_batch_size", "model_name_or_path", "MaxText's configuration", kModelAndSets},
+    {"train_type per_device_train_batch_size", "", "ms-swift's configuration", kTrainer},
+    {"tuner_type per_device_train_batch_size", "", "ms-swift's configuration", kTrainer},
     {"base_model datasets", "", "Axolotl's configuration", kTrainer},
     {"max_seq_len train_loader", "", "LLM-Foundry's configuration", kModelAndSets},
     {"variables.max_seq_len", "", "LLM-Foundry's configuration", kModelAndSets},

@@ -33,9 +33,8 @@ constexpr LogWord kWords[] = {
     {"train_step_timing in s=", Figure::Seconds, 1},              //
     {"tps:", Figure::TokensOfGpu, 1, "step:"},                    // torchtitan
     {"tflops:", Figure::Tflops, 1, "step:"},                      //
-    {"memory:", Figure::Bytes, kGiB, "step:"},                    //
     {"CurrSamplesPerSec=", Figure::Samples, 1},                   // DeepSpeed
-    {"MaxMemAllocated=", Figure::Bytes, 1e9},                     //
+    {"MaxMemAllocated=", Figure::Bytes, kGiB},                    //
     {"\"train_step_time\":", Figure::Seconds, 1, ":::MLLOG"}};    // MLPerf
 
 std::vector<double> behind_warmup(const std::vector<double>& values) {
@@ -51,6 +50,7 @@ std::optional<double> median_of(const std::vector<double>& values) {
 }  // namespace
 
 bool RunMeter::take(std::string_view line) {
+  if (line.find("validate step:") != std::string_view::npos) return false;  // torchtitan's
   bool any = false, bytes = false;
   for (const LogWord& row : kWords) {
     if (!row.beside.empty() && line.find(row.beside) == std::string_view::npos) continue;
@@ -98,16 +98,17 @@ MeasuredRun RunMeter::run() const {
 }
 
 bool has_measurement(std::string_view text) {
-  return std::ranges::any_of(kWords, [&](const LogWord& row) {
-    if (row.what == Figure::Bytes) return false;
-    for (std::size_t at = 0; (at = text.find(row.word, at)) != std::string_view::npos; ++at) {
-      const std::size_t begin = text.rfind('\n', at) + 1, end = text.find('\n', at);
-      const std::string_view line = text.substr(begin, end - begin);
-      if (number_behind(line, row.word) && line.find(row.beside) != std::string_view::npos)
-        return true;
-    }
-    return false;
-  });
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const bool measures = std::ranges::any_of(kWords, [&](const LogWord& row) {
+      return row.what != Figure::Bytes && number_behind(line, row.word) &&
+             line.find(row.beside) != std::string_view::npos;
+    });
+    if (measures) return true;
+  }
+  return false;
 }
 
 void complete_measured(ImportedPlan* plan) {

@@ -31,7 +31,7 @@ constexpr ProgramRow kMegatron[] = {
      "a model with a vision tower", ""},
     {"pretrain_dit*.py pretrain_sora*.py", "a diffusion model", ""},
     {"train_rl.py", "training with rollouts", ""},
-    {"pretrain_*.py finetune_*.py posttrain_gpt.py", "", ""}};
+    {"pretrain_*.py finetune_gpt*.py posttrain_gpt.py", "", ""}};
 
 constexpr std::string_view kConfigs =
     "the model's config.json and the trainer's ds_config.json "

@@ -44,11 +44,14 @@ Result<ImportedPlan> import_log(const std::string& text, const ImportContext& co
   std::string label;  // who writes the arguments: lines of other ranks may come between
   bool inside = false, any = false;
   std::size_t begin = 0;
-  for (int number = 1; begin < text.size(); ++number) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
+  int number = 1;
+  while (begin < text.size()) {
+    // A progress bar ends its lines with \r.
+    const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
     const LogLine line = log_line(std::string_view(text).substr(begin, end - begin));
     begin = end + 1;
     const std::string where = fmt::format("{}:{}", context.path, number);
+    number += end < text.size() && text[end] == '\n' ? 1 : 0;
     if (line.text.find(kEnd) != std::string::npos) {
       inside = false;
     } else if (line.text.find(kBegin) != std::string::npos) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/split.h"
 #include "interop/document/fields.h"
 #include "interop/megatron/files.h"
 #include "interop/megatron/megatron.h"
@@ -25,6 +26,7 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"optim.overlap_grad_sync", "overlap_grad_reduce"},
     {"optim.overlap_param_sync", "overlap_param_gather"},
     {"data.seq_length", "seq_length"},
+    {"data.train_ds.max_seq_length", "seq_length"},
     {"tokenizer.type", "tokenizer_type"},
     {"tokenizer.model", "tokenizer_model"}};
 
@@ -73,6 +75,8 @@ class Nemo1 {
 
   Result<ImportedPlan> read(const DocumentNode& document) {
     const DocumentNode& model = *document.find("model");
+    document_ = &document;
+    RETURN_IF_ERROR(check_kind(model));
     if (const DocumentNode* trainer = document.find("trainer")) read_trainer(*trainer, model);
     read_model(model, "");
     RETURN_IF_ERROR(arguments_.status());
@@ -86,6 +90,37 @@ class Nemo1 {
  private:
   std::string place(const DocumentNode& node) const {
     return fmt::format("{}:{}", context_.path, node.line);
+  }
+
+  // Refuses other models than decoders, and training of adapters.
+  Status check_kind(const DocumentNode& model) const {
+    for (const auto& [field, is] : {std::pair("bert_binary_head", "BERT, an encoder"),
+                                    std::pair("encoder", "an encoder-decoder"),
+                                    std::pair("vision", "a model with a vision tower"),
+                                    std::pair("mm_cfg", "a model with a vision tower")}) {
+      if (const DocumentNode* node = model.find(field))
+        return Error::at(place(*node), fmt::format("found model.{}, expected a decoder-only model, "
+                                                   "not {}",
+                                                   field, is));
+    }
+    const DocumentNode* peft = model.find("peft");
+    const DocumentNode* scheme = peft == nullptr ? nullptr : peft->find("peft_scheme");
+    if (scheme != nullptr && !scheme->is_null() && written_value(*scheme) != "none")
+      return Error::at(place(*scheme),
+                       fmt::format("found peft_scheme = {}, expected null: adapters "
+                                   "are not covered",
+                                   scheme->text()));
+    return Done{};
+  }
+
+  // Returns the field that "${trainer.precision}" names; else the node itself.
+  const DocumentNode& resolved(const DocumentNode& node) const {
+    const auto* text = std::get_if<std::string>(&node.value);
+    if (text == nullptr || !text->starts_with("${") || !text->ends_with('}')) return node;
+    const DocumentNode* found = document_;
+    for (const std::string& word : split(text->substr(2, text->size() - 3), "."))
+      found = found == nullptr ? nullptr : found->find(word);
+    return found == nullptr ? node : *found;
   }
 
   // Takes nodes and devices, which mean a number of GPUs only together, and the precision where the
@@ -112,7 +147,7 @@ class Nemo1 {
   }
 
   void take(const std::string& name, const DocumentNode& node) {
-    const std::string text = written_value(node);
+    const std::string text = written_value(resolved(node));
     const auto* named =
         std::ranges::find_if(kNames, [&](const auto& row) { return row.first == name; });
     if (named != std::end(kNames)) {
@@ -146,6 +181,7 @@ class Nemo1 {
   }
 
   const ImportContext& context_;
+  const DocumentNode* document_ = nullptr;
   MegatronArguments arguments_;
   ImportedPlan lists_;
 };

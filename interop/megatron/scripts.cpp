@@ -110,8 +110,12 @@ std::string variable_of(const ShellScript& script, std::string_view name) {
 void list_sourced_files(const ShellScript& script, const std::string& path, ImportedPlan* lists) {
   for (const ShellCommand& command : script.commands) {
     if (command.size() < 2 || (command[0].text != "source" && command[0].text != ".")) continue;
-    lists->wanted.push_back({command[1].text.substr(command[1].text.rfind('/') + 1),
-                             fmt::format("{}:{}", path, command[0].line)});
+    const std::string name = command[1].text.substr(command[1].text.rfind('/') + 1);
+    // Environments of Python and of shells.
+    if (matches_any(name, {"activate", "*conda*", "*bashrc", "*profile", "*env", "*env.sh",
+                           "*environment*", "modules*", "setvars.sh", "*.env"}))
+      continue;
+    lists->wanted.push_back({name, fmt::format("{}:{}", path, command[0].line)});
   }
 }
 

@@ -64,7 +64,7 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "arcee", .gated = false},
     {.prefix = "stablelm", .rms_norm = false},
     {.prefix = "internlm"},
-    {.prefix = "lfm2"},
+    {.prefix = "lfm2", .omits = "convolutions in place of attention", .is_refused = true},
     {.prefix = "orion", .rms_norm = false},
     {.prefix = "yi"},
     {.prefix = "aquila"},

@@ -37,6 +37,7 @@ class HfLayers {
     auto pattern = fields_->text({"hybrid_override_pattern"});
     const auto words = fields_->texts({"layers_block_type"});
     if (pattern || !words) return pattern;
+    if (m_.family->prefix != "nemotron_h") fields_->fail("layers_block_type", "it of nemotron_h");
     constexpr std::pair<std::string_view, char> kLetters[] = {
         {"mamba", 'M'}, {"attention", '*'}, {"moe", 'E'}, {"mlp", '-'}};
     std::string letters;

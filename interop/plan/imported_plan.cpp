@@ -1,4 +1,4 @@
-// Keeps the keys that importers set, of which the last of a name counts, and writes them as a
+// Keeps the keys that importers set, one value of a name, and writes them as a
 // scenario in TOML: comments on what was assumed and left out, then a table for each group of keys.
 #include "interop/plan/imported_plan.h"
 
@@ -123,7 +123,9 @@ std::string kinds_of(const ImportedPlan& plan) {
 Status check_kinds(const ImportedPlan& earlier, const ImportedPlan& later) {
   if (!earlier.states_model() || !later.states_model()) return Done{};
   const bool is_set = std::ranges::any_of(earlier.keys, [](const ImportedKey& key) {
-    return key.key.starts_with("model.kinds.") && key.source == ImportedKey::Set;
+    return key.source == ImportedKey::Set &&
+           (key.key.starts_with("model.kinds.") || key.key == "model.layers" ||
+            key.key == "model.pattern");
   });
   if (is_set) return Done{};
   const std::string before = kinds_of(earlier), now = kinds_of(later);

@@ -181,7 +181,9 @@ class DeepSpeedPlan {
     const bool bf16 = enabled("bf16") || enabled("bfloat16") || (autocast && !half) ||
                       said == "bf16" || said == "fp8" || said == "nvfp4";
     const bool fp16 = enabled("fp16") || half || said == "fp16";
-    if (!is_precision_open_)
+    if (bf16 || fp16)
+      std::erase_if(plan_->open, [](const OpenKey& key) { return key.key == "train.precision"; });
+    if (!is_precision_open_ || ((bf16 || fp16) && said.empty()))
       plan_->set("train.precision",
                  bf16   ? "bf16"
                  : fp16 ? "fp16"

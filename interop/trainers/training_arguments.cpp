@@ -57,9 +57,15 @@ class TrainingArguments {
  private:
   // Refuses what is more than training all weights of a language model.
   void check_task() {
-    const std::string kind = fields_.text({"finetuning_type"}).value_or("full");
+    // LLaMA-Factory's default is an adapter.
+    const std::string kind =
+        fields_.text({"finetuning_type"}).value_or(is_factory_ ? "lora" : "full");
     if (kind != "full")
       fields_.fail("finetuning_type", "full: adapters and frozen layers are not covered");
+    for (const char* adapter : {"use_peft", "use_lora"}) {
+      if (fields_.flag({adapter}).value_or(false))
+        fields_.fail(adapter, "false: adapters are not covered");
+    }
     const std::string stage = fields_.text({"stage"}).value_or("sft");
     if (stage != "sft" && stage != "pt")
       fields_.fail("stage", "sft or pt: a second model or rollouts are not covered");
@@ -81,7 +87,11 @@ class TrainingArguments {
       plan_.wanted.push_back(
           {file->substr(file->rfind('/') + 1), fields_.place_of("deepspeed"), true});
     const std::string fsdp = fields_.text({"fsdp"}).value_or("");
-    const Whole zero = fsdp.find("full_shard") != std::string::npos      ? 3
+    if (fsdp.find("hybrid_shard") != std::string::npos)
+      plan_.not_expressed.push_back(fields_.place_of("fsdp") +
+                                    ": hybrid_shard: parallel.hsdp_shard says how many GPUs shard");
+    const Whole zero = fsdp.find("hybrid_shard") != std::string::npos    ? 3
+                       : fsdp.find("full_shard") != std::string::npos    ? 3
                        : fsdp.find("shard_grad_op") != std::string::npos ? 2
                                                                          : 0;
     if (zero > 0) plan_.set("train.zero", zero, "fsdp");
@@ -129,14 +139,14 @@ class TrainingArguments {
   }
 
   void set_memory() {
-    const bool is_factory = fields_.has("finetuning_type");  // LLaMA-Factory recomputes by default
-    const bool recomputes = is_factory
+    // LLaMA-Factory recomputes by default.
+    const bool recomputes = is_factory_
                                 ? !fields_.flag({"disable_gradient_checkpointing"}).value_or(false)
                                 : fields_.flag({"gradient_checkpointing"}).value_or(false);
     if (recomputes)
-      plan_.set(
-          "train.recompute", "full",
-          is_factory ? "LLaMA-Factory's disable_gradient_checkpointing" : "gradient_checkpointing");
+      plan_.set("train.recompute", "full",
+                is_factory_ ? "LLaMA-Factory's disable_gradient_checkpointing"
+                            : "gradient_checkpointing");
     const std::string attention = fields_.text({"flash_attn", "attn_implementation"}).value_or("");
     if (attention == "fa2" || attention.starts_with("flash_attention"))
       plan_.set("train.flash_attention", true,
@@ -174,6 +184,8 @@ class TrainingArguments {
 
   const ImportContext& context_;
   FieldReader fields_;
+  const bool is_factory_ =
+      fields_.has("finetuning_type") || fields_.has("template") || fields_.has("cutoff_len");
   ImportedPlan plan_;
 };
 

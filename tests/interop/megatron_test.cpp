@@ -108,6 +108,9 @@ TEST_CASE("logs of torchtitan, NeMo, DeepSpeed and MLPerf say how long an iterat
   CHECK(seconds("epoch=0/micro_step=8/global_step=8, RunningAvgSamplesPerSec=30.0, "
                 "CurrSamplesPerSec=32.0, MemAllocated=10.0GB, MaxMemAllocated=20.5GB") ==
         Approx(2.0));
+  // A progress bar of one line, whose first step compiles.
+  CHECK(seconds("x train_step_timing in s=30.0\r train_step_timing in s=2.0\r"
+                " train_step_timing in s=2.0\r train_step_timing in s=2.0\r") == Approx(2.0));
   CHECK(seconds(":::MLLOG {\"key\": \"tracked_stats\", \"value\": {\"train_step_time\": 1.25}}") ==
         Approx(1.25));
 }

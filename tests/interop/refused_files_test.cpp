@@ -42,6 +42,7 @@ TEST_CASE("a script that starts no Megatron-LM is refused with the name of what 
       {"llamafactory-cli train a.yaml\n", "LLaMA-Factory"},
       {"axolotl train a.yml\n", "Axolotl"},
       {"swift sft --model x --bf16 true\n", "ms-swift"},
+      {"torchrun finetune_lora.py --model_name_or_path x\n", "finetune_lora.py"},
       {"NPROC_PER_NODE=8 megatron sft --micro_batch_size 1\n", "ms-swift's Megatron"},
       {"composer train.py a.yaml\n", "LLM-Foundry"},
       {"python -m levanter.main.train_lm --config_path a.yaml\n", "Levanter"},
@@ -101,6 +102,7 @@ TEST_CASE("configurations of tools that are not read are refused by name, with w
       {"a.yml", "pipe-parallel-size: 1\n", "gpt-neox"},
       {"a.yaml", "parallelism: {dp: 1, pp_engine: 1f1b}\nmodel: {model_config: {}}\n", "nanotron"},
       {"a.yml", "base_emb_dim: 8192\nbase_num_decoder_layers: 80\n", "MaxText"},
+      {"a.yaml", "train_type: lora\nper_device_train_batch_size: 1\n", "ms-swift"},
       {"a.yaml", "base_model: x\ndatasets: []\nmicro_batch_size: 1\n", "Axolotl"},
       {"a.yaml", "max_seq_len: 2048\ntrain_loader: {}\nfsdp_config: {}\n", "LLM-Foundry"},
       {"a.yaml", "trainer: {train_batch_size: 8}\nmodel: {type: llama}\n", "Levanter"},
@@ -130,6 +132,7 @@ TEST_CASE("configurations of tools that are not read are refused by name, with w
 TEST_CASE("a file that a script reads and nobody gave is asked for where the model is in it") {
   const std::string reads =
       "source \"${DIR}/models/m.sh\"\n" + script("--tensor-model-parallel-size 2 ${MODEL_ARGS[@]}");
+  CHECK(has(refusal_of({{"run.sh", "source /opt/venv/bin/activate\n" + reads}}), "m.sh"));
   CHECK(has(refusal_of({{"run.sh", reads}}), "run.sh:1: found no model, and m.sh, which is read"));
   const std::string model =
       "MODEL_ARGS=(--num-layers 16 --hidden-size 1024 --num-attention-heads 16 --swiglu "
@@ -227,6 +230,30 @@ model:
   CHECK(keys_of(*both).at("model.vocab") == "128512");  // a multiple of 128 x 4
 }
 
+TEST_CASE("NeMo 1's encoders and adapters are refused, and its references are followed") {
+  const std::string model =
+      "trainer: {devices: 8, num_nodes: 1, precision: bf16}\nmodel:\n  micro_batch_size: 1\n"
+      "  global_batch_size: 8\n  optim: {name: adam}\n  num_layers: 4\n  hidden_size: 64\n"
+      "  num_attention_heads: 4\n  encoder_seq_length: 512\n";
+  const Keys keys = keys_of(
+      imported("a.yaml", model + "  precision: ${trainer.precision}\n"
+                                 "  data: {seq_length: \"${model.encoder_seq_length}\"}\n"));
+  CHECK(keys.at("train.precision") == "\"bf16\"");
+  CHECK(keys.at("model.seq") == "512");
+  CHECK(has(refusal("a.yaml", model + "  bert_binary_head: true\n"), "BERT"));
+  CHECK(has(refusal("a.yaml", model + "  peft: {peft_scheme: lora}\n"), "adapters"));
+}
+
+TEST_CASE("sizes that --set gives are checked before files are read by them") {
+  const std::string plan = script("--tensor-model-parallel-size 2");
+  for (const std::int64_t size : {0, -1})
+    CHECK(has(
+        refusal_of({{"config.json", kConfig}, {"run.sh", plan}}, {{"parallel.pp", KeyValue(size)}}),
+        "--set: found parallel.pp = "));
+  CHECK(has(refusal_of({{"config.json", kConfig}}, {{"parallel.tp", KeyValue(std::string("a"))}}),
+            "expected an integer from 1"));
+}
+
 TEST_CASE("layers that the stages do not divide are refused, unless the plan says how") {
   const std::string uneven = script(
       "--pipeline-model-parallel-size 3 --num-layers 16 --hidden-size 1024 "
@@ -282,4 +309,6 @@ TEST_CASE("what is auto in ds_config.json is left open, and filled by others") {
         "args.yaml:5: found ds.json, which is not given: give it too");
   CHECK(has(refusal("recipe.py", "print(1)\n"), "a program in Python"));
   CHECK(has(refusal("args.yaml", arguments + "finetuning_type: lora\n"), "adapters"));
+  CHECK(has(refusal("args.yaml", arguments + "template: qwen\n"), "lora"));
+  CHECK(has(refusal("args.yaml", arguments + "use_peft: true\n"), "adapters"));
 }
