@@ -184,6 +184,7 @@ const std::vector<CommandRow>& command_rows() {
        {{'j', "files of a job"}, {'t', "files of a cluster's links"}, kChakra},
        {{"--output --cluster", "jtc"},
         {"--set --gpus", "jt"},
+        {"--partial", "j"},
         {"--hosts", "t"},
         {"--comm-groups", "c"}}},
       {"export", {kScenario, kProgram}, {{"--chakra", "sp"}, {"--set --only", "s"}}},

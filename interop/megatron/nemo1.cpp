@@ -105,7 +105,7 @@ class Nemo1 {
     }
     const DocumentNode* peft = model.find("peft");
     const DocumentNode* scheme = peft == nullptr ? nullptr : peft->find("peft_scheme");
-    if (scheme != nullptr && !scheme->is_null() && written_value(*scheme) != "none")
+    if (scheme != nullptr && !scheme->is_null() && !matches_word(written_value(*scheme), "none"))
       return Error::at(place(*scheme),
                        fmt::format("found peft_scheme = {}, expected null: adapters "
                                    "are not covered",

@@ -296,10 +296,11 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (launch script)",
                                    MegatronStyle::Megatron, context.before, context.gpus));
-  // Who starts the arguments may have other defaults than Megatron-LM.
+  // Who starts the arguments may set the precision itself, as slime does.
   if (launcher == Launcher::Arguments)
     std::erase_if(plan.keys, [](const ImportedKey& key) {
-      return key.where.empty() && !key.key.starts_with("model.");
+      return key.where.empty() &&
+             (key.key == "train.precision" || key.key == "train.flash_attention");
     });
   RETURN_IF_ERROR(plan.add(lists));
   plan.not_understood.insert(plan.not_understood.end(), unset.begin(), unset.end());

@@ -155,7 +155,7 @@ TEST_CASE("what slime sets by itself counts, and its rollouts are said not to be
                "${MODEL[@]} --tensor-model-parallel-size 2 --rollout-batch-size 32 "
                "--global-batch-size 64\n");
   const Keys keys = keys_of(plan);
-  CHECK(!keys.contains("train.precision"));  // bf16, a scenario's default
+  CHECK(keys.at("train.precision") == "\"bf16\"");
   CHECK(keys.at("train.zero") == "1");
   CHECK(keys.at("cluster.gpus") == "16");
   CHECK(mentions(plan.not_expressed, "rollouts are not covered"));
@@ -275,7 +275,7 @@ TEST_CASE("an import says in seven rows what it understood, and what nobody stat
   CHECK(rows[1].from == "run.sh:1; the rest assumed");
   CHECK(rows[2].value == "4 sequences, 1 a microbatch");
   CHECK(rows[3].from == "run.sh:2");
-  CHECK(rows[4].from == "assumed");  // bf16 is no key of its own
+  CHECK(rows[4].from == "run.sh:2");
   CHECK(unknown_parts(*plan).empty());
   const auto model = import_sources({{"config.json", kConfig}});
   REQUIRE(model.ok());
@@ -309,6 +309,6 @@ TEST_CASE("what is auto in ds_config.json is left open, and filled by others") {
         "args.yaml:5: found ds.json, which is not given: give it too");
   CHECK(has(refusal("recipe.py", "print(1)\n"), "a program in Python"));
   CHECK(has(refusal("args.yaml", arguments + "finetuning_type: lora\n"), "adapters"));
-  CHECK(has(refusal("args.yaml", arguments + "template: qwen\n"), "lora"));
+  CHECK(has(refusal("args.yaml", arguments + "template: qwen\n"), "finetuning_type"));
   CHECK(has(refusal("args.yaml", arguments + "use_peft: true\n"), "adapters"));
 }
