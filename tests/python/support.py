@@ -32,9 +32,9 @@ PURCHASE = {
 
 
 def starts_runs(process):
-    """Waits until the process has started another one, for 30 s at most; whether it has."""
+    """Waits until the process has started another one, for two minutes at most; whether it has."""
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while not children.read_text(encoding="ascii") and time.monotonic() < until:
         time.sleep(0.01)
     return time.monotonic() < until
