@@ -75,11 +75,12 @@ std::vector<ImportSource> in_order_of_need(std::vector<ImportSource> sources) {
   const auto has = [](const ImportSource& source, const char* word) {
     return source.text.find(word) != std::string::npos;
   };
-  std::ranges::stable_partition(sources, [&](const ImportSource& source) {
+  std::stable_partition(sources.begin(), sources.end(), [&](const ImportSource& source) {
     return has(source, "\"num_hidden_layers\"") || has(source, "\"model_type\"");
   });
-  std::ranges::stable_partition(
-      sources, [&](const ImportSource& source) { return !has(source, "\"zero_optimization\""); });
+  std::stable_partition(sources.begin(), sources.end(), [&](const ImportSource& source) {
+    return !has(source, "\"zero_optimization\"");
+  });
   return sources;
 }
 
