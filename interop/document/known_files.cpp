@@ -45,8 +45,7 @@ constexpr RefusedFile kFiles[] = {
     {"num_procs tensor_par pipeline_par", "", "Calculon's execution", kModelAndSets},
     {"attn_heads feedforward", "", "Calculon's model", "the model's config.json"},
     {"dim n_layers n_heads", "", "a params.json of Llama's or Mistral's own",
-     "the model's config.json"},
-    {"launch run workloads", "", "a benchmark's description", "what it starts"}};
+     "the model's config.json"}};
 
 const DocumentNode* at(const DocumentNode& document, std::string_view name) {
   const std::size_t dot = name.find('.');

@@ -1,5 +1,5 @@
 // Reads the plan that Megatron-LM's arguments describe: how the model is cut, and what overlaps.
-// Where an argument is missing, the default of Megatron-LM or Megatron-Bridge holds. A call such as
+// A missing argument has the default of Megatron-LM or Megatron-Bridge. A call such as
 // a_->flag(...) whose result is not used only counts the argument as taken. Declared in
 // interop/megatron/megatron.h.
 #include <fmt/format.h>
