@@ -113,8 +113,9 @@ std::string fsdp_text(PlanKeys* keys) {
   const std::string recompute = keys->text("train.recompute", "none");
   text += fmt::format("  fsdp_activation_checkpointing: {}\n", recompute == "full");
   leave_selective(keys);
-  if (zero < 2) keys->leave("train.zero", "FSDP cuts gradients, and parameters or not");
   const long long tp = keys->whole("parallel.tp", 1), cp = keys->whole("parallel.cp", 1);
+  if (zero < 2 && dp * cp != 1)
+    keys->leave("train.zero", "FSDP cuts gradients, and parameters or not");
   if (tp > 1 || cp > 1 || shard > 0) {
     text += "parallelism_config:\n";
     // Replicas alone, without shards, stand neither with tp nor with cp.

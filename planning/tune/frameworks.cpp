@@ -18,6 +18,8 @@ using S = const Scenario&;
 using C = const Candidate&;
 
 constexpr std::string_view kArguments = "Megatron-LM, megatron/training/arguments.py";
+constexpr std::string_view kLayerLayout =
+    "Megatron-LM, core/transformer/pipeline_parallel_layer_layout.py";
 constexpr std::string_view kTransformerConfig =
     "Megatron-LM, core/transformer/transformer_config.py";
 constexpr std::string_view kSchedules = "Megatron-LM, core/pipeline_parallel/schedules.py";
@@ -95,14 +97,17 @@ int microbatches(S s, C c) {
   return s.job.plan.global_batch / (c.layout.micro_batch * c.layout.dp);
 }
 
-constexpr std::string_view kCuts =
-    "pp x vpp divides the layers, or the layers with embedding and head; each stage has a layer";
+// Whether every stage has a layer. Megatron-LM then takes any numbers of layers, as a layout.
+bool fills_stages(S s, C c) {
+  const std::vector<int> layers = split_layers(s.job.model, plan_of(s, c));
+  return std::ranges::all_of(layers, [](int own) { return own > 0; });
+}
 
-// Whether the layers can be cut into so many stages: into equal ones, or into equal ones of which
-// the embedding and the head are a layer each. Every stage has a layer.
+// Whether the stages are also equal ones, or equal ones of which the embedding and the head are a
+// layer each.
 bool cuts_evenly(S s, C c) {
   const int layers = s.job.model.layers, stages = c.layout.stages();
-  return layers % stages == 0 || ((layers + 2) % stages == 0 && layers >= stages);
+  return (layers % stages == 0 || (layers + 2) % stages == 0) && fills_stages(s, c);
 }
 
 bool is_hybrid(const Model& model) {
@@ -167,7 +172,7 @@ int titan_shards(S s, C c) {
 }
 
 const FrameworkRule kMegatronRules[] = {
-    {kCuts, kArguments, FrameworkRule::OfLayout, cuts_evenly},
+    {"each stage has a layer", kLayerLayout, FrameworkRule::OfLayout, fills_stages},
     {"a hybrid whose layers lack letters, or that predicts several tokens: vpp = 1, pp divides the "
      "layers",
      kArguments, FrameworkRule::OfLayout,
@@ -285,7 +290,8 @@ bool has_torch_microbatches(S s, C c) {
 }
 
 const FrameworkRule kTitanRules[] = {
-    {kCuts, kTitanPipeline, FrameworkRule::OfLayout, cuts_evenly},
+    {"pp x vpp divides the layers, or the layers with embedding and head; each stage has a layer",
+     kTitanPipeline, FrameworkRule::OfLayout, cuts_evenly},
     {"cp > 1: keys and values are gathered, and 2 cp divides the sequence", kTitanDecoder,
      FrameworkRule::OfLayout,
      [](S s, C c) {

@@ -335,13 +335,16 @@ TEST_CASE("plans that a framework cannot run break the rule that says so") {
         "overlap.grad_reduce with ZeRO and without a pipeline only");
   CHECK(breaks("megatron", piped("1f1b", 1, {1, false, true}, false)) ==
         "overlap.param_gather with overlap.grad_reduce only");
-  // Three virtual stages a rank: neither 8 nor 8 + 2 layers are a multiple of 6. With five 8 + 2
-  // are one of 10, but the first and the last stage have no layer.
+  // Three virtual stages a rank hold 2, 2, 2, 2, 0 and 0 of 8 layers. With five 8 + 2 are a
+  // multiple of 10, but the first and the last stage have no layer.
   for (const int vpp : {3, 5}) {
-    CHECK(breaks("megatron", piped("interleaved", vpp, {}, true)) ==
-          "pp x vpp divides the layers, or the layers with embedding and head; each stage has a "
-          "layer");
+    CHECK(breaks("megatron", piped("interleaved", vpp, {}, true)) == "each stage has a layer");
   }
+  // Three ranks with 3, 3 and 2 layers: Megatron-LM takes them as a layout, torchtitan does not.
+  Candidate uneven = piped("1f1b", 1, {0, true, false}, false);
+  uneven.layout.pp = 3;
+  CHECK(breaks("megatron", uneven).empty());
+  CHECK(breaks("torchtitan", uneven).starts_with("pp x vpp divides the layers"));
   const Candidate sharded = {{.dp = 4}, {"none", false}, {3, true, true}};
   CHECK(breaks("fsdp", sharded).empty());
   CHECK(breaks("deepspeed", sharded).empty());
