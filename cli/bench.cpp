@@ -9,6 +9,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "cli/cluster_input.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
 #include "cli/command_line/gpu_options.h"
@@ -45,20 +46,9 @@ struct CommOptions {
   bool json = false;
 };
 
-// Loads the place of the ranks: a preset, or the cluster of a scenario's first run.
+// Loads the place of the ranks.
 Result<Scenario> load_place(const CommOptions& options) {
-  Scenario place;
-  const std::string& input = options.cluster;
-  if (input.ends_with(".toml")) {
-    ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(input));
-    place = scenarios.front();
-    if (!place.costs.need_cluster())
-      return Error::at(input, "found uniform costs, which know no cluster; expected [cluster]");
-  } else {
-    ASSIGN_OR_RETURN(place.cluster.spec, load_preset(input));
-    place.cluster.preset = place.path = input;
-    place.cluster.gpus = 2 * place.cluster.spec.gpus_per_node;
-  }
+  ASSIGN_OR_RETURN(Scenario place, load_cluster(options.cluster));
   const auto launched = launched_rank();
   const Backend* const backend = backend_named(options.backend);
   if (backend != nullptr && backend->own_processes && launched && launched->ranks > 1)

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hostlist.h"
 #include "base/outputs.h"
+#include "cli/cluster_input.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
 #include "cli/command_line/text_width.h"
@@ -178,39 +179,9 @@ void print_table(const Cluster& cluster, const std::string& preset, int width) {
   }
 }
 
-// Loads the scenario's first run. Where the file has [cluster] alone, costs of 1 are filled in, so
-// that the run is complete.
-Result<Scenario> load_first(const std::string& path) {
-  ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
-  ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file));
-  RunSettings run = runs.front();
-  const bool alone = std::ranges::all_of(
-      run.settings, [](const auto& one) { return one.first.starts_with("cluster."); });
-  for (const char* key : {"costs.forward_s", "costs.backward_s", "costs.p2p_MB"}) {
-    if (alone) run.settings[key] = {1.0, path};
-  }
-  ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
-  const bool all = alone && !run.settings.contains("cluster.gpus");
-  if (all && !scenario.cluster.spec.cables)
-    scenario.cluster.gpus = 2 * scenario.cluster.spec.gpus_per_node;
-  return scenario;
-}
-
 Status show(const TopologyOptions& options) {
   RETURN_IF_ERROR(check_files(options.input, {}, {{"-o", options.output}}));
-  Scenario scenario;
-  const std::vector<std::string> presets = preset_names();
-  const bool is_preset = std::ranges::count(presets, options.input) > 0;
-  if (!is_preset && scenario_path(options.input).ends_with(".toml")) {
-    ASSIGN_OR_RETURN(scenario, load_first(options.input));
-    if (!scenario.costs.need_cluster())
-      return Error::at(options.input,
-                       "found uniform costs, which know no cluster; expected [cluster]");
-  } else {
-    ASSIGN_OR_RETURN(scenario.cluster.spec, load_preset(options.input));
-    scenario.cluster.preset = scenario.path = options.input;
-    scenario.cluster.gpus = 2 * scenario.cluster.spec.gpus_per_node;
-  }
+  ASSIGN_OR_RETURN(Scenario scenario, load_cluster(options.input));
   if (options.gpus > 0) scenario.cluster.gpus = options.gpus;
   ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
   if (options.format == "table") {

@@ -98,6 +98,17 @@ preset = "shaped-dgx"
   CHECK(iteration_s(" --set cluster.calibration=F.toml") == Approx(0.06 + 0.08).epsilon(1e-9));
 }
 
+TEST_CASE("a cluster that was imported can be timed, though its file has no job") {
+  const Sandbox sandbox;
+  sandbox.file("topo.txt",
+               "\tGPU0\tGPU1\tNIC0\tCPU Affinity\nGPU0\t X \tNV12\tPXB\t0-63\n"
+               "GPU1\tNV12\t X \tPXB\t0-63\nNIC0\tPXB\tPXB\t X \t\n");
+  check_done(sandbox.tandem("import topo.txt --cluster dgx-a100 -o cluster.toml"));
+  const Ran ran = sandbox.tandem("bench comm --cluster cluster.toml -b 1M -e 8M --fit F.toml");
+  check_done(ran);
+  CHECK(ran.out.find("# all_reduce: 2 ranks on 1 node\n") != std::string::npos);
+}
+
 TEST_CASE("what bench comm cannot do is one line, and status 2") {
   const Sandbox sandbox;
   const auto refused = [&](const std::string& arguments, const std::string& begin) {
