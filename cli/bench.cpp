@@ -121,15 +121,17 @@ Result<CommBench> bench_of(const CommOptions& options, int ranks) {
 
 Status write_fit(const CommOptions& options, bool cyclic, const CommBench& bench,
                  const CommResult& result) {
-  ASSIGN_OR_RETURN(const std::vector<CommFit> fits, fit(result.tables));
+  const auto fits = fit(result.tables);
+  if (!fits.ok()) return Error{"--fit: " + fits.error().text(), fits.error().kind};
   const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
   return write_file(options.fit,
-                    calibration_text(fits, {{"backend", quoted(result.backend)},
-                                            {"real", quoted(result.real)},
-                                            {"cluster", quoted(result.cluster)},
-                                            {"placement", quoted(cyclic ? "cyclic" : "block")},
-                                            {"iterations", fmt::format("{}", bench.iterations)},
-                                            {"warmup", fmt::format("{}", bench.warmup)}}));
+                    calibration_text(*fits, "tandem bench comm",
+                                     {{"backend", quoted(result.backend)},
+                                      {"real", quoted(result.real)},
+                                      {"cluster", quoted(result.cluster)},
+                                      {"placement", quoted(cyclic ? "cyclic" : "block")},
+                                      {"iterations", fmt::format("{}", bench.iterations)},
+                                      {"warmup", fmt::format("{}", bench.warmup)}}));
 }
 
 Status time_all(const CommOptions& options) {

@@ -114,6 +114,7 @@ void add_calibrate(const Command& app) {
   command.require_subcommand();
   command.footer("Example: tandem calibrate device job.csv -o costs.csv");
   add_device(command);
+  add_calibrate_comm(command);
 }
 
 }  // namespace tandem

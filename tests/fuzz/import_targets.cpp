@@ -3,10 +3,12 @@
 
 #include "interop/chakra/chakra_file.h"
 #include "interop/import.h"
+#include "interop/log/comm_log.h"
 #include "interop/topology/topologies.h"
 #include "scenarios/scenario.h"
 #include "scenarios/setting.h"
 #include "tests/fuzz/targets.h"
+#include "tests/interop/made_comm_log.h"
 #include "traces/profile/kineto_reader.h"
 #include "traces/profile/nsight_reader.h"
 
@@ -32,6 +34,19 @@ void run_plan(const FuzzInput& input) {
 void run_topology(const FuzzInput& input) {
   const auto imported = import_topology({{input.path, input.text}});
   if (const ImportedTopology* topology = accepted(imported)) preset_of(*topology);
+}
+
+std::vector<std::string> comm_log_seeds() {
+  return {MadeCommLog().text(),
+          "of all_reduce over 8 ranks (1):\n| payload | busbw | algbw |\n| 1MiB | 35.00GBps | "
+          "20.00GBps |\n"};
+}
+void run_comm_log(const FuzzInput& input) {
+  const auto read = read_comm_log({input.path, input.text}, {});
+  const std::vector<LoggedTable>* tables = accepted(read);
+  if (tables == nullptr) return;
+  for (const LoggedTable& table : *tables)
+    promise(table.times.empty() == table.op.empty(), "a table with times has its operation");
 }
 
 std::vector<std::string> chakra_seeds() {
@@ -69,6 +84,7 @@ std::vector<FuzzTarget> import_targets() {
           {"plan_toml", "plan.toml", [] { return seeds_of("titan.toml"); }, run_plan},
           {"shell", "train.sh", [] { return seeds_of("sh"); }, run_plan},
           {"log", "train.log", [] { return seeds_of("log"); }, run_plan},
+          {"comm_log", "all_reduce.txt", comm_log_seeds, run_comm_log},
           {"topology", "topology", [] { return seeds_of("topology"); }, run_topology},
           {"chakra", "a.0.et", chakra_seeds, run_chakra},
           {"chakra_json", "a.0.json", [] { return seeds_of("chakra.json"); }, run_chakra_json},

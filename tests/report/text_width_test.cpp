@@ -102,9 +102,10 @@ TEST_CASE("at 32 to 72 columns no line is longer but where it is one word") {
   commands.insert(commands.end(),
                   {"doctor", "schedule --order 1f1b --pp 4 --microbatches 8 --explain"});
   for (const std::string command :
-       {"", "simulate", "sweep", "run", "compare", "trace", "validate", "bench", "bench comm",
-        "calibrate", "calibrate device", "schedule", "topology", "size", "tune", "pack", "import",
-        "export", "doctor"})
+       {"",         "simulate", "sweep",      "run",       "compare",        "trace",
+        "validate", "bench",    "bench comm", "calibrate", "calibrate comm", "calibrate device",
+        "schedule", "topology", "size",       "tune",      "pack",           "import",
+        "export",   "doctor"})
     commands.push_back(command + " --help");
   for (const std::string& command : commands) {
     // Tables take seconds, helps do not.

@@ -131,7 +131,7 @@ TEST_CASE("SimGrid's table has the closed forms, and its fit, read back, gives t
   CHECK(fits->size() == 7);
   const Folder folder;
   const auto rows = read_calibration(
-      folder.with("F.toml", calibration_text(*fits, {{"backend", "\"simgrid\""}})));
+      folder.with("F.toml", calibration_text(*fits, "me", {{"backend", "\"simgrid\""}})));
   INFO((rows.ok() ? "" : rows.error().text()));
   REQUIRE(rows.ok());
   const CommResult again = run(bench, nullptr, shaped(*rows));
@@ -191,7 +191,7 @@ TEST_CASE("a fit is the line through the times, by relative errors, with no late
 
   table.rows.resize(1);
   CHECK(fit({table}).error().text() ==
-        "--fit: found one size of all_gather of 4 ranks on 1 node, expected two or more");
+        "found one size of all_gather of 4 ranks on 1 node, expected two or more");
   table.rows = {{{1000, 0}, 3e-6}, {{2000, 0}, 1e-6}, {{4000, 0}, 0.1e-6}};
   CHECK_FALSE(fit({table}).ok());
 }

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <span>
 #include <tuple>
 
+#include "base/quantile.h"
 #include "base/units.h"
 
 namespace tandem {
@@ -62,10 +64,10 @@ Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables) {
     const std::string what = fmt::format("{} of {} ranks on {} node{}", comm_kind_name(kind), ranks,
                                          nodes, nodes > 1 ? "s" : "");
     if (sizes.size() < 2)
-      return Error{fmt::format("--fit: found one size of {}, expected two or more", what)};
+      return Error{fmt::format("found one size of {}, expected two or more", what)};
     const Line line = least_squares(points);
     if (!(line.slope > 0) || !std::isfinite(line.slope))
-      return Error{fmt::format("--fit: found times of {} that do not grow with the size, expected "
+      return Error{fmt::format("found times of {} that do not grow with the size, expected "
                                "larger messages",
                                what),
                    Error::Failed};
@@ -79,12 +81,42 @@ Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables) {
   return fits;
 }
 
-std::string calibration_text(const std::vector<CommFit>& fits,
+std::vector<SizeErrors> errors_by_size(const CommFit& fit, std::span<const JudgedTime> times) {
+  constexpr Bytes kKiB = 1 << 10, kMiB = 1 << 20, kAny = std::numeric_limits<Bytes>::max();
+  struct SizeRange {
+    const char* name;
+    Bytes above, up_to;
+  };
+  constexpr SizeRange kRanges[] = {{kAllSizes, -1, kAny},
+                                   {"up to 64 KiB", -1, 64 * kKiB},
+                                   {"up to 1 MiB", 64 * kKiB, kMiB},
+                                   {"up to 16 MiB", kMiB, 16 * kMiB},
+                                   {"up to 256 MiB", 16 * kMiB, 256 * kMiB},
+                                   {"above 256 MiB", 256 * kMiB, kAny}};
+  std::vector<SizeErrors> all;
+  for (const SizeRange& range : kRanges) {
+    std::vector<double> fitted, before;
+    for (const JudgedTime& time : times) {
+      if (time.bytes <= range.above || time.bytes > range.up_to) continue;
+      const double s =
+          fit.row.latency_s + fit.row.seconds_per_byte() * static_cast<double>(time.bytes);
+      fitted.push_back(std::abs(s / time.measured_s - 1));
+      before.push_back(std::abs(time.before_s / time.measured_s - 1));
+    }
+    if (!fitted.empty())
+      all.push_back({range.name, fitted.size(), median(fitted), std::ranges::max(fitted),
+                     median(before), std::ranges::max(before)});
+  }
+  return all;
+}
+
+std::string calibration_text(const std::vector<CommFit>& fits, const std::string& by,
                              const std::vector<std::pair<std::string, std::string>>& origin) {
-  std::string text =
+  std::string text = fmt::format(
       "# What operations take alone: latency + bytes x factor / bus bandwidth, bytes and factor "
       "as\n"
-      "# nccl-tests has them. Fitted by tandem bench comm; cluster.calibration names this file.\n";
+      "# nccl-tests has them. Fitted by {}; cluster.calibration names this file.\n",
+      by);
   for (const auto& [key, value] : origin) text += fmt::format("{} = {}\n", key, value);
   for (const CommFit& fit : fits) {
     text += fmt::format("\n[[fit]]\nop = \"{}\"\nranks = {}\nnodes = {}\n",

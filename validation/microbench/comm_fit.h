@@ -1,6 +1,7 @@
 // CommFit: fits a calibration to tables of times: latency + bytes x factor / bus bandwidth.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,9 +22,25 @@ struct CommFit {
 // with a latency of at least 0. Error: fewer than two sizes, or times that do not grow with them.
 Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables);
 
-// Returns the text of a file for read_calibration(). `origin`: its first lines, as keys with TOML
-// values.
-std::string calibration_text(const std::vector<CommFit>& fits,
+// A measured time, and what the cluster's numbers say without the fit.
+struct JudgedTime {
+  Bytes bytes = 0;
+  double measured_s = 0, before_s = 0;
+};
+
+// Relative errors of the fit, and of what was before, over the times of a range of sizes. The first
+// range is that of all sizes.
+inline constexpr const char* kAllSizes = "all";
+struct SizeErrors {
+  std::string sizes;
+  std::size_t times = 0;
+  double median = 0, worst = 0, before_median = 0, before_worst = 0;
+};
+std::vector<SizeErrors> errors_by_size(const CommFit& fit, std::span<const JudgedTime> times);
+
+// Returns the text of a file for read_calibration(). `by`: the command that fitted. `origin`: its
+// first lines, as keys with TOML values.
+std::string calibration_text(const std::vector<CommFit>& fits, const std::string& by,
                              const std::vector<std::pair<std::string, std::string>>& origin);
 
 }  // namespace tandem

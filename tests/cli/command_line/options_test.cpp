@@ -75,6 +75,7 @@ const std::map<std::string, std::map<char, std::string>> kInputs = {
     {"trace", {{'-', "profiles"}}},
     {"validate", {{'u', "two.toml"}, {'a', "cases.csv"}, {'l', "train.log"}}},
     {"bench comm", {{'-', "--cluster dgx-h100"}}},
+    {"calibrate comm", {{'-', "nccl.txt --cluster dgx-h100"}}},
     {"calibrate device", {{'-', "two.csv"}}},
     {"schedule", {{'s', "two.toml"}, {'o', "order.csv"}, {'n', ""}}},
     {"topology", {{'-', "dgx-h100"}}},
@@ -99,6 +100,7 @@ class Commands {
               box_.tandem("schedule --order gpipe --pp 2 --microbatches 2 --format pytorch").out);
     box_.file("cases.csv", "id\n");
     box_.file("train.log", "");
+    box_.file("nccl.txt", "");
     box_.file("config.json", "{\"model_type\": \"llama\", \"hidden_size\": 64}");
     box_.file("topology.conf", "SwitchName=leaf1 Nodes=n[1-2]\n");
     check_done(box_.tandem("export two.csv --chakra two"));

@@ -1,0 +1,228 @@
+// tandem calibrate comm: fits a calibration to measured tables of communication.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <tuple>
+
+#include "base/file.h"
+#include "cli/cluster_input.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/text_width.h"
+#include "interop/log/comm_log.h"
+#include "job/site.h"
+#include "launch/standard_output.h"
+#include "report/text/comm_fit_table.h"
+#include "topology/traffic.h"
+
+namespace tandem {
+namespace {
+
+struct MeasuredCommOptions {
+  std::vector<std::string> files;
+  std::string cluster;
+  std::string output;
+  std::string op;
+  int ranks = 0, nodes = 0, hosts_of_node = 0;
+  bool wide = false;
+};
+
+// Tables of one operation in groups of as many ranks on as many nodes.
+struct MeasuredGroup {
+  std::vector<LoggedTable> tables;
+  std::vector<DeviceId> devices;
+};
+// By kind, ranks and nodes.
+using MeasuredGroups = std::map<std::tuple<CommKind, int, int>, MeasuredGroup>;
+
+// Returns how many ranks each node has.
+Result<std::vector<int>> ranks_of_nodes(const LoggedTable& table, const ClusterSpec& spec,
+                                        const MeasuredCommOptions& options) {
+  const auto fault = [&](const std::string& message) {
+    return Error::at(fmt::format("{}:{}", table.path, table.line), message);
+  };
+  std::vector<int> nodes;
+  const std::vector<int>& hosts = table.ranks_of_host;
+  constexpr int kMostGpusOfHost = 16;
+  if (hosts.size() > 1 && spec.gpus_per_node > kMostGpusOfHost && options.hosts_of_node == 0)
+    return fault(fmt::format("found {} hosts and nodes of {} GPUs ({}), expected --hosts-per-node",
+                             hosts.size(), spec.gpus_per_node, spec.name));
+  const auto step = static_cast<std::size_t>(std::max(options.hosts_of_node, 1));
+  for (std::size_t i = 0; i < hosts.size(); i += step)
+    nodes.push_back(std::accumulate(
+        hosts.begin() + static_cast<std::ptrdiff_t>(i),
+        hosts.begin() + static_cast<std::ptrdiff_t>(std::min(i + step, hosts.size())), 0));
+  if (hosts.empty() && options.nodes == 0)
+    return fault(fmt::format("found a table of {} ranks without their hosts, expected --nodes",
+                             table.ranks));
+  if (hosts.empty()) {
+    if (table.ranks % options.nodes != 0)
+      return fault(fmt::format("found {} ranks and --nodes {}, expected equally many on each node",
+                               table.ranks, options.nodes));
+    nodes.assign(static_cast<std::size_t>(options.nodes), table.ranks / options.nodes);
+  }
+  if (const int most = std::ranges::max(nodes); most > spec.gpus_per_node)
+    return fault(
+        fmt::format("found {} ranks on a node, expected at most {}, the GPUs of a node of "
+                    "{}",
+                    most, spec.gpus_per_node, spec.name));
+  return nodes;
+}
+
+// Adds a line for each size that two of the tables measure more than 10 % apart, the worst of each
+// pair.
+void compare_tables(const std::string& name, const std::vector<LoggedTable>& tables,
+                    std::vector<std::string>* notes) {
+  for (std::size_t a = 0; a < tables.size(); ++a) {
+    for (std::size_t b = a + 1; b < tables.size(); ++b) {
+      double worst = 1.1;
+      std::string note;
+      for (const LoggedTime& one : tables[a].times) {
+        for (const LoggedTime& other : tables[b].times) {
+          const double ratio = std::max(one.seconds / other.seconds, other.seconds / one.seconds);
+          if (one.bytes != other.bytes || ratio <= worst) continue;
+          worst = ratio;
+          note = fmt::format(
+              "{}: {} bytes take {:.4g} us in {}:{} and {:.4g} us in {}:{}; the fit "
+              "has both",
+              name, one.bytes, 1e6 * one.seconds, tables[a].path, one.line, 1e6 * other.seconds,
+              tables[b].path, other.line);
+        }
+      }
+      if (!note.empty()) notes->push_back(note);
+    }
+  }
+}
+
+Result<MeasuredGroups> read_groups(const MeasuredCommOptions& options, const ClusterSpec& spec,
+                                   std::vector<std::string>* notes) {
+  MeasuredGroups groups;
+  ASSIGN_OR_RETURN(const std::vector<ImportSource> sources,
+                   read_sources(options.files, "the output of nccl-tests"));
+  for (const ImportSource& source : sources) {
+    ASSIGN_OR_RETURN(std::vector<LoggedTable> tables,
+                     read_comm_log(source, {options.op, options.ranks}));
+    for (LoggedTable& table : tables) {
+      notes->insert(notes->end(), table.notes.begin(), table.notes.end());
+      if (table.times.empty()) continue;
+      const auto kind = comm_kind_named(table.op);
+      if (!kind) {
+        notes->push_back(
+            fmt::format("{}:{}: left out: no job here has {}", table.path, table.line, table.op));
+        continue;
+      }
+      ASSIGN_OR_RETURN(const std::vector<int> nodes, ranks_of_nodes(table, spec, options));
+      MeasuredGroup& group = groups[{*kind, table.ranks, static_cast<int>(nodes.size())}];
+      group.devices.clear();
+      for (std::size_t node = 0; node < nodes.size(); ++node) {
+        for (int i = 0; i < nodes[node]; ++i)
+          group.devices.push_back(DeviceId{static_cast<int>(node) * spec.gpus_per_node + i});
+      }
+      group.tables.push_back(std::move(table));
+    }
+  }
+  return groups;
+}
+
+// Fits a group; nothing, and a line that says why: its times give no fit.
+Result<std::optional<JudgedFit>> fit_group(const std::tuple<CommKind, int, int>& key,
+                                           const MeasuredGroup& group, const Cluster& cluster,
+                                           std::vector<std::string>* notes) {
+  const auto& [kind, ranks, nodes] = key;
+  CommTable table;
+  table.test.kind = kind;
+  table.nodes = nodes;
+  for (int rank = 0; rank < ranks; ++rank) table.test.members.push_back(Rank{rank});
+  JudgedFit judged;
+  for (const LoggedTable& logged : group.tables) {
+    for (const LoggedTime& time : logged.times) {
+      table.rows.push_back({{time.bytes, 0}, time.seconds});
+      judged.times.push_back({time.bytes, time.seconds,
+                              to_seconds(collective_ns(cluster, kind, time.bytes, group.devices))});
+    }
+  }
+  const auto fits = fit({table});
+  if (!fits.ok()) {
+    notes->push_back(fmt::format("left out: {}", fits.error().text()));
+    return std::optional<JudgedFit>();
+  }
+  judged.fit = fits->front();
+  compare_tables(group_text(judged.fit.row), group.tables, notes);
+  return std::optional(std::move(judged));
+}
+
+Status fit_tables(const MeasuredCommOptions& options) {
+  std::vector<NamedFile> inputs;
+  for (const std::string& file : options.files) inputs.push_back({"FILE", file});
+  RETURN_IF_ERROR(check_files(options.cluster.ends_with(".toml") ? options.cluster : "", {},
+                              {{"-o", options.output}}, inputs));
+  ASSIGN_OR_RETURN(Scenario place, load_cluster(options.cluster));
+  const ClusterSpec& spec = place.cluster.spec;
+  std::vector<std::string> notes;
+  ASSIGN_OR_RETURN(const MeasuredGroups groups, read_groups(options, spec, &notes));
+  std::vector<JudgedFit> fits;
+  for (const auto& [key, group] : groups) {
+    place.cluster.gpus = std::get<2>(key) * spec.gpus_per_node;
+    ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(place));
+    ASSIGN_OR_RETURN(const std::optional<JudgedFit> judged, fit_group(key, group, cluster, &notes));
+    if (judged) fits.push_back(*judged);
+  }
+  std::string text;
+  for (const std::string& note : notes) text += note + "\n";
+  if (fits.empty())
+    return Error{fmt::format("found no table that gives a fit{}{}", notes.empty() ? "" : ": ",
+                             fmt::join(notes, "; "))};
+  const auto quoted = [](const std::string& value) { return nlohmann::json(value).dump(); };
+  std::vector<CommFit> plain;
+  for (const JudgedFit& one : fits) plain.push_back(one.fit);
+  if (!options.output.empty())
+    RETURN_IF_ERROR(write_file(
+        options.output,
+        calibration_text(plain, "tandem calibrate comm",
+                         {{"backend", quoted("tables")},
+                          {"real", quoted(fmt::format("{}", fmt::join(options.files, ", ")))},
+                          {"cluster", quoted(spec.name)}})));
+  for (const std::string& line : undetermined(fits, spec.name)) text += line + "\n";
+  const int width = text_width(options.wide);
+  fmt::print(standard_output(), "{}\n{}", comm_fit_table(fits, spec.name, width),
+             wrapped(text, width));
+  return Done{};
+}
+
+}  // namespace
+
+void add_calibrate_comm(const Command& calibrate) {
+  auto options = std::make_shared<MeasuredCommOptions>();
+  const Command command = calibrate.subcommand(
+      "comm",
+      "Fits latencies and bus bandwidths to the output of nccl-tests or all_reduce_bench.py, and "
+      "says how far fit and cluster are off it, and what it does not determine.");
+  command.option("files", &options->files, "FILE...").required();
+  command
+      .option("--cluster", &options->cluster,
+              "a preset, or a SCENARIO.toml whose first run has one: what was measured")
+      .required();
+  command.option("-o,--output", &options->output,
+                 "write the fits, for a scenario's cluster.calibration");
+  command.option("--op", &options->op, "of tables that do not say it: the operation")
+      .one_of({"all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv"});
+  command.option("--ranks", &options->ranks, "of tables that do not say it: the ranks")
+      .range(2, 65536);
+  command.option("--nodes", &options->nodes, "of tables that do not say it: the nodes")
+      .range(1, 65536);
+  command
+      .option("--hosts-per-node", &options->hosts_of_node,
+              "hosts that are one node of the cluster, such as an NVL72's; default 1")
+      .range(1, 1024);
+  add_wide(command, &options->wide);
+  command.footer(
+      "Example: tandem calibrate comm all_reduce.txt --cluster dgx-h100 -o measured.toml");
+  command.run([options] { return fit_tables(*options); });
+}
+
+}  // namespace tandem

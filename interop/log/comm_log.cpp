@@ -1,0 +1,472 @@
+// A file is read line by line. Before a table stand the command, the ranks and their hosts; behind
+// its last row stands a line that ends it. The forms are those of NVIDIA/nccl-tests, src/common.cu
+// and src/util.cu from 2019 to a0b82b2 (2026-07-09), and of stas00/ml-engineering,
+// network/benchmarks/all_reduce_bench.py from 20be3ff (2025-01-15) to 3b2d999 (2026-08-04).
+#include "interop/log/comm_log.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/split.h"
+#include "interop/log/log_line.h"
+
+namespace tandem {
+namespace {
+
+// Describes an operation's rows, by nccl-tests' sources.
+struct LoggedOp {
+  std::string_view name;
+  bool reduces;                // it has a redop
+  bool rooted;                 // its root is a rank
+  bool by_part;                // count is that of one rank's part of the array
+  bool in_place;               // results in place are checked
+  int passes;                  // busbw is size / time x passes (n - 1) / n; 0: size / time
+  bool known_by_name = false;  // its rows look like another's
+};
+constexpr LoggedOp kLoggedOps[] = {{"all_reduce", true, false, false, true, 2},
+                                   {"reduce_scatter", true, false, true, true, 1},
+                                   {"all_gather", false, false, true, true, 1},
+                                   {"alltoall", false, false, true, false, 1},
+                                   {"sendrecv", true, false, false, false, 0},
+                                   {"broadcast", false, true, false, true, 0},
+                                   {"reduce", true, true, false, true, 0},
+                                   {"gather", false, true, true, true, 1},
+                                   {"scatter", false, true, true, true, 1},
+                                   {"hypercube", false, false, true, false, 1, true},
+                                   {"alltoallv", false, false, true, false, 1, true}};
+
+const std::map<std::string, int, std::less<>> kTypeBytes = {
+    {"int8", 1},   {"uint8", 1}, {"char", 1},    {"fp8_e4m3", 1}, {"fp8_e5m2", 1}, {"f8e4m3", 1},
+    {"f8e5m2", 1}, {"half", 2},  {"float16", 2}, {"bfloat16", 2}, {"int32", 4},    {"int", 4},
+    {"uint32", 4}, {"float", 4}, {"int64", 8},   {"uint64", 8},   {"double", 8}};
+
+// The columns of an nccl-tests row that tell operations apart.
+struct RowForm {
+  Bytes bytes = 0, count = 0;
+  int type_bytes = 0;
+  bool reduces = false, rooted = false;
+  bool checked = false, checked_in_place = false;
+};
+
+struct OpenTable {
+  LoggedTable table;
+  std::vector<std::string> columns;  // empty: a table of all_reduce_bench.py
+  std::optional<RowForm> form;       // of the first row with bytes
+  std::vector<double> bus_GBps;      // of each time
+  int wrong_rows = 0, wrong_line = 0, coarse_rows = 0, coarse_line = 0;
+};
+
+std::optional<double> real_of(std::string_view word) {
+  double value = 0;
+  const auto read = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (read.ec != std::errc() || read.ptr != word.data() + word.size() || !std::isfinite(value))
+    return std::nullopt;
+  return value;
+}
+
+bool is_digit_at(std::string_view text, std::size_t at) {
+  return at < text.size() && text[at] >= '0' && text[at] <= '9';
+}
+
+bool is_whole(std::string_view word) {
+  return word.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// Takes away "[3]" and "[1,3]<stdout>:", which MPICH and mpirun write inside lines too, and
+// "host: " and "(worker, pid=7) " before a line of a table.
+std::string without_labels(std::string text) {
+  constexpr std::string_view kStream = "<stdout>:";
+  for (std::size_t at = text.find('['); at != std::string::npos; at = text.find('[', at + 1)) {
+    const std::size_t end = text.find_first_of(" ]", at);
+    if (end == std::string::npos || text[end] == ' ') continue;
+    const bool has_stream = text.compare(end + 1, kStream.size(), kStream) == 0;
+    if (has_stream || is_whole(std::string_view(text).substr(at + 1, end - at - 1)))
+      text.replace(at, end + 1 - at + (has_stream ? kStream.size() : 0), " ");
+  }
+  for (const std::string_view end : {") ", ": "}) {
+    const std::size_t begin = text.find_first_not_of(' ');
+    const std::size_t label = text.find(end);
+    if (begin == std::string::npos || label == std::string::npos) continue;
+    const std::size_t rest = text.find_first_not_of(' ', label + 1);
+    if (end[0] == ')' ? text[begin] == '('
+                      : text.find(' ', begin) > label && rest != std::string::npos &&
+                            (text[rest] == '#' || text[rest] == '|' || is_digit_at(text, rest)))
+      text.erase(0, std::min(rest, text.size()));
+  }
+  return text;
+}
+
+// Returns the bytes of "32KiB" or "32KB", which were the same, and the bytes of a GBps beside it:
+// 2^30 in the version that writes KB.
+std::optional<std::pair<Bytes, double>> payload_of(std::string_view cell) {
+  const std::size_t unit = std::min(cell.find_first_not_of("0123456789"), cell.size());
+  const auto number = real_of(cell.substr(0, unit));
+  const std::string_view word = cell.substr(unit);
+  const std::size_t power = std::string_view("BKMGT").find(word.substr(0, 1));
+  const bool is_binary = word.ends_with("iB");
+  if (!number || *number < 1 || word.empty() || power == std::string_view::npos ||
+      word.size() != (power == 0 ? 1U : 2U) + (is_binary && power > 0 ? 1U : 0U) ||
+      !word.ends_with('B') || *number > 1024)
+    return std::nullopt;
+  return std::pair(static_cast<Bytes>(std::ldexp(*number, 10 * static_cast<int>(power))),
+                   is_binary ? GB : GiB);
+}
+
+class CommLogReader {
+ public:
+  CommLogReader(const ImportSource& source, const CommLogHints& hints)
+      : source_(source), hints_(hints) {}
+
+  Result<std::vector<LoggedTable>> read() {
+    for (std::size_t begin = 0; begin < source_.text.size();) {
+      const std::size_t end = std::min(source_.text.find('\n', begin), source_.text.size());
+      ++line_;
+      RETURN_IF_ERROR(take(without_labels(
+          log_line(std::string_view(source_.text).substr(begin, end - begin)).text)));
+      begin = end + 1;
+    }
+    RETURN_IF_ERROR(end_table());
+    if (tables_.empty())
+      return Error::at(source_.path,
+                       "found no table of nccl-tests or all_reduce_bench.py, expected their "
+                       "output");
+    return std::move(tables_);
+  }
+
+ private:
+  Error fault(const std::string& message) const {
+    return Error::at(fmt::format("{}:{}", source_.path, line_), message);
+  }
+
+  Status take(const std::string& text) {
+    const std::vector<std::string> words = split_words(text);
+    if (words.empty()) return Done{};
+    const auto is_word = [&](std::string_view word) { return std::ranges::count(words, word) > 0; };
+    if (words[0][0] == '|') return take_bench_line(text);
+    const auto is_rate = [](const std::string& word) {
+      return word.find('.') != std::string::npos && real_of(word);
+    };
+    if (open_ && words[0][0] != '#' && !is_whole(words[0]) &&
+        std::ranges::count_if(words, is_rate) > 2)
+      return fault(fmt::format("found '{:.60}' in a table, expected a row of it", text));
+    if (text.find(" ranks (") != std::string::npos && text.find(" over ") != std::string::npos) {
+      RETURN_IF_ERROR(end_table());
+      bench_title_ = text;
+      return Done{};
+    }
+    if (is_whole(words[0])) {
+      if (open_) return take_row(words);
+      if (words.size() > 5 && is_whole(words[1]) && kTypeBytes.contains(words[2]))
+        return fault("found a row of nccl-tests without the head of its table, expected all lines");
+      return Done{};
+    }
+    if (is_word("nThread") && is_word("nGpus")) {
+      RETURN_IF_ERROR(end_table());
+      hosts_.clear();
+      return Done{};
+    }
+    if (is_word("Rank") && is_word("device")) {
+      RETURN_IF_ERROR(end_table());
+      if (std::exchange(hosts_are_used_, false)) hosts_.clear();
+      return take_rank(words);
+    }
+    if (is_word("size") && is_word("count") && is_word("type") && is_word("algbw"))
+      return take_head(words);
+    if (open_ && text.find("Out of bounds values") != std::string::npos && is_word("FAILED") &&
+        open_->wrong_rows == 0)
+      return fault("found wrong values (FAILED) and no row that has them, expected a table of OK");
+    if (text.find("Out of bounds values") != std::string::npos || is_word("Avg"))
+      return end_table();
+    if (text.find("_perf") != std::string::npos) RETURN_IF_ERROR(end_table());
+    for (const LoggedOp& op : kLoggedOps) take_name(text, op.name);
+    return Done{};
+  }
+
+  // Takes a line that names the program, such as "mpirun ... all_reduce_perf -b 8".
+  void take_name(const std::string& text, std::string_view op) {
+    const std::string name = std::string(op) + "_perf";
+    const std::size_t at = text.find(name);
+    if (at == std::string::npos) return;
+    const char before = at == 0 ? ' ' : text[at - 1];
+    // The line that ends a run names it once more.
+    if (std::isalnum(static_cast<unsigned char>(before)) == 0 && before != '_' &&
+        text.find("concluded") == std::string::npos)
+      named_.insert(std::string(op));
+  }
+
+  Status take_rank(const std::vector<std::string>& words) {
+    const auto behind = [&](std::string_view word) {
+      const auto at = std::ranges::find(words, word);
+      return at == words.end() || at + 1 == words.end() ? std::string() : *(at + 1);
+    };
+    const auto rank = real_of(behind("Rank"));
+    if (!rank || *rank < 0 || *rank > 1e6 || behind("on").empty())
+      return fault("found a rank without number or host, expected '# Rank 0 ... on HOST device'");
+    if (hosts_.contains(static_cast<int>(*rank)))
+      return fault(
+          fmt::format("found rank {} twice, expected each rank once: without MPI=1 every "
+                      "process of nccl-tests runs alone",
+                      *rank));
+    if (const auto group = real_of(behind("Group")); group && *group != 0)
+      return fault("found ranks of several groups, which share links, expected one group");
+    hosts_[static_cast<int>(*rank)] = behind("on");
+    return Done{};
+  }
+
+  Status begin_table() {
+    RETURN_IF_ERROR(end_table());
+    open_.emplace();
+    open_->table.path = source_.path;
+    open_->table.line = line_;
+    return Done{};
+  }
+
+  Status take_head(const std::vector<std::string>& words) {
+    RETURN_IF_ERROR(begin_table());
+    if (std::exchange(hosts_are_used_, false)) hosts_.clear();
+    open_->columns.assign(std::ranges::find(words, "size"), words.end());
+    for (const char* column : {"time", "busbw", "#wrong"}) {
+      const bool is_old = std::ranges::count(words, "error") > 0 && *column == '#';
+      if (!is_old && std::ranges::count(words, column) == 0)
+        return fault(
+            fmt::format("found a table without '{}', expected nccl-tests' columns", column));
+    }
+    return Done{};
+  }
+
+  Status take_row(const std::vector<std::string>& words) {
+    const std::vector<std::string>& columns = open_->columns;
+    const auto at = [&](std::string_view name) {
+      return static_cast<std::size_t>(std::ranges::find(columns, name) - columns.begin());
+    };
+    // Some operations have an empty redop.
+    const bool no_redop = at("redop") < columns.size() && words.size() > at("redop") &&
+                          real_of(words[at("redop")]).has_value();
+    const auto cell = [&](std::size_t column) -> std::string_view {
+      const std::size_t i = column - (no_redop && column > at("redop") ? 1 : 0);
+      return column < columns.size() && i < words.size() ? words[i] : std::string_view();
+    };
+    const std::size_t wrong = at("#wrong") < columns.size() ? at("#wrong") : at("error");
+    const auto again = std::find(columns.rbegin(), columns.rend(), columns[wrong]);
+    const auto in_place = static_cast<std::size_t>(columns.rend() - again) - 1;
+    RowForm form;
+    const auto bytes = real_of(cell(0)), count = real_of(cell(1));
+    const auto time_us = real_of(cell(at("time"))), busbw = real_of(cell(at("busbw")));
+    const auto type = kTypeBytes.find(cell(2));
+    const auto root = real_of(cell(at("root"))), wrong_values = real_of(cell(wrong));
+    const auto is_check = [&](std::size_t column) {
+      return cell(column) == "N/A" || real_of(cell(column));
+    };
+    if (!bytes || !count || !time_us || !busbw || *bytes < 0 || *bytes > 0x1p50 || *time_us <= 0 ||
+        *count < 0 || *count > 0x1p50 || *busbw < 0 || !is_check(wrong) || !is_check(in_place))
+      return fault(fmt::format("found '{:.60}', expected a row of {}", fmt::join(words, " "),
+                               fmt::join(columns, ", ")));
+    if (type == kTypeBytes.end())
+      return fault(fmt::format("found the type '{}', expected one of nccl-tests'", cell(2)));
+    form.bytes = static_cast<Bytes>(*bytes);
+    form.count = static_cast<Bytes>(*count);
+    form.type_bytes = type->second;
+    constexpr std::string_view kNoRedop = "none";
+    const std::string_view redop = no_redop ? kNoRedop : cell(at("redop"));
+    form.reduces = redop != kNoRedop && !redop.empty();
+    form.rooted = root && *root >= 0;
+    form.checked = wrong_values.has_value();
+    form.checked_in_place = real_of(cell(in_place)).has_value();
+    if (columns[wrong] == "#wrong" && wrong_values && *wrong_values != 0) {
+      if (open_->wrong_rows++ == 0) open_->wrong_line = line_;
+      return Done{};
+    }
+    if (form.bytes == 0) return Done{};
+    if (!open_->form) open_->form = form;
+    open_->table.times.push_back({form.bytes, *time_us * 1e-6, line_});
+    open_->bus_GBps.push_back(*busbw);
+    return Done{};
+  }
+
+  Status take_bench_line(const std::string& text) {
+    std::vector<std::string> cells;
+    for (const std::string& part : split(text.substr(text.find('|') + 1), "|"))
+      cells.push_back(fmt::format("{}", fmt::join(split_words(part), " ")));
+    const auto cell = [&](std::size_t i) { return i < cells.size() ? cells[i] : std::string(); };
+    if (cell(0) == "payload" && cell(1) == "busbw" && cell(2) == "algbw") return begin_table();
+    if (!open_ || !open_->columns.empty()) return Done{};
+    if (cell(0).find_first_not_of("-: ") == std::string::npos) return Done{};
+    if (!is_digit_at(cell(0), 0)) return end_table();
+    if (cell(1).empty() && cell(2).empty()) return Done{};
+    const auto payload = payload_of(cell(0));
+    const auto rate = [&](const std::string& word) {
+      return word.ends_with("GBps") ? real_of(word.substr(0, word.size() - 4)) : std::nullopt;
+    };
+    const auto busbw = rate(cell(1)), algbw = rate(cell(2));
+    if (!payload || !busbw || !algbw || *busbw < 0 || *algbw < 0)
+      return fault(
+          fmt::format("found '{:.60}', expected a row of payload, busbw and algbw such as "
+                      "| 32KiB | 1.44GBps | 0.82GBps |",
+                      text));
+    // Two decimals: below this they leave more than 5 % open.
+    if (*algbw < 0.1) {
+      if (open_->coarse_rows++ == 0) open_->coarse_line = line_;
+      return Done{};
+    }
+    const auto& [bytes, unit] = *payload;
+    open_->table.times.push_back({bytes, static_cast<double>(bytes) / (*algbw * unit), line_});
+    open_->bus_GBps.push_back(*busbw * unit / GB);
+    return Done{};
+  }
+
+  // Returns those operations, by default of all, whose rows look like these.
+  static std::vector<std::string> ops_like(const RowForm& form, int ranks,
+                                           const std::set<std::string>& of = {}) {
+    std::vector<std::string> ops;
+    for (const LoggedOp& op : kLoggedOps) {
+      const std::string name(op.name);
+      if (of.empty() ? op.known_by_name : !of.contains(name)) continue;
+      const double bytes = static_cast<double>(form.count) * form.type_bytes;
+      const bool is_like = op.reduces == form.reduces && op.rooted == form.rooted &&
+                           static_cast<double>(form.bytes) == bytes * (op.by_part ? ranks : 1) &&
+                           (!form.checked || form.checked_in_place == op.in_place);
+      if (is_like || op.known_by_name) ops.push_back(name);
+    }
+    return ops;
+  }
+
+  Status name_op(const OpenTable& open, LoggedTable* table) const {
+    const std::set<std::string> said =
+        named_.empty() && !hints_.op.empty() ? std::set{hints_.op} : named_;
+    const std::vector<std::string> ops = ops_like(*open.form, table->ranks, said);
+    if (ops.size() == 1) {
+      table->op = ops.front();
+      return Done{};
+    }
+    const std::string place = fmt::format("{}:{}", table->path, table->times.front().line);
+    const auto like = fmt::format(
+        "{}", fmt::join(ops.empty() ? ops_like(*open.form, table->ranks) : ops, " or "));
+    if (ops.empty())
+      return Error::at(
+          place, fmt::format("found a row of {} on {} ranks, expected one of {}",
+                             like.empty() ? "no known operation" : like, table->ranks,
+                             said.empty() ? "some" : fmt::format("{}", fmt::join(said, " or "))));
+    return Error::at(place, fmt::format("found rows of {}, expected the name of their program in a "
+                                        "line before them, or --op",
+                                        like));
+  }
+
+  // Checks bus bandwidths against the operation and its ranks.
+  Status check_rows(const OpenTable& open) const {
+    const LoggedTable& table = open.table;
+    const auto op = std::ranges::find(kLoggedOps, table.op, &LoggedOp::name);
+    if (op == std::end(kLoggedOps) || op->known_by_name) return Done{};
+    const double share = (table.ranks - 1.0) / table.ranks;
+    const double factor = op->passes == 0 ? 1 : op->passes * share;
+    for (std::size_t i = 0; i < table.times.size(); ++i) {
+      const LoggedTime& time = table.times[i];
+      const double expected = factor * static_cast<double>(time.bytes) / time.seconds / GB;
+      const double found = open.bus_GBps[i];
+      const double digits = time.seconds >= 10 ? 0.06 : 0.02;
+      if (found >= 0.05 && std::abs(found - expected) > digits * expected + 0.011)
+        return Error::at(fmt::format("{}:{}", table.path, time.line),
+                         fmt::format("found busbw {:.2f} GB/s, expected {:.2f} of {} on {} ranks",
+                                     found, expected, table.op, table.ranks));
+    }
+    return Done{};
+  }
+
+  Status end_table() {
+    if (!open_) return Done{};
+    OpenTable open = *std::move(open_);
+    open_.reset();
+    LoggedTable& table = open.table;
+    const std::string place = fmt::format("{}:{}", table.path, table.line);
+    const auto left_out = [&](int rows, int line, const char* why) {
+      if (rows > 0)
+        table.notes.push_back(fmt::format("{}:{}: {} row{} left out: {}", table.path, line, rows,
+                                          rows > 1 ? "s" : "", why));
+    };
+    left_out(open.wrong_rows, open.wrong_line, "wrong values");
+    left_out(open.coarse_rows, open.coarse_line, "below 0.1 GBps two decimals say too little");
+    hosts_are_used_ = true;
+    if (table.times.empty()) {
+      named_.clear();
+      table.notes.push_back(place + ": left out: a table without rows that count");
+      tables_.push_back(std::move(table));
+      return Done{};
+    }
+    if (open.columns.empty()) RETURN_IF_ERROR(take_title(&table));
+    for (const auto& [rank, host] : hosts_) {
+      if (open.columns.empty()) break;
+      if (rank != table.ranks++)
+        return Error::at(place, fmt::format("found no rank {}, expected all ranks up to {}",
+                                            table.ranks - 1, hosts_.rbegin()->first));
+    }
+    if (table.ranks > 0 && !open.columns.empty()) table.ranks_of_host = by_host();
+    if (table.ranks == 0) table.ranks = hints_.ranks;
+    if (table.ranks == 0)
+      return Error::at(place, "found a table without its ranks, expected --ranks and --nodes");
+    if (table.ranks == 1)
+      return Error::at(place, "found a table of one rank, expected two or more");
+    if (open.form) RETURN_IF_ERROR(name_op(open, &table));
+    RETURN_IF_ERROR(check_rows(open));
+    named_.clear();
+    tables_.push_back(std::move(table));
+    return Done{};
+  }
+
+  // Reads "The average bandwidth of all_reduce over 16 ranks (5 warmups / 20 trials):".
+  Status take_title(LoggedTable* table) {
+    table->op = "all_reduce";
+    if (const auto ranks = number_behind(bench_title_, " over "))
+      table->ranks = static_cast<int>(std::min(*ranks, 1e6));
+    const std::vector<std::string> words = split_words(
+        bench_title_.substr(0, std::min(bench_title_.find(" over "), bench_title_.size())));
+    if (!words.empty()) table->op = words.back();
+    if (bench_title_.find("queued calls") == std::string::npos)
+      table->notes.push_back(fmt::format(
+          "{}:{}: one call a trial: each time holds what PyTorch takes for a call, some "
+          "20 to 30 us",
+          table->path, table->line));
+    bench_title_.clear();
+    return Done{};
+  }
+
+  // Returns how many ranks each host has.
+  std::vector<int> by_host() const {
+    std::vector<std::string> order;
+    std::vector<int> counts;
+    for (const auto& [rank, host] : hosts_) {
+      const auto at = std::ranges::find(order, host) - order.begin();
+      if (at == static_cast<std::ptrdiff_t>(order.size())) {
+        order.push_back(host);
+        counts.push_back(0);
+      }
+      ++counts[static_cast<std::size_t>(at)];
+    }
+    return counts;
+  }
+
+  const ImportSource& source_;
+  const CommLogHints& hints_;
+  int line_ = 0;
+  std::map<int, std::string> hosts_;  // by rank
+  bool hosts_are_used_ = false;       // a table has them: the next rank begins another list
+  std::set<std::string> named_;       // operations that were named since the last table
+  std::string bench_title_;
+  std::optional<OpenTable> open_;
+  std::vector<LoggedTable> tables_;
+};
+
+}  // namespace
+
+Result<std::vector<LoggedTable>> read_comm_log(const ImportSource& source,
+                                               const CommLogHints& hints) {
+  return CommLogReader(source, hints).read();
+}
+
+}  // namespace tandem
