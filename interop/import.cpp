@@ -14,6 +14,8 @@
 #include "interop/log/run_meter.h"
 #include "interop/megatron/files.h"
 #include "interop/model/hugging_face.h"
+#include "interop/rl/rl.h"
+#include "interop/shell/shell.h"
 #include "interop/trainers/trainers.h"
 
 namespace tandem {
@@ -41,6 +43,7 @@ Result<ImportedPlan> import_toml(const std::string& text, const ImportContext& c
 Result<ImportedPlan> import_yaml(const std::string& text, const ImportContext& context) {
   ASSIGN_OR_RETURN(const DocumentNode document, parse_yaml(text, context.path));
   if (const auto error = known_but_not_read(document, context.path)) return *error;
+  if (is_verl(document)) return import_verl(document, context);
   if (is_megatron_test(document)) return import_megatron_test(document, context);
   if (is_chatlearn(document)) return import_chatlearn(document, context);
   if (is_training_arguments(document)) return import_training_arguments(document, context);
@@ -66,7 +69,13 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
     return Error::at(context.path,
                      "found a program in Python, which import does not run: give what its run "
                      "writes, such as Megatron-Bridge's run_config.yaml or a log");
-  return import_shell_script(text, context);
+  ASSIGN_OR_RETURN(const ShellScript script, parse_shell(text, context.path));
+  if (const auto commands = commands_of(script, context.path, kVerlPrograms); !commands.empty()) {
+    ASSIGN_OR_RETURN(ImportedPlan plan, import_verl(commands, context));
+    list_branches(script, context.path, &plan);
+    return plan;
+  }
+  return import_shell_script(script, context);
 }
 
 // Returns the sources in the order in which they need each other: models first, as others ask for

@@ -33,7 +33,6 @@ constexpr RefusedFile kFiles[] = {
     {"fsdp_config max_duration", "", "LLM-Foundry's configuration", kModelAndSets},
     {"trainer.train_batch_size", "", "Levanter's configuration", kModelAndSets},
     {"trainer.mp", "", "Levanter's configuration", kModelAndSets},
-    {"actor_rollout_ref", "", "verl's configuration", kModelAndSets},
     {"policy.megatron_cfg", "", "NeMo-RL's configuration", kModelAndSets},
     {"policy.dtensor_cfg", "", "NeMo-RL's configuration", kModelAndSets},
     {"policy grpo", "", "NeMo-RL's configuration", kModelAndSets},

@@ -66,6 +66,7 @@ constexpr std::string_view kNegativeFields[] = {"no_persist_layer_norm",
                                                 "disable_bf16_reduced_precision_matmul"};
 
 std::string flag_of(std::string_view name) {
+  if (name.find('.') != std::string_view::npos) return std::string(name);
   std::string flag = "--" + std::string(name);
   std::replace(flag.begin(), flag.end(), '_', '-');
   return flag;
@@ -180,25 +181,67 @@ void MegatronArguments::put(const std::string& name, Argument argument) {
   if (argument.value.find("${") != std::string::npos ||
       argument.value.find("$(") != std::string::npos || argument.value.starts_with('$')) {
     if (!is_quiet_argument(name)) {
-      open_.push_back(std::move(argument));
+      open_[name] = std::move(argument);
       return;
     }
   }
+  open_.erase(name);
   arguments_[name] = std::move(argument);
 }
 
 void MegatronArguments::add_field(const std::string& name, const std::string& value,
-                                  const std::string& where) {
+                                  const std::string& where, const std::string& spelled) {
   const std::string plain = without_quotes(value);
+  const std::string& as = spelled.empty() ? name : spelled;
   for (const FlagAlias& alias : kAliases) {
     if (alias.flag != name) continue;
     // A flag that sets a value of its own, and is off, says nothing of the field. Nor does None.
     if (alias.value.empty() ? !is_none(plain) : plain == "True")
       put(std::string(alias.field),
-          {alias.value.empty() ? plain : std::string(alias.value), name, where});
+          {alias.value.empty() ? plain : std::string(alias.value), as, where});
     return;
   }
-  put(name, {plain, name, where});
+  put(name, {plain, as, where});
+}
+
+void MegatronArguments::move_fields(std::string_view prefix, MegatronArguments* to) {
+  for (auto* fields : {&arguments_, &open_}) {
+    std::erase_if(*fields, [&](const auto& field) {
+      const bool moves = field.first.starts_with(prefix) && !taken_.contains(field.first);
+      if (moves)
+        to->add_field(field.first.substr(prefix.size()), field.second.value, field.second.where,
+                      field.second.spelled);
+      return moves;
+    });
+  }
+}
+
+void MegatronArguments::resolve_references() {
+  // Every round resolves one reference at least, or is the last.
+  for (bool resolved = true; resolved;) {
+    resolved = false;
+    for (auto open = open_.begin(); open != open_.end() && !resolved; ++open) {
+      std::string value = open->second.value;
+      for (std::size_t from; (from = value.rfind("${")) != std::string::npos;) {
+        const std::size_t to = value.find('}', from);
+        if (to == std::string::npos) break;
+        const std::string inner = value.substr(from + 2, to - from - 2);
+        const auto named = arguments_.find(inner);
+        std::string text = named == arguments_.end() ? "" : named->second.value;
+        if (const auto factors = python_list("[" + inner.substr(inner.find(':') + 1) + "]");
+            inner.starts_with("mul:") && factors && factors->size() == 2)
+          text = fmt::format("{}", product_of({factors->front(), factors->back()}));
+        if (text.empty() || text.find("${") != std::string::npos) break;
+        value.replace(from, to + 1 - from, text);
+      }
+      if (value.find("${") != std::string::npos) continue;
+      Argument argument = {value, open->second.spelled, open->second.where};
+      arguments_[open->first] = std::move(argument);
+      open_.erase(open);
+      resolved = true;
+      break;
+    }
+  }
 }
 
 const MegatronArguments::Argument* MegatronArguments::take(std::string_view name) {
@@ -211,6 +254,11 @@ const MegatronArguments::Argument* MegatronArguments::take(std::string_view name
 bool MegatronArguments::has(std::string_view name) const {
   const auto found = arguments_.find(name);
   return found != arguments_.end() && !is_none(found->second.value);
+}
+
+bool MegatronArguments::has_any(std::string_view prefix) const {
+  return std::ranges::any_of(arguments_,
+                             [&](const auto& field) { return field.first.starts_with(prefix); });
 }
 
 std::optional<std::int64_t> MegatronArguments::whole(std::string_view name, std::int64_t least) {
@@ -305,7 +353,7 @@ void MegatronArguments::list_unread_flags(ImportedPlan* plan) const {
   const auto is_idle = [&](std::string_view name) {
     return name.starts_with("moe_") && !has("num_experts");
   };
-  for (const Argument& open : open_)
+  for (const auto& [name, open] : open_)
     plan->not_understood.push_back(
         fmt::format("{}: {} {}: that has no value there", open.where, open.spelled, open.value));
   for (const auto& [name, argument] : arguments_) {
@@ -324,6 +372,20 @@ void MegatronArguments::list_unread_flags(ImportedPlan* plan) const {
       ++plan->without_effect;
     } else {
       plan->not_understood.push_back(at);
+    }
+  }
+}
+
+void MegatronArguments::list_unread_settings(std::string_view quiet, ImportedPlan* plan) const {
+  for (const auto* fields : {&arguments_, &open_}) {
+    for (const auto& [name, argument] : *fields) {
+      if (taken_.contains(name) && fields == &arguments_) continue;
+      if (matches_word(name, quiet) || is_off(argument.value)) {
+        ++plan->without_effect;
+      } else {
+        plan->not_understood.push_back(
+            fmt::format("{}: {} = {}", argument.where, argument.spelled, argument.value));
+      }
     }
   }
 }

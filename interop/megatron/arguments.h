@@ -1,5 +1,5 @@
 // MegatronArguments: Megatron-LM's arguments by the names of its fields, from a log, from flags or
-// from a YAML file.
+// from a YAML file. Other tools' settings too, by their dotted names.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,13 @@ class MegatronArguments {
   void add_flag(const std::string& flag, const std::vector<std::string>& values,
                 const std::string& where);
   // Adds a field as a log or a configuration writes it. "None" counts as if it were not there.
-  void add_field(const std::string& name, const std::string& value, const std::string& where);
+  // `spelled`: how messages call it, if not by its name.
+  void add_field(const std::string& name, const std::string& value, const std::string& where,
+                 const std::string& spelled = "");
+  // Moves the fields whose names begin with `prefix` to `to`, by the rest of their names.
+  void move_fields(std::string_view prefix, MegatronArguments* to);
+  // Gives fields that refer to others, "${data.seq_length}", these fields' values.
+  void resolve_references();
 
   // Return a field's value and count it as taken. A value of another kind sets the error of
   // status(), and returns nothing.
@@ -37,6 +43,7 @@ class MegatronArguments {
   std::optional<std::vector<std::int64_t>> wholes(std::string_view name);
 
   bool has(std::string_view name) const;
+  bool has_any(std::string_view prefix) const;  // a field whose name begins so
   // Returns the name as the file writes it, "--num-layers" or "num_layers"; else "default of
   // --num-layers".
   std::string spelled(std::string_view name) const;
@@ -48,6 +55,8 @@ class MegatronArguments {
   // Lists in the plan the arguments that have not been taken. Those that change nothing are only
   // counted.
   void list_unread_flags(ImportedPlan* plan) const;
+  // Does the same for another tool's settings, of which `quiet` change nothing.
+  void list_unread_settings(std::string_view quiet, ImportedPlan* plan) const;
 
  private:
   struct Argument {
@@ -58,7 +67,8 @@ class MegatronArguments {
 
   std::string path_;
   std::map<std::string, Argument, std::less<>> arguments_;
-  std::vector<Argument> open_;  // arguments whose value is a variable that nobody sets
+  // Arguments whose value is a variable that nobody sets.
+  std::map<std::string, Argument, std::less<>> open_;
   std::set<std::string, std::less<>> taken_;
   std::optional<Error> fault_;
 };

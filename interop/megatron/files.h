@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "interop/document/document.h"
 #include "interop/plan/imported_plan.h"
+#include "interop/shell/shell.h"
 
 namespace tandem {
 
@@ -20,7 +21,7 @@ Result<ImportedPlan> import_megatron_test(const DocumentNode& document,
                                           const ImportContext& context);
 
 // A launch script of Megatron-LM, or an MLPerf configuration, whose name may say the sizes too.
-Result<ImportedPlan> import_shell_script(const std::string& text, const ImportContext& context);
+Result<ImportedPlan> import_shell_script(const ShellScript& script, const ImportContext& context);
 
 // Megatron-Bridge's run_config.yaml.
 bool is_bridge(const DocumentNode& document);

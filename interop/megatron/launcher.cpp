@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/split.h"
 #include "interop/document/fields.h"
 
 namespace tandem {
@@ -37,7 +38,6 @@ constexpr std::string_view kConfigs =
     "the model's config.json and the trainer's ds_config.json "
     "or Accelerate YAML";
 constexpr ProgramRow kOthers[] = {
-    {"verl.*", "verl", "the model's config.json, and the sizes with --set parallel.tp=..."},
     {"openrlhf.*", "OpenRLHF", "the model's config.json, and ds_config.json"},
     {"llamafactory-cli llamafactory*", "LLaMA-Factory", kConfigs},
     {"axolotl axolotl.*", "Axolotl", kConfigs},
@@ -157,6 +157,47 @@ Result<Launcher> launcher_of(const ShellScript& script, const std::string& path)
   return Error::at(path,
                    "found a text without Megatron-LM's flags, expected a launch script, a log or "
                    "one of the other kinds of files");
+}
+
+std::vector<StartedCommand> commands_of(const ShellScript& script, const std::string& path,
+                                        std::string_view globs) {
+  std::vector<StartedCommand> found;
+  for (const ShellCommand& command : script.commands) {
+    if (!command.empty() && command[0].text == "echo") continue;
+    StartedCommand one;
+    for (const ShellWord& word : command) {
+      // A word may be a whole command, for eval or bash -c.
+      const bool is_command = word.text.find(" -m ") != std::string::npos ||
+                              word.text.find(".py ") != std::string::npos;
+      for (const std::string& part :
+           is_command ? split_words(word.text) : std::vector<std::string>{word.text}) {
+        const bool may_start =
+            part.ends_with(".py") || (!one.before.empty() && one.before.back().text == "-m");
+        if (!one.name.empty()) {
+          one.behind.push_back({part, word.line});
+        } else if (may_start && matches_word(part.substr(part.rfind('/') + 1), globs)) {
+          one.name = part;
+          one.where = fmt::format("{}:{}", path, word.line);
+        } else {
+          one.before.push_back({part, word.line});
+        }
+      }
+    }
+    if (!one.name.empty()) found.push_back(std::move(one));
+  }
+  return found;
+}
+
+void list_branches(const ShellScript& script, const std::string& path, ImportedPlan* plan) {
+  for (const int line : script.unset)
+    plan->assumed.push_back(
+        fmt::format("{}:{}: variables that have no value there are empty", path, line));
+  for (const int line : script.failed)
+    plan->assumed.push_back(
+        fmt::format("{}:{}: the command in $(... || echo ...) counts as failed", path, line));
+  for (const int line : script.branches)
+    plan->assumed.push_back(fmt::format(
+        "{}:{}: all branches are read in order, the last assignment counts", path, line));
 }
 
 }  // namespace tandem

@@ -1,13 +1,16 @@
 // Recognises what a launch script starts, by the names of its programs.
 //
 //   torchrun --nproc_per_node 8 pretrain_gpt.py ...   -> Megatron-LM
-//   python3 -m verl.trainer.main_ppo ...              -> verl, whose flags are not Megatron-LM's
+//   composer train.py a.yaml                          -> LLM-Foundry, whose flags are others
 //   MODEL_ARGS=(--num-layers 32 --hidden-size 4096)   -> nothing: arguments that another one starts
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
+#include "interop/plan/imported_plan.h"
 #include "interop/shell/shell.h"
 
 namespace tandem {
@@ -22,5 +25,18 @@ enum class Launcher {
 // decoder-only language model; no program and no flags of Megatron-LM's. They say what the script
 // looks like, and which files say more.
 Result<Launcher> launcher_of(const ShellScript& script, const std::string& path);
+
+// One command that starts a program: "torchrun --nnodes 2 -m" "verl.trainer.main_ppo" "a=1".
+struct StartedCommand {
+  std::string name, where;
+  ShellCommand before, behind;
+};
+
+// Returns the commands that start a program of such a name, "verl.trainer.*".
+std::vector<StartedCommand> commands_of(const ShellScript& script, const std::string& path,
+                                        std::string_view globs);
+
+// Adds the lines of the script whose conditions are not known to what is assumed.
+void list_branches(const ShellScript& script, const std::string& path, ImportedPlan* plan);
 
 }  // namespace tandem

@@ -278,10 +278,10 @@ class MegatronPlan {
 
   void set_transfers() {
     const bool overlaps = a_->flag("overlap_p2p_comm", true) && vpp_ > 1;
-    a_->flag("batch_p2p_comm");
+    const bool batches = a_->flag("batch_p2p_comm", true);
     if (pp_ > 1 && vpp_ > 1 && !overlaps)
       plan_->set("overlap.p2p", false, a_->spelled("overlap_p2p_comm"));
-    if (pp_ > 1 && !overlaps)
+    if (pp_ > 1 && !overlaps && batches)
       plan_->set("overlap.batch_p2p", true, "Megatron-LM's where transfers do not overlap");
     const auto group = a_->whole("microbatch_group_size_per_vp_stage", 1);
     if (group && vpp_ > 1 && *group != pp_)

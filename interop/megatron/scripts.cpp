@@ -259,8 +259,7 @@ int add_flags(const ShellCommand& command, const std::string& path, MegatronArgu
 
 }  // namespace
 
-Result<ImportedPlan> import_shell_script(const std::string& text, const ImportContext& context) {
-  ASSIGN_OR_RETURN(const ShellScript script, parse_shell(text, context.path));
+Result<ImportedPlan> import_shell_script(const ShellScript& script, const ImportContext& context) {
   if (mlperf_name(context.path) || script.variables.contains("MINIBS") ||
       script.variables.contains("TENSOR_MODEL_PARALLEL"))
     return import_mlperf(script, context);
@@ -304,12 +303,7 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
     });
   RETURN_IF_ERROR(plan.add(lists));
   plan.not_understood.insert(plan.not_understood.end(), unset.begin(), unset.end());
-  for (const int line : script.unset)
-    plan.assumed.push_back(
-        fmt::format("{}:{}: variables that have no value there are empty", context.path, line));
-  for (const int line : script.branches)
-    plan.assumed.push_back(fmt::format(
-        "{}:{}: all branches are read in order, the last assignment counts", context.path, line));
+  list_branches(script, context.path, &plan);
   return plan;
 }
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "interop/document/fields.h"
+
 namespace tandem {
 namespace {
 
@@ -54,6 +56,26 @@ void ShellBranches::otherwise() {
 
 void ShellBranches::close() {
   if (!frames_.empty()) frames_.pop_back();
+}
+
+void ShellBranches::open_case(const std::string& word) {
+  const bool outer = active();
+  frames_.push_back({outer, false, false, true, true, false, word});
+}
+
+void ShellBranches::pattern(const std::string& glob, bool is_last) {
+  Frame& frame = frames_.back();
+  frame.matches = frame.matches || matches_glob(frame.word, glob);
+  if (!is_last) return;
+  const bool is_known = frame.word.find('$') == std::string::npos;
+  next(is_known ? std::optional(frame.matches) : std::nullopt);
+  frame.matches = frame.in_patterns = false;
+}
+
+void ShellBranches::next_patterns() {
+  if (frames_.empty() || !frames_.back().is_case) return;
+  frames_.back().in_patterns = true;
+  frames_.back().active = false;
 }
 
 std::optional<bool> shell_condition(std::vector<std::string> words, bool* unset) {

@@ -1,4 +1,5 @@
-// ShellBranches: which branches of a script's ifs are taken, as far as their conditions are known.
+// ShellBranches: which branches of a script's ifs and cases are taken, as far as their conditions
+// are known.
 #pragma once
 
 #include <optional>
@@ -17,11 +18,20 @@ class ShellBranches {
   void otherwise();                          // else
   void close();
 
+  // A case. A word with a $ in it is not known, and all of its branches are taken.
+  void open_case(const std::string& word);
+  // Returns whether what comes next is a pattern of a case, and takes one: the last of its branch?
+  bool in_patterns() const { return !frames_.empty() && frames_.back().in_patterns; }
+  void pattern(const std::string& glob, bool is_last);
+  void next_patterns();  // behind ;;
+
  private:
   struct Frame {
     bool outer;  // whether what is around it is run
     bool active;
     bool decided;  // whether a branch of it was taken for certain
+    bool is_case = false, in_patterns = false, matches = false;
+    std::string word = {};
   };
   std::vector<Frame> frames_;
 };

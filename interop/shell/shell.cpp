@@ -10,6 +10,7 @@
 
 #include "interop/document/text_scanner.h"
 #include "interop/shell/branches.h"
+#include "interop/shell/word_fields.h"
 
 namespace tandem {
 namespace {
@@ -19,38 +20,6 @@ constexpr std::size_t kMostText = 4'000'000;
 
 bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-// The fields that one word becomes: mostly one, but none or several after an expansion.
-struct Fields {
-  std::vector<std::string> texts;
-  bool open = false;  // the last one goes on
-
-  void add(const std::string& text) {
-    if (!open) texts.emplace_back();
-    texts.back() += text;
-    open = true;
-  }
-  // Splits a text at blanks, as the shell does outside of quotes.
-  void add_split(const std::string& text) {
-    std::string word;
-    for (const char c : text) {
-      if (std::isspace(static_cast<unsigned char>(c)) == 0) {
-        word += c;
-        continue;
-      }
-      if (!word.empty()) add(word);
-      word.clear();
-      open = false;
-    }
-    if (!word.empty()) add(word);
-  }
-  void add_all(const std::vector<std::string>& words) {
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      if (i > 0) open = false;
-      add(words[i]);
-    }
-  }
-};
 
 class ShellReader {
  public:
@@ -106,9 +75,10 @@ class ShellReader {
       const char c = peek();
       if (at_end() || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')') {
         take();
-        const bool twice = (c == '&' || c == '|') && peek() == c;
+        const bool twice = (c == '&' || c == '|' || c == ';') && peek() == c;
         if (twice) take();
         if (assigns || !words.empty()) end_command(std::move(words), c, twice);
+        if (twice && c == ';') branches_.next_patterns();
         return;
       }
       if (c == '<' || c == '>') {
@@ -120,14 +90,14 @@ class ShellReader {
         assigns = true;
         continue;
       }
-      Fields fields;
+      WordFields fields;
       read_word(&fields);
       // "2>&1": the number belongs to the redirection.
       if ((peek() == '>' || peek() == '<') && fields.texts.size() == 1 &&
           fields.texts[0].find_first_not_of("0123456789") == std::string::npos)
         continue;
       for (const std::string& text : fields.texts) {
-        if (words.empty() && is_keyword(text, line)) continue;
+        if (words.empty() && is_keyword(text)) continue;
         words.push_back({text, line});
       }
     }
@@ -140,7 +110,17 @@ class ShellReader {
     if (guarded_) branches_.close();
     guarded_ = false;
     if (words.empty()) return;  // assignments alone
-    const std::string first = words[0].text;
+    std::string first = words[0].text;
+    if (first == "case" && words.size() > 2) {
+      if (active && words[1].text.find('$') != std::string::npos)
+        script_.branches.push_back(words[0].line);
+      branches_.open_case(words[1].text);
+      words.erase(words.begin(), words.begin() + 3);
+      if (words.empty()) return;
+      first = words[0].text;
+    }
+    if (first == "esac") return branches_.close();
+    if (branches_.in_patterns()) return branches_.pattern(words.back().text, end == ')');
     if (twice && (first == "[" || first == "[[" || first == "test")) {
       guard(words, end == '|', active);
       return;
@@ -179,8 +159,7 @@ class ShellReader {
     guarded_ = true;
   }
 
-  bool is_keyword(const std::string& word, int line) {
-    if (word == "case" && branches_.active()) script_.branches.push_back(line);
+  bool is_keyword(const std::string& word) {
     if (word == "else") branches_.otherwise();
     for (const char* keyword : {"then", "else", "do", "{", "}", "export", "local", "readonly",
                                 "declare", "typeset", "exec", "time", "!"}) {
@@ -188,7 +167,7 @@ class ShellReader {
         // An assignment may follow.
         skip(false);
         while (peek() == '-' && std::isalpha(static_cast<unsigned char>(peek(1))) != 0) {
-          Fields option;
+          WordFields option;
           read_word(&option);
           skip(false);
         }
@@ -204,7 +183,7 @@ class ShellReader {
     const bool here = text_.compare(at_, 2, "<<") == 0 && text_.compare(at_, 3, "<<<") != 0;
     while (peek() == '<' || peek() == '>' || peek() == '&' || peek() == '-') take();
     skip(false);
-    Fields target;
+    WordFields target;
     read_word(&target);
     if (!here || target.texts.empty()) return;
     while (!at_end() && peek() != '\n') take();
@@ -237,7 +216,7 @@ class ShellReader {
         value = std::move(all);
       }
     } else {
-      Fields fields;
+      WordFields fields;
       if (!at_end() && !is_blank(peek()) && peek() != '\n' && peek() != ';')
         read_word(&fields, true);
       std::string joined;
@@ -274,7 +253,7 @@ class ShellReader {
         take();
         continue;
       }
-      Fields fields;
+      WordFields fields;
       const std::size_t before = at_;
       read_word(&fields);
       if (at_ == before) take();
@@ -283,7 +262,7 @@ class ShellReader {
   }
 
   // Reads up to a blank or what ends a command. `whole`: blanks in an expanded value split nothing.
-  void read_word(Fields* fields, bool whole = false) {
+  void read_word(WordFields* fields, bool whole = false) {
     while (!at_end() && !error_) {
       const char c = peek();
       if (is_blank(c) || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')' ||
@@ -316,7 +295,7 @@ class ShellReader {
     }
   }
 
-  void single_quoted(Fields* fields) {
+  void single_quoted(WordFields* fields) {
     const int line = line_;
     take();
     std::string text;
@@ -326,7 +305,7 @@ class ShellReader {
     fields->add(text);
   }
 
-  void double_quoted(Fields* fields) {
+  void double_quoted(WordFields* fields) {
     const int line = line_;
     take();
     fields->add("");
@@ -394,7 +373,15 @@ class ShellReader {
       return false;
     }
     if (peek() == '(') {
-      values->push_back("$(" + bracketed('(', ')') + ")");
+      const std::string inside = bracketed('(', ')');
+      // "$(a && echo npu || echo gpu)": a is not run, and counts as failed.
+      constexpr std::string_view kElse = "|| echo ";
+      const std::size_t otherwise = inside.rfind(kElse);
+      const std::string word =
+          otherwise == std::string::npos ? "" : inside.substr(otherwise + kElse.size());
+      const bool plain = !word.empty() && std::ranges::all_of(word, is_name);
+      if (plain) script_.failed.push_back(line_);
+      values->push_back(plain ? word : "$(" + inside + ")");
       return false;
     }
     if (peek() == '{') return braces(bracketed('{', '}'), values);
@@ -459,8 +446,9 @@ class ShellReader {
       ShellReader inner(otherwise + "\n", path_);
       inner.script_.variables = script_.variables;
       inner.depth_ = depth_ + 1;
-      Fields fields;
+      WordFields fields;
       if (inner.depth_ < 20) inner.read_word(&fields, true);
+      if (!inner.script_.failed.empty()) script_.failed.push_back(line_);
       std::string text;
       for (const std::string& one : fields.texts) text += (text.empty() ? "" : " ") + one;
       if (kind == '=' && !name.empty()) script_.variables[name] = {{text}, line_};

@@ -30,7 +30,8 @@ struct ShellScript {
   std::vector<ShellCommand> commands;
   // Lines with an if or a case that cannot be decided: all their branches are read, in order.
   std::vector<int> branches;
-  std::vector<int> unset;  // lines with an if decided by variables without a value, taken as empty
+  std::vector<int> failed;  // lines with "$(a || echo b)" that are taken as b
+  std::vector<int> unset;   // lines with an if decided by variables without a value, taken as empty
 };
 
 // Reads a script. Errors: quotes or brackets that do not end, expansions without end.

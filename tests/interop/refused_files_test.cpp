@@ -37,7 +37,7 @@ bool mentions(const std::vector<std::string>& lines, const std::string& part) {
 TEST_CASE("a script that starts no Megatron-LM is refused with the name of what it starts") {
   const std::pair<std::string, std::string> kScripts[] = {
       {"curl --retry 3 -O http://x/y\n", "without Megatron-LM's flags"},
-      {"python3 -m verl.trainer.main_ppo actor.lr=1 --bf16\n", "verl"},
+      {"python3 -m verl.trainer.main_generation model.path=x\n", "trains nothing"},
       {"ray job submit -- python3 -m openrlhf.cli.train_ppo_ray --bf16\n", "OpenRLHF"},
       {"llamafactory-cli train a.yaml\n", "LLaMA-Factory"},
       {"axolotl train a.yml\n", "Axolotl"},
@@ -106,7 +106,6 @@ TEST_CASE("configurations of tools that are not read are refused by name, with w
       {"a.yaml", "base_model: x\ndatasets: []\nmicro_batch_size: 1\n", "Axolotl"},
       {"a.yaml", "max_seq_len: 2048\ntrain_loader: {}\nfsdp_config: {}\n", "LLM-Foundry"},
       {"a.yaml", "trainer: {train_batch_size: 8}\nmodel: {type: llama}\n", "Levanter"},
-      {"a.yaml", "actor_rollout_ref: {actor: {}}\n", "verl"},
       {"a.yaml", "policy: {megatron_cfg: {}}\ngrpo: {}\n", "NeMo-RL"},
       {"a.yaml", "modules: {pre_trainer: {}}\n", "Primus"},
       {"a.json", R"({"tp_size": 1, "pp_size": 2, "micro_batch_num": 4})", "SimuMax"},

@@ -1,0 +1,80 @@
+#include "interop/rl/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/split.h"
+#include "interop/document/fields.h"
+#include "interop/megatron/yaml_text.h"
+
+namespace tandem {
+
+void add_document(const DocumentNode& map, const std::string& path, const std::string& prefix,
+                  MegatronArguments* to) {
+  for (const DocumentField& field : *map.map()) {
+    const std::string name = prefix + field.key;
+    if (field.value.map() != nullptr) {
+      add_document(field.value, path, name + '.', to);
+    } else {
+      to->add_field(name, written_value(field.value), fmt::format("{}:{}", path, field.value.line));
+    }
+  }
+}
+
+void add_overrides(const StartedCommand& command, const std::string& path, MegatronArguments* to) {
+  for (const ShellWord& word : command.behind) {
+    // The YAML that Hydra begins with.
+    constexpr std::string_view kConfig = "--config-name=";
+    if (word.text.starts_with(kConfig))
+      to->add_field("config_name", word.text.substr(kConfig.size()),
+                    fmt::format("{}:{}", path, word.line));
+    const std::size_t first = std::min(word.text.find_first_not_of("+'\""), word.text.size());
+    const std::size_t equals = word.text.find('=', first);
+    if (equals == std::string::npos || word.text[first] == '-') continue;
+    to->add_field(word.text.substr(first, equals - first), word.text.substr(equals + 1),
+                  fmt::format("{}:{}", path, word.line));
+  }
+}
+
+void add_torchrun(const StartedCommand& command, const std::string& path, MegatronArguments* to) {
+  const ShellCommand& words = command.before;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t equals = words[i].text.find('=');
+    std::string name = words[i].text.substr(0, equals);
+    std::ranges::replace(name, '-', '_');
+    const bool nodes = name == "__nnodes";
+    if (!nodes && name != "__nproc_per_node") continue;
+    const std::string value = equals != std::string::npos ? words[i].text.substr(equals + 1)
+                              : i + 1 < words.size()      ? words[i + 1].text
+                                                          : "";
+    to->add_field(nodes ? "nnodes" : "gpus_per_node", value,
+                  fmt::format("{}:{}", path, words[i].line));
+  }
+}
+
+std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t of_replica) {
+  std::int64_t most = std::max<std::int64_t>(1, tokens / std::max<std::int64_t>(1, seq));
+  if (of_replica < 1) return most;
+  most = std::min(most, of_replica);
+  while (of_replica % most != 0) --most;
+  return most;
+}
+
+void note_settings(std::string_view prefix, std::span<const SettingNote> rows,
+                   MegatronArguments* settings, ImportedPlan* plan) {
+  for (const SettingNote& row : rows) {
+    for (const std::string& part : split(row.names, " ")) {
+      const std::string name = std::string(prefix) + part;
+      std::string value = settings->text(name).value_or(std::string(row.usual));
+      std::ranges::transform(value, value.begin(),
+                             [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      if (value != row.usual)
+        plan->not_expressed.push_back(
+            fmt::format("{}: {} = {}: {}", settings->place_of(name), name, value, row.what));
+    }
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+// Settings of trainers by reinforcement learning, as one list of dotted names: from YAML, and from
+// overrides on a command line.
+//
+//   policy: {megatron_cfg: {enabled: true}}      -> policy.megatron_cfg.enabled = True
+//   +trainer.nnodes=2                            -> trainer.nnodes = 2
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "interop/document/document.h"
+#include "interop/megatron/arguments.h"
+#include "interop/megatron/launcher.h"
+#include "interop/plan/imported_plan.h"
+
+namespace tandem {
+
+// Adds the document's values by the names of the maps around them.
+void add_document(const DocumentNode& map, const std::string& path, const std::string& prefix,
+                  MegatronArguments* to);
+
+// Adds a command's words of the form NAME=VALUE, and --config-name's as config_name.
+void add_overrides(const StartedCommand& command, const std::string& path, MegatronArguments* to);
+
+// Adds torchrun's nodes and GPUs of a node as nnodes and gpus_per_node.
+void add_torchrun(const StartedCommand& command, const std::string& path, MegatronArguments* to);
+
+// Returns how many sequences of `seq` tokens fit into `tokens`: a divisor of a replica's sequences,
+// where their number is known, and 1 at least.
+std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t of_replica);
+
+// A row of settings, with blanks between, and what is simulated where one is not `usual`.
+struct SettingNote {
+  std::string_view names, usual, what;
+};
+
+// Adds to `plan` the settings under `prefix` that such rows name.
+void note_settings(std::string_view prefix, std::span<const SettingNote> rows,
+                   MegatronArguments* settings, ImportedPlan* plan);
+
+}  // namespace tandem

@@ -1,0 +1,154 @@
+// Files of trainers by reinforcement learning: what trains the actor is read, the rest is named.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "tests/interop/imported.h"
+
+using namespace tandem;
+
+namespace {
+
+const std::string kConfig = R"({
+"model_type": "llama", "hidden_size": 1024,
+"num_hidden_layers": 16, "num_attention_heads": 16, "intermediate_size": 4096,
+"vocab_size": 32000, "tie_word_embeddings": false})";
+
+ImportedPlan with_model(const std::vector<ImportSource>& files, std::int64_t gpus = 0) {
+  std::vector<ImportSource> sources = {{"config.json", kConfig}};
+  sources.insert(sources.end(), files.begin(), files.end());
+  const auto plan = import_sources(sources, {.gpus = gpus});
+  if (!plan.ok()) FAIL(plan.error().text());
+  return *plan;
+}
+
+bool mentions(const std::vector<std::string>& lines, const std::string& part) {
+  return std::ranges::any_of(lines, [&](const std::string& line) { return has(line, part); });
+}
+
+std::string where_of(const ImportedPlan& plan, const std::string& key) {
+  const auto found = std::ranges::find(plan.keys, key, &ImportedKey::key);
+  return found == plan.keys.end() ? "nowhere" : found->where;
+}
+
+const std::string kVerl = R"(set -x
+TP=${TP:-2}
+DATA=(data.max_prompt_length=1024 data.max_response_length=3072 data.train_batch_size=64)
+python3 -m verl.trainer.main_ppo "${DATA[@]}" \
+  actor_rollout_ref.model.path=some/model actor_rollout_ref.rollout.n=4 \
+  actor_rollout_ref.actor.ppo_mini_batch_size=32 trainer.nnodes=2 trainer.n_gpus_per_node=8 \
+)";
+
+}  // namespace
+
+TEST_CASE("verl's actor on Megatron-LM has its sizes, and its batch in answers") {
+  const ImportedPlan plan = with_model(
+      {{"run.sh", kVerl +
+                      "  model_engine=megatron actor_rollout_ref.actor.use_dynamic_bsz=True \\\n"
+                      "  actor_rollout_ref.actor.ppo_max_token_len_per_gpu=13000 \\\n"
+                      "  actor_rollout_ref.actor.megatron.tensor_model_parallel_size=$TP \\\n"
+                      "  actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=4 \\\n"
+                      "  +actor_rollout_ref.actor.megatron.override_transformer_config."
+                      "recompute_granularity=full \\\n"
+                      "  actor_rollout_ref.actor.megatron.param_offload=True\n"}});
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("parallel.tp") == "2");
+  CHECK(keys.at("parallel.pp") == "4");
+  CHECK(where_of(plan, "parallel.pp") == "run.sh:10");
+  CHECK(keys.at("cluster.gpus") == "16");
+  CHECK(keys.at("model.seq") == "4096");
+  CHECK(keys.at("parallel.global_batch") == "128");  // 32 prompts of 4 answers
+  // 13000 tokens hold three sequences; a replica has 64, which 2 divides.
+  CHECK(keys.at("parallel.micro_batch") == "2");
+  CHECK(keys.at("train.recompute") == "\"full\"");
+  CHECK(keys.at("train.zero") == "1");
+  CHECK(keys.at("train.sequence_parallel") == "true");
+  CHECK(keys.at("train.precision") == "\"bf16\"");
+  CHECK(where_of(plan, "train.precision") == "run.sh");  // verl's default
+  CHECK(keys.count("overlap.batch_p2p") == 0);
+  CHECK(mentions(plan.not_expressed, "rollouts and models beside the actor"));
+  CHECK(mentions(plan.not_expressed, "of which a step of verl has 2"));
+  CHECK(mentions(plan.not_expressed, "param_offload = true"));
+  CHECK(mentions(plan.assumed, "run.sh:5: the model is some/model"));
+  CHECK(plan.not_understood.empty());
+}
+
+TEST_CASE("verl's actor on FSDP cuts all, unless its settings say less") {
+  const std::string micro = "  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2";
+  const Keys keys = keys_of(with_model({{"run.sh", kVerl + micro + "\n"}}));
+  CHECK(keys.at("train.zero") == "3");
+  CHECK(keys.at("train.recompute") == "\"full\"");
+  CHECK(keys.at("train.gradient_dtype") == "\"fp32\"");
+  CHECK(keys.at("parallel.micro_batch") == "2");
+  CHECK(keys.count("parallel.tp") == 0);
+  const std::string fsdp = " actor_rollout_ref.actor.fsdp_config.";
+  const Keys less = keys_of(with_model(
+      {{"run.sh", kVerl + micro + fsdp + "fsdp_size=8" + fsdp + "reshard_after_forward=False" +
+                      fsdp + "ulysses_sequence_parallel_size=2" + fsdp + "model_dtype=bf16 " +
+                      "actor_rollout_ref.model.enable_gradient_checkpointing=False\n"}}));
+  CHECK(less.at("train.zero") == "2");
+  CHECK(less.at("parallel.hsdp_shard") == "8");
+  CHECK(less.at("parallel.cp") == "2");
+  CHECK(less.at("parallel.cp_comm") == "\"all_to_all\"");
+  CHECK(less.at("train.optimizer_dtype") == "\"bf16\"");
+  CHECK(less.count("train.recompute") == 0);
+}
+
+TEST_CASE("verl's YAML is read as its overrides are, references too") {
+  const ImportedPlan plan = with_model({{"verl.yaml", R"(
+data: {train_batch_size: 16, max_prompt_length: 512, max_response_length: 1536}
+actor_rollout_ref:
+  rollout: {n: 2}
+  actor:
+    strategy: megatron
+    ppo_mini_batch_size: ${data.train_batch_size}
+    ppo_micro_batch_size_per_gpu: 1
+    megatron: {tensor_model_parallel_size: 4, unheard_of: 3}
+trainer: {n_gpus_per_node: 4, nnodes: 1}
+)"}});
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("parallel.tp") == "4");
+  CHECK(keys.at("parallel.global_batch") == "32");
+  CHECK(keys.at("model.seq") == "2048");
+  CHECK(where_of(plan, "parallel.tp") == "verl.yaml:9");
+  REQUIRE(plan.not_understood.size() == 1);
+  CHECK(plan.not_understood[0] == "verl.yaml:9: actor_rollout_ref.actor.megatron.unheard_of = 3");
+}
+
+TEST_CASE("verl's SFT takes its GPUs from torchrun, and has packs") {
+  const Keys keys = keys_of(
+      with_model({{"sft.sh",
+                   "torchrun --nnodes=2 --nproc_per_node 4 -m verl.trainer.sft_trainer "
+                   "data.train_batch_size=64 data.max_length=2048 data.max_token_len_per_gpu=8192 "
+                   "engine=megatron engine.context_parallel_size=2 model.path=x\n"}}));
+  CHECK(keys.at("cluster.gpus") == "8");
+  CHECK(keys.at("parallel.cp") == "2");
+  CHECK(keys.at("parallel.global_batch") == "64");
+  CHECK(keys.at("parallel.micro_batch") == "8");  // 8192 tokens on each of two GPUs
+}
+
+TEST_CASE("verl's adapters and engines of others' are refused by line") {
+  const auto why = [](const std::string& override) {
+    return refusal("run.sh", kVerl + "  " + override + "\n");
+  };
+  CHECK(
+      has(why("actor_rollout_ref.model.lora_rank=8"), "run.sh:7: found actor_rollout_ref.model."));
+  CHECK(has(why("model_engine=veomni"), "expected the engine fsdp, fsdp2 or megatron"));
+  CHECK(has(why("actor_rollout_ref.actor.engine.tp=2"), "expected the engine"));
+  CHECK(has(why("actor_rollout_ref.actor.ppo_mini_batch_size=x"), "an integer"));
+}
+
+TEST_CASE(
+    "a case whose word is known takes the branch that fits, and a command with || counts as "
+    "failed") {
+  const std::string script =
+      "DEVICE=${DEVICE:-$(python3 -c 'import torch_npu' && echo npu || echo gpu)}\n"
+      "case \"${DEVICE}\" in\n  gpu | tpu)\n    N=8 ;;\n  npu)\n    N=16\n    ;;\n"
+      "  *) N=1 ;;\nesac\n" +
+      kVerl + "  trainer.n_gpus_per_node=$N\n";
+  const ImportedPlan plan = with_model({{"run.sh", script}});
+  CHECK(keys_of(plan).at("cluster.gpus") == "16");  // two nodes of 8
+  CHECK(mentions(plan.assumed, "run.sh:1: the command in $(... || echo ...) counts as failed"));
+  CHECK(!mentions(plan.assumed, "all branches"));
+  CHECK(mentions(with_model({{"run.sh", "case $1 in a) N=2 ;; esac\n" + kVerl + "\n"}}).assumed,
+                 "run.sh:1: all branches"));
+}
