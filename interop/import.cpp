@@ -44,6 +44,7 @@ Result<ImportedPlan> import_yaml(const std::string& text, const ImportContext& c
   ASSIGN_OR_RETURN(const DocumentNode document, parse_yaml(text, context.path));
   if (const auto error = known_but_not_read(document, context.path)) return *error;
   if (is_verl(document)) return import_verl(document, context);
+  if (is_primus(document)) return import_primus(document, context);
   if (is_megatron_test(document)) return import_megatron_test(document, context);
   if (is_chatlearn(document)) return import_chatlearn(document, context);
   if (is_training_arguments(document)) return import_training_arguments(document, context);
@@ -91,6 +92,33 @@ std::vector<ImportSource> in_order_of_need(std::vector<ImportSource> sources) {
     return !has(source, "\"zero_optimization\"");
   });
   return sources;
+}
+
+// Returns whether a line of the text begins so.
+bool has_line(const std::string& text, const std::string& begin) {
+  return text.starts_with(begin) || text.find('\n' + begin) != std::string::npos;
+}
+
+// Returns whether another file, which reads the files that it names, names this one:
+// "extends: [llama_base.yaml]", "model: ${MODEL:llama3_8B}.yaml".
+bool is_read_by_another(const ImportSource& source, const std::vector<ImportSource>& sources) {
+  const std::filesystem::path file = std::filesystem::path(source.path).filename();
+  if (file.extension() != ".yaml" && file.extension() != ".yml") return false;
+  const auto names = [&](const std::string& text, const std::string& name) {
+    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+      if (at > 0 && std::string_view(" \t\"'/:[,").find(text[at - 1]) != std::string::npos)
+        return true;
+    }
+    return false;
+  };
+  return std::ranges::any_of(sources, [&](const ImportSource& other) {
+    const bool reads = other.path != source.path &&
+                       (has_line(other.text, "modules:") || has_line(other.text, "extends:") ||
+                        has_line(other.text, "bases:") ||
+                        has_line(other.text, "includes:"));
+    return reads && (names(other.text, file.string()) ||
+                     names(other.text, file.stem().string() + "}" + file.extension().string()));
+  });
 }
 
 // Checks the sizes that somebody sets, before any file's reader divides by them.
@@ -162,7 +190,9 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
   for (const auto& [key, value] : options.sets) plan.set_by_option(key, value, "--set");
   if (options.gpus > 0) plan.set_by_option("cluster.gpus", options.gpus, "--gpus");
   for (const ImportSource& source : in_order_of_need(sources)) {
-    const ImportContext context = {.path = source.path, .before = plan, .gpus = options.gpus};
+    if (is_read_by_another(source, sources)) continue;
+    const ImportContext context = {
+        .path = source.path, .before = plan, .gpus = options.gpus, .beside = sources};
     ASSIGN_OR_RETURN(ImportedPlan one, import_one(source.text, context));
     for (ImportedKey& key : one.keys) {
       key.source = key.where.empty() ? ImportedKey::Assumed : ImportedKey::Stated;

@@ -31,6 +31,11 @@ Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportCon
 bool is_nemo1(const DocumentNode& document);
 Result<ImportedPlan> import_nemo1(const DocumentNode& document, const ImportContext& context);
 
+// Primus' YAML of an experiment: modules.pre_trainer or post_trainer. It names other files, which
+// are read where they are given beside it.
+bool is_primus(const DocumentNode& document);
+Result<ImportedPlan> import_primus(const DocumentNode& document, const ImportContext& context);
+
 // ChatLearn's YAML: models.policy_trainer.
 bool is_chatlearn(const DocumentNode& document);
 Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const ImportContext& context);

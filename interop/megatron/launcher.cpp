@@ -59,7 +59,7 @@ constexpr ProgramRow kOthers[] = {
     {"nemo nemo_run*", "NeMo 2", "run_config.yaml of its run"},
     {"run_grpo*.py run_sft.py run_dpo*.py nemo_rl.*", "NeMo-RL",
      "the model's config.json, and the sizes with --set parallel.tp=..."},
-    {"primus-cli primus primus.*", "Primus", "a log of its run, which has Megatron-LM's arguments"},
+    {"primus-cli primus primus.*", "Primus", "the YAML of its experiment, or a log of its run"},
     {"accelerate", "a trainer that Accelerate starts", kConfigs},
     {"deepspeed", "a trainer that DeepSpeed starts",
      "the model's config.json, and ds_config.json"}};

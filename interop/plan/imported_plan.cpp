@@ -196,6 +196,13 @@ bool ImportedPlan::flag_of(FlagKey key) const {
 
 bool ImportedPlan::states_model() const { return has("model.layers") || has("model.pattern"); }
 
+const ImportSource* ImportContext::beside_by_name(std::string_view name) const {
+  const auto found = std::ranges::find_if(beside, [&](const ImportSource& source) {
+    return source.path != path && source.path.substr(source.path.rfind('/') + 1) == name;
+  });
+  return found == beside.end() ? nullptr : &*found;
+}
+
 Status ImportedPlan::add(const ImportedPlan& later) {
   RETURN_IF_ERROR(check_kinds(*this, later));
   for (const ImportedKey& key : later.keys) {

@@ -10,6 +10,7 @@
 
 #include "base/key_value.h"
 #include "base/result.h"
+#include "interop/document/import_source.h"
 #include "keys/key.h"
 
 namespace tandem {
@@ -106,8 +107,12 @@ class ImportedPlan {
 // The facts that are known when a file is read.
 struct ImportContext {
   const std::string& path;
-  const ImportedPlan& before;  // what earlier files said
-  std::int64_t gpus = 0;       // 0: not said
+  const ImportedPlan& before;               // what earlier files said
+  std::int64_t gpus = 0;                    // 0: not said
+  const std::vector<ImportSource>& beside;  // all files that are given
+
+  // Returns the given file of that name, without its folders; null: there is none.
+  const ImportSource* beside_by_name(std::string_view name) const;
 };
 
 // Moves the keys that a scenario does not have yet to `not_expressed`.

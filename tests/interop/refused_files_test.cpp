@@ -107,7 +107,6 @@ TEST_CASE("configurations of tools that are not read are refused by name, with w
       {"a.yaml", "max_seq_len: 2048\ntrain_loader: {}\nfsdp_config: {}\n", "LLM-Foundry"},
       {"a.yaml", "trainer: {train_batch_size: 8}\nmodel: {type: llama}\n", "Levanter"},
       {"a.yaml", "policy: {megatron_cfg: {}}\ngrpo: {}\n", "NeMo-RL"},
-      {"a.yaml", "modules: {pre_trainer: {}}\n", "Primus"},
       {"a.json", R"({"tp_size": 1, "pp_size": 2, "micro_batch_num": 4})", "SimuMax"},
       {"a.json", R"({"num_procs": 8, "tensor_par": 1, "pipeline_par": 1})", "Calculon"},
       {"a.json", R"({"dim": 4096, "n_layers": 32, "n_heads": 32})", "params.json"}};

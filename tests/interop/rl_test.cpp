@@ -1,4 +1,5 @@
-// Files of trainers by reinforcement learning: what trains the actor is read, the rest is named.
+// Files of trainers by reinforcement learning, of which the actor's training is read, and files
+// that name others: Primus' YAML.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -151,4 +152,72 @@ TEST_CASE(
   CHECK(!mentions(plan.assumed, "all branches"));
   CHECK(mentions(with_model({{"run.sh", "case $1 in a) N=2 ;; esac\n" + kVerl + "\n"}}).assumed,
                  "run.sh:1: all branches"));
+}
+
+namespace {
+
+const std::string kPrimus = R"(exp_name: ${EXP:x}
+modules:
+  pre_trainer:
+    framework: megatron
+    config: pre_trainer.yaml
+    model: ${PRIMUS_MODEL:small_8B}.yaml
+    overrides:
+      micro_batch_size: 1
+      global_batch_size: 64
+      seq_length: ${PRIMUS_SEQ:2048}
+      tensor_model_parallel_size: 2
+      use_turbo_attention: true
+      stderr_sink_level: DEBUG
+)";
+const std::string kModel = R"(extends:
+  - small_base.yaml
+num_layers: 24
+hidden_size: 1024
+num_attention_heads: 16
+)";
+const std::string kBase = R"(includes: [language_model.yaml]
+vocab_size: 32000
+ffn_hidden_size: 4096
+num_layers: 8
+normalization: RMSNorm
+tensor_model_parallel_size: 4
+)";
+
+}  // namespace
+
+TEST_CASE("Primus' YAML has its model and what that extends, whichever file is given first") {
+  const auto read = import_sources(
+      {{"models/small_base.yaml", kBase}, {"models/small_8B.yaml", kModel}, {"exp.yaml", kPrimus}});
+  if (!read.ok()) FAIL(read.error().text());
+  const Keys keys = keys_of(*read);
+  CHECK(keys.at("model.layers") == "24");
+  CHECK(where_of(*read, "model.layers") == "models/small_8B.yaml:3");
+  CHECK(keys.at("model.ffn_hidden") == "4096");
+  CHECK(keys.at("model.gated_mlp") == "true");  // Primus' default
+  CHECK(keys.at("parallel.tp") == "2");         // goes over the model's
+  CHECK(keys.at("model.seq") == "2048");
+  CHECK(keys.at("train.sequence_parallel") == "true");
+  CHECK(keys.at("train.zero") == "1");
+  CHECK(keys.at("train.precision") == "\"bf16\"");
+  CHECK(read->conflicts.empty());
+  CHECK(mentions(read->not_expressed, "exp.yaml:12: use_turbo_attention True"));
+  CHECK(mentions(read->assumed, "variables have the defaults"));
+  CHECK(read->not_understood.empty());
+}
+
+TEST_CASE(
+    "files that Primus' YAML names are asked for, and other frameworks than Megatron refused") {
+  const auto why = [](const std::vector<ImportSource>& sources) {
+    const auto plan = import_sources(sources);
+    return plan.ok() ? "read" : plan.error().text();
+  };
+  CHECK(has(why({{"exp.yaml", kPrimus}}), "exp.yaml:6: found no model, and small_8B.yaml"));
+  const std::string model = "extends: [base.yaml]\nhidden_size: 64\n";
+  CHECK(has(why({{"exp.yaml", kPrimus}, {"small_8B.yaml", model}}), "small_8B.yaml:1"));
+  CHECK(has(why({{"exp.yaml", kPrimus}, {"small_8B.yaml", "extends: small_8B.yaml\n"}}), "levels"));
+  CHECK(has(refusal("exp.yaml", "modules: {pre_trainer: {framework: maxtext}}\n"),
+            "exp.yaml:1: found framework = maxtext, expected megatron"));
+  CHECK(has(refusal("exp.yaml", "modules: {pre_trainer: {overrides: {lora: {enabled: true}}}}\n"),
+            "adapters are not covered"));
 }
