@@ -44,6 +44,7 @@ Result<ImportedPlan> import_yaml(const std::string& text, const ImportContext& c
   ASSIGN_OR_RETURN(const DocumentNode document, parse_yaml(text, context.path));
   if (const auto error = known_but_not_read(document, context.path)) return *error;
   if (is_verl(document)) return import_verl(document, context);
+  if (is_nemo_rl(document)) return import_nemo_rl(document, context);
   if (is_primus(document)) return import_primus(document, context);
   if (is_megatron_test(document)) return import_megatron_test(document, context);
   if (is_chatlearn(document)) return import_chatlearn(document, context);
@@ -73,6 +74,12 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
   ASSIGN_OR_RETURN(const ShellScript script, parse_shell(text, context.path));
   if (const auto commands = commands_of(script, context.path, kVerlPrograms); !commands.empty()) {
     ASSIGN_OR_RETURN(ImportedPlan plan, import_verl(commands, context));
+    list_branches(script, context.path, &plan);
+    return plan;
+  }
+  if (const auto commands = commands_of(script, context.path, kOpenRlhfPrograms);
+      !commands.empty()) {
+    ASSIGN_OR_RETURN(ImportedPlan plan, import_openrlhf(commands, context));
     list_branches(script, context.path, &plan);
     return plan;
   }
@@ -114,7 +121,7 @@ bool is_read_by_another(const ImportSource& source, const std::vector<ImportSour
   return std::ranges::any_of(sources, [&](const ImportSource& other) {
     const bool reads = other.path != source.path &&
                        (has_line(other.text, "modules:") || has_line(other.text, "extends:") ||
-                        has_line(other.text, "bases:") ||
+                        has_line(other.text, "defaults:") || has_line(other.text, "bases:") ||
                         has_line(other.text, "includes:"));
     return reads && (names(other.text, file.string()) ||
                      names(other.text, file.stem().string() + "}" + file.extension().string()));

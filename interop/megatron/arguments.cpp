@@ -216,6 +216,11 @@ void MegatronArguments::move_fields(std::string_view prefix, MegatronArguments* 
   }
 }
 
+void MegatronArguments::leave_out(std::string_view globs) {
+  for (auto* fields : {&arguments_, &open_})
+    std::erase_if(*fields, [&](const auto& field) { return matches_word(field.first, globs); });
+}
+
 void MegatronArguments::resolve_references() {
   // Every round resolves one reference at least, or is the last.
   for (bool resolved = true; resolved;) {

@@ -30,6 +30,8 @@ class MegatronArguments {
                  const std::string& spelled = "");
   // Moves the fields whose names begin with `prefix` to `to`, by the rest of their names.
   void move_fields(std::string_view prefix, MegatronArguments* to);
+  // Drops the fields whose names match one of the globs.
+  void leave_out(std::string_view globs);
   // Gives fields that refer to others, "${data.seq_length}", these fields' values.
   void resolve_references();
 

@@ -38,7 +38,6 @@ constexpr std::string_view kConfigs =
     "the model's config.json and the trainer's ds_config.json "
     "or Accelerate YAML";
 constexpr ProgramRow kOthers[] = {
-    {"openrlhf.*", "OpenRLHF", "the model's config.json, and ds_config.json"},
     {"llamafactory-cli llamafactory*", "LLaMA-Factory", kConfigs},
     {"axolotl axolotl.*", "Axolotl", kConfigs},
     {"swift swift.*", "ms-swift", kConfigs},
@@ -58,7 +57,7 @@ constexpr ProgramRow kOthers[] = {
      "run_config.yaml, which Megatron-Bridge writes beside its checkpoints"},
     {"nemo nemo_run*", "NeMo 2", "run_config.yaml of its run"},
     {"run_grpo*.py run_sft.py run_dpo*.py nemo_rl.*", "NeMo-RL",
-     "the model's config.json, and the sizes with --set parallel.tp=..."},
+     "the YAML of its --config, and the overrides with --set"},
     {"primus-cli primus primus.*", "Primus", "the YAML of its experiment, or a log of its run"},
     {"accelerate", "a trainer that Accelerate starts", kConfigs},
     {"deepspeed", "a trainer that DeepSpeed starts",

@@ -18,4 +18,13 @@ inline constexpr std::string_view kVerlPrograms = "verl.*";
 Result<ImportedPlan> import_verl(const std::vector<StartedCommand>& commands,
                                  const ImportContext& context);
 
+// NeMo-RL's YAML, with those that it has under `defaults`.
+bool is_nemo_rl(const DocumentNode& document);
+Result<ImportedPlan> import_nemo_rl(const DocumentNode& document, const ImportContext& context);
+
+// A script's commands that start OpenRLHF.
+inline constexpr std::string_view kOpenRlhfPrograms = "openrlhf.*";
+Result<ImportedPlan> import_openrlhf(const std::vector<StartedCommand>& commands,
+                                     const ImportContext& context);
+
 }  // namespace tandem

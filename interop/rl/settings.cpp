@@ -77,4 +77,12 @@ void note_settings(std::string_view prefix, std::span<const SettingNote> rows,
   }
 }
 
+void leave_out_mtp(const ImportedPlan& before, ImportedPlan* plan) {
+  const auto mtp = std::ranges::find(before.keys, "model.mtp_layers", &ImportedKey::key);
+  if (mtp == before.keys.end()) return;
+  plan->set("model.mtp_layers", 0, "the trainer leaves multi-token prediction out");
+  // It is the same model, so its place is the earlier file's.
+  std::ranges::find(plan->keys, "model.mtp_layers", &ImportedKey::key)->where = mtp->where;
+}
+
 }  // namespace tandem

@@ -41,4 +41,7 @@ struct SettingNote {
 void note_settings(std::string_view prefix, std::span<const SettingNote> rows,
                    MegatronArguments* settings, ImportedPlan* plan);
 
+// Sets no multi-token prediction where an earlier file's model has some.
+void leave_out_mtp(const ImportedPlan& before, ImportedPlan* plan);
+
 }  // namespace tandem

@@ -19,7 +19,8 @@ using Whole = std::int64_t;
 
 // Settings that change neither time nor memory of the actor's training, or are of other models.
 constexpr std::string_view kQuiet =
-    "algorithm.* custom_reward_function.* reward.* reward_manager.* reward_model.* critic.* ray_* "
+    "skip.* *actor.use_fused_kernels algorithm.* custom_reward_function.* reward.* "
+    "reward_manager.* reward_model.* critic.* ray_* "
     "global_profiler.* transfer_queue.* distillation.* data.* trainer.* rollout.* async_training.* "
     "checkpoint.* profiler.* defaults hydra.* _target_ *._target_ model_engine model engine optim "
     "hydra/* *@* actor_rollout_ref.rollout.* actor_rollout_ref.ref.* actor_rollout_ref.nccl* "
@@ -274,10 +275,7 @@ class VerlPlan {
       plan_.assumed.push_back(fmt::format("{}: the model is {}, whose config.json states it",
                                           s_->place_of(model_ + "path"), *path));
     // verl/utils/megatron_utils.py:1820, verl/workers/config/model.py:240.
-    const auto mtp = std::ranges::find(context_.before.keys, "model.mtp_layers", &ImportedKey::key);
-    if (s_->flag(model_ + "mtp.enable") || mtp == context_.before.keys.end()) return;
-    plan_.set("model.mtp_layers", 0, "default of mtp.enable");
-    std::ranges::find(plan_.keys, "model.mtp_layers", &ImportedKey::key)->where = mtp->where;
+    if (!s_->flag(model_ + "mtp.enable")) leave_out_mtp(context_.before, &plan_);
   }
 
   MegatronArguments* s_;

@@ -38,7 +38,7 @@ TEST_CASE("a script that starts no Megatron-LM is refused with the name of what 
   const std::pair<std::string, std::string> kScripts[] = {
       {"curl --retry 3 -O http://x/y\n", "without Megatron-LM's flags"},
       {"python3 -m verl.trainer.main_generation model.path=x\n", "trains nothing"},
-      {"ray job submit -- python3 -m openrlhf.cli.train_ppo_ray --bf16\n", "OpenRLHF"},
+      {"ray job submit -- python3 -m openrlhf.cli.train_dpo --bf16\n", "OpenRLHF"},
       {"llamafactory-cli train a.yaml\n", "LLaMA-Factory"},
       {"axolotl train a.yml\n", "Axolotl"},
       {"swift sft --model x --bf16 true\n", "ms-swift"},
@@ -106,7 +106,6 @@ TEST_CASE("configurations of tools that are not read are refused by name, with w
       {"a.yaml", "base_model: x\ndatasets: []\nmicro_batch_size: 1\n", "Axolotl"},
       {"a.yaml", "max_seq_len: 2048\ntrain_loader: {}\nfsdp_config: {}\n", "LLM-Foundry"},
       {"a.yaml", "trainer: {train_batch_size: 8}\nmodel: {type: llama}\n", "Levanter"},
-      {"a.yaml", "policy: {megatron_cfg: {}}\ngrpo: {}\n", "NeMo-RL"},
       {"a.json", R"({"tp_size": 1, "pp_size": 2, "micro_batch_num": 4})", "SimuMax"},
       {"a.json", R"({"num_procs": 8, "tensor_par": 1, "pipeline_par": 1})", "Calculon"},
       {"a.json", R"({"dim": 4096, "n_layers": 32, "n_heads": 32})", "params.json"}};

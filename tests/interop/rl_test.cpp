@@ -221,3 +221,108 @@ TEST_CASE(
   CHECK(has(refusal("exp.yaml", "modules: {pre_trainer: {overrides: {lora: {enabled: true}}}}\n"),
             "adapters are not covered"));
 }
+
+namespace {
+
+const std::string kNemoBase = R"(grpo: {num_prompts_per_step: 32, num_generations_per_prompt: 8}
+policy:
+  model_name: some/model
+  train_global_batch_size: 64
+  train_micro_batch_size: 2
+  max_total_sequence_length: 1024
+  precision: bfloat16
+  dtensor_cfg: {enabled: true, tensor_parallel_size: 2, activation_checkpointing: true}
+  megatron_cfg:
+    enabled: false
+    activation_checkpointing: false
+    recompute_granularity: full
+    pipeline_dtype: ${policy.precision}
+    tensor_model_parallel_size: 1
+    pipeline_model_parallel_size: 1
+    optimizer: {optimizer: adam, use_distributed_optimizer: true, lr: 1.0e-6}
+    distributed_data_parallel_config: {grad_reduce_in_fp32: false, overlap_grad_reduce: true}
+  sequence_packing:
+    enabled: true
+    train_mb_tokens: ${mul:${policy.max_total_sequence_length}, ${policy.train_micro_batch_size}}
+cluster: {gpus_per_node: 8, num_nodes: 1}
+)";
+const std::string kNemoChild = R"(defaults: ../base.yaml
+policy:
+  max_total_sequence_length: 4096
+  dtensor_cfg: {enabled: false}
+  megatron_cfg: {enabled: true, tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2}
+cluster: {num_nodes: 2}
+)";
+
+}  // namespace
+
+TEST_CASE("NeMo-RL's YAML has its policy on FSDP2, or on Megatron over its defaults") {
+  const Keys fsdp = keys_of(with_model({{"base.yaml", kNemoBase}}));
+  CHECK(fsdp.at("parallel.tp") == "2");
+  CHECK(fsdp.at("train.zero") == "3");
+  CHECK(fsdp.at("train.recompute") == "\"full\"");
+  CHECK(fsdp.at("parallel.global_batch") == "64");
+  CHECK(fsdp.at("parallel.micro_batch") == "2");
+  const ImportedPlan plan =
+      with_model({{"configs/base.yaml", kNemoBase}, {"configs/llm/child.yaml", kNemoChild}});
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("parallel.pp") == "2");
+  CHECK(keys.at("cluster.gpus") == "16");
+  CHECK(keys.at("model.seq") == "4096");
+  CHECK(keys.at("parallel.micro_batch") == "2");
+  CHECK(keys.at("train.gradient_dtype") == "\"bf16\"");
+  CHECK(keys.count("train.recompute") == 0);
+  CHECK(where_of(plan, "parallel.global_batch") == "configs/base.yaml:4");
+  CHECK(where_of(plan, "parallel.tp") == "configs/llm/child.yaml:5");
+  CHECK(plan.not_understood.empty());
+  CHECK(mentions(plan.not_expressed, "of which a step of NeMo-RL has 4"));
+  CHECK(has(refusal("child.yaml", kNemoChild), "child.yaml:1: found ../base.yaml, which is not"));
+}
+
+TEST_CASE("generation of its own takes GPUs from NeMo-RL's policy, and a preference is a pair") {
+  const std::string colocated =
+      "  generation: {colocated: {enabled: false, resources: "
+      "{gpus_per_node: 8, num_nodes: 1}}}\n";
+  std::string text = kNemoBase + "dpo: {val_period: 1}\n";
+  text.replace(text.find("num_nodes: 1}"), 13, "num_nodes: 3}");
+  text.insert(text.find("cluster:"), colocated);
+  const Keys keys = keys_of(with_model({{"base.yaml", text}}));
+  CHECK(keys.at("cluster.gpus") == "16");
+  CHECK(keys.at("parallel.global_batch") == "128");
+  CHECK(has(refusal("base.yaml", "policy: {dtensor_cfg: {lora_cfg: {enabled: true}}}\n"),
+            "adapters are not covered"));
+}
+
+TEST_CASE("OpenRLHF's flags are DeepSpeed's settings of the actor, under both of their names") {
+  const std::string start = "python3 -m openrlhf.cli.train_ppo_ray --";
+  const ImportedPlan plan = with_model(
+      {{"run.sh", start +
+                      "train.batch_size 64 --train.micro_batch_size 2 --ds.zero_stage 3 \\\n"
+                      "  --actor.num_nodes 2 --actor.num_gpus_per_node 4 --data.max_len 4096 \\\n"
+                      "  --ds.adam_offload --actor.gradient_checkpointing_enable --ds.zpg 4 \\\n"
+                      "  --vllm.num_engines 4 --unheard_of 3\n"}});
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("train.zero") == "3");
+  CHECK(keys.at("parallel.zero_hpz") == "4");
+  CHECK(keys.at("cluster.gpus") == "8");
+  CHECK(keys.at("parallel.global_batch") == "64");
+  CHECK(keys.at("parallel.micro_batch") == "2");
+  CHECK(keys.at("model.seq") == "4096");
+  CHECK(keys.at("train.recompute") == "\"full\"");
+  CHECK(keys.at("train.precision") == "\"bf16\"");
+  CHECK(where_of(plan, "train.zero") == "run.sh:1");
+  CHECK(mentions(plan.not_expressed, "offload_optimizer"));
+  CHECK(mentions(plan.not_expressed, "rollouts and models beside the actor"));
+  REQUIRE(plan.not_understood.size() == 1);
+  CHECK(has(plan.not_understood[0], "--unheard_of = 3"));
+  const Keys older = keys_of(with_model(
+      {{"run.sh", start + "train_batch_size 32 --micro_train_batch_size 4 --zero_stage 2 "
+                          "--prompt_max_len 512 --generate_max_len 1536 --ring_attn_size 2 "
+                          "--actor_num_nodes 1 --actor_num_gpus_per_node 8\n"}}));
+  CHECK(older.at("train.zero") == "2");
+  CHECK(older.at("model.seq") == "2048");
+  CHECK(older.at("parallel.cp") == "2");
+  CHECK(older.at("parallel.cp_comm") == "\"ring\"");
+  CHECK(older.at("parallel.micro_batch") == "4");
+  CHECK(has(refusal("run.sh", start + "lora_rank 8\n"), "adapters are not covered"));
+}
