@@ -71,6 +71,7 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
     return Error::at(context.path,
                      "found a program in Python, which import does not run: give what its run "
                      "writes, such as Megatron-Bridge's run_config.yaml or a log");
+  if (is_mlperf(text, context.path)) return import_mlperf(text, context);
   ASSIGN_OR_RETURN(const ShellScript script, parse_shell(text, context.path));
   if (const auto commands = commands_of(script, context.path, kVerlPrograms); !commands.empty()) {
     ASSIGN_OR_RETURN(ImportedPlan plan, import_verl(commands, context));
@@ -110,7 +111,8 @@ bool has_line(const std::string& text, const std::string& begin) {
 // "extends: [llama_base.yaml]", "model: ${MODEL:llama3_8B}.yaml".
 bool is_read_by_another(const ImportSource& source, const std::vector<ImportSource>& sources) {
   const std::filesystem::path file = std::filesystem::path(source.path).filename();
-  if (file.extension() != ".yaml" && file.extension() != ".yml") return false;
+  const bool is_script = file.extension() == ".sh";
+  if (!is_script && file.extension() != ".yaml" && file.extension() != ".yml") return false;
   const auto names = [&](const std::string& text, const std::string& name) {
     for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
       if (at > 0 && std::string_view(" \t\"'/:[,").find(text[at - 1]) != std::string::npos)
@@ -119,6 +121,9 @@ bool is_read_by_another(const ImportSource& source, const std::vector<ImportSour
     return false;
   };
   return std::ranges::any_of(sources, [&](const ImportSource& other) {
+    if (is_script)
+      return other.path != source.path && is_mlperf(other.text, other.path) &&
+             names(other.text, file.string());
     const bool reads = other.path != source.path &&
                        (has_line(other.text, "modules:") || has_line(other.text, "extends:") ||
                         has_line(other.text, "defaults:") || has_line(other.text, "bases:") ||

@@ -20,7 +20,11 @@ bool is_megatron_test(const DocumentNode& document);
 Result<ImportedPlan> import_megatron_test(const DocumentNode& document,
                                           const ImportContext& context);
 
-// A launch script of Megatron-LM, or an MLPerf configuration, whose name may say the sizes too.
+// An MLPerf configuration, whose name may say the sizes too.
+bool is_mlperf(const std::string& text, const std::string& path);
+Result<ImportedPlan> import_mlperf(const std::string& text, const ImportContext& context);
+
+// A launch script of Megatron-LM.
 Result<ImportedPlan> import_shell_script(const ShellScript& script, const ImportContext& context);
 
 // Megatron-Bridge's run_config.yaml.

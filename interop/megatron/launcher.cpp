@@ -187,6 +187,19 @@ std::vector<StartedCommand> commands_of(const ShellScript& script, const std::st
   return found;
 }
 
+void list_sourced_files(const ShellScript& script,
+                        const std::function<std::string(int line)>& place, ImportedPlan* lists) {
+  for (const ShellCommand& command : script.commands) {
+    if (command.size() < 2 || (command[0].text != "source" && command[0].text != ".")) continue;
+    const std::string name = command[1].text.substr(command[1].text.rfind('/') + 1);
+    // Environments of Python and of shells.
+    if (matches_any(name, {"activate", "*conda*", "*bashrc", "*profile", "*env", "*env.sh",
+                           "*environment*", "modules*", "setvars.sh", "*.env"}))
+      continue;
+    lists->wanted.push_back({name, place(command[0].line)});
+  }
+}
+
 void list_branches(const ShellScript& script, const std::string& path, ImportedPlan* plan) {
   for (const int line : script.unset)
     plan->assumed.push_back(

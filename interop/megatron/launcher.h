@@ -5,6 +5,7 @@
 //   MODEL_ARGS=(--num-layers 32 --hidden-size 4096)   -> nothing: arguments that another one starts
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,10 @@ struct StartedCommand {
 // Returns the commands that start a program of such a name, "verl.trainer.*".
 std::vector<StartedCommand> commands_of(const ShellScript& script, const std::string& path,
                                         std::string_view globs);
+
+// Adds the files that a script reads into itself to what is wanted, each with its line's place.
+void list_sourced_files(const ShellScript& script,
+                        const std::function<std::string(int line)>& place, ImportedPlan* lists);
 
 // Adds the lines of the script whose conditions are not known to what is assumed.
 void list_branches(const ShellScript& script, const std::string& path, ImportedPlan* plan);

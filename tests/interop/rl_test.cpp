@@ -326,3 +326,43 @@ TEST_CASE("OpenRLHF's flags are DeepSpeed's settings of the actor, under both of
   CHECK(older.at("parallel.micro_batch") == "4");
   CHECK(has(refusal("run.sh", start + "lora_rank 8\n"), "adapters are not covered"));
 }
+
+TEST_CASE("an MLPerf configuration takes what it sources from the files beside it, in order") {
+  const std::string own =
+      "source $(dirname ${BASH_SOURCE[0]})/config_common.sh\n"
+      "source $(dirname ${BASH_SOURCE[0]})/config_common_fp4.sh\n"
+      "export MINIBS=4\nexport TENSOR_MODEL_PARALLEL=2\nexport MICRO_BATCH_SIZE=1\n";
+  const std::string common =
+      "export MICRO_BATCH_SIZE=2\nexport FP8=True\nexport FP8_RECIPE=tensorwise\n"
+      "export OVERLAP_GRAD_REDUCE=True\n";
+  const ImportedPlan plan =
+      with_model({{"config_common.sh", common},
+                  {"config_common_fp4.sh", "export FP8=False\nexport FP4=True\n"},
+                  {"config_DGXB200_2x8x4xtp2pp1cp1_fp4.sh", own}});
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("parallel.micro_batch") == "1");
+  CHECK(keys.at("train.precision") == "\"nvfp4\"");
+  CHECK(keys.at("overlap.grad_reduce") == "true");
+  CHECK(where_of(plan, "overlap.grad_reduce") == "config_common.sh:4");
+  CHECK(where_of(plan, "parallel.micro_batch") == "config_DGXB200_2x8x4xtp2pp1cp1_fp4.sh:5");
+  CHECK(keys.at("parallel.global_batch") == "32");
+  CHECK(plan.conflicts.empty());
+  CHECK(plan.not_understood.empty());
+}
+
+TEST_CASE("AMD's names in an MLPerf configuration are Megatron-LM's sizes") {
+  const ImportedPlan plan =
+      with_model({{"config_MI300X_1x8x1.sh",
+                   "export TP=2\nexport PP=1\nexport MBS=2\nexport GBS=32\nexport FP8=True\n"
+                   "export ACG=full && export ACM=block && export ACL=7\nexport MINIBS=1\n"
+                   "export LORA_A2A=1\n"}});
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("parallel.tp") == "2");
+  CHECK(keys.at("parallel.micro_batch") == "2");
+  CHECK(keys.at("parallel.global_batch") == "32");
+  CHECK(keys.at("cluster.gpus") == "8");
+  CHECK(keys.at("train.precision") == "\"fp8\"");
+  CHECK(keys.at("train.recompute_layers") == "7");
+  CHECK(mentions(plan.not_expressed, "LORA_A2A=1: all weights are trained"));
+  CHECK(mentions(plan.assumed, "delayed scaling"));
+}
