@@ -84,6 +84,7 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
     list_branches(script, context.path, &plan);
     return plan;
   }
+  if (has_torchtitan_overrides(text)) return import_torchtitan_overrides(script, context);
   return import_shell_script(script, context);
 }
 
@@ -190,9 +191,10 @@ Status check_stages(const ImportedPlan& plan) {
 }  // namespace
 
 std::string importable_kinds() {
-  return "a config.json, ds_config.json, log, launch script of Megatron-LM's or its test's YAML, "
-         "run_config.yaml, torchtitan TOML, YAML of NeMo 1, ChatLearn, Accelerate or "
-         "TrainingArguments, or MLPerf config";
+  return "a config.json, ds_config.json, log, launch script of Megatron-LM, slime, verl or "
+         "OpenRLHF, run_config.yaml, torchtitan TOML or overrides, YAML of Megatron-LM's tests, "
+         "NeMo 1, NeMo-RL, verl, Primus, ChatLearn, Accelerate or TrainingArguments, or MLPerf "
+         "config";
 }
 
 Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,

@@ -91,7 +91,8 @@ class TitanPlan {
       const std::string way = p->text({"context_parallel_rotate_method"}).value_or("allgather");
       if (way == "allgather") plan_->set("parallel.cp_comm", "all_gather", "the default");
     }
-    if (tp_ > 1) plan_->set("train.sequence_parallel", true, "with tensor_parallel_degree");
+    if (p->flag({"enable_sequence_parallel"}).value_or(true) && tp_ > 1)
+      plan_->set("train.sequence_parallel", true, "with tensor_parallel_degree");
     if (p->flag({"enable_async_tensor_parallel"}).value_or(false) && tp_ > 1)
       plan_->set("overlap.tensor", "ring", "enable_async_tensor_parallel");
     const Whole replicas = p->whole({"data_parallel_replicate_degree"}, 1).value_or(1);
@@ -251,8 +252,8 @@ class TitanPlan {
       if (matches_any(field->key,
                       {"steps", "max_norm", "dataset*", "seed", "deterministic", "gc_*", "*_path",
                        "data_*", "selective_*", "per_op_*", "early_stop", "print_*", "tokenizer*",
-                       "disable_loss_parallel", "mixed_precision*", "*_split_points",
-                       "enable_compiled_autograd", "context_parallel_*"}) ||
+                       "disable_loss_parallel", "disable_cuda_graphs", "mixed_precision*",
+                       "*_split_points", "enable_compiled_autograd", "context_parallel_*"}) ||
           (flag != nullptr && !*flag)) {
         ++plan_->without_effect;
       } else {

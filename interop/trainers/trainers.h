@@ -1,9 +1,12 @@
 // Plans of DeepSpeed, torchtitan and Accelerate. The model is in none of their files.
 #pragma once
 
+#include <string>
+
 #include "base/result.h"
 #include "interop/document/document.h"
 #include "interop/plan/imported_plan.h"
+#include "interop/shell/shell.h"
 
 namespace tandem {
 
@@ -14,6 +17,11 @@ Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const Import
 // torchtitan's TOML files, which it had until February 2026.
 bool is_torchtitan(const DocumentNode& document);
 Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context);
+
+// torchtitan's overrides of its command line, in a script.
+bool has_torchtitan_overrides(const std::string& text);
+Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
+                                                 const ImportContext& context);
 
 // Accelerate's YAML with an fsdp_config.
 bool is_accelerate(const DocumentNode& document);

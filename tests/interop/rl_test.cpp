@@ -366,3 +366,43 @@ TEST_CASE("AMD's names in an MLPerf configuration are Megatron-LM's sizes") {
   CHECK(mentions(plan.not_expressed, "LORA_A2A=1: all weights are trained"));
   CHECK(mentions(plan.assumed, "delayed scaling"));
 }
+
+TEST_CASE("torchtitan's overrides are read back") {
+  const std::string text = R"(#!/bin/bash
+WORLD_SIZE=32
+OVERRIDES=(
+    --training.num_tokens_per_microbatch_per_dp_rank 8192
+    --training.num_tokens_per_train_step 524288
+    --training.max_context_length 4096
+    --parallelism.num_pp_microbatches 8
+    --parallelism.data_parallel_replicate_degree 1
+    --parallelism.data_parallel_shard_degree 8
+    --parallelism.tensor_parallel_degree 2
+    --parallelism.pipeline_parallel_degree 2
+    --parallelism.pipeline_parallel_schedule 1F1B
+    --parallelism.pipeline_parallel_layers_per_stage 8
+    --parallelism.pipeline_parallel_first_stage_less_layers 0
+    --parallelism.pipeline_parallel_last_stage_less_layers 0
+    --parallelism.no_enable_sequence_parallel
+    --training.disable_cuda_graphs
+    activation-checkpoint:full
+)
+)";
+  const ImportedPlan plan = with_model({{"titan.sh", text}});
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("parallel.tp") == "2");
+  CHECK(keys.at("parallel.pp") == "2");
+  CHECK(keys.at("parallel.dp") == "8");
+  CHECK(keys.at("cluster.gpus") == "32");
+  CHECK(keys.at("parallel.micro_batch") == "2");
+  CHECK(keys.at("parallel.global_batch") == "128");
+  CHECK(keys.at("model.seq") == "4096");
+  CHECK(keys.at("train.recompute") == "\"full\"");
+  CHECK(keys.count("train.sequence_parallel") == 0);
+  CHECK(keys.count("train.cuda_graphs") == 0);
+  CHECK(plan.not_understood.empty());
+  CHECK(has(refusal("titan.sh",
+                    "A=(--parallelism.tensor_parallel_degree 2 "
+                    "--training.num_tokens_per_train_step 10)\n"),
+            "expected a multiple of"));
+}

@@ -1,0 +1,146 @@
+// Reads torchtitan's overrides of its command line, which it takes in place of TOML since February
+// 2026, as `tune --emit torchtitan` writes them. Names are of pytorch/torchtitan b5bcd76c
+// (2026-08-21). They become the fields of a TOML file, whose reader makes the plan. Declared in
+// interop/trainers/trainers.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/split.h"
+#include "interop/document/fields.h"
+#include "interop/trainers/trainers.h"
+
+namespace tandem {
+namespace {
+
+// The names that TOML had for the same; an empty value is the one that is given.
+struct TitanRow {
+  std::string_view now, before, value;
+};
+constexpr TitanRow kRenamed[] = {
+    {"parallelism.no_enable_sequence_parallel", "parallelism.enable_sequence_parallel", "false"},
+    {"compile.enable_async_tensor_parallel", "parallelism.enable_async_tensor_parallel", ""},
+    {"training.max_context_length", "training.seq_len", ""}};
+
+class TitanOverrides {
+ public:
+  explicit TitanOverrides(std::string path) : path_(std::move(path)) {}
+
+  void add(const std::vector<std::string>& words, int line) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      constexpr std::string_view kMode = "activation-checkpoint:";
+      if (words[i].starts_with(kMode))
+        set("activation_checkpoint.mode", words[i].substr(kMode.size()), line);
+      if (!words[i].starts_with("--") || words[i].find('.') == std::string::npos) continue;
+      const std::size_t equals = words[i].find('=');
+      std::string name = words[i].substr(2, equals == std::string::npos ? equals : equals - 2);
+      std::ranges::replace(name, '-', '_');
+      const bool is_switch = i + 1 == words.size() || words[i + 1].starts_with("--") ||
+                             words[i + 1].starts_with(kMode);
+      std::string value = equals != std::string::npos ? words[i].substr(equals + 1)
+                          : is_switch                 ? "true"
+                                                      : words[i + 1];
+      for (const TitanRow& row : kRenamed) {
+        if (row.now != name) continue;
+        name = row.before;
+        if (!row.value.empty()) value = row.value;
+      }
+      set(name, value, line);
+    }
+  }
+
+  // Returns the overrides as a TOML file has them: sequences where these count tokens.
+  Result<DocumentNode> document() {
+    const auto seq = whole("training.seq_len");
+    const auto micro = take("training.num_tokens_per_microbatch_per_dp_rank");
+    const auto step = take("training.num_tokens_per_train_step");
+    const auto passes = take("parallelism.num_pp_microbatches").value_or(1);
+    for (const auto& tokens : {micro, step}) {
+      if (tokens && (!seq || *tokens % *seq != 0))
+        return Error::at(path_, fmt::format("found {} tokens, expected a multiple of "
+                                            "--training.max_context_length",
+                                            *tokens));
+    }
+    if (micro) {
+      set("training.local_batch_size", fmt::format("{}", product_of({*micro / *seq, passes})), 0);
+      set("parallelism.pipeline_parallel_microbatch_size", fmt::format("{}", *micro / *seq), 0);
+    }
+    if (step) set("training.global_batch_size", fmt::format("{}", *step / *seq), 0);
+    return DocumentNode{sections_, 1};
+  }
+
+ private:
+  DocumentNode::Map* section(std::string_view name) {
+    const auto found = std::ranges::find(sections_, name, &DocumentField::key);
+    if (found != sections_.end()) return std::get_if<DocumentNode::Map>(&found->value.value);
+    sections_.push_back({std::string(name), {DocumentNode::Map{}, 1}});
+    return std::get_if<DocumentNode::Map>(&sections_.back().value.value);
+  }
+  void set(const std::string& name, const std::string& value, int line) {
+    const std::size_t dot = name.find('.');
+    if (line > 0) line_ = line;
+    section(name.substr(0, dot))
+        ->push_back({name.substr(dot + 1), plain_scalar(value, line > 0 ? line : line_)});
+  }
+  std::optional<std::int64_t> whole(const std::string& name) {
+    const std::size_t dot = name.find('.');
+    for (const DocumentField& field : *section(name.substr(0, dot))) {
+      const auto found = whole_number(field.value);
+      if (field.key == name.substr(dot + 1) && found && *found > 0) return found;
+    }
+    return std::nullopt;
+  }
+  std::optional<std::int64_t> take(const std::string& name) {
+    const auto found = whole(name);
+    const std::size_t dot = name.find('.');
+    std::erase_if(*section(name.substr(0, dot)),
+                  [&](const DocumentField& field) { return field.key == name.substr(dot + 1); });
+    return found;
+  }
+
+  std::string path_;
+  DocumentNode::Map sections_;
+  int line_ = 1;
+};
+
+}  // namespace
+
+bool has_torchtitan_overrides(const std::string& text) {
+  return text.find("--parallelism.") != std::string::npos ||
+         text.find("--training.num_tokens_per_train_step") != std::string::npos;
+}
+
+Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
+                                                 const ImportContext& context) {
+  TitanOverrides overrides(context.path);
+  for (const auto& [name, variable] : script.variables)
+    overrides.add(variable.words, variable.line);
+  for (const ShellCommand& command : script.commands) {
+    std::vector<std::string> words;
+    for (const ShellWord& word : command) words.push_back(word.text);
+    if (!command.empty()) overrides.add(words, command.front().line);
+  }
+  ASSIGN_OR_RETURN(const DocumentNode document, overrides.document());
+  const auto world = script.variables.find("WORLD_SIZE");
+  std::int64_t gpus = context.gpus;
+  const DocumentNode size = world == script.variables.end() || world->second.words.empty()
+                                ? DocumentNode{}
+                                : plain_scalar(world->second.words[0], world->second.line);
+  const auto stated = whole_number(size);
+  if (gpus == 0 && stated && *stated > 0) gpus = std::min(*stated, kMostWhole);
+  const ImportContext inner = {
+      .path = context.path, .before = context.before, .gpus = gpus, .beside = context.beside};
+  ASSIGN_OR_RETURN(ImportedPlan plan, import_torchtitan(document, inner));
+  plan.sources = {context.path + " (torchtitan's overrides)"};
+  if (stated && *stated > 0) {
+    plan.set("cluster.gpus", std::min(*stated, kMostWhole), "WORLD_SIZE");
+    plan.keys.back().where = fmt::format("{}:{}", context.path, size.line);
+  }
+  // Graphs are on by default.
+  const DocumentNode* training = document.find("training");
+  if (training == nullptr || training->find("disable_cuda_graphs") == nullptr)
+    plan.set("train.cuda_graphs", true, "default of --training.disable_cuda_graphs");
+  return plan;
+}
+
+}  // namespace tandem
