@@ -17,7 +17,7 @@
 #include "interop/log/comm_log.h"
 #include "job/site.h"
 #include "launch/standard_output.h"
-#include "report/text/comm_fit_table.h"
+#include "report/text/comm_table.h"
 #include "topology/traffic.h"
 
 namespace tandem {

@@ -19,8 +19,10 @@
 #include "planning/simulate/chakra_run.h"
 #include "planning/simulate/sensitivity.h"
 #include "planning/simulate/simulate.h"
+#include "planning/what_if/memory_fixes.h"
 #include "report/page/cluster_svg.h"
 #include "report/page/html_page.h"
+#include "report/text/memory_table.h"
 #include "report/text/table.h"
 #include "report/text/timeline_text.h"
 #include "report/text/variability_table.h"
@@ -49,6 +51,7 @@ struct SimulateOptions {
   bool wide = false;
   bool timeline = false;
   bool bars = false;
+  bool memory = false;
   std::string colour = "auto";
 };
 
@@ -103,6 +106,7 @@ void print(const std::vector<RunResult>& results, const SimulateOptions& options
     const int width = text_width(options.wide);
     fmt::print(standard_output(), "{}\n", run_table(results, traffic, width));
     print_pictures(results, options);
+    if (options.memory) fmt::print(standard_output(), "{}\n", memory_table(results, width));
     for (const std::string& table : {savings_table(results, width), repeats_table(results, width),
                                      sensitivity_table(results, width)}) {
       if (!table.empty()) fmt::print(standard_output(), "{}\n", table);
@@ -199,6 +203,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
   } else {
     played = simulate_all(scenarios, engine, jobs, options.files, files_of);
   }
+  add_memory_fixes(scenarios, jobs, &played);
   std::vector<RunResult> results;
   std::vector<Error> errors;
   for (std::size_t i = 0; i < played.size(); ++i) {
@@ -293,6 +298,9 @@ void add_simulate(const Command& app) {
   command.flag("--bars", &options->bars,
                "draw below the table where each run's time goes: compute, exposed communication, "
                "bubble");
+  command.flag("--memory", &options->memory,
+               "print below the table what each run's fullest GPU holds at its peak, by class of "
+               "tensor, and when that is");
   add_colour(command, &options->colour);
   command.flag("--json", &options->json, "print one JSON array, an object a run, and nothing else");
   add_wide(command, &options->wide);

@@ -147,8 +147,9 @@ void print_table(const Cluster& cluster, const std::string& preset, int width) {
   add("GPU", fmt::format("{}, {:.1f} GiB at {:.0f} GB/s, {} SMs", spec.device.name,
                          spec.device.memory_bytes / GiB, spec.device.memory_bytes_per_s / GB,
                          spec.device.sms));
-  add("", fmt::format("{:.1f} GiB of them kept for CUDA's context, NCCL and fragmentation",
-                      memory_reserve_bytes(spec.device) / GiB));
+  if (spec.device.own_memory_reserve_bytes)
+    add("", fmt::format("{:.1f} GiB of them for no tensor (cluster.memory_reserve_GiB)",
+                        *spec.device.own_memory_reserve_bytes / GiB));
   for (const auto& [precision, flops] : spec.device.flops_per_s)
     add("peak " + precision, fmt::format("{:.0f} TFLOP/s, dense", flops * 1e-12));
   add("GEMMs", gemms(spec.device));

@@ -25,6 +25,8 @@
 #include "schedule/program/lanes.h"
 #include "schedule/program/rank_folding.h"
 #include "schedule/program/replay.h"
+#include "workload/memory/memory.h"
+#include "workload/memory/reserve.h"
 
 namespace tandem {
 namespace {
@@ -348,7 +350,7 @@ void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* 
   }
   for (const MemoryTimeline& rank :
        memory_timelines(scenario.job.model, job.plan, job.order, device.gemm_workspace_bytes)) {
-    const double room = usable_memory_bytes(device) - rank.held.total();
+    const double room = usable_bytes(device, scenario.job.model, job.plan) - rank.held.total();
     problem->ranks[rank.pipeline_rank].memory =
         std::max(room, rank.peak().activations) - once[rank.pipeline_rank];
   }

@@ -24,6 +24,33 @@ OpKind op_kind(ActionKind kind) {
   }
 }
 
+// The microbatches alive in each stage of a rank, action by action.
+class LiveStages {
+ public:
+  LiveStages(const Order& order, int rank) : place_(order.stages) {
+    const std::vector<int> rank_of = stage_to_rank(order);
+    for (int stage = 0; stage < order.stages; ++stage) {
+      if (rank_of[stage] != rank) continue;
+      place_[stage] = live_.size();
+      live_.push_back({static_cast<Stage>(stage % (order.stages / order.chains)), 0});
+    }
+  }
+
+  // Says whether the action changes what is alive.
+  bool act(const Action& action) {
+    const bool grows = action.kind == ActionKind::Forward;
+    if (!grows && !produces_gradient(action.kind)) return false;
+    live_[place_[index(action.stage)]].microbatches += grows ? 1 : -1;
+    return true;
+  }
+
+  const std::vector<LiveActivations::Entry>& now() const { return live_; }
+
+ private:
+  std::vector<LiveActivations::Entry> live_;
+  std::vector<std::size_t> place_;  // of a stage in live_
+};
+
 }  // namespace
 
 LiveActivations live_activations(const Order& order) {
@@ -46,35 +73,35 @@ const MemoryTimeline::Step& MemoryTimeline::peak() const {
 
 std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
                                              const Order& order, double workspace_bytes) {
-  const std::vector<int> rank_of = stage_to_rank(order);
   const std::vector<int> outputs = peak_outputs(order);
   const PlanMemory plan_memory(model, plan);
   std::vector<MemoryTimeline> memories;
   for (int rank = 0; rank < order.pp(); ++rank) {
     // With vocabulary parallelism, a microbatch's logits are held between its two output passes, S
     // and T. The most microbatches that are ever between them are counted all the time.
-    const auto memory_with = [&](const std::vector<LiveActivations::Entry>& live) {
-      return plan_memory.of_rank(live, outputs[rank]);
-    };
-    std::vector<LiveActivations::Entry> live;
-    std::vector<std::size_t> place(order.stages);
-    for (int stage = 0; stage < order.stages; ++stage) {
-      if (rank_of[stage] != rank) continue;
-      place[stage] = live.size();
-      live.push_back({static_cast<Stage>(stage % (order.stages / order.chains)), 0});
-    }
-    MemoryTimeline& memory = memories.emplace_back(MemoryTimeline{rank, memory_with(live), {}});
+    LiveStages live(order, rank);
+    const auto memory_now = [&] { return plan_memory.of_rank(live.now(), outputs[rank]); };
+    MemoryTimeline& memory = memories.emplace_back(MemoryTimeline{rank, memory_now(), {}});
     memory.held.activations = 0;
     memory.held.workspace = workspace_bytes;
     memory.steps.push_back({});
     for (const Action& action : order.ranks[rank]) {
-      const bool grows = action.kind == ActionKind::Forward;
-      if (!grows && !produces_gradient(action.kind)) continue;
-      live[place[index(action.stage)]].microbatches += grows ? 1 : -1;
-      memory.steps.push_back({action, memory_with(live).activations});
+      if (live.act(action)) memory.steps.push_back({action, memory_now().activations});
     }
   }
   return memories;
+}
+
+std::vector<MemoryPart> peak_parts(const Model& model, const OrderedPlan& plan, const Order& order,
+                                   const MemoryTimeline& timeline) {
+  const int rank = timeline.pipeline_rank;
+  LiveStages live(order, rank);
+  const std::optional<Action>& peak = timeline.peak().action;
+  for (const Action& action : order.ranks[rank]) {
+    live.act(action);
+    if (peak && action == *peak) break;
+  }
+  return memory_parts(model, plan, live.now(), peak_outputs(order)[rank]);
 }
 
 StepEnds::StepEnds(int pipeline_rank, int pipeline_ranks, const Program& program,

@@ -9,6 +9,7 @@
 #include "schedule/order/order.h"
 #include "schedule/program/program.h"
 #include "traces/trace.h"
+#include "workload/memory/memory.h"
 #include "workload/model/workload.h"
 
 namespace tandem {
@@ -35,6 +36,11 @@ LiveActivations live_activations(const Order& order);
 // Returns one timeline for each pipeline rank. `workspace_bytes` are held all the time.
 std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
                                              const Order& order, double workspace_bytes);
+
+// Returns the parts of what the timeline's rank holds at its peak, all but `held.workspace`; they
+// add up to the rest. REQUIRES: the timeline is of this order.
+std::vector<MemoryPart> peak_parts(const Model& model, const OrderedPlan& plan, const Order& order,
+                                   const MemoryTimeline& timeline);
 
 // Looks up when a step's action ended on the first GPU of its pipeline rank, or on the GPU that was
 // played in its place.

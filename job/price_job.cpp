@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "job/order_job.h"
 #include "job/site.h"
+#include "workload/memory/activations.h"
 #include "workload/model/moe.h"
 
 namespace tandem {
@@ -185,7 +186,10 @@ Workload price_workload(const Model& model, const OrderedPlan& plan, const CostS
   CostModel prices = cost_model(costs, site.cluster.spec().device, plan.precision);
   prices.profile.compute_stretch *= slowest_of(nodes_of(site), costs.profile);
   if (!collective_ns) collective_ns = block_collective_ns(model, plan, costs, site);
-  return make_workload(model, there, prices, *collective_ns);
+  return make_workload(model, there, prices, *collective_ns,
+                       [&](const Model& layer, Recompute recompute) {
+                         return offloaded_activations(layer, there, recompute).copied;
+                       });
 }
 
 Workload for_chains(Workload chain, int chains) {

@@ -89,10 +89,10 @@ inline constexpr KeyRow kClusterRows[] = {
     {"cluster.memory_GiB", "number: GiB of a GPU's memory"},
     {"cluster.memory_reserve_GiB",
      "number: GiB of it that CUDA's context, NCCL's buffers and fragmentation take: a plan fits "
-     "into the rest; default the GPU's, 6 % of its memory"},
+     "into the rest; default by the plan, see memory.md"},
     {"cluster.host_link_GBps",
-     "number: GB/s of a GPU's link to its CPU, one direction, for train.optimizer_offload; default "
-     "the GPU's"},
+     "number: GB/s of a GPU's link to its CPU, one direction, for train.optimizer_offload and "
+     "train.activation_offload_*; default the GPU's"},
     {"cluster.host_memory_GBps", "number: GB/s of its part of the CPU's memory; default the GPU's"},
     {"cluster.gemm_workspace_MiB",
      "number: MiB of it that GEMM libraries hold as tensors; default the GPU's, 0 for one of your "

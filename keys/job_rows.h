@@ -100,13 +100,34 @@ inline constexpr KeyRow kJobRows[] = {
      "mla_up_proj, mlp, moe, moe_act and shared_experts some, with commas; default core_attn"},
     {"train.recompute_layers",
      "integer: full recompute of the first so many layers of a stage; default all"},
+    {"train.activation_offload_modules",
+     "text: the modules of a layer that keep what their backward needs in the CPU's memory, by "
+     "Megatron's names: of attn_norm, qkv_linear, core_attn, attn_proj, mlp_norm, expert_fc1, "
+     "moe_act and fused_group_mlp some, with commas; default none"},
+    {"train.activation_offload_layers",
+     "integer: the first so many layers of a stage keep all that their backward needs in the CPU's "
+     "memory, under full recompute their inputs; default 0"},
     {"train.flash_attention",
      "true or false: attention's core is one kernel that keeps no s x s matrix; default false"},
     {"train.fused_softmax", "true or false: scale, mask and softmax in one kernel; default true"},
     {"train.fused_bias_gelu",
      "true or false: the MLP's bias and activation in one kernel; default true"},
     {"train.fused_norm", "true or false: a norm in one kernel; default true"},
-    {"train.fused_cross_entropy", "true or false: cross entropy in one kernel; default true"},
+    {"train.cross_entropy",
+     "text: how the loss is computed: unfused, native (Megatron-LM's fused kernels), te "
+     "(Transformer Engine's) or chunked (a part of the tokens at a time); default what is usual "
+     "with train.framework: te for megatron and fsdp, native for torchtitan, unfused for "
+     "deepspeed"},
+    {"train.fused_cross_entropy",
+     "true or false: true is train.cross_entropy = native, false unfused"},
+    {"train.framework",
+     "text: whose buffers and losses count for memory: megatron, torchtitan, deepspeed (with "
+     "Transformers) or fsdp; default costs.software's; where neither is set, deepspeed for ZeRO 2 "
+     "and 3 in 16 bits without tensor and pipeline parallelism, as it holds the most, else "
+     "megatron"},
+    {"train.expandable_segments",
+     "true or false: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, with which PyTorch wastes "
+     "about 1 % of the memory; default false"},
     {"train.cuda_graphs",
      "true or false: passes are launched as CUDA graphs, so that the CPU's time to launch kernels "
      "does not count; default false"},

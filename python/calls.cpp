@@ -16,6 +16,7 @@
 #include "planning/sweep/sweep.h"
 #include "planning/tune/frameworks.h"
 #include "planning/tune/tune.h"
+#include "planning/what_if/memory_fixes.h"
 #include "schedule/order/order_text.h"
 #include "schedule/program/program_text.h"
 
@@ -89,7 +90,9 @@ Result<RunResult> played(const AskedOf& asked, bool unfolded, const OutputFiles&
   ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::SimGrid));
   if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
   scenario.fold = !unfolded;
-  return simulate_all({scenario}, engine, jobs_of(asked), files, 0, on_runs_of(on_done, 1)).front();
+  auto results = simulate_all({scenario}, engine, jobs_of(asked), files, 0, on_runs_of(on_done, 1));
+  add_memory_fixes({scenario}, jobs_of(asked), &results);
+  return results.front();
 }
 
 // Reads the order from a CSV, or takes the scenario's if no name is given, or makes the named one.
@@ -140,8 +143,9 @@ Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on
   ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::SimGrid));
   if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
   for (Scenario& scenario : scenarios) scenario.fold = !unfolded;
-  const auto results = simulate_all(scenarios, engine, jobs_of(asked), {}, 0,
-                                    on_runs_of(on_done, static_cast<int>(scenarios.size())));
+  auto results = simulate_all(scenarios, engine, jobs_of(asked), {}, 0,
+                              on_runs_of(on_done, static_cast<int>(scenarios.size())));
+  add_memory_fixes(scenarios, jobs_of(asked), &results);
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].ok()) {

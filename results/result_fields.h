@@ -9,6 +9,8 @@ namespace tandem {
 template <>
 FieldTable<Spread> make_fields();
 template <>
+FieldTable<MemoryFix> make_fields();
+template <>
 FieldTable<RepeatedRun> make_fields();
 template <>
 FieldTable<RunResult> make_fields();

@@ -10,6 +10,7 @@
 #include "results/job_result.h"
 #include "traces/metrics.h"
 #include "traces/timeline_json.h"
+#include "workload/memory/reserve.h"
 
 namespace tandem {
 namespace {
@@ -17,9 +18,9 @@ namespace {
 // Writes the memory of each pipeline rank, in bytes: what it holds all the time, and its
 // activations after each step, with the time when the step ended.
 std::string memory_json(const Scenario& scenario, const CompiledJob& job, const Trace& trace) {
-  std::string out = fmt::format("{{\"capacity\":{},\"reserve\":{},\"ranks\":[",
-                                scenario.cluster.spec.device.memory_bytes,
-                                memory_reserve_bytes(scenario.cluster.spec.device));
+  std::string out = fmt::format(
+      "{{\"capacity\":{},\"outside\":{},\"ranks\":[", scenario.cluster.spec.device.memory_bytes,
+      memory_reserve(scenario.cluster.spec.device, scenario.job.model, job.plan).outside);
   const auto at = std::back_inserter(out);
   std::string_view comma = "";
   for (const MemoryTimeline& memory :

@@ -53,9 +53,13 @@ FieldTable<MemoryBytes> make_fields() {
        field("total", &Memory::total, "", "of all these"),
        field("by_pipeline_rank", &Memory::by_pipeline_rank, "", "the total of each").in_column(4),
        field("reserve", &Memory::reserve, "",
-             "for CUDA's context, NCCL and fragmentation: `cluster.memory_reserve_GiB`")
+             "`outside` and `fragmentation`, or `cluster.memory_reserve_GiB`")
            .in_column(3),
-       field("capacity", &Memory::capacity, "", "the GPU's whole memory")}};
+       field("capacity", &Memory::capacity, "", "the GPU's whole memory"),
+       field("outside", &Memory::outside, "", "CUDA's context, libraries and NCCL's buffers")
+           .in_column(6),
+       field("fragmentation", &Memory::fragmentation, "", "what the allocator may waste, at worst")
+           .in_column(7)}};
 }
 
 template <>
@@ -63,6 +67,35 @@ FieldTable<MemoryPeak> make_fields() {
   return {field("pipeline_rank", &MemoryPeak::pipeline_rank),
           field("at_s", &MemoryPeak::at_s, "", "into the iteration"),
           field("action", &MemoryPeak::action, "", "that ends then: `forward 7 of stage 3`")};
+}
+
+template <>
+FieldTable<MemoryPart> make_fields() {
+  return {field("kind", &MemoryPart::kind, "", "the field of `memory_bytes` that it belongs to"),
+          field("name", &MemoryPart::name, "", "`activations of layers, 8 microbatches`"),
+          field("bytes", &MemoryPart::bytes)};
+}
+
+template <class T>
+FieldTable<T> verdict_field(Verdict T::*member, std::string type = "", std::string help = "") {
+  return field_value<T>(
+      "verdict", [member](const T& o) { return verdict_text(o.*member); },
+      [member](const Json& json, T* o) {
+        o->*member = verdict_named(json.get<std::string>()).value();
+      },
+      std::move(type), std::move(help));
+}
+
+template <>
+FieldTable<MemoryFix> make_fields() {
+  return {field("changes", &MemoryFix::changes, "",
+                "`recompute mlp`; two where no single one is enough"),
+          field("settings", &MemoryFix::settings, "", "the same as `--set` takes them"),
+          verdict_field(&MemoryFix::verdict),
+          field("spare_bytes", &MemoryFix::spare_bytes),
+          field("ideal_iteration_s", &MemoryFix::ideal_iteration_s, "", "on the ideal engine"),
+          field("of_iteration", &MemoryFix::of_iteration, "",
+                "how much longer that is than the run itself on that engine, as a share")};
 }
 
 template <>
@@ -90,8 +123,19 @@ FieldTable<Training> make_fields() {
           "do, or `causal attention`: the half that a causal mask leaves (`report.causal_flops`)")
           .in_column(2),
       field("memory_bytes", &Training::memory, "object, bytes", "of the fullest GPU"),
-      field("fits", &Training::fits, "true or false", "`total` + `reserve` <= `capacity`"),
-      field("peak", &Training::peak, "object", "when that GPU comes to hold the most activations")};
+      field("fits", &Training::fits, "true or false", "whether `verdict` is not `no`"),
+      verdict_field(
+          &Training::verdict, "text",
+          "`yes`; `if unfragmented`: if the allocator wastes less than `fragmentation`; `no`: "
+          "`total` and `outside` are more than `capacity` ([memory.md](memory.md))")
+          .in_column(8),
+      field("spare_bytes", &Training::spare_bytes, "bytes",
+            "`capacity` - `outside` - `total`; below 0: so much is missing")
+          .in_column(9),
+      field("peak", &Training::peak, "object", "when that GPU comes to hold the most activations"),
+      field("memory_parts", &Training::parts, "list of objects",
+            "what it holds then, the largest first; they add up to `memory_bytes.total`")
+          .in_column(kNoColumn)};
 }
 
 template <>
@@ -208,6 +252,11 @@ FieldTable<RunResult> make_fields() {
             "null as `calibrated`")
           .null_by_default(),
       field_group(&Run::training, fields_of<Training>()),
+      field("memory_fixes", &Run::memory_fixes, "list of objects",
+            "at most three changes with which a plan fits that does not, the fastest first "
+            "([planning.md](planning.md#a-plan-that-does-not-fit)); where none is enough what "
+            "misses the least; null where the plan fits, and of `sweep`, `tune`, `size`, `pack`")
+          .in_column(kNoColumn),
       field("bubble_ratio", &Run::bubble_ratio, "share",
             "idle / compute, mean; 1F1B without communication: (p-1)/m"),
       field("bubble_fraction", &Run::bubble_fraction, "share", "idle / iteration, mean"),

@@ -61,6 +61,17 @@ struct Sensitivity {
   double of_iteration = 0;
 };
 
+// A change of the plan: what `--set` takes, and what the run is with it.
+struct MemoryFix {
+  std::vector<std::string> changes;   // "recompute mlp"; two where one is not enough
+  std::vector<std::string> settings;  // "train.recompute=selective"
+  Verdict verdict = Verdict::No;
+  double spare_bytes = 0;
+  // An iteration on the ideal engine, and how much longer it takes than that of the run itself
+  // there, as a share. Nothing if the plan does not fit with the change either.
+  std::optional<double> ideal_iteration_s, of_iteration;
+};
+
 // A run's results. The table in run_result.cpp says what each field means, and gives its unit.
 struct RunResult {
   std::string name;
@@ -90,6 +101,10 @@ struct RunResult {
   double exposed_between_nodes_s = 0;
 
   std::optional<Training> training;  // nothing for uniform costs and Programs
+  // Changes that make a plan fit that does not: at most three, the fastest first. Where nothing is
+  // enough, what misses the least, with the verdict No. Empty: nothing was tried. Nothing: the plan
+  // fits, or nobody asks (planning/what_if/memory_fixes.h).
+  std::optional<std::vector<MemoryFix>> memory_fixes;
 
   std::optional<Saving> saving;  // nothing without a baseline, and for the baseline itself
   std::optional<double> published_tflops_per_gpu;

@@ -24,6 +24,13 @@ MemoryPeak peak_of(const MemoryTimeline& memory, int pipeline_ranks, const Progr
 
 }  // namespace
 
+double fullest_bytes(const Scenario& scenario, const OrderedPlan& plan, const Order& order) {
+  return peak_bytes(
+      std::ranges::max(memory_timelines(scenario.job.model, plan, order,
+                                        scenario.cluster.spec.device.gemm_workspace_bytes),
+                       {}, peak_bytes));
+}
+
 Training training(const Scenario& scenario, const OrderedPlan& plan, const Order& order,
                   const Program& program, const Trace& trace, double iteration_s) {
   const DeviceSpec& device = scenario.cluster.spec.device;
@@ -51,10 +58,19 @@ Training training(const Scenario& scenario, const OrderedPlan& plan, const Order
   memory.workspace = fullest.held.workspace;
   memory.total = fullest.held.total() + memory.activations;
   for (const MemoryTimeline& each : memories) memory.by_pipeline_rank.push_back(peak_bytes(each));
-  memory.reserve = memory_reserve_bytes(device);
+  const MemoryReserve reserve = memory_reserve(device, scenario.job.model, plan);
+  memory.outside = reserve.outside;
+  memory.fragmentation = reserve.fragmentation * memory.total;
+  memory.reserve = memory.outside + memory.fragmentation;
   memory.capacity = device.memory_bytes;
-  t.fits = fits_memory(device, memory.total);
+  t.verdict = verdict_of(device, reserve, memory.total);
+  t.fits = t.verdict != Verdict::No;
+  t.spare_bytes = spare_bytes(device, reserve, memory.total);
   t.peak = peak_of(fullest, order.pp(), program, trace);
+  t.parts = peak_parts(scenario.job.model, plan, order, fullest);
+  if (memory.workspace > 0)
+    t.parts.push_back({"workspace", "workspace of GEMM libraries", memory.workspace});
+  std::ranges::stable_sort(t.parts, std::ranges::greater{}, &MemoryPart::bytes);
   return t;
 }
 

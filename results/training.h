@@ -8,6 +8,8 @@
 #include "schedule/order/order.h"
 #include "schedule/program/program.h"
 #include "traces/trace.h"
+#include "workload/memory/memory.h"
+#include "workload/memory/reserve.h"
 
 namespace tandem {
 
@@ -22,8 +24,9 @@ struct MemoryPeak {
 struct MemoryBytes {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0, communication = 0;
   double workspace = 0;
-  // `reserve` is the part of the capacity for what is not a tensor; `total` must fit into the rest.
-  double total = 0, reserve = 0, capacity = 0;
+  // `outside` is what is no tensor: CUDA's context, libraries, NCCL. `fragmentation` is what the
+  // allocator may waste beside `total`, at worst. `reserve` is both.
+  double total = 0, reserve = 0, capacity = 0, outside = 0, fragmentation = 0;
   std::vector<double> by_pipeline_rank;  // of each rank at its peak; `total` is the largest
 };
 
@@ -36,9 +39,15 @@ struct Training {
   double hfu = 0;
   bool causal_flops = false;  // how the four before count attention: see AttentionFlops
   MemoryBytes memory;
-  bool fits = false;
+  bool fits = false;  // unless the verdict is No
+  Verdict verdict = Verdict::No;
+  double spare_bytes = 0;  // beside `total` and `outside`; below 0: what is missing
   MemoryPeak peak;
+  std::vector<MemoryPart> parts;  // of `memory.total`, the largest first
 };
+
+// Returns the bytes of tensors of the fullest GPU at its peak: MemoryBytes::total.
+double fullest_bytes(const Scenario& scenario, const OrderedPlan& plan, const Order& order);
 
 // Returns the figures of the run that gave the trace. REQUIRES: costs are not uniform.
 Training training(const Scenario& scenario, const OrderedPlan& plan, const Order& order,

@@ -46,6 +46,18 @@ Status check_expert_keys(const Scenario& s) {
 
 Status check_offload(const Scenario& s) {
   const DeviceSpec& device = s.cluster.spec.device;
+  for (const char* key : {"train.activation_offload_modules", "train.activation_offload_layers"}) {
+    if (!s.job.plan.offloads_activations() || !s.places.contains(key)) continue;
+    if (s.costs.uniform)
+      return Error::of({key},
+                       fmt::format("found {} with costs.source = uniform, expected it not to "
+                                   "be set: an action's seconds say nothing of copies",
+                                   key));
+    if (device.host_link_bytes_per_s == 0)
+      return Error::of({key}, fmt::format("found {}, expected cluster.host_link_GBps with it: this "
+                                          "GPU's is not known",
+                                          key));
+  }
   const bool known = device.host_link_bytes_per_s > 0 && device.host_memory_bytes_per_s > 0;
   if (s.job.plan.optimizer_offload == 0 || known) return Done{};
   return Error::of({"train.optimizer_offload"},

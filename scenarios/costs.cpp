@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "workload/memory/trainer.h"
+
 namespace tandem {
 namespace {
 
@@ -87,6 +89,8 @@ Status complete_costs(Scenario* s) {
 Status complete_framework_profile(Scenario* s) {
   if (s->costs.profile.name.empty()) {
     ASSIGN_OR_RETURN(s->costs.profile, load_framework_profile(s->cluster.spec.device.profile));
+  } else if (!s->job.plan.trainer) {
+    s->job.plan.trainer = trainer_named(s->costs.profile.framework);
   }
   if (s->costs.table) {
     s->costs.profile.iteration_overhead_s = 0;  // a table does not measure this part

@@ -166,12 +166,13 @@ Status check_cluster(const Scenario& s) {
                     "multiple of cluster.gpus_per_node = {}",
                     s.cluster.gpus, node));
   const DeviceSpec& device = s.cluster.spec.device;
-  if (device.memory_bytes > 0 && usable_memory_bytes(device) <= 0)
+  const double reserve = device.own_memory_reserve_bytes.value_or(0);
+  if (device.memory_bytes > 0 && reserve >= device.memory_bytes)
     return Error::of(
         {"cluster.memory_reserve_GiB"},
         fmt::format("found cluster.memory_reserve_GiB = {:g}, expected less than the GPU's "
                     "memory, {:g} GiB",
-                    memory_reserve_bytes(device) / GiB, device.memory_bytes / GiB));
+                    reserve / GiB, device.memory_bytes / GiB));
   if (s.report.least_bandwidth && !s.cluster.spec.calibration.empty())
     return Error::of(
         {"report.least_bandwidth", "cluster.calibration"},
@@ -225,6 +226,18 @@ Status check_slow_link(const Scenario& s) {
   return Done{};
 }
 
+// Takes train.fused_cross_entropy for the words of train.cross_entropy that it stands for.
+Status complete_cross_entropy(Scenario* s) {
+  if (!s->job.fused_cross_entropy) return Done{};
+  if (s->places.contains("train.cross_entropy"))
+    return Error::of({"train.fused_cross_entropy"},
+                     "found train.fused_cross_entropy beside train.cross_entropy, expected one of "
+                     "them: true stands for native, false for unfused");
+  s->job.plan.cross_entropy =
+      *s->job.fused_cross_entropy ? CrossEntropy::Native : CrossEntropy::Unfused;
+  return Done{};
+}
+
 // Completes what depends on several keys: first defaults, then the rules. Later steps use what
 // earlier ones set. `places` has the keys that the run sets.
 Status complete(Scenario* s) {
@@ -237,6 +250,7 @@ Status complete(Scenario* s) {
   RETURN_IF_ERROR(complete_order(s));
   RETURN_IF_ERROR(complete_vocabulary(s));
   RETURN_IF_ERROR(complete_overlap(s));
+  RETURN_IF_ERROR(complete_cross_entropy(s));
   RETURN_IF_ERROR(complete_costs(s));
   if (s->costs.need_cluster()) RETURN_IF_ERROR(check_cluster(*s));
   RETURN_IF_ERROR(check_stragglers(*s));
@@ -359,6 +373,7 @@ Result<Scenario> make_scenario(const ScenarioFile& file, const RunSettings& run)
   scenario.points = run.points;
   scenario.path = file.path;
   scenario.notes = run.notes;
+  scenario.settings = run.settings;
   for (const auto& [key, setting] : run.settings) scenario.places[key] = setting.where;
   RETURN_IF_ERROR(apply_settings(run.settings, &scenario));
   if (const Status status = complete(&scenario); !status.ok())
@@ -406,6 +421,16 @@ Result<Scenario> make_scenario(const std::string& path, const std::string& name,
   RETURN_IF_ERROR(ImportedFiles(path).complete(&run));
   run.name = name;
   return make_scenario(file, run);
+}
+
+Result<Scenario> with_sets(const Scenario& scenario,
+                           const std::vector<std::pair<std::string, Setting>>& sets) {
+  RunSettings run{scenario.name, scenario.axes, scenario.points, scenario.settings, scenario.notes};
+  run.settings.erase("report.baseline");  // a point of axes that one run does not know
+  for (const auto& [key, setting] : sets) run.settings[key] = setting;
+  ASSIGN_OR_RETURN(Scenario changed, make_scenario({scenario.path, {}, {}}, run));
+  changed.fold = scenario.fold;
+  return changed;
 }
 
 std::vector<std::pair<std::string, std::string>> scenario_keys() {

@@ -46,6 +46,7 @@ struct JobSettings {
   TensorSettings tensor;
   bool expert_overlap = false;
   int p2p_sms = 0;
+  std::optional<bool> fused_cross_entropy;  // the short form of Plan::cross_entropy
 
   // Whether schedule.order is "auto" and nobody has looked for one yet.
   bool order_is_open() const { return order.name == kAutoOrder && !found_order; }
@@ -177,6 +178,8 @@ struct Scenario {
   std::string path;                           // of its file
   std::map<std::string, std::string> places;  // of each key that is set: "file:line", or "--set"
 
+  Settings settings;  // all that it sets, with what files of other tools give
+
   // Returns the model that prices its kernels. REQUIRES: costs are not uniform; the scenario
   // outlives the result.
   CostModel cost_model() const {
@@ -228,6 +231,11 @@ Result<Scenario> only_run(const std::vector<Scenario>& scenarios, const std::str
 Result<Scenario> make_scenario(const std::string& path, const std::string& name,
                                const Settings& settings,
                                const std::vector<std::pair<std::string, Setting>>& sets = {});
+
+// Returns the scenario with `sets` over its own settings. Its order or layout is open again if the
+// settings leave it open.
+Result<Scenario> with_sets(const Scenario& scenario,
+                           const std::vector<std::pair<std::string, Setting>>& sets);
 
 // Returns every key that a scenario knows, with its help. docs/scenario.md has them all (tested).
 std::vector<std::pair<std::string, std::string>> scenario_keys();

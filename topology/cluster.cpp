@@ -343,18 +343,6 @@ void Cluster::route(DeviceId from, DeviceId to, std::vector<LinkId>* links) cons
   CHECK(graph_->routes->find(index(from), index(to), links));
 }
 
-double memory_reserve_bytes(const DeviceSpec& device) {
-  return device.own_memory_reserve_bytes.value_or(kMemoryReserve * device.memory_bytes);
-}
-
-double usable_memory_bytes(const DeviceSpec& device) {
-  return device.memory_bytes - memory_reserve_bytes(device);
-}
-
-bool fits_memory(const DeviceSpec& device, double bytes) {
-  return bytes <= usable_memory_bytes(device);
-}
-
 Nanoseconds Cluster::latency_ns(DeviceId from, DeviceId to) const {
   if (from == to) return 0;
   const Graph& graph = *graph_;

@@ -56,8 +56,7 @@ struct DeviceSpec {
   // copies. `deepep_copy_s`: what an SM takes to copy a token, beside its bytes.
   // `deepep_sm_bytes_per_s`: what an SM moves; 0: not known.
   double deepep_launch_s = 0, deepep_copy_s = 0, deepep_sm_bytes_per_s = 0;
-  // The memory that no tensor gets, see memory_reserve_bytes(). Nothing: kMemoryReserve of the
-  // memory.
+  // The memory that no tensor gets. Nothing: as the plan needs it (workload/memory/reserve.h).
   std::optional<double> own_memory_reserve_bytes;
   // The GPU's link to its CPU, one direction, and its part of the CPU's memory bandwidth. 0: not
   // known.
@@ -65,19 +64,6 @@ struct DeviceSpec {
   // The memory that GEMM libraries hold as tensors, whatever the model.
   double gemm_workspace_bytes = 0;
 };
-
-// The share of a GPU's memory that the CUDA context, NCCL's buffers and the allocator's
-// fragmentation take. It is 4.8 GiB of an 80 GiB GPU: some 0.5 for the context, 0.5 to 0.7 for each
-// communicator (NVIDIA/nccl issues 864 and 964 on A100s; a job has three to five), and some 2 %
-// that an allocator cannot give out.
-constexpr double kMemoryReserve = 0.06;
-
-double memory_reserve_bytes(const DeviceSpec& device);
-
-// The memory for weights, gradients, optimizer, activations and buffers. Whoever asks whether
-// something fits must ask here.
-double usable_memory_bytes(const DeviceSpec& device);
-bool fits_memory(const DeviceSpec& device, double bytes);
 
 // One direction of a cable. `bytes_per_s` is the rate of a long transfer: the line rate times the
 // share of it that NCCL reaches. `half_latency_ns` is half a message's and is only shown; a message

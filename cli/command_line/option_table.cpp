@@ -90,7 +90,7 @@ const std::vector<CommandRow>& command_rows() {
       {"simulate",
        {kScenario, kProgram, kChakra},
        {{"--engine --trace --perfetto --kineto --plot --report --unfolded --json", "spc"},
-        {"--set --only --budget --jobs --repeat --sensitivity", "s"},
+        {"--set --only --budget --jobs --repeat --sensitivity --memory", "s"},
         {"--files-of", "s", "--trace --perfetto --kineto --plot --timeline --report"},
         {"--costs", "sp"},
         {"--op-times", "p"},

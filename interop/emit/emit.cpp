@@ -97,6 +97,10 @@ std::string_view bridge_sections(std::string_view field) {
   return "model";
 }
 
+bool is_list(std::string_view field) {
+  return field == "recompute_modules" || field == "offload_modules";
+}
+
 // Writes words as a list of YAML: "[core_attn, mlp]".
 std::string yaml_list(std::string words) {
   for (std::size_t at = 0; (at = words.find(' ', at)) != std::string::npos; at += 2)
@@ -117,7 +121,7 @@ std::string nemo_text(PlanKeys* keys) {
       name = "grad_reduce_in_fp32";
       value = "False";
     }
-    if (name == "recompute_modules") value = yaml_list(value);
+    if (is_list(name)) value = yaml_list(value);
   }
   std::string text;
   if (keys->gpus() > 0) text += fmt::format("# for {} GPUs\n", keys->gpus());
@@ -150,7 +154,7 @@ std::string chatlearn_text(PlanKeys* keys) {
   const std::vector<MegatronField> fields = megatron_fields(keys, MegatronReader::ChatLearn);
   if (keys->text("train.precision", "bf16") == "fp32") trainer += "    bf16: false\n";
   for (const auto& [name, value] : fields) {
-    const std::string text = name == "recompute_modules" ? yaml_list(value) : yaml_value(value);
+    const std::string text = is_list(name) ? yaml_list(value) : yaml_value(value);
     if (name == "micro_batch_size" || name == "global_batch_size") {
       runtime += fmt::format("  train_{}: {}\n", name, text);
     } else if (matches_word(name, kChatLearnTrainer)) {
@@ -179,14 +183,17 @@ constexpr EmitFormat kFormats[] = {
     {"torchtitan", torchtitan_text, "# ", "pytorch/torchtitan b5bcd76c of 2026-08-21"}};
 
 // Adds fields that nobody reads, as JSON has no comments.
-std::string with_json_notes(const std::string& text, std::string_view rules,
-                            const std::vector<std::string>& left) {
-  std::string note = fmt::format("  \"_keeps_the_rules_of\": \"{}\",\n", rules), lines;
-  for (std::string line : left) {
-    std::replace(line.begin(), line.end(), '"', '\'');
-    lines += fmt::format("{}\"{}\"", lines.empty() ? "" : ", ", line);
+std::string with_json_notes(const std::string& text, std::string_view rules, const PlanKeys& keys) {
+  std::string note = fmt::format("  \"_keeps_the_rules_of\": \"{}\",\n", rules);
+  for (const auto& [name, all] :
+       {std::pair{"_environment", keys.required()}, std::pair{"_not_expressed", keys.left()}}) {
+    std::string lines;
+    for (std::string line : all) {
+      std::replace(line.begin(), line.end(), '"', '\'');
+      lines += fmt::format("{}\"{}\"", lines.empty() ? "" : ", ", line);
+    }
+    if (!lines.empty()) note += fmt::format("  \"{}\": [{}],\n", name, lines);
   }
-  if (!lines.empty()) note += fmt::format("  \"_not_expressed\": [{}],\n", lines);
   return "{\n" + note + text.substr(2);
 }
 
@@ -202,9 +209,12 @@ Result<std::string> emit_plan(const std::string& name, const PlanSettings& setti
   for (const EmitFormat& format : kFormats) {
     if (format.name != name) continue;
     PlanKeys keys(settings);
+    keys.text("train.framework");  // each format is of one
+    if (keys.flag("train.expandable_segments", false))
+      keys.require("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
     const std::string text = format.text(&keys);
     const std::vector<std::string> left = keys.left();
-    if (format.comment.empty()) return with_json_notes(text, format.rules, left);
+    if (format.comment.empty()) return with_json_notes(text, format.rules, keys);
     std::string notes = fmt::format("{}keeps the rules of {}\n", format.comment, format.rules);
     for (const std::string& variable : keys.required())
       notes += fmt::format("{}environment: {}\n", format.comment, variable);

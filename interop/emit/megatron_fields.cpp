@@ -39,8 +39,7 @@ struct SwitchFlag {
 constexpr SwitchFlag kSwitches[] = {
     {"train.fused_softmax", false, true, "masked_softmax_fusion", "False"},
     {"train.fused_bias_gelu", false, true, "bias_gelu_fusion", "False"},
-    {"train.fused_norm", false, true, "no_persist_layer_norm", "True"},
-    {"train.fused_cross_entropy", true, true, "cross_entropy_loss_fusion", "True"}};
+    {"train.fused_norm", false, true, "no_persist_layer_norm", "True"}};
 
 class FieldWriter {
  public:
@@ -63,6 +62,8 @@ class FieldWriter {
     write_precision();
     write_dispatcher();
     write_recompute();
+    write_offload();
+    write_cross_entropy();
     write_graphs();
     write_expert_overlap();
     write_data();
@@ -237,9 +238,9 @@ class FieldWriter {
     if (flex) add("moe_flex_dispatcher_backend", dispatcher);
   }
 
-  // Returns the modules that selective recompute repeats: "core_attn, moe" as two words.
-  std::vector<std::string> recomputed_modules() {
-    std::string text = keys_->text("train.recompute_modules");
+  // Returns a key's list: "core_attn, moe" as two words.
+  std::vector<std::string> words_of(TextKey key) {
+    std::string text = keys_->text(key);
     std::ranges::replace(text, ',', ' ');
     return split_words(text);
   }
@@ -247,7 +248,7 @@ class FieldWriter {
   void write_recompute() {
     const std::string recompute = keys_->text("train.recompute");
     const std::string layers = keys_->text("train.recompute_layers");
-    std::vector<std::string> modules = recomputed_modules();
+    std::vector<std::string> modules = words_of("train.recompute_modules");
     if (recompute != "full" && recompute != "selective") return;
     if (recompute == "full") {
       add("recompute_granularity", recompute);
@@ -268,6 +269,53 @@ class FieldWriter {
     if (!modules.empty()) add("recompute_modules", fmt::format("{}", fmt::join(modules, " ")));
   }
 
+  // Writes what is offloaded, as far as Megatron-LM does it beside what is recomputed.
+  void write_offload() {
+    const std::string recompute = keys_->text("train.recompute", "none");
+    std::vector<std::string> modules = words_of("train.activation_offload_modules");
+    const bool repeats = recompute == "selective" &&
+                         std::ranges::count(words_of("train.recompute_modules"), "moe") > 0;
+    const auto removed = std::erase_if(modules, [&](const std::string& module) {
+      const bool inner = module == "expert_fc1" || module == "moe_act";
+      return recompute == "full" || (repeats && (inner || module == "fused_group_mlp"));
+    });
+    if (removed > 0)
+      keys_->leave("train.activation_offload_modules", "without those that are recomputed whole");
+    if (!modules.empty()) {
+      add("fine_grained_activation_offloading", "True");
+      add("offload_modules", fmt::format("{}", fmt::join(modules, " ")));
+      if (std::ranges::count(modules, "fused_group_mlp") > 0)
+        add("use_transformer_engine_op_fuser", "True");
+      keys_->require("NVTE_CPU_OFFLOAD_V1=1 with Transformer Engine from 2.10 on");
+    }
+    const long long layers = keys_->whole("train.activation_offload_layers", 0);
+    if (layers == 0) return;
+    const bool recomputes = recompute == "full" || recompute == "selective";
+    if (keys_->whole("parallel.pp", 1) > 1 || recomputes ||
+        layers >= keys_->whole("model.layers", layers + 1))
+      return keys_->leave("train.activation_offload_layers",
+                          "without pp and recompute, and fewer than all layers");
+    if (bridge_) add("cpu_offloading", "True");
+    add("cpu_offloading_num_layers", fmt::format("{}", layers));
+  }
+
+  void write_cross_entropy() {
+    const bool fused = keys_->flag("train.fused_cross_entropy", true);
+    const char* const usual = bridge_ ? "te" : "native";
+    std::string kind = keys_->text("train.cross_entropy", fused ? usual : "unfused");
+    if (kind == "unfused") {
+      if (bridge_) add("cross_entropy_loss_fusion", "False");
+      return;
+    }
+    if (kind == "chunked" || (kind == "te" && !bridge_)) {
+      keys_->leave("train.cross_entropy", kind == "te" ? "Megatron-LM's arguments refuse it"
+                                                       : "Megatron-LM computes the loss at once");
+      kind = "native";
+    }
+    add("cross_entropy_loss_fusion", "True");
+    if (!chatlearn_) add("cross_entropy_fusion_impl", kind);
+  }
+
   void write_graphs() {
     const bool graphs = keys_->flag("train.cuda_graphs", false);
     std::string scope = keys_->text("train.cuda_graph_scope");
@@ -275,6 +323,8 @@ class FieldWriter {
     if (!graphs) return;
     if (keys_->text("train.recompute") == "full")
       return keys_->leave("train.cuda_graphs", "no layer is a graph that is recomputed whole");
+    if (has("offload_modules") || has("cpu_offloading_num_layers"))
+      return keys_->leave("train.cuda_graphs", "without offloaded activations only");
     add("cuda_graph_impl", "local");
     if (!scope.empty()) add("cuda_graph_scope", scope);
     if (bridge_) add("te_rng_tracker", "True");
@@ -289,7 +339,7 @@ class FieldWriter {
     }
     const std::string dispatcher = keys_->text("parallel.dispatcher", "alltoall");
     const std::string precision = keys_->text("train.precision", "bf16");
-    const std::vector<std::string> modules = recomputed_modules();
+    const std::vector<std::string> modules = words_of("train.recompute_modules");
     const std::string recompute = keys_->text("train.recompute");
     const bool whole =
         recompute == "full" || (recompute == "selective" && std::ranges::count(modules, "moe") > 0);

@@ -92,8 +92,9 @@ std::vector<std::string> PlanKeys::left() const {
     const bool of_plan = matches_any(key, {"parallel.*", "schedule.*", "train.*", "overlap.*"});
     const bool usually_on = matches_any(
         key, {"train.fused_*", "train.reshard_*", "train.recompute_layers", "schedule.group"});
-    const bool is_default = key == "parallel.expert_tp" ? value == tp
-                            : usually_on                ? value == "true"
+    const bool is_default = key == "parallel.expert_tp"    ? value == tp
+                            : key == "train.cross_entropy" ? value == "native"
+                            : usually_on                   ? value == "true"
                                          : matches_any(value, {"0", "1", "false", "off", "none"});
     if (of_plan && !taken_.contains(key) && !is_default)
       lines.push_back(fmt::format("{} = {}", key, value));

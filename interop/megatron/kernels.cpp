@@ -20,7 +20,6 @@ struct SwitchRow {
 constexpr SwitchRow kSwitches[] = {
     {"fp8_param_gather", "train.fp8_param_gather", false, false},
     {"masked_softmax_fusion", "train.fused_softmax", true, true},
-    {"cross_entropy_loss_fusion", "train.fused_cross_entropy", false, true},
     {"overlap_moe_expert_parallel_comm", "overlap.expert", false, false},
     {"delay_wgrad_compute", "overlap.delay_wgrad", false, false}};
 
@@ -40,6 +39,8 @@ class MegatronKernels {
     set_dispatcher();
     set_capacity();
     set_recompute();
+    set_offload();
+    set_cross_entropy();
     return gradient_bytes_;
   }
 
@@ -203,6 +204,44 @@ class MegatronKernels {
       plan_->set("model.pad_to_capacity", true, a_->spelled("moe_pad_expert_input_to_capacity"));
   }
 
+  // Returns a list, "[core_attn, moe]" or "core_attn moe", with commas alone.
+  std::string words_of(const char* name, const char* otherwise) {
+    std::string words = a_->text(name).value_or(otherwise), list;
+    std::ranges::replace_if(
+        words, [](char c) { return std::string_view("[],'\"").find(c) != std::string_view::npos; },
+        ' ');
+    for (const std::string& word : split_words(words)) list += (list.empty() ? "" : ", ") + word;
+    return list;
+  }
+
+  // Sets what is offloaded: by module, or as Transformer Engine does it, by layer.
+  void set_offload() {
+    const bool fine = a_->flag("fine_grained_activation_offloading");
+    const std::string modules = words_of("offload_modules", "");
+    const auto layers = a_->whole("cpu_offloading_num_layers");
+    // Megatron-LM's flag is the number alone.
+    const bool by_layer = a_->flag("cpu_offloading", style_ != MegatronStyle::Bridge);
+    if (fine && !modules.empty())
+      plan_->set("train.activation_offload_modules", modules, a_->spelled("offload_modules"));
+    if (by_layer && layers.value_or(0) > 0 && a_->flag("cpu_offloading_activations", true))
+      plan_->set("train.activation_offload_layers", *layers,
+                 a_->spelled("cpu_offloading_num_layers"));
+    if (by_layer && layers.value_or(0) > 0 && a_->flag("cpu_offloading_weights"))
+      plan_->not_expressed.push_back(a_->spelled("cpu_offloading_weights") +
+                                     ": weights stay on the GPU");
+  }
+
+  // Sets how the loss is computed. Megatron-LM's default is unfused, Megatron-Bridge's native
+  // (megatron/bridge/models/gpt_provider.py:205 at 067f987d); its recipes name te.
+  void set_cross_entropy() {
+    const bool fused = a_->flag("cross_entropy_loss_fusion", style_ == MegatronStyle::Bridge);
+    const std::string kind = a_->text("cross_entropy_fusion_impl").value_or("native");
+    if (kind != "native" && kind != "te") a_->fail("cross_entropy_fusion_impl", "native or te");
+    const bool says_kind = fused && a_->text("cross_entropy_fusion_impl");
+    plan_->set("train.cross_entropy", fused ? kind : "unfused",
+               a_->spelled(says_kind ? "cross_entropy_fusion_impl" : "cross_entropy_loss_fusion"));
+  }
+
   void set_recompute() {
     std::string granularity = a_->text("recompute_granularity").value_or("");
     std::string from = a_->spelled("recompute_granularity");
@@ -215,12 +254,7 @@ class MegatronKernels {
       granularity = "selective";
       from = a_->spelled("recompute_activations");
     }
-    std::string modules = a_->text("recompute_modules").value_or("core_attn");
-    std::erase_if(modules, [](char c) { return c == '[' || c == ']' || c == '\'' || c == '"'; });
-    std::replace(modules.begin(), modules.end(), ',', ' ');
-    std::string list;
-    for (const std::string& word : split(modules, " "))
-      list += word.empty() ? "" : (list.empty() ? "" : ", ") + word;
+    std::string list = words_of("recompute_modules", "core_attn");
     if (a_->flag("moe_layer_recompute") && granularity.empty()) {
       granularity = "selective";
       list = "moe";

@@ -40,6 +40,7 @@ class MegatronPlan {
       : a_(arguments), style_(style), before_(before), gpus_(gpus), plan_(plan) {}
 
   void set() {
+    plan_->set("train.framework", "megatron", "Megatron-LM's arguments");
     set_sizes();
     set_stages();
     gradient_bytes_ = set_megatron_kernels(a_, style_, before_, plan_);

@@ -39,9 +39,8 @@ constexpr NotExpressedArgument kNotExpressed[] = {
     {"moe_shared_expert_gate", "False", "shared experts have no gate"},
     {"fp16_lm_cross_entropy", "False", "the loss is computed in fp32"},
     {"cache_mla_latents", "False", "as without"},
-    {"fine_grained_activation_offloading", "False", "activations stay on the GPU"},
-    {"cpu_offloading_num_layers", "0", "activations stay on the GPU"},
-    {"cpu_offloading", "False", "activations stay on the GPU"},
+    {"activation_offload_fraction", "1.0", "all of the modules' arrays are offloaded"},
+    {"delta_offload_bytes_across_pp_ranks", "0", "all ranks offload alike"},
     {"distribute_saved_activations", "False", "saved activations are not cut over tensor ranks"},
     {"deterministic_mode", "False", "kernels are as fast as others"},
     {"fp32_residual_connection", "False", "residuals are as wide as activations"},
@@ -133,8 +132,8 @@ constexpr std::string_view kQuiet =
     "group_query_attention add_qkv* tensor_model_parallel_comm* consumed_* iteration do_* "
     "curr_* params_dtype phase_* main_* exp_avg* decoupled* transformer_impl model_type "
     "variable_seq* encoder_* decoder_seq_length  "
-    "padded_* sft* perform_rl* refit_method num_query_groups delta_offload* "
-    "activation_offload* min_offloaded* max_tokens_to_oom max_seqlen_per* mlp_chunks_for_prefill "
+    "padded_* sft* perform_rl* refit_method num_query_groups min_offloaded* "
+    "delay_offload* max_tokens_to_oom max_seqlen_per* mlp_chunks_for_prefill "
     "prefill* moe_deepep* num_speculative* symmetric* batch_invariant* "
     "flash_attention_version mhc_* suggested_comm* microbatch_group* account_for* is_hybrid* "
     "warmup gpu_sniff* classes* replication* result_* dump_* head_lr_mult dist_ckpt* "

@@ -86,6 +86,8 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
   plan.set("train.precision", none ? "fp32" : precision, "mixed_precision");
   if (precision == "bf16" || precision == "fp8")
     plan.set("train.gradient_dtype", "bf16", "gradients are reduced as they are");
+  plan.set("train.framework", "fsdp", "Accelerate's FSDP");
+  plan.set("train.cross_entropy", "unfused", "Transformers' loss");
   set_sharding(&fsdp, &plan);
   for (const auto& [field, key] :
        {std::pair{"parallelism_config_tp_size", IntegerKey("parallel.tp")},

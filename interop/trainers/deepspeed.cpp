@@ -337,6 +337,9 @@ Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const Import
   const DocumentNode stated = without_autos(document, "", &autos);
   ImportedPlan plan;
   plan.sources.push_back(context.path + " (DeepSpeed ds_config.json)");
+  // Megatron-DeepSpeed's loss and kernels are Megatron-LM's.
+  if (!context.before.has("train.framework"))
+    plan.set("train.framework", "deepspeed", "DeepSpeed's configuration");
   RETURN_IF_ERROR(DeepSpeedPlan(stated, autos, context, &plan).read());
   place_keys(document, context.path, &plan);
   return plan;

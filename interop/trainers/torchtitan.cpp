@@ -60,6 +60,7 @@ class TitanPlan {
         name != "AdamW" && name != "Adam")
       plan_->not_expressed.push_back(fmt::format("optimizer.name = {}: taken as Adam", name));
     RETURN_IF_ERROR(optimizer.status());
+    plan_->set("train.framework", "torchtitan", "torchtitan's TOML");
     plan_->set("train.flash_attention", true, "PyTorch's scaled dot product attention");
     for (FieldReader* reader : {&parallel, &training, &memory, &model}) {
       RETURN_IF_ERROR(reader->status());

@@ -23,6 +23,8 @@
 #include "schedule/order/repeated_replay.h"
 #include "schedule/order/split_search.h"
 #include "topology/cluster.h"
+#include "workload/memory/memory.h"
+#include "workload/memory/reserve.h"
 #include "workload/model/workload.h"
 
 namespace tandem {
@@ -134,8 +136,10 @@ class SplitEvaluator {
     Plan plan = scenario_.job.plan;
     plan.layers_per_stage = split;
     const DeviceSpec& device = scenario_.cluster.spec.device;
-    const MemoryUse memory = peak_memory(scenario_.job.model, ordered_plan(plan, *order_), live_);
-    return {.fits = fits_memory(device, memory.total() + device.gemm_workspace_bytes),
+    const Model& model = scenario_.job.model;
+    const OrderedPlan ordered = ordered_plan(plan, *order_);
+    const double tensors = peak_memory(model, ordered, live_).total() + device.gemm_workspace_bytes;
+    return {.fits = fits_memory(device, model, ordered, tensors),
             .time = makespan(stages_of_chains(split))};
   }
 

@@ -26,6 +26,8 @@
 #include "schedule/order/vocabulary.h"
 #include "schedule/search/order_search.h"
 #include "topology/cluster.h"
+#include "workload/memory/memory.h"
+#include "workload/memory/reserve.h"
 #include "workload/model/workload.h"
 
 namespace tandem {
@@ -98,7 +100,7 @@ void add_bytes(const Scenario& scenario, SearchProblem* problem) {
       const MemoryUse held = memory->of_rank(none, 0);
       const DeviceSpec& device = scenario.cluster.spec.device;
       if (device.memory_bytes > 0)
-        limit = usable_memory_bytes(device) - held.total() - device.gemm_workspace_bytes;
+        limit = usable_bytes(device, job.model, plan) - held.total() - device.gemm_workspace_bytes;
       of_all = 0;
       for (std::size_t i = 0; i < stages.size(); ++i) {
         std::vector<LiveActivations::Entry> one = none;

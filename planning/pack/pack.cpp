@@ -237,7 +237,7 @@ void add(const PlayableIteration& playable, const RunResult& result, double shar
   way->room += share * plan.global_batch * scenario.job.model.seq;
   way->iteration_s += share * result.iteration_s;
   way->memory_bytes = std::max(way->memory_bytes, training.memory.total);
-  way->reserve_bytes = training.memory.reserve;
+  way->reserve_bytes = training.memory.outside;
   way->capacity_bytes = training.memory.capacity;
 }
 

@@ -20,8 +20,8 @@ struct PackWay {
   double processed = 0;     // tokens of an iteration, with padding
   double room = 0;          // tokens that its microbatches could hold
   double iteration_s = 0;
-  // The memory of the fullest GPU in the fullest iteration, and the part of the capacity that is
-  // kept free.
+  // The memory of the fullest GPU in the fullest iteration, and the part of the capacity for what
+  // is no tensor.
   double memory_bytes = 0, reserve_bytes = 0, capacity_bytes = 0;
   bool fits = false;
 };

@@ -19,13 +19,14 @@ namespace tandem {
 namespace {
 
 // Returns the scenario's plan with this layout, and without what a search does not choose: uneven
-// layers, recompute of some layers, ZeRO.
+// layers, recompute or offload of some layers, ZeRO.
 Plan plan_with(const Scenario& base, const Layout& layout) {
   Plan plan = base.job.plan;
   for (const LayoutKey& key : layout_keys()) {
     if (key.write != nullptr) key.write(layout, &plan);
   }
   plan.recompute_layers = -1;
+  plan.offload_layers = 0;
   plan.layers_per_stage.clear();
   plan.mtp_before_loss = false;
   plan.zero = 0;

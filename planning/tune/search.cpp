@@ -112,7 +112,7 @@ class MayFit {
     if (std::ranges::find(known_.too_large, alike) != known_.too_large.end()) return false;
     if (std::ranges::find(known_.held, alike) != known_.held.end()) return true;
     const double floor = level_.memory_floor({layout_, playing, sharing});
-    const bool fits = fits_memory(base_.cluster.spec.device, floor);
+    const bool fits = level_.fits({layout_, playing, sharing}, floor);
     (fits ? known_.held : known_.too_large).push_back(alike);
     return fits;
   }
@@ -357,7 +357,7 @@ class BranchAndBound {
       const auto [held, is_new] =
           fits.try_emplace({all[i].zero, all[i].hsdp_shard, all[i].zero_hpz});
       if (is_new)
-        held->second = fits_memory(known_.base_.cluster.spec.device,
+        held->second = level->fits({layout, playing, all[i]},
                                    level->memory({layout, playing, all[i]}, *order));
       if (held->second) {
         plans.push_back(
@@ -429,8 +429,9 @@ SearchCounts& SearchCounts::operator+=(const SearchCounts& more) {
 Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
   std::vector<Layout> held = space_.micro_batches(base_, cut);
   if (held.empty()) return {cut, /*holds_state=*/true, INT64_MAX};
-  const DeviceSpec& device = base_.cluster.spec.device;
-  const auto is_held = [&](const Layout& l) { return fits_memory(device, level->state_floor(l)); };
+  const auto is_held = [&](const Layout& l) {
+    return level->fits({l, {}, {}}, level->state_floor(l));
+  };
   held.erase(std::ranges::partition_point(held, is_held), held.end());  // larger ones need no less
   return {cut, /*holds_state=*/!held.empty(), level->cut_bound(held)};
 }

@@ -23,6 +23,7 @@
 #include "schedule/lowering/price.h"
 #include "sim/engines.h"
 #include "workload/cost/kernel.h"
+#include "workload/memory/reserve.h"
 #include "workload/model/blocks.h"
 
 namespace tandem {
@@ -125,6 +126,11 @@ double StageLevel::memory_floor(const Candidate& candidate) const {
 // up to a thousandth more, and takes a hundred times as long.
 double StageLevel::memory(const Candidate& candidate, const Order& order) const {
   return peak_bytes(candidate, live_activations(order));
+}
+
+bool StageLevel::fits(const Candidate& candidate, double tensors) const {
+  return fits_memory(base_.cluster.spec.device, base_.job.model, plan_of(base_, candidate),
+                     tensors);
 }
 
 double StageLevel::peak_bytes(const Candidate& candidate, const LiveActivations& live) const {

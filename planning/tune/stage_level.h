@@ -19,6 +19,7 @@
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "topology/cluster.h"
+#include "workload/memory/memory.h"
 
 namespace tandem {
 
@@ -79,6 +80,8 @@ class StageLevel {
   // Returns the bytes of the fullest GPU with one microbatch of one stage alive. No order needs
   // less.
   double memory_floor(const Candidate& candidate) const;
+  // Says whether so many bytes of a plan's tensors fit into a GPU's memory.
+  bool fits(const Candidate& candidate, double tensors) const;
   double memory(const Candidate& candidate, const Order& order) const;
   double peak_bytes(const Candidate& candidate, const LiveActivations& live) const;
 

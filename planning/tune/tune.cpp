@@ -142,8 +142,7 @@ std::vector<Found> near_variants(const Scenario& base, const Space& space, const
   for (const Candidate& other : others) {
     if (!space.has(base, other)) continue;
     const Result<Order> order = level->order_of(other);
-    if (!order.ok() || !fits_memory(base.cluster.spec.device, level->memory(other, *order)))
-      continue;
+    if (!order.ok() || !level->fits(other, level->memory(other, *order))) continue;
     if (const Result<Nanoseconds> played = level->play(other, *order); played.ok())
       all.push_back({other, *played});
   }
@@ -238,15 +237,15 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
 
 // Returns the keys of the scenario that a search's plans replace or do not have.
 std::vector<std::string> cleared_keys(const Scenario& base, const Space& space) {
-  constexpr std::string_view kCleared[] = {"overlap.batch_p2p",     "parallel.layers_per_stage",
-                                           "parallel.layout",       "schedule.group",
-                                           "schedule.memory_limit", "train.recompute_layers"};
+  constexpr std::string_view kCleared[] = {"overlap.batch_p2p", "parallel.layers_per_stage",
+                                           "parallel.layout", "schedule.group",
+                                           "schedule.memory_limit"};
   std::vector<std::string> found;
   for (const auto& [key, place] : base.places) {
     const bool is_chosen =
         (key == "parallel.hsdp_shard" || key == "parallel.zero_hpz") && !space.named(key).empty();
     if (std::ranges::find(kCleared, key) != std::end(kCleared) || is_chosen ||
-        key.starts_with("overlap.gemm"))
+        (key.starts_with("train.") && key.ends_with("_layers")) || key.starts_with("overlap.gemm"))
       found.push_back(key);
   }
   return found;
@@ -344,10 +343,10 @@ Error no_plan(const Scenario& base, const Space& space, const SearchResult& resu
                                             result.counts.enumerated, base.limits.ops));
   return Error::at(
       base.path,
-      fmt::format("found no plan that fits into {:.1f} of the GPU's {:.1f} GiB of memory, expected "
-                  "more GPUs or a smaller model",
-                  usable_memory_bytes(base.cluster.spec.device) / GiB,
-                  base.cluster.spec.device.memory_bytes / GiB));
+      fmt::format(
+          "found no plan that fits into the GPU's {:.1f} GiB of memory, beside CUDA's context "
+          "and NCCL's buffers, expected more GPUs or a smaller model",
+          base.cluster.spec.device.memory_bytes / GiB));
 }
 
 // Makes a level for each thread. The search ignores failed links, as it ignores slow ones; the

@@ -49,6 +49,8 @@ class Memory(Numbers):
     by_pipeline_rank: list[float]
     reserve: float
     capacity: float
+    outside: float
+    fragmentation: float
 
 class FoundOrder(Numbers):
     name: str | None
@@ -84,7 +86,11 @@ class Result:
     flops_convention: str | None
     memory_bytes: Memory | None
     fits: bool | None
+    verdict: str | None
+    spare_bytes: float | None
     peak: Numbers | None
+    memory_parts: list[Numbers] | None
+    memory_fixes: list[Numbers] | None
     bubble_ratio: float
     bubble_fraction: float
     bubble_window_fraction: float

@@ -219,7 +219,7 @@ def _row(run):
         _percent(run.bubble_fraction),
         _percent(sum(run.exposed_s.values()) / run.iteration_s),
         "" if memory is None else f"{memory.total / 2**30:.1f}",
-        "" if run.fits is None else "yes" if run.fits else "no",
+        "" if run.fits is None else f"{run.verdict} {run.spare_bytes / 2**30:+.1f}",
     ]
 
 

@@ -131,8 +131,8 @@ PageTable tune_table(const Tuned& tuned) {
     if (!fits(row)) table.unfit.push_back(row);
     if (!all[row].result.ok() || table.limit) continue;
     const Training& training = *all[row].result->training;
-    table.limit = {table.x, training.memory.capacity - training.memory.reserve,
-                   "capacity less reserve"};
+    table.limit = {table.x, training.memory.capacity - training.memory.outside,
+                   "capacity less CUDA and NCCL"};
   }
   table.frontier = frontier_of(table);
   for (std::size_t row = 0; row < all.size(); ++row) {

@@ -52,12 +52,12 @@ bool varies(const PageTable& table, std::size_t column) {
   return numbers.size() > 1;
 }
 
-// Returns the bytes of a GPU that the row's run may fill: capacity less reserve.
+// Returns the bytes of a GPU that the row's run may fill: capacity less what is no tensor.
 std::optional<double> usable_bytes(const CsvTable& csv, int row) {
-  if (!csv.has("memory_bytes.capacity") || !csv.has("memory_bytes.reserve")) return std::nullopt;
+  if (!csv.has("memory_bytes.capacity") || !csv.has("memory_bytes.outside")) return std::nullopt;
   const PageCell capacity = cell_of(csv.text(row, "memory_bytes.capacity"));
-  const PageCell reserve = cell_of(csv.text(row, "memory_bytes.reserve"));
-  const auto *all = std::get_if<double>(&capacity), *kept = std::get_if<double>(&reserve);
+  const PageCell outside = cell_of(csv.text(row, "memory_bytes.outside"));
+  const auto *all = std::get_if<double>(&capacity), *kept = std::get_if<double>(&outside);
   if (all == nullptr || kept == nullptr) return std::nullopt;
   return *all - *kept;
 }
@@ -73,7 +73,7 @@ void add_memory(const CsvTable& csv, PageTable* table) {
   }
   if (memory != table->columns.end() && usable.size() == 1)
     table->limit = {static_cast<std::size_t>(memory - table->columns.begin()), *usable.begin(),
-                    "capacity less reserve"};
+                    "capacity less CUDA and NCCL"};
 }
 
 // Returns the keys that runs set. Their columns are between "engine" and the first result, "axes".

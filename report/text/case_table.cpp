@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
+#include "base/units.h"
 #include "report/text/case_cells.h"
 
 namespace tandem {
@@ -29,11 +30,31 @@ std::string memory_line(const std::vector<CaseRow>& rows) {
       100 * all.mape, 100 * all.median, 100 * all.bias);
 }
 
+// Lists the runs that took place although their plan does not fit by the model, the worst first.
+std::string unfit_cases(const std::vector<CaseRow>& rows) {
+  std::vector<const CaseRow*> unfit;
+  std::size_t known = 0;
+  for (const CaseRow& row : rows) {
+    if (!row.prediction || !row.prediction->verdict) continue;
+    ++known;
+    if (*row.prediction->verdict == Verdict::No) unfit.push_back(&row);
+  }
+  if (unfit.empty()) return "";
+  std::ranges::stable_sort(unfit, {}, [](const CaseRow* r) { return r->prediction->spare_bytes; });
+  std::string text =
+      fmt::format("\n{} of {} runs took place, and do not fit by the model (docs/memory.md):\n",
+                  unfit.size(), known);
+  for (const CaseRow* row : unfit)
+    text += fmt::format("  {}: over by {:.1f} GiB, {:.1f} GiB of tensors\n", row->run.id,
+                        -row->prediction->spare_bytes / GiB, row->prediction->memory_bytes / GiB);
+  return text;
+}
+
 // Returns fields of to_json(row). Those of memory are columns only if a row has a measured one.
 std::vector<std::string> csv_columns(const std::vector<CaseRow>& rows) {
-  std::vector<std::string> columns = {"id",        "family",   "measured_s", "predicted_s",
-                                      "error",     "low_s",    "high_s",     "calibrated",
-                                      "compute_s", "bubble_s", "exposed_s",  "line"};
+  std::vector<std::string> columns = {
+      "id",         "family",    "measured_s", "predicted_s", "error",   "low_s",       "high_s",
+      "calibrated", "compute_s", "bubble_s",   "exposed_s",   "verdict", "spare_bytes", "line"};
   const auto has_memory = [](const CaseRow& row) { return row.run.measured_memory_bytes > 0; };
   if (std::ranges::any_of(rows, has_memory))
     columns.insert(columns.end(),
@@ -48,7 +69,7 @@ std::string case_table(const std::vector<CaseRow>& rows, int width) {
   const std::string below = reasons(rows, "");
   return text_table(case_columns(), rows, width) + "\n" +
          text_table(family_columns(), families_and_all(rows), width) + memory_line(rows) +
-         (below.empty() ? "" : "\nnot predicted:\n" + wrapped(below, width)) +
+         unfit_cases(rows) + (below.empty() ? "" : "\nnot predicted:\n" + wrapped(below, width)) +
          wrapped(guesses_text(rows), width);
 }
 

@@ -1,8 +1,12 @@
 #include "report/text/comm_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "report/text/number_cells.h"
 
 namespace tandem {
 namespace {
@@ -89,6 +93,111 @@ Json to_json(const CommResult& result, const CommBench& bench) {
     tables.push_back(std::move(json));
   }
   return tables;
+}
+
+namespace {
+
+struct SizeErrorsOf {
+  const CommFit* fit;
+  SizeErrors errors;
+};
+
+// Returns "512 B", "64 KiB", "8 GiB".
+std::string size_text(Bytes bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double size = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; size >= 1024 && unit + 1 < std::size(kUnits); ++unit) size /= 1024;
+  return fmt::format("{:.4g} {}", size, kUnits[unit]);
+}
+
+// Returns the share of the latency in the time of so many bytes.
+double latency_share(const CalibrationRow& row, Bytes bytes) {
+  return row.latency_s / (row.latency_s + row.seconds_per_byte() * static_cast<double>(bytes));
+}
+
+}  // namespace
+
+std::string group_text(const CalibrationRow& row) {
+  return fmt::format("{} of {} ranks on {} node{}", comm_kind_name(row.kind), row.ranks, row.nodes,
+                     row.nodes > 1 ? "s" : "");
+}
+
+std::string comm_fit_table(const std::vector<JudgedFit>& fits, const std::string& cluster,
+                           int width) {
+  std::vector<SizeErrorsOf> rows;
+  for (const JudgedFit& one : fits) {
+    for (SizeErrors& errors : errors_by_size(one.fit, one.times))
+      rows.push_back({&one.fit, std::move(errors)});
+  }
+  using Of = const SizeErrorsOf&;
+  // The row of all sizes has the fit's latency and bandwidth.
+  const auto once = [](Of of, const std::string& cell) {
+    return of.errors.sizes == kAllSizes ? cell : std::string();
+  };
+  const std::vector<Column<SizeErrorsOf>> columns = {
+      {"operation", [](Of of) { return std::string(comm_kind_name(of.fit->row.kind)); },
+       Place::Name},
+      {"ranks", [](Of of) { return std::to_string(of.fit->row.ranks); }, Place::Name, Align::Right},
+      {"nodes", [](Of of) { return std::to_string(of.fit->row.nodes); }, Place::Name, Align::Right},
+      {"sizes",
+       [](Of of) {
+         return of.errors.sizes == kAllSizes
+                    ? size_text(of.fit->sizes.front()) + " to " + size_text(of.fit->sizes.back())
+                    : of.errors.sizes;
+       },
+       Place::Name},
+      {"latency us",
+       [=](Of of) { return once(of, fmt::format("{:.2f}", 1e6 * of.fit->row.latency_s)); }},
+      {"bus GB/s",
+       [=](Of of) { return once(of, fmt::format("{:.2f}", of.fit->row.bus_bytes_per_s / GB)); }},
+      {"rows", [](Of of) { return std::to_string(of.errors.times); }},
+      {"fit off by %, median", [](Of of) { return percent(of.errors.median); }},
+      {"worst", [](Of of) { return percent(of.errors.worst); }, Place::Beside},
+      {cluster + " off by %, median", [](Of of) { return percent(of.errors.before_median); }},
+      {"worst", [](Of of) { return percent(of.errors.before_worst); }, Place::Beside}};
+  return text_table(columns, rows, width);
+}
+
+std::vector<std::string> undetermined(const std::vector<JudgedFit>& fits,
+                                      const std::string& cluster) {
+  std::vector<std::string> lines;
+  std::vector<std::string> unmeasured;
+  const auto any = [&](auto holds) { return std::ranges::any_of(fits, holds); };
+  for (const auto& [fit, times] : fits) {
+    const std::string group = group_text(fit.row);
+    const Bytes least = fit.sizes.front(), most = fit.sizes.back();
+    if (const double share = latency_share(fit.row, least); share < 0.1)
+      lines.push_back(fmt::format(
+          "{}: its latency is not determined: it is {:.1f} % of the time of the smallest size, {}",
+          group, 100 * share, size_text(least)));
+    if (const double share = latency_share(fit.row, most); share > 0.5)
+      lines.push_back(fmt::format(
+          "{}: its bandwidth is not determined: latency is {:.0f} % of the time of the largest "
+          "size, {}",
+          group, 100 * share, size_text(most)));
+    const SizeErrors all = errors_by_size(fit, times).front();
+    if (all.before_median < all.median)
+      lines.push_back(fmt::format(
+          "{}: {} alone is nearer, {:.1f} % off in the median against {:.1f}: its [[fit]] is worth "
+          "having only for sizes that it is nearer at",
+          group, cluster, 100 * all.before_median, 100 * all.median));
+  }
+  for (int i = 0; i < kCommKinds; ++i) {
+    const CommKind kind = static_cast<CommKind>(i);
+    if (!any([&](const JudgedFit& one) { return one.fit.row.kind == kind; }))
+      unmeasured.emplace_back(comm_kind_name(kind));
+  }
+  if (!unmeasured.empty())
+    lines.push_back(
+        fmt::format("no table of {}: {}'s numbers hold", fmt::join(unmeasured, ", "), cluster));
+  if (!any([](const JudgedFit& one) { return one.fit.row.nodes > 1; }))
+    lines.push_back(fmt::format("no table between nodes: {}'s numbers hold there", cluster));
+  if (!any([](const JudgedFit& one) { return one.fit.row.nodes == 1; }))
+    lines.push_back(fmt::format("no table inside a node: {}'s numbers hold there", cluster));
+  lines.push_back(fmt::format(
+      "groups of other numbers of ranks or nodes than these tables': {}'s numbers hold", cluster));
+  return lines;
 }
 
 }  // namespace tandem

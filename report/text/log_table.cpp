@@ -67,9 +67,9 @@ std::string log_notes(const LogComparison& o) {
         *flops / 1e15, percent(o.own_flops() / *flops));
   if (!run.training->fits)
     text += fmt::format(
-        "It would not fit: {:.1f} GiB and a reserve of {:.1f} GiB are more than "
-        "{:.1f} GiB.\n",
-        run.training->memory.total / GiB, run.training->memory.reserve / GiB,
+        "It would not fit: {:.1f} GiB of tensors and {:.1f} GiB of CUDA's context and NCCL's "
+        "buffers are more than {:.1f} GiB.\n",
+        run.training->memory.total / GiB, run.training->memory.outside / GiB,
         run.training->memory.capacity / GiB);
   if (run.calibrated == false) text += uncalibrated_line(run.cost_model);
   return text;

@@ -51,9 +51,10 @@ std::string conclusion(const PackStudy& study) {
       100 * study.padding_fraction(fixed), 100 * study.fill_fraction(packed));
   for (const PackWay* way : {&fixed, &packed}) {
     if (!way->fits)
-      text +=
-          fmt::format("; {} does not fit: {:.1f} GiB of the {:.1f} beside the reserve", way->name,
-                      way->memory_bytes / GiB, (way->capacity_bytes - way->reserve_bytes) / GiB);
+      text += fmt::format(
+          "; {} does not fit: {:.1f} GiB of the {:.1f} beside CUDA's context "
+          "and NCCL's buffers",
+          way->name, way->memory_bytes / GiB, (way->capacity_bytes - way->reserve_bytes) / GiB);
   }
   return text + ".\n";
 }

@@ -11,6 +11,7 @@
 
 #include "base/units.h"
 #include "interop/megatron/layout.h"
+#include "report/text/memory_table.h"
 #include "report/text/number_cells.h"
 
 namespace tandem {
@@ -134,7 +135,7 @@ std::vector<RunColumn> columns(const std::vector<RunResult>& results, bool traff
       "% peak", [](auto& t) { return percent(t.hfu); }, Place::Second));
   add_shares(results, &list);
   list.push_back(trained("GiB", [=](auto& t) { return rate(t.memory.total / GiB); }));
-  list.push_back(trained("fits", [](auto& t) { return t.fits ? "yes" : "NO"; }));
+  list.push_back(trained("fits", [](auto& t) { return verdict_cell(t); }));
   if (traffic) {
     list.push_back({"GB sent", [=](const RunResult& o) { return rate(sum(o.sent_bytes) / GB); }});
     list.push_back(
@@ -278,7 +279,19 @@ std::string order_line(const RunResult& result) {
                      made, 100 * found.gain(), found.named, found.named_vpp, found.named_s);
 }
 
+bool has_times_of_fixes(const RunResult* o) {
+  return o->memory_fixes && std::ranges::any_of(*o->memory_fixes, [](const MemoryFix& fix) {
+           return fix.of_iteration.has_value();
+         });
+}
+
 }  // namespace
+
+std::string verdict_cell(const Training& training) {
+  const std::string text =
+      training.verdict == Verdict::No ? "NO" : std::string(verdict_text(training.verdict));
+  return fmt::format("{} {:+.1f}", text, training.spare_bytes / GiB);
+}
 
 std::string tokens_rate(const Training& training) {
   const double rate = training.tokens_per_s_per_gpu;
@@ -299,18 +312,21 @@ std::string uncalibrated_line(const std::string& cost_model) {
 }
 
 std::string notes(const std::vector<const RunResult*>& results) {
-  std::set<std::string> guesses, reserves;
+  std::set<std::string> guesses;
+  std::set<Verdict> verdicts;
   std::set<bool> causal;
   for (const RunResult* result : results) {
     if (is_guess(*result)) guesses.insert(uncalibrated_line(result->cost_model));
     if (!result->training) continue;
     const Training& training = *result->training;
     causal.insert(training.causal_flops);
-    reserves.insert(fmt::format("{:.1f} of {:.1f}", training.memory.reserve / GiB,
-                                training.memory.capacity / GiB));
+    verdicts.insert(training.verdict);
   }
   std::string text = fmt::format("{}", fmt::join(guesses, ""));
-  for (const RunResult* result : results) text += layout_line(*result) + order_line(*result);
+  for (const RunResult* result : results)
+    text += layout_line(*result) + order_line(*result) + unfit_lines(*result);
+  if (std::ranges::any_of(results, has_times_of_fixes))
+    text += "Percent: how much longer the iteration then takes, on the ideal engine.\n";
   if (causal.empty()) return text;
   const char* counted =
       causal.size() > 1 ? "all of attention's products, or the causal half, as each run's "
@@ -319,11 +335,16 @@ std::string notes(const std::vector<const RunResult*>& results) {
                           "(report.causal_flops)"
                         : "all of attention's products, as Megatron-LM and PaLM do "
                           "(report.causal_flops: the half that a causal mask leaves)";
-  return text + fmt::format(
-                    "FLOPs, and with them MFU and TF/s, count {}.\n"
-                    "A plan fits beside a reserve of {} GiB: CUDA's context, NCCL, fragmentation "
-                    "(cluster.memory_reserve_GiB).\n",
-                    counted, fmt::join(reserves, ", "));
+  text += fmt::format(
+      "FLOPs, and with them MFU and TF/s, count {}.\n"
+      "A plan fits if its tensors leave room for CUDA's context and NCCL's buffers; the GiB beside "
+      "it are what is left then, or below 0 what is missing (docs/memory.md).\n",
+      counted);
+  if (verdicts.contains(Verdict::IfUnfragmented))
+    text +=
+        "If unfragmented: what is left is less than PyTorch's allocator may waste; "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True wastes the least.\n";
+  return text;
 }
 
 std::string notes(const std::vector<RunResult>& results) {

@@ -16,6 +16,10 @@ std::string iteration_text(const RunResult& result);
 // REQUIRES: above_bound(result).
 std::string percent_above(const RunResult& result);
 
+// Returns the verdict on a plan's memory, and the GiB that are left or (below 0) missing: "yes
+// +12.3", "if unfragmented +1.2", "NO -2.0".
+std::string verdict_cell(const Training& training);
+
 // Returns tokens a second and GPU: "4512", "31.4".
 std::string tokens_rate(const Training& training);
 
@@ -24,7 +28,7 @@ std::string run_table(const std::vector<RunResult>& results, bool traffic = fals
                       int width = kAnyWidth);
 
 // Returns lines that say what the figures of these runs mean: what '*' marks, how FLOPs count
-// attention, and beside what a plan fits into the GPU's memory.
+// attention, and beside what a plan fits into the GPU's memory; and what to do where it does not.
 std::string notes(const std::vector<const RunResult*>& results);
 std::string notes(const std::vector<RunResult>& results);
 

@@ -51,7 +51,7 @@ std::string plans_table(const Tuned& tuned, int width) {
           },
           Place::Beside),
       simulated("GiB", [=](O, T t) { return tenths(t.memory.total / GiB); }),
-      simulated("fits", [](O, T t) { return t.fits ? "yes" : "NO"; }),
+      simulated("fits", [](O, T t) { return verdict_cell(t); }),
       {"stage level s",
        [](const Finalist& f) {
          return f.stage_level_ns ? fmt::format("{:.3f}", to_seconds(*f.stage_level_ns)) : "";
@@ -168,7 +168,7 @@ std::string refined_table(const Tuned& tuned, int width) {
                                     : "";
        }},
       {"fits", [](const RefinedLine& l) {
-         return l.result == nullptr ? "" : l.result->training->fits ? "yes" : "NO";
+         return l.result == nullptr ? "" : verdict_cell(*l.result->training);
        }}};
   std::string text = text_table(columns, lines, width);
   for (const Refined& plan : tuned.refined) {

@@ -74,7 +74,12 @@ const std::vector<Names> kSettings = {
     {"train.flash_attention=true"},
     {"parallel.cp_comm=\"all_gather\""},
     {"parallel.cp_comm=\"all_to_all\""},
-    {"train.fused_cross_entropy=false"}};
+    {"train.cross_entropy=\"unfused\""},
+    {"train.cross_entropy=\"te\""},
+    {"train.activation_offload_modules=\"core_attn, attn_proj, moe_act\""},
+    {"train.activation_offload_modules=\"fused_group_mlp\"", "train.cuda_graphs=true"},
+    {"train.activation_offload_layers=4"},
+    {"train.activation_offload_layers=4", "train.cuda_graphs=true"}};
 
 // Values that a user may name for a search.
 const std::vector<Names> kAmong = {

@@ -41,7 +41,9 @@ std::string effective(const PlanSettings& plan, const std::string& key) {
                                  {"train.recompute", "none"},
                                  {"overlap.tensor", "off"},
                                  {"train.zero", "0"},
-                                 {"train.fused_cross_entropy", "true"},
+                                 {"train.cross_entropy", "native"},
+                                 {"train.activation_offload_layers", "0"},
+                                 {"train.activation_offload_modules", ""},
                                  {"train.reshard_after_forward", "true"}};
   const auto usual = defaults.find(key);
   const bool size = key.starts_with("parallel.");
@@ -95,7 +97,8 @@ TEST_CASE("a plan emitted for Megatron-LM and its kin imports as the same plan")
                          {"train.recompute", one_of({"none", "selective", "full"})},
                          {"train.zero", one_of({"0", "1"})},
                          {"train.flash_attention", one_of({"true", "false"})},
-                         {"train.fused_cross_entropy", one_of({"true", "false"})},
+                         {"train.cross_entropy", one_of({"native", "unfused", "te", "chunked"})},
+                         {"train.activation_offload_layers", one_of({"0", "0", "2"})},
                          {"overlap.grad_reduce", one_of({"true", "false"})},
                          {"cluster.gpus", "128"}};
     if (plan["parallel.pp"] == "1") plan["parallel.vpp"] = "1";
@@ -109,6 +112,8 @@ TEST_CASE("a plan emitted for Megatron-LM and its kin imports as the same plan")
     if (plan["train.precision"] != "fp16") plan["train.gradient_dtype"] = one_of({"fp32", "bf16"});
     if (plan["parallel.cp"] != "1")
       plan["parallel.cp_comm"] = one_of({"ring", "all_gather", "all_to_all"});
+    if (plan["train.activation_offload_layers"] == "0" && plan["train.recompute"] != "full")
+      plan["train.activation_offload_modules"] = one_of({"core_attn, attn_proj", "expert_fc1"});
     for (const char* format : {"megatron", "nemo", "chatlearn"})
       check_round_trip(format, plan, 128);
   }

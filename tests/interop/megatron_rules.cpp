@@ -99,17 +99,28 @@ bool repeats(F f, std::string_view module) {
   return false;
 }
 
-bool known_modules(F f) {
-  std::string text = f.text("recompute_modules");
+// Says whether all words of a list are among the known ones.
+bool knows(F f, const std::string& list, const std::string& known) {
+  std::string text = f.text(list);
   for (char& c : text) c = c == '[' || c == ']' || c == ',' ? ' ' : c;
   std::istringstream in(text);
-  const std::string known =
-      " core_attn moe_act layernorm mla_up_proj mlp moe shared_experts gdn_norm_out gdp_in_proj "
-      "gdp_qkv mhc ";
   for (std::string word; in >> word;) {
-    if (known.find(" " + word + " ") == std::string::npos) return false;
+    if ((" " + known + " ").find(" " + word + " ") == std::string::npos) return false;
   }
   return true;
+}
+
+bool known_modules(F f) {
+  return knows(f, "recompute_modules",
+               "core_attn moe_act layernorm mla_up_proj mlp moe shared_experts gdn_norm_out "
+               "gdp_in_proj gdp_qkv mhc");
+}
+
+bool offloads(F f, std::string_view module) {
+  return f.text("offload_modules").find(module) != std::string::npos;
+}
+bool offloads_experts(F f) {
+  return offloads(f, "expert_fc1") || offloads(f, "moe_act") || offloads(f, "fused_group_mlp");
 }
 
 // A stage's part of the rest of the last group of microbatches.
@@ -347,6 +358,48 @@ const EmitRule kRules[] = {
        return f.text("exp_avg_dtype", "fp32") == "fp32" || f.on("use_precision_aware_optimizer");
      },
      "exp_avg_dtype=bf16 use_precision_aware_optimizer="},
+    {"megatron", "the loss is not Transformer Engine's", kArguments, "1697",
+     [](F f) { return f.text("cross_entropy_fusion_impl") != "te"; },
+     "cross_entropy_fusion_impl=te"},
+    {"megatron nemo", "modules are offloaded if the switch is on", kConfig, "2127",
+     [](F f) {
+       return f.on("fine_grained_activation_offloading") == f.contains("offload_modules");
+     },
+     "fine_grained_activation_offloading=True offload_modules="},
+    {"megatron nemo", "modules that are offloaded are known", kConfig, "2132",
+     [](F f) {
+       return knows(f, "offload_modules",
+                    "core_attn attn_proj expert_fc1 fused_group_mlp moe_act attn_norm mlp_norm "
+                    "qkv_linear gdp_qkv");
+     },
+     "offload_modules=mlp"},
+    {"megatron nemo", "attention's projection is offloaded with its core", kConfig, "2148",
+     [](F f) { return !offloads(f, "attn_proj") || offloads(f, "core_attn"); },
+     "offload_modules=attn_proj"},
+    {"megatron nemo", "nothing is offloaded inside recomputed experts", kConfig, "2164",
+     [](F f) {
+       return granularity(f) != "selective" || !repeats(f, "moe") || !offloads_experts(f);
+     },
+     "recompute_granularity=selective recompute_modules=moe offload_modules=moe_act"},
+    {"megatron nemo", "the fused experts are offloaded whole, by the fuser", kConfig, "2186",
+     [](F f) {
+       return !offloads(f, "fused_group_mlp") ||
+              (f.on("use_transformer_engine_op_fuser") && !offloads(f, "expert_fc1") &&
+               !offloads(f, "moe_act"));
+     },
+     "offload_modules=fused_group_mlp"},
+    {"megatron nemo", "layers are offloaded without pp and recompute, and not all", kConfig, "1884",
+     [](F f) {
+       const long long offloaded = f.num("cpu_offloading_num_layers", 0);
+       return offloaded == 0 || (offloaded < layers(f) && pp(f) == 1 && granularity(f).empty());
+     },
+     "cpu_offloading_num_layers=2"},
+    {"megatron nemo", "graphs have nothing offloaded", kConfig, "2800",
+     [](F f) {
+       return !f.contains("cuda_graph_impl") ||
+              (!f.contains("cpu_offloading_num_layers") && !f.contains("offload_modules"));
+     },
+     "cuda_graph_impl=local cpu_offloading_num_layers=2"},
     {kAll, "recompute is full or selective", kConfig, "1902",
      [](F f) {
        return granularity(f).empty() || granularity(f) == "full" || granularity(f) == "selective";

@@ -147,7 +147,8 @@ TEST_CASE("the batch of a schedule is its last, and squared ReLU is no gated MLP
   CHECK(keys.count("model.gated_mlp") == 0);
   CHECK(keys.at("model.biases") == "false");
   CHECK(keys.at("model.learned_positions") == "false");
-  CHECK(keys.at("train.fused_cross_entropy") == "false");
+  CHECK(keys.at("train.cross_entropy") == "\"unfused\"");
+  CHECK(keys.at("train.framework") == "\"megatron\"");
 }
 
 TEST_CASE("a layout's stages are the pipeline's times the virtual ones") {
@@ -160,7 +161,7 @@ TEST_CASE("a layout's stages are the pipeline's times the virtual ones") {
   CHECK(keys.at("model.kinds.moe.experts") == "64");
   CHECK(keys.at("model.vocab") == "258560");  // 256000 up to a multiple of 3232 x 2
   CHECK(keys.at("model.mtp_layers") == "1");
-  CHECK(keys.count("train.fused_cross_entropy") == 0);
+  CHECK(keys.at("train.cross_entropy") == "\"native\"");
 }
 
 TEST_CASE("the SMs of a flex dispatcher count where it is DeepEP") {
@@ -247,6 +248,43 @@ TEST_CASE("buckets count parameters in the bytes of their gradients: fp16's are 
   CHECK(keys_of(imported("a.sh", fp16)).at("overlap.bucket_MB") == "80");
   CHECK(keys_of(imported("a.sh", fp16 + " --accumulate-allreduce-grads-in-fp32"))
             .at("overlap.bucket_MB") == "160");
+}
+
+// Megatron-Bridge's file with these fields of the model.
+Keys bridge(const std::string& fields) {
+  return keys_of(imported("run_config.yaml", "model:\n  tensor_model_parallel_size: 1\n" + fields +
+                                                 "train:\n  global_batch_size: 8\n"));
+}
+
+TEST_CASE("the loss is unfused in Megatron-LM, native in Megatron-Bridge, or as both say") {
+  const auto loss = [](const Keys& keys) {
+    const auto found = keys.find("train.cross_entropy");
+    return found == keys.end() ? "\"native\"" : found->second;
+  };
+  CHECK(loss(keys_of(flags(""))) == "\"unfused\"");
+  CHECK(loss(keys_of(flags("--cross-entropy-loss-fusion"))) == "\"native\"");
+  CHECK(loss(keys_of(flags("--cross-entropy-loss-fusion --cross-entropy-fusion-impl te"))) ==
+        "\"te\"");
+  CHECK(loss(keys_of(flags("--cross-entropy-fusion-impl te"))) == "\"unfused\"");
+  CHECK(loss(bridge("")) == "\"native\"");
+  CHECK(loss(bridge("  cross_entropy_fusion_impl: te\n")) == "\"te\"");
+  CHECK(loss(bridge("  cross_entropy_loss_fusion: false\n")) == "\"unfused\"");
+}
+
+TEST_CASE("what is offloaded: by modules if the switch is on, or the first layers") {
+  const std::string modules = " --offload-modules core_attn attn_proj";
+  CHECK(keys_of(flags(modules)).count("train.activation_offload_modules") == 0);
+  CHECK(keys_of(flags("--fine-grained-activation-offloading" + modules))
+            .at("train.activation_offload_modules") == "\"core_attn, attn_proj\"");
+  CHECK(keys_of(flags("--cpu-offloading-num-layers 3")).at("train.activation_offload_layers") ==
+        "3");
+  // Megatron-Bridge's files have every field; the switch says whether they count.
+  const std::string layers = "  cpu_offloading_num_layers: 3\n  cpu_offloading: ";
+  CHECK(bridge(layers + "false\n").count("train.activation_offload_layers") == 0);
+  CHECK(bridge(layers + "true\n").at("train.activation_offload_layers") == "3");
+  CHECK(bridge("  fine_grained_activation_offloading: true\n"
+               "  offload_modules: [moe_act, expert_fc1]\n")
+            .at("train.activation_offload_modules") == "\"moe_act, expert_fc1\"");
 }
 
 TEST_CASE("recompute: by modules, of whole layers, of the first layers of a stage") {

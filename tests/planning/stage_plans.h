@@ -74,7 +74,7 @@ inline SearchResult search_all(const Scenario& base, const Space& space, StageLe
   for (const Candidate& plan : all_of(base, space)) {
     ++all.counts.enumerated;
     const auto order = level->order_of(plan);
-    if (order.ok() && !fits_memory(base.cluster.spec.device, level->memory(plan, *order))) {
+    if (order.ok() && !level->fits(plan, level->memory(plan, *order))) {
       ++all.counts.memory;
       continue;
     }

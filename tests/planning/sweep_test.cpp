@@ -59,8 +59,10 @@ TEST_CASE("a sweep has a row a run, in the scenario's order, with the numbers of
   // Columns that came later stand behind the others, which keep their places.
   const std::string sweep = text_of(csv);
   CHECK(sweep.substr(0, sweep.find('\n'))
-            .ends_with(",ops,tokens_per_s_per_gpu,flops_convention,memory_bytes.reserve,memory_"
-                       "bytes.by_pipeline_rank,memory_bytes.workspace,checksum"));
+            .ends_with(
+                ",ops,tokens_per_s_per_gpu,flops_convention,memory_bytes.reserve,memory_"
+                "bytes.by_pipeline_rank,memory_bytes.workspace,memory_bytes.outside,memory_bytes."
+                "fragmentation,verdict,spare_bytes,checksum"));
 
   const std::string json = folder / "all.json";
   REQUIRE(std::system(fmt::format("'{}' simulate '{}' --engine ideal --only 1f1b --json > '{}'",

@@ -1,8 +1,11 @@
 // Report pages in headless Chromium, as people use them: real events on the page as written, with
 // a script of the test in it (tests/page) that tells what it saw.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "base/units.h"
 #include "tests/report/page_seen.h"
 #include "tests/scenarios/small_scenario.h"
 
@@ -61,13 +64,14 @@ TEST_CASE("a run's page zooms, searches, filters and selects, and its numbers ar
   }
   CHECK(seen.at("numbers").at("Exposed communication").get<double>() == Approx(exposed_s));
   const Json& memory = result.at("memory_bytes");
-  // 80 GiB less 6 %: in GiB, as the tables have it.
-  CHECK(seen.at("memoryText").get<std::string>().find(" of 75.20 GiB, beside 4.800 GiB in") !=
-        std::string::npos);
-  CHECK(seen.at("memoryNote") ==
-        Json{memory.at("total"),
-             memory.at("capacity").get<double>() - memory.at("reserve").get<double>(),
-             memory.at("reserve")});
+  const double outside = memory.at("outside");
+  const double usable = memory.at("capacity").get<double>() - outside;
+  // In GiB, as the tables have it.
+  CHECK(seen.at("memoryText")
+            .get<std::string>()
+            .find(fmt::format(" of {:.2f} GiB, beside {:.3f} GiB of CUDA", usable / GiB,
+                              outside / GiB)) != std::string::npos);
+  CHECK(seen.at("memoryNote") == Json{memory.at("total"), usable, outside});
 
   const double whole = width_of(seen.at("whole"));
   CHECK(seen.at("whole").at(0) == 0);

@@ -144,7 +144,7 @@ TEST_CASE("a plan that does not fit is on no frontier, and the page says why") {
   const Json table =
       tuned(box, fmt::format("--set parallel.tp=1 --set parallel.pp=1 --set parallel.dp=8 --set "
                              "parallel.micro_batch=2 --among parallel.micro_batch=1 --set "
-                             "cluster.memory_GiB={}",
+                             "cluster.memory_reserve_GiB=0.1 --set cluster.memory_GiB={}",
                              0.9 * least / (1 << 30)))
           .page.at("table");
   const std::size_t own = table.at("rows").size() - 1;

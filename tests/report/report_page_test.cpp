@@ -79,7 +79,7 @@ TEST_CASE("the page's runs are the objects of simulate --json, the timeline of t
 
     // The fullest rank's most is the printed total, at the printed time.
     const Json& memory = run.at("detail").at("memory");
-    for (const char* key : {"capacity", "reserve"})
+    for (const char* key : {"capacity", "outside"})
       CHECK(memory.at(key) == printed.at(i).at("memory_bytes").at(key));
     double most = 0, at_s = 0;
     for (const Json& rank : memory.at("ranks")) {
@@ -318,7 +318,7 @@ TEST_CASE(
       sweep(fmt::format(" --set cluster.memory_GiB={} --set cluster.memory_reserve_GiB=1",
                         (least + most) / 2 / (1 << 30) + 1));
   CHECK(tight.at("limit").at("most").get<double>() == Approx((least + most) / 2));
-  CHECK(tight.at("limit").at("as") == "capacity less reserve");
+  CHECK(tight.at("limit").at("as") == "capacity less CUDA and NCCL");
   REQUIRE(!tight.at("unfit").empty());
   for (const Json& row : tight.at("unfit")) {
     CHECK(memory_of(tight, row) > (least + most) / 2);

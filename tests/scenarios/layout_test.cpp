@@ -7,6 +7,7 @@
 #include "planning/choose/auto_layout.h"
 #include "planning/simulate/simulate.h"
 #include "tests/scenarios/small_scenario.h"
+#include "workload/memory/memory.h"
 
 using namespace tandem;
 

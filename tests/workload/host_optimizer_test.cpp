@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/workload/workload_fixture.h"
+#include "workload/memory/memory.h"
 #include "workload/model/blocks.h"
 
 namespace tandem {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tests/workload/workload_fixture.h"
+#include "workload/memory/memory.h"
 #include "workload/model/layer_keys.h"
 
 namespace tandem {

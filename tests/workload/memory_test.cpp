@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "tests/workload/workload_fixture.h"
+#include "workload/memory/memory.h"
+#include "workload/memory/trainer.h"
 
 namespace tandem {
 namespace {
@@ -245,7 +247,9 @@ TEST_CASE("fused attention keeps a log-sum-exp a row instead of the matrix") {
 
 TEST_CASE("communication buffers, one after the other") {
   const double array = 2 * kSequence * kBatch * kHidden;
-  const auto buffers = [](const Plan& plan) {
+  // DeepSpeed has no dummy gradients, and FSDP no buckets either.
+  const auto buffers = [](Plan plan) {
+    plan.trainer = plan.zero > 0 ? Trainer::Fsdp : Trainer::DeepSpeed;
     return peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}})).communication;
   };
   Plan plan = plan_of(8);
@@ -278,6 +282,64 @@ TEST_CASE("communication buffers, one after the other") {
   CHECK(buffers(plan) == Approx(4 * layer + 2 * 2 * layer));
 }
 
+TEST_CASE("frameworks hold buffers of their own") {
+  const auto more_than_fsdp = [](Plan plan, Trainer trainer) {
+    plan.trainer = Trainer::Fsdp;
+    const double without = peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}})).communication;
+    plan.trainer = trainer;
+    return peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}})).communication - without;
+  };
+  Plan plan = plan_of(8);
+  const double h = kHidden;
+  // An array of each weight's shape, 16 bits: attention's with its norm and biases, and the MLP's.
+  CHECK(more_than_fsdp(plan, Trainer::Megatron) ==
+        Approx(2 * (4 * h * h + 6 * h + 8 * h * h + 7 * h) / 8));
+  plan.sequence_parallel = true;
+  plan.tensor_overlap[0].method = TensorMethod::Ring;
+  const double array = 2 * kSequence * kBatch * h;
+  CHECK(more_than_fsdp(plan, Trainer::DeepSpeed) == Approx(array));  // userbuffers
+  CHECK(more_than_fsdp(plan, Trainer::Torchtitan) == 0);
+  // Two buckets of 5e8 elements, and fp32 gradients of the part that is updated; ZeRO 3 converts
+  // 1e9 at a time and holds as many gathered.
+  plan = plan_of(1);
+  plan.dp = 4;
+  const double all = stage_parameters(gpt_22b(), plan)[0].total();
+  plan.zero = 1;
+  CHECK(more_than_fsdp(plan, Trainer::DeepSpeed) == Approx(2 * 2 * 5e8 + 4 * all / 4));
+  plan.optimizer_offload = 1;
+  CHECK(more_than_fsdp(plan, Trainer::DeepSpeed) == Approx(2 * 2 * 5e8));
+  plan.optimizer_offload = 0;
+  plan.zero = 3;
+  CHECK(more_than_fsdp(plan, Trainer::DeepSpeed) == Approx(2 * 2 * 5e8 + 2 * 1e9 + 4 * 1e9));
+  // Nobody names a trainer: ZeRO 3 without tensor and pipeline parallelism may be DeepSpeed's.
+  CHECK(trainer_of(plan) == Trainer::DeepSpeed);
+  plan.precision = "fp8";
+  CHECK(trainer_of(plan) == Trainer::Megatron);
+  plan.precision = "bf16";
+  plan.tp = 2;
+  CHECK(trainer_of(plan) == Trainer::Megatron);
+}
+
+TEST_CASE("the loss takes what its kernels do, or its head's backward does") {
+  const auto last = [](Plan plan, std::optional<CrossEntropy> how) {
+    plan.cross_entropy = how;
+    return peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}})).activations;
+  };
+  Plan plan = plan_of(1);
+  const double logits = kSequence * kBatch * 51200;
+  plan.trainer = Trainer::Megatron;
+  const double te = last(plan, CrossEntropy::TransformerEngine);
+  CHECK(last(plan, std::nullopt) == te);
+  CHECK(last(plan, CrossEntropy::Unfused) - te == Approx(2 * logits));
+  CHECK(last(plan, CrossEntropy::Native) - te == Approx(6.1 * logits));
+  // Chunked, the head's backward is above: the logits' gradient and an array of the weight's shape.
+  CHECK(te - last(plan, CrossEntropy::Chunked) == Approx(2 * logits - 2.0 * 51200 * kHidden));
+  plan.trainer = Trainer::DeepSpeed;
+  CHECK(last(plan, std::nullopt) - te == Approx(16 * logits));
+  plan.trainer = Trainer::Fsdp;
+  CHECK(last(plan, std::nullopt) == te);
+}
+
 TEST_CASE("what is not fused passes over memory again") {
   // tp 8, a layer: 16 and 17 passes of the matrix, 2 of the inner array, 10 and 17 for each norm's
   // input; the head 42 bytes a logit.
@@ -304,12 +366,9 @@ TEST_CASE("what is not fused passes over memory again") {
   fusion.norm = false;
   CHECK(more(fusion, &StageWork::forward) == Approx(2 * 10 * array));
   CHECK(more(fusion, &StageWork::backward) == Approx(2 * 17 * array));
-  fusion = all;
-  fusion.cross_entropy = false;
-  CHECK(more(fusion, &StageWork::forward) == 0);
   Plan plan = plan_of(8);
   const Workload fused = make_workload(gpt_22b(), plan, a100());
-  plan.fusion = fusion;
+  plan.cross_entropy = CrossEntropy::Unfused;
   const Workload separate = make_workload(gpt_22b(), plan, a100());
   CHECK(memory_bytes(separate, separate.stages[0].forward) -
             memory_bytes(fused, fused.stages[0].forward) ==

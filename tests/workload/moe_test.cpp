@@ -1,4 +1,5 @@
 // Mixtures of experts: who holds what, what goes where, and totals that stay.
+#include "workload/memory/memory.h"
 #include "workload/model/moe.h"
 
 #include <catch2/catch.hpp>
@@ -212,6 +213,7 @@ TEST_CASE("memory holds the experts' share, and the tokens that came") {
   const Model model = mixture();
   Plan plan = expert_plan(1, 4);
   plan.zero = 1;
+  plan.trainer = Trainer::Fsdp;  // has no dummy gradients
   const LiveActivations live = {{{{Stage{0}, 1}}}};
   const MemoryUse use = peak_memory(model, plan, live);
   const HeldParameters held = stage_parameters(model, plan)[0];

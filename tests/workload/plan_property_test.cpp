@@ -4,6 +4,8 @@
 #include <random>
 
 #include "tests/workload/workload_fixture.h"
+#include "workload/memory/activations.h"
+#include "workload/memory/memory.h"
 
 namespace tandem {
 namespace {
@@ -50,7 +52,8 @@ class Draw {
     plan.global_batch = plan.micro_batch * plan.dp * from(1, 8);
     if (plan.recompute == Recompute::Full && coin()) plan.recompute_layers = from(0, 4);
     plan.flash_attention = coin();
-    plan.fusion = {coin(), coin(), coin(), coin()};
+    plan.fusion = {coin(), coin(), coin()};
+    plan.cross_entropy = static_cast<CrossEntropy>(from(0, 3));
     plan.zero = from(0, 3);
     if (plan.zero > 0 && coin()) plan.hsdp_shard = power(2);
     if (plan.pp == 1 && coin()) plan.reshard_after_forward = coin();
@@ -174,6 +177,57 @@ TEST_CASE("any valid plan gives finite work, and steps that wait for steps befor
   CHECK(overlapping > 50);
   CHECK(contexts > 50);
   CHECK(mixtures > 50);
+}
+
+// Adds random modules to what a plan offloads, and returns whether it may.
+bool offload(const Model& model, Draw* draw, OrderedPlan* plan) {
+  for (const OffloadModule& module : kOffloadModules)
+    plan->offload_modules.*module.place = draw->coin() && draw->coin();
+  if (draw->from(0, 3) == 0) {
+    plan->offload_modules = {};
+    plan->offload_layers = draw->from(1, model.layers);
+  }
+  return plan->offloads_activations() && check_model(model, *plan).ok();
+}
+
+TEST_CASE("offloaded plans hold no more, and none of their passes is shorter") {
+  const unsigned seed = 20261126;
+  INFO("seed " << seed);
+  Draw draw(seed);
+  int less = 0, longer = 0;
+  for (int drawn = 0; drawn < 300;) {
+    const Model model = draw.model();
+    OrderedPlan kept = draw.plan();
+    mend(model, &kept);
+    OrderedPlan plan = kept;
+    if (!check_model(model, kept).ok() || !offload(model, &draw, &plan)) continue;
+    ++drawn;
+    CostModel cost{a100().device, plan.precision};
+    cost.device.host_link_bytes_per_s = draw.coin() ? 1e15 : 1e9;
+    const bool hidden = cost.device.host_link_bytes_per_s > 1e12;
+    const Workload before = make_workload(model, kept, cost);
+    const Workload after =
+        make_workload(model, plan, cost, 0, [&](const Model& layer, Recompute recompute) {
+          return offloaded_activations(layer, plan, recompute).copied;
+        });
+    for (std::size_t s = 0; s < before.stages.size(); ++s) {
+      for (auto pass : {&StageWork::forward, &StageWork::backward, &StageWork::backward_input,
+                        &StageWork::backward_weight}) {
+        require_sound(after, after.stages[s].*pass);
+        REQUIRE(compute_ns(after.stages[s].*pass) >= compute_ns(before.stages[s].*pass));
+        if (hidden) REQUIRE(after.stages[s].*pass == before.stages[s].*pass);
+        longer += compute_ns(after.stages[s].*pass) > compute_ns(before.stages[s].*pass) ? 1 : 0;
+      }
+    }
+    LiveActivations live = {{{}}};
+    for (int s = 0; s < plan.stages(); ++s) live.ranks[0].push_back({Stage{s}, 2});
+    const double spared =
+        peak_memory(model, kept, live).activations - peak_memory(model, plan, live).activations;
+    REQUIRE(spared >= 0);
+    less += spared > 0 ? 1 : 0;
+  }
+  CHECK(less > 50);
+  CHECK(longer > 50);
 }
 
 }  // namespace

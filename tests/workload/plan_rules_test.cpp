@@ -181,5 +181,35 @@ TEST_CASE("ZeRO, recompute and attention keep to where they mean something") {
               true);
 }
 
+TEST_CASE("offloaded modules ask for what Megatron-LM asks, and for something that is kept") {
+  const std::string key = "train.activation_offload_modules: found ";
+  check_cases(
+      {{[](Model*, Plan* p) { p->offload_modules.moe_act = true, p->offload_layers = 1; },
+        key + "some with train.activation_offload_layers, expected one of both keys"},
+       {[](Model*, Plan* p) { p->offload_modules.moe_act = true, p->recompute = Recompute::Full; },
+        key + "some with train.recompute = full, expected none: a layer then keeps its input "
+              "alone"},
+       {[](Model*, Plan* p) { p->offload_modules.attn_proj = true; },
+        key + "attn_proj without core_attn, expected both: the input of one is the output of the "
+              "other, which needs it too"},
+       {[](Model*, Plan* p) {
+          p->offload_modules.fused_group_mlp = p->offload_modules.moe_act = true;
+        },
+        key + "fused_group_mlp with expert_fc1 or moe_act, expected it alone: it has them inside"},
+       {[](Model*, Plan* p) {
+          p->offload_modules.core_attn = true, p->recompute = Recompute::Selective;
+        },
+        key + "core_attn, which train.recompute_modules has too, expected one of both"},
+       {[](Model*, Plan* p) {
+          p->offload_modules.moe_act = true, p->recompute = Recompute::Selective;
+          p->recompute_modules = {.core_attn = false, .moe = true};
+        },
+        key + "a part of the experts, which train.recompute_modules = moe repeats, expected one "
+              "of both"},
+       {[](Model*, Plan* p) { p->offload_layers = 25; },
+        "train.activation_offload_layers: found 25, expected from 0 to model.layers = 24"}},
+      true);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -1,10 +1,11 @@
 // Recipes: what quantized products cost in casts, copies and kept activations, by closed forms.
+#include "workload/memory/memory.h"
 #include "workload/model/recipe.h"
 
 #include <catch2/catch.hpp>
 
 #include "tests/workload/workload_fixture.h"
-#include "workload/model/activations.h"
+#include "workload/memory/activations.h"
 #include "workload/model/blocks.h"
 
 namespace tandem {

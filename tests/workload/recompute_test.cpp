@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/workload/workload_fixture.h"
-#include "workload/model/activations.h"
+#include "workload/memory/activations.h"
 #include "workload/model/blocks.h"
 
 namespace tandem {

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "tests/workload/workload_fixture.h"
+#include "workload/memory/memory.h"
 
 namespace tandem {
 namespace {

@@ -251,9 +251,15 @@ CaseRow row_of(const Case& run, const Result<RunResult>& result) {
                         0,
                         result->interval_s,
                         result->calibrated,
+                        0,
+                        std::nullopt,
                         0};
   for (const double seconds : result->exposed_s) prediction.exposed_s += seconds;
-  if (result->training) prediction.memory_bytes = result->training->memory.total;
+  if (const auto& training = result->training) {
+    prediction.memory_bytes = training->memory.total;
+    prediction.verdict = training->verdict;
+    prediction.spare_bytes = training->spare_bytes;
+  }
   return {run, prediction, ""};
 }
 

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "planning/simulate/simulate.h"
 #include "scenarios/scenario.h"
+#include "workload/memory/reserve.h"
 
 namespace tandem {
 
@@ -66,6 +67,8 @@ struct Prediction {
   std::optional<std::pair<double, double>> interval_s;  // 90 % of runs lie in it
   std::optional<bool> calibrated;                       // as in RunResult
   double memory_bytes = 0;                              // of the fullest GPU
+  std::optional<Verdict> verdict;                       // as in Training, with the spare bytes
+  double spare_bytes = 0;
 };
 
 struct CaseRow {

@@ -26,6 +26,10 @@ nlohmann::ordered_json to_json(const CaseRow& row) {
   json["compute_s"] = number(parts.compute_s);
   json["bubble_s"] = number(parts.bubble_s);
   json["exposed_s"] = number(parts.exposed_s);
+  json["verdict"] = parts.verdict ? nlohmann::ordered_json(verdict_text(*parts.verdict))
+                                  : nlohmann::ordered_json();
+  json["spare_bytes"] =
+      parts.verdict ? nlohmann::ordered_json(parts.spare_bytes) : nlohmann::ordered_json();
   json["line"] = row.run.line;
   if (row.run.measured_memory_bytes > 0) {
     json["measured_memory_bytes"] = row.run.measured_memory_bytes;

@@ -91,6 +91,9 @@ Status read_into(const std::string& name, const ProfileValues& instead, int base
       return file.expected(field.key, "a number of at least 0");
     if (other == instead.end()) profile->*field.place = value * field.unit;
   }
+  if (!derived || file.has("framework")) {
+    ASSIGN_OR_RETURN(profile->framework, file.text("framework"));
+  }
   if (file.has("measured_on")) {
     ASSIGN_OR_RETURN(const std::string list, file.word("measured_on"));
     if (bases == 0) profile->measured_on = split(list, ", ");

@@ -18,6 +18,7 @@ namespace tandem {
 
 struct FrameworkProfile {
   std::string name;
+  std::string framework;  // a word of train.framework: whose buffers count for memory
 
   // Factor on a product's time if a row of an operand is no multiple of 16 bytes.
   double unaligned_gemm = 1;

@@ -283,8 +283,9 @@ Block embedding_block(const Model& model, const Plan& plan, const FrameworkProfi
 
 Block head_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
   const BlockShape shape = block_shape(model, plan, profile);
-  const double logit_bytes = profile.cross_entropy_bytes +
-                             (plan.fusion.cross_entropy ? 0 : kSplitCrossEntropyBytesPerLogit);
+  const double logit_bytes =
+      profile.cross_entropy_bytes +
+      (plan.cross_entropy == CrossEntropy::Unfused ? kSplitCrossEntropyBytesPerLogit : 0);
   BlockWork block;
   add_linear(&block, &PartsOf<KernelWork>::in, shape,
              {.m = shape.tokens,

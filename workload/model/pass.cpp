@@ -1,6 +1,7 @@
 #include "workload/model/pass.h"
 
 #include <array>
+#include <cmath>
 #include <span>
 
 namespace tandem {
@@ -26,6 +27,37 @@ void PassBuilder::append(const Pass& pass, int unit) {
     if (step.computes) step.unit = unit;
   }
   last_ = offset + pass.output;
+}
+
+Pass with_waits(const Pass& pass, Nanoseconds ns) {
+  Bytes all = 0;
+  for (const Step& step : pass.steps) all += step.computes ? 0 : step.bytes;
+  Pass longer;
+  std::vector<int> places;  // of the pass's steps in the longer one
+  Bytes passed = 0;
+  Nanoseconds waited = 0;
+  const auto wait = [&] {
+    const double share = all == 0 ? 1 : static_cast<double>(passed) / static_cast<double>(all);
+    const auto until = static_cast<Nanoseconds>(std::llround(share * static_cast<double>(ns)));
+    if (until > waited) longer.steps.push_back({.duration_ns = until - waited});
+    waited = until;
+  };
+  for (const Step& step : pass.steps) {
+    if (step.computes) wait();
+    places.push_back(static_cast<int>(longer.steps.size()));
+    longer.steps.push_back(step);
+    for (int& other : longer.steps.back().waits) other = places[other];
+    passed += step.computes ? 0 : step.bytes;
+  }
+  wait();
+  longer.output = places[pass.output];
+  return longer;
+}
+
+Nanoseconds compute_ns(const Pass& pass) {
+  Nanoseconds sum = 0;
+  for (const Step& step : pass.steps) sum += step.computes ? step.duration_ns : 0;
+  return sum;
 }
 
 }  // namespace tandem

@@ -118,4 +118,11 @@ class PassBuilder {
   int last_ = -1;
 };
 
+// Returns the pass with waits of `ns` in all on its compute lane. They are beside its
+// communication, in proportion to the bytes; without any, there is one wait at the beginning.
+Pass with_waits(const Pass& pass, Nanoseconds ns);
+
+// Returns the time of the pass's compute.
+Nanoseconds compute_ns(const Pass& pass);
+
 }  // namespace tandem

@@ -65,6 +65,35 @@ inline constexpr CudaGraphModule kCudaGraphModules[] = {
     {"moe_preprocess", &CudaGraphModules::moe_preprocess},
     {"head", &CudaGraphModules::head}};
 
+// The parts of a layer whose inputs go to the CPU's memory from a layer's forward to its backward,
+// by Megatron's names (--offload-modules).
+struct OffloadModules {
+  bool attn_norm = false;   // attention's norm, where it is not one kernel with the next product
+  bool qkv_linear = false;  // the products before attention's core, with what is between them
+  bool core_attn = false;   // attention's core
+  bool attn_proj = false;   // the product behind it
+  bool mlp_norm = false;    // the experts' norm; a dense MLP's is one kernel with its product
+  bool expert_fc1 = false;  // the experts' first product
+  bool moe_act = false;     // the experts' activation
+  bool fused_group_mlp = false;  // the experts in one kernel: both products and the activation
+
+  bool operator==(const OffloadModules&) const = default;
+};
+
+struct OffloadModule {
+  std::string_view name;
+  bool OffloadModules::*place;
+};
+inline constexpr OffloadModule kOffloadModules[] = {
+    {"attn_norm", &OffloadModules::attn_norm},
+    {"qkv_linear", &OffloadModules::qkv_linear},
+    {"core_attn", &OffloadModules::core_attn},
+    {"attn_proj", &OffloadModules::attn_proj},
+    {"mlp_norm", &OffloadModules::mlp_norm},
+    {"expert_fc1", &OffloadModules::expert_fc1},
+    {"moe_act", &OffloadModules::moe_act},
+    {"fused_group_mlp", &OffloadModules::fused_group_mlp}};
+
 // Scales of fp8 by Transformer Engine's recipes: one for a tensor, from earlier steps (Delayed) or
 // from itself (Current); one for a block of 128 numbers; one for a block of 32.
 enum class Fp8Recipe { Delayed, Current, Blockwise, Mxfp8 };
@@ -124,8 +153,14 @@ struct Fusion {
   bool softmax = true;    // scale, mask and softmax
   bool bias_gelu = true;  // bias and activation
   bool norm = true;       // LayerNorm or RMSNorm
-  bool cross_entropy = true;
 };
+
+// How the loss is computed: in kernels one after another; by Megatron-LM's own fused ones; by
+// Transformer Engine's kernel; or for a part of the tokens at a time.
+enum class CrossEntropy { Unfused, Native, TransformerEngine, Chunked };
+
+// The framework whose buffers and losses count for memory (workload/memory/trainer.h).
+enum class Trainer { Megatron, Torchtitan, DeepSpeed, Fsdp };
 
 // How the model is cut over the GPUs.
 struct Plan {
@@ -149,9 +184,14 @@ struct Plan {
   std::string gradient_dtype = "fp32";  // of accumulation and of the data-parallel all-reduce
   std::string moment_dtype = "fp32";    // of each of Adam's two moments
   std::vector<int> layers_per_stage;    // empty: even, see split_layers
-  int recompute_layers = -1;     // full recompute: the first so many layers of a stage; -1: all
-  bool flash_attention = false;  // attention's core is one kernel that keeps no s x s matrix
+  int recompute_layers = -1;       // full recompute: the first so many layers of a stage; -1: all
+  OffloadModules offload_modules;  // of every layer
+  int offload_layers = 0;          // the first so many layers of a stage keep nothing on the GPU
+  bool flash_attention = false;    // attention's core is one kernel that keeps no s x s matrix
   Fusion fusion;
+  std::optional<CrossEntropy> cross_entropy;  // unset: as is usual with the trainer
+  std::optional<Trainer> trainer;             // unset: see trainer_of()
+  bool expandable_segments = false;  // PyTorch's allocator grows its segments: little is wasted
   double optimizer_offload = 0;  // share of the optimizer's states that the CPU keeps and updates
   CudaGraphModules cuda_graph_modules;
   bool cuda_graphs = false;  // the CPU launches a pass as one graph: its time does not count
@@ -199,6 +239,9 @@ struct Plan {
   bool gathers_each_microbatch() const { return zero == 3 && pp == 1; }
   bool gathers_each_pass() const {
     return gathers_each_microbatch() && reshard_after_forward.value_or(true);
+  }
+  bool offloads_activations() const {
+    return offload_layers > 0 || offload_modules != OffloadModules{};
   }
   int microbatches() const { return global_batch / (micro_batch * dp); }
 };

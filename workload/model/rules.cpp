@@ -281,6 +281,47 @@ Status check_vocabulary(const Model& model, const Plan& plan) {
   return Done{};
 }
 
+// Checks what is offloaded. Megatron-LM has these rules but for full recompute, under which its
+// modules keep nothing (megatron/core/transformer/transformer_config.py:2127 at d98e8a64).
+Status check_offload(const Model& model, const Plan& plan) {
+  const std::string_view key = "train.activation_offload_modules";
+  const OffloadModules& modules = plan.offload_modules;
+  const bool some = modules != OffloadModules{};
+  const bool selective = plan.recompute == Recompute::Selective;
+  const bool inner = modules.expert_fc1 || modules.moe_act;
+  struct Rule {
+    bool broken;
+    std::string_view other, found, why;
+  };
+  const Rule rules[] = {
+      {some && plan.offload_layers > 0, "train.activation_offload_layers",
+       "some with train.activation_offload_layers", "one of both keys"},
+      {some && plan.recompute == Recompute::Full, "train.recompute",
+       "some with train.recompute = full", "none: a layer then keeps its input alone"},
+      {modules.attn_proj && !modules.core_attn, key, "attn_proj without core_attn",
+       "both: the input of one is the output of the other, which needs it too"},
+      {modules.fused_group_mlp && inner, key, "fused_group_mlp with expert_fc1 or moe_act",
+       "it alone: it has them inside"},
+      {selective && modules.core_attn && plan.recompute_modules.core_attn,
+       "train.recompute_modules", "core_attn, which train.recompute_modules has too",
+       "one of both"},
+      {selective && plan.recompute_modules.moe && (inner || modules.fused_group_mlp),
+       "train.recompute_modules",
+       "a part of the experts, which train.recompute_modules = moe "
+       "repeats",
+       "one of both"},
+  };
+  for (const Rule& rule : rules) {
+    if (rule.broken)
+      return Error::of({std::string(key), std::string(rule.other)},
+                       fmt::format("{}: found {}, expected {}", key, rule.found, rule.why));
+  }
+  if (plan.offload_layers < 0 || plan.offload_layers > model.layers)
+    return found_number("train.activation_offload_layers", plan.offload_layers,
+                        fmt::format("from 0 to model.layers = {}", model.layers));
+  return Done{};
+}
+
 Status check_training(const Model& model, const Plan& plan) {
   if (plan.zero < 0 || plan.zero > 3) return found_number("train.zero", plan.zero, "from 0 to 3");
   // A pipeline runs other microbatches between a forward and its backward: each would gather again.
@@ -294,6 +335,7 @@ Status check_training(const Model& model, const Plan& plan) {
   RETURN_IF_ERROR(check_secondary(plan));
   RETURN_IF_ERROR(check_shards(plan));
   RETURN_IF_ERROR(check_vocabulary(model, plan));
+  RETURN_IF_ERROR(check_offload(model, plan));
   if (plan.recompute_layers < -1 || plan.recompute_layers > model.layers) {
     return found_number("train.recompute_layers", plan.recompute_layers,
                         fmt::format("-1 (for all) or from 0 to model.layers = {}", model.layers));

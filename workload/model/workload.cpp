@@ -2,6 +2,7 @@
 // layers (layer.h), then the head, with the communication between them. Prices each kernel once.
 #include "workload/model/workload.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -32,8 +33,12 @@ struct Backward {
 class Assembler {
  public:
   Assembler(const Model& model, const OrderedPlan& plan, const CostModel& cost,
-            Nanoseconds block_collective_ns)
-      : model_(model), plan_(plan), tensor_(tensor_group(model, plan)), kernels_(cost) {
+            Nanoseconds block_collective_ns, const CopiedBytes& copied)
+      : model_(model),
+        plan_(plan),
+        copied_(copied),
+        tensor_(tensor_group(model, plan)),
+        kernels_(cost) {
     const double collective_s = to_seconds(block_collective_ns);
     for (const auto& [kind, count] : kinds_of(model))
       layers_.emplace(kind, layer_passes(*kind, plan, collective_s, &kernels_));
@@ -74,8 +79,12 @@ class Assembler {
     const bool shares = !whole && number < plan_.pp;
     const int first_layer = first || shares ? 1 : 0;
     const int recomputed = recomputed_layers(plan_, layers);
-    const auto layer = [&](int i) -> const LayerPasses& {
-      return (i < recomputed ? layers_ : kept_layers()).at(&model_.layer(begin + i));
+    const double copies =
+        plan_.offload_layers == 0
+            ? 1
+            : static_cast<double>(std::min(plan_.offload_layers, layers)) / std::max(1, layers);
+    const auto append = [&](PassBuilder* pass, Pass LayerPasses::*own, int i) {
+      append_layer(pass, own, model_.layer(begin + i), i < recomputed, copies, first_layer + i);
     };
     PassBuilder forward;
     Backward backward;
@@ -91,7 +100,7 @@ class Assembler {
     }
     for (int i = 0; i < layers; ++i) {
       stage.units.push_back(unit_of(share_of_equal_layers(model_.layer(begin + i), plan_, 1)));
-      forward.append(layer(i).forward, first_layer + i);
+      append(&forward, &LayerPasses::forward, i);
     }
     if (last && !whole) {
       compute(&forward, vocabulary_->norm, -1);
@@ -118,9 +127,9 @@ class Assembler {
         add_mtp(&forward, &backward, first_layer + layers);
     }
     for (int i = layers - 1; i >= 0; --i) {
-      backward.both.append(layer(i).backward, first_layer + i);
-      backward.input.append(layer(i).backward_input, first_layer + i);
-      backward.weight.append(layer(i).backward_weight, first_layer + i);
+      append(&backward.both, &LayerPasses::backward, i);
+      append(&backward.input, &LayerPasses::backward_input, i);
+      append(&backward.weight, &LayerPasses::backward_weight, i);
     }
     if (first) add_embedding_backward(&backward);
     stage.forward = finish(&forward);
@@ -129,6 +138,18 @@ class Assembler {
     stage.backward_weight = finish(&backward.weight);
     add_amax(begin, layers, &stage);
     return stage;
+  }
+
+  // Appends one of a layer's passes, with waits for `copies` of the layer's offloaded bytes.
+  void append_layer(PassBuilder* pass, Pass LayerPasses::*own, const Model& layer, bool recomputed,
+                    double copies, int unit) const {
+    const Pass& alone = (recomputed ? layers_ : kept_layers()).at(&layer).*own;
+    if (!plan_.offloads_activations() || own == &LayerPasses::backward_weight)
+      return pass->append(alone, unit);
+    const Recompute recompute = recomputed ? plan_.recompute : Recompute::None;
+    const Nanoseconds copies_ns =
+        to_ns(copies * copied_(layer, recompute) / kernels_.cost().device.host_link_bytes_per_s);
+    pass->append(with_waits(alone, std::max(Nanoseconds{0}, copies_ns - compute_ns(alone))), unit);
   }
 
   // Adds the bytes of the largest numbers ("amax") that Transformer Engine keeps for each quantized
@@ -219,13 +240,16 @@ class Assembler {
   // the last one, and the head again, which may be on the next stage.
   void add_mtp(PassBuilder* forward, Backward* backward, int unit) {
     const Block product = mtp_block(model_, plan_, profile());
-    const LayerPasses& layer = kept_layers().at(&model_.layer(model_.layers - 1));
+    const auto append = [&](PassBuilder* pass, Pass LayerPasses::*own) {
+      append_layer(pass, own, model_.layer(model_.layers - 1), plan_.recompute_layers < 0,
+                   plan_.offload_layers == 0 ? 1 : 0, unit);
+    };
     compute(forward, product.forward, unit);
-    forward->append(layer.forward, unit);
+    append(forward, &LayerPasses::forward);
     if (!plan_.mtp_before_loss) add_head(forward, backward, unit);
-    backward->both.append(layer.backward, unit);
-    backward->input.append(layer.backward_input, unit);
-    backward->weight.append(layer.backward_weight, unit);
+    append(&backward->both, &LayerPasses::backward);
+    append(&backward->input, &LayerPasses::backward_input);
+    append(&backward->weight, &LayerPasses::backward_weight);
     compute(&backward->both,
             merge("mtp backward", {product.input_gradient, product.weight_gradient}), unit);
     compute(&backward->input, product.input_gradient, unit);
@@ -275,6 +299,7 @@ class Assembler {
 
   const Model& model_;
   const OrderedPlan& plan_;
+  const CopiedBytes& copied_;
   const TensorGroup tensor_;
   KernelTable kernels_;
   std::optional<VocabularyBlocks> vocabulary_;
@@ -286,12 +311,13 @@ class Assembler {
 }  // namespace
 
 Workload make_workload(const Model& model, const OrderedPlan& plan, const CostModel& cost,
-                       Nanoseconds block_collective_ns) {
+                       Nanoseconds block_collective_ns, const CopiedBytes& copied) {
   CHECK(check_part(model, plan).ok());
   CHECK(check_cost_model(cost).ok());
   CHECK(cost.precision == plan.precision);
   CHECK(block_collective_ns >= 0);
-  return Assembler(model, plan, cost, block_collective_ns).assemble();
+  CHECK(!plan.offloads_activations() || (copied && cost.device.host_link_bytes_per_s > 0));
+  return Assembler(model, plan, cost, block_collective_ns, copied).assemble();
 }
 
 Workload uniform_workload(const UniformCosts& costs, int stages) {

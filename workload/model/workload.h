@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,6 +79,10 @@ struct Workload {
   }
 };
 
+// Returns the bytes that a layer copies to the CPU's memory in its forward, and back for its
+// backward, if it is one of those that do (plan.offloads_activations).
+using CopiedBytes = std::function<double(const Model& layer, Recompute recompute)>;
+
 // Returns the analytic workload of a model under a plan, priced by `cost`.
 //
 // A layer with tp > 1 has attention, all-reduce, MLP, all-reduce. Its backward repeats what full
@@ -96,9 +101,15 @@ struct Workload {
 // pass; topology knows it). While they run, the CPU goes on launching, so a block waits only for
 // the part of its launch that takes longer. With 0, launches wait for collectives, which makes
 // small models with tp > 1 too slow.
-// REQUIRES: check_part(model, plan) and check_cost_model(cost); cost.precision = plan.precision.
+//
+// A layer that offloads activations computes beside the copies of the layer before it. Where it
+// takes less time than its own copies, it waits for the rest (with_waits): in its forward, and in
+// the backward that computes its input's gradient. plan.offload_layers have the time of all of the
+// stage's layers for their copies, as Transformer Engine spreads these.
+// REQUIRES: check_part(model, plan) and check_cost_model(cost); cost.precision = plan.precision;
+// `copied` and cost.device.host_link_bytes_per_s if the plan offloads activations.
 Workload make_workload(const Model& model, const OrderedPlan& plan, const CostModel& cost,
-                       Nanoseconds block_collective_ns = 0);
+                       Nanoseconds block_collective_ns = 0, const CopiedBytes& copied = {});
 
 // Seconds of each action, where nothing else costs anything (costs.source = "uniform"): no
 // optimizer, no sizes.
@@ -106,67 +117,5 @@ struct UniformCosts {
   double forward_s = 0, backward_s = 0, input_s = 0, weight_s = 0;
 };
 Workload uniform_workload(const UniformCosts& costs, int stages);
-
-// Bytes on the fullest GPU, at its peak.
-struct MemoryUse {
-  double weights = 0, gradients = 0, optimizer = 0, activations = 0;
-  // Buffers: two of a pipeline transfer; sequence parallelism's gathered array, and one for each
-  // GEMM that overlaps; two of a context ring, or what is gathered or exchanged there; two of an
-  // expert exchange; what both ends of vocabulary parallelism receive and send; the largest unit's
-  // gradients under ZeRO 2, and a layer and the next unit under ZeRO 3 if it gathers for each pass.
-  double communication = 0;
-  double workspace = 0;  // of the GPU's GEMM libraries; set by the caller, as no model says it
-  int rank = 0;          // its pipeline rank
-
-  double total() const {
-    return weights + gradients + optimizer + activations + communication + workspace;
-  }
-};
-
-// By pipeline rank: its stages, and the number of microbatches alive in each at the rank's peak.
-struct LiveActivations {
-  struct Entry {
-    Stage stage;  // its place in the model's chain, also in an order of two chains
-    int microbatches = 0;
-  };
-  std::vector<std::vector<Entry>> ranks;
-  // By rank, with plan.vocabulary: the most microbatches between S and T.
-  std::vector<int> outputs = {};
-};
-
-// Memory of a plan's ranks, for callers who ask many times: what microbatches do not change is
-// computed once.
-class PlanMemory {
- public:
-  // REQUIRES: check_model(model, plan); the plan outlives it.
-  PlanMemory(const Model& model, const OrderedPlan& plan);
-
-  // Returns the use of the rank with these stages. `outputs` is the number of microbatches between
-  // S and T. REQUIRES: stages of the plan.
-  MemoryUse of_rank(std::span<const LiveActivations::Entry> live, int outputs) const;
-
- private:
-  struct StageBytes {
-    double microbatch = 0;  // activations of one microbatch
-    double quantized = 0;
-    bool recomputes = false;
-  };
-
-  const OrderedPlan& plan_;
-  std::vector<HeldParameters> parameters_;
-  std::vector<StageBytes> stages_;
-  double optimizer_bytes_ = 0, communication_ = 0, recomputed_ = 0, output_ = 0;
-  double copy_ = 0;  // of the embedding for the head, where that is on another rank
-};
-
-// Returns the use of the fullest rank. REQUIRES: check_model(model, plan); at least one rank,
-// stages of the plan.
-MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveActivations& live);
-
-// Returns the activations that one layer keeps from a microbatch's forward to its backward, on one
-// GPU. For fp16, kv_heads = heads, f = 4h and no gated MLP these are, by Korthikanti et al. 2022
-// (arXiv 2205.05198), table 2: s b h (10 + 24/t + 5as/ht), or s b h (34 + 5as/h) / t with sequence
-// parallelism; without the term in a s / h under selective recompute; 2 s b h under full recompute.
-double activation_bytes_per_layer(const Model& model, const Plan& plan);
 
 }  // namespace tandem

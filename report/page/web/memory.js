@@ -53,15 +53,15 @@ class MemoryChart {
     const narrow = width < 640;
     const margin = {left: narrow ? 60 : 112, right: 14, top: 16, bottom: 26};
     const rank = this.memory.ranks[this.chosen];
-    const {capacity, reserve} = this.memory;
-    const usable = capacity - reserve;
+    const {capacity, outside} = this.memory;
+    const usable = capacity - outside;
     const held = heldBefore(rank);
     const peak = held + d3.max(rank.activations);
     const parts = kMemoryParts.filter(({key}) => key === "activations" || rank[key] > 0);
     fillLegend(byId("memory-legend"), parts);
     byId("memory-note").replaceChildren("peak ", exact(peak, memory(peak)), " of ",
-      exact(usable, memory(usable)), ", beside ", exact(reserve, memory(reserve)),
-      " in reserve for CUDA, NCCL and fragmentation", peak > usable ? ": does not fit" : "");
+      exact(usable, memory(usable)), ", beside ", exact(outside, memory(outside)),
+      " of CUDA and NCCL", peak > usable ? ": does not fit" : "");
     byId("memory-note").classList.toggle("bad", peak > usable);
 
     const [t0, t1] = this.domain || [0, this.end];
@@ -71,7 +71,7 @@ class MemoryChart {
     const svg = d3.select(chart).html("").append("svg").attr("width", width).attr("height", height)
       .attr("role", "img")
       .attr("aria-label", `Memory of pipeline rank ${rank.pipeline_rank}: peak ` +
-        `${memory(peak)} of ${memory(usable)}, ${memory(capacity)} less the reserve`);
+        `${memory(peak)} of ${memory(usable)}, ${memory(capacity)} less CUDA and NCCL`);
     svg.append("clipPath").attr("id", "memory-clip").append("rect").attr("x", margin.left)
       .attr("width", Math.max(0, width - margin.left - margin.right)).attr("height", height);
     const plot = svg.append("g").attr("clip-path", "url(#memory-clip)");
@@ -92,7 +92,7 @@ class MemoryChart {
         .attr("x2", width - margin.right).attr("y1", y(level)).attr("y2", y(level));
     svg.append("text").attr("x", width - margin.right).attr("y", y(capacity) - 7)
       .attr("text-anchor", "end").attr("class", "soft")
-      .text(`capacity ${memoryTick(capacity)}, less reserve ${memoryTick(usable)}`);
+      .text(`capacity ${memoryTick(capacity)}, less CUDA and NCCL ${memoryTick(usable)}`);
     const ticks = Math.max(2, Math.floor((width - margin.left) / 110));
     svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
       .call(d3.axisBottom(x).ticks(ticks).tickSizeOuter(0)

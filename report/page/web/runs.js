@@ -48,6 +48,17 @@ function iterationNote(result) {
   return notes.join("; ");
 }
 
+// Says by how much a run does not fit, and with which changes it would.
+function unfitNote({spare_bytes, memory_fixes}) {
+  const over = `over by ${memory(-spare_bytes)}`;
+  const fixes = (memory_fixes || []).filter((fix) => fix.verdict !== "no");
+  if (fixes.length === 0) return over;
+  const texts = fixes.map((fix) => `${fix.changes.join(" and ")} ` +
+    `(${memory(fix.spare_bytes)} to spare${fix.verdict === "yes" ? "" : ` ${fix.verdict}`}, ` +
+    `${d3.format("+.1f")(100 * fix.of_iteration)} % of the iteration)`);
+  return `${over}; fits with ${texts.join(", ")}`;
+}
+
 // Makes a bar of what an iteration consists of (mean over ranks). Its empty rest is the bubble.
 function shareBar(result) {
   const parts = [["--forward", result.compute_s], ...kScopeNames.map((name) =>
@@ -204,8 +215,9 @@ function drawNumbers(run) {
       `${d3.format(".3~g")(result.bubble_ratio)} of compute`),
   ];
   if (result.memory_bytes) {
-    const {total, reserve, capacity} = result.memory_bytes;
-    const usable = `${memory(capacity - reserve)}, beside ${memory(reserve)} in reserve`;
+    const {total, outside, capacity} = result.memory_bytes;
+    const usable = `${memory(capacity - outside)}, beside ${memory(outside)} of CUDA and NCCL` +
+      (result.verdict === "if unfragmented" ? ": fits if unfragmented" : "");
     figures.splice(1, 0,
       figure("Tokens", result.tokens_per_s, `${number(result.tokens_per_s)} /s`,
         `${number(result.tokens_per_s_per_gpu)} /s a GPU`),
@@ -214,7 +226,7 @@ function drawNumbers(run) {
       figure("MFU", result.mfu, percent(result.mfu),
         `HFU ${percent(result.hfu)}, FLOPs of ${result.flops_convention}`));
     figures.push(figure("Memory, fullest GPU", total, memory(total),
-      result.fits ? `of ${usable}` : `does not fit ${usable}`, !result.fits));
+      result.fits ? `of ${usable}` : unfitNote(result), !result.fits));
   }
   if (result.baseline) {
     figures.push(figure("Saved", result.saved_s, seconds(result.saved_s),

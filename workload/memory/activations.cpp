@@ -1,10 +1,14 @@
 // Adds up the arrays that a forward keeps for its backward. Letters in formulas: b microbatch, s
 // positions, h hidden, a heads, t tensor ranks.
-#include "workload/model/activations.h"
+#include "workload/memory/activations.h"
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "base/check.h"
+#include "workload/memory/memory.h"
+#include "workload/memory/trainer.h"
 #include "workload/model/blocks.h"
 #include "workload/model/recipe.h"
 
@@ -14,7 +18,7 @@ namespace {
 // A scan keeps the input and the output of its convolution, and its gate.
 constexpr double kScanArrays = 2;
 
-// Logits of the head, and of a router, are fp32.
+// Logits of a router are fp32.
 constexpr double kLogitBytes = 4;
 
 // Fused attention keeps the log-sum-exp of each row of its matrix, fp32.
@@ -132,6 +136,88 @@ double matrix_bytes(const Model& model, const Plan& plan) {
   return (e + mask * (1 + e)) * tokens(model, plan) * model.heads * model.seq / plan.tp;
 }
 
+// Arrays of fewer numbers stay on the GPU (Megatron-LM at d98e8a64, min_offloaded_tensor_size in
+// megatron/core/transformer/transformer_config.py:1343).
+constexpr double kLeastOffloaded = 1024 * 1024;
+
+// An array that a module needs in its backward: how many numbers it has, and of each the bytes that
+// the GPU need not keep if the module is offloaded, and those that are copied.
+struct ModuleArray {
+  bool OffloadModules::*module;
+  double numbers, freed, copied;
+};
+
+// Returns the arrays of attention's modules, by what is inside each of Megatron-LM's groups
+// (megatron/core/transformer/attention.py:1386, :1552 and :1626, multi_latent_attention.py:343).
+// With heads, the norm is in the kernel of the product behind it, and its input is of this product;
+// with latent attention it is a kernel of its own. Attention's output is needed by the core's
+// backward and by the projection's. In 16 bits both hold the same array: each copies it, and it is
+// free once both have. A quantized projection has a copy of its own.
+std::vector<ModuleArray> attention_arrays(const Model& model, const Plan& plan,
+                                          const RecomputeModules& dropped) {
+  using Modules = OffloadModules;
+  if (!model.attends()) return {};
+  const Plan whole;
+  const double e = stored_bytes(plan), in = input_bytes(plan), copy = copy_bytes(plan);
+  const double all = tokens(model, plan), uncut = all / whole_share(plan);
+  const double norm_out = dropped.layernorm ? 0 : in;
+  const double kv = std::max(static_cast<double>(key_value_columns(model, whole)) / plan.tp,
+                             static_cast<double>(key_value_columns(model, plan)));
+  const double core = model.latent() && dropped.mla_up_proj ? 0 : e;
+  const double out = all * static_cast<double>(output_columns(model, whole)) / plan.tp;
+  const double compressed =
+      model.latent() ? model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim : 0;
+  const bool norm_stays = plan.cuda_graphs && plan.cuda_graph_modules.attn;
+  return {{model.latent() ? &Modules::attn_norm : &Modules::qkv_linear, uncut * model.hidden,
+           model.latent() && norm_stays ? 0 : e, model.latent() && norm_stays ? 0 : e},
+          {&Modules::qkv_linear, uncut * model.hidden, norm_out, norm_out},
+          {&Modules::qkv_linear, uncut * compressed, e, e},
+          {&Modules::core_attn, all * static_cast<double>(query_columns(model, whole)) / plan.tp,
+           core, core},
+          {&Modules::core_attn, all * kv, core, core},
+          {&Modules::core_attn, matrix_bytes(model, plan) / e, e, e},
+          {&Modules::core_attn, out, copy > 0 ? e : 0, e},
+          {&Modules::attn_proj, out, copy > 0 ? copy : e, copy > 0 ? copy : e}};
+}
+
+// Returns the arrays of the experts' modules (megatron/core/transformer/moe/experts.py:787, :928
+// and :941). The first product keeps its input in 16 bits under an older recipe than mxfp8
+// (:281), so that is what is copied.
+std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
+                                       const RecomputeModules& dropped) {
+  using Modules = OffloadModules;
+  if (!model.is_moe()) return {};
+  const double e = stored_bytes(plan), in = input_bytes(plan);
+  const double rows =
+      static_cast<double>(routed_tokens(model, plan)) * model.top_k * expert_load(model, plan);
+  const double into = rows * plan.expert_tensor() * model.expert_hidden();
+  const double inner = rows * model.expert_ffn();
+  const bool keeps_original = plan.precision == "fp8" && plan.fp8_recipe != Fp8Recipe::Mxfp8;
+  const CudaGraphModules& graphs = plan.cuda_graph_modules;
+  const bool norm_stays = plan.cuda_graphs && (graphs.attn || graphs.moe_router);
+  const double norm = norm_stays ? 0 : e, gates = (model.gated_mlp ? 2 : 1) * inner;
+  const double act_out = dropped.moe_act ? 0 : in;
+  const ModuleArray residual = {&Modules::mlp_norm,
+                                tokens(model, plan) * model.hidden / whole_share(plan), norm, norm};
+  if (dropped.moe) return {residual};
+  return {residual,
+          {&Modules::expert_fc1, into, in, keeps_original ? e : in},
+          {&Modules::moe_act, gates, e, e},
+          {&Modules::fused_group_mlp, into, in, in},
+          {&Modules::fused_group_mlp, gates, e, e},
+          {&Modules::fused_group_mlp, inner, act_out, act_out}};
+}
+
+// Returns the arrays that a layer of the plan may offload. Those of scans and of a dense MLP are in
+// no module.
+std::vector<ModuleArray> module_arrays(const Model& model, const Plan& plan, Recompute recompute) {
+  const RecomputeModules& dropped =
+      recompute == Recompute::Selective ? plan.recompute_modules : kNoModules;
+  std::vector<ModuleArray> arrays = attention_arrays(model, plan, dropped);
+  for (const ModuleArray& array : expert_arrays(model, plan, dropped)) arrays.push_back(array);
+  return arrays;
+}
+
 }  // namespace
 
 double layer_activations(const Model& model, const Plan& plan, Recompute recompute) {
@@ -147,6 +233,26 @@ double layer_activations(const Model& model, const Plan& plan, Recompute recompu
   }
   CHECK(false);
   return 0;
+}
+
+Offloaded offloaded_activations(const Model& model, const Plan& plan, Recompute recompute) {
+  if (plan.offload_layers > 0) {
+    const double all = layer_activations(model, plan, recompute);
+    return {.freed = all, .largest = all, .copied = all};
+  }
+  Offloaded sum;
+  for (const OffloadModule& module : kOffloadModules) {
+    if (!(plan.offload_modules.*module.place)) continue;
+    double freed = 0;
+    for (const ModuleArray& array : module_arrays(model, plan, recompute)) {
+      if (array.module != module.place || array.numbers < kLeastOffloaded) continue;
+      freed += array.numbers * array.freed;
+      sum.copied += array.numbers * array.copied;
+    }
+    sum.freed += freed;
+    sum.largest = std::max(sum.largest, freed);
+  }
+  return sum;
 }
 
 double recomputed_activations(const Model& model, const Plan& plan) {
@@ -170,22 +276,21 @@ double embedding_activations(const Model& model, const Plan& plan) {
   return mask_bytes(model) * tokens(model, plan) * model.hidden / whole_share(plan);
 }
 
-// Counts the inputs of the last norm and of the head, the logits, and the fp32 copy of them that
-// cross entropy keeps.
+// Counts the inputs of the last norm and of the head, and the logits with what cross entropy keeps.
 double head_activations(const Model& model, const Plan& plan) {
   const double e = stored_bytes(plan);
   if (plan.vocabulary > 0) return tokens(model, plan) * 2 * e * model.hidden / whole_share(plan);
   const double logits = static_cast<double>(padded_vocab(model, plan)) / plan.tp;
   return tokens(model, plan) *
-         (2 * e * model.hidden / whole_share(plan) + (kLogitBytes + e) * logits);
+         (2 * e * model.hidden / whole_share(plan) + logit_bytes(plan) * logits);
 }
 
 // Counts the last stage's output, which was sent to the rank, and the logits of the rank's rows of
-// the vocabulary, with the fp32 copy as above.
+// the vocabulary, as above.
 double output_activations(const Model& model, const Plan& plan) {
   const double e = stored_bytes(plan);
   const auto rows = static_cast<double>(vocabulary_rows(model, plan));
-  return tokens(model, plan) * (e * model.hidden / whole_share(plan) + (kLogitBytes + e) * rows);
+  return tokens(model, plan) * (e * model.hidden / whole_share(plan) + logit_bytes(plan) * rows);
 }
 
 double activation_bytes_per_layer(const Model& model, const Plan& plan) {

@@ -9,6 +9,17 @@ namespace tandem {
 // Returns what one layer keeps from its forward to its backward. REQUIRES: layers that are alike.
 double layer_activations(const Model& model, const Plan& plan, Recompute recompute);
 
+// The arrays that a layer sends to the CPU's memory in its forward, and takes back for its
+// backward.
+struct Offloaded {
+  double freed = 0;    // bytes that the GPU does not keep meanwhile
+  double largest = 0;  // of these, the bytes of the module that frees the most
+  double copied = 0;   // bytes over the link, each way
+};
+
+// Returns what a layer offloads under the plan, if it is one of those that do.
+Offloaded offloaded_activations(const Model& model, const Plan& plan, Recompute recompute);
+
 // Returns what a layer's backward needs beyond what was kept; once a GPU, as layers go one by one.
 double recomputed_activations(const Model& model, const Plan& plan);
 

@@ -1,0 +1,90 @@
+// PlanMemory: the bytes of tensors that a plan's GPUs hold.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "workload/model/model.h"
+
+namespace tandem {
+
+// Bytes on the fullest GPU, at its peak.
+struct MemoryUse {
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0;
+  // Buffers: two of a pipeline transfer; sequence parallelism's gathered array, and one for each
+  // GEMM that overlaps; two of a context ring, or what is gathered or exchanged there; two of an
+  // expert exchange; what both ends of vocabulary parallelism receive and send; the largest unit's
+  // gradients under ZeRO 2, and a layer and the next unit under ZeRO 3 if it gathers for each pass;
+  // DeepSpeed's buckets, and its fp32 gradients; Transformer Engine's dummy gradients.
+  double communication = 0;
+  double workspace = 0;  // of the GPU's GEMM libraries; set by the caller, as no model says it
+  int rank = 0;          // its pipeline rank
+
+  double total() const {
+    return weights + gradients + optimizer + activations + communication + workspace;
+  }
+};
+
+// By pipeline rank: its stages, and the number of microbatches alive in each at the rank's peak.
+struct LiveActivations {
+  struct Entry {
+    Stage stage;  // its place in the model's chain, also in an order of two chains
+    int microbatches = 0;
+  };
+  std::vector<std::vector<Entry>> ranks;
+  // By rank, with plan.vocabulary: the most microbatches between S and T.
+  std::vector<int> outputs = {};
+};
+
+// Memory of a plan's ranks, for callers who ask many times: what microbatches do not change is
+// computed once.
+class PlanMemory {
+ public:
+  // REQUIRES: check_model(model, plan); the plan outlives it.
+  PlanMemory(const Model& model, const OrderedPlan& plan);
+
+  // Returns the use of the rank with these stages. `outputs` is the number of microbatches between
+  // S and T. REQUIRES: stages of the plan.
+  MemoryUse of_rank(std::span<const LiveActivations::Entry> live, int outputs) const;
+
+ private:
+  struct StageBytes {
+    double microbatch = 0;  // activations of one microbatch, without those on the CPU
+    // Offloaded arrays that are on the GPU nevertheless, once a rank.
+    double layer_at_work = 0, module_copied = 0;
+    double quantized = 0;
+    bool recomputes = false;
+  };
+
+  const OrderedPlan& plan_;
+  std::vector<HeldParameters> parameters_;
+  std::vector<StageBytes> stages_;
+  double optimizer_bytes_ = 0, communication_ = 0, head_ = 0, head_backward_ = 0;
+  double recomputed_ = 0, output_ = 0;
+  double copy_ = 0;  // of the embedding for the head, where that is on another rank
+};
+
+// Returns the use of the fullest rank. REQUIRES: check_model(model, plan); at least one rank,
+// stages of the plan.
+MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveActivations& live);
+
+// A part of what a rank holds.
+struct MemoryPart {
+  std::string kind;  // the member of MemoryUse that it belongs to: "weights"
+  std::string name;  // "weights of layers", "activations of layers, 8 microbatches"
+  double bytes = 0;
+};
+
+// Returns the parts of PlanMemory::of_rank(live, outputs), which add up to it. REQUIRES: as that.
+std::vector<MemoryPart> memory_parts(const Model& model, const OrderedPlan& plan,
+                                     std::span<const LiveActivations::Entry> live, int outputs);
+
+// Returns the activations that one layer keeps from a microbatch's forward to its backward, on one
+// GPU. For fp16, kv_heads = heads, f = 4h and no gated MLP these are, by Korthikanti et al. 2022
+// (arXiv 2205.05198), table 2: s b h (10 + 24/t + 5as/ht), or s b h (34 + 5as/h) / t with sequence
+// parallelism; without the term in a s / h under selective recompute; 2 s b h under full recompute.
+double activation_bytes_per_layer(const Model& model, const Plan& plan);
+
+}  // namespace tandem

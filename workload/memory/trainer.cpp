@@ -1,0 +1,75 @@
+#include "workload/memory/trainer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+namespace tandem {
+namespace {
+
+// torchtitan and Liger compute a long loss in parts; torchtitan's are 8 (components/loss.py).
+constexpr double kChunks = 8;
+
+// Megatron-LM, unfused: 16-bit logits and their fp32 copy, which becomes the softmax
+// (core/tensor_parallel/cross_entropy.py); natively fused: 10.1 bytes make its functional tests
+// right within 4 % (gpt3_mcore_te_tp2_pp2_cross_entropy_loss_fusion).
+constexpr double kMegatron = 6, kNative = 10.1;
+// Transformer Engine: 16-bit logits and a copy that its gradient replaces
+// (pytorch/triton/cross_entropy.py); 2 bytes more from July 2026 on, when that became fp32.
+constexpr double kTe = 4;
+// torchtitan's benchmarks of 2024.
+constexpr double kTorchtitan = 13;
+// Transformers, below DeepSpeed and FSDP (modeling_llama.py until 4.45): 16-bit logits, their fp32
+// copy, the shifted copy, the logarithm of the softmax, and gradients: 18 to 22 bytes.
+constexpr double kTransformers = 20;
+
+constexpr TrainerMemory kTrainers[] = {
+    {Trainer::Megatron,
+     "megatron",
+     CrossEntropy::TransformerEngine,
+     {kMegatron, kNative, kTe, kMegatron / kChunks},
+     /*dummy_gradients=*/true,
+     /*userbuffers=*/true},
+    {Trainer::Torchtitan,
+     "torchtitan",
+     CrossEntropy::Native,
+     {kTorchtitan, kTorchtitan, kTe, kTorchtitan / kChunks},
+     false,
+     false},
+    {Trainer::DeepSpeed,
+     "deepspeed",
+     CrossEntropy::Unfused,
+     {kTransformers, kTransformers, kTe, kTransformers / kChunks},
+     false,
+     true},
+    // LLM-Foundry's usual loss is fused (FlashAttention's), as Transformer Engine's is.
+    {Trainer::Fsdp,
+     "fsdp",
+     CrossEntropy::TransformerEngine,
+     {kTransformers, kTransformers, kTe, kTransformers / kChunks},
+     false,
+     false}};
+
+}  // namespace
+
+Trainer trainer_of(const Plan& plan) {
+  const bool is_narrow = plan.precision == "fp8" || plan.precision == "nvfp4";
+  const bool runs_in_deepspeed = plan.zero >= 2 && plan.tp == 1 && plan.pp == 1 && !is_narrow;
+  return plan.trainer.value_or(runs_in_deepspeed ? Trainer::DeepSpeed : Trainer::Megatron);
+}
+
+const TrainerMemory& memory_of(Trainer trainer) {
+  return kTrainers[static_cast<std::size_t>(trainer)];
+}
+
+std::optional<Trainer> trainer_named(std::string_view name) {
+  const auto* const found = std::ranges::find(kTrainers, name, &TrainerMemory::name);
+  return found == std::end(kTrainers) ? std::nullopt : std::optional(found->trainer);
+}
+
+double logit_bytes(const Plan& plan) {
+  const TrainerMemory& memory = memory_of(trainer_of(plan));
+  return memory.logit_bytes[static_cast<std::size_t>(plan.cross_entropy.value_or(memory.usual))];
+}
+
+}  // namespace tandem
