@@ -1,7 +1,7 @@
 // Context parallelism and fused attention: tokens cut, keys and values passed on, and totals that
 // stay.
-#include "workload/memory/memory.h"
 #include "workload/model/context.h"
+#include "workload/memory/memory.h"
 
 #include <catch2/catch.hpp>
 

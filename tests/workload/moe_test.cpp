@@ -1,6 +1,6 @@
 // Mixtures of experts: who holds what, what goes where, and totals that stay.
-#include "workload/memory/memory.h"
 #include "workload/model/moe.h"
+#include "workload/memory/memory.h"
 
 #include <catch2/catch.hpp>
 #include <numeric>

@@ -1,6 +1,6 @@
 // Recipes: what quantized products cost in casts, copies and kept activations, by closed forms.
-#include "workload/memory/memory.h"
 #include "workload/model/recipe.h"
+#include "workload/memory/memory.h"
 
 #include <catch2/catch.hpp>
 
