@@ -181,7 +181,7 @@ Status show_scenario(const ScheduleOptions& options) {
 }
 
 bool in_groups(const OrderTraits& order) { return order.groups; }
-bool warms_up(const OrderTraits& order) { return order.expert_warm_up; }
+bool warms_up(const OrderTraits& order) { return order.expert_pairs; }
 bool shares_vocabulary(const OrderTraits& order) { return order.takes_vocabulary(); }
 bool two_a_rank(const OrderTraits& order) { return order.default_vpp() == 2; }
 
@@ -267,7 +267,8 @@ void add_schedule(const Command& app) {
   command.option("--memory-limit", &options->order.memory_limit, memory_limit_help())
       .at_least_one();
   command.flag("--expert-overlap", &options->order.expert_overlap,
-               fmt::format("{}: one more warm-up, as Megatron-LM where experts overlap",
+               fmt::format("{}, with --pp 1 or --vpp: one more warm-up and pairs of F and B, as "
+                           "Megatron-LM where experts overlap",
                            order_list(warms_up)));
   command
       .option("--vocabulary", &options->order.vocabulary,

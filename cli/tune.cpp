@@ -84,7 +84,18 @@ Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario
   return emit_plan(options.emit, settings);
 }
 
-Status run_tune(const TuneCommand& options) {
+// Adds settings of the framework that count for memory, where the scenario states none.
+void add_trainer(const Framework& framework, const Scenario& scenario,
+                 std::vector<std::string>* sets) {
+  const auto states = [&](const char* key) { return scenario.places.contains(key); };
+  if (!states("train.framework"))
+    sets->push_back(fmt::format("train.framework={}", framework.trainer));
+  if (!framework.loss.empty() && !states("train.cross_entropy") &&
+      !states("train.fused_cross_entropy"))
+    sets->push_back(fmt::format("train.cross_entropy={}", framework.loss));
+}
+
+Status run_tune(TuneCommand options) {
   RETURN_IF_ERROR(check_files(options.input, options.sets,
                               {{"--report", options.report}, {"-o", options.output}}));
   if (options.json && !options.emit.empty() && options.output.empty())
@@ -94,7 +105,7 @@ Status run_tune(const TuneCommand& options) {
   }
   RETURN_IF_ERROR(check_html_page(options.report));
   if (std::isnan(options.seconds)) return Error{"--seconds: found nan, expected seconds"};
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  std::vector<std::pair<std::string, Setting>> sets;
   ASSIGN_OR_RETURN(Space space, Space::among(options.among));
   const Framework* framework = nullptr;
   const std::string& narrowed = options.framework.empty() ? options.emit : options.framework;
@@ -102,9 +113,17 @@ Status run_tune(const TuneCommand& options) {
     ASSIGN_OR_RETURN(framework, framework_named(narrowed));
     space = space.run_by(*framework);
   }
-  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
-                   load_scenarios(options.input, sets, options.only));
-  ASSIGN_OR_RETURN(const Scenario scenario, only_run(scenarios, options.input));
+  const auto load = [&]() -> Result<Scenario> {
+    ASSIGN_OR_RETURN(sets, parse_sets(options.sets));
+    ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+                     load_scenarios(options.input, sets, options.only));
+    return only_run(scenarios, options.input);
+  };
+  ASSIGN_OR_RETURN(Scenario scenario, load());
+  if (framework != nullptr) {
+    add_trainer(*framework, scenario, &options.sets);
+    ASSIGN_OR_RETURN(scenario, load());
+  }
   end_search_at_interrupt();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   ASSIGN_OR_RETURN(const Tuned tuned,

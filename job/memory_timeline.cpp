@@ -86,7 +86,9 @@ std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPl
     memory.held.workspace = workspace_bytes;
     memory.steps.push_back({});
     for (const Action& action : order.ranks[rank]) {
-      if (live.act(action)) memory.steps.push_back({action, memory_now().activations});
+      const bool amid_trade = order.trades_layers && action.with_next;
+      if (live.act(action) && !amid_trade)
+        memory.steps.push_back({action, memory_now().activations});
     }
   }
   return memories;

@@ -45,12 +45,22 @@ Result<std::optional<Order>> listed_order(const JobSettings& job) {
 
 OrderedPlan ordered_plan(const Plan& plan, const Order& order) {
   const std::vector<int> rank_of = stage_to_rank(order);
-  return {plan, order.chains, rank_of.front() == rank_of.back()};
+  return {plan, order.chains, rank_of.front() == rank_of.back(), order.trades_layers};
 }
+
+namespace {
+
+// Returns whether the job's named order runs passes together layer by layer.
+bool trades_layers(const JobSettings& job) {
+  return job.expert_overlap && pairs_for_experts(job.order);
+}
+
+}  // namespace
 
 OrderedPlan ordered_plan(const JobSettings& job) {
   const OrderTraits& order = traits_of(job.order);
-  return {job.plan, order.chains, ends_on_one_rank(order, job.plan.pp, job.plan.vpp)};
+  return {job.plan, order.chains, ends_on_one_rank(order, job.plan.pp, job.plan.vpp),
+          trades_layers(job)};
 }
 
 OrderSpec order_spec(const JobSettings& job,
@@ -58,7 +68,7 @@ OrderSpec order_spec(const JobSettings& job,
                      const std::function<VocabularyCosts()>& vocabulary_costs) {
   OrderSpec spec = job.order;
   const OrderTraits& traits = traits_of(spec);
-  spec.expert_overlap = job.expert_overlap && traits.expert_warm_up;
+  spec.expert_overlap = trades_layers(job);
   spec.vocabulary = job.plan.vocabulary;
   if (traits.made_for_costs() || spec.vocabulary > 0) spec.stage_costs = stage_costs();
   if (spec.vocabulary > 0) spec.vocabulary_costs = vocabulary_costs();

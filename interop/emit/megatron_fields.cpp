@@ -343,10 +343,11 @@ class FieldWriter {
     const std::string recompute = keys_->text("train.recompute");
     const bool whole =
         recompute == "full" || (recompute == "selective" && std::ranges::count(modules, "moe") > 0);
-    const bool stages = keys_->whole("parallel.vpp", 1) > 1 && !keys_->is_hybrid();
-    if (!stages || dispatcher == "allgather" || whole || precision == "fp32" ||
+    const bool pairs = keys_->whole("parallel.vpp", 1) > 1 || keys_->whole("parallel.pp", 1) == 1;
+    if (!pairs || keys_->is_hybrid() || dispatcher == "allgather" || whole || precision == "fp32" ||
         keys_->whole("model.mtp_layers", 0) > 1) {
-      const std::string_view why = "with vpp, all-to-all, 16 bits and no recomputed experts only";
+      const std::string_view why =
+          "with vpp or pp 1, all-to-all, 16 bits and no recomputed experts only";
       keys_->leave("overlap.expert", why);
       return keys_->leave("overlap.delay_wgrad", why);
     }

@@ -81,7 +81,7 @@ std::vector<int> chunks_of(const Scenario& scenario) {
 void add_bytes(const Scenario& scenario, SearchProblem* problem) {
   const JobSettings& job = scenario.job;
   const bool one_ends = problem->rank_of_stage.front() == problem->rank_of_stage.back();
-  const OrderedPlan plan(job.plan, 1, one_ends);
+  const OrderedPlan plan(job.plan, 1, one_ends, false);
   problem->bytes.resize(problem->rank_of_stage.size());
   std::optional<PlanMemory> memory;
   if (!scenario.costs.uniform) memory.emplace(job.model, plan);
@@ -121,7 +121,7 @@ SearchProblem problem_of(const Scenario& scenario, std::vector<int> rank_of_stag
   SearchProblem problem{.microbatches = job.plan.microbatches(),
                         .rank_of_stage = std::move(rank_of_stage)};
   const std::vector<int>& ranks = problem.rank_of_stage;
-  const OrderedPlan plan(job.plan, 1, ranks.front() == ranks.back());
+  const OrderedPlan plan(job.plan, 1, ranks.front() == ranks.back(), false);
   const Workload chain = price_workload(job.model, plan, scenario.costs, site);
   problem.costs = stage_costs(chain, job.model, job.plan, scenario.costs, site);
   add_bytes(scenario, &problem);

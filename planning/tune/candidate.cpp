@@ -87,8 +87,8 @@ Scenario scenario_with(const Scenario& base, const Candidate& candidate) {
   scenario.job.overlap_p2p = playing.overlap_p2p;
   scenario.job.batch_p2p = false;
   const OrderTraits& order = traits_of(scenario.job.order);
-  const bool pairs = order.pairs || order.exchanges == BatchedP2p::Pairs;
-  scenario.job.expert_overlap = base.job.expert_overlap && pairs;
+  scenario.job.expert_overlap =
+      base.job.expert_overlap && (order.pairs || pairs_for_experts(scenario.job.order));
   scenario.job.data.zero = sharing.zero;
   scenario.job.data.grad_reduce = sharing.grad_reduce;
   scenario.job.data.param_gather = sharing.param_gather;

@@ -146,7 +146,7 @@ bool overlaps_experts(S s, C c) {
   const Plan plan = plan_of(s, c);
   const bool repeats = plan.recompute == Recompute::Full ||
                        (plan.recompute == Recompute::Selective && plan.recompute_modules.moe);
-  return !s.job.expert_overlap || c.layout.vpp == 1 || plan.ep == 1 ||
+  return !s.job.expert_overlap || (c.layout.vpp == 1 && c.layout.pp > 1) || plan.ep == 1 ||
          (!repeats && plan.dispatcher != Dispatcher::AllGather && plan.precision != "fp32" &&
           s.job.model.mtp_layers <= 1 && !is_hybrid(s.job.model));
 }
@@ -322,12 +322,13 @@ const FrameworkRule kTitanRules[] = {
     {"ep divides FSDP's shards x cp x tp", kTitanDims, FrameworkRule::OfSharing,
      [](S s, C c) { return titan_shards(s, c) * c.layout.cp * c.layout.tp % c.layout.ep == 0; }}};
 
-const Framework kFrameworks[] = {{"megatron", "Megatron-LM", kMegatronValues, kMegatronRules},
-                                 {"nemo", "NeMo", kNemoValues, kMegatronRules},
-                                 {"chatlearn", "ChatLearn", kChatLearnValues, chatlearn_rules()},
-                                 {"deepspeed", "DeepSpeed", kDeepSpeedValues, kDeepSpeedRules},
-                                 {"fsdp", "PyTorch FSDP", kFsdpValues, kFsdpRules},
-                                 {"torchtitan", "torchtitan", kTitanValues, kTitanRules}};
+const Framework kFrameworks[] = {
+    {"megatron", "Megatron-LM", kMegatronValues, kMegatronRules, "megatron", "native"},
+    {"nemo", "NeMo", kNemoValues, kMegatronRules, "megatron"},
+    {"chatlearn", "ChatLearn", kChatLearnValues, chatlearn_rules(), "megatron", "native"},
+    {"deepspeed", "DeepSpeed", kDeepSpeedValues, kDeepSpeedRules, "deepspeed"},
+    {"fsdp", "PyTorch FSDP", kFsdpValues, kFsdpRules, "fsdp"},
+    {"torchtitan", "torchtitan", kTitanValues, kTitanRules, "torchtitan"}};
 
 }  // namespace
 

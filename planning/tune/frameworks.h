@@ -33,6 +33,9 @@ struct Framework {
   std::string_view name, title;
   std::span<const AllowedValues> values;
   std::span<const FrameworkRule> rules;
+  // train.framework, and train.cross_entropy where that is not what is usual with it: Megatron-LM's
+  // arguments refuse "te". They count for memory.
+  std::string_view trainer, loss = {};
 };
 
 std::span<const Framework> frameworks();

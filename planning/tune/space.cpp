@@ -95,7 +95,6 @@ bool can_order(const Scenario& base, const OrderTraits& order, const Layout& lay
                       .pp = layout.pp,
                       .vpp = layout.vpp,
                       .microbatches = microbatches,
-                      .expert_overlap = base.job.expert_overlap && order.expert_warm_up,
                       .orders = base.job.order.orders})
       .ok();
 }

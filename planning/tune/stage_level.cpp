@@ -32,7 +32,10 @@ namespace {
 OrderedPlan ordered_plan(const Candidate& candidate, const Scenario& base) {
   const auto& [layout, playing, sharing] = candidate;
   const OrderTraits& order = traits_of(playing.order, base.job.order.orders);
-  return {plan_of(base, candidate), order.chains, ends_on_one_rank(order, layout.pp, layout.vpp)};
+  OrderSpec spec{.name = std::string(playing.order), .pp = layout.pp, .vpp = layout.vpp};
+  spec.orders = base.job.order.orders;
+  return {plan_of(base, candidate), order.chains, ends_on_one_rank(order, layout.pp, layout.vpp),
+          base.job.expert_overlap && pairs_for_experts(spec)};
 }
 
 int microbatches(const Scenario& base, const Layout& layout) {
@@ -97,7 +100,7 @@ double StageLevel::state_floor(Layout cut) const {
     // If both ends are on one rank, no rank has a copy of the embedding. A second chain only adds
     // parameters.
     const OrderedPlan plan(
-        plan_of(base_, {cut, {}, {.zero = zero, .hsdp_shard = 0, .zero_hpz = 0}}), 1, true);
+        plan_of(base_, {cut, {}, {.zero = zero, .hsdp_shard = 0, .zero_hpz = 0}}), 1, true, false);
     if (!check_model(base_.job.model, plan).ok()) continue;
     const PlanMemory memory(base_.job.model, plan);
     double all = 0;
@@ -334,7 +337,7 @@ Result<Order> StageLevel::order_of(const Candidate& candidate) {
                     "= {:g} ops",
                     spec.microbatches, layout.stages(), base_.limits.ops / kPlans)};
   const OrderTraits& order = traits_of(spec);
-  spec.expert_overlap = base_.job.expert_overlap && order.expert_warm_up && spec.vpp > 1;
+  spec.expert_overlap = base_.job.expert_overlap && pairs_for_experts(spec);
   if (order.made_for_costs()) {
     const double transfer = layout.pp == 1 ? 0 : to_seconds(transfer_ns(layout, 0, 1));
     for (const PassTimes& pass : stages(layout))

@@ -88,12 +88,13 @@ Status check_options(const Order& order, const LowerOptions& options) {
         {"overlap.param_gather", "train.zero"},
         "found overlap.param_gather = true with train.zero = 0, expected train.zero >= 1: without "
         "it every replica updates all parameters and gathers none");
-  if (options.expert_overlap && order.exchanges != BatchedP2p::Pairs && !has_cells(order))
+  const bool may_pair = order.trades_layers || order.exchanges == BatchedP2p::Pairs;
+  if (options.expert_overlap && !may_pair && !has_cells(order))
     return Error::of(
         {"overlap.expert"},
-        fmt::format("found overlap.expert = true with order '{}', expected interleaved, dualpipe "
-                    "or dualpipev: they run a forward and a backward of different microbatches "
-                    "together",
+        fmt::format("found overlap.expert = true with order '{}', expected interleaved, dualpipe, "
+                    "dualpipev or a pipeline of one rank: they run a forward and a backward of "
+                    "different microbatches together",
                     order.name));
   return Done{};
 }

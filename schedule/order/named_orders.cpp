@@ -59,6 +59,7 @@ Actions one_forward_one_backward(const OrderSpec& spec, int rank, const std::vec
   for (std::int64_t i = 0; i < count + warm_up; ++i) {
     if (i < count) actions.push_back(action(spec, rank, ActionKind::Forward, units[i]));
     if (i < warm_up) continue;
+    if (i < count) actions.back().with_next = spec.expert_overlap;
     const Unit& unit = units[i - warm_up];
     actions.push_back(
         action(spec, rank, ActionKind::Backward, {spec.vpp - 1 - unit.chunk, unit.microbatch}));
@@ -66,9 +67,13 @@ Actions one_forward_one_backward(const OrderSpec& spec, int rank, const std::vec
   return actions;
 }
 
+int warm_up_of(const OrderSpec& spec, int rank) {
+  return spec.pp - rank - 1 + (spec.expert_overlap ? 1 : 0);
+}
+
 Actions one_f_one_b(const OrderSpec& spec, int rank) {
   return one_forward_one_backward(spec, rank, units_in_groups(spec, spec.microbatches),
-                                  std::min(spec.pp - rank - 1, spec.microbatches));
+                                  std::min(warm_up_of(spec, rank), spec.microbatches));
 }
 
 int group_of(const OrderSpec& spec) {
@@ -76,7 +81,7 @@ int group_of(const OrderSpec& spec) {
 }
 
 // The functions for OrderTraits::rounds return the microbatches of a round, and those before it.
-OrderRounds one_by_one(const OrderSpec& spec) { return {1, spec.pp - 1}; }
+OrderRounds one_by_one(const OrderSpec& spec) { return {1, warm_up_of(spec, 0)}; }
 
 // Returns PyTorch's group: microbatches are cut into max(1, M / PP) equal rounds.
 int zb_group(const OrderSpec& spec) {
@@ -263,6 +268,7 @@ constexpr OrderTraits kOrders[] = {
      .check = one_rank,
      .rounds = one_by_one,
      .exchanges = BatchedP2p::EachAction,
+     .expert_pairs = true,
      .pipelines = false},
     {.name = "gpipe",
      .make = each_rank<gpipe>,
@@ -272,14 +278,15 @@ constexpr OrderTraits kOrders[] = {
      .make = each_rank<one_f_one_b>,
      .check = one_chunk,
      .rounds = one_by_one,
-     .exchanges = BatchedP2p::EachAction},
+     .exchanges = BatchedP2p::EachAction,
+     .expert_pairs = true},
     {.name = "interleaved",
      .make = each_rank<interleaved>,
      .check = whole_groups,
      .rounds = group_by_group,
      .exchanges = BatchedP2p::Pairs,
      .groups = true,
-     .expert_warm_up = true,
+     .expert_pairs = true,
      .least_vpp = 2},
     {.name = "looped-bfs", .make = each_rank<looped_bfs>, .check = any_size},
     {.name = "zb1p",
@@ -377,11 +384,12 @@ Status check_options(const OrderTraits& order, const OrderSpec& spec) {
   if (vpp > 0 && spec.vpp != vpp)
     return Error{fmt::format("order {}: found vpp = {}, expected {}: its stages lie {}", spec.name,
                              spec.vpp, vpp, words)};
-  if (spec.expert_overlap && (!order.expert_warm_up || spec.vpp == 1))
+  if (spec.expert_overlap && !pairs_for_experts(spec))
     return Error{fmt::format(
-        "order {}: found expert overlap with vpp = {}, expected order {} with vpp >= 2: "
-        "others have no warm-up to add to",
-        spec.name, spec.vpp, order_list([](const OrderTraits& o) { return o.expert_warm_up; }))};
+        "order {}: found expert overlap with pp = {} and vpp = {}, expected order {} with pp = 1 "
+        "or vpp >= 2: others run no forward beside a backward",
+        spec.name, spec.pp, spec.vpp,
+        order_list([](const OrderTraits& o) { return o.expert_pairs; }))};
   RETURN_IF_ERROR(check_vocabulary(order, spec));
   if (spec.memory_limit == 0) return Done{};
   if (!order.made_for_costs())
@@ -430,10 +438,15 @@ Result<Order> make_order(const OrderSpec& spec) {
                  of.microbatches / traits.chains,
                  traits.chains,
                  traits.make(of),
-                 traits.exchanges};
+                 traits.exchanges,
+                 of.expert_overlap};
   };
   if (spec.vocabulary == 0) return make(spec);
   return make_with_vocabulary(spec, stage_costs(spec), traits.made_for_costs(), make);
+}
+
+bool pairs_for_experts(const OrderSpec& spec) {
+  return traits_of(spec).expert_pairs && (spec.pp == 1 || spec.vpp > 1);
 }
 
 std::vector<std::string> order_names(std::span<const OrderTraits> orders) {

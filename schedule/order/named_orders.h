@@ -50,10 +50,10 @@ struct OrderTraits {
   // The default limit of activations as help texts say it, for orders made for OrderSpec::costs
   // under such a limit. Empty: the order takes neither costs nor limit.
   std::string_view memory_rule = {};
-  bool groups = false;          // takes OrderSpec::group
-  bool expert_warm_up = false;  // takes OrderSpec::expert_overlap
-  bool pipelines = true;        // false: it has one rank
-  int least_vpp = 1;            // with fewer stages a rank it equals another order of the table
+  bool groups = false;        // takes OrderSpec::group
+  bool expert_pairs = false;  // takes OrderSpec::expert_overlap, see pairs_for_experts()
+  bool pipelines = true;      // false: it has one rank
+  int least_vpp = 1;          // with fewer stages a rank it equals another order of the table
 
   // Returns whether its ranks can share the vocabulary: it needs one chain over several ranks,
   // without paired passes.
@@ -84,7 +84,9 @@ struct OrderSpec {
   // The most activations that a rank holds, of one stage each, from F to W. 0: the order's own
   // limit.
   double memory_limit = 0;
-  bool expert_overlap = false;  // interleaved: one more warm-up, as Megatron overlaps experts
+  // One more warm-up, and each B beside the F before it: Megatron-LM's overlap of experts, for
+  // orders where pairs_for_experts().
+  bool expert_overlap = false;
   // The algorithm of vocabulary parallelism (schedule/order/vocabulary.h), 1 or 2, and the times of
   // its passes. 0: none. A rank then holds as many more activations as the last stage's gradients
   // come later.
@@ -118,6 +120,10 @@ Status check_order(const OrderSpec& spec);
 const OrderTraits& traits_of(std::string_view name,
                              std::span<const OrderTraits> orders = named_orders());
 const OrderTraits& traits_of(const OrderSpec& spec);
+
+// Returns whether Megatron-LM can overlap experts in the order: on one pipeline rank, or
+// interleaved.
+bool pairs_for_experts(const OrderSpec& spec);
 
 // Returns the order that Megatron-LM runs by default with so many stages a rank.
 std::string_view default_order(int vpp);

@@ -62,6 +62,7 @@ std::vector<std::size_t> peak_actions(const Order& order) {
     std::size_t place = 0;
     for (std::size_t i = 0; i < actions.size(); ++i) {
       live += change_of_live(actions[i].kind);
+      if (order.trades_layers && actions[i].with_next) continue;
       if (live > peak) {
         peak = live;
         place = i;

@@ -63,6 +63,9 @@ struct Order {
   int chains = 1;        // DualPipe runs two: stages 0..S/2-1 and S/2..S-1
   std::vector<std::vector<Action>> ranks;
   BatchedP2p exchanges = BatchedP2p::Never;
+  // Actions that run together do so layer by layer, as in Megatron-LM's combined 1F1B: a backward
+  // frees a layer's activations while the forward beside it adds a layer's.
+  bool trades_layers = false;
   int vocabulary = 0;  // vocabulary parallelism's algorithm, 1 or 2; 0: none
 
   int pp() const { return static_cast<int>(ranks.size()); }

@@ -138,8 +138,11 @@ TEST_CASE("interleaved equals Megatron's, and refuses what Megatron refuses") {
       ++rejected;
       continue;
     }
-    const Order made = made_order(spec);
+    Order made = made_order(spec);
     CHECK(validate(made).ok());
+    // Megatron-LM's records do not say which passes run together.
+    for (std::vector<Action>& actions : made.ranks)
+      for (Action& action : actions) action.with_next = false;
     if (spec.pp > 4) {  // these files are not stored
       ++only_made;
       continue;

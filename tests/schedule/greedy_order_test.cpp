@@ -284,8 +284,8 @@ TEST_CASE("costs, memory limits and expert overlap are refused where they have n
   spec = spec_of("1f1b", 4, 8);
   spec.expert_overlap = true;
   CHECK(refused(spec) ==
-        "order 1f1b: found expert overlap with vpp = 1, expected order interleaved with vpp >= 2: "
-        "others have no warm-up to add to");
+        "order 1f1b: found expert overlap with pp = 4 and vpp = 1, expected order none, 1f1b and "
+        "interleaved with pp = 1 or vpp >= 2: others run no forward beside a backward");
 }
 
 TEST_CASE("costs of nothing still give an order") {

@@ -155,6 +155,20 @@ TEST_CASE("peak live activations end with the input gradient") {
   CHECK(peak_live(order_of({"0F0,0I0,0F1,0I1,0W0,0W1"})) == std::vector<std::vector<int>>{{1}});
 }
 
+TEST_CASE(
+    "expert overlap on one rank: each backward beside the next forward, one microbatch held") {
+  OrderSpec spec{"none", 1, 1, 3};
+  spec.expert_overlap = true;
+  const Order order = made_order(spec);
+  CHECK(validate(order).ok());
+  CHECK(to_pytorch(order) == "0F0,(0F1;0B0)OVERLAP_F_B,(0F2;0B1)OVERLAP_F_B,0B2\n");
+  CHECK(peak_live(order)[0] == std::vector<int>{1});
+  spec = {"interleaved", 2, 2, 8};
+  const int before = sum(peak_live(made_order(spec))[0]);
+  spec.expert_overlap = true;  // one more to warm up, and none beside it
+  CHECK(sum(peak_live(made_order(spec))[0]) == before);
+}
+
 TEST_CASE("sizes that an order has no form for are refused, with the rule") {
   const auto refused = [](const OrderSpec& spec) { return message_of(make_order(spec)); };
   CHECK(refused({"none", 2, 1, 4}) == "order none: found pp = 2, expected 1: it has no pipeline");

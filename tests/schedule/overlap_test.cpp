@@ -327,5 +327,28 @@ TEST_CASE("expert exchanges hide beside the other direction in the steady state"
   CHECK(overlapped.iteration() < exposed.iteration());
 }
 
+TEST_CASE("one pipeline rank hides expert exchanges beside the next microbatch") {
+  OrderSpec spec;
+  spec.name = "none";
+  spec.microbatches = 16;
+  LowerOptions options;
+  options.dp = options.ep = 2;
+  const auto exposed = play(*make_order(spec), with_experts(1), options);
+  spec.expert_overlap = options.expert_overlap = true;
+  const auto overlapped = play(*make_order(spec), with_experts(1), options);
+  CHECK(overlapped.comm(GroupKind::Expert) == exposed.comm(GroupKind::Expert));
+  // The first forward and the last backward have nothing beside them.
+  CHECK(overlapped.exposed(GroupKind::Expert) == exposed.exposed(GroupKind::Expert) / 16);
+  spec.microbatches = 1;
+  CHECK(lower(*make_order(spec), with_experts(1), options).ok());
+  spec.expert_overlap = false;
+  spec.microbatches = 2;
+  CHECK(lower(*make_order(spec), with_experts(1), options)
+            .error()
+            .text()
+            .find("expected interleaved, dualpipe, dualpipev or a pipeline of one rank") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace tandem

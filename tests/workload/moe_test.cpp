@@ -223,10 +223,22 @@ TEST_CASE("memory holds the experts' share, and the tokens that came") {
   CHECK(use.optimizer == Approx(12 * (held.dense / 8 + held.expert / 2)).epsilon(1e-14));
   CHECK(use.communication == 2.0 * 4096 * 2 * 4096 * 2);  // sent and got
   // A token: norms and inputs 4 h, Q and the projection's input 2 h, K and V 2 x 1024, attention's
-  // matrix; twice an expert's input h, inner arrays 3 f and output h; two bytes each. The router's
-  // logits, 4 bytes.
+  // matrix; twice an expert's input h and inner arrays 3 f; two bytes each. The router's logits, 4
+  // bytes.
   CHECK(activation_bytes_per_layer(model, plan) ==
-        4096.0 * (2 * (6 * 4096 + 2 * 1024 + 32 * 4096 + 2 * (2 * 4096 + 3 * 14336)) + 4 * 8));
+        4096.0 * (2 * (6 * 4096 + 2 * 1024 + 32 * 4096 + 2 * (4096 + 3 * 14336)) + 4 * 8));
+  // Recompute drops the activation's output, f, and without a gate also its product with the
+  // router's probabilities.
+  Model plain = model;
+  plain.gated_mlp = false;
+  Plan again = plan;
+  again.recompute = Recompute::Selective;
+  again.recompute_modules = {.core_attn = false, .moe_act = true};
+  const auto dropped = [&](const Model& of) {
+    return activation_bytes_per_layer(of, plan) - activation_bytes_per_layer(of, again);
+  };
+  CHECK(dropped(model) == 4096.0 * 2 * 2 * 14336);
+  CHECK(dropped(plain) == 2 * dropped(model));
 }
 
 TEST_CASE("a dispatcher sends copies of tokens, all tokens, or one copy a GPU or node") {

@@ -90,21 +90,30 @@ double mlp_bytes(const Model& model, const Plan& plan, const RecomputeModules& d
   return inner_bytes(model, plan, false) * (model.is_moe() ? model.shared_expert_ffn : model.ffn());
 }
 
+// Returns the bytes that the router's probabilities add to a column of an expert's inner array.
+// They multiply the activation's output (megatron/core/transformer/moe/experts.py:640 and :652). A
+// gated activation does so in its own kernel; another one keeps its output for their gradient.
+double weighted_bytes(const Model& model, const Plan& plan) {
+  return model.gated_mlp ? 0 : stored_bytes(plan);
+}
+
 // Returns the bytes that the busiest rank keeps in a mixture of experts: the rows of its experts
-// (with those of tensor ranks that share the experts) and their inner arrays, the copies of tokens
-// that come back, the router's logits, and, if tokens come by an all-gather, those.
+// (with those of tensor ranks that share the experts) and their inner arrays, the router's logits,
+// and, if tokens come by an all-gather, those. Outputs of experts are not kept: nothing is
+// multiplied with them on their way back.
 double expert_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
   if (!model.is_moe() || dropped.moe) return 0;
   const double e = stored_bytes(plan);
   const double routed = static_cast<double>(routed_tokens(model, plan));
   const double copies = routed * model.top_k;
   const double row = input_bytes(plan) * plan.expert_tensor() * model.expert_hidden() +
-                     inner_bytes(model, plan, dropped.moe_act) * model.expert_ffn();
+                     (inner_bytes(model, plan, dropped.moe_act) +
+                      (dropped.moe_act ? 0 : weighted_bytes(model, plan))) *
+                         model.expert_ffn();
   const double gathered = plan.dispatcher == Dispatcher::AllGather && plan.ep > 1
                               ? e * routed * plan.ep * whole_share(plan) * model.expert_hidden()
                               : 0;
-  return copies * (expert_load(model, plan) * row + e * model.expert_hidden()) + gathered +
-         kLogitBytes * routed * model.experts;
+  return copies * expert_load(model, plan) * row + gathered + kLogitBytes * routed * model.experts;
 }
 
 double log_sum_exp_bytes(const Model& model, const Plan& plan) {
@@ -195,6 +204,7 @@ std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
   const bool keeps_original = plan.precision == "fp8" && plan.fp8_recipe != Fp8Recipe::Mxfp8;
   const CudaGraphModules& graphs = plan.cuda_graph_modules;
   const bool norm_stays = plan.cuda_graphs && (graphs.attn || graphs.moe_router);
+  const double weighted = dropped.moe_act ? 0 : weighted_bytes(model, plan);
   const double norm = norm_stays ? 0 : e, gates = (model.gated_mlp ? 2 : 1) * inner;
   const double act_out = dropped.moe_act ? 0 : in;
   const ModuleArray residual = {&Modules::mlp_norm,
@@ -203,6 +213,7 @@ std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
   return {residual,
           {&Modules::expert_fc1, into, in, keeps_original ? e : in},
           {&Modules::moe_act, gates, e, e},
+          {&Modules::moe_act, inner, weighted, weighted},
           {&Modules::fused_group_mlp, into, in, in},
           {&Modules::fused_group_mlp, gates, e, e},
           {&Modules::fused_group_mlp, inner, act_out, act_out}};
@@ -291,6 +302,14 @@ double output_activations(const Model& model, const Plan& plan) {
   const double e = stored_bytes(plan);
   const auto rows = static_cast<double>(vocabulary_rows(model, plan));
   return tokens(model, plan) * (e * model.hidden / whole_share(plan) + logit_bytes(plan) * rows);
+}
+
+// 12 layers of 0.16 GB in Megatron-LM's test gpt3_mcore_te_tp2_pp1_te_a2a_ovlp_8experts_etp1_ep4
+// hold as many bytes as 13 would.
+double traded_activations(const Model& model, const OrderedPlan& plan) {
+  if (!plan.trades_layers) return 0;
+  return most_of_layers(
+      model, [&](const Model& kind) { return layer_activations(kind, plan, plan.recompute); });
 }
 
 double activation_bytes_per_layer(const Model& model, const Plan& plan) {

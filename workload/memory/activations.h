@@ -2,6 +2,8 @@
 // by Korthikanti et al. 2022 (arXiv 2205.05198).
 #pragma once
 
+#include <algorithm>
+
 #include "workload/model/model.h"
 
 namespace tandem {
@@ -28,5 +30,17 @@ double embedding_activations(const Model& model, const Plan& plan);
 // every rank keeps from S to T.
 double head_activations(const Model& model, const Plan& plan);
 double output_activations(const Model& model, const Plan& plan);
+
+// Returns the largest value of `of` over kinds of layers.
+template <class Of>
+double most_of_layers(const Model& model, const Of& of) {
+  double most = 0;
+  for (const auto& [kind, count] : kinds_of(model)) most = std::max(most, of(*kind));
+  return most;
+}
+
+// Returns the activations of the layer that is at work in the second of two passes, where they run
+// together layer by layer; otherwise 0.
+double traded_activations(const Model& model, const OrderedPlan& plan);
 
 }  // namespace tandem

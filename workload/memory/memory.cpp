@@ -98,14 +98,6 @@ double quantized_bytes(const Model& model, const Plan& plan, int begin, int laye
   return (recipe->copies_bytes() - spared) * linear_share(model, plan, begin, layers);
 }
 
-// Returns the largest value of `of` over kinds of layers.
-template <class Of>
-double most_of_layers(const Model& model, const Of& of) {
-  double most = 0;
-  for (const auto& [kind, count] : kinds_of(model)) most = std::max(most, of(*kind));
-  return most;
-}
-
 // Returns how many of the parameters `held` are on a GPU; fewer if ZeRO cuts them.
 double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_cut) {
   if (!is_cut) return held.total();
@@ -339,6 +331,17 @@ RankShare rank_share(const Model& model, const OrderedPlan& plan,
   return rank;
 }
 
+// Returns by how many bytes the activations of the rank with the busiest experts are above those of
+// a rank whose experts get as many tokens as the mean.
+double beyond_mean(const Model& model, const OrderedPlan& plan,
+                   std::span<const LiveActivations::Entry> live) {
+  if (!model.is_moe()) return 0;
+  Model even = model;
+  even.expert_imbalance = 1;
+  for (Model& kind : even.kinds) kind.expert_imbalance = 1;
+  return rank_share(model, plan, live).kept - rank_share(even, plan, live).kept;
+}
+
 // Collects the parts of a rank's memory. Empty ones are left out.
 class PartList {
  public:
@@ -367,6 +370,7 @@ PlanMemory::PlanMemory(const Model& model, const OrderedPlan& plan)
       recomputed_(most_of_layers(
           model, [&](const Model& kind) { return recomputed_activations(kind, plan); })),
       output_(output_activations(model, plan)),
+      traded_(traded_activations(model, plan)),
       copy_(head_has_copy(model, plan) ? embedding_share(model, plan) : 0) {
   const std::vector<int> split = split_layers(model, plan);
   LayersOfKinds before;
@@ -417,6 +421,7 @@ MemoryUse PlanMemory::of_rank(std::span<const LiveActivations::Entry> live, int 
   // then needs no copy of a tied embedding.
   if (first_here && last_here) held.dense -= copy_;
   if (activations > 0 && recomputes) activations += recomputed_;
+  if (activations > 0) activations += traded_;
   activations += outputs * output_;
   if (activations > 0 && last_here) activations += head_backward_;
   // In a pipeline, gradients are added up uncut until the last microbatch, also under ZeRO 2 and 3
@@ -449,8 +454,10 @@ std::vector<MemoryPart> memory_parts(const Model& model, const OrderedPlan& plan
     parts.add("optimizer", fmt::format("optimizer's state of {}", of),
               zero_share(piece, plan, plan.zero >= 1) * optimizer_bytes(plan) *
                   (1 - plan.optimizer_offload));
+  const double uneven = beyond_mean(model, plan, live);
   parts.add_microbatches("activations of layers", rank.alive,
-                         rank.kept - rank.embedded - rank.logits);
+                         rank.kept - rank.embedded - rank.logits - uneven);
+  parts.add_microbatches("tokens of the busiest experts beyond the mean", rank.alive, uneven);
   parts.add_microbatches("dropout's mask of the embedding", rank.alive_first, rank.embedded);
   parts.add_microbatches("logits and the head's input", rank.alive_last, rank.logits);
   parts.add_microbatches("logits of vocabulary parallelism", outputs,
@@ -461,6 +468,9 @@ std::vector<MemoryPart> memory_parts(const Model& model, const OrderedPlan& plan
   const double kept = rank.kept + under_way;
   if (kept + outputs > 0 && rank.has_head)
     parts.add("activations", "the head's backward", head_backward_bytes(model, plan));
+  if (kept > 0)
+    parts.add("activations", "a layer of the pass that runs beside",
+              traded_activations(model, plan));
   if (kept > 0 && rank.recomputes)
     parts.add("activations", "a recomputed layer", most_of_layers(model, [&](const Model& kind) {
                 return recomputed_activations(kind, plan);

@@ -63,7 +63,8 @@ class PlanMemory {
   std::vector<StageBytes> stages_;
   double optimizer_bytes_ = 0, communication_ = 0, head_ = 0, head_backward_ = 0;
   double recomputed_ = 0, output_ = 0;
-  double copy_ = 0;  // of the embedding for the head, where that is on another rank
+  double traded_ = 0;  // of the layer at work in the other pass
+  double copy_ = 0;    // of the embedding for the head, where that is on another rank
 };
 
 // Returns the use of the fullest rank. REQUIRES: check_model(model, plan); at least one rank,

@@ -251,13 +251,18 @@ struct Plan {
 struct OrderedPlan : Plan {
   OrderedPlan() = default;
   OrderedPlan(Plan plan) : Plan(std::move(plan)) {}
-  OrderedPlan(Plan plan, int copies_of_model, bool both_ends_on_one_rank)
-      : Plan(std::move(plan)), copies(copies_of_model), ends_on_one_rank(both_ends_on_one_rank) {}
+  OrderedPlan(Plan plan, int copies_of_model, bool both_ends_on_one_rank, bool passes_trade_layers)
+      : Plan(std::move(plan)),
+        copies(copies_of_model),
+        ends_on_one_rank(both_ends_on_one_rank),
+        trades_layers(passes_trade_layers) {}
 
   int copies = 1;  // of the model in a pipeline: DualPipe has two, which share gradients
   // Set by orders that lay the chain out as a V, or run two chains: the first and last stage are on
   // one rank, and the head needs no copy of the embedding.
   bool ends_on_one_rank = false;
+  // A forward and a backward run together layer by layer: two layers are at work.
+  bool trades_layers = false;
 
   // Replicas of the dense parameters, and of an expert's.
   int data_ranks() const { return dp * cp * copies; }
