@@ -90,6 +90,15 @@ inline constexpr KeyRow kJobRows[] = {
      "text: ranks over which delayed scales' largest numbers are reduced behind each pass: all (tp "
      "x cp x dp), tensor (tp x cp) or none; default all"},
     {"train.gradient_dtype", "text: fp16, bf16 or fp32; default fp16 with fp16, else fp32"},
+    {"train.optimizer",
+     "text: adam, or muon as in Megatron-LM: with one moment, for the matrices of layers; Adam for "
+     "all else; default adam"},
+    {"train.muon_tp",
+     "text: how Muon orthogonalizes a matrix that tensor ranks cut: duplicated (each the whole "
+     "one), blockwise (each its part) or distributed (all together); default duplicated"},
+    {"train.param_remainders",
+     "true or false: of the fp32 originals of bf16 parameters only the other 16 bits are kept, as "
+     "Megatron-LM's precision-aware optimizer does; default false"},
     {"train.optimizer_dtype",
      "text: fp32, fp16, bf16 or fp8, of each of Adam's two moments; default fp32"},
     {"train.optimizer_offload",

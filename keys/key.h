@@ -26,7 +26,6 @@ inline constexpr std::span<const KeyRow> kKeyTables[] = {kJobRows, kLayerRows, k
 
 // Keys that files of other tools give and a scenario does not have yet.
 inline constexpr KeyRow kMissingRows[] = {
-    {"train.optimizer", "text: sgd or muon"},
     {"model.index_heads", "integer: heads of DeepSeek sparse attention's indexer"},
     {"model.index_head_dim", "integer: size of such a head"},
     {"model.index_topk", "integer: positions that the indexer chooses"}};

@@ -66,6 +66,8 @@ std::string_view bridge_sections(std::string_view field) {
       {"optimizer", "optimizer"},
       {"use_precision_aware_optimizer", "optimizer"},
       {"exp_avg_dtype", "optimizer"},
+      {"exp_avg_sq_dtype", "optimizer"},
+      {"muon_tp_mode", "optimizer"},
       {"optimizer_cpu_offload", "optimizer"},
       {"optimizer_offload_fraction", "optimizer"},
       {"use_distributed_optimizer", "ddp optimizer"},

@@ -211,9 +211,19 @@ class FieldWriter {
     }
     const std::string states = keys_->text("train.optimizer_dtype");
     const bool narrow = !states.empty() && states != "fp32";
-    if (narrow || has("optimizer_cpu_offload")) add("use_precision_aware_optimizer", "True");
+    const bool remainders = keys_->flag("train.param_remainders", false);
+    if (narrow || remainders || has("optimizer_cpu_offload"))
+      add("use_precision_aware_optimizer", "True");
     if (narrow) add("exp_avg_dtype", states);
+    if (narrow) add("exp_avg_sq_dtype", states);
+    if (!has_muon()) return;
+    // Megatron-Bridge asks for whole layers on each rank by this name.
+    add("optimizer", bridge_ && keys_->whole("train.zero", 0) > 0 ? "dist_muon" : "muon");
+    const std::string mode = keys_->text("train.muon_tp", "duplicated");
+    if (mode != "duplicated") add("muon_tp_mode", mode);
   }
+
+  bool has_muon() { return keys_->text("train.optimizer", "adam") == "muon"; }
 
   // Writes that parameters are gathered in 8 or 4 bits.
   void write_gathered(const std::string& precision, const std::string& recipe) {
@@ -221,7 +231,7 @@ class FieldWriter {
     const bool offloads = !keys_->text("train.optimizer_offload").empty();
     if (precision != "fp8" && precision != "nvfp4")
       return keys_->leave("train.fp8_param_gather", "with fp8 or nvfp4 only");
-    if (keys_->whole("train.zero", 0) == 0)
+    if (keys_->whole("train.zero", 0) == 0 || (bridge_ && has_muon()))
       return keys_->leave("train.fp8_param_gather", "with a distributed optimizer only");
     if (precision == "fp8" && recipe != "delayed" && offloads)
       return keys_->leave("train.fp8_param_gather", "with an offloaded optimizer delayed only");
@@ -358,7 +368,8 @@ class FieldWriter {
   void write_data() {
     const long long zero = keys_->whole("train.zero", 0), pp = keys_->whole("parallel.pp", 1);
     // Runs with Megatron-FSDP (ZeRO 2 and 3) set this flag too.
-    if (zero > 0 || bridge_) add("use_distributed_optimizer", word(zero > 0));
+    const bool by_name = bridge_ && has_muon();  // "dist_muon" says it
+    if (zero > 0 || bridge_) add("use_distributed_optimizer", word(zero > 0 && !by_name));
     if (zero > 1) {
       add("use_megatron_fsdp", "True");
       add("data_parallel_sharding_strategy", zero == 2 ? "optim_grads" : "optim_grads_params");
@@ -373,8 +384,10 @@ class FieldWriter {
     }
     const bool reduces = keys_->flag("overlap.grad_reduce", false);
     const bool asked = keys_->flag("overlap.param_gather", zero == 3);
-    const bool gathers = asked && reduces && zero > 0;
-    if (asked && !gathers)
+    const bool gathers = asked && reduces && zero > 0 && !by_name;
+    if (asked && by_name) {
+      keys_->leave("overlap.param_gather", "Megatron-Bridge's Muon gathers at the end");
+    } else if (asked && !gathers)
       keys_->leave("overlap.param_gather", "with ZeRO and overlap.grad_reduce only");
     const bool aligned = keys_->flag("overlap.align_param_gather", true);
     const bool stages = keys_->whole("parallel.vpp", 1) > 1;

@@ -29,4 +29,7 @@ void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, Impor
 int set_megatron_kernels(MegatronArguments* arguments, MegatronStyle style,
                          const ImportedPlan& before, ImportedPlan* plan);
 
+// Sets the optimizer. REQUIRES: precision and ZeRO are set.
+void set_megatron_optimizer(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan);
+
 }  // namespace tandem

@@ -46,7 +46,7 @@ class MegatronPlan {
     gradient_bytes_ = set_megatron_kernels(a_, style_, before_, plan_);
     set_data();
     set_tensor_overlap();
-    set_optimizer();
+    set_megatron_optimizer(a_, style_, plan_);
   }
 
  private:
@@ -387,28 +387,6 @@ class MegatronPlan {
             "tp_comm_overlap_ag");
     set_off({"overlap.gemm.qkv_dgrad", "overlap.gemm.fc1_dgrad"}, "tp_comm_bulk_dgrad");
     set_off({"overlap.gemm.qkv_wgrad", "overlap.gemm.fc1_wgrad"}, "tp_comm_bulk_wgrad");
-  }
-
-  void set_optimizer() {
-    const std::string optimizer = a_->text("optimizer").value_or("adam");
-    if (optimizer == "sgd")
-      plan_->set("train.optimizer", "sgd", a_->spelled("optimizer"));
-    else if (optimizer.ends_with("muon"))
-      plan_->set("train.optimizer", "muon", a_->spelled("optimizer"));
-    else if (optimizer != "adam")
-      plan_->not_expressed.push_back(
-          fmt::format("{} {}: taken as Adam", a_->spelled("optimizer"), optimizer));
-    if (a_->flag("optimizer_cpu_offload")) {
-      const auto share = parse_number(a_->text("optimizer_offload_fraction").value_or("1"));
-      plan_->set("train.optimizer_offload", share.ok() ? *share : 1,
-                 a_->spelled("optimizer_cpu_offload"));
-    }
-    if (!a_->flag("use_precision_aware_optimizer")) return;
-    std::string states = a_->text("exp_avg_dtype").value_or("fp32");
-    if (states.find("bfloat16") != std::string::npos) states = "bf16";
-    if (states.find("float16") != std::string::npos) states = "fp16";
-    if (states == "bf16" || states == "fp16" || states == "fp8")
-      plan_->set("train.optimizer_dtype", states, a_->spelled("exp_avg_dtype"));
   }
 
   MegatronArguments* a_;

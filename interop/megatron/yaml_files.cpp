@@ -59,9 +59,10 @@ constexpr std::string_view kSections[] = {"model",        "train",           "da
 bool is_bridge_quiet(std::string_view section, std::string_view name) {
   if (section == "dataset") return name != "seq_length" && name != "sequence_length";
   if (section == "optimizer")
-    return !matches_any(name,
-                        {"optimizer", "use_distributed_optimizer", "use_precision_aware_optimizer",
-                         "exp_avg_dtype", "main_*", "optimizer_cpu_offload"});
+    return !matches_any(
+        name, {"optimizer", "use_distributed_optimizer", "use_precision_aware_optimizer",
+               "exp_avg*_dtype", "main_*", "muon_*", "use_layer_wise*", "store_param_remainders",
+               "optimizer_cpu_offload"});
   return matches_any(name, {"_target_", "_call_", "_args_", "_partial_", "*_func", "*init_method",
                             "generation_config", "hf_model_id", "data_parallel_size"});
 }

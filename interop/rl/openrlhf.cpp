@@ -113,7 +113,8 @@ class OpenRlhfPlan {
     if (s_->flag("actor.gradient_checkpointing_enable"))
       plan.set("train.recompute", "full", s_->spelled("actor.gradient_checkpointing_enable"));
     if (s_->text("actor.optim").value_or("adam") == "muon")
-      plan.set("train.optimizer", "muon", s_->spelled("actor.optim"));
+      plan.not_expressed.push_back(s_->place_of("actor.optim") +
+                                   ": actor.optim = muon: taken as Adam");
     if (s_->flag("ds.use_liger_kernel"))
       plan.not_expressed.push_back(s_->place_of("ds.use_liger_kernel") +
                                    ": ds.use_liger_kernel: kernels are as fast as others");

@@ -142,8 +142,9 @@ class VerlPlan {
     s_->move_fields(engine("override_ddp_config."), &arguments);
     const std::string optim = sft_ ? "optim." : actor("optim.");
     s_->move_fields(optim + "override_optimizer_config.", &arguments);
-    for (const char* name : {"optimizer", "use_precision_aware_optimizer", "exp_avg_dtype",
-                             "main_grads_dtype", "use_layer_wise_distributed_optimizer"}) {
+    for (const char* name :
+         {"optimizer", "use_precision_aware_optimizer", "exp_avg_dtype", "exp_avg_sq_dtype",
+          "main_grads_dtype", "use_layer_wise_distributed_optimizer"}) {
       if (const auto value = s_->text(optim + name))
         arguments.add_field(name, *value, s_->place_of(optim + name), optim + name);
     }

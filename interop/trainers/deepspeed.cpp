@@ -305,11 +305,8 @@ class DeepSpeedPlan {
     std::string name = type->text();
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (name == "sgd" || name == "muon") {
-      plan_->set("train.optimizer", name, "optimizer.type");
-    } else if (name != "adam" && name != "adamw") {
+    if (name != "adam" && name != "adamw")
       plan_->not_expressed.push_back(fmt::format("optimizer.type = {}: taken as Adam", name));
-    }
   }
 
   const ImportContext& context_;

@@ -153,7 +153,7 @@ class TrainingArguments {
                 fields_.name_of({"flash_attn", "attn_implementation"}));
     const std::string optimizer = fields_.text({"optim"}).value_or("adamw_torch");
     if (fields_.flag({"use_muon"}).value_or(false))
-      plan_.set("train.optimizer", "muon", "use_muon");
+      plan_.not_expressed.push_back(fields_.place_of("use_muon") + ": use_muon: taken as Adam");
     else if (!optimizer.starts_with("adamw_torch") && optimizer != "adamw_apex_fused")
       plan_.not_expressed.push_back(
           fmt::format("{}: optim = {}: taken as Adam", fields_.place_of("optim"), optimizer));

@@ -23,6 +23,7 @@
 #include "planning/tune/refinement.h"
 #include "scenarios/costs.h"
 #include "scenarios/tensor_settings.h"
+#include "workload/model/muon.h"
 
 namespace tandem {
 namespace {
@@ -102,10 +103,11 @@ bool can_order(const Scenario& base, const OrderTraits& order, const Layout& lay
 // Whether the model's state can be cut over as many GPUs as the user names, if any.
 bool cuts_state(const Scenario& base, const Candidate& candidate) {
   const Sharing& sharing = candidate.sharing;
+  const Plan plan = plan_of(base, candidate);
+  if (!check_muon(plan).ok()) return false;
   if (chosen(sharing.hsdp_shard, base.job.plan.hsdp_shard) == 0 &&
       chosen(sharing.zero_hpz, base.job.plan.zero_hpz) == 0)
     return true;
-  const Plan plan = plan_of(base, candidate);
   return sharing.zero > 0 && plan.zero_hpz == chosen(sharing.zero_hpz, plan.zero_hpz) &&
          check_model(base.job.model, plan).ok();
 }

@@ -25,6 +25,7 @@
 #include "workload/cost/kernel.h"
 #include "workload/memory/reserve.h"
 #include "workload/model/blocks.h"
+#include "workload/model/muon.h"
 
 namespace tandem {
 namespace {
@@ -94,6 +95,7 @@ const OrderTraits& StageLevel::traits(const Playing& playing) const {
 }
 
 double StageLevel::state_floor(Layout cut) const {
+  if (base_.job.plan.muon) return 0;  // its padding depends on where stages are cut
   cut.scatter_gather = cut.tp > 1 && cut.pp > 1 && !cut.sequence_parallel;  // the smaller buffers
   double least = std::numeric_limits<double>::infinity();
   for (int zero = 0; zero <= (cut.pp > 1 ? 1 : 3); ++zero) {
@@ -264,6 +266,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const auto& [layout, playing, sharing] = candidate;
   const OrderedPlan plan = ordered_plan(candidate, base_);
   const std::vector<HeldParameters> held = stage_parameters(base_.job.model, plan);
+  const std::vector<MuonShare> muon = muon_shares(base_.job.model, plan);
   const OrderTraits& order = traits(playing);
   const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
   const double gradient = bytes_of(plan.gradient_dtype);
@@ -290,7 +293,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
       least = std::min(
           least, stage == 0 && buckets_first_stage(sharing, order.chains) ? 0 : held[stage].dense);
       // Casts of weights are left out, which keeps it a bound.
-      const Kernel step = optimizer_kernel(plan, held[stage], 0, base_.costs.profile);
+      const Kernel step = optimizer_kernel(plan, held[stage], 0, muon[stage], base_.costs.profile);
       if (!step.empty()) optimizer += kernel_ns(cost, step);
     }
     if (order.chains > 1) optimizer = 0;

@@ -12,6 +12,7 @@ namespace {
 
 using F = const Fields&;
 
+bool muon(F f) { return f.text("optimizer").ends_with("muon"); }
 long long tp(F f) { return f.num("tensor_model_parallel_size", 1); }
 long long pp(F f) { return f.num("pipeline_model_parallel_size", 1); }
 long long cp(F f) { return f.num("context_parallel_size", 1); }
@@ -358,6 +359,27 @@ const EmitRule kRules[] = {
        return f.text("exp_avg_dtype", "fp32") == "fp32" || f.on("use_precision_aware_optimizer");
      },
      "exp_avg_dtype=bf16 use_precision_aware_optimizer="},
+    {kAll, "moments are of one type", "NVIDIA/Megatron-LM megatron/core/optimizer/__init__.py",
+     "570", [](F f) { return f.text("exp_avg_dtype") == f.text("exp_avg_sq_dtype"); },
+     "exp_avg_dtype=bf16 exp_avg_sq_dtype=fp32"},
+    {kAll, "Muon does not run with FSDP", kArguments, "1740",
+     [](F f) { return !muon(f) || !fsdp(f); }, "optimizer=muon use_megatron_fsdp=True"},
+    {kAll, "Muon does not run in fp16", "NVIDIA/Megatron-LM megatron/core/optimizer/__init__.py",
+     "775", [](F f) { return !muon(f) || !f.on("fp16"); }, "optimizer=muon fp16=True"},
+    {kAll, "a precision-aware optimizer is Adam",
+     "NVIDIA/Megatron-LM megatron/core/optimizer/optimizer_config.py", "434",
+     [](F f) { return !muon(f) || !f.on("use_precision_aware_optimizer"); },
+     "optimizer=muon use_precision_aware_optimizer=True"},
+    {kAll, "Muon has one instance of the distributed optimizer",
+     "NVIDIA/Megatron-LM megatron/core/optimizer/layer_wise_optimizer.py", "524",
+     [](F f) { return !muon(f) || f.num("num_distributed_optimizer_instances", 1) == 1; },
+     "optimizer=muon num_distributed_optimizer_instances=2"},
+    {"nemo", "Muon has no distributed optimizer, but for its name",
+     "NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/recipes/kimi/h100/kimi_k2.py", "74",
+     [](F f) {
+       return !muon(f) || (!f.on("ddp.use_distributed_optimizer") && !f.on("overlap_param_gather"));
+     },
+     "optimizer.optimizer=dist_muon optimizer=dist_muon"},
     {"megatron", "the loss is not Transformer Engine's", kArguments, "1697",
      [](F f) { return f.text("cross_entropy_fusion_impl") != "te"; },
      "cross_entropy_fusion_impl=te"},

@@ -271,6 +271,25 @@ TEST_CASE("the loss is unfused in Megatron-LM, native in Megatron-Bridge, or as 
   CHECK(loss(bridge("  cross_entropy_loss_fusion: false\n")) == "\"unfused\"");
 }
 
+TEST_CASE("the optimizer: Muon with its mode, moments and originals of the precision-aware one") {
+  const Keys muon = keys_of(flags("--optimizer muon --muon-tp-mode blockwise"));
+  CHECK(muon.at("train.optimizer") == "\"muon\"");
+  CHECK(muon.at("train.muon_tp") == "\"blockwise\"");
+  CHECK(muon.count("train.zero") == 0);
+  CHECK(keys_of(flags("")).count("train.optimizer") == 0);
+  CHECK(flags("--optimizer sgd").not_expressed.size() == 1);
+  CHECK(flags("--optimizer muon --muon-num-ns-steps 6").not_expressed.size() == 1);
+  const std::string narrow =
+      "--bf16 --use-distributed-optimizer --use-precision-aware-optimizer --exp-avg-dtype bf16";
+  const ImportedPlan differ = flags(narrow);
+  CHECK(keys_of(differ).at("train.optimizer_dtype") == "\"bf16\"");
+  CHECK(keys_of(differ).at("train.param_remainders") == "true");
+  CHECK(differ.not_expressed.size() == 1);  // the other moment is fp32
+  CHECK(flags(narrow + " --exp-avg-sq-dtype bf16").not_expressed.empty());
+  const Keys mxfp8 = keys_of(flags(narrow + " --fp8-format hybrid --fp8-recipe mxfp8"));
+  CHECK(mxfp8.count("train.param_remainders") == 0);
+}
+
 TEST_CASE("what is offloaded: by modules if the switch is on, or the first layers") {
   const std::string modules = " --offload-modules core_attn attn_proj";
   CHECK(keys_of(flags(modules)).count("train.activation_offload_modules") == 0);

@@ -181,7 +181,9 @@ TEST_CASE("keys that no scenario has are noted, and refuse nothing") {
   const Files files;
   const std::string script =
       "python pretrain_gpt.py --bf16 --num-layers 8 --hidden-size 1024 --seq-length 512 "
-      "--num-attention-heads 16 --vocab-size 32000 --optimizer muon --fp8-format hybrid "
+      "--num-attention-heads 16 --vocab-size 32000 --fp8-format hybrid "
+      "--experimental-attention-variant dsa --dsa-indexer-n-heads 4 --dsa-indexer-head-dim 32 "
+      "--dsa-indexer-topk 64 "
       "--fp8-recipe mxfp8 --use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward "
       "--tensor-model-parallel-size 1\n";
   files.add("train.sh", script);

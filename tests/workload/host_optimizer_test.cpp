@@ -17,7 +17,7 @@ TEST_CASE("what the CPU updates is not on the GPU, and takes its link's and its 
   plan.precision = cost.precision = "bf16";
   const HeldParameters held = {.dense = 1e9};
   const auto step_s = [&] {
-    return to_seconds(kernel_ns(cost, optimizer_kernel(plan, held, 0, cost.profile)));
+    return to_seconds(kernel_ns(cost, optimizer_kernel(plan, held, 0, {}, cost.profile)));
   };
   const LiveActivations live = {{{{Stage{0}, 0}}}};
   const double on_gpu = peak_memory(gpt_22b(), plan, live).optimizer;

@@ -58,6 +58,7 @@ class Draw {
     if (plan.zero > 0 && coin()) plan.hsdp_shard = power(2);
     if (plan.pp == 1 && coin()) plan.reshard_after_forward = coin();
     plan.fp8_param_gather = coin();
+    plan.muon = plan.zero < 2 && coin();
     if (plan.sequence_parallel && plan.tp > 1 && coin()) {
       for (GemmOverlap& overlap : plan.tensor_overlap)
         overlap = {.method = static_cast<TensorMethod>(from(0, 3)),

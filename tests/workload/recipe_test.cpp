@@ -141,7 +141,7 @@ TEST_CASE("the head and a router stay in 16 bits, weights are cast once an itera
   CHECK(!forward.gemms[1].in_16_bits);
   const HeldParameters held = {.dense = 1000};
   const auto step = [&](const Plan& each) {
-    return optimizer_kernel(OrderedPlan(each), held, 900, profile).memory_bytes;
+    return optimizer_kernel(OrderedPlan(each), held, 900, {}, profile).memory_bytes;
   };
   CHECK(step(plan) - step(in("bf16")) == Approx(cast_bytes(plan) * 900).epsilon(1e-12));
 }
@@ -150,11 +150,11 @@ TEST_CASE("an optimizer's moments in fewer bits are read, written and kept in fe
   const FrameworkProfile profile;
   const HeldParameters held = {.dense = 1000};
   OrderedPlan plan(in("bf16"));
-  const double wide = optimizer_kernel(plan, held, 0, profile).memory_bytes;
+  const double wide = optimizer_kernel(plan, held, 0, {}, profile).memory_bytes;
   const LiveActivations live = {{{{Stage{0}, 0}}}};
   const double kept = peak_memory(llama(), plan, live).optimizer;
   plan.moment_dtype = "bf16";
-  CHECK(wide - optimizer_kernel(plan, held, 0, profile).memory_bytes == 1000.0 * 2 * 2 * 2);
+  CHECK(wide - optimizer_kernel(plan, held, 0, {}, profile).memory_bytes == 1000.0 * 2 * 2 * 2);
   CHECK(peak_memory(llama(), plan, live).optimizer == Approx(kept * 8 / 12).epsilon(1e-14));
 }
 

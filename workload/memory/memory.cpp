@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "workload/memory/activations.h"
 #include "workload/memory/memory.h"
+#include "workload/memory/optimizer_state.h"
 #include "workload/memory/trainer.h"
 #include "workload/model/blocks.h"
 #include "workload/model/moe.h"
@@ -22,15 +23,6 @@
 
 namespace tandem {
 namespace {
-
-// Adam's moments, and the fp32 originals of parameters in 16 bits. With 2 bytes of weights and 2 or
-// 4 of gradients these are Megatron's 16 or 18 bytes a parameter.
-constexpr double kMoments = 2;
-constexpr double kMasterBytes = 4;
-
-double optimizer_bytes(const Plan& plan) {
-  return kMoments * bytes_of(plan.moment_dtype) + (bytes_of(plan.precision) < 4 ? kMasterBytes : 0);
-}
 
 // Returns a stage's activations of one microbatch; it has `layers` layers from `begin` on.
 double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, int stage) {
@@ -96,12 +88,6 @@ double quantized_bytes(const Model& model, const Plan& plan, int begin, int laye
   if (!recipe || plan.gathers_each_microbatch()) return 0;
   const double spared = plan.fp8_param_gather ? stored_bytes(plan) : 0;
   return (recipe->copies_bytes() - spared) * linear_share(model, plan, begin, layers);
-}
-
-// Returns how many of the parameters `held` are on a GPU; fewer if ZeRO cuts them.
-double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_cut) {
-  if (!is_cut) return held.total();
-  return held.dense / plan.shard_ranks() + held.expert / plan.expert_shard_ranks();
 }
 
 // Returns the bytes of parameters. A "cut" is the part that ZeRO leaves on a GPU.
@@ -227,28 +213,6 @@ double head_backward_bytes(const Model& model, const Plan& plan) {
   return std::max(0.0, backward - logit_bytes(plan) * columns * tokens);
 }
 
-// DeepSpeed allocates this beside its tensors, by its defaults (runtime/zero/config.py): buckets of
-// 5e8 elements, of which two are filled in turn; ZeRO 3 holds up to 1e9 gathered parameters, and
-// converts gradients to fp32 in groups of 1e9 (runtime/zero/stage3.py).
-constexpr double kBucketElements = 5e8, kMostLiveParameters = 1e9, kSubGroupElements = 1e9;
-
-// Returns DeepSpeed's buckets, which are no larger than what they carry.
-double deepspeed_buckets(const Plan& plan, double parameters) {
-  if (trainer_of(plan) != Trainer::DeepSpeed || plan.zero == 0) return 0;
-  const double live =
-      plan.gathers_each_pass() ? std::min(kMostLiveParameters, parameters) * stored_bytes(plan) : 0;
-  return 2 * std::min(kBucketElements, parameters) * stored_bytes(plan) + live;
-}
-
-// Returns the bytes of the gradients of `cut` parameters that DeepSpeed's step holds in fp32. A
-// CPU that updates them holds them, too.
-double deepspeed_step(const Plan& plan, double cut) {
-  if (trainer_of(plan) != Trainer::DeepSpeed || plan.zero == 0 || bytes_of(plan.precision) == 4)
-    return 0;
-  return 4 * (plan.zero == 3 ? std::min(cut, kSubGroupElements) : cut) *
-         (1 - plan.optimizer_offload);
-}
-
 // Buffers by what they are for. DeepSpeed's depend on a rank's parameters and are no part of these.
 struct BufferKind {
   const char* name;
@@ -286,6 +250,7 @@ double end_parameters(const Model& model, const OrderedPlan& plan, int stage) {
 struct RankShare {
   HeldParameters layers, experts, ends;
   double quantized = 0;
+  MuonShare muon;
   // Activations of all microbatches alive, and what of them the embedding and the head keep.
   double kept = 0, embedded = 0, logits = 0;
   double layer_at_work = 0, module_copied = 0;     // offloaded, and on the GPU nevertheless
@@ -297,6 +262,7 @@ RankShare rank_share(const Model& model, const OrderedPlan& plan,
                      std::span<const LiveActivations::Entry> live) {
   const std::vector<HeldParameters> held = stage_parameters(model, plan);
   const std::vector<int> split = split_layers(model, plan);
+  const std::vector<MuonShare> muon = muon_shares(model, plan);
   bool first_here = false;
   RankShare rank;
   for (const auto& [stage, microbatches] : live) {
@@ -306,6 +272,7 @@ RankShare rank_share(const Model& model, const OrderedPlan& plan,
     rank.ends.dense += at_ends;
     rank.layers.dense += held[s].dense - at_ends;
     rank.experts.expert += held[s].expert;
+    add_share(muon[s], &rank.muon);
     rank.quantized += quantized_bytes(model, plan, begin, split[s]);
     rank.recomputes |= plan.recompute_layers < 0 || recomputed_layers(plan, split[s]) > 0;
     rank.alive += microbatches;
@@ -352,6 +319,11 @@ class PartList {
     add("activations",
         fmt::format("{}, {} microbatch{}", of, microbatches, microbatches == 1 ? "" : "es"), bytes);
   }
+  double sum(const std::string& kind) const {
+    double bytes = 0;
+    for (const MemoryPart& part : parts_) bytes += part.kind == kind ? part.bytes : 0;
+    return bytes;
+  }
   std::vector<MemoryPart> take() { return std::move(parts_); }
 
  private:
@@ -363,7 +335,7 @@ class PartList {
 PlanMemory::PlanMemory(const Model& model, const OrderedPlan& plan)
     : plan_(plan),
       parameters_(stage_parameters(model, plan)),
-      optimizer_bytes_(optimizer_bytes(plan)),
+      muon_(muon_shares(model, plan)),
       communication_(communication_bytes(model, plan) + dummy_gradients(model, plan)),
       head_(head_activations(model, plan)),
       head_backward_(head_backward_bytes(model, plan)),
@@ -398,6 +370,7 @@ PlanMemory::PlanMemory(const Model& model, const OrderedPlan& plan)
 
 MemoryUse PlanMemory::of_rank(std::span<const LiveActivations::Entry> live, int outputs) const {
   HeldParameters held;
+  MuonShare muon;
   double activations = 0, at_work = 0, copied = 0, quantized = 0;
   bool first_here = false, last_here = false, recomputes = false, head_at_work = false;
   for (const auto& [stage, microbatches] : live) {
@@ -408,6 +381,7 @@ MemoryUse PlanMemory::of_rank(std::span<const LiveActivations::Entry> live, int 
     recomputes |= stages_[s].recomputes;
     held.dense += parameters_[s].dense;
     held.expert += parameters_[s].expert;
+    add_share(muon_[s], &muon);
     quantized += stages_[s].quantized;
     activations += microbatches * stages_[s].microbatch;
     if (microbatches == 0) continue;
@@ -428,10 +402,11 @@ MemoryUse PlanMemory::of_rank(std::span<const LiveActivations::Entry> live, int 
   // (FSDP2's unsharded_accumulated_grad).
   const double gradients = zero_share(held, plan_, plan_.scatters_each_microbatch());
   const double cut = zero_share(held, plan_, plan_.zero >= 1);
-  return {.weights = parameter_bytes(held, plan_) + quantized,
-          .gradients = gradients * bytes_of(plan_.gradient_dtype),
-          .optimizer = cut * optimizer_bytes_ * (1 - plan_.optimizer_offload),
-          .activations = activations,
+  const double padding = muon.padding.total();
+  return {.weights = parameter_bytes(held, plan_) + quantized + padding * stored_bytes(plan_),
+          .gradients = (gradients + padding) * bytes_of(plan_.gradient_dtype),
+          .optimizer = state_bytes(plan_, {held, muon.held, muon.updated}),
+          .activations = std::max(activations, muon_step_bytes(plan_, held, muon)),
           .communication =
               communication_ + deepspeed_buckets(plan_, held.total()) + deepspeed_step(plan_, cut)};
 }
@@ -441,19 +416,23 @@ std::vector<MemoryPart> memory_parts(const Model& model, const OrderedPlan& plan
   const RankShare rank = rank_share(model, plan, live);
   const HeldParameters all = {rank.layers.dense + rank.ends.dense, rank.experts.expert};
   PartList parts;
-  const std::pair<const char*, HeldParameters> pieces[] = {
-      {"layers", rank.layers}, {"experts", rank.experts}, {"embedding and head", rank.ends}};
+  const MuonShare& muon = rank.muon;
+  const std::pair<const char*, UpdatedParameters> pieces[] = {
+      {"layers", {rank.layers, {muon.held.dense}, {muon.updated.dense}}},
+      {"experts", {rank.experts, {0, muon.held.expert}, {0, muon.updated.expert}}},
+      {"embedding and head", {rank.ends, {}, {}}}};
   for (const auto& [of, piece] : pieces)
-    parts.add("weights", fmt::format("weights of {}", of), parameter_bytes(piece, plan));
+    parts.add("weights", fmt::format("weights of {}", of), parameter_bytes(piece.held, plan));
   parts.add("weights", "quantized copies of weights", rank.quantized);
   for (const auto& [of, piece] : pieces)
-    parts.add(
-        "gradients", fmt::format("gradients of {}", of),
-        zero_share(piece, plan, plan.scatters_each_microbatch()) * bytes_of(plan.gradient_dtype));
+    parts.add("gradients", fmt::format("gradients of {}", of),
+              zero_share(piece.held, plan, plan.scatters_each_microbatch()) *
+                  bytes_of(plan.gradient_dtype));
   for (const auto& [of, piece] : pieces)
-    parts.add("optimizer", fmt::format("optimizer's state of {}", of),
-              zero_share(piece, plan, plan.zero >= 1) * optimizer_bytes(plan) *
-                  (1 - plan.optimizer_offload));
+    parts.add("optimizer", fmt::format("optimizer's state of {}", of), state_bytes(plan, piece));
+  const double padding = muon.padding.total();
+  parts.add("weights", "padding of Muon's buffers", padding * stored_bytes(plan));
+  parts.add("gradients", "padding of Muon's buffers", padding * bytes_of(plan.gradient_dtype));
   const double uneven = beyond_mean(model, plan, live);
   parts.add_microbatches("activations of layers", rank.alive,
                          rank.kept - rank.embedded - rank.logits - uneven);
@@ -475,6 +454,8 @@ std::vector<MemoryPart> memory_parts(const Model& model, const OrderedPlan& plan
     parts.add("activations", "a recomputed layer", most_of_layers(model, [&](const Model& kind) {
                 return recomputed_activations(kind, plan);
               }));
+  parts.add("activations", "Muon's step, beyond activations",
+            muon_step_bytes(plan, all, muon) - parts.sum("activations"));
   for (const BufferKind& kind : kBuffers)
     parts.add("communication", kind.name, kind.bytes(model, plan));
   parts.add("communication", "Transformer Engine's dummy gradients", dummy_gradients(model, plan));

@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "workload/model/model.h"
+#include "workload/model/muon.h"
 
 namespace tandem {
 
@@ -60,8 +61,9 @@ class PlanMemory {
 
   const OrderedPlan& plan_;
   std::vector<HeldParameters> parameters_;
+  std::vector<MuonShare> muon_;
   std::vector<StageBytes> stages_;
-  double optimizer_bytes_ = 0, communication_ = 0, head_ = 0, head_backward_ = 0;
+  double communication_ = 0, head_ = 0, head_backward_ = 0;
   double recomputed_ = 0, output_ = 0;
   double traded_ = 0;  // of the layer at work in the other pass
   double copy_ = 0;    // of the embedding for the head, where that is on another rank

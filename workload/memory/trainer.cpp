@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <iterator>
 
+#include "workload/model/blocks.h"
+
 namespace tandem {
 namespace {
 
@@ -50,6 +52,11 @@ constexpr TrainerMemory kTrainers[] = {
      false,
      false}};
 
+// DeepSpeed allocates this beside its tensors, by its defaults (runtime/zero/config.py): buckets of
+// 5e8 elements, of which two are filled in turn; ZeRO 3 holds up to 1e9 gathered parameters, and
+// converts gradients to fp32 in groups of 1e9 (runtime/zero/stage3.py).
+constexpr double kBucketElements = 5e8, kMostLiveParameters = 1e9, kSubGroupElements = 1e9;
+
 }  // namespace
 
 Trainer trainer_of(const Plan& plan) {
@@ -70,6 +77,20 @@ std::optional<Trainer> trainer_named(std::string_view name) {
 double logit_bytes(const Plan& plan) {
   const TrainerMemory& memory = memory_of(trainer_of(plan));
   return memory.logit_bytes[static_cast<std::size_t>(plan.cross_entropy.value_or(memory.usual))];
+}
+
+double deepspeed_buckets(const Plan& plan, double parameters) {
+  if (trainer_of(plan) != Trainer::DeepSpeed || plan.zero == 0) return 0;
+  const double live =
+      plan.gathers_each_pass() ? std::min(kMostLiveParameters, parameters) * stored_bytes(plan) : 0;
+  return 2 * std::min(kBucketElements, parameters) * stored_bytes(plan) + live;
+}
+
+double deepspeed_step(const Plan& plan, double cut) {
+  if (trainer_of(plan) != Trainer::DeepSpeed || plan.zero == 0 || bytes_of(plan.precision) == 4)
+    return 0;
+  return 4 * (plan.zero == 3 ? std::min(cut, kSubGroupElements) : cut) *
+         (1 - plan.optimizer_offload);
 }
 
 }  // namespace tandem

@@ -35,4 +35,11 @@ std::optional<Trainer> trainer_named(std::string_view name);
 // Returns the bytes of a logit, with the loss that the plan has.
 double logit_bytes(const Plan& plan);
 
+// Returns DeepSpeed's buckets, which are no larger than what they carry; 0: another trainer's plan.
+double deepspeed_buckets(const Plan& plan, double parameters);
+
+// Returns the bytes of the gradients of `cut` parameters that DeepSpeed's step holds in fp32. A
+// CPU that updates them holds them, too.
+double deepspeed_step(const Plan& plan, double cut);
+
 }  // namespace tandem

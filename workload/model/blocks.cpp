@@ -390,10 +390,11 @@ double host_update_bytes(const Plan& plan) {
 }
 
 Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, double linear,
-                        const FrameworkProfile& profile) {
+                        const MuonShare& muon, const FrameworkProfile& profile) {
   const bool cut = plan.zero >= 1;
-  const double updated = held.dense / (cut ? plan.shard_ranks() : 1) +
-                         held.expert / (cut ? plan.expert_shard_ranks() : 1);
+  const double updated = (held.dense - muon.held.dense) / (cut ? plan.shard_ranks() : 1) +
+                         (held.expert - muon.held.expert) / (cut ? plan.expert_shard_ranks() : 1) +
+                         muon.updated.total();
   // profile.optimizer_bytes has both moments, read and written, in fp32. Smaller ones save this.
   const double spared = 2.0 * 2 * (bytes_of("fp32") - bytes_of(plan.moment_dtype));
   const std::optional<Recipe> recipe = recipe_of(plan);
@@ -401,7 +402,8 @@ Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, dou
       recipe && !plan.gathers_each_microbatch() ? recipe->cast_bytes() * linear : 0;
   const double kept = (1 - plan.optimizer_offload) * updated;
   return {.name = "optimizer",
-          .memory_bytes = (profile.optimizer_bytes - spared) * kept + casts,
+          .gemms = muon.gemms,
+          .memory_bytes = (profile.optimizer_bytes - spared) * kept + muon.pass_bytes + casts,
           .host_bytes = {.moved = plan.optimizer_offload * updated * host_link_bytes(plan),
                          .updated = plan.optimizer_offload * updated * host_update_bytes(plan)}};
 }

@@ -7,6 +7,7 @@
 
 #include "workload/cost/kernel.h"
 #include "workload/model/model.h"
+#include "workload/model/muon.h"
 
 namespace tandem {
 
@@ -96,6 +97,6 @@ Kernel cut_rows(const Kernel& kernel, int part, int parts);
 // Returns the optimizer's step on the parameters held, or on their cut of it. Then the `linear`
 // parameters of linear layers are quantized again. Empty where no parameter is held.
 Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, double linear,
-                        const FrameworkProfile& profile);
+                        const MuonShare& muon, const FrameworkProfile& profile);
 
 }  // namespace tandem

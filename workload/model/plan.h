@@ -159,6 +159,10 @@ struct Fusion {
 // Transformer Engine's kernel; or for a part of the tokens at a time.
 enum class CrossEntropy { Unfused, Native, TransformerEngine, Chunked };
 
+// How Muon orthogonalizes a matrix that tensor ranks cut (Megatron-LM's --muon-tp-mode): each rank
+// gathers and computes it whole, or takes its part for a matrix; or all compute one together.
+enum class MuonTensor { Duplicated, Blockwise, Distributed };
+
 // The framework whose buffers and losses count for memory (workload/memory/trainer.h).
 enum class Trainer { Megatron, Torchtitan, DeepSpeed, Fsdp };
 
@@ -183,7 +187,10 @@ struct Plan {
   AmaxReduction amax_reduction = AmaxReduction::All;
   std::string gradient_dtype = "fp32";  // of accumulation and of the data-parallel all-reduce
   std::string moment_dtype = "fp32";    // of each of Adam's two moments
-  std::vector<int> layers_per_stage;    // empty: even, see split_layers
+  bool muon = false;                    // updates matrices of layers; Adam updates all else
+  MuonTensor muon_tensor = MuonTensor::Duplicated;
+  bool param_remainders = false;      // bf16 parameters are the upper half of their originals
+  std::vector<int> layers_per_stage;  // empty: even, see split_layers
   int recompute_layers = -1;       // full recompute: the first so many layers of a stage; -1: all
   OffloadModules offload_modules;  // of every layer
   int offload_layers = 0;          // the first so many layers of a stage keep nothing on the GPU

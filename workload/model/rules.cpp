@@ -13,6 +13,7 @@
 
 #include "workload/cost/kernel.h"
 #include "workload/model/model.h"
+#include "workload/model/muon.h"
 #include "workload/model/size_rules.h"
 #include "workload/model/tensor_overlap_rules.h"
 
@@ -478,6 +479,7 @@ Status check_part(const Model& model, const Plan& plan) {
     RETURN_IF_ERROR(in_kind(check_layer(*kind, plan, model.is_moe()), *kind));
   RETURN_IF_ERROR(check_layers(model, plan));
   RETURN_IF_ERROR(check_dtypes(plan));
+  RETURN_IF_ERROR(check_muon(plan));
   for (const auto& [kind, layers] : kinds)
     RETURN_IF_ERROR(in_kind(check_overlap(*kind, plan), *kind));
   return Done{};

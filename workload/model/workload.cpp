@@ -267,15 +267,31 @@ class Assembler {
             .expert_parameter_bytes = std::llround(held.expert * parameter)};
   }
 
+  // Adds the padding of a stage's buffers to its units, in proportion.
+  static void pad_units(const HeldParameters& held, const HeldParameters& padding,
+                        std::vector<ParameterUnit>* units) {
+    const auto pad = [](double own, double more, Bytes* bytes) {
+      if (more > 0) *bytes = std::llround(static_cast<double>(*bytes) * (1 + more / own));
+    };
+    for (ParameterUnit& unit : *units) {
+      pad(held.dense, padding.dense, &unit.gradient_bytes);
+      pad(held.dense, padding.dense, &unit.parameter_bytes);
+      pad(held.expert, padding.expert, &unit.expert_gradient_bytes);
+      pad(held.expert, padding.expert, &unit.expert_parameter_bytes);
+    }
+  }
+
   // Adds the optimizer's steps. Under ZeRO each data-parallel rank updates its cut.
   void add_optimizer() {
     const std::vector<HeldParameters> held = stage_parameters(model_, plan_);
+    const std::vector<MuonShare> muon = muon_shares(model_, plan_);
     const std::vector<int> split = split_layers(model_, plan_);
     int begin = 0;
     for (std::size_t s = 0; s < held.size(); ++s) {
+      pad_units(held[s], muon[s].padding, &work_.stages[s].units);
       const double linear = linear_share(model_, plan_, begin, split[s]);
       begin += split[s];
-      const Kernel step = optimizer_kernel(plan_, held[s], linear, profile());
+      const Kernel step = optimizer_kernel(plan_, held[s], linear, muon[s], profile());
       if (step.empty()) continue;
       const int kernel = kernels_.add(step);
       work_.stages[s].optimizer =

@@ -1,0 +1,93 @@
+// Reads the optimizer from Megatron-LM's arguments. Declared in interop/megatron/megatron.h.
+#include <fmt/format.h>
+
+#include "base/csv.h"
+#include "interop/megatron/megatron.h"
+
+namespace tandem {
+namespace {
+
+class MegatronOptimizer {
+ public:
+  MegatronOptimizer(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan)
+      : a_(arguments), bridge_(style == MegatronStyle::Bridge), plan_(plan) {}
+
+  void set() {
+    const std::string optimizer = a_->text("optimizer").value_or("adam");
+    if (optimizer.ends_with("muon")) {
+      set_muon(optimizer);
+    } else if (optimizer != "adam") {
+      plan_->not_expressed.push_back(
+          fmt::format("{} {}: taken as Adam", a_->spelled("optimizer"), optimizer));
+    }
+    const bool offloads = a_->flag("optimizer_cpu_offload");
+    if (offloads) {
+      const auto share = parse_number(a_->text("optimizer_offload_fraction").value_or("1"));
+      plan_->set("train.optimizer_offload", share.ok() ? *share : 1,
+                 a_->spelled("optimizer_cpu_offload"));
+    }
+    const bool remainders = a_->flag("store_param_remainders", true);
+    if (!a_->flag("use_precision_aware_optimizer")) {
+      if (bridge_ && !a_->has("use_precision_aware_optimizer"))
+        plan_->assumed.push_back(
+            "train.optimizer_dtype = fp32: the file states none; a recipe in Python may");
+      return;
+    }
+    set_moments();
+    // Megatron-LM's FusedAdam keeps 16 bits of an original, but for offloaded ones and those of
+    // parameters in 8 bits (megatron/core/optimizer/__init__.py:588 at d98e8a64).
+    const std::string precision = plan_->text_of("train.precision");
+    if (remainders && !offloads && (precision.empty() || precision == "bf16") &&
+        plan_->whole_of("train.zero") == 1)
+      plan_->set("train.param_remainders", true, a_->spelled("use_precision_aware_optimizer"));
+  }
+
+ private:
+  void set_muon(const std::string& optimizer) {
+    plan_->set("train.optimizer", "muon", a_->spelled("optimizer"));
+    const std::string mode = a_->text("muon_tp_mode").value_or("duplicated");
+    if (mode == "blockwise" || mode == "distributed")
+      plan_->set("train.muon_tp", mode, a_->spelled("muon_tp_mode"));
+    else if (mode != "duplicated")
+      a_->fail("muon_tp_mode", "duplicated, blockwise or distributed");
+    if (optimizer == "adaptive_muon")
+      plan_->not_expressed.push_back(a_->spelled("optimizer") +
+                                     " adaptive_muon: its second moment is not there");
+    if (bridge_ && optimizer == "dist_muon")
+      plan_->not_expressed.push_back(
+          a_->spelled("optimizer") +
+          " dist_muon: gradients are scattered, and Adam's state of the embedding is cut");
+  }
+
+  // Sets the type of both moments.
+  void set_moments() {
+    const auto read = [&](std::string_view name) {
+      const std::string text = a_->text(name).value_or("fp32");
+      for (const auto& [theirs, ours] : {std::pair{"bfloat16", "bf16"},
+                                         {"float16", "fp16"},
+                                         {"float32", "fp32"},
+                                         {"uint8", "fp8"}}) {
+        if (text.find(theirs) != std::string::npos) return std::string(ours);
+      }
+      return text;
+    };
+    const std::string first = read("exp_avg_dtype"), second = read("exp_avg_sq_dtype");
+    if (first == "bf16" || first == "fp16" || first == "fp8")
+      plan_->set("train.optimizer_dtype", first, a_->spelled("exp_avg_dtype"));
+    if (first != second)
+      plan_->not_expressed.push_back(fmt::format("{} {}: taken as {}, as the first moment",
+                                                 a_->spelled("exp_avg_sq_dtype"), second, first));
+  }
+
+  MegatronArguments* a_;
+  bool bridge_;
+  ImportedPlan* plan_;
+};
+
+}  // namespace
+
+void set_megatron_optimizer(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan) {
+  MegatronOptimizer(arguments, style, plan).set();
+}
+
+}  // namespace tandem

@@ -1,0 +1,279 @@
+#include "workload/model/muon.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "workload/cost/kernel.h"
+#include "workload/model/size_rules.h"
+
+namespace tandem {
+namespace {
+
+// The iteration (emerging_optimizers/orthogonalized_optimizers/muon_utils.py of
+// NVIDIA-NeMo/Emerging-Optimizers at fd77292): five steps of the products X X', A A and B X.
+constexpr int kSteps = 5;
+// Bytes read and written for a number: its norm, the division by it, the cast to 16 bits and back;
+// two factors in fp32, while the second moment's 8 are spared; the concatenation of gathered parts.
+constexpr double kIterationBytes = 4 + 8 + 6 + 6, kFactorBytes = 16 - 8, kConcatenationBytes = 8;
+// Bytes of a number of the largest matrix: gathered parts, the concatenation, its quotient and the
+// quotient in 16 bits; without a gather the result with both factors applied in turn.
+constexpr double kGatheredScratch = 4 + 4 + 4 + 2, kScratch = 3 * 4;
+
+enum class Cut { None, Rows, Columns };
+
+// Equal matrices of a stage. Those of queries, keys and values are one parameter, and
+// orthogonalized one by one: `parts` has the rows of each.
+struct Matrix {
+  std::vector<double> parts;
+  double columns = 0;
+  Cut cut = Cut::None;
+  int ranks = 1;  // that share it
+  bool expert = false;
+  std::int64_t count = 1;  // on a GPU
+
+  double rows() const { return std::reduce(parts.begin(), parts.end()); }
+  double local() const { return rows() * columns / ranks; }
+  // The cost by which Megatron-LM spreads matrices (_ns_compute_cost).
+  double cost() const {
+    const double m = rows() / (cut == Cut::Rows ? ranks : 1);
+    const double n = columns / (cut == Cut::Columns ? ranks : 1);
+    return m * n * std::min(m, n);
+  }
+};
+
+// Returns the matrices of one layer. Mamba's first product is Adam's (`use_muon` of
+// megatron/core/ssm/mamba_mixer.py).
+std::vector<Matrix> layer_matrices(const Model& model, const Plan& plan) {
+  std::vector<Matrix> all;
+  const auto add = [&](Cut cut, std::vector<double> parts, double columns) {
+    all.push_back({std::move(parts), columns, cut, cut == Cut::None ? 1 : plan.tp});
+  };
+  const double h = model.hidden, heads = model.heads;
+  double output = 0;
+  switch (model.mixer) {
+    case Mixer::Heads: {
+      output = heads * model.head_size();
+      const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
+      std::vector<double> parts = {output, kv, kv};
+      if (model.shared_kv) parts.pop_back();
+      add(Cut::Rows, std::move(parts), h);
+      break;
+    }
+    case Mixer::Latent: {
+      output = heads * model.v_head_dim;
+      const double rank = model.q_lora_rank, query = heads * model.query_size();
+      if (rank > 0) add(Cut::None, {rank}, h);
+      add(Cut::Rows, {query}, rank > 0 ? rank : h);
+      add(Cut::None, {static_cast<double>(model.kv_lora_rank) + model.qk_rope_head_dim}, h);
+      add(Cut::Rows, {heads * (model.qk_nope_head_dim + model.v_head_dim)}, model.kv_lora_rank);
+      break;
+    }
+    case Mixer::Mamba:
+      output = static_cast<double>(model.mamba_inner());
+      break;
+    case Mixer::Linear:
+      output = static_cast<double>(model.linear_values());
+      add(Cut::Rows, {2.0 * model.linear_keys() + 2 * output + 2.0 * model.linear_value_heads}, h);
+      break;
+    case Mixer::None:
+      break;
+  }
+  if (model.mixer != Mixer::None) add(Cut::Columns, {h}, output);
+  if (!model.has_mlp) return all;
+  const double in = model.gated_mlp ? 2 : 1;
+  const auto add_mlp = [&](double width, double ffn) {
+    add(Cut::Rows, {in * ffn}, width);
+    add(Cut::Columns, {width}, ffn);
+  };
+  if (!model.is_moe()) {
+    add_mlp(h, model.ffn());
+    return all;
+  }
+  add(Cut::None, {static_cast<double>(model.experts)}, h);  // the router
+  if (model.shared_expert_ffn > 0) add_mlp(h, model.shared_expert_ffn);
+  if (model.moe_latent > 0) {
+    add(Cut::Rows, {static_cast<double>(model.moe_latent)}, h);
+    add(Cut::Columns, {h}, model.moe_latent);
+  }
+  const auto experts = all.size();
+  add_mlp(model.expert_hidden(), model.expert_ffn());
+  for (auto i = experts; i < all.size(); ++i) {
+    all[i].expert = true;
+    all[i].ranks = plan.expert_tensor();
+    all[i].count = model.experts / plan.ep;
+  }
+  return all;
+}
+
+// GPUs with equally many matrices of each kind.
+struct GpuLoad {
+  double cost = 0, parameters = 0;
+  std::int64_t gpus = 1;
+  std::vector<std::int64_t> counts;
+};
+
+// Spreads a buffer's matrices over GPUs: those that cost most first, each to the GPU with the least
+// cost (_compute_per_buffer_param_layout of megatron/core/optimizer/layer_wise_optimizer.py of
+// NVIDIA/Megatron-LM at d98e8a64, which also keeps GPUs near the mean in size).
+std::vector<GpuLoad> spread(std::span<const Matrix> matrices, std::int64_t gpus) {
+  std::vector<GpuLoad> loads = {
+      {.gpus = gpus, .counts = std::vector<std::int64_t>(matrices.size())}};
+  std::vector<std::size_t> order(matrices.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return matrices[a].cost() > matrices[b].cost();
+  });
+  for (const std::size_t i : order) {
+    for (std::int64_t left = matrices[i].count; left > 0;) {
+      const auto least = std::ranges::min_element(loads, {}, &GpuLoad::cost);
+      const std::int64_t each = loads.size() == 1 ? std::max<std::int64_t>(1, left / gpus) : 1;
+      GpuLoad given = *least;
+      given.gpus = std::min(least->gpus, left / each);
+      given.cost += matrices[i].cost() * static_cast<double>(each);
+      given.parameters += matrices[i].local() * static_cast<double>(each);
+      given.counts[i] += each;
+      left -= each * given.gpus;
+      least->gpus -= given.gpus;
+      if (least->gpus == 0) loads.erase(least);
+      const auto same = std::ranges::find(loads, given.counts, &GpuLoad::counts);
+      if (same == loads.end())
+        loads.push_back(std::move(given));
+      else
+        same->gpus += given.gpus;
+    }
+  }
+  return loads;
+}
+
+// Adds what Newton-Schulz takes for `count` matrices of a kind.
+void add_iteration(const Matrix& matrix, std::int64_t count, const Plan& plan, MuonShare* share) {
+  const bool is_cut = matrix.cut != Cut::None;
+  const bool gathers = is_cut && plan.muon_tensor == MuonTensor::Duplicated;
+  const double ranks = gathers ? 1 : matrix.ranks;
+  for (const double part : matrix.parts) {
+    const double rows = part / (matrix.cut == Cut::Rows ? ranks : 1);
+    const double columns = matrix.columns / (matrix.cut == Cut::Columns ? ranks : 1);
+    double m = std::min(rows, columns), n = std::max(rows, columns);
+    // Ranks that compute together multiply over the dimension that is cut.
+    if (is_cut && plan.muon_tensor == MuonTensor::Distributed) {
+      m = matrix.cut == Cut::Rows ? columns : rows;
+      n = matrix.cut == Cut::Rows ? rows : columns;
+    }
+    const auto product = [&](double a, double b, double c) {
+      share->gemms.push_back({.batch = kSteps * count,
+                              .m = std::llround(a),
+                              .n = std::llround(b),
+                              .k = std::llround(c),
+                              .in_16_bits = true});
+    };
+    product(m, m, n);
+    product(m, m, m);
+    product(m, n, m);
+    const double own = part * matrix.columns / matrix.ranks;
+    share->pass_bytes +=
+        static_cast<double>(count) *
+        (own * kFactorBytes + m * n * (kIterationBytes + (gathers ? kConcatenationBytes : 0)));
+    const double iterating = (gathers ? 12 : 4) * m * n + 4 * m * m;
+    share->scratch_bytes = std::max(
+        {share->scratch_bytes, iterating, (gathers ? kGatheredScratch : kScratch) * m * n});
+  }
+}
+
+// Adds the dense matrices, or the experts', spread over so many GPUs.
+void add_buffer(std::span<const Matrix> matrices, std::int64_t gpus, const Plan& plan,
+                double HeldParameters::*place, MuonShare* share) {
+  if (matrices.empty()) return;
+  double held = 0, fullest = 0;
+  for (const Matrix& matrix : matrices) held += matrix.local() * static_cast<double>(matrix.count);
+  const std::vector<GpuLoad> loads = spread(matrices, gpus);
+  for (const GpuLoad& load : loads) fullest = std::max(fullest, load.parameters);
+  const GpuLoad& busiest = *std::ranges::max_element(loads, {}, &GpuLoad::cost);
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    if (busiest.counts[i] > 0) add_iteration(matrices[i], busiest.counts[i], plan, share);
+  }
+  share->held.*place += held;
+  share->updated.*place += fullest;
+  share->padding.*place += fullest * static_cast<double>(gpus) - held;
+}
+
+}  // namespace
+
+std::vector<MuonShare> muon_shares(const Model& model, const OrderedPlan& plan) {
+  std::vector<MuonShare> shares(static_cast<std::size_t>(plan.stages()));
+  if (!plan.muon) return shares;
+  const std::vector<int> split = split_layers(model, plan);
+  int begin = 0;
+  for (int s = 0; s < plan.stages(); ++s) {
+    std::vector<Matrix> dense, experts;
+    const auto add = [&](Matrix matrix, std::int64_t times) {
+      matrix.count *= times;
+      (matrix.expert ? experts : dense).push_back(std::move(matrix));
+    };
+    const auto add_layers = [&](const Model& kind, int layers) {
+      for (Matrix& matrix : layer_matrices(kind, plan)) add(std::move(matrix), layers);
+    };
+    for (const auto& [kind, count] : kinds_in(model, begin, split[s])) add_layers(*kind, count);
+    begin += split[s];
+    // Learned positions are no embedding to Megatron-LM's Muon.
+    const double h = model.hidden;
+    if (s == 0 && model.learns_positions()) add({{position_parameters(model) / h}, h}, 1);
+    if (s == plan.mtp_stage() && model.mtp_layers > 0) {
+      add_layers(model.layer(model.layers - 1), model.mtp_layers);
+      add({{h}, 2 * h, Cut::Rows, plan.tp}, model.mtp_layers);
+    }
+    const bool cut = plan.zero >= 1;
+    add_buffer(dense, cut ? plan.shard_ranks() : 1, plan, &HeldParameters::dense, &shares[s]);
+    add_buffer(experts, cut ? std::max(1, plan.expert_shard_ranks()) : 1, plan,
+               &HeldParameters::expert, &shares[s]);
+  }
+  return shares;
+}
+
+void add_share(const MuonShare& stage, MuonShare* rank) {
+  for (HeldParameters MuonShare::*part :
+       {&MuonShare::held, &MuonShare::updated, &MuonShare::padding}) {
+    (rank->*part).dense += (stage.*part).dense;
+    (rank->*part).expert += (stage.*part).expert;
+  }
+  rank->scratch_bytes = std::max(rank->scratch_bytes, stage.scratch_bytes);
+}
+
+double muon_state_bytes(const Plan& plan) { return bytes_of(plan.precision) < 4 ? 8 : 4; }
+
+Status check_muon(const Plan& plan) {
+  // Megatron-LM's checks: megatron/training/arguments.py:1739, core/optimizer/__init__.py:775,
+  // optimizer_config.py:436 and layer_wise_optimizer.py:540 at d98e8a64.
+  const std::string with = "with train.optimizer = muon";
+  const auto refused = [](std::string_view key, std::string_view found, std::string_view expected) {
+    return Error::of({std::string(key)},
+                     fmt::format("{}: found {}, expected {}", key, found, expected));
+  };
+  if (plan.param_remainders && (plan.muon || plan.precision != "bf16" || plan.zero != 1))
+    return refused("train.param_remainders", "true",
+                   "train.optimizer = adam, train.precision = bf16 and train.zero = 1 with it");
+  if (!plan.muon && plan.muon_tensor != MuonTensor::Duplicated)
+    return refused("train.muon_tp", "one", "train.optimizer = muon with it");
+  if (!plan.muon) return Done{};
+  if (plan.zero > 1) return found_number("train.zero", plan.zero, "0 or 1 " + with);
+  if (plan.hsdp_shard > 0)
+    return found_number("parallel.hsdp_shard", plan.hsdp_shard, "none " + with);
+  if (plan.optimizer_offload > 0)
+    return refused("train.optimizer_offload", fmt::format("{}", plan.optimizer_offload),
+                   "0 " + with);
+  if (plan.precision == "fp16") return refused("train.precision", "fp16", "another one " + with);
+  if (plan.moment_dtype != "fp32")
+    return refused("train.optimizer_dtype", plan.moment_dtype, "fp32 " + with);
+  if (plan.trainer && *plan.trainer != Trainer::Megatron)
+    return refused("train.framework", "another one", "megatron " + with);
+  return Done{};
+}
+
+}  // namespace tandem
