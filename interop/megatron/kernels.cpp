@@ -19,6 +19,7 @@ struct SwitchRow {
 };
 constexpr SwitchRow kSwitches[] = {
     {"fp8_param_gather", "train.fp8_param_gather", false, false},
+    {"fp4_param_gather", "train.fp8_param_gather", false, false},
     {"masked_softmax_fusion", "train.fused_softmax", true, true},
     {"overlap_moe_expert_parallel_comm", "overlap.expert", false, false},
     {"delay_wgrad_compute", "overlap.delay_wgrad", false, false}};
@@ -71,6 +72,12 @@ class MegatronKernels {
     } else if (!named && style_ != MegatronStyle::Bridge) {
       plan_->set("train.precision", "fp32", "neither --bf16 nor --fp16");
     }
+    const std::string precision = plan_->text_of("train.precision");
+    if (named && (precision == "fp8" || precision == "nvfp4") && !a_->has("fp8_param_gather") &&
+        !a_->has("fp4_param_gather") && mixed->find("subchannel") == std::string::npos) {
+      plan_->set("train.fp8_param_gather", true, a_->spelled("mixed_precision"));
+      plan_->assumed.push_back("train.fp8_param_gather = true: by Megatron-Bridge's " + *mixed);
+    }
     if (fp16 && (a_->flag("accumulate_allreduce_grads_in_fp32") || a_->flag("grad_reduce_in_fp32")))
       plan_->set("train.gradient_dtype", "fp32", a_->spelled("accumulate_allreduce_grads_in_fp32"));
     else if (fp16)
@@ -92,10 +99,12 @@ class MegatronKernels {
       if (fits && !ours.empty()) plan_->set("train.fp8_recipe", ours, a_->spelled("fp8_recipe"));
       if (fits) return;
     }
-    if (in_name && recipe.find("current") != std::string::npos)
-      plan_->set("train.fp8_recipe", "current", a_->spelled("mixed_precision"));
-    if (in_name && recipe.find("subchannel") != std::string::npos)
-      plan_->set("train.fp8_recipe", "blockwise", a_->spelled("mixed_precision"));
+    // Two names differ from their recipes: "subchannel", and NanoV2's "current".
+    const bool blocks =
+        recipe.find("subchannel") != std::string::npos || recipe.find("nanov2") == 0;
+    if (in_name && (blocks || recipe.find("current") != std::string::npos))
+      plan_->set("train.fp8_recipe", blocks ? "blockwise" : "current",
+                 a_->spelled("mixed_precision"));
     if (!in_name)
       plan_->not_understood.push_back(fmt::format("{} {}", a_->spelled("fp8_recipe"), recipe));
   }

@@ -26,7 +26,6 @@ constexpr NotExpressedArgument kNotExpressed[] = {
     {"kitchen_config_file", "", "all layers have one precision"},
     {"kitchen_recipe_number", "", "all layers have one precision"},
     {"fp8_output_proj", "False", "the head is computed in 16 bits"},
-    {"fp4_param_gather", "False", "parameters are gathered as train.fp8_param_gather says"},
     {"optimizer_cuda_graph", "False", "the optimizer is launched kernel by kernel"},
     {"mlp_chunks_for_training", "1", "an MLP's activations are there at once"},
     {"mtp_use_repeated_layer", "False", "each layer of multi-token prediction has its own weights"},
@@ -63,7 +62,6 @@ constexpr NotExpressedArgument kNotExpressed[] = {
     {"use_nccl_ub", "False", "as without"},
     {"nccl_ub", "False", "as without"},
     {"use_kitchen_attention", "False", "as without"},
-    {"reuse_grad_buf_for_mxfp8_param_ag", "False", "parameters have a buffer of their own"},
     {"defer_embedding_wgrad_compute", "False", "the embedding's gradient is not put off"},
     {"muon_num_ns_steps", "5", "Newton-Schulz has five steps"},
     {"muon_fp32_matmul_prec", "medium", "Newton-Schulz multiplies in 16 bits"},
@@ -93,7 +91,8 @@ constexpr std::string_view kIdle =
 
 // Arguments that never change time or memory.
 constexpr std::string_view kQuiet =
-    "clone_scatter* no_load_* no_save_* no_record* calculate_per_token_loss "
+    "reuse_grad_buf_for_mxfp8_param_ag clone_scatter* no_load_* no_save_* no_record* "
+    "calculate_per_token_loss "
     "overlap_p2p_communication_warmup* use_fused_weighted* moe_enable_routing_replay "
     "test_mode flash_decode offset_sampling* strict_* use_layer_wise* *lr lr_* *_lr_* adam_* "
     "lion_* muon_* sgd_* adaptive_* *weight_decay* clip_grad loss_scale* initial_loss_scale "

@@ -26,6 +26,7 @@
 #include "workload/memory/reserve.h"
 #include "workload/model/blocks.h"
 #include "workload/model/muon.h"
+#include "workload/model/recipe.h"
 
 namespace tandem {
 namespace {
@@ -270,7 +271,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const OrderTraits& order = traits(playing);
   const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
   const double gradient = bytes_of(plan.gradient_dtype);
-  const double parameter = plan.fp8_param_gather ? 1 : stored_bytes(plan);
+  const double parameter = gathered_parameter_bytes(plan);
   const CommKind reduce = sharing.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
   const CostModel cost = base_.cost_model();
   // The groups of three cases have another form and are not counted: two chains (groups span two

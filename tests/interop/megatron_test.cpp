@@ -290,6 +290,27 @@ TEST_CASE("the optimizer: Muon with its mode, moments and originals of the preci
   CHECK(mxfp8.count("train.param_remainders") == 0);
 }
 
+TEST_CASE("parameters are gathered quantized by a switch, or by the recipe that Bridge names") {
+  const auto gathers = [](const Keys& keys) { return keys.count("train.fp8_param_gather") == 1; };
+  CHECK(gathers(keys_of(flags("--fp4-format e2m1 --fp4-param-gather"))));
+  CHECK(flags("--fp8-format hybrid --fp8-recipe mxfp8 --fp8-param-gather "
+              "--reuse-grad-buf-for-mxfp8-param-ag")
+            .not_expressed.empty());
+  const auto named = [](const std::string& recipe) {
+    return imported("run_config.yaml",
+                    "model:\n  tensor_model_parallel_size: 1\nmixed_precision: " + recipe +
+                        "\ntrain:\n  global_batch_size: 8\n");
+  };
+  const ImportedPlan mxfp8 = named("bf16_with_mxfp8_mixed");
+  CHECK(gathers(keys_of(mxfp8)));
+  CHECK(std::ranges::count(mxfp8.assumed,
+                           "train.fp8_param_gather = true: by Megatron-Bridge's "
+                           "bf16_with_mxfp8_mixed") == 1);
+  CHECK(gathers(keys_of(named("bf16_with_nvfp4_mixed"))));
+  CHECK(!gathers(keys_of(named("bf16_with_fp8_subchannel_scaling_mixed"))));
+  CHECK(!gathers(keys_of(named("bf16_mixed"))));
+}
+
 TEST_CASE("what is offloaded: by modules if the switch is on, or the first layers") {
   const std::string modules = " --offload-modules core_attn attn_proj";
   CHECK(keys_of(flags(modules)).count("train.activation_offload_modules") == 0);

@@ -1,6 +1,7 @@
 #include "workload/model/recipe.h"
 
 #include "base/check.h"
+#include "workload/model/model.h"
 
 namespace tandem {
 namespace {
@@ -52,6 +53,14 @@ std::optional<Recipe> recipe_of(const Plan& plan) {
                   .norm_quantizes = false,
                   .reduces_gathered = true};
   return std::nullopt;
+}
+
+// Megatron-LM gathers mxfp8 in 16 bits, in the gradients' buffer, and quantizes behind it; NVFP4
+// packed, without scales (core/distributed/param_and_grad_buffer.py:1163 and 1183 at d98e8a64).
+double gathered_parameter_bytes(const Plan& plan) {
+  const bool is_mxfp8 = plan.precision == "fp8" && plan.fp8_recipe == Fp8Recipe::Mxfp8;
+  if (!plan.fp8_param_gather || (is_mxfp8 && plan.zero == 1)) return stored_bytes(plan);
+  return plan.precision == "nvfp4" ? 0.5 : 1;
 }
 
 }  // namespace tandem

@@ -36,4 +36,7 @@ constexpr Bytes kAmaxBytes = 4;
 // Returns nothing if all is in the plan's precision.
 std::optional<Recipe> recipe_of(const Plan& plan);
 
+// Returns the bytes of a parameter on the wire where ZeRO gathers it.
+double gathered_parameter_bytes(const Plan& plan);
+
 }  // namespace tandem

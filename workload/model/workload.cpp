@@ -260,7 +260,7 @@ class Assembler {
 
   ParameterUnit unit_of(const HeldParameters& held) const {
     const int gradient = bytes_of(plan_.gradient_dtype);
-    const int parameter = plan_.fp8_param_gather ? 1 : stored_bytes(plan_);
+    const double parameter = gathered_parameter_bytes(plan_);
     return {.gradient_bytes = std::llround(held.dense * gradient),
             .parameter_bytes = std::llround(held.dense * parameter),
             .expert_gradient_bytes = std::llround(held.expert * gradient),
