@@ -146,6 +146,20 @@ TEST_CASE("the head and a router stay in 16 bits, weights are cast once an itera
   CHECK(step(plan) - step(in("bf16")) == Approx(cast_bytes(plan) * 900).epsilon(1e-12));
 }
 
+TEST_CASE(
+    "quantized parameters are gathered in a byte, NVFP4 in half, mxfp8 in 16 bits under ZeRO 1") {
+  const auto bytes = [](Plan plan, int zero) {
+    plan.fp8_param_gather = true;
+    plan.zero = zero;
+    return gathered_parameter_bytes(plan);
+  };
+  CHECK(bytes(in("fp8"), 1) == 1);
+  CHECK(bytes(in("nvfp4"), 1) == 0.5);
+  CHECK(bytes(in("fp8", Fp8Recipe::Mxfp8), 1) == 2);
+  CHECK(bytes(in("fp8", Fp8Recipe::Mxfp8), 3) == 1);
+  CHECK(gathered_parameter_bytes(in("fp8")) == 2);
+}
+
 TEST_CASE("an optimizer's moments in fewer bits are read, written and kept in fewer") {
   const FrameworkProfile profile;
   const HeldParameters held = {.dense = 1000};
