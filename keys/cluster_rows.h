@@ -80,7 +80,8 @@ inline constexpr KeyRow kClusterRows[] = {
      "text: a file that tandem import wrote of a cluster: its [cluster] stands for what this one "
      "does not say"},
     {"cluster.calibration",
-     "text: a file that tandem bench comm --fit wrote; what it has measured takes that long"},
+     "text: a file that tandem bench comm --fit or tandem calibrate comm wrote; what it has "
+     "measured takes that long"},
     {"cluster.placement",
      "text: block (ranks fill node after node) or cyclic (ranks are dealt round over the nodes, as "
      "Slurm says it); default block"},

@@ -95,7 +95,7 @@ Status set_tflops(const Setting& setting, Scenario* scenario) {
 Status set_calibration(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(const std::string path,
                    setting.file("cluster.calibration", folder_of(*scenario),
-                                "a file that tandem bench comm --fit wrote"));
+                                "a file that tandem bench comm --fit or calibrate comm wrote"));
   ASSIGN_OR_RETURN(scenario->cluster.spec.calibration, read_calibration(path));
   return Done{};
 }

@@ -26,7 +26,8 @@ struct CalibrationRow {
 const CalibrationRow* find_row(std::span<const CalibrationRow> rows, CommKind kind, int ranks,
                                int nodes);
 
-// Reads a file that `tandem bench comm --fit` wrote. The Errors name file and line.
+// Reads a file that `tandem bench comm --fit` or `calibrate comm` wrote. The Errors name file and
+// line.
 Result<std::vector<CalibrationRow>> read_calibration(const std::string& path);
 
 }  // namespace tandem

@@ -126,6 +126,11 @@ class NemoRlPlan {
         plan_.set_value(key, *size, dtensor(field));
     }
     plan_.set("train.zero", 3, "policy.dtensor_cfg.enabled: FSDP2");
+    plan_.set("train.framework", "fsdp", "PyTorch's FSDP2");
+    // nemo_rl/algorithms/loss/utils.py:341: logits become fp32, all or a part at a time.
+    const std::string chunk = "policy.logprob_chunk_size";
+    const bool parts = s_->whole(chunk).has_value();
+    plan_.set("train.cross_entropy", parts ? "chunked" : "unfused", s_->spelled(chunk));
     plan_.set("overlap.grad_reduce", true, "FSDP2 reduces layer by layer");
     plan_.set("overlap.param_gather", true, "FSDP2 gathers the next layer ahead");
     const std::string precision = s_->text("policy.precision").value_or("bfloat16");

@@ -170,6 +170,8 @@ class VerlPlan {
       plan_.set("train.zero", frees ? 3 : 2, s_->spelled(engine("reshard_after_forward")));
     if (size > 1 && (gpus_ == 0 || size < gpus_))
       plan_.set("parallel.hsdp_shard", size, engine("fsdp_size"));
+    // Its loss is FlashAttention's (verl/utils/torch_functional.py:73), as is usual with this word.
+    plan_.set("train.framework", "fsdp", "verl's FSDP");
     plan_.set("overlap.grad_reduce", true, "FSDP reduces layer by layer");
     if (size != 1) plan_.set("overlap.param_gather", true, "FSDP gathers the next layer ahead");
     const std::string model_dtype = s_->text(engine("model_dtype")).value_or("fp32");

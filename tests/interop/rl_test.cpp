@@ -81,6 +81,7 @@ TEST_CASE("verl's actor on FSDP cuts all, unless its settings say less") {
   CHECK(keys.at("train.gradient_dtype") == "\"fp32\"");
   CHECK(keys.at("parallel.micro_batch") == "2");
   CHECK(keys.count("parallel.tp") == 0);
+  CHECK(keys.at("train.framework") == "\"fsdp\"");
   const std::string fsdp = " actor_rollout_ref.actor.fsdp_config.";
   const Keys less = keys_of(with_model(
       {{"run.sh", kVerl + micro + fsdp + "fsdp_size=8" + fsdp + "reshard_after_forward=False" +
@@ -263,6 +264,13 @@ TEST_CASE("NeMo-RL's YAML has its policy on FSDP2, or on Megatron over its defau
   CHECK(fsdp.at("train.recompute") == "\"full\"");
   CHECK(fsdp.at("parallel.global_batch") == "64");
   CHECK(fsdp.at("parallel.micro_batch") == "2");
+  CHECK(fsdp.at("train.framework") == "\"fsdp\"");
+  CHECK(fsdp.at("train.cross_entropy") == "\"unfused\"");
+  const ImportedPlan parts = with_model(
+      {{"base.yaml", kNemoBase},
+       {"c.yaml", "defaults: base.yaml\npolicy: {logprob_chunk_size: 2048}\n"}});
+  CHECK(keys_of(parts).at("train.cross_entropy") == "\"chunked\"");
+  CHECK(where_of(parts, "train.cross_entropy") == "c.yaml:2");
   const ImportedPlan plan =
       with_model({{"configs/base.yaml", kNemoBase}, {"configs/llm/child.yaml", kNemoChild}});
   const Keys keys = keys_of(plan);

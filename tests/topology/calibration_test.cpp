@@ -134,7 +134,7 @@ TEST_CASE("what a scenario says of its calibration is checked") {
   CHECK(error("calibration = \"none.toml\"\n")
             .ends_with(
                 "small.toml:11: found cluster.calibration = none.toml: no such file, expected a "
-                "file that tandem bench comm --fit wrote"));
+                "file that tandem bench comm --fit or calibrate comm wrote"));
   folder.with("F.toml", kRow + "busbw_GBps = 1\n");
   CHECK(error("calibration = \"F.toml\"\n", {"report.least_bandwidth=true"}) ==
         "--set: found report.least_bandwidth with cluster.calibration, expected one of them: a "
