@@ -21,6 +21,12 @@ class TextScanner {
     rest_.remove_prefix(1);
     return true;
   }
+  bool next(std::string_view sign) {
+    skip_blanks();
+    if (!rest_.starts_with(sign)) return false;
+    rest_.remove_prefix(sign.size());
+    return true;
+  }
   // Returns the letters, digits and underscores that stand here, and moves past them; empty:
   // something else stands here.
   std::string_view word() {

@@ -207,6 +207,12 @@ void list_branches(const ShellScript& script, const std::string& path, ImportedP
   for (const int line : script.failed)
     plan->assumed.push_back(
         fmt::format("{}:{}: the command in $(... || echo ...) counts as failed", path, line));
+  for (const int line : script.read_once)
+    plan->assumed.push_back(fmt::format(
+        "{}:{}: how often the loop goes round is not known: it is read once", path, line));
+  for (const int line : script.repeated)
+    plan->assumed.push_back(fmt::format(
+        "{}:{}: the rounds of the loop differ: the last value of each flag counts", path, line));
   for (const int line : script.branches)
     plan->assumed.push_back(fmt::format(
         "{}:{}: all branches are read in order, the last assignment counts", path, line));

@@ -1,5 +1,9 @@
 // $((A * B)): evaluates integer expressions of launch scripts, by recursive descent. Declared in
 // interop/shell/shell.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 #include "interop/document/text_scanner.h"
@@ -14,7 +18,7 @@ class ShellExpression {
       : text_(text), variables_(variables) {}
 
   bool read(long long* result) {
-    *result = sum();
+    *result = comparison();
     return !failed_ && text_.at_end();
   }
 
@@ -24,6 +28,17 @@ class ShellExpression {
   long long bounded(long long value) {
     if (value > kMost || value < -kMost) failed_ = true;
     return failed_ ? 0 : value;
+  }
+  long long comparison() {
+    const long long left = sum();
+    // The longer signs come first.
+    if (text_.next("<=")) return static_cast<long long>(left <= sum());
+    if (text_.next(">=")) return static_cast<long long>(left >= sum());
+    if (text_.next("==")) return static_cast<long long>(left == sum());
+    if (text_.next("!=")) return static_cast<long long>(left != sum());
+    if (text_.next("<")) return static_cast<long long>(left < sum());
+    if (text_.next(">")) return static_cast<long long>(left > sum());
+    return left;
   }
   long long sum() {
     long long value = product();
@@ -59,7 +74,7 @@ class ShellExpression {
     long long value = 0;
     if (failed_) return 0;
     if (text_.next('(')) {
-      value = sum();
+      value = comparison();
       if (!text_.next(')')) failed_ = true;
     } else if (text_.next('-')) {
       value = -atom();
@@ -75,9 +90,10 @@ class ShellExpression {
     if (braces && !text_.next('}')) failed_ = true;
     const auto known = variables_.find(word);
     if (known != variables_.end() && known->second.words.size() == 1) word = known->second.words[0];
-    const long long value = digits_of(word);
+    const bool negative = word.starts_with('-');
+    const long long value = digits_of(std::string_view(word).substr(negative ? 1 : 0));
     failed_ = failed_ || value < 0;
-    return failed_ ? 0 : value;
+    return failed_ ? 0 : negative ? -value : value;
   }
 
   TextScanner text_;
@@ -91,6 +107,31 @@ class ShellExpression {
 bool shell_arithmetic(const std::string& text,
                       const std::map<std::string, ShellVariable>& variables, long long* result) {
   return ShellExpression(text, variables).read(result);
+}
+
+bool shell_step(const std::string& text, int line,
+                std::map<std::string, ShellVariable>* variables) {
+  std::string step = text;
+  std::erase_if(step, [](unsigned char c) { return std::isspace(c) != 0; });
+  // Nobody takes its value, so "++i" is "i++".
+  if (step.starts_with("++") || step.starts_with("--")) step = step.substr(2) + step.substr(0, 2);
+  const auto end = std::ranges::find_if_not(
+      step, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  const std::string name(step.begin(), end), sign(end, step.end());
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0) return false;
+  std::string expression;
+  if (sign == "++" || sign == "--") {
+    expression = name + sign[0] + '1';
+  } else if (sign.starts_with('=') && !sign.starts_with("==")) {
+    expression = sign.substr(1);
+  } else if (sign.size() > 2 && sign[1] == '=' &&
+             std::string_view("+-*/%").find(sign[0]) != std::string_view::npos) {
+    expression = name + sign[0] + '(' + sign.substr(2) + ')';
+  }
+  long long value = 0;
+  if (expression.empty() || !shell_arithmetic(expression, *variables, &value)) return false;
+  (*variables)[name] = {{fmt::format("{}", value)}, line};
+  return true;
 }
 
 }  // namespace tandem

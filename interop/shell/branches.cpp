@@ -41,12 +41,14 @@ std::optional<bool> compared(const std::string& left, const std::string& sign,
 void ShellBranches::open(std::optional<bool> condition) {
   const bool outer = active();
   frames_.push_back({outer, outer && condition.value_or(true), condition.value_or(false)});
+  frames_.back().known = condition.has_value();
 }
 
 void ShellBranches::next(std::optional<bool> condition) {
   if (frames_.empty()) return;
   Frame& frame = frames_.back();
   frame.active = frame.outer && !frame.decided && condition.value_or(true);
+  frame.known = frame.known && condition.has_value();
   frame.decided = frame.decided || condition.value_or(false);
 }
 
@@ -56,6 +58,15 @@ void ShellBranches::otherwise() {
 
 void ShellBranches::close() {
   if (!frames_.empty()) frames_.pop_back();
+}
+
+bool ShellBranches::is_certain(std::size_t depth) const {
+  return std::all_of(frames_.begin() + static_cast<std::ptrdiff_t>(std::min(depth, frames_.size())),
+                     frames_.end(), [](const Frame& frame) { return frame.known; });
+}
+
+void ShellBranches::leave(std::size_t depth) {
+  for (; depth < frames_.size(); ++depth) frames_[depth].outer = frames_[depth].active = false;
 }
 
 void ShellBranches::open_case(const std::string& word) {

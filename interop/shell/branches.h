@@ -2,6 +2,8 @@
 // are known.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +19,13 @@ class ShellBranches {
   void next(std::optional<bool> condition);  // elif
   void otherwise();                          // else
   void close();
+  // How many are open; closes those that were opened behind so many.
+  std::size_t depth() const { return frames_.size(); }
+  void close_to(std::size_t depth) { frames_.resize(std::min(depth, frames_.size())); }
+  // Returns whether all conditions from `depth` on are known. Leaves these branches: nothing more
+  // of them is run.
+  bool is_certain(std::size_t depth) const;
+  void leave(std::size_t depth);
 
   // A case. A word with a $ in it is not known, and all of its branches are taken.
   void open_case(const std::string& word);
@@ -32,6 +41,7 @@ class ShellBranches {
     bool decided;  // whether a branch of it was taken for certain
     bool is_case = false, in_patterns = false, matches = false;
     std::string word = {};
+    bool known = true;  // its conditions so far
   };
   std::vector<Frame> frames_;
 };

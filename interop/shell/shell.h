@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,13 +33,23 @@ struct ShellScript {
   std::vector<int> branches;
   std::vector<int> failed;  // lines with "$(a || echo b)" that are taken as b
   std::vector<int> unset;   // lines with an if decided by variables without a value, taken as empty
+  std::vector<int> read_once;  // lines of loops that set variables and may go round more often
+  std::vector<int> repeated;   // lines of loops whose rounds run different commands
 };
 
 // Reads a script. Errors: quotes or brackets that do not end, expansions without end.
 Result<ShellScript> parse_shell(const std::string& text, const std::string& path);
 
-// Evaluates an integer expression of numbers, names and + - * / % ( ); false: it is none.
+// Evaluates an integer expression of numbers, names, + - * / % ( ) and a comparison; false: it is
+// none.
 bool shell_arithmetic(const std::string& text,
                       const std::map<std::string, ShellVariable>& variables, long long* result);
+
+// Runs "i = 0", "i += 2", "i++" and the like; false: it is none of these, or not known.
+bool shell_step(const std::string& text, int line, std::map<std::string, ShellVariable>* variables);
+
+// Returns what a command of echo or printf prints; nothing: it is another one, or has words that
+// are not known.
+std::optional<std::string> printed_text(const std::vector<std::string>& words);
 
 }  // namespace tandem

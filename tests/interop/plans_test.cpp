@@ -80,8 +80,41 @@ TEST_CASE("a condition before && or || guards what stands behind it") {
   CHECK(words_of("A=1\nX=a\n[ $A = 1 ] || X=b\nrun $X\n") == Words{"run", "a"});
   CHECK(words_of("A=0\nX=a\n[ $A = 1 ] &&\n  X=b\nX=${X}c\nrun $X\n") == Words{"run", "ac"});
   CHECK(words_of("A=0\nX=a\n[ $A = 1 ] && [ $A = 0 ] && X=b\nrun $X\n") == Words{"run", "a"});
+  CHECK(words_of("A=1\n[ $A = 1 ] && X=a && Y=b || X=c\nrun $X $Y\n") == Words{"run", "a", "b"});
+  CHECK(words_of("A=0\nY=0\n[ $A = 1 ] && X=a && Y=b || X=c\nrun $X $Y\n") ==
+        Words{"run", "c", "0"});
   CHECK(words_of("A=1\nif [ \"$A\" ]; then X=b; else X=c; fi\nrun $X\n") == Words{"run", "b"});
   CHECK(parse_shell("[ -f file ] && X=1\n", "a.sh")->branches == std::vector<int>{1});
+}
+
+TEST_CASE("loops over numbers and words that are known go round, and others are read once") {
+  const std::string list =
+      "N=5\narr=()\nfor ((i=0; i<N; i++)); do\n  if (( i < 2 )); then\n    arr+=(0)\n  else\n"
+      "    arr+=(1)\n  fi\ndone\n";
+  CHECK(
+      words_of(list + "printf -v X '[%s]' \"$(IFS=', '; echo \"${arr[*]}\")\"\nrun \"$X\" $i\n") ==
+      Words{"run", "[0,0,1,1,1]", "5"});
+  CHECK(words_of("for a in x \"y\"\ndo X+=\"$a-\"; done; run $X\n") == Words{"run", "x-y-"});
+  CHECK(words_of("for a in x y z; do\n [ $a = y ] && continue\n X+=$a\ndone\nrun $X\n") ==
+        Words{"run", "xz"});
+  CHECK(words_of("for a in x y z; do if [ $a = y ]; then break; fi; X+=$a; done; run $X\n") ==
+        Words{"run", "x"});
+  CHECK(words_of("for ((i=3; i>=0; i-=1)); do for b in x y; do X+=$i$b; done; done; run $X\n") ==
+        Words{"run", "3x3y2x2y1x1y0x0y"});
+  CHECK(words_of("for ((i=9; i<3; i++)); do X=1; done; A=0; ((A++)); run $X $A\n") ==
+        Words{"run", "${X}", "1"});
+  CHECK(words_of("for a in \"$@\"; do X=1; done; run $X\n") == Words{"run", "${X}"});
+  CHECK(words_of("N=2\n(( N > 1 )) && X=a || X=b\nrun $X $(printf '%s-%d ' a 1 b 2)\n") ==
+        Words{"run", "a", "a-1", "b-2"});
+  const auto script = parse_shell(
+      "for w in $(hosts); do ssh $w; done\nwhile sleep 1; do X+=1; done\n"
+      "for t in 1 2; do run --t $t; done\nfor t in 1 2; do sleep 1; done\n"
+      "for ((;;)); do X=1; done\n",
+      "a.sh");
+  CHECK(script->read_once == std::vector<int>{2, 5});
+  CHECK(script->repeated == std::vector<int>{3});
+  CHECK(parse_shell("for ((i=0; i<9; )); do run; done\n", "a.sh")->read_once ==
+        std::vector<int>{1});
 }
 
 TEST_CASE("elements of arrays, words for what is set, and parts of a value as they are written") {

@@ -1,0 +1,249 @@
+// Reads words of a script: quotes, and what a $ stands for. Declared in
+// interop/shell/shell_reader.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "interop/document/text_scanner.h"
+#include "interop/shell/shell_reader.h"
+
+namespace tandem {
+
+// Reads up to a blank or what ends a command. `whole`: blanks in an expanded value split nothing.
+void ShellReader::read_word(WordFields* fields, bool whole) {
+  while (!at_end() && !error_) {
+    const char c = peek();
+    if (is_blank(c) || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')' ||
+        c == '<' || c == '>')
+      return;
+    if (c == '\'') {
+      single_quoted(fields);
+    } else if (c == '"') {
+      double_quoted(fields);
+    } else if (c == '\\') {
+      take();
+      if (peek() == '\n') {
+        take();
+        return;
+      }
+      fields->add(std::string(1, take()));
+    } else if (c == '$' || c == '`') {
+      std::vector<std::string> values;
+      const bool many = expansion(&values);
+      if (many) {
+        fields->add_all(values);
+      } else if (whole || values[0].starts_with('$')) {
+        fields->add(values[0]);
+      } else {
+        fields->add_split(values[0]);
+      }
+    } else {
+      fields->add(std::string(1, take()));
+    }
+  }
+}
+
+void ShellReader::single_quoted(WordFields* fields) {
+  const int line = line_;
+  take();
+  std::string text;
+  while (!at_end() && peek() != '\'') text += take();
+  if (at_end()) return fail(line, "found a quote without its end, expected '");
+  take();
+  fields->add(text);
+}
+
+void ShellReader::double_quoted(WordFields* fields) {
+  const int line = line_;
+  take();
+  fields->add("");
+  while (!at_end() && peek() != '"') {
+    if (peek() == '\\') {
+      take();
+      const char c = take();
+      if (c == '\n') continue;
+      if (c != '"' && c != '\\' && c != '$' && c != '`') fields->add("\\");
+      fields->add(std::string(1, c));
+    } else if (peek() == '$' || peek() == '`') {
+      std::vector<std::string> values;
+      if (!expansion(&values)) {
+        fields->add(values[0]);
+      } else if (starred_) {
+        const auto ifs = script_.variables.find("IFS");
+        const bool own = ifs != script_.variables.end() && !ifs->second.words.empty();
+        const std::string between = own ? ifs->second.words[0].substr(0, 1) : " ";
+        fields->add(fmt::format("{}", fmt::join(values, between)));
+      } else {
+        fields->add_all(values);
+      }
+    } else {
+      fields->add(std::string(1, take()));
+    }
+  }
+  if (at_end()) return fail(line, "found a quote without its end, expected \"");
+  take();
+}
+
+// Reads up to the closing bracket that balances. Returns the text without the outer ones.
+std::string ShellReader::bracketed(char open, char close) {
+  const int line = line_;
+  take();
+  std::string inside;
+  for (int depth = 1; depth > 0;) {
+    if (at_end()) {
+      fail(line, fmt::format("found {} without its end, expected {}", open, close));
+      return inside;
+    }
+    const char c = take();
+    depth += c == open ? 1 : c == close ? -1 : 0;
+    if (depth > 0) inside += c;
+  }
+  return inside;
+}
+
+// Reads what a $ or a ` stands for. Returns true if it is elements of an array, each a field.
+bool ShellReader::expansion(std::vector<std::string>* values) {
+  starred_ = false;
+  const bool many = expand(values);
+  for (const std::string& text : *values) count(text.size());
+  if (values->empty() && !many) values->emplace_back();
+  return many;
+}
+
+bool ShellReader::expand(std::vector<std::string>* values) {
+  if (take() == '`') {
+    std::string inside;
+    while (!at_end() && peek() != '`') inside += take();
+    take();
+    values->push_back("$(" + inside + ")");
+    return false;
+  }
+  if (peek() == '(' && peek(1) == '(') {
+    std::string inside = bracketed('(', ')');
+    inside = inside.size() >= 2 ? inside.substr(1, inside.size() - 2) : "";
+    long long result = 0;
+    const bool whole = shell_arithmetic(with_defaults(inside), script_.variables, &result);
+    values->push_back(whole ? fmt::format("{}", result) : "$((" + inside + "))");
+    return false;
+  }
+  if (peek() == '(') {
+    const std::string inside = bracketed('(', ')');
+    if (const auto printed = substituted(inside)) {
+      values->push_back(*printed);
+      return false;
+    }
+    // "$(a && echo npu || echo gpu)": a is not run, and counts as failed.
+    constexpr std::string_view kElse = "|| echo ";
+    const std::size_t otherwise = inside.rfind(kElse);
+    const std::string word =
+        otherwise == std::string::npos ? "" : inside.substr(otherwise + kElse.size());
+    const bool plain = !word.empty() && std::ranges::all_of(word, is_name);
+    if (plain) script_.failed.push_back(line_);
+    values->push_back(plain ? word : "$(" + inside + ")");
+    return false;
+  }
+  if (peek() == '{') return braces(bracketed('{', '}'), values);
+  std::string name;
+  while (!at_end() && is_name(peek())) name += take();
+  if (name.empty() && !at_end() && std::string_view("@*#?$!-").find(peek()) != std::string::npos) {
+    take();
+    return true;  // the script's own arguments: none
+  }
+  return braces(name, values);
+}
+
+// Returns what "$(echo ...)" stands for, with assignments before it; nothing: it is not known.
+std::optional<std::string> ShellReader::substituted(const std::string& inside) {
+  constexpr int kMostInside = 20;
+  if (depth_ >= kMostInside ||
+      (inside.find("echo") == std::string::npos && inside.find("printf") == std::string::npos))
+    return std::nullopt;
+  ShellReader inner(inside + "\n", path_);
+  inner.script_.variables = script_.variables;
+  inner.depth_ = depth_ + 1;
+  inner.read_all();
+  if (inner.error_ || inner.script_.commands.size() != 1 || !inner.script_.branches.empty())
+    return std::nullopt;
+  std::vector<std::string> words;
+  for (const ShellWord& word : inner.script_.commands[0]) words.push_back(word.text);
+  auto printed = printed_text(words);
+  while (printed && printed->ends_with('\n')) printed->pop_back();
+  return printed;
+}
+
+// Expands "${A:-2}" inside of arithmetic.
+std::string ShellReader::with_defaults(const std::string& text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t close = text.find('}', i);
+    if (text.compare(i, 2, "${") != 0 || close == std::string::npos) {
+      plain += text[i];
+      continue;
+    }
+    std::vector<std::string> values;
+    braces(text.substr(i + 2, close - i - 2), &values);
+    plain += values.empty() ? "" : values[0];
+    i = close;
+  }
+  return plain;
+}
+
+// Expands NAME, NAME[@], NAME[2], NAME:-default, NAME-default, NAME:=default, NAME:+other or
+// NAME:?error.
+bool ShellReader::braces(const std::string& inside, std::vector<std::string>* values) {
+  std::size_t end = 0;
+  while (end < inside.size() && is_name(inside[end])) ++end;
+  const std::string name = inside.substr(0, end);
+  std::string rest = inside.substr(end);
+  const bool all = rest.starts_with("[@]") || rest.starts_with("[*]");
+  const bool star = rest.starts_with("[*]");
+  if (all) rest.erase(0, 3);
+  const auto known = script_.variables.find(name);
+  const bool set = known != script_.variables.end() && !known->second.words.empty() &&
+                   !(known->second.words.size() == 1 && known->second.words[0].empty());
+  std::size_t index = 0;
+  if (const std::size_t close = rest.find(']'); rest.starts_with('[') && close < 8) {
+    const long long number = digits_of(rest.substr(1, close - 1));
+    index = static_cast<std::size_t>(number);
+    rest.erase(0, close + 1);
+  }
+  const std::string sign = rest.substr(0, rest.starts_with(':') ? 2 : 1);
+  const char kind = sign.empty() ? '-' : sign.back();
+  if (set && kind != '+') {
+    // Parts of a value, as in ${A%.*}, are left as they are written.
+    if (kind != '-' && kind != '=' && kind != '?') return keep(inside, values);
+    *values = known->second.words;
+    starred_ = all && star;
+    if (all) return true;
+    if (index >= values->size()) return keep(inside, values);
+    *values = {(*values)[index]};
+    return false;
+  }
+  if ((set && kind == '+') || (!set && !sign.empty() && (kind == '-' || kind == '='))) {
+    const std::string otherwise = rest.substr(sign.size());
+    ShellReader inner(otherwise + "\n", path_);
+    inner.script_.variables = script_.variables;
+    inner.depth_ = depth_ + 1;
+    WordFields fields;
+    if (inner.depth_ < 20) inner.read_word(&fields, true);
+    if (!inner.script_.failed.empty()) script_.failed.push_back(line_);
+    std::string text;
+    for (const std::string& one : fields.texts) text += (text.empty() ? "" : " ") + one;
+    if (kind == '=' && !name.empty()) script_.variables[name] = {{text}, line_};
+    values->push_back(text);
+    return false;
+  }
+  // A name set to nothing gives nothing. One that was never set stays as it is written; with [@]
+  // it is an empty array.
+  if (known != script_.variables.end() || kind == '+') {
+    if (!all) values->push_back("");
+    return all;
+  }
+  return all || keep(inside, values);
+}
+bool ShellReader::keep(const std::string& inside, std::vector<std::string>* values) {
+  *values = {"${" + inside + "}"};
+  return false;
+}
+
+}  // namespace tandem

@@ -1,0 +1,105 @@
+#include "interop/shell/loops.h"
+
+#include <algorithm>
+
+namespace tandem {
+namespace {
+
+// The limit of all rounds. A loop that waits for something may have more.
+constexpr int kMostRounds = 10'000;
+
+void note(int line, std::vector<int>* lines) {
+  if (std::ranges::find(*lines, line) == lines->end()) lines->push_back(line);
+}
+
+bool is_known(const ShellWord& word) {
+  return word.text.find_first_of("$*?{[") == std::string::npos;
+}
+
+}  // namespace
+
+void ShellLoops::open(const ShellCommand& words, bool active, ShellPlace body) {
+  Loop loop = {.line = words[0].line, .depth = branches_->depth(), .body = body};
+  loop.round = loop.before = script_->commands.size();
+  std::optional<bool> runs = std::nullopt;
+  if (active && words[0].text == "for" && words.size() == 5 && words[1].text == "((") {
+    loop.condition = words[3].text;
+    loop.step = words[4].text;
+    if (shell_step(words[2].text, loop.line, &script_->variables)) runs = begins(&loop);
+  } else if (active && words[0].text == "for" && words.size() > 2 && words[2].text == "in" &&
+             std::all_of(words.begin() + 3, words.end(), is_known)) {
+    loop.name = words[1].text;
+    for (std::size_t i = words.size(); i-- > 3;) {
+      if (!words[i].text.empty()) loop.words.push_back(words[i].text);
+    }
+    runs = begins(&loop);
+  }
+  loop.repeats = runs.has_value();
+  branches_->open(active ? runs : false);
+  loops_.push_back(std::move(loop));
+}
+
+// Returns whether a round begins; nothing: that is not known.
+std::optional<bool> ShellLoops::begins(Loop* loop) {
+  if (++rounds_ > kMostRounds) return std::nullopt;
+  if (loop->name.empty()) {
+    long long holds = 0;
+    if (!shell_arithmetic(loop->condition, script_->variables, &holds)) return std::nullopt;
+    return holds != 0;
+  }
+  if (loop->words.empty()) return false;
+  script_->variables[loop->name] = {{loop->words.back()}, loop->line};
+  loop->words.pop_back();
+  return true;
+}
+
+std::optional<ShellPlace> ShellLoops::end_round() {
+  if (loops_.empty()) return std::nullopt;
+  Loop& loop = loops_.back();
+  std::optional<bool> again = false;
+  if (loop.repeats) {
+    compare_rounds(&loop);
+    const bool steps = loop.step.empty() || shell_step(loop.step, loop.line, &script_->variables);
+    if (!loop.broken) again = steps ? begins(&loop) : std::nullopt;
+  }
+  branches_->close_to(loop.depth);
+  if (again.value_or(false)) {
+    branches_->open(true);
+    return loop.body;
+  }
+  if ((!loop.repeats && loop.assigns) || !again) note(loop.line, &script_->read_once);
+  loops_.pop_back();
+  return std::nullopt;
+}
+
+// Drops a round whose commands are those of the round before. Notes a loop whose rounds differ.
+void ShellLoops::compare_rounds(Loop* loop) {
+  auto& all = script_->commands;
+  const auto first = all.begin() + static_cast<std::ptrdiff_t>(loop->before),
+             round = all.begin() + static_cast<std::ptrdiff_t>(loop->round);
+  const auto same = [](const ShellCommand& a, const ShellCommand& b) {
+    return std::ranges::equal(a, b, {}, &ShellWord::text, &ShellWord::text);
+  };
+  if (first != round && std::equal(first, round, round, all.end(), same)) {
+    all.resize(loop->round);
+    return;
+  }
+  if (first != round) note(loop->line, &script_->repeated);
+  loop->before = loop->round;
+  loop->round = all.size();
+}
+
+void ShellLoops::leave(const std::string& word, bool is_known) {
+  if (loops_.empty() || !loops_.back().repeats) return;
+  Loop& loop = loops_.back();
+  if (!is_known || !branches_->is_certain(loop.depth + 1))
+    return note(loop.line, &script_->read_once);
+  branches_->leave(loop.depth);
+  loop.broken = word == "break";
+}
+
+void ShellLoops::assigned() {
+  for (Loop& loop : loops_) loop.assigns = true;
+}
+
+}  // namespace tandem

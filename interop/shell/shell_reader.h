@@ -1,0 +1,104 @@
+// ShellReader: reads a script in one pass, command by command. It assigns variables and expands
+// words as a shell does, but runs no command. Of an if it follows the branch whose condition holds,
+// or all of them; loops over what is known go round.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "interop/shell/branches.h"
+#include "interop/shell/loops.h"
+#include "interop/shell/shell.h"
+#include "interop/shell/word_fields.h"
+
+namespace tandem {
+
+class ShellReader {
+ public:
+  ShellReader(const std::string& text, const std::string& path) : text_(text), path_(path) {}
+
+  Result<ShellScript> read() {
+    read_all();
+    if (error_) return *error_;
+    // A loop has its lines once a round.
+    for (std::vector<int>* lines : {&script_.branches, &script_.failed, &script_.unset}) {
+      std::ranges::sort(*lines);
+      lines->erase(std::ranges::unique(*lines).begin(), lines->end());
+    }
+    return std::move(script_);
+  }
+
+ private:
+  // The limit of expansions, which may double one another.
+  static constexpr std::size_t kMostText = 4'000'000;
+  static bool is_name(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  }
+  static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+  void read_all() {
+    while (at_ < text_.size() && !error_) command();
+  }
+  bool at_end() const { return at_ >= text_.size(); }
+  char peek(std::size_t ahead = 0) const {
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+  }
+  char take() {
+    if (at_end()) return '\0';
+    if (text_[at_] == '\n') ++line_;
+    return text_[at_++];
+  }
+  void fail(int line, const std::string& what) {
+    if (!error_) error_ = Error::at(fmt::format("{}:{}", path_, line), what);
+    at_ = text_.size();
+  }
+  void count(std::size_t size) {
+    expanded_ += size;
+    if (expanded_ > kMostText)
+      fail(line_, fmt::format("found expansions of over {} characters, expected fewer", kMostText));
+  }
+
+  // Commands, in shell.cpp.
+  void skip(bool newlines);
+  void command();
+  void arithmetic_command(ShellCommand* words);
+  void end_command(ShellCommand words, char end, bool twice);
+  void guard(const ShellCommand& words, bool otherwise, bool active);
+  void end_loop();
+  bool is_keyword(const std::string& word);
+  void redirection();
+  bool assignment();
+  std::vector<std::string> array(int line);
+
+  // Words, in expansion.cpp.
+  void read_word(WordFields* fields, bool whole = false);
+  void single_quoted(WordFields* fields);
+  void double_quoted(WordFields* fields);
+  std::string bracketed(char open, char close);
+  bool expansion(std::vector<std::string>* values);
+  bool expand(std::vector<std::string>* values);
+  std::optional<std::string> substituted(const std::string& inside);
+  std::string with_defaults(const std::string& text);
+  bool braces(const std::string& inside, std::vector<std::string>* values);
+  static bool keep(const std::string& inside, std::vector<std::string>* values);
+
+  std::string text_, path_;
+  std::size_t at_ = 0, expanded_ = 0;
+  int line_ = 1, depth_ = 0;
+  ShellScript script_;
+  ShellBranches branches_;
+  ShellLoops loops_{&script_, &branches_};
+  bool guarded_ = false;       // the innermost branch ends with this command
+  bool both_ = false;          // it stands behind &&
+  std::optional<bool> guard_;  // the condition before it
+  bool chained_ = false;       // the command stands behind another's && or ||
+  bool starred_ = false;       // the last expansion was of ${A[*]}
+  std::optional<Error> error_;
+};
+
+}  // namespace tandem
