@@ -153,6 +153,14 @@ Result<Launcher> launcher_of(const ShellScript& script, const std::string& path)
                "--num-layers --tensor-model-parallel-size --micro-batch-size "
                "--num-attention-heads --global-batch-size --pipeline-model-parallel-size"))
     return Launcher::Arguments;
+  for (const ShellCommand& command : script.commands) {
+    if (command.size() < 2 || (command[0].text != "source" && command[0].text != ".")) continue;
+    const std::string name = command[1].text.substr(command[1].text.rfind('/') + 1);
+    return Error::at(fmt::format("{}:{}", path, command[0].line),
+                     fmt::format("found no flags, but {}, which is read here: give {} with the "
+                                 "values that are set here",
+                                 name, name));
+  }
   return Error::at(path,
                    "found a text without Megatron-LM's flags, expected a launch script, a log or "
                    "one of the other kinds of files");

@@ -16,9 +16,58 @@
 namespace tandem {
 namespace {
 
+// slime's flags that change neither time nor memory of its trainer, or are of rollouts.
+constexpr std::string_view kSlimeQuiet =
+    "actor_num_* address advantage_estimator apply_chat_template balance_data buffer_* colocate "
+    "custom_* debug_* dynamic_sampling* entropy_coef eps_clip* eval_* hf_checkpoint input_key kl_* "
+    "label_key loss_* max_tokens_per_gpu metadata_key n_samples_* num_epoch num_rollout "
+    "num_steps_per_rollout over_sampling* prompt_data ref_* reward_* rm_* rollout_* "
+    "runtime_env_json "
+    "sglang_* tool_key update_weight* use_dynamic_batch_size use_kl_loss use_rollout* use_tis "
+    "tis_*";
+
+// Sets the batch, the length and the microbatch of slime's trainer, which it takes from those of
+// its rollouts (slime/utils/arguments.py:1971, slime/utils/dp_schedule.py:118, THUDM/slime
+// 624b824a).
+void set_slime_data(const ImportContext& context, MegatronArguments* a, ImportedPlan* lists) {
+  const auto one = [&](const char* name) { return a->whole(name, 1).value_or(1); };
+  const auto set = [&](const char* name, std::int64_t value, const char* from) {
+    a->add_field(name, fmt::format("{}", value), a->place_of(from), a->spelled(from));
+  };
+  if (const auto steps = a->whole("num_steps_per_rollout", 1);
+      steps && a->has("rollout_batch_size"))
+    set("global_batch_size",
+        product_of({one("rollout_batch_size"), one("n_samples_per_prompt")}) / *steps,
+        "num_steps_per_rollout");
+  const auto answer = a->whole("rollout_max_response_len", 1);
+  if (answer) {
+    const std::int64_t longest = *answer + a->whole("rollout_max_prompt_len", 0).value_or(0);
+    set("seq_length", longest, "rollout_max_response_len");
+    lists->assumed.push_back(fmt::format(
+        "model.seq = {}: every answer is as long as it may be{}", longest,
+        a->has("rollout_max_prompt_len") ? ", and its prompt too" : "; prompts are not counted"));
+  }
+  const auto tokens = a->whole("max_tokens_per_gpu", 1);
+  if (!a->flag("use_dynamic_batch_size") || !tokens || !a->has("seq_length")) return;
+  const std::int64_t cp = one("context_parallel_size");
+  const std::int64_t gpus = context.gpus > 0
+                                ? context.gpus
+                                : product_of({one("actor_num_nodes"),
+                                              a->whole("actor_num_gpus_per_node", 1).value_or(8)});
+  const std::int64_t replicas = gpus / product_of({one("tensor_model_parallel_size"),
+                                                   one("pipeline_model_parallel_size"), cp});
+  const std::int64_t batch = a->whole("global_batch_size", 1).value_or(0);
+  set("micro_batch_size",
+      sequences_in(product_of({*tokens, cp}), one("seq_length"),
+                   replicas > 0 ? batch / replicas : 0),
+      "max_tokens_per_gpu");
+}
+
 // Adds what slime (slime/backends/megatron_utils/arguments.py) sets by itself, and says what of it
 // is not covered.
-void set_slime(const std::string& path, MegatronArguments* arguments, ImportedPlan* lists) {
+void set_slime(const ImportContext& context, MegatronArguments* arguments, ImportedPlan* lists) {
+  const std::string& path = context.path;
+  set_slime_data(context, arguments, lists);
   if (!arguments->flag("fp16")) arguments->add_field("bf16", "True", path);
   arguments->add_field("use_distributed_optimizer", "True", path);
   if (const auto nodes = arguments->whole("actor_num_nodes", 1))
@@ -28,7 +77,10 @@ void set_slime(const std::string& path, MegatronArguments* arguments, ImportedPl
     arguments->add_field("gpus_per_node", fmt::format("{}", *gpus),
                          arguments->place_of("actor_num_gpus_per_node"));
   lists->not_expressed.push_back(
-      path + ": slime's rollouts are not covered: the trainer's part of an iteration is");
+      path +
+      ": slime's rollouts and models beside the actor (reference, critic) are not covered: "
+      "an iteration is one optimizer step of the actor");
+  arguments->leave_out(kSlimeQuiet);
 }
 
 // Returns true for "--a" and "--a=1", not for "-1".
@@ -123,7 +175,7 @@ Result<ImportedPlan> import_shell_script(const ShellScript& script, const Import
   ImportedPlan lists;
   list_sourced_files(
       script, [&](int line) { return fmt::format("{}:{}", context.path, line); }, &lists);
-  if (launcher == Launcher::Slime) set_slime(context.path, &arguments, &lists);
+  if (launcher == Launcher::Slime) set_slime(context, &arguments, &lists);
   if (const auto world = script.variables.find("WORLD_SIZE");
       world != script.variables.end() && !arguments.has("nnodes") && !world->second.words.empty() &&
       world->second.words[0].find_first_not_of("0123456789") == std::string::npos)

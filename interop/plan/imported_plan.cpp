@@ -203,6 +203,14 @@ const ImportSource* ImportContext::beside_by_name(std::string_view name) const {
   return found == beside.end() ? nullptr : &*found;
 }
 
+std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t of_replica) {
+  std::int64_t most = std::max<std::int64_t>(1, tokens / std::max<std::int64_t>(1, seq));
+  if (of_replica < 1) return most;
+  most = std::min(most, of_replica);
+  while (of_replica % most != 0) --most;
+  return most;
+}
+
 Status ImportedPlan::add(const ImportedPlan& later) {
   RETURN_IF_ERROR(check_kinds(*this, later));
   for (const ImportedKey& key : later.keys) {

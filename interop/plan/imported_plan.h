@@ -115,6 +115,10 @@ struct ImportContext {
   const ImportSource* beside_by_name(std::string_view name) const;
 };
 
+// Returns how many sequences of `seq` tokens fit into `tokens`: a divisor of a replica's sequences,
+// where their number is known, and 1 at least.
+std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t of_replica);
+
 // Moves the keys that a scenario does not have yet to `not_expressed`.
 void leave_out_unknown(ImportedPlan* plan);
 

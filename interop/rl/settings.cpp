@@ -54,14 +54,6 @@ void add_torchrun(const StartedCommand& command, const std::string& path, Megatr
   }
 }
 
-std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t of_replica) {
-  std::int64_t most = std::max<std::int64_t>(1, tokens / std::max<std::int64_t>(1, seq));
-  if (of_replica < 1) return most;
-  most = std::min(most, of_replica);
-  while (of_replica % most != 0) --most;
-  return most;
-}
-
 void note_settings(std::string_view prefix, std::span<const SettingNote> rows,
                    MegatronArguments* settings, ImportedPlan* plan) {
   for (const SettingNote& row : rows) {

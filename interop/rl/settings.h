@@ -22,15 +22,14 @@ namespace tandem {
 void add_document(const DocumentNode& map, const std::string& path, const std::string& prefix,
                   MegatronArguments* to);
 
-// Adds a command's words of the form NAME=VALUE, and --config-name's as config_name.
+// Adds a command's words of the form NAME=VALUE.
 void add_overrides(const StartedCommand& command, const std::string& path, MegatronArguments* to);
+
+// Returns the YAML that Hydra begins with, without its folders and ending: "--config-name=ppo".
+std::optional<ShellWord> hydra_config(const ShellCommand& words);
 
 // Adds torchrun's nodes and GPUs of a node as nnodes and gpus_per_node.
 void add_torchrun(const StartedCommand& command, const std::string& path, MegatronArguments* to);
-
-// Returns how many sequences of `seq` tokens fit into `tokens`: a divisor of a replica's sequences,
-// where their number is known, and 1 at least.
-std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t of_replica);
 
 // A row of settings, with blanks between, and what is simulated where one is not `usual`.
 struct SettingNote {

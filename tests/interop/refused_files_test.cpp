@@ -155,7 +155,22 @@ TEST_CASE("what slime sets by itself counts, and its rollouts are said not to be
   CHECK(keys.at("train.precision") == "\"bf16\"");
   CHECK(keys.at("train.zero") == "1");
   CHECK(keys.at("cluster.gpus") == "16");
-  CHECK(mentions(plan.not_expressed, "rollouts are not covered"));
+  CHECK(mentions(plan.not_expressed, "rollouts and models beside the actor"));
+  CHECK(plan.not_understood.empty());
+  CHECK(refusal_of({{"m.sh", "LAYERS=5 source \"$DIR/big.sh\"\n"}}) ==
+        "m.sh:1: found no flags, but big.sh, which is read here: give big.sh with the values that "
+        "are set here");
+  const ImportedPlan packs = imported(
+      "run.sh",
+      "ray job submit -- python3 train.py --actor-num-nodes 2 --num-layers 4 --hidden-size 64 "
+      "--num-attention-heads 4 --tensor-model-parallel-size 2 --rollout-batch-size 32 "
+      "--n-samples-per-prompt 8 --num-steps-per-rollout 2 --rollout-max-response-len 4096 "
+      "--use-dynamic-batch-size --max-tokens-per-gpu 9000 --context-parallel-size 2\n");
+  const Keys dynamic = keys_of(packs);
+  CHECK(dynamic.at("parallel.global_batch") == "128");
+  CHECK(dynamic.at("model.seq") == "4096");
+  CHECK(dynamic.at("parallel.micro_batch") == "4");  // 18000 tokens on two GPUs
+  CHECK(mentions(packs.assumed, "every answer is as long as it may be"));
 }
 
 TEST_CASE("a default goes over nothing, two stated values are an error with both lines") {
