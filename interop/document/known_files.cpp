@@ -35,6 +35,8 @@ constexpr RefusedFile kFiles[] = {
     {"trainer.mp", "", "Levanter's configuration", kModelAndSets},
     {"tp_size pp_size micro_batch_num", "", "SimuMax's strategy", kModelAndSets},
     {"num_procs tensor_par pipeline_par", "", "Calculon's execution", kModelAndSets},
+    {"peft_type", "", "an adapter's configuration",
+     "the model's config.json alone: adapters are not covered"},
     {"attn_heads feedforward", "", "Calculon's model", "the model's config.json"},
     {"dim n_layers n_heads", "", "a params.json of Llama's or Mistral's own",
      "the model's config.json"}};

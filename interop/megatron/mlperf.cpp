@@ -263,6 +263,11 @@ Result<ImportedPlan> import_mlperf(const std::string& own_text, const ImportCont
       lists.not_understood.push_back(fmt::format("{}: {}={}", where, variable, text));
     }
   }
+  if (context.path.find("lora") != std::string::npos)
+    lists.not_expressed.push_back(
+        context.path +
+        ": LoRA's benchmark, by its folder: all weights are trained: adapters are "
+        "not covered");
   list_sourced_files(script, place, &lists);
   if (script.variables.contains("FP8") && !script.variables.contains("FP8_RECIPE")) {
     arguments.add_field("fp8_recipe", "delayed", "");

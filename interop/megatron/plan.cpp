@@ -421,6 +421,20 @@ void pad_vocabulary(MegatronArguments* arguments, const ImportedPlan& before, Im
       std::ranges::find(before.keys, "model.vocab", &ImportedKey::key)->where;
 }
 
+// Refuses adapters, which forks and wrappers of Megatron-LM have under these names (MindSpeed-LLM,
+// ms-swift, NeMo). A log of ms-swift has the size of an adapter where it trains all weights, too.
+void check_adapters(MegatronArguments* arguments) {
+  for (const char* kind : {"train_type", "tuner_type", "finetuning_type"}) {
+    if (arguments->text(kind) == "full") return;
+  }
+  for (const char* name :
+       {"train_type", "tuner_type", "finetuning_type", "peft", "peft_scheme", "use_lora",
+        "enable_lora", "lora_r", "lora_rank", "lora_dim", "lora_target_modules"}) {
+    if (!matches_word(arguments->text(name).value_or("none"), "0 False false none null [] {}"))
+      arguments->fail(name, "none: adapters are not covered");
+  }
+}
+
 }  // namespace
 
 Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::string& source,
@@ -428,6 +442,8 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
                                      std::int64_t gpus) {
   ImportedPlan plan;
   plan.sources.push_back(source);
+  check_adapters(arguments);
+  RETURN_IF_ERROR(arguments->status());
   set_megatron_model(arguments, style, &plan);
   RETURN_IF_ERROR(arguments->status());
   MegatronPlan(arguments, style, before, gpus, &plan).set();

@@ -51,13 +51,14 @@ std::string target_text(const DocumentNode& map) {
 }
 
 // Bridge's sections whose fields are Megatron-LM's. The others change neither time nor memory.
-constexpr std::string_view kSections[] = {"model",        "train",           "dataset",  "ddp",
-                                          "comm_overlap", "mixed_precision", "optimizer"};
+constexpr std::string_view kSections[] = {"model",        "train",           "dataset",   "ddp",
+                                          "comm_overlap", "mixed_precision", "optimizer", "dist"};
 
 // Returns whether to ignore a field of those sections: it is bookkeeping of Bridge, or its name
 // means something else in Megatron-LM.
 bool is_bridge_quiet(std::string_view section, std::string_view name) {
   if (section == "dataset") return name != "seq_length" && name != "sequence_length";
+  if (section == "dist") return name != "use_megatron_fsdp" && name != "use_torch_fsdp2";
   if (section == "optimizer")
     return !matches_any(
         name, {"optimizer", "use_distributed_optimizer", "use_precision_aware_optimizer",
@@ -122,7 +123,11 @@ bool is_bridge(const DocumentNode& document) {
 }
 
 Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportContext& context) {
+  if (const DocumentNode* peft = document.find("peft"); peft != nullptr && !peft->is_null())
+    return Error::at(place_in(context, *peft),
+                     "found peft, expected null: adapters are not covered");
   MegatronArguments arguments(context.path);
+  ImportedPlan lists;  // what is not covered, added to the plan at the end
   int quiet = 0;
   for (const DocumentField& section : *document.map()) {
     const bool counts =
@@ -145,8 +150,17 @@ Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportCon
       const std::string text =
           field.value.map() != nullptr ? target_text(field.value) : written_value(field.value);
       const std::string name = field_name(section.key, field.key);
+      if (name == "teacher" && !field.value.is_null())
+        return Error::at(place_in(context, field.value),
+                         "found model.teacher, expected null: distillation is not covered");
+      if (matches_any(name, {"vision_config", "freeze_vision_model"}) && !field.value.is_null())
+        lists.not_expressed.push_back(
+            fmt::format("{}: model.{}: a vision tower is not covered: the language model counts",
+                        place_in(context, field.value), name));
       // One field may stand in two sections: a None does not replace a value from another. The
       // sequence length is in model and dataset, the distributed flag in optimizer and ddp.
+      // FSDP is on if dist or ddp says so.
+      if (matches_any(name, {"use_megatron_fsdp", "use_torch_fsdp2"}) && text != "True") continue;
       if (text != "None" || !arguments.has(name))
         arguments.add_field(name, text, place_in(context, field.value));
     }
@@ -154,6 +168,7 @@ Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportCon
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (Megatron-Bridge run_config.yaml)",
                                    MegatronStyle::Bridge, context.before, context.gpus));
+  RETURN_IF_ERROR(plan.add(lists));
   plan.without_effect += quiet;
   return plan;
 }

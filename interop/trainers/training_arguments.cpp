@@ -66,6 +66,8 @@ class TrainingArguments {
       if (fields_.flag({adapter}).value_or(false))
         fields_.fail(adapter, "false: adapters are not covered");
     }
+    if (fields_.node({"peft_config"}) != nullptr)
+      fields_.fail("peft_config", "none: adapters are not covered");
     const std::string stage = fields_.text({"stage"}).value_or("sft");
     if (stage != "sft" && stage != "pt")
       fields_.fail("stage", "sft or pt: a second model or rollouts are not covered");

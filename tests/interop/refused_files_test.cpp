@@ -173,6 +173,49 @@ TEST_CASE("what slime sets by itself counts, and its rollouts are said not to be
   CHECK(mentions(packs.assumed, "every answer is as long as it may be"));
 }
 
+TEST_CASE("adapters are refused by line, whoever trains them") {
+  const auto refuses = [](const std::string& name, const std::string& text) {
+    const std::string why = refusal_of({{"config.json", kConfig}, {name, text}});
+    INFO(name << ": " << why);
+    CHECK(why.starts_with(name + ":"));
+    CHECK((has(why, "adapters are not covered") || has(why, "adapters and frozen layers are not")));
+  };
+  const std::string bridge =
+      "model: {tensor_model_parallel_size: 2}\ntrain: {global_batch_size: 8}\n";
+  refuses("run_config.yaml", bridge + "peft: {_target_: LoRA, dim: 8}\n");
+  CHECK(refusal_of({{"config.json", kConfig}, {"run_config.yaml", bridge + "peft: null\n"}}) ==
+        "read");
+  CHECK(has(refusal_of({{"config.json", kConfig},
+                        {"run_config.yaml",
+                         "model: {tensor_model_parallel_size: 2, teacher: "
+                         "{seq_length: 8}}\n"}}),
+            "run_config.yaml:1: found model.teacher"));
+  const auto sharded = import_sources(
+      {{"config.json", kConfig},
+       {"run_config.yaml", bridge + "dist: {use_megatron_fsdp: true}\n"
+                                    "ddp: {use_megatron_fsdp: false, "
+                                    "data_parallel_sharding_strategy: optim_grads_params}\n"}});
+  REQUIRE(sharded.ok());
+  CHECK(keys_of(*sharded).at("train.zero") == "3");
+  for (const char* flag : {"--lora-r 16", "--lora-rank 8", "--tuner_type lora", "--use-lora",
+                           "--lora-target-modules linear_qkv linear_proj"})
+    refuses("run.sh", script(std::string("--tensor-model-parallel-size 2 ") + flag));
+  CHECK(refusal_of({{"config.json", kConfig},
+                    {"run.sh", script("--tensor-model-parallel-size 2 --lora-rank 8 "
+                                      "--train-type full")}}) == "read");
+  const std::string arguments = "per_device_train_batch_size: 1\nbf16: true\n";
+  refuses("sft.yaml", arguments + "cutoff_len: 512\nfinetuning_type: lora\n");
+  refuses("sft.yaml", arguments + "cutoff_len: 512\n");  // LLaMA-Factory's default
+  refuses("trl.yaml", arguments + "use_peft: true\n");
+  refuses("trl.yaml", arguments + "peft_config: {r: 8}\n");
+  refuses("adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 8}\n");
+  refuses("nemo.yaml",
+          "trainer: {devices: 8}\nmodel: {micro_batch_size: 1, optim: {lr: 1}, peft: {peft_scheme: "
+          "lora}}\n");
+  refuses("verl.yaml", "actor_rollout_ref: {model: {lora_rank: 8}, actor: {strategy: fsdp}}\n");
+  refuses("rlhf.sh", "python3 -m openrlhf.cli.train_sft --lora_rank 8\n");
+}
+
 TEST_CASE("a default goes over nothing, two stated values are an error with both lines") {
   const std::string grouped = R"({
 "model_type": "llama", "hidden_size": 1024, "num_key_value_heads": 4,
