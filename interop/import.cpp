@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/split.h"
 #include "interop/document/document.h"
 #include "interop/document/fields.h"
 #include "interop/document/known_files.h"
@@ -15,6 +16,7 @@
 #include "interop/megatron/files.h"
 #include "interop/model/hugging_face.h"
 #include "interop/rl/rl.h"
+#include "interop/rl/settings.h"
 #include "interop/shell/shell.h"
 #include "interop/trainers/trainers.h"
 
@@ -108,6 +110,21 @@ bool has_line(const std::string& text, const std::string& begin) {
   return text.starts_with(begin) || text.find('\n' + begin) != std::string::npos;
 }
 
+// Returns whether a script starts Hydra with this YAML: "--config-name=grpo", or "$NAME" behind
+// "NAME=grpo".
+bool names_config(const std::string& text, const std::string& stem) {
+  if (text.find("--config-name") == std::string::npos && text.find("-cn") == std::string::npos)
+    return false;
+  ShellCommand words;
+  for (std::string& word : split_words(text)) words.push_back({std::move(word), 0});
+  const auto config = hydra_config(words);
+  if (!config || !config->text.starts_with('$')) return config && config->text == stem;
+  return std::ranges::any_of(words, [&](const ShellWord& word) {
+    const std::string& written = word.text;
+    return written.substr(written.find('=') + 1) == stem;
+  });
+}
+
 // Returns whether another file, which reads the files that it names, names this one:
 // "extends: [llama_base.yaml]", "model: ${MODEL:llama3_8B}.yaml".
 bool is_read_by_another(const ImportSource& source, const std::vector<ImportSource>& sources) {
@@ -121,7 +138,12 @@ bool is_read_by_another(const ImportSource& source, const std::vector<ImportSour
     }
     return false;
   };
+  const std::string stem = file.stem().string();
   return std::ranges::any_of(sources, [&](const ImportSource& other) {
+    const bool is_default = has_line(other.text, "defaults:") &&
+                            other.text.find("- " + stem + '\n') != std::string::npos;
+    if (!is_script && other.path != source.path && (is_default || names_config(other.text, stem)))
+      return true;
     if (is_script)
       return other.path != source.path && is_mlperf(other.text, other.path) &&
              names(other.text, file.string());

@@ -25,17 +25,30 @@ void add_document(const DocumentNode& map, const std::string& path, const std::s
 
 void add_overrides(const StartedCommand& command, const std::string& path, MegatronArguments* to) {
   for (const ShellWord& word : command.behind) {
-    // The YAML that Hydra begins with.
-    constexpr std::string_view kConfig = "--config-name=";
-    if (word.text.starts_with(kConfig))
-      to->add_field("config_name", word.text.substr(kConfig.size()),
-                    fmt::format("{}:{}", path, word.line));
     const std::size_t first = std::min(word.text.find_first_not_of("+'\""), word.text.size());
     const std::size_t equals = word.text.find('=', first);
     if (equals == std::string::npos || word.text[first] == '-') continue;
     to->add_field(word.text.substr(first, equals - first), word.text.substr(equals + 1),
                   fmt::format("{}:{}", path, word.line));
   }
+}
+
+std::optional<ShellWord> hydra_config(const ShellCommand& words) {
+  std::optional<ShellWord> found;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& text = words[i].text;
+    const std::size_t equals = text.find('=');
+    if (!matches_word(text.substr(0, equals), "--config-name -cn")) continue;
+    if (equals != std::string::npos)
+      found = {text.substr(equals + 1), words[i].line};
+    else if (i + 1 < words.size())
+      found = words[i + 1];
+  }
+  if (!found) return found;
+  std::erase_if(found->text, [](char c) { return c == '\'' || c == '"'; });
+  found->text.erase(0, found->text.rfind('/') + 1);
+  if (found->text.ends_with(".yaml")) found->text.resize(found->text.size() - 5);
+  return found;
 }
 
 void add_torchrun(const StartedCommand& command, const std::string& path, MegatronArguments* to) {

@@ -8,6 +8,7 @@
 
 #include "interop/document/fields.h"
 #include "interop/megatron/megatron.h"
+#include "interop/megatron/yaml_text.h"
 #include "interop/plan/places.h"
 #include "interop/rl/rl.h"
 #include "interop/rl/settings.h"
@@ -50,6 +51,48 @@ constexpr SettingNote kEngineNotes[] = {
      "it lies on the CPU between steps of verl; while the actor trains it is on the GPU"},
     {"offload_policy", "false", "parameters, gradients and optimizer stay on the GPU"},
     {"dynamic_context_parallel", "false", "every sequence is cut alike"}};
+
+// YAML files of verl's own, whose values are the defaults here.
+constexpr std::string_view kOwnConfigs =
+    "ppo_trainer ppo_*_trainer sft_trainer* _generated_* fully_async_* one_step_off_*";
+
+Status add_hydra(const DocumentNode& document, const std::string& path,
+                 const ImportContext& context, int depth, MegatronArguments* to);
+
+// Adds the YAML of that name, without its ending. One that is not verl's own has to be given.
+Status add_config(const std::string& name, const std::string& where, const ImportContext& context,
+                  int depth, MegatronArguments* to) {
+  constexpr int kMostDefaults = 20;
+  for (const char* ending : {".yaml", ".yml"}) {
+    const ImportSource* source = context.beside_by_name(name + ending);
+    if (source == nullptr || depth > kMostDefaults) continue;
+    ASSIGN_OR_RETURN(const DocumentNode document, parse_yaml(source->text, source->path));
+    return add_hydra(document, source->path, context, depth + 1, to);
+  }
+  if (!matches_word(name, kOwnConfigs))
+    return Error::at(where, fmt::format("found {}.yaml, which is not given: give it too", name));
+  to->add_field("config_name", name, where);
+  return Done{};
+}
+
+// Adds a YAML of Hydra's over those that it has under `defaults`.
+Status add_hydra(const DocumentNode& document, const std::string& path,
+                 const ImportContext& context, int depth, MegatronArguments* to) {
+  const DocumentNode* defaults = document.find("defaults");
+  if (defaults != nullptr && defaults->list() != nullptr) {
+    for (const DocumentNode& entry : *defaults->list()) {
+      const std::string where = fmt::format("{}:{}", path, entry.line);
+      if (entry.map() != nullptr) {
+        // "actor@actor_rollout_ref.actor: megatron_actor": a part of verl's own.
+        add_document(entry, path, "", to);
+      } else if (const std::string name = written_value(entry); name != "_self_") {
+        RETURN_IF_ERROR(add_config(name.substr(name.rfind('/') + 1), where, context, depth, to));
+      }
+    }
+  }
+  if (document.map() != nullptr) add_document(document, path, "", to);
+  return Done{};
+}
 
 class VerlPlan {
  public:
@@ -295,7 +338,7 @@ bool is_verl(const DocumentNode& document) { return document.find("actor_rollout
 
 Result<ImportedPlan> import_verl(const DocumentNode& document, const ImportContext& context) {
   MegatronArguments settings(context.path);
-  add_document(document, context.path, "", &settings);
+  RETURN_IF_ERROR(add_hydra(document, context.path, context, 0, &settings));
   settings.resolve_references();
   return VerlPlan(&settings, context).read();
 }
@@ -309,6 +352,9 @@ Result<ImportedPlan> import_verl(const std::vector<StartedCommand>& commands,
                                                   "main_ppo or sft_trainer",
                                                   command.name));
     add_torchrun(command, context.path, &settings);
+    if (const auto config = hydra_config(command.behind))
+      RETURN_IF_ERROR(add_config(config->text, fmt::format("{}:{}", context.path, config->line),
+                                 context, 0, &settings));
     add_overrides(command, context.path, &settings);
   }
   settings.resolve_references();

@@ -128,6 +128,36 @@ TEST_CASE("verl's SFT takes its GPUs from torchrun, and has packs") {
   CHECK(keys.at("parallel.micro_batch") == "8");  // 8192 tokens on each of two GPUs
 }
 
+TEST_CASE(
+    "a YAML of one's own that verl's script names is read below its overrides, or asked for") {
+  const std::string script =
+      "python3 -m verl.trainer.main_ppo --config-path=conf --config-name='mine' \\\n"
+      "  trainer.nnodes=2\n";
+  const std::string mine = R"(defaults:
+  - ppo_megatron_trainer
+  - base
+  - _self_
+trainer: {nnodes: 1, n_gpus_per_node: 4}
+actor_rollout_ref: {actor: {ppo_mini_batch_size: 32}}
+)";
+  const ImportSource base = {
+      "conf/base.yaml",
+      "actor_rollout_ref: {actor: {ppo_mini_batch_size: 8, ppo_micro_batch_size_per_gpu: 2}}\n"};
+  const ImportedPlan plan = with_model({{"run.sh", script}, {"conf/mine.yaml", mine}, base});
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("cluster.gpus") == "8");
+  CHECK(keys.at("parallel.global_batch") == "32");
+  CHECK(keys.at("parallel.micro_batch") == "2");
+  CHECK(keys.at("train.framework") == "\"megatron\"");
+  CHECK(where_of(plan, "parallel.global_batch") == "conf/mine.yaml:6");
+  CHECK(refusal("run.sh", script) == "run.sh:1: found mine.yaml, which is not given: give it too");
+  CHECK(refusal("mine.yaml", mine) ==
+        "mine.yaml:3: found base.yaml, which is not given: give it too");
+  const std::string own =
+      "python3 -m verl.trainer.main_ppo --config-name ppo_megatron_trainer.yaml\n";
+  CHECK(keys_of(with_model({{"run.sh", own}})).at("train.framework") == "\"megatron\"");
+}
+
 TEST_CASE("verl's adapters and engines of others' are refused by line") {
   const auto why = [](const std::string& override) {
     return refusal("run.sh", kVerl + "  " + override + "\n");
@@ -266,9 +296,9 @@ TEST_CASE("NeMo-RL's YAML has its policy on FSDP2, or on Megatron over its defau
   CHECK(fsdp.at("parallel.micro_batch") == "2");
   CHECK(fsdp.at("train.framework") == "\"fsdp\"");
   CHECK(fsdp.at("train.cross_entropy") == "\"unfused\"");
-  const ImportedPlan parts = with_model(
-      {{"base.yaml", kNemoBase},
-       {"c.yaml", "defaults: base.yaml\npolicy: {logprob_chunk_size: 2048}\n"}});
+  const ImportedPlan parts =
+      with_model({{"base.yaml", kNemoBase},
+                  {"c.yaml", "defaults: base.yaml\npolicy: {logprob_chunk_size: 2048}\n"}});
   CHECK(keys_of(parts).at("train.cross_entropy") == "\"chunked\"");
   CHECK(where_of(parts, "train.cross_entropy") == "c.yaml:2");
   const ImportedPlan plan =
