@@ -86,7 +86,11 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
     list_branches(script, context.path, &plan);
     return plan;
   }
-  if (has_torchtitan_overrides(text)) return import_torchtitan_overrides(script, context);
+  if (has_torchtitan_overrides(text)) {
+    ASSIGN_OR_RETURN(ImportedPlan plan, import_torchtitan_overrides(script, context));
+    list_branches(script, context.path, &plan);
+    return plan;
+  }
   return import_shell_script(script, context);
 }
 

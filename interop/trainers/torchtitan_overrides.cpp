@@ -35,6 +35,7 @@ class TitanOverrides {
       const std::size_t equals = words[i].find('=');
       std::string name = words[i].substr(2, equals == std::string::npos ? equals : equals - 2);
       std::ranges::replace(name, '-', '_');
+      if (name.find('.') == std::string::npos) continue;
       const bool is_switch = i + 1 == words.size() || words[i + 1].starts_with("--") ||
                              words[i + 1].starts_with(kMode);
       std::string value = equals != std::string::npos ? words[i].substr(equals + 1)
@@ -79,8 +80,9 @@ class TitanOverrides {
   void set(const std::string& name, const std::string& value, int line) {
     const std::size_t dot = name.find('.');
     if (line > 0) line_ = line;
-    section(name.substr(0, dot))
-        ->push_back({name.substr(dot + 1), plain_scalar(value, line > 0 ? line : line_)});
+    DocumentNode::Map* of = section(name.substr(0, dot));
+    std::erase_if(*of, [&](const auto& field) { return field.key == name.substr(dot + 1); });
+    of->push_back({name.substr(dot + 1), plain_scalar(value, line > 0 ? line : line_)});
   }
   std::optional<std::int64_t> whole(const std::string& name) {
     const std::size_t dot = name.find('.');
@@ -113,12 +115,15 @@ bool has_torchtitan_overrides(const std::string& text) {
 Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
                                                  const ImportContext& context) {
   TitanOverrides overrides(context.path);
-  for (const auto& [name, variable] : script.variables)
-    overrides.add(variable.words, variable.line);
+  // A word may be a whole command, for bash -c.
+  const auto add = [&](const auto& words, int line) {
+    overrides.add(split_words(fmt::format("{}", fmt::join(words, " "))), line);
+  };
+  for (const auto& [name, variable] : script.variables) add(variable.words, variable.line);
   for (const ShellCommand& command : script.commands) {
     std::vector<std::string> words;
     for (const ShellWord& word : command) words.push_back(word.text);
-    if (!command.empty()) overrides.add(words, command.front().line);
+    if (!command.empty()) add(words, command.front().line);
   }
   ASSIGN_OR_RETURN(const DocumentNode document, overrides.document());
   const auto world = script.variables.find("WORLD_SIZE");
@@ -132,6 +137,12 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
       .path = context.path, .before = context.before, .gpus = gpus, .beside = context.beside};
   ASSIGN_OR_RETURN(ImportedPlan plan, import_torchtitan(document, inner));
   plan.sources = {context.path + " (torchtitan's overrides)"};
+  const DocumentNode* job = document.find("job");
+  if (const DocumentNode* file = job == nullptr ? nullptr : job->find("config_file")) {
+    const std::string name = file->text();
+    plan.wanted.push_back(
+        {name.substr(name.rfind('/') + 1), fmt::format("{}:{}", context.path, file->line)});
+  }
   if (stated && *stated > 0) {
     plan.set("cluster.gpus", std::min(*stated, kMostWhole), "WORLD_SIZE");
     plan.keys.back().where = fmt::format("{}:{}", context.path, size.line);

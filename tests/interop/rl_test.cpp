@@ -443,4 +443,15 @@ OVERRIDES=(
                     "A=(--parallelism.tensor_parallel_degree 2 "
                     "--training.num_tokens_per_train_step 10)\n"),
             "expected a multiple of"));
+  // A command in one text, with the TOML that it begins with.
+  const ImportedPlan text_alone =
+      with_model({{"titan.sh",
+                   "if [ $GPU = h100 ]; then PP=4; fi\nif ok; then PP=2; fi\n"
+                   "RUN=\"cd x; python -m torchtitan.train --job.config_file=$DIR/big.toml "
+                   "--parallelism.pipeline_parallel_degree=$PP --training.local_batch_size=8\"\n"
+                   "srun --output=a.out bash -c \"$RUN\"\n"}});
+  CHECK(keys_of(text_alone).at("parallel.pp") == "2");
+  CHECK(mentions(text_alone.assumed, "titan.sh:2: all branches are read"));
+  CHECK(mentions(text_alone.not_expressed, "big.toml is read here and was not given"));
+  CHECK(text_alone.not_understood.empty());
 }
