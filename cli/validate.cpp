@@ -20,6 +20,7 @@
 #include "report/text/what_if_table.h"
 #include "validation/compare/suite.h"
 #include "validation/published/measured_log.h"
+#include "validation/published/ratios.h"
 #include "validation/published/what_if.h"
 
 namespace tandem {
@@ -34,7 +35,7 @@ struct ValidateOptions {
   std::string engine = "ideal";  // cases and logs
   std::string family;            // cases
   int jobs = 0;
-  bool what_if = false;  // cases
+  bool what_if = false, ratios = false;  // cases
   std::string plot;
   std::string cluster;  // logs
   int gpus = 0;
@@ -113,8 +114,20 @@ Status validate_what_ifs(const ValidateOptions& options) {
   return Done{};
 }
 
+Status validate_ratios(const ValidateOptions& options) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(
+      const std::vector<MachineRatio> ratios,
+      machine_ratios(options.input, engine_of(options.engine), jobs_or_cores(options.jobs), sets));
+  fmt::print(standard_output(), "{}",
+             options.json ? json_document(ratios_json(ratios))
+                          : ratio_table(ratios, text_width(options.wide)));
+  return Done{};
+}
+
 Status validate_cases(const ValidateOptions& options) {
   if (options.what_if) return validate_what_ifs(options);
+  if (options.ratios) return validate_ratios(options);
   return predict_cases({.cases = options.input,
                         .sets = options.sets,
                         .only = options.only,
@@ -161,6 +174,9 @@ void add_validate(const Command& app) {
   command.flag("--what-if", &options->what_if,
                "cases: hold differences against each other: how much slower or faster rows of "
                "one source and model are that differ in what the column `changed` says");
+  command.flag("--ratios", &options->ratios,
+               "cases: hold machines against each other: how many times the tokens/s/GPU of one "
+               "another reaches on the same model, sequence and precision");
   command.option("--plot", &options->plot,
                  "cases: draw predicted against measured, an SVG picture");
   command.option("--cluster", &options->cluster, "log: a preset, see tandem topology");

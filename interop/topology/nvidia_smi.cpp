@@ -278,10 +278,10 @@ Status read_nvidia_smi(const TopologySource& source, ImportedTopology* topology)
     }
     std::string at = cpu->second;
     if (bridges.is_shared(i)) {
-      const auto [known, first] =
+      const auto [bridge, first] =
           switches.try_emplace(bridges.of(i), fmt::format("pcie{}", switches.size()));
-      if (first) wires.push_back({.from = known->second, .to = at});
-      at = known->second;
+      if (first) wires.push_back({.from = bridge->second, .to = at});
+      at = bridge->second;
     }
     wires.push_back({.from = name, .to = at});
   }

@@ -12,6 +12,24 @@ std::string change(const std::optional<double>& share) {
   return share ? signed_percent(*share) : std::string();
 }
 
+// Returns lines on the pairs that are not predicted.
+template <class Pair>
+std::string not_compared(const std::vector<Pair>& pairs, int width) {
+  std::string reasons;
+  for (const Pair& pair : pairs)
+    if (!pair.reason.empty()) reasons += pair.reason + '\n';
+  return reasons.empty() ? "" : "\nnot compared:\n" + wrapped(reasons, width);
+}
+
+std::string gains_line(const std::vector<WhatIf>& pairs) {
+  const GainErrors errors = gain_errors(pairs);
+  if (errors.n == 0) return "";
+  return fmt::format(
+      "\n{} of {} go the same way; of {} that change by more than {:.0f} %, {} are within "
+      "a third of the measured change.\n",
+      errors.same_direction, errors.n, errors.large, 100 * kLargeGain, errors.within_a_third);
+}
+
 }  // namespace
 
 std::string what_if_table(const std::vector<WhatIf>& pairs, int width) {
@@ -27,11 +45,32 @@ std::string what_if_table(const std::vector<WhatIf>& pairs, int width) {
          return p.measured && p.predicted ? signed_percent(*p.predicted - *p.measured)
                                           : std::string();
        }}};
-  std::string text = text_table(columns, pairs, width);
-  std::string reasons;
-  for (const WhatIf& pair : pairs)
-    if (!pair.reason.empty()) reasons += pair.reason + '\n';
-  return reasons.empty() ? text : text + "\nnot compared:\n" + wrapped(reasons, width);
+  return text_table(columns, pairs, width) + gains_line(pairs) + not_compared(pairs, width);
+}
+
+std::string ratio_table(const std::vector<MachineRatio>& ratios, int width) {
+  using Of = const MachineRatio&;
+  const auto times = [](const std::optional<double>& ratio) {
+    return ratio ? fmt::format("{:.2f}", *ratio) : std::string();
+  };
+  const std::vector<Column<MachineRatio>> columns = {
+      {"job", [](Of r) { return r.job; }, Place::Name},
+      {"from", [](Of r) { return r.from; }, Place::Name},
+      {"to", [](Of r) { return r.to; }, Place::Name},
+      {"measured", [&](Of r) { return times(r.measured); }, Place::First},
+      {"predicted", [&](Of r) { return times(r.predicted); }, Place::First},
+      {"error %", [](Of r) { return r.predicted ? signed_percent(r.error()) : std::string(); }}};
+  const RatioErrors errors = ratio_errors(ratios);
+  std::string text = text_table(columns, ratios, width);
+  if (errors.n > 0)
+    text += wrapped(
+        fmt::format("\nA ratio is tokens/s/GPU of the second machine over the first one's. Of {} "
+                    "the mean absolute error is {} %, the bias {} %; {} have the same machine "
+                    "ahead.\n",
+                    errors.n, percent(errors.mean_absolute), signed_percent(errors.bias),
+                    errors.same_order),
+        width);
+  return text + not_compared(ratios, width);
 }
 
 }  // namespace tandem

@@ -9,6 +9,7 @@
 #include "report/text/what_if_table.h"
 #include "tests/sandbox.h"
 #include "tests/validation/case_rows.h"
+#include "validation/published/ratios.h"
 #include "validation/published/what_if.h"
 
 using namespace tandem;
@@ -406,6 +407,53 @@ TEST_CASE("what-ifs compare runs of one source and model with the first of them"
   const auto refused = what_ifs(folder.with("cases.csv", kThree), Engine::Ideal, 1);
   REQUIRE(!refused.ok());
   CHECK_THAT(refused.error().text(), Catch::Contains("cases.csv:1: found no column 'changed'"));
+}
+
+TEST_CASE("ratios compare machines on one job, by the rows with the nearest numbers of GPUs") {
+  const Folder folder;
+  const std::string head =
+      "id,family,model,system,layers,hidden,heads,seq,vocab,tp,dp,micro_batch,"
+      "global_batch,gpus,precision,iteration_s\n";
+  const auto row = [](const char* id, const char* system, int gpus, const char* precision,
+                      double seconds) {
+    return fmt::format("{},f,GPT,{},8,2304,24,2048,51200,8,{},1,{},{},{},{}\n", id, system,
+                       gpus / 8, 2 * gpus, gpus, precision, seconds);
+  };
+  const std::string path = folder.with(
+      "c.csv", head + row("a", "selene", 64, "bf16", 1) + row("b", "selene", 8, "bf16", 1) +
+                   row("c", "dgx-h100", 8, "bf16", 0.4) + row("d", "dgx-h100", 8, "fp8", 0.3));
+  const auto ratios = machine_ratios(path, Engine::Ideal, 1);
+  REQUIRE(ratios.ok());
+  REQUIRE(ratios->size() == 1);
+  const MachineRatio& ratio = ratios->front();
+  CHECK(ratio.job == "GPT, bf16");
+  CHECK(ratio.from == "selene, 8 GPUs");
+  CHECK(ratio.to == "dgx-h100, 8 GPUs");
+  CHECK(*ratio.measured == Approx(2.5));
+  CHECK(*ratio.predicted > 1.1);
+  CHECK(*ratio.predicted < 4);
+  CHECK(ratio.same_order());
+  const Json json = Json::parse(ratios_json(*ratios).dump());
+  CHECK(json["overall"]["n"] == 1);
+  CHECK(json["overall"]["bias"].get<double>() == Approx(*ratio.predicted / 2.5 - 1));
+  CHECK_THAT(ratio_table(*ratios, 200), Catch::Contains("1 have the same machine ahead"));
+  const auto alone = machine_ratios(folder.with("one.csv", head + row("b", "selene", 8, "bf16", 1)),
+                                    Engine::Ideal, 1);
+  REQUIRE(!alone.ok());
+  CHECK_THAT(alone.error().text(), Catch::Contains("one.csv:1: found no two rows of one model"));
+}
+
+TEST_CASE("gains are judged by direction, and the large ones by size") {
+  const auto pair = [](double measured, double predicted) {
+    return WhatIf{.measured = measured, .predicted = predicted};
+  };
+  const GainErrors errors =
+      gain_errors({pair(-0.3, -0.25), pair(-0.3, -0.1), pair(0.02, -0.01), WhatIf{}});
+  CHECK(errors.n == 3);
+  CHECK(errors.same_direction == 2);
+  CHECK(errors.large == 2);
+  CHECK(errors.within_a_third == 1);
+  CHECK(errors.mean_absolute == Approx((0.05 + 0.2 + 0.03) / 3));
 }
 
 TEST_CASE("the CSV of cases has a line a row, with a reason where there is no prediction") {

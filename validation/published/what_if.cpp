@@ -71,10 +71,28 @@ Result<std::vector<WhatIf>> what_ifs(const std::string& path, Engine engine, int
   return pairs;
 }
 
+GainErrors gain_errors(const std::vector<WhatIf>& pairs) {
+  GainErrors errors;
+  for (const WhatIf& pair : pairs) {
+    if (!pair.measured || !pair.predicted) continue;
+    const double off = *pair.predicted - *pair.measured;
+    ++errors.n;
+    errors.mean_absolute += std::abs(off);
+    errors.bias += off;
+    errors.same_direction += (*pair.predicted < 0) == (*pair.measured < 0) ? 1 : 0;
+    if (std::abs(*pair.measured) <= kLargeGain) continue;
+    ++errors.large;
+    errors.within_a_third += std::abs(off) <= std::abs(*pair.measured) / 3 ? 1 : 0;
+  }
+  if (errors.n > 0) {
+    errors.mean_absolute /= errors.n;
+    errors.bias /= errors.n;
+  }
+  return errors;
+}
+
 nlohmann::ordered_json what_ifs_json(const std::vector<WhatIf>& pairs) {
   nlohmann::ordered_json json = {{"pairs", nlohmann::ordered_json::array()}};
-  int n = 0, same = 0;
-  double size = 0, bias = 0;
   for (const WhatIf& pair : pairs) {
     nlohmann::ordered_json& one = json["pairs"].emplace_back(
         nlohmann::ordered_json{{"place", pair.place},
@@ -86,19 +104,17 @@ nlohmann::ordered_json what_ifs_json(const std::vector<WhatIf>& pairs) {
                                {"measured_change", optional_json(pair.measured)},
                                {"predicted_change", optional_json(pair.predicted)}});
     if (!pair.reason.empty()) one["reason"] = pair.reason;
-    if (!pair.measured || !pair.predicted) continue;
-    ++n;
-    size += std::abs(*pair.predicted - *pair.measured);
-    bias += *pair.predicted - *pair.measured;
-    same += (*pair.predicted < 0) == (*pair.measured < 0) ? 1 : 0;
   }
-  const auto mean = [&](double sum) {
-    return n > 0 ? nlohmann::ordered_json(sum / n) : nlohmann::ordered_json();
+  const GainErrors errors = gain_errors(pairs);
+  const auto mean = [&](double value) {
+    return errors.n > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
   };
-  json["overall"] = {{"n", n},
-                     {"mean_absolute_difference", mean(size)},
-                     {"bias", mean(bias)},
-                     {"same_direction", same}};
+  json["overall"] = {{"n", errors.n},
+                     {"mean_absolute_difference", mean(errors.mean_absolute)},
+                     {"bias", mean(errors.bias)},
+                     {"same_direction", errors.same_direction},
+                     {"large", errors.large},
+                     {"within_a_third", errors.within_a_third}};
   return json;
 }
 

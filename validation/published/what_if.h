@@ -27,7 +27,19 @@ struct WhatIf {
 Result<std::vector<WhatIf>> what_ifs(const std::string& path, Engine engine, int jobs,
                                      const Sets& sets = {});
 
-// Returns {pairs, overall {n, mean_absolute_difference, bias, same_direction}}.
+// Changes beyond this share are judged by their size, too.
+inline constexpr double kLargeGain = 0.03;
+
+// The pairs that are predicted, in short: how many go the same way, and how many of the large
+// measured changes are predicted to within a third of them.
+struct GainErrors {
+  int n = 0, same_direction = 0, large = 0, within_a_third = 0;
+  double mean_absolute = 0, bias = 0;  // of the difference of both changes
+};
+GainErrors gain_errors(const std::vector<WhatIf>& pairs);
+
+// Returns {pairs, overall {n, mean_absolute_difference, bias, same_direction, large,
+// within_a_third}}.
 nlohmann::ordered_json what_ifs_json(const std::vector<WhatIf>& pairs);
 
 }  // namespace tandem

@@ -16,9 +16,9 @@ using namespace tandem;
 namespace {
 
 const std::set<std::string> kFlags = {
-    "--partial",   "--json",        "--wide",     "--unfolded", "--timeline",
-    "--bars",      "--sensitivity", "--explain",  "--hta",      "--expert-overlap",
-    "--share-gpu", "--what-if",     "--no-check", "--write",    "--memory"};
+    "--partial",     "--json",     "--wide",  "--unfolded",       "--timeline",  "--bars",
+    "--sensitivity", "--explain",  "--hta",   "--expert-overlap", "--share-gpu", "--what-if",
+    "--ratios",      "--no-check", "--write", "--memory"};
 
 // A value that the option takes; else 1 is one.
 const std::map<std::string, std::string> kValues = {{"--engine", "ideal"},
