@@ -334,7 +334,10 @@ Result<Settings> settings_of(const Case& run) {
   RETURN_IF_ERROR(set_node(run, &settings));
   for (auto& [key, value] : family_defaults(run)) settings[key] = {std::move(value), run.place()};
   const std::int64_t stages = std::int64_t{std::max(run.pp, 1)} * std::max(run.vpp, 1);
-  if (stages > 1 && run.layers % stages != 0) {
+  const bool own_layers = std::ranges::any_of(run.sets, [](const auto& own) {
+    return own.first == "parallel.layout" || own.first == "parallel.layers_per_stage";
+  });
+  if (stages > 1 && run.layers % stages != 0 && !own_layers) {
     const std::vector<std::int64_t> layers =
         stages > kMostStages ? std::vector<std::int64_t>{}
                              : uneven_layers(run.layers, static_cast<int>(stages));
