@@ -47,8 +47,8 @@ std::string fabric(const Fabric& fabric) {
 
 std::string gemms(const DeviceSpec& device) {
   std::string text = fmt::format("{:.3g} % of the peak", 100 * device.gemm_efficiency);
-  for (const auto& [precision, share] : device.own_gemm_efficiency)
-    text += fmt::format(", {:.3g} % in {}", 100 * share, precision);
+  for (const auto& [precision, own] : device.own_gemms)
+    text += fmt::format(", {:.3g} % in {}", 100 * own.efficiency, precision);
   return text;
 }
 

@@ -93,7 +93,8 @@ Status complete_framework_profile(Scenario* s) {
     s->job.plan.trainer = trainer_named(s->costs.profile.framework);
   }
   if (s->costs.table) {
-    s->costs.profile.iteration_overhead_s = 0;  // a table does not measure this part
+    // A table does not measure this part.
+    s->costs.profile.iteration_overhead_s = s->costs.profile.rank_overhead_s = 0;
     return Done{};
   }
   return complete_calibration(s);

@@ -265,6 +265,8 @@ Status complete(Scenario* s) {
     return Done{};
   }
   RETURN_IF_ERROR(complete_framework_profile(s));
+  if (!sets_tensor_overlap(s->places))
+    s->job.plan.tensor_overlap = unasked_overlap(s->job.model, s->job.plan, s->costs.profile);
   if (!s->places.contains("train.gradient_dtype"))
     s->job.plan.gradient_dtype = s->job.plan.precision == "fp16" ? "fp16" : "fp32";
   if (const Status status = check_model(s->job.model, s->job.plan); !status.ok())

@@ -144,6 +144,12 @@ Result<TensorOverlap> read_tensor_file(const std::string& path, const std::strin
   return overlap;
 }
 
+// Says whether experts replace the whole MLP.
+bool has_experts_alone(const Model& model) {
+  const Model& experts = expert_layer(model);
+  return experts.is_moe() && experts.shared_expert_ffn == 0;
+}
+
 }  // namespace
 
 TensorOverlap overlap_by(TensorMethod method) {
@@ -162,11 +168,29 @@ TensorOverlap overlap_by(TensorMethod method) {
   return overlap;
 }
 
+bool sets_tensor_overlap(const std::map<std::string, std::string>& places) {
+  return std::ranges::any_of(places, [](const auto& place) {
+    return place.first.starts_with("overlap.tensor") || place.first.starts_with("overlap.gemm.");
+  });
+}
+
+TensorOverlap unasked_overlap(const Model& model, const Plan& plan,
+                              const FrameworkProfile& profile) {
+  TensorOverlap overlap;
+  if (profile.bulk_gradients == 0 || plan.tp == 1 || !plan.sequence_parallel) return overlap;
+  const bool has_mlp = !has_experts_alone(model);
+  for (const Forms& forms : kForms) {
+    if (forms.bulk_sms > 0 && (has_mlp || forms.gemm < TensorGemm::Fc1Fprop))
+      overlap[static_cast<std::size_t>(forms.gemm)] = {.method = TensorMethod::Bulk,
+                                                       .userbuffers = false};
+  }
+  return overlap;
+}
+
 Result<TensorOverlap> tensor_overlap(const TensorSettings& settings, const Model& model,
                                      const std::string& folder) {
   TensorOverlap overlap = overlap_by(settings.method);
-  if (const Model& experts = expert_layer(model);
-      experts.is_moe() && experts.shared_expert_ffn == 0)
+  if (has_experts_alone(model))
     std::fill(overlap.begin() + static_cast<int>(TensorGemm::Fc1Fprop), overlap.end(),
               GemmOverlap{});
   if (!settings.file.empty()) {

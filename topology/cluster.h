@@ -17,6 +17,13 @@
 
 namespace tandem {
 
+// Constants that replace DeviceSpec's for GEMMs in one precision.
+struct OwnGemms {
+  double efficiency = 0, ramp_k = 0, training_clock = 1;
+
+  bool operator==(const OwnGemms&) const = default;
+};
+
 // The performance of one GPU. Rates are dense peaks from the data sheet.
 struct DeviceSpec {
   std::string name;
@@ -38,9 +45,7 @@ struct DeviceSpec {
   // The share of gemm_efficiency that remains in training: at the power limit clocks are lower than
   // where a kernel is measured alone.
   double training_clock = 1;
-  // Replaces gemm_efficiency for a precision. These shares were measured in training, so
-  // training_clock does not apply to them.
-  std::map<std::string, double> own_gemm_efficiency;
+  std::map<std::string, OwnGemms> own_gemms;  // by precision; others have those above
   // The framework profile whose constants price models on this GPU if the scenario names none
   // (workload/frameworks/framework_profile.h).
   std::string profile = "megatron-a100";

@@ -20,7 +20,7 @@ std::optional<std::string> set_nvlinks(const KeyValue& value, ClusterSpec* spec)
 // Sets one share for every precision.
 std::optional<std::string> set_gemm_efficiency(const KeyValue& value, DeviceSpec* device) {
   const auto place = [](DeviceSpec& d) -> double& { return d.gemm_efficiency; };
-  device->own_gemm_efficiency.clear();
+  device->own_gemms.clear();
   return keys::number("cluster.gemm_efficiency", place, 1, keys::kShare).set(value, device);
 }
 

@@ -62,8 +62,18 @@ Result<DeviceSpec> read_device(const std::string& name, Sources* sources) {
     device.flops_per_s[precision] = peak * 1e12;
   }
   for (const std::string& precision : file.stems("_gemm_efficiency")) {
-    ASSIGN_OR_RETURN(device.own_gemm_efficiency[precision],
-                     file.share(precision + "_gemm_efficiency"));
+    // The ends of a tile take as long as in 16 bits, where products take twice as long.
+    OwnGemms own{.ramp_k = 2 * device.gemm_ramp_k, .training_clock = device.training_clock};
+    const auto set = [&](const char* key, double* place) -> Status {
+      if (!file.has(precision + key)) return Done{};
+      ASSIGN_OR_RETURN(*place, file.number(precision + key));
+      return *place >= 0 ? Status(Done{})
+                         : file.expected(precision + key, "a number of at least 0");
+    };
+    ASSIGN_OR_RETURN(own.efficiency, file.share(precision + "_gemm_efficiency"));
+    RETURN_IF_ERROR(set("_gemm_ramp_k", &own.ramp_k));
+    RETURN_IF_ERROR(set("_training_clock", &own.training_clock));
+    device.own_gemms[precision] = own;
   }
   RETURN_IF_ERROR(file.finish());
   for (const auto& [key, source] : file.sources()) {

@@ -287,7 +287,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   Nanoseconds reduced = 0, behind = 0, lanes = 0;
   for (int rank = 0; rank < layout.pp; ++rank) {
     double all = 0, least = 1e300;
-    Nanoseconds optimizer = to_ns(base_.costs.profile.iteration_overhead_s);
+    Nanoseconds optimizer = to_ns(iteration_overhead_s(plan, base_.costs.profile));
     for (const int stage : ranks[rank]) {
       all += held[stage].dense;
       // The first stage's last bucket may be small.

@@ -45,15 +45,15 @@ TEST_CASE("efficiencies that are set hold for every precision and whatever GPU")
   const DeviceSpec h100 = *load_device("h100-80gb");
   CHECK(plain.gemm_efficiency == h100.gemm_efficiency);
   CHECK(plain.training_clock == h100.training_clock);
-  CHECK(plain.own_gemm_efficiency == h100.own_gemm_efficiency);
-  CHECK(plain.own_gemm_efficiency.contains("fp8"));
+  CHECK(plain.own_gemms == h100.own_gemms);
+  CHECK(plain.own_gemms.contains("fp8"));
   // cluster.gpu is applied after cluster.gemm_efficiency, and leaves it.
   for (const char* gpu : {"cluster.gpu=h100-80gb", "cluster.gpus_per_node=8"}) {
     const DeviceSpec set = with({gpu, "cluster.gemm_efficiency=0.5", "cluster.preset=dgx-h200",
                                  "cluster.attention_efficiency=0.4"})
                                .cluster.spec.device;
     CHECK(set.gemm_efficiency == 0.5);
-    CHECK(set.own_gemm_efficiency.empty());
+    CHECK(set.own_gemms.empty());
     CHECK(set.attention_efficiency == 0.4);
     CHECK(set.training_clock ==
           with({gpu, "cluster.preset=dgx-h200"}).cluster.spec.device.training_clock);

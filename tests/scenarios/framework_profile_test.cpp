@@ -47,6 +47,18 @@ TEST_CASE("an iteration's overhead is charged once a rank, whatever stages the r
   }
 }
 
+TEST_CASE("graphs of a whole iteration spare the CPU's overhead, not what grows with the GPUs") {
+  FrameworkProfile profile;
+  profile.iteration_overhead_s = 0.04;
+  profile.rank_overhead_s = 0.002;
+  Plan plan{.tp = 4, .dp = 8};
+  CHECK(iteration_overhead_s(plan, profile) == Approx(0.04 + 5 * 0.002));
+  plan.cuda_graphs = true;
+  CHECK(iteration_overhead_s(plan, profile) == Approx(5 * 0.002));
+  plan.cuda_graph_modules.moe = false;
+  CHECK(iteration_overhead_s(plan, profile) == Approx(0.04 + 5 * 0.002));
+}
+
 TEST_CASE("a step waits for the slowest node: 1 + spread sqrt(2 ln nodes)") {
   const FrameworkProfile profile = {.node_spread = 0.01};
   CHECK(slowest_of(1, profile) == 1);

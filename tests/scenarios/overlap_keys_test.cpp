@@ -46,6 +46,20 @@ TEST_CASE("one word sets the overlap of every GEMM that has such a form") {
   CHECK(overlap_of(ring, TensorGemm::Fc1Wgrad).method == TensorMethod::Bulk);
 }
 
+TEST_CASE(
+    "Transformer Engine reduces beside weight gradients without being asked, unless told off") {
+  const auto wgrad = [](Names more) {
+    more.insert(more.end(), {"cluster.preset=dgx-h100", "train.sequence_parallel=true"});
+    return overlap_of(load(kSmall, more)[0], TensorGemm::QkvWgrad);
+  };
+  const GemmOverlap unasked = wgrad({"costs.software=nemo-h100"});
+  CHECK(unasked.method == TensorMethod::Bulk);
+  CHECK(!unasked.userbuffers);
+  CHECK(wgrad({"costs.software=nemo-h100", "overlap.tensor=off"}).method == TensorMethod::Off);
+  for (const char* other : {"costs.software=torchtitan-h100", "costs.software=megatron-a100"})
+    CHECK(wgrad({other}).method == TensorMethod::Off);
+}
+
 TEST_CASE("a GEMM by name goes over the file, the file over the word") {
   const auto s = with_file(kFile, {"overlap.tensor_setting=small", "overlap.tensor=ring",
                                    "overlap.gemm.proj_fprop=pipelined:8:2"});

@@ -60,7 +60,7 @@ TEST_CASE("a ring exchange costs the longer of piece and step, t times, and one 
       PricedPass pass(&kernels);
       const TensorGroup group{kRanks, true, kRanks * step};  // a byte takes a nanosecond
       if (gathers) {
-        gather_and_multiply(&pass, product(), group, {TensorMethod::Ring, 0});
+        gather_and_multiply(&pass, product(), group, group.bytes, {TensorMethod::Ring, 0});
       } else {
         multiply_and_reduce(&pass, product(), group, {TensorMethod::Ring, 0});
       }

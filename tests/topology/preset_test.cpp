@@ -95,9 +95,14 @@ TEST_CASE("Hopper and Blackwell come with 8 and 16 bits, each GPU with its own e
   CHECK(h100->training_clock < a100->training_clock);
   CHECK(a100->gemm_efficiency * a100->training_clock ==
         Approx(DeviceSpec{}.gemm_efficiency).epsilon(0.05));
-  CHECK(h100->own_gemm_efficiency.size() == 1);
-  CHECK(h100->own_gemm_efficiency.contains("fp8"));
-  CHECK(a100->own_gemm_efficiency.empty());
+  CHECK(h100->own_gemms.size() == 1);
+  CHECK(h100->own_gemms.contains("fp8"));
+  CHECK(a100->own_gemms.empty());
+  // The fewer bits, the less power: training keeps more of the rate of a kernel alone.
+  const auto b200 = load_device("b200-180gb");
+  REQUIRE(b200.ok());
+  CHECK(b200->training_clock < b200->own_gemms.at("fp8").training_clock);
+  CHECK(b200->own_gemms.at("fp8").training_clock < b200->own_gemms.at("nvfp4").training_clock);
 }
 
 TEST_CASE("jz-style differs from dgx2-style in links alone and is never faster") {

@@ -171,6 +171,13 @@ TEST_CASE("layers that do not divide are one short at both ends, or few on the l
   CHECK(layers.front() == 0);
   CHECK(layers[1] == 1);
   CHECK(layers.back() == 0);
+  // A row that states its layers needs none that divide.
+  Case stated = read(kThree)[2];
+  stated.layers = 10;
+  stated.pp = 8, stated.vpp = 1;
+  CHECK(!settings_of(stated).ok());
+  stated.sets.emplace_back("parallel.layers_per_stage", Setting{});
+  CHECK(settings_of(stated).ok());
 }
 
 TEST_CASE("a family's framework does what its source says, another family's does not") {

@@ -23,7 +23,7 @@ CostModel h100_fp8() {
                      .sms = 132,
                      .flops_per_s = {{"bf16", 989e12}, {"fp8", 1979e12}},
                      .gemm_efficiency = 0.70,
-                     .own_gemm_efficiency = {{"fp8", 0.626}},
+                     .own_gemms = {{"fp8", {.efficiency = 0.626, .ramp_k = 2 * 124}}},
                      .attention_efficiency = 0.55},
           .precision = "fp8"};
 }
@@ -169,13 +169,17 @@ TEST_CASE("fused attention is slower with short rows, small heads and backward, 
   CHECK(ns({.keys = 1000, .head_size = 128}) == 4'030'000);
 }
 
-TEST_CASE("training's clocks slow GEMMs, but for precisions with a share of training's own") {
+TEST_CASE("training's clock slows GEMMs, in a precision with its own by that one") {
   CostModel model = h100_fp8();
   const Gemm gemm = {.m = 132 * 256, .n = 12800, .k = 100'000};
   const auto rate = [&] { return gemm.flops() / gemm_s(model, gemm); };
   const double fp8 = rate();
   model.device.training_clock = 0.5;
   CHECK(rate() == fp8);
+  model.device.own_gemms.at("fp8").training_clock = 0.8;
+  CHECK(rate() == Approx(0.8 * fp8).epsilon(0.005));
+  model.quantized_rate = 0.95;
+  CHECK(rate() == Approx(0.95 * 0.8 * fp8).epsilon(0.005));
   model.precision = "bf16";
   CHECK(rate() == Approx(0.5 * 0.70 * 989e12).epsilon(0.005));
 }

@@ -29,7 +29,14 @@ Plan in(const std::string& precision, Fp8Recipe recipe = Fp8Recipe::Delayed) {
   return {.global_batch = 1, .precision = precision, .fp8_recipe = recipe, .flash_attention = true};
 }
 
-double cast_bytes(const Plan& plan) { return recipe_of(plan)->cast_bytes(); }
+// Casts at the rate of other passes.
+FrameworkProfile even() {
+  FrameworkProfile profile;
+  profile.cast_efficiency = profile.memory_efficiency;
+  return profile;
+}
+
+double cast_bytes(const Plan& plan) { return recipe_of(plan)->cast_bytes(even()); }
 
 TEST_CASE("a number is read in 16 bits and written twice, with its part of the scales") {
   CHECK(!recipe_of(in("bf16")));
@@ -37,11 +44,31 @@ TEST_CASE("a number is read in 16 bits and written twice, with its part of the s
   CHECK(cast_bytes(in("fp8", Fp8Recipe::Current)) == 2 + 2 + 2);  // its largest first
   CHECK(cast_bytes(in("fp8", Fp8Recipe::Blockwise)) == 2 + 2 * (1 + 4.0 / 128));
   CHECK(cast_bytes(in("fp8", Fp8Recipe::Mxfp8)) == 2 + 2 * (1 + 1.0 / 32));
-  CHECK(cast_bytes(in("nvfp4")) == 2 + 2 + 2 * (0.5 + 1.0 / 16));
+  CHECK(cast_bytes(in("nvfp4")) == 3.4 + 2 + 2 * (0.5 + 1.0 / 16));
+}
+
+TEST_CASE("a GPU that multiplies columns, too, needs one form of what has one scale") {
+  FrameworkProfile profile = even();
+  profile.cast_forms = 1;
+  const auto bytes = [&](Fp8Recipe recipe) {
+    return recipe_of(in("fp8", recipe))->cast_bytes(profile);
+  };
+  CHECK(bytes(Fp8Recipe::Delayed) == 2 + 1);
+  CHECK(bytes(Fp8Recipe::Current) == 2 + 2 + 1);
+  CHECK(bytes(Fp8Recipe::Mxfp8) == cast_bytes(in("fp8", Fp8Recipe::Mxfp8)));
+}
+
+TEST_CASE("slower casts count as so many more bytes, and products in mxfp8 run at 0.95") {
+  FrameworkProfile slow = even();
+  slow.cast_efficiency /= 2;
+  const Plan plan = in("fp8", Fp8Recipe::Mxfp8);
+  CHECK(recipe_of(plan)->cast_bytes(slow) == Approx(2 * cast_bytes(plan)));
+  CHECK(recipe_of(plan)->rate == 0.95);
+  CHECK(recipe_of(in("fp8"))->rate == 1);
 }
 
 TEST_CASE("a layer casts what goes into its four products, and their outputs' gradients") {
-  const FrameworkProfile profile;
+  const FrameworkProfile profile = even();
   const auto casts = [&](const Plan& plan, auto block_of, Kernel Block::*pass) {
     const Plan wide = in("bf16");
     return (block_of(llama(), plan, profile).*pass).memory_bytes -
@@ -128,7 +155,7 @@ TEST_CASE("weights that are gathered in fp8 have their largest numbers reduced, 
 }
 
 TEST_CASE("the head and a router stay in 16 bits, weights are cast once an iteration") {
-  const FrameworkProfile profile;
+  const FrameworkProfile profile = even();
   const Plan plan = in("fp8", Fp8Recipe::Mxfp8);
   CHECK(head_block(llama(), plan, profile).forward.gemms[0].in_16_bits);
   CHECK(head_block(llama(), plan, profile).forward.memory_bytes ==

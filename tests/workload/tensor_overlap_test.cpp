@@ -41,8 +41,9 @@ std::vector<Nanoseconds> durations(const Pass& pass) {
 }
 
 Pass gathered(int size, const GemmOverlap& overlap) {
-  return pass_of(
-      [&](PricedPass* pass) { gather_and_multiply(pass, kProduct, group_of(size), overlap); });
+  return pass_of([&](PricedPass* pass) {
+    gather_and_multiply(pass, kProduct, group_of(size), group_of(size).bytes, overlap);
+  });
 }
 
 Pass reduced(int size, const GemmOverlap& overlap) {
@@ -83,6 +84,45 @@ TEST_CASE("a ring has a shift of bytes / t beside each of t pieces but one") {
     CHECK(scatter.steps[1].waits == Waits{0});
     CHECK(scatter.output == 2 * t - 3);
   }
+}
+
+TEST_CASE("what a ring does not hide is gathered before it, and scattered behind it") {
+  TensorGroup group = group_of(4);
+  group.ring_hidden = 0.25;
+  const GemmOverlap ring = overlap_of(TensorMethod::Ring);
+  const Pass gather = pass_of([&](PricedPass* pass) {
+    gather_and_multiply(pass, kProduct, group, group.of_inputs(), ring);
+  });
+  const Pass scatter =
+      pass_of([&](PricedPass* pass) { multiply_and_reduce(pass, kProduct, group, ring); });
+  for (const auto& [pass, kind] :
+       {std::pair(gather, CommKind::AllGather), std::pair(scatter, CommKind::ReduceScatter)}) {
+    CHECK(collectives(pass, kind) == Moved{1, group.bytes * 3 / 4});
+    CHECK(communication(pass, CommKind::RingShift).front().bytes == group.bytes / 16);
+  }
+  CHECK(gather.steps.front().collective == CommKind::AllGather);
+  CHECK(scatter.steps.back().collective == CommKind::ReduceScatter);
+}
+
+TEST_CASE("gathers move quantized numbers, reductions 16 bits") {
+  const auto group = [](const char* precision, Fp8Recipe recipe) {
+    Plan plan = plan_of(4);
+    plan.sequence_parallel = true;
+    plan.precision = precision;
+    plan.fp8_recipe = recipe;
+    return quantized_group(gpt_22b(), plan, {});
+  };
+  const TensorGroup wide = group("bf16", Fp8Recipe::Delayed);
+  CHECK(wide.of_inputs() == wide.bytes);
+  CHECK(wide.of_gradients() == wide.bytes);
+  const TensorGroup current = group("fp8", Fp8Recipe::Current);
+  CHECK(current.bytes == wide.bytes);
+  CHECK(current.of_inputs() == wide.bytes / 2);
+  CHECK(current.of_gradients() == wide.bytes / 2);
+  // With scales of 32 numbers rows and columns are apart: both of a gradient are needed.
+  const TensorGroup mx = group("fp8", Fp8Recipe::Mxfp8);
+  CHECK(mx.of_inputs() == wide.bytes / 64 * 33);
+  CHECK(mx.of_gradients() == wide.bytes / 32 * 33);
 }
 
 TEST_CASE("a ring costs max(piece, step) a step, and one piece") {

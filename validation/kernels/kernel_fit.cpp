@@ -38,7 +38,7 @@ constexpr double kSlopeStep = 1e-2;  // step of a numerical derivative, in a con
 double alone_s(const DeviceSpec& device, const Kernel& kernel) {
   CostModel model{.device = device, .precision = kPrecision};
   model.device.training_clock = 1;
-  model.device.own_gemm_efficiency.clear();
+  model.device.own_gemms.clear();
   return to_seconds(kernel_ns(model, kernel));
 }
 

@@ -79,7 +79,11 @@ constexpr FamilyDefault kDefaults[] = {
     {is_nemo, "overlap.grad_reduce", true},
     {is_nemo, "overlap.param_gather", true},
     {[](const Case& run) { return is_nemo(run) && run.source.find("v3.0") != std::string::npos; },
-     "costs.software", "nemo-2304-h100"}};
+     "costs.software", "nemo-2304-h100"},
+    {[](const Case& run) {
+       return starts(run, "nemo-longseq") && run.source.find("24.0") != std::string::npos;
+     },
+     "costs.software", "nemo-2403-h100"}};
 
 }  // namespace
 

@@ -48,10 +48,10 @@ const FamilyWeight* weight_of(const FitPlan& plan, const std::string& family) {
 // Returns the device's member of a key that can be fitted; nullptr: there is none.
 double* device_constant(const std::string& key, DeviceSpec* device) {
   if (key == "training_clock") return &device->training_clock;
-  constexpr std::string_view kShare = "_gemm_efficiency";
-  if (!key.ends_with(kShare)) return nullptr;
-  const auto own = device->own_gemm_efficiency.find(key.substr(0, key.size() - kShare.size()));
-  return own == device->own_gemm_efficiency.end() ? nullptr : &own->second;
+  constexpr std::string_view kClock = "_training_clock";
+  if (!key.ends_with(kClock)) return nullptr;
+  const auto own = device->own_gemms.find(key.substr(0, key.size() - kClock.size()));
+  return own == device->own_gemms.end() ? nullptr : &own->second.training_clock;
 }
 
 // Returns the row's scenario with these values in its FrameworkProfile and GPU. The profile is
@@ -78,7 +78,7 @@ Result<Scenario> with(const FitData& data, int row, const ProfileValues& values)
 bool priced_alike(const Scenario& a, const Scenario& b) {
   const DeviceSpec &one = a.cluster.spec.device, &other = b.cluster.spec.device;
   return a.costs.profile == b.costs.profile && one.training_clock == other.training_clock &&
-         one.own_gemm_efficiency == other.own_gemm_efficiency;
+         one.own_gemms == other.own_gemms;
 }
 
 Result<double> residual(const Scenario& scenario, const Case& run) {
@@ -159,8 +159,8 @@ Result<Constant> read_constant(const CsvTable& table, int row) {
       if (!device.ok()) return table.error(row, device.error().text());
       if (device_constant(constant.key, &*device) == nullptr)
         return table.error(
-            row, fmt::format("found key '{}', expected training_clock, or the GEMM efficiency of a "
-                             "precision with one of its own",
+            row, fmt::format("found key '{}', expected training_clock, or that of a precision with "
+                             "GEMMs of its own",
                              constant.key));
     }
     return constant;

@@ -29,10 +29,16 @@ constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 128, 0.95}, {128, 64, 0.80}, {
 // K may be cut into parts, so that a GEMM with few output tiles fills the SMs.
 constexpr int kSplits[] = {1, 2, 4};
 
-double gemm_efficiency(const DeviceSpec& device, const std::string& precision) {
-  const auto own = device.own_gemm_efficiency.find(precision);
-  return own == device.own_gemm_efficiency.end() ? device.training_clock * device.gemm_efficiency
-                                                 : own->second;
+// Returns what GEMMs reach and cost in a precision. ramp_k: a tile's prologue and epilogue cost as
+// much as so much of K. They take equally long in fp8, where products are twice as fast, so there
+// they count as twice as much, where the GPU has no number of its own.
+OwnGemms gemms_in(const DeviceSpec& device, const std::string& precision) {
+  if (const auto own = device.own_gemms.find(precision); own != device.own_gemms.end())
+    return own->second;
+  const int number_bytes = std::max(1, bytes_of(precision));
+  return {.efficiency = device.gemm_efficiency,
+          .ramp_k = device.gemm_ramp_k * std::max(1, kSixteenBits / number_bytes),
+          .training_clock = device.training_clock};
 }
 
 // DeviceSpec::attention_efficiency is that of heads of this size.
@@ -207,11 +213,10 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
   CHECK(peak != device.flops_per_s.end() && peak->second > 0);
   CHECK(device.sms > 0 && device.memory_bytes_per_s > 0);
 
-  const double rate = gemm_efficiency(device, precision) * peak->second;
+  const OwnGemms own = gemms_in(device, precision);
+  const double rate = own.efficiency * own.training_clock * peak->second *
+                      (is_quantized(precision) ? model.quantized_rate : 1);
   const int number_bytes = std::max(1, bytes_of(precision));
-  // ramp_k: a tile's prologue and epilogue cost as much as so much of K. They take equally long in
-  // fp8, where products are twice as fast, so there they count as twice as much.
-  const double ramp_k = device.gemm_ramp_k * std::max(1, kSixteenBits / number_bytes);
   double best_s = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
     const double tiles = static_cast<double>(gemm.batch) * ceil_div(gemm.m, tile.rows) *
@@ -222,7 +227,7 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
       const double charged = device.gemm_whole_wave * std::ceil(waves) +
                              (1 - device.gemm_whole_wave) * std::max(waves, 1.0);
       const double wave_flops = device.sms * 2.0 * tile.rows * tile.columns *
-                                (static_cast<double>(gemm.k) / split + ramp_k);
+                                (static_cast<double>(gemm.k) / split + own.ramp_k);
       best_s = std::min(best_s, charged * wave_flops / (tile.efficiency * rate));
     }
   }

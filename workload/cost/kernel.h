@@ -24,6 +24,7 @@ struct CostModel {
   std::string precision;             // a key of device.flops_per_s
   const CostTable* table = nullptr;  // REQUIRES: check_covers() (cost_table.h)
   FrameworkProfile profile;
+  double quantized_rate = 1;  // of quantized products, by recipe (workload/model/recipe.h)
 };
 
 // Checks that the device has the precision, and positive rates. An Error says what it has.

@@ -36,7 +36,10 @@ struct FrameworkProfile {
 
   // Memory-bound passes.
   double memory_efficiency = 0.85;  // of the data sheet's bandwidth, for long streams
-  double pass_share = 0.86;         // of the counted passes: fusion and the L2 cache spare the rest
+  // Casts of quantized layers: of the data sheet's bandwidth, and the forms of an array with one
+  // scale, rows and columns, or 1 where the GPU multiplies both as they are.
+  double cast_efficiency = 0.86, cast_forms = 2;
+  double pass_share = 0.86;  // of the counted passes: fusion and the L2 cache spare the rest
   // Passes over the attention matrix, unfused: scale, mask, softmax, dropout.
   double matrix_passes = 6.7;
   double matrix_passes_backward = 6.25;
@@ -53,13 +56,20 @@ struct FrameworkProfile {
   // More of it for a mixture of experts: the router, the permutation, and waiting for the counts of
   // tokens that the device has found.
   double expert_launch_s = 0;
-  double iteration_overhead_s = 0;  // each iteration: data, timers, logging
+  // Each iteration: data, timers, logging; nothing where CUDA graphs hold all of it. And for each
+  // doubling of the GPUs, whatever is in graphs.
+  double iteration_overhead_s = 0, rank_overhead_s = 0;
 
   // Communication, relative to what nccl-tests measure: a stretch multiplies the time of bytes, an
   // overhead is added to each operation. Tensor: inside a node. The others: between nodes.
   double tensor_stretch = 1;
   double partial_tensor_stretch = 1;  // times tensor's, in groups that do not fill a node
   double tensor_overhead_s = 0;
+  // The share of a ring's bytes beside a product that hides; the rest is exposed before or behind.
+  double ring_hidden = 1;
+  // 1: without being asked, linear layers gather and reduce beside their gradients, as Transformer
+  // Engine's do.
+  double bulk_gradients = 0;
   double pipeline_stretch = 1;
   double pipeline_overhead_s = 0;
   double data_stretch = 1;

@@ -131,7 +131,7 @@ double tensor_buffers(const Model& model, const Plan& plan) {
   const bool has_own = memory_of(trainer_of(plan)).userbuffers;
   const auto overlapped =
       std::ranges::count_if(plan.tensor_overlap, [has_own](const GemmOverlap& overlap) {
-        return has_own && overlap.method != TensorMethod::Off;
+        return has_own && overlap.userbuffers && overlap.method != TensorMethod::Off;
       });
   return static_cast<double>(group.bytes) * static_cast<double>(1 + overlapped);
 }

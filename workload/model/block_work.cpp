@@ -112,13 +112,13 @@ void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const B
   const auto numbers = [&](std::int64_t columns) {
     return static_cast<double>(batch) * static_cast<double>(tokens) * static_cast<double>(columns);
   };
-  if (!behind_norm || !shape.recipe->norm_quantizes)
-    forward.bytes += shape.recipe->cast_bytes() * numbers(in);
-  input_gradient.bytes += shape.recipe->cast_bytes() * numbers(out);
+  const double cast = shape.recipe->cast_bytes(shape.profile);
+  if (!behind_norm || !shape.recipe->norm_quantizes) forward.bytes += cast * numbers(in);
+  input_gradient.bytes += cast * numbers(out);
   if (!shape.casts_weights) return;
   const double weights = static_cast<double>(batch) * static_cast<double>(in * out);
-  forward.bytes += shape.recipe->cast_bytes() * weights;
-  input_gradient.bytes += shape.recipe->cast_bytes() * weights;
+  forward.bytes += cast * weights;
+  input_gradient.bytes += cast * weights;
 }
 
 void add_ends(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {

@@ -52,7 +52,8 @@ class LayerBuilder {
              : model.is_moe() ? with_recomputed(experts_block(model, plan, profile()), true)
                               : with_recomputed(mlp_block(model, plan, profile()))),
         attention_comm_{
-            quantized_group(model, plan), context_group(model, plan), attention_gemms(plan),
+            quantized_group(model, plan, profile()), context_group(model, plan),
+            attention_gemms(plan),
             gathered_columns(model, plan) * tokens_of(model, plan) * stored_bytes(plan)},
         mlp_comm_{attention_comm_.tensor, attention_comm_.context, mlp_gemms(plan)},
         experts_(expert_group(model, plan)) {
@@ -131,7 +132,7 @@ class LayerBuilder {
   }
 
   void forward(PricedPass* pass) {
-    if (has_whole_blocks()) return whole_blocks(pass, halves(attention_.forward, mlp_.forward));
+    if (has_whole_blocks()) return whole_blocks(pass, halves(attention_.forward, mlp_.forward), 2);
     if (has_mixer_) mixer_forward(pass);
     if (model_.has_mlp) mlp_forward(pass);
   }
@@ -140,7 +141,7 @@ class LayerBuilder {
     if (splits_attention())
       block_forward(pass, spread_forward(attention_, attention_comm_.gemms), attention_comm_);
     else
-      whole_blocks(pass, {attention_.forward});
+      whole_blocks(pass, {attention_.forward}, 1);
   }
 
   void mlp_forward(PricedPass* pass) {
@@ -150,7 +151,7 @@ class LayerBuilder {
     } else if (plan_.overlaps_tensor()) {
       block_forward(pass, spread_forward(mlp_, mlp_comm_.gemms), mlp_comm_);
     } else {
-      whole_blocks(pass, {mlp_.forward});
+      whole_blocks(pass, {mlp_.forward}, 1);
     }
   }
 
@@ -160,9 +161,10 @@ class LayerBuilder {
       std::vector<Kernel> blocks;
       if (plan_.recompute == Recompute::Full) blocks = halves(attention_.forward, mlp_.forward);
       if (recomputes_mlp_) blocks.push_back(mlp_.forward);
+      const std::size_t forwards = blocks.size();
       if (model_.has_mlp) blocks.push_back(mlp_gradients(weights));
       if (has_mixer_) blocks.push_back(attention_gradients(weights));
-      whole_blocks(&pass, std::move(blocks));
+      whole_blocks(&pass, std::move(blocks), forwards);
       return pass.take();
     }
     if (plan_.recompute == Recompute::Full) forward(&pass);
@@ -170,7 +172,7 @@ class LayerBuilder {
     if (model_.has_mlp) mlp_backward(&pass, weights);
     if (!has_mixer_) return pass.take();
     if (!splits_attention()) {
-      whole_blocks(&pass, {attention_gradients(weights)});
+      whole_blocks(&pass, {attention_gradients(weights)}, 0);
       return pass.take();
     }
     Gradients parts = spread_backward(attention_, attention_comm_.gemms, weights);
@@ -193,7 +195,7 @@ class LayerBuilder {
 
   void mlp_backward(PricedPass* pass, bool weights) {
     if (!model_.is_moe() && !plan_.overlaps_tensor())
-      return whole_blocks(pass, {mlp_gradients(weights)});
+      return whole_blocks(pass, {mlp_gradients(weights)}, 0);
     const Gradients parts = spread_backward(mlp_, mlp_comm_.gemms, weights);
     const Parts* weight = weights ? &parts.weight : nullptr;
     if (!model_.is_moe()) {
@@ -216,18 +218,21 @@ class LayerBuilder {
   // run, so all blocks together take
   //   max(device + collectives, launch) = max(device, launch - collectives) + collectives
   // So launches count with what is left of them: launch - collectives. If that is longer than the
-  // device's time, each block waits for the CPU for its part, in proportion to its own time.
-  void whole_blocks(PricedPass* pass, std::vector<Kernel> blocks) {
+  // device's time, each block waits for the CPU for its part, in proportion to its own time. The
+  // first `forwards` blocks gather inputs, the others output gradients.
+  void whole_blocks(PricedPass* pass, std::vector<Kernel> blocks, std::size_t forwards) {
+    const TensorGroup& group = attention_comm_.tensor;
     double left_s = 0, sum_s = 0;
     for (Kernel& block : blocks) {
       left_s += std::exchange(block.launch_s, 0) - collective_s_;
       sum_s += device_s(block);
     }
-    for (Kernel& block : blocks) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      Kernel& block = blocks[i];
       if (left_s > sum_s) block.launch_s = left_s * device_s(block) / sum_s;
-      gather(pass, attention_comm_.tensor);
+      gather(pass, group, i < forwards ? group.of_inputs() : group.of_gradients());
       pass->run(block);
-      reduce(pass, attention_comm_.tensor);
+      reduce(pass, group);
     }
   }
 

@@ -146,6 +146,8 @@ struct GemmOverlap {
   TensorMethod method = TensorMethod::Off;
   int sms = 0;     // that the communication takes
   int splits = 4;  // pipelined: parts
+  // Communicates in buffers of its own. Bulk without being asked has none, and NCCL's operations.
+  bool userbuffers = true;
 };
 
 // Kernels that may be fused; each fusion is on by default as in Megatron-LM.

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/units.h"
+#include "workload/frameworks/framework_profile.h"
 #include "workload/model/plan.h"
 
 namespace tandem {
@@ -16,6 +17,10 @@ namespace tandem {
 struct Recipe {
   double number_bytes;  // of a quantized number, with its part of the scales
   double amax_bytes;    // of a number, read to find the scale before it is quantized
+  double rate = 1;      // of products, relative to those with a scale for each tensor
+  // One scale holds for rows and columns, so that GPUs that multiply columns as well as rows need
+  // one form (FrameworkProfile::cast_forms).
+  bool scales_tensor = false;
   bool norm_quantizes;  // a norm writes its output quantized, without another pass to cast it
   // Largest numbers are reduced over ranks: `passes`: those of all tensors, behind each pass, for
   // the scales of later passes; `gathered`: an array's own, before it is gathered along the
@@ -26,8 +31,13 @@ struct Recipe {
   double weight_amax_bytes = 0, amax_bytes_per_number = 0;
 
   double copies_bytes() const { return 2 * number_bytes; }
-  // Returns the bytes read and written to quantize a number in 16 bits into both forms.
-  double cast_bytes() const { return amax_bytes + 2 + copies_bytes(); }
+  // Returns the bytes read and written to quantize a number in 16 bits into all forms, times what
+  // casts take longer than other passes.
+  double cast_bytes(const FrameworkProfile& profile) const {
+    const double forms = scales_tensor ? profile.cast_forms : 2;
+    return profile.memory_efficiency / profile.cast_efficiency *
+           (amax_bytes + 2 + forms * number_bytes);
+  }
 };
 
 // Bytes of a largest number: fp32.

@@ -19,7 +19,7 @@ BlockGemms mlp_gemms(const Plan& plan) {
 }
 
 void products_forward(PricedPass* pass, const Parts& parts, const BlockComm& comm) {
-  gather_and_multiply(pass, parts.in, comm.tensor, comm.gemms.in_fprop);
+  gather_and_multiply(pass, parts.in, comm.tensor, comm.tensor.of_inputs(), comm.gemms.in_fprop);
   if (comm.qkv_bytes > 0) pass->communicate(GroupKind::Tensor, CommKind::AllGather, comm.qkv_bytes);
   if (parts.core.empty())
     pass->run(parts.between);
@@ -30,7 +30,8 @@ void products_forward(PricedPass* pass, const Parts& parts, const BlockComm& com
 
 void products_backward(PricedPass* pass, const Parts& input, const Parts* weight,
                        const BlockComm& comm) {
-  gather_and_multiply(pass, input.out, comm.tensor, comm.gemms.out_dgrad);
+  gather_and_multiply(pass, input.out, comm.tensor, comm.tensor.of_gradients(),
+                      comm.gemms.out_dgrad);
   if (weight) pass->run(weight->out);
   if (input.core.empty())
     pass->run(input.between);

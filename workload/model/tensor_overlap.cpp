@@ -3,6 +3,7 @@
 // communication that the chain does not wait for.
 #include "workload/model/tensor_overlap.h"
 
+#include <cmath>
 #include <optional>
 
 #include "workload/model/blocks.h"
@@ -27,11 +28,22 @@ Bytes part_of(Bytes bytes, int part, int parts) {
   return bytes * (part + 1) / parts - bytes * part / parts;
 }
 
-// Adds a step of the ring, in which each rank passes one rank's share on.
-int shift(PricedPass* pass, const TensorGroup& group, const GemmOverlap& overlap, int step,
-          Waits waits) {
-  return pass->beside(GroupKind::Tensor, CommKind::RingShift, group.bytes / group.size,
+Bytes share_of(Bytes bytes, double share) {
+  return std::llround(share * static_cast<double>(bytes));
+}
+
+// Adds a step of the ring, in which each rank passes one rank's share of the `bytes` on.
+int shift(PricedPass* pass, const TensorGroup& group, Bytes bytes, const GemmOverlap& overlap,
+          int step, Waits waits) {
+  return pass->beside(GroupKind::Tensor, CommKind::RingShift,
+                      share_of(bytes, group.ring_hidden) / group.size,
                       settings(overlap, step, group.size - 1), std::move(waits));
+}
+
+// Adds the part of a ring's bytes that it does not hide.
+void expose(PricedPass* pass, CommKind kind, const TensorGroup& group, Bytes bytes) {
+  const Bytes exposed = share_of(bytes, 1 - group.ring_hidden);
+  if (exposed > 0) pass->communicate(GroupKind::Tensor, kind, exposed);
 }
 
 // Adds the all-reduce of an array's largest number, for the scale that all its parts share.
@@ -42,23 +54,31 @@ void reduce_amax(PassBuilder* pass, const TensorGroup& group) {
 
 }  // namespace
 
+Bytes TensorGroup::of_inputs() const { return share_of(bytes, input_share); }
+Bytes TensorGroup::of_gradients() const { return share_of(bytes, gradient_share); }
+
 TensorGroup tensor_group(const Model& model, const Plan& plan) {
   return {.size = plan.tp,
           .sequence_parallel = plan.sequence_parallel && plan.tp > 1,
           .bytes = tokens_of(model, plan) * model.hidden * stored_bytes(plan)};
 }
 
-TensorGroup quantized_group(const Model& model, const Plan& plan) {
+// Transformer Engine gathers an input's rows alone. Of an output's gradient it gathers rows and
+// columns, unless one scale holds for both (module/linear.py and layernorm_linear.py).
+TensorGroup quantized_group(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
   TensorGroup group = tensor_group(model, plan);
+  group.ring_hidden = profile.ring_hidden;
   const std::optional<Recipe> recipe = recipe_of(plan);
-  if (recipe && recipe->reduces_gathered) group.amax_bytes = kAmaxBytes;
+  if (!recipe) return group;
+  if (recipe->reduces_gathered) group.amax_bytes = kAmaxBytes;
+  group.input_share = recipe->number_bytes / kSixteenBits;
+  group.gradient_share = (recipe->scales_tensor ? 1 : 2) * group.input_share;
   return group;
 }
 
-void gather(PassBuilder* pass, const TensorGroup& group) {
+void gather(PassBuilder* pass, const TensorGroup& group, Bytes bytes) {
   reduce_amax(pass, group);
-  if (group.sequence_parallel)
-    pass->communicate(GroupKind::Tensor, CommKind::AllGather, group.bytes);
+  if (group.sequence_parallel) pass->communicate(GroupKind::Tensor, CommKind::AllGather, bytes);
 }
 
 void reduce(PassBuilder* pass, const TensorGroup& group) {
@@ -66,7 +86,7 @@ void reduce(PassBuilder* pass, const TensorGroup& group) {
 }
 
 void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGroup& group,
-                         const GemmOverlap& overlap) {
+                         Bytes bytes, const GemmOverlap& overlap) {
   if (overlap.method == TensorMethod::Pipelined || overlap.method == TensorMethod::Ring)
     reduce_amax(pass, group);
   const Waits start = pass->after_last();
@@ -74,19 +94,20 @@ void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGr
     const int parts = overlap.splits;
     for (int i = 0; i < parts; ++i) {
       const int gathered =
-          pass->beside(GroupKind::Tensor, CommKind::AllGather, part_of(group.bytes, i, parts),
+          pass->beside(GroupKind::Tensor, CommKind::AllGather, part_of(bytes, i, parts),
                        settings(overlap, i, parts), start);
       pass->run(cut_rows(product, i, parts), {gathered});
     }
   } else if (overlap.method == TensorMethod::Ring) {
-    Waits ready = start, arrived;
+    expose(pass, CommKind::AllGather, group, bytes);
+    Waits ready = pass->after_last(), arrived;
     for (int i = 0; i < group.size; ++i) {
-      if (i + 1 < group.size) ready = {shift(pass, group, overlap, i, ready)};
+      if (i + 1 < group.size) ready = {shift(pass, group, bytes, overlap, i, ready)};
       pass->run(cut_rows(product, i, group.size), arrived);
       arrived = ready;
     }
   } else {
-    gather(pass, group);
+    gather(pass, group, bytes);
     pass->run(product);
   }
 }
@@ -106,9 +127,10 @@ void multiply_and_reduce(PricedPass* pass, const Kernel& product, const TensorGr
     int passed = -1;
     for (int i = 0; i < group.size; ++i) {
       const int piece = pass->run(cut_rows(product, i, group.size));
-      if (i + 1 < group.size) passed = shift(pass, group, overlap, i, {piece});
+      if (i + 1 < group.size) passed = shift(pass, group, group.bytes, overlap, i, {piece});
     }
     pass->follow(passed);
+    expose(pass, reduction(group), group, group.bytes);
   } else {
     pass->run(product);
     reduce(pass, group);
@@ -125,7 +147,7 @@ void multiply_gradients(PricedPass* pass, const Kernel& dgrad, const Kernel* wgr
   }
   Waits saved_input;
   if (at_dgrad.method == TensorMethod::Bulk) {
-    saved_input = {pass->beside(GroupKind::Tensor, CommKind::AllGather, group.bytes,
+    saved_input = {pass->beside(GroupKind::Tensor, CommKind::AllGather, group.of_inputs(),
                                 settings(at_dgrad), pass->after_last())};
   }
   const int gradient = pass->run(dgrad);

@@ -13,25 +13,31 @@ struct TensorGroup {
   bool sequence_parallel = false;  // only with more than one rank
   Bytes bytes = 0;                 // the whole array's
   Bytes amax_bytes = 0;            // all-reduced before a gather: its parts share one scale
+  // Shares of `bytes` that gathers of quantized arrays move: inputs', and output gradients'.
+  double input_share = 1, gradient_share = 1;
+  double ring_hidden = 1;  // FrameworkProfile::ring_hidden
+
+  Bytes of_inputs() const;
+  Bytes of_gradients() const;
 };
 TensorGroup tensor_group(const Model& model, const Plan& plan);
 // Returns the same for a layer's linear products, in the plan's recipe.
-TensorGroup quantized_group(const Model& model, const Plan& plan);
+TensorGroup quantized_group(const Model& model, const Plan& plan, const FrameworkProfile& profile);
 
-// gather() adds the all-gather of an array that is cut along the sequence; reduce() adds the sum of
-// the ranks' summands. Neither adds anything in a group of one.
-void gather(PassBuilder* pass, const TensorGroup& group);
+// gather() adds the all-gather of an array of `bytes` that is cut along the sequence; reduce() adds
+// the sum of the ranks' summands, in 16 bits. Neither adds anything in a group of one.
+void gather(PassBuilder* pass, const TensorGroup& group, Bytes bytes);
 void reduce(PassBuilder* pass, const TensorGroup& group);
 
 // Adds the gather, then the product. Pipelined: both in `splits` parts, and part i of the product
 // waits for part i of the gather, so one part of the gather is exposed. Ring: each rank begins with
 // the rows that it has and passes them on; piece i + 1 of the product waits for shift i of `size` -
-// 1.
+// 1. What a ring does not hide of its bytes is gathered before it.
 //
 //   ring of 3   compute: piece 0 | piece 1 | piece 2
 //               shifts:  ---0---> ---1--->
 void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGroup& group,
-                         const GemmOverlap& overlap);
+                         Bytes bytes, const GemmOverlap& overlap);
 
 // Adds the product, then the reduction. Pipelined: part i of the reduce-scatter waits for part i of
 // the product, so one part is exposed. Ring: the sum of a rank's rows goes round and each rank adds

@@ -187,14 +187,14 @@ class Assembler {
     const Kernel gradient = vocabulary_ ? vocabulary_->positions_gradient
                                         : embedding_block(model_, plan_, profile()).weight_gradient;
     for (PassBuilder* pass : {&backward->both, &backward->input}) {
-      if (!vocabulary_) gather(pass, tensor_);
+      if (!vocabulary_) gather(pass, tensor_, tensor_.bytes);
       compute(pass, gradient, 0);
     }
   }
 
   void add_head(PassBuilder* forward, Backward* backward, int unit) {
     const Block head = head_block(model_, plan_, profile());
-    gather(forward, tensor_);
+    gather(forward, tensor_, tensor_.bytes);
     compute(forward, head.forward, unit);
     if (plan_.tp > 1) {
       forward->communicate(GroupKind::Tensor, CommKind::AllReduce,
@@ -215,7 +215,7 @@ class Assembler {
     PassBuilder embedding, s, t, gradient;
     compute(&embedding, vocabulary_->lookup, 0);
     reduce(&embedding, tensor_);
-    gather(&s, tensor_);
+    gather(&s, tensor_, tensor_.bytes);
     compute(&s, vocabulary_->logits, 0);
     if (plan_.tp > 1)
       s.communicate(GroupKind::Tensor, CommKind::AllReduce,
@@ -225,7 +225,7 @@ class Assembler {
     reduce(first, tensor_);
     const int output = first->last();
     compute(&t, vocabulary_->weight_gradient, 0);
-    gather(&gradient, tensor_);
+    gather(&gradient, tensor_, tensor_.bytes);
     compute(&gradient, vocabulary_->lookup_gradient, 0);
     work.embedding = finish(&embedding);
     work.s = finish(&s);
@@ -297,7 +297,7 @@ class Assembler {
       work_.stages[s].optimizer =
           Step{.kernel = kernel, .duration_ns = kernels_.duration_ns(kernel)};
     }
-    work_.iteration_overhead_ns = to_ns(profile().iteration_overhead_s);
+    work_.iteration_overhead_ns = to_ns(iteration_overhead_s(plan_, profile()));
   }
 
   void add_sizes() {
@@ -326,14 +326,22 @@ class Assembler {
 
 }  // namespace
 
+double iteration_overhead_s(const Plan& plan, const FrameworkProfile& profile) {
+  const bool whole = plan.cuda_graphs && plan.cuda_graph_modules == CudaGraphModules{};
+  return (whole ? 0 : profile.iteration_overhead_s) +
+         profile.rank_overhead_s * std::log2(std::max(1, plan.gpus()));
+}
+
 Workload make_workload(const Model& model, const OrderedPlan& plan, const CostModel& cost,
                        Nanoseconds block_collective_ns, const CopiedBytes& copied) {
   CHECK(check_part(model, plan).ok());
   CHECK(check_cost_model(cost).ok());
   CHECK(cost.precision == plan.precision);
   CHECK(block_collective_ns >= 0);
+  CostModel priced = cost;
+  if (const auto recipe = recipe_of(plan)) priced.quantized_rate = recipe->rate;
   CHECK(!plan.offloads_activations() || (copied && cost.device.host_link_bytes_per_s > 0));
-  return Assembler(model, plan, cost, block_collective_ns, copied).assemble();
+  return Assembler(model, plan, priced, block_collective_ns, copied).assemble();
 }
 
 Workload uniform_workload(const UniformCosts& costs, int stages) {

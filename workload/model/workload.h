@@ -83,6 +83,10 @@ struct Workload {
 // backward, if it is one of those that do (plan.offloads_activations).
 using CopiedBytes = std::function<double(const Model& layer, Recompute recompute)>;
 
+// Returns what an iteration takes beside its kernels: the CPU's part, which CUDA graphs of the
+// whole iteration leave out, and a part that grows with the number of GPUs.
+double iteration_overhead_s(const Plan& plan, const FrameworkProfile& profile);
+
 // Returns the analytic workload of a model under a plan, priced by `cost`.
 //
 // A layer with tp > 1 has attention, all-reduce, MLP, all-reduce. Its backward repeats what full
