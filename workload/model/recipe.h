@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/units.h"
-#include "workload/frameworks/framework_profile.h"
+#include "workload/cost/kernel.h"
 #include "workload/model/plan.h"
 
 namespace tandem {
