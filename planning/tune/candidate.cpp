@@ -33,10 +33,6 @@ Plan plan_with(const Scenario& base, const Layout& layout) {
   plan.hsdp_shard = plan.zero_hpz = 0;
   if (layout.precision != kAsScenario && !base.places.contains("train.gradient_dtype"))
     plan.gradient_dtype = plan.precision == "fp16" ? "fp16" : "fp32";
-  if (layout.tensor == TensorMethod::Off && !sets_tensor_overlap(base.places)) {
-    plan.tensor_overlap = unasked_overlap(base.job.model, plan, base.costs.profile);
-    return plan;
-  }
   const auto overlap = tensor_overlap({.method = layout.tensor}, base.job.model, "");
   if (overlap.ok()) plan.tensor_overlap = *overlap;
   return plan;
