@@ -171,7 +171,8 @@ inline constexpr KeyRow kJobRows[] = {
      "first by Megatron-LM's rule (max(40 million, a million a replica) parameters)"},
     {"overlap.tensor",
      "text: off, bulk (beside an independent GEMM), pipelined (GEMM and collective in parts) or "
-     "ring (tp - 1 steps, each beside a part); needs train.sequence_parallel; default off"},
+     "ring (tp - 1 steps, each beside a part); needs train.sequence_parallel; default off, with "
+     "NeMo's profiles bulk beside the products of gradients"},
     {"overlap.tensor_file",
      "text: a JSON file of Transformer Engine's userbuffers settings, relative to the scenario"},
     {"overlap.tensor_setting", "text: the name of a setting in that file"},
