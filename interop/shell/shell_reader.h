@@ -28,7 +28,7 @@ class ShellReader {
     // A loop has its lines once a round.
     for (std::vector<int>* lines : {&script_.branches, &script_.failed, &script_.unset}) {
       std::ranges::sort(*lines);
-      lines->erase(std::ranges::unique(*lines).begin(), lines->end());
+      lines->erase(std::unique(lines->begin(), lines->end()), lines->end());
     }
     return std::move(script_);
   }
