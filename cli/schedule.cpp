@@ -181,7 +181,7 @@ Status show_scenario(const ScheduleOptions& options) {
 }
 
 bool in_groups(const OrderTraits& order) { return order.groups; }
-bool warms_up(const OrderTraits& order) { return order.expert_pairs; }
+bool pairs_experts(const OrderTraits& order) { return order.expert_pairs; }
 bool shares_vocabulary(const OrderTraits& order) { return order.takes_vocabulary(); }
 bool two_a_rank(const OrderTraits& order) { return order.default_vpp() == 2; }
 
@@ -269,7 +269,7 @@ void add_schedule(const Command& app) {
   command.flag("--expert-overlap", &options->order.expert_overlap,
                fmt::format("{}, with --pp 1 or --vpp: one more warm-up and pairs of F and B, as "
                            "Megatron-LM where experts overlap",
-                           order_list(warms_up)));
+                           order_list(pairs_experts)));
   command
       .option("--vocabulary", &options->order.vocabulary,
               fmt::format("{}: vocabulary parallelism by algorithm 1 or 2, its passes S and T as "

@@ -103,31 +103,24 @@ Status validate_log(const ValidateOptions& options) {
   return Done{};
 }
 
-Status validate_what_ifs(const ValidateOptions& options) {
+// Prints how rows compare with one another.
+template <class Pair>
+Status print_pairs(const ValidateOptions& options,
+                   Result<std::vector<Pair>> (*compare)(const std::string&, Engine, int,
+                                                        const Sets&),
+                   nlohmann::ordered_json (*json)(const std::vector<Pair>&),
+                   std::string (*table)(const std::vector<Pair>&, int)) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(
-      const std::vector<WhatIf> pairs,
-      what_ifs(options.input, engine_of(options.engine), jobs_or_cores(options.jobs), sets));
+  ASSIGN_OR_RETURN(const std::vector<Pair> pairs, compare(options.input, engine_of(options.engine),
+                                                          jobs_or_cores(options.jobs), sets));
   fmt::print(standard_output(), "{}",
-             options.json ? json_document(what_ifs_json(pairs))
-                          : what_if_table(pairs, text_width(options.wide)));
-  return Done{};
-}
-
-Status validate_ratios(const ValidateOptions& options) {
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(
-      const std::vector<MachineRatio> ratios,
-      machine_ratios(options.input, engine_of(options.engine), jobs_or_cores(options.jobs), sets));
-  fmt::print(standard_output(), "{}",
-             options.json ? json_document(ratios_json(ratios))
-                          : ratio_table(ratios, text_width(options.wide)));
+             options.json ? json_document(json(pairs)) : table(pairs, text_width(options.wide)));
   return Done{};
 }
 
 Status validate_cases(const ValidateOptions& options) {
-  if (options.what_if) return validate_what_ifs(options);
-  if (options.ratios) return validate_ratios(options);
+  if (options.what_if) return print_pairs(options, what_ifs, what_ifs_json, what_if_table);
+  if (options.ratios) return print_pairs(options, machine_ratios, ratios_json, ratio_table);
   return predict_cases({.cases = options.input,
                         .sets = options.sets,
                         .only = options.only,

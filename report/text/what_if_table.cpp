@@ -50,15 +50,14 @@ std::string what_if_table(const std::vector<WhatIf>& pairs, int width) {
 
 std::string ratio_table(const std::vector<MachineRatio>& ratios, int width) {
   using Of = const MachineRatio&;
-  const auto times = [](const std::optional<double>& ratio) {
-    return ratio ? fmt::format("{:.2f}", *ratio) : std::string();
-  };
   const std::vector<Column<MachineRatio>> columns = {
       {"job", [](Of r) { return r.job; }, Place::Name},
       {"from", [](Of r) { return r.from; }, Place::Name},
       {"to", [](Of r) { return r.to; }, Place::Name},
-      {"measured", [&](Of r) { return times(r.measured); }, Place::First},
-      {"predicted", [&](Of r) { return times(r.predicted); }, Place::First},
+      {"measured", [](Of r) { return fmt::format("{:.2f}", r.measured); }, Place::First},
+      {"predicted",
+       [](Of r) { return r.predicted ? fmt::format("{:.2f}", *r.predicted) : std::string(); },
+       Place::First},
       {"error %", [](Of r) { return r.predicted ? signed_percent(r.error()) : std::string(); }}};
   const RatioErrors errors = ratio_errors(ratios);
   std::string text = text_table(columns, ratios, width);

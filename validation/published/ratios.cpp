@@ -139,7 +139,7 @@ nlohmann::ordered_json ratios_json(const std::vector<MachineRatio>& ratios) {
                                {"job", ratio.job},
                                {"from", ratio.from},
                                {"to", ratio.to},
-                               {"measured_ratio", optional(ratio.measured)},
+                               {"measured_ratio", ratio.measured},
                                {"predicted_ratio", optional(ratio.predicted)}});
     if (!ratio.reason.empty()) one["reason"] = ratio.reason;
   }

@@ -17,13 +17,14 @@ namespace tandem {
 struct MachineRatio {
   std::string place;          // "file:line" of the second run
   std::string job, from, to;  // "llama-70b, fp8", "dgx-h100, 64 GPUs"
-  std::optional<double> measured, predicted;
+  double measured = 0;
+  std::optional<double> predicted;
   std::string reason;  // why the prediction is missing
 
   // Returns predicted over measured, minus 1. REQUIRES: a prediction.
-  double error() const { return *predicted / *measured - 1; }
+  double error() const { return *predicted / measured - 1; }
   // Returns whether both say that the same machine is the faster one. REQUIRES: a prediction.
-  bool same_order() const { return (*measured < 1) == (*predicted < 1); }
+  bool same_order() const { return (measured < 1) == (*predicted < 1); }
 };
 
 // Compares the machines of a cases file, job by job. Of two machines it takes the two rows whose
