@@ -118,6 +118,10 @@ inline constexpr KeyRow kJobRows[] = {
      "memory, under full recompute their inputs; default 0"},
     {"train.flash_attention",
      "true or false: attention's core is one kernel that keeps no s x s matrix; default false"},
+    {"train.fp8_attention",
+     "true or false, with fp8 or nvfp4 and train.flash_attention: attention's forward multiplies "
+     "in "
+     "fp8; default false"},
     {"train.fused_softmax", "true or false: scale, mask and softmax in one kernel; default true"},
     {"train.fused_bias_gelu",
      "true or false: the MLP's bias and activation in one kernel; default true"},

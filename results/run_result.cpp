@@ -244,9 +244,9 @@ FieldTable<RunResult> make_fields() {
                    field("iteration_high_s", &Interval::second, "s",
                          "the high end, the 95 %; null as the low one")}),
       field("calibrated", &Run::calibrated, "true or false",
-            "whether runs of that framework profile on that GPU in that precision, with experts "
-            "where the model has them, were measured ([accuracy.md](accuracy.md#calibrated)); null "
-            "where there is no interval, and for stated seconds"),
+            "whether runs of that framework profile on that GPU in that precision and of that kind "
+            "were measured ([accuracy.md](accuracy.md#calibrated)); null where there is no "
+            "interval, and for stated seconds"),
       field("cost_model", &Run::cost_model, "text",
             "what was priced: `nemo-h100 on H100-SXM5-80GB in fp8`, `... in fp8 with experts`; "
             "null as `calibrated`")

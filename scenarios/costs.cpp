@@ -1,10 +1,13 @@
 #include "scenarios/costs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
+#include "scenarios/evidence.h"
 #include "workload/memory/trainer.h"
 
 namespace tandem {
@@ -100,23 +103,39 @@ Status complete_framework_profile(Scenario* s) {
   return complete_calibration(s);
 }
 
+namespace {
+
+// Returns the words for what no measured run has: " with tensor parallelism and experts".
+std::string words_of(const Evidence& evidence) {
+  std::vector<std::string> words;
+  for (const std::string& trait : evidence.traits) {
+    if (trait == "dense" && evidence.missing == Missing::Model) return " without experts";
+    if (trait == "experts") words.push_back(trait);
+    if (trait == "ZeRO3") words.emplace_back("ZeRO 3");
+    if (trait == "tensor" || trait == "pipeline" || trait == "context")
+      words.push_back(trait + " parallelism");
+  }
+  return words.empty() ? "" : fmt::format(" with {}", fmt::join(words, " and "));
+}
+
+}  // namespace
+
 Status complete_calibration(Scenario* s) {
-  const bool known =
-      std::ranges::none_of(kKeysOfOwnGpu, [&](const char* key) { return s->places.contains(key); });
-  const std::string& gpu = s->cluster.spec.device.name;
-  const bool experts = s->job.model.is_moe();
-  const bool measured =
-      known && is_measured(s->costs.profile, kind_of_run(gpu, s->job.plan.precision, experts));
-  const bool beyond = measured && is_beyond_measured(s->costs.profile, s->job.plan.gpus());
+  const bool own =
+      std::ranges::any_of(kKeysOfOwnGpu, [&](const char* key) { return s->places.contains(key); });
+  const FrameworkProfile& profile = s->costs.profile;
+  const std::string gpu = own ? "" : s->cluster.spec.device.name;
+  const Plan& plan = s->job.plan;
+  ASSIGN_OR_RETURN(const Evidence evidence,
+                   evidence_for(profile, kind_of_run(gpu, s->job.model, plan), plan.gpus()));
+  const bool too_large = evidence.missing == Missing::Size;
   s->costs.model_name = fmt::format(
-      "{} on {}{} in {}{}", s->costs.profile.name,
-      beyond ? fmt::format("more than ten times {:g} of ", s->costs.profile.measured_gpus) : "",
-      known && !gpu.empty() ? gpu : "a GPU of your own", s->job.plan.precision,
-      experts ? " with experts" : "");
-  s->costs.calibrated = measured && !beyond;
-  s->costs.interval = {s->costs.profile.interval_low, s->costs.profile.interval_high};
-  if (*s->costs.calibrated) return Done{};
-  ASSIGN_OR_RETURN(s->costs.interval, uncalibrated_interval());
+      "{} on {}{} in {}{}", profile.name,
+      too_large ? fmt::format("more than ten times {:g} of ", profile.measured_gpus) : "",
+      gpu.empty() ? "a GPU of your own" : gpu, plan.precision,
+      evidence.traits.empty() && s->job.model.is_moe() ? " with experts" : words_of(evidence));
+  s->costs.calibrated = evidence.is_calibrated();
+  s->costs.interval = evidence.interval;
   return Done{};
 }
 

@@ -99,6 +99,7 @@ std::vector<Field> plain_fields() {
                   AT(job.plan.offload_modules)),
       keys::whole("train.activation_offload_layers", AT(job.plan.offload_layers), 0),
       keys::flag("train.flash_attention", AT(job.plan.flash_attention)),
+      keys::flag("train.fp8_attention", AT(job.plan.fp8_attention)),
       keys::flag("train.fused_softmax", AT(job.plan.fusion.softmax)),
       keys::flag("train.fused_bias_gelu", AT(job.plan.fusion.bias_gelu)),
       keys::flag("train.fused_norm", AT(job.plan.fusion.norm)),

@@ -200,6 +200,7 @@ const std::vector<CommandRow>& command_rows() {
       {"accuracy",
        {},
        {{"--update --plot --csv --page --jobs --wide", ""}, {"--rivals", "", "--page --update"}}},
+      {"comparisons", {}, {{"--jobs", ""}}},
       {"kernels", {}, {{"--update --write", ""}}},
   };
   return kRows;

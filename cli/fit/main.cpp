@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
       "Example: tandem-fit published validation/published/cases.csv --steps 1");
   tandem::add_published(app);
   tandem::add_accuracy(app);
+  tandem::add_comparisons(app);
   tandem::add_kernels(app);
   return line.run(argc, argv);
 }

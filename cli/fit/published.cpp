@@ -70,6 +70,8 @@ Result<std::string> updated(const std::string& path, const Checks& checks) {
       {"leave a family out", left_out_table(checks.families, "without it")},
       {"halves", left_out_table(checks.halves, "with the other half")},
       {"leave a GPU out", left_out_table(checks.gpus, "without it")},
+      {"leave a kind out", left_out_table(checks.kinds, "without it")},
+      {"unmeasured", unmeasured_table(checks.unmeasured)},
       {"what stands behind a prediction", ground_table(checks.grounds)},
       {"intervals", interval_table(checks.intervals)}};
   return with_parts(page, path, "tandem-fit published", parts);
@@ -108,7 +110,7 @@ Status run(const PublishedOptions& options) {
   const Rows rows = thinned(data, all_rows(data));
   fmt::print(stderr, "{} constants, {} of {} rows\n", start.size(), rows.size(), data.cases.size());
   ASSIGN_OR_RETURN(PublishedFit done,
-                   fit(data, rows, start, options.steps, nullptr, [](int step, double cost) {
+                   fit(data, rows, start, options.steps, [](int step, double cost) {
                      fmt::print(stderr, "step {}: cost {:.2f}\n", step, cost);
                    }));
   for (double& value : done.values) value = rounded(value);
@@ -117,10 +119,12 @@ Status run(const PublishedOptions& options) {
   Checks checks;
   if (options.check) {
     ASSIGN_OR_RETURN(checks, check_fit(data, done, groups));
-    fmt::print(standard_output(), "\n{}\n{}\n{}\n{}\n{}", ground_table(checks.grounds),
+    fmt::print(standard_output(), "\n{}\n{}\n{}\n{}\n{}\n{}\n{}", ground_table(checks.grounds),
                left_out_table(checks.halves, "with the other half"),
                left_out_table(checks.families, "without it"),
-               left_out_table(checks.gpus, "without it"), interval_table(checks.intervals));
+               left_out_table(checks.gpus, "without it"),
+               left_out_table(checks.kinds, "without it"), unmeasured_table(checks.unmeasured),
+               interval_table(checks.intervals));
   }
   ASSIGN_OR_RETURN(const std::string new_page, updated(options.update, checks));
   if (!options.update.empty()) RETURN_IF_ERROR(write_file(options.update, new_page));

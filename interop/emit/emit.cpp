@@ -84,6 +84,7 @@ std::string_view bridge_sections(std::string_view field) {
       {"fp8", "mixed_precision"},
       {"fp8_recipe", "mixed_precision"},
       {"fp8_param_gather", "mixed_precision"},
+      {"fp8_dot_product_attention", "mixed_precision"},
       {"fp4", "mixed_precision"},
       {"fp4_param_gather", "mixed_precision"},
       {"reuse_grad_buf_for_mxfp8_param_ag", "mixed_precision"},

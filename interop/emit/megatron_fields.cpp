@@ -203,7 +203,7 @@ class FieldWriter {
       add("accumulate_allreduce_grads_in_fp32", "True");
     if (gradients == "fp16" && precision != "fp16")
       keys_->leave("train.gradient_dtype", "gradients are fp32 or bf16");
-    add("attention_backend", keys_->flag("train.flash_attention", false) ? "flash" : "unfused");
+    write_attention();
     write_gathered(precision, recipe);
     if (const std::string share = keys_->text("train.optimizer_offload"); !share.empty()) {
       add("optimizer_cpu_offload", "True");
@@ -221,6 +221,16 @@ class FieldWriter {
     add("optimizer", bridge_ && keys_->whole("train.zero", 0) > 0 ? "dist_muon" : "muon");
     const std::string mode = keys_->text("train.muon_tp", "duplicated");
     if (mode != "duplicated") add("muon_tp_mode", mode);
+  }
+
+  // Writes the kernels of attention. cuDNN's ("fused") have fp8.
+  void write_attention() {
+    const bool in_fp8 = keys_->flag("train.fp8_attention", false);
+    if (in_fp8 && bridge_) add("fp8_dot_product_attention", "True");
+    if (in_fp8 && !bridge_)
+      keys_->leave("train.fp8_attention", "no flag of Megatron-LM; Megatron-Bridge has one");
+    const bool fused = keys_->flag("train.flash_attention", false);
+    add("attention_backend", !fused ? "unfused" : in_fp8 && bridge_ ? "fused" : "flash");
   }
 
   bool has_muon() { return keys_->text("train.optimizer", "adam") == "muon"; }

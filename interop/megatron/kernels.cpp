@@ -131,6 +131,10 @@ class MegatronKernels {
       const bool value = a_->flag(row.name, row.usual);
       if (value != row.ours) plan_->set(row.key, value, a_->spelled(row.name));
     }
+    const std::string precision = plan_->text_of("train.precision");
+    if (a_->flag("fp8_dot_product_attention") && (precision == "fp8" || precision == "nvfp4") &&
+        plan_->flag_of("train.flash_attention"))
+      plan_->set("train.fp8_attention", true, a_->spelled("fp8_dot_product_attention"));
     const bool gelu = a_->flag("bias_gelu_fusion", true),
                swiglu = a_->flag("bias_swiglu_fusion", true),
                activation = a_->flag("bias_activation_fusion", true);

@@ -48,6 +48,7 @@ constexpr MlperfRow kMlperf[] = {
     {"FP8", "fp8"},
     {"FP8_RECIPE", "fp8_recipe"},
     {"FP8_PARAM_GATHER", "fp8_param_gather"},
+    {"FP8_DPA", "fp8_dot_product_attention"},
     {"FP4", "fp4"},
     // AMD's names.
     {"NNODES", "nnodes"},

@@ -92,8 +92,7 @@ Scenario scenario_with(const Scenario& base, const Candidate& candidate) {
   scenario.job.data.zero = sharing.zero;
   scenario.job.data.grad_reduce = sharing.grad_reduce;
   scenario.job.data.param_gather = sharing.param_gather;
-  if (layout.precision != kAsScenario && scenario.costs.calibrated)
-    CHECK(complete_calibration(&scenario).ok());
+  if (scenario.costs.calibrated) CHECK(complete_calibration(&scenario).ok());
   return scenario;
 }
 
@@ -125,8 +124,10 @@ std::vector<std::pair<std::string, std::string>> settings_undone_by(const Layout
   std::vector<std::pair<std::string, std::string>> settings;
   if (not_fp8) settings.emplace_back("train.fp8_recipe", "delayed");
   if (not_fp8 || layout.fp8_recipe > 0) settings.emplace_back("train.amax_reduction", "all");
-  if (not_fp8 && layout.precision != precision_of("nvfp4"))
+  if (not_fp8 && layout.precision != precision_of("nvfp4")) {
     settings.emplace_back("train.fp8_param_gather", "false");
+    settings.emplace_back("train.fp8_attention", "false");
+  }
   return settings;
 }
 

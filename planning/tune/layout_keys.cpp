@@ -67,7 +67,7 @@ void write_precision(const Layout& layout, Plan* plan) {
     plan->fp8_recipe = Fp8Recipe::Delayed;
     plan->amax_reduction = AmaxReduction::All;
   }
-  if (!is_quantized(plan->precision)) plan->fp8_param_gather = false;
+  if (!is_quantized(plan->precision)) plan->fp8_param_gather = plan->fp8_attention = false;
 }
 
 void write_fp8_recipe(const Layout& layout, Plan* plan) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "report/text/case_cells.h"
@@ -68,16 +70,29 @@ std::string ground_table(const std::vector<Ground>& grounds) {
   return markdown_table(columns, grounds);
 }
 
+std::string unmeasured_table(const std::vector<Unmeasured>& unmeasured) {
+  using Of = const Unmeasured&;
+  const std::vector<Column<Unmeasured>> columns = {
+      {"left out with all of their", [](Of u) { return u.key; }, Place::Name},
+      {"rows", [](Of u) { return std::to_string(u.n); }},
+      {"measured over predicted, 5 to 95 %",
+       [](Of u) { return fmt::format("{:.3f} to {:.3f}", u.low, u.high); }}};
+  return markdown_table(columns, unmeasured);
+}
+
 std::string interval_table(const std::vector<Interval>& intervals) {
   using Of = const Interval&;
   const std::vector<Column<Interval>> columns = {
       {"software", [](Of i) { return i.profile; }, Place::Name},
+      {"models", [](Of i) { return i.experts ? "experts" : "dense"; }, Place::Name},
       {"rows left out", [](Of i) { return std::to_string(i.n); }},
       {"measured over predicted, 5 to 95 %",
        [](Of i) { return i.n == 0 ? "" : fmt::format("{:.3f} to {:.3f}", i.low, i.high); }},
       {"of the other half's rows, in the interval of one half, %",
        [](Of i) { return i.n == 0 ? "" : percent(i.coverage); }}};
-  return markdown_table(columns, intervals);
+  std::vector<Interval> there;
+  std::ranges::copy_if(intervals, std::back_inserter(there), [](Of i) { return i.n > 0; });
+  return markdown_table(columns, there);
 }
 
 }  // namespace tandem

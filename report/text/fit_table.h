@@ -17,6 +17,7 @@ std::string moved_table(const FitPlan& plan, const Values& before, const Publish
 // Return Markdown, as docs/accuracy.md has it.
 std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& unseen);
 std::string ground_table(const std::vector<Ground>& grounds);
+std::string unmeasured_table(const std::vector<Unmeasured>& unmeasured);
 std::string interval_table(const std::vector<Interval>& intervals);
 
 }  // namespace tandem

@@ -30,27 +30,23 @@ std::string gains_line(const std::vector<WhatIf>& pairs) {
       errors.same_direction, errors.n, errors.large, 100 * kLargeGain, errors.within_a_third);
 }
 
-}  // namespace
-
-std::string what_if_table(const std::vector<WhatIf>& pairs, int width) {
+std::vector<Column<WhatIf>> change_columns() {
   using Of = const WhatIf&;
-  const std::vector<Column<WhatIf>> columns = {
-      {"model", [](Of p) { return p.model; }, Place::Name},
-      {"changed", [](Of p) { return p.changed; }, Place::Name},
-      {"from", [](Of p) { return p.from; }, Place::First},
-      {"to", [](Of p) { return p.to; }, Place::First},
-      {"measured %", [](Of p) { return change(p.measured); }, Place::First},
-      {"predicted %", [](Of p) { return change(p.predicted); }, Place::First},
-      {"difference", [](Of p) {
-         return p.measured && p.predicted ? signed_percent(*p.predicted - *p.measured)
-                                          : std::string();
-       }}};
-  return text_table(columns, pairs, width) + gains_line(pairs) + not_compared(pairs, width);
+  return {{"model", [](Of p) { return p.model; }, Place::Name},
+          {"changed", [](Of p) { return p.changed; }, Place::Name},
+          {"from", [](Of p) { return p.from; }, Place::First},
+          {"to", [](Of p) { return p.to; }, Place::First},
+          {"measured %", [](Of p) { return change(p.measured); }, Place::First},
+          {"predicted %", [](Of p) { return change(p.predicted); }, Place::First},
+          {"difference", [](Of p) {
+             return p.measured && p.predicted ? signed_percent(*p.predicted - *p.measured)
+                                              : std::string();
+           }}};
 }
 
-std::string ratio_table(const std::vector<MachineRatio>& ratios, int width) {
+std::vector<Column<MachineRatio>> ratio_columns() {
   using Of = const MachineRatio&;
-  const std::vector<Column<MachineRatio>> columns = {
+  return {
       {"job", [](Of r) { return r.job; }, Place::Name},
       {"from", [](Of r) { return r.from; }, Place::Name},
       {"to", [](Of r) { return r.to; }, Place::Name},
@@ -59,17 +55,35 @@ std::string ratio_table(const std::vector<MachineRatio>& ratios, int width) {
        [](Of r) { return r.predicted ? fmt::format("{:.2f}", *r.predicted) : std::string(); },
        Place::First},
       {"error %", [](Of r) { return r.predicted ? signed_percent(r.error()) : std::string(); }}};
+}
+
+std::string ratios_line(const std::vector<MachineRatio>& ratios) {
   const RatioErrors errors = ratio_errors(ratios);
-  std::string text = text_table(columns, ratios, width);
-  if (errors.n > 0)
-    text += wrapped(
-        fmt::format("\nA ratio is tokens/s/GPU of the second machine over the first one's. Of {} "
-                    "the mean absolute error is {} %, the bias {} %; {} have the same machine "
-                    "ahead.\n",
-                    errors.n, percent(errors.mean_absolute), signed_percent(errors.bias),
-                    errors.same_order),
-        width);
-  return text + not_compared(ratios, width);
+  if (errors.n == 0) return "";
+  return fmt::format(
+      "\nA ratio is tokens/s/GPU of the second machine over the first one's. Of {} the mean "
+      "absolute error is {} %, the bias {} %; {} have the same machine ahead.\n",
+      errors.n, percent(errors.mean_absolute), signed_percent(errors.bias), errors.same_order);
+}
+
+}  // namespace
+
+std::string what_if_table(const std::vector<WhatIf>& pairs, int width) {
+  return text_table(change_columns(), pairs, width) + gains_line(pairs) +
+         not_compared(pairs, width);
+}
+
+std::string ratio_table(const std::vector<MachineRatio>& ratios, int width) {
+  return text_table(ratio_columns(), ratios, width) + wrapped(ratios_line(ratios), width) +
+         not_compared(ratios, width);
+}
+
+std::string what_if_page(const std::vector<WhatIf>& pairs) {
+  return markdown_table(change_columns(), pairs) + gains_line(pairs);
+}
+
+std::string ratio_page(const std::vector<MachineRatio>& ratios) {
+  return markdown_table(ratio_columns(), ratios) + ratios_line(ratios);
 }
 
 }  // namespace tandem

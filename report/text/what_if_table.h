@@ -14,4 +14,8 @@ std::string what_if_table(const std::vector<WhatIf>& pairs, int width);
 // Returns a line for each two machines on one job, and how far the predicted ratios are off.
 std::string ratio_table(const std::vector<MachineRatio>& ratios, int width);
 
+// Return the same as Markdown, without what is not compared.
+std::string what_if_page(const std::vector<WhatIf>& pairs);
+std::string ratio_page(const std::vector<MachineRatio>& ratios);
+
 }  // namespace tandem

@@ -65,6 +65,7 @@ const std::vector<Names> kSettings = {
     {"train.precision=\"fp8\"", "train.fp8_param_gather=true"},
     {"train.precision=\"fp8\"", "train.fp8_recipe=\"mxfp8\"", "train.fp8_param_gather=true"},
     {"train.fp8_param_gather=true"},
+    {"train.precision=\"fp8\"", "train.flash_attention=true", "train.fp8_attention=true"},
     {"train.optimizer_offload=0.5"},
     {"train.optimizer_dtype=\"bf16\""},
     {"train.param_remainders=true", "train.zero=1"},

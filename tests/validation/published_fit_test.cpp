@@ -103,14 +103,18 @@ TEST_CASE("a family that was left out of runs without noise is predicted as well
   for (const LeftOut& row : checks->families) CHECK(row.unseen.mape < 2e-3);
   // All are of one GPU: nothing is left without it.
   CHECK(checks->gpus.empty());
-  CHECK(checks->of_gpus.n == 0);
-  CHECK(checks->intervals.back().most_gpus == 8);
-  CHECK(checks->intervals.back().profile == "all");
-  CHECK(checks->intervals.back().low == Approx(1).epsilon(5e-3));
-  CHECK(checks->intervals.back().high == Approx(1).epsilon(5e-3));
+  for (const Unmeasured& one : checks->unmeasured) CHECK(one.key == "parallelism");
+  const Interval& all = interval_for(checks->intervals, "no such", /*experts=*/false);
+  CHECK(all.profile == "all");
+  CHECK(all.low == Approx(1).epsilon(5e-3));
+  CHECK(all.high == Approx(1).epsilon(5e-3));
+  CHECK(interval_for(checks->intervals, "megatron-a100", /*experts=*/true).n == 0);
   // Of the two configurations of f each was left out once; g has but one, which stays in.
-  CHECK(checks->intervals.front().measured_on ==
-        std::map<std::string, int>{{"A100-SXM4-80GB fp16", 2}});
+  REQUIRE(checks->measured.size() == 1);
+  CHECK(checks->measured[0].most_gpus == 8);
+  CHECK(checks->measured[0].kinds ==
+        std::map<std::string, int>{{"A100-SXM4-80GB fp16 dense", 1},
+                                   {"A100-SXM4-80GB fp16 dense+tensor+pipeline", 1}});
 }
 
 TEST_CASE("errors are shares of what was measured") {
@@ -155,9 +159,9 @@ TEST_CASE("a value takes its line in a profile's file, or a new one, and all els
 TEST_CASE(
     "a fit writes where the rows that it left out were measured, and none where there are none") {
   const Folder folder;
-  const auto measured_on = [&](const Interval& interval) {
+  const auto measured_on = [&](const MeasuredOn& measured) {
     const std::string text = with_measured_on(
-        "base = \"nemo-h100\"\nmeasured_on = {value = \"X fp8\", source = \"x\"}\n", interval,
+        "base = \"nemo-h100\"\nmeasured_on = {value = \"X fp8\", source = \"x\"}\n", measured,
         "cases.csv");
     const std::string path = folder.with("mine.toml", text);
     const auto profile = load_framework_profile(path);
@@ -165,14 +169,14 @@ TEST_CASE(
     return std::pair{profile->measured_on, text};
   };
   const auto [pairs, text] =
-      measured_on({.n = 5, .measured_on = {{"H100-SXM5-80GB bf16", 4}, {"H200 fp8", 1}}});
-  CHECK(pairs == std::vector<std::string>{"H100-SXM5-80GB bf16", "H200 fp8"});
+      measured_on({.kinds = {{"H100-SXM5-80GB bf16 dense", 4}, {"H200 fp8 dense", 1}}});
+  CHECK(pairs == std::vector<std::string>{"H100-SXM5-80GB bf16 dense", "H200 fp8 dense"});
   CHECK_THAT(text, Contains("source = \"4, 1 rows that a fit to cases.csv left out\""));
   const auto [none, no_rows] = measured_on({});
   CHECK(none.empty());
   CHECK_THAT(no_rows, Contains("source = \"0 rows that a fit to cases.csv left out\""));
   // A base's rows are not its own.
-  CHECK(load_framework_profile("nemo-h100")->measured_on.size() == 3);
+  CHECK(load_framework_profile("nemo-h100")->measured_on.size() == 6);
   CHECK(load_framework_profile(folder.with("other.toml", "base = \"nemo-h100\"\n"))
             ->measured_on.empty());
 }

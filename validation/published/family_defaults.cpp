@@ -2,6 +2,7 @@
 // "costs.software" names the constants of a framework.
 #include "validation/published/family_defaults.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -38,6 +39,33 @@ bool overlaps_tensor(const Case& run) {
          (is_nemo(run) || starts(run, "nemo-") || starts(run, "bridge-dense") ||
           starts(run, "mcore-"));
 }
+bool contains(const Case& run, std::string_view words) {
+  return run.source.find(words) != std::string::npos;
+}
+// Says whether the row itself sets the key, to this text if one is given.
+bool sets(const Case& run, std::string_view key, std::string_view text = "") {
+  return std::ranges::any_of(run.sets, [&](const auto& set) {
+    return set.first == key && (text.empty() || set.second.text() == text);
+  });
+}
+// Says whether it ran a mixture of experts in MXFP8 by Megatron-Bridge of 26.06 or later, with the
+// iteration in one CUDA graph. A row's source ends with its release: ", DGX-GB300, 26.06.01".
+bool is_whole_graph_of_bridge(const Case& run) {
+  return run.source.starts_with("NVIDIA-NeMo/Megatron-Bridge") && run.ep > 1 &&
+         run.source.substr(run.source.rfind(' ') + 1) >= "26.06" &&
+         sets(run, "train.fp8_recipe", "mxfp8") && sets(run, "train.cuda_graphs", "true") &&
+         !sets(run, "train.cuda_graph_scope");
+}
+// Says whether attention ran in fp8: by the submissions' configurations, and by Megatron-Bridge's
+// recipes, of which DeepSeek-V3's on GB200 has it not.
+bool has_fp8_attention(const Case& run) {
+  if (contains(run, "MLPerf Training v6.0")) return starts(run, "v60-dsv3");
+  if (contains(run, "MLPerf Training v5.1"))
+    return starts(run, "v51-llama8b") &&
+           (run.precision == "nvfp4" || contains(run, "hpg.dgxb200x8.n1"));
+  return is_whole_graph_of_bridge(run) &&
+         !(starts(run, "bridge-dsv3") && run.system.starts_with("gb200"));
+}
 bool is_profiled(const Case& run) { return run.forward_s.has_value(); }
 
 constexpr FamilyDefault kDefaults[] = {
@@ -67,6 +95,11 @@ constexpr FamilyDefault kDefaults[] = {
      "train.cuda_graphs", true},
     {[](const Case& run) { return starts(run, "bridge-moe") && run.system.starts_with("gb"); },
      "parallel.dispatcher", "hybridep"},
+    // Source: Megatron-Bridge's performance recipes (perf_recipes/*/common.py) for DeepSeek-V3,
+    // Qwen3 and GPT-OSS.
+    {is_whole_graph_of_bridge, "overlap.expert", true},
+    {is_whole_graph_of_bridge, "overlap.delay_wgrad", true},
+    {has_fp8_attention, "train.fp8_attention", true},
     // Source: torchtitan's README names H100s with 96 GB of HBM2e, limited to 500 W.
     {[](const Case& run) { return starts(run, "torchtitan") && run.system == "dgx-h100"; },
      "cluster.gpu", "h100-500w"},

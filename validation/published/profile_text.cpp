@@ -43,10 +43,6 @@ std::string path_of(const std::string& name) {
   return device ? device_path(name) : framework_profile_path(name);
 }
 
-// Doubles the distance from 1 in logarithms, so that 1.2 becomes 1.44: an unknown GPU, model or
-// framework may differ more than those that were left out.
-double twice_as_far(double ratio) { return ratio * ratio; }
-
 }  // namespace
 
 std::string with_value(std::string text, const std::string& key, double value,
@@ -54,11 +50,11 @@ std::string with_value(std::string text, const std::string& key, double value,
   return with_line(std::move(text), key, fmt::format("{:.4g}", value), source);
 }
 
-std::string with_measured_on(std::string text, const Interval& interval,
+std::string with_measured_on(std::string text, const MeasuredOn& measured,
                              const std::string& origin) {
   std::vector<std::string> where;
   std::vector<int> rows;
-  for (const auto& [place, count] : interval.measured_on) {
+  for (const auto& [place, count] : measured.kinds) {
     where.push_back(place);
     rows.push_back(count);
   }
@@ -71,7 +67,6 @@ double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
 
 Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& checks,
                  const std::string& origin) {
-  const std::vector<Interval>& intervals = checks.intervals;
   std::map<std::string, std::string> texts;
   const auto read = [&](const std::string& name) -> Status {
     if (!texts.contains(name)) {
@@ -104,34 +99,31 @@ Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& che
     for (const std::string& device : split(constant.profile, " "))
       RETURN_IF_ERROR(set(device, constant.key, fit.values[k], source));
   }
-  for (const Interval& interval : intervals) {
-    if (interval.profile == "all") continue;
-    RETURN_IF_ERROR(read(interval.profile));
-    texts[interval.profile] = with_measured_on(texts[interval.profile], interval, origin);
-    RETURN_IF_ERROR(set(interval.profile, "measured_gpus", interval.most_gpus,
+  for (const MeasuredOn& measured : checks.measured) {
+    const std::string& name = measured.profile;
+    RETURN_IF_ERROR(read(name));
+    texts[name] = with_measured_on(texts[name], measured, origin);
+    RETURN_IF_ERROR(set(name, "measured_gpus", measured.most_gpus,
                         fmt::format("of the largest of those, of {}", origin)));
-    if (interval.n == 0) continue;  // its predictions have the interval of uncalibrated runs
-    const bool few = interval.n < kLeastRows;
-    const Interval& taken = few ? intervals.back() : interval;
-    const auto source = [&](int percent) {
-      return fmt::format("{}{} % of {} rows that a fit to {} left out",
-                         few ? fmt::format("{} rows of its own are too few: ", interval.n) : "",
-                         percent, taken.n, origin);
-    };
-    RETURN_IF_ERROR(set(interval.profile, "interval_low", taken.low, source(5)));
-    RETURN_IF_ERROR(set(interval.profile, "interval_high", taken.high, source(95)));
+    for (const bool experts : {false, true}) {
+      const Interval& taken = interval_for(checks.intervals, name, experts);
+      if (taken.n == 0) continue;
+      const std::string key = experts ? "experts" : "interval";
+      const auto source = [&](int percent) {
+        return fmt::format("{} % of {} rows {}that a fit to {} left out", percent, taken.n,
+                           taken.profile == "all" ? "of all software " : "", origin);
+      };
+      RETURN_IF_ERROR(set(name, key + "_low", taken.low, source(5)));
+      RETURN_IF_ERROR(set(name, key + "_high", taken.high, source(95)));
+    }
   }
-  if (const Interval& left_out = checks.of_gpus; left_out.n > 0) {
-    RETURN_IF_ERROR(read(kUncalibrated));
-    const std::string source = fmt::format(
-        "of {} rows, each predicted by a fit to {} without its GPU, twice as far in logarithms",
-        left_out.n, origin);
-    std::string& text = texts[kUncalibrated];
-    text = with_value(text, "interval_low",
-                      twice_as_far(std::min(left_out.low, intervals.back().low)), "5 % " + source);
-    text =
-        with_value(text, "interval_high",
-                   twice_as_far(std::max(left_out.high, intervals.back().high)), "95 % " + source);
+  for (const Unmeasured& one : checks.unmeasured) {
+    const auto source = [&](int percent) {
+      return fmt::format("{} % of {} rows of {}, each predicted by a fit without its {}", percent,
+                         one.n, origin, one.key);
+    };
+    RETURN_IF_ERROR(set(kUncalibrated, one.key + "_low", one.low, source(5)));
+    RETURN_IF_ERROR(set(kUncalibrated, one.key + "_high", one.high, source(95)));
   }
   for (const auto& [name, text] : texts) RETURN_IF_ERROR(write_file(path_of(name), text));
   return Done{};

@@ -15,16 +15,16 @@ namespace tandem {
 std::string with_value(std::string text, const std::string& key, double value,
                        const std::string& source);
 
-// Returns the text with where the rows behind the interval were measured, and how many.
-std::string with_measured_on(std::string text, const Interval& interval, const std::string& origin);
+// Returns the text with the kinds of the software's measured rows, and how many of each.
+std::string with_measured_on(std::string text, const MeasuredOn& measured,
+                             const std::string& origin);
 
 // Returns the value as files have it: with four significant digits.
 double rounded(double value);
 
 // Writes values and intervals to the files of framework profiles and GPUs. `origin` says what they
-// were fitted to. A profile with too few rows gets the last interval, that of all rows. A profile
-// without rows is not calibrated: its interval is that of left-out GPUs, unless that is narrower
-// than the one of all rows.
+// were fitted to. std::vector<Interval> are those of interval_for(). Those of what was not measured
+// go to workload/uncalibrated.toml.
 Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& checks,
                  const std::string& origin);
 

@@ -1,7 +1,7 @@
 // Cross-validation: the fit is repeated without some of the rows, which it then predicts. To save
 // time, such a refit takes a few steps of Gauss-Newton from the fit to all rows, with the
-// derivatives of that one. Intervals are quantiles of the left-out rows' residuals (split conformal
-// prediction).
+// derivatives of that one. std::vector<Interval> are quantiles of the left-out rows' residuals
+// (split conformal prediction).
 #include "validation/published/published_checks.h"
 
 #include <fmt/format.h>
@@ -18,21 +18,20 @@
 #include <utility>
 
 #include "base/check.h"
+#include "scenarios/evidence.h"
 
 namespace tandem {
 namespace {
-
-// Steps of Gauss-Newton for a refit, which starts from the fit to all rows.
-constexpr int kRefitSteps = 2;
 
 // A 90 % interval has this share of the rows below it, and the same above it.
 constexpr double kTail = 0.05;
 
 // Describes all of a run but its number of microbatches and its date.
 std::string configuration(const Case& run) {
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", run.family, run.layers, run.hidden,
-                     run.heads, run.seq, run.vocab, run.tp, run.pp, run.vpp, run.dp,
-                     run.micro_batch, run.schedule, run.recompute);
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", run.family, run.system,
+                     run.precision, run.layers, run.hidden, run.heads, run.seq, run.vocab, run.tp,
+                     run.pp, run.vpp, run.cp, run.ep, run.dp, run.micro_batch, run.schedule,
+                     run.recompute);
 }
 
 // FNV-1a (Fowler, Noll, Vo): a hash that shuffles texts the same way on every machine.
@@ -123,25 +122,21 @@ double share_within(const std::vector<double>& residuals, const Bounds& bounds) 
          static_cast<double>(residuals.size());
 }
 
-// Returns the interval of one framework profile, or of "all". `halves` and `families` are the
-// residuals of rows that were left out as part of a half, or with their family.
+// Returns the interval of dense models, or of experts, of one framework profile, or of "all".
+// `halves` and `families` are the residuals of rows that were left out as part of a half, or with
+// their family.
 Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& halves,
-                     const ByRow& families, const std::string& profile) {
+                     const ByRow& families, const std::string& profile, bool experts) {
   const auto is_its = [&](int row) {
-    return profile == "all" || data.scenarios[row].costs.profile.name == profile;
+    const Scenario& run = data.scenarios[row];
+    return run.job.model.is_moe() == experts &&
+           (profile == "all" || run.costs.profile.name == profile);
   };
   const auto half = [&](bool which) {
     return values_of(halves, [&](int row) { return is_its(row) && half_of[row] == which; });
   };
   std::vector<double> all = values_of(halves, is_its);
-  Interval interval{.profile = profile, .n = static_cast<int>(all.size())};
-  for (const auto& [row, residual] : halves) {
-    const Scenario& run = data.scenarios[row];
-    if (!is_its(row)) continue;
-    interval.most_gpus = std::max(interval.most_gpus, run.job.plan.gpus());
-    ++interval.measured_on[kind_of_run(run.cluster.spec.device.name, run.job.plan.precision,
-                                       run.job.model.is_moe())];
-  }
+  Interval interval{.profile = profile, .experts = experts, .n = static_cast<int>(all.size())};
   const std::vector<double> a = half(false), b = half(true);
   if (!a.empty() && !b.empty())
     interval.coverage = (share_within(b, bounds_of(a)) * static_cast<double>(b.size()) +
@@ -155,7 +150,34 @@ Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& ha
   return interval;
 }
 
+KindOfRun kind_of(const Scenario& run) {
+  return kind_of_run(run.cluster.spec.device.name, run.job.model, run.job.plan);
+}
+
+MeasuredOn measured_on(const FitData& data, const ByRow& left_out, const std::string& profile) {
+  MeasuredOn measured{.profile = profile};
+  for (const auto& [row, residual] : left_out) {
+    const Scenario& run = data.scenarios[row];
+    if (run.costs.profile.name != profile) continue;
+    measured.most_gpus = std::max(measured.most_gpus, run.job.plan.gpus());
+    ++measured.kinds[text_of(kind_of(run))];
+  }
+  return measured;
+}
+
 }  // namespace
+
+const Interval& interval_for(const std::vector<Interval>& intervals, const std::string& profile,
+                             bool experts) {
+  const auto of = [&](const std::string& name) {
+    return std::ranges::find_if(intervals, [&](const Interval& one) {
+      return one.profile == name && one.experts == experts;
+    });
+  };
+  const auto own = of(profile), all = of("all");
+  CHECK(all != intervals.end());
+  return own == intervals.end() || own->n < kLeastRows ? *all : *own;
+}
 
 Errors errors_of(const std::vector<double>& residuals) {
   std::vector<double> errors;
@@ -168,13 +190,12 @@ namespace {
 // Repeats a fit without some of its rows, and predicts others with it.
 class Refits {
  public:
-  Refits(const FitData& data, const PublishedFit& whole, Rows fitted, Slopes nearby)
-      : data_(data), whole_(whole), fitted_(std::move(fitted)), nearby_(std::move(nearby)) {}
+  Refits(const FitData& data, Rows fitted, Linearized around)
+      : data_(data), fitted_(std::move(fitted)), around_(std::move(around)) {}
 
   Result<ByRow> predict(const Rows& seen, const Rows& unseen) const {
-    ASSIGN_OR_RETURN(const PublishedFit refit,
-                     fit(data_, seen, whole_.values, kRefitSteps, &nearby_));
-    return predicted(data_, unseen, refit.values);
+    ASSIGN_OR_RETURN(const PublishedFit found, refit(data_, seen, around_));
+    return predicted(data_, unseen, found.values);
   }
 
   // Leaves out all rows for which `leaves` is true and predicts them. Returns nothing if no rows
@@ -191,9 +212,8 @@ class Refits {
 
  private:
   const FitData& data_;
-  const PublishedFit& whole_;
   Rows fitted_;
-  Slopes nearby_;
+  Linearized around_;
 };
 
 // Predicts each half's rows by a fit to the other half. Rows without a half are in both fits and
@@ -254,14 +274,15 @@ std::vector<std::vector<std::string>> one_by_one(const std::vector<std::string>&
   return groups;
 }
 
-// Returns the kinds of parallelism of a plan in words.
-std::string parallelism_of(const Plan& plan) {
+// Returns in words what is parallel, and whether there are experts.
+std::string parallelism_of(const JobSettings& job) {
+  const Plan& plan = job.plan;
   std::string text;
-  for (const auto& [size, word] : {std::pair{plan.tp, "tensor, "},
-                                   {plan.pp, "pipeline, "},
-                                   {plan.cp, "context, "},
-                                   {plan.ep, "experts, "}})
-    if (size > 1) text += word;
+  for (const auto& [is_there, word] : {std::pair{plan.tp > 1, "tensor, "},
+                                       {plan.pp > 1, "pipeline, "},
+                                       {plan.cp > 1, "context, "},
+                                       {job.model.is_moe(), "experts, "}})
+    if (is_there) text += word;
   if (plan.gathers_each_microbatch()) return text + "ZeRO 3";
   return plan.dp > 1 || text.empty() ? text + "data" : text.substr(0, text.size() - 2);
 }
@@ -272,18 +293,14 @@ std::vector<Ground> grounds_of(const FitData& data, const ByRow& unseen,
   std::map<std::array<std::string, 3>, std::vector<double>> residuals;
   for (const auto& [row, residual] : unseen) {
     const Scenario& run = data.scenarios[row];
-    residuals[{run.cluster.spec.device.name, run.costs.profile.name, parallelism_of(run.job.plan)}]
+    residuals[{run.cluster.spec.device.name, run.costs.profile.name, parallelism_of(run.job)}]
         .push_back(residual);
   }
   std::vector<Ground> grounds;
   for (const auto& [names, values] : residuals) {
-    grounds.push_back({names[0], names[1], names[2], errors_of(values)});
-    Ground& ground = grounds.back();
-    const auto own = std::ranges::find(intervals, ground.software, &Interval::profile);
-    if (own == intervals.end() || own->n == 0) continue;
-    const Interval& taken = own->n < kLeastRows ? intervals.back() : *own;
-    ground.low = taken.low;
-    ground.high = taken.high;
+    const bool experts = names[2].find("experts") != std::string::npos;
+    const Interval& taken = interval_for(intervals, names[1], experts);
+    grounds.push_back({names[0], names[1], names[2], errors_of(values), taken.low, taken.high});
   }
   return grounds;
 }
@@ -293,11 +310,12 @@ std::vector<Ground> grounds_of(const FitData& data, const ByRow& unseen,
 Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
                          const std::vector<std::vector<std::string>>& pairs) {
   const Rows fitted = thinned(data, all_rows(data));
-  ASSIGN_OR_RETURN(Slopes nearby, slopes(data, fitted, whole.values));
-  const Refits refits(data, whole, fitted, std::move(nearby));
-  ASSIGN_OR_RETURN(const ByRow seen, predicted(data, fitted, whole.values));
+  ASSIGN_OR_RETURN(Linearized around, linearized(data, fitted, whole.values));
+  const ByRow seen = around.residuals;
+  const Refits refits(data, fitted, std::move(around));
   const NameOf family_of = [&](int row) { return data.cases[row].family; };
   const NameOf gpu_of = [&](int row) { return data.scenarios[row].cluster.spec.device.name; };
+  const NameOf precision_of = [&](int row) { return data.scenarios[row].job.plan.precision; };
   const NameOf profile_of = [&](int row) { return data.scenarios[row].costs.profile.name; };
 
   Checks checks;
@@ -315,14 +333,41 @@ Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
   ASSIGN_OR_RETURN(
       const ByRow of_gpus,
       names_left_out(refits, gpu_of, seen, one_by_one(names_in(fitted, gpu_of)), &checks.gpus));
+  ASSIGN_OR_RETURN(const ByRow of_precisions,
+                   names_left_out(refits, precision_of, seen,
+                                  one_by_one(names_in(fitted, precision_of)), &checks.kinds));
+  const auto add = [&](const std::string& key, const std::vector<double>& left_out) {
+    if (left_out.empty()) return;
+    const Bounds bounds = bounds_of(left_out);
+    checks.unmeasured.push_back(
+        {key, static_cast<int>(left_out.size()), std::exp(bounds.low), std::exp(bounds.high)});
+  };
+  const auto all = [](int) { return true; };
+  add("gpu", values_of(of_gpus, all));
+  add("precision", values_of(of_precisions, all));
+  std::vector<double> of_parallelism;
+  for (const std::string trait : {"experts", "tensor", "pipeline", "context", "ZeRO3"}) {
+    const auto is_its = [&](int row) {
+      const std::vector<std::string> traits = kind_of(data.scenarios[row]).traits;
+      return std::ranges::find(traits, trait) != traits.end();
+    };
+    ASSIGN_OR_RETURN(const ByRow found, refits.without(is_its));
+    if (found.empty()) continue;
+    checks.kinds.push_back(left_out(trait, seen, found, is_its));
+    if (trait == "experts") add("model", values_of(found, all));
+    if (trait != "experts")
+      std::ranges::copy(values_of(found, all), std::back_inserter(of_parallelism));
+  }
+  add("parallelism", of_parallelism);
   std::vector<std::string> profiles = names_in(fitted, profile_of);
   std::ranges::sort(profiles);
+  for (const std::string& name : profiles)
+    checks.measured.push_back(measured_on(data, of_halves, name));
   profiles.emplace_back("all");
   for (const std::string& name : profiles)
-    checks.intervals.push_back(interval_of(data, half_of, of_halves, of_families, name));
+    for (const bool experts : {false, true})
+      checks.intervals.push_back(interval_of(data, half_of, of_halves, of_families, name, experts));
   checks.grounds = grounds_of(data, of_halves, checks.intervals);
-  checks.of_gpus = interval_of(data, half_of, {}, of_gpus, "all");
-  checks.of_gpus.n = static_cast<int>(of_gpus.size());
   return checks;
 }
 

@@ -19,20 +19,39 @@ struct LeftOut {
   Errors seen, unseen;
 };
 
-// A software (framework profile) with fewer rows has the interval of all software: its own 5 % and
-// 95 % quantiles would lie beyond its smallest and largest row.
+// A software (framework profile) with fewer rows of dense models, or of experts, has the interval
+// of those of all software: its own 5 % and 95 % quantiles would lie beyond its smallest and
+// largest row.
 constexpr int kLeastRows = 20;
 
-// A software's 90 % interval of measured over predicted: the 5 % and 95 % quantiles of rows that a
-// fit had left out.
+// The 90 % interval of measured over predicted, for dense models or for mixtures of experts of a
+// software, or of "all": the 5 % and 95 % quantiles of rows that a fit had left out.
 struct Interval {
   std::string profile;
+  bool experts = false;
   int n = 0;
   double low = 0, high = 0;
   // Share of each half's rows inside the interval that the other half's rows give.
   double coverage = 0;
-  int most_gpus = 0;                       // most GPUs of one of its rows
-  std::map<std::string, int> measured_on;  // its n rows by kind_of_run()
+};
+// Returns the interval of a software, or of all software if it has too few rows of its own.
+const Interval& interval_for(const std::vector<Interval>& intervals, const std::string& profile,
+                             bool experts);
+
+// The rows of a software that a fit has left out, by text_of(kind_of_run()).
+struct MeasuredOn {
+  std::string profile;
+  int most_gpus = 0;  // of the largest of these runs
+  std::map<std::string, int> kinds;
+};
+
+// The interval of rows that a fit left out in one sense: with all of their GPU, of their precision,
+// of their kind of model, or with a kind of parallelism of theirs. `key`: gpu, precision, model or
+// parallelism, as in workload/uncalibrated.toml.
+struct Unmeasured {
+  std::string key;
+  int n = 0;
+  double low = 0, high = 0;
 };
 
 // The runs that support a prediction, and its interval. They have the same software (framework
@@ -44,12 +63,14 @@ struct Ground {
 };
 
 struct Checks {
-  std::vector<LeftOut> halves;      // by family, both halves together
-  std::vector<LeftOut> families;    // each left out as a whole
-  std::vector<LeftOut> gpus;        // each left out as a whole, by name
-  std::vector<Ground> grounds;      // by GPU, software and parallelism
-  Interval of_gpus;                 // of the rows of `gpus`: for a GPU without rows of its own
-  std::vector<Interval> intervals;  // by software, then "all"
+  std::vector<LeftOut> halves;    // by family, both halves together
+  std::vector<LeftOut> families;  // each left out as a whole
+  std::vector<LeftOut> gpus;      // each left out as a whole, by name
+  std::vector<LeftOut> kinds;     // each precision and each trait (scenarios/evidence.h), likewise
+  std::vector<Ground> grounds;    // by GPU, software and parallelism
+  std::vector<Unmeasured> unmeasured;
+  std::vector<Interval> intervals;   // by software, then "all"; dense, then experts
+  std::vector<MeasuredOn> measured;  // by software
 };
 
 // Refits without some rows, starting near `whole`, the fit of thinned(all rows).
@@ -58,7 +79,8 @@ struct Checks {
 // shuffled order. A fit to each half predicts the other. A configuration is all of a run but the
 // size of its batch. If there is only one, both fits have it, and it is not predicted. Grounds: the
 // halves' errors by GPU, software and parallelism. Families: each is left out, and also each group
-// of families in `pairs`. GPUs: the rows of each are left out.
+// of families in `pairs`. GPUs: the rows of each are left out. Kinds: those of each precision, and
+// those with each trait.
 Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
                          const std::vector<std::vector<std::string>>& pairs);
 

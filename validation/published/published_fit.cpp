@@ -37,6 +37,9 @@ constexpr double kLeastInformation = 0.25;
 // A family is named as a constant's source if it has at least this share of the rows' information.
 constexpr double kNamedInformation = 0.1;
 
+// Steps of a refit at most, which cost nothing.
+constexpr int kRefitSteps = 20;
+
 // The fit ends when a step lowers the cost by less than this share.
 constexpr double kGain = 1e-3;
 
@@ -54,22 +57,46 @@ double* device_constant(const std::string& key, DeviceSpec* device) {
   return own == device->own_gemms.end() ? nullptr : &own->second.training_clock;
 }
 
-// Returns the row's scenario with these values in its FrameworkProfile and GPU. The profile is
-// loaded by its file's name.
-Result<Scenario> with(const FitData& data, int row, const ProfileValues& values) {
-  Scenario scenario = data.scenarios[row];
-  ASSIGN_OR_RETURN(scenario.costs.profile,
-                   load_framework_profile(scenario.costs.profile.name, values));
-  DeviceSpec& device = scenario.cluster.spec.device;
-  for (const Constant& constant : data.plan.constants) {
-    if (!is_of_devices(constant)) continue;
-    for (const std::string& file : split(constant.profile, " ")) {
-      ASSIGN_OR_RETURN(const DeviceSpec known, load_device(file));
-      if (known.name != device.name) continue;
-      double* value = device_constant(constant.key, &device);
-      CHECK(value != nullptr);
-      *value = values.at({constant.profile, constant.key});
+// Values of all constants, and the framework profiles of all scenarios with them.
+struct Priced {
+  ProfileValues values;
+  std::map<std::string, FrameworkProfile> profiles;  // by the file's name
+};
+Result<Priced> priced(const FitData& data, ProfileValues values) {
+  Priced found{std::move(values), {}};
+  for (const Scenario& scenario : data.scenarios) {
+    const std::string& name = scenario.costs.profile.name;
+    if (found.profiles.contains(name)) continue;
+    ASSIGN_OR_RETURN(found.profiles[name], load_framework_profile(name, found.values));
+  }
+  return found;
+}
+
+// The names of the GPUs of each constant of GPUs, by the constant's place in the plan.
+using DeviceNames = std::map<std::size_t, std::vector<std::string>>;
+Result<DeviceNames> device_names_of(const FitPlan& plan) {
+  DeviceNames names;
+  for (std::size_t k = 0; k < plan.constants.size(); ++k) {
+    if (!is_of_devices(plan.constants[k])) continue;
+    for (const std::string& file : split(plan.constants[k].profile, " ")) {
+      ASSIGN_OR_RETURN(const DeviceSpec device, load_device(file));
+      names[k].push_back(device.name);
     }
+  }
+  return names;
+}
+
+// Returns the row's scenario with these values in its FrameworkProfile and GPU.
+Scenario with(const FitData& data, int row, const DeviceNames& names, const Priced& priced) {
+  Scenario scenario = data.scenarios[row];
+  scenario.costs.profile = priced.profiles.at(scenario.costs.profile.name);
+  DeviceSpec& device = scenario.cluster.spec.device;
+  for (const auto& [k, gpus] : names) {
+    if (std::ranges::find(gpus, device.name) == gpus.end()) continue;
+    const Constant& constant = data.plan.constants[k];
+    double* value = device_constant(constant.key, &device);
+    CHECK(value != nullptr);
+    *value = priced.values.at({constant.profile, constant.key});
   }
   return scenario;
 }
@@ -117,25 +144,28 @@ FitVariable variable_of(const Constant& constant) {
   return {constant.sigma, constant.least, constant.most, constant.prior};
 }
 
-// Returns the least squares of these rows. `nearby`, the derivatives of a similar fit, may be null.
-// REQUIRES: data, rows and *nearby outlive it.
-LeastSquares least_squares_of(const FitData& data, const Rows& rows, const Slopes* nearby) {
+// A row's residuals and derivatives at some values.
+using ResidualsAt = std::function<Result<std::vector<double>>(const Values&)>;
+using SlopesAt = std::function<Result<Slopes>(const Values&)>;
+
+// Returns the least squares of these rows. REQUIRES: data and rows outlive it.
+LeastSquares least_squares_of(const FitData& data, const Rows& rows, ResidualsAt residuals,
+                              SlopesAt slopes) {
   LeastSquares problem{.steps_of_slopes = kStepsOfSlopes, .halvings = kHalvings, .gain = kGain};
   for (const Constant& constant : data.plan.constants)
     problem.variables.push_back(variable_of(constant));
-  problem.residuals = [&](const Values& values) -> Result<std::vector<double>> {
-    ASSIGN_OR_RETURN(std::vector<double> found, residuals(data, rows, values));
+  problem.residuals = [&data, &rows, residuals = std::move(residuals)](
+                          const Values& values) -> Result<std::vector<double>> {
+    ASSIGN_OR_RETURN(std::vector<double> found, residuals(values));
     for (std::size_t i = 0; i < found.size(); ++i) found[i] /= noise_of(data, rows[i]);
     return found;
   };
-  problem.slopes = [&data, &rows, nearby](const Values& values) -> Result<Matrix> {
-    Slopes own;
-    if (nearby == nullptr) {
-      ASSIGN_OR_RETURN(own, slopes(data, rows, values));
-    }
+  problem.slopes = [&data, &rows,
+                    slopes = std::move(slopes)](const Values& values) -> Result<Matrix> {
+    ASSIGN_OR_RETURN(const Slopes found, slopes(values));
     Matrix matrix;
     for (const int row : rows) {
-      matrix.push_back(nearby != nullptr ? nearby->at(row) : own.at(row));
+      matrix.push_back(found.at(row));
       for (double& slope : matrix.back()) slope /= noise_of(data, row);
     }
     return matrix;
@@ -286,11 +316,12 @@ ProfileValues profile_values(const FitPlan& plan, const Values& values) {
 }
 
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values) {
-  const ProfileValues given = profile_values(data.plan, values);
+  ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
+  ASSIGN_OR_RETURN(const Priced here, priced(data, profile_values(data.plan, values)));
   ASSIGN_OR_RETURN(const auto lists,
                    for_each_row(data, rows, [&](int row) -> Result<std::vector<double>> {
-                     ASSIGN_OR_RETURN(const Scenario scenario, with(data, row, given));
-                     ASSIGN_OR_RETURN(const double found, residual(scenario, data.cases[row]));
+                     ASSIGN_OR_RETURN(const double found,
+                                      residual(with(data, row, names, here), data.cases[row]));
                      return std::vector{found};
                    }));
   std::vector<double> all;
@@ -299,22 +330,31 @@ Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, con
 }
 
 Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& values) {
+  ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
+  const ProfileValues given = profile_values(data.plan, values);
+  ASSIGN_OR_RETURN(const Priced here, priced(data, given));
+  std::vector<Priced> stepped;  // by constant
+  std::vector<double> steps;    // in sigmas
+  for (const Constant& constant : data.plan.constants) {
+    ProfileValues other = given;
+    double& value = other[{constant.profile, constant.key}];
+    const double before = value;
+    value = probed(variable_of(constant), before, kSlopeStep);
+    steps.push_back((value - before) / constant.sigma);
+    ASSIGN_OR_RETURN(Priced there, priced(data, std::move(other)));
+    stepped.push_back(std::move(there));
+  }
   const auto row_slopes = [&](int row) -> Result<std::vector<double>> {
-    const ProfileValues given = profile_values(data.plan, values);
-    ASSIGN_OR_RETURN(const Scenario scenario, with(data, row, given));
-    ASSIGN_OR_RETURN(const double here, residual(scenario, data.cases[row]));
+    const Scenario scenario = with(data, row, names, here);
+    ASSIGN_OR_RETURN(const double before, residual(scenario, data.cases[row]));
     std::vector<double> found;
-    for (const Constant& constant : data.plan.constants) {
-      ProfileValues stepped = given;
-      double& value = stepped[{constant.profile, constant.key}];
-      const double before = value;
-      value = probed(variable_of(constant), before, kSlopeStep);
-      ASSIGN_OR_RETURN(const Scenario other, with(data, row, stepped));
-      double there = here;
+    for (std::size_t k = 0; k < stepped.size(); ++k) {
+      const Scenario other = with(data, row, names, stepped[k]);
+      double after = before;
       if (!priced_alike(other, scenario)) {
-        ASSIGN_OR_RETURN(there, residual(other, data.cases[row]));
+        ASSIGN_OR_RETURN(after, residual(other, data.cases[row]));
       }
-      found.push_back((there - here) / ((value - before) / constant.sigma));
+      found.push_back((after - before) / steps[k]);
     }
     return found;
   };
@@ -324,11 +364,18 @@ Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& value
   return all;
 }
 
-Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, int steps,
-                         const Slopes* nearby,
-                         const std::function<void(int step, double cost)>& on_step) {
-  LeastSquares problem = least_squares_of(data, rows, nearby);
-  problem.steps = steps;
+Result<Linearized> linearized(const FitData& data, const Rows& rows, const Values& values) {
+  Linearized around{.values = values};
+  ASSIGN_OR_RETURN(around.slopes, slopes(data, rows, values));
+  ASSIGN_OR_RETURN(const std::vector<double> found, residuals(data, rows, values));
+  for (std::size_t i = 0; i < rows.size(); ++i) around.residuals[rows[i]] = found[i];
+  return around;
+}
+
+namespace {
+
+Result<PublishedFit> fitted(const FitData& data, const Rows& rows, const LeastSquares& problem,
+                            Values start, const std::function<void(int, double)>& on_step) {
   ASSIGN_OR_RETURN(LeastSquaresFit found, fit_least_squares(problem, std::move(start), on_step));
   PublishedFit best{std::move(found.values), std::move(found.sigma), found.cost};
   for (std::size_t k = 0; k < best.sigma.size(); ++k) {
@@ -340,6 +387,35 @@ Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, in
     if (determined_by(best, k).empty()) best.values[k] = data.plan.constants[k].prior;
   }
   return best;
+}
+
+}  // namespace
+
+Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, int steps,
+                         const std::function<void(int step, double cost)>& on_step) {
+  LeastSquares problem = least_squares_of(
+      data, rows, [&](const Values& values) { return residuals(data, rows, values); },
+      [&](const Values& values) { return slopes(data, rows, values); });
+  problem.steps = steps;
+  return fitted(data, rows, problem, std::move(start), on_step);
+}
+
+Result<PublishedFit> refit(const FitData& data, const Rows& rows, const Linearized& around) {
+  const auto residuals_at = [&](const Values& values) -> Result<std::vector<double>> {
+    std::vector<double> found;
+    for (const int row : rows) {
+      double sum = around.residuals.at(row);
+      for (std::size_t k = 0; k < values.size(); ++k)
+        sum += around.slopes.at(row)[k] * (values[k] - around.values[k]) /
+               data.plan.constants[k].sigma;
+      found.push_back(sum);
+    }
+    return found;
+  };
+  LeastSquares problem = least_squares_of(
+      data, rows, residuals_at, [&](const Values&) -> Result<Slopes> { return around.slopes; });
+  problem.steps = kRefitSteps;
+  return fitted(data, rows, problem, around.values, {});
 }
 
 std::vector<std::string> determined_by(const PublishedFit& fit, std::size_t constant) {

@@ -71,6 +71,15 @@ Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, con
 using Slopes = std::map<int, std::vector<double>>;
 Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& values);
 
+// The rows' residuals around `values`, as a linear function of the constants. Refits that leave out
+// some of the rows are near enough to take it, and then simulate nothing.
+struct Linearized {
+  Values values;
+  std::map<int, double> residuals;  // by row
+  Slopes slopes;
+};
+Result<Linearized> linearized(const FitData& data, const Rows& rows, const Values& values);
+
 struct PublishedFit {
   Values values;
   Values sigma;     // uncertainty that rows and priors leave
@@ -86,10 +95,11 @@ std::vector<std::string> determined_by(const PublishedFit& fit, std::size_t cons
 
 // Fits the constants by Gauss-Newton. Minimizes the sum of Huber's loss of residual / noise over
 // the rows, plus the squares of the constants' distances from their priors over sigma. Derivatives
-// are computed in every third step; with `nearby`, the derivatives of a similar fit, they are not
-// computed at all.
+// are computed in every third step.
 Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, int steps,
-                         const Slopes* nearby = nullptr,
                          const std::function<void(int step, double cost)>& on_step = {});
+
+// Fits to some of the rows of `around`, from its values.
+Result<PublishedFit> refit(const FitData& data, const Rows& rows, const Linearized& around);
 
 }  // namespace tandem

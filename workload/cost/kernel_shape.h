@@ -31,6 +31,7 @@ struct AttentionShape {
   std::int64_t keys = 0;       // keys of a row that a window does not mask
   std::int64_t head_size = 0;  // of queries
   bool backward = false;
+  bool in_fp8 = false;
 
   bool operator==(const AttentionShape&) const = default;
 };
@@ -41,7 +42,7 @@ struct AttentionShape {
 struct Kernel {
   std::string name;
   std::vector<Gemm> gemms;
-  double attention_flops = 0;  // attention in one kernel (FlashAttention), always in 16 bits
+  double attention_flops = 0;  // attention in one kernel (FlashAttention)
   AttentionShape attention;
   double memory_bytes = 0;
   double launch_s = 0;

@@ -48,7 +48,9 @@ constexpr ProfileField kFields[] = {
     {"zero3_stretch", &FrameworkProfile::zero3_stretch},
     {"measured_gpus", &FrameworkProfile::measured_gpus},
     {"interval_low", &FrameworkProfile::interval_low},
-    {"interval_high", &FrameworkProfile::interval_high}};
+    {"interval_high", &FrameworkProfile::interval_high},
+    {"experts_low", &FrameworkProfile::experts_low},
+    {"experts_high", &FrameworkProfile::experts_high}};
 
 // A file may name another one as its base. A longer chain of these is taken for a circle.
 constexpr int kMostBases = 8;
@@ -108,38 +110,7 @@ Status read_into(const std::string& name, const ProfileValues& instead, int base
 
 }  // namespace
 
-std::string kind_of_run(const std::string& gpu, const std::string& precision, bool experts) {
-  return gpu + ' ' + precision + (experts ? " experts" : "");
-}
-
-bool is_measured(const FrameworkProfile& profile, const std::string& kind) {
-  return std::ranges::find(profile.measured_on, kind) != profile.measured_on.end();
-}
-
-bool is_beyond_measured(const FrameworkProfile& profile, int gpus) {
-  constexpr double kReach = 10;
-  return gpus > kReach * profile.measured_gpus;
-}
-
 std::string uncalibrated_path() { return data_dir() + "/workload/uncalibrated.toml"; }
-
-namespace {
-
-Result<std::pair<double, double>> read_uncalibrated() {
-  ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(uncalibrated_path()));
-  ASSIGN_OR_RETURN(const double low, file.number("interval_low"));
-  ASSIGN_OR_RETURN(const double high, file.number("interval_high"));
-  if (!(low > 0 && low <= high)) return file.expected("interval_high", "0 < low <= high");
-  RETURN_IF_ERROR(file.finish());
-  return std::pair{low, high};
-}
-
-}  // namespace
-
-Result<std::pair<double, double>> uncalibrated_interval() {
-  static const auto read = read_uncalibrated();  // a search asks for it again and again
-  return read;
-}
 
 double slowest_of(int nodes, const FrameworkProfile& profile) {
   return 1 + profile.node_spread * std::sqrt(2 * std::log(std::max(1, nodes)));

@@ -78,28 +78,18 @@ struct FrameworkProfile {
   // The 90 % interval of an iteration's time over its prediction, from the residuals of rows that a
   // fit left out. 0: unknown.
   double interval_low = 0, interval_high = 0;
+  double experts_low = 0, experts_high = 0;  // the same for mixtures of experts
 
-  // The kinds of the measured rows (kind_of_run), of its own file and not of its base.
+  // The kinds of the measured rows, of its own file and not of its base: "H100-SXM5-80GB fp8
+  // dense+tensor" (scenarios/evidence.h).
   std::vector<std::string> measured_on;
   double measured_gpus = 0;  // GPUs of the largest of those runs
 
   bool operator==(const FrameworkProfile&) const = default;
 };
 
-// Returns "H100-SXM5-80GB fp8", or "H100-SXM5-80GB fp8 experts" for a model with a mixture of
-// experts. Runs of one kind say nothing about another. fp16 and bf16 have the same peak, but who
-// runs in one of them runs other releases with other options; and dense rows say nothing about
-// routers, exchanges and grouped products.
-std::string kind_of_run(const std::string& gpu, const std::string& precision, bool experts);
-
-// Says whether the profile's own rows are of that kind.
-bool is_measured(const FrameworkProfile& profile, const std::string& kind);
-
-// Says whether a job is more than ten times as large as the largest of those runs.
-bool is_beyond_measured(const FrameworkProfile& profile, int gpus);
-
-// Returns the 90 % interval of a prediction without such rows: workload/uncalibrated.toml.
-Result<std::pair<double, double>> uncalibrated_interval();
+// Returns the path of workload/uncalibrated.toml: the intervals of predictions without such rows
+// (scenarios/evidence.h).
 std::string uncalibrated_path();
 
 // A constant's key in files, and the value of one of its units.

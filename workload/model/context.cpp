@@ -9,9 +9,15 @@ namespace {
 // Returns the settings of a communication in one part.
 CommSettings whole(const ContextGroup& group) { return {.sms = group.sms}; }
 
-// Adds the core's parts, with a shift of `bytes` before each but the first. `ready`: what the next
-// shift waits for; `arrived`: the shift that the next part waits for.
-void ring(PricedPass* pass, const Kernel& core, Bytes bytes, const ContextGroup& group) {
+// Bytes of a sum in fp32, read and written, for each number that is added to it.
+constexpr double kSumBytes = 8;
+
+// Adds the core's parts, with a shift of `bytes` before each but the first, and a merge after each
+// but the first. `ready`: what the next shift waits for; `arrived`: the shift that the next part
+// waits for.
+void ring(PricedPass* pass, const Kernel& core, Bytes bytes, double merge_bytes,
+          const ContextGroup& group) {
+  const Kernel merging = merge(core.name, {core, {.name = "merge", .memory_bytes = merge_bytes}});
   Waits ready = pass->after_last(), arrived;
   for (int i = 0; i < group.size; ++i) {
     const auto shift = [&](Waits waits) {
@@ -23,7 +29,7 @@ void ring(PricedPass* pass, const Kernel& core, Bytes bytes, const ContextGroup&
     };
     const bool shifts = i + 1 < group.size;
     if (shifts && group.overlap) ready = {shift(ready)};
-    pass->run(core, arrived);
+    pass->run(i == 0 ? core : merging, arrived);
     if (shifts && !group.overlap) ready = {shift(pass->after_last())};
     arrived = ready;
   }
@@ -37,12 +43,18 @@ void exchange(PricedPass* pass, CommKind kind, Bytes bytes, const ContextGroup& 
 
 ContextGroup context_group(const Model& model, const Plan& plan) {
   const Bytes number = tokens_of(model, plan) * stored_bytes(plan);
+  const double merged =
+      (kSumBytes + stored_bytes(plan)) * static_cast<double>(tokens_of(model, plan));
+  const auto queries = static_cast<double>(query_columns(model, plan));
+  const auto keys = static_cast<double>(key_value_columns(model, plan));
   return {.size = plan.cp,
           .comm = plan.context_comm,
           .overlap = plan.overlap_context,
           .sms = static_cast<std::int16_t>(plan.context_sms),
           .key_value_bytes = number * key_value_columns(model, plan),
-          .query_bytes = number * query_columns(model, plan)};
+          .query_bytes = number * query_columns(model, plan),
+          .merge_bytes = merged * queries,
+          .merge_gradient_bytes = merged * (queries + keys)};
 }
 
 void attend(PricedPass* pass, const Kernel& before, const Kernel& core, const ContextGroup& group) {
@@ -53,7 +65,7 @@ void attend(PricedPass* pass, const Kernel& before, const Kernel& core, const Co
   pass->run(before);
   switch (group.comm) {
     case ContextComm::Ring:
-      return ring(pass, core, group.key_value_bytes, group);
+      return ring(pass, core, group.key_value_bytes, group.merge_bytes, group);
     case ContextComm::AllGather:
       exchange(pass, CommKind::AllGather, group.size * group.key_value_bytes, group);
       pass->run(core);
@@ -74,7 +86,7 @@ void attend_backward(PricedPass* pass, const Kernel& after, const Kernel& core,
   }
   switch (group.comm) {
     case ContextComm::Ring:
-      ring(pass, core, 2 * group.key_value_bytes, group);
+      ring(pass, core, 2 * group.key_value_bytes, group.merge_gradient_bytes, group);
       break;
     case ContextComm::AllGather:
       exchange(pass, CommKind::AllGather, group.size * group.key_value_bytes, group);

@@ -14,6 +14,9 @@ struct ContextGroup {
   std::int16_t sms = 0;
   Bytes key_value_bytes = 0;  // one rank's keys and values
   Bytes query_bytes = 0;      // one rank's queries, or the core's output
+  // Passes over memory that add a part of a ring to the parts before: to the output, and to the
+  // gradients of queries, keys and values.
+  double merge_bytes = 0, merge_gradient_bytes = 0;
 };
 ContextGroup context_group(const Model& model, const Plan& plan);
 
@@ -27,6 +30,9 @@ ContextGroup context_group(const Model& model, const Plan& plan);
 //
 //   size 3, overlap   compute: part 0 | part 1 | part 2
 //                     shifts:  ---0---> ---1--->
+//
+// A part that follows another adds its output to the sum so far, which is in fp32: for each number
+// it reads and writes 4 bytes and reads its own.
 //
 // AllGather: keys and values are gathered first. AllToAll (arXiv 2309.14509): q, k and v are
 // exchanged before the core, its output after it.

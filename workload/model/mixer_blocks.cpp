@@ -61,7 +61,9 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
   if (plan.flash_attention) {
     forward.attention_flops = attended_share(model) * (scores.flops() + context.flops());
     backward.attention_flops = kFlashBackward * forward.attention_flops;
-    forward.attention = {.keys = keys_of_row(model, shape), .head_size = shape.query_size};
+    forward.attention = {.keys = keys_of_row(model, shape),
+                         .head_size = shape.query_size,
+                         .in_fp8 = plan.fp8_attention};
     backward.attention = forward.attention;
     backward.attention.backward = true;
     return;

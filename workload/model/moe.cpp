@@ -55,6 +55,11 @@ double copies_of_token(const Model& model, const Plan& plan) {
 // SMs that DeepEP takes by default (its Buffer.num_sms).
 constexpr int kDeepEpSms = 20;
 
+// Rate of DeepEP's SMs between nodes, relative to that inside one: 0.8 to dispatch, 0.67 to
+// combine, alike on 2 and 4 nodes of H100s (aiconfigurator's table of DeepEP, 8192 tokens and
+// more).
+constexpr double kSmRateOverNodes = 0.75;
+
 int exchange_sms(const Plan& plan) {
   if (plan.expert_sms > 0 || plan.dispatcher != Dispatcher::DeepEp) return plan.expert_sms;
   return kDeepEpSms;
@@ -97,14 +102,15 @@ std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& pl
   if (plan.expert_nodes > 1 && plan.ep > plan.expert_nodes) {
     // A token goes to one GPU of each node, and from there over NVLink to the node's GPUs with its
     // experts. One of a node's GPUs has it already, so NVLink carries (node - 1) / node of the
-    // copies. The limit is in bytes of the first leg, which has `nodes` copies to the second's
-    // `gpus`.
+    // copies. DeepEP's SMs carry both legs. The limit is in bytes of the first leg, which has
+    // `nodes` copies to the second's `gpus`.
     const double node = static_cast<double>(plan.ep) / plan.expert_nodes;
     const double links = cluster.intra_bytes_per_s * cluster.intra_efficiency *
                          cluster.alltoall_efficiency * node / (node - 1);
     const auto [nodes, gpus] = copies_over_nodes(layer, plan);
-    const double carried = kernel.bytes_per_s > 0 ? std::min(kernel.bytes_per_s, links) : links;
-    kernel.bytes_per_s = carried * nodes / gpus;
+    const double sms = kSmRateOverNodes * kernel.bytes_per_s * nodes / (nodes + gpus);
+    kernel.bytes_per_s = links * nodes / gpus;
+    if (sms > 0) kernel.bytes_per_s = std::min(kernel.bytes_per_s, sms);
   }
   if (kernel.bytes_per_s == 0) return std::nullopt;
   return kernel;

@@ -405,6 +405,10 @@ Status check_dtypes(const Plan& plan) {
         fmt::format("train.precision: found {}, expected fp32, fp16, bf16, fp8 or nvfp4",
                     plan.precision));
   }
+  if (plan.fp8_attention && (!is_quantized(plan.precision) || !plan.flash_attention))
+    return Error::of({"train.fp8_attention"},
+                     "train.fp8_attention: found true, expected train.precision = fp8 or nvfp4 and "
+                     "train.flash_attention = true with it");
   if (plan.fp8_recipe != Fp8Recipe::Delayed && plan.precision != "fp8")
     return Error::of({"train.fp8_recipe"},
                      "train.fp8_recipe: found one, expected train.precision = fp8 with it");

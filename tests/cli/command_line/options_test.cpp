@@ -87,9 +87,10 @@ const std::map<std::string, std::map<char, std::string>> kInputs = {
     {"doctor", {{'-', ""}}},
     {"published", {{'-', "cases.csv"}}},
     {"accuracy", {{'-', "cases.csv"}}},
+    {"comparisons", {{'-', "cases.csv changes.csv page.md"}}},
     {"kernels", {{'-', ""}}}};
 
-const std::set<std::string> kFits = {"published", "accuracy", "kernels"};
+const std::set<std::string> kFits = {"published", "accuracy", "comparisons", "kernels"};
 
 class Commands {
  public:

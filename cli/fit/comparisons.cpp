@@ -1,0 +1,49 @@
+// tandem-fit comparisons: writes how well ratios between machines, and changes of one thing, are
+// predicted, as tables for a page.
+#include <memory>
+
+#include "base/file.h"
+#include "cli/command_line/command_line.h"
+#include "cli/command_line/files.h"
+#include "cli/fit/fit_commands.h"
+#include "report/page/page_parts.h"
+#include "report/text/what_if_table.h"
+
+namespace tandem {
+namespace {
+
+struct ComparisonOptions {
+  std::string cases, changes, page;
+  int jobs = 0;
+};
+
+Status run(const ComparisonOptions& options) {
+  ASSIGN_OR_RETURN(const std::string page, read_file(options.page));
+  const int jobs = jobs_or_cores(options.jobs);
+  ASSIGN_OR_RETURN(const auto ratios, machine_ratios(options.cases, Engine::Ideal, jobs));
+  ASSIGN_OR_RETURN(const auto changes, what_ifs(options.changes, Engine::Ideal, jobs));
+  ASSIGN_OR_RETURN(
+      const std::string updated,
+      with_parts(page, options.page, "tandem-fit comparisons",
+                 {{"machines", ratio_page(ratios)}, {"changes", what_if_page(changes)}}));
+  return write_file(options.page, updated);
+}
+
+}  // namespace
+
+void add_comparisons(const Command& app) {
+  auto options = std::make_shared<ComparisonOptions>();
+  const Command command = app.subcommand(
+      "comparisons",
+      "Writes how well ratios between machines, and changes of one thing, are predicted.");
+  command.option("cases", &options->cases, "CASES.csv, as of validate --ratios").required();
+  command.option("changes", &options->changes, "CHANGES.csv, as of validate --what-if").required();
+  command.option("page", &options->page, "PAGE.md: takes the tables between its marks").required();
+  command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();
+  command.footer(
+      "Example: tandem-fit comparisons validation/published/cases.csv "
+      "validation/published/changes.csv docs/accuracy.md");
+  command.run([options] { return run(*options); });
+}
+
+}  // namespace tandem

@@ -1,0 +1,117 @@
+#include "scenarios/evidence.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/split.h"
+#include "base/toml/sourced_file.h"
+
+namespace tandem {
+namespace {
+
+// A job is too large with more than so many times the GPUs of the largest measured run.
+constexpr double kReach = 10;
+
+// A guess's interval is at least so many times as wide, in logarithms, as a calibrated one.
+constexpr double kWider = 1.5;
+
+using Traits = std::vector<std::string>;
+
+bool has(const Traits& traits, const std::string& trait) {
+  return std::ranges::find(traits, trait) != traits.end();
+}
+
+// Returns the intervals of uncalibrated.toml in the order of Missing, from Gpu.
+Result<std::vector<std::pair<double, double>>> read_uncalibrated() {
+  ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(uncalibrated_path()));
+  std::vector<std::pair<double, double>> intervals;
+  for (const std::string sense : {"gpu", "precision", "model", "parallelism"}) {
+    ASSIGN_OR_RETURN(const double low, file.number(sense + "_low"));
+    ASSIGN_OR_RETURN(const double high, file.number(sense + "_high"));
+    if (!(low > 0 && low <= high)) return file.expected(sense + "_high", "0 < low <= high");
+    intervals.emplace_back(low, high);
+  }
+  RETURN_IF_ERROR(file.finish());
+  return intervals;
+}
+
+Result<std::pair<double, double>> interval_without(Missing missing) {
+  static const auto read = read_uncalibrated();  // a search asks for it again and again
+  if (!read.ok()) return read.error();
+  if (missing != Missing::Size)
+    return (*read)[static_cast<std::size_t>(missing) - static_cast<std::size_t>(Missing::Gpu)];
+  std::pair<double, double> widest = read->front();
+  for (const auto& [low, high] : *read)
+    widest = {std::min(widest.first, low), std::max(widest.second, high)};
+  return widest;
+}
+
+// Returns a trait or two that no measured run has together; none if there is no such pair.
+Traits unmeasured(const std::vector<Traits>& measured, const Traits& traits) {
+  const auto together = [&](const std::string& a, const std::string& b) {
+    return std::ranges::any_of(measured,
+                               [&](const Traits& run) { return has(run, a) && has(run, b); });
+  };
+  for (const std::string& trait : traits)
+    if (!together(trait, trait)) return {trait};
+  for (std::size_t i = 0; i < traits.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (!together(traits[j], traits[i])) return {traits[j], traits[i]};
+  return {};
+}
+
+}  // namespace
+
+KindOfRun kind_of_run(const std::string& gpu, const Model& model, const Plan& plan) {
+  KindOfRun kind{gpu, plan.precision, {model.is_moe() ? "experts" : "dense"}};
+  for (const auto& [is_there, trait] :
+       {std::pair{plan.tp > 1, "tensor"}, std::pair{plan.pp > 1, "pipeline"},
+        std::pair{plan.cp > 1, "context"}, std::pair{plan.zero == 3, "ZeRO3"}})
+    if (is_there) kind.traits.emplace_back(trait);
+  return kind;
+}
+
+std::string text_of(const KindOfRun& kind) {
+  return fmt::format("{} {} {}", kind.gpu, kind.precision, fmt::join(kind.traits, "+"));
+}
+
+Result<Evidence> evidence_for(const FrameworkProfile& profile, const KindOfRun& kind, int gpus) {
+  bool has_gpu = false;
+  std::vector<Traits> measured;  // of runs in the precision
+  for (const std::string& text : profile.measured_on) {
+    const std::vector<std::string> words = split(text, " ");
+    if (words.size() != 3)
+      return Error{
+          fmt::format("software {}: measured_on: found '{}', expected GPU, precision and "
+                      "traits, as in 'H100-SXM5-80GB bf16 dense+tensor+pipeline'",
+                      profile.name, text)};
+    has_gpu = has_gpu || words[0] == kind.gpu;
+    if (words[0] == kind.gpu && words[1] == kind.precision)
+      measured.push_back(split(words[2], "+"));
+  }
+  Evidence found;
+  const bool experts = kind.traits.front() == "experts";
+  if (!has_gpu) {
+    found.missing = Missing::Gpu;
+  } else if (measured.empty()) {
+    found.missing = Missing::Precision;
+  } else if (found.traits = unmeasured(measured, kind.traits); !found.traits.empty()) {
+    const bool alone = found.traits.size() == 1 && found.traits.front() == kind.traits.front();
+    found.missing = alone ? Missing::Model : Missing::Parallelism;
+  } else if (gpus > kReach * profile.measured_gpus) {
+    found.missing = Missing::Size;
+  }
+  const auto [low, high] = experts ? std::pair{profile.experts_low, profile.experts_high}
+                                   : std::pair{profile.interval_low, profile.interval_high};
+  found.interval = {low, high};
+  if (found.is_calibrated()) return found;
+  ASSIGN_OR_RETURN(const auto guess, interval_without(found.missing));
+  found.interval = {std::min(guess.first, std::pow(low, kWider)),
+                    std::max(guess.second, std::pow(high, kWider))};
+  return found;
+}
+
+}  // namespace tandem
