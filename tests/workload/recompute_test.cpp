@@ -123,7 +123,7 @@ TEST_CASE("the CPU launches a module again, in 0.3 of the time of its block's fo
   plan.recompute_modules = {};
   plan.recompute = Recompute::None;
   const Workload once = make_workload(model, plan, cost);
-  const double layers = model.layers / plan.pp;
+  const int layers = model.layers / plan.pp;
   CHECK(again - seconds(once.stages[0].backward) == Approx(0.3 * layers).epsilon(1e-3));
 }
 
