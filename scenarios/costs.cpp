@@ -57,6 +57,10 @@ Status complete_table(Scenario* s) {
   if (!s->costs.table)
     return Error::of({"costs.source"},
                      "found costs.source = table without costs.table, expected its file");
+  if (s->job.plan.fp8_attention)
+    return Error::of({"train.fp8_attention", "costs.table"},
+                     "found train.fp8_attention with costs.source = table, expected one of them: a "
+                     "table has attention in 16 bits");
   if (const Status status = check_covers(*s->costs.table, s->job.plan.flash_attention);
       !status.ok())
     return Error::of({"costs.table"}, status.error().text());

@@ -17,16 +17,22 @@ struct ComparisonOptions {
   int jobs = 0;
 };
 
+// Returns the page with both tables.
+Result<std::string> updated(const std::string& path, const std::vector<MachineRatio>& ratios,
+                            const std::vector<WhatIf>& changes) {
+  ASSIGN_OR_RETURN(const std::string page, read_file(path));
+  return with_parts(page, path, "tandem-fit comparisons",
+                    {{"machines", ratio_page(ratios)}, {"changes", what_if_page(changes)}});
+}
+
 Status run(const ComparisonOptions& options) {
-  ASSIGN_OR_RETURN(const std::string page, read_file(options.page));
+  const auto before = updated(options.page, {}, {});  // says a fault of the page before the work
+  if (!before.ok()) return before.error();
   const int jobs = jobs_or_cores(options.jobs);
   ASSIGN_OR_RETURN(const auto ratios, machine_ratios(options.cases, Engine::Ideal, jobs));
   ASSIGN_OR_RETURN(const auto changes, what_ifs(options.changes, Engine::Ideal, jobs));
-  ASSIGN_OR_RETURN(
-      const std::string updated,
-      with_parts(page, options.page, "tandem-fit comparisons",
-                 {{"machines", ratio_page(ratios)}, {"changes", what_if_page(changes)}}));
-  return write_file(options.page, updated);
+  ASSIGN_OR_RETURN(const std::string page, updated(options.page, ratios, changes));
+  return write_file(options.page, page);
 }
 
 }  // namespace

@@ -111,6 +111,11 @@ TEST_CASE("what calibrate and repricing cannot do is one line, and status 2 or 3
   refused("simulate tiny.toml --op-times b.csv",
           "tiny.toml: found --op-times, expected it with a PROGRAM.csv only");
   refused("simulate tiny.toml --costs none.csv", "--set: found costs.table = ");
+  check_done(sandbox.tandem("calibrate device tiny.csv --iterations 1 -o costs.csv"));
+  refused(
+      "simulate tiny.toml --costs costs.csv --set train.precision=fp8 "
+      "--set train.flash_attention=true --set train.fp8_attention=true",
+      "--set: found train.fp8_attention with costs.source = table, expected one of them");
   sandbox.file("u.csv", to_text(made_program("rank 0: F0 10ns", "u")));
   refused("calibrate device u.csv", "u.csv: found Program u without kernels");
   const Ran cuda =

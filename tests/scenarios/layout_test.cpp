@@ -187,8 +187,9 @@ TEST_CASE("orders that are made for costs get a layout of their own, never slowe
 
 TEST_CASE("predictions on the stage before the loss take their layer there, and leave their head") {
   const auto stages_of = [&](const char* layout) {
-    const Scenario s =
+    Scenario s =
         load(kLargeHead, {"model.mtp_layers=1", std::string("parallel.layout=") + layout}).front();
+    s.costs.profile.pipeline_overhead_s = 0;  // transfers differ by their bytes alone
     const OrderedJob job = order_job(s).value();
     return stage_costs(job.chain, s.job.model, job.plan, s.costs, job.site);
   };
@@ -200,7 +201,7 @@ TEST_CASE("predictions on the stage before the loss take their layer there, and 
   CHECK(moved > 0.2 * sum(with[1]));  // more than most of a layer
   CHECK(sum(with[3]) - sum(before[3]) == Approx(moved).epsilon(0.01));
   // Two activations go over the last edge: the last layer's and the prediction's.
-  CHECK(before[2].transfer > 1.1 * before[0].transfer);
+  CHECK(before[2].transfer > 1.2 * before[0].transfer);
   CHECK(with[2].transfer == with[0].transfer);
 
   const auto sent = [&](const char* layout) {

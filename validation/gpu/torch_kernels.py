@@ -4,7 +4,7 @@
     torch_kernels.py FOLDER
 
 writes gemm.csv, cast.csv, attention.csv and layer.csv into FOLDER. Times are medians in
-microseconds; operands are random numbers. Needs PyTorch 2.9 or later with CUDA.
+microseconds; operands are random numbers. Written for PyTorch 2.11 with CUDA.
 """
 
 import os
