@@ -138,10 +138,16 @@ class TitanWriter {
   void write_compute() {
     if (tp_ > 1 && !keys_->flag("train.sequence_parallel", true))
       add("parallelism.no_enable_sequence_parallel", "");
-    if (keys_->text("overlap.tensor", "off") != "off") {
-      add("compile.enable", "");
-      add("compile.enable_async_tensor_parallel", "");
-    }
+    // Compiles, as the simulated model is. PyTorch's schedules that split backward refuse that.
+    constexpr std::string_view kSplitting[] = {"interleaved-zb", "zbv", "dualpipev"};
+    const std::string order = keys_->text("schedule.order", "1f1b");
+    const bool splits = pp_ > 1 && std::ranges::find(kSplitting, order) != std::end(kSplitting);
+    if (!splits) add("compile.enable", "");
+    if (splits)
+      keys_->note(order + ": PyTorch does not compile split backwards, so passes take longer");
+    const bool overlaps = keys_->text("overlap.tensor", "off") != "off";
+    if (overlaps && !splits) add("compile.enable_async_tensor_parallel", "");
+    if (overlaps && splits) keys_->leave("overlap.tensor", "async TP needs compile.enable");
     // Graphs are on by default.
     if (!keys_->flag("train.cuda_graphs", false) || pp_ > 1 || keys_->whole("parallel.ep", 1) > 1) {
       add("training.disable_cuda_graphs", "");

@@ -56,6 +56,7 @@ class TitanPlan {
     set_training(&training);
     set_recompute(&memory);
     set_model(&model);
+    note_eager();
     if (const std::string name = optimizer.text({"name"}).value_or("AdamW");
         name != "AdamW" && name != "Adam")
       plan_->not_expressed.push_back(fmt::format("optimizer.name = {}: taken as Adam", name));
@@ -244,6 +245,18 @@ class TitanPlan {
       plan_->not_expressed.push_back(fmt::format(
           "model {} {}: its sizes are in torchtitan's code: import its config.json before", name,
           flavor));
+  }
+
+  // Says that a layer runs uncompiled, as torchtitan's default is: the measured runs were compiled.
+  void note_eager() {
+    const DocumentNode* table = document_.find("compile");
+    const DocumentNode* enable = table == nullptr ? nullptr : table->find("enable");
+    const auto* on = enable == nullptr ? nullptr : std::get_if<bool>(&enable->value);
+    if (on != nullptr && *on) return;
+    plan_->not_expressed.push_back(fmt::format(
+        "compile.enable = false{}: a compiled model is simulated; uncompiled, a layer of Llama 8B "
+        "took 10 % longer on an H100 and held 10 % more",
+        on == nullptr ? ", the default" : ""));
   }
 
   // Lists the fields that nobody has read, or counts them if they have no effect.

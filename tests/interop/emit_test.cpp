@@ -206,6 +206,7 @@ TEST_CASE("torchtitan is told a plan in tokens, shards and layers a stage") {
   CHECK(has("    --parallelism.pipeline_parallel_schedule Interleaved1F1B"));
   CHECK(has("    --parallelism.pipeline_parallel_layers_per_stage 1"));
   CHECK(has("    --parallelism.pipeline_parallel_first_stage_less_layers 0"));
+  CHECK(has("    --compile.enable"));
   CHECK(has("    activation-checkpoint:full\n)"));
   CHECK(text.find("not expressed") == std::string::npos);
   // 110 layers, and the ends count as one each.
@@ -213,6 +214,8 @@ TEST_CASE("torchtitan is told a plan in tokens, shards and layers a stage") {
   CHECK(emitted("torchtitan", plan).find("layers_per_stage 2\n") != std::string::npos);
   plan["train.zero"] = "1";
   CHECK(emitted("torchtitan", plan).find("# not expressed: train.zero = 1: ") != std::string::npos);
+  plan["schedule.order"] = "interleaved-zb";
+  CHECK(emitted("torchtitan", plan).find("--compile.enable") == std::string::npos);
 }
 
 TEST_CASE("stages that are uneven by embedding and head alone are said to count them") {

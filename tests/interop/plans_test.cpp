@@ -373,6 +373,15 @@ pipeline_parallel_degree = 4
 pipeline_parallel_schedule = "Interleaved1F1B"
 )",
                                             64));
+  const auto lines_on_compile = [](const std::string& text) {
+    const auto plan = after_llama("train.toml", text, 64);
+    return std::ranges::count_if(plan.not_expressed, [](const std::string& line) {
+      return line.starts_with("compile.enable = false");
+    });
+  };
+  CHECK(lines_on_compile("[job]\n[training]\n") == 1);
+  CHECK(lines_on_compile("[job]\n[training]\n[compile]\nenable = false\n") == 1);
+  CHECK(lines_on_compile("[job]\n[training]\n[compile]\nenable = true\n") == 0);
   CHECK(pipeline.at("schedule.order") == "\"interleaved\"");
   CHECK(pipeline.at("parallel.vpp") == "2");
   CHECK(pipeline.at("parallel.micro_batch") == "1");
