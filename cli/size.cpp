@@ -32,19 +32,16 @@ struct SizeCommand {
   Engine plays() const { return engine_of(engine); }
 };
 
-// Writes the page. It plays the plans of the recommended candidates a second time, for their
-// timelines.
-Status write_report(const SizeCommand& options, const std::vector<SizeCase>& cases,
-                    const SizeResult& result) {
+// Writes the page. It plays the recommended machine's plans a second time, for their timelines.
+Status write_report(const SizeCommand& options, const SizeResult& result) {
   if (options.report.empty()) return Done{};
   PageData page = size_page(std::filesystem::path(options.input).filename().string(), result);
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    const SizedCandidate& one = result.sized[i];
-    if (!one.recommended) continue;
-    ASSIGN_OR_RETURN(const RunResult again,
-                     simulate_all({planned(cases[i], *one.plan)}, options.plays(), 1,
-                                  {.detail = Detail::Timeline})
-                         .front());
+  const std::optional<std::size_t> best = result.recommended();
+  for (const std::size_t job : best ? result.machines[*best].jobs : std::vector<std::size_t>()) {
+    const SizedJob& one = result.sized[job];
+    ASSIGN_OR_RETURN(
+        const RunResult again,
+        simulate_all({planned(one)}, options.plays(), 1, {.detail = Detail::Timeline}).front());
     page.runs.push_back(size_run(one, again.detail));
   }
   return write_html_page(page, options.report);
@@ -60,10 +57,12 @@ Status run_size(const SizeCommand& options) {
   ASSIGN_OR_RETURN(
       const SizeResult result,
       size(cases, options.among, {.jobs = jobs_or_cores(options.jobs), .engine = options.plays()}));
-  RETURN_IF_ERROR(write_report(options, cases, result));
+  RETURN_IF_ERROR(write_report(options, result));
   fmt::print(
       standard_output(), "{}",
       options.json ? json_document(to_json(result)) : size_text(result, text_width(options.wide)));
+  if (!result.recommended())
+    return Error{"nothing is in time and within the limits; the nearest is printed", Error::Failed};
   return Done{};
 }
 
@@ -73,9 +72,10 @@ void add_size(const Command& app) {
   auto options = std::make_shared<SizeCommand>();
   const Command command = app.subcommand(
       "size",
-      "Sizes a purchase: each run of the file is a candidate (GPU, node, network, price). For "
-      "each number of GPUs the plan is tuned, and days, cost and energy of the whole training "
-      "follow, failures included; the cheapest in time is recommended.");
+      "Sizes a purchase: each run of the file is a candidate (GPU, node, network, price). For each "
+      "it finds the least nodes that meet the deadline, and the best use of the budget; plans are "
+      "tuned, and days, cost and energy of the trainings follow, failures included. The cheapest "
+      "in time is recommended. Exit status 1: none is in time and within the limits.");
   command.option("input", &options->input, "SCENARIO.toml with [size] and [price]").required();
   command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
       .one_value_each();

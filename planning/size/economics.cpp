@@ -9,41 +9,72 @@
 namespace tandem {
 namespace {
 
-constexpr double kYear_h = 8766;
+constexpr double kYear_h = 8766, kMonth_h = kYear_h / 12;
+
+double hour_of_node(const Prices& price) {
+  return price.bought() ? price.node / (price.years * kYear_h) : price.node_hour;
+}
+
+// Returns the site's kW for each node: the mean while it trains.
+double mean_kW(const Prices& price) { return price.node_kW * price.load * price.pue; }
 
 }  // namespace
 
 double Economics::days_p50() const { return wall.p50_s / day_s; }
 double Economics::days_p95() const { return wall.p95_s / day_s; }
 
-Economics economics(const SizeInputs& inputs, int gpus, int gpus_per_node, double tokens_a_step,
-                    double iteration_s, double ramp_s, std::pair<double, double> interval) {
+Economics economics(const SizeInputs& inputs, const Work& work) {
   Economics e;
-  const double ramped = ramp_s > 0 ? inputs.ramp_tokens : 0;
-  e.iterations = std::ceil(std::max(0.0, inputs.tokens - ramped) / tokens_a_step);
-  const double work_s = e.iterations * iteration_s + ramp_s;
+  const int gpus = work.nodes * work.gpus_a_node;
+  const double ramped = work.ramp_s > 0 ? inputs.ramp_tokens : 0;
+  e.iterations = std::ceil(std::max(0.0, inputs.tokens - ramped) / work.tokens_a_step);
+  const double work_s = e.iterations * work.iteration_s + work.ramp_s;
   e.ideal_days = work_s / day_s;
-  e.nodes = (gpus + gpus_per_node - 1) / gpus_per_node;
+  e.nodes = work.nodes;
   e.spares = inputs.spare_nodes >= 0 ? inputs.spare_nodes
-                                     : spares_for(inputs.failures, e.nodes, gpus_per_node);
-  e.available = availability(inputs.failures, e.nodes, gpus_per_node, e.spares);
+                                     : spares_for(inputs.failures, e.nodes, work.gpus_a_node);
+  e.available = availability(inputs.failures, e.nodes, work.gpus_a_node, e.spares);
   e.checkpoint_interval_s = checkpoint_interval_s(inputs.failures, gpus);
   e.goodput = goodput(inputs.failures, gpus, e.checkpoint_interval_s) * e.available;
   e.wall = wall_time(inputs.failures, {.work_s = work_s,
-                                       .interval = interval,
+                                       .interval = work.interval,
                                        .interval_s = e.checkpoint_interval_s,
                                        .available = e.available,
                                        .gpus = gpus,
                                        .seed = static_cast<std::uint64_t>(inputs.seed)});
   const double paid = e.nodes + e.spares;
-  const double node_hour =
-      inputs.node_hour > 0 ? inputs.node_hour : inputs.node / (inputs.years * kYear_h);
-  const double kW = paid * inputs.node_kW * inputs.pue;
-  e.energy_MWh = kW * e.wall.p50_s / hour_s / 1000;
-  e.cost = e.wall.p95_s / hour_s * (paid * node_hour + kW * inputs.kWh);
+  e.energy_MWh = paid * mean_kW(inputs.price) * e.wall.p50_s / hour_s / 1000;
+  e.CO2_t = e.energy_MWh * inputs.price.gCO2_kWh / 1000;
+  e.cost = e.wall.p95_s / hour_s * paid *
+           (hour_of_node(inputs.price) + mean_kW(inputs.price) * inputs.price.kWh);
   e.days_per_T = e.days_p50() / (inputs.tokens / trillion);
   e.cost_per_T = e.cost / (inputs.tokens / trillion);
   return e;
+}
+
+MachineCosts machine_costs(const Prices& price, int nodes) {
+  return {.purchase = nodes * price.node,
+          .rent = price.bought() ? 0 : nodes * kMonth_h * price.node_hour,
+          .monthly = nodes * kMonth_h * (hour_of_node(price) + mean_kW(price) * price.kWh),
+          .peak_MW = nodes * price.node_kW * price.pue / 1000,
+          .mean_MW = nodes * mean_kW(price) / 1000};
+}
+
+double cost_of_years(const Prices& price, int nodes, double years) {
+  const double held = price.bought() ? price.node : price.node_hour * kYear_h * years;
+  return nodes * (held + mean_kW(price) * price.kWh * kYear_h * years);
+}
+
+int nodes_within(const SizeInputs& inputs, int gpus_per_node, int most) {
+  double nodes = most;
+  const auto limit = [&](double all, double a_node) {
+    if (all > 0 && a_node > 0) nodes = std::min(nodes, std::floor(all / a_node * (1 + 1e-12)));
+  };
+  limit(inputs.gpus_max, gpus_per_node);
+  limit(inputs.purchase_budget, inputs.price.node);
+  limit(inputs.rent_per_month, inputs.price.node_hour * kMonth_h);
+  limit(inputs.power_MW, inputs.price.node_kW * inputs.price.pue / 1000);
+  return static_cast<int>(nodes);
 }
 
 }  // namespace tandem

@@ -1,4 +1,5 @@
-// Economics: the time and cost of a training on so many GPUs, from the time of an iteration.
+// Economics: the time and cost of a training on so many nodes, from the time of an iteration; and
+// what the nodes cost, whatever runs on them.
 #pragma once
 
 #include <utility>
@@ -16,16 +17,38 @@ struct Economics {
   Wall wall;  // p50 and p95
   int nodes = 0, spares = 0;
   double energy_MWh = 0;  // p50
-  double cost = 0;        // p95, with energy
+  double cost = 0;        // p95: rent, or a share of the purchase, and energy
   double cost_per_T = 0;  // cost of a trillion tokens
+  double CO2_t = 0;       // p50, of the energy
 
   double days_p50() const;
   double days_p95() const;
 };
 
-// `iteration_s` is that at the full batch. All iterations with smaller batches take `ramp_s`
-// together.
-Economics economics(const SizeInputs& inputs, int gpus, int gpus_per_node, double tokens_a_step,
-                    double iteration_s, double ramp_s, std::pair<double, double> interval);
+// What a training asks of a machine.
+struct Work {
+  int nodes = 1, gpus_a_node = 1;  // that work, without spares
+  double tokens_a_step = 0;
+  double iteration_s = 0;                       // at the whole batch
+  double ramp_s = 0;                            // all iterations with smaller batches
+  std::pair<double, double> interval = {1, 1};  // factors of the iteration that hold 90 % of runs
+};
+Economics economics(const SizeInputs& inputs, const Work& work);
+
+// What `nodes` nodes cost and draw, spares among them.
+struct MachineCosts {
+  double purchase = 0;              // 0: rented
+  double rent = 0;                  // a month, without energy; 0: bought
+  double monthly = 0;               // rent, or purchase over price.years; with energy at the mean
+  double peak_MW = 0, mean_MW = 0;  // of the site
+};
+MachineCosts machine_costs(const Prices& price, int nodes);
+
+// Returns the cost of `years` with the machine: the purchase or the rent, and energy at the mean.
+double cost_of_years(const Prices& price, int nodes, double years);
+
+// Returns the most nodes, spares among them, that the limits of purchase, rent, power and GPUs
+// allow; `most` if they allow more. `gpus_per_node`: of a node that is bought.
+int nodes_within(const SizeInputs& inputs, int gpus_per_node, int most);
 
 }  // namespace tandem

@@ -1,5 +1,10 @@
-// Size: compares what to buy or rent for a training: candidates against deadline, budget and each
+// Size: finds out what to buy or rent for trainings: offers against deadline, budget and each
 // other.
+//
+//   SizeCase       a job on an offer, without a number of nodes
+//   SizedJob       that job on so many nodes, with its plan, its run, and its time and cost
+//   Machine        so many nodes of an offer; all jobs run on it, one after the other
+//   Answer         a question ("the least that is in time"), and the machine that answers it
 #pragma once
 
 #include <functional>
@@ -18,41 +23,64 @@
 
 namespace tandem {
 
-// A candidate: a job on a number of GPUs of a kind, without a plan yet.
 struct SizeCase {
-  std::string job, candidate;  // its points on the file's axes: the first; all others
-  Scenario scenario;  // with its own `gpus`; its plan is a placeholder except for the batch
+  std::string job, offer;  // its points on the file's axes: the first; all others
+  Scenario scenario;       // its plan and its GPUs are placeholders except for the batch
   SizeInputs inputs;
+
+  int node_gpus() const { return scenario.cluster.spec.gpus_per_node; }
 };
 
-// A candidate with the plan that was found for it.
-struct SizedCandidate {
-  std::string job, candidate;
-  int gpus = 0;
-  std::string reason;  // why it is ruled out; empty: it can be recommended
+// A job on a machine. What is played is `scenario`, with the plan.
+struct SizedJob {
+  std::string job, offer;
+  std::size_t of = 0;       // its SizeCase
+  int nodes = 0, gpus = 0;  // that work; GPUs may be fewer than the nodes have
+  Scenario scenario;        // with its GPUs and batch, and the placeholder of a plan
   std::optional<Found> plan;
-  std::optional<RunResult> result;
-  double ramp_s = 0;  // seconds of the iterations before the whole batch
+  std::string reason;               // why there is no plan, or why this job rules the machine out
+  std::optional<RunResult> result;  // on the engine of the search, later on the chosen one
+  double ramp_s = 0;                // seconds of the iterations before the whole batch
   Economics economics;
-  // The candidate's iteration with the fabric 2 and 4 times oversubscribed, and with NICs 10 %
-  // slower and faster, over its own iteration.
+  // Times of changes over that of the plan: of the fabric 2 and 4 times oversubscribed, of NICs 10
+  // % slower and faster; and of the scenario's own precision, recipe and dispatcher.
   double oversubscribed_2 = 1, oversubscribed_4 = 1, slower_nics = 1, faster_nics = 1;
-  // Whether no other candidate of the job that fits is both faster (p95) and cheaper. Late ones
-  // count as well.
+  std::optional<double> plain_numerics;
+  // Whether no other machine does the job as early (p95) and as cheaply. Late ones count.
   bool on_frontier = false;
-  bool recommended = false;  // the cheapest of the job that is not ruled out
+
+  int batch() const { return scenario.job.plan.global_batch; }
 };
 
-// How a change of an input changes the recommended candidate of a job.
+struct Machine {
+  std::string offer;
+  int nodes = 0, spares = 0, gpus = 0;  // that work; that stand by; GPUs of all of them
+  std::vector<std::size_t> jobs;        // places in SizeResult::sized, in the file's order of jobs
+  MachineCosts costs;
+  double total = 0;          // over size.years, or as SizeInputs::years says
+  double days_p95 = 0;       // of all jobs, one after the other, each as often as its weight
+  std::string reason;        // why it is ruled out; empty: it is in time and within all limits
+  double excess = 1;         // how many times the worst limit is exceeded; at most 1: none is
+  bool recommended = false;  // the cheapest in total that is not ruled out
+};
+
+struct Answer {
+  enum Question { Least, Budget, Cheapest };
+
+  Question question = Least;
+  std::optional<std::size_t> machine;  // nothing: none does
+};
+
+// How a change of an input changes the recommended machine.
 struct InputChange {
-  std::string job, input;                   // "price.node_hour +10 %"
-  double days_change = 0, cost_change = 0;  // as shares
+  std::string input;                        // "price of a node +10 %"
+  double days_change = 0, cost_change = 0;  // of days p95 and of the total, as shares
   std::string recommended;                  // the new choice, if it changes
 };
 
-// A candidate's network compared with the best one for the same nodes and GPUs.
+// An offer's network compared with the best one for the same job, nodes and GPUs.
 struct NetworkComparison {
-  std::string job, candidate, best;
+  std::string job, offer, best;
   int gpus = 0;
   // Its iteration over the best one's. The best one is the cheaper one as long as its node-hour
   // costs less than so many times this one's.
@@ -60,10 +88,16 @@ struct NetworkComparison {
 };
 
 struct SizeResult {
-  std::vector<SizedCandidate> sized;  // one for each case, in order
+  std::vector<SizedJob> sized;         // machine by machine
+  std::vector<Machine> machines;       // in the file's order of offers, then by size
+  std::vector<Answer> answers;         // those that the file asks for
+  std::optional<std::size_t> nearest;  // where no machine is recommended: with the least excess
   std::vector<InputChange> input_changes;
   std::vector<NetworkComparison> tiers;
+  std::vector<SizeInputs> asked;  // by case
   double seed = 1;
+
+  std::optional<std::size_t> recommended() const;
 };
 
 struct SizeOptions {
@@ -73,7 +107,8 @@ struct SizeOptions {
   OnRuns on_runs = {};                                // called while plans are played
 };
 
-// Returns the runs of a file as candidates. Errors: as make_scenario() and take_size_inputs().
+// Returns the runs of a file as jobs on offers. Errors: as make_scenario() and take_size_inputs();
+// an offer whose price depends on the job.
 Result<std::vector<SizeCase>> load_size_cases(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
     const std::string& only);
@@ -81,15 +116,16 @@ Result<std::vector<SizeCase>> load_size_cases(
     const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets,
     const std::string& only);
 
-// Returns the values that plans are chosen from if the user names none: those of large jobs.
-std::vector<std::string> usual_space(const Scenario& scenario);
+// Returns the values that plans are chosen from if the user names none: those of large jobs, and
+// with `any_numerics` what the GPU can compute in.
+std::vector<std::string> usual_space(const Scenario& scenario, bool any_numerics);
 
-// Returns the scenario with the plan, without published figures, a baseline or a search for
-// bandwidth.
-Scenario planned(const SizeCase& c, const Found& plan);
+// Returns the job's scenario with its plan, without published figures, a baseline or a search for
+// bandwidth. REQUIRES: it has a plan.
+Scenario planned(const SizedJob& job);
 
-// Tunes each candidate, plays its plan and adds up its costs. `among`: as for Space; each key
-// replaces that of usual_space(). Error::Failed: it was stopped.
+// Finds the machines to compare, tunes each job on them, plays the plans and adds up costs.
+// `among`: as for Space; each key replaces that of usual_space(). Error::Failed: it was stopped.
 Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
                         const SizeOptions& options);
 

@@ -29,8 +29,27 @@ const std::vector<SizeKey>& number_keys() {
       {"size.tokens_T", "number: trillions (1e12) of tokens to train on", 1e-6, 1e4,
        TO(tokens, trillion)},
       {"size.days", "number: days that the training may take, p95", 1e-3, 1e5, TO(days, 1)},
-      {"size.budget", "number: most that it may cost, p95; default no limit", 0, 1e15,
-       TO(budget, 1)},
+      {"size.purchase_budget", "number: most that all bought nodes may cost, spares too", 0, 1e15,
+       TO(purchase_budget, 1)},
+      {"size.rent_per_month", "number: most that all rented nodes may cost a month, spares too", 0,
+       1e15, TO(rent_per_month, 1)},
+      {"size.power_MW", "number: most MW that the site may draw", 0, 1e5, TO(power_MW, 1)},
+      {"size.gpus_max", "integer: most GPUs that may be bought or rented, spares too", 1, 1e6,
+       TO(gpus_max, 1)},
+      {"size.budget",
+       "number: most that the training may cost, p95: rent, or its share of price.years of what is "
+       "bought, and energy; default no limit",
+       0, 1e15, TO(budget, 1)},
+      {"size.years",
+       "number: years that the total cost counts; default price.years of what is bought, and the "
+       "trainings' own time of what is rented",
+       0.01, 100, TO(years, 1)},
+      {"size.weight", "number: how often this job is trained on the machine; default 1", 0.001, 1e6,
+       TO(weight, 1)},
+      {"size.batch_tolerance",
+       "number: share by which the batch may differ from parallel.global_batch where GPUs do not "
+       "divide it; default 0.1",
+       0, 0.9, TO(batch_tolerance, 1)},
       {"size.ramp_from",
        "integer: sequences of the first iterations' batch, doubled up to "
        "parallel.global_batch; default none",
@@ -39,13 +58,23 @@ const std::vector<SizeKey>& number_keys() {
        TO(ramp_tokens, trillion)},
       {"size.seed", "integer: of the draws; default 1", 0, 1e9, TO(seed, 1)},
       {"price.node_hour", "number: price of a node for an hour, all but energy", 0, 1e9,
-       TO(node_hour, 1)},
+       TO(price.node_hour, 1)},
       {"price.node", "number: or price of a node with its share of network and building", 0, 1e12,
-       TO(node, 1)},
-      {"price.years", "number: years that it is used for; default 4", 0.01, 100, TO(years, 1)},
-      {"price.node_kW", "number: kW that a node draws under load", 0, 1e4, TO(node_kW, 1)},
-      {"price.pue", "number: the site's power over the nodes'; default 1.2", 1, 10, TO(pue, 1)},
-      {"price.kWh", "number: price of a kWh; default 0: in the node's price", 0, 1e6, TO(kWh, 1)},
+       TO(price.node, 1)},
+      {"price.years", "number: years that it is used for; default 4", 0.01, 100,
+       TO(price.years, 1)},
+      {"price.node_kW", "number: most kW that a node draws, as its data sheet says", 0, 1e4,
+       TO(price.node_kW, 1)},
+      {"price.load",
+       "number: mean power in training over price.node_kW; default 0.76, measured on nodes of 8 "
+       "H100 of 10.2 kW (Newkirk et al. 2025, arXiv 2506.14551)",
+       0, 1, TO(price.load, 1)},
+      {"price.pue", "number: the site's power over the nodes'; default 1.2*", 1, 10,
+       TO(price.pue, 1)},
+      {"price.kWh", "number: price of a kWh; default 0: in the node's price", 0, 1e6,
+       TO(price.kWh, 1)},
+      {"price.gCO2_kWh", "number: grams of CO2 a kWh; default 0: not counted", 0, 1e5,
+       TO(price.gCO2_kWh, 1)},
       {"failures.gpu_mtbf_hours",
        "number: hours of a GPU between failures that stop the job; "
        "default 50700 (Llama 3)",
@@ -66,7 +95,15 @@ const std::vector<SizeKey>& number_keys() {
 #undef TO
 
 constexpr const char* kGpus = "size.gpus";
-constexpr const char* kGpusHelp = "list of integers: GPUs to try";
+constexpr const char* kGpusHelp =
+    "list of integers: GPUs to try; default the numbers that answer the question";
+constexpr const char* kCurrency = "price.currency";
+constexpr const char* kCurrencyHelp = "text: what prices are in; default $";
+constexpr const char* kNumerics = "size.numerics";
+constexpr const char* kNumericsHelp =
+    "text: any (precision bf16 or fp8, with the recipes of the GPU, and the experts' dispatcher "
+    "are "
+    "searched) or as stated; default any";
 
 bool is_size_key(const std::string& key) {
   return key.starts_with("size.") || key.starts_with("price.") || key.starts_with("failures.");
@@ -93,6 +130,19 @@ Status set_gpus(const Setting& setting, SizeInputs* inputs) {
 
 Status set_key(const std::string& key, const Setting& setting, SizeInputs* inputs) {
   if (key == kGpus) return set_gpus(setting, inputs);
+  if (key == kNumerics) {
+    const std::vector<std::string> words = setting.texts();
+    if (words.size() != 1 || (words[0] != "any" && words[0] != "as stated"))
+      return setting.error(key, "any or as stated");
+    inputs->any_numerics = words[0] == "any";
+    return Done{};
+  }
+  if (key == kCurrency) {
+    const std::vector<std::string> words = setting.texts();
+    if (words.size() != 1 || words[0].empty()) return setting.error(key, "a text, as EUR");
+    inputs->price.currency = words[0];
+    return Done{};
+  }
   for (const SizeKey& known : number_keys()) {
     if (key != known.key) continue;
     const std::optional<double> value = number_of(setting);
@@ -125,15 +175,23 @@ Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings)
     it = settings->erase(it);
   }
   const auto missing = [&](const char* what) {
-    return Error::at(path, fmt::format("found no {}, expected one: tandem size needs it", what));
+    return Error::at(path, fmt::format("found no {}; tandem size needs it", what));
   };
+  const Prices& price = inputs.price;
   if (inputs.tokens == 0) return missing("size.tokens_T");
-  if (inputs.days == 0) return missing("size.days");
-  if (inputs.gpus.empty()) return missing(kGpus);
-  if (inputs.node_hour == 0 && inputs.node == 0) return missing("price.node_hour or price.node");
-  if (inputs.node_hour > 0 && inputs.node > 0)
+  if (price.node_hour == 0 && price.node == 0) return missing("price.node_hour or price.node");
+  if (price.node_hour > 0 && price.node > 0)
     return Error::at(
         path, "found price.node_hour and price.node, expected one of them: rented, or bought");
+  const bool is_limited = inputs.purchase_budget > 0 || inputs.rent_per_month > 0 ||
+                          inputs.power_MW > 0 || inputs.gpus_max > 0;
+  if (inputs.days == 0 && (inputs.gpus.empty() || inputs.budget > 0) && !is_limited)
+    return missing("size.days, or another limit of [size]");
+  if (inputs.purchase_budget > 0 && !price.bought())
+    return missing("price.node: size.purchase_budget is for what is bought");
+  if (inputs.rent_per_month > 0 && price.bought())
+    return missing("price.node_hour: size.rent_per_month is for what is rented");
+  if (inputs.power_MW > 0 && price.node_kW == 0) return missing("price.node_kW for size.power_MW");
   if ((inputs.ramp_from > 0) != (inputs.ramp_tokens > 0))
     return Error::at(path, "found one of size.ramp_from and size.ramp_tokens_T, expected both");
   if (inputs.ramp_tokens > inputs.tokens)
@@ -144,7 +202,8 @@ Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings)
 }
 
 std::vector<std::pair<std::string, std::string>> size_keys() {
-  std::vector<std::pair<std::string, std::string>> keys = {{kGpus, kGpusHelp}};
+  std::vector<std::pair<std::string, std::string>> keys = {
+      {kGpus, kGpusHelp}, {kCurrency, kCurrencyHelp}, {kNumerics, kNumericsHelp}};
   for (const SizeKey& key : number_keys()) keys.emplace_back(key.key, key.help);
   return keys;
 }

@@ -12,18 +12,38 @@
 
 namespace tandem {
 
+// What an offer costs and draws. A node is bought (`node`) or rented (`node_hour`).
+struct Prices {
+  double node_hour = 0;        // of a node for an hour
+  double node = 0, years = 4;  // of a node that is used for so many years
+  double node_kW = 0;          // that a node draws at most
+  double load = 0.76;          // the mean over the most, in training
+  double pue = 1.2, kWh = 0, gCO2_kWh = 0;
+  std::string currency = "$";
+
+  bool bought() const { return node > 0; }
+  bool operator==(const Prices&) const = default;
+};
+
 struct SizeInputs {
-  double tokens = 0;  // tokens of the whole training
-  double days = 0;    // most days that it may take
-  double budget = 0;  // most that it may cost; 0: no limit
-  std::vector<int> gpus;
+  // What is asked. 0: not asked, or no limit.
+  double tokens = 0;           // of the whole training
+  double days = 0;             // that it may take, p95
+  double budget = 0;           // that it may cost, p95
+  double purchase_budget = 0;  // for all nodes that are bought, spares too
+  double rent_per_month = 0;   // for all nodes that are rented, spares too
+  double power_MW = 0;         // of the site, at its peak
+  int gpus_max = 0;            // bought or rented, spares too
+  double years = 0;       // that the total counts; 0: Prices::years, or a rented run's own time
+  double weight = 1;      // how often the training runs; costs add up by it
+  std::vector<int> gpus;  // to try; none: they are found
+  double batch_tolerance = 0.1;           // share by which the batch may differ from global_batch
+  bool any_numerics = true;               // precision, recipe and dispatcher are searched
   double ramp_from = 0, ramp_tokens = 0;  // first batch, 0: none; tokens until the whole one
-  int spare_nodes = -1;                   // -1: as many as keep the job running 99 % of the time
-  double node_hour = 0;                   // price of a node for an hour
-  double node = 0, years = 4;             // or price of a node that is used for so many years
-  double node_kW = 0, pue = 1.2, kWh = 0;
-  Failures failures;
   double seed = 1;
+  int spare_nodes = -1;  // -1: as many as keep the job running 99 % of the time
+  Prices price;
+  Failures failures;
 };
 
 // Takes the keys of the three tables out of the settings. Errors: unknown keys (with the nearest

@@ -1,12 +1,21 @@
 // Writes the JSON of a sizing, as docs/planning.md describes it. Declared in planning/size/size.h.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "planning/size/answer_text.h"
 #include "planning/size/size.h"
 
 namespace tandem {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+template <class Value>
+Json or_null(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json to_json(const Economics& e) {
   return {{"iterations", e.iterations},
@@ -19,47 +28,72 @@ Json to_json(const Economics& e) {
           {"nodes", e.nodes},
           {"spare_nodes", e.spares},
           {"energy_MWh", e.energy_MWh},
+          {"CO2_t", e.CO2_t},
           {"cost", e.cost},
           {"cost_per_T_tokens", e.cost_per_T},
+          {"cost_per_M_tokens", e.cost_per_T / 1e6},
           {"days_per_T_tokens", e.days_per_T}};
 }
 
-Json to_json(const SizedCandidate& one) {
-  Json json = {{"job", one.job}, {"candidate", one.candidate}, {"gpus", one.gpus}};
-  json["out"] = one.reason.empty() ? Json(nullptr) : Json(one.reason);
-  json["recommended"] = one.recommended;
-  json["frontier"] = one.on_frontier;
-  if (!one.result) return json;
-  json["calibrated"] = one.result->calibrated ? Json(*one.result->calibrated) : Json();
-  for (const auto& [key, value] : plan_settings(one.plan->candidate)) json["plan"][key] = value;
-  json["economics"] = to_json(one.economics);
-  json["oversubscribed"] = {{"2", one.oversubscribed_2}, {"4", one.oversubscribed_4}};
-  json["nics"] = {{"0.9", one.slower_nics}, {"1.1", one.faster_nics}};
-  json["simulate"] = to_json(*one.result);
+Json to_json(const SizedJob& job) {
+  Json json = {{"job", job.job},   {"candidate", job.offer}, {"nodes", job.nodes},
+               {"gpus", job.gpus}, {"batch", job.batch()},   {"out", text_or_null(job.reason)}};
+  json["frontier"] = job.on_frontier;
+  if (!job.result) return json;
+  json["calibrated"] = or_null(job.result->calibrated);
+  for (const auto& [key, value] : plan_settings(job.plan->candidate)) json["plan"][key] = value;
+  json["economics"] = to_json(job.economics);
+  json["oversubscribed"] = {{"2", job.oversubscribed_2}, {"4", job.oversubscribed_4}};
+  json["nics"] = {{"0.9", job.slower_nics}, {"1.1", job.faster_nics}};
+  json["plain_numerics"] = or_null(job.plain_numerics);
+  json["simulate"] = to_json(*job.result);
   return json;
+}
+
+Json to_json(const Machine& machine) {
+  return {{"candidate", machine.offer},
+          {"nodes", machine.nodes},
+          {"spare_nodes", machine.spares},
+          {"gpus", machine.gpus},
+          {"jobs", machine.jobs},
+          {"purchase", machine.costs.purchase},
+          {"monthly", machine.costs.monthly},
+          {"total", machine.total},
+          {"peak_MW", machine.costs.peak_MW},
+          {"mean_MW", machine.costs.mean_MW},
+          {"days_p95", machine.days_p95},
+          {"out", text_or_null(machine.reason)},
+          {"excess", std::isfinite(machine.excess) ? Json(machine.excess) : Json(nullptr)},
+          {"recommended", machine.recommended}};
 }
 
 }  // namespace
 
 Json to_json(const SizeResult& result) {
   Json json = {{"seed", result.seed}};
+  json["answers"] = Json::array();
+  for (const Answer& answer : result.answers)
+    json["answers"].push_back({{"question", question_word(answer.question)},
+                               {"machine", or_null(answer.machine)},
+                               {"sentence", answer_text(result, answer)}});
+  json["nearest"] = or_null(result.nearest);
+  json["machines"] = Json::array();
+  for (const Machine& machine : result.machines) json["machines"].push_back(to_json(machine));
   json["sized"] = Json::array();
-  for (const SizedCandidate& one : result.sized) json["sized"].push_back(to_json(one));
+  for (const SizedJob& job : result.sized) json["sized"].push_back(to_json(job));
   json["tiers"] = Json::array();
   for (const NetworkComparison& tier : result.tiers)
     json["tiers"].push_back({{"job", tier.job},
                              {"gpus", tier.gpus},
-                             {"candidate", tier.candidate},
+                             {"candidate", tier.offer},
                              {"best", tier.best},
                              {"times_as_long", tier.times_as_long}});
   json["sensitivities"] = Json::array();
   for (const InputChange& s : result.input_changes)
-    json["sensitivities"].push_back(
-        {{"job", s.job},
-         {"input", s.input},
-         {"days_change", s.days_change},
-         {"cost_change", s.cost_change},
-         {"recommended", s.recommended.empty() ? Json(nullptr) : Json(s.recommended)}});
+    json["sensitivities"].push_back({{"input", s.input},
+                                     {"days_change", s.days_change},
+                                     {"cost_change", s.cost_change},
+                                     {"recommended", text_or_null(s.recommended)}});
   return json;
 }
 

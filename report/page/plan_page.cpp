@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/csv.h"
+#include "planning/size/answer_text.h"
 
 namespace tandem {
 namespace {
@@ -180,49 +181,55 @@ PageData tune_page(const std::string& title, const Tuned& tuned) {
 }
 
 PageData size_page(const std::string& title, const SizeResult& result) {
-  const std::vector<SizedCandidate>& all = result.sized;
-  const auto cells = [&](const std::function<PageCell(const SizedCandidate&)>& get) {
-    return cells_of<SizedCandidate>(all, get);
+  const std::vector<SizedJob>& all = result.sized;
+  const auto cells = [&](const std::function<PageCell(const SizedJob&)>& get) {
+    return cells_of<SizedJob>(all, get);
   };
   PageTable table{.title = "Candidates"};
-  const std::vector<PageCell> jobs = cells([](const SizedCandidate& one) { return one.job; });
+  const std::vector<PageCell> jobs = cells([](const SizedJob& one) { return one.job; });
   if (differ(jobs)) {
     add_column(&table, {"job"}, jobs);
     table.group = 0;
   }
-  add_column(&table, {"candidate"}, cells([](const SizedCandidate& one) { return one.candidate; }));
+  add_column(&table, {"candidate"}, cells([](const SizedJob& one) { return one.offer; }));
   add_column(&table, {"GPUs", "", Better::Less},
-             cells([](const SizedCandidate& one) { return static_cast<double>(one.gpus); }));
+             cells([](const SizedJob& one) { return static_cast<double>(one.gpus); }));
   for (const ResultColumn& shown : size_results())
-    add_column(&table, shown.as, cells([&](const SizedCandidate& one) {
+    add_column(&table, shown.as, cells([&](const SizedJob& one) {
       return one.result ? shown.of(*one.result) : PageCell();
     }));
   for (const SummedColumn& sum : size_sums())
-    add_column(&table, sum.as, cells([&](const SizedCandidate& one) {
+    add_column(&table, sum.as, cells([&](const SizedJob& one) {
       return one.result ? PageCell(sum.of(one.economics)) : PageCell();
     }));
-  add_calibrated(cells([](const SizedCandidate& one) {
+  add_calibrated(cells([](const SizedJob& one) {
                    return one.result ? calibrated_cell(*one.result) : PageCell();
                  }),
                  &table);
-  const std::vector<PageCell> out = cells([](const SizedCandidate& one) {
-    return one.reason.empty() ? PageCell() : PageCell(one.reason);
-  });
-  if (differ(out) || !all.front().reason.empty()) add_column(&table, {"out"}, out);
+  std::vector<PageCell> out(all.size());
+  for (const Machine& machine : result.machines) {
+    for (const std::size_t job : machine.jobs) {
+      if (!machine.reason.empty()) out[job] = machine.reason;
+      if (machine.recommended) table.marks.push_back({job, "recommended"});
+    }
+  }
+  if (differ(out) || out.front().index() != 0) add_column(&table, {"out"}, out);
   table.x = column_number(table, "days p95");
   table.y = column_number(table, "cost p95");
   for (std::size_t row = 0; row < all.size(); ++row) {
     if (all[row].on_frontier) table.frontier.push_back(row);
-    if (all[row].recommended) table.marks.push_back({row, "recommended"});
   }
   std::ranges::stable_sort(table.frontier, {},
                            [&](std::size_t row) { return all[row].economics.days_p95(); });
-  return {.title = title, .runs = {}, .comparison = {}, .table = std::move(table)};
+  std::string note;
+  for (auto answer = result.answers.rbegin(); answer != result.answers.rend(); ++answer)
+    note += answer_text(result, *answer) + "\n";
+  return {.title = title, .runs = {}, .comparison = {}, .table = std::move(table), .note = note};
 }
 
-PageRun size_run(const SizedCandidate& one, const std::string& detail) {
+PageRun size_run(const SizedJob& one, const std::string& detail) {
   PageRun run = page_run(*one.result);
-  run.name = one.job.empty() ? one.candidate : one.job + ": " + one.candidate;
+  run.name = one.job.empty() ? one.offer : one.job + ": " + one.offer;
   run.name += fmt::format(", {} GPUs", one.gpus);
   run.detail = detail;
   return run;

@@ -6,17 +6,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "planning/size/answer_text.h"
 #include "report/text/table.h"
 
 namespace tandem {
 namespace {
-
-// Writes 1234567 as "1.23 M".
-std::string money(double value) {
-  if (value >= 1e9) return fmt::format("{:.2f} G", value / 1e9);
-  if (value >= 1e6) return fmt::format("{:.2f} M", value / 1e6);
-  return value >= 1e3 ? fmt::format("{:.1f} k", value / 1e3) : fmt::format("{:.2f}", value);
-}
 
 // Writes the least bandwidth that is enough, in Gbit/s a node. Outside the range that is sold it is
 // "<= 5" or "> 12800".
@@ -31,97 +25,138 @@ std::string least_Gbitps(const RunResult& result) {
 
 std::string times(double ratio) { return ratio == 1 ? "" : fmt::format("{:.3f}", ratio); }
 
-bool is_guess(const SizedCandidate& one) { return one.result && one.result->calibrated == false; }
+bool is_guess(const SizedJob& job) { return job.result && job.result->calibrated == false; }
 
-std::string mark_of(const SizedCandidate& one) {
-  if (one.recommended) return "best";
-  if (!one.reason.empty()) return one.reason;
-  return one.on_frontier ? "frontier" : "";
+// A row of the table of machines, and one of the table of jobs.
+struct MachineRow {
+  const SizeResult& all;
+  const Machine& machine;
+
+  const std::string& currency() const {
+    return all.asked[all.sized[machine.jobs.front()].of].price.currency;
+  }
+};
+struct JobRow {
+  const SizeResult& all;
+  const Machine& machine;
+  const SizedJob& job;
+
+  const std::string& currency() const { return all.asked[job.of].price.currency; }
+};
+
+std::string mark_of(const SizeResult& result, const Machine& machine) {
+  if (machine.recommended) return "best";
+  if (!machine.reason.empty()) return machine.reason;
+  const bool on_frontier = std::ranges::all_of(
+      machine.jobs, [&](std::size_t job) { return result.sized[job].on_frontier; });
+  return on_frontier ? "frontier" : "";
 }
 
-template <class Value>  // a function of a RunResult and its Economics
-Column<SizedCandidate> played(const char* title, Value value, Place place) {
-  return {title,
-          [value](const SizedCandidate& one) {
-            return one.result ? std::string(value(*one.result, one.economics)) : "";
-          },
-          place};
+std::string machines(const SizeResult& result, int width) {
+  using Row = const MachineRow&;
+  std::vector<MachineRow> rows;
+  for (const Machine& machine : result.machines) rows.push_back({result, machine});
+  std::vector<Column<MachineRow>> columns = {
+      {"candidate", [](Row r) { return r.machine.offer; }, Place::Name},
+      {"", [](Row r) { return mark_of(r.all, r.machine); }, Place::First, Align::Left},
+      {"GPUs", [](Row r) { return fmt::format("{}", r.machine.gpus); }, Place::Name, Align::Right},
+      {"nodes", [](Row r) { return fmt::format("{}+{}", r.machine.nodes, r.machine.spares); },
+       Place::Second}};
+  const auto add_money = [&](const char* title, double (*of)(const Machine&)) {
+    if (std::ranges::any_of(result.machines, [&](const Machine& m) { return of(m) > 0; }))
+      columns.push_back(
+          {title, [of](Row r) { return money_text(of(r.machine), r.currency()); }, Place::First});
+  };
+  add_money("to buy", [](const Machine& m) { return m.costs.purchase; });
+  add_money("a month", [](const Machine& m) { return m.costs.monthly; });
+  add_money("total", [](const Machine& m) { return m.total; });
+  columns.push_back({"MW peak",
+                     [](Row r) { return fmt::format("{:.3g}", r.machine.costs.peak_MW); },
+                     Place::First});
+  columns.push_back({"mean", [](Row r) { return fmt::format("{:.3g}", r.machine.costs.mean_MW); },
+                     Place::Beside});
+  columns.push_back(
+      {"days p95", [](Row r) { return fmt::format("{:.1f}", r.machine.days_p95); }, Place::First});
+  return text_table(columns, rows, width);
 }
 
-Column<SizedCandidate> job() {
-  return {"job", [](const SizedCandidate& one) { return one.job; }, Place::Name};
-}
-
-Column<SizedCandidate> candidate() {
-  return {"candidate", [](const SizedCandidate& one) { return one.candidate; }, Place::Name};
-}
-
-Column<SizedCandidate> gpus(Place place) {
-  return {"GPUs", [](const SizedCandidate& one) { return fmt::format("{}", one.gpus); }, place,
-          Align::Right};
-}
-
-std::string candidates(const SizeResult& result, int width) {
-  using O = const RunResult&;
-  using E = const Economics&;
-  const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
-  const std::vector<Column<SizedCandidate>> columns = {
-      job(),
-      candidate(),
-      {"", mark_of, Place::First, Align::Left},
-      gpus(Place::Name),
-      played(
-          "nodes", [](O, E e) { return fmt::format("{}+{}", e.nodes, e.spares); }, Place::Second),
-      played(
-          "iteration s", [](O o, E) { return iteration_text(o); }, Place::Second),
-      played(
-          "tokens/s/GPU", [](O o, E) { return tokens_rate(*o.training); }, Place::First),
-      played(
-          "MFU %", [](O o, E) { return fmt::format("{:.0f}", 100 * o.training->mfu); },
-          Place::Second),
-      played(
-          "days a T tokens", [=](O, E e) { return tenths(e.days_per_T); }, Place::Second),
-      played(
-          "ideal days", [=](O, E e) { return tenths(e.ideal_days); }, Place::Second),
-      played(
-          "goodput", [](O, E e) { return fmt::format("{:.3f}", e.goodput); }, Place::Second),
-      played(
-          "days p50", [=](O, E e) { return tenths(e.days_p50()); }, Place::First),
-      played(
-          "p95", [=](O, E e) { return tenths(e.days_p95()); }, Place::Beside),
-      played(
-          "cost p95", [](O, E e) { return money(e.cost); }, Place::First),
-      played(
-          "a T tokens", [](O, E e) { return money(e.cost_per_T); }, Place::First),
-      played(
-          "MWh", [](O, E e) { return fmt::format("{:.0f}", e.energy_MWh); }, Place::First),
-      played(
-          "least Gbit/s", [](O o, E) { return least_Gbitps(o); }, Place::Second)};
-  return text_table(columns, result.sized, width);
+std::string jobs(const SizeResult& result, int width) {
+  using Row = const JobRow&;
+  std::vector<JobRow> rows;
+  for (const Machine& machine : result.machines) {
+    for (const std::size_t job : machine.jobs) rows.push_back({result, machine, result.sized[job]});
+  }
+  std::vector<Column<JobRow>> columns = {
+      {"job", [](Row r) { return r.job.job; }, Place::Name},
+      {"candidate", [](Row r) { return r.job.offer; }, Place::Name},
+      {"GPUs that work", [](Row r) { return fmt::format("{}", r.job.gpus); }, Place::Name,
+       Align::Right}};
+  const auto add = [&](const char* title, std::function<std::string(Row)> text, Place place) {
+    columns.push_back(
+        {title, [text](Row r) { return r.job.result ? text(r) : std::string(); }, place});
+  };
+  const auto add_number = [&](const char* title, double (*of)(const Economics&), int digits,
+                              Place place) {
+    add(
+        title, [=](Row r) { return fmt::format("{:.{}f}", of(r.job.economics), digits); }, place);
+  };
+  add(
+      "batch", [](Row r) { return fmt::format("{}", r.job.batch()); }, Place::Second);
+  add(
+      "iteration s", [](Row r) { return iteration_text(*r.job.result); }, Place::Second);
+  add(
+      "tokens/s/GPU", [](Row r) { return tokens_rate(*r.job.result->training); }, Place::First);
+  add(
+      "MFU %", [](Row r) { return fmt::format("{:.0f}", 100 * r.job.result->training->mfu); },
+      Place::Second);
+  add_number(
+      "ideal days", [](const Economics& e) { return e.ideal_days; }, 1, Place::Second);
+  add_number(
+      "goodput", [](const Economics& e) { return e.goodput; }, 3, Place::Second);
+  add_number(
+      "days p50", [](const Economics& e) { return e.days_p50(); }, 1, Place::First);
+  add_number(
+      "p95", [](const Economics& e) { return e.days_p95(); }, 1, Place::Beside);
+  add(
+      "cost p95", [](Row r) { return money_text(r.job.economics.cost, r.currency()); },
+      Place::First);
+  add(
+      "a M tokens",
+      [](Row r) { return money_text(r.job.economics.cost_per_T / 1e6, r.currency()); },
+      Place::First);
+  add_number(
+      "MWh", [](const Economics& e) { return e.energy_MWh; }, 0, Place::First);
+  if (std::ranges::any_of(result.sized, [](const SizedJob& j) { return j.economics.CO2_t > 0; }))
+    add_number(
+        "t CO2", [](const Economics& e) { return e.CO2_t; }, 0, Place::Second);
+  add(
+      "least Gbit/s", [](Row r) { return least_Gbitps(*r.job.result); }, Place::Second);
+  columns.push_back(
+      {"", [](Row r) { return r.job.result ? "" : r.job.reason; }, Place::Second, Align::Left});
+  return text_table(columns, rows, width);
 }
 
 std::string plans(const SizeResult& result, int width) {
-  const std::vector<Column<SizedCandidate>> columns = {
-      job(),
-      candidate(),
-      {"plan", [](const SizedCandidate& one) { return plan_text(one.plan->candidate); },
-       Place::Second, Align::Left},
-      gpus(Place::First),
-      {"oversubscribed x 2", [](const SizedCandidate& one) { return times(one.oversubscribed_2); },
+  const std::vector<Column<SizedJob>> columns = {
+      {"job", [](const SizedJob& one) { return one.job; }, Place::Name},
+      {"candidate", [](const SizedJob& one) { return one.offer; }, Place::Name},
+      {"plan", [](const SizedJob& one) { return plan_text(one.plan->candidate); }, Place::Second,
+       Align::Left},
+      {"GPUs", [](const SizedJob& one) { return fmt::format("{}", one.gpus); }, Place::First,
+       Align::Right},
+      {"oversubscribed x 2", [](const SizedJob& one) { return times(one.oversubscribed_2); },
        Place::First},
-      {"x 4", [](const SizedCandidate& one) { return times(one.oversubscribed_4); },
-       Place::Beside}};
-  const auto shown = [](const SizedCandidate& one) {
-    return one.result && (one.recommended || one.on_frontier);
-  };
-  return text_table(columns, rows_where(result.sized, shown), width);
+      {"x 4", [](const SizedJob& one) { return times(one.oversubscribed_4); }, Place::Beside}};
+  return text_table(
+      columns, rows_where(result.sized, [](const SizedJob& one) { return one.result.has_value(); }),
+      width);
 }
 
 std::string tiers(const SizeResult& result, int width) {
   using Row = const NetworkComparison&;
   const std::vector<Column<NetworkComparison>> columns = {
       {"job", [](Row t) { return t.job; }, Place::Name},
-      {"candidate", [](Row t) { return t.candidate; }, Place::Name},
+      {"candidate", [](Row t) { return t.offer; }, Place::Name},
       {"against", [](Row t) { return t.best; }, Place::Second, Align::Left},
       {"GPUs", [](Row t) { return fmt::format("{}", t.gpus); }, Place::First},
       {"takes", [](Row t) { return fmt::format("{:.3f} times", t.times_as_long); }, Place::First},
@@ -130,94 +165,70 @@ std::string tiers(const SizeResult& result, int width) {
   return text_table(columns, result.tiers, width);
 }
 
-std::string input_changes(const SizeResult& result, int width) {
+std::string input_changes_table(const SizeResult& result, int width) {
   using Row = const InputChange&;
   const auto change = [](double share) { return fmt::format("{:+.1f} %", 100 * share); };
   const std::vector<Column<InputChange>> columns = {
-      {"job", [](Row s) { return s.job; }, Place::Name},
       {"input", [](Row s) { return s.input; }, Place::Name},
       {"the best is then", [](Row s) { return s.recommended.empty() ? "the same" : s.recommended; },
        Place::Second, Align::Left},
       {"days p95", [=](Row s) { return change(s.days_change); }, Place::First},
-      {"cost p95", [=](Row s) { return change(s.cost_change); }, Place::First}};
+      {"total", [=](Row s) { return change(s.cost_change); }, Place::First}};
   return text_table(columns, result.input_changes, width);
 }
 
 std::vector<const RunResult*> results(const SizeResult& result) {
   std::vector<const RunResult*> all;
-  for (const SizedCandidate& one : result.sized) {
+  for (const SizedJob& one : result.sized) {
     if (one.result) all.push_back(&*one.result);
   }
   return all;
 }
 
-// Warns if a job's candidates include guesses (not calibrated), and says whether the best is one. A
-// guess has the widest interval, so its p95 says little.
-std::string guess_warning(const SizeResult& result, const SizedCandidate& best) {
-  const auto is_of_job = [&](const SizedCandidate& one) {
-    return one.job == best.job && one.result;
-  };
+// Warns of machines that are guesses (not calibrated), and says which is the cheapest that is none.
+std::string guess_warning(const SizeResult& result) {
   std::vector<std::string> names;
-  const SizedCandidate* known = nullptr;  // the cheapest of those in time that are calibrated
-  for (const SizedCandidate& one : result.sized) {
-    if (!is_of_job(one)) continue;
-    if (is_guess(one)) {
-      if (std::ranges::find(names, one.candidate) == names.end()) names.push_back(one.candidate);
-    } else if (one.reason.empty() &&
-               (known == nullptr || one.economics.cost < known->economics.cost)) {
-      known = &one;
+  const Machine* known = nullptr;  // the cheapest that is not ruled out and no guess
+  const auto is_guessed = [&](const Machine& machine) {
+    return std::ranges::any_of(machine.jobs,
+                               [&](std::size_t job) { return is_guess(result.sized[job]); });
+  };
+  for (const Machine& machine : result.machines) {
+    if (is_guessed(machine)) {
+      if (std::ranges::find(names, machine.offer) == names.end()) names.push_back(machine.offer);
+    } else if (machine.reason.empty() && (known == nullptr || machine.total < known->total)) {
+      known = &machine;
     }
   }
   if (names.empty()) return "";
   std::string text =
       fmt::format("This weighs guesses, whose p95 is of the widest interval: {} {} not calibrated.",
                   fmt::join(names, "; "), names.size() == 1 ? "is" : "are");
-  if (!is_guess(best)) return text + " The best is calibrated.\n";
-  text += fmt::format(" The best, {}, is one: no measured run stands behind {}.", best.candidate,
-                      best.result->cost_model);
-  if (known == nullptr) return text + " None that is calibrated is in time.\n";
-  return text + fmt::format(
-                    " The cheapest that is calibrated: {}, {} GPUs, {:.1f} days (p95 "
-                    "{:.1f}), {}.\n",
-                    known->candidate, known->gpus, known->economics.days_p50(),
-                    known->economics.days_p95(), money(known->economics.cost));
+  const std::optional<std::size_t> best = result.recommended();
+  if (!best) return text + "\n";
+  if (!is_guessed(result.machines[*best])) return text + " The best is calibrated.\n";
+  text += fmt::format(" The best, {}, is one.", result.machines[*best].offer);
+  if (known == nullptr)
+    return text + " None that is calibrated is in time and within the limits.\n";
+  return text + fmt::format(" The cheapest that is calibrated: {}\n", machine_text(result, *known));
 }
 
-std::string sizing_conclusions(const SizeResult& result) {
-  std::vector<std::string> jobs;
-  for (const SizedCandidate& one : result.sized) {
-    if (std::ranges::find(jobs, one.job) == jobs.end()) jobs.push_back(one.job);
-  }
+std::string answers(const SizeResult& result) {
   std::string text;
-  for (const std::string& job : jobs) {
-    const auto best = std::ranges::find_if(
-        result.sized, [&](const SizedCandidate& one) { return one.job == job && one.recommended; });
-    const std::string of = job.empty() ? "" : job + ": ";
-    if (best == result.sized.end()) {
-      text += of + "no candidate is in time, budget and memory.\n";
-      continue;
-    }
-    const Economics& e = best->economics;
-    text += fmt::format(
-        "{}{}, {} GPUs: the cheapest in time: {:.1f} days (p95 {:.1f}), {} in all, {} a trillion "
-        "tokens, {:.0f} MWh; a checkpoint every {:.0f} min, {} spare node{}.\n",
-        of, best->candidate, best->gpus, e.days_p50(), e.days_p95(), money(e.cost),
-        money(e.cost_per_T), e.energy_MWh, e.checkpoint_interval_s / 60, e.spares,
-        e.spares == 1 ? "" : "s");
-    text += guess_warning(result, *best);
-  }
-  return text;
+  for (auto answer = result.answers.rbegin(); answer != result.answers.rend(); ++answer)
+    text += answer_text(result, *answer) + "\n";
+  return text + guess_warning(result);
 }
 
 }  // namespace
 
 std::string size_text(const SizeResult& result, int width) {
   const auto wrapped_text = [width](const std::string& prose) { return wrapped(prose, width); };
-  std::string text = candidates(result, width) + "\n" + wrapped_text(notes(results(result))) +
-                     "\n" + wrapped_text(sizing_conclusions(result));
+  std::string text = wrapped_text(answers(result)) + "\n" + machines(result, width) + "\n" +
+                     jobs(result, width) + "\n" + wrapped_text(notes(results(result)));
   text += wrapped_text(
-              "\nPlans of the best and of the frontier (days p95 against cost), and how many times "
-              "as long their iterations take where the fabric is oversubscribed more:\n") +
+              "\nPlans, and how many times as long their iterations take where the fabric is "
+              "oversubscribed more:\n") +
           plans(result, width);
   if (!result.tiers.empty())
     text += wrapped_text(
@@ -225,7 +236,7 @@ std::string size_text(const SizeResult& result, int width) {
                 "which is what a node-hour of that may cost more:\n") +
             tiers(result, width);
   if (!result.input_changes.empty())
-    text += "\nWhat moves the answer:\n" + input_changes(result, width);
+    text += "\nWhat moves the answer:\n" + input_changes_table(result, width);
   return text + fmt::format("\nSeed {:.0f}.\n", result.seed);
 }
 

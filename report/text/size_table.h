@@ -1,4 +1,4 @@
-// The text of a sizing: candidates, frontier, recommendation, network tiers, sensitivity.
+// The text of a sizing: answers, machines, jobs, plans, network tiers, sensitivity.
 #pragma once
 
 #include <string>

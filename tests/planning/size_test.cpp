@@ -6,6 +6,7 @@
 #include <set>
 
 #include "planning/size/size.h"
+#include "planning/size/size_steps.h"
 #include "scenarios/scenario.h"
 #include "tests/sandbox.h"
 #include "tests/text.h"
@@ -91,26 +92,89 @@ TEST_CASE("the share of time with enough nodes is a number for any number of nod
 TEST_CASE("economics by hand") {
   // 1e12 tokens in steps of 1e6 at 2 s: 2e6 s. 16 GPUs, 2 nodes and no spare: 2 x 2e6 / 3600 h x
   // 10; 2 x 5 kW x 1.5 x 2e6 / 3600 h = 8333 kWh.
-  SizeInputs inputs{.tokens = 1e12, .days = 30, .spare_nodes = 0, .node_hour = 10};
-  inputs.node_kW = 5;
-  inputs.pue = 1.5;
-  inputs.kWh = 0.2;
+  SizeInputs inputs{.tokens = 1e12, .days = 30, .spare_nodes = 0};
+  inputs.price = {.node_hour = 10, .node_kW = 10, .load = 0.5, .pue = 1.5, .kWh = 0.2};
+  inputs.price.gCO2_kWh = 400;
   inputs.failures = {.gpu_mtbf_h = 1e12, .checkpoint_s = 0, .restart_s = 0, .repair_h = 0};
-  const Economics e = economics(inputs, 16, 8, 1e6, 2, 0, {1, 1});
+  const Work work = {.nodes = 2, .gpus_a_node = 8, .tokens_a_step = 1e6, .iteration_s = 2};
+  const Economics e = economics(inputs, work);
   CHECK(e.nodes == 2);
   CHECK(e.days_p50() == Approx(2e6 / 86400));
   CHECK(e.energy_MWh == Approx(2 * 5 * 1.5 * 2e6 / 3600 / 1000));
   CHECK(e.cost == Approx(2e6 / 3600 * (2 * 10 + 2 * 5 * 1.5 * 0.2)));
+  CHECK(e.CO2_t == Approx(8333.33 * 0.4 / 1000));  // 400 g a kWh
   CHECK(e.cost_per_T == Approx(e.cost));
   CHECK(e.days_per_T == Approx(2e6 / 86400));
   SizeInputs half = inputs;  // of the tokens takes half the days: as many a trillion
   half.tokens = 0.5e12;
-  CHECK(economics(half, 16, 8, 1e6, 2, 0, {1, 1}).days_per_T == Approx(2e6 / 86400));
+  CHECK(economics(half, work).days_per_T == Approx(2e6 / 86400));
   // Bought: a node of 87660 for a year (8766 h) is 10 an hour.
-  inputs.node_hour = 0;
-  inputs.node = 87660;
-  inputs.years = 1;
-  CHECK(economics(inputs, 16, 8, 1e6, 2, 0, {1, 1}).cost == Approx(e.cost));
+  inputs.price.node_hour = 0;
+  inputs.price.node = 87660;
+  inputs.price.years = 1;
+  CHECK(economics(inputs, work).cost == Approx(e.cost));
+  // 3 such nodes for 2 years: the purchase, and 3 x 5 kW x 1.5 x 2 x 8766 h at 0.2.
+  CHECK(cost_of_years(inputs.price, 3, 2) == Approx(3 * 87660 + 3 * 5 * 1.5 * 2 * 8766 * 0.2));
+  const MachineCosts costs = machine_costs(inputs.price, 3);
+  CHECK(costs.purchase == 3 * 87660);
+  CHECK(costs.monthly == Approx((3 * 87660 + 3 * 5 * 1.5 * 8766 * 0.2) / 12));
+  CHECK(costs.peak_MW == Approx(0.045));
+  CHECK(costs.mean_MW == Approx(0.0225));
+}
+
+TEST_CASE("limits of purchase, rent, power and GPUs say how many nodes there may be") {
+  SizeInputs inputs;
+  inputs.price = {.node = 300e3, .node_kW = 10, .pue = 1.25};
+  CHECK(nodes_within(inputs, 8, 1000) == 1000);
+  inputs.purchase_budget = 40e6;  // 133.3 nodes
+  CHECK(nodes_within(inputs, 8, 1000) == 133);
+  inputs.power_MW = 1.25;  // 100 nodes of 12.5 kW
+  CHECK(nodes_within(inputs, 8, 1000) == 100);
+  inputs.gpus_max = 799;
+  CHECK(nodes_within(inputs, 8, 1000) == 99);
+  inputs.price = {.node_hour = 10};
+  inputs.rent_per_month = 10 * 730.5 * 7;
+  CHECK(nodes_within(inputs, 8, 1000) == 7);
+}
+
+// Returns how many sizes the search tries to find the least of at most `most` nodes that takes at
+// most `days`, if `days_of` says what each takes; and the least.
+std::pair<int, std::optional<int>> searched(double (*days_of)(int), double days, int guess,
+                                            int most) {
+  std::vector<TriedSize> tried;
+  while (const std::optional<int> next = next_size(tried, days, guess, most)) {
+    for (const TriedSize& one : tried) REQUIRE(one.nodes != *next);
+    REQUIRE(*next >= 1);
+    REQUIRE(*next <= most);
+    tried.push_back({*next, days_of(*next)});
+  }
+  return {static_cast<int>(tried.size()), least_in_time(tried, days)};
+}
+
+TEST_CASE("the search finds the least number of nodes in time, in few steps") {
+  const auto ideal = [](int nodes) { return 1000.0 / nodes; };
+  for (const int guess : {1, 10, 100, 1000}) {
+    INFO(guess);
+    const auto [tries, least] = searched(ideal, 10, guess, 16'384);
+    CHECK(least == 100);  // a number of 5 bits
+    CHECK(tries <= 8);
+  }
+  const auto scales_badly = [](int nodes) { return 1000.0 / nodes + 9; };
+  CHECK(searched(scales_badly, 10, 10, 16'384).second == 1024);  // the next above 1000
+  CHECK(searched(scales_badly, 8, 10, 16'384).second == std::nullopt);
+  const auto needs_memory = [](int nodes) { return nodes < 50 ? 1 / 0.0 : 100.0 / nodes; };
+  CHECK(searched(needs_memory, 10, 1, 16'384).second == 50);
+  CHECK(searched(ideal, 1e6, 1000, 16'384).second == 1);
+}
+
+TEST_CASE("a batch near the stated one is cut over GPUs that are no power of two") {
+  CHECK(even_batch(1024, 1024, 0.1) == 1024);
+  CHECK(even_batch(1000, 1024, 0.1) == 1024);
+  CHECK(even_batch(1024, 768, 0.1) == 960);     // 5 x 192; 1152 is too far
+  CHECK(even_batch(1024, 768, 0.125) == 1152);  // 3 x 384
+  CHECK(even_batch(1024, 1152, 0.1) == 1008);   // 9 x 112
+  CHECK(even_batch(1024, 768, 0) == 1024);
+  CHECK(even_batch(16, 8 * 1009, 0.1) == 16);  // no multiple of a large prime is near
 }
 
 const std::string kJob = R"([model]
@@ -167,9 +231,11 @@ TEST_CASE("tandem size recommends the cheapest of those that are in time") {
   const Json result = sized(sandbox, "");
   REQUIRE(result["sized"].size() == 4);
   double best = 1e300, recommended = 0;
+  for (const Json& machine : result["machines"]) {
+    if (machine["out"].is_null()) best = std::min(best, machine["total"].get<double>());
+    if (machine["recommended"]) recommended = machine["total"];
+  }
   for (const Json& one : result["sized"]) {
-    if (one["out"].is_null()) best = std::min(best, one["economics"]["cost"].get<double>());
-    if (one["recommended"]) recommended = one["economics"]["cost"];
     CHECK(one["economics"]["days_p95"] >= one["economics"]["days_p50"]);
     // More bandwidth never takes longer.
     CHECK(one["nics"]["0.9"] >= 1);
@@ -189,13 +255,115 @@ TEST_CASE("no candidate that misses the deadline, the budget or memory is recomm
   const Sandbox sandbox;
   for (const char* set : {"size.days=0.01", "size.budget=0.5", "cluster.memory_reserve_GiB=79.2"}) {
     INFO(set);
-    const Json result = sized(sandbox, std::string("--set ") + set);
-    REQUIRE(result["sized"].size() == 4);
-    for (const Json& one : result["sized"]) {
-      CHECK(!one["out"].is_null());
-      CHECK(one["recommended"] == false);
+    sandbox.file("size.toml", kSize);
+    const Ran ran =
+        sandbox.tandem(std::string("size size.toml --json --engine ideal --set ") + set);
+    CHECK(ran.status == 1);
+    CHECK(ran.err.find("nothing is in time and within the limits") != std::string::npos);
+    const Json result = Json::parse(ran.out);
+    REQUIRE(result["machines"].size() == 4);
+    for (const Json& machine : result["machines"]) {
+      CHECK(!machine["out"].is_null());
+      CHECK(machine["recommended"] == false);
     }
   }
+}
+
+// A job for which the numbers of nodes are found.
+const std::string kFound = kJob + R"([size]
+tokens_T = 0.2
+days = 1
+[[matrix.job]]
+name = "a"
+[[matrix.job]]
+name = "b"
+size = {tokens_T = 0.4, days = 1.5}
+[[matrix.node]]
+name = "H100"
+cluster.preset = "dgx-h100"
+price.node = 300e3
+[[matrix.node]]
+name = "rack"
+cluster.preset = "gb200-nvl72"
+price.node = 4e6
+)";
+
+Ran asked(const Sandbox& sandbox, const std::string& options) {
+  sandbox.file("found.toml", kFound);
+  return sandbox.tandem("size found.toml --json --engine ideal --set parallel.global_batch=512 " +
+                        options);
+}
+
+TEST_CASE("without size.gpus the least nodes are found on which all jobs are in time") {
+  const Sandbox sandbox;
+  const Ran ran = asked(sandbox, "");
+  check_done(ran);
+  const Json result = Json::parse(ran.out);
+  for (const Json& machine : result["machines"]) {
+    INFO(machine.dump());
+    REQUIRE(machine["jobs"].size() == 2);
+    CHECK(machine["out"].is_null());
+    CHECK(machine["purchase"].get<double>() ==
+          (machine["nodes"].get<double>() + machine["spare_nodes"].get<double>()) *
+              (machine["candidate"] == "rack" ? 4e6 : 300e3));
+    for (const Json& job : machine["jobs"])
+      CHECK(result["sized"][job.get<std::size_t>()]["economics"]["days_p95"] <= 1.5);
+  }
+  // Given as many GPUs as the answer has, the same comes out; with a node less, some job is late.
+  const Json& best = result["machines"][result["answers"].back()["machine"].get<std::size_t>()];
+  REQUIRE(best["candidate"] == "H100");
+  const int nodes = best["nodes"];
+  const auto given = [&](int gpus) {
+    return asked(sandbox, "--only H100 --set 'size.gpus=[" + std::to_string(gpus) + "]'");
+  };
+  CHECK(given(8 * nodes).status == 0);
+  CHECK(given(8 * (nodes - 1)).status == 1);
+}
+
+TEST_CASE("a purchase above its budget is not recommended, and the nearest is named") {
+  const Sandbox sandbox;
+  const Ran ran = asked(sandbox, "--only H100 --set size.purchase_budget=900e3");
+  CHECK(ran.status == 1);
+  const Json result = Json::parse(ran.out);
+  const std::string sentence = result["answers"].back()["sentence"];
+  INFO(sentence);
+  CHECK(sentence.find("Nothing is in time and within the limits. The nearest: ") == 0);
+  const Json& nearest = result["machines"][result["nearest"].get<std::size_t>()];
+  CHECK(nearest["excess"] > 1);
+  // The best use of the budget buys at most 3 nodes.
+  const Json& within = result["machines"][result["answers"][1]["machine"].get<std::size_t>()];
+  CHECK(result["answers"][1]["question"] == "budget");
+  CHECK(within["purchase"] <= 900e3);
+}
+
+TEST_CASE("a rack may leave GPUs idle, where as many as work are cut better") {
+  const Sandbox sandbox;
+  const Ran ran = asked(
+      sandbox,
+      "--only 'a, rack' --set 'size.gpus=[144]' --set size.days=9 --set size.batch_tolerance=0");
+  check_done(ran);
+  const Json one = Json::parse(ran.out)["sized"][0];
+  CHECK(one["gpus"] == 128);  // of 144: a batch of 512 is no multiple of 9
+  CHECK(one["nodes"] == 2);
+  CHECK(one["batch"] == 512);
+}
+
+TEST_CASE("fp8 is tried unless numerics are as stated, and its gain is told") {
+  const Sandbox sandbox;
+  const auto one = [&](const std::string& more) {
+    const Ran ran =
+        asked(sandbox, "--only 'a, H100' --set 'size.gpus=[16]' --set size.days=9 " + more);
+    check_done(ran);
+    return Json::parse(ran.out)["sized"][0];
+  };
+  const Json any = one(""), plain = one("--set 'size.numerics=as stated'");
+  CHECK(any["plan"].contains("train.precision"));
+  CHECK(any["plain_numerics"].get<double>() ==
+        Approx(plain["simulate"]["iteration_s"].get<double>() /
+               any["simulate"]["iteration_s"].get<double>()));
+  CHECK(any["plain_numerics"] >= 1);
+  CHECK(!plain["plan"].contains("train.precision"));
+  CHECK(plain["plain_numerics"].is_null());
 }
 
 TEST_CASE("a batch that grows takes longer, by what its iterations take") {
@@ -288,6 +456,9 @@ TEST_CASE("tandem size refuses a wrong file with one line") {
   refused("--set price.nodehour=3", "nearest is 'price.node_hour'");
   refused("--set size.days=0", "size.days = 0, expected a number from 0.001");
   refused("--set price.node=100000", "expected one of them: rented, or bought");
+  refused("--set size.purchase_budget=1e6", "found no price.node: size.purchase_budget");
+  refused("--set size.power_MW=1 --set price.node_kW=0", "found no price.node_kW");
+  refused("--set size.numerics=fp4", "size.numerics = fp4, expected any or as stated");
   refused("--set size.ramp_from=8", "expected both");
   refused("--set size.ramp_from=8 --set size.ramp_tokens_T=1",
           "size.ramp_tokens_T = 1, expected at most size.tokens_T = 0.001");

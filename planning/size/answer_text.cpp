@@ -1,0 +1,117 @@
+#include "planning/size/answer_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+// Returns " in fp8 (mxfp8) by deepep, 1.61 times as fast as in the scenario's own numerics"; empty:
+// the scenario's own are the only ones.
+std::string numerics_text(const SizedJob& job) {
+  std::string text;
+  for (const auto& [key, value] : plan_settings(job.plan->candidate)) {
+    if (key == "train.precision") text += " in " + value;
+    if (key == "train.fp8_recipe") text += " (" + value + ")";
+    if (key == "parallel.dispatcher") text += " by " + value;
+  }
+  constexpr double kSeen = 1.005;
+  if (job.plain_numerics && *job.plain_numerics > kSeen)
+    text += fmt::format(", {:.2f} times as fast as in the scenario's own numerics",
+                        *job.plain_numerics);
+  return text;
+}
+
+// Returns "Llama 3 70B takes 71.2 days (p95 88.0 of 90)"; `whole`: with plan and price.
+std::string job_text(const SizeInputs& asked, const SizedJob& job, bool whole) {
+  const std::string name = job.job.empty() ? "the training" : job.job;
+  if (!job.result) return fmt::format("{}: {}", name, job.reason);
+  const Economics& e = job.economics;
+  std::string text =
+      fmt::format("{} takes {:.1f} days (p95 {:.1f}", name, e.days_p50(), e.days_p95());
+  if (asked.days > 0) text += fmt::format(" of {:g}", asked.days);
+  if (!whole) return text + ")";
+  return text + fmt::format(") on {} GPUs with a batch of {}{}, for {} a million tokens", job.gpus,
+                            job.batch(), numerics_text(job),
+                            money_text(e.cost_per_T / 1e6, asked.price.currency));
+}
+
+std::string jobs_text(const SizeResult& result, const Machine& machine, bool whole) {
+  std::vector<std::string> jobs;
+  for (const std::size_t job : machine.jobs)
+    jobs.push_back(job_text(result.asked[result.sized[job].of], result.sized[job], whole));
+  return fmt::format("{}.", fmt::join(jobs, "; "));
+}
+
+const SizeInputs& asked_of(const SizeResult& result, const Machine& machine) {
+  return result.asked[result.sized[machine.jobs.front()].of];
+}
+
+std::string excess_text(const Machine& machine) {
+  return fmt::format("{} by {:.1f} %", machine.reason, 100 * (machine.excess - 1));
+}
+
+}  // namespace
+
+std::string money_text(double value, const std::string& currency) {
+  const double size = std::abs(value);
+  if (size >= 1e9) return fmt::format("{:.2f} G {}", value / 1e9, currency);
+  if (size >= 1e6) return fmt::format("{:.2f} M {}", value / 1e6, currency);
+  if (size >= 1e3) return fmt::format("{:.1f} k {}", value / 1e3, currency);
+  return fmt::format("{:.2f} {}", value, currency);
+}
+
+std::string question_word(Answer::Question question) {
+  constexpr const char* kWords[] = {"least", "budget", "cheapest"};
+  return kWords[question];
+}
+
+std::string machine_text(const SizeResult& result, const Machine& machine) {
+  const SizeInputs& asked = asked_of(result, machine);
+  const auto money = [&](double value) { return money_text(value, asked.price.currency); };
+  const int nodes = machine.nodes + machine.spares;
+  std::string text = fmt::format("{} node{} of {} ({} GPUs", nodes, nodes == 1 ? "" : "s",
+                                 machine.offer, machine.gpus);
+  if (machine.spares > 0)
+    text +=
+        fmt::format("; {} of the nodes stand{} by", machine.spares, machine.spares == 1 ? "s" : "");
+  return text + (asked.price.bought()
+                     ? fmt::format(") for {}", money(machine.costs.purchase))
+                     : fmt::format(") for {} a month", money(machine.costs.monthly)));
+}
+
+std::string answer_text(const SizeResult& result, const Answer& answer) {
+  constexpr const char* kSaid[] = {"The least that is in time", "The earliest within the limits",
+                                   "the cheapest that is in time and within the limits"};
+  constexpr const char* kNone[] = {"Nothing is in time", "Nothing is within the limits",
+                                   "Nothing is in time and within the limits"};
+  if (!answer.machine) {
+    const std::string none = fmt::format("{}.", kNone[answer.question]);
+    if (answer.question != Answer::Cheapest || !result.nearest) return none;
+    const Machine& nearest = result.machines[*result.nearest];
+    return fmt::format("{} The nearest: {}, {}. {}", none, machine_text(result, nearest),
+                       excess_text(nearest), jobs_text(result, nearest, true));
+  }
+  const Machine& machine = result.machines[*answer.machine];
+  if (answer.question != Answer::Cheapest) {
+    if (machine.recommended) return fmt::format("{}: the same.", kSaid[answer.question]);
+    std::string text = fmt::format("{}: {}", kSaid[answer.question], machine_text(result, machine));
+    if (!machine.reason.empty()) text += fmt::format(", {}", excess_text(machine));
+    return text + ". " + jobs_text(result, machine, false);
+  }
+  const SizeInputs& asked = asked_of(result, machine);
+  const bool by_years = asked.years > 0 || asked.price.bought();
+  std::string text = fmt::format("{} {}: {}, {} ", asked.price.bought() ? "Buy" : "Rent",
+                                 machine_text(result, machine), kSaid[answer.question],
+                                 money_text(machine.total, asked.price.currency));
+  text += by_years
+              ? fmt::format("over {:g} years", asked.years > 0 ? asked.years : asked.price.years)
+              : "in all";
+  if (machine.costs.peak_MW > 0) text += fmt::format(", up to {:.3g} MW", machine.costs.peak_MW);
+  return text + ". " + jobs_text(result, machine, true);
+}
+
+}  // namespace tandem

@@ -1,0 +1,107 @@
+#include "planning/size/fit_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "job/failed_links.h"
+#include "job/site.h"
+#include "planning/size/size_steps.h"
+#include "planning/tune/refinement.h"
+#include "planning/tune/rules.h"
+#include "planning/tune/stage_level.h"
+
+namespace tandem {
+namespace {
+
+// Returns `among`, and the usual choices for the keys that it does not name.
+std::vector<std::string> space_of(const Scenario& scenario, bool any_numerics,
+                                  std::vector<std::string> among) {
+  const auto key = [](const std::string& text) { return text.substr(0, text.find('=')); };
+  const std::vector<std::string> own = among;
+  for (const std::string& usual : usual_space(scenario, any_numerics)) {
+    if (std::ranges::find(own, key(usual), key) == own.end()) among.push_back(usual);
+  }
+  return among;
+}
+
+// Searches the fastest plan of the job's scenario.
+Status find_plan(const std::vector<std::string>& among, const std::function<bool()>& stop,
+                 SizedJob* job) {
+  ASSIGN_OR_RETURN(const Space space, Space::among(among));
+  if (refinements_in(space) != std::vector<Refinement>{{}})
+    return Error{
+        "--among: found parallel.layout, schedule.vocabulary or schedule.order = auto, expected "
+        "named orders alone: a sizing compares plans that are not refined; tandem tune refines "
+        "them"};
+  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(job->scenario)));
+  StageLevel level(job->scenario, std::move(cluster));
+  const SearchResult found =
+      Search(job->scenario, space, {&level, 1}).best({.keep = 1, .stop = stop});
+  if (stop()) return Error{"stopped before every candidate had its plan", Error::Failed};
+  const SearchCounts& counts = found.counts;
+  if (!found.best.empty()) {
+    job->plan = found.best.front();
+  } else {
+    job->reason = counts.found_none()                  ? "no plan keeps the rules"
+                  : counts.memory == counts.enumerated ? "no plan fits into memory"
+                                                       : "no plan can be played";
+  }
+  return Done{};
+}
+
+// Returns the tokens a second at stage level; 0: there is no plan.
+double tokens_rate_of(const SizedJob& job) {
+  if (!job.plan) return 0;
+  return static_cast<double>(job.batch()) * job.scenario.job.model.seq /
+         to_seconds(job.plan->iteration_ns);
+}
+
+// Returns the cluster whose nodes have only `gpus` GPUs, and as many NICs a GPU as before if they
+// can.
+ClusterSpec with_node_of(ClusterSpec spec, int gpus) {
+  const int nics = spec.nics_per_node * gpus / spec.gpus_per_node;
+  if (nics * spec.gpus_per_node == spec.nics_per_node * gpus) spec.nics_per_node = nics;
+  spec.gpus_per_node = gpus;
+  return spec;
+}
+
+}  // namespace
+
+Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t of, const SizeStep& step,
+                          const std::vector<std::string>& among,
+                          const std::function<bool()>& stop) {
+  const SizeCase& c = cases[of];
+  const int node_gpus = c.node_gpus();
+  std::vector<int> of_a_node = {node_gpus};
+  if (step.gpus == step.nodes * node_gpus && power_of_two_down(node_gpus) < node_gpus)
+    of_a_node.push_back(power_of_two_down(node_gpus));
+  SizedJob best;
+  for (const int used : of_a_node) {
+    SizedJob job{.job = c.job, .offer = c.offer, .of = of, .nodes = step.nodes};
+    job.scenario = c.scenario;
+    job.gpus = used == node_gpus ? step.gpus : step.nodes * used;
+    job.scenario.cluster.gpus = job.gpus;
+    if (used != node_gpus)
+      job.scenario.cluster.spec = with_node_of(job.scenario.cluster.spec, used);
+    const int stated = job.batch();
+    const int even = even_batch(stated, job.gpus, c.inputs.batch_tolerance);
+    for (const int batch : even == stated ? std::vector{stated} : std::vector{stated, even}) {
+      job.scenario.job.plan.global_batch = batch;
+      job.plan.reset();
+      job.reason.clear();
+      RETURN_IF_ERROR(find_plan(space_of(c.scenario, c.inputs.any_numerics, among), stop, &job));
+      if (best.nodes == 0 || tokens_rate_of(job) > tokens_rate_of(best)) best = job;
+    }
+  }
+  return best;
+}
+
+Result<SizedJob> with_plain_numerics(const SizedJob& job, const std::vector<std::string>& among,
+                                     const std::function<bool()>& stop) {
+  SizedJob plain = job;
+  plain.plan.reset();
+  RETURN_IF_ERROR(find_plan(space_of(job.scenario, false, among), stop, &plain));
+  return plain;
+}
+
+}  // namespace tandem

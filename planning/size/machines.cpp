@@ -1,0 +1,288 @@
+#include "planning/size/machines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "base/units.h"
+
+namespace tandem {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Returns the factors of the iteration between which 90 % of real runs lie; 1 and 1: not known.
+std::pair<double, double> interval_of(const RunResult& result) {
+  if (!result.interval_s) return {1, 1};
+  return {result.interval_s->first / result.iteration_s,
+          result.interval_s->second / result.iteration_s};
+}
+
+bool is_possible(const SizedJob& job) { return job.result && job.result->training->fits; }
+
+// Returns how many times a value exceeds its limit; 0: there is no limit.
+double times_over(double value, double limit) { return limit > 0 ? value / limit : 0; }
+
+bool fails_too_fast(const SizeInputs& inputs, const Economics& e) {
+  return inputs.spare_nodes < 0 && e.available < kWantedAvailability;
+}
+
+// A limit of [size] that a machine exceeds, or how near it is.
+struct Excess {
+  double times = 0;
+  std::string what;
+};
+
+Excess time_excess(const SizeCase& c, const SizedJob& job) {
+  if (!job.result) return {kNever, job.reason};
+  if (!is_possible(job)) return {kNever, "does not fit into memory"};
+  if (fails_too_fast(c.inputs, job.economics))
+    return {kNever, "nodes fail faster than they are repaired"};
+  return {times_over(job.economics.days_p95(), c.inputs.days),
+          fmt::format("later than {:g} days", c.inputs.days)};
+}
+
+// Returns the worst limit of purchase, rent, power, GPUs and the trainings' own cost.
+Excess limit_excess(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
+                    const Machine& machine) {
+  const SizeInputs& inputs = cases[sized[machine.jobs.front()].of].inputs;
+  std::vector<Excess> all = {
+      {times_over(machine.gpus, inputs.gpus_max), "above size.gpus_max"},
+      {times_over(machine.costs.purchase, inputs.purchase_budget), "above the purchase budget"},
+      {times_over(machine.costs.rent, inputs.rent_per_month), "above the rent per month"},
+      {times_over(machine.costs.peak_MW, inputs.power_MW), "above size.power_MW"}};
+  for (const std::size_t job : machine.jobs) {
+    if (is_possible(sized[job]))
+      all.push_back({times_over(sized[job].economics.cost, cases[sized[job].of].inputs.budget),
+                     "above the budget"});
+  }
+  return *std::ranges::max_element(all, {}, &Excess::times);
+}
+
+constexpr double kWithin = 1 + 1e-9;
+
+// Returns the total of the machine: purchase and energy over the years, or the jobs' rent.
+double total_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
+                const Machine& machine) {
+  const SizeInputs& inputs = cases[sized[machine.jobs.front()].of].inputs;
+  const double years = inputs.years > 0        ? inputs.years
+                       : inputs.price.bought() ? inputs.price.years
+                                               : 0;
+  if (years > 0) return cost_of_years(inputs.price, machine.nodes + machine.spares, years);
+  double total = 0;
+  for (const std::size_t job : machine.jobs)
+    total += cases[sized[job].of].inputs.weight * sized[job].economics.cost;
+  return total;
+}
+
+// Returns the least of the machines by `value`, among those that `counts`.
+template <class Counts, class Value>
+std::optional<std::size_t> least(const std::vector<Machine>& machines, Counts counts, Value value) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < machines.size(); ++i) {
+    if (counts(machines[i]) && (!best || value(machines[i]) < value(machines[*best]))) best = i;
+  }
+  return best;
+}
+
+void mark_frontier(std::vector<SizedJob>* sized) {
+  for (SizedJob& one : *sized) {
+    if (!is_possible(one)) continue;
+    one.on_frontier = std::ranges::none_of(*sized, [&](const SizedJob& other) {
+      if (other.job != one.job || !is_possible(other)) return false;
+      const Economics &a = other.economics, &b = one.economics;
+      return a.wall.p95_s <= b.wall.p95_s && a.cost <= b.cost &&
+             (a.wall.p95_s < b.wall.p95_s || a.cost < b.cost);
+    });
+  }
+}
+
+// A change of one input. It changes the inputs, or the iteration by a factor. The factor is the
+// same for all machines, or with `nics` the one that each job was played for.
+struct InputVariation {
+  const char* input;
+  void (*apply)(SizeInputs*);
+  double iteration_factor = 1;
+  double SizedJob::*nics = nullptr;
+};
+
+const std::vector<InputVariation>& input_variations() {
+  static const std::vector<InputVariation> kChanges = {
+      {"the iteration +10 %", [](SizeInputs*) {}, 1.1},
+      {"the iteration -10 %", [](SizeInputs*) {}, 0.9},
+      {"NIC bandwidth -10 %", [](SizeInputs*) {}, 1, &SizedJob::slower_nics},
+      {"NIC bandwidth +10 %", [](SizeInputs*) {}, 1, &SizedJob::faster_nics},
+      {"size.tokens_T +10 %", [](SizeInputs* s) { s->tokens *= 1.1; }},
+      {"price of a node +10 %",
+       [](SizeInputs* s) { s->price.node_hour *= 1.1, s->price.node *= 1.1; }},
+      {"price.kWh +10 %", [](SizeInputs* s) { s->price.kWh *= 1.1; }},
+      {"failures twice as often", [](SizeInputs* s) { s->failures.gpu_mtbf_h /= 2; }},
+      {"failures half as often", [](SizeInputs* s) { s->failures.gpu_mtbf_h *= 2; }},
+      {"failures.checkpoint_s x 2", [](SizeInputs* s) { s->failures.checkpoint_s *= 2; }},
+      {"failures.restart_s x 2", [](SizeInputs* s) { s->failures.restart_s *= 2; }},
+      {"failures.repair_hours x 2", [](SizeInputs* s) { s->failures.repair_h *= 2; }},
+  };
+  return kChanges;
+}
+
+}  // namespace
+
+Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_factor) {
+  const RunResult& result = *job.result;
+  return economics(c.inputs,
+                   {.nodes = job.nodes,
+                    .gpus_a_node = (job.gpus + job.nodes - 1) / job.nodes,
+                    .tokens_a_step = static_cast<double>(job.batch()) * c.scenario.job.model.seq,
+                    .iteration_s = result.iteration_s * iteration_factor,
+                    .ramp_s = job.ramp_s * iteration_factor,
+                    .interval = interval_of(result)});
+}
+
+Machine machine_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
+                   std::vector<std::size_t> jobs) {
+  const SizedJob& first = sized[jobs.front()];
+  const SizeCase& c = cases[first.of];
+  Machine machine{.offer = first.offer, .nodes = first.nodes, .jobs = std::move(jobs)};
+  for (const std::size_t job : machine.jobs) {
+    machine.spares = std::max(machine.spares, sized[job].economics.spares);
+    machine.days_p95 += cases[sized[job].of].inputs.weight * sized[job].economics.days_p95();
+  }
+  const int all = machine.nodes + machine.spares;
+  machine.gpus =
+      first.nodes == 1 && first.gpus < c.node_gpus() ? first.gpus * all : all * c.node_gpus();
+  machine.costs = machine_costs(c.inputs.price, all);
+  machine.total = total_of(cases, sized, machine);
+  Excess worst = limit_excess(cases, sized, machine);
+  for (const std::size_t job : machine.jobs) {
+    Excess late = time_excess(cases[sized[job].of], sized[job]);
+    if (late.times > kWithin && machine.jobs.size() > 1)
+      late.what = sized[job].job + ": " + late.what;
+    if (late.times > worst.times) worst = late;
+  }
+  machine.excess = worst.times;
+  if (worst.times > kWithin) machine.reason = worst.what;
+  return machine;
+}
+
+bool in_time(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
+             const Machine& machine) {
+  return std::ranges::all_of(machine.jobs, [&](std::size_t job) {
+    return time_excess(cases[sized[job].of], sized[job]).times <= kWithin;
+  });
+}
+
+bool within_limits(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
+                   const Machine& machine) {
+  return limit_excess(cases, sized, machine).times <= kWithin;
+}
+
+std::optional<std::size_t> answering(Answer::Question question,
+                                     const std::vector<Machine>& machines,
+                                     const std::vector<SizedJob>& sized,
+                                     const std::vector<SizeCase>& cases) {
+  const auto early = [&](const Machine& m) { return in_time(cases, sized, m); };
+  const auto runs = [&](const Machine& m) {
+    return within_limits(cases, sized, m) &&
+           std::ranges::all_of(m.jobs, [&](std::size_t job) { return is_possible(sized[job]); });
+  };
+  switch (question) {
+    case Answer::Least:
+      return least(machines, early, [](const Machine& m) {
+        return m.costs.purchase > 0 ? m.costs.purchase : m.costs.monthly;
+      });
+    case Answer::Budget:
+      return least(machines, runs, [](const Machine& m) { return m.days_p95; });
+    case Answer::Cheapest:
+      return least(
+          machines, [](const Machine& m) { return m.reason.empty(); },
+          [](const Machine& m) { return m.total; });
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> SizeResult::recommended() const {
+  for (std::size_t i = 0; i < machines.size(); ++i) {
+    if (machines[i].recommended) return i;
+  }
+  return std::nullopt;
+}
+
+void compare_machines(const std::vector<SizeCase>& cases, SizeResult* result) {
+  mark_frontier(&result->sized);
+  const SizeInputs& asked = result->asked.front();
+  const auto answer = [&](Answer::Question question) {
+    const auto machine = answering(question, result->machines, result->sized, cases);
+    result->answers.push_back({question, machine});
+    return machine;
+  };
+  if (asked.days > 0) answer(Answer::Least);
+  if (asked.purchase_budget > 0 || asked.rent_per_month > 0 || asked.power_MW > 0 ||
+      asked.gpus_max > 0 || asked.budget > 0)
+    answer(Answer::Budget);
+  if (const auto best = answer(Answer::Cheapest)) {
+    result->machines[*best].recommended = true;
+  } else {
+    result->nearest = least(
+        result->machines, [](const Machine& m) { return m.excess < kNever; },
+        [](const Machine& m) { return m.excess; });
+  }
+}
+
+std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
+                                       const SizeResult& result) {
+  const std::optional<std::size_t> chosen = result.recommended();
+  if (!chosen) return {};
+  std::vector<InputChange> all;
+  const Machine& before = result.machines[*chosen];
+  for (const InputVariation& change : input_variations()) {
+    std::vector<SizeCase> changed = cases;
+    for (SizeCase& one : changed) change.apply(&one.inputs);
+    std::vector<SizedJob> sized = result.sized;
+    for (SizedJob& job : sized) {
+      if (!job.result) continue;
+      const double factor = change.nics != nullptr ? job.*change.nics : change.iteration_factor;
+      job.economics = economics_of(changed[job.of], job, factor);
+    }
+    std::vector<Machine> machines;
+    for (const Machine& machine : result.machines)
+      machines.push_back(machine_of(changed, sized, machine.jobs));
+    const auto now = answering(Answer::Cheapest, machines, sized, changed);
+    const Machine& same = machines[*chosen];
+    InputChange row{change.input, same.days_p95 / before.days_p95 - 1,
+                    same.total / before.total - 1, ""};
+    if (!now) row.recommended = "none is in time and within the limits";
+    if (now && *now != *chosen)
+      row.recommended = fmt::format("{}, {} GPUs", machines[*now].offer, machines[*now].gpus);
+    all.push_back(std::move(row));
+  }
+  return all;
+}
+
+std::vector<NetworkComparison> network_comparisons(const std::vector<SizeCase>& cases,
+                                                   const SizeResult& result) {
+  const std::vector<SizedJob>& sized = result.sized;
+  std::vector<NetworkComparison> all;
+  const auto cluster = [&](std::size_t i) -> const ClusterSpec& {
+    return cases[sized[i].of].scenario.cluster.spec;
+  };
+  for (std::size_t i = 0; i < sized.size(); ++i) {
+    if (!sized[i].result) continue;
+    std::size_t best = i;
+    for (std::size_t j = 0; j < sized.size(); ++j) {
+      const bool alike = sized[j].result && sized[j].job == sized[i].job &&
+                         sized[j].gpus == sized[i].gpus && sized[j].nodes == sized[i].nodes &&
+                         cluster(j).device.name == cluster(i).device.name &&
+                         cluster(j).gpus_per_node == cluster(i).gpus_per_node;
+      if (alike && sized[j].result->iteration_s < sized[best].result->iteration_s) best = j;
+    }
+    if (best == i) continue;
+    all.push_back({sized[i].job, sized[i].offer, sized[best].offer, sized[i].gpus,
+                   sized[i].result->iteration_s / sized[best].result->iteration_s});
+  }
+  return all;
+}
+
+}  // namespace tandem

@@ -1,0 +1,153 @@
+#include "planning/size/play_sizes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "job/failed_links.h"
+
+namespace tandem {
+namespace {
+
+// Returns the scenario with the smallest batch of at least `batch` sequences that the plan can run.
+Scenario with_batch(Scenario scenario, double batch) {
+  const Plan& plan = scenario.job.plan;
+  const int step = plan.micro_batch * plan.dp * (scenario.job.order.vpp > 1 ? plan.pp : 1);
+  const int steps = std::max(1, static_cast<int>(std::ceil(batch / step)));
+  scenario.job.plan.global_batch = steps * step;
+  scenario.job.order.microbatches = scenario.job.plan.microbatches();
+  return scenario;
+}
+
+// Returns the batches of the ramp: from ramp_from on, doubled as long as below the whole batch.
+std::vector<double> ramp_batches(const SizeInputs& inputs, int global_batch) {
+  std::vector<double> batches;
+  for (double batch = inputs.ramp_from; batch > 0 && batch < global_batch; batch *= 2)
+    batches.push_back(batch);
+  return batches;
+}
+
+// An iteration with less than the whole batch.
+struct RampStep {
+  int batch = 0;
+  double iteration_s = 0;
+};
+
+// Returns the seconds of all iterations before the whole batch. Each batch size gets an equal share
+// of the tokens.
+double ramp_seconds(const SizeCase& c, const std::vector<RampStep>& steps) {
+  double seconds = 0;
+  for (const auto& [batch, iteration_s] : steps) {
+    const double share = c.inputs.ramp_tokens / static_cast<double>(steps.size());
+    seconds += share / (static_cast<double>(batch) * c.scenario.job.model.seq) * iteration_s;
+  }
+  return seconds;
+}
+
+// Returns the cluster with its fabric `times` as much oversubscribed. A star has no uplinks, so it
+// first becomes a rail-optimised fabric of the same bandwidth, with leaves as in DGX SuperPOD: 32
+// nodes of 8 GPUs share 8 leaf switches, one for each GPU of a node.
+ClusterSpec oversubscribed(ClusterSpec cluster, double times) {
+  constexpr int kLeafGpus = 256;
+  if (cluster.fabric.kind == Fabric::Star) {
+    cluster.fabric.kind = Fabric::RailOptimised;
+    cluster.fabric.nodes_per_leaf = std::max(1, kLeafGpus / cluster.gpus_per_node);
+    cluster.fabric.oversubscription = 1;
+  }
+  cluster.fabric.oversubscription *= times;
+  return cluster;
+}
+
+// A job's plan with one change, to be compared with the plan itself.
+struct Changed {
+  SizedJob* of = nullptr;
+  Scenario scenario;
+  double SizedJob::*ratio = nullptr;  // where the ratio goes; null: a batch of the ramp, or itself
+};
+
+Changed with_cluster(SizedJob* job, ClusterSpec cluster, double SizedJob::*ratio) {
+  Changed changed{job, with_all_links(planned(*job)), ratio};
+  changed.scenario.cluster.spec = std::move(cluster);
+  return changed;
+}
+
+ClusterSpec with_nics(ClusterSpec cluster, double factor) {
+  cluster.nic_bytes_per_s *= factor;
+  return cluster;
+}
+
+Result<std::vector<RunResult>> play(const std::vector<Scenario>& scenarios, Engine engine,
+                                    const SizeOptions& options) {
+  std::vector<RunResult> results;
+  for (Result<RunResult>& one :
+       simulate_all(scenarios, engine, options.jobs, {}, 0, options.on_runs)) {
+    if (!one.ok()) return one.error();
+    results.push_back(std::move(*one));
+  }
+  return results;
+}
+
+}  // namespace
+
+Status play_sizes(const std::vector<SizeCase>& cases, Engine engine, const SizeOptions& options,
+                  const std::vector<SizedJob*>& jobs) {
+  std::vector<Scenario> plans, ideal;
+  std::vector<SizedJob*> played;
+  for (SizedJob* job : jobs) {
+    if (!job->plan) continue;
+    played.push_back(job);
+    plans.push_back(planned(*job));
+    const std::vector<double> batches = ramp_batches(cases[job->of].inputs, job->batch());
+    if (batches.empty()) continue;
+    ideal.push_back(with_all_links(plans.back()));
+    for (const double batch : batches) ideal.push_back(with_batch(ideal.back(), batch));
+  }
+  ASSIGN_OR_RETURN(const std::vector<RunResult> results, play(plans, engine, options));
+  ASSIGN_OR_RETURN(const std::vector<RunResult> ramps, play(ideal, Engine::Ideal, options));
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < played.size(); ++i) {
+    SizedJob& job = *played[i];
+    job.result = results[i];
+    const std::size_t batches = ramp_batches(cases[job.of].inputs, job.batch()).size();
+    if (batches == 0) continue;
+    const double itself_s = ramps[at].iteration_s;
+    std::vector<RampStep> steps;
+    for (std::size_t k = at + 1; k <= at + batches; ++k)
+      steps.push_back({ideal[k].job.plan.global_batch,
+                       ramps[k].iteration_s / itself_s * job.result->iteration_s});
+    job.ramp_s = ramp_seconds(cases[job.of], steps);
+    at += 1 + batches;
+  }
+  return Done{};
+}
+
+Status play_changes(const SizeOptions& options, const std::vector<SizedJob*>& jobs) {
+  std::vector<Changed> all;
+  for (SizedJob* job : jobs) {
+    if (!job->result) continue;
+    const ClusterSpec& own = job->scenario.cluster.spec;
+    all.push_back(with_cluster(job, own, nullptr));
+    all.back().scenario.report.least_bandwidth = own.calibration.empty();
+    all.push_back(with_cluster(job, oversubscribed(own, 2), &SizedJob::oversubscribed_2));
+    all.push_back(with_cluster(job, oversubscribed(own, 4), &SizedJob::oversubscribed_4));
+    all.push_back(with_cluster(job, with_nics(own, 0.9), &SizedJob::slower_nics));
+    all.push_back(with_cluster(job, with_nics(own, 1.1), &SizedJob::faster_nics));
+  }
+  std::vector<Scenario> scenarios;
+  for (const Changed& one : all) scenarios.push_back(one.scenario);
+  ASSIGN_OR_RETURN(const std::vector<RunResult> results, play(scenarios, Engine::Ideal, options));
+  double itself_s = 1;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    SizedJob& job = *all[i].of;
+    if (all[i].ratio != nullptr) {
+      job.*all[i].ratio = results[i].iteration_s / itself_s;
+      continue;
+    }
+    itself_s = results[i].iteration_s;
+    job.result->looked_for_bandwidth = results[i].looked_for_bandwidth;
+    job.result->least_internode_Gbitps = results[i].least_internode_Gbitps;
+  }
+  return Done{};
+}
+
+}  // namespace tandem

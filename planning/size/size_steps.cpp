@@ -1,0 +1,100 @@
+#include "planning/size/size_steps.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tandem {
+namespace {
+
+// Returns the step between numbers of 5 significant bits at `nodes`.
+int step_at(int nodes) {
+  constexpr int kBits = 5;
+  return 1 << std::max(0, static_cast<int>(std::bit_width(static_cast<unsigned>(nodes))) - kBits);
+}
+
+// Returns the nodes at which a power law through both sizes takes `days`; their geometric mean
+// where one of them took for ever, or both took as long.
+double where_in_time(const TriedSize& late, const TriedSize& early, double days) {
+  const double mean = std::sqrt(static_cast<double>(late.nodes) * early.nodes);
+  if (!std::isfinite(late.days) || late.days <= early.days) return mean;
+  const double share = std::log(late.days / days) / std::log(late.days / early.days);
+  return late.nodes * std::pow(static_cast<double>(early.nodes) / late.nodes, share);
+}
+
+}  // namespace
+
+int size_down(int nodes) { return nodes / step_at(nodes) * step_at(nodes); }
+
+int size_up(int nodes) {
+  const int step = step_at(nodes);
+  return (nodes + step - 1) / step * step;
+}
+
+int power_of_two_down(int nodes) {
+  return static_cast<int>(std::bit_floor(static_cast<unsigned>(nodes)));
+}
+
+int even_down(int nodes) {
+  int best = 1;
+  for (const int odd : {1, 3, 5, 9, 15}) {
+    if (odd <= nodes) best = std::max(best, odd * power_of_two_down(nodes / odd));
+  }
+  return best;
+}
+
+std::optional<int> next_size(const std::vector<TriedSize>& tried, double days, int guess,
+                             int most) {
+  if (tried.empty()) return std::min(most, size_up(guess));
+  const std::optional<int> least = least_in_time(tried, days);
+  TriedSize late, early;
+  for (const TriedSize& one : tried) {
+    if (one.days > days && one.nodes > late.nodes && (!least || one.nodes < *least)) late = one;
+    if (least && one.nodes == *least) early = one;
+  }
+  if (!least) {
+    if (late.nodes >= most) return std::nullopt;
+    const double times = std::isfinite(late.days) ? std::clamp(late.days / days, 1.1, 8.0) : 2;
+    return std::min<double>(most, size_up(static_cast<int>(std::ceil(late.nodes * times))));
+  }
+  if (late.nodes == 0) {  // none is late yet
+    if (early.nodes == 1) return std::nullopt;
+    const double times = std::clamp(early.days / days, 1.0 / 8, 0.97);
+    return std::max(1, std::min(early.nodes - 1, size_down(early.nodes * times)));
+  }
+  const int first = size_up(late.nodes + 1), last = size_down(early.nodes - 1);
+  if (first > last) return std::nullopt;
+  // Halves the bracket where interpolation has not closed it soon.
+  constexpr std::size_t kInterpolated = 6;
+  const double middle = std::sqrt(static_cast<double>(late.nodes) * early.nodes);
+  const double next = tried.size() < kInterpolated ? where_in_time(late, early, days) : middle;
+  return std::clamp(size_up(static_cast<int>(std::ceil(next))), first, last);
+}
+
+std::optional<int> least_in_time(const std::vector<TriedSize>& tried, double days) {
+  std::optional<int> least;
+  for (const TriedSize& one : tried) {
+    if (one.days <= days && (!least || one.nodes < *least)) least = one.nodes;
+  }
+  return least;
+}
+
+int even_batch(int batch, int gpus, double tolerance) {
+  int odd = gpus;
+  while (odd % 2 == 0) odd /= 2;
+  const double slack = batch * tolerance;
+  for (int part = odd; part > 0; --part) {
+    if (odd % part != 0) continue;
+    const auto nearest = [&](int step) {
+      return std::max(1, static_cast<int>(std::lround(static_cast<double>(batch) / step))) * step;
+    };
+    const auto is_near = [&](int step) { return std::abs(nearest(step) - batch) <= slack; };
+    if (!is_near(part)) continue;
+    int step = part;
+    while (gpus % (2 * step) == 0 && is_near(2 * step)) step *= 2;
+    return nearest(step);
+  }
+  return batch;
+}
+
+}  // namespace tandem
