@@ -38,22 +38,42 @@ double job_mtbf_s(const Failures& failures, int gpus) {
   return failures.gpu_mtbf_h * hour_s / gpus;
 }
 
+double checkpoint_stall_s(const Failures& failures, int gpus) {
+  if (failures.host_link_bytes_per_s <= 0) return failures.checkpoint_s;
+  const double share = failures.checkpoint_bytes / gpus;
+  return std::max(failures.checkpoint_s, share / failures.host_link_bytes_per_s);
+}
+
+double checkpoint_write_s(const Failures& failures, int gpus) {
+  const double storage = failures.storage_bytes_per_s;
+  return failures.checkpoint_bytes / (storage > 0 ? storage : kStorage_bytes_per_s * gpus);
+}
+
 // Equation 37: sqrt(2 d M) (1 + sqrt(d / 2M) / 3 + (d / 2M) / 9) - d for a dump d and an mtbf M.
 double checkpoint_interval_s(const Failures& failures, int gpus) {
-  const double mtbf = job_mtbf_s(failures, gpus), dump = failures.checkpoint_s;
-  if (dump <= 0) return 0;
-  if (dump >= 2 * mtbf) return mtbf;
+  const double mtbf = job_mtbf_s(failures, gpus), dump = checkpoint_stall_s(failures, gpus);
+  const double least = checkpoint_write_s(failures, gpus);
+  if (dump <= 0) return least;
+  if (dump >= 2 * mtbf) return std::max(least, mtbf);
   const double ratio = dump / (2 * mtbf);
-  return std::sqrt(2 * dump * mtbf) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - dump;
+  return std::max(least,
+                  std::sqrt(2 * dump * mtbf) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - dump);
 }
 
 // Equation 20: wall / work = M exp(R / M) (exp((t + d) / M) - 1) / t for a restart R and work t
 // between dumps. Without dumps its limit is exp(R / M).
+//
+// Dumps that are written behind for w make it M exp((R + w) / M) (exp((t + d) / M) - 1) / t. For
+// let c = t + d pass from one written dump to the next without a failure. An attempt at it takes M
+// (1 - exp(-c / M)) on average. With probability 1 - exp(-c / M) it fails; then c + w have to pass
+// after the restart, as w of work since the last dump is lost too, which with all further failures
+// takes M (exp((R + c + w) / M) - 1). The sum is the numerator.
 double goodput(const Failures& failures, int gpus, double interval_s) {
   const double mtbf = job_mtbf_s(failures, gpus);
-  if (interval_s <= 0) return 1 / std::exp(failures.restart_s / mtbf);  // checkpoints cost nothing
-  return interval_s / (mtbf * std::exp(failures.restart_s / mtbf) *
-                       std::expm1((interval_s + failures.checkpoint_s) / mtbf));
+  const double again = std::exp((failures.restart_s + checkpoint_write_s(failures, gpus)) / mtbf);
+  if (interval_s <= 0) return 1 / again;  // checkpoints cost nothing
+  return interval_s /
+         (mtbf * again * std::expm1((interval_s + checkpoint_stall_s(failures, gpus)) / mtbf));
 }
 
 double availability(const Failures& failures, int nodes, int gpus_per_node, int spares) {
@@ -84,7 +104,8 @@ Wall wall_time(const Failures& failures, const WallInputs& inputs) {
   const double middle = std::log(low * high) / 2;
   const double sigma = std::log(high / low) / (2 * kNormal95);
   const double mtbf = job_mtbf_s(failures, inputs.gpus);
-  const double dumps = inputs.interval_s > 0 ? 1 + failures.checkpoint_s / inputs.interval_s : 1.0;
+  const double stall = checkpoint_stall_s(failures, inputs.gpus);
+  const double dumps = inputs.interval_s > 0 ? 1 + stall / inputs.interval_s : 1.0;
   // The mean wall time is work / share. It has work / share / mtbf failures, and beyond work and
   // dumps it has work (1 / share - dumps) seconds, which these failures cost.
   const double share = goodput(failures, inputs.gpus, inputs.interval_s);

@@ -6,27 +6,77 @@
 
 namespace tandem {
 
-// How often hardware fails, and what each failure costs.
+// How often hardware fails, and what each failure costs. The defaults give Llama 3 405B on 16,384
+// H100 91 %; Meta reports "higher than 90 %" (Dubey et al. 2024, arXiv 2407.21783, section 3.3.4).
 struct Failures {
   // Hours that a GPU, with its share of node and network, runs between two failures that stop the
-  // job. The default is from Llama 3: 419 unexpected interruptions in 54 days on 16,384 GPUs (Dubey
-  // et al. 2024, arXiv 2407.21783, section 3.3.4): 16384 x 54 x 24 / 419.
+  // job. The default is the first row of kPublishedFailures.
   double gpu_mtbf_h = 50'700;
-  double checkpoint_s = 30;  // training stands still for one
-  double restart_s = 600;    // from a failure to the first new iteration
-  double repair_h = 24;      // until a failed node is back
+  // Training stands still for a checkpoint, at least until it is copied to the hosts' memory. The
+  // default is MegaScale's "several seconds" (NSDI 2024, section 4.4). ByteCheckpoint's stall is
+  // 0.59 s for 405B on 8960 GPUs (NSDI 2025, arXiv 2407.20143, table 8).
+  double checkpoint_s = 5;
+  // The rate at which storage takes the job's checkpoints, behind training. 0:
+  // kStorage_bytes_per_s a GPU.
+  double storage_bytes_per_s = 0;
+  // The time from a failure to the first new iteration. MegaScale finds and diagnoses one in less
+  // than 10 minutes (section 6.3).
+  double restart_s = 600;
+  double repair_h = 24;  // until a failed node is back
+
+  // These two the caller fills in, from the job's model and GPU.
+  double checkpoint_bytes = 0;       // 0: unknown; takes no time to write
+  double host_link_bytes_per_s = 0;  // of a GPU, each way; 0: unknown; takes no time to copy
+};
+
+// The bytes that a GPU of a job writes to storage in a second: ByteCheckpoint's 51.06 s for 405B on
+// 8960 GPUs (as above), at 14 bytes a parameter. Meta's storage sustains 2 TB/s for 24,000 GPUs
+// (Llama 3, section 3.3.1), 7 times as much, which is shared.
+constexpr double kStorage_bytes_per_s = 12.4e6;
+
+// Hours that a GPU of a published job ran between two failures that stopped the job.
+struct PublishedFailures {
+  const char* gpu;
+  double gpu_mtbf_h;
+  const char* source;
+};
+constexpr PublishedFailures kPublishedFailures[] = {
+    {"H100", 16384.0 * 54 * 24 / 419,
+     "Llama 3 405B, 16,384 GPUs: 419 unexpected interruptions in 54 days (arXiv 2407.21783, "
+     "section 3.3.4)"},
+    {"A100", 8 * 24 * 1000 / 6.50,
+     "Meta RSC-1, 16,000 GPUs: 6.50 failures in 1000 node-days (arXiv 2410.21680)"},
+    {"A100", 8 * 24 * 1000 / 2.34,
+     "Meta RSC-2, 8000 GPUs: 2.34 failures in 1000 node-days (arXiv 2410.21680)"},
+    {"A100", 1024 * 7.9,
+     "Meta RSC-1, jobs of 1024 GPUs: 7.9 h between failures (arXiv 2410.21680)"},
+    {"A100", 992.0 * 61 * 24 / (35 + 70),
+     "OPT-175B, 992 GPUs: 35 manual and about 70 automatic restarts in 2 months (arXiv 2205.01068, "
+     "section 2.5)"},
 };
 
 // Returns the seconds between two failures of any of the job's GPUs.
 double job_mtbf_s(const Failures& failures, int gpus);
 
+// Returns the bytes of a checkpoint of so many parameters with Adam in mixed precision: 2 for the
+// weights, and 4 each for the optimizer's copy of them and its two moments.
+constexpr double checkpoint_bytes(double parameters) { return 14 * parameters; }
+
+// Returns the seconds that training stands still for a checkpoint: checkpoint_s, or as long as the
+// GPUs take to copy their equal shares of it to the hosts' memory if that is longer.
+double checkpoint_stall_s(const Failures& failures, int gpus);
+
+// Returns the seconds from the end of the stall until storage has all of the checkpoint.
+double checkpoint_write_s(const Failures& failures, int gpus);
+
 // Returns the seconds of work between two checkpoints that lose the least time: Daly 2006, "A
 // higher order estimate of the optimum checkpoint interval for restart dumps", equation 37, which
-// refines Young 1974.
+// refines Young 1974. It is never less than the time to write one.
 double checkpoint_interval_s(const Failures& failures, int gpus);
 
-// Returns work over wall time with a checkpoint after every `interval_s` of work: Daly 2006,
-// equation 20, for failures at a constant rate.
+// Returns work over wall time with a checkpoint after every `interval_s` of work, which is at least
+// the time to write one: Daly 2006, equation 20, for failures at a constant rate. A failure loses
+// the work since the last checkpoint that was written.
 double goodput(const Failures& failures, int gpus, double interval_s);
 
 // Returns the share of time in which at most `spares` nodes are under repair; their number has a
@@ -49,8 +99,8 @@ struct WallInputs {
   std::uint64_t seed = 1;
 };
 // Draws 1000 runs: the prediction's error (log-normal) and the failures. Their mean number and the
-// mean loss of each are those of goodput(). The work lost since the last checkpoint is uniform over
-// the interval.
+// mean loss of each are those of goodput(). The work lost since the last written checkpoint is
+// uniform over an interval.
 Wall wall_time(const Failures& failures, const WallInputs& inputs);
 
 }  // namespace tandem

@@ -1,5 +1,4 @@
-// Sizing: goodput against its formulas, economics by hand, recommendations that keep their limits;
-// and the program.
+// Sizing: economics by hand, recommendations that keep their limits; and the program.
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,79 +14,6 @@ namespace tandem {
 namespace {
 
 using Json = nlohmann::json;
-
-// A failure of the job every 1000 s.
-const Failures kOften = {.gpu_mtbf_h = 10.0 / 3.6, .checkpoint_s = 5, .restart_s = 20};
-
-TEST_CASE("the checkpoint interval is Young's for rare failures, with Daly's refinement") {
-  // Young: sqrt(2 x 5 x 1000) = 100. Daly: 100 (1 + sqrt(0.0025) / 3 + 0.0025 / 9) - 5 = 96.69.
-  CHECK(job_mtbf_s(kOften, 10) == Approx(1000));
-  CHECK(checkpoint_interval_s(kOften, 10) == Approx(100 * (1 + 0.05 / 3 + 0.0025 / 9) - 5));
-}
-
-TEST_CASE("no other interval has a better goodput") {
-  const double best = checkpoint_interval_s(kOften, 10);
-  for (const double factor : {0.5, 0.8, 0.95, 1.05, 1.25, 2.0}) {
-    INFO(factor);
-    CHECK(goodput(kOften, 10, best * factor) <= goodput(kOften, 10, best) * (1 + 1e-5));
-  }
-}
-
-TEST_CASE("without failures and checkpoints a run takes what its work takes") {
-  const Failures never = {.gpu_mtbf_h = 1e12, .checkpoint_s = 0, .restart_s = 0, .repair_h = 0};
-  CHECK(goodput(never, 1, checkpoint_interval_s(never, 1)) == Approx(1));
-  const Wall wall = wall_time(never, {.work_s = 1000});
-  CHECK(wall.p50_s == Approx(1000));
-  CHECK(wall.p95_s == Approx(1000));
-}
-
-TEST_CASE("the drawn runs take, at their median, what Daly's formula gives") {
-  // 10,000 failures: the spread is a percent. 1 / goodput is the mean wall time of a unit of work.
-  const double interval = checkpoint_interval_s(kOften, 10);
-  const double work = 1e7;
-  const Wall wall = wall_time(kOften, {.work_s = work, .interval_s = interval, .gpus = 10});
-  CHECK(wall.p50_s == Approx(work / goodput(kOften, 10, interval)).epsilon(0.02));
-  CHECK(wall.p95_s >= wall.p50_s);
-  const Wall again = wall_time(kOften, {.work_s = work, .interval_s = interval, .gpus = 10});
-  CHECK(again.p95_s == wall.p95_s);
-}
-
-TEST_CASE("days and goodput agree however often hardware fails") {
-  // Restarts of half the time between failures, and of all of it.
-  for (const double restart_s : {500.0, 1000.0}) {
-    INFO(restart_s);
-    const Failures f = {.gpu_mtbf_h = 10.0 / 3.6, .checkpoint_s = 50, .restart_s = restart_s};
-    const double interval = checkpoint_interval_s(f, 10), work = 1e7;
-    const Wall wall = wall_time(f, {.work_s = work, .interval_s = interval, .gpus = 10});
-    CHECK(wall.p50_s == Approx(work / goodput(f, 10, interval)).epsilon(0.02));
-  }
-}
-
-TEST_CASE("the prediction's interval is the drawn runs'") {
-  const Failures never = {.gpu_mtbf_h = 1e12, .checkpoint_s = 0, .restart_s = 0, .repair_h = 0};
-  const Wall wall = wall_time(never, {.work_s = 1000, .interval = {0.9, 1.2}});
-  CHECK(wall.p95_s == Approx(1200).epsilon(0.02));
-  CHECK(wall.p50_s == Approx(1000 * std::sqrt(0.9 * 1.2)).epsilon(0.02));
-}
-
-TEST_CASE("spare nodes keep the job running 99 % of the time") {
-  // 100 nodes of 8, one under repair at a time on average: P(N <= s) of Poisson(1) passes 0.99 at
-  // s = 4 (0.9963; at 3 0.9810), a little later as the spares fail as well.
-  const Failures f = {.gpu_mtbf_h = 800 * 24, .repair_h = 24};
-  CHECK(availability(f, 100, 8, 0) == Approx(std::exp(-1.0)));
-  CHECK(spares_for(f, 100, 8) == 4);
-}
-
-TEST_CASE("the share of time with enough nodes is a number for any number of nodes") {
-  // 20,000 nodes of 5, 1000 of them and their spares under repair on average.
-  const Failures f = {.gpu_mtbf_h = 5 * 20'000, .repair_h = 1000};
-  const int spares = spares_for(f, 20'000, 5);
-  CHECK(availability(f, 20'000, 5, spares) >= kWantedAvailability);
-  CHECK(availability(f, 20'000, 5, spares - 1) < kWantedAvailability);
-  // Poisson's 99th percentile is near mean + 2.33 times its root; the mean has the spares as well.
-  const double mean = (20'000 + spares) * 0.05;
-  CHECK(spares == Approx(mean + 2.33 * std::sqrt(mean)).margin(3));
-}
 
 TEST_CASE("economics by hand") {
   // 1e12 tokens in steps of 1e6 at 2 s: 2e6 s. 16 GPUs, 2 nodes and no spare: 2 x 2e6 / 3600 h x
