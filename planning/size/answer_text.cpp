@@ -30,8 +30,8 @@ std::string job_text(const SizeInputs& asked, const SizedJob& job, bool whole) {
   const std::string name = job.job.empty() ? "the training" : job.job;
   if (!job.result) return fmt::format("{}: {}", name, job.reason);
   const Economics& e = job.economics;
-  std::string text =
-      fmt::format("{} takes {:.1f} days (p95 {:.1f}", name, e.days_p50(), e.days_p95());
+  std::string text = fmt::format("{} takes {:.1f} days ({} {:.1f}", name, e.days_p50(),
+                                 late_word(asked.certainty), e.days_late());
   if (asked.days > 0) text += fmt::format(" of {:g}", asked.days);
   if (!whole) return text + ")";
   return text + fmt::format(") on {} GPUs with a batch of {}{}, for {} a million tokens", job.gpus,
@@ -64,7 +64,9 @@ std::string money_text(double value, const std::string& currency) {
   return fmt::format("{:.2f} {}", value, currency);
 }
 
-std::string question_word(Answer::Question question) {
+std::string late_word(double certainty) { return fmt::format("p{:g}", 100 * certainty); }
+
+std::string question_word(SizeAnswer::Question question) {
   constexpr const char* kWords[] = {"least", "budget", "cheapest"};
   return kWords[question];
 }
@@ -83,20 +85,20 @@ std::string machine_text(const SizeResult& result, const Machine& machine) {
                      : fmt::format(") for {} a month", money(machine.costs.monthly)));
 }
 
-std::string answer_text(const SizeResult& result, const Answer& answer) {
+std::string answer_text(const SizeResult& result, const SizeAnswer& answer) {
   constexpr const char* kSaid[] = {"The least that is in time", "The earliest within the limits",
                                    "the cheapest that is in time and within the limits"};
   constexpr const char* kNone[] = {"Nothing is in time", "Nothing is within the limits",
                                    "Nothing is in time and within the limits"};
   if (!answer.machine) {
     const std::string none = fmt::format("{}.", kNone[answer.question]);
-    if (answer.question != Answer::Cheapest || !result.nearest) return none;
+    if (answer.question != SizeAnswer::Cheapest || !result.nearest) return none;
     const Machine& nearest = result.machines[*result.nearest];
     return fmt::format("{} The nearest: {}, {}. {}", none, machine_text(result, nearest),
                        excess_text(nearest), jobs_text(result, nearest, true));
   }
   const Machine& machine = result.machines[*answer.machine];
-  if (answer.question != Answer::Cheapest) {
+  if (answer.question != SizeAnswer::Cheapest) {
     if (machine.recommended) return fmt::format("{}: the same.", kSaid[answer.question]);
     std::string text = fmt::format("{}: {}", kSaid[answer.question], machine_text(result, machine));
     if (!machine.reason.empty()) text += fmt::format(", {}", excess_text(machine));

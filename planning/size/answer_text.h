@@ -7,15 +7,18 @@
 
 namespace tandem {
 
+// Returns "p95" for 0.95.
+std::string late_word(double certainty);
+
 // Returns "least", "budget" or "cheapest".
-std::string question_word(Answer::Question question);
+std::string question_word(SizeAnswer::Question question);
 
 // Returns "46 nodes of B200 (368 GPUs; 2 of the nodes stand by) for 23.00 M $".
 std::string machine_text(const SizeResult& result, const Machine& machine);
 
 // Returns the answer as one or two sentences. Where none is in time and within the limits, the
 // cheapest's names the nearest, and what it exceeds.
-std::string answer_text(const SizeResult& result, const Answer& answer);
+std::string answer_text(const SizeResult& result, const SizeAnswer& answer);
 
 // Writes 1234567 as "1.23 M $".
 std::string money_text(double value, const std::string& currency);

@@ -11,29 +11,29 @@ namespace {
 
 constexpr double kYear_h = 8766, kMonth_h = kYear_h / 12;
 
-double hour_of_node(const Prices& price) {
+double hour_of_node(const OfferPrice& price) {
   return price.bought() ? price.node / (price.years * kYear_h) : price.node_hour;
 }
 
 // Returns the site's kW for each node: the mean while it trains.
-double mean_kW(const Prices& price) { return price.node_kW * price.load * price.pue; }
+double mean_kW(const OfferPrice& price) { return price.node_kW * price.load * price.pue; }
 
 }  // namespace
 
 double Economics::days_p50() const { return wall.p50_s / day_s; }
-double Economics::days_p95() const { return wall.p95_s / day_s; }
+double Economics::days_late() const { return wall.late_s / day_s; }
 
 Economics economics(const SizeInputs& inputs, const Work& work) {
   Economics e;
-  const int gpus = work.nodes * work.gpus_a_node;
+  const WorkingNodes& working = work.working;
+  const int gpus = working.nodes * working.gpus_a_node;
   const double ramped = work.ramp_s > 0 ? inputs.ramp_tokens : 0;
   e.iterations = std::ceil(std::max(0.0, inputs.tokens - ramped) / work.tokens_a_step);
   const double work_s = e.iterations * work.iteration_s + work.ramp_s;
   e.ideal_days = work_s / day_s;
-  e.nodes = work.nodes;
-  e.spares = inputs.spare_nodes >= 0 ? inputs.spare_nodes
-                                     : spares_for(inputs.failures, e.nodes, work.gpus_a_node);
-  e.available = availability(inputs.failures, e.nodes, work.gpus_a_node, e.spares);
+  e.nodes = working.nodes;
+  e.spares = inputs.spare_nodes >= 0 ? inputs.spare_nodes : spares_for(inputs.failures, working);
+  e.available = availability(inputs.failures, working, e.spares);
   e.checkpoint_interval_s = checkpoint_interval_s(inputs.failures, gpus);
   e.goodput = goodput(inputs.failures, gpus, e.checkpoint_interval_s) * e.available;
   e.wall = wall_time(inputs.failures, {.work_s = work_s,
@@ -41,18 +41,19 @@ Economics economics(const SizeInputs& inputs, const Work& work) {
                                        .interval_s = e.checkpoint_interval_s,
                                        .available = e.available,
                                        .gpus = gpus,
+                                       .certainty = inputs.certainty,
                                        .seed = static_cast<std::uint64_t>(inputs.seed)});
   const double paid = e.nodes + e.spares;
   e.energy_MWh = paid * mean_kW(inputs.price) * e.wall.p50_s / hour_s / 1000;
   e.CO2_t = e.energy_MWh * inputs.price.gCO2_kWh / 1000;
-  e.cost = e.wall.p95_s / hour_s * paid *
+  e.cost = e.wall.late_s / hour_s * paid *
            (hour_of_node(inputs.price) + mean_kW(inputs.price) * inputs.price.kWh);
   e.days_per_T = e.days_p50() / (inputs.tokens / trillion);
   e.cost_per_T = e.cost / (inputs.tokens / trillion);
   return e;
 }
 
-MachineCosts machine_costs(const Prices& price, int nodes) {
+MachineCosts machine_costs(const OfferPrice& price, int nodes) {
   return {.purchase = nodes * price.node,
           .rent = price.bought() ? 0 : nodes * kMonth_h * price.node_hour,
           .monthly = nodes * kMonth_h * (hour_of_node(price) + mean_kW(price) * price.kWh),
@@ -60,7 +61,7 @@ MachineCosts machine_costs(const Prices& price, int nodes) {
           .mean_MW = nodes * mean_kW(price) / 1000};
 }
 
-double cost_of_years(const Prices& price, int nodes, double years) {
+double cost_of_years(const OfferPrice& price, int nodes, double years) {
   const double held = price.bought() ? price.node : price.node_hour * kYear_h * years;
   return nodes * (held + mean_kW(price) * price.kWh * kYear_h * years);
 }

@@ -14,20 +14,20 @@ struct Economics {
   double ideal_days = 0;  // without failures
   double days_per_T = 0;  // days for a trillion tokens, p50
   double checkpoint_interval_s = 0, goodput = 0, available = 0;
-  Wall wall;  // p50 and p95
+  Wall wall;
   int nodes = 0, spares = 0;
   double energy_MWh = 0;  // p50
-  double cost = 0;        // p95: rent, or a share of the purchase, and energy
+  double cost = 0;        // of the late time: rent, or a share of the purchase, and energy
   double cost_per_T = 0;  // cost of a trillion tokens
   double CO2_t = 0;       // p50, of the energy
 
   double days_p50() const;
-  double days_p95() const;
+  double days_late() const;  // with the asked certainty
 };
 
-// What a training asks of a machine.
+// A training on a machine.
 struct Work {
-  int nodes = 1, gpus_a_node = 1;  // that work, without spares
+  WorkingNodes working;  // without spares
   double tokens_a_step = 0;
   double iteration_s = 0;                       // at the whole batch
   double ramp_s = 0;                            // all iterations with smaller batches
@@ -35,17 +35,17 @@ struct Work {
 };
 Economics economics(const SizeInputs& inputs, const Work& work);
 
-// What `nodes` nodes cost and draw, spares among them.
+// The price and power of so many nodes, spares among them.
 struct MachineCosts {
   double purchase = 0;              // 0: rented
   double rent = 0;                  // a month, without energy; 0: bought
   double monthly = 0;               // rent, or purchase over price.years; with energy at the mean
   double peak_MW = 0, mean_MW = 0;  // of the site
 };
-MachineCosts machine_costs(const Prices& price, int nodes);
+MachineCosts machine_costs(const OfferPrice& price, int nodes);
 
 // Returns the cost of `years` with the machine: the purchase or the rent, and energy at the mean.
-double cost_of_years(const Prices& price, int nodes, double years);
+double cost_of_years(const OfferPrice& price, int nodes, double years);
 
 // Returns the most nodes, spares among them, that the limits of purchase, rent, power and GPUs
 // allow; `most` if they allow more. `gpus_per_node`: of a node that is bought.

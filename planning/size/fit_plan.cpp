@@ -5,6 +5,7 @@
 
 #include "job/failed_links.h"
 #include "job/site.h"
+#include "planning/size/machines.h"
 #include "planning/size/size_steps.h"
 #include "planning/tune/refinement.h"
 #include "planning/tune/rules.h"
@@ -49,11 +50,13 @@ Status find_plan(const std::vector<std::string>& among, const std::function<bool
   return Done{};
 }
 
-// Returns the tokens a second at stage level; 0: there is no plan.
-double tokens_rate_of(const SizedJob& job) {
+// Returns the tokens a second, at stage level, for each node that works or stands by; 0: there is
+// no plan.
+double tokens_rate_of(const SizeCase& c, const SizedJob& job) {
   if (!job.plan) return 0;
+  const int spares = spares_for(c.inputs.failures, working_nodes(c, job.nodes, job.gpus));
   return static_cast<double>(job.batch()) * job.scenario.job.model.seq /
-         to_seconds(job.plan->iteration_ns);
+         to_seconds(job.plan->iteration_ns) / (job.nodes + spares);
 }
 
 // Returns the cluster whose nodes have only `gpus` GPUs, and as many NICs a GPU as before if they
@@ -73,8 +76,11 @@ Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t of, co
   const SizeCase& c = cases[of];
   const int node_gpus = c.node_gpus();
   std::vector<int> of_a_node = {node_gpus};
-  if (step.gpus == step.nodes * node_gpus && power_of_two_down(node_gpus) < node_gpus)
+  if (step.nodes > 1 && step.gpus != step.nodes * node_gpus) {
+    of_a_node = {step.gpus % step.nodes == 0 ? step.gpus / step.nodes : node_gpus};
+  } else if (step.gpus == step.nodes * node_gpus && power_of_two_down(node_gpus) < node_gpus) {
     of_a_node.push_back(power_of_two_down(node_gpus));
+  }
   SizedJob best;
   for (const int used : of_a_node) {
     SizedJob job{.job = c.job, .offer = c.offer, .of = of, .nodes = step.nodes};
@@ -90,7 +96,7 @@ Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t of, co
       job.plan.reset();
       job.reason.clear();
       RETURN_IF_ERROR(find_plan(space_of(c.scenario, c.inputs.any_numerics, among), stop, &job));
-      if (best.nodes == 0 || tokens_rate_of(job) > tokens_rate_of(best)) best = job;
+      if (best.nodes == 0 || tokens_rate_of(c, job) > tokens_rate_of(c, best)) best = job;
     }
   }
   return best;

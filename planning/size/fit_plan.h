@@ -21,7 +21,8 @@ struct SizeStep {
 
 // Returns the job with its plan, or with the reason why there is none. It tries all GPUs of a node
 // or, where that is no power of two, so many of them as are one; the batch as stated, or as
-// even_batch() has it. The most tokens a second win.
+// even_batch() has it. The most tokens a second for each
+// node win, spares counted.
 Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t of, const SizeStep& step,
                           const std::vector<std::string>& among, const std::function<bool()>& stop);
 

@@ -31,6 +31,25 @@ double failures_drawn(double mean, std::uint64_t key) {
   return number;
 }
 
+// Returns the probability that a Poisson number of this mean is at most `most`.
+double poisson_up_to(double mean, int most) {
+  double sum = 0;  // exponents are added first: exp(-mean) alone is 0 for large means
+  for (int number = 0; number <= most; ++number)
+    sum += std::exp(number * std::log(mean) - mean - std::lgamma(number + 1.0));
+  return std::min(sum, 1.0);
+}
+
+// Returns the mean number of a node that is down: the rate of failures times the time of a repair,
+// or, where idle GPUs stand in for what is under repair, the probability that they are too few.
+double nodes_down(const Failures& failures, int gpus, int idle) {
+  constexpr int kRack = 16, kTray = 4;
+  const int all = gpus + idle;
+  const int unit = failures.repair_gpus > 0 ? failures.repair_gpus : all > kRack ? kTray : all;
+  const double under_repair = failures.repair_h * gpus / failures.gpu_mtbf_h;
+  if (idle < unit || under_repair == 0) return under_repair;
+  return 1 - poisson_up_to(under_repair, idle / unit);
+}
+
 }  // namespace
 
 double job_mtbf_s(const Failures& failures, int gpus) {
@@ -76,21 +95,17 @@ double goodput(const Failures& failures, int gpus, double interval_s) {
          (mtbf * again * std::expm1((interval_s + checkpoint_stall_s(failures, gpus)) / mtbf));
 }
 
-double availability(const Failures& failures, int nodes, int gpus_per_node, int spares) {
-  // The mean number of nodes in repair is the rate of failures times the time of a repair.
-  const double mean = (nodes + spares) * failures.repair_h * gpus_per_node / failures.gpu_mtbf_h;
-  if (mean == 0) return 1;
-  double sum = 0;  // exponents are added first: exp(-mean) alone is 0 for many nodes
-  for (int down = 0; down <= spares; ++down)
-    sum += std::exp(down * std::log(mean) - mean - std::lgamma(down + 1.0));
-  return std::min(sum, 1.0);
+double availability(const Failures& failures, const WorkingNodes& working, int spares) {
+  const double mean =
+      (working.nodes + spares) * nodes_down(failures, working.gpus_a_node, working.idle_a_node);
+  return mean == 0 ? 1 : poisson_up_to(mean, spares);
 }
 
-int spares_for(const Failures& failures, int nodes, int gpus_per_node) {
-  int least = 0, most = nodes;
+int spares_for(const Failures& failures, const WorkingNodes& working) {
+  int least = 0, most = working.nodes;
   while (least < most) {
     const int middle = least + (most - least) / 2;
-    if (availability(failures, nodes, gpus_per_node, middle) < kWantedAvailability) {
+    if (availability(failures, working, middle) < kWantedAvailability) {
       least = middle + 1;
     } else {
       most = middle;
@@ -101,8 +116,9 @@ int spares_for(const Failures& failures, int nodes, int gpus_per_node) {
 
 Wall wall_time(const Failures& failures, const WallInputs& inputs) {
   const auto& [low, high] = inputs.interval;
-  const double middle = std::log(low * high) / 2;
-  const double sigma = std::log(high / low) / (2 * kNormal95);
+  const double middle = low <= 1 && high >= 1 ? 0 : std::log(low * high) / 2;
+  const double below = (middle - std::log(low)) / kNormal95;
+  const double above = (std::log(high) - middle) / kNormal95;
   const double mtbf = job_mtbf_s(failures, inputs.gpus);
   const double stall = checkpoint_stall_s(failures, inputs.gpus);
   const double dumps = inputs.interval_s > 0 ? 1 + stall / inputs.interval_s : 1.0;
@@ -113,7 +129,8 @@ Wall wall_time(const Failures& failures, const WallInputs& inputs) {
   std::vector<double> walls;
   for (int draw = 0; draw < kDraws; ++draw) {
     const std::uint64_t key = scatter(scatter(inputs.seed) + static_cast<std::uint64_t>(draw));
-    const double work = inputs.work_s * std::exp(middle + sigma * normal(key));
+    const double error = normal(key);
+    const double work = inputs.work_s * std::exp(middle + (error < 0 ? below : above) * error);
     const double number = failures_drawn(work / share / mtbf, scatter(key + 2));
     // The loss of one failure is uniform over the interval: its deviation is interval / sqrt(12).
     const double spread = inputs.interval_s / std::sqrt(12.0) * std::sqrt(number);
@@ -121,7 +138,8 @@ Wall wall_time(const Failures& failures, const WallInputs& inputs) {
     walls.push_back((work * dumps + std::max(0.0, lost)) / inputs.available);
   }
   std::ranges::sort(walls);
-  return {walls[kDraws / 2], walls[kDraws * 95 / 100]};
+  const auto late = static_cast<std::size_t>(kDraws * inputs.certainty);
+  return {walls[kDraws / 2], walls[std::min(late, walls.size() - 1)]};
 }
 
 }  // namespace tandem

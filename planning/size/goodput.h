@@ -22,7 +22,9 @@ struct Failures {
   // The time from a failure to the first new iteration. MegaScale finds and diagnoses one in less
   // than 10 minutes (section 6.3).
   double restart_s = 600;
-  double repair_h = 24;  // until a failed node is back
+  double repair_h = 24;  // until what failed is back
+  // The GPUs that a repair takes out of work. 0: a node; of a rack of more than 16, a tray of 4.
+  int repair_gpus = 0;
 
   // These two the caller fills in, from the job's model and GPU.
   double checkpoint_bytes = 0;       // 0: unknown; takes no time to write
@@ -79,16 +81,22 @@ double checkpoint_interval_s(const Failures& failures, int gpus);
 // the work since the last checkpoint that was written.
 double goodput(const Failures& failures, int gpus, double interval_s);
 
-// Returns the share of time in which at most `spares` nodes are under repair; their number has a
-// Poisson distribution. When more are, the job waits.
-double availability(const Failures& failures, int nodes, int gpus_per_node, int spares);
+// The nodes that a job works on. Idle GPUs of a node stand in for some of it that are under repair.
+struct WorkingNodes {
+  int nodes = 1, gpus_a_node = 1, idle_a_node = 0;
+};
+// Returns the share of time in which at most `spares` nodes are down. A node is down while more of
+// it is under repair than its idle GPUs make up for. The numbers of both have Poisson
+// distributions. When more nodes are down, the job waits.
+double availability(const Failures& failures, const WorkingNodes& working, int spares);
 constexpr double kWantedAvailability = 0.99;
 // Returns the fewest spare nodes that reach kWantedAvailability; `nodes` if no smaller number does.
-int spares_for(const Failures& failures, int nodes, int gpus_per_node);
+int spares_for(const Failures& failures, const WorkingNodes& working);
 
-// The wall time of a run: percentiles over many draws.
+// The wall time of a run: the median over many draws, and the time that is kept with the asked
+// certainty.
 struct Wall {
-  double p50_s = 0, p95_s = 0;
+  double p50_s = 0, late_s = 0;
 };
 struct WallInputs {
   double work_s = 0;                            // as predicted
@@ -96,11 +104,13 @@ struct WallInputs {
   double interval_s = 0;                        // work between checkpoints
   double available = 1;
   int gpus = 1;
+  double certainty = 0.95;
   std::uint64_t seed = 1;
 };
-// Draws 1000 runs: the prediction's error (log-normal) and the failures. Their mean number and the
+// Draws 1000 runs: the prediction's error and the failures. Their mean number and the
 // mean loss of each are those of goodput(). The work lost since the last written checkpoint is
-// uniform over an interval.
+// uniform over an interval. The error is log-normal on either side of the prediction, which is its
+// median, as profiles are fitted without bias; an interval that does not hold 1 has its own middle.
 Wall wall_time(const Failures& failures, const WallInputs& inputs);
 
 }  // namespace tandem

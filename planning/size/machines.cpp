@@ -41,7 +41,7 @@ Excess time_excess(const SizeCase& c, const SizedJob& job) {
   if (!is_possible(job)) return {kNever, "does not fit into memory"};
   if (fails_too_fast(c.inputs, job.economics))
     return {kNever, "nodes fail faster than they are repaired"};
-  return {times_over(job.economics.days_p95(), c.inputs.days),
+  return {times_over(job.economics.days_late(), c.inputs.days),
           fmt::format("later than {:g} days", c.inputs.days)};
 }
 
@@ -94,8 +94,8 @@ void mark_frontier(std::vector<SizedJob>* sized) {
     one.on_frontier = std::ranges::none_of(*sized, [&](const SizedJob& other) {
       if (other.job != one.job || !is_possible(other)) return false;
       const Economics &a = other.economics, &b = one.economics;
-      return a.wall.p95_s <= b.wall.p95_s && a.cost <= b.cost &&
-             (a.wall.p95_s < b.wall.p95_s || a.cost < b.cost);
+      return a.wall.late_s <= b.wall.late_s && a.cost <= b.cost &&
+             (a.wall.late_s < b.wall.late_s || a.cost < b.cost);
     });
   }
 }
@@ -130,11 +130,17 @@ const std::vector<InputVariation>& input_variations() {
 
 }  // namespace
 
+WorkingNodes working_nodes(const SizeCase& c, int nodes, int gpus) {
+  const std::vector<int>& named = c.inputs.gpus;
+  const int used = (gpus + nodes - 1) / nodes;
+  const bool is_part = gpus < c.node_gpus() && std::ranges::find(named, gpus) != named.end();
+  return {nodes, used, is_part ? 0 : c.node_gpus() - used};
+}
+
 Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_factor) {
   const RunResult& result = *job.result;
   return economics(c.inputs,
-                   {.nodes = job.nodes,
-                    .gpus_a_node = (job.gpus + job.nodes - 1) / job.nodes,
+                   {.working = working_nodes(c, job.nodes, job.gpus),
                     .tokens_a_step = static_cast<double>(job.batch()) * c.scenario.job.model.seq,
                     .iteration_s = result.iteration_s * iteration_factor,
                     .ramp_s = job.ramp_s * iteration_factor,
@@ -148,11 +154,11 @@ Machine machine_of(const std::vector<SizeCase>& cases, const std::vector<SizedJo
   Machine machine{.offer = first.offer, .nodes = first.nodes, .jobs = std::move(jobs)};
   for (const std::size_t job : machine.jobs) {
     machine.spares = std::max(machine.spares, sized[job].economics.spares);
-    machine.days_p95 += cases[sized[job].of].inputs.weight * sized[job].economics.days_p95();
+    machine.days_late += cases[sized[job].of].inputs.weight * sized[job].economics.days_late();
   }
   const int all = machine.nodes + machine.spares;
-  machine.gpus =
-      first.nodes == 1 && first.gpus < c.node_gpus() ? first.gpus * all : all * c.node_gpus();
+  const WorkingNodes working = working_nodes(c, first.nodes, first.gpus);
+  machine.gpus = all * (working.gpus_a_node + working.idle_a_node);
   machine.costs = machine_costs(c.inputs.price, all);
   machine.total = total_of(cases, sized, machine);
   Excess worst = limit_excess(cases, sized, machine);
@@ -179,7 +185,7 @@ bool within_limits(const std::vector<SizeCase>& cases, const std::vector<SizedJo
   return limit_excess(cases, sized, machine).times <= kWithin;
 }
 
-std::optional<std::size_t> answering(Answer::Question question,
+std::optional<std::size_t> answering(SizeAnswer::Question question,
                                      const std::vector<Machine>& machines,
                                      const std::vector<SizedJob>& sized,
                                      const std::vector<SizeCase>& cases) {
@@ -189,13 +195,13 @@ std::optional<std::size_t> answering(Answer::Question question,
            std::ranges::all_of(m.jobs, [&](std::size_t job) { return is_possible(sized[job]); });
   };
   switch (question) {
-    case Answer::Least:
+    case SizeAnswer::Least:
       return least(machines, early, [](const Machine& m) {
         return m.costs.purchase > 0 ? m.costs.purchase : m.costs.monthly;
       });
-    case Answer::Budget:
-      return least(machines, runs, [](const Machine& m) { return m.days_p95; });
-    case Answer::Cheapest:
+    case SizeAnswer::Budget:
+      return least(machines, runs, [](const Machine& m) { return m.days_late; });
+    case SizeAnswer::Cheapest:
       return least(
           machines, [](const Machine& m) { return m.reason.empty(); },
           [](const Machine& m) { return m.total; });
@@ -213,16 +219,16 @@ std::optional<std::size_t> SizeResult::recommended() const {
 void compare_machines(const std::vector<SizeCase>& cases, SizeResult* result) {
   mark_frontier(&result->sized);
   const SizeInputs& asked = result->asked.front();
-  const auto answer = [&](Answer::Question question) {
+  const auto answer = [&](SizeAnswer::Question question) {
     const auto machine = answering(question, result->machines, result->sized, cases);
     result->answers.push_back({question, machine});
     return machine;
   };
-  if (asked.days > 0) answer(Answer::Least);
+  if (asked.days > 0) answer(SizeAnswer::Least);
   if (asked.purchase_budget > 0 || asked.rent_per_month > 0 || asked.power_MW > 0 ||
       asked.gpus_max > 0 || asked.budget > 0)
-    answer(Answer::Budget);
-  if (const auto best = answer(Answer::Cheapest)) {
+    answer(SizeAnswer::Budget);
+  if (const auto best = answer(SizeAnswer::Cheapest)) {
     result->machines[*best].recommended = true;
   } else {
     result->nearest = least(
@@ -249,9 +255,9 @@ std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
     std::vector<Machine> machines;
     for (const Machine& machine : result.machines)
       machines.push_back(machine_of(changed, sized, machine.jobs));
-    const auto now = answering(Answer::Cheapest, machines, sized, changed);
+    const auto now = answering(SizeAnswer::Cheapest, machines, sized, changed);
     const Machine& same = machines[*chosen];
-    InputChange row{change.input, same.days_p95 / before.days_p95 - 1,
+    InputChange row{change.input, same.days_late / before.days_late - 1,
                     same.total / before.total - 1, ""};
     if (!now) row.recommended = "none is in time and within the limits";
     if (now && *now != *chosen)

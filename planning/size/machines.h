@@ -8,6 +8,10 @@
 
 namespace tandem {
 
+// Returns the nodes that work on a job of so many GPUs. The GPUs of a node that it leaves idle are
+// bought too, unless size.gpus names fewer than a node has.
+WorkingNodes working_nodes(const SizeCase& c, int nodes, int gpus);
+
 // Returns the job's time and cost if iterations took `iteration_factor` times as long. REQUIRES: it
 // has a result.
 Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_factor = 1);
@@ -20,7 +24,7 @@ Machine machine_of(const std::vector<SizeCase>& cases, const std::vector<SizedJo
 // Return the place of the machine that answers; nothing: none does. Least: of those in time, the
 // one with the lowest price to get it, by purchase or by month, whatever the limits. Budget: of
 // those within the limits, the one that is done first. Cheapest: of those not ruled out, by total.
-std::optional<std::size_t> answering(Answer::Question question,
+std::optional<std::size_t> answering(SizeAnswer::Question question,
                                      const std::vector<Machine>& machines,
                                      const std::vector<SizedJob>& sized,
                                      const std::vector<SizeCase>& cases);

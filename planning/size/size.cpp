@@ -86,9 +86,11 @@ class Sizing {
     Offer offer{{first}, std::max(1, kMostGpus / node_gpus)};
     const int within = nodes_within(inputs, node_gpus, offer.most_nodes + 1);
     if (within <= offer.most_nodes) {
+      // Racks of which GPUs are left idle need the fewest spares.
+      const int used = power_of_two_down(node_gpus);
       const auto with_spares = [&](int nodes) {
-        return nodes + (inputs.spare_nodes >= 0 ? inputs.spare_nodes
-                                                : spares_for(inputs.failures, nodes, node_gpus));
+        if (inputs.spare_nodes >= 0) return nodes + inputs.spare_nodes;
+        return nodes + spares_for(inputs.failures, {nodes, used, node_gpus - used});
       };
       int nodes = within;
       while (nodes > 1 && with_spares(nodes) > within) --nodes;
@@ -120,7 +122,7 @@ class Sizing {
       price(of, &tried);
       const RunResult* result = tried.job.result ? &*tried.job.result : nullptr;
       const bool runs = result != nullptr && result->training->fits;
-      all.push_back({step.nodes, runs ? tried.job.economics.days_p95()
+      all.push_back({step.nodes, runs ? tried.job.economics.days_late()
                                       : std::numeric_limits<double>::infinity()});
     }
     return all;
@@ -252,8 +254,9 @@ class Sizing {
     const std::vector<Machine> machines = machines_of(offer, steps, &sized);
     std::set<std::size_t> kept;
     const bool is_timed = inputs_of(offer).days > 0;
-    for (const Answer::Question question : {Answer::Least, Answer::Budget, Answer::Cheapest}) {
-      const bool is_asked = question == Answer::Budget ? offer.nodes_in_limits > 0 : is_timed;
+    for (const SizeAnswer::Question question :
+         {SizeAnswer::Least, SizeAnswer::Budget, SizeAnswer::Cheapest}) {
+      const bool is_asked = question == SizeAnswer::Budget ? offer.nodes_in_limits > 0 : is_timed;
       const auto answer = answering(question, machines, sized, cases_);
       if (is_asked && answer) kept.insert(*answer);
     }

@@ -4,7 +4,7 @@
 //   SizeCase       a job on an offer, without a number of nodes
 //   SizedJob       that job on so many nodes, with its plan, its run, and its time and cost
 //   Machine        so many nodes of an offer; all jobs run on it, one after the other
-//   Answer         a question ("the least that is in time"), and the machine that answers it
+//   SizeAnswer     a question ("the least that is in time"), and the machine that answers it
 #pragma once
 
 #include <functional>
@@ -46,7 +46,7 @@ struct SizedJob {
   // % slower and faster; and of the scenario's own precision, recipe and dispatcher.
   double oversubscribed_2 = 1, oversubscribed_4 = 1, slower_nics = 1, faster_nics = 1;
   std::optional<double> plain_numerics;
-  // Whether no other machine does the job as early (p95) and as cheaply. Late ones count.
+  // Whether no other machine does the job as early and as cheaply. Late ones count.
   bool on_frontier = false;
 
   int batch() const { return scenario.job.plan.global_batch; }
@@ -58,13 +58,13 @@ struct Machine {
   std::vector<std::size_t> jobs;        // places in SizeResult::sized, in the file's order of jobs
   MachineCosts costs;
   double total = 0;          // over size.years, or as SizeInputs::years says
-  double days_p95 = 0;       // of all jobs, one after the other, each as often as its weight
+  double days_late = 0;      // of all jobs, one after the other, each as often as its weight
   std::string reason;        // why it is ruled out; empty: it is in time and within all limits
   double excess = 1;         // how many times the worst limit is exceeded; at most 1: none is
   bool recommended = false;  // the cheapest in total that is not ruled out
 };
 
-struct Answer {
+struct SizeAnswer {
   enum Question { Least, Budget, Cheapest };
 
   Question question = Least;
@@ -90,7 +90,7 @@ struct NetworkComparison {
 struct SizeResult {
   std::vector<SizedJob> sized;         // machine by machine
   std::vector<Machine> machines;       // in the file's order of offers, then by size
-  std::vector<Answer> answers;         // those that the file asks for
+  std::vector<SizeAnswer> answers;     // those that the file asks for
   std::optional<std::size_t> nearest;  // where no machine is recommended: with the least excess
   std::vector<InputChange> input_changes;
   std::vector<NetworkComparison> tiers;

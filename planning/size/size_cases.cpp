@@ -58,7 +58,7 @@ Result<std::vector<SizeCase>> load_size_cases(
   ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, only));
   std::vector<SizeCase> cases;
   for (RunSettings& run : runs) {
-    ASSIGN_OR_RETURN(const SizeInputs inputs, take_size_inputs(path, &run.settings));
+    ASSIGN_OR_RETURN(SizeInputs inputs, take_size_inputs(path, &run.settings));
     for (const std::string& key : Space::own_keys()) run.settings.erase(key);
     for (const auto& [key, value] : kPlaceholderKeys) run.settings[key] = {value, path};
     ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
@@ -69,6 +69,8 @@ Result<std::vector<SizeCase>> load_size_cases(
           path,
           "found cluster.links_file, expected a cluster of any size: what its NICs and "
           "its fabric are");
+    inputs.failures.checkpoint_bytes = checkpoint_bytes(parameters(scenario.job.model));
+    inputs.failures.host_link_bytes_per_s = scenario.cluster.spec.device.host_link_bytes_per_s;
     const std::vector<std::string>& points = run.points;
     const std::string job = points.size() > 1 ? points.front() : scenario.job.model_name;
     const std::string offer =

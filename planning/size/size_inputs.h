@@ -12,8 +12,8 @@
 
 namespace tandem {
 
-// What an offer costs and draws. A node is bought (`node`) or rented (`node_hour`).
-struct Prices {
+// The price and the power of an offer. A node is bought (`node`) or rented (`node_hour`).
+struct OfferPrice {
   double node_hour = 0;        // of a node for an hour
   double node = 0, years = 4;  // of a node that is used for so many years
   double node_kW = 0;          // that a node draws at most
@@ -22,19 +22,20 @@ struct Prices {
   std::string currency = "$";
 
   bool bought() const { return node > 0; }
-  bool operator==(const Prices&) const = default;
+  bool operator==(const OfferPrice&) const = default;
 };
 
 struct SizeInputs {
-  // What is asked. 0: not asked, or no limit.
+  // The question. 0: not asked, or no limit.
   double tokens = 0;           // of the whole training
-  double days = 0;             // that it may take, p95
-  double budget = 0;           // that it may cost, p95
+  double days = 0;             // that it may take
+  double certainty = 0.95;     // the probability with which days and budget are kept
+  double budget = 0;           // that it may cost
   double purchase_budget = 0;  // for all nodes that are bought, spares too
   double rent_per_month = 0;   // for all nodes that are rented, spares too
   double power_MW = 0;         // of the site, at its peak
   int gpus_max = 0;            // bought or rented, spares too
-  double years = 0;       // that the total counts; 0: Prices::years, or a rented run's own time
+  double years = 0;       // that the total counts; 0: OfferPrice::years, or a rented run's own time
   double weight = 1;      // how often the training runs; costs add up by it
   std::vector<int> gpus;  // to try; none: they are found
   double batch_tolerance = 0.1;           // share by which the batch may differ from global_batch
@@ -42,7 +43,7 @@ struct SizeInputs {
   double ramp_from = 0, ramp_tokens = 0;  // first batch, 0: none; tokens until the whole one
   double seed = 1;
   int spare_nodes = -1;  // -1: as many as keep the job running 99 % of the time
-  Prices price;
+  OfferPrice price;
   Failures failures;
 };
 

@@ -21,7 +21,7 @@ Json to_json(const Economics& e) {
   return {{"iterations", e.iterations},
           {"ideal_days", e.ideal_days},
           {"days_p50", e.days_p50()},
-          {"days_p95", e.days_p95()},
+          {"days_late", e.days_late()},
           {"goodput", e.goodput},
           {"available", e.available},
           {"checkpoint_interval_s", e.checkpoint_interval_s},
@@ -61,7 +61,7 @@ Json to_json(const Machine& machine) {
           {"total", machine.total},
           {"peak_MW", machine.costs.peak_MW},
           {"mean_MW", machine.costs.mean_MW},
-          {"days_p95", machine.days_p95},
+          {"days_late", machine.days_late},
           {"out", text_or_null(machine.reason)},
           {"excess", std::isfinite(machine.excess) ? Json(machine.excess) : Json(nullptr)},
           {"recommended", machine.recommended}};
@@ -70,9 +70,9 @@ Json to_json(const Machine& machine) {
 }  // namespace
 
 Json to_json(const SizeResult& result) {
-  Json json = {{"seed", result.seed}};
+  Json json = {{"seed", result.seed}, {"certainty", result.asked.front().certainty}};
   json["answers"] = Json::array();
-  for (const Answer& answer : result.answers)
+  for (const SizeAnswer& answer : result.answers)
     json["answers"].push_back({{"question", question_word(answer.question)},
                                {"machine", or_null(answer.machine)},
                                {"sentence", answer_text(result, answer)}});

@@ -156,14 +156,14 @@ struct SummedColumn {
   std::function<double(const Economics&)> of;
 };
 
-std::vector<SummedColumn> size_sums() {
+std::vector<SummedColumn> size_sums(const std::string& late) {
   return {
       {{"nodes"}, [](const Economics& e) { return static_cast<double>(e.nodes); }},
       {{"goodput", "", Better::More}, [](const Economics& e) { return e.goodput; }},
       {{"days per T tokens", "d", Better::Less}, [](const Economics& e) { return e.days_per_T; }},
       {{"days p50", "d", Better::Less}, &Economics::days_p50},
-      {{"days p95", "d", Better::Less}, &Economics::days_p95},
-      {{"cost p95", "", Better::Less}, [](const Economics& e) { return e.cost; }},
+      {{"days " + late, "d", Better::Less}, &Economics::days_late},
+      {{"cost " + late, "", Better::Less}, [](const Economics& e) { return e.cost; }},
       {{"cost per T tokens", "", Better::Less}, [](const Economics& e) { return e.cost_per_T; }},
       {{"energy", "MWh", Better::Less}, [](const Economics& e) { return e.energy_MWh; }}};
 }
@@ -198,7 +198,8 @@ PageData size_page(const std::string& title, const SizeResult& result) {
     add_column(&table, shown.as, cells([&](const SizedJob& one) {
       return one.result ? shown.of(*one.result) : PageCell();
     }));
-  for (const SummedColumn& sum : size_sums())
+  const std::string late = late_word(result.asked.front().certainty);
+  for (const SummedColumn& sum : size_sums(late))
     add_column(&table, sum.as, cells([&](const SizedJob& one) {
       return one.result ? PageCell(sum.of(one.economics)) : PageCell();
     }));
@@ -214,13 +215,13 @@ PageData size_page(const std::string& title, const SizeResult& result) {
     }
   }
   if (differ(out) || out.front().index() != 0) add_column(&table, {"out"}, out);
-  table.x = column_number(table, "days p95");
-  table.y = column_number(table, "cost p95");
+  table.x = column_number(table, "days " + late);
+  table.y = column_number(table, "cost " + late);
   for (std::size_t row = 0; row < all.size(); ++row) {
     if (all[row].on_frontier) table.frontier.push_back(row);
   }
   std::ranges::stable_sort(table.frontier, {},
-                           [&](std::size_t row) { return all[row].economics.days_p95(); });
+                           [&](std::size_t row) { return all[row].economics.days_late(); });
   std::string note;
   for (auto answer = result.answers.rbegin(); answer != result.answers.rend(); ++answer)
     note += answer_text(result, *answer) + "\n";

@@ -25,6 +25,8 @@ std::string least_Gbitps(const RunResult& result) {
 
 std::string times(double ratio) { return ratio == 1 ? "" : fmt::format("{:.3f}", ratio); }
 
+std::string late_of(const SizeResult& result) { return late_word(result.asked.front().certainty); }
+
 bool is_guess(const SizedJob& job) { return job.result && job.result->calibrated == false; }
 
 // A row of the table of machines, and one of the table of jobs.
@@ -75,12 +77,14 @@ std::string machines(const SizeResult& result, int width) {
                      Place::First});
   columns.push_back({"mean", [](Row r) { return fmt::format("{:.3g}", r.machine.costs.mean_MW); },
                      Place::Beside});
-  columns.push_back(
-      {"days p95", [](Row r) { return fmt::format("{:.1f}", r.machine.days_p95); }, Place::First});
+  columns.push_back({"days " + late_of(result),
+                     [](Row r) { return fmt::format("{:.1f}", r.machine.days_late); },
+                     Place::First});
   return text_table(columns, rows, width);
 }
 
 std::string jobs(const SizeResult& result, int width) {
+  const std::string late = late_of(result);
   using Row = const JobRow&;
   std::vector<JobRow> rows;
   for (const Machine& machine : result.machines) {
@@ -91,11 +95,12 @@ std::string jobs(const SizeResult& result, int width) {
       {"candidate", [](Row r) { return r.job.offer; }, Place::Name},
       {"GPUs that work", [](Row r) { return fmt::format("{}", r.job.gpus); }, Place::Name,
        Align::Right}};
-  const auto add = [&](const char* title, std::function<std::string(Row)> text, Place place) {
+  const auto add = [&](const std::string& title, std::function<std::string(Row)> text,
+                       Place place) {
     columns.push_back(
         {title, [text](Row r) { return r.job.result ? text(r) : std::string(); }, place});
   };
-  const auto add_number = [&](const char* title, double (*of)(const Economics&), int digits,
+  const auto add_number = [&](const std::string& title, double (*of)(const Economics&), int digits,
                               Place place) {
     add(
         title, [=](Row r) { return fmt::format("{:.{}f}", of(r.job.economics), digits); }, place);
@@ -116,9 +121,9 @@ std::string jobs(const SizeResult& result, int width) {
   add_number(
       "days p50", [](const Economics& e) { return e.days_p50(); }, 1, Place::First);
   add_number(
-      "p95", [](const Economics& e) { return e.days_p95(); }, 1, Place::Beside);
+      late, [](const Economics& e) { return e.days_late(); }, 1, Place::Beside);
   add(
-      "cost p95", [](Row r) { return money_text(r.job.economics.cost, r.currency()); },
+      "cost " + late, [](Row r) { return money_text(r.job.economics.cost, r.currency()); },
       Place::First);
   add(
       "a M tokens",
@@ -172,7 +177,7 @@ std::string input_changes_table(const SizeResult& result, int width) {
       {"input", [](Row s) { return s.input; }, Place::Name},
       {"the best is then", [](Row s) { return s.recommended.empty() ? "the same" : s.recommended; },
        Place::Second, Align::Left},
-      {"days p95", [=](Row s) { return change(s.days_change); }, Place::First},
+      {"days " + late_of(result), [=](Row s) { return change(s.days_change); }, Place::First},
       {"total", [=](Row s) { return change(s.cost_change); }, Place::First}};
   return text_table(columns, result.input_changes, width);
 }
@@ -201,9 +206,9 @@ std::string guess_warning(const SizeResult& result) {
     }
   }
   if (names.empty()) return "";
-  std::string text =
-      fmt::format("This weighs guesses, whose p95 is of the widest interval: {} {} not calibrated.",
-                  fmt::join(names, "; "), names.size() == 1 ? "is" : "are");
+  std::string text = fmt::format(
+      "This weighs guesses, whose late days are of the widest interval: {} {} not calibrated.",
+      fmt::join(names, "; "), names.size() == 1 ? "is" : "are");
   const std::optional<std::size_t> best = result.recommended();
   if (!best) return text + "\n";
   if (!is_guessed(result.machines[*best])) return text + " The best is calibrated.\n";
