@@ -124,6 +124,7 @@ Status run_tune(TuneCommand options) {
     add_trainer(*framework, scenario, &options.sets);
     ASSIGN_OR_RETURN(scenario, load());
   }
+  for (const std::string& note : scenario.notes) say("warning: " + note);
   end_search_at_interrupt();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   ASSIGN_OR_RETURN(const Tuned tuned,

@@ -4,6 +4,7 @@
 #include "scenarios/scenario.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -36,6 +37,21 @@ VariabilitySettings VariabilitySettings::without_disturbances() const {
 }
 
 namespace {
+
+// Tables of the same files that only tandem size reads, and checks.
+constexpr std::string_view kSizeTables[] = {"failures.", "price.", "size."};
+
+// Drops them, and notes it.
+void drop_size_tables(Scenario* scenario) {
+  std::vector<std::string> dropped;
+  for (const std::string_view table : kSizeTables) {
+    const auto of = [&](const auto& setting) { return setting.first.starts_with(table); };
+    if (std::erase_if(scenario->settings, of) > 0)
+      dropped.push_back(fmt::format("[{}]", table.substr(0, table.size() - 1)));
+  }
+  if (!dropped.empty())
+    scenario->notes.push_back(fmt::format("only tandem size reads {}", fmt::join(dropped, ", ")));
+}
 
 Status check_known(const Settings& settings) {
   std::set<std::string> known;
@@ -376,8 +392,9 @@ Result<Scenario> make_scenario(const ScenarioFile& file, const RunSettings& run)
   scenario.path = file.path;
   scenario.notes = run.notes;
   scenario.settings = run.settings;
-  for (const auto& [key, setting] : run.settings) scenario.places[key] = setting.where;
-  RETURN_IF_ERROR(apply_settings(run.settings, &scenario));
+  drop_size_tables(&scenario);
+  for (const auto& [key, setting] : scenario.settings) scenario.places[key] = setting.where;
+  RETURN_IF_ERROR(apply_settings(scenario.settings, &scenario));
   if (const Status status = complete(&scenario); !status.ok())
     return scenario.placed(status.error());
   if (const Status status = check_baseline(scenario, file); !status.ok())

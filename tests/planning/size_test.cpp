@@ -393,6 +393,30 @@ TEST_CASE("tandem size refuses a wrong file with one line") {
   refused("--set model.layer=8", "nearest is 'model.layers'");
 }
 
+TEST_CASE("other commands read a file of tandem size, and say what they leave out") {
+  const Sandbox sandbox;
+  sandbox.file("size.toml", kSize + "[failures]\nrepair_hours = 12\n");
+  sandbox.file("job.toml", kJob);
+  const std::string gpus = " --engine ideal --json --set cluster.gpus=16";
+  const auto done = [&](const std::string& command) {
+    const Ran ran = sandbox.tandem(command);
+    REQUIRE(ran.status == 0);
+    return std::pair(Json::parse(ran.out), ran.err);
+  };
+  const auto [file, said] = done("simulate size.toml --only '8 NICs'" + gpus);
+  const auto [job, nothing] = done("simulate job.toml --set cluster.preset=dgx-h100" + gpus);
+  CHECK(file[0]["iteration_s"] == job[0]["iteration_s"]);
+  CHECK(has(said, "only tandem size reads [failures], [price], [size]"));
+  CHECK(!has(nothing, "tandem size"));
+  const auto [tuned, tune_said] =
+      done("tune size.toml --only '8 NICs' --among parallel.tp=1 --among parallel.pp=1" + gpus);
+  CHECK(has(tune_said, "only tandem size reads [failures], [price], [size]"));
+  CHECK(!tuned["best"].empty());
+  // Tables that no command reads stay unknown.
+  check_refused(sandbox.tandem("simulate size.toml --set sizes.gpus=8"),
+                "--set: found unknown key 'sizes.gpus'");
+}
+
 TEST_CASE("a setting for all candidates changes none of what their names and prices say") {
   const Sandbox sandbox;
   sandbox.file("size.toml", kSize);
