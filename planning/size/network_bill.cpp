@@ -1,0 +1,186 @@
+#include "planning/size/network_bill.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/units.h"
+
+namespace tandem {
+namespace {
+
+constexpr SwitchModel kSwitches[] = {
+    {"SB7800", 100, 36, "NVIDIA SB7800 data sheet: 36 ports of EDR"},
+    {"OPA-100", 100, 48, "Intel Omni-Path Edge Switch 100 series: 48 ports"},
+    {"SN4600C", 100, 64, "NVIDIA Spectrum-3 SN4600C data sheet: 64 ports of 100 GbE"},
+    {"QM8700", 200, 40, "NVIDIA Quantum QM8700 data sheet: 40 ports of HDR"},
+    {"SN4600", 200, 64, "NVIDIA Spectrum-3 SN4600 data sheet: 64 ports of 200 GbE"},
+    {"QM9700", 400, 64, "NVIDIA Quantum-2 QM9700 data sheet: 64 ports of NDR"},
+    {"SN5600", 400, 128, "NVIDIA Spectrum-4 SN5600 data sheet: 128 ports of 400 GbE"},
+    {"Q3400-RA", 800, 144, "NVIDIA Quantum-X800 Q3400-RA data sheet: 144 ports of XDR"},
+    {"SN5600", 800, 64, "NVIDIA Spectrum-4 SN5600 data sheet: 64 ports of 800 GbE"}};
+
+std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Returns the cables up for so many down. The small number takes back what division adds.
+std::int64_t cables_up(std::int64_t down, double oversubscription) {
+  return std::llround(std::ceil(static_cast<double>(down) / oversubscription - 1e-9));
+}
+// Returns the most ports of a switch that can go down.
+std::int64_t most_down(int ports, double oversubscription) {
+  return std::llround(std::floor(ports * oversubscription / (1 + oversubscription) + 1e-9));
+}
+
+// Switches above others: how many, and the cables up of each of those below.
+struct UpperTier {
+  std::int64_t switches = 0, cables_up = 0;
+};
+
+// Returns the fewest switches above `below` others with `down` cables down each. The upper ones
+// have `upper_ports` ports for that. Nothing if the ports do not suffice.
+std::optional<UpperTier> tier_above(std::int64_t below, std::int64_t down, double oversubscription,
+                                    int ports, std::int64_t upper_ports) {
+  const std::int64_t up = cables_up(down, oversubscription);
+  for (std::int64_t n = divided_up(below * up, upper_ports); n <= up; ++n) {
+    const std::int64_t to_each = divided_up(up, n);
+    if (below * to_each <= upper_ports && down + n * to_each <= ports)
+      return UpperTier{n, n * to_each};
+  }
+  return std::nullopt;
+}
+
+// Leaf switches, before it is known what is above them.
+struct LeafTier {
+  std::int64_t leaves = 0, down = 0;  // cables down of each
+  double oversubscription = 1;
+  std::int64_t pods = 0;  // 0: none are stated
+  double pod_oversubscription = 1;
+};
+
+LeafTier leaves_of(const ClusterSpec& spec, std::int64_t nodes, int ports) {
+  const Fabric& fabric = spec.fabric;
+  const auto packed = [&](std::int64_t nics) {
+    const std::int64_t leaves = divided_up(nics, most_down(ports, 1));
+    return LeafTier{.leaves = leaves, .down = divided_up(nics, leaves)};
+  };
+  if (fabric.kind == Fabric::Star) return packed(nodes * spec.nics_per_node);
+
+  const bool rails = fabric.kind == Fabric::RailOptimised;
+  const std::int64_t groups = divided_up(nodes, fabric.nodes_per_leaf);
+  const std::int64_t together = std::min<std::int64_t>(nodes, fabric.nodes_per_leaf);
+  const std::int64_t down = together * (rails ? 1 : spec.nics_per_node);
+  if (down + cables_up(down, fabric.oversubscription) <= ports) {
+    return {.leaves = groups * (rails ? spec.nics_per_node : 1),
+            .down = down,
+            .oversubscription = fabric.oversubscription};
+  }
+  LeafTier pod = packed(together * spec.nics_per_node);
+  if (groups == 1) return pod;
+  pod.leaves *= groups;
+  pod.pods = groups;
+  pod.pod_oversubscription = fabric.oversubscription;
+  return pod;
+}
+
+std::optional<NetworkBill> bill_with(const SwitchModel& model, const ClusterSpec& spec,
+                                     std::int64_t nodes) {
+  NetworkBill bill{.model = model};
+  if (nodes == 1) return bill;
+  bill.node_cables = nodes * spec.nics_per_node;
+  bill.tiers = bill.leaf_switches = 1;
+  if (bill.node_cables <= model.ports) return bill;
+
+  const LeafTier tier = leaves_of(spec, nodes, model.ports);
+  bill.leaf_switches = tier.leaves;
+  if (tier.pods == 0) {
+    if (const auto spines =
+            tier_above(tier.leaves, tier.down, tier.oversubscription, model.ports, model.ports)) {
+      bill.tiers = 2;
+      bill.spine_switches = spines->switches;
+      bill.leaf_spine_cables = tier.leaves * spines->cables_up;
+      return bill;
+    }
+  }
+  // Each spine of a pod has cores of its own, which join it with the same spine of all other pods.
+  const std::int64_t spine_down = most_down(model.ports, tier.pod_oversubscription);
+  const std::int64_t pods = tier.pods > 0 ? tier.pods : divided_up(tier.leaves, spine_down);
+  const std::int64_t pod_leaves = divided_up(tier.leaves, pods);
+  const auto spines =
+      tier_above(pod_leaves, tier.down, tier.oversubscription, model.ports, spine_down);
+  if (!spines) return std::nullopt;
+  const auto cores = tier_above(pods, pod_leaves * spines->cables_up / spines->switches,
+                                tier.pod_oversubscription, model.ports, model.ports);
+  if (!cores) return std::nullopt;
+  bill.tiers = 3;
+  bill.spine_switches = pods * spines->switches;
+  bill.core_switches = spines->switches * cores->switches;
+  bill.leaf_spine_cables = tier.leaves * spines->cables_up;
+  bill.spine_core_cables = bill.spine_switches * cores->cables_up;
+  return bill;
+}
+
+// Returns the switches to try, in order.
+Result<std::vector<SwitchModel>> models_for(double nic_Gbit_per_s, std::string_view name) {
+  std::vector<SwitchModel> models;
+  std::set<std::string_view> names;
+  double fastest = 0;
+  for (const SwitchModel& model : kSwitches) {
+    names.insert(model.name);
+    if (!name.empty() && model.name != name) continue;
+    fastest = std::max(fastest, model.port_Gbit_per_s);
+    if (model.port_Gbit_per_s < nic_Gbit_per_s * (1 - 1e-9)) continue;
+    if (models.empty() || model.port_Gbit_per_s == models.front().port_Gbit_per_s)
+      models.push_back(model);
+  }
+  if (fastest == 0) {
+    return Error{
+        fmt::format("found the switch '{}', expected one of {}", name, fmt::join(names, ", "))};
+  }
+  if (models.empty()) {
+    return Error::of(
+        {"cluster.nic_Gbitps"},
+        fmt::format("found NICs of {:g} Gbit/s, expected at most {:g}: no {} has faster "
+                    "ports",
+                    nic_Gbit_per_s, fastest, name.empty() ? "switch in the table" : name));
+  }
+  return models;
+}
+
+}  // namespace
+
+std::span<const SwitchModel> switch_models() { return kSwitches; }
+
+Result<NetworkBill> network_bill(const ClusterSpec& spec, int nodes, std::string_view switch_name) {
+  if (spec.cables != nullptr) {
+    return Error::of({"cluster.cables"},
+                     "found a list of cables, expected a fabric by its kind: what is bought of the "
+                     "first is in the list");
+  }
+  const double nic_Gbit_per_s = spec.nic_bytes_per_s / Gbit;
+  ASSIGN_OR_RETURN(const auto models, models_for(nic_Gbit_per_s, switch_name));
+  for (const SwitchModel& model : models) {
+    if (const auto bill = bill_with(model, spec, nodes)) return *bill;
+  }
+  const SwitchModel& largest = *std::max_element(
+      models.begin(), models.end(), [](const auto& a, const auto& b) { return a.ports < b.ports; });
+  const std::int64_t ports = largest.ports;
+  return Error::of(
+      {"cluster.fabric"},
+      fmt::format("found {} nodes with {} NICs of {:g} Gbit/s each, expected what three tiers of "
+                  "{} join: {} NICs if nothing is oversubscribed ({})",
+                  nodes, spec.nics_per_node, nic_Gbit_per_s, largest.name,
+                  ports * ports * ports / 4, largest.source));
+}
+
+double network_price(const NetworkBill& bill, const NetworkPrices& prices) {
+  return static_cast<double>(bill.switches()) * prices.node_switch +
+         static_cast<double>(bill.optics()) * prices.optic +
+         static_cast<double>(bill.cables()) * prices.cable;
+}
+
+}  // namespace tandem
