@@ -75,11 +75,13 @@ std::string machine_text(const SizeResult& result, const Machine& machine) {
   const SizeInputs& asked = asked_of(result, machine);
   const auto money = [&](double value) { return money_text(value, asked.price.currency); };
   const int nodes = machine.nodes + machine.spares;
-  std::string text = fmt::format("{} node{} of {} ({} GPUs", nodes, nodes == 1 ? "" : "s",
+  constexpr int kRack = 16;  // GPUs; more in one node are called a rack
+  const char* word = machine.gpus > kRack * nodes ? "rack" : "node";
+  std::string text = fmt::format("{} {}{} of {} ({} GPUs", nodes, word, nodes == 1 ? "" : "s",
                                  machine.offer, machine.gpus);
   if (machine.spares > 0)
-    text +=
-        fmt::format("; {} of the nodes stand{} by", machine.spares, machine.spares == 1 ? "s" : "");
+    text += fmt::format("; {} of the {}s stand{} by", machine.spares, word,
+                        machine.spares == 1 ? "s" : "");
   return text + (asked.price.bought()
                      ? fmt::format(") for {}", money(machine.costs.purchase))
                      : fmt::format(") for {} a month", money(machine.costs.monthly)));

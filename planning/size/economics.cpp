@@ -11,8 +11,9 @@ namespace {
 
 constexpr double kYear_h = 8766, kMonth_h = kYear_h / 12;
 
-double hour_of_node(const OfferPrice& price) {
-  return price.bought() ? price.node / (price.years * kYear_h) : price.node_hour;
+double hour_of(const OfferPrice& price, double nodes, double network_price) {
+  if (!price.bought()) return nodes * price.node_hour;
+  return (nodes * price.node + network_price) / (price.years * kYear_h);
 }
 
 // Returns the site's kW for each node: the mean while it trains.
@@ -23,6 +24,10 @@ double mean_kW(const OfferPrice& price) { return price.node_kW * price.load * pr
 double Economics::days_p50() const { return wall.p50_s / day_s; }
 double Economics::days_late() const { return wall.late_s / day_s; }
 
+int spare_nodes(const SizeInputs& inputs, const WorkingNodes& working) {
+  return inputs.spare_nodes >= 0 ? inputs.spare_nodes : spares_for(inputs.failures, working);
+}
+
 Economics economics(const SizeInputs& inputs, const Work& work) {
   Economics e;
   const WorkingNodes& working = work.working;
@@ -32,7 +37,7 @@ Economics economics(const SizeInputs& inputs, const Work& work) {
   const double work_s = e.iterations * work.iteration_s + work.ramp_s;
   e.ideal_days = work_s / day_s;
   e.nodes = working.nodes;
-  e.spares = inputs.spare_nodes >= 0 ? inputs.spare_nodes : spares_for(inputs.failures, working);
+  e.spares = spare_nodes(inputs, working);
   e.available = availability(inputs.failures, working, e.spares);
   e.checkpoint_interval_s = checkpoint_interval_s(inputs.failures, gpus);
   e.goodput = goodput(inputs.failures, gpus, e.checkpoint_interval_s) * e.available;
@@ -46,24 +51,26 @@ Economics economics(const SizeInputs& inputs, const Work& work) {
   const double paid = e.nodes + e.spares;
   e.energy_MWh = paid * mean_kW(inputs.price) * e.wall.p50_s / hour_s / 1000;
   e.CO2_t = e.energy_MWh * inputs.price.gCO2_kWh / 1000;
-  e.cost = e.wall.late_s / hour_s * paid *
-           (hour_of_node(inputs.price) + mean_kW(inputs.price) * inputs.price.kWh);
+  e.cost = e.wall.late_s / hour_s *
+           (hour_of(inputs.price, paid, work.network_price) +
+            paid * mean_kW(inputs.price) * inputs.price.kWh);
   e.days_per_T = e.days_p50() / (inputs.tokens / trillion);
   e.cost_per_T = e.cost / (inputs.tokens / trillion);
   return e;
 }
 
-MachineCosts machine_costs(const OfferPrice& price, int nodes) {
-  return {.purchase = nodes * price.node,
+MachineCosts machine_costs(const OfferPrice& price, int nodes, double network_price) {
+  return {.purchase = nodes * price.node + network_price,
           .rent = price.bought() ? 0 : nodes * kMonth_h * price.node_hour,
-          .monthly = nodes * kMonth_h * (hour_of_node(price) + mean_kW(price) * price.kWh),
+          .monthly = kMonth_h *
+                     (hour_of(price, nodes, network_price) + nodes * mean_kW(price) * price.kWh),
           .peak_MW = nodes * price.node_kW * price.pue / 1000,
           .mean_MW = nodes * mean_kW(price) / 1000};
 }
 
-double cost_of_years(const OfferPrice& price, int nodes, double years) {
-  const double held = price.bought() ? price.node : price.node_hour * kYear_h * years;
-  return nodes * (held + mean_kW(price) * price.kWh * kYear_h * years);
+double cost_of_years(const OfferPrice& price, int nodes, double years, double network_price) {
+  const double node = price.bought() ? price.node : price.node_hour * kYear_h * years;
+  return nodes * (node + mean_kW(price) * price.kWh * kYear_h * years) + network_price;
 }
 
 int nodes_within(const SizeInputs& inputs, int gpus_per_node, int most) {

@@ -31,9 +31,13 @@ struct Work {
   double tokens_a_step = 0;
   double iteration_s = 0;                       // at the whole batch
   double ramp_s = 0;                            // all iterations with smaller batches
+  double network_price = 0;                     // of what joins the nodes, if that is priced
   std::pair<double, double> interval = {1, 1};  // factors of the iteration that hold 90 % of runs
 };
 Economics economics(const SizeInputs& inputs, const Work& work);
+
+// Returns how many nodes stand by for those that work.
+int spare_nodes(const SizeInputs& inputs, const WorkingNodes& working);
 
 // The price and power of so many nodes, spares among them.
 struct MachineCosts {
@@ -42,13 +46,14 @@ struct MachineCosts {
   double monthly = 0;               // rent, or purchase over price.years; with energy at the mean
   double peak_MW = 0, mean_MW = 0;  // of the site
 };
-MachineCosts machine_costs(const OfferPrice& price, int nodes);
+MachineCosts machine_costs(const OfferPrice& price, int nodes, double network_price = 0);
 
 // Returns the cost of `years` with the machine: the purchase or the rent, and energy at the mean.
-double cost_of_years(const OfferPrice& price, int nodes, double years);
+double cost_of_years(const OfferPrice& price, int nodes, double years, double network_price = 0);
 
 // Returns the most nodes, spares among them, that the limits of purchase, rent, power and GPUs
-// allow; `most` if they allow more. `gpus_per_node`: of a node that is bought.
+// allow if a network costs
+// nothing; `most` if they allow more. `gpus_per_node`: of a node that is bought.
 int nodes_within(const SizeInputs& inputs, int gpus_per_node, int most);
 
 }  // namespace tandem

@@ -54,7 +54,7 @@ Status find_plan(const std::vector<std::string>& among, const std::function<bool
 // no plan.
 double tokens_rate_of(const SizeCase& c, const SizedJob& job) {
   if (!job.plan) return 0;
-  const int spares = spares_for(c.inputs.failures, working_nodes(c, job.nodes, job.gpus));
+  const int spares = spare_nodes(c.inputs, working_nodes(c, job.nodes, job.gpus));
   return static_cast<double>(job.batch()) * job.scenario.job.model.seq /
          to_seconds(job.plan->iteration_ns) / (job.nodes + spares);
 }

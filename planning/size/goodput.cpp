@@ -15,7 +15,6 @@ namespace tandem {
 namespace {
 
 constexpr int kDraws = 1000;
-constexpr double kNormal95 = 1.6449;  // the standard normal's 95th percentile
 
 // Draws a Poisson number by inverting its distribution. If the mean is above 100, rounds a normal
 // number of the same mean and variance instead.

@@ -93,6 +93,8 @@ constexpr double kWantedAvailability = 0.99;
 // Returns the fewest spare nodes that reach kWantedAvailability; `nodes` if no smaller number does.
 int spares_for(const Failures& failures, const WorkingNodes& working);
 
+constexpr double kNormal95 = 1.6449;  // the standard normal's 95th percentile
+
 // The wall time of a run: the median over many draws, and the time that is kept with the asked
 // certainty.
 struct Wall {

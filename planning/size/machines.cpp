@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 
 #include "base/units.h"
+#include "planning/size/buildable.h"
 
 namespace tandem {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Returns the factors of the iteration between which 90 % of real runs lie; 1 and 1: not known.
 std::pair<double, double> interval_of(const RunResult& result) {
@@ -41,7 +39,7 @@ Excess time_excess(const SizeCase& c, const SizedJob& job) {
   if (!is_possible(job)) return {kNever, "does not fit into memory"};
   if (fails_too_fast(c.inputs, job.economics))
     return {kNever, "nodes fail faster than they are repaired"};
-  return {times_over(job.economics.days_late(), c.inputs.days),
+  return {times_over(job.economics.days_late() + c.inputs.delivery_days, c.inputs.days),
           fmt::format("later than {:g} days", c.inputs.days)};
 }
 
@@ -54,6 +52,7 @@ Excess limit_excess(const std::vector<SizeCase>& cases, const std::vector<SizedJ
       {times_over(machine.costs.purchase, inputs.purchase_budget), "above the purchase budget"},
       {times_over(machine.costs.rent, inputs.rent_per_month), "above the rent per month"},
       {times_over(machine.costs.peak_MW, inputs.power_MW), "above size.power_MW"}};
+  if (machine.network_price == kNever) all.push_back({kNever, "its network cannot be built"});
   for (const std::size_t job : machine.jobs) {
     if (is_possible(sized[job]))
       all.push_back({times_over(sized[job].economics.cost, cases[sized[job].of].inputs.budget),
@@ -71,7 +70,9 @@ double total_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>&
   const double years = inputs.years > 0        ? inputs.years
                        : inputs.price.bought() ? inputs.price.years
                                                : 0;
-  if (years > 0) return cost_of_years(inputs.price, machine.nodes + machine.spares, years);
+  if (years > 0)
+    return cost_of_years(inputs.price, machine.nodes + machine.spares, years,
+                         machine.network_price);
   double total = 0;
   for (const std::size_t job : machine.jobs)
     total += cases[sized[job].of].inputs.weight * sized[job].economics.cost;
@@ -100,34 +101,6 @@ void mark_frontier(std::vector<SizedJob>* sized) {
   }
 }
 
-// A change of one input. It changes the inputs, or the iteration by a factor. The factor is the
-// same for all machines, or with `nics` the one that each job was played for.
-struct InputVariation {
-  const char* input;
-  void (*apply)(SizeInputs*);
-  double iteration_factor = 1;
-  double SizedJob::*nics = nullptr;
-};
-
-const std::vector<InputVariation>& input_variations() {
-  static const std::vector<InputVariation> kChanges = {
-      {"the iteration +10 %", [](SizeInputs*) {}, 1.1},
-      {"the iteration -10 %", [](SizeInputs*) {}, 0.9},
-      {"NIC bandwidth -10 %", [](SizeInputs*) {}, 1, &SizedJob::slower_nics},
-      {"NIC bandwidth +10 %", [](SizeInputs*) {}, 1, &SizedJob::faster_nics},
-      {"size.tokens_T +10 %", [](SizeInputs* s) { s->tokens *= 1.1; }},
-      {"price of a node +10 %",
-       [](SizeInputs* s) { s->price.node_hour *= 1.1, s->price.node *= 1.1; }},
-      {"price.kWh +10 %", [](SizeInputs* s) { s->price.kWh *= 1.1; }},
-      {"failures twice as often", [](SizeInputs* s) { s->failures.gpu_mtbf_h /= 2; }},
-      {"failures half as often", [](SizeInputs* s) { s->failures.gpu_mtbf_h *= 2; }},
-      {"failures.checkpoint_s x 2", [](SizeInputs* s) { s->failures.checkpoint_s *= 2; }},
-      {"failures.restart_s x 2", [](SizeInputs* s) { s->failures.restart_s *= 2; }},
-      {"failures.repair_hours x 2", [](SizeInputs* s) { s->failures.repair_h *= 2; }},
-  };
-  return kChanges;
-}
-
 }  // namespace
 
 WorkingNodes working_nodes(const SizeCase& c, int nodes, int gpus) {
@@ -137,13 +110,22 @@ WorkingNodes working_nodes(const SizeCase& c, int nodes, int gpus) {
   return {nodes, used, is_part ? 0 : c.node_gpus() - used};
 }
 
+double network_price_of(const SizeCase& c, int nodes) {
+  if (!c.inputs.price.network) return 0;
+  const Result<NetworkBill> bill = network_bill(c.scenario.cluster.spec, nodes);
+  return bill.ok() ? network_price(*bill, *c.inputs.price.network) : kNever;
+}
+
 Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_factor) {
   const RunResult& result = *job.result;
+  const WorkingNodes working = working_nodes(c, job.nodes, job.gpus);
+  const int spares = spare_nodes(c.inputs, working);
   return economics(c.inputs,
-                   {.working = working_nodes(c, job.nodes, job.gpus),
+                   {.working = working,
                     .tokens_a_step = static_cast<double>(job.batch()) * c.scenario.job.model.seq,
                     .iteration_s = result.iteration_s * iteration_factor,
                     .ramp_s = job.ramp_s * iteration_factor,
+                    .network_price = network_price_of(c, working.nodes + spares),
                     .interval = interval_of(result)});
 }
 
@@ -152,6 +134,7 @@ Machine machine_of(const std::vector<SizeCase>& cases, const std::vector<SizedJo
   const SizedJob& first = sized[jobs.front()];
   const SizeCase& c = cases[first.of];
   Machine machine{.offer = first.offer, .nodes = first.nodes, .jobs = std::move(jobs)};
+  machine.days_late = c.inputs.delivery_days;
   for (const std::size_t job : machine.jobs) {
     machine.spares = std::max(machine.spares, sized[job].economics.spares);
     machine.days_late += cases[sized[job].of].inputs.weight * sized[job].economics.days_late();
@@ -159,7 +142,11 @@ Machine machine_of(const std::vector<SizeCase>& cases, const std::vector<SizedJo
   const int all = machine.nodes + machine.spares;
   const WorkingNodes working = working_nodes(c, first.nodes, first.gpus);
   machine.gpus = all * (working.gpus_a_node + working.idle_a_node);
-  machine.costs = machine_costs(c.inputs.price, all);
+  if (const auto bill = network_bill(c.scenario.cluster.spec, all); bill.ok())
+    machine.network = *bill;
+  machine.warnings = build_warnings(c.scenario.cluster.spec, all);
+  machine.network_price = network_price_of(c, all);
+  machine.costs = machine_costs(c.inputs.price, all, machine.network_price);
   machine.total = total_of(cases, sized, machine);
   Excess worst = limit_excess(cases, sized, machine);
   for (const std::size_t job : machine.jobs) {
@@ -235,36 +222,6 @@ void compare_machines(const std::vector<SizeCase>& cases, SizeResult* result) {
         result->machines, [](const Machine& m) { return m.excess < kNever; },
         [](const Machine& m) { return m.excess; });
   }
-}
-
-std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
-                                       const SizeResult& result) {
-  const std::optional<std::size_t> chosen = result.recommended();
-  if (!chosen) return {};
-  std::vector<InputChange> all;
-  const Machine& before = result.machines[*chosen];
-  for (const InputVariation& change : input_variations()) {
-    std::vector<SizeCase> changed = cases;
-    for (SizeCase& one : changed) change.apply(&one.inputs);
-    std::vector<SizedJob> sized = result.sized;
-    for (SizedJob& job : sized) {
-      if (!job.result) continue;
-      const double factor = change.nics != nullptr ? job.*change.nics : change.iteration_factor;
-      job.economics = economics_of(changed[job.of], job, factor);
-    }
-    std::vector<Machine> machines;
-    for (const Machine& machine : result.machines)
-      machines.push_back(machine_of(changed, sized, machine.jobs));
-    const auto now = answering(SizeAnswer::Cheapest, machines, sized, changed);
-    const Machine& same = machines[*chosen];
-    InputChange row{change.input, same.days_late / before.days_late - 1,
-                    same.total / before.total - 1, ""};
-    if (!now) row.recommended = "none is in time and within the limits";
-    if (now && *now != *chosen)
-      row.recommended = fmt::format("{}, {} GPUs", machines[*now].offer, machines[*now].gpus);
-    all.push_back(std::move(row));
-  }
-  return all;
 }
 
 std::vector<NetworkComparison> network_comparisons(const std::vector<SizeCase>& cases,

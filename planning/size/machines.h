@@ -2,15 +2,24 @@
 // answers a question.
 #pragma once
 
+#include <limits>
+#include <optional>
 #include <vector>
 
 #include "planning/size/size.h"
 
 namespace tandem {
 
+// The days or the cost of what cannot be.
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
 // Returns the nodes that work on a job of so many GPUs. The GPUs of a node that it leaves idle are
 // bought too, unless size.gpus names fewer than a node has.
 WorkingNodes working_nodes(const SizeCase& c, int nodes, int gpus);
+
+// Returns the price of the network between so many nodes; 0: it is in the nodes' price; infinity:
+// it cannot be built.
+double network_price_of(const SizeCase& c, int nodes);
 
 // Returns the job's time and cost if iterations took `iteration_factor` times as long. REQUIRES: it
 // has a result.
@@ -38,10 +47,6 @@ bool within_limits(const std::vector<SizeCase>& cases, const std::vector<SizedJo
 // Sets which jobs are on the frontier of days and cost, the recommended machine, the answers and
 // the nearest machine.
 void compare_machines(const std::vector<SizeCase>& cases, SizeResult* result);
-
-// Changes each input by itself and makes the choice again.
-std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
-                                       const SizeResult& result);
 
 // Compares offers with the same GPU and as many of them on a node: they differ in their network.
 std::vector<NetworkComparison> network_comparisons(const std::vector<SizeCase>& cases,

@@ -53,6 +53,8 @@ struct NetworkPrices {
   double node_switch = 0;  // price.switch
   double optic = 0;        // price.optic: of one port, so half a twin-port transceiver's
   double cable = 0;        // price.cable
+
+  bool operator==(const NetworkPrices&) const = default;
 };
 
 double network_price(const NetworkBill& bill, const NetworkPrices& prices);

@@ -19,6 +19,8 @@
 #include "planning/size/machines.h"
 #include "planning/size/play_sizes.h"
 #include "planning/size/size_steps.h"
+#include "planning/size/sureness.h"
+#include "planning/size/tornado.h"
 
 namespace tandem {
 namespace {
@@ -74,7 +76,9 @@ class Sizing {
     RETURN_IF_ERROR(play_changes(options_, jobs));
     compare_machines(cases_, &result);
     RETURN_IF_ERROR(play_plain_numerics(&result));
-    result.input_changes = input_changes(cases_, result);
+    const SizeResult all = with_all_sizes(result);
+    result.tornado = tornado(cases_, all);
+    result.sureness = sureness(cases_, all);
     result.tiers = network_comparisons(cases_, result);
     return result;
   }
@@ -89,11 +93,16 @@ class Sizing {
       // Racks of which GPUs are left idle need the fewest spares.
       const int used = power_of_two_down(node_gpus);
       const auto with_spares = [&](int nodes) {
-        if (inputs.spare_nodes >= 0) return nodes + inputs.spare_nodes;
-        return nodes + spares_for(inputs.failures, {nodes, used, node_gpus - used});
+        return nodes + spare_nodes(inputs, {nodes, used, node_gpus - used});
+      };
+      const auto is_affordable = [&](int nodes) {
+        return inputs.purchase_budget == 0 ||
+               nodes * inputs.price.node + network_price_of(cases_[first], nodes) <=
+                   inputs.purchase_budget;
       };
       int nodes = within;
-      while (nodes > 1 && with_spares(nodes) > within) --nodes;
+      while (nodes > 1 && (with_spares(nodes) > within || !is_affordable(with_spares(nodes))))
+        --nodes;
       offer.nodes_in_limits = std::max(1, nodes);
     }
     if (inputs.gpus_max > 0) offer.most_nodes = offer.nodes_in_limits;
@@ -207,6 +216,10 @@ class Sizing {
     }
     if (least > 0 && least <= offer.most_nodes) {
       sizes.insert(least);
+      // Sizes just above it are what to buy if more is needed than is predicted.
+      const int above = size_up(least + 1);
+      sizes.insert(
+          {std::min(above, offer.most_nodes), std::min(size_up(above + 1), offer.most_nodes)});
       int even = least;
       while (even_down(even) < even) ++even;
       if (even <= offer.most_nodes) sizes.insert(even);
@@ -296,11 +309,43 @@ class Sizing {
   SizeResult collected() {
     SizeResult result{.seed = cases_.front().inputs.seed};
     for (const SizeCase& c : cases_) result.asked.push_back(c.inputs);
+    result.assumptions = cases_.front().assumptions;
     for (std::size_t i = 0; i < offers_.size(); ++i) {
       for (Machine& machine : machines_of(offers_[i], shown_[i], &result.sized))
         result.machines.push_back(std::move(machine));
     }
     return result;
+  }
+
+  // Returns the result with every size that all jobs of its offer were tried on. Those that were
+  // not played on the chosen engine take as much longer as others of the offer do there, and have
+  // the ratios of a size that was.
+  SizeResult with_all_sizes(const SizeResult& result) {
+    SizeResult all{.asked = result.asked, .seed = result.seed};
+    const Machine* best = result.recommended() ? &result.machines[*result.recommended()] : nullptr;
+    for (const Offer& offer : offers_) {
+      for (Machine& machine : machines_of(offer, complete_steps(offer), &all.sized)) {
+        machine.recommended =
+            best != nullptr && machine.offer == best->offer && machine.nodes == best->nodes;
+        all.machines.push_back(std::move(machine));
+      }
+    }
+    for (SizedJob& job : all.sized) {
+      const auto shown = std::ranges::find(result.sized, job.of, &SizedJob::of);
+      if (shown == result.sized.end() || !job.result) continue;
+      job.slower_nics = shown->slower_nics;
+      job.faster_nics = shown->faster_nics;
+      const auto& tried = tried_[job.of];
+      const auto own = std::ranges::find_if(
+          tried, [&](const auto& one) { return one.second.job.nodes == job.nodes; });
+      if (own->second.on_engine) continue;
+      const double factor = engine_factor_[job.of];
+      job.result->iteration_s *= factor;
+      job.ramp_s *= factor;
+      if (auto& interval = job.result->interval_s)
+        *interval = {interval->first * factor, interval->second * factor};
+    }
+    return all;
   }
 
   // Sets what the recommended machine's jobs would take with the scenario's own numerics.

@@ -23,10 +23,16 @@
 
 namespace tandem {
 
+// A default that the file does not replace.
+struct Assumption {
+  std::string key, value;  // "failures.repair_hours", "24*"; with its source; '*': a guess
+};
+
 struct SizeCase {
   std::string job, offer;  // its points on the file's axes: the first; all others
   Scenario scenario;       // its plan and its GPUs are placeholders except for the batch
   SizeInputs inputs;
+  std::vector<Assumption> assumptions = {};
 
   int node_gpus() const { return scenario.cluster.spec.gpus_per_node; }
 };
@@ -57,8 +63,12 @@ struct Machine {
   int nodes = 0, spares = 0, gpus = 0;  // that work; that stand by; GPUs of all of them
   std::vector<std::size_t> jobs;        // places in SizeResult::sized, in the file's order of jobs
   MachineCosts costs;
-  double total = 0;          // over size.years, or as SizeInputs::years says
-  double days_late = 0;      // of all jobs, one after the other, each as often as its weight
+  std::optional<NetworkBill> network;  // between its nodes; empty: it cannot be built
+  double network_price = 0;            // 0: in the nodes' price
+  std::vector<std::string> warnings;   // of what cannot be built or bought as the file has it
+  double total = 0;                    // over size.years, or as SizeInputs::years says
+  double days_late =
+      0;  // from the order on, of all jobs, one after the other, each as often as its weight
   std::string reason;        // why it is ruled out; empty: it is in time and within all limits
   double excess = 1;         // how many times the worst limit is exceeded; at most 1: none is
   bool recommended = false;  // the cheapest in total that is not ruled out
@@ -71,11 +81,24 @@ struct SizeAnswer {
   std::optional<std::size_t> machine;  // nothing: none does
 };
 
-// How a change of an input changes the recommended machine.
-struct InputChange {
-  std::string input;                        // "price of a node +10 %"
-  double days_change = 0, cost_change = 0;  // of days p95 and of the total, as shares
-  std::string recommended;                  // the new choice, if it changes
+// How far an input moves the recommended machine over its range, and where it changes the choice.
+struct TornadoBar {
+  std::string input;         // "price of a node"
+  double low = 1, high = 1;  // the range, as factors of the input
+  // Changes of the late days and of the total at both ends, as shares.
+  double days_low = 0, days_high = 0, total_low = 0, total_high = 0;
+  // The factor nearest to 1, inside the range, from which another machine is recommended.
+  std::optional<double> flips_at;
+  std::string flips_to;  // "B200, 368 GPUs"; empty: none is in time and within the limits
+};
+
+// How sure the recommendation is, over draws of what is not known (planning/size/sureness.h).
+struct Sureness {
+  double machine = 0;  // the probability that the recommended machine turns out the cheapest
+  // That one of an offer's machines does, whatever its size, the likeliest first.
+  std::vector<std::pair<std::string, double>> offers;
+  double none = 0;      // the probability that none is in time and within the limits
+  std::string measure;  // what would settle it: "B200-180GB in fp8 (nemo-b200)"
 };
 
 // An offer's network compared with the best one for the same job, nodes and GPUs.
@@ -92,7 +115,9 @@ struct SizeResult {
   std::vector<Machine> machines;       // in the file's order of offers, then by size
   std::vector<SizeAnswer> answers;     // those that the file asks for
   std::optional<std::size_t> nearest;  // where no machine is recommended: with the least excess
-  std::vector<InputChange> input_changes;
+  std::vector<TornadoBar> tornado;     // the longest first
+  std::optional<Sureness> sureness;    // where a machine is recommended
+  std::vector<Assumption> assumptions;
   std::vector<NetworkComparison> tiers;
   std::vector<SizeInputs> asked;  // by case
   double seed = 1;

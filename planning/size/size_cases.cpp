@@ -58,6 +58,9 @@ Result<std::vector<SizeCase>> load_size_cases(
   ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, only));
   std::vector<SizeCase> cases;
   for (RunSettings& run : runs) {
+    std::vector<Assumption> assumptions;
+    for (const auto& [key, value] : defaults_taken(run.settings))
+      assumptions.push_back({key, value});
     ASSIGN_OR_RETURN(SizeInputs inputs, take_size_inputs(path, &run.settings));
     for (const std::string& key : Space::own_keys()) run.settings.erase(key);
     for (const auto& [key, value] : kPlaceholderKeys) run.settings[key] = {value, path};
@@ -83,7 +86,7 @@ Result<std::vector<SizeCase>> load_size_cases(
                                            "to job, expected one machine for all jobs",
                                            offer));
     }
-    cases.push_back({job, offer, std::move(scenario), inputs});
+    cases.push_back({job, offer, std::move(scenario), inputs, std::move(assumptions)});
   }
   return cases;
 }

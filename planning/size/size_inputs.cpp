@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/csv.h"
 #include "base/nearest.h"
 #include "base/units.h"
 
@@ -20,6 +21,11 @@ struct SizeKey {
   double least, most;
   std::function<void(SizeInputs*, double)> set;
 };
+
+NetworkPrices* network_of(SizeInputs* inputs) {
+  if (!inputs->price.network) inputs->price.network.emplace();
+  return &*inputs->price.network;
+}
 
 // A setter that converts from the key's unit to that of `member`.
 #define TO(member, unit) [](SizeInputs* s, double value) { s->member = value * (unit); }
@@ -59,11 +65,22 @@ const std::vector<SizeKey>& number_keys() {
        1, 1e9, TO(ramp_from, 1)},
       {"size.ramp_tokens_T", "number: trillions of tokens until the whole batch; default 0", 0, 1e4,
        TO(ramp_tokens, trillion)},
+      {"size.delivery_days", "number: days from the order to the first job; default 0", 0, 1e4,
+       TO(delivery_days, 1)},
       {"size.seed", "integer: of the draws; default 1", 0, 1e9, TO(seed, 1)},
       {"price.node_hour", "number: price of a node for an hour, all but energy", 0, 1e9,
        TO(price.node_hour, 1)},
       {"price.node", "number: or price of a node with its share of network and building", 0, 1e12,
        TO(price.node, 1)},
+      {"price.node_without_network",
+       "number: or price of a node alone; price.switch and price.optic then say what joins them", 0,
+       1e12, [](SizeInputs* s, double value) { s->price.node = value, network_of(s); }},
+      {"price.switch", "number: price of a switch", 0, 1e12,
+       [](SizeInputs* s, double value) { network_of(s)->node_switch = value; }},
+      {"price.optic", "number: price of a transceiver's port, of which a cable has one at each end",
+       0, 1e12, [](SizeInputs* s, double value) { network_of(s)->optic = value; }},
+      {"price.cable", "number: price of a cable; default 0", 0, 1e12,
+       [](SizeInputs* s, double value) { network_of(s)->cable = value; }},
       {"price.years", "number: years that it is used for; default 4", 0.01, 100,
        TO(price.years, 1)},
       {"price.node_kW", "number: most kW that a node draws, as its data sheet says", 0, 1e4,
@@ -106,6 +123,39 @@ const std::vector<SizeKey>& number_keys() {
   return kKeys;
 }
 #undef TO
+
+// A key whose value is a range, as "0.9 to 1.1".
+struct RangeKey {
+  const char* key;
+  const char* help;
+  std::pair<double, double> SizeInputs::*range;
+};
+constexpr RangeKey kRangeKeys[] = {
+    {"size.range_price", "text: factors of the prices of nodes and network; default 0.9 to 1.1*",
+     &SizeInputs::range_price},
+    {"size.range_kWh", "text: factors of price.kWh; default 0.5 to 2*", &SizeInputs::range_kWh},
+    {"size.range_tokens", "text: factors of size.tokens_T; default 0.9 to 1.1*",
+     &SizeInputs::range_tokens},
+    {"size.range_MFU", "text: factors of the MFU; default 0.9 to 1.1*", &SizeInputs::range_MFU},
+    {"size.range_network", "text: factors of the NICs' bandwidth; default 0.9 to 1.1*",
+     &SizeInputs::range_network},
+    {"size.range_failures",
+     "text: factors of the rate of failures, and of each of their times; default 0.5 to 2*",
+     &SizeInputs::range_failures},
+    {"size.range_delivery", "text: factors of size.delivery_days; default 0.5 to 2*",
+     &SizeInputs::range_delivery}};
+
+Status set_range(const std::string& key, const Setting& setting, std::pair<double, double>* range) {
+  const std::vector<std::string> words = setting.texts();
+  const std::string text = words.size() == 1 ? words.front() : "";
+  const auto at = text.find(" to ");
+  const auto low = parse_number(text.substr(0, at));
+  const auto high = parse_number(at == text.npos ? "" : text.substr(at + 4));
+  if (!low.ok() || !high.ok() || !(*low > 0 && *low <= 1 && *high >= 1 && *high <= 1000))
+    return setting.error(key, "two factors around 1, as \"0.9 to 1.1\"");
+  *range = {*low, *high};
+  return Done{};
+}
 
 constexpr const char* kGpus = "size.gpus";
 constexpr const char* kGpusHelp =
@@ -156,6 +206,9 @@ Status set_key(const std::string& key, const Setting& setting, SizeInputs* input
     inputs->price.currency = words[0];
     return Done{};
   }
+  for (const RangeKey& known : kRangeKeys) {
+    if (key == known.key) return set_range(key, setting, &(inputs->*known.range));
+  }
   for (const SizeKey& known : number_keys()) {
     if (key != known.key) continue;
     const std::optional<double> value = number_of(setting);
@@ -179,6 +232,10 @@ Status set_key(const std::string& key, const Setting& setting, SizeInputs* input
 
 Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings) {
   SizeInputs inputs;
+  const auto has = [&](const char* key) { return settings->contains(key); };
+  const bool has_node = has("price.node"), has_bare = has("price.node_without_network");
+  const bool has_switch = has("price.switch"), has_optic = has("price.optic");
+  const bool has_cable = has("price.cable");
   for (auto it = settings->begin(); it != settings->end();) {
     if (!is_size_key(it->first)) {
       ++it;
@@ -193,6 +250,14 @@ Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings)
   const OfferPrice& price = inputs.price;
   if (inputs.tokens == 0) return missing("size.tokens_T");
   if (price.node_hour == 0 && price.node == 0) return missing("price.node_hour or price.node");
+  if (has_node && (has_bare || has_switch || has_optic || has_cable))
+    return Error::at(path,
+                     "found price.node beside prices of a network, expected "
+                     "price.node_without_network: price.node includes the network");
+  if (has_bare && !(has_switch && has_optic))
+    return missing("price.switch and price.optic beside price.node_without_network");
+  if (price.network && !has_bare)
+    return missing("price.node_without_network beside prices of a network");
   if (price.node_hour > 0 && price.node > 0)
     return Error::at(
         path, "found price.node_hour and price.node, expected one of them: rented, or bought");
@@ -214,10 +279,24 @@ Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings)
   return inputs;
 }
 
+std::vector<std::pair<std::string, std::string>> defaults_taken(const Settings& settings) {
+  std::vector<std::pair<std::string, std::string>> taken;
+  constexpr std::string_view kDefault = "; default ";
+  for (const SizeKey& known : number_keys()) {
+    const std::string_view help = known.help;
+    const auto at = help.find(kDefault);
+    const std::string_view value = at == help.npos ? "" : help.substr(at + kDefault.size());
+    if (value.empty() || value.starts_with("no") || settings.contains(known.key)) continue;
+    taken.emplace_back(known.key, value);
+  }
+  return taken;
+}
+
 std::vector<std::pair<std::string, std::string>> size_keys() {
   std::vector<std::pair<std::string, std::string>> keys = {
       {kGpus, kGpusHelp}, {kCurrency, kCurrencyHelp}, {kNumerics, kNumericsHelp}};
   for (const SizeKey& key : number_keys()) keys.emplace_back(key.key, key.help);
+  for (const RangeKey& key : kRangeKeys) keys.emplace_back(key.key, key.help);
   return keys;
 }
 

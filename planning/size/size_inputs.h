@@ -2,22 +2,26 @@
 // file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "planning/size/goodput.h"
+#include "planning/size/network_bill.h"
 #include "scenarios/setting.h"
 
 namespace tandem {
 
 // The price and the power of an offer. A node is bought (`node`) or rented (`node_hour`).
+// `network`: of what joins bought nodes; empty: it is in their price.
 struct OfferPrice {
   double node_hour = 0;        // of a node for an hour
   double node = 0, years = 4;  // of a node that is used for so many years
-  double node_kW = 0;          // that a node draws at most
-  double load = 0.76;          // the mean over the most, in training
+  std::optional<NetworkPrices> network;
+  double node_kW = 0;  // that a node draws at most
+  double load = 0.76;  // the mean over the most, in training
   double pue = 1.2, kWh = 0, gCO2_kWh = 0;
   std::string currency = "$";
 
@@ -41,6 +45,12 @@ struct SizeInputs {
   double batch_tolerance = 0.1;           // share by which the batch may differ from global_batch
   bool any_numerics = true;               // precision, recipe and dispatcher are searched
   double ramp_from = 0, ramp_tokens = 0;  // first batch, 0: none; tokens until the whole one
+  double delivery_days = 0;               // from the order to the first job
+  // The ranges over which a tornado changes inputs, as factors.
+  std::pair<double, double> range_price = {0.9, 1.1}, range_kWh = {0.5, 2},
+                            range_tokens = {0.9, 1.1}, range_MFU = {0.9, 1.1},
+                            range_network = {0.9, 1.1}, range_failures = {0.5, 2},
+                            range_delivery = {0.5, 2};
   double seed = 1;
   int spare_nodes = -1;  // -1: as many as keep the job running 99 % of the time
   OfferPrice price;
@@ -50,6 +60,10 @@ struct SizeInputs {
 // Takes the keys of the three tables out of the settings. Errors: unknown keys (with the nearest
 // known one), numbers out of range, and missing keys.
 Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings);
+
+// Returns the defaults of prices, failures and odds that the settings do not replace: the key, and
+// the value as its help has it.
+std::vector<std::pair<std::string, std::string>> defaults_taken(const Settings& settings);
 
 // Returns every key with its help. docs/planning.md has them all (tested).
 std::vector<std::pair<std::string, std::string>> size_keys();

@@ -50,6 +50,15 @@ Json to_json(const SizedJob& job) {
   return json;
 }
 
+Json to_json(const std::optional<NetworkBill>& bill) {
+  if (!bill) return nullptr;
+  return {{"switch", bill->model.name},
+          {"tiers", bill->tiers},
+          {"switches", bill->switches()},
+          {"cables", bill->cables()},
+          {"optics", bill->optics()}};
+}
+
 Json to_json(const Machine& machine) {
   return {{"candidate", machine.offer},
           {"nodes", machine.nodes},
@@ -57,6 +66,9 @@ Json to_json(const Machine& machine) {
           {"gpus", machine.gpus},
           {"jobs", machine.jobs},
           {"purchase", machine.costs.purchase},
+          {"network", to_json(machine.network)},
+          {"network_price", machine.network_price},
+          {"warnings", machine.warnings},
           {"monthly", machine.costs.monthly},
           {"total", machine.total},
           {"peak_MW", machine.costs.peak_MW},
@@ -88,12 +100,26 @@ Json to_json(const SizeResult& result) {
                              {"candidate", tier.offer},
                              {"best", tier.best},
                              {"times_as_long", tier.times_as_long}});
-  json["sensitivities"] = Json::array();
-  for (const InputChange& s : result.input_changes)
-    json["sensitivities"].push_back({{"input", s.input},
-                                     {"days_change", s.days_change},
-                                     {"cost_change", s.cost_change},
-                                     {"recommended", text_or_null(s.recommended)}});
+  json["tornado"] = Json::array();
+  for (const TornadoBar& bar : result.tornado)
+    json["tornado"].push_back({{"input", bar.input},
+                               {"low", bar.low},
+                               {"high", bar.high},
+                               {"days_low", bar.days_low},
+                               {"days_high", bar.days_high},
+                               {"total_low", bar.total_low},
+                               {"total_high", bar.total_high},
+                               {"flips_at", or_null(bar.flips_at)},
+                               {"flips_to", text_or_null(bar.flips_to)}});
+  json["sure"] = nullptr;
+  if (result.sureness)
+    json["sure"] = {{"machine", result.sureness->machine},
+                    {"offers", result.sureness->offers},
+                    {"none", result.sureness->none},
+                    {"measure", text_or_null(result.sureness->measure)}};
+  json["assumptions"] = Json::array();
+  for (const Assumption& one : result.assumptions)
+    json["assumptions"].push_back({{"key", one.key}, {"value", one.value}});
   return json;
 }
 

@@ -141,6 +141,44 @@ std::string jobs(const SizeResult& result, int width) {
   return text_table(columns, rows, width);
 }
 
+std::string networks(const SizeResult& result, int width) {
+  using Row = const MachineRow&;
+  std::vector<MachineRow> rows;
+  for (const Machine& machine : result.machines) {
+    if (machine.network && machine.network->tiers > 0) rows.push_back({result, machine});
+  }
+  const auto count = [](std::int64_t (NetworkBill::*of)() const) {
+    return [of](Row r) { return fmt::format("{}", ((*r.machine.network).*of)()); };
+  };
+  const std::vector<Column<MachineRow>> columns = {
+      {"candidate", [](Row r) { return r.machine.offer; }, Place::Name},
+      {"GPUs", [](Row r) { return fmt::format("{}", r.machine.gpus); }, Place::Name, Align::Right},
+      {"switch", [](Row r) { return std::string(r.machine.network->model.name); }, Place::First,
+       Align::Left},
+      {"tiers", [](Row r) { return fmt::format("{}", r.machine.network->tiers); }, Place::First},
+      {"switches", count(&NetworkBill::switches), Place::First},
+      {"cables", count(&NetworkBill::cables), Place::First},
+      {"optics", count(&NetworkBill::optics), Place::First},
+      {"price",
+       [](Row r) {
+         return r.machine.network_price > 0 ? money_text(r.machine.network_price, r.currency())
+                                            : std::string("in the nodes'");
+       },
+       Place::First}};
+  return rows.empty() ? "" : "\nNetworks between nodes:\n" + text_table(columns, rows, width);
+}
+
+std::string warnings(const SizeResult& result) {
+  std::vector<std::string> lines;
+  for (const Machine& machine : result.machines) {
+    for (const std::string& warning : machine.warnings) {
+      std::string line = fmt::format("{}: {}\n", machine.offer, warning);
+      if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+    }
+  }
+  return fmt::format("{}", fmt::join(lines, ""));
+}
+
 std::string plans(const SizeResult& result, int width) {
   const std::vector<Column<SizedJob>> columns = {
       {"job", [](const SizedJob& one) { return one.job; }, Place::Name},
@@ -170,16 +208,51 @@ std::string tiers(const SizeResult& result, int width) {
   return text_table(columns, result.tiers, width);
 }
 
-std::string input_changes_table(const SizeResult& result, int width) {
-  using Row = const InputChange&;
-  const auto change = [](double share) { return fmt::format("{:+.1f} %", 100 * share); };
-  const std::vector<Column<InputChange>> columns = {
-      {"input", [](Row s) { return s.input; }, Place::Name},
-      {"the best is then", [](Row s) { return s.recommended.empty() ? "the same" : s.recommended; },
-       Place::Second, Align::Left},
-      {"days " + late_of(result), [=](Row s) { return change(s.days_change); }, Place::First},
-      {"total", [=](Row s) { return change(s.cost_change); }, Place::First}};
-  return text_table(columns, result.input_changes, width);
+std::string tornado_table(const SizeResult& result, int width) {
+  using Row = const TornadoBar&;
+  const auto both = [](double low, double high) {
+    return fmt::format("{:+.1f} to {:+.1f} %", 100 * low, 100 * high);
+  };
+  const auto is_interval = [](Row r) { return r.low == 0; };
+  const std::vector<Column<TornadoBar>> columns = {
+      {"input", [](Row r) { return r.input; }, Place::Name},
+      {"times",
+       [=](Row r) { return is_interval(r) ? "" : fmt::format("{:g} to {:g}", r.low, r.high); },
+       Place::First},
+      {"days " + late_of(result), [=](Row r) { return both(r.days_low, r.days_high); },
+       Place::First},
+      {"total", [=](Row r) { return both(r.total_low, r.total_high); }, Place::First},
+      {"another is best",
+       [=](Row r) {
+         if (!r.flips_at) return std::string();
+         const std::string from =
+             is_interval(r) ? std::string("inside it") : fmt::format("from {:.2f}", *r.flips_at);
+         return from + ": " + (r.flips_to.empty() ? "none in time" : r.flips_to);
+       },
+       Place::Second, Align::Left}};
+  return text_table(columns, result.tornado, width);
+}
+
+std::string sure_text(const SizeResult& result) {
+  if (!result.sureness) return "";
+  const Sureness& sure = *result.sureness;
+  const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
+  std::string text =
+      fmt::format("How sure: {} that the recommended machine is the best", percent(sure.machine));
+  for (const auto& [offer, share] : sure.offers)
+    text += fmt::format("; {} that {} is", percent(share), offer);
+  if (sure.none >= 0.01) text += fmt::format("; {:.0f} % that none is in time", 100 * sure.none);
+  text += ".";
+  if (!sure.measure.empty())
+    text += fmt::format(" A measured run would settle the most: {}.", sure.measure);
+  return text + "\n";
+}
+
+std::string assumptions_text(const SizeResult& result) {
+  std::vector<std::string> lines;
+  for (const Assumption& one : result.assumptions)
+    lines.push_back(fmt::format("  {} = {}", one.key, one.value));
+  return lines.empty() ? "" : fmt::format("\nAssumed (* a guess):\n{}\n", fmt::join(lines, "\n"));
 }
 
 std::vector<const RunResult*> results(const SizeResult& result) {
@@ -222,7 +295,7 @@ std::string answers(const SizeResult& result) {
   std::string text;
   for (auto answer = result.answers.rbegin(); answer != result.answers.rend(); ++answer)
     text += answer_text(result, *answer) + "\n";
-  return text + guess_warning(result);
+  return text + guess_warning(result) + sure_text(result);
 }
 
 }  // namespace
@@ -230,19 +303,20 @@ std::string answers(const SizeResult& result) {
 std::string size_text(const SizeResult& result, int width) {
   const auto wrapped_text = [width](const std::string& prose) { return wrapped(prose, width); };
   std::string text = wrapped_text(answers(result)) + "\n" + machines(result, width) + "\n" +
-                     jobs(result, width) + "\n" + wrapped_text(notes(results(result)));
+                     jobs(result, width) + "\n" +
+                     wrapped_text(warnings(result) + notes(results(result)));
   text += wrapped_text(
               "\nPlans, and how many times as long their iterations take where the fabric is "
               "oversubscribed more:\n") +
           plans(result, width);
+  text += networks(result, width);
   if (!result.tiers.empty())
     text += wrapped_text(
                 "\nNetwork tiers: how much longer the same GPUs take than on the best network, "
                 "which is what a node-hour of that may cost more:\n") +
             tiers(result, width);
-  if (!result.input_changes.empty())
-    text += "\nWhat moves the answer:\n" + input_changes_table(result, width);
-  return text + fmt::format("\nSeed {:.0f}.\n", result.seed);
+  if (!result.tornado.empty()) text += "\nWhat moves the answer:\n" + tornado_table(result, width);
+  return text + assumptions_text(result) + fmt::format("\nSeed {:.0f}.\n", result.seed);
 }
 
 }  // namespace tandem

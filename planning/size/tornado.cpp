@@ -1,0 +1,150 @@
+#include "planning/size/tornado.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "planning/size/machines.h"
+
+namespace tandem {
+namespace {
+
+// An input that is changed by a factor. Most change SizeInputs; some change the iterations.
+struct Swayed {
+  const char* input;
+  std::pair<double, double> SizeInputs::*range;  // null: the model's own interval
+  void (*apply)(SizeInputs*, double factor);
+  enum { Inputs, Iterations, Nics, Interval } kind = Inputs;
+};
+
+void scale_price(SizeInputs* s, double factor) {
+  s->price.node *= factor;
+  s->price.node_hour *= factor;
+}
+
+void scale_network_price(SizeInputs* s, double factor) {
+  if (!s->price.network) return;
+  NetworkPrices& network = *s->price.network;
+  network = {network.node_switch * factor, network.optic * factor, network.cable * factor};
+}
+
+constexpr auto kNothing = [](SizeInputs*, double) {};
+
+const Swayed kSwayed[] = {
+    {"price of a node", &SizeInputs::range_price, scale_price},
+    {"price of the network", &SizeInputs::range_price, scale_network_price},
+    {"price of a kWh", &SizeInputs::range_kWh, [](SizeInputs* s, double f) { s->price.kWh *= f; }},
+    {"tokens", &SizeInputs::range_tokens, [](SizeInputs* s, double f) { s->tokens *= f; }},
+    {"MFU", &SizeInputs::range_MFU, kNothing, Swayed::Iterations},
+    {"the model's time, p5 to p95", nullptr, kNothing, Swayed::Interval},
+    {"bandwidth of NICs", &SizeInputs::range_network, kNothing, Swayed::Nics},
+    {"failures", &SizeInputs::range_failures,
+     [](SizeInputs* s, double f) { s->failures.gpu_mtbf_h /= f; }},
+    {"time of a checkpoint", &SizeInputs::range_failures,
+     [](SizeInputs* s, double f) { s->failures.checkpoint_s *= f; }},
+    {"time of a restart", &SizeInputs::range_failures,
+     [](SizeInputs* s, double f) { s->failures.restart_s *= f; }},
+    {"time of a repair", &SizeInputs::range_failures,
+     [](SizeInputs* s, double f) { s->failures.repair_h *= f; }},
+    {"delivery", &SizeInputs::range_delivery,
+     [](SizeInputs* s, double f) { s->delivery_days *= f; }}};
+
+// Returns how many times as long the job's iterations take if NICs have `factor` times the
+// bandwidth: between 0.9 and 1.1, which were played, linear, and so beyond.
+double with_nics(const SizedJob& job, double factor) {
+  constexpr double kPlayed = 0.1;
+  const double share = (factor - 1) / kPlayed;
+  return share < 0 ? 1 - share * (job.slower_nics - 1) : 1 + share * (job.faster_nics - 1);
+}
+
+// The machines as they are with an input changed, and which of them is recommended.
+struct Remade {
+  std::vector<Machine> machines;
+  std::optional<std::size_t> chosen;
+};
+
+// Returns the machines with the input at `factor`. Of the model's interval the low end is at factor
+// 0, the prediction at 1, and the high end at 2.
+Remade remade(const std::vector<SizeCase>& cases, const SizeResult& result, const Swayed& input,
+              double factor) {
+  std::vector<SizeCase> changed = cases;
+  for (SizeCase& one : changed) input.apply(&one.inputs, factor);
+  std::vector<SizedJob> sized = result.sized;
+  for (SizedJob& job : sized) {
+    if (!job.result) continue;
+    double times = 1;
+    if (input.kind == Swayed::Iterations) times = 1 / factor;
+    if (input.kind == Swayed::Nics) times = with_nics(job, factor);
+    if (input.kind == Swayed::Interval && job.result->interval_s) {
+      const auto [low, high] = *job.result->interval_s;
+      const double itself = job.result->iteration_s;
+      times = factor < 1 ? 1 + (1 - factor) * (low / itself - 1)
+                         : 1 + (factor - 1) * (high / itself - 1);
+      job.result->interval_s.reset();
+    }
+    job.economics = economics_of(changed[job.of], job, times);
+  }
+  Remade now;
+  for (const Machine& machine : result.machines)
+    now.machines.push_back(machine_of(changed, sized, machine.jobs));
+  now.chosen = answering(SizeAnswer::Cheapest, now.machines, sized, changed);
+  return now;
+}
+
+std::string chosen_text(const Remade& now) {
+  if (!now.chosen) return "";
+  const Machine& machine = now.machines[*now.chosen];
+  return fmt::format("{}, {} GPUs", machine.offer, machine.gpus);
+}
+
+// Sets the factor between 1 and `end` from which another machine is recommended, if it is nearer
+// than the one that the bar has.
+void find_flip(const std::function<Remade(double)>& at, std::size_t chosen, double end,
+               TornadoBar* bar) {
+  if (at(end).chosen == chosen) return;
+  constexpr int kHalvings = 12;
+  double same = 1, other = end;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (same + other) / 2;
+    (at(middle).chosen == chosen ? same : other) = middle;
+  }
+  if (bar->flips_at && std::abs(*bar->flips_at - 1) <= std::abs(other - 1)) return;
+  bar->flips_at = other;
+  bar->flips_to = chosen_text(at(other));
+}
+
+double length(const TornadoBar& bar) {
+  return std::max({std::abs(bar.days_low), std::abs(bar.days_high), std::abs(bar.total_low),
+                   std::abs(bar.total_high)});
+}
+
+}  // namespace
+
+std::vector<TornadoBar> tornado(const std::vector<SizeCase>& cases, const SizeResult& result) {
+  const std::optional<std::size_t> chosen = result.recommended();
+  if (!chosen) return {};
+  const Machine& before = result.machines[*chosen];
+  std::vector<TornadoBar> bars;
+  for (const Swayed& input : kSwayed) {
+    TornadoBar bar{.input = input.input, .low = 0, .high = 2};
+    if (input.range != nullptr) std::tie(bar.low, bar.high) = cases.front().inputs.*input.range;
+    const auto at = [&](double factor) { return remade(cases, result, input, factor); };
+    const Machine low = at(bar.low).machines[*chosen], high = at(bar.high).machines[*chosen];
+    bar.days_low = low.days_late / before.days_late - 1;
+    bar.days_high = high.days_late / before.days_late - 1;
+    bar.total_low = low.total / before.total - 1;
+    bar.total_high = high.total / before.total - 1;
+    for (const double end : {bar.low, bar.high}) find_flip(at, *chosen, end, &bar);
+    constexpr double kSeen = 5e-4;
+    if (length(bar) >= kSeen || bar.flips_at) bars.push_back(std::move(bar));
+  }
+  std::ranges::stable_sort(bars, std::ranges::greater(), length);
+  return bars;
+}
+
+}  // namespace tandem
