@@ -42,6 +42,12 @@ FieldTable<OrderFinding> make_fields() {
 }
 
 template <>
+FieldTable<BestMfu> make_fields() {
+  return {field("mfu", &BestMfu::mfu), field("on", &BestMfu::on),
+          field("run", &BestMfu::run, "", "in `cases.csv`"), field("source", &BestMfu::source)};
+}
+
+template <>
 FieldTable<MemoryBytes> make_fields() {
   using Memory = MemoryBytes;
   return {
@@ -251,6 +257,10 @@ FieldTable<RunResult> make_fields() {
             "what was priced: `nemo-h100 on H100-SXM5-80GB in fp8`, `... in fp8 with experts`; "
             "null as `calibrated`")
           .null_by_default(),
+      field("best_published_mfu", &Run::best_published_mfu, "object",
+            "the highest `mfu`, counted in the same way, of the published runs on that GPU in that "
+            "precision; null if there is none")
+          .in_column(kNoColumn),
       field_group(&Run::training, fields_of<Training>()),
       field("memory_fixes", &Run::memory_fixes, "list of objects",
             "at most three changes with which a plan fits that does not, the fastest first "

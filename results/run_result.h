@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "results/training.h"
+#include "scenarios/evidence.h"
 #include "scenarios/found_order.h"
 #include "scenarios/variability.h"
 #include "schedule/order/lower_bound.h"
@@ -89,6 +90,8 @@ struct RunResult {
   std::optional<std::pair<double, double>> interval_s;
   std::optional<bool> calibrated;  // false: the figures are a guess
   std::string cost_model;          // empty where there is no interval either
+  // The best MFU that was measured on such GPUs, counted as the run's; nothing if none was.
+  std::optional<BestMfu> best_published_mfu;
   double compute_s = 0;
   double bubble_ratio = 0;
   double bubble_fraction = 0;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/csv.h"
+#include "base/data_dir.h"
 #include "base/split.h"
 #include "base/toml/sourced_file.h"
 
@@ -112,6 +114,23 @@ Result<Evidence> evidence_for(const FrameworkProfile& profile, const KindOfRun& 
   found.interval = {std::min(guess.first, std::pow(low, kWider)),
                     std::max(guess.second, std::pow(high, kWider))};
   return found;
+}
+
+Result<std::optional<BestMfu>> best_published_mfu(const std::string& gpu,
+                                                  const std::string& precision, bool causal_flops) {
+  static const auto table = CsvTable::read(data_dir() + "/workload/best_mfu.csv");
+  if (!table.ok()) return table.error();
+  const std::string_view attention = causal_flops ? "causal" : "whole";
+  for (int row = 0; row < table->size(); ++row) {
+    if (table->text(row, "gpu") != gpu || table->text(row, "precision") != precision ||
+        table->text(row, "attention") != attention)
+      continue;
+    ASSIGN_OR_RETURN(const double mfu, table->number(row, "mfu"));
+    return std::optional(BestMfu{mfu, fmt::format("{} in {}", gpu, precision),
+                                 std::string(table->text(row, "run")),
+                                 std::string(table->text(row, "source"))});
+  }
+  return std::optional<BestMfu>();
 }
 
 }  // namespace tandem

@@ -9,6 +9,7 @@
 //                                                with tensor and pipeline: not, as they interact
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,5 +45,18 @@ struct Evidence {
 // parallelism. For a job that is too large it is the widest of these. It is at least 1.5 times as
 // wide, in logarithms, as the software's own. An Error says what is wrong in a file.
 Result<Evidence> evidence_for(const FrameworkProfile& profile, const KindOfRun& kind, int gpus);
+
+// The highest MFU that a published run on a GPU in a precision reached.
+struct BestMfu {
+  double mfu = 0;
+  std::string on;   // "H100-SXM5-80GB in bf16"
+  std::string run;  // the id of its row in cases.csv
+  std::string source;
+};
+
+// Returns it from workload/best_mfu.csv, which holds the best of validation/published/cases.csv (a
+// test makes it anew), with FLOPs counted the same way; nothing where there is no such run.
+Result<std::optional<BestMfu>> best_published_mfu(const std::string& gpu,
+                                                  const std::string& precision, bool causal_flops);
 
 }  // namespace tandem

@@ -38,12 +38,19 @@ Result<std::optional<double>> before_failure_s(const Scenario& scenario, Engine 
   return std::optional(seconds.front());
 }
 
-// Adds how far the cost model can be trusted: whether it was measured, and its interval.
-void add_confidence(const CostSettings& costs, RunResult* result) {
+// Adds how far the cost model can be trusted: whether it was measured, its interval, and what the
+// best of measured runs reached.
+Status add_confidence(const Scenario& scenario, RunResult* result) {
+  const CostSettings& costs = scenario.costs;
   result->calibrated = costs.calibrated;
   result->cost_model = costs.model_name;
   const auto& [low, high] = costs.interval;
   if (high > 0) result->interval_s.emplace(result->iteration_s * low, result->iteration_s * high);
+  if (!result->training) return Done{};
+  ASSIGN_OR_RETURN(result->best_published_mfu,
+                   best_published_mfu(scenario.cluster.spec.device.name,
+                                      scenario.job.plan.precision, result->training->causal_flops));
+  return Done{};
 }
 
 // Explains why ranks were not folded. Folded, one rank of each kind is played for all others.
@@ -167,7 +174,7 @@ Result<RunResult> measured_result(const Scenario& scenario, Engine engine,
                   "found an iteration that takes no time, expected costs above 0"));
   result.engine = engine_name(engine);
   result.engine_wall_s = played.wall_s;
-  add_confidence(scenario.costs, &result);
+  RETURN_IF_ERROR(add_confidence(scenario, &result));
   add_unfolded_warnings(scenario, job, played.options, &result);
   add_size_warnings(scenario, &result);
   result.lower_bound = iteration_bound(scenario, job, engine != Engine::Ideal);

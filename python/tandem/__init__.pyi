@@ -77,6 +77,7 @@ class Result:
     iteration_high_s: float | None
     calibrated: bool | None
     cost_model: str | None
+    best_published_mfu: Numbers | None
     tokens_per_s: float | None
     tokens_per_s_per_gpu: float | None
     model_tflops_per_gpu: float | None

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 #include <span>
@@ -311,6 +312,24 @@ std::string uncalibrated_line(const std::string& cost_model) {
   return fmt::format("* not calibrated: no measured run stands behind {}: a guess.\n", cost_model);
 }
 
+// Says of each GPU and precision whether a run's MFU is beyond that of all published runs.
+std::string beyond_published_lines(const std::vector<const RunResult*>& results) {
+  std::map<std::string, double> most;  // MFU, by what it is beyond
+  for (const RunResult* result : results) {
+    const auto& best = result->best_published_mfu;
+    if (!best || !result->training || result->training->mfu <= best->mfu) continue;
+    double& mfu =
+        most[fmt::format("the {:.1f} % of the best published run on {} in cases.csv ({}, {})",
+                         100 * best->mfu, best->on, best->run, best->source)];
+    mfu = std::max(mfu, result->training->mfu);
+  }
+  std::string text;
+  for (const auto& [best, mfu] : most)
+    text += fmt::format("MFU {}{:.1f} % is beyond {}.\n", results.size() > 1 ? "up to " : "",
+                        100 * mfu, best);
+  return text;
+}
+
 std::string notes(const std::vector<const RunResult*>& results) {
   std::set<std::string> guesses;
   std::set<Verdict> verdicts;
@@ -322,7 +341,7 @@ std::string notes(const std::vector<const RunResult*>& results) {
     causal.insert(training.causal_flops);
     verdicts.insert(training.verdict);
   }
-  std::string text = fmt::format("{}", fmt::join(guesses, ""));
+  std::string text = fmt::format("{}", fmt::join(guesses, "")) + beyond_published_lines(results);
   for (const RunResult* result : results)
     text += layout_line(*result) + order_line(*result) + unfit_lines(*result);
   if (std::ranges::any_of(results, has_times_of_fixes))

@@ -120,3 +120,23 @@ TEST_CASE("tables say tokens a second and GPU, MFU, how FLOPs count and what is 
   CHECK(causal.find("count the half of attention's products") != std::string::npos);
   CHECK(notes(std::vector<RunResult>{}).empty());
 }
+
+TEST_CASE("an MFU beyond that of every published run is told, with the best of them") {
+  RunResult result = played({});
+  const double mfu = result.training->mfu;
+  result.best_published_mfu = BestMfu{mfu, "H100-SXM5-80GB in bf16", "A-1", "a paper"};
+  CHECK(notes(std::vector{result}).find("is beyond") == std::string::npos);
+  result.best_published_mfu->mfu = mfu / 2;
+  const std::string best = fmt::format(
+      "% is beyond the {:.1f} % of the best published run on H100-SXM5-80GB in bf16 in "
+      "cases.csv (A-1, a paper).\n",
+      50 * mfu);
+  CHECK(notes(std::vector{result}).find(fmt::format("MFU {:.1f} {}", 100 * mfu, best)) !=
+        std::string::npos);
+  // Of several runs the highest is told.
+  RunResult lower = result;
+  lower.training->mfu *= 0.9;
+  CHECK(
+      notes(std::vector{lower, result}).find(fmt::format("MFU up to {:.1f} {}", 100 * mfu, best)) !=
+      std::string::npos);
+}
