@@ -51,7 +51,7 @@ constexpr PublishedFailures kPublishedFailures[] = {
     {"A100", 8 * 24 * 1000 / 2.34,
      "Meta RSC-2, 8000 GPUs: 2.34 failures in 1000 node-days (arXiv 2410.21680)"},
     {"A100", 1024 * 7.9,
-     "Meta RSC-1, jobs of 1024 GPUs: 7.9 h between failures (arXiv 2410.21680)"},
+     "Meta's RSC clusters, jobs of 1024 GPUs: 7.9 h between failures (arXiv 2410.21680)"},
     {"A100", 992.0 * 61 * 24 / (35 + 70),
      "OPT-175B, 992 GPUs: 35 manual and about 70 automatic restarts in 2 months (arXiv 2205.01068, "
      "section 2.5)"},
