@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -27,11 +26,18 @@ namespace {
 
 constexpr int kMostGpus = 131'072;  // that a search without size.gpus tries
 
-// A job on a number of nodes that was tried.
-struct Tried {
-  SizedJob job;
-  bool on_engine = false;  // its result is of the chosen engine, not of the ideal one
-};
+// Returns the job as if its iterations took `factor` times as long.
+SizedJob slowed(SizedJob job, double factor) {
+  RunResult& result = *job.result;
+  result.iteration_s *= factor;
+  job.ramp_s *= factor;
+  if (auto& interval = result.interval_s)
+    *interval = {interval->first * factor, interval->second * factor};
+  for (double* rate : {&result.training->tokens_per_s, &result.training->tokens_per_s_per_gpu,
+                       &result.training->mfu})
+    *rate /= factor;
+  return job;
+}
 
 // An offer, with the cases of its jobs.
 struct Offer {
@@ -62,19 +68,17 @@ class Sizing {
   }
 
   Result<SizeResult> size() {
-    // A winner that is late on the chosen engine moves the search on. Twice is enough: engines
-    // differ by about as much at neighbouring sizes.
-    constexpr int kTurns = 3;
+    // A winner that is late on the chosen engine moves the search on, or another one wins.
+    constexpr int kTurns = 8;
     for (int turn = 0; turn < kTurns; ++turn) {
       RETURN_IF_ERROR(try_sizes());
-      ASSIGN_OR_RETURN(const bool is_new, play_shown());
+      ASSIGN_OR_RETURN(const bool is_new, play_winners());
       if (!is_new) break;
     }
     SizeResult result = collected();
     std::vector<SizedJob*> jobs;
     for (SizedJob& job : result.sized) jobs.push_back(&job);
     RETURN_IF_ERROR(play_changes(options_, jobs));
-    compare_machines(cases_, &result);
     RETURN_IF_ERROR(play_plain_numerics(&result));
     const SizeResult all = with_all_sizes(result);
     result.tornado = tornado(cases_, all);
@@ -117,24 +121,49 @@ class Sizing {
     return {nodes, nodes * cases_[of].node_gpus()};
   }
 
-  // Sets the job's economics, by the engine or as if it were.
-  void price(std::size_t of, Tried* tried) {
-    if (!tried->job.result) return;
-    tried->job.economics =
-        economics_of(cases_[of], tried->job, tried->on_engine ? 1 : engine_factor_[of]);
+  // Returns the job as the chosen engine has it, or as much slower than the ideal one as its
+  // offer's winner is there; with its time and cost.
+  SizedJob priced(const SizedJob& tried) const {
+    if (!tried.result) return tried;
+    SizedJob job = tried.on_engine ? tried : slowed(tried, engine_factor_[tried.of]);
+    job.economics = economics_of(cases_[job.of], job);
+    return job;
   }
 
-  // Returns the numbers of nodes that were tried for a case, with their days.
-  std::vector<TriedSize> days_of(std::size_t of) {
-    std::vector<TriedSize> all;
-    for (auto& [step, tried] : tried_[of]) {
-      price(of, &tried);
-      const RunResult* result = tried.job.result ? &*tried.job.result : nullptr;
-      const bool runs = result != nullptr && result->training->fits;
-      all.push_back({step.nodes, runs ? tried.job.economics.days_late()
-                                      : std::numeric_limits<double>::infinity()});
+  // Returns how many times the days of the job that it takes; infinity: no plan, or none that fits.
+  double times_days(const SizedJob& tried) const {
+    const SizeInputs& inputs = cases_[tried.of].inputs;
+    if (!tried.result || !tried.result->training->fits) return kNever;
+    return (priced(tried).economics.days_late() + inputs.delivery_days) / inputs.days;
+  }
+
+  // The numbers of nodes that were tried, with how many times its days the latest job takes; and of
+  // a number on which the jobs tried are in time, a job that was not tried on it.
+  struct Bracket {
+    std::vector<TriedSize> tried;
+    std::optional<std::pair<std::size_t, SizeStep>> open;
+  };
+  Bracket bracket(const Offer& offer) {
+    std::set<SizeStep> steps;
+    for (const std::size_t of : offer.cases) {
+      for (const auto& [step, tried] : tried_[of]) steps.insert(step);
     }
-    return all;
+    Bracket found;
+    for (const SizeStep& step : steps) {
+      double worst = 0;
+      std::optional<std::pair<std::size_t, SizeStep>> open;
+      for (const std::size_t of : offer.cases) {
+        const auto tried = tried_[of].find(step);
+        if (tried != tried_[of].end()) {
+          worst = std::max(worst, times_days(tried->second));
+        } else if (!open) {
+          open = {of, step};
+        }
+      }
+      found.tried.push_back({step.nodes, worst});
+      if (open && worst <= 1) found.open = open;
+    }
+    return found;
   }
 
   // Guesses the nodes that a case needs, from 6 FLOPs a parameter and token at 40 % of the peak.
@@ -166,9 +195,8 @@ class Sizing {
     std::vector<SizedJob*> jobs;
     for (std::size_t i = 0; i < open.size(); ++i) {
       ASSIGN_OR_RETURN(SizedJob job, std::move(found[i]));
-      const bool on_engine = options_.engine == Engine::Ideal;
-      Tried& tried = tried_[open[i].first][open[i].second] = {std::move(job), on_engine};
-      jobs.push_back(&tried.job);
+      job.on_engine = options_.engine == Engine::Ideal;
+      jobs.push_back(&(tried_[open[i].first][open[i].second] = std::move(job)));
     }
     return play_sizes(cases_, Engine::Ideal, options_, jobs);
   }
@@ -188,11 +216,13 @@ class Sizing {
       RETURN_IF_ERROR(try_steps(wanted));
       wanted.clear();
       for (const Offer& offer : offers_) {
-        for (const std::size_t of : offer.cases) {
-          const double days = cases_[of].inputs.days;
-          if (is_given(offer) || days == 0) continue;
-          if (const auto next = next_size(days_of(of), days, guess(of), offer.most_nodes))
-            wanted.emplace_back(of, whole(of, *next));
+        if (is_given(offer) || inputs_of(offer).days == 0) continue;
+        const Bracket found = bracket(offer);
+        const std::size_t hardest = offer.cases.front();
+        if (found.open) {
+          wanted.push_back(*found.open);
+        } else if (const auto next = next_size(found.tried, 1, guess(hardest), offer.most_nodes)) {
+          wanted.emplace_back(hardest, whole(hardest, *next));
         }
       }
     } while (!wanted.empty());
@@ -208,24 +238,19 @@ class Sizing {
   // beside both such as models are cut over well.
   std::vector<int> sizes_to_compare(const Offer& offer) {
     std::set<int> sizes;
-    int least = 0;
-    for (const std::size_t of : offer.cases) {
-      const auto found = least_in_time(days_of(of), cases_[of].inputs.days);
-      if (!found) least = offer.most_nodes + 1;
-      if (found) least = std::max(least, *found);
-    }
+    const int least = inputs_of(offer).days == 0
+                          ? 0
+                          : least_in_time(bracket(offer).tried, 1).value_or(offer.most_nodes + 1);
     if (least > 0 && least <= offer.most_nodes) {
       sizes.insert(least);
-      // Sizes just above it are what to buy if more is needed than is predicted.
-      const int above = size_up(least + 1);
-      sizes.insert(
-          {std::min(above, offer.most_nodes), std::min(size_up(above + 1), offer.most_nodes)});
+      // The size just above it is what to buy if more is needed than is predicted.
+      sizes.insert(std::min(size_up(least + 1), offer.most_nodes));
       int even = least;
       while (even_down(even) < even) ++even;
       if (even <= offer.most_nodes) sizes.insert(even);
     }
     if (const int most = offer.nodes_in_limits; most > 0)
-      sizes.insert({size_down(most), even_down(most), power_of_two_down(most)});
+      sizes.insert({size_down(most), even_down(most)});
     if (sizes.empty()) sizes.insert(offer.most_nodes);
     return {sizes.begin(), sizes.end()};
   }
@@ -248,10 +273,8 @@ class Sizing {
     for (const SizeStep& step : steps) {
       std::vector<std::size_t> jobs;
       for (const std::size_t of : offer.cases) {
-        Tried& tried = tried_[of].at(step);
-        price(of, &tried);
         jobs.push_back(sized->size());
-        sized->push_back(tried.job);
+        sized->push_back(priced(tried_[of].at(step)));
       }
       machines.push_back(machine_of(cases_, *sized, jobs));
     }
@@ -282,21 +305,28 @@ class Sizing {
     return kept_steps;
   }
 
-  // Plays what is shown on the chosen engine. Returns whether anything was new.
-  Result<bool> play_shown() {
+  // Plays what answers a question, and what size.gpus names, on the chosen engine. Returns whether
+  // anything was new.
+  Result<bool> play_winners() {
+    shown_.clear();
+    for (const Offer& offer : offers_) shown_.push_back(shown(offer));
+    const SizeResult result = collected();
+    std::set<std::size_t> winners;
+    for (const SizeAnswer& answer : result.answers) {
+      if (answer.machine) winners.insert(*answer.machine);
+    }
+    if (result.nearest) winners.insert(*result.nearest);
     std::vector<SizedJob*> jobs;
     std::vector<std::pair<std::size_t, double>> before_s;
-    shown_.clear();
-    for (const Offer& offer : offers_) {
-      shown_.push_back(shown(offer));
-      for (const SizeStep& step : shown_.back()) {
-        for (const std::size_t of : offer.cases) {
-          Tried& tried = tried_[of].at(step);
-          if (tried.on_engine || !tried.job.result) continue;
-          tried.on_engine = true;
-          jobs.push_back(&tried.job);
-          before_s.emplace_back(of, tried.job.result->iteration_s);
-        }
+    for (std::size_t i = 0; i < result.machines.size(); ++i) {
+      for (const std::size_t place : result.machines[i].jobs) {
+        const SizedJob& job = result.sized[place];
+        const bool is_given = !cases_[job.of].inputs.gpus.empty();
+        SizedJob& tried = tried_of(job);
+        if (!(is_given || winners.contains(i)) || tried.on_engine || !job.result) continue;
+        tried.on_engine = true;
+        jobs.push_back(&tried);
+        before_s.emplace_back(job.of, tried.result->iteration_s);
       }
     }
     RETURN_IF_ERROR(play_sizes(cases_, options_.engine, options_, jobs));
@@ -305,7 +335,18 @@ class Sizing {
     return !jobs.empty();
   }
 
-  // Returns what was last played on the chosen engine.
+  // Returns the job's entry among those tried.
+  SizedJob& tried_of(const SizedJob& job) {
+    auto& tried = tried_[job.of];
+    return std::ranges::find_if(tried,
+                                [&](const auto& one) {
+                                  return one.second.nodes == job.nodes &&
+                                         one.second.gpus == job.gpus;
+                                })
+        ->second;
+  }
+
+  // Returns the machines that are shown, compared.
   SizeResult collected() {
     SizeResult result{.seed = cases_.front().inputs.seed};
     for (const SizeCase& c : cases_) result.asked.push_back(c.inputs);
@@ -314,12 +355,12 @@ class Sizing {
       for (Machine& machine : machines_of(offers_[i], shown_[i], &result.sized))
         result.machines.push_back(std::move(machine));
     }
+    compare_machines(cases_, &result);
     return result;
   }
 
-  // Returns the result with every size that all jobs of its offer were tried on. Those that were
-  // not played on the chosen engine take as much longer as others of the offer do there, and have
-  // the ratios of a size that was.
+  // Returns the result with every size that all jobs of its offer were tried on. They have the
+  // ratios of changes of a size that is shown.
   SizeResult with_all_sizes(const SizeResult& result) {
     SizeResult all{.asked = result.asked, .seed = result.seed};
     const Machine* best = result.recommended() ? &result.machines[*result.recommended()] : nullptr;
@@ -335,15 +376,6 @@ class Sizing {
       if (shown == result.sized.end() || !job.result) continue;
       job.slower_nics = shown->slower_nics;
       job.faster_nics = shown->faster_nics;
-      const auto& tried = tried_[job.of];
-      const auto own = std::ranges::find_if(
-          tried, [&](const auto& one) { return one.second.job.nodes == job.nodes; });
-      if (own->second.on_engine) continue;
-      const double factor = engine_factor_[job.of];
-      job.result->iteration_s *= factor;
-      job.ramp_s *= factor;
-      if (auto& interval = job.result->interval_s)
-        *interval = {interval->first * factor, interval->second * factor};
     }
     return all;
   }
@@ -367,9 +399,9 @@ class Sizing {
   const std::vector<std::string>& among_;
   const SizeOptions& options_;
   std::vector<Offer> offers_;
-  std::vector<std::map<SizeStep, Tried>> tried_;  // by case
-  std::vector<std::vector<SizeStep>> shown_;      // by offer
-  std::vector<double> engine_factor_;             // by case: the chosen engine over the ideal one
+  std::vector<std::map<SizeStep, SizedJob>> tried_;  // by case
+  std::vector<std::vector<SizeStep>> shown_;         // by offer
+  std::vector<double> engine_factor_;  // by case: the chosen engine over the ideal one
   std::atomic<int> searched_ = 0;
 };
 

@@ -45,7 +45,8 @@ struct SizedJob {
   Scenario scenario;        // with its GPUs and batch, and the placeholder of a plan
   std::optional<Found> plan;
   std::string reason;               // why there is no plan, or why this job rules the machine out
-  std::optional<RunResult> result;  // on the engine of the search, later on the chosen one
+  std::optional<RunResult> result;  // on the chosen engine, or as below
+  bool on_engine = false;           // its result is of the chosen engine, not of the ideal one
   double ramp_s = 0;                // seconds of the iterations before the whole batch
   Economics economics;
   // Times of changes over that of the plan: of the fabric 2 and 4 times oversubscribed, of NICs 10
@@ -95,7 +96,7 @@ struct TornadoBar {
 // How sure the recommendation is, over draws of what is not known (planning/size/sureness.h).
 struct Sureness {
   double machine = 0;  // the probability that the recommended machine turns out the cheapest
-  // That one of an offer's machines does, whatever its size, the likeliest first.
+  // The probability that one of an offer's machines does, whatever its size, the likeliest first.
   std::vector<std::pair<std::string, double>> offers;
   double none = 0;      // the probability that none is in time and within the limits
   std::string measure;  // what would settle it: "B200-180GB in fp8 (nemo-b200)"

@@ -40,6 +40,7 @@ Json to_json(const SizedJob& job) {
                {"gpus", job.gpus}, {"batch", job.batch()},   {"out", text_or_null(job.reason)}};
   json["frontier"] = job.on_frontier;
   if (!job.result) return json;
+  json["on_engine"] = job.on_engine;
   json["calibrated"] = or_null(job.result->calibrated);
   for (const auto& [key, value] : plan_settings(job.plan->candidate)) json["plan"][key] = value;
   json["economics"] = to_json(job.economics);
