@@ -89,9 +89,10 @@ void add_size(const Command& app) {
       .one_of({"ideal", "simgrid"});
   command.option("--jobs", &options->jobs, "simulations at once; default one a core")
       .at_least_one();
-  command.option("--report", &options->report,
-                 "write a page to open in a browser, offline: cost against days, every "
-                 "column side by side, and the timelines of what is recommended");
+  command.option(
+      "--report", &options->report,
+      "write a page to open in a browser, offline, or to print on two sheets: what to buy, "
+      "days and price of all, what moves it, and the timelines of what is recommended");
   command.flag("--json", &options->json, "print one JSON document, and nothing else");
   add_wide(command, &options->wide);
   command.footer("Example: tandem size scenarios/procurement.toml --only 70B");

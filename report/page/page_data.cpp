@@ -121,6 +121,7 @@ std::string to_text(const PageData& data) {
   }
   text += "],\n\"comparison\":" + json_line(data.comparison);
   text += ",\n\"table\":" + (data.table ? json_line(json_of(*data.table)) : "null");
+  text += ",\n\"purchase\":" + json_line(data.purchase);
   return text + "}";
 }
 

@@ -65,6 +65,7 @@ struct PageData {
   std::optional<PageTable> table;
   std::string note = {};     // the scenario's note
   std::string cluster = {};  // a picture of it (SVG) if its links are listed; empty: none
+  nlohmann::ordered_json purchase = {};  // of size what to buy (purchase_page.h)
 };
 
 // Makes a run of a result of `simulate`.

@@ -10,6 +10,7 @@
 
 #include "base/csv.h"
 #include "planning/size/answer_text.h"
+#include "report/page/purchase_page.h"
 
 namespace tandem {
 namespace {
@@ -222,10 +223,11 @@ PageData size_page(const std::string& title, const SizeResult& result) {
   }
   std::ranges::stable_sort(table.frontier, {},
                            [&](std::size_t row) { return all[row].economics.days_late(); });
-  std::string note;
-  for (auto answer = result.answers.rbegin(); answer != result.answers.rend(); ++answer)
-    note += answer_text(result, *answer) + "\n";
-  return {.title = title, .runs = {}, .comparison = {}, .table = std::move(table), .note = note};
+  return {.title = title,
+          .runs = {},
+          .comparison = {},
+          .table = std::move(table),
+          .purchase = purchase_json(result)};
 }
 
 PageRun size_run(const SizedJob& one, const std::string& detail) {

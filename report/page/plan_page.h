@@ -13,7 +13,7 @@ namespace tandem {
 // differ in them. The frontier is of the iteration over memory, among plans that fit.
 PageData tune_page(const std::string& title, const Tuned& tuned);
 
-// Returns a page with the answers, and a row a job on each machine. Each job has a frontier of its
+// Returns a page with what to buy, and a row a job on each machine. Each job has a frontier of its
 // own, of cost over days at p95. The page has no runs: what to show of them is played again
 // (size_run).
 PageData size_page(const std::string& title, const SizeResult& result);

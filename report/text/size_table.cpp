@@ -168,17 +168,6 @@ std::string networks(const SizeResult& result, int width) {
   return rows.empty() ? "" : "\nNetworks between nodes:\n" + text_table(columns, rows, width);
 }
 
-std::string warnings(const SizeResult& result) {
-  std::vector<std::string> lines;
-  for (const Machine& machine : result.machines) {
-    for (const std::string& warning : machine.warnings) {
-      std::string line = fmt::format("{}: {}\n", machine.offer, warning);
-      if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
-    }
-  }
-  return fmt::format("{}", fmt::join(lines, ""));
-}
-
 std::string plans(const SizeResult& result, int width) {
   const std::vector<Column<SizedJob>> columns = {
       {"job", [](const SizedJob& one) { return one.job; }, Place::Name},
@@ -291,20 +280,33 @@ std::string guess_warning(const SizeResult& result) {
   return text + fmt::format(" The cheapest that is calibrated: {}\n", machine_text(result, *known));
 }
 
-std::string answers(const SizeResult& result) {
+}  // namespace
+
+std::string size_answers(const SizeResult& result) {
   std::string text;
   for (auto answer = result.answers.rbegin(); answer != result.answers.rend(); ++answer)
     text += answer_text(result, *answer) + "\n";
   return text + guess_warning(result) + sure_text(result);
 }
 
-}  // namespace
+std::string size_warnings(const SizeResult& result) {
+  std::vector<std::string> lines;
+  for (const Machine& machine : result.machines) {
+    for (const std::string& warning : machine.warnings) {
+      std::string line = fmt::format("{}: {}\n", machine.offer, warning);
+      if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+    }
+  }
+  return fmt::format("{}", fmt::join(lines, ""));
+}
+
+std::string size_notes(const SizeResult& result) { return notes(results(result)); }
 
 std::string size_text(const SizeResult& result, int width) {
   const auto wrapped_text = [width](const std::string& prose) { return wrapped(prose, width); };
-  std::string text = wrapped_text(answers(result)) + "\n" + machines(result, width) + "\n" +
+  std::string text = wrapped_text(size_answers(result)) + "\n" + machines(result, width) + "\n" +
                      jobs(result, width) + "\n" +
-                     wrapped_text(warnings(result) + notes(results(result)));
+                     wrapped_text(size_warnings(result) + size_notes(result));
   text += wrapped_text(
               "\nPlans, and how many times as long their iterations take where the fabric is "
               "oversubscribed more:\n") +

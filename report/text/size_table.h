@@ -8,6 +8,14 @@
 
 namespace tandem {
 
+// Returns a line an answer, the recommendation first; then whether guesses are weighed, and how
+// sure the recommendation is.
+std::string size_answers(const SizeResult& result);
+
+// Returns lines on what cannot be built or bought as the file has it; and on what the figures mean.
+std::string size_warnings(const SizeResult& result);
+std::string size_notes(const SizeResult& result);
+
 std::string size_text(const SizeResult& result, int width = kAnyWidth);
 
 }  // namespace tandem

@@ -193,8 +193,10 @@ TEST_CASE("size's page has a row a candidate, each job's frontier and what is re
   }
   CHECK(recommended == best);
   CHECK(recommended.size() == 2);
-  const std::string note = page.at("note");
-  CHECK(note.find(printed.at("answers").back().at("sentence").get<std::string>()) == 0);
+  const Json& said = page.at("purchase").at("answers");
+  for (std::size_t i = 0; i < printed.at("answers").size(); ++i)
+    CHECK(said.at(i) ==
+          printed.at("answers").at(printed.at("answers").size() - 1 - i).at("sentence"));
   REQUIRE(page.at("runs").size() == 2);
   for (const Json& run : page.at("runs"))
     CHECK(1e-9 * run.at("detail").at("timeline").at("end_ns").get<double>() ==
@@ -264,13 +266,65 @@ TEST_CASE("size's page draws a frontier a job, and shows one job alone") {
   CHECK(seen.at("countAgain") == "8 of 8 rows");
 }
 
+TEST_CASE("size's page says what to buy, and its bars lie where their days do") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  const auto [printed, page] = sized(box, "--set size.budget=1000");
+  const Json& purchase = page.at("purchase");
+  const Json seen = seen_on(box, *chromium, "r.html", "size.js");
+  const std::string said = seen.at("said");
+  for (const Json& answer : printed.at("answers"))
+    CHECK(replaced(said, "\n", " ").find(answer.at("sentence").get<std::string>()) !=
+          std::string::npos);
+  REQUIRE(seen.at("pictures").size() == 2);
+  for (std::size_t job = 0; job < 2; ++job) {
+    const Json& picture = seen.at("pictures").at(job);
+    const Json &first = picture.at("ticks").at(0), &last = picture.at("ticks").at(1);
+    const auto x_of = [&](double days) {
+      const double share = (days - first.at(0).get<double>()) /
+                           (last.at(0).get<double>() - first.at(0).get<double>());
+      return first.at(1).get<double>() +
+             share * (last.at(1).get<double>() - first.at(1).get<double>());
+    };
+    CHECK(picture.at("deadline").get<double>() == Approx(x_of(0.4)).margin(1));
+    CHECK(picture.at("limits").at(0) == "deadline 0.4 days");
+    REQUIRE(picture.at("bars").size() == purchase.at("machines").size());
+    for (std::size_t i = 0; i < picture.at("bars").size(); ++i) {
+      const Json& bar = picture.at("bars").at(i);
+      const Json& machine = purchase.at("machines").at(i);
+      const Json& of = machine.at("jobs").at(job);
+      INFO(machine.at("candidate") << ", " << machine.at("gpus") << " GPUs");
+      CHECK(bar.at("left").get<double>() == Approx(x_of(of.at("days_p50"))).margin(1));
+      CHECK(bar.at("dot").get<double>() == Approx(x_of(of.at("days_p50"))).margin(1));
+      CHECK(bar.at("right").get<double>() == Approx(x_of(of.at("days_late"))).margin(1));
+      CHECK(bar.at("best") == machine.at("recommended"));
+      CHECK(bar.at("out") == !machine.at("out").get<std::string>().empty());
+    }
+    CHECK(picture.at("labels").size() == picture.at("bars").size());
+  }
+  CHECK(seen.at("tornado") == printed.at("tornado").size());
+  CHECK(seen.at("assumed").size() >= printed.at("assumptions").size());
+  const Json& rows = seen.at("rows");
+  std::size_t networks = 0;
+  for (const Json& machine : printed.at("machines"))
+    networks += !machine.at("network").is_null() && machine.at("network").at("tiers") > 0;
+  CHECK(rows.at(0).size() == networks);
+  REQUIRE(rows.at(1).size() == printed.at("sized").size());
+  for (std::size_t i = 0; i < rows.at(1).size(); ++i) {
+    CHECK(rows.at(1).at(i).at(0) == printed.at("sized").at(i).at("job"));
+    CHECK(rows.at(1).at(i).at(1) == printed.at("sized").at(i).at("candidate"));
+  }
+  CHECK(rows.at(2).size() == printed.at("tiers").size());
+}
+
 TEST_CASE("the pages of tune and size lie within the window, wide and narrow") {
   const auto chromium = browser();
   if (!chromium) return;
   const Sandbox box;
   for (const bool tune : {true, false}) {
     tune ? tuned(box) : sized(box);
-    for (const int width : {1400, 800, 360}) {
+    for (const int width : {1400, 800, 390, 360}) {
       INFO((tune ? "tune, " : "size, ") << width << " pixels");
       const Json seen = seen_on(box, *chromium, "r.html", "layout.js", width);
       CHECK(seen.at("width") == width);

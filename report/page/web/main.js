@@ -101,10 +101,16 @@ function redraw() {
   else if (report.chosen) drawSplit(hasTimeline(report.chosen) ? runsShown() : [report.chosen]);
   report.memory.draw();
   if (report.charts) report.charts.draw();
+  if (report.purchase) report.purchase.draw();
 }
 
-function subtitle({runs, comparison, table}) {
+function subtitle({runs, comparison, table, purchase}) {
   if (comparison) return "A simulated trace held against a measured one";
+  if (purchase) {
+    const names = new Set(purchase.machines.map(({candidate}) => candidate));
+    return `What to buy or rent: ${number(purchase.machines.length)} machines, ` +
+      `${number(names.size)} candidate${names.size === 1 ? "" : "s"}`;
+  }
   if (table) {
     const words = [`${number(table.rows.length)} rows`,
       `${table.frontier.length} on ${table.group === null ? "the frontier" : "frontiers"}`];
@@ -131,6 +137,7 @@ function start() {
   startHelp();
   startTheme(redraw);
   if (data.table) report.charts = new TableCharts(data.table);
+  if (data.purchase) report.purchase = new Purchase(data.purchase);
   if (data.comparison) {
     drawComparison(data.comparison);
     const drawn = data.runs.filter(hasTimeline);

@@ -1,0 +1,130 @@
+#include "report/page/purchase_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "planning/size/answer_text.h"
+#include "report/text/size_table.h"
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::vector<std::string> lines_in(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
+}
+
+const SizeInputs& asked_of(const SizeResult& result, const Machine& machine) {
+  return result.asked[result.sized[machine.jobs.front()].of];
+}
+
+// How machines are priced in the picture: by what they cost to buy if all are bought, else by their
+// total.
+struct ShownPrice {
+  bool by_purchase = false;
+  Json limit;  // of that price; null: none is stated
+
+  double of(const Machine& machine) const {
+    return by_purchase ? machine.costs.purchase : machine.total;
+  }
+};
+
+ShownPrice shown_price(const SizeResult& result) {
+  const auto all = [&](auto holds) { return std::ranges::all_of(result.machines, holds); };
+  const SizeInputs& asked = result.asked.front();
+  if (all([&](const Machine& m) { return asked_of(result, m).price.bought(); }))
+    return {true, asked.purchase_budget > 0
+                      ? Json({{"most", asked.purchase_budget}, {"as", "purchase budget"}})
+                      : Json()};
+  // size.budget is of one training. So is the total if there is one, and no years are counted.
+  const bool is_of_training = all([&](const Machine& m) {
+    const SizeInputs& inputs = asked_of(result, m);
+    return m.jobs.size() == 1 && inputs.weight == 1 && inputs.years == 0 && !inputs.price.bought();
+  });
+  return {false, asked.budget > 0 && is_of_training
+                     ? Json({{"most", asked.budget}, {"as", "budget"}})
+                     : Json()};
+}
+
+Json jobs_json(const SizeResult& result) {
+  Json jobs = Json::array();
+  if (result.machines.empty()) return jobs;
+  for (const std::size_t place : result.machines.front().jobs) {
+    const SizedJob& one = result.sized[place];
+    const double days = result.asked[one.of].days;
+    jobs.push_back({{"name", one.job}, {"days", days > 0 ? Json(days) : Json()}});
+  }
+  return jobs;
+}
+
+Json plan_json(const SizedJob& one, std::size_t job) {
+  Json json = {{"job", job}, {"gpus", one.gpus}, {"out", one.reason}};
+  if (!one.result) return json;
+  json["days_p50"] = one.economics.days_p50();
+  json["days_late"] = one.economics.days_late();
+  json["guess"] = one.result->calibrated == false;
+  json["plan"] = plan_text(one.plan->candidate);
+  json["batch"] = one.batch();
+  json["oversubscribed"] = {one.oversubscribed_2, one.oversubscribed_4};
+  return json;
+}
+
+Json network_json(const Machine& machine) {
+  if (!machine.network) return nullptr;
+  const NetworkBill& bill = *machine.network;
+  return {{"switch", bill.model.name},     {"source", bill.model.source}, {"tiers", bill.tiers},
+          {"switches", bill.switches()},   {"cables", bill.cables()},     {"optics", bill.optics()},
+          {"price", machine.network_price}};
+}
+
+Json machine_json(const SizeResult& result, const Machine& machine, const ShownPrice& prices) {
+  Json jobs = Json::array();
+  for (std::size_t job = 0; job < machine.jobs.size(); ++job)
+    jobs.push_back(plan_json(result.sized[machine.jobs[job]], job));
+  return {{"candidate", machine.offer},
+          {"nodes", machine.nodes},
+          {"spare_nodes", machine.spares},
+          {"gpus", machine.gpus},
+          {"price", prices.of(machine)},
+          {"out", machine.reason},
+          {"recommended", machine.recommended},
+          {"network", network_json(machine)},
+          {"jobs", std::move(jobs)}};
+}
+
+}  // namespace
+
+Json purchase_json(const SizeResult& result) {
+  const SizeInputs& asked = result.asked.front();
+  const ShownPrice prices = shown_price(result);
+  Json machines = Json::array();
+  for (const Machine& machine : result.machines)
+    machines.push_back(machine_json(result, machine, prices));
+  const Json whole = to_json(result);
+  return {{"late", late_word(asked.certainty)},
+          {"currency", asked.price.currency},
+          {"answers", lines_in(size_answers(result))},
+          {"warnings", lines_in(size_warnings(result))},
+          {"notes", lines_in(size_notes(result))},
+          {"priced", prices.by_purchase ? "to buy" : "in total"},
+          {"limit", prices.limit},
+          {"delivery_days", asked.delivery_days},
+          {"jobs", jobs_json(result)},
+          {"machines", std::move(machines)},
+          {"tornado", whole.at("tornado")},
+          {"tiers", whole.at("tiers")},
+          {"assumptions", whole.at("assumptions")},
+          {"seed", result.seed}};
+}
+
+}  // namespace tandem

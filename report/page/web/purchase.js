@@ -1,0 +1,291 @@
+// What to buy: the sentences, a picture of days and price a job, tables of networks and plans, and
+// what was assumed.
+"use strict";
+
+const kCandidateColours = ["--pipeline", "--backward", "--tensor", "--data", "--input-gradient",
+  "--forward", "--expert", "--context"];
+const kPaperWidth = 715, kHalfPaper = 350;  // pixels between the margins of a sheet of A4
+const kFarLate = 2;  // the axis of days ends at this many times the deadline at most
+const kMoney = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
+
+// Returns a function that writes money: "23.00 M $".
+const moneyIn = (currency) => (value) =>
+  `${scaled(value, kMoney, d3.format(".2f")).trim()} ${currency}`;
+const signedPercent = (share) =>
+  `${share < 0 ? "−" : "+"}${d3.format(".1f")(100 * Math.abs(share))} %`;
+const machineName = ({candidate, gpus}) => `${candidate}, ${number(gpus)} GPUs`;
+
+const overlaps = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom &&
+  b.top < a.bottom;
+
+// Returns a text's width in pixels in the SVG.
+function widthIn(svg, text, kind) {
+  const element = svg.append("text").attr("class", kind).text(text);
+  const wide = element.node().getComputedTextLength();
+  element.remove();
+  return wide + 2;
+}
+
+// Finds a place beside a bar for its label that covers nothing: at its ends, else above or below
+// them. Returns the label's box; `away`: it is far enough from the bar to need a line to it.
+function placeLabel(bar, wide, taken, area) {
+  const high = 14, gap = bar.high / 2 + 4;
+  const box = (left, y, away) =>
+    ({left, right: left + wide, top: y - high / 2, bottom: y + high / 2, away});
+  const inside = ({left, right, top, bottom}) => left >= area.left && right <= area.right &&
+    top >= area.top && bottom <= area.bottom;
+  const boxes = [];
+  for (const dy of d3.range(0, 120, 3).flatMap((step) => step > 0 ? [-step, step] : [0])) {
+    const y = bar.y + dy;
+    if (Math.abs(dy) <= 3) boxes.push(box(bar.right + gap, y), box(bar.left - gap - wide, y));
+    else if (Math.abs(dy) >= bar.high / 2 + high / 2 + 1)
+      for (const left of [bar.left, bar.right - wide, (bar.left + bar.right - wide) / 2,
+        bar.right + gap, bar.left - gap - wide])
+        boxes.push(box(left, y, Math.abs(dy) > 18));
+  }
+  const free = boxes.filter(inside).find((one) => !taken.some((other) => overlaps(one, other)));
+  const left = Math.max(area.left, Math.min(area.right - wide, bar.left));
+  return free || box(left, bar.y - bar.high / 2 - high / 2, false);
+}
+
+class Purchase {
+  constructor(purchase) {
+    this.data = purchase;
+    this.money = moneyIn(purchase.currency);
+    const names = [...new Set(purchase.machines.map(({candidate}) => candidate))];
+    this.colours = new Map(names.map((name, i) =>
+      [name, `var(${kCandidateColours[i % kCandidateColours.length]})`]));
+    for (const id of ["purchase-section", "bill-section", "assumed-section"])
+      byId(id).hidden = false;
+    document.body.classList.add("purchase");
+    this.say();
+    this.fillTables();
+    window.addEventListener("beforeprint", () => this.draw(kPaperWidth));
+    window.addEventListener("afterprint", () => this.draw());
+    this.draw();
+  }
+
+  // Writes the sentences; the recommendation's first one is large.
+  say() {
+    const {answers, warnings, notes} = this.data;
+    const [first, ...others] = answers;
+    const end = first.indexOf(". ") + 1 || first.length;
+    byId("purchase-best").textContent = first.slice(0, end);
+    byId("purchase-answers").replaceChildren(...[first.slice(end).trim(), ...others]
+      .filter(Boolean).map((text) => make("p", {}, text)));
+    for (const [id, lines] of [["purchase-warnings", warnings], ["purchase-notes", notes]])
+      byId(id).replaceChildren(...lines.map((text) => make("li", {}, text)));
+  }
+
+  draw(width = null) {
+    const {jobs, tornado} = this.data;
+    document.body.classList.toggle("printing", width !== null);
+    const each = width === null || jobs.length === 1 ? width : kHalfPaper;
+    const pictures = byId("purchase-pictures");
+    pictures.replaceChildren(...jobs.map(() => make("div", {class: "chart"})));
+    jobs.forEach((job, i) => this.drawJob(pictures.children[i], job, i, each));
+    byId("tornado-section").hidden = tornado.length === 0;
+    if (tornado.length > 0) drawTornado(byId("tornado"), this.data, width);
+  }
+
+  // Returns a job's bars, in days from the order on. Machines that cannot run it have none.
+  barsOf(index) {
+    const {machines, delivery_days} = this.data;
+    return machines.map((machine) => ({machine, of: machine.jobs[index]}))
+      .filter(({machine, of}) => of && Number.isFinite(of.days_late) &&
+        machine.price !== null)
+      .map(({machine, of}) => ({machine, of, p50: of.days_p50 + delivery_days,
+        late: of.days_late + delivery_days}));
+  }
+
+  drawJob(chart, job, index, width) {
+    const {limit, priced, late, jobs, machines} = this.data;
+    const bars = this.barsOf(index);
+    const said = jobs.length > 1 || job.name ? `${job.name}: ` : "";
+    chart.append(make("h3", {}, `${said}days, and what it costs ${priced}`));
+    const without = machines.filter((machine) => !bars.some((bar) => bar.machine === machine));
+    if (bars.length > 0) this.drawBars(chart, bars, job, width);
+    chart.append(make("p", {class: "hint"}, `A bar is from p50 (dot) to ${late}, ` +
+      "its label candidate and GPUs. " +
+      "Framed: recommended; hollow: ruled out" +
+      (bars.some(({of}) => of.guess) ? "; *: not calibrated, a guess. " : ". ") +
+      (limit === null && job.days === null ? "" : "Shaded: what was asked for. ") +
+      (without.length === 0 ? "" : "Not drawn, as it cannot run the job or be built: " +
+        without.map((machine) => `${machineName(machine)} (${machine.out})`).join("; "))));
+  }
+
+  drawBars(chart, bars, {name, days}, asked) {
+    const {limit, priced, late, delivery_days} = this.data;
+    const width = asked || Math.max(300, chart.clientWidth);
+    const narrow = width < 560, height = !asked ? 430 : narrow ? 280 : 380;
+    const area = {left: narrow ? 46 : 64, right: width - 10, top: 34, bottom: height - 40};
+    const most = kFarLate * Math.max(days || 0, d3.min(bars, (bar) => bar.late));
+    const shownDays = bars.flatMap(({p50, late}) => [p50, late])
+      .filter((value) => value <= most).concat(days || []);
+    const shownPrices = bars.map(({machine}) => machine.price).concat(
+      limit !== null && limit.most < 2 * d3.max(bars, ({machine}) => machine.price)
+        ? limit.most : []);
+    const widened = ([low, high], share) => {
+      const more = share * (high - low || high || 1);
+      return [low - more > 0 ? low - more : 0, high + more];
+    };
+    const x = d3.scaleLinear().domain(widened(d3.extent(shownDays), 0.1))
+      .range([area.left, area.right]);
+    const y = d3.scaleLinear().domain(widened(d3.extent(shownPrices), 0.1))
+      .range([area.bottom, area.top]);
+    const svg = d3.select(chart).append("svg").attr("width", width).attr("height", height)
+      .attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img").attr("aria-label",
+        `${name ? `${name}: ` : ""}days from p50 to ${late}, and price ${priced}, of ` +
+        bars.map(({machine, p50, late: end}) => `${machineName(machine)}: ${number(p50)} to ` +
+          `${number(end)} days, ${this.money(machine.price)}` +
+          (machine.recommended ? ", recommended" : machine.out ? `, ${machine.out}` : ""))
+          .join("; "));
+    svg.append("g").attr("class", "days").attr("transform", `translate(0,${area.bottom})`)
+      .call(d3.axisBottom(x).ticks(Math.max(3, Math.floor(width / 110))).tickSizeOuter(0));
+    svg.append("g").attr("transform", `translate(${area.left},0)`)
+      .call(d3.axisLeft(y).ticks(6).tickSizeOuter(0)
+        .tickFormat((value) => scaled(value, kMoney, d3.format(".4~r")).trim()));
+    svg.append("text").attr("class", "soft").attr("x", area.right).attr("y", height - 6)
+      .attr("text-anchor", "end")
+      .text(delivery_days > 0 ? "days from the order on, delivery included" : "days");
+    svg.append("text").attr("class", "soft").attr("x", 2).attr("y", 12)
+      .text(`${this.data.currency} ${priced}`);
+    const taken = this.drawLimits(svg, x, y, days, area);
+    // A bar that begins or ends beyond the axis is cut there.
+    const drawn = bars.map((bar) => ({...bar, y: y(bar.machine.price),
+      left: Math.min(x(bar.p50), area.right - 3), right: Math.min(x(bar.late), area.right),
+      high: bar.machine.recommended ? 13 : 9}));
+    for (const {left, right, y: at, high} of drawn)
+      taken.push({left: left - 4, right: right + 4, top: at - high / 2, bottom: at + high / 2});
+    this.drawSpans(svg, drawn, x);
+    this.drawLabels(svg, drawn, taken, area, narrow);
+  }
+
+  // Draws the deadline and the limit of the price. Returns what labels should not cover.
+  drawLimits(svg, x, y, days, area) {
+    const {limit} = this.data;
+    const taken = [];
+    const right = days === null ? area.right : x(days);
+    const top = limit === null ? area.top : Math.max(area.top, y(limit.most));
+    if (days !== null || limit !== null)
+      svg.append("rect").attr("class", "asked").attr("x", area.left).attr("y", top)
+        .attr("width", right - area.left).attr("height", area.bottom - top);
+    const line = (name, x1, y1, x2, y2) => svg.append("line").attr("class", `capacity ${name}`)
+      .attr("x1", x1).attr("y1", y1).attr("x2", x2).attr("y2", y2);
+    const label = (text, top, place) => {
+      const wide = widthIn(svg, text, "limit"), at = place(wide);
+      const left = Math.max(area.left, Math.min(area.right - wide, at));
+      svg.append("text").attr("class", "limit halo").attr("x", left).attr("y", top + 11).text(text);
+      taken.push({left, right: left + wide, top, bottom: top + 14});
+    };
+    if (days !== null) {
+      line("deadline", x(days), area.top, x(days), area.bottom);
+      taken.push({left: x(days) - 2, right: x(days) + 2, top: area.top, bottom: area.bottom});
+      label(`deadline ${number(days)} days`, area.top - 15, (wide) => x(days) - wide / 2);
+    }
+    if (limit !== null && y(limit.most) >= area.top) {
+      line("price", area.left, y(limit.most), area.right, y(limit.most));
+      taken.push({left: area.left, right: area.right, top: y(limit.most) - 2,
+        bottom: y(limit.most) + 2});
+      // Where what is dear is early, the right end has room.
+      label(`${limit.as} ${this.money(limit.most)}`, y(limit.most) - 17,
+        (wide) => (days === null ? area.right : x(days) - 6) - wide);
+    }
+    return taken;
+  }
+
+  drawSpans(svg, bars, x) {
+    const {late} = this.data;
+    // Short bars lie on long ones, as prices may be alike.
+    const sorted = [...bars].sort((a, b) => (b.right - b.left) - (a.right - a.left));
+    const group = svg.append("g").selectAll("g").data(sorted).join("g")
+      .attr("class", ({machine}) => machine.recommended ? "bar best" : machine.out ? "bar out"
+        : "bar")
+      .on("mousemove", ({machine, of, p50, late: end}) => tip.show(d3.event, machineName(machine), [
+        ["days p50", number(p50)], [`days ${late}`, number(end)],
+        [this.data.priced, this.money(machine.price)], ["plan", of.plan],
+        ["ruled out", machine.out || null],
+        ["calibrated", of.guess ? "no: a guess" : null]]))
+      .on("mouseleave", () => tip.hide());
+    const colour = ({machine}) => this.colours.get(machine.candidate);
+    group.append("rect").attr("x", ({left}) => left).attr("y", ({y, high}) => y - high / 2)
+      .attr("width", ({left, right}) => right - left).attr("height", ({high}) => high)
+      .attr("rx", 2)
+      .style("fill", (bar) => bar.machine.out ? "var(--paper)" : colour(bar))
+      .style("stroke", (bar) => bar.machine.recommended ? "var(--ink)"
+        : bar.machine.out ? colour(bar) : "var(--paper)");
+    group.filter(({p50, left}) => x(p50) <= left).append("circle").attr("cx", ({left}) => left)
+      .attr("cy", ({y}) => y).attr("r", ({machine}) => machine.recommended ? 6 : 4.5)
+      .style("stroke", "var(--ink)")
+      .style("fill", (bar) => bar.machine.out ? "var(--paper)" : colour(bar));
+  }
+
+  // Writes each bar's name beside it; the recommended one's first.
+  drawLabels(svg, bars, taken, area, narrow) {
+    const labels = [...bars].sort((a, b) => b.machine.recommended - a.machine.recommended)
+      .map((bar) => {
+        const {machine, of, late} = bar;
+        const text = (narrow ? `${machine.candidate}, ${number(machine.gpus)}`
+          : machineName(machine)) + (of.guess ? "*" : "") +
+          (machine.recommended ? ": recommended" : "") +
+          (bar.right < area.right ? "" : ` (${number(late)} days)`);
+        const box = placeLabel(bar, widthIn(svg, text, machine.recommended ? "best" : ""), taken,
+          area);
+        taken.push(box);
+        return {...bar, text, box};
+      });
+    const group = svg.append("g").selectAll("g").data(labels).join("g").attr("class", "label");
+    group.filter(({box}) => box.away).append("line").attr("class", "leader")
+      .attr("x1", ({box, right, left}) => Math.max(left, Math.min(right, box.left)))
+      .attr("y1", ({y}) => y).attr("x2", ({box}) => box.left + 2)
+      .attr("y2", ({box, y}) => box.top > y ? box.top + 2 : box.bottom - 2);
+    group.append("text").attr("x", ({box}) => box.left).attr("y", ({box}) => box.bottom - 3)
+      .attr("class", ({machine}) => machine.recommended ? "halo best" : machine.out ? "halo out"
+        : "halo")
+      .text(({text}) => text);
+  }
+
+  fillTables() {
+    const {machines, jobs, tiers, assumptions} = this.data;
+    const several = jobs.length > 1;
+    const best = ({machine}) => machine.recommended;
+    const fill = (id, columns, rows, isChosen = () => false) => {
+      byId(`${id}-part`).hidden = rows.length === 0;
+      new SortedTable(byId(id), columns, {isChosen}).show(rows);
+    };
+    const named = [
+      {name: "candidate", value: ({machine}) => machine.candidate, text: true},
+      {name: "GPUs", value: ({machine}) => machine.gpus, show: number}];
+    const counted = (name) => ({name, value: ({bill}) => bill && bill[name], show: number});
+    fill("networks", [...named,
+      {name: "switch", text: true, value: ({bill}) => bill ? bill.switch : "cannot be built"},
+      ...["tiers", "switches", "cables", "optics"].map(counted),
+      {name: "price", value: ({bill}) => bill && bill.price,
+        draw: ({bill}) => !bill ? "-" : bill.price > 0 ? exact(bill.price, this.money(bill.price))
+          : "in the nodes'"}],
+    machines.map((machine) => ({machine, bill: machine.network}))
+      .filter(({bill}) => bill === null || bill.tiers > 0), best);
+    const times = (i) => ({name: i === 0 ? "x 2" : "x 4",
+      value: ({of}) => of.oversubscribed[i],
+      draw: ({of}) => of.oversubscribed[i] === 1 ? ""
+        : exact(of.oversubscribed[i], d3.format(".3f")(of.oversubscribed[i]))});
+    const byJob = (value) => several ? [{name: "job", value, text: true}] : [];
+    fill("plans", [...byJob(({of}) => jobs[of.job].name), named[0],
+      {name: "GPUs that work", value: ({of}) => of.gpus, show: number},
+      {name: "batch", value: ({of}) => of.batch, show: number},
+      {name: "plan", value: ({of}) => of.plan, text: true}, times(0), times(1)],
+    machines.flatMap((machine) => machine.jobs.filter((of) => of.plan)
+      .map((of) => ({machine, of}))), best);
+    fill("tiers", [...byJob((tier) => tier.job),
+      {name: "candidate", value: (tier) => tier.candidate, text: true},
+      {name: "against", value: (tier) => tier.best, text: true},
+      {name: "GPUs", value: (tier) => tier.gpus, show: number},
+      {name: "takes", unit: "times as long", value: (tier) => tier.times_as_long,
+        show: d3.format(".3f")}], tiers);
+    const sources = new Map(machines.filter(({network}) => network && network.tiers > 0)
+      .map(({network}) => [`switch ${network.switch}`, network.source]));
+    byId("assumed").replaceChildren(...[...assumptions.map(({key, value}) => [key, value]),
+      ...sources, ["seed", number(this.data.seed)]]
+      .map(([key, value]) => make("div", {}, make("dt", {}, key), make("dd", {}, value))));
+  }
+}
