@@ -318,6 +318,24 @@ TEST_CASE("size's page says what to buy, and its bars lie where their days do") 
   CHECK(rows.at(2).size() == printed.at("tiers").size());
 }
 
+TEST_CASE("size's page prints on two sheets") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  sized(box);
+  const std::string command = fmt::format(
+      "timeout 120 {} --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage "
+      "--no-first-run --user-data-dir='{}' --print-to-pdf='{}' 'file://{}' 2>'{}'",
+      *chromium, box.path("profile"), box.path("r.pdf"), box.path("r.html"), box.path("log"));
+  REQUIRE(std::system(command.c_str()) == 0);
+  const std::string pdf = box.read("r.pdf");
+  std::size_t sheets = 0;
+  for (std::size_t at = 0; (at = pdf.find("/Type /Page\n", at)) != std::string::npos; ++at)
+    ++sheets;
+  CHECK(sheets >= 1);
+  CHECK(sheets <= 2);
+}
+
 TEST_CASE("the pages of tune and size lie within the window, wide and narrow") {
   const auto chromium = browser();
   if (!chromium) return;

@@ -15,6 +15,9 @@ const signedPercent = (share) =>
   `${share < 0 ? "−" : "+"}${d3.format(".1f")(100 * Math.abs(share))} %`;
 const machineName = ({candidate, gpus}) => `${candidate}, ${number(gpus)} GPUs`;
 
+// Returns whether a limit is near enough to the bars to be drawn with them.
+const isNear = (limit, bars) => limit.most < 2 * d3.max(bars, ({machine}) => machine.price);
+
 const overlaps = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom &&
   b.top < a.bottom;
 
@@ -34,7 +37,7 @@ function placeLabel(bar, wide, taken, area) {
     ({left, right: left + wide, top: y - high / 2, bottom: y + high / 2, away});
   const inside = ({left, right, top, bottom}) => left >= area.left && right <= area.right &&
     top >= area.top && bottom <= area.bottom;
-  const boxes = [];
+  const boxes = [], far = [];
   for (const dy of d3.range(0, 120, 3).flatMap((step) => step > 0 ? [-step, step] : [0])) {
     const y = bar.y + dy;
     if (Math.abs(dy) <= 3) boxes.push(box(bar.right + gap, y), box(bar.left - gap - wide, y));
@@ -42,8 +45,10 @@ function placeLabel(bar, wide, taken, area) {
       for (const left of [bar.left, bar.right - wide, (bar.left + bar.right - wide) / 2,
         bar.right + gap, bar.left - gap - wide])
         boxes.push(box(left, y, Math.abs(dy) > 18));
+    for (const dx of [20, 40, 70, 100]) far.push(box(bar.right + gap + dx, y, true));
   }
-  const free = boxes.filter(inside).find((one) => !taken.some((other) => overlaps(one, other)));
+  const free = [...boxes, ...far].filter(inside)
+    .find((one) => !taken.some((other) => overlaps(one, other)));
   const left = Math.max(area.left, Math.min(area.right - wide, bar.left));
   return free || box(left, bar.y - bar.high / 2 - high / 2, false);
 }
@@ -57,11 +62,21 @@ class Purchase {
       [name, `var(${kCandidateColours[i % kCandidateColours.length]})`]));
     for (const id of ["purchase-section", "bill-section", "assumed-section"])
       byId(id).hidden = false;
-    document.body.classList.add("purchase");
+    document.documentElement.classList.add("purchase");
     this.say();
     this.fillTables();
-    window.addEventListener("beforeprint", () => this.draw(kPaperWidth));
-    window.addEventListener("afterprint", () => this.draw());
+    const root = document.documentElement;
+    let theme;  // paper is light
+    window.addEventListener("beforeprint", () => {
+      theme = root.dataset.theme;
+      root.dataset.theme = "light";
+      this.draw(kPaperWidth);
+    });
+    window.addEventListener("afterprint", () => {
+      if (theme) root.dataset.theme = theme;
+      else delete root.dataset.theme;
+      this.draw();
+    });
     this.draw();
   }
 
@@ -105,11 +120,15 @@ class Purchase {
     chart.append(make("h3", {}, `${said}days, and what it costs ${priced}`));
     const without = machines.filter((machine) => !bars.some((bar) => bar.machine === machine));
     if (bars.length > 0) this.drawBars(chart, bars, job, width);
+    const marks = [[({machine}) => machine.recommended, "framed: recommended"],
+      [({machine}) => machine.out, "hollow: ruled out"],
+      [({of}) => of.guess, "*: not calibrated, a guess"]]
+      .filter(([holds]) => bars.some(holds)).map(([, text]) => `; ${text}`);
     chart.append(make("p", {class: "hint"}, `A bar is from p50 (dot) to ${late}, ` +
-      "its label candidate and GPUs. " +
-      "Framed: recommended; hollow: ruled out" +
-      (bars.some(({of}) => of.guess) ? "; *: not calibrated, a guess. " : ". ") +
+      `its label candidate and GPUs${marks.join("")}. ` +
       (limit === null && job.days === null ? "" : "Shaded: what was asked for. ") +
+      (limit === null || isNear(limit, bars) ? ""
+        : `The ${limit.as} of ${this.money(limit.most)} is far above. `) +
       (without.length === 0 ? "" : "Not drawn, as it cannot run the job or be built: " +
         without.map((machine) => `${machineName(machine)} (${machine.out})`).join("; "))));
   }
@@ -123,8 +142,7 @@ class Purchase {
     const shownDays = bars.flatMap(({p50, late}) => [p50, late])
       .filter((value) => value <= most).concat(days || []);
     const shownPrices = bars.map(({machine}) => machine.price).concat(
-      limit !== null && limit.most < 2 * d3.max(bars, ({machine}) => machine.price)
-        ? limit.most : []);
+      limit !== null && isNear(limit, bars) ? limit.most : []);
     const widened = ([low, high], share) => {
       const more = share * (high - low || high || 1);
       return [low - more > 0 ? low - more : 0, high + more];
@@ -183,7 +201,7 @@ class Purchase {
       taken.push({left: x(days) - 2, right: x(days) + 2, top: area.top, bottom: area.bottom});
       label(`deadline ${number(days)} days`, area.top - 15, (wide) => x(days) - wide / 2);
     }
-    if (limit !== null && y(limit.most) >= area.top) {
+    if (limit !== null && y(limit.most) >= area.top) {  // else it is far above
       line("price", area.left, y(limit.most), area.right, y(limit.most));
       taken.push({left: area.left, right: area.right, top: y(limit.most) - 2,
         bottom: y(limit.most) + 2});
