@@ -94,6 +94,10 @@ Json to_json(const SizeResult& result) {
   for (const Machine& machine : result.machines) json["machines"].push_back(to_json(machine));
   json["sized"] = Json::array();
   for (const SizedJob& job : result.sized) json["sized"].push_back(to_json(job));
+  for (const Machine& machine : result.machines) {
+    for (const std::size_t job : machine.jobs)
+      json["sized"][job]["recommended"] = machine.recommended;
+  }
   json["tiers"] = Json::array();
   for (const NetworkComparison& tier : result.tiers)
     json["tiers"].push_back({{"job", tier.job},

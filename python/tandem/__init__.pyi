@@ -177,6 +177,10 @@ class Candidate:
     gpus: int
     out: str | None
     recommended: bool
+    nodes: int
+    batch: int
+    on_engine: bool
+    plain_numerics: float | None
     frontier: bool
     calibrated: bool | None
     plan: Numbers

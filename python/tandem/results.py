@@ -355,7 +355,7 @@ class Sizing:
             numbers = [""] * 4
             if one.result is not None:
                 e = one.economics
-                numbers = [f"{e.days_p50:.1f}", f"{e.days_p95:.1f}", f"{e.cost / 1e6:.3g}"]
+                numbers = [f"{e.days_p50:.1f}", f"{e.days_late:.1f}", f"{e.cost / 1e6:.3g}"]
                 numbers.append(f"{e.energy_MWh:.0f}" if e.energy_MWh else "")
             choice = "take this" if one.recommended else one.out or ""
             rows.append([one.job, one.candidate, str(one.gpus), *numbers, choice])
