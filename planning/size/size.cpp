@@ -258,10 +258,10 @@ class Sizing {
   // Returns the steps of the offer that all its jobs were tried on.
   std::vector<SizeStep> complete_steps(const Offer& offer) const {
     std::vector<SizeStep> steps;
-    for (const auto& [step, tried] : tried_[offer.cases.front()]) {
+    for (const auto& entry : tried_[offer.cases.front()]) {
       if (std::ranges::all_of(offer.cases,
-                              [&](std::size_t of) { return tried_[of].contains(step); }))
-        steps.push_back(step);
+                              [&](std::size_t of) { return tried_[of].contains(entry.first); }))
+        steps.push_back(entry.first);
     }
     return steps;
   }
