@@ -223,7 +223,7 @@ class Purchase {
         ["days p50", number(p50)], [`days ${late}`, number(end)],
         [this.data.priced, this.money(machine.price)], ["plan", of.plan],
         ["ruled out", machine.out || null],
-        ["calibrated", of.guess ? "no: a guess" : null]]))
+        ["calibrated", of.guess ? "no, this is a guess" : null]]))
       .on("mouseleave", () => tip.hide());
     const colour = ({machine}) => this.colours.get(machine.candidate);
     group.append("rect").attr("x", ({left}) => left).attr("y", ({y, high}) => y - high / 2)
