@@ -211,7 +211,8 @@ void compare_machines(const std::vector<SizeCase>& cases, SizeResult* result) {
     result->answers.push_back({question, machine});
     return machine;
   };
-  if (asked.days > 0) answer(SizeAnswer::Least);
+  const auto has_days = [](const SizeInputs& one) { return one.days > 0; };
+  if (std::ranges::any_of(result->asked, has_days)) answer(SizeAnswer::Least);
   if (asked.purchase_budget > 0 || asked.rent_per_month > 0 || asked.power_MW > 0 ||
       asked.gpus_max > 0 || asked.budget > 0)
     answer(SizeAnswer::Budget);

@@ -117,6 +117,10 @@ class Sizing {
   const SizeInputs& inputs_of(const Offer& offer) const {
     return cases_[offer.cases.front()].inputs;
   }
+  bool has_deadline(const Offer& offer) const {
+    return std::ranges::any_of(offer.cases,
+                               [&](std::size_t of) { return cases_[of].inputs.days > 0; });
+  }
   SizeStep whole(std::size_t of, int nodes) const {
     return {nodes, nodes * cases_[of].node_gpus()};
   }
@@ -134,6 +138,7 @@ class Sizing {
   double times_days(const SizedJob& tried) const {
     const SizeInputs& inputs = cases_[tried.of].inputs;
     if (!tried.result || !tried.result->training->fits) return kNever;
+    if (inputs.days == 0) return 0;
     return (priced(tried).economics.days_late() + inputs.delivery_days) / inputs.days;
   }
 
@@ -201,8 +206,8 @@ class Sizing {
     return play_sizes(cases_, Engine::Ideal, options_, jobs);
   }
 
-  // Finds the least nodes of every job and offer that are in time, then tries on every offer what
-  // may answer the questions, with all its jobs.
+  // Finds, of every offer, the least nodes on which all jobs are in time. Then tries what may
+  // answer the questions, with all its jobs.
   Status try_sizes() {
     std::vector<std::pair<std::size_t, SizeStep>> wanted;
     for (const Offer& offer : offers_) {
@@ -216,7 +221,7 @@ class Sizing {
       RETURN_IF_ERROR(try_steps(wanted));
       wanted.clear();
       for (const Offer& offer : offers_) {
-        if (is_given(offer) || inputs_of(offer).days == 0) continue;
+        if (is_given(offer) || !has_deadline(offer)) continue;
         const Bracket found = bracket(offer);
         const std::size_t hardest = offer.cases.front();
         if (found.open) {
@@ -238,7 +243,7 @@ class Sizing {
   // beside both such as models are cut over well.
   std::vector<int> sizes_to_compare(const Offer& offer) {
     std::set<int> sizes;
-    const int least = inputs_of(offer).days == 0
+    const int least = !has_deadline(offer)
                           ? 0
                           : least_in_time(bracket(offer).tried, 1).value_or(offer.most_nodes + 1);
     if (least > 0 && least <= offer.most_nodes) {
@@ -289,7 +294,7 @@ class Sizing {
     std::vector<SizedJob> sized;
     const std::vector<Machine> machines = machines_of(offer, steps, &sized);
     std::set<std::size_t> kept;
-    const bool is_timed = inputs_of(offer).days > 0;
+    const bool is_timed = has_deadline(offer);
     for (const SizeAnswer::Question question :
          {SizeAnswer::Least, SizeAnswer::Budget, SizeAnswer::Cheapest}) {
       const bool is_asked = question == SizeAnswer::Budget ? offer.nodes_in_limits > 0 : is_timed;
@@ -366,8 +371,12 @@ class Sizing {
     const Machine* best = result.recommended() ? &result.machines[*result.recommended()] : nullptr;
     for (const Offer& offer : offers_) {
       for (Machine& machine : machines_of(offer, complete_steps(offer), &all.sized)) {
-        machine.recommended =
-            best != nullptr && machine.offer == best->offer && machine.nodes == best->nodes;
+        const auto gpus = [](const SizeResult& of, const Machine& one) {
+          return of.sized[one.jobs.front()].gpus;
+        };
+        machine.recommended = best != nullptr && machine.offer == best->offer &&
+                              machine.nodes == best->nodes &&
+                              gpus(all, machine) == gpus(result, *best);
         all.machines.push_back(std::move(machine));
       }
     }

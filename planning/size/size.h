@@ -99,7 +99,7 @@ struct Sureness {
   // The probability that one of an offer's machines does, whatever its size, the likeliest first.
   std::vector<std::pair<std::string, double>> offers;
   double none = 0;      // the probability that none is in time and within the limits
-  std::string measure;  // what would settle it: "B200-180GB in fp8 (nemo-b200)"
+  std::string measure;  // what would settle it: "B200-180GB in fp8"
 };
 
 // An offer's network compared with the best one for the same job, nodes and GPUs.

@@ -165,8 +165,7 @@ constexpr const char* kCurrencyHelp = "text: what prices are in; default $";
 constexpr const char* kNumerics = "size.numerics";
 constexpr const char* kNumericsHelp =
     "text: any (precision bf16 or fp8, with the recipes of the GPU, and the experts' dispatcher "
-    "are "
-    "searched) or as stated; default any";
+    "are searched) or as stated; default any";
 
 bool is_size_key(const std::string& key) {
   return key.starts_with("size.") || key.starts_with("price.") || key.starts_with("failures.");

@@ -300,7 +300,15 @@ std::string size_warnings(const SizeResult& result) {
   return fmt::format("{}", fmt::join(lines, ""));
 }
 
-std::string size_notes(const SizeResult& result) { return notes(results(result)); }
+std::string size_notes(const SizeResult& result) {
+  const bool all_played = std::ranges::all_of(
+      result.sized, [](const SizedJob& job) { return job.on_engine || !job.result; });
+  return notes(results(result)) +
+         (all_played ? ""
+                     : "Only the answers were played on the chosen engine. Other machines have the "
+                       "ideal engine's times, as many times longer as it is for an answer of the "
+                       "same candidate, if there is one.\n");
+}
 
 std::string size_text(const SizeResult& result, int width) {
   const auto wrapped_text = [width](const std::string& prose) { return wrapped(prose, width); };
