@@ -3,8 +3,27 @@
 #include "sim/patterns.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tandem {
+namespace {
+
+// What an operation's flows put on one link.
+struct LinkLoad {
+  double seconds = 0;  // per byte of the operation
+  double largest_share = 0;
+  int flows = 0;
+
+  void add(double flow_seconds, double share) {
+    seconds += flow_seconds;
+    largest_share = std::max(largest_share, share);
+    ++flows;
+  }
+};
+
+bool is_about(double a, double b) { return std::abs(a - b) <= 1e-12 * std::max(a, b); }
+
+}  // namespace
 
 Patterns::Patterns(const Program& program, const RankFolding& folding, const TrafficOf& traffic_of,
                    std::span<const double> link_bytes_per_s)
@@ -44,30 +63,41 @@ Pattern Patterns::pattern_of(const Traffic& traffic) {
   return {.flow_set = at->second, .latency_ns = traffic.latency_ns, .way = traffic.way};
 }
 
+// All flows end together where they have rates in proportion to their shares, and these rates are
+// max-min fair: each flow crosses a saturated link on which none is faster (Bertsekas and Gallager
+// 1992, "Data Networks", 6.5.2). An all-to-all behind one switch is an example. Flows that share no
+// link need no such link, but must load their own alike.
 FlowSet Patterns::flow_set_of(const Traffic& traffic) {
   FlowSet set;
   set.seconds_per_byte = traffic.seconds_per_byte;
+  std::map<LinkId, LinkLoad> loads;
+  for (const Flow& flow : traffic.flows) {
+    for (const LinkId link : flow.links) {
+      const double seconds = flow.share * flow.multiplicity / network_.bytes_per_s[index(link)];
+      loads[link].add(seconds, flow.share);
+    }
+  }
+  const bool meets_itself =
+      std::ranges::any_of(loads, [](const auto& load) { return load.second.flows > 1; });
+  for (const auto& [link, load] : loads) set.links.push_back(index(link));
   std::vector<double> on_links;  // by flow: seconds per byte on its slowest link
+  bool end_together = true;
   for (const Flow& flow : traffic.flows) {
     double seconds = 0;
+    bool is_bound = !meets_itself;
     for (const LinkId link : flow.links) {
-      set.links.push_back(index(link));
-      seconds =
-          std::max(seconds, flow.share * flow.multiplicity / network_.bytes_per_s[index(link)]);
+      seconds = std::max(seconds, loads[link].seconds);
+      is_bound |= is_about(loads[link].seconds, set.seconds_per_byte) &&
+                  flow.share == loads[link].largest_share;
     }
     on_links.push_back(seconds);
-    set.flows.push_back(
-        {route_of(flow), flow.share, std::max(limited_s(flow), seconds), flow.multiplicity});
+    const double alone_s = std::max(limited_s(flow), seconds);
+    end_together &= is_bound && is_about(alone_s, set.seconds_per_byte) &&
+                    is_about(seconds, on_links.front());
+    set.flows.push_back({route_of(flow), flow.share, alone_s, flow.multiplicity});
   }
-  std::ranges::sort(set.links);
-  const auto last = std::unique(set.links.begin(), set.links.end());
-  set.meets_itself = last != set.links.end();
-  set.links.erase(last, set.links.end());
-  // All flows end together if no two share a link, each alone takes as long as the operation, and
-  // each loads its links alike.
-  set.is_even = !set.meets_itself;
-  for (std::size_t i = 0; i < set.flows.size(); ++i)
-    set.is_even &= set.flows[i].alone_s == set.seconds_per_byte && on_links[i] == on_links.front();
+  set.is_even = end_together;
+  set.has_closed_form = set.is_even || !meets_itself;
   if (set.is_even && set.seconds_per_byte > 0) set.load = on_links.front() / set.seconds_per_byte;
   return set;
 }

@@ -24,13 +24,14 @@ struct FlowSet {
   struct Flow {
     std::int32_t route = 0;
     double share = 0;    // bytes, per byte of the operation
-    double alone_s = 0;  // seconds per byte of the operation, when alone
+    double alone_s = 0;  // seconds per byte of the operation, when the operation is alone
     int multiplicity = 1;
   };
   std::vector<Flow> flows;
   std::vector<std::int32_t> links;  // each link once
   double seconds_per_byte = 0;      // of the operation, when alone
-  bool meets_itself = false;        // two of its flows have a link in common
+  // Alone on its links, it takes seconds_per_byte: no two flows share a link, or it is even.
+  bool has_closed_form = false;
   bool is_even = false;  // all flows end together, however many such operations run at once
   double load = 1;       // where it is even: the part of its links' bandwidth that it takes alone
 };

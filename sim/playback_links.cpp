@@ -40,7 +40,7 @@ void Playback::begin_flows(std::int32_t comm_class) {
 // operations of the same flow set use them, which share them evenly.
 bool Playback::may_join(std::int32_t flow_set) const {
   const FlowSet& flows = patterns_.flow_sets()[flow_set];
-  if (!options_.closed_forms || flows.meets_itself) return false;
+  if (!options_.closed_forms || !flows.has_closed_form) return false;
   if (!together_[flow_set].empty()) return flows.is_even;
   return std::ranges::all_of(flows.links, [&](std::int32_t link) {
     return link_uses_[link].flow_set < 0 && link_uses_[link].solved == 0;

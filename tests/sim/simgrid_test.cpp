@@ -155,6 +155,21 @@ TEST_CASE("what shares a NIC evenly goes on in the solver when one comes by half
   }
 }
 
+TEST_CASE("an all-to-all behind one switch ends evenly, and shares wires with what comes by") {
+  // Of 4 GB, each of four GPUs sends 1 GB to each other over its wire of 300 GB/s: 10 ms. Two such
+  // operations take 20 ms. With a transfer of 0.5 GB from 0 to 1 after 5 ms, four flows leave GPU 0
+  // and four reach GPU 1 at 75 GB/s each: 0.5 GB are left of all, 6.667 ms.
+  const Operation all{OpKind::AllToAll, {0, 1, 2, 3}, 4 * kGB};
+  for (const bool closed_forms : {true, false}) {
+    CHECK(ends(spec(4, 4), 4, {all}, closed_forms)[0] == Approx(2e-6 + 0.010).epsilon(1e-6));
+    for (const double t : ends(spec(4, 4), 4, {all, all}, closed_forms))
+      CHECK(t == Approx(2e-6 + 0.020).epsilon(1e-6));
+    const Operation by{OpKind::Send, {0, 1}, kGB / 2, 5'000'000};
+    for (const double t : ends(spec(4, 4), 4, {all, by}, closed_forms))
+      CHECK(t == Approx(2e-6 + 0.005 + 0.5 / 75).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("opposite directions do not disturb each other") {
   for (const bool closed_forms : {true, false}) {
     for (const double t :
