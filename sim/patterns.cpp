@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-// What an operation's flows put on one link.
+// A link's load by one operation's flows.
 struct LinkLoad {
   double seconds = 0;  // per byte of the operation
   double largest_share = 0;
@@ -92,8 +92,8 @@ FlowSet Patterns::flow_set_of(const Traffic& traffic) {
     }
     on_links.push_back(seconds);
     const double alone_s = std::max(limited_s(flow), seconds);
-    end_together &= is_bound && is_about(alone_s, set.seconds_per_byte) &&
-                    is_about(seconds, on_links.front());
+    end_together &=
+        is_bound && is_about(alone_s, set.seconds_per_byte) && is_about(seconds, on_links.front());
     set.flows.push_back({route_of(flow), flow.share, alone_s, flow.multiplicity});
   }
   set.is_even = end_together;

@@ -27,7 +27,7 @@ std::string numerics_text(const SizedJob& job) {
 
 // Returns "Llama 3 70B takes 71.2 days (p95 88.0 of 90)"; `whole`: with plan and price.
 std::string job_text(const SizeInputs& asked, const SizedJob& job, bool whole) {
-  const std::string name = job.job.empty() ? "the training" : job.job;
+  const std::string name = job.job.empty() ? "The training" : job.job;
   if (!job.result) return fmt::format("{}: {}", name, job.reason);
   const Economics& e = job.economics;
   std::string text = fmt::format("{} takes {:.1f} days ({} {:.1f}", name, e.days_p50(),

@@ -33,8 +33,10 @@ SizedJob slowed(SizedJob job, double factor) {
   job.ramp_s *= factor;
   if (auto& interval = result.interval_s)
     *interval = {interval->first * factor, interval->second * factor};
-  for (double* rate : {&result.training->tokens_per_s, &result.training->tokens_per_s_per_gpu,
-                       &result.training->mfu})
+  Training& training = *result.training;
+  for (double* rate :
+       {&training.tokens_per_s, &training.tokens_per_s_per_gpu, &training.model_tflops_per_gpu,
+        &training.hardware_tflops_per_gpu, &training.mfu, &training.hfu})
     *rate /= factor;
   return job;
 }
@@ -260,13 +262,20 @@ class Sizing {
     return {sizes.begin(), sizes.end()};
   }
 
-  // Returns the steps of the offer that all its jobs were tried on.
+  // Returns the steps of the offer that all its jobs were tried on. Of steps on which all jobs work
+  // on the same GPUs, as 512 and 576 GPUs of NVL72 may be, it returns the first.
   std::vector<SizeStep> complete_steps(const Offer& offer) const {
     std::vector<SizeStep> steps;
-    for (const auto& entry : tried_[offer.cases.front()]) {
-      if (std::ranges::all_of(offer.cases,
-                              [&](std::size_t of) { return tried_[of].contains(entry.first); }))
-        steps.push_back(entry.first);
+    std::set<std::vector<std::pair<int, int>>> seen;
+    for (const auto& [step, first] : tried_[offer.cases.front()]) {
+      std::vector<std::pair<int, int>> working;
+      for (const std::size_t of : offer.cases) {
+        const auto tried = tried_[of].find(step);
+        if (tried == tried_[of].end()) break;
+        working.emplace_back(tried->second.nodes, tried->second.gpus);
+      }
+      if (working.size() == offer.cases.size() && seen.insert(working).second)
+        steps.push_back(step);
     }
     return steps;
   }

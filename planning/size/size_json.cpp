@@ -17,6 +17,9 @@ Json or_null(const std::optional<Value>& value) {
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
+// Null for 0: nothing was stated to count it from, such as price.node_kW.
+Json known(double value) { return value > 0 ? Json(value) : Json(nullptr); }
+
 Json to_json(const Economics& e) {
   return {{"iterations", e.iterations},
           {"ideal_days", e.ideal_days},
@@ -27,8 +30,8 @@ Json to_json(const Economics& e) {
           {"checkpoint_interval_s", e.checkpoint_interval_s},
           {"nodes", e.nodes},
           {"spare_nodes", e.spares},
-          {"energy_MWh", e.energy_MWh},
-          {"CO2_t", e.CO2_t},
+          {"energy_MWh", known(e.energy_MWh)},
+          {"CO2_t", known(e.CO2_t)},
           {"cost", e.cost},
           {"cost_per_T_tokens", e.cost_per_T},
           {"cost_per_M_tokens", e.cost_per_T / 1e6},
@@ -72,8 +75,8 @@ Json to_json(const Machine& machine) {
           {"warnings", machine.warnings},
           {"monthly", machine.costs.monthly},
           {"total", machine.total},
-          {"peak_MW", machine.costs.peak_MW},
-          {"mean_MW", machine.costs.mean_MW},
+          {"peak_MW", known(machine.costs.peak_MW)},
+          {"mean_MW", known(machine.costs.mean_MW)},
           {"days_late", machine.days_late},
           {"out", text_or_null(machine.reason)},
           {"excess", std::isfinite(machine.excess) ? Json(machine.excess) : Json(nullptr)},

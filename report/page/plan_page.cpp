@@ -200,10 +200,13 @@ PageData size_page(const std::string& title, const SizeResult& result) {
       return one.result ? shown.of(*one.result) : PageCell();
     }));
   const std::string late = late_word(result.asked.front().certainty);
-  for (const SummedColumn& sum : size_sums(late))
+  for (const SummedColumn& sum : size_sums(late)) {
+    const auto is_known = [&](const SizedJob& one) { return sum.of(one.economics) > 0; };
+    if (std::ranges::none_of(all, is_known)) continue;
     add_column(&table, sum.as, cells([&](const SizedJob& one) {
       return one.result ? PageCell(sum.of(one.economics)) : PageCell();
     }));
+  }
   add_calibrated(cells([](const SizedJob& one) {
                    return one.result ? calibrated_cell(*one.result) : PageCell();
                  }),

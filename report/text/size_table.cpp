@@ -29,6 +29,12 @@ std::string late_of(const SizeResult& result) { return late_word(result.asked.fr
 
 bool is_guess(const SizedJob& job) { return job.result && job.result->calibrated == false; }
 
+// Whether the file says what a node of some offer draws.
+bool has_power(const SizeResult& result) {
+  return std::ranges::any_of(result.machines,
+                             [](const Machine& one) { return one.costs.peak_MW > 0; });
+}
+
 // A row of the table of machines, and one of the table of jobs.
 struct MachineRow {
   const SizeResult& all;
@@ -72,11 +78,13 @@ std::string machines(const SizeResult& result, int width) {
   add_money("to buy", [](const Machine& m) { return m.costs.purchase; });
   add_money("a month", [](const Machine& m) { return m.costs.monthly; });
   add_money("total", [](const Machine& m) { return m.total; });
-  columns.push_back({"MW peak",
-                     [](Row r) { return fmt::format("{:.3g}", r.machine.costs.peak_MW); },
-                     Place::First});
-  columns.push_back({"mean", [](Row r) { return fmt::format("{:.3g}", r.machine.costs.mean_MW); },
-                     Place::Beside});
+  if (has_power(result)) {
+    columns.push_back({"MW peak",
+                       [](Row r) { return fmt::format("{:.3g}", r.machine.costs.peak_MW); },
+                       Place::First});
+    columns.push_back({"mean", [](Row r) { return fmt::format("{:.3g}", r.machine.costs.mean_MW); },
+                       Place::Beside});
+  }
   columns.push_back({"days " + late_of(result),
                      [](Row r) { return fmt::format("{:.1f}", r.machine.days_late); },
                      Place::First});
@@ -129,8 +137,9 @@ std::string jobs(const SizeResult& result, int width) {
       "a M tokens",
       [](Row r) { return money_text(r.job.economics.cost_per_T / 1e6, r.currency()); },
       Place::First);
-  add_number(
-      "MWh", [](const Economics& e) { return e.energy_MWh; }, 0, Place::First);
+  if (has_power(result))
+    add_number(
+        "MWh", [](const Economics& e) { return e.energy_MWh; }, 0, Place::First);
   if (std::ranges::any_of(result.sized, [](const SizedJob& j) { return j.economics.CO2_t > 0; }))
     add_number(
         "t CO2", [](const Economics& e) { return e.CO2_t; }, 0, Place::Second);

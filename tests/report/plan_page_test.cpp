@@ -18,6 +18,7 @@ tokens_T = 0.001
 days = 0.4
 gpus = [8, 16]
 [price]
+node_kW = 10
 node_hour = 10
 [[matrix.job]]
 name = "small"

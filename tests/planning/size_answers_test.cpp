@@ -1,0 +1,207 @@
+// Answers of tandem size: the buyer's question as it is shipped, published machines, what moves an
+// answer, and how sure it is.
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/needs.h"
+#include "tests/sandbox.h"
+#include "tests/text.h"
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::json;
+
+// Returns what `tandem size` answers about a shipped file. `options` follow it.
+Json shipped(const std::string& name, const std::string& options) {
+  const Sandbox sandbox;
+  const Ran ran = sandbox.tandem(fmt::format("size '{}' --json --engine ideal {}",
+                                             TANDEM_SOURCE_DIR "/scenarios/" + name, options));
+  check_done(ran);
+  return Json::parse(ran.out);
+}
+
+TEST_CASE("the buyer's question is answered in a sentence") {
+  const Json result = shipped("procurement.toml", "--only GB200");
+  CHECK(result["answers"].back()["sentence"] ==
+        "Buy 5 racks of GB200 NVL72 (360 GPUs) for 20.55 M $: the cheapest that is in time and "
+        "within the limits, 22.66 M $ over 4 years, up to 0.792 MW. Llama 3 70B takes 75.2 days "
+        "(p95 87.2 of 90) on 320 GPUs with a batch of 960 in fp8 (mxfp8), 1.67 times as fast as in "
+        "the scenario's own numerics, for 0.17 $ a million tokens; DeepSeek-V3 takes 19.7 days "
+        "(p95 29.4 of 60) on 320 GPUs with a batch of 8320 in fp8 (mxfp8) by alltoall, 1.24 times "
+        "as fast as in the scenario's own numerics, for 0.23 $ a million tokens.");
+  // 6 N D of Llama 3 70B: N is 69.5e9 without the input's embedding (80 layers of 2 x 8192^2 for q
+  // and out, 2 x 8192 x 1024 for k and v, 3 x 8192 x 28672; 8192 x 128256 for the head), D 8e12:
+  // 3.34e24 FLOPs. Attention's products add 12 x 80 x 8192 x 8192 a token, 0.52e24. The days are
+  // FLOPs over GPUs x fp8's peak x MFU.
+  const double N =
+      80 * (2 * 8192.0 * 8192 + 2 * 8192.0 * 1024 + 3 * 8192.0 * 28672) + 8192.0 * 128256;
+  const double work = (6 * N + 12 * 80 * 8192.0 * 8192) * 8e12;
+  const Json& run = result["sized"][0];
+  REQUIRE(run["job"] == "Llama 3 70B");
+  const double peak = 5000e12;
+  const double days =
+      work / (run["gpus"].get<double>() * peak * run["simulate"]["mfu"].get<double>()) / 86400;
+  CHECK(run["economics"]["ideal_days"].get<double>() == Approx(days).epsilon(0.005));
+}
+
+TEST_CASE("published machines are found again from their tokens and days") {
+  // As scenarios/published-machines.toml says: 16,384 H100 and 2,048 H800. Within 15 %.
+  const auto gpus = [](const std::string& only) {
+    const Json result = shipped("published-machines.toml", "--only '" + only + "'");
+    const Json& least = result["answers"].front();
+    CHECK(least["question"] == "least");
+    return result["machines"][least["machine"].get<std::size_t>()]["gpus"].get<double>();
+  };
+  CHECK(gpus("Llama 3 405B") == Approx(16384).epsilon(0.15));
+  CHECK(gpus("DeepSeek-V3") == Approx(2048).epsilon(0.15));
+}
+
+const std::string kModel = R"([model]
+layers = 8
+hidden = 2048
+heads = 16
+seq = 1024
+vocab = 32000
+[parallel]
+global_batch = 512
+[size]
+tokens_T = 0.2
+)";
+
+Json answered(const std::string& candidates, const std::string& options = "") {
+  const Sandbox sandbox;
+  sandbox.file("size.toml", kModel + candidates);
+  const Ran ran = sandbox.tandem("size size.toml --json " + options);
+  check_done(ran);
+  return Json::parse(ran.out);
+}
+
+// Two offers of H100 at these prices, on so many GPUs.
+Json two_offers(const std::string& prices_a, const std::string& prices_b, const std::string& more,
+                const std::string& options = "--engine ideal") {
+  const std::string node = "[[matrix.node]]\ncluster.preset = \"dgx-h100\"\n";
+  return answered(
+      more + node + "name = \"A\"\n" + prices_a + "\n" + node + "name = \"B\"\n" + prices_b + "\n",
+      options);
+}
+
+const Json& bar(const Json& result, const std::string& input) {
+  for (const Json& one : result["tornado"]) {
+    if (one["input"] == input) return one;
+  }
+  FAIL("found no bar of " << input);
+  return result;
+}
+
+TEST_CASE("two equal offers are the best equally often") {
+  for (const char* price : {"price.node = 300e3", "price.node_hour = 10"}) {
+    INFO(price);
+    const Json sure = two_offers(price, price, "gpus = [32]\ndays = 3\n")["sure"];
+    REQUIRE(sure["offers"].size() == 2);
+    for (const Json& offer : sure["offers"])
+      CHECK(offer[1].get<double>() == Approx(0.5).margin(0.03));
+    CHECK(sure["machine"].get<double>() == Approx(0.5).margin(0.03));
+  }
+}
+
+TEST_CASE("what is a little cheaper and as likely to be in time is the best") {
+  const Json sure =
+      two_offers("price.node = 300e3", "price.node = 297e3", "gpus = [32]\ndays = 3\n")["sure"];
+  CHECK(sure["offers"][0][0] == "B");
+  CHECK(sure["machine"].get<double>() > 0.95);
+}
+
+TEST_CASE("a tornado has each input's effect, and the value at which the choice changes") {
+  // B costs more a node and has twice the nodes: it is in time by far, A by a little.
+  const Json result = two_offers("size.gpus = [32]\nprice.node = 300e3",
+                                 "size.gpus = [64]\nprice.node = 310e3", "days = 0.9\n");
+  const Json& best = result["machines"][result["answers"].back()["machine"].get<std::size_t>()];
+  REQUIRE(best["candidate"] == "A");
+  const Json& price = bar(result, "price of a node");
+  CHECK(price["total_low"].get<double>() == Approx(-0.1));
+  CHECK(price["total_high"].get<double>() == Approx(0.1));
+  CHECK(price["days_high"] == 0);
+  const Json& mfu = bar(result, "MFU");
+  CHECK(mfu["days_low"].get<double>() == Approx(1 / 0.9 - 1).epsilon(0.01));
+  CHECK(mfu["days_high"].get<double>() == Approx(1 / 1.1 - 1).epsilon(0.01));
+  const Json& tokens = bar(result, "tokens");
+  CHECK(tokens["days_high"].get<double>() == Approx(0.1).epsilon(0.01));
+  // A is late from MFU x days / 0.9 days on.
+  const double share = best["days_late"].get<double>() / 0.9;
+  REQUIRE(share < 1);
+  REQUIRE(share > 0.91);
+  CHECK(mfu["flips_at"].get<double>() == Approx(share).epsilon(0.01));
+  CHECK(mfu["flips_to"] == "B, 72 GPUs");  // a node of them stands by
+  CHECK(tokens["flips_at"].get<double>() == Approx(1 / share).epsilon(0.01));
+}
+
+TEST_CASE("switches, optics and cables are paid where a node's price leaves them out") {
+  const Json result = answered(R"(gpus = [512]
+[price]
+node_without_network = 280e3
+switch = 30e3
+optic = 600
+cable = 200
+[[matrix.node]]
+name = "H100"
+cluster.preset = "dgx-h100"
+)",
+                               "--engine ideal");
+  const Json& machine = result["machines"][0];
+  const Json& network = machine["network"];
+  const double nodes = machine["nodes"].get<double>() + machine["spare_nodes"].get<double>();
+  const double price = 30e3 * network["switches"].get<double>() +
+                       600 * network["optics"].get<double>() +
+                       200 * network["cables"].get<double>();
+  CHECK(network["switches"] > 0);
+  CHECK(machine["network_price"].get<double>() == Approx(price));
+  CHECK(machine["purchase"].get<double>() == Approx(280e3 * nodes + price));
+}
+
+TEST_CASE("numbers of GPUs of which as many work are one machine") {
+  const Json result = answered(R"(gpus = [512, 576]
+batch_tolerance = 0
+[[matrix.node]]
+name = "rack"
+cluster.preset = "gb200-nvl72"
+price.node = 4e6
+)",
+                               "--engine ideal");
+  CHECK(result["machines"].size() == 1);
+  CHECK(result["machines"][0]["gpus"] ==
+        576 + 72 * result["machines"][0]["spare_nodes"].get<int>());
+}
+
+TEST_CASE("all rates of a run that is scaled to the chosen engine's go together") {
+  need_simgrid();
+  const Json result = answered(R"(days = 1
+numerics = "as stated"
+[[matrix.node]]
+name = "8 NICs"
+cluster.preset = "dgx-h100"
+price.node = 300e3
+[[matrix.node]]
+name = "1 NIC"
+cluster = {preset = "dgx-h100", nics_per_node = 1}
+price.node = 310e3
+)",
+                               "--among parallel.micro_batch=1");
+  for (const Json& one : result["sized"]) {
+    const Json& run = one["simulate"];
+    const double FLOPs = 1e12 * run["model_tflops_per_gpu"].get<double>() /
+                         run["tokens_per_s_per_gpu"].get<double>();
+    const Json& first = result["sized"][0]["simulate"];
+    CHECK(FLOPs == Approx(1e12 * first["model_tflops_per_gpu"].get<double>() /
+                          first["tokens_per_s_per_gpu"].get<double>()));
+    CHECK(run["tokens_per_s_per_gpu"].get<double>() * one["gpus"].get<double>() *
+              run["iteration_s"].get<double>() ==
+          Approx(one["batch"].get<double>() * 1024));
+  }
+}
+
+}  // namespace
+}  // namespace tandem
