@@ -9,8 +9,8 @@
 namespace tandem {
 namespace {
 
-// Returns " in fp8 (mxfp8) by deepep, 1.61 times as fast as in the scenario's own numerics"; empty:
-// the scenario's own are the only ones.
+// Returns " in fp8 (mxfp8) by deepep, 1.61 times as fast as in bf16", which the scenario has;
+// empty: the scenario's own numerics are the only ones.
 std::string numerics_text(const SizedJob& job) {
   std::string text;
   for (const auto& [key, value] : plan_settings(job.plan->candidate)) {
@@ -19,22 +19,25 @@ std::string numerics_text(const SizedJob& job) {
     if (key == "parallel.dispatcher") text += " by " + value;
   }
   constexpr double kSeen = 1.005;
-  if (job.plain_numerics && *job.plain_numerics > kSeen)
-    text += fmt::format(", {:.2f} times as fast as in the scenario's own numerics",
-                        *job.plain_numerics);
-  return text;
+  if (!job.plain_numerics || *job.plain_numerics <= kSeen) return text;
+  const std::string own = job.scenario.job.plan.precision;
+  const bool is_own = planned(job).job.plan.precision == own;
+  return text + fmt::format(", {:.2f} times as fast as {}", *job.plain_numerics,
+                            is_own ? "with the scenario's recipe and dispatcher" : "in " + own);
 }
 
-// Returns "Llama 3 70B takes 71.2 days (p95 88.0 of 90)"; `whole`: with plan and price.
+// Returns "Llama 3 70B takes 71.2 days, at most 88.0 of 90 with 95 % certainty"; `whole`: with plan
+// and price.
 std::string job_text(const SizeInputs& asked, const SizedJob& job, bool whole) {
   const std::string name = job.job.empty() ? "The training" : job.job;
   if (!job.result) return fmt::format("{}: {}", name, job.reason);
   const Economics& e = job.economics;
-  std::string text = fmt::format("{} takes {:.1f} days ({} {:.1f}", name, e.days_p50(),
-                                 late_word(asked.certainty), e.days_late());
+  std::string text =
+      fmt::format("{} takes {:.1f} days, at most {:.1f}", name, e.days_p50(), e.days_late());
   if (asked.days > 0) text += fmt::format(" of {:g}", asked.days);
-  if (!whole) return text + ")";
-  return text + fmt::format(") on {} GPUs with a batch of {}{}, for {} a million tokens", job.gpus,
+  text += fmt::format(" with {:g} % certainty", 100 * asked.certainty);
+  if (!whole) return text;
+  return text + fmt::format(", on {} GPUs with a batch of {}{}, for {} a million tokens", job.gpus,
                             job.batch(), numerics_text(job),
                             money_text(e.cost_per_T / 1e6, asked.price.currency));
 }
@@ -88,7 +91,7 @@ std::string machine_text(const SizeResult& result, const Machine& machine) {
 }
 
 std::string answer_text(const SizeResult& result, const SizeAnswer& answer) {
-  constexpr const char* kSaid[] = {"The least that is in time", "The earliest within the limits",
+  constexpr const char* kSaid[] = {"The smallest that is in time", "The earliest within the limits",
                                    "the cheapest that is in time and within the limits"};
   constexpr const char* kNone[] = {"Nothing is in time", "Nothing is within the limits",
                                    "Nothing is in time and within the limits"};

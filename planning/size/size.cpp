@@ -427,6 +427,9 @@ class Sizing {
 
 Scenario planned(const SizedJob& job) {
   Scenario scenario = scenario_with(job.scenario, job.plan->candidate);
+  // Lists the stages, as the search means them even if they are uneven.
+  Plan& plan = scenario.job.plan;
+  if (plan.pp > 1) plan.layers_per_stage = split_layers(scenario.job.model, plan);
   scenario.report.published = {};
   scenario.report.baseline.clear();
   scenario.report.least_bandwidth = false;

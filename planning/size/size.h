@@ -84,7 +84,7 @@ struct SizeAnswer {
 
 // How far an input moves the recommended machine over its range, and where it changes the choice.
 struct TornadoBar {
-  std::string input;         // "price of a node"
+  std::string input;         // "tokens"
   double low = 1, high = 1;  // the range, as factors of the input
   // Changes of the late days and of the total at both ends, as shares.
   double days_low = 0, days_high = 0, total_low = 0, total_high = 0;

@@ -14,12 +14,13 @@
 namespace tandem {
 namespace {
 
-// An input that is changed by a factor. Most change SizeInputs; some change the iterations.
+// An input that is changed by a factor. Most change SizeInputs, of all offers or of the best one;
+// some change the iterations.
 struct Swayed {
   const char* input;
   std::pair<double, double> SizeInputs::*range;  // null: the model's own interval
   void (*apply)(SizeInputs*, double factor);
-  enum { Inputs, Iterations, Nics, Interval } kind = Inputs;
+  enum { Inputs, OfBest, Iterations, Nics, Interval } kind = Inputs;
 };
 
 void scale_price(SizeInputs* s, double factor) {
@@ -36,7 +37,7 @@ void scale_network_price(SizeInputs* s, double factor) {
 constexpr auto kNothing = [](SizeInputs*, double) {};
 
 const Swayed kSwayed[] = {
-    {"price of a node", &SizeInputs::range_price, scale_price},
+    {"price of the recommended nodes", &SizeInputs::range_price, scale_price, Swayed::OfBest},
     {"price of the network", &SizeInputs::range_price, scale_network_price},
     {"price of a kWh", &SizeInputs::range_kWh, [](SizeInputs* s, double f) { s->price.kWh *= f; }},
     {"tokens", &SizeInputs::range_tokens, [](SizeInputs* s, double f) { s->tokens *= f; }},
@@ -68,12 +69,15 @@ struct Remade {
   std::optional<std::size_t> chosen;
 };
 
-// Returns the machines with the input at `factor`. Of the model's interval the low end is at factor
-// 0, the prediction at 1, and the high end at 2.
+// Returns the machines with the input at `factor`. REQUIRES: one is recommended. Of the model's
+// interval the low end is at factor 0, the prediction at 1, and the high end at 2.
 Remade remade(const std::vector<SizeCase>& cases, const SizeResult& result, const Swayed& input,
               double factor) {
   std::vector<SizeCase> changed = cases;
-  for (SizeCase& one : changed) input.apply(&one.inputs, factor);
+  const std::string& best = result.machines[*result.recommended()].offer;
+  for (SizeCase& one : changed) {
+    if (input.kind != Swayed::OfBest || one.offer == best) input.apply(&one.inputs, factor);
+  }
   std::vector<SizedJob> sized = result.sized;
   for (SizedJob& job : sized) {
     if (!job.result) continue;

@@ -28,32 +28,36 @@ const SizeInputs& asked_of(const SizeResult& result, const Machine& machine) {
   return result.asked[result.sized[machine.jobs.front()].of];
 }
 
-// How machines are priced in the picture: by what they cost to buy if all are bought, else by their
-// total.
+// How machines are priced in the picture: by what they cost to buy if all are bought; a month if
+// rent is limited; else by their total.
 struct ShownPrice {
-  bool by_purchase = false;
-  Json limit;  // of that price; null: none is stated
-
-  double of(const Machine& machine) const {
-    return by_purchase ? machine.costs.purchase : machine.total;
-  }
+  const char* priced = "in total";
+  double (*of)(const Machine&) = [](const Machine& machine) { return machine.total; };
+  Json limit = nullptr;  // of that price; null: none is stated
 };
+
+Json limit_json(double most, const char* as) {
+  return most > 0 ? Json({{"most", most}, {"as", as}}) : Json();
+}
 
 ShownPrice shown_price(const SizeResult& result) {
   const auto all = [&](auto holds) { return std::ranges::all_of(result.machines, holds); };
   const SizeInputs& asked = result.asked.front();
-  if (all([&](const Machine& m) { return asked_of(result, m).price.bought(); }))
-    return {true, asked.purchase_budget > 0
-                      ? Json({{"most", asked.purchase_budget}, {"as", "purchase budget"}})
-                      : Json()};
+  const auto is_bought = [&](const Machine& m) { return asked_of(result, m).price.bought(); };
+  if (all(is_bought))
+    return {"to buy", [](const Machine& machine) { return machine.costs.purchase; },
+            limit_json(asked.purchase_budget, "purchase budget")};
+  if (asked.rent_per_month > 0 && std::ranges::none_of(result.machines, is_bought))
+    return {"a month", [](const Machine& machine) { return machine.costs.monthly; },
+            limit_json(asked.rent_per_month, "rent limit")};
   // size.budget is of one training. So is the total if there is one, and no years are counted.
   const bool is_of_training = all([&](const Machine& m) {
     const SizeInputs& inputs = asked_of(result, m);
     return m.jobs.size() == 1 && inputs.weight == 1 && inputs.years == 0 && !inputs.price.bought();
   });
-  return {false, asked.budget > 0 && is_of_training
-                     ? Json({{"most", asked.budget}, {"as", "budget"}})
-                     : Json()};
+  ShownPrice total;
+  if (is_of_training) total.limit = limit_json(asked.budget, "budget");
+  return total;
 }
 
 Json jobs_json(const SizeResult& result) {
@@ -96,6 +100,12 @@ Json machine_json(const SizeResult& result, const Machine& machine, const ShownP
           {"spare_nodes", machine.spares},
           {"gpus", machine.gpus},
           {"price", prices.of(machine)},
+          {"node_price", asked_of(result, machine).price.node},
+          {"purchase", machine.costs.purchase},
+          {"monthly", machine.costs.monthly},
+          {"total", machine.total},
+          {"peak_MW", machine.costs.peak_MW},
+          {"days_late", machine.days_late},
           {"out", machine.reason},
           {"recommended", machine.recommended},
           {"network", network_json(machine)},
@@ -116,7 +126,7 @@ Json purchase_json(const SizeResult& result) {
           {"answers", lines_in(size_answers(result))},
           {"warnings", lines_in(size_warnings(result))},
           {"notes", lines_in(size_notes(result))},
-          {"priced", prices.by_purchase ? "to buy" : "in total"},
+          {"priced", prices.priced},
           {"limit", prices.limit},
           {"delivery_days", asked.delivery_days},
           {"jobs", jobs_json(result)},

@@ -23,7 +23,7 @@ std::string least_Gbitps(const RunResult& result) {
   return least > kMost ? "> 12800" : fmt::format("{:.0f}", least);
 }
 
-std::string times(double ratio) { return ratio == 1 ? "" : fmt::format("{:.3f}", ratio); }
+std::string times(double ratio) { return fmt::format("{:.3f}", ratio); }
 
 std::string late_of(const SizeResult& result) { return late_word(result.asked.front().certainty); }
 
@@ -235,11 +235,14 @@ std::string sure_text(const SizeResult& result) {
   if (!result.sureness) return "";
   const Sureness& sure = *result.sureness;
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
-  std::string text =
-      fmt::format("How sure: {} that the recommended machine is the best", percent(sure.machine));
+  // A machine may be the best though it is not in time with the certainty that was asked for.
+  std::string text = fmt::format(
+      "How sure: in {} of the draws of the predictions' errors the recommended machine is the "
+      "cheapest in time",
+      percent(sure.machine));
   for (const auto& [offer, share] : sure.offers)
-    text += fmt::format("; {} that {} is", percent(share), offer);
-  if (sure.none >= 0.01) text += fmt::format("; {:.0f} % that none is in time", 100 * sure.none);
+    text += fmt::format("; in {} one of {} is", percent(share), offer);
+  if (sure.none >= 0.01) text += fmt::format("; in {} none is in time", percent(sure.none));
   text += ".";
   if (!sure.measure.empty())
     text += fmt::format(" A measured run would settle the most: {}.", sure.measure);
@@ -261,25 +264,27 @@ std::vector<const RunResult*> results(const SizeResult& result) {
   return all;
 }
 
-// Warns of machines that are guesses (not calibrated), and says which is the cheapest that is none.
+// Warns of jobs whose times are guesses (not calibrated), and says which is the cheapest machine
+// without one.
 std::string guess_warning(const SizeResult& result) {
   std::vector<std::string> names;
+  for (const SizedJob& job : result.sized) {
+    const std::string name = job.job.empty() ? job.offer : job.job + " on " + job.offer;
+    if (is_guess(job) && std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
   const Machine* known = nullptr;  // the cheapest that is not ruled out and no guess
   const auto is_guessed = [&](const Machine& machine) {
     return std::ranges::any_of(machine.jobs,
                                [&](std::size_t job) { return is_guess(result.sized[job]); });
   };
   for (const Machine& machine : result.machines) {
-    if (is_guessed(machine)) {
-      if (std::ranges::find(names, machine.offer) == names.end()) names.push_back(machine.offer);
-    } else if (machine.reason.empty() && (known == nullptr || machine.total < known->total)) {
+    if (!is_guessed(machine) && machine.reason.empty() &&
+        (known == nullptr || machine.total < known->total))
       known = &machine;
-    }
   }
   if (names.empty()) return "";
-  std::string text = fmt::format(
-      "This weighs guesses, whose late days are of the widest interval: {} {} not calibrated.",
-      fmt::join(names, "; "), names.size() == 1 ? "is" : "are");
+  std::string text = fmt::format("Guesses, not calibrated and so with the widest interval: {}.",
+                                 fmt::join(names, "; "));
   const std::optional<std::size_t> best = result.recommended();
   if (!best) return text + "\n";
   if (!is_guessed(result.machines[*best])) return text + " The best is calibrated.\n";

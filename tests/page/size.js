@@ -34,7 +34,7 @@ see(async () => {
       }).sort((a, b) => a.machine - b.machine)};
   });
   seen.tornado = all("#tornado .tornado").length;
-  seen.rows = ["networks", "plans", "tiers"].map((id) =>
+  seen.rows = ["machines", "networks", "plans", "tiers"].map((id) =>
     all(`#${id} tbody tr`).map((row) => [...row.cells].map((cell) => cell.textContent)));
   seen.assumed = all("#assumed dt").map((name) => name.textContent);
   [seen.points, seen.frontiers, seen.marks] = drawn();

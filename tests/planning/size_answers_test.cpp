@@ -28,11 +28,11 @@ TEST_CASE("the buyer's question is answered in a sentence") {
   const Json result = shipped("procurement.toml", "--only GB200");
   CHECK(result["answers"].back()["sentence"] ==
         "Buy 5 racks of GB200 NVL72 (360 GPUs) for 20.55 M $: the cheapest that is in time and "
-        "within the limits, 22.66 M $ over 4 years, up to 0.792 MW. Llama 3 70B takes 75.2 days "
-        "(p95 87.2 of 90) on 320 GPUs with a batch of 960 in fp8 (mxfp8), 1.67 times as fast as in "
-        "the scenario's own numerics, for 0.17 $ a million tokens; DeepSeek-V3 takes 19.7 days "
-        "(p95 29.4 of 60) on 320 GPUs with a batch of 8320 in fp8 (mxfp8) by alltoall, 1.24 times "
-        "as fast as in the scenario's own numerics, for 0.23 $ a million tokens.");
+        "within the limits, 22.66 M $ over 4 years, up to 0.792 MW. Llama 3 70B takes 75.2 days, "
+        "at most 87.2 of 90 with 95 % certainty, on 320 GPUs with a batch of 960 in fp8 (mxfp8), "
+        "1.67 times as fast as in bf16, for 0.17 $ a million tokens; DeepSeek-V3 takes 19.7 days, "
+        "at most 29.4 of 60 with 95 % certainty, on 320 GPUs with a batch of 8320 in fp8 (mxfp8) "
+        "by alltoall, 1.24 times as fast as in bf16, for 0.23 $ a million tokens.");
   // 6 N D of Llama 3 70B: N is 69.5e9 without the input's embedding (80 layers of 2 x 8192^2 for q
   // and out, 2 x 8192 x 1024 for k and v, 3 x 8192 x 28672; 8192 x 128256 for the head), D 8e12:
   // 3.34e24 FLOPs. Attention's products add 12 x 80 x 8192 x 8192 a token, 0.52e24. The days are
@@ -115,16 +115,25 @@ TEST_CASE("what is a little cheaper and as likely to be in time is the best") {
   CHECK(sure["machine"].get<double>() > 0.95);
 }
 
+TEST_CASE("a dearer recommended node makes another one the best") {
+  const Json result =
+      two_offers("price.node = 300e3", "price.node = 312e3", "gpus = [32]\ndays = 3\n");
+  const Json& price = bar(result, "price of the recommended nodes");
+  CHECK(price["flips_at"].get<double>() == Approx(312 / 300.0).epsilon(1e-3));
+  CHECK(price["flips_to"] == "B, 40 GPUs");
+}
+
 TEST_CASE("a tornado has each input's effect, and the value at which the choice changes") {
   // B costs more a node and has twice the nodes: it is in time by far, A by a little.
   const Json result = two_offers("size.gpus = [32]\nprice.node = 300e3",
                                  "size.gpus = [64]\nprice.node = 310e3", "days = 0.9\n");
   const Json& best = result["machines"][result["answers"].back()["machine"].get<std::size_t>()];
   REQUIRE(best["candidate"] == "A");
-  const Json& price = bar(result, "price of a node");
+  const Json& price = bar(result, "price of the recommended nodes");
   CHECK(price["total_low"].get<double>() == Approx(-0.1));
   CHECK(price["total_high"].get<double>() == Approx(0.1));
   CHECK(price["days_high"] == 0);
+  CHECK(price["flips_at"].is_null());
   const Json& mfu = bar(result, "MFU");
   CHECK(mfu["days_low"].get<double>() == Approx(1 / 0.9 - 1).epsilon(0.01));
   CHECK(mfu["days_high"].get<double>() == Approx(1 / 1.1 - 1).epsilon(0.01));

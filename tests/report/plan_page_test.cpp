@@ -310,13 +310,23 @@ TEST_CASE("size's page says what to buy, and its bars lie where their days do") 
   std::size_t networks = 0;
   for (const Json& machine : printed.at("machines"))
     networks += !machine.at("network").is_null() && machine.at("network").at("tiers") > 0;
-  CHECK(rows.at(0).size() == networks);
-  REQUIRE(rows.at(1).size() == printed.at("sized").size());
-  for (std::size_t i = 0; i < rows.at(1).size(); ++i) {
-    CHECK(rows.at(1).at(i).at(0) == printed.at("sized").at(i).at("job"));
-    CHECK(rows.at(1).at(i).at(1) == printed.at("sized").at(i).at("candidate"));
+  const Json& machines = printed.at("machines");
+  REQUIRE(rows.at(0).size() == machines.size());
+  for (std::size_t i = 0; i < machines.size(); ++i) {
+    const Json& row = rows.at(0).at(i);
+    CHECK(row.at(0) == machines.at(i).at("candidate"));
+    CHECK(row.at(2) == fmt::format("{}+{}", machines.at(i).at("nodes").get<int>(),
+                                   machines.at(i).at("spare_nodes").get<int>()));
+    const Json& out = machines.at(i).at("out");
+    CHECK((out.is_null() || std::ranges::count(row, out) == 1));
   }
-  CHECK(rows.at(2).size() == printed.at("tiers").size());
+  CHECK(rows.at(1).size() == networks);
+  REQUIRE(rows.at(2).size() == printed.at("sized").size());
+  for (std::size_t i = 0; i < rows.at(2).size(); ++i) {
+    CHECK(rows.at(2).at(i).at(0) == printed.at("sized").at(i).at("job"));
+    CHECK(rows.at(2).at(i).at(1) == printed.at("sized").at(i).at("candidate"));
+  }
+  CHECK(rows.at(3).size() == printed.at("tiers").size());
 }
 
 TEST_CASE("size's page prints on two sheets") {

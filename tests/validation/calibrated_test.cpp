@@ -82,9 +82,8 @@ TEST_CASE("tandem size says that it weighs a guess, and what it would choose wit
   sandbox.file("size.toml", purchase("1"));
   const std::string text = out_of(sandbox, size);
   CHECK(count_of(text, kWhy) == 1);
-  CHECK(count_of(text,
-                 "This weighs guesses, whose late days are of the widest interval: B200 is not "
-                 "calibrated.") == 1);
+  CHECK(count_of(text, "Guesses, not calibrated and so with the widest interval: small on B200.") ==
+        1);
   CHECK(count_of(
             text,
             "The best, B200, is one. The cheapest that is calibrated: 1 node of A100 (8 GPUs)") ==
@@ -95,9 +94,9 @@ TEST_CASE("tandem size says that it weighs a guess, and what it would choose wit
   CHECK(sized[1]["recommended"] == true);
   // So dear that it is not the best, it is weighed all the same.
   sandbox.file("size.toml", purchase("1000"));
-  CHECK(count_of(out_of(sandbox, size), "B200 is not calibrated. The best is calibrated.") == 1);
+  CHECK(count_of(out_of(sandbox, size), "small on B200. The best is calibrated.") == 1);
   // Nobody guesses where A100 is alone.
-  CHECK(count_of(out_of(sandbox, size + "--only A100"), "weighs guesses") == 0);
+  CHECK(count_of(out_of(sandbox, size + "--only A100"), "Guesses, not") == 0);
 }
 
 TEST_CASE("validate says which published rows no other run stands behind") {

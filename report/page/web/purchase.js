@@ -114,10 +114,10 @@ class Purchase {
   }
 
   drawJob(chart, job, index, width) {
-    const {limit, priced, late, jobs, machines} = this.data;
+    const {limit, priced, late, machines} = this.data;
     const bars = this.barsOf(index);
-    const said = jobs.length > 1 || job.name ? `${job.name}: ` : "";
-    chart.append(make("h3", {}, `${said}days, and what it costs ${priced}`));
+    const said = job.name ? `${job.name}: days` : "Days";
+    chart.append(make("h3", {}, `${said}, and what it costs ${priced}`));
     const without = machines.filter((machine) => !bars.some((bar) => bar.machine === machine));
     if (bars.length > 0) this.drawBars(chart, bars, job, width);
     const marks = [[({machine}) => machine.recommended, "framed: recommended"],
@@ -125,7 +125,7 @@ class Purchase {
       [({of}) => of.guess, "*: not calibrated, a guess"]]
       .filter(([holds]) => bars.some(holds)).map(([, text]) => `; ${text}`);
     chart.append(make("p", {class: "hint"}, `A bar is from p50 (dot) to ${late}, ` +
-      `its label candidate and GPUs${marks.join("")}. ` +
+      `its label says candidate and GPUs (GPUs alone where room is scarce)${marks.join("")}. ` +
       (limit === null && job.days === null ? "" : "Shaded: what was asked for. ") +
       (limit === null || isNear(limit, bars) ? ""
         : `The ${limit.as} of ${this.money(limit.most)} is far above. `) +
@@ -177,6 +177,14 @@ class Purchase {
       taken.push({left: left - 4, right: right + 4, top: at - high / 2, bottom: at + high / 2});
     this.drawSpans(svg, drawn, x);
     this.drawLabels(svg, drawn, taken, area, narrow);
+    if (narrow) {
+      const legend = make("p", {class: "legend"});
+      const names = [...new Set(bars.map(({machine}) => machine.candidate))];
+      legend.append(...names
+        .map((name) => make("span", {}, make("i", {style: {background: this.colours.get(name)}}),
+          name)));
+      chart.append(legend);
+    }
   }
 
   // Draws the deadline and the limit of the price. Returns what labels should not cover.
@@ -243,8 +251,7 @@ class Purchase {
     const labels = [...bars].sort((a, b) => b.machine.recommended - a.machine.recommended)
       .map((bar) => {
         const {machine, of, late} = bar;
-        const text = (narrow ? `${machine.candidate}, ${number(machine.gpus)}`
-          : machineName(machine)) + (of.guess ? "*" : "") +
+        const text = (narrow ? number(machine.gpus) : machineName(machine)) + (of.guess ? "*" : "") +
           (machine.recommended ? ": recommended" : "") +
           (bar.right < area.right ? "" : ` (${number(late)} days)`);
         const box = placeLabel(bar, widthIn(svg, text, machine.recommended ? "best" : ""), taken,
@@ -274,6 +281,21 @@ class Purchase {
     const named = [
       {name: "candidate", value: ({machine}) => machine.candidate, text: true},
       {name: "GPUs", value: ({machine}) => machine.gpus, show: number}];
+    const money = (name, key) => ({name, value: (one) => one.machine[key] || null,
+      draw: ({machine}) => exact(machine[key], this.money(machine[key]))});
+    const known = ({value}) => rows.some((row) => value(row) !== null);
+    const rows = machines.map((machine) => ({machine}));
+    fill("machines", [...named,
+      {name: "nodes", value: ({machine}) => machine.nodes, draw: ({machine}) =>
+        exact(machine.nodes, `${machine.nodes}+${machine.spare_nodes}`)},
+      ...[money("a node", "node_price"), money("to buy", "purchase"), money("a month", "monthly"),
+        money("total", "total"),
+        {name: "MW peak", value: ({machine}) => machine.peak_MW || null, show: d3.format(".3r")}]
+        .filter(known),
+      {name: `days ${this.data.late}`, value: ({machine}) => machine.days_late,
+        show: d3.format(".1f")},
+      ...[{name: "ruled out", value: ({machine}) => machine.out || null, text: true,
+        draw: ({machine}) => machine.out}].filter(known)], rows, best);
     const counted = (name) => ({name, value: ({bill}) => bill && bill[name], show: number});
     fill("networks", [...named,
       {name: "switch", text: true, value: ({bill}) => bill ? bill.switch : "cannot be built"},
@@ -285,12 +307,13 @@ class Purchase {
       .filter(({bill}) => bill === null || bill.tiers > 0), best);
     const times = (i) => ({name: i === 0 ? "x 2" : "x 4",
       value: ({of}) => of.oversubscribed[i],
-      draw: ({of}) => of.oversubscribed[i] === 1 ? ""
-        : exact(of.oversubscribed[i], d3.format(".3f")(of.oversubscribed[i]))});
+      show: d3.format(".3f")});
     const byJob = (value) => several ? [{name: "job", value, text: true}] : [];
     fill("plans", [...byJob(({of}) => jobs[of.job].name), named[0],
       {name: "GPUs that work", value: ({of}) => of.gpus, show: number},
       {name: "batch", value: ({of}) => of.batch, show: number},
+      {name: "days p50", value: ({of}) => of.days_p50, show: d3.format(".1f")},
+      {name: this.data.late, value: ({of}) => of.days_late, show: d3.format(".1f")},
       {name: "plan", value: ({of}) => of.plan, text: true}, times(0), times(1)],
     machines.flatMap((machine) => machine.jobs.filter((of) => of.plan)
       .map((of) => ({machine, of}))), best);

@@ -95,6 +95,6 @@ function drawTornado(chart, {tornado, late}, asked) {
     });
     const text = flipText(row);
     if (text)
-      write(`◆ ${text}`, stacked ? 0 : below ? named + 20 : width - flips + 8, flip, "flip");
+      write(`◆ ${text}`, stacked ? 0 : below ? named + 20 : width - flips + 8, flip, "flip halo");
   }
 }
