@@ -251,8 +251,8 @@ class Purchase {
     const labels = [...bars].sort((a, b) => b.machine.recommended - a.machine.recommended)
       .map((bar) => {
         const {machine, of, late} = bar;
-        const text = (narrow ? number(machine.gpus) : machineName(machine)) + (of.guess ? "*" : "") +
-          (machine.recommended ? ": recommended" : "") +
+        const text = (narrow ? number(machine.gpus) : machineName(machine)) +
+          (of.guess ? "*" : "") + (machine.recommended ? ": recommended" : "") +
           (bar.right < area.right ? "" : ` (${number(late)} days)`);
         const box = placeLabel(bar, widthIn(svg, text, machine.recommended ? "best" : ""), taken,
           area);
