@@ -66,7 +66,7 @@ Pattern Patterns::pattern_of(const Traffic& traffic) {
 // All flows end together where they have rates in proportion to their shares, and these rates are
 // max-min fair: each flow crosses a saturated link on which none is faster (Bertsekas and Gallager
 // 1992, "Data Networks", 6.5.2). An all-to-all behind one switch is an example. Flows that share no
-// link need no such link, but must load their own alike.
+// link are bound by their own links alone, and must load them alike.
 FlowSet Patterns::flow_set_of(const Traffic& traffic) {
   FlowSet set;
   set.seconds_per_byte = traffic.seconds_per_byte;
