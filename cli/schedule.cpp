@@ -21,6 +21,7 @@
 #include "schedule/order/lower_bound.h"
 #include "schedule/order/order_replay.h"
 #include "schedule/order/order_text.h"
+#include "schedule/order/primus_table.h"
 #include "schedule/program/program_text.h"
 
 namespace tandem {
@@ -58,7 +59,7 @@ Result<OrderCosts> parse_costs(const std::string& text) {
 // Reads the order in a file. If it is wrong, its grid goes to stderr, with the fault marked.
 Result<Order> read_order(const std::string& path) {
   std::string fault;
-  auto order = read_pytorch(path, &fault);
+  auto order = read_order_file(path, &fault);
   fmt::print(stderr, "{}", fault);
   return order;
 }
@@ -80,6 +81,9 @@ Status print_order(const Order& order, const ScheduleOptions& options) {
                    in_colour(options.colour));
   if (options.format == "pytorch") text = to_pytorch(order);
   if (options.format == "pytorch-comms") text = to_pytorch(with_communication(order));
+  if (options.format == "primus") {
+    ASSIGN_OR_RETURN(text, to_primus(order));
+  }
   waiting.reset();
   fmt::print(standard_output(), "{}", text);
   return Done{};
@@ -242,8 +246,11 @@ Status show(const ScheduleOptions& options) {
 void add_schedule(const Command& app) {
   auto options = std::make_shared<ScheduleOptions>();
   const Command command = app.subcommand(
-      "schedule", "Shows an order: by name, from a CSV in PyTorch's form, or a scenario's.");
-  command.option("input", &options->input, "SCENARIO.toml (its first run) or ORDER.csv");
+      "schedule",
+      "Shows an order: by name, from a file in PyTorch's or Primus's form, or a scenario's.");
+  command.option(
+      "input", &options->input,
+      "SCENARIO.toml (its first run), ORDER.csv, or a log or module with a table of Primus");
   command.option("--set", &options->sets, "KEY=VALUE over the scenario's settings; repeatable")
       .one_value_each();
   command.option("--only", &options->only, "the scenario's first run whose name holds this");
@@ -279,8 +286,8 @@ void add_schedule(const Command& app) {
   command
       .option("--format", &options->format,
               "grid: a picture; pytorch: one cell an action; pytorch-comms: with communication; "
-              "program: lowered and priced")
-      .one_of({"grid", "pytorch", "pytorch-comms", "program"})
+              "primus: a Python module for AMD's Primus; program: lowered and priced")
+      .one_of({"grid", "pytorch", "pytorch-comms", "primus", "program"})
       .show_default();
   command.flag("--explain", &options->explain,
                "say in words where the bubble comes from (fill, drain, imbalance, memory, "

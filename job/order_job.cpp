@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "schedule/order/order_text.h"
+#include "schedule/order/primus_table.h"
 
 namespace tandem {
 namespace {
@@ -38,7 +39,7 @@ Status check_fits(const Order& order, const JobSettings& job) {
 Result<std::optional<Order>> listed_order(const JobSettings& job) {
   if (job.found_order) return std::optional(job.found_order->order);
   if (job.order_file.empty()) return std::optional<Order>();
-  ASSIGN_OR_RETURN(Order order, read_pytorch(job.order_file));
+  ASSIGN_OR_RETURN(Order order, read_order_file(job.order_file));
   RETURN_IF_ERROR(check_fits(order, job));
   return std::optional(std::move(order));
 }

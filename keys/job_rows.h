@@ -26,6 +26,9 @@ inline constexpr KeyRow kJobRows[] = {
      "text: layers of several kinds in their order, as in 'dense*3 + moe*58'; each kind has a "
      "table [model.kinds.NAME] with the keys of a layer that differ from [model]'s; default all "
      "layers are alike"},
+    {"model.routing",
+     "text: forced: all experts get equally many tokens; or a file that says how many each gets, "
+     "relative to the scenario: a CSV, or Megatron-LM's router_trace_rank0.jsonl; default forced"},
     {"parallel.from",
      "text or list of texts: files of other tools that give all other keys of the plan, and the "
      "model where nothing else does"},
@@ -66,8 +69,8 @@ inline constexpr KeyRow kJobRows[] = {
      "true or false: each tensor rank sends 1/tp of a pipeline transfer, gathered again behind it; "
      "default false"},
     {"schedule.order",
-     "text: {}, auto (one made for the stages at hand, see Orders that are found), or a CSV file "
-     "in PyTorch's form beside the scenario; default {}, {} for vpp > 1"},
+     "text: {}, auto (one made for the stages at hand, see Orders that are found), or a file in "
+     "PyTorch's or Primus's form beside the scenario; default {}, {} for vpp > 1"},
     {"schedule.group", "integer: {}'s microbatches a group and stage; default pp"},
     {"schedule.memory_limit",
      "number: most activations alive on a rank, of one stage each; {}; default the order's own; "

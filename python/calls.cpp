@@ -18,6 +18,7 @@
 #include "planning/tune/tune.h"
 #include "planning/what_if/memory_fixes.h"
 #include "schedule/order/order_text.h"
+#include "schedule/order/primus_table.h"
 #include "schedule/program/program_text.h"
 
 namespace tandem {
@@ -97,7 +98,7 @@ Result<RunResult> played(const AskedOf& asked, bool unfolded, const OutputFiles&
 
 // Reads the order from a CSV, or takes the scenario's if no name is given, or makes the named one.
 Result<Order> order_of(const AskedOrder& asked, const OrderCosts& costs) {
-  if (is_csv(asked.of)) return read_pytorch(asked.of.path);
+  if (is_csv(asked.of)) return read_order_file(asked.of.path);
   if (asked.name.empty()) {
     ASSIGN_OR_RETURN(const Scenario given, scenario_of(asked.of));
     ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));

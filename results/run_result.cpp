@@ -161,6 +161,16 @@ FieldTable<Saving> make_fields() {
 }
 
 template <>
+FieldTable<RoutingCost> make_fields() {
+  return {field("routing_cost", &RoutingCost::of_iteration, "share",
+                "of the iteration that unequal loads of experts cost (`model.routing`), on the "
+                "ideal engine; null for a dense model"),
+          field("routing_waiting", &RoutingCost::waiting, "share",
+                "of the iteration: the part of `routing_cost` that waits for the busiest rank's "
+                "experts; the rest is longer exchanges")};
+}
+
+template <>
 FieldTable<LowerBound> make_fields() {
   return {
       field("lower_bound_s", &LowerBound::makespan, "s",
@@ -289,6 +299,7 @@ FieldTable<RunResult> make_fields() {
                     "what a GPU puts on the wire in an iteration, mean; collectives as rings: of n "
                     "GPUs each sends 2(n-1)/n of an all-reduce's bytes, (n-1)/n of the others', "
                     "and all of a transfer's"),
+      field_group(&Run::routing, fields_of<RoutingCost>()).in_column(kNoColumn),
       field_group(&Run::saving, fields_of<Saving>()).in_column(kNoColumn),
       field("published_tflops_per_gpu", &Run::published_tflops_per_gpu, "TFLOP/s",
             "the scenario's measured number, where the run is the one measured"),

@@ -34,6 +34,12 @@ struct Saving {
   std::optional<double> of_communication;  // nothing where the baseline does not communicate
 };
 
+// The cost of unequal loads of experts, as shares of the iteration: all of it, and of that the
+// waiting for the busiest rank's experts. The rest is longer exchanges. Both 0: loads are equal.
+struct RoutingCost {
+  double of_iteration = 0, waiting = 0;
+};
+
 // The replica and rank that reached a gradient reduction last of all: the iteration waited for it.
 struct LastReplica {
   int replica = 0;
@@ -108,6 +114,8 @@ struct RunResult {
   // enough, what misses the least, with the verdict No. Empty: nothing was tried. Nothing: the plan
   // fits, or nobody asks (planning/what_if/memory_fixes.h).
   std::optional<std::vector<MemoryFix>> memory_fixes;
+
+  std::optional<RoutingCost> routing;  // nothing: no mixture of experts
 
   std::optional<Saving> saving;  // nothing without a baseline, and for the baseline itself
   std::optional<double> published_tflops_per_gpu;

@@ -34,7 +34,7 @@ Status check_expert_keys(const Scenario& s) {
   if (s.job.model.is_moe() || s.places.contains("model.experts")) return Done{};
   for (const char* key :
        {"model.top_k", "model.router_groups", "model.router_topk_groups", "model.expert_ffn_hidden",
-        "model.shared_expert_ffn", "model.expert_imbalance"}) {
+        "model.shared_expert_ffn", "model.expert_imbalance", "model.routing"}) {
     if (s.places.contains(key))
       return Error::of(
           {key}, fmt::format("found {} without model.experts, expected both: a dense model has no "

@@ -29,6 +29,7 @@ std::vector<Field> plain_fields() {
       keys::flag("model.learned_positions", AT(job.model.learned_positions)),
       keys::whole("model.mtp_layers", AT(job.model.mtp_layers), 0, 1000),
       keys::text("model.pattern", AT(job.pattern)),
+      keys::text("model.routing", AT(job.routing)),
       imported_from("parallel.from"),
       keys::whole("parallel.tp", AT(job.plan.tp), 1),
       keys::whole("parallel.pp", AT(job.plan.pp), 1),

@@ -23,6 +23,7 @@
 #include "scenarios/layout.h"
 #include "scenarios/limits.h"
 #include "scenarios/nodes.h"
+#include "scenarios/routing_file.h"
 #include "schedule/lowering/lower.h"
 
 namespace tandem {
@@ -130,20 +131,37 @@ Status complete_vocabulary(Scenario* s) {
                    "expected both");
 }
 
+// Reads the file of model.routing, and sets what each layer's busiest rank gets.
+Status complete_routing(Scenario* s) {
+  JobSettings& job = s->job;
+  if (job.routing.empty() || job.routing == "forced" || !job.model.is_moe()) return Done{};
+  for (const LayersOfKind& each : kinds_in(job.model, 0, job.model.layers)) {
+    if (each.kind->expert_imbalance != 1)
+      return Error::of({"model.routing", "model.expert_imbalance"},
+                       "found model.routing beside model.expert_imbalance, expected one of them: "
+                       "both say what the busiest rank gets");
+  }
+  const std::string path = (std::filesystem::path(s->path).parent_path() / job.routing).string();
+  Result<Routing> routing = read_routing(path);
+  if (!routing.ok()) return routing.error().or_of({"model.routing"});
+  if (Status status = route(*routing, &job.model); !status.ok())
+    return Error::at(path, status.error().message);
+  return Done{};
+}
+
 Status complete_order(Scenario* s) {
   s->job.order.pp = s->job.plan.pp;
   s->job.order.vpp = s->job.plan.vpp;
   s->job.order.microbatches = s->job.plan.microbatches();
   if (!s->places.contains("schedule.order")) s->job.order.name = default_order(s->job.plan.vpp);
-  if (!s->job.order.name.ends_with(".csv")) return Done{};
+  if (s->job.order.name.find('.') == std::string::npos) return Done{};  // no file
   s->job.order_file = (std::filesystem::path(s->path).parent_path() / s->job.order.name).string();
   const std::string why = why_unreadable(s->job.order_file);
   if (why.empty()) return Done{};
-  return Error::of(
-      {"schedule.order"},
-      fmt::format("found schedule.order = {}: {}, expected a CSV file in PyTorch's form "
-                  "beside the scenario",
-                  s->job.order.name, why));
+  return Error::of({"schedule.order"},
+                   fmt::format("found schedule.order = {}: {}, expected a file in PyTorch's or "
+                               "Primus's form beside the scenario",
+                               s->job.order.name, why));
 }
 
 // Completes the settings of overlap: some need one another, and some come from a file.
@@ -258,6 +276,7 @@ Status complete_cross_entropy(Scenario* s) {
 // earlier ones set. `places` has the keys that the run sets.
 Status complete(Scenario* s) {
   if (!s->places.contains("parallel.vpp")) s->job.plan.vpp = traits_of(s->job.order).default_vpp();
+  RETURN_IF_ERROR(complete_routing(s));
   RETURN_IF_ERROR(complete_layout(s));
   RETURN_IF_ERROR(complete_gpus(s));
   RETURN_IF_ERROR(take_part_of_nodes(&s->cluster));

@@ -29,10 +29,11 @@ struct JobSettings {
   std::string model_name;
   Model model;
   std::string pattern;  // kinds of its layers, as in "dense*3 + moe*58"; empty: all alike
+  std::string routing;  // the file of model.routing; empty or "forced": experts have equal loads
   Plan plan;
   std::string layout;  // parallel.layout: "auto", or the text that gave plan.layers_per_stage
   OrderSpec order;
-  std::string order_file;  // a CSV in PyTorch's form, instead of a named order
+  std::string order_file;  // in PyTorch's or Primus's form, instead of a named order
   int order_budget = 0;  // orders that the search for "auto" tries; 0: about three seconds of work
   std::string order_trace;   // not in the file: a run's trace with op times to use, or empty
   double order_seconds = 0;  // not in the file: above 0, seconds of the search, instead of a budget

@@ -12,6 +12,7 @@
 #include "report/page/page_parts.h"
 #include "report/text/kernel_table.h"
 #include "topology/preset.h"
+#include "validation/kernels/expert_fit.h"
 #include "validation/kernels/kernel_fit.h"
 #include "validation/published/profile_text.h"
 
@@ -103,6 +104,18 @@ Status fit_exchange_kernels(const TimedExchanges& exchanges, std::vector<KernelE
   return Done{};
 }
 
+// Adds a line for each GPU: how well fits to experts of other shapes predict those with equal loads.
+void add_experts(const std::vector<TimedExperts>& timed, std::vector<KernelErrors>* lines) {
+  std::vector<TimedExperts> even;
+  for (const TimedExperts& one : timed)
+    if (one.power == 0) even.push_back(one);
+  const std::vector<double> unseen = unseen_experts(even);
+  std::map<std::string, std::vector<double>> of_gpu;
+  for (std::size_t i = 0; i < even.size(); ++i) of_gpu[even[i].gpu].push_back(unseen[i]);
+  for (const auto& [gpu, errors] : of_gpu)
+    lines->push_back({gpu, "grouped GEMMs of experts", errors_of(errors)});
+}
+
 Status run(const KernelOptions& options) {
   const std::string folder =
       options.folder.empty() ? data_dir() + "/validation/kernels" : options.folder;
@@ -111,6 +124,7 @@ Status run(const KernelOptions& options) {
   ASSIGN_OR_RETURN(const TimedCollectives collectives,
                    read_collectives(folder + "/collectives.csv"));
   ASSIGN_OR_RETURN(const TimedExchanges exchanges, read_exchanges(folder + "/deepep.csv"));
+  ASSIGN_OR_RETURN(const auto experts, read_experts(folder + "/experts.csv"));
   std::vector<KernelErrors> lines;
   Texts texts;
   RETURN_IF_ERROR(fit_devices(gemms, gemm_constants(), "GEMMs", &lines, &texts));
@@ -118,6 +132,7 @@ Status run(const KernelOptions& options) {
       fit_devices(attentions, attention_constants(), "causal attentions", &lines, &texts));
   RETURN_IF_ERROR(fit_presets(collectives, &lines, &texts));
   RETURN_IF_ERROR(fit_exchange_kernels(exchanges, &lines, &texts));
+  add_experts(experts, &lines);
   fmt::print(standard_output(), "{}", kernel_table(lines));
   if (!options.update.empty()) {
     ASSIGN_OR_RETURN(const std::string page, read_file(options.update));

@@ -17,6 +17,7 @@
 #include "planning/play/play_job.h"
 #include "planning/simulate/repeat.h"
 #include "planning/what_if/least_bandwidth.h"
+#include "planning/what_if/routing_cost.h"
 #include "planning/what_if/savings.h"
 #include "schedule/program/reprice.h"
 #include "schedule/program/validate.h"
@@ -216,6 +217,7 @@ Result<RunResult> simulate(const Scenario& given, Engine engine, const OutputFil
                    shortest_play(scenario, engine, files.need_events(), progress, jobs));
   ASSIGN_OR_RETURN(RunResult result, measured_result(scenario, engine, played));
   if (before_s) add_failure_warning(scenario, *before_s, &result);
+  ASSIGN_OR_RETURN(result.routing, routing_cost(scenario));
   RETURN_IF_ERROR(write_outputs(scenario, files, &played, &result));
   RETURN_IF_ERROR(add_least_bandwidth(scenario, engine, std::move(played), &result));
   return result;

@@ -102,6 +102,8 @@ class Result:
     overlap_fraction: ShareByGroup
     exposed_between_nodes_s: float
     sent_bytes: ByGroup
+    routing_cost: float | None
+    routing_waiting: float | None
     baseline: str | None
     saved_s: float | None
     saved_of_iteration: float | None

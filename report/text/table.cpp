@@ -330,6 +330,25 @@ std::string beyond_published_lines(const std::vector<const RunResult*>& results)
   return text;
 }
 
+// Says what the routing of experts costs each run; in one line where loads are equal in all.
+std::string routing_lines(const std::vector<const RunResult*>& results) {
+  std::string text;
+  bool has_experts = false;
+  for (const RunResult* result : results) {
+    if (!result->routing) continue;
+    has_experts = true;
+    const auto& [cost, waiting] = *result->routing;
+    if (cost == 0) continue;
+    text += fmt::format(
+        "{}: routing costs {:.1f} % of the iteration: {:.1f} % are waiting for the busiest rank's "
+        "experts, {:.1f} % longer exchanges.\n",
+        result->name, 100 * cost, 100 * waiting, 100 * (cost - waiting));
+  }
+  if (!text.empty() || !has_experts) return text;
+  return "Experts get equal loads (model.routing = forced); a learned router's are not, and take "
+         "longer.\n";
+}
+
 std::string notes(const std::vector<const RunResult*>& results) {
   std::set<std::string> guesses;
   std::set<Verdict> verdicts;
@@ -341,7 +360,8 @@ std::string notes(const std::vector<const RunResult*>& results) {
     causal.insert(training.causal_flops);
     verdicts.insert(training.verdict);
   }
-  std::string text = fmt::format("{}", fmt::join(guesses, "")) + beyond_published_lines(results);
+  std::string text = fmt::format("{}", fmt::join(guesses, "")) + beyond_published_lines(results) +
+                     routing_lines(results);
   for (const RunResult* result : results)
     text += layout_line(*result) + order_line(*result) + unfit_lines(*result);
   if (std::ranges::any_of(results, has_times_of_fixes))

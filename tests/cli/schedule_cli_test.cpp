@@ -116,3 +116,16 @@ TEST_CASE("op times that no order can be made for are refused in one line") {
           "found --op-times, expected it with a SCENARIO.toml only");
   refused("four.toml --budget 1", "found --budget with an order that is given");
 }
+
+TEST_CASE("a module for Primus plays as the order that it was made of") {
+  const Sandbox sandbox;
+  sandbox.file("four.toml", kFour);
+  const Ran made = sandbox.tandem("schedule four.toml --set schedule.order=zb1p --format primus");
+  REQUIRE(made.status == 0);
+  sandbox.file("made.py", made.out);
+  CHECK(sandbox.tandem("schedule made.py").out ==
+        sandbox.tandem("schedule four.toml --set schedule.order=zb1p").out);
+  CHECK(iteration_s(sandbox, "made.py") == iteration_s(sandbox, "zb1p"));
+  check_refused(sandbox.tandem("schedule --order dualpipe --pp 2 --microbatches 4 --format primus"),
+                "--format primus: found two chains, expected one");
+}

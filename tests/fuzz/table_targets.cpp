@@ -17,6 +17,7 @@
 #include "schedule/order/named_orders.h"
 #include "schedule/order/order_replay.h"
 #include "schedule/order/order_text.h"
+#include "schedule/order/primus_table.h"
 #include "schedule/program/program_text.h"
 #include "schedule/program/validate.h"
 #include "tests/fuzz/targets.h"
@@ -38,11 +39,16 @@ std::vector<std::string> order_seeds() {
   texts.resize(std::min<std::size_t>(texts.size(), 12));
   texts.push_back("0F0,0F1,,0B0,0B1\n,1F0,1B0,1F1,1B1\n");
   texts.push_back("0F0,0I0,0W0\n");
+  texts.push_back(
+      "Rank 0: (F|0|0),(SF|0|0),(RB|0|0),(BW|0|0)\nRank 1: (RF|0|0),(F|0|0),(BW|0|0),(SB|0|0)\n");
+  texts.push_back(
+      "[INFO] ]\033[33mRank 0: "
+      "(F|0|0),\033[32m[(F|1|0),(B|0|0)]\033[33m,(W|0|0),(B|1|0),(W|1|0)\n");
   return texts;
 }
 void run_order(const FuzzInput& input) {
   std::string fault;
-  const auto read = read_pytorch(input.path, &fault);
+  const auto read = read_order_file(input.path, &fault);
   const Order* order = accepted(read);
   if (order == nullptr) return;
   promise(validate(*order).ok(), "an order that was read is valid");
@@ -52,6 +58,10 @@ void run_order(const FuzzInput& input) {
   promise(!to_grid(*order).empty(), "an order can be drawn");
   const auto again = read_pytorch(written("again.csv", to_pytorch(*order)));
   promise(again.ok() && again->ranks == order->ranks, "an order reads back as it was printed");
+  const auto module = to_primus(*order);
+  if (!module.ok()) return;
+  const auto primus = read_order_file(written("again.py", *module));
+  promise(primus.ok() && primus->microbatches == order->microbatches, "a module reads back");
 }
 
 std::vector<std::string> program_seeds() { return texts_of("tests/fuzz/seeds", ".program.csv"); }

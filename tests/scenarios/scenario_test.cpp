@@ -505,8 +505,8 @@ TEST_CASE("a custom order that is missing, cut short, cyclic or of other sizes i
     return error_of(folder, text, set);
   };
   CHECK(error_of(folder, text, set) ==
-        "small.toml:9: found schedule.order = two.csv: no such file, expected a CSV file in "
-        "PyTorch's form beside the scenario");
+        "small.toml:9: found schedule.order = two.csv: no such file, expected a file in "
+        "PyTorch's or Primus's form beside the scenario");
   // ParallelSizes inside a cell, behind a cell, and behind a row.
   CHECK(
       error("0F0,0F1,0B0,0B1\n1F0,1B0,1F").starts_with("two.csv:2: cell 3: found '1F', expected"));

@@ -196,16 +196,32 @@ TEST_CASE("a tile's prologue takes as long in fp8, so as much as twice the K") {
   CHECK(gemm_s(model, {.m = 132 * 256, .n = 12800, .k = 512}) == Approx(expected).epsilon(1e-12));
 }
 
-TEST_CASE("every expert's product is a kernel of its own, attention's are one") {
+TEST_CASE("grouped products of experts add up what tiles, operands and experts take") {
   CostModel model = a100();
   const Gemm experts = {.batch = 16, .m = 256, .n = 4096, .k = 1024};
   Gemm scores = experts;
-  scores.in_16_bits = true;
+  scores.in_16_bits = true;  // one kernel, as attention's
   const double one = gemm_s(model, scores);
-  CHECK(gemm_s(model, experts) == one);
-  model.profile.expert_gemm_s = 5e-6;
+  model.profile.grouped_launch_s = 20e-6;
+  model.profile.expert_gemm_s = 1e-6;
+  model.profile.grouped_compute = 0;
+  model.profile.grouped_operands = 0.5;
   CHECK(gemm_s(model, scores) == one);
-  CHECK(gemm_s(model, experts) == Approx(one + 16 * 5e-6));
+  // 16 x (256 x 1024 + 1024 x 4096 + 256 x 4096) numbers of 2 bytes.
+  const double operands_s =
+      16 * (262144 + 4194304 + 1048576) * 2.0 / model.device.memory_bytes_per_s;
+  CHECK(gemm_s(model, experts) == Approx(std::max(one, 20e-6 + 16e-6 + operands_s / 2)));
+  model.profile.grouped_compute = 1;
+  const double tiles_s = one - model.device.gemm_launch_s;
+  CHECK(gemm_s(model, experts) == Approx(20e-6 + 16e-6 + operands_s / 2 + tiles_s));
+}
+
+TEST_CASE("grouped products of experts never take less than the same products in one batch") {
+  CostModel model = a100();
+  const Gemm experts = {.batch = 2, .m = 65536, .n = 16384, .k = 16384};
+  Gemm batch = experts;
+  batch.in_16_bits = true;
+  CHECK(gemm_s(model, experts) >= gemm_s(model, batch));
 }
 
 TEST_CASE("products of a scan take what its own kernels do, where that is known and longer") {

@@ -17,7 +17,6 @@
 #include "schedule/lowering/price.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
-#include "validation/published/gauss_newton.h"
 #include "workload/cost/kernel.h"
 #include "workload/model/moe.h"
 
@@ -27,60 +26,12 @@ namespace {
 constexpr const char* kPrecision = "bf16";
 constexpr std::int64_t kMost = 1 << 30;  // of any size in a table
 
-// The usual error of a predicted time: a residual's standard deviation.
-constexpr double kNoise = 0.05;
-
-constexpr int kSteps = 40;           // of Gauss-Newton, at most
-constexpr int kHalvings = 6;         // of one step, at most
-constexpr double kSlopeStep = 1e-2;  // step of a numerical derivative, in a constant's own steps
-
 // Returns the kernel's time if nothing else runs: at full clocks.
 double alone_s(const DeviceSpec& device, const Kernel& kernel) {
   CostModel model{.device = device, .precision = kPrecision};
   model.device.training_clock = 1;
   model.device.own_gemms.clear();
   return to_seconds(kernel_ns(model, kernel));
-}
-
-// Fits the constants to the rows. residuals_of(spec, rows) returns log(predicted / measured) of
-// each row.
-template <class Spec, class Rows, class ResidualsOf>
-Spec fit_to(const Spec& spec, const Rows& rows, const std::vector<FittedConstant<Spec>>& constants,
-            const ResidualsOf& residuals_of) {
-  const auto spec_at = [&](const std::vector<double>& values) {
-    Spec there = spec;
-    for (std::size_t k = 0; k < values.size(); ++k)
-      constants[k].place(there) = values[k] * constants[k].unit;
-    return there;
-  };
-  LeastSquares problem{.steps = kSteps, .halvings = kHalvings};
-  std::vector<double> start;
-  for (const auto& c : constants) {
-    problem.variables.push_back({.step = c.step, .least = c.least, .most = c.most});
-    start.push_back(c.start);
-  }
-  const auto residuals_at = [&](const std::vector<double>& values) {
-    std::vector<double> residuals = residuals_of(spec_at(values), rows);
-    for (double& r : residuals) r /= kNoise;
-    return residuals;
-  };
-  problem.residuals = residuals_at;
-  problem.slopes = [&](const std::vector<double>& values) -> Result<Matrix> {
-    const std::vector<double> here = residuals_at(values);
-    Matrix slopes(here.size());
-    for (std::size_t k = 0; k < values.size(); ++k) {
-      std::vector<double> stepped = values;
-      stepped[k] = probed(problem.variables[k], values[k], kSlopeStep);
-      const double share = (stepped[k] - values[k]) / constants[k].step;
-      const std::vector<double> there = residuals_at(stepped);
-      for (std::size_t i = 0; i < here.size(); ++i)
-        slopes[i].push_back((there[i] - here[i]) / share);
-    }
-    return slopes;
-  };
-  const auto fit = fit_least_squares(problem, start);
-  CHECK(fit.ok());
-  return spec_at(fit->values);
 }
 
 // Returns two halves of the rows, which alternate in a shuffled order.

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "topology/cluster.h"
 #include "topology/comm_kind.h"
+#include "validation/kernels/constant_fit.h"
 #include "validation/published/published_checks.h"
 #include "workload/cost/kernel_shape.h"
 
@@ -48,14 +49,6 @@ Result<TimedKernels> read_attentions(const std::string& path);
 Result<TimedCollectives> read_collectives(const std::string& path);
 Result<TimedExchanges> read_exchanges(const std::string& path);
 
-// A constant in a GPU's or a preset's file that one of the tables determines: where a fit starts,
-// the size of a step, and the bounds, in the key's units.
-template <class Spec>
-struct FittedConstant {
-  const char* key;
-  std::function<double&(Spec&)> place;
-  double unit, start, step, least, most;
-};
 using DeviceConstant = FittedConstant<DeviceSpec>;
 using ClusterConstant = FittedConstant<ClusterSpec>;
 const std::vector<DeviceConstant>& gemm_constants();

@@ -244,9 +244,12 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
                                                             static_cast<double>(gemm.k) * gemm.n +
                                                             static_cast<double>(gemm.m) * gemm.n);
   const double bytes_s = number_bytes * numbers / device.memory_bytes_per_s;
-  const double experts_s =
-      is_of_experts(gemm) ? static_cast<double>(gemm.batch) * model.profile.expert_gemm_s : 0;
-  return std::max(best_s + device.gemm_launch_s, bytes_s) + experts_s;
+  const double alone_s = std::max(best_s + device.gemm_launch_s, bytes_s);
+  if (!is_of_experts(gemm)) return alone_s;
+  const FrameworkProfile& profile = model.profile;
+  return std::max(alone_s, profile.grouped_launch_s + profile.grouped_compute * best_s +
+                               profile.grouped_operands * bytes_s +
+                               static_cast<double>(gemm.batch) * profile.expert_gemm_s);
 }
 
 Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel) {

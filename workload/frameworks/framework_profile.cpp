@@ -17,7 +17,10 @@ namespace {
 constexpr ProfileField kFields[] = {
     {"unaligned_gemm", &FrameworkProfile::unaligned_gemm},
     {"attention_share", &FrameworkProfile::attention_share},
+    {"grouped_launch_us", &FrameworkProfile::grouped_launch_s, 1e-6},
     {"expert_gemm_us", &FrameworkProfile::expert_gemm_s, 1e-6},
+    {"grouped_compute", &FrameworkProfile::grouped_compute, 1},
+    {"grouped_operands", &FrameworkProfile::grouped_operands, 1},
     {"scan_tflops", &FrameworkProfile::scan_flops_per_s, 1e12},
     {"compute_stretch", &FrameworkProfile::compute_stretch},
     {"node_spread", &FrameworkProfile::node_spread},

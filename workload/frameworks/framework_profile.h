@@ -22,8 +22,11 @@ struct FrameworkProfile {
 
   // Factor on a product's time if a row of an operand is no multiple of 16 bytes.
   double unaligned_gemm = 1;
-  // Time of one expert's product beyond its tiles, where each is a kernel of its own.
-  double expert_gemm_s = 0;
+  // A product of experts, all of a GPU's in one go, takes `grouped_launch`, and per expert
+  // `expert_gemm`; and these shares of its tiles' time and of its operands' time in memory, which
+  // add up, as each tile has too few rows to hide its loads behind.
+  double grouped_launch_s = 21.45e-6, expert_gemm_s = 0.1381e-6;
+  double grouped_compute = 0.7072, grouped_operands = 0.7671;
   // Rate of the products in kernels of Mamba-2 scans (mamba_ssm's, Triton's), on any GPU: they have
   // small tiles and do more than products. 0: unknown, priced as any other product.
   double scan_flops_per_s = 0;

@@ -113,7 +113,8 @@ double expert_bytes(const Model& model, const Plan& plan, const RecomputeModules
   const double gathered = plan.dispatcher == Dispatcher::AllGather && plan.ep > 1
                               ? e * routed * plan.ep * whole_share(plan) * model.expert_hidden()
                               : 0;
-  return copies * expert_load(model, plan) * row + gathered + kLogitBytes * routed * model.experts;
+  return copies * peak_expert_load(model, plan) * row + gathered +
+         kLogitBytes * routed * model.experts;
 }
 
 double log_sum_exp_bytes(const Model& model, const Plan& plan) {
@@ -198,7 +199,7 @@ std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
   if (!model.is_moe()) return {};
   const double e = stored_bytes(plan), in = input_bytes(plan);
   const double rows =
-      static_cast<double>(routed_tokens(model, plan)) * model.top_k * expert_load(model, plan);
+      static_cast<double>(routed_tokens(model, plan)) * model.top_k * peak_expert_load(model, plan);
   const double into = rows * plan.expert_tensor() * model.expert_hidden();
   const double inner = rows * model.expert_ffn();
   const bool keeps_original = plan.precision == "fp8" && plan.fp8_recipe != Fp8Recipe::Mxfp8;

@@ -20,6 +20,7 @@
 #include "workload/model/blocks.h"
 #include "workload/model/moe.h"
 #include "workload/model/recipe.h"
+#include "workload/model/routing.h"
 
 namespace tandem {
 namespace {
@@ -154,8 +155,13 @@ double context_buffers(const Model& model, const Plan& plan) {
 
 double expert_buffers(const Model& model, const Plan& plan) {
   if (plan.ep == 1) return 0;
-  const ExpertGroup group = expert_group(expert_layer(model), plan);
-  return static_cast<double>(group.sent_bytes + group.returned_bytes);
+  double most = 0;
+  for (const LayersOfKind& each : kinds_in(model, 0, model.layers)) {
+    const ExpertGroup group = expert_group(*each.kind, plan);
+    most = std::max(most, static_cast<double>(group.sent_bytes + group.returned_bytes) *
+                              peak_expert_load(*each.kind, plan) / expert_load(*each.kind, plan));
+  }
+  return most;
 }
 
 // Returns the bytes of a parameter in a buffer of gathered ones, with its quantized copies. Where a
@@ -303,9 +309,7 @@ RankShare rank_share(const Model& model, const OrderedPlan& plan,
 double beyond_mean(const Model& model, const OrderedPlan& plan,
                    std::span<const LiveActivations::Entry> live) {
   if (!model.is_moe()) return 0;
-  Model even = model;
-  even.expert_imbalance = 1;
-  for (Model& kind : even.kinds) kind.expert_imbalance = 1;
+  const Model even = evenly_routed(model);
   return rank_share(model, plan, live).kept - rank_share(even, plan, live).kept;
 }
 

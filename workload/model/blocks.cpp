@@ -77,8 +77,15 @@ constexpr double kSplitCrossEntropyBytesPerLogit = 42;
 //   router, bytes per logit     softmax 8, top-k 4, its scatter 4, in fp32
 //   permutation, passes         each of the top_k copies is read and written: 2 per copy
 //   way back, passes            each copy is read, and one sum is written for a token
+//   biases, bytes of a number   Megatron-LM adds those of the second product by themselves, in fp32
+//                               and expert by expert: bias x probability 4, its sum with the output
+//                               10, concatenation 8, to 16 bits 6; backward to fp32 6 and back 6,
+//                               the gradients of bias and probability 12 each
+//                               (core/transformer/moe/experts.py, _apply_bias)
 constexpr double kRouterBytesPerLogit = 16;
 constexpr double kPermutePassesPerCopy = 2;
+constexpr double kExpertBiasBytes = 28;
+constexpr double kExpertBiasBytesBackward = 36;
 
 // Adds the passes of an unfused activation. `array` is the bytes of the inner array.
 void add_split_activation(BlockWork* block, const Model& model, double array) {
@@ -109,10 +116,26 @@ std::int64_t expert_rows(const Model& layer, const Plan& plan) {
   return std::max<std::int64_t>(1, std::llround(arriving / static_cast<double>(local)));
 }
 
-double expert_load(const Model& model, const Plan& plan) {
+namespace {
+
+double load_of(const Model& model, const Plan& plan, double RoutedLoad::*of) {
+  if (model.pad_to_capacity) return model.capacity_factor;
+  if (!model.routed.empty()) {
+    const auto found = std::ranges::find(model.routed, plan.ep, &RoutedLoad::ranks);
+    CHECK(found != model.routed.end());
+    return *found.*of;
+  }
   const double load = std::min(model.expert_imbalance, static_cast<double>(plan.ep));
-  if (model.capacity_factor == 0) return load;
-  return model.pad_to_capacity ? model.capacity_factor : std::min(load, model.capacity_factor);
+  return model.capacity_factor == 0 ? load : std::min(load, model.capacity_factor);
+}
+
+}  // namespace
+
+double expert_load(const Model& model, const Plan& plan) {
+  return load_of(model, plan, &RoutedLoad::mean);
+}
+double peak_expert_load(const Model& model, const Plan& plan) {
+  return load_of(model, plan, &RoutedLoad::most);
 }
 
 std::int64_t query_columns(const Model& model, const Plan& plan) {
@@ -238,6 +261,11 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
   const double row = shape.bytes * static_cast<double>(model.expert_hidden());
   const double permutation = kPermutePassesPerCopy * copies * row;
   const double restored = (copies + static_cast<double>(tokens)) * row;
+  if (model.mlp_bias.value_or(!model.gated_mlp)) {
+    const double numbers = copies * static_cast<double>(model.expert_hidden());
+    block.forward.residual.bytes += kExpertBiasBytes * numbers;
+    block.input_gradient.residual.bytes += kExpertBiasBytesBackward * numbers;
+  }
   for (PartsOf<KernelWork>* pass : {&block.forward, &block.input_gradient}) {
     pass->norm.bytes += routing + permutation;
     pass->residual.bytes += restored;

@@ -67,10 +67,12 @@ Block shared_expert_block(const Model& model, const Plan& plan, const FrameworkP
 // Returns the tokens of a microbatch that one GPU holds: its part of the sequence, s b / cp.
 std::int64_t tokens_of(const Model& model, const Plan& plan);
 // Returns the tokens that one GPU sends to experts, each top_k times. With sequence parallelism a
-// tensor rank sends only its own part. expert_load: the copies that the busiest rank gets, over the
-// mean.
+// tensor rank sends only its own part.
 std::int64_t routed_tokens(const Model& model, const Plan& plan);
+// Return the copies that the busiest rank gets, over the mean: in the mean exchange, which says how
+// long ranks wait; and in the one with the most, which says what memory must hold.
 double expert_load(const Model& model, const Plan& plan);
+double peak_expert_load(const Model& model, const Plan& plan);
 // Return the rows of each expert on this GPU, and the chunks of a scan; 0 if the layer has none.
 // These two are rounded to whole numbers; all other sizes of products are in proportion to the
 // micro batch.

@@ -26,6 +26,14 @@ std::string_view mixer_name(Mixer mixer);  // heads, latent, mamba, linear, none
 // Positions in a chunk of the gated delta net's scan, as in flash-linear-attention.
 constexpr int kDeltaChunk = 64;
 
+// The load of the busiest of `ranks` expert-parallel ranks over the mean rank's: in the mean of a
+// layer's exchanges, and the greatest (workload/model/routing.h).
+struct RoutedLoad {
+  int ranks = 1;
+  double mean = 1, most = 1;
+  bool operator==(const RoutedLoad&) const = default;
+};
+
 // The dimensions of a transformer decoder. Without a gated MLP it is built as GPT is: biases,
 // LayerNorm, learned positions, dropout. With one it is built as Llama is: no biases, RMSNorm,
 // rotary positions, no dropout. Each of these can also be set by itself.
@@ -53,6 +61,9 @@ struct Model {
   int shared_expert_ffn = 0;
   // Tokens of the busiest expert rank over the mean: all wait for that rank. 1: even.
   double expert_imbalance = 1;
+  // The same where model.routing says which experts tokens go to, for each number of ranks; empty:
+  // expert_imbalance holds.
+  std::vector<RoutedLoad> routed;
   // Tokens that an expert takes at most, over the mean; others are dropped. 0: none are dropped.
   // With pad_to_capacity it always takes as many, with padding.
   double capacity_factor = 0;

@@ -1,0 +1,37 @@
+#include "planning/what_if/routing_cost.h"
+
+#include <algorithm>
+
+#include "planning/play/play_job.h"
+#include "workload/model/blocks.h"
+#include "workload/model/routing.h"
+
+namespace tandem {
+namespace {
+
+bool is_even(const Model& model, const Plan& plan) {
+  return std::ranges::all_of(kinds_in(model, 0, model.layers), [&](const LayersOfKind& each) {
+    return !each.kind->is_moe() || peak_expert_load(*each.kind, plan) == 1;
+  });
+}
+
+}  // namespace
+
+Result<std::optional<RoutingCost>> routing_cost(const Scenario& scenario) {
+  const JobSettings& job = scenario.job;
+  if (!job.model.is_moe() || scenario.costs.uniform) return std::optional<RoutingCost>();
+  if (is_even(job.model, job.plan)) return std::optional<RoutingCost>(RoutingCost{});
+  Scenario routed = scenario;
+  routed.variability = routed.variability.without_disturbances();
+  Scenario forced = routed;
+  forced.job.model = evenly_routed(std::move(forced.job.model));
+  ASSIGN_OR_RETURN(const MeasuredJob with, play_ideal(routed));
+  ASSIGN_OR_RETURN(const MeasuredJob without, play_ideal(forced));
+  const double iteration_s = with.metrics.iteration_s;
+  const double longer_s = iteration_s - without.metrics.iteration_s;
+  const double waits_s = with.metrics.compute_s - without.metrics.compute_s;
+  return std::optional<RoutingCost>(
+      RoutingCost{longer_s / iteration_s, std::min(longer_s, waits_s) / iteration_s});
+}
+
+}  // namespace tandem

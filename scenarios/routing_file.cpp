@@ -1,0 +1,162 @@
+#include "scenarios/routing_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <regex>
+#include <sstream>
+#include <utility>
+
+#include "base/csv.h"
+#include "base/file.h"
+
+namespace tandem {
+namespace {
+
+using Record = nlohmann::json;
+
+constexpr int kEveryLayer = -1;
+constexpr std::int64_t kMostLayers = 100'000, kMostExperts = 100'000;
+
+// The tokens of a file by layer and exchange, as they come.
+class Collected {
+ public:
+  // Adds tokens to an expert. `exchange` may be any name of one.
+  double& of(int layer, const std::pair<std::int64_t, std::int64_t>& exchange, std::size_t expert) {
+    ExpertTokens& tokens = layers_[layer][exchange];
+    if (tokens.size() <= expert) tokens.resize(expert + 1);
+    return tokens[expert];
+  }
+
+  // Error: an exchange has no tokens.
+  Result<Routing> take(const std::string& path) {
+    Routing routing;
+    for (auto& [layer, exchanges] : layers_) {
+      Exchanges& into = layer == kEveryLayer ? routing.all_layers : routing.layers[layer];
+      for (auto& [name, tokens] : exchanges) {
+        if (std::accumulate(tokens.begin(), tokens.end(), 0.0) == 0)
+          return Error::at(
+              path, fmt::format(
+                        "found no tokens in step {}{}", name.first,
+                        layer == kEveryLayer ? std::string() : fmt::format(" of layer {}", layer)));
+        into.push_back(std::move(tokens));
+      }
+    }
+    if (layers_.empty()) return Error::at(path, "found no tokens, expected tokens by expert");
+    return routing;
+  }
+
+ private:
+  std::map<int, std::map<std::pair<std::int64_t, std::int64_t>, ExpertTokens>> layers_;
+};
+
+Result<std::int64_t> whole(const CsvTable& table, int row, const char* column, std::int64_t most) {
+  ASSIGN_OR_RETURN(const std::int64_t value, table.integer(row, column));
+  if (value < 0 || value > most)
+    return table.error(
+        row, fmt::format("{}: found {}, expected an integer from 0 to {}", column, value, most));
+  return value;
+}
+
+Result<Routing> read_table(const std::string& path) {
+  ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  for (const std::string& column : table.columns()) {
+    if (column != "layer" && column != "step" && column != "expert" && column != "tokens")
+      return Error::at(
+          path, fmt::format("found column {}, expected layer, step, expert and tokens", column));
+  }
+  for (const char* column : {"expert", "tokens"}) {
+    if (!table.has(column)) return Error::at(path, fmt::format("found no column {}", column));
+  }
+  Collected collected;
+  std::map<std::tuple<int, std::int64_t, std::int64_t>, int> lines;
+  for (int row = 0; row < table.size(); ++row) {
+    std::int64_t layer = kEveryLayer, step = 0;
+    if (table.has("layer")) {
+      ASSIGN_OR_RETURN(layer, whole(table, row, "layer", kMostLayers));
+    }
+    if (table.has("step")) {
+      ASSIGN_OR_RETURN(step, whole(table, row, "step", std::int64_t{1} << 53));
+    }
+    ASSIGN_OR_RETURN(const std::int64_t expert, whole(table, row, "expert", kMostExperts));
+    ASSIGN_OR_RETURN(const double tokens, table.number(row, "tokens"));
+    if (tokens < 0)
+      return table.error(row, fmt::format("tokens: found {:g}, expected 0 or more", tokens));
+    const auto [at, is_new] =
+        lines.try_emplace({static_cast<int>(layer), step, expert}, table.line(row));
+    if (!is_new)
+      return table.error(row,
+                         fmt::format("found expert {} again, as in line {}", expert, at->second));
+    collected.of(static_cast<int>(layer), {step, 0}, static_cast<std::size_t>(expert)) = tokens;
+  }
+  return collected.take(path);
+}
+
+// Adds the records of one rank. The n-th record of a layer in a step is its n-th microbatch.
+Status add_trace(const std::string& path, Collected* collected) {
+  ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  std::istringstream in(text);
+  std::map<std::pair<std::int64_t, int>, std::int64_t> microbatches;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.empty()) continue;
+    const auto wrong = [&](const char* what) {
+      return Error::at(fmt::format("{}:{}", path, number), what);
+    };
+    const Record record = Record::parse(line, nullptr, false);
+    if (!record.is_object()) return wrong("found no JSON object, expected a record of routing");
+    if (const auto block = record.find("block"); block != record.end() && *block != "decoder")
+      continue;
+    const auto step = record.find("step"), layer = record.find("layer"),
+               chosen = record.find("top_indices");
+    if (step == record.end() || !step->is_number_integer() || layer == record.end() ||
+        !layer->is_number_unsigned() || layer->get<std::int64_t>() > kMostLayers ||
+        chosen == record.end() || !chosen->is_array())
+      return wrong("found no step, layer or top_indices, as Megatron-LM's router trace has them");
+    const int of = layer->get<int>();
+    const std::int64_t at = step->get<std::int64_t>();
+    const std::int64_t microbatch = microbatches[{at, of}]++;
+    for (const Record& token : *chosen) {
+      if (!token.is_array()) return wrong("found no list of a token's experts in top_indices");
+      for (const Record& expert : token) {
+        if (!expert.is_number_unsigned() || expert.get<std::int64_t>() > kMostExperts)
+          return wrong("found an expert in top_indices that is no number");
+        collected->of(of, {at, microbatch}, expert.get<std::size_t>()) += 1;
+      }
+    }
+  }
+  return Done{};
+}
+
+Result<Routing> read_traces(const std::string& path) {
+  namespace fs = std::filesystem;
+  static const std::regex kName(R"(router_trace_rank\d+\.jsonl)");
+  std::vector<std::string> paths;
+  if (std::regex_match(fs::path(path).filename().string(), kName)) {
+    std::error_code error;
+    const fs::path folder = fs::path(path).parent_path();
+    for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, error)) {
+      if (std::regex_match(entry.path().filename().string(), kName))
+        paths.push_back(entry.path().string());
+    }
+  }
+  if (paths.empty()) paths.push_back(path);
+  std::ranges::sort(paths);
+  Collected collected;
+  for (const std::string& one : paths) RETURN_IF_ERROR(add_trace(one, &collected));
+  return collected.take(path);
+}
+
+}  // namespace
+
+Result<Routing> read_routing(const std::string& path) {
+  RETURN_IF_ERROR(check_readable(path, "a CSV file of tokens by expert, or a router trace"));
+  return path.ends_with(".jsonl") ? read_traces(path) : read_table(path);
+}
+
+}  // namespace tandem

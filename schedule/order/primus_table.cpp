@@ -1,0 +1,384 @@
+#include "schedule/order/primus_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <regex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/split.h"
+#include "schedule/order/order_fault.h"
+#include "schedule/order/order_replay.h"
+#include "schedule/order/order_text.h"
+
+namespace tandem {
+namespace {
+
+struct NodeName {
+  ActionKind kind;
+  std::string_view name;
+};
+
+constexpr NodeName kNodeNames[] = {
+    {ActionKind::Forward, "F"},        {ActionKind::BackwardInput, "B"},
+    {ActionKind::BackwardWeight, "W"}, {ActionKind::Backward, "BW"},
+    {ActionKind::SendForward, "SF"},   {ActionKind::RecvForward, "RF"},
+    {ActionKind::SendBackward, "SB"},  {ActionKind::RecvBackward, "RB"},
+};
+
+// A table's rows as they stand: the stages of its actions are chunks.
+struct PrimusTable {
+  std::vector<std::vector<Action>> ranks;
+  std::vector<int> lines;  // the row of each rank
+  int chunks = 0, microbatches = 0;
+};
+
+// Returns "(F|0|0)", say.
+std::string node_text(const Action& action, int pp) {
+  const auto* const known =
+      std::find_if(std::begin(kNodeNames), std::end(kNodeNames),
+                   [&](const NodeName& node) { return node.kind == action.kind; });
+  return fmt::format("({}|{}|{})", known->name, index(action.microbatch), index(action.stage) / pp);
+}
+
+Error error_at(const std::string& path, int line, std::string_view message) {
+  return Error::at(fmt::format("{}:{}", path, line), std::string(message));
+}
+
+// Parses what is behind "Rank 0: ". The actions' stages are chunks.
+Result<std::vector<Action>> parse_nodes(const std::string& row) {
+  static const std::regex kNode(R"(,?\s?(\[?)\((\w{1,2})\|(\d{1,6})\|(\d{1,3})\)(\]?)\s?)");
+  std::vector<Action> actions;
+  bool joins = false;  // inside [ ]
+  int previous = -1;   // the last pass there
+  std::smatch node;
+  for (auto at = row.cbegin(); at != row.cend(); at = node.suffix().first) {
+    const bool found =
+        std::regex_search(at, row.cend(), node, kNode, std::regex_constants::match_continuous);
+    const auto* const known =
+        std::find_if(std::begin(kNodeNames), std::end(kNodeNames),
+                     [&](const NodeName& name) { return found && node.str(2) == name.name; });
+    if (known == std::end(kNodeNames))
+      return Error{
+          fmt::format("found '{}...', expected one of F, B, W, BW, SF, RF, SB and RB (nothing is "
+                      "offloaded here), "
+                      "a microbatch and a chunk, as in (F|0|0)",
+                      std::string(std::find(at, row.cend(), '('), row.cend()).substr(0, 20))};
+    joins = joins || node.length(1) > 0;
+    if (joins && previous >= 0 && is_compute(known->kind)) actions[previous].with_next = true;
+    if (joins && is_compute(known->kind)) previous = static_cast<int>(actions.size());
+    actions.push_back(
+        {Stage{std::stoi(node.str(4))}, known->kind, Microbatch{std::stoi(node.str(3))}});
+    if (node.length(5) == 0) continue;
+    joins = false;
+    previous = -1;
+  }
+  if (joins) return Error{"found [ without ], expected both"};
+  return actions;
+}
+
+// Returns no ranks if the text has no row.
+Result<PrimusTable> parse_table(const std::string& path, const std::string& text) {
+  static const std::regex kColour("\033\\[[0-9;]{0,16}m"), kRow(R"(Rank (\d{1,6}): (?=\[?\())");
+  PrimusTable table;
+  std::map<int, std::pair<int, std::vector<Action>>> rows;
+  int line = 0;
+  for (const std::string& given : split(text, "\n")) {
+    ++line;
+    if (given.find("Rank ") == std::string::npos) continue;
+    const std::string plain = std::regex_replace(given, kColour, "");
+    std::smatch row;
+    if (!std::regex_search(plain, row, kRow)) continue;
+    const int rank = std::stoi(row.str(1));
+    auto nodes = parse_nodes(row.suffix());
+    if (!nodes.ok())
+      return error_at(path, line, fmt::format("rank {}: {}", rank, nodes.error().message));
+    for (const Action& action : *nodes) {
+      table.chunks = std::max(table.chunks, index(action.stage) + 1);
+      table.microbatches = std::max(table.microbatches, index(action.microbatch) + 1);
+    }
+    if (!rows.try_emplace(rank, line, *std::move(nodes)).second)
+      return error_at(path, line,
+                      fmt::format("found rank {} again, expected one table a file", rank));
+  }
+  for (auto& [rank, row] : rows) {
+    if (rank != static_cast<int>(table.ranks.size()))
+      return error_at(
+          path, row.first,
+          fmt::format("found rank {} and no rank {}, expected all", rank, table.ranks.size()));
+    table.lines.push_back(row.first);
+    table.ranks.push_back(std::move(row.second));
+  }
+  return table;
+}
+
+Order placed(const PrimusTable& table, bool in_v) {
+  const int pp = static_cast<int>(table.ranks.size());
+  Order order{"", pp * table.chunks, table.microbatches, 1, table.ranks};
+  for (int rank = 0; rank < pp; ++rank) {
+    for (Action& action : order.ranks[rank]) {
+      const int chunk = index(action.stage);
+      action.stage = Stage{in_v && chunk == 1 ? 2 * pp - 1 - rank : chunk * pp + rank};
+    }
+  }
+  return order;
+}
+
+Order without_transfers(Order order) {
+  for (std::vector<Action>& actions : order.ranks) actions = compute_actions(actions);
+  return order;
+}
+
+// Returns the send of a pass, or its receive, with the pass's own stage.
+Action transfer(Action pass, bool sends) {
+  const bool forward = pass.kind == ActionKind::Forward;
+  pass.kind = sends ? (forward ? ActionKind::SendForward : ActionKind::SendBackward)
+                    : (forward ? ActionKind::RecvForward : ActionKind::RecvBackward);
+  return pass;
+}
+
+// Checks that each pass of the rank has its receive before it if it needs another stage's output,
+// and its send behind it if another stage needs its own, and that there are no more. Returns "" if
+// so.
+std::string wrong_transfer(const Order& order, const std::vector<Action>& actions) {
+  const auto text = [&](const Action& action) { return node_text(action, order.pp()); };
+  std::set<std::string> open;  // received and not used, or due to be sent
+  for (const Action& action : actions) {
+    const std::string received = text(transfer(action, false));
+    if (action.kind == ActionKind::SendForward || action.kind == ActionKind::SendBackward) {
+      if (open.erase(text(action)) == 0)
+        return fmt::format("found {}, expected it behind its pass or not at all", text(action));
+    } else if (!is_compute(action.kind)) {
+      open.insert(text(action));
+    } else if (source(order, action) >= 0 && open.erase(received) == 0) {
+      return fmt::format("found {} without {} before it, expected both", text(action), received);
+    }
+    if (is_compute(action.kind) && sink(order, action) >= 0)
+      open.insert(text(transfer(action, true)));
+  }
+  if (open.empty()) return "";
+  return fmt::format("found no {}, expected one",
+                     open.begin()->at(1) == 'S' ? *open.begin() : "pass behind " + *open.begin());
+}
+
+Result<Order> read_primus(const std::string& path, const PrimusTable& table,
+                          std::string* fault_text) {
+  const auto is_transfer = [](const Action& action) { return !is_compute(action.kind); };
+  const bool transfers =
+      std::any_of(table.ranks.begin(), table.ranks.end(), [&](const std::vector<Action>& actions) {
+        return std::any_of(actions.begin(), actions.end(), is_transfer);
+      });
+  bool in_v = false;
+  if (table.chunks == 2 && table.ranks.size() > 1) {
+    const std::vector<Action>& first = table.ranks.front();
+    in_v = transfers ? std::none_of(first.begin(), first.end(),
+                                    [](const Action& action) {
+                                      return action.kind == ActionKind::SendForward &&
+                                             index(action.stage) == 1;
+                                    })
+                     : !find_fault(placed(table, true));
+    if (in_v && !transfers && !find_fault(placed(table, false)))
+      return error_at(path, table.lines.front(),
+                      "found no sends and receives, and an order for looped stages as well as for "
+                      "a V, expected SF and RF, which tell the two apart");
+  }
+  const Order given = placed(table, in_v);
+  Order order = without_transfers(given);
+  order.name = std::filesystem::path(path).stem().string();
+  if (const auto fault = find_fault(order)) {
+    if (fault_text != nullptr) *fault_text = explain(order);
+    return error_at(path, table.lines[std::max(fault->rank, 0)], fault->message);
+  }
+  for (int rank = 0; transfers && rank < order.pp(); ++rank) {
+    const std::string wrong = wrong_transfer(order, given.ranks[rank]);
+    if (!wrong.empty())
+      return error_at(path, table.lines[rank], fmt::format("rank {}: {}", rank, wrong));
+  }
+  return order;
+}
+
+// The module. 0: algorithm, 1 to 3: ranks, chunks, microbatches, 4: places, 5: rows, 6: steps,
+// 7: more keys.
+constexpr std::string_view kModule =
+    R"py(# A pipeline schedule for AMD's Primus and its Megatron backend. Copy this file to
+#   primus/backends/megatron/patches/tandem_schedule_patches.py
+# where Primus imports every *_patches.py. Its pipeline_launcher.py takes no other names than those
+# of its own algorithms, so this one stands in place of "{0}". The run's configuration:
+#   patch_primus_pipeline: true
+#   pp_algorithm: {0}
+#   pipeline_model_parallel_size: {1}
+#   num_virtual_stages_per_pipeline_rank: {2}
+#   overlap_grad_reduce: false
+#   overlap_param_gather: false
+#   no_persist_layer_norm: true
+#   create_attention_mask_in_dataloader: false
+#   gradient_accumulation_fusion: true
+#   offload: false
+#   overlap_moe_expert_parallel_comm: false
+{7}# and {3} microbatches: global_batch_size / (micro_batch_size x data-parallel size).
+import re
+
+from primus.core.pipeline_parallel.scheduler.algorithms.base import PipelineScheduleAlgo
+from primus.core.pipeline_parallel.scheduler.schedule_table_factory import pp_algorithm_map
+from primus.core.pipeline_parallel.scheduler.scheduler_node import FuncType, SchedulerNode
+
+PP, VPP, MICROBATCHES = {1}, {2}, {3}
+
+# Rank and chunk of each stage.
+PLACES = [{4}]
+
+# What, microbatch, chunk.
+TABLE = """
+{5}"""
+
+# When each rank sends and receives, in the order of its row; what has one time is one batch.
+STEPS = """
+{6}"""
+
+
+class TandemSchedule(PipelineScheduleAlgo):
+    def __init__(self, pp_size, vpp_size, micro_batches, **options):
+        super().__init__(pp_size, vpp_size, micro_batches)
+        sizes = (pp_size, vpp_size, micro_batches)
+        expected = (PP, VPP, MICROBATCHES)
+        assert sizes == expected, f"found pp, vpp, microbatches {{sizes}}, expected {{expected}}"
+        assert not any(options.values()), f"found {{options}}, expected none of them"
+
+    def last_pp_stage_rank(self):
+        return PLACES[-1][0]
+
+    def direction_map(self, rank, chunk, func_type):
+        forward = func_type == FuncType.F
+        places = [(None, None), *PLACES, (None, None)]
+        stage = places.index((rank, chunk))
+        step = 1 if forward else -1
+        return {{
+            "prev": (places[stage - step][0], FuncType.RF if forward else FuncType.RB),
+            "next": (places[stage + step][0], FuncType.SF if forward else FuncType.SB),
+            "recv_from_chunk": places[stage - step][1],
+            "send_to_chunk": places[stage + step][1],
+        }}
+
+    def generate_schedule_table(self):
+        rows = zip(TABLE.split("\n")[1:-1], STEPS.split("\n")[1:-1])
+        return [list(self._nodes(rank, *row)) for rank, row in enumerate(rows)]
+
+    def _nodes(self, rank, row, steps):
+        steps = map(int, steps.split())
+        for kind, microbatch, chunk in re.findall(r"\((\w+)\|(\d+)\|(\d+)\)", row):
+            place = (int(microbatch), int(chunk))
+            if kind in ("RF", "SF", "RB", "SB"):
+                ends = self.generate_send_recv_nodes(rank, *place, FuncType[kind[1]])
+                node = ends[kind[0] == "S"]
+                node.args["time_step"] = next(steps)
+            else:
+                node = SchedulerNode(FuncType[kind], *place)
+            yield node
+
+
+pp_algorithm_map["{0}"] = TandemSchedule
+)py";
+
+// A node of a row that is written, and when it is due.
+struct TimedNode {
+  int time = 0, turn = 0;  // at one time: sends, receives, passes
+  std::string text;
+};
+
+// Each transfer stands with both ranks at the time at which the sender's pass ends, before passes
+// that begin then. So the nodes of all ranks have one order in time that none waits against, and
+// both ends of a transfer have it in the same batch.
+std::vector<std::vector<TimedNode>> timed_nodes(const Order& order) {
+  const OrderReplay replay = replay_order(order, {});
+  const std::vector<int> rank_of = stage_to_rank(order);
+  std::vector<std::vector<TimedNode>> rows(order.pp());
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    for (std::size_t i = 0; i < order.ranks[rank].size(); ++i) {
+      const Action& action = order.ranks[rank][i];
+      const int start = static_cast<int>(replay.spans[rank][i].start);
+      const int end = static_cast<int>(replay.spans[rank][i].end);
+      rows[rank].push_back({start, 2, node_text(action, order.pp())});
+      const int to = sink(order, action);
+      if (to < 0) continue;
+      rows[rank].push_back({end, 0, node_text(transfer(action, true), order.pp())});
+      Action receive = transfer(action, false);
+      receive.stage = Stage{to};
+      rows[rank_of[to]].push_back({end, 1, node_text(receive, order.pp())});
+    }
+  }
+  for (std::vector<TimedNode>& row : rows)
+    std::stable_sort(row.begin(), row.end(), [](const TimedNode& a, const TimedNode& b) {
+      return std::pair(a.time, a.turn) < std::pair(b.time, b.turn);
+    });
+  return rows;
+}
+
+// Returns what Primus has no form for; "" if nothing.
+std::string_view beyond_primus(const Order& order, bool looped, bool in_v) {
+  if (order.chains > 1) return "two chains, expected one";
+  if (order.vocabulary > 0) return "vocabulary passes, expected none";
+  if (!looped && !in_v)
+    return "stages that are neither looped nor in a V over its ranks, expected one of them";
+  for (const std::vector<Action>& actions : order.ranks) {
+    if (std::any_of(actions.begin(), actions.end(), [](const Action& a) { return a.with_next; }))
+      return "passes that run together, expected one after another";
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<Order> read_order_file(const std::string& path, std::string* fault) {
+  const auto text = read_file(path);
+  if (!text.ok()) return read_pytorch(path, fault);
+  ASSIGN_OR_RETURN(const PrimusTable table, parse_table(path, *text));
+  return table.ranks.empty() ? read_pytorch(path, fault) : read_primus(path, table, fault);
+}
+
+Result<std::string> to_primus(const Order& given) {
+  const Order order = without_transfers(given);
+  const int pp = order.pp(), chunks = order.stages / pp;
+  bool looped = order.stages % pp == 0 && (pp > 1 || chunks == 1),
+       in_v = order.stages == 2 * pp && pp > 1;
+  std::string places;
+  const std::vector<int> rank_of = stage_to_rank(order);
+  for (int stage = 0; stage < order.stages; ++stage) {
+    looped = looped && rank_of[stage] == stage % pp;
+    in_v = in_v && rank_of[stage] == (stage < pp ? stage : 2 * pp - 1 - stage);
+    places += fmt::format("{}({}, {})", stage > 0 ? ", " : "", rank_of[stage], stage / pp);
+  }
+  if (const std::string_view beyond = beyond_primus(order, looped, in_v); !beyond.empty())
+    return Error{fmt::format("--format primus: found {}: Primus has no form for it", beyond)};
+
+  std::string rows, steps;
+  bool splits = false;
+  for (const std::vector<TimedNode>& row : timed_nodes(order)) {
+    rows += fmt::format("Rank {}: ", std::count(rows.begin(), rows.end(), '\n'));
+    std::string comma, blank;
+    for (const TimedNode& node : row) {
+      rows += std::exchange(comma, ",") + node.text;
+      if (node.turn < 2) steps += std::exchange(blank, " ") + std::to_string(node.time);
+      splits = splits || node.text.starts_with("(W");
+    }
+    rows += '\n';
+    steps += '\n';
+  }
+  const std::string_view one = splits ? "zero-bubble" : "1f1b";
+  const std::string_view name = !looped ? "zbv-formatted" : chunks > 1 ? "1f1b-interleaved" : one;
+  // Primus-Turbo's layers keep weight gradients apart for the algorithms named after zero bubble
+  // alone, and not in fp8 or fp4
+  // (primus/backends/megatron/core/extensions/primus_turbo.py:401-421).
+  std::string_view keys;
+  if (splits)
+    keys = looped && chunks > 1 ? "#   enable_primus_turbo: false\n"
+                                : "#   enable_primus_turbo: false, if it is fp8 or fp4\n";
+  return fmt::format(kModule, name, pp, chunks, order.microbatches, places, rows, steps, keys);
+}
+
+}  // namespace tandem

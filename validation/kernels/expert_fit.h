@@ -1,0 +1,49 @@
+// ExpertFit: fits what a grouped GEMM of experts takes to times that others measured of the experts
+// of one rank alone. One set of constants serves all GPUs and precisions.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "topology/cluster.h"
+#include "validation/kernels/constant_fit.h"
+#include "validation/published/published_checks.h"
+#include "workload/cost/kernel_shape.h"
+#include "workload/frameworks/framework_profile.h"
+
+namespace tandem {
+
+// The forward of a rank's experts: choice of the experts, cast, permutation, both products, the
+// activation and the sum of a token's copies. Not the router, nor the exchanges.
+struct TimedExperts {
+  std::string gpu;  // its file
+  DeviceSpec device;
+  double cast_efficiency = 0;  // as in training on this GPU
+  std::string precision;
+  int tokens = 0;  // of all ranks
+  int hidden = 0, ffn = 0, experts = 0, top_k = 0, ep = 0;
+  bool gated = false;
+  double power = 0;  // tokens by expert fall with this power; 0: all are equal
+  double measured_s = 0;
+
+  std::array<int, 4> shape() const { return {hidden, ffn, experts, top_k}; }  // the model's
+};
+
+// Reads experts.csv: gpu, precision (fp8_block is fp8 here), tokens, hidden, ffn, gated, experts,
+// top_k, ep, routing (even, or the power), time_us. Errors name file and line.
+Result<std::vector<TimedExperts>> read_experts(const std::string& path);
+
+// Returns the time of the experts on a rank that gets `load` times the mean rank's tokens.
+double experts_s(const FrameworkProfile& profile, const TimedExperts& timed, double load);
+
+const std::vector<FittedConstant<FrameworkProfile>>& expert_constants();
+
+// Fits the constants to rows with equal loads.
+FrameworkProfile fit_experts(const std::vector<TimedExperts>& even);
+
+// Returns log(predicted / measured) of each row, by a fit to rows of other shapes.
+std::vector<double> unseen_experts(const std::vector<TimedExperts>& even);
+
+}  // namespace tandem

@@ -1,0 +1,93 @@
+#include "workload/model/routing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "workload/model/layer_keys.h"
+
+namespace tandem {
+namespace {
+
+// Returns the tokens of the busiest rank over the mean rank's, dropped ones included in the mean.
+double busiest(const ExpertTokens& tokens, int experts, int ranks, double capacity) {
+  const double all = std::accumulate(tokens.begin(), tokens.end(), 0.0);
+  const double most_of_expert = capacity > 0 ? capacity * all / experts : all;
+  std::vector<double> of_rank(ranks);
+  for (std::size_t expert = 0; expert < tokens.size(); ++expert)
+    of_rank[expert / (experts / ranks)] += std::min(tokens[expert], most_of_expert);
+  return std::ranges::max(of_rank) / (all / ranks);
+}
+
+bool is_even(const std::vector<RoutedLoad>& loads) {
+  return std::ranges::all_of(
+      loads, [](const RoutedLoad& load) { return load.mean == 1 && load.most == 1; });
+}
+
+}  // namespace
+
+std::vector<RoutedLoad> routed_loads(const Exchanges& exchanges, int experts, double capacity) {
+  std::vector<RoutedLoad> loads;
+  for (int ranks = 1; ranks <= experts; ++ranks) {
+    if (experts % ranks != 0) continue;
+    RoutedLoad load{ranks, 0, 0};
+    for (const ExpertTokens& tokens : exchanges) {
+      const double one = busiest(tokens, experts, ranks, capacity);
+      load.mean += one / static_cast<double>(exchanges.size());
+      load.most = std::max(load.most, one);
+    }
+    loads.push_back(load);
+  }
+  return loads;
+}
+
+Status route(const Routing& routing, Model* model) {
+  for (const auto& [number, exchanges] : routing.layers) {
+    if (number >= model->layers)
+      return Error{
+          fmt::format("found layer {}, expected one from 0 to {}", number, model->layers - 1)};
+  }
+  std::vector<std::string> names;
+  std::vector<Model> kinds;
+  bool all_even = true;
+  for (int number = 0; number < model->layers; ++number) {
+    Model layer = model->layer(number);
+    const auto own = routing.layers.find(number);
+    const Exchanges& exchanges = own == routing.layers.end() ? routing.all_layers : own->second;
+    if (layer.is_moe()) {
+      if (exchanges.empty())
+        return Error{fmt::format("found no tokens of layer {}, which has experts", number)};
+      for (const ExpertTokens& tokens : exchanges) {
+        if (std::ssize(tokens) > layer.experts)
+          return Error{fmt::format("found expert {} of layer {}, expected one from 0 to {}",
+                                   tokens.size() - 1, number, layer.experts - 1)};
+      }
+      layer.routed = routed_loads(exchanges, layer.experts, layer.capacity_factor);
+      all_even &= is_even(layer.routed);
+    } else if (own != routing.layers.end()) {
+      return Error{fmt::format("found tokens of layer {}, which has no experts", number)};
+    }
+    const std::string base = layer.kind;
+    auto kind = std::ranges::find_if(kinds, [&](const Model& known) {
+      return known.kind.substr(0, known.kind.find('@')) == base && known.routed == layer.routed;
+    });
+    if (kind == kinds.end()) {
+      if (layer.is_moe()) layer.kind = fmt::format("{}@{}", base, number);
+      kind = kinds.insert(kinds.end(), std::move(layer));
+    }
+    names.push_back(kind->kind);
+  }
+  if (all_even) return Done{};
+  return set_layers(names, std::move(kinds), model);
+}
+
+Model evenly_routed(Model model) {
+  model.expert_imbalance = 1;
+  model.routed.clear();
+  for (Model& kind : model.kinds) kind = evenly_routed(std::move(kind));
+  return model;
+}
+
+}  // namespace tandem
