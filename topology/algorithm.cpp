@@ -61,8 +61,9 @@ class FlowBuilder {
     for (const LinkId link : links) add({link}, share, 1, true);
   }
 
-  // Sends `share` from everybody to everybody else, summed link by link.
-  void all_pairs(std::span<const DeviceId> members, double share) {
+  // Sends from everybody to everybody else, `inside_share` on its node and `share` to
+  // others, summed link by link.
+  void all_pairs(std::span<const DeviceId> members, double share, double inside_share) {
     std::vector<double> loads(cluster_.links());
     std::vector<char> inside(cluster_.links());  // links that also carry traffic inside a node
     for (const DeviceId from : members) {
@@ -70,7 +71,7 @@ class FlowBuilder {
         if (from == to) continue;
         const bool crosses = cross(from, to);
         for (const LinkId link : links_) {
-          loads[index(link)] += share;
+          loads[index(link)] += crosses ? share : inside_share;
           inside[index(link)] |= static_cast<char>(!crosses);
         }
         if (!crosses) continue;
@@ -284,10 +285,11 @@ void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows
     }
     if (here.size() == 1) continue;
     const int size = static_cast<int>(here.size());
+    const double inside = part * nvlink_share(flows->cluster(), here);
     for (int i = 0; i < size; ++i) {
       const int times = rings - leaves[i];
       const int to = (i + (forward ? 1 : size - 1)) % size;
-      if (times > 0) flows->send(here[i], here[to], part, times);
+      if (times > 0) flows->send(here[i], here[to], inside, times);
     }
   }
 }
@@ -381,18 +383,21 @@ Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId
       flows.steps(1);
       break;
     case CommKind::AllToAll: {
+      const NodeGroups groups = group_by_node(cluster, devices);
       const double share = 1.0 / static_cast<double>(n);
+      const double inside = share * nvlink_share(cluster, groups.members(0));
       if (n > kPairwiseRanks) {
-        flows.all_pairs(devices, share);
+        flows.all_pairs(devices, share, inside);
       } else {
         for (const DeviceId from : devices) {
           for (const DeviceId to : devices) {
-            if (from != to) flows.send(from, to, share);
+            const bool crosses = cluster.node_of(from) != cluster.node_of(to);
+            if (from != to) flows.send(from, to, crosses ? share : inside);
           }
         }
       }
       // Inside a node all pairs exchange at once, and that costs as much as a pass.
-      const bool one_node = group_by_node(cluster, devices).nodes() == 1;
+      const bool one_node = groups.nodes() == 1;
       if (one_node) flows.wait(cluster.spec().intra_base_s / 2);
       flows.steps(one_node ? 1 : n - 1);
       break;

@@ -59,13 +59,25 @@ class Packing {
   int best_ = 0;
 };
 
+// Says whether each is joined to each by so many links. Eight then have rings for all seven of a
+// GPU's links (Tillson, "A Hamiltonian decomposition of K*2m", 1980), one more than cycles that are
+// taken both ways.
+bool joins_all(const NvlinkAdjacency& among, int links) {
+  for (std::size_t i = 0; i < among.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (among[i][j] != links) return false;
+  return links > 0;
+}
+
 int rings(const NvlinkAdjacency& adjacency, std::span<const int> places) {
   NvlinkAdjacency among;
   for (const int from : places) {
     std::vector<int>& row = among.emplace_back();
     for (const int to : places) row.push_back(adjacency[from][to]);
   }
-  if (places.size() == 2) return std::max(1, among[0][1]);
+  const int links = among[0][1];
+  if (places.size() == 2) return std::max(1, links);
+  if (places.size() == kMostGpus && joins_all(among, links)) return 7 * links;
   const Packing packing(std::move(among));
   // If no cycle closes, some member passes on what two of its neighbours send each other. Then the
   // member with the fewest links counts: as many rings as it has links.

@@ -43,6 +43,7 @@ constexpr HostLimits kHostLimits[] = {
     {"GB300", 6, "ConnectX-8 at the GPU", {}, 4, "NVIDIA GB300 NVL72"},
     {"MI300X", 5, kPcie5, {8}, 0, "AMD Instinct MI300X platform"},
     {"MI325X", 5, kPcie5, {8}, 0, "AMD Instinct MI325X platform"},
+    {"MI350X", 5, kPcie5, {8}, 0, "AMD Instinct MI350X platform"},
     {"MI355X", 5, kPcie5, {8}, 0, "AMD Instinct MI355X platform"},
     {"host-core", 0, "no PCIe between namespaces", {2}, 0, "shaped-dgx, shaped-jz"}};
 

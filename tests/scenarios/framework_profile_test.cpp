@@ -230,7 +230,7 @@ TEST_CASE("over the same links no newer GPU is slower on the same job") {
                                 "b300-288gb", "gb300-288gb"},
                                {"h20-96gb", "h100-96gb"},
                                {"h100-nvl-94gb", "h100-96gb"},
-                               {"mi300x-192gb", "mi355x-288gb"}};
+                               {"mi300x-192gb", "mi325x-256gb", "mi350x-288gb", "mi355x-288gb"}};
   const Names seven_b = {"model.layers=32", "model.hidden=4096",          "model.heads=32",
                          "model.seq=4096",  "train.flash_attention=true", "parallel.tp=1",
                          "parallel.pp=1",   "cluster.memory_GiB=200"};

@@ -55,6 +55,8 @@ const std::map<std::string, Chip> kChips = {{"v100-32gb", {1024, 128, 1530, 4, 8
                                             {"b300-288gb", {8192, 256, 1965, 8, 36, 8}},
                                             {"gb300-288gb", {8192, 256, 2062, 8, 36, 8}},
                                             {"mi300x-192gb", {2048, 256, 2100, 8, 24, 5.2}},
+                                            {"mi325x-256gb", {2048, 256, 2100, 8, 32, 6}},
+                                            {"mi350x-288gb", {4096, 256, 2200, 8, 36, 8}},
                                             {"mi355x-288gb", {4096, 256, 2400, 8, 36, 8}}};
 
 TEST_CASE("a GPU's peaks are its SMs times what one does in a clock, at about its boost clock") {
@@ -152,17 +154,18 @@ TEST_CASE("what a GPU reaches of its peaks is its relative's, where nobody measu
   // What training leaves of a GEMM that runs alone, no run in 16 bits tells but a B200's.
   for (const char* blackwell : {"b300-288gb", "gb200-186gb", "gb300-288gb"})
     CHECK(device(blackwell).training_clock == device("b200-180gb").training_clock);
-  // AMD's best GEMMs in TFLOP/s (mamf.csv), of which training gets what it gets of an H100's; all
+  // AMD's best GEMMs in TFLOP/s (mamf.csv), of which training gets what it gets of an MI325X's; all
   // else in proportion to an H100.
   const DeviceSpec h100 = device("h100-80gb");
-  for (const auto& [name, best] : {std::pair{"mi300x-192gb", 668.4}, {"mi355x-288gb", 1565.0}}) {
+  for (const auto& [name, best] :
+       {std::pair{"mi300x-192gb", 668.4}, {"mi325x-256gb", 784.9}, {"mi355x-288gb", 1565.0}}) {
     INFO(name);
     const DeviceSpec spec = device(name);
     CHECK(spec.gemm_efficiency == Approx(best * 1e12 / spec.flops_per_s.at("bf16")).epsilon(0.02));
-    CHECK(spec.training_clock == Approx(h100.training_clock).epsilon(0.03));
+    CHECK(spec.training_clock == device("mi325x-256gb").training_clock);
     const double of_h100 = spec.gemm_efficiency / h100.gemm_efficiency;
     CHECK(spec.attention_efficiency == Approx(h100.attention_efficiency * of_h100).epsilon(0.02));
-    CHECK(spec.profile == h100.profile);
+    CHECK(spec.profile == "primus");
   }
 }
 
@@ -185,8 +188,11 @@ TEST_CASE("headline numbers: a GPU's links in both directions, a node's adapters
                // A rack is one NVLink domain of 18 trays of 4 GPUs.
                {"gb200-nvl72", "GB200-186GB", 18 * 4, 18 * 100, 18 * 4 * 400},
                {"gb300-nvl72", "GB300-288GB", 18 * 4, 18 * 100, 18 * 4 * 800},
-               {"azure-nd-mi300x", "MI300X-192GB", 8, 7 * 128, 8 * 400},
-               {"mi355x-roce", "MI355X-288GB", 8, 7 * 153.6, 8 * 400}};
+               // A link to each of the seven others.
+               {"azure-nd-mi300x", "MI300X-192GB", 8, 128, 8 * 400},
+               {"mi325x-roce", "MI325X-256GB", 8, 128, 8 * 400},
+               {"mi350x-roce", "MI350X-288GB", 8, 153.6, 8 * 400},
+               {"mi355x-roce", "MI355X-288GB", 8, 153.6, 8 * 400}};
   for (const auto& node : nodes) {
     INFO(node.name);
     const ClusterSpec spec = preset(node.name);
@@ -198,10 +204,17 @@ TEST_CASE("headline numbers: a GPU's links in both directions, a node's adapters
 }
 
 TEST_CASE("what is like another node differs from it in what its name says alone") {
-  const std::pair<const char*, const char*> alike[] = {
-      {"dgx-a100-40gb", "dgx-a100"}, {"aws-p4d", "aws-p4de"},  {"azure-nd-h100", "dgx-h100"},
-      {"h100-roce", "dgx-h100"},     {"hgx-h800", "dgx-h100"}, {"hgx-h20", "dgx-h100"},
-      {"aws-p5", "dgx-h100"},        {"aws-p5en", "dgx-h200"}, {"mi355x-roce", "azure-nd-mi300x"}};
+  const std::pair<const char*, const char*> alike[] = {{"dgx-a100-40gb", "dgx-a100"},
+                                                       {"aws-p4d", "aws-p4de"},
+                                                       {"azure-nd-h100", "dgx-h100"},
+                                                       {"h100-roce", "dgx-h100"},
+                                                       {"hgx-h800", "dgx-h100"},
+                                                       {"hgx-h20", "dgx-h100"},
+                                                       {"aws-p5", "dgx-h100"},
+                                                       {"aws-p5en", "dgx-h200"},
+                                                       {"mi355x-roce", "azure-nd-mi300x"},
+                                                       {"mi325x-roce", "azure-nd-mi300x"},
+                                                       {"mi350x-roce", "mi355x-roce"}};
   for (const auto& [name, other] : alike) {
     INFO(name << " as " << other);
     const ClusterSpec a = preset(name);
