@@ -413,8 +413,27 @@ TEST_CASE("as many rings run in an NVLink adjacency as fit into its links") {
   CHECK(rate(cube, {0, 1, 2, 3, 4, 5}) == 1);
   CHECK(rate(cube, {0, 1, 2, 3, 4, 5, 6}) == 2);
   CHECK(rate(cube, {0, 1, 2, 3, 4, 5, 6, 7}) == 3);
+  // Eight MI300X, each joined to each: seven rings of all, one link of two, and two rings of four.
+  const char* mesh = "01111111 10111111 11011111 11101111 11110111 11111011 11111101 11111110";
+  CHECK(rate(mesh, {0, 1, 2, 3, 4, 5, 6, 7}) == 7);
+  CHECK(rate(mesh, {2, 5}) == 1);
+  CHECK(rate(mesh, {0, 1, 2, 3}) == 2);
   for (const char* wrong : {"01", "011 101", "02 10", "10 01", "00 00", "0a a0", "0222x"})
     CHECK_FALSE(parse_nvlink_adjacency(wrong).ok());
+}
+
+TEST_CASE("over nodes a mesh of links does as a switch with the rate of all of a GPU's links") {
+  ClusterSpec mesh = *load_preset("azure-nd-mi300x");
+  ClusterSpec switched = mesh;
+  switched.nvlinks.clear();
+  switched.intra_bytes_per_s *= 7;
+  const auto takes = [](const ClusterSpec& spec, CommKind kind, int nodes) {
+    const Cluster cluster = build(spec, 8 * nodes);
+    return collective_ns(cluster, kind, 512 * kMiB, group(cluster, nodes, 8 * nodes));
+  };
+  for (const int nodes : {1, 2, 8})
+    for (const CommKind kind : {CommKind::AllReduce, CommKind::AllGather, CommKind::AllToAll})
+      CHECK(takes(mesh, kind, nodes) == Approx(takes(switched, kind, nodes)).epsilon(1e-6));
 }
 
 }  // namespace
