@@ -104,7 +104,8 @@ Status fit_exchange_kernels(const TimedExchanges& exchanges, std::vector<KernelE
   return Done{};
 }
 
-// Adds a line for each GPU: how well fits to experts of other shapes predict those with equal loads.
+// Adds a line for each GPU: how well fits to experts of other shapes predict those with equal
+// loads.
 void add_experts(const std::vector<TimedExperts>& timed, std::vector<KernelErrors>* lines) {
   std::vector<TimedExperts> even;
   for (const TimedExperts& one : timed)

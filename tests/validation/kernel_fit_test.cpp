@@ -116,7 +116,7 @@ TEST_CASE("DeepEP's published exchanges over nodes are met within 12 %, without 
 
 // TensorRT-LLM's exchange kernels, whose SMs nobody says, against HybridEP's usual ones here.
 TEST_CASE(
-    "exchanges across an NVL72 rack are met within 25 %, of 8 GPUs within 40, without a fit") {
+    "exchanges across an NVL72 rack are met within 25 %, of 8 GPUs within 30, without a fit") {
   const CsvTable rows = of(CsvTable::read(table("nvl72_exchanges.csv")));
   REQUIRE(rows.size() == 80);
   std::vector<double> errors;
@@ -128,7 +128,7 @@ TEST_CASE(
     errors.push_back(std::log(us / std::stod(std::string(rows.text(row, "time_us")))));
     INFO(plan.ep << " GPUs, " << rows.text(row, "op") << " of " << rows.text(row, "tokens"));
     INFO(us);
-    CHECK(std::abs(std::expm1(errors.back())) <= (plan.ep == 8 ? 0.4 : 0.25));
+    CHECK(std::abs(std::expm1(errors.back())) <= (plan.ep == 8 ? 0.3 : 0.25));
   }
   CHECK(errors_of(errors).median <= 0.15);
 }

@@ -102,9 +102,11 @@ Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& che
   for (const MeasuredOn& measured : checks.measured) {
     const std::string& name = measured.profile;
     RETURN_IF_ERROR(read(name));
-    texts[name] = with_measured_on(texts[name], measured, origin);
-    RETURN_IF_ERROR(set(name, "measured_gpus", measured.most_gpus,
-                        fmt::format("of the largest of those, of {}", origin)));
+    if (!measured.kinds.empty()) {  // else no row of it was left out: the file may say otherwise
+      texts[name] = with_measured_on(texts[name], measured, origin);
+      RETURN_IF_ERROR(set(name, "measured_gpus", measured.most_gpus,
+                          fmt::format("of the largest of those, of {}", origin)));
+    }
     for (const bool experts : {false, true}) {
       const Interval& taken = interval_for(checks.intervals, name, experts);
       if (taken.n == 0) continue;
