@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <regex>
 #include <sstream>
 #include <utility>
@@ -21,6 +22,7 @@ using Record = nlohmann::json;
 
 constexpr int kEveryLayer = -1;
 constexpr std::int64_t kMostLayers = 100'000, kMostExperts = 100'000;
+constexpr double kMostTokens = 1e15;  // of an expert, so that sums stay exact
 
 // The tokens of a file by layer and exchange, as they come.
 class Collected {
@@ -84,8 +86,9 @@ Result<Routing> read_table(const std::string& path) {
     }
     ASSIGN_OR_RETURN(const std::int64_t expert, whole(table, row, "expert", kMostExperts));
     ASSIGN_OR_RETURN(const double tokens, table.number(row, "tokens"));
-    if (tokens < 0)
-      return table.error(row, fmt::format("tokens: found {:g}, expected 0 or more", tokens));
+    if (tokens < 0 || tokens > kMostTokens)
+      return table.error(
+          row, fmt::format("tokens: found {:g}, expected from 0 to {:g}", tokens, kMostTokens));
     const auto [at, is_new] =
         lines.try_emplace({static_cast<int>(layer), step, expert}, table.line(row));
     if (!is_new)
@@ -96,11 +99,19 @@ Result<Routing> read_table(const std::string& path) {
   return collected.take(path);
 }
 
+bool is_up_to(const Record& number, std::int64_t most) {
+  return number.is_number_unsigned() &&
+         number.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
+}
+
+// How many microbatches a rank has of a layer in a step.
+using Microbatches = std::map<std::pair<std::int64_t, int>, std::int64_t>;
+
 // Adds the records of one rank. The n-th record of a layer in a step is its n-th microbatch.
-Status add_trace(const std::string& path, Collected* collected) {
+Result<Microbatches> add_trace(const std::string& path, Collected* collected) {
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
   std::istringstream in(text);
-  std::map<std::pair<std::int64_t, int>, std::int64_t> microbatches;
+  Microbatches microbatches;
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
@@ -115,8 +126,7 @@ Status add_trace(const std::string& path, Collected* collected) {
     const auto step = record.find("step"), layer = record.find("layer"),
                chosen = record.find("top_indices");
     if (step == record.end() || !step->is_number_integer() || layer == record.end() ||
-        !layer->is_number_unsigned() || layer->get<std::int64_t>() > kMostLayers ||
-        chosen == record.end() || !chosen->is_array())
+        !is_up_to(*layer, kMostLayers) || chosen == record.end() || !chosen->is_array())
       return wrong("found no step, layer or top_indices, as Megatron-LM's router trace has them");
     const int of = layer->get<int>();
     const std::int64_t at = step->get<std::int64_t>();
@@ -124,13 +134,13 @@ Status add_trace(const std::string& path, Collected* collected) {
     for (const Record& token : *chosen) {
       if (!token.is_array()) return wrong("found no list of a token's experts in top_indices");
       for (const Record& expert : token) {
-        if (!expert.is_number_unsigned() || expert.get<std::int64_t>() > kMostExperts)
-          return wrong("found an expert in top_indices that is no number");
+        if (!is_up_to(expert, kMostExperts))
+          return wrong("found an expert in top_indices that is no number from 0 to 100000");
         collected->of(of, {at, microbatch}, expert.get<std::size_t>()) += 1;
       }
     }
   }
-  return Done{};
+  return microbatches;
 }
 
 Result<Routing> read_traces(const std::string& path) {
@@ -148,7 +158,16 @@ Result<Routing> read_traces(const std::string& path) {
   if (paths.empty()) paths.push_back(path);
   std::ranges::sort(paths);
   Collected collected;
-  for (const std::string& one : paths) RETURN_IF_ERROR(add_trace(one, &collected));
+  std::optional<Microbatches> first;
+  for (const std::string& one : paths) {
+    ASSIGN_OR_RETURN(Microbatches microbatches, add_trace(one, &collected));
+    if (!first)
+      first = std::move(microbatches);
+    else if (microbatches != *first)
+      return Error::at(one, fmt::format("found other microbatches than in {}, expected the same of "
+                                        "each rank: Megatron-LM records none that it dropped from",
+                                        paths.front()));
+  }
   return collected.take(path);
 }
 

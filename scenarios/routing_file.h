@@ -14,8 +14,8 @@ namespace tandem {
 //   and step, of which each is one exchange. Without a layer all layers are alike; experts without
 //   a line get nothing.
 // - router_trace_rank0.jsonl of Megatron-LM (--moe-routing-trace-path), with the files of all other
-//   ranks beside it. Microbatch by microbatch the ranks' tokens are added up. Records of
-//   multi-token prediction are left out.
+//   ranks beside it, which are taken for one expert-parallel group without a pipeline. Microbatch
+//   by microbatch their tokens are added up. Records of multi-token prediction are left out.
 //
 // Errors name file, line and what was found.
 Result<Routing> read_routing(const std::string& path);

@@ -134,7 +134,10 @@ Status complete_vocabulary(Scenario* s) {
 // Reads the file of model.routing, and sets what each layer's busiest rank gets.
 Status complete_routing(Scenario* s) {
   JobSettings& job = s->job;
-  if (job.routing.empty() || job.routing == "forced" || !job.model.is_moe()) return Done{};
+  if (job.routing.empty() || job.routing == "forced") return Done{};
+  if (!job.model.is_moe())
+    return Error::of({"model.routing"},
+                     "found model.routing and no experts, expected a mixture of experts");
   for (const LayersOfKind& each : kinds_in(job.model, 0, job.model.layers)) {
     if (each.kind->expert_imbalance != 1)
       return Error::of({"model.routing", "model.expert_imbalance"},
@@ -145,7 +148,11 @@ Status complete_routing(Scenario* s) {
   Result<Routing> routing = read_routing(path);
   if (!routing.ok()) return routing.error().or_of({"model.routing"});
   if (Status status = route(*routing, &job.model); !status.ok())
-    return Error::at(path, status.error().message);
+    return Error::at(path, path.ends_with(".jsonl")
+                               ? status.error().message +
+                                     "; a router trace must be of a run without a pipeline, whose "
+                                     "stages each number their layers from 0"
+                               : status.error().message);
   return Done{};
 }
 

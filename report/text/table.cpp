@@ -333,20 +333,29 @@ std::string beyond_published_lines(const std::vector<const RunResult*>& results)
 // Says what the routing of experts costs each run; in one line where loads are equal in all.
 std::string routing_lines(const std::vector<const RunResult*>& results) {
   std::string text;
-  bool has_experts = false;
+  bool has_equal = false;
   for (const RunResult* result : results) {
     if (!result->routing) continue;
-    has_experts = true;
     const auto& [cost, waiting] = *result->routing;
+    has_equal |= cost == 0;
     if (cost == 0) continue;
+    if (cost < 0) {
+      text += fmt::format(
+          "{}: routing saves {:.1f} % of the iteration, as experts drop what is "
+          "beyond their capacity.\n",
+          result->name, -100 * cost);
+      continue;
+    }
     text += fmt::format(
         "{}: routing costs {:.1f} % of the iteration: {:.1f} % are waiting for the busiest rank's "
         "experts, {:.1f} % longer exchanges.\n",
         result->name, 100 * cost, 100 * waiting, 100 * (cost - waiting));
   }
-  if (!text.empty() || !has_experts) return text;
-  return "Experts get equal loads (model.routing = forced); a learned router's are not, and take "
-         "longer.\n";
+  if (!has_equal) return text;
+  return text + fmt::format(
+                    "{}xperts get equal loads (model.routing = forced); a learned router's "
+                    "are not, and take longer.\n",
+                    text.empty() ? "E" : "In the other runs e");
 }
 
 std::string notes(const std::vector<const RunResult*>& results) {

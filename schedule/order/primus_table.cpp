@@ -70,12 +70,16 @@ Result<std::vector<Action>> parse_nodes(const std::string& row) {
                       "offloaded here), "
                       "a microbatch and a chunk, as in (F|0|0)",
                       std::string(std::find(at, row.cend(), '('), row.cend()).substr(0, 20))};
-    joins = joins || node.length(1) > 0;
+    const bool opens = node.length(1) > 0, closes = node.length(5) > 0;
+    if (opens ? joins : closes && !joins)
+      return Error{
+          fmt::format("found {}, expected [ and ] in turn", opens ? "[ after [" : "] alone")};
+    joins = joins || opens;
     if (joins && previous >= 0 && is_compute(known->kind)) actions[previous].with_next = true;
     if (joins && is_compute(known->kind)) previous = static_cast<int>(actions.size());
     actions.push_back(
         {Stage{std::stoi(node.str(4))}, known->kind, Microbatch{std::stoi(node.str(3))}});
-    if (node.length(5) == 0) continue;
+    if (!closes) continue;
     joins = false;
     previous = -1;
   }
@@ -155,7 +159,8 @@ std::string wrong_transfer(const Order& order, const std::vector<Action>& action
       if (open.erase(text(action)) == 0)
         return fmt::format("found {}, expected it behind its pass or not at all", text(action));
     } else if (!is_compute(action.kind)) {
-      open.insert(text(action));
+      if (!open.insert(text(action)).second)
+        return fmt::format("found {} again, expected it once", text(action));
     } else if (source(order, action) >= 0 && open.erase(received) == 0) {
       return fmt::format("found {} without {} before it, expected both", text(action), received);
     }

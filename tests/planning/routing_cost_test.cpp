@@ -75,9 +75,29 @@ TEST_CASE("loads of a file are those of expert_imbalance, if every layer has the
   CHECK(routed["routing_cost"].get<double>() ==
         Approx(1 - forced / routed["iteration_s"].get<double>()));
   CHECK(routed["routing_waiting"] > 0);
-  CHECK(routed["routing_waiting"] <= routed["routing_cost"]);
+  CHECK(routed["routing_waiting"] < routed["routing_cost"]);
   CHECK(simulated(box, "--set model.routing=routing.csv").out.find("job: routing costs ") !=
         std::string::npos);
+}
+
+TEST_CASE("a pipeline's bubble is waiting if the experts' computation is what grew") {
+  const Sandbox box;
+  route_by(box, {40, 8, 8, 8, 8, 8, 8, 8});
+  const std::string links =
+      " --set model.layers=8 --set parallel.pp=8 --set parallel.global_batch=8"
+      " --set cluster.intra_GBps=1e6 --set cluster.intra_latency_us=0.001";
+  const Json routed = run_of(box, links + " --set model.routing=routing.csv");
+  CHECK(routed["routing_cost"] > 0.1);
+  CHECK(routed["routing_waiting"].get<double>() ==
+        Approx(routed["routing_cost"].get<double>()).epsilon(0.02));
+}
+
+TEST_CASE("an expert's capacity drops tokens, which shortens a run, and the run says so") {
+  const Sandbox box;
+  route_by(box, {40, 8, 8, 8, 8, 8, 8, 8});
+  const Ran ran = simulated(box, "--set model.routing=routing.csv --set model.capacity_factor=1");
+  check_done(ran);
+  CHECK(ran.out.find("job: routing saves ") != std::string::npos);
 }
 
 TEST_CASE("a layer's own loads count for it alone") {
@@ -122,6 +142,8 @@ TEST_CASE("a wrong file of routing is refused in one line") {
     CHECK(ran.err.find(line) != std::string::npos);
   };
   refused("--set model.routing=none.csv", "none.csv: no such file");
+  refused("--set model.experts=0 --set model.routing=none.csv",
+          "found model.routing and no experts, expected a mixture of experts");
   box.file("routing.csv", "expert,tokens\n8,1\n");
   refused("--set model.routing=routing.csv",
           "routing.csv: found expert 8 of layer 0, expected one from 0 to 7");

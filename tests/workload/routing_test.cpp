@@ -107,8 +107,9 @@ TEST_CASE("a CSV file has tokens by layer, step and expert") {
   CHECK(error("expert,tokens,rank\n0,1,2\n") ==
         ": found column rank, expected layer, step, expert and tokens");
   CHECK(error("expert,tokens\n0,1\n0,2\n") == ":3: found expert 0 again, as in line 2");
-  CHECK(error("expert,tokens\n0,-1\n") == ":2: tokens: found -1, expected 0 or more");
+  CHECK(error("expert,tokens\n0,-1\n") == ":2: tokens: found -1, expected from 0 to 1e+15");
   CHECK(error("expert,tokens\n0,0\n") == ": found no tokens in step 0");
+  CHECK(error("expert,tokens\n0,1e308\n") == ":2: tokens: found 1e+308, expected from 0 to 1e+15");
 }
 
 TEST_CASE("Megatron-LM's router traces are added up rank by rank, microbatch by microbatch") {
@@ -135,6 +136,19 @@ TEST_CASE("Megatron-LM's router traces are added up rank by rank, microbatch by 
   REQUIRE(routing.ok());
   REQUIRE(routing->layers.size() == 1);
   CHECK(routing->layers.at(1) == Exchanges{{3, 1}, {0, 0, 2}});
+  const auto wrong_with = [&](const std::string& rank1) {
+    box.file("router_trace_rank1.jsonl", rank1);
+    const auto found = read_routing(box.path("router_trace_rank0.jsonl"));
+    REQUIRE(!found.ok());
+    return found.error().text();
+  };
+  CHECK(wrong_with(head + R"(1, "rank": 1, "top_indices": [[0]]})" + "\n")
+            .find("found other microbatches than in ") != std::string::npos);
+  CHECK(wrong_with(head + R"(1, "top_indices": [[18446744073709551615]]})" + "\n")
+            .find(":1: found an expert in top_indices that is no number from 0") !=
+        std::string::npos);
+  CHECK(wrong_with(head + R"(18446744073709551615, "top_indices": [[0]]})" + "\n")
+            .find(":1: found no step, layer or top_indices") != std::string::npos);
   box.file("router_trace_rank1.jsonl", "{}\n");
   const auto wrong = read_routing(box.path("router_trace_rank0.jsonl"));
   REQUIRE(!wrong.ok());

@@ -262,7 +262,8 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
   const double permutation = kPermutePassesPerCopy * copies * row;
   const double restored = (copies + static_cast<double>(tokens)) * row;
   if (model.mlp_bias.value_or(!model.gated_mlp)) {
-    const double numbers = copies * static_cast<double>(model.expert_hidden());
+    const double numbers =
+        static_cast<double>(local * rows) * static_cast<double>(model.expert_hidden());
     block.forward.residual.bytes += kExpertBiasBytes * numbers;
     block.input_gradient.residual.bytes += kExpertBiasBytesBackward * numbers;
   }

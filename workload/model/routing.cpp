@@ -69,7 +69,7 @@ Status route(const Routing& routing, Model* model) {
     } else if (own != routing.layers.end()) {
       return Error{fmt::format("found tokens of layer {}, which has no experts", number)};
     }
-    const std::string base = layer.kind;
+    const std::string base = layer.kind.empty() ? "layer" : layer.kind;
     auto kind = std::ranges::find_if(kinds, [&](const Model& known) {
       return known.kind.substr(0, known.kind.find('@')) == base && known.routed == layer.routed;
     });

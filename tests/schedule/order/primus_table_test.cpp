@@ -127,6 +127,10 @@ TEST_CASE("a wrong table is refused by line") {
         "(nothing is offloaded here), a microbatch and a chunk, as in (F|0|0)");
   CHECK(read_as("Rank 0: (F|0|0),(BW|0\n").starts_with(":1: rank 0: found '(BW|0...', expected"));
   CHECK(read_as("Rank 0: [(F|0|0),(BW|0|0)\n") == ":1: rank 0: found [ without ], expected both");
+  CHECK(read_as("Rank 0: [(F|0|0),[(BW|0|0)]\n") ==
+        ":1: rank 0: found [ after [, expected [ and ] in turn");
+  CHECK(read_as("Rank 0: (F|0|0),(BW|0|0)]\n") ==
+        ":1: rank 0: found ] alone, expected [ and ] in turn");
   CHECK(read_as("Rank 0: (F|0|0),(B|0|0)\n") == ":1: rank 0: found 0I0 and no 0W0, expected both");
 }
 
@@ -137,6 +141,8 @@ TEST_CASE("a send or receive that is missing, misplaced or of no pass is refused
   };
   CHECK(read_as(swapped("(RF|0|0),", "")) ==
         ":2: rank 1: found (F|0|0) without (RF|0|0) before it, expected both");
+  CHECK(read_as(swapped("(RF|0|0),", "(RF|0|0),(RF|0|0),")) ==
+        ":2: rank 1: found (RF|0|0) again, expected it once");
   CHECK(read_as(swapped(",(SB|1|0)", "")) == ":2: rank 1: found no (SB|1|0), expected one");
   CHECK(read_as(swapped("(BW|0|0),(SB|0|0)", "(SB|0|0),(BW|0|0)")) ==
         ":2: rank 1: found (SB|0|0), expected it behind its pass or not at all");
