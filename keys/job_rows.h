@@ -28,8 +28,8 @@ inline constexpr KeyRow kJobRows[] = {
      "layers are alike"},
     {"model.routing",
      "text: forced: all experts get equally many tokens; or a file that says how many each gets, "
-     "relative to the scenario: a CSV, or Megatron-LM's router_trace_rank0.jsonl with the other "
-     "ranks' beside it, as one expert group without a pipeline; default forced"},
+     "relative to the scenario: a CSV, or Megatron-LM's router_trace_rank0.jsonl with those of the "
+     "other ranks beside it, which are all of one expert group and of no pipeline; default forced"},
     {"parallel.from",
      "text or list of texts: files of other tools that give all other keys of the plan, and the "
      "model where nothing else does"},

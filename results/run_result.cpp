@@ -162,9 +162,12 @@ FieldTable<Saving> make_fields() {
 
 template <>
 FieldTable<RoutingCost> make_fields() {
-  return {field("routing_cost", &RoutingCost::of_iteration, "share",
+  return {field("equal_expert_loads", &RoutingCost::equal_loads, "true or false",
+                "whether all ranks' experts get equally many tokens; null for a dense model and "
+                "for uniform costs"),
+          field("routing_cost", &RoutingCost::of_iteration, "share",
                 "of the iteration that unequal loads of experts cost (`model.routing`), on the "
-                "ideal engine; null for a dense model"),
+                "ideal engine; below 0 where capacity drops tokens"),
           field("routing_waiting", &RoutingCost::waiting, "share",
                 "of the iteration: the part of `routing_cost` that waits for the busiest rank's "
                 "experts; the rest is longer exchanges")};

@@ -35,8 +35,9 @@ struct Saving {
 };
 
 // The cost of unequal loads of experts, as shares of the iteration: all of it, and of that the
-// waiting for the busiest rank's experts. The rest is longer exchanges. Both 0: loads are equal.
+// waiting for the busiest rank's experts. The rest is longer exchanges.
 struct RoutingCost {
+  bool equal_loads = true;  // of all ranks, in each exchange: then it costs nothing
   double of_iteration = 0, waiting = 0;
 };
 
@@ -115,7 +116,7 @@ struct RunResult {
   // fits, or nobody asks (planning/what_if/memory_fixes.h).
   std::optional<std::vector<MemoryFix>> memory_fixes;
 
-  std::optional<RoutingCost> routing;  // nothing: no mixture of experts
+  std::optional<RoutingCost> routing;  // nothing: no mixture of experts, or uniform costs
 
   std::optional<Saving> saving;  // nothing without a baseline, and for the baseline itself
   std::optional<double> published_tflops_per_gpu;

@@ -22,7 +22,7 @@ using Record = nlohmann::json;
 
 constexpr int kEveryLayer = -1;
 constexpr std::int64_t kMostLayers = 100'000, kMostExperts = 100'000;
-constexpr double kMostTokens = 1e15;  // of an expert, so that sums stay exact
+constexpr double kMostTokens = 1e15;  // of an expert: more is no count
 
 // The tokens of a file by layer and exchange, as they come.
 class Collected {
@@ -144,19 +144,7 @@ Result<Microbatches> add_trace(const std::string& path, Collected* collected) {
 }
 
 Result<Routing> read_traces(const std::string& path) {
-  namespace fs = std::filesystem;
-  static const std::regex kName(R"(router_trace_rank\d+\.jsonl)");
-  std::vector<std::string> paths;
-  if (std::regex_match(fs::path(path).filename().string(), kName)) {
-    std::error_code error;
-    const fs::path folder = fs::path(path).parent_path();
-    for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, error)) {
-      if (std::regex_match(entry.path().filename().string(), kName))
-        paths.push_back(entry.path().string());
-    }
-  }
-  if (paths.empty()) paths.push_back(path);
-  std::ranges::sort(paths);
+  const std::vector<std::string> paths = routing_files(path);
   Collected collected;
   std::optional<Microbatches> first;
   for (const std::string& one : paths) {
@@ -172,6 +160,23 @@ Result<Routing> read_traces(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<std::string> routing_files(const std::string& path) {
+  namespace fs = std::filesystem;
+  static const std::regex kName(R"(router_trace_rank\d+\.jsonl)");
+  std::vector<std::string> paths;
+  if (std::regex_match(fs::path(path).filename().string(), kName)) {
+    std::error_code error;
+    const fs::path folder = fs::path(path).parent_path();
+    for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, error)) {
+      if (std::regex_match(entry.path().filename().string(), kName))
+        paths.push_back(entry.path().string());
+    }
+  }
+  if (paths.empty()) paths.push_back(path);
+  std::ranges::sort(paths);
+  return paths;
+}
 
 Result<Routing> read_routing(const std::string& path) {
   RETURN_IF_ERROR(check_readable(path, "a CSV file of tokens by expert, or a router trace"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "workload/model/routing.h"
@@ -19,5 +20,8 @@ namespace tandem {
 //
 // Errors name file, line and what was found.
 Result<Routing> read_routing(const std::string& path);
+
+// Returns the files that it reads: the traces of all ranks beside one of them; else `path` alone.
+std::vector<std::string> routing_files(const std::string& path);
 
 }  // namespace tandem

@@ -148,6 +148,14 @@ struct NodeGroups {
     return {devices.data() + starts[node], devices.data() + starts[node + 1]};
   }
 
+  // Returns the members of the node that has the most of them.
+  std::span<const DeviceId> most_of_a_node() const {
+    std::span<const DeviceId> most = members(0);
+    for (int j = 1; j < nodes(); ++j)
+      if (members(j).size() > most.size()) most = members(j);
+    return most;
+  }
+
   // Returns how many members each node has, or 0 if the nodes differ.
   std::size_t on_each() const {
     const std::size_t first = members(0).size();
@@ -385,7 +393,7 @@ Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId
     case CommKind::AllToAll: {
       const NodeGroups groups = group_by_node(cluster, devices);
       const double share = 1.0 / static_cast<double>(n);
-      const double inside = share * nvlink_share(cluster, groups.members(0));
+      const double inside = share * nvlink_share(cluster, groups.most_of_a_node());
       if (n > kPairwiseRanks) {
         flows.all_pairs(devices, share, inside);
       } else {

@@ -13,6 +13,7 @@
 #include "base/csv.h"
 #include "base/file.h"
 #include "results/result_fields.h"
+#include "scenarios/routing_file.h"
 
 namespace tandem {
 namespace {
@@ -100,8 +101,10 @@ class SettingsHash {
   const std::string& content(const std::string& text) {
     const auto [at, is_new] = contents_.try_emplace(text);
     if (!is_new || text.find('.') == std::string::npos) return at->second;
-    const auto file = read_file((folder_ / text).string());
-    if (file.ok()) at->second = *file;
+    for (const std::string& path : routing_files((folder_ / text).string())) {
+      const auto file = read_file(path);
+      if (file.ok()) at->second += *file;
+    }
     return at->second;
   }
 

@@ -29,7 +29,7 @@ Result<std::optional<RoutingCost>> routing_cost(const Scenario& scenario) {
   ASSIGN_OR_RETURN(const MeasuredJob without, play_ideal(forced));
   const double iteration_s = with.metrics.iteration_s;
   const double longer_s = iteration_s - without.metrics.iteration_s;
-  // A pipeline passes both on, as a longer bubble: by how much each grew on a rank.
+  // A pipeline's longer bubble is shared between the two as they grow on a rank.
   const auto grown = [&](auto of) { return std::max(0.0, of(with.metrics) - of(without.metrics)); };
   const double computed_s = grown([](const Metrics& m) { return m.compute_s; });
   const double exchanged_s =
@@ -37,7 +37,7 @@ Result<std::optional<RoutingCost>> routing_cost(const Scenario& scenario) {
   const double grown_s = computed_s + exchanged_s;
   const double waits = grown_s > 0 ? computed_s / grown_s : 1;
   return std::optional<RoutingCost>(
-      RoutingCost{longer_s / iteration_s, waits * longer_s / iteration_s});
+      RoutingCost{false, longer_s / iteration_s, waits * longer_s / iteration_s});
 }
 
 }  // namespace tandem

@@ -10,7 +10,7 @@
 namespace tandem {
 
 // Returns the cost against the same job with equal loads, both on the ideal engine without jitter.
-// Nothing for a dense model.
+// Nothing for a dense model, and for uniform costs.
 Result<std::optional<RoutingCost>> routing_cost(const Scenario& scenario);
 
 }  // namespace tandem

@@ -102,6 +102,7 @@ class Result:
     overlap_fraction: ShareByGroup
     exposed_between_nodes_s: float
     sent_bytes: ByGroup
+    equal_expert_loads: bool | None
     routing_cost: float | None
     routing_waiting: float | None
     baseline: str | None

@@ -330,15 +330,15 @@ std::string beyond_published_lines(const std::vector<const RunResult*>& results)
   return text;
 }
 
-// Says what the routing of experts costs each run; in one line where loads are equal in all.
+// Says what the routing of experts costs each run; in one line for all whose loads are equal.
 std::string routing_lines(const std::vector<const RunResult*>& results) {
   std::string text;
   bool has_equal = false;
   for (const RunResult* result : results) {
     if (!result->routing) continue;
-    const auto& [cost, waiting] = *result->routing;
-    has_equal |= cost == 0;
-    if (cost == 0) continue;
+    const auto& [equal, cost, waiting] = *result->routing;
+    has_equal |= equal;
+    if (equal) continue;
     if (cost < 0) {
       text += fmt::format(
           "{}: routing saves {:.1f} % of the iteration, as experts drop what is "

@@ -349,7 +349,7 @@ constexpr OrderTraits kUnnamed{};
 
 Error unknown_order(const OrderSpec& spec) {
   const std::vector<std::string> names = order_names(spec.orders);
-  return Error{fmt::format("found order '{}', expected one of {}, or a CSV file; nearest is '{}'",
+  return Error{fmt::format("found order '{}', expected one of {}, or a file; nearest is '{}'",
                            spec.name, fmt::join(names, ", "), nearest(spec.name, names))};
 }
 

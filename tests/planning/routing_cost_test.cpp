@@ -80,6 +80,14 @@ TEST_CASE("loads of a file are those of expert_imbalance, if every layer has the
         std::string::npos);
 }
 
+TEST_CASE("a result says whether all ranks get equal loads") {
+  const Sandbox box;
+  route_by(box, {40, 8, 8, 8, 8, 8, 8, 8});
+  CHECK(run_of(box, "")["equal_expert_loads"] == true);
+  const Json routed = run_of(box, "--set model.routing=routing.csv");
+  CHECK(routed["equal_expert_loads"] == false);
+}
+
 TEST_CASE("a pipeline's bubble is waiting if the experts' computation is what grew") {
   const Sandbox box;
   route_by(box, {40, 8, 8, 8, 8, 8, 8, 8});

@@ -278,6 +278,38 @@ TEST_CASE("what stands in a file that a run names counts as its setting") {
         "all.csv: 0 rows kept, 1 dropped that no run has (they stay in all.csv.old), 1 to run\n");
 }
 
+TEST_CASE("the traces of all ranks count as the setting that names one of them") {
+  const Sandbox sandbox;
+  const auto trace = [&](int rank, const char* expert) {
+    sandbox.file(fmt::format("router_trace_rank{}.jsonl", rank).c_str(),
+                 fmt::format(R"({{"step": 0, "layer": 0, "top_indices": [[{}]]}})", expert) + "\n");
+  };
+  trace(0, "0");
+  trace(1, "1");
+  sandbox.file("runs.toml", R"([model]
+layers = 1
+hidden = 1024
+heads = 8
+seq = 1024
+vocab = 32000
+experts = 2
+top_k = 1
+routing = "router_trace_rank0.jsonl"
+[parallel]
+dp = 2
+ep = 2
+global_batch = 2
+[cluster]
+preset = "dgx-h100"
+)");
+  const std::string command = "sweep runs.toml -o all.csv --engine ideal";
+  check_done(sandbox.tandem(command));
+  CHECK(sandbox.tandem(command).err == "all.csv: 1 rows kept, 0 to run\n");
+  trace(1, "0");
+  CHECK(sandbox.tandem(command).err ==
+        "all.csv: 0 rows kept, 1 dropped that no run has (they stay in all.csv.old), 1 to run\n");
+}
+
 TEST_CASE("two sweeps into one file: the second is refused, a shard beside another is not") {
   const Folder folder;
   sweep_undisturbed(folder);

@@ -194,7 +194,7 @@ TEST_CASE("sizes that an order has no form for are refused, with the rule") {
 
 TEST_CASE("an unknown order is refused with the nearest name") {
   CHECK(message_of(make_order({"interleave", 2, 2, 4})) ==
-        fmt::format("found order 'interleave', expected one of {}, or a CSV file; nearest is "
+        fmt::format("found order 'interleave', expected one of {}, or a file; nearest is "
                     "'interleaved'",
                     fmt::join(order_names(), ", ")));
 }

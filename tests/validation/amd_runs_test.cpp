@@ -76,7 +76,7 @@ TEST_CASE("Primus' schedules gain and lose within 35 % of what AMD measured, but
       INFO(lines);
       // 98.7 % of the memory was full there; ours is 13 % faster than 1F1B, and not 8.
       if (runs[i].name == "zbv-formatted") continue;
-      CHECK(std::abs(predicted - measured) <= 0.35 * std::abs(measured));
+      CHECK(std::abs(predicted - measured) <= std::abs(measured) / 2.9);
     }
   }
   check_page(lines);

@@ -67,6 +67,12 @@ TEST_CASE("layers with different loads are kinds of their own, and even loads ch
   REQUIRE(route({.layers = {}, .all_layers = {{7, 7, 7, 7}, {5, 5, 5, 5}}}, &even).ok());
   CHECK(even.kinds.empty());
   CHECK(even.routed.empty());
+  REQUIRE(route({.layers = {}, .all_layers = {{0.1, 0.1, 0.1, 0.1}}}, &even).ok());
+  CHECK(even.routed.empty());
+  Model six = moe(3);
+  six.experts = 6;
+  REQUIRE(route({.layers = {}, .all_layers = {ExpertTokens(6, 0.1)}}, &six).ok());
+  CHECK(six.kinds.empty());
 }
 
 TEST_CASE("tokens must fit the model's layers and experts") {

@@ -78,8 +78,8 @@ bool aligned(const Gemm& gemm, int number_bytes) {
   return gemm.n * number_bytes % kAlignedBytes == 0 && gemm.k * number_bytes % kAlignedBytes == 0;
 }
 
-// Says whether the GEMM's batch is over experts, which run one by one. A batch of products of
-// activations, as in attention, is one kernel.
+// Says whether the GEMM is a grouped product of experts. A batch of products of activations, as in
+// attention, is not.
 bool is_of_experts(const Gemm& gemm) { return gemm.batch > 1 && !gemm.in_16_bits; }
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

@@ -41,8 +41,8 @@ bool is_quantized(std::string_view precision);
 constexpr int kAlignedBytes = 16;  // tensor cores read rows in multiples of this
 constexpr int kSixteenBits = 2;    // bytes of a number that is not quantized
 
-// Returns the time of one GEMM: whole waves of output tiles over the SMs, but never less than its
-// bytes / bandwidth. REQUIRES: check_cost_model(model); positive sizes.
+// Returns the time of one GEMM: whole waves of output tiles over the SMs, at least bytes /
+// bandwidth; of experts as FrameworkProfile has it. REQUIRES: check_cost_model(); positive sizes.
 double gemm_s(const CostModel& model, const Gemm& gemm);
 
 // Returns max(GEMMs + attention + memory-bound passes, launch), or the table's time if there is

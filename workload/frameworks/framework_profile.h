@@ -22,9 +22,9 @@ struct FrameworkProfile {
 
   // Factor on a product's time if a row of an operand is no multiple of 16 bytes.
   double unaligned_gemm = 1;
-  // A product of experts, all of a GPU's in one go, takes `grouped_launch`, and per expert
-  // `expert_gemm`; and these shares of its tiles' time and of its operands' time in memory, which
-  // add up, as each tile has too few rows to hide its loads behind.
+  // A grouped product, of all experts of a GPU, adds up a launch, a time for each expert, and these
+  // shares of the time of its tiles and of that of its operands in memory. Tiles of few rows do not
+  // hide their loads (validation/kernels/experts.csv).
   double grouped_launch_s = 21.45e-6, expert_gemm_s = 0.1381e-6;
   double grouped_compute = 0.7072, grouped_operands = 0.7671;
   // Rate of the products in kernels of Mamba-2 scans (mamba_ssm's, Triton's), on any GPU: they have

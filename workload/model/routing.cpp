@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -11,6 +12,8 @@
 namespace tandem {
 namespace {
 
+constexpr double kRounding = 1e-9;  // of sums: tokens such as 0.1 do not add up to the last digit
+
 // Returns the tokens of the busiest rank over the mean rank's, dropped ones included in the mean.
 double busiest(const ExpertTokens& tokens, int experts, int ranks, double capacity) {
   const double all = std::accumulate(tokens.begin(), tokens.end(), 0.0);
@@ -18,7 +21,8 @@ double busiest(const ExpertTokens& tokens, int experts, int ranks, double capaci
   std::vector<double> of_rank(ranks);
   for (std::size_t expert = 0; expert < tokens.size(); ++expert)
     of_rank[expert / (experts / ranks)] += std::min(tokens[expert], most_of_expert);
-  return std::ranges::max(of_rank) / (all / ranks);
+  const double load = std::ranges::max(of_rank) / (all / ranks);
+  return std::abs(load - 1) < kRounding ? 1 : load;
 }
 
 bool is_even(const std::vector<RoutedLoad>& loads) {
