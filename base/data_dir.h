@@ -6,10 +6,6 @@
 
 namespace tandem {
 
-// Returns the folder of the program that holds this code, or of the shared library when Python
-// loaded one. Returns "" if it is not known.
-std::string own_folder();
-
 // Returns the folder that holds topology/presets and the other files shipped as data. It is the
 // first of: $TANDEM_DATA_DIR; `data` beside the program or library; share/tandem or the source tree
 // around it; the source tree that the program was built from.

@@ -42,7 +42,7 @@ Status write_report(const CompareOptions& options, const TraceTable& simulated,
     return std::filesystem::path(path).filename().string();
   };
   return write_html_page(
-      {.title = file(options.simulated) + " and " + file(options.measured),
+      {.title = compared_title(file(options.simulated), file(options.measured)),
        .runs = {{"simulated", {}, detail_of(simulated)}, {"measured", {}, detail_of(measured)}},
        .comparison = to_json(comparison)},
       options.report);

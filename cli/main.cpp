@@ -21,6 +21,7 @@ int run(int argc, char** argv) {
   const tandem::Command simulate = app.in_group("Simulate");
   tandem::add_simulate(simulate);
   tandem::add_sweep(simulate);
+  tandem::add_explore(simulate);
   tandem::add_schedule(simulate);
   tandem::add_topology(simulate);
   const tandem::Command run = app.in_group("Run for real");

@@ -1,6 +1,7 @@
 // tandem simulate: plays the runs of a scenario, or a Program, through a simulation engine.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -22,6 +23,7 @@
 #include "planning/what_if/memory_fixes.h"
 #include "report/page/cluster_svg.h"
 #include "report/page/html_page.h"
+#include "report/page/run_inputs.h"
 #include "report/text/memory_table.h"
 #include "report/text/table.h"
 #include "report/text/timeline_text.h"
@@ -40,6 +42,7 @@ struct SimulateOptions {
   std::string files_of;
   OutputFiles files;
   std::string report;
+  bool live = false;
   PricedBy priced_by;
   ChakraSource chakra;
   int jobs = 0;
@@ -125,14 +128,35 @@ std::string cluster_picture(const Scenario& scenario) {
   return cluster.ok() ? cluster_svg(cluster->graph(), scenario.cluster.spec.name) : "";
 }
 
+// What a page asks.
+std::string question(const std::vector<RunResult>& results, const std::string& input) {
+  const std::string iteration = "How long does an iteration take";
+  if (results.size() > 1)
+    return fmt::format("{} in {} runs of {}?", iteration, results.size(),
+                       std::filesystem::path(input).stem().string());
+  const RunResult& run = results.front();
+  return fmt::format("{}: {} on {} GPUs?", iteration, run.name, run.gpus);
+}
+
+// `first`: the run of --files-of. `scenarios`: of the results, in a live page.
 Status write_report(const SimulateOptions& options, const std::vector<RunResult>& results,
-                    const std::string& note, const std::string& cluster) {
+                    const std::string& note, const std::string& cluster,
+                    const std::vector<Scenario>& scenarios, const std::string& first = "") {
   if (options.report.empty()) return Done{};
-  PageData page{.title = std::filesystem::path(options.input).filename().string(),
+  PageData page{.title = question(results, options.input),
+                .source = std::filesystem::path(options.input).filename().string(),
                 .note = note,
                 .cluster = cluster};
-  for (const RunResult& result : results) page.runs.push_back(page_run(result));
-  return write_html_page(page, options.report);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    page.runs.push_back(page_run(results[i]));
+    if (options.live) {
+      ASSIGN_OR_RETURN(page.runs.back().inputs, run_inputs(scenarios[i]));
+    }
+  }
+  const auto of_files = std::ranges::find(results, first, &RunResult::name);
+  page.chosen = of_files == results.end() ? 0 : of_files - results.begin();
+  limit_timelines(&page);
+  return write_html_page(page, options.report, options.live);
 }
 
 Result<int> number_of(const std::vector<Scenario>& scenarios, const std::string& name) {
@@ -154,7 +178,7 @@ Status simulate_program(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const RunResult result,
                    simulate_program(program, options.files, !options.unfolded, options.priced_by));
-  RETURN_IF_ERROR(write_report(options, {result}, "", ""));
+  RETURN_IF_ERROR(write_report(options, {result}, "", "", {}));
   print({result}, options);
   return Done{};
 }
@@ -171,7 +195,7 @@ Status simulate_chakra(const SimulateOptions& options) {
   const Engine engine = source.cluster.empty() ? Engine::Ideal : engine_of(options.engine);
   ASSIGN_OR_RETURN(const RunResult result,
                    simulate_chakra(run, engine, options.files, !options.unfolded));
-  RETURN_IF_ERROR(write_report(options, {result}, "", ""));
+  RETURN_IF_ERROR(write_report(options, {result}, "", "", {}));
   print({result}, options);
   return Done{};
 }
@@ -194,7 +218,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
     scenario.job.order_seconds = options.budget_s;
   }
   ASSIGN_OR_RETURN(const int files_of, number_of(scenarios, options.files_of));
-  const Engine engine = engine_of(options.engine);
+  const Engine engine = options.live ? Engine::Ideal : engine_of(options.engine);
   const int jobs = jobs_or_cores(options.jobs);
   std::vector<Result<RunResult>> played;
   // One run is played here, not in a child: this process may use SimGrid once.
@@ -205,10 +229,12 @@ Status simulate_scenarios(const SimulateOptions& options) {
   }
   add_memory_fixes(scenarios, jobs, &played);
   std::vector<RunResult> results;
+  std::vector<Scenario> played_ones;  // of the results
   std::vector<Error> errors;
   for (std::size_t i = 0; i < played.size(); ++i) {
     if (played[i].ok()) {
       results.push_back(*played[i]);
+      played_ones.push_back(scenarios[i]);
       if (!options.sensitivity) continue;
       ASSIGN_OR_RETURN(results.back().sensitivity,
                        sensitivity(scenarios[i], engine, results.back(), true, jobs));
@@ -219,7 +245,8 @@ Status simulate_scenarios(const SimulateOptions& options) {
   }
   if (results.empty()) return errors.front();
   const std::string cluster = options.report.empty() ? "" : cluster_picture(scenarios[0]);
-  RETURN_IF_ERROR(write_report(options, results, scenarios[0].report.note, cluster));
+  RETURN_IF_ERROR(write_report(options, results, scenarios[0].report.note, cluster, played_ones,
+                               scenarios[files_of].name));
   print(results, options, scenarios[0].report.traffic);
   if (!options.json && !scenarios[0].report.note.empty())
     fmt::print(standard_output(), "\n{}\n",
@@ -276,10 +303,13 @@ void add_simulate(const Command& app) {
   command.option("--report", &options->report,
                  "write a page to open in a browser, offline: timeline, where the time goes, "
                  "memory over time");
+  command.flag(
+      "--live", &options->live,
+      "of --report: the page simulates again what is changed in it; with the ideal engine");
   command.option(
       "--files-of", &options->files_of,
-      "the run of --trace, --perfetto, --kineto, --plot, --timeline and the timeline of --report, "
-      "by its name; default the first");
+      "the run of --trace, --perfetto, --kineto, --plot and --timeline, and which --report shows "
+      "first, by its name; default the first");
   add_budget(command, &options->budget_s);
   command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();
   command
@@ -306,7 +336,7 @@ void add_simulate(const Command& app) {
   add_wide(command, &options->wide);
   command.footer(
       "Example: tandem simulate scenarios/megatron-sc21.toml --only 39B --perfetto 39B.json\n"
-      "         tandem simulate scenarios/megatron-sc21.toml --report models.html\n"
+      "         tandem simulate scenarios/megatron-sc21.toml --report models.html --live\n"
       "         tandem simulate scenarios/megatron-sc21.toml --only '1T, selene' --set "
       "variability.jitter=0.05");
   const auto input = [options]() -> Result<CommandInput> {
@@ -322,7 +352,9 @@ void add_simulate(const Command& app) {
          {"--plot", files.svg},
          {"--report", options->report}},
         {{"--costs", options->priced_by.costs}, {"--op-times", options->priced_by.op_times}}));
-    RETURN_IF_ERROR(check_html_page(options->report));
+    if (options->live && options->engine == "simgrid")
+      return Error{"--live: found --engine simgrid, expected ideal: a page has no other engine"};
+    RETURN_IF_ERROR(check_html_page(options->report, options->live));
     RETURN_IF_ERROR(check_kineto_folder(files.kineto));
     if (!options->report.empty()) options->files.detail = Detail::Timeline;
     if (options->timeline) options->files.strip_columns = strip_columns(text_width(options->wide));

@@ -35,7 +35,9 @@ struct SizeCommand {
 // Writes the page. It plays the recommended machine's plans a second time, for their timelines.
 Status write_report(const SizeCommand& options, const SizeResult& result) {
   if (options.report.empty()) return Done{};
-  PageData page = size_page(std::filesystem::path(options.input).filename().string(), result);
+  PageData page = size_page(
+      "What to buy or rent for " + std::filesystem::path(options.input).stem().string() + "?",
+      result);
   const std::optional<std::size_t> best = result.recommended();
   for (const std::size_t job : best ? result.machines[*best].jobs : std::vector<std::size_t>()) {
     const SizedJob& one = result.sized[job];

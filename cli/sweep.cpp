@@ -46,7 +46,10 @@ Result<std::optional<Shard>> parse_shard(const std::string& text) {
 Status write_report(const SweepCommand& words, const SweepEnd& ended) {
   if (words.report.empty() || ended.written != words.output) return Done{};
   ASSIGN_OR_RETURN(PageTable table, sweep_table(words.output));
-  return write_html_page({.title = std::filesystem::path(words.input).filename().string(),
+  const std::filesystem::path input(words.input);
+  return write_html_page({.title = fmt::format("Which of {} runs of {} is best?", table.rows.size(),
+                                               input.stem().string()),
+                          .source = input.filename().string(),
                           .runs = {},
                           .comparison = {},
                           .table = std::move(table)},

@@ -143,7 +143,8 @@ Status run_tune(TuneCommand options) {
                                  fmt::print(stderr, "\r\033[K{}\n", better_line(found, of_rules));
                              }}));
   if (!options.report.empty()) {
-    const std::string title = std::filesystem::path(options.input).filename().string();
+    const std::string title = fmt::format("Which plan of {} on {} GPUs is fastest?", scenario.name,
+                                          scenario.cluster.gpus);
     RETURN_IF_ERROR(write_html_page(tune_page(title, tuned), options.report));
   }
   if (!options.emit.empty()) {

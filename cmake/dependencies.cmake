@@ -28,7 +28,7 @@ endif()
 # All of the carried folder or nothing of it: versions do not mix.
 set(carried)
 if(IS_DIRECTORY ${TANDEM_CARRIED}/include)
-  set(carried PATHS ${TANDEM_CARRIED}/include NO_DEFAULT_PATH)
+  set(carried PATHS ${TANDEM_CARRIED}/include NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
   message(STATUS "Libraries: headers of ${TANDEM_CARRIED}")
 else()
   message(STATUS "Libraries: headers of the system (no ${TANDEM_CARRIED}/include)")

@@ -19,6 +19,9 @@ install(DIRECTORY validation/published DESTINATION ${data}/validation FILES_MATC
   PATTERN "*.csv" PATTERN "*.md")
 install(DIRECTORY validation/kernels DESTINATION ${data}/validation FILES_MATCHING PATTERN "*.csv")
 install(PROGRAMS validation/shaped-cluster DESTINATION ${data}/validation)
+# The engine of live pages, if ./dev wasm built it.
+install(FILES ${PROJECT_SOURCE_DIR}/build/wasm/tandem.js ${PROJECT_SOURCE_DIR}/build/wasm/tandem.wasm.txt
+  DESTINATION ${data}/report/page/web OPTIONAL)
 if(TANDEM_D3)
   install(FILES ${TANDEM_D3} DESTINATION ${data}/report/page/web)
 endif()

@@ -20,9 +20,9 @@ inline const fs::path kSource = TANDEM_SOURCE_DIR;
 // In the order of dependence: a module includes itself and those before it. sim and exec do not
 // include each other, and python not cli.
 inline const std::vector<std::string> kModules = {
-    "base",     "launch",   "keys",       "interop", "topology",  "workload",
-    "schedule", "traces",   "sim",        "exec",    "scenarios", "job",
-    "results",  "planning", "validation", "report",  "cli",       "python"};
+    "base",       "launch", "keys", "interop",   "topology", "workload", "schedule",
+    "traces",     "sim",    "exec", "scenarios", "job",      "results",  "planning",
+    "validation", "report", "cli",  "python",    "wasm"};
 
 // A source file, with its path from the repository's root.
 struct Source {

@@ -193,7 +193,7 @@ Status compare_profile(const CompareProfileOptions& options) {
       return std::filesystem::path(path).lexically_normal().filename().string();
     };
     RETURN_IF_ERROR(write_html_page(
-        {.title = file(options.simulated) + " and " + file(options.measured),
+        {.title = compared_title(file(options.simulated), file(options.measured)),
          .runs = {{"simulated", {}, detail_of_side(comparison.simulated, simulated.profile)},
                   {"measured", {}, detail_of_side(comparison.measured, measured)}},
          .comparison = to_json(comparison)},

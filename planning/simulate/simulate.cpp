@@ -253,7 +253,7 @@ std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenari
                                             int jobs, const OutputFiles& files, int files_of,
                                             const OnRuns& on_runs) {
   const int count = static_cast<int>(scenarios.size());
-  const OutputFiles of_others{.detail = std::min(files.detail, Detail::Numbers)};
+  const OutputFiles of_others{.detail = files.detail};
   if (count > 1) open_ahead(engine);
   auto results = runs_in_own_processes(
       count, jobs,

@@ -78,7 +78,7 @@ struct TuneOptions {
   int refine = 3;  // how many of the best pipelines are refined
   int jobs = 1;    // threads of the search, then simulations at once
   Engine engine = Engine::SimGrid;
-  // The detail of the finalists' RunResults; only the best and the scenario's own have a timeline.
+  // The detail of the finalists' RunResults.
   Detail detail = Detail::None;
   std::function<bool()> stop = [] { return false; };
   // The search ends after so many seconds. Plans that are not played on the engine after twice as

@@ -16,7 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kLibrary = "d3.min.js";
+constexpr const char *kLibrary = "d3.min.js", *kGlue = "tandem.js", *kEngine = "tandem.wasm.txt";
+// What the policy of a page allows, and what that of a live page allows beside.
+constexpr std::string_view kScripts = "script-src 'unsafe-inline'",
+                           kEngines = " 'wasm-unsafe-eval'; worker-src blob:";
 
 // Returns the text between `before` and `after` if the line consists of these three; else nothing.
 std::string_view between(std::string_view line, std::string_view before, std::string_view after) {
@@ -41,6 +44,19 @@ std::string escaped(std::string_view json) {
   return text;
 }
 
+// Returns the places of a file that is built, not shipped.
+std::vector<fs::path> built_places(const char* file) {
+  std::error_code failed;
+  const fs::path program = fs::read_symlink("/proc/self/exe", failed).parent_path();
+  std::vector<fs::path> places;
+  for (const fs::path& folder : {program, program.parent_path()}) {
+    for (const fs::path& place : {folder / file, folder / "wasm" / file}) {
+      if (fs::is_regular_file(place, failed)) places.push_back(place);
+    }
+  }
+  return places;
+}
+
 const std::string& file_of(const PageFiles& files, std::string_view name) {
   const auto file = files.find(std::string(name));
   CHECK(file != files.end());
@@ -49,7 +65,7 @@ const std::string& file_of(const PageFiles& files, std::string_view name) {
 
 }  // namespace
 
-Result<PageFiles> load_page_files() {
+Result<PageFiles> load_page_files(bool live) {
   const fs::path folder = fs::path(data_dir()) / "report/page/web";
   std::error_code failed;
   PageFiles files;
@@ -61,20 +77,35 @@ Result<PageFiles> load_page_files() {
                              "folder that holds report/page/web",
                              folder.string()),
                  Error::Missing};
-  const fs::path program = fs::read_symlink("/proc/self/exe", failed).parent_path();
-  for (const fs::path& place : {program, program.parent_path()}) {
-    if (files.contains(std::string(kLibrary)) || !fs::is_regular_file(place / kLibrary)) continue;
-    ASSIGN_OR_RETURN(files[std::string(kLibrary)], read_file((place / kLibrary).string()));
-  }
-  if (!files.contains(std::string(kLibrary)))
-    return Error{fmt::format("--report: found no {0} beside {1}, expected D3 (Debian's node-d3) "
-                             "when Tandem is built, or its {0} there",
-                             kLibrary, (program / "tandem").string()),
+  const auto add = [&](const char* file) -> Status {
+    const std::vector<fs::path> places = built_places(file);
+    if (files.contains(file) || places.empty()) return Done{};
+    ASSIGN_OR_RETURN(files[file], read_file(places.front().string()));
+    return Done{};
+  };
+  RETURN_IF_ERROR(add(kLibrary));
+  if (!files.contains(kLibrary))
+    return Error{fmt::format("--report: found no {0} beside the program, expected D3 (Debian's "
+                             "node-d3) when Tandem is built, or its {0} there",
+                             kLibrary),
                  Error::Missing};
+  if (!live) {
+    files.erase(kEngine);
+    return files;
+  }
+  for (const char* file : {kGlue, kEngine}) {
+    RETURN_IF_ERROR(add(file));
+    if (!files.contains(file))
+      return Error{fmt::format("a live page: found no {} beside the program, expected ./dev wasm "
+                               "to have built it",
+                               file),
+                   Error::Missing};
+  }
   return files;
 }
 
 std::string html_page(const PageFiles& files, std::string_view data) {
+  const bool live = files.contains(kEngine);
   std::string out;
   std::string_view page = file_of(files, "page.html");
   while (!page.empty()) {
@@ -89,6 +120,18 @@ std::string html_page(const PageFiles& files, std::string_view data) {
       const std::string& text = file_of(files, script);
       CHECK(text.find("</script") == std::string::npos);
       out += fmt::format("<script>\n{}</script>\n", text);
+    } else if (const auto held = between(line, "<script type=\"text/plain\" ", "\"></script>");
+               !held.empty()) {
+      if (!live) continue;
+      const std::size_t src = held.find(" src=\"");
+      const std::string& text = file_of(files, held.substr(src + 6));
+      CHECK(text.find("</script") == std::string::npos);
+      out +=
+          fmt::format("<script type=\"text/plain\" {}>\n{}</script>\n", held.substr(0, src), text);
+    } else if (const std::size_t policy = line.find(kScripts);
+               live && policy != std::string_view::npos) {
+      out += fmt::format("{}{}{}\n", line.substr(0, policy + kScripts.size()), kEngines,
+                         line.substr(policy + kScripts.size()));
     } else if (line == "<script type=\"application/json\" id=\"data\"></script>") {
       out +=
           fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n", escaped(data));
@@ -99,14 +142,14 @@ std::string html_page(const PageFiles& files, std::string_view data) {
   return out;
 }
 
-Status check_html_page(const std::string& path) {
+Status check_html_page(const std::string& path, bool live) {
   if (path.empty()) return Done{};
-  ASSIGN_OR_RETURN([[maybe_unused]] const PageFiles files, load_page_files());
+  ASSIGN_OR_RETURN([[maybe_unused]] const PageFiles files, load_page_files(live));
   return check_writable(path);
 }
 
-Status write_html_page(const PageData& data, const std::string& path) {
-  ASSIGN_OR_RETURN(const PageFiles files, load_page_files());
+Status write_html_page(const PageData& data, const std::string& path, bool live) {
+  ASSIGN_OR_RETURN(const PageFiles files, load_page_files(live));
   return write_file(path, html_page(files, to_text(data)));
 }
 

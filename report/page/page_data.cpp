@@ -64,6 +64,21 @@ double goodness(const PageTable& table, std::size_t row, std::size_t column) {
 
 PageRun page_run(const RunResult& result) { return {result.name, to_json(result), result.detail}; }
 
+void limit_timelines(PageData* page) {
+  constexpr std::size_t kMostBytes = 16'000'000;
+  std::size_t bytes = page->runs.empty() ? 0 : page->runs[page->chosen].detail.size();
+  for (std::size_t i = 0; i < page->runs.size(); ++i) {
+    std::string& detail = page->runs[i].detail;
+    if (i == page->chosen || detail.empty()) continue;
+    if (bytes + detail.size() > kMostBytes) {
+      Json numbers = Json::parse(detail);
+      numbers["timeline"] = nullptr;
+      detail = json_line(numbers);
+    }
+    bytes += detail.size();
+  }
+}
+
 bool differ(const std::vector<PageCell>& cells) {
   return std::ranges::any_of(cells, [&](const PageCell& cell) { return cell != cells.front(); });
 }
@@ -110,6 +125,7 @@ std::vector<std::size_t> frontier_of(const PageTable& table) {
 std::string to_text(const PageData& data) {
   std::string text =
       "{\"title\":" + json_line(Json(data.title)) +
+      ",\n\"source\":" + json_line(Json(data.source)) +
       ",\n\"note\":" + (data.note.empty() ? "null" : json_line(Json(data.note))) +
       ",\n\"cluster\":" + (data.cluster.empty() ? "null" : json_line(Json(data.cluster))) +
       ",\n\"runs\":[";
@@ -117,11 +133,14 @@ std::string to_text(const PageData& data) {
   for (const PageRun& run : data.runs) {
     text += std::exchange(comma, ",");
     text += "\n{\"name\":" + json_line(Json(run.name)) + ",\"result\":" + json_line(run.result) +
-            ",\n\"detail\":" + (run.detail.empty() ? "null" : run.detail) + "}";
+            ",\n\"detail\":" + (run.detail.empty() ? "null" : run.detail) +
+            ",\n\"inputs\":" + json_line(run.inputs) + "}";
   }
-  text += "],\n\"comparison\":" + json_line(data.comparison);
+  text += "],\n\"chosen\":" + std::to_string(data.chosen) +
+          ",\n\"comparison\":" + json_line(data.comparison);
   text += ",\n\"table\":" + (data.table ? json_line(json_of(*data.table)) : "null");
   text += ",\n\"purchase\":" + json_line(data.purchase);
+  text += ",\n\"starts\":" + json_line(data.starts);
   return text + "}";
 }
 

@@ -12,12 +12,13 @@
 
 namespace tandem {
 
-// One run: the object that `--json` prints of it, null if there is none, and its detail
-// (run_detail.h).
+// One run: the object that `--json` prints of it, null if there is none, its detail (run_detail.h),
+// and in a live page what it is simulated again from (run_inputs.h).
 struct PageRun {
   std::string name;
   nlohmann::ordered_json result;
   std::string detail;  // a JSON object; empty: none
+  nlohmann::ordered_json inputs = {};
 };
 
 // A column of a table of runs. `better`: which values the charts call the good end.
@@ -59,17 +60,29 @@ struct PageTable {
 };
 
 struct PageData {
-  std::string title;
+  std::string title;        // what was asked, in words
+  std::string source = {};  // the name of the file that it is about
   std::vector<PageRun> runs;
+  std::size_t chosen = 0;             // the run that is shown first
   nlohmann::ordered_json comparison;  // `compare --json`'s object, of runs[0] against runs[1]
   std::optional<PageTable> table;
   std::string note = {};     // the scenario's note
   std::string cluster = {};  // a picture of it (SVG) if its links are listed; empty: none
   nlohmann::ordered_json purchase = {};  // of size what to buy (purchase_page.h)
+  nlohmann::ordered_json starts = {};    // of explore [{file, runs}], each run its inputs
 };
+
+// Returns the title of a page that holds a simulated file against a measured one.
+inline std::string compared_title(const std::string& simulated, const std::string& measured) {
+  return "How far is " + simulated + " from " + measured + "?";
+}
 
 // Makes a run of a result of `simulate`.
 PageRun page_run(const RunResult& result);
+
+// Leaves out timelines beyond what a browser reads at once, 16 MB of details in all: that of the
+// chosen run stands always, the others in their order.
+void limit_timelines(PageData* page);
 
 bool differ(const std::vector<PageCell>& cells);
 

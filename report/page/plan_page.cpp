@@ -16,7 +16,7 @@ namespace tandem {
 namespace {
 
 using Better = PageColumn::Better;
-using Settings = std::vector<std::pair<std::string, std::string>>;
+using PlanWords = std::vector<std::pair<std::string, std::string>>;
 
 // Returns a cell for every one of `all`.
 template <typename T>
@@ -44,7 +44,7 @@ double exposed_fraction(const RunResult& result) {
 
 // Adds a column for each key in which the finalists' plans differ.
 void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) {
-  std::vector<Settings> plans;
+  std::vector<PlanWords> plans;
   std::vector<std::string> keys;
   for (const Finalist& finalist : finalists) {
     plans.push_back(plan_settings(finalist.candidate, finalist.refinement));
@@ -53,8 +53,8 @@ void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) 
     }
   }
   for (const std::string& key : keys) {
-    const std::vector<PageCell> cells = cells_of<Settings>(plans, [&](const Settings& plan) {
-      const auto at = std::ranges::find(plan, key, &Settings::value_type::first);
+    const std::vector<PageCell> cells = cells_of<PlanWords>(plans, [&](const PlanWords& plan) {
+      const auto at = std::ranges::find(plan, key, &PlanWords::value_type::first);
       return at == plan.end() ? PageCell() : value_cell(at->second);
     });
     if (differ(cells)) add_column(table, {short_key(key)}, cells);
@@ -178,6 +178,7 @@ PageData tune_page(const std::string& title, const Tuned& tuned) {
     page.runs.push_back(page_run(*finalist.result));
     page.runs.back().name = finalist.label;
   }
+  limit_timelines(&page);
   return page;
 }
 

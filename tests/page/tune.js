@@ -1,4 +1,4 @@
-// A page of tune: the marks, and another run's lanes beside those of the best.
+// A page of tune: the marks, and other runs' lanes beside those of the best.
 "use strict";
 
 see(async () => {
@@ -12,13 +12,21 @@ see(async () => {
   const beside = document.getElementById("beside");
   seen.beside = [...beside.options].map((option) => option.textContent);
   seen.laneRuns = runs();
-  beside.selectedIndex = 2;
-  beside.dispatchEvent(new Event("change"));
+  const add = async (name) => {
+    beside.value = [...beside.options].find((option) => option.textContent === name).value;
+    beside.dispatchEvent(new Event("change"));
+    await frame();
+  };
+  await add("3");
+  await add("own");
+  seen.laneRunsBeside = runs().sort();
+  seen.tableBeside = all("#beside-table tbody td:first-child").map((each) => each.textContent);
+  all("#besides button")[0].click();
   await frame();
-  seen.laneRunsBeside = runs();
+  seen.laneRunsLess = runs().sort();
   const rules = all("#runs-table tbody button").find((each) =>
     each.textContent.startsWith("rules: "));
   rules.click();
   await frame();
-  seen.noteOfRules = document.getElementById("run-plan").textContent;
+  seen.laneRunsOfRules = runs().sort();
 });

@@ -45,7 +45,7 @@ TEST_CASE("a run's page zooms, searches, filters and selects, and its numbers ar
   REQUIRE(ran.status == 0);
   const Json result = Json::parse(ran.out).at(0);
   const Json seen = seen_on(box, *chromium, "r.html", "run.js");
-  CHECK(seen.at("title") == "job.toml - Tandem");
+  CHECK(seen.at("title") == "How long does an iteration take: job on 8 GPUs? - Tandem");
   CHECK(seen.at("failure") == Json(""));
 
   double exposed_s = 0;
@@ -265,6 +265,24 @@ train.zero = 1
   CHECK(std::ranges::find(second, "Saved") != second.end());
   CHECK(seen.at("warnings").size() == (runs[0].at("warnings").empty() ? 0u : 1u));
   CHECK(seen.at("warningsOfSecond").size() == runs[1].at("warnings").size());
+}
+
+TEST_CASE("a page of several orders draws them on one time axis, aligned by a microbatch") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  std::string text = kTwoStages;
+  for (const char* order : {"1f1b", "gpipe", "zb1p"})
+    text += fmt::format("[[variant]]\nname = \"{0}\"\nschedule.order = \"{0}\"\n", order);
+  box.file("orders.toml", text);
+  REQUIRE(box.tandem("simulate orders.toml --report r.html").status == 0);
+  const Json seen = seen_on(box, *chromium, "r.html", "beside.js");
+  CHECK(seen.at("rows") == Json({"1f1b", "gpipe", "zb1p"}));
+  CHECK(seen.at("starts").at(0) != seen.at("starts").at(1));
+  CHECK(seen.at("aligned").at(0) == seen.at("aligned").at(1));
+  CHECK(seen.at("aligned").at(1) == seen.at("aligned").at(2));
+  CHECK(seen.at("endAligned") > seen.at("end"));
+  CHECK(seen.at("told") == seen.at("toldAligned"));  // each event's own time
 }
 
 TEST_CASE("capacity is a line, and one plan far beyond it does not squash the others") {

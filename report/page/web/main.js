@@ -32,15 +32,14 @@ function startHelp() {
   });
 }
 
-const hasTimeline = (run) => run.detail && run.detail.timeline &&
-  run.detail.timeline.ranks.length > 0;
-
 // Shows the timeline of one run, or of all that are compared.
 function showTimeline(runs) {
   byId("timeline-section").hidden = false;
   const several = runs.length > 1;
+  const plan = runs[0].result && runs[0].result.plan;
+  const align = several && plan ? report.beside.alignment(plan.microbatches) : null;
   const model = timelineModel(runs.map((run) =>
-    ({label: several ? shortened(run.name, 14) : "", timeline: run.detail.timeline})));
+    ({label: several ? shortened(run.name, 14) : "", timeline: run.detail.timeline})), align);
   const {ranks} = runs[0].detail.timeline;
   const all = d3.sum(ranks, (rank) => rank.stands_for);
   byId("timeline-note").textContent = all > ranks.length
@@ -51,34 +50,34 @@ function showTimeline(runs) {
   report.timeline.show(model);
 }
 
-// Returns the run whose lanes are drawn below those of the chosen one, if any.
-const runBeside = () => report.data.runs.find((run, i) =>
-  run !== report.chosen && String(i) === byId("beside").value);
-
-// Returns the chosen run, and the one beside it.
-const runsShown = () => [report.chosen, runBeside()].filter(Boolean);
-
-// Fills the list from which a run is chosen to be drawn beside the chosen one.
-function startBeside(runs) {
-  const others = runs.map((run, i) => ({run, i})).filter(({run}) => hasTimeline(run));
-  byId("beside-label").hidden = others.length < 2;
-  byId("beside").replaceChildren(make("option", {value: ""}, "none"),
-    ...others.map(({run, i}) => make("option", {value: String(i)}, run.name)));
-  byId("beside").onchange = () => { showTimeline(runsShown()); drawSplit(runsShown()); };
-}
+// Returns the runs whose timelines are drawn: the chosen one first.
+const runsShown = () => report.beside.shown(report.chosen);
 
 // Says which runs have a timeline, for a run that has none.
 function whereTimelines() {
   const names = report.data.runs.filter(hasTimeline).map(({name}) => name);
-  if (!report.data.table) return "The timeline is in the page of the run that --files-of names.";
+  if (!report.data.table)
+    return "The timeline is left out, as the page would be too large: --files-of names the run " +
+      "that has one.";
   return names.length > 0 ? `This page has the timelines of: ${names.join(", ")}.`
     : "This page has no timelines.";
 }
 
 function chooseRun(run) {
+  showRun(run);
+  if (report.live) report.live.show(run).catch(() => {});  // the page says why
+}
+
+// Draws a run's figures.
+function countRun(run) {
   report.chosen = run;
   report.list.mark(run);
   drawNumbers(run);
+}
+
+// Draws a run's figures and charts.
+function showRun(run) {
+  countRun(run);
   drawSplit(hasTimeline(run) ? runsShown() : [run]);
   report.memory.show(run);
   const {timeline} = run.detail || {};
@@ -104,7 +103,7 @@ function redraw() {
   if (report.purchase) report.purchase.draw();
 }
 
-function subtitle({runs, comparison, table, purchase}) {
+function subtitle({runs, comparison, table, purchase, starts}) {
   if (comparison) return "A simulated trace held against a measured one";
   if (purchase) {
     const names = new Set(purchase.machines.map(({candidate}) => candidate));
@@ -118,6 +117,7 @@ function subtitle({runs, comparison, table, purchase}) {
       words.push(`${table.marks.length} ${table.marks[0].as}`);
     return words.join(", ");
   }
+  if (starts) return "Choose a model, a cluster and a plan: this page simulates them";
   return runs.length === 1 ? "One simulated run" : `${runs.length} simulated runs`;
 }
 
@@ -130,6 +130,11 @@ function start() {
   report.memory = new MemoryChart();
   report.timeline = new Timeline((t0, t1) => report.memory.follow(t0, t1));
   report.list = new RunList(data.runs, chooseRun);
+  report.live = startLive(countRun, showRun);
+  report.beside = new Beside(data.comparison ? [] : data.runs, () => {
+    showTimeline(runsShown());
+    drawSplit(runsShown());
+  });
   byId("note").textContent = data.note || "";
   byId("note").hidden = !data.note;
   byId("cluster-section").hidden = !data.cluster;
@@ -138,14 +143,15 @@ function start() {
   startTheme(redraw);
   if (data.table) report.charts = new TableCharts(data.table);
   if (data.purchase) report.purchase = new Purchase(data.purchase);
+  if (data.starts) report.explorer = new Explorer(data.starts, report.live);
   if (data.comparison) {
     drawComparison(data.comparison);
     const drawn = data.runs.filter(hasTimeline);
     if (drawn.length > 0) showTimeline(drawn);
     drawSplit(data.runs);
   } else if (data.runs.length > 0) {
-    startBeside(data.runs);
-    chooseRun(data.runs.find(hasTimeline) || data.runs[0]);
+    const named = new URLSearchParams(location.hash.slice(1)).get("run");
+    chooseRun(data.runs.find(({name}) => name === named) || data.runs[data.chosen]);
   }
   let width = window.innerWidth;
   window.addEventListener("resize", () => {

@@ -45,6 +45,7 @@ class Lane {
     this.names = names;
     this.count = raw.events;
     const start = column(raw.start_ns), length = column(raw.length_ns);
+    this.shifted = 0;  // nanoseconds by which its events are drawn later than they were
     this.start = Float64Array.from({length: this.count}, (_, i) => start(i));
     this.end = this.start.map((begin, i) => begin + length(i));
     this.nameOf = raw.name_of === undefined ? null : column(raw.name_of);
@@ -59,6 +60,21 @@ class Lane {
     this.sums = this.sumsByKind();
     this.actions = this.computes ? this.findActions() : null;
     this.matches = null;  // by i: how many events before i match the search; null: no search
+  }
+
+  // Draws all events so many nanoseconds later.
+  shift(by) {
+    this.shifted += by;
+    const {start, end} = this.actions || {start: [], end: []};
+    for (const times of [this.start, this.end, start, end])
+      for (let i = 0; i < times.length; ++i) times[i] += by;
+  }
+
+  // Returns when the microbatch's first event starts; Infinity: it has none here.
+  startOf(microbatch) {
+    for (let i = 0; i < this.count; ++i)
+      if (this.microbatch(i) === microbatch) return this.start[i];
+    return Infinity;
   }
 
   sumsByKind() {
@@ -141,7 +157,7 @@ class Lane {
       ["Stage", this.stage(i) >= 0 ? String(this.stage(i)) : null],
       ["Microbatch", this.microbatch(i) >= 0 ? String(this.microbatch(i)) : null],
       ["Part", this.part(i) > 0 ? String(this.part(i) + 1) : null],
-      ["Start", nanoseconds(this.start[i])],
+      ["Start", nanoseconds(this.start[i] - this.shifted)],
       ["Duration", nanoseconds(length)],
       ["Waited", this.waited_ns(i) > 0 ? `${nanoseconds(this.waited_ns(i))} for its peers` : null],
       ["Bytes", sent ? bytes(this.bytes(i)) : null],
@@ -157,9 +173,21 @@ function rankOf(raw) {
   return {number: raw.rank, standsFor: raw.stands_for, label: `${raw.rank}${stages}${others}`};
 }
 
-// Makes the model of runs: [{label, timeline}]. Lanes are sorted by rank. Within a rank the same
-// lane of several runs stands together.
-function timelineModel(runs) {
+// Moves each run's lanes so that this microbatch begins at the same time in all runs that have it.
+function alignLanes(lanes, runs, microbatch) {
+  const starts = runs.map((run) => d3.min(lanes.filter((lane) => lane.run === run && lane.computes),
+    (lane) => lane.startOf(microbatch)));
+  const last = d3.max(starts.filter(Number.isFinite));
+  runs.forEach((run, i) => {
+    if (!Number.isFinite(starts[i])) return;
+    for (const lane of lanes) if (lane.run === run) lane.shift(last - starts[i]);
+  });
+}
+
+// Makes the model of runs: [{label, timeline}], aligned by a microbatch's first event, or by their
+// start (null). Lanes are sorted by rank. Within a rank the same lane of several runs stands
+// together.
+function timelineModel(runs, microbatch = null) {
   const lanes = [];
   for (const run of runs) {
     run.timeline.ranks.forEach((raw, order) => {
@@ -169,6 +197,7 @@ function timelineModel(runs) {
       });
     });
   }
+  if (microbatch !== null) alignLanes(lanes, runs, microbatch);
   const place = new Map();  // a lane's name in a rank -> its place, by where it first stands
   lanes.forEach((lane) => {
     const key = `${lane.rank.number}/${lane.name}`;
@@ -179,7 +208,8 @@ function timelineModel(runs) {
   return {
     lanes,
     runs,
-    end: d3.max(runs, (run) => run.timeline.end_ns) || 1,
+    end: d3.max(runs, (run) => run.timeline.end_ns +
+      (lanes.find((lane) => lane.run === run) || {shifted: 0}).shifted) || 1,
     events: d3.sum(runs, (run) => run.timeline.events),
   };
 }

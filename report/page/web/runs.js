@@ -179,11 +179,16 @@ class RunList {
   }
 }
 
-// Makes one of the large numbers: its name, the number, and a small line below.
-function figure(name, value, text, below = "", bad = false) {
-  const small = make("small", bad ? {class: "bad"} : {}, below);
+// One of the large numbers: its name, the number, and a small line below.
+const figure = (name, value, text, below = "", bad = false) => ({name, value, text, below, bad});
+
+// Makes its element. `was`: the same one where a changed run began.
+function drawFigure({name, value, text, below, bad}, was) {
+  const none = value === null || value === undefined;
+  const lines = [make("small", bad ? {class: "bad"} : {}, below)];
+  if (was && was.text !== text) lines.push(make("small", {class: "was"}, `was ${was.text}`));
   return make("div", {}, make("dt", {}, name),
-    make("dd", {}, value === null || value === undefined ? "-" : exact(value, text), small));
+    make("dd", {}, none ? "-" : exact(value, text), ...lines));
 }
 
 function drawNumbers(run) {
@@ -201,6 +206,13 @@ function drawNumbers(run) {
       `${plan.microbatches} microbatch${plan.microbatches > 1 ? "es" : ""}`);
   }
   byId("run-plan").textContent = parts.join(" · ");
+  const was = run.began ? figuresOf(run.began.result) : [];
+  byId("numbers").replaceChildren(...figuresOf(result).map((each) =>
+    drawFigure(each, was.find(({name}) => name === each.name))));
+  byId("warnings").replaceChildren(...(result.warnings || []).map((text) => make("li", {}, text)));
+}
+
+function figuresOf(result) {
   const exposed = sumOf(result.exposed_s);
   const most = d3.scan(kScopeNames, (a, b) => result.exposed_s[b] - result.exposed_s[a]);
   const figures = [
@@ -232,6 +244,5 @@ function drawNumbers(run) {
     figures.push(figure("Saved", result.saved_s, seconds(result.saved_s),
       `${percent(result.saved_of_iteration)} of the iteration, against ${result.baseline}`));
   }
-  byId("numbers").replaceChildren(...figures);
-  byId("warnings").replaceChildren(...(result.warnings || []).map((text) => make("li", {}, text)));
+  return figures;
 }

@@ -16,9 +16,9 @@ using namespace tandem;
 namespace {
 
 const std::set<std::string> kFlags = {
-    "--partial",     "--json",     "--wide",  "--unfolded",       "--timeline",  "--bars",
-    "--sensitivity", "--explain",  "--hta",   "--expert-overlap", "--share-gpu", "--what-if",
-    "--ratios",      "--no-check", "--write", "--memory"};
+    "--partial",     "--json",    "--wide",     "--unfolded",       "--timeline",  "--bars",
+    "--sensitivity", "--explain", "--hta",      "--expert-overlap", "--share-gpu", "--what-if",
+    "--live",        "--ratios",  "--no-check", "--write",          "--memory"};
 
 // A value that the option takes; else 1 is one.
 const std::map<std::string, std::string> kValues = {{"--engine", "ideal"},
@@ -84,6 +84,7 @@ const std::map<std::string, std::map<char, std::string>> kInputs = {
     {"pack", {{'-', "two.toml lengths.csv --tokens 8"}}},
     {"import", {{'j', "config.json"}, {'t', "topology.conf"}, {'c', "two.0.et"}}},
     {"export", {{'s', "two.toml --chakra x"}, {'p', "two.csv --chakra x"}}},
+    {"explore", {{'-', "-o explore.html"}}},
     {"doctor", {{'-', ""}}},
     {"published", {{'-', "cases.csv"}}},
     {"accuracy", {{'-', "cases.csv"}}},

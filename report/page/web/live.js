@@ -1,0 +1,338 @@
+// A live page: each change of a control simulates the chosen run again, in the page's own engine.
+// The changes stand in the URL's fragment, can be undone, and can be copied as a scenario or as a
+// command.
+"use strict";
+
+const kSearchSeconds = 20;
+
+// Returns settings as the text of a scenario.
+function scenarioText(settings, title) {
+  const tables = d3.nest().key(([key]) => key.slice(0, key.lastIndexOf("."))).sortKeys(d3.ascending)
+    .entries(Object.entries(settings));
+  const name = (part) => /^[\w-]+$/.test(part) ? part : JSON.stringify(part);
+  const lines = tables.map(({key: table, values}) =>
+    [`\n[${table.split(".").map(name).join(".")}]`, ...values.map(([key, value]) =>
+      `${name(key.slice(key.lastIndexOf(".") + 1))} = ${JSON.stringify(value)}`)].join("\n"));
+  return `# ${title}\n${lines.join("\n")}\n`;
+}
+
+const shellWord = (word) => /^[\w.,=/+:-]+$/.test(word) ? word
+  : `'${word.replace(/'/g, "'\\''")}'`;
+
+// Says how a run differs from where it began: tokens, bubble, memory.
+function differenceText(began, now) {
+  const change = (value, base) => `${d3.format("+.1f")(100 * (value / base - 1))} %`;
+  const rate = now.tokens_per_s && began.tokens_per_s;
+  const words = [rate ? `${change(now.tokens_per_s, began.tokens_per_s)} tokens/s`
+    : `${change(now.iteration_s, began.iteration_s)} of the iteration's time`];
+  const points = 100 * (now.bubble_fraction - began.bubble_fraction);
+  if (Math.abs(points) >= 0.05) words.push(`bubble ${d3.format("+.1f")(points)} points`);
+  const over = now.spare_bytes === undefined ? "" : `over by ${memory(-now.spare_bytes)}`;
+  if (now.fits === false) words.push(`${began.fits ? "fits no more" : "does not fit"}: ${over}`);
+  else if (now.fits && began.fits === false) words.push("fits now");
+  return words.join(", ");
+}
+
+class Live {
+  // counted(run): a run's figures have changed. shown(run): so has its detail.
+  constructor(counted, shown) {
+    Object.assign(this, {counted, shown});
+    this.engine = new Engine();
+    this.controls = new Controls(byId("controls"), (control, value) => this.set(control, value));
+    this.run = null;
+    byId("live-section").hidden = false;
+    byId("live-undo").onclick = () => this.undo();
+    byId("live-reset").onclick = () => this.begin({});
+    byId("live-stop").onclick = () => this.stop();
+    byId("live-scenario").onclick = () => this.copy(this.scenario());
+    byId("live-command").onclick = () => this.copy(this.command());
+    byId("live-search").onclick = () => this.search();
+    byId("live-copied").querySelector("form").onsubmit = () => byId("live-search").focus();
+    window.addEventListener("hashchange", () => this.follow());
+  }
+
+  // Begins with a run as the page was written, or with the changes of the URL's fragment.
+  async show(run) {
+    if (!run.inputs) return;
+    this.run = run;
+    run.began = run.began || (run.result ? {result: run.result, detail: run.detail} : null);
+    this.past = [];
+    this.changes = {};
+    this.say("The engine starts.");
+    try {
+      this.words = this.words || await this.engine.ask({do: "words"});
+      if (!run.began || !run.began.values) {
+        const answer = await this.ask({}, false);
+        run.began = {...answer, ...run.began};
+      }
+    } catch (error) {
+      if (run.began) this.fail(error);
+      throw error;
+    }
+    if (this.run !== run) return;
+    this.now = run.began.values;
+    this.simulate(this.changesOfAddress(run));
+  }
+
+  // Asks for the run with changes, over settings that fix what would follow from others: the GPUs
+  // rather than the replicas, and the batch.
+  inputs(changes) {
+    const {inputs, began} = this.run;
+    const same = !began || Object.keys(changes).length === 0;
+    const fixed = same ? {} : {"parallel.dp": null,
+      "cluster.gpus": began.values["cluster.gpus"],
+      "parallel.global_batch": began.values["parallel.global_batch"]};
+    return {...inputs, changes: {...fixed, ...changes}};
+  }
+
+  ask(changes, detail = true) {
+    return this.engine.ask({do: "simulate", run: this.inputs(changes), detail});
+  }
+
+  set(control, value) {
+    const {settings} = this.run.inputs;
+    const changes = {...this.changes, ...changesOf(control, value, this.now, settings)};
+    for (const [key, each] of Object.entries(changes))
+      if (each === null && !(key in settings)) delete changes[key];
+    this.begin(changes);
+  }
+
+  undo() { if (this.past.length > 0) this.begin(this.past.pop(), false); }
+
+  begin(changes, remember = true) {
+    if (remember) this.past.push(this.changes);
+    return this.simulate(changes);
+  }
+
+  // Simulates with these changes. Of several asked for meanwhile only the newest is begun.
+  async simulate(changes) {
+    this.wanted = {run: this.run, changes};
+    if (this.busy) return;
+    this.busy = true;
+    const waits = setTimeout(() => { byId("live-stop").hidden = false; }, 1500);
+    while (this.wanted) {
+      const {run, changes: next} = this.wanted;
+      this.wanted = null;
+      const before = this.changes;
+      this.changes = next;
+      this.say("Simulating.");
+      try {
+        const whole = Object.keys(next).length === 0 && hasTimeline(run.began);
+        const answer = whole ? run.began : await this.ask(next, false);
+        if (run !== this.run) continue;
+        this.took(run, answer);
+        if (this.wanted) continue;
+        // Of a run that stays the pictures follow the figures.
+        const {detail} = whole ? run.began : await this.ask(next);
+        if (run !== this.run || this.wanted) continue;
+        run.detail = detail;
+        if (Object.keys(next).length === 0) run.began.detail = detail;
+        this.shown(run);
+      } catch (error) {
+        if (run !== this.run) continue;
+        // Another value may be wanted by now; what is refused is taken back.
+        this.changes = before;
+        if (!this.wanted) this.refused(error);
+      }
+    }
+    clearTimeout(waits);
+    byId("live-stop").hidden = true;
+    this.busy = false;
+    await this.fix();
+    if (!this.busy) await this.offer();
+  }
+
+  took(run, {result, values}) {
+    run.result = result;
+    this.now = values;
+    this.write();
+    this.controls.show(values, run.began.values, this.words);
+    const changed = Object.keys(this.changes).length > 0;
+    this.say(changed ? differenceText(run.began.result, result) : "Change a value.");
+    this.answered = (this.answered || 0) + 1;
+    this.counted(run);
+  }
+
+  // Shows the values as they are, with the engine's reason beside the control.
+  refused(error) {
+    this.past.pop();
+    this.controls.show(this.now, this.run.began.values, this.words);
+    const beside = this.controls.blame(error.keys, error.message);
+    this.say(beside ? "Refused: the values are as before." : "");
+    byId("live-failure").textContent = beside ? "" : error.message;
+  }
+
+  fail(error) {
+    byId("live-section").classList.add("off");
+    byId("live-failure").textContent = `${error.message}. The page shows what it was written with.`;
+    this.say("");
+  }
+
+  stop() {
+    this.engine.stop();
+    this.wanted = null;
+  }
+
+  // Asks what would make a run fit that does not.
+  async fix() {
+    const {run, changes, now} = this;
+    const {result} = run;
+    if (result.fits !== false || result.memory_fixes) return;
+    const {memory_fixes} = await this.engine.ask({do: "fixes", run: this.inputs(changes)})
+      .catch(() => ({memory_fixes: null}));
+    if (this.now !== now || this.busy) return;
+    result.memory_fixes = memory_fixes;
+    drawNumbers(run);
+  }
+
+  // Asks which values of the lists are refused, control by control, until a new value is wanted.
+  async offer() {
+    const {run, changes, now} = this;
+    if (!now) return;
+    for (const control of kAllControls) {
+      const values = this.controls.offered(control, now);
+      if (values.length === 0) continue;
+      if (this.busy || this.wanted || this.changes !== changes) return;
+      const {settings} = run.inputs;
+      const tries = values.map((value) =>
+        this.inputs({...changes, ...changesOf(control, value, now, settings)}).changes);
+      const reasons = await this.engine.ask(
+        {do: "check", run: {...run.inputs, changes: {}}, tries}).catch(() => []);
+      if (this.now !== now) return;
+      this.controls.refuse(control, values, reasons);
+    }
+    this.offered = this.answered;
+  }
+
+  say(text) {
+    byId("live-difference").textContent = text;
+    byId("live-failure").textContent = "";
+    byId("live-undo").disabled = this.past.length === 0;
+    byId("live-reset").disabled = Object.keys(this.changes).length === 0;
+  }
+
+  // Writes the changes into the URL's fragment: run=NAME&parallel.tp=4.
+  write() {
+    const words = new URLSearchParams({run: this.run.name});
+    for (const [key, value] of Object.entries(this.changes)) words.set(key, JSON.stringify(value));
+    const same = Object.keys(this.changes).length === 0;
+    this.address = same ? "" : `#${words}`;
+    history.replaceState(null, "", this.address || location.href.split("#")[0]);
+  }
+
+  changesOfAddress(run) {
+    const words = new URLSearchParams(location.hash.slice(1));
+    const changes = {};
+    if (words.get("run") !== run.name) return changes;
+    for (const [key, text] of words) {
+      if (key === "run") continue;
+      try { changes[key] = JSON.parse(text); } catch (error) { changes[key] = text; }
+    }
+    return changes;
+  }
+
+  follow() {
+    if (location.hash === this.address || !this.run) return;
+    this.begin(this.changesOfAddress(this.run));
+  }
+
+  scenario() {
+    const settings = {...this.run.inputs.settings};
+    for (const [key, value] of Object.entries(this.inputs(this.changes).changes)) {
+      if (value === null) delete settings[key]; else settings[key] = value;
+    }
+    const {files} = this.run.inputs;
+    const beside = Object.keys(files).length === 0 ? "" :
+      ` Beside it: ${Object.keys(files).join(", ")}.`;
+    return scenarioText(settings, `${this.run.name}, from a report page of Tandem.${beside}`);
+  }
+
+  command() {
+    const {changes} = this.inputs(this.changes);
+    const taken = Object.entries(changes).some(([key, value]) =>
+      value === null && key !== "parallel.dp" && key in this.run.inputs.settings);
+    if (taken)
+      return "# A setting is taken away: save what 'Copy as scenario' gives as changed.toml.\n" +
+        "tandem simulate changed.toml --engine ideal";
+    const all = {...changes};
+    if ("parallel.dp" in all) all["parallel.dp"] = this.now["parallel.dp"];
+    const sets = Object.entries(all).filter(([, value]) => value !== null)
+      .map(([key, value]) => `--set ${shellWord(`${key}=${controlWord(value)
+        .replace(/^yes$/, "true").replace(/^no$/, "false")}`)}`);
+    return ["tandem simulate", shellWord(report.data.source),
+      `--only ${shellWord(this.run.name)}`, "--engine ideal", ...sets].join(" ");
+  }
+
+  copy(text) {
+    byId("live-copied-text").value = text;
+    byId("live-copied").showModal();
+    byId("live-copied-text").select();
+    if (navigator.clipboard) navigator.clipboard.writeText(text).catch(() => {});
+  }
+
+  // Searches the fastest plan for what is not changed yet, in a worker of its own.
+  async search() {
+    const button = byId("live-search"), told = byId("live-found");
+    if (this.searcher) {
+      this.searcher.stop();
+      return;
+    }
+    const {run, changes} = this;
+    const began = performance.now();
+    let best = null;
+    const tell = () => {
+      const left = Math.max(0, kSearchSeconds - (performance.now() - began) / 1000);
+      const so_far = best ? `Best so far ${seconds(best.iteration_s)}, stage by stage. ` : "";
+      told.textContent = `${so_far}${d3.format(".0f")(left)} s left.`;
+    };
+    const clock = setInterval(tell, 500);
+    this.searcher = new Engine((found) => { best = found; tell(); });
+    button.textContent = "Stop the search";
+    try {
+      const fixed = Object.keys(changes);
+      const tuned = await this.searcher.ask({do: "tune", run: this.inputs(changes), fixed,
+        seconds: kSearchSeconds});
+      const found = tuned.best.find(({result}) => result && result.fits !== false);
+      best = found ? {changes: found.changes, iteration_s: found.result.iteration_s,
+        gap: tuned.gap} : null;
+    } catch (error) {
+      if (!best) told.textContent = error.message;
+    }
+    clearInterval(clock);
+    this.searcher.stop();
+    this.searcher = null;
+    button.textContent = `Search a better plan (${kSearchSeconds} s)`;
+    if (best && run === this.run) this.tellFound(best, changes);
+  }
+
+  // Says what the search found, with a button that takes it.
+  tellFound({changes: found, iteration_s: found_s, gap}, changes) {
+    const now = this.run.result.iteration_s;
+    const plan = Object.entries(found).filter(([key, value]) => controlOf(key) &&
+      JSON.stringify(this.now[key]) !== JSON.stringify(value));
+    const better = found_s < now && plan.length > 0;
+    const words = plan.map(([key, value]) => `${key.split(".").pop()} ${controlWord(value)}`);
+    const within = gap === undefined || gap === null ? ""
+      : ` No plan is more than ${percent(gap)} faster.`;
+    byId("live-found").replaceChildren(better
+      ? `${seconds(found_s)}, ${d3.format("+.1f")(100 * (found_s / now - 1))} % of the ` +
+        `iteration: ${words.join(", ")}.${within} `
+      : `No better plan was found.${within}`,
+    ...(better ? [make("button", {type: "button", onclick: () => {
+      byId("live-found").replaceChildren();
+      this.begin({...changes, ...found});
+    }}, "Take it")] : []));
+  }
+}
+
+// Makes the page live if it holds an engine that this browser can run; else says why it is not.
+function startLive(counted, shown) {
+  if (!byId("engine-program")) return null;
+  const missing = engineMissing();
+  if (missing === "") return new Live(counted, shown);
+  byId("live-section").hidden = false;
+  byId("live-section").classList.add("off");
+  byId("live-failure").textContent =
+    `The values cannot be changed here: ${missing}. The page shows what it was written with.`;
+  return null;
+}

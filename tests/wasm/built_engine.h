@@ -1,0 +1,38 @@
+// The engine of live pages, where ./dev wasm built it.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tandem {
+
+inline std::string built_engine() { return TANDEM_SOURCE_DIR "/build/wasm/tandem.js"; }
+
+// Whether tests can ask it; says why not.
+inline bool has_engine() {
+  if (!std::filesystem::exists(built_engine())) {
+    WARN("skipped: no " << built_engine() << ", which ./dev wasm builds");
+    return false;
+  }
+  if (std::system("command -v node >/dev/null 2>&1") == 0) return true;
+  WARN("skipped: no node");
+  return false;
+}
+
+// Returns a result as a page and the program both give it: without the wall time, and with warnings
+// that do not begin with the place of a setting, which a page does not have.
+template <class Json>
+Json comparable(Json result) {
+  result.erase("engine_wall_s");
+  for (auto& warning : result.at("warnings")) {
+    const std::string text = warning;
+    const std::size_t found = text.find("found ");
+    if (found != std::string::npos) warning = text.substr(found);
+  }
+  return result;
+}
+
+}  // namespace tandem
