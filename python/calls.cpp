@@ -96,9 +96,22 @@ Result<RunResult> played(const AskedOf& asked, bool unfolded, const OutputFiles&
   return results.front();
 }
 
-// Reads the order from a CSV, or takes the scenario's if no name is given, or makes the named one.
+// Reads the order from rows or a file, or takes the scenario's if no name is given, or makes the
+// named one.
 Result<Order> order_of(const AskedOrder& asked, const OrderCosts& costs) {
-  if (is_csv(asked.of)) return read_order_file(asked.of.path);
+  if (asked.rows) {
+    auto order = order_in_rows(*asked.rows);
+    if (!order.ok()) return Error::at("--order", order.error().message);
+    return order;
+  }
+  if (!asked.file.empty()) return read_order_file(asked.file);
+  if (is_csv(asked.of)) {
+    if (!asked.of.sets.empty() || !asked.of.only.empty())
+      return Error::at(asked.of.path,
+                       "found an order with set or only, expected neither: they choose what a "
+                       "scenario says");
+    return read_order_file(asked.of.path);
+  }
   if (asked.name.empty()) {
     ASSIGN_OR_RETURN(const Scenario given, scenario_of(asked.of));
     ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));

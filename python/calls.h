@@ -57,11 +57,13 @@ Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::strin
 Result<std::string> size_purchase(const AskedOf& asked, const std::vector<std::string>& among,
                                   Interrupt* interrupt);
 
-// The order that is asked for: one with a name, or, if the name is empty, the one in `of`: a CSV
-// file in PyTorch's form, or a scenario's.
+// The order that is asked for: one with a name, a file's, that of rows of cells in PyTorch's form,
+// or, if all of these are missing, the one in `of`: a CSV file in PyTorch's form, or a scenario's.
 struct AskedOrder {
   AskedOf of;
   std::string name;
+  std::string file;  // in PyTorch's or Primus's form
+  std::optional<std::vector<std::vector<std::string>>> rows;
   int pp = 1, microbatches = 1;
   int vpp = 0, group = 0;     // 0: not given
   std::vector<double> costs;  // none, or F,I,W or F,I,W,C

@@ -190,9 +190,12 @@ PYBIND11_MODULE(_tandem, module) {
            py::arg("path"), py::arg("text"), py::arg("sets"), py::arg("only"), py::arg("engine"),
            py::arg("jobs"));
   py::class_<AskedOrder>(module, "AskedOrder")
-      .def(py::init<AskedOf, std::string, int, int, int, int, std::vector<double>, double, bool>(),
-           py::arg("of"), py::arg("name"), py::arg("pp"), py::arg("microbatches"), py::arg("vpp"),
-           py::arg("group"), py::arg("costs"), py::arg("memory_limit"), py::arg("expert_overlap"));
+      .def(py::init<AskedOf, std::string, std::string,
+                    std::optional<std::vector<std::vector<std::string>>>, int, int, int, int,
+                    std::vector<double>, double, bool>(),
+           py::arg("of"), py::arg("name"), py::arg("file"), py::arg("rows"), py::arg("pp"),
+           py::arg("microbatches"), py::arg("vpp"), py::arg("group"), py::arg("costs"),
+           py::arg("memory_limit"), py::arg("expert_overlap"));
   module.def("simulate_one", &simulate_one, py::arg("asked"), py::arg("unfolded"), py::arg("trace"),
              py::arg("on_done"));
   module.def("simulate_many", &simulate_many, py::arg("asked"), py::arg("unfolded"),

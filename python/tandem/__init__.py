@@ -17,7 +17,7 @@ from . import _tandem
 from .errors import Error, InputError, MissingError, RunError
 from .progress import Progress
 from .results import Candidate, Order, Plan, Result, Results, Sizing, Sweep, Trace, Tuned, parsed
-from .scenario import among_words, asked, whole
+from .scenario import among_words, asked, order_words, whole
 
 __version__ = _tandem.__version__
 __all__ = [
@@ -160,27 +160,34 @@ def schedule(
     memory_limit=0,
     expert_overlap=False,
 ):
-    """Makes a pipeline order: by its name, a scenario's, or that of a CSV file in PyTorch's form.
+    """Makes a pipeline order: a named one, one that is given, or a scenario's.
 
-    order: one of orders(), with `pp` ranks, so many `microbatches`, and `vpp` stages a rank. costs:
-    times of a forward, an input gradient, a weight gradient, and perhaps a transfer, for which
-    zero-bubble orders are made. group: microbatches a group (interleaved). memory_limit: how many
-    activations of a stage a rank may hold.
+    order: one of orders(), with `pp` ranks, so many `microbatches`, and `vpp` stages a rank; or a
+    file in PyTorch's form or with a table of Primus (a text with a dot is one); or rows of cells
+    in PyTorch's form, a rank each, [["0F0", "0B0"], ["1F0", "1B0"]], of two chains with
+    ["# chains: 2"] before them. costs: times of a forward, an input gradient, a weight gradient,
+    and perhaps a transfer, for which zero-bubble orders are made. group: microbatches a group
+    (interleaved). memory_limit: how many activations of a stage a rank may hold.
     """
-    if (scenario is None) == (not order):
+    name, file, rows = order_words(order)
+    is_given = bool(file) or rows is not None
+    if (scenario is None) == (not name and not is_given):
         raise InputError("found a scenario and an order, or neither; expected one of them")
-    if order and (set or only):
+    if scenario is None and (set or only):
         raise InputError("found set or only with an order, expected a scenario: they choose in one")
     sizes = {"pp": pp != 1, "microbatches": microbatches != 1, "vpp": vpp, "group": group}
     sizes |= {"memory_limit": memory_limit, "expert_overlap": expert_overlap}
-    given = [name for name, value in sizes.items() if value]
-    if given and not order:
-        raise InputError(f"found {given[0]} with a scenario, expected order: the scenario says it")
+    given = [key for key, value in sizes.items() if value]
+    if given and not name:
+        what = "a scenario" if scenario is not None else "a file" if file else "rows"
+        raise InputError(f"found {given[0]} with {what}, expected order with a name")
     return Order(
         _tandem.order_drawn(
             _tandem.AskedOrder(
                 asked("" if scenario is None else scenario, set, only, None, None),
-                order,
+                name,
+                file,
+                rows,
                 whole("pp", pp),
                 whole("microbatches", microbatches),
                 0 if vpp is None else whole("vpp", vpp),

@@ -10,6 +10,7 @@ __version__: str
 
 _Scenario = str | os.PathLike[str] | Mapping[str, Any]
 _Settings = Mapping[str, Any] | None
+_Order = str | os.PathLike[str] | Sequence[Sequence[str | None]]
 _Told = Callable[[int, int], object] | None
 
 class Error(Exception):
@@ -279,7 +280,7 @@ def schedule(
     set: _Settings = None,
     *,
     only: str = "",
-    order: str = "",
+    order: _Order = "",
     pp: int = 1,
     microbatches: int = 1,
     vpp: int | None = None,

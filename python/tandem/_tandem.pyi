@@ -14,6 +14,8 @@ class AskedOrder:
         self,
         of: AskedOf,
         name: str,
+        file: str,
+        rows: Sequence[Sequence[str]] | None,
         pp: int,
         microbatches: int,
         vpp: int,

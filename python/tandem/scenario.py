@@ -111,6 +111,47 @@ def asked(scenario, settings, only, engine, jobs):
     return _tandem.AskedOf(path, text, sets, only or "", engine or "", jobs)
 
 
+def _cell(row, place, cell):
+    """Returns the text of a cell of an order; None is an empty one."""
+    if cell is None:
+        return ""
+    if not isinstance(cell, str) or not _is_unicode(cell):
+        found = repr(cell) if isinstance(cell, (str, numbers.Number)) else type(cell).__name__
+        raise InputError(
+            f"order: row {row}, cell {place}: found {found}, expected a text such as '0F0'"
+        )
+    return cell.strip()
+
+
+def order_words(order):
+    """Makes of an order the library's name, file and rows, of which at most one is given.
+
+    As in a scenario a text with a dot is a file.
+    """
+    if isinstance(order, os.PathLike):
+        return "", os.fspath(order), None
+    if order is None or isinstance(order, str):
+        return ("", order, None) if "." in (order or "") else (order or "", "", None)
+    if hasattr(order, "tolist"):
+        order = order.tolist()
+    if not isinstance(order, (list, tuple)):
+        raise InputError(
+            f"order: found {type(order).__name__}, expected a name, a file or a list of rows, "
+            "[['0F0', '0B0'], ...]"
+        )
+    rows = []
+    for number, row in enumerate(order, 1):
+        if hasattr(row, "tolist"):
+            row = row.tolist()
+        if not isinstance(row, (list, tuple)):
+            found = repr(row) if isinstance(row, (str, numbers.Number)) else type(row).__name__
+            raise InputError(
+                f"order: row {number}: found {found}, expected a list of cells, ['0F0', '0B0']"
+            )
+        rows.append([_cell(number, place, cell) for place, cell in enumerate(row, 1)])
+    return "", "", rows
+
+
 def among_words(among):
     """Writes the choices of a search as the command line does: {"a.b": [4, 8]} as ["a.b=4,8"]."""
     words = []

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 
 #include "base/csv.h"
@@ -115,8 +116,14 @@ Result<std::vector<Action>> parse_compound(std::string_view cell) {
   return actions;
 }
 
+// Makes the Error of a row, or of one of its cells, counted from 1 (0: of the whole row).
+using RowError = std::function<Error(int row, int cell, const std::string& message)>;
+
+constexpr const char* kNoRows = "found no rows, expected a row of actions a rank";
+
 // Reads a comment such as "chains: 2". Returns `otherwise` if there is none.
-Result<int> stated(const CsvFile& file, std::string_view key, int otherwise) {
+Result<int> stated(const CsvFile& file, std::string_view key, int otherwise,
+                   const RowError& row_error) {
   for (std::size_t i = 0; i < file.comments.size(); ++i) {
     std::string_view value = file.comments[i];
     if (!value.starts_with(key) || !value.substr(key.size()).starts_with(':')) continue;
@@ -125,22 +132,42 @@ Result<int> stated(const CsvFile& file, std::string_view key, int otherwise) {
     if (value == "1") return 1;
     if (value == "2") return 2;
     // The comments are a file's first lines.
-    return file.error(static_cast<int>(i) + 1,
-                      fmt::format("found {} {}, expected 1 or 2", value, key));
+    return row_error(static_cast<int>(i) + 1, 0,
+                     fmt::format("found {} {}, expected 1 or 2", value, key));
   }
   return otherwise;
 }
 
-Result<std::vector<Action>> parse_row(const CsvFile& file, const CsvRow& row) {
+Result<std::vector<Action>> parse_row(const CsvRow& row, const RowError& row_error) {
   std::vector<Action> actions;
   actions.reserve(row.cells.size());
   for (std::size_t i = 0; i < row.cells.size(); ++i) {
     auto parsed = parse_cell(row.cells[i]);
-    if (!parsed.ok())
-      return file.error(row.line, fmt::format("cell {}: {}", i + 1, parsed.error().text()));
+    if (!parsed.ok()) return row_error(row.line, static_cast<int>(i) + 1, parsed.error().text());
     actions.insert(actions.end(), parsed->begin(), parsed->end());
   }
   return actions;
+}
+
+// Makes the order of rows of cells, and validates it. REQUIRES: there are rows.
+Result<Order> order_of_rows(const CsvFile& file, const RowError& row_error,
+                            std::string* fault_text) {
+  Order order;
+  ASSIGN_OR_RETURN(order.chains, stated(file, "chains", 1, row_error));
+  ASSIGN_OR_RETURN(order.vocabulary, stated(file, "vocabulary", 0, row_error));
+  for (const CsvRow& row : file.rows) {
+    ASSIGN_OR_RETURN(std::vector<Action> actions, parse_row(row, row_error));
+    for (const Action& action : actions) {
+      order.stages = std::max(order.stages, index(action.stage) + 1);
+      order.microbatches = std::max(order.microbatches, index(action.microbatch) + 1);
+    }
+    order.ranks.push_back(std::move(actions));
+  }
+  if (const auto fault = find_fault(order)) {
+    if (fault_text != nullptr) *fault_text = explain(order);
+    return row_error(file.rows[std::max(fault->rank, 0)].line, 0, fault->message);
+  }
+  return order;
 }
 
 }  // namespace
@@ -178,23 +205,33 @@ std::string to_pytorch(const Order& order) {
 
 Result<Order> read_pytorch(const std::string& path, std::string* fault_text) {
   ASSIGN_OR_RETURN(const CsvFile file, read_csv(path));
-  if (file.rows.empty()) return file.error(1, "found no rows, expected a row of actions a rank");
-  Order order;
+  if (file.rows.empty()) return file.error(1, kNoRows);
+  const auto row_error = [&](int row, int cell, const std::string& message) {
+    return file.error(row, cell > 0 ? fmt::format("cell {}: {}", cell, message) : message);
+  };
+  ASSIGN_OR_RETURN(Order order, order_of_rows(file, row_error, fault_text));
   order.name = std::filesystem::path(path).stem().string();
-  ASSIGN_OR_RETURN(order.chains, stated(file, "chains", 1));
-  ASSIGN_OR_RETURN(order.vocabulary, stated(file, "vocabulary", 0));
-  for (const CsvRow& row : file.rows) {
-    ASSIGN_OR_RETURN(std::vector<Action> actions, parse_row(file, row));
-    for (const Action& action : actions) {
-      order.stages = std::max(order.stages, index(action.stage) + 1);
-      order.microbatches = std::max(order.microbatches, index(action.microbatch) + 1);
+  return order;
+}
+
+Result<Order> order_in_rows(const std::vector<std::vector<std::string>>& rows) {
+  CsvFile file;
+  for (const std::vector<std::string>& cells : rows) {
+    if (cells.size() == 1 && cells[0].starts_with('#')) {
+      std::string_view comment = std::string_view(cells[0]).substr(1);
+      take(&comment, " \t");
+      file.comments.emplace_back(comment);
+    } else {
+      file.rows.push_back({static_cast<int>(&cells - rows.data()) + 1, cells});
     }
-    order.ranks.push_back(std::move(actions));
   }
-  if (const auto fault = find_fault(order)) {
-    if (fault_text != nullptr) *fault_text = explain(order);
-    return file.error(file.rows[std::max(fault->rank, 0)].line, fault->message);
-  }
+  if (file.rows.empty()) return Error{kNoRows};
+  const auto row_error = [](int row, int cell, const std::string& message) {
+    return Error{cell > 0 ? fmt::format("row {}, cell {}: {}", row, cell, message)
+                          : fmt::format("row {}: {}", row, message)};
+  };
+  ASSIGN_OR_RETURN(Order order, order_of_rows(file, row_error, nullptr));
+  order.name = "rows";
   return order;
 }
 

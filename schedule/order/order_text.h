@@ -31,6 +31,10 @@ std::string to_pytorch(const Order& order);
 // explain()'s text.
 Result<Order> read_pytorch(const std::string& path, std::string* fault = nullptr);
 
+// Reads rows of cells of that form. A row of one cell such as "# chains: 2" is that line of a file.
+// The Errors name row and cell, both from 1. The order is validated, and named "rows".
+Result<Order> order_in_rows(const std::vector<std::vector<std::string>>& rows);
+
 // Returns the same order with UNSHARD/RESHARD/REDUCE_GRAD and SEND/RECV put in, as PyTorch's
 // lowering does (3 stages unsharded at a time, sends swept in rank order). Communication that is
 // already in the order is dropped first. Exchanges of vocabulary passes have no form there and are

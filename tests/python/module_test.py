@@ -145,6 +145,32 @@ class SameAsTheProgram(unittest.TestCase):
         scenario = tandem.schedule(GPTS, only="76B, selene")
         self.assertEqual(scenario.grid, command("schedule", GPTS, "--only", "76B, selene"))
 
+    def test_an_order_of_rows_is_that_of_the_file_with_these_cells(self):
+        rows = [["0F0", "0F1", "0B0", "", "0B1"], (" 1F0 ", "1B0", None, "1F1", "1B1")]
+        order = tandem.schedule(order=rows, costs=(1, 1, 2))
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "mine.csv"
+            path.write_text(order.text, encoding="utf-8")
+            self.assertEqual(order.grid, command("schedule", str(path), "--costs", "1,1,2"))
+            for file in (path, str(path)):
+                read = tandem.schedule(order=file, costs=(1, 1, 2))
+                self.assertEqual((read.grid, read.name), (order.grid, "mine"))
+        self.assertEqual(order.ranks, [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"]])
+        self.assertEqual((order.name, order.pp, order.microbatches), ("rows", 2, 2))
+        self.assertEqual(tandem.schedule(order=order.ranks).text, order.text)
+
+    def test_an_order_of_two_chains_says_so_in_its_first_row_as_in_a_file(self):
+        dualpipe = tandem.schedule(order="dualpipe", pp=4, microbatches=8)
+        again = tandem.schedule(order=[["# chains: 2"], *dualpipe.ranks])
+        self.assertEqual((again.grid, again.text), (dualpipe.grid, dualpipe.text))
+
+    def test_an_order_of_primus_is_read_as_a_scenario_reads_it(self):
+        words = ["--order", "zbv", "--pp", "2", "--microbatches", "4"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "patches.py"
+            path.write_text(command("schedule", *words, "--format", "primus"), encoding="utf-8")
+            self.assertEqual(tandem.schedule(order=path).grid, command("schedule", *words))
+
 
 class Events(unittest.TestCase):
     def setUp(self):
@@ -303,6 +329,21 @@ class Faults(unittest.TestCase):
             (lambda: tandem.schedule(order="interleaved", pp=2, microbatches=4, vpp=-1), "vpp: "),
             (lambda: tandem.schedule(order="1f1b", pp=2, microbatches=4, group=2), "group"),
             (lambda: tandem.schedule(order="zbv", pp=2, microbatches=4, costs=[1]), "costs: found"),
+            (
+                lambda: tandem.schedule(order=[["0F0", "0B0", "X9"]]),
+                "order: row 1, cell 3: found 'X9', expected a stage",
+            ),
+            (lambda: tandem.schedule(order=[["0F0"]]), "order: row 1: rank 0: found 0F0 and no"),
+            (lambda: tandem.schedule(order=[["# chains: 3"], ["0F0"]]), "order: row 1: found 3 ch"),
+            (lambda: tandem.schedule(order=[["0F0", 3]]), "order: row 1, cell 2: found 3, exp"),
+            (lambda: tandem.schedule(order=[["\ud800"]]), "order: row 1, cell 1: found '\\ud800'"),
+            (lambda: tandem.schedule(order=["0F0,0B0"]), "order: row 1: found '0F0,0B0', expected"),
+            (lambda: tandem.schedule(order=[]), "order: found no rows, expected a row"),
+            (lambda: tandem.schedule(order={0: ["0F0"]}), "order: found dict, expected a name"),
+            (lambda: tandem.schedule(order=[["0F0", "0B0"]], pp=2), "found pp with rows"),
+            (lambda: tandem.schedule(order="no/such.csv"), "no/such.csv: no such file"),
+            (lambda: tandem.schedule("no/such.csv", {"parallel.pp": 2}), "found an order with set"),
+            (lambda: tandem.schedule(order="mine.csv", group=2), "found group with a file"),
         ]
         for call, expected in bad:
             with self.assertRaises(tandem.InputError) as caught:
@@ -328,6 +369,7 @@ class Faults(unittest.TestCase):
             (lambda: tandem.simulate({**SMALL, "model.layers": deep}), "model.layers"),
             (lambda: tandem.simulate(SMALL, {"model.layers": knot}), "knot"),
             (lambda: tandem.tune(SMALL, among={"parallel.tp": deep}), "parallel.tp"),
+            (lambda: tandem.schedule(order=deep), "list, expected"),
             (lambda: tandem.tune(SMALL, among={"parallel.tp": tower}), "parallel.tp"),
             (lambda: tandem.size(PURCHASE, among={"parallel.tp": [knot]}), "parallel.tp"),
         ]

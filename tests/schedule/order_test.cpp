@@ -376,6 +376,22 @@ TEST_CASE("a bad file gives one line: file, line, cell, what was found") {
         "/nonexistent.csv: no such file, expected a CSV file");
 }
 
+TEST_CASE("rows of cells are read as a file of them, and a bad one is named with its cell") {
+  const auto order = order_in_rows(
+      {{"# chains: 2"}, {"0F0", "", "3F0", "3B0", "0B0"}, {"", "2F0", "1F0", "1B0", "2B0"}});
+  INFO(message_of(order));
+  REQUIRE(order.ok());
+  CHECK(order->name == "rows");
+  CHECK(to_pytorch(*order) == "# chains: 2\n0F0,3F0,3B0,0B0\n2F0,1F0,1B0,2B0\n");
+  CHECK(message_of(order_in_rows({})) == "found no rows, expected a row of actions a rank");
+  CHECK(message_of(order_in_rows({{"#chains: 3"}, {"0F0", "0B0"}})) ==
+        "row 1: found 3 chains, expected 1 or 2");
+  CHECK(message_of(order_in_rows({{"0F0", "0B0"}, {"1F0", "1B"}})) ==
+        "row 2, cell 2: found '1B', expected a microbatch after B");
+  CHECK(message_of(order_in_rows({{"# chains: 1"}, {"0F0", "0B0"}, {"1F0"}})) ==
+        "row 3: rank 1: found 1F0 and no backward of it, expected 1B0, or 1I0 and 1W0");
+}
+
 TEST_CASE("the grid shows time from left to right, and the stage where a rank has several") {
   CHECK(to_grid(made_order({"1f1b", 2, 1, 3})) ==
         "time   0  1  2  3  4  5  6  7  8  9  10 11\n"
