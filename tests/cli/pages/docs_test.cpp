@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -13,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "tests/cli/pages/page_sandbox.h"
 #include "tests/folder.h"
 #include "tests/text.h"
 
@@ -23,74 +22,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string source(const std::string& path) { return contents(TANDEM_SOURCE_DIR "/" + path); }
-
-// The lines of a file's code blocks that begin with the fence.
-std::vector<std::string> block_lines(const std::string& path, const std::string& fence) {
-  std::vector<std::string> found;
-  bool inside = false;
-  for (const std::string& line : lines_of(source(path))) {
-    if (line.rfind("```", 0) == 0) {
-      inside = !inside && line == fence;
-    } else if (inside) {
-      found.push_back(line);
-    }
-  }
-  return found;
-}
-
-// A folder that looks like the repository after ./dev build.
-class Sandbox {
- public:
-  Sandbox() {
-    fs::create_directories(folder_ / "build/release");
-    for (const char* folder : {"scenarios", "bench", "validation"})
-      fs::create_directory_symlink(fs::path(TANDEM_SOURCE_DIR) / folder, folder_ / folder);
-    fs::create_symlink(TANDEM_PROGRAM, folder_ / "build/release/tandem");
-  }
-
-  int run(const std::string& command) const {
-    return std::system(fmt::format("unset COLUMNS; cd '{}' && {{ {}\n}} 2> errors",
-                                   folder_.path().string(), command)
-                           .c_str());
-  }
-  std::string read(const std::string& name) const {
-    const auto text = read_file(folder_ / name);
-    return text.ok() ? *text : "";
-  }
-
- private:
-  Folder folder_;
-};
-
 // A command, or several, and what they are said to print.
 struct Example {
   std::vector<std::string> commands, prints;
 };
-
-// Lines of a shell as commands, without comments: a here-document ("<<'END'" to END) belongs
-// to its own.
-std::vector<std::string> commands_of(const std::vector<std::string>& lines) {
-  std::vector<std::string> commands;
-  bool inside = false;
-  for (const std::string& line : lines) {
-    if (inside) {
-      commands.back() += '\n' + line;
-      inside = line != "END";
-    } else if (!line.starts_with('#')) {
-      commands.push_back(line);
-      inside = line.find("<<'END'") != std::string::npos;
-    }
-  }
-  return commands;
-}
 
 // The sh blocks of a file that a block of output follows.
 std::vector<Example> examples_of(const std::string& path) {
   std::vector<Example> examples;
   std::vector<std::string> block;
   std::string fence;
-  for (const std::string& line : lines_of(source(path))) {
+  for (const std::string& line : lines_of(source_file(path))) {
     if (line.rfind("```", 0) != 0) {
       if (!fence.empty()) block.push_back(line);
     } else if (fence.empty()) {
@@ -133,7 +75,7 @@ std::string words(const std::string& line) {
 }  // namespace
 
 TEST_CASE("every command of the documentation runs") {
-  const Sandbox sandbox;
+  const PageSandbox sandbox;
   int commands = 0;
   for (const char* path :
        {"README.md", "docs/chakra.md", "docs/cluster.md", "docs/formats.md", "docs/planning.md",
@@ -151,7 +93,7 @@ TEST_CASE("every command of the documentation runs") {
 }
 
 TEST_CASE("the tables of docs/overlap.md are what its commands print") {
-  const Sandbox sandbox;
+  const PageSandbox sandbox;
   const std::vector<Example> examples = examples_of("docs/overlap.md");
   CHECK(examples.size() >= 9);
   for (const Example& example : examples) {
@@ -171,7 +113,7 @@ TEST_CASE("the tables of docs/overlap.md are what its commands print") {
 }
 
 TEST_CASE("what docs/profiles.md shows of its commands is what they print") {
-  const Sandbox sandbox;
+  const PageSandbox sandbox;
   int compared = 0;
   for (const Example& example : examples_of("docs/profiles.md")) {
     std::string printed;
@@ -192,12 +134,12 @@ TEST_CASE("what docs/profiles.md shows of its commands is what they print") {
 }
 
 TEST_CASE("the README's excerpt is what the demo prints") {
-  const Sandbox sandbox;
+  const PageSandbox sandbox;
   REQUIRE(sandbox.run("COLUMNS=100 build/release/tandem simulate scenarios/megatron-sc21.toml "
                       "--only 39B > output") == 0);
   std::string printed;
   for (const std::string& line : lines_of(sandbox.read("output"))) printed += words(line) + '\n';
-  const std::vector<std::string> readme = lines_of(source("README.md"));
+  const std::vector<std::string> readme = lines_of(source_file("README.md"));
   auto line = std::find_if(readme.begin(), readme.end(), [](const std::string& text) {
     return text.rfind("model  cluster", 0) == 0;
   });
@@ -211,7 +153,7 @@ TEST_CASE("the README's excerpt is what the demo prints") {
 }
 
 TEST_CASE("the comparison of docs/usage.md is what its commands print") {
-  const Sandbox sandbox;
+  const PageSandbox sandbox;
   int compared = 0;
   for (const Example& example : examples_of("docs/usage.md")) {
     if (example.commands.back().find("tandem compare ") == std::string::npos) continue;
@@ -229,7 +171,7 @@ TEST_CASE("the comparison of docs/usage.md is what its commands print") {
 }
 
 TEST_CASE("the timeline and the bars of docs/usage.md are what its command prints") {
-  const Sandbox sandbox;
+  const PageSandbox sandbox;
   int compared = 0;
   for (const Example& example : examples_of("docs/usage.md")) {
     if (example.commands.back().find(" --timeline") == std::string::npos) continue;
@@ -244,7 +186,7 @@ TEST_CASE("the timeline and the bars of docs/usage.md are what its command print
 }
 
 TEST_CASE("the documented scenario is one") {
-  const Sandbox sandbox;
+  const PageSandbox sandbox;
   std::string toml;
   for (const std::string& line : block_lines("docs/scenario.md", "```toml")) toml += line + '\n';
   const Folder folder;
@@ -268,7 +210,7 @@ TEST_CASE("every link between the pages leads to a file and a heading that are t
   const std::regex link("\\]\\(([^)#\\s]*)(#[^)\\s]*)?\\)");
   int links = 0;
   for (const std::string& page : pages) {
-    const std::string text = source(page);
+    const std::string text = source_file(page);
     for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at) {
       const std::string file = (*at)[1], heading = (*at)[2];
       if (file.rfind("http", 0) == 0) continue;
@@ -278,7 +220,7 @@ TEST_CASE("every link between the pages leads to a file and a heading that are t
       const bool is_there = fs::exists(fs::path(TANDEM_SOURCE_DIR) / to);
       CHECK(is_there);
       if (is_there && !heading.empty())
-        CHECK(headings_of(source(to.string())).count(heading.substr(1)) == 1);
+        CHECK(headings_of(source_file(to.string())).count(heading.substr(1)) == 1);
       ++links;
     }
   }
