@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/plugin.h"
+#include "base/own_folder.h"
 
 namespace tandem {
 

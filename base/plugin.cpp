@@ -2,12 +2,12 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <link.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <system_error>
 #include <vector>
+
+#include "base/own_folder.h"
 
 namespace tandem {
 
@@ -30,18 +30,6 @@ Result<std::vector<fs::path>> plugin_folders() {
 }
 
 }  // namespace
-
-std::string own_folder() {
-  Dl_info info;
-  link_map* map = nullptr;
-  std::error_code failed;
-  // The link map's entry for the program itself has an empty name.
-  const bool found = ::dladdr1(reinterpret_cast<const void*>(&own_folder), &info,
-                               reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
-  if (found && map != nullptr && map->l_name != nullptr && *map->l_name != '\0')
-    return fs::absolute(map->l_name, failed).parent_path().string();
-  return fs::read_symlink("/proc/self/exe", failed).parent_path().string();
-}
 
 Result<std::string> plugin_path(const std::string& plugin) {
   ASSIGN_OR_RETURN(const std::vector<fs::path> folders, plugin_folders());

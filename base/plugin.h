@@ -8,10 +8,6 @@
 
 namespace tandem {
 
-// Returns the folder of the program that holds this code, or of the shared library when Python
-// loaded one. Returns "" if it is not known.
-std::string own_folder();
-
 // Finds a plugin's file. Looks in the folder that TANDEM_PLUGINS names by an absolute path, beside
 // the program (or the library that holds this code), in lib/tandem beside that folder, and in the
 // folder above; nowhere else. Error::Missing if none of them has it.

@@ -67,12 +67,12 @@ async function measure() {
     const [{inputs}] = JSON.parse(fs.readFileSync(page("live"), "utf8")
       .split('<script type="application/json" id="data">')[1].split("</script>")[0]).runs;
     const request = JSON.stringify({do: "simulate", run: {...inputs, changes: {}}, detail: false});
-    const {first, control} = browsed(page("live"));
+    const {first, figures, control} = browsed(page("live"));
     const wasm = wasmCpu(asking, request), native = nativeCpu(words);
     console.log(`${name}: page ${megabytes(page("static"))}, live ${megabytes(page("live"))}, ` +
       `CPU ${(1000 * wasm).toFixed(1)} ms over ${(1000 * native).toFixed(1)} ms natively ` +
       `(${(wasm / native).toFixed(2)}), first answer ${milliseconds(first)}, ` +
-      `control ${milliseconds(control)}`);
+      `control to figures ${milliseconds(figures)}, to pictures ${milliseconds(control)}`);
   }
 }
 

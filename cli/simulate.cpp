@@ -128,7 +128,7 @@ std::string cluster_picture(const Scenario& scenario) {
   return cluster.ok() ? cluster_svg(cluster->graph(), scenario.cluster.spec.name) : "";
 }
 
-// What a page asks.
+// Returns what a page asks.
 std::string question(const std::vector<RunResult>& results, const std::string& input) {
   const std::string iteration = "How long does an iteration take";
   if (results.size() > 1)

@@ -330,6 +330,7 @@ TEST_CASE(
   std::map<std::string, std::set<std::string>> listed;  // the words of a CMakeLists.txt
   for (const Source& source : all_sources()) {
     INFO(source.path);
+    if (source.path == "wasm/libcxx13.h") continue;  // the compiler is told to include it
     if (source.is_header()) {
       CHECK(included.count(source.path) == 1);
       continue;

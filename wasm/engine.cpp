@@ -5,6 +5,7 @@
 //   and
 //                                         the `values` of the keys that a page has controls for;
 //                                         `memory_fixes` is left null
+//   values    run                         these `values` alone
 //   fixes     run                         the `memory_fixes` of a run that does not fit
 //   check     run, tries                  for each of `tries` why its changes are refused, or null
 //   tune      run, fixed, seconds         the `best` plans of all that agree with the run in the
@@ -126,6 +127,11 @@ Answer simulate_one(const Json& request) {
                      result.detail.empty() ? "null" : result.detail);
 }
 
+Answer values(const Json& request) {
+  ASSIGN_OR_RETURN(const Scenario scenario, run_of(request.at("run"), Json::object()));
+  return json_line(Json{{"values", values_of(scenario)}});
+}
+
 Answer fixes(const Json& request) {
   ASSIGN_OR_RETURN(const Scenario scenario, run_of(request.at("run"), Json::object()));
   std::vector<Result<RunResult>> played = {simulate(scenario, Engine::Ideal)};
@@ -187,11 +193,8 @@ Answer words(const Json& /*request*/) {
 
 Answer answer(const Json& request) {
   static const std::map<std::string, Answer (*)(const Json&)> kActions = {
-      {"simulate", simulate_one},
-      {"fixes", fixes},
-      {"check", check},
-      {"tune", tune_run},
-      {"words", words}};
+      {"simulate", simulate_one}, {"fixes", fixes},   {"values", values},
+      {"check", check},           {"tune", tune_run}, {"words", words}};
   const std::string action = request.at("do");
   const auto found = kActions.find(action);
   if (found == kActions.end())

@@ -1,4 +1,6 @@
-// Takes the place of base/plugin.cpp in a browser, where no shared library can be opened.
+// Takes the place of base/own_folder.cpp and base/plugin.cpp in a browser, where no shared library
+// can be opened.
+#include "base/own_folder.h"
 #include "base/plugin.h"
 
 namespace tandem {

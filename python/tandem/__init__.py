@@ -164,10 +164,11 @@ def schedule(
 
     order: one of orders(), with `pp` ranks, so many `microbatches`, and `vpp` stages a rank; or a
     file in PyTorch's form or with a table of Primus (a text with a dot is one); or rows of cells
-    in PyTorch's form, a rank each, [["0F0", "0B0"], ["1F0", "1B0"]], of two chains with
-    ["# chains: 2"] before them. costs: times of a forward, an input gradient, a weight gradient,
-    and perhaps a transfer, for which zero-bubble orders are made. group: microbatches a group
-    (interleaved). memory_limit: how many activations of a stage a rank may hold.
+    in PyTorch's form, a rank each, [["F0", "B0"], ["F0", "B0"]] or with stages, [["0F0", "0B0"],
+    ["1F0", "1B0"]], of two chains behind ["# chains: 2"]. costs: times of a forward, an input
+    gradient, a weight gradient, and perhaps a transfer, for which zero-bubble orders are made.
+    group: microbatches a group (interleaved). memory_limit: how many activations of a stage a rank
+    may hold.
     """
     name, file, rows = order_words(order)
     is_given = bool(file) or rows is not None

@@ -3,6 +3,7 @@
 import json
 import numbers
 import os
+import re
 from collections.abc import Iterable, Mapping
 
 from . import _tandem
@@ -111,8 +112,11 @@ def asked(scenario, settings, only, engine, jobs):
     return _tandem.AskedOf(path, text, sets, only or "", engine or "", jobs)
 
 
-def _cell(row, place, cell):
-    """Returns the text of a cell of an order; None is an empty one."""
+def _cell(row, place, cell, rank):
+    """Returns the text of a cell of an order; None is an empty one.
+
+    "F0" without a stage is of the rank's own: of rank 1 "1F0".
+    """
     if cell is None:
         return ""
     if not isinstance(cell, str) or not _is_unicode(cell):
@@ -120,7 +124,8 @@ def _cell(row, place, cell):
         raise InputError(
             f"order: row {row}, cell {place}: found {found}, expected a text such as '0F0'"
         )
-    return cell.strip()
+    word = cell.strip()
+    return f"{rank}{word}" if re.fullmatch(r"[FBIW]\d+", word) else word
 
 
 def order_words(order):
@@ -140,6 +145,7 @@ def order_words(order):
             "[['0F0', '0B0'], ...]"
         )
     rows = []
+    rank = 0
     for number, row in enumerate(order, 1):
         if hasattr(row, "tolist"):
             row = row.tolist()
@@ -148,7 +154,9 @@ def order_words(order):
             raise InputError(
                 f"order: row {number}: found {found}, expected a list of cells, ['0F0', '0B0']"
             )
-        rows.append([_cell(number, place, cell) for place, cell in enumerate(row, 1)])
+        cells = [_cell(number, place, cell, rank) for place, cell in enumerate(row, 1)]
+        rank += not (cells and cells[0].startswith("#"))
+        rows.append(cells)
     return "", "", rows
 
 

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kLibrary = "d3.min.js", *kGlue = "tandem.js", *kEngine = "tandem.wasm.txt";
-// What the policy of a page allows, and what that of a live page allows beside.
+// The scripts that the policy of a page allows, and beside them the engine of a live page.
 constexpr std::string_view kScripts = "script-src 'unsafe-inline'",
                            kEngines = " 'wasm-unsafe-eval'; worker-src blob:";
 

@@ -158,6 +158,8 @@ class SameAsTheProgram(unittest.TestCase):
         self.assertEqual(order.ranks, [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"]])
         self.assertEqual((order.name, order.pp, order.microbatches), ("rows", 2, 2))
         self.assertEqual(tandem.schedule(order=order.ranks).text, order.text)
+        bare = [[cell and cell.strip()[1:] for cell in row] for row in rows]
+        self.assertEqual(tandem.schedule(order=bare).ranks, order.ranks)
 
     def test_an_order_of_two_chains_says_so_in_its_first_row_as_in_a_file(self):
         dualpipe = tandem.schedule(order="dualpipe", pp=4, microbatches=8)

@@ -45,8 +45,7 @@ PageTable table_of(const std::vector<std::pair<double, double>>& points) {
 
 }  // namespace
 
-TEST_CASE(
-    "the page's runs are the objects of simulate --json, with timelines; the named one is chosen") {
+TEST_CASE("the page's runs are the objects of simulate --json, and the named one is shown first") {
   const Sandbox box;
   box.file("job.toml", kJob);
   const Ran ran = box.tandem(

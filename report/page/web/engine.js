@@ -30,8 +30,9 @@ class Engine {
     this.ready.catch(() => {});  // whoever asks is told
     this.worker.onmessage = ({data}) => this.heard(data);
     this.worker.onerror = (event) => this.fail(event.message || "the engine could not start");
-    const packed = heldText("engine-program").trim();
-    const program = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+    const letters = atob(heldText("engine-program"));
+    const program = new Uint8Array(letters.length);
+    for (let i = 0; i < letters.length; ++i) program[i] = letters.charCodeAt(i);
     this.worker.postMessage({program}, [program.buffer]);
   }
 

@@ -62,7 +62,8 @@ class Live {
     try {
       this.words = this.words || await this.engine.ask({do: "words"});
       if (!run.began || !run.began.values) {
-        const answer = await this.ask({}, false);
+        const answer = run.began
+          ? await this.engine.ask({do: "values", run: this.inputs({})}) : await this.ask({}, false);
         run.began = {...answer, ...run.began};
       }
     } catch (error) {
