@@ -47,13 +47,14 @@ Status write_report(const SweepCommand& words, const SweepEnd& ended) {
   if (words.report.empty() || ended.written != words.output) return Done{};
   ASSIGN_OR_RETURN(PageTable table, sweep_table(words.output));
   const std::filesystem::path input(words.input);
-  return write_html_page({.title = fmt::format("Which of {} runs of {} is best?", table.rows.size(),
-                                               input.stem().string()),
-                          .source = input.filename().string(),
-                          .runs = {},
-                          .comparison = {},
-                          .table = std::move(table)},
-                         words.report);
+  const std::size_t runs = table.rows.size();
+  return write_html_page(
+      {.title = fmt::format("Which of {} runs of {} is best?", runs, input.stem().string()),
+       .source = input.filename().string(),
+       .runs = {},
+       .comparison = {},
+       .table = std::move(table)},
+      words.report);
 }
 
 void print_start(const SweepStart& start, const std::string& output) {

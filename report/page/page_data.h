@@ -26,7 +26,7 @@ struct PageColumn {
   enum class Better { Neither, Less, More };
 
   std::string name;
-  std::string unit;  // "s", "bytes", "$"; empty: none
+  std::string unit;  // "s", "bytes", "$", "share" (shown in per cent); empty: none
   Better better = Better::Neither;
 };
 

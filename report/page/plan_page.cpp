@@ -71,22 +71,22 @@ constexpr auto kIteration = "iteration", kMemory = "memory", kTokens = "tokens a
 PageCell tokens_cell(const RunResult& o) { return o.training->tokens_per_s_per_gpu; }
 
 std::vector<ResultColumn> tune_results() {
-  return {
-      {{kIteration, "s", Better::Less},
-       [](const RunResult& o) -> PageCell { return o.iteration_s; }},
-      {{kTokens, "1/s", Better::More}, tokens_cell},
-      {{"MFU", "", Better::More}, [](const RunResult& o) -> PageCell { return o.training->mfu; }},
-      {{"bubble", "", Better::Less},
-       [](const RunResult& o) -> PageCell { return o.bubble_fraction; }},
-      {{"exposed", "", Better::Less},
-       [](const RunResult& o) -> PageCell { return exposed_fraction(o); }},
-      {{"above its bound", "", Better::Less},
-       [](const RunResult& o) -> PageCell {
-         const std::optional<double> above = above_bound(o);
-         return above ? PageCell(*above) : PageCell();
-       }},
-      {{kMemory, "bytes", Better::Less},
-       [](const RunResult& o) -> PageCell { return o.training->memory.total; }}};
+  return {{{kIteration, "s", Better::Less},
+           [](const RunResult& o) -> PageCell { return o.iteration_s; }},
+          {{kTokens, "1/s", Better::More}, tokens_cell},
+          {{"MFU", "share", Better::More},
+           [](const RunResult& o) -> PageCell { return o.training->mfu; }},
+          {{"bubble", "share", Better::Less},
+           [](const RunResult& o) -> PageCell { return o.bubble_fraction; }},
+          {{"exposed", "share", Better::Less},
+           [](const RunResult& o) -> PageCell { return exposed_fraction(o); }},
+          {{"above its bound", "share", Better::Less},
+           [](const RunResult& o) -> PageCell {
+             const std::optional<double> above = above_bound(o);
+             return above ? PageCell(*above) : PageCell();
+           }},
+          {{kMemory, "bytes", Better::Less},
+           [](const RunResult& o) -> PageCell { return o.training->memory.total; }}};
 }
 
 // Adds a column that says which rows come from an uncalibrated cost model, if any do.
@@ -145,11 +145,11 @@ PageTable tune_table(const Tuned& tuned) {
 }
 
 std::vector<ResultColumn> size_results() {
-  return {
-      {{kIteration, "s", Better::Less},
-       [](const RunResult& o) -> PageCell { return o.iteration_s; }},
-      {{kTokens, "1/s", Better::More}, tokens_cell},
-      {{"MFU", "", Better::More}, [](const RunResult& o) -> PageCell { return o.training->mfu; }}};
+  return {{{kIteration, "s", Better::Less},
+           [](const RunResult& o) -> PageCell { return o.iteration_s; }},
+          {{kTokens, "1/s", Better::More}, tokens_cell},
+          {{"MFU", "share", Better::More},
+           [](const RunResult& o) -> PageCell { return o.training->mfu; }}};
 }
 
 struct SummedColumn {

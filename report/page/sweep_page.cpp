@@ -25,8 +25,8 @@ const std::array<ShownColumn, 9> kShownColumns = {
      {"iteration_s", {"iteration", "s", Better::Less}},
      {"tokens_per_s", {"tokens", "1/s", Better::More}},
      {"tokens_per_s_per_gpu", {"tokens a GPU", "1/s", Better::More}},
-     {"mfu", {"MFU", "", Better::More}},
-     {"bubble_fraction", {"bubble", "", Better::Less}},
+     {"mfu", {"MFU", "share", Better::More}},
+     {"bubble_fraction", {"bubble", "share", Better::Less}},
      {"memory_bytes.total", {"memory", "bytes", Better::Less}},
      {"fits", {"fits", "", Better::Neither}},
      {"error", {"error", "", Better::Neither}}}};

@@ -91,7 +91,7 @@ TEST_CASE("a live page changes, refuses, undoes, stops and goes on, with the pro
   CHECK(seen.at("refused").get<std::string>().find("expected a multiple of micro_batch x dp") !=
         std::string::npos);
   CHECK(seen.at("keptBatch").at(0) == seen.at("keptBatch").at(1));
-  CHECK(seen.at("fixes").size() > 0);
+  CHECK(!seen.at("fixes").empty());
   bool some_refused = false;
   for (const Json& offer : seen.at("offers")) {
     if (offer.at("disabled") != true) continue;
@@ -135,7 +135,7 @@ TEST_CASE("the explorer begins with a pasted model or a shipped scenario, and se
   const Json seen = browsed(box, *chromium, "explore.html", "explore.js");
   CHECK(seen.at("scenarios") > 50);
   CHECK(seen.at("refused").get<std::string>().find("config.json") != std::string::npos);
-  CHECK(seen.at("failure") == "");
+  CHECK(seen.at("failure").get<std::string>().empty());
   CHECK(seen.at("own").at("gpus") == 64);
   INFO(seen.at("found"));
   REQUIRE(seen.at("taken") == true);

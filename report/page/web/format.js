@@ -47,6 +47,7 @@ function withUnit(value, unit) {
   if (typeof value === "string") return value;
   if (unit === "s") return seconds(value);
   if (unit === "bytes") return memory(value);
+  if (unit === "share") return percent(value);
   if (unit === "%") return `${d3.format(".4~g")(value)} %`;
   return unit ? `${number(value)} ${unit}` : number(value);
 }

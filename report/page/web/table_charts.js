@@ -61,12 +61,12 @@ function columnTicks(axis, scale, values, {unit}) {
 // Writes a value as the cells of its column do. Bytes have their unit in the cell ("2.5 GiB"),
 // other numbers have it in the column's title.
 const cellText = (value, unit) => typeof value === "string" ? value
-  : unit === "bytes" ? memoryTick(value) : number(value);
+  : unit === "bytes" ? memoryTick(value) : unit === "share" ? percent(value) : number(value);
 // Writes a value along an axis, where there is little room: 120000 as "120k".
 const tickText = (value, unit) =>
   typeof value === "number" && unit !== "bytes" && Math.abs(value) >= 1e5
     ? d3.format(".4~s")(value) : cellText(value, unit);
-const shownUnit = ({unit}) => unit === "bytes" ? "" : unit;
+const shownUnit = ({unit}) => ["bytes", "share"].includes(unit) ? "" : unit;
 
 // Returns 1, 2 and 5 times powers of ten from `least` to `most`, or the powers alone if there are
 // more than twice as many as wanted.
