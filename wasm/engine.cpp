@@ -1,23 +1,20 @@
-// The engine of a page: takes a request and gives its answer, both as JSON. A request has a member
-// `do` that names the action, and that action's input:
+// The engine of a page: takes a request and gives its answer, both as JSON. A request's member `do`
+// names the action; beside it stands the action's input:
 //
-//   simulate  run, detail                 `result`, as `tandem simulate --json` has it, `detail`,
-//   and
-//                                         the `values` of the keys that a page has controls for;
-//                                         `memory_fixes` is left null
-//   values    run                         these `values` alone
-//   fixes     run                         the `memory_fixes` of a run that does not fit
-//   check     run, tries                  for each of `tries` why its changes are refused, or null
-//   tune      run, fixed, seconds         the `best` plans of all that agree with the run in the
-//   keys
-//                                         `fixed`, each with its `changes` and `result`; and the
-//                                         `gap`. Each better plan is told at once (better_plan).
-//   words                                 presets of clusters, and named orders
+// - simulate: of a `run` gives its `result`, as `tandem simulate --json` has it but without memory
+//   fixes; the `values` of the keys that a page has controls for; and, if `detail` is true, its
+//   `detail`.
+// - values: of a `run` gives these `values` alone.
+// - fixes: of a `run` that does not fit gives the `memory_fixes`.
+// - check: of a `run` and a list of changes, `tries`, gives for each why it is refused, or null.
+// - tune: of a `run` gives the `best` plans, each with its `changes` and `result`, and the `gap`;
+//   plans that have the run's own values of the keys in `fixed`. The search ends after `seconds`,
+//   and tells each better plan at once (better_plan).
+// - words: gives the presets of clusters and the named orders.
 //
-// A run is {name, axes, points, settings, notes, files, changes}. `files`: the texts of the files
-// that settings name, by that name. `changes`: settings that replace those of the run; null removes
-// one. An answer to a request that was refused is {error, keys}: one line, and the keys that it is
-// about.
+// A run is {name, axes, points, settings, notes, files, changes}. `files` has the texts of the
+// files that settings name. `changes` has settings that replace the run's own; null takes one away.
+// A refusal is {error, keys}: one line, and the keys that it is about.
 #include <emscripten/emscripten.h>
 #include <fmt/format.h>
 

@@ -91,7 +91,7 @@ const std::vector<CommandRow>& command_rows() {
        {kScenario, kProgram, kChakra},
        {{"--engine --trace --perfetto --kineto --plot --report --unfolded --json", "spc"},
         {"--set --only --budget --jobs --repeat --sensitivity --memory", "s"},
-        {"--live", "s", "--report"},
+        {"--live", "s", "--report", "--unfolded --budget"},
         {"--files-of", "s", "--trace --perfetto --kineto --plot --timeline --report"},
         {"--costs", "sp"},
         {"--op-times", "p"},

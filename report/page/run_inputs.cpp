@@ -58,6 +58,10 @@ Result<nlohmann::ordered_json> run_inputs(const Scenario& scenario) {
   for (const char* imported : {"model.from", "parallel.from", "cluster.from"})
     settings.erase(imported);
   settings.erase("report.baseline");  // another run of the file
+  Settings sets;
+  for (const auto& [key, setting] : settings) {
+    if (setting.where == "--set") sets[key] = setting;
+  }
   CarriedFiles files;
   for (const NamedFile& file : files_named({scenario.path, settings, {}}, {})) {
     const bool routing = file.name == "model.routing";
@@ -67,7 +71,8 @@ Result<nlohmann::ordered_json> run_inputs(const Scenario& scenario) {
   }
   return nlohmann::ordered_json{{"name", scenario.name},     {"axes", scenario.axes},
                                 {"points", scenario.points}, {"settings", to_json(settings)},
-                                {"notes", scenario.notes},   {"files", files.texts()}};
+                                {"sets", to_json(sets)},     {"notes", scenario.notes},
+                                {"files", files.texts()}};
 }
 
 }  // namespace tandem

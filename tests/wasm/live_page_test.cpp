@@ -52,8 +52,9 @@ Json printed(const Sandbox& box, const std::string& command) {
 // A page of the 39B model, as the README makes it.
 void make_page(const Sandbox& box) {
   box.file("megatron-sc21.toml", contents(TANDEM_SOURCE_DIR "/scenarios/megatron-sc21.toml"));
-  const Ran ran =
-      box.tandem("simulate megatron-sc21.toml --only '39B, selene' --report live.html --live");
+  const Ran ran = box.tandem(
+      "simulate megatron-sc21.toml --only '39B, selene' --set train.flash_attention=true "
+      "--report live.html --live");
   INFO(ran.err);
   REQUIRE(ran.status == 0);
 }
@@ -118,7 +119,7 @@ TEST_CASE("a live page opens with the changes of its address, narrow, dark, each
   CHECK(without_fixes(seen.at("result")) ==
         printed(box,
                 "tandem simulate megatron-sc21.toml --only '39B, selene' --engine ideal --set "
-                "parallel.micro_batch=2"));
+                "parallel.micro_batch=2 --set train.flash_attention=true"));
   CHECK(seen.at("labels").size() >= 18);
   for (const Json& label : seen.at("labels")) CHECK(label.at(1) == true);
   CHECK(seen.at("dark").at(0) != seen.at("dark").at(1));

@@ -21,7 +21,8 @@ class Explorer {
 
   // Returns the inputs of a run of the pasted model, on one replica a GPU.
   own() {
-    return {name: "own model", axes: [], points: [], notes: [],
+    return {name: "own model", axes: [], points: [], sets: {},
+      notes: ["assumed: flash attention, one replica a GPU"],
       files: {"config.json": byId("explore-config").value},
       settings: {"model.from": "config.json", "model.seq": Number(byId("explore-seq").value),
         "parallel.global_batch": Number(byId("explore-batch").value),

@@ -250,16 +250,18 @@ class Live {
 
   command() {
     const {changes} = this.inputs(this.changes);
+    const {settings, sets: given} = this.run.inputs;
     const taken = Object.entries(changes).some(([key, value]) =>
-      value === null && key !== "parallel.dp" && key in this.run.inputs.settings);
-    if (taken)
-      return "# A setting is taken away: save what 'Copy as scenario' gives as changed.toml.\n" +
+      value === null && key !== "parallel.dp" && key in settings);
+    // No option takes a setting away, and the explorer's runs are in no file.
+    if (taken || report.data.starts)
+      return "# Save what 'Copy as scenario' gives as changed.toml.\n" +
         "tandem simulate changed.toml --engine ideal";
-    const all = {...changes};
-    if ("parallel.dp" in all) all["parallel.dp"] = this.now["parallel.dp"];
+    const all = {...given, ...changes};
+    if ("parallel.dp" in changes) all["parallel.dp"] = this.now["parallel.dp"];
+    const word = (value) => typeof value === "string" ? value : JSON.stringify(value);
     const sets = Object.entries(all).filter(([, value]) => value !== null)
-      .map(([key, value]) => `--set ${shellWord(`${key}=${controlWord(value)
-        .replace(/^yes$/, "true").replace(/^no$/, "false")}`)}`);
+      .map(([key, value]) => `--set ${shellWord(`${key}=${word(value)}`)}`);
     return ["tandem simulate", shellWord(report.data.source),
       `--only ${shellWord(this.run.name)}`, "--engine ideal", ...sets].join(" ");
   }
@@ -280,14 +282,14 @@ class Live {
     }
     const {run, changes} = this;
     const began = performance.now();
-    let best = null;
+    let best = null, failure = "No plan was found that fits.";
     const tell = () => {
       const left = Math.max(0, kSearchSeconds - (performance.now() - began) / 1000);
       const so_far = best ? `Best so far ${seconds(best.iteration_s)}, stage by stage. ` : "";
       told.textContent = `${so_far}${d3.format(".0f")(left)} s left.`;
     };
     const clock = setInterval(tell, 500);
-    this.searcher = new Engine((found) => { best = found; tell(); });
+    this.searcher = new Engine((found) => { best = {...found, estimated: true}; tell(); });
     button.textContent = "Stop the search";
     try {
       const fixed = Object.keys(changes);
@@ -297,26 +299,29 @@ class Live {
       best = found ? {changes: found.changes, iteration_s: found.result.iteration_s,
         gap: tuned.gap} : null;
     } catch (error) {
-      if (!best) told.textContent = error.message;
+      failure = error.message;
     }
     clearInterval(clock);
     this.searcher.stop();
     this.searcher = null;
     button.textContent = `Search a better plan (${kSearchSeconds} s)`;
-    if (best && run === this.run) this.tellFound(best, changes);
+    if (!best) told.textContent = failure;
+    else if (run === this.run) this.tellFound(best, changes);
   }
 
-  // Says what the search found, with a button that takes it.
-  tellFound({changes: found, iteration_s: found_s, gap}, changes) {
+  // Says what the search found, with a button that takes it. A plan of a search that was stopped is
+  // `estimated`, stage by stage; others were played.
+  tellFound({changes: found, iteration_s: found_s, gap, estimated}, changes) {
     const now = this.run.result.iteration_s;
     const plan = Object.entries(found).filter(([key, value]) => controlOf(key) &&
       JSON.stringify(this.now[key]) !== JSON.stringify(value));
     const better = found_s < now && plan.length > 0;
+    const found_text = `${estimated ? "About " : ""}${seconds(found_s)}`;
     const words = plan.map(([key, value]) => `${key.split(".").pop()} ${controlWord(value)}`);
     const within = gap === undefined || gap === null ? ""
-      : ` No plan is more than ${percent(gap)} faster.`;
+      : ` By an estimate no plan is more than ${percent(gap)} faster.`;
     byId("live-found").replaceChildren(better
-      ? `${seconds(found_s)}, ${d3.format("+.1f")(100 * (found_s / now - 1))} % of the ` +
+      ? `${found_text}, ${d3.format("+.1f")(100 * (found_s / now - 1))} % of the ` +
         `iteration: ${words.join(", ")}.${within} `
       : `No better plan was found.${within}`,
     ...(better ? [make("button", {type: "button", onclick: () => {
