@@ -15,15 +15,13 @@
 #include "cli/command_line/files.h"
 #include "cli/command_line/text_width.h"
 #include "interop/chakra/chakra_file.h"
-#include "job/site.h"
 #include "launch/standard_output.h"
 #include "planning/simulate/chakra_run.h"
 #include "planning/simulate/sensitivity.h"
 #include "planning/simulate/simulate.h"
 #include "planning/what_if/memory_fixes.h"
-#include "report/page/cluster_svg.h"
 #include "report/page/html_page.h"
-#include "report/page/run_inputs.h"
+#include "report/page/runs_page.h"
 #include "report/text/memory_table.h"
 #include "report/text/table.h"
 #include "report/text/timeline_text.h"
@@ -120,39 +118,11 @@ void print(const std::vector<RunResult>& results, const SimulateOptions& options
   }
 }
 
-// Draws the first run's cluster where its links are listed. Other clusters have the shape that
-// their keys say, so they get no picture.
-std::string cluster_picture(const Scenario& scenario) {
-  if (!scenario.cluster.spec.cables) return "";
-  const auto cluster = make_cluster(scenario);
-  return cluster.ok() ? cluster_svg(cluster->graph(), scenario.cluster.spec.name) : "";
-}
-
-// Returns what a page asks.
-std::string question(const std::vector<RunResult>& results, const std::string& input) {
-  const std::string iteration = "How long does an iteration take";
-  if (results.size() > 1)
-    return fmt::format("{} in {} runs of {}?", iteration, results.size(),
-                       std::filesystem::path(input).stem().string());
-  const RunResult& run = results.front();
-  return fmt::format("{}: {} on {} GPUs?", iteration, run.name, run.gpus);
-}
-
-// `first`: the run of --files-of. `scenarios`: of the results, in a live page.
+// `scenarios`: of the results; none: the input is no scenario. `first`: the run of --files-of.
 Status write_report(const SimulateOptions& options, const std::vector<RunResult>& results,
-                    const std::string& note, const std::string& cluster,
-                    const std::vector<Scenario>& scenarios, const std::string& first = "") {
+                    const std::vector<Scenario>& scenarios = {}, const std::string& first = "") {
   if (options.report.empty()) return Done{};
-  PageData page{.title = question(results, options.input),
-                .source = std::filesystem::path(options.input).filename().string(),
-                .note = note,
-                .cluster = cluster};
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    page.runs.push_back(page_run(results[i]));
-    if (options.live) {
-      ASSIGN_OR_RETURN(page.runs.back().inputs, run_inputs(scenarios[i]));
-    }
-  }
+  ASSIGN_OR_RETURN(PageData page, runs_page(options.input, results, scenarios, options.live));
   const auto of_files = std::ranges::find(results, first, &RunResult::name);
   page.chosen = of_files == results.end() ? 0 : of_files - results.begin();
   limit_timelines(&page);
@@ -178,7 +148,7 @@ Status simulate_program(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const RunResult result,
                    simulate_program(program, options.files, !options.unfolded, options.priced_by));
-  RETURN_IF_ERROR(write_report(options, {result}, "", "", {}));
+  RETURN_IF_ERROR(write_report(options, {result}));
   print({result}, options);
   return Done{};
 }
@@ -195,7 +165,7 @@ Status simulate_chakra(const SimulateOptions& options) {
   const Engine engine = source.cluster.empty() ? Engine::Ideal : engine_of(options.engine);
   ASSIGN_OR_RETURN(const RunResult result,
                    simulate_chakra(run, engine, options.files, !options.unfolded));
-  RETURN_IF_ERROR(write_report(options, {result}, "", "", {}));
+  RETURN_IF_ERROR(write_report(options, {result}));
   print({result}, options);
   return Done{};
 }
@@ -244,9 +214,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
     }
   }
   if (results.empty()) return errors.front();
-  const std::string cluster = options.report.empty() ? "" : cluster_picture(scenarios[0]);
-  RETURN_IF_ERROR(write_report(options, results, scenarios[0].report.note, cluster, played_ones,
-                               scenarios[files_of].name));
+  RETURN_IF_ERROR(write_report(options, results, played_ones, scenarios[files_of].name));
   print(results, options, scenarios[0].report.traffic);
   if (!options.json && !scenarios[0].report.note.empty())
     fmt::print(standard_output(), "\n{}\n",

@@ -1,6 +1,6 @@
 # The libraries that every build needs, as targets. TANDEM_EXECUTOR takes headers alone: from a
 # folder that ./dev carry made, else from the system.
-option(TANDEM_EXECUTOR "Only what runs programs: no SimGrid, no tests; libraries are headers" OFF)
+option(TANDEM_EXECUTOR "For GPU machines and browsers: no SimGrid, no tests; libraries are headers" OFF)
 set(TANDEM_CARRIED "${PROJECT_SOURCE_DIR}/carried" CACHE PATH "What ./dev carry gathered, if there")
 
 if(NOT TANDEM_EXECUTOR)

@@ -17,6 +17,8 @@
 #include "planning/tune/frameworks.h"
 #include "planning/tune/tune.h"
 #include "planning/what_if/memory_fixes.h"
+#include "report/page/html_page.h"
+#include "report/page/runs_page.h"
 #include "schedule/order/order_text.h"
 #include "schedule/order/primus_table.h"
 #include "schedule/program/program_text.h"
@@ -150,6 +152,20 @@ Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, cons
   if (trace) RETURN_IF_ERROR(one.trace->map());
   one.json = json_line(to_json(result));
   return one;
+}
+
+Result<std::string> live_page(const AskedOf& asked, const OnDone& on_done) {
+  if (is_csv(asked))
+    return Error::at(asked.path, "found a Program, expected a scenario: a page changes its keys");
+  ASSIGN_OR_RETURN(const PageFiles page_files, load_page_files(true));
+  ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(asked));
+  auto results = simulate_all({scenario}, Engine::Ideal, jobs_of(asked),
+                              {.detail = Detail::Timeline}, 0, on_runs_of(on_done, 1));
+  add_memory_fixes({scenario}, jobs_of(asked), &results);
+  ASSIGN_OR_RETURN(const RunResult result, results.front());
+  const std::string input = asked.text ? "scenario.toml" : asked.path;
+  ASSIGN_OR_RETURN(const PageData page, runs_page(input, {result}, {scenario}, true));
+  return html_page(page_files, to_text(page));
 }
 
 Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on_done) {

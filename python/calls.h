@@ -37,6 +37,10 @@ using OnDone = std::function<void(int done, int total)>;
 // its events.
 Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, const OnDone& on_done);
 
+// Returns the live page (HTML) of a scenario's only run, simulated by the engine `ideal`, as a page
+// has no other.
+Result<std::string> live_page(const AskedOf& asked, const OnDone& on_done);
+
 // Simulates all runs of a scenario. Returns the first run's Error where one has failed.
 Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on_done);
 

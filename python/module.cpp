@@ -117,6 +117,12 @@ py::tuple simulate_one(const AskedOf& asked, bool unfolded, bool trace, const py
   return py::make_tuple(one.json, py::cast(std::move(one.trace)));
 }
 
+std::string page_of_run(const AskedOf& asked, const py::object& on_done) {
+  Interrupt interrupt;
+  return without_lock(asked, &interrupt,
+                      [&] { return live_page(asked, progress_function(on_done, &interrupt)); });
+}
+
 std::string simulate_many(const AskedOf& asked, bool unfolded, const py::object& on_done) {
   Interrupt interrupt;
   return without_lock(
@@ -198,6 +204,7 @@ PYBIND11_MODULE(_tandem, module) {
            py::arg("memory_limit"), py::arg("expert_overlap"));
   module.def("simulate_one", &simulate_one, py::arg("asked"), py::arg("unfolded"), py::arg("trace"),
              py::arg("on_done"));
+  module.def("page_of_run", &page_of_run, py::arg("asked"), py::arg("on_done"));
   module.def("simulate_many", &simulate_many, py::arg("asked"), py::arg("unfolded"),
              py::arg("on_done"));
   module.def("sweep_runs", &sweep_runs, py::arg("asked"), py::arg("output"), py::arg("list"),

@@ -16,7 +16,19 @@ import tempfile
 from . import _tandem
 from .errors import Error, InputError, MissingError, RunError
 from .progress import Progress
-from .results import Candidate, Order, Plan, Result, Results, Sizing, Sweep, Trace, Tuned, parsed
+from .results import (
+    Candidate,
+    Order,
+    Page,
+    Plan,
+    Result,
+    Results,
+    Sizing,
+    Sweep,
+    Trace,
+    Tuned,
+    parsed,
+)
 from .scenario import among_words, asked, order_words, whole
 
 __version__ = _tandem.__version__
@@ -26,6 +38,7 @@ __all__ = [
     "InputError",
     "MissingError",
     "Order",
+    "Page",
     "Plan",
     "Result",
     "Results",
@@ -63,11 +76,10 @@ def simulate(
     one for all alike. jobs: how many repetitions at once, where a run is simulated many times
     (variability.runs). progress: a function that is called with (done, total).
     """
+    what = asked(scenario, set, only, engine, jobs)
     with Progress("runs", progress) as told:
-        text, memory = _tandem.simulate_one(
-            asked(scenario, set, only, engine, jobs), unfolded, trace, told.listener
-        )
-    return Result(parsed(text), None if memory is None else Trace(memory))
+        text, memory = _tandem.simulate_one(what, unfolded, trace, told.listener)
+    return Result(parsed(text), None if memory is None else Trace(memory), what)
 
 
 def simulate_all(

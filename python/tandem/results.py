@@ -83,9 +83,10 @@ class _Document:
 class Result(_Document):
     """A run. Every number of `tandem simulate --json` is an attribute of that name."""
 
-    def __init__(self, numbers, trace=None):
+    def __init__(self, numbers, trace=None, asked=None):
         super().__init__(numbers)
         self._trace = trace
+        self._asked = asked
 
     def __reduce__(self):
         return (Result, (self._numbers,))
@@ -129,6 +130,16 @@ class Result(_Document):
             raise RunError(trace.no_svg)
         return trace.svg
 
+    def show(self, height=900):
+        """Makes the live page: in a notebook a frame of `height` pixels.
+
+        The scenario is read again. A page simulates by the engine ideal; above that of another
+        engine's result a line says so.
+        """
+        if self._asked is None:
+            raise InputError("found a run without its scenario, expected one of tandem.simulate()")
+        return Page(_tandem.page_of_run(self._asked, None), self, height)
+
     def to_pandas(self):
         """The events as a pandas DataFrame, names in place of numbers."""
         pandas = _module("pandas")
@@ -150,6 +161,35 @@ class Result(_Document):
         if self._trace.svg is None:
             return html + f"<p>No timeline: {table.escape(self._trace.no_svg)}</p>"
         return html + f'<div style="overflow-x:auto">{self._trace.svg}</div>'
+
+
+class Page:
+    """A live page (HTML): in a notebook a frame; `save` writes it to a file."""
+
+    def __init__(self, html, result, height):
+        self.html = html
+        self._result = result
+        self._height = height
+
+    def save(self, path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.html)
+
+    def __repr__(self):
+        return f"<tandem.Page of {self._result.name!r}: {len(self.html) / 1e6:.1f} MB, save(path)>"
+
+    def _repr_html_(self):
+        engine = self._result.engine
+        note = ""
+        if engine != "ideal":
+            note = (
+                f"<p>The page simulates by the engine ideal. The result that it was made from, "
+                f"{self._result.iteration_s:.4g} s, is of {table.escape(engine)}.</p>"
+            )
+        return (
+            f'{note}<iframe srcdoc="{table.escape(self.html)}" title="Tandem" '
+            f'style="width:100%;height:{self._height}px;border:0"></iframe>'
+        )
 
 
 class Results(Sequence):

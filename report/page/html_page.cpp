@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/data_dir.h"
 #include "base/file.h"
+#include "base/own_folder.h"
 
 namespace tandem {
 namespace {
@@ -47,7 +48,7 @@ std::string escaped(std::string_view json) {
 // Returns the places of a file that is built, not shipped.
 std::vector<fs::path> built_places(const char* file) {
   std::error_code failed;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failed).parent_path();
+  const fs::path program = own_folder();
   std::vector<fs::path> places;
   for (const fs::path& folder : {program, program.parent_path()}) {
     for (const fs::path& place : {folder / file, folder / "wasm" / file}) {

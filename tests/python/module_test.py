@@ -4,6 +4,7 @@ import csv
 import os
 import pathlib
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,25 @@ class SameAsTheProgram(unittest.TestCase):
             self.assertEqual(timeless(tandem.simulate(path).to_dict()), timeless(printed))
             with self.assertRaisesRegex(tandem.InputError, "expected 'ideal'"):
                 tandem.simulate(path, engine="simgrid")
+
+    def test_the_live_page_is_that_of_the_program(self):
+        result = tandem.simulate(GPTS, only="1.7B, selene", trace=False)
+        try:
+            page = result.show(height=700)
+        except tandem.MissingError as error:
+            self.skipTest(str(error))
+        with tempfile.TemporaryDirectory() as folder:
+            printed = pathlib.Path(folder) / "printed.html"
+            saved = pathlib.Path(folder) / "saved.html"
+            words = ["--only", "1.7B, selene", "--report", str(printed), "--live"]
+            command("simulate", GPTS, *words)
+            page.save(saved)
+            texts = [path.read_text(encoding="utf-8") for path in (printed, saved)]
+        first, second = (re.sub(r'"engine_wall_s":[^,]+', "", text) for text in texts)
+        self.assertEqual(first, second)
+        self.assertRegex(page._repr_html_(), r'of simgrid.*<iframe srcdoc="[^"]+" .*height:700px')
+        with self.assertRaisesRegex(tandem.InputError, "tandem.simulate"):
+            pickle.loads(pickle.dumps(result)).show()
 
     def test_a_sweep_has_the_rows_of_the_program(self):
         scenario = str(support.SOURCE / "scenarios/nemo-pipeline.toml")

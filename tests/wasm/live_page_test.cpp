@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
 
 #include "tests/report/page_seen.h"
@@ -106,6 +107,35 @@ TEST_CASE("a live page changes, refuses, undoes, stops and goes on, with the pro
     CHECK(Json::diff(printed(box, seen.at(after).at("command")),
                      without_fixes(seen.at(after).at("result"))) == Json::array());
   CHECK(seen.at("reset") == Json{seen.at("same"), ""});
+}
+
+TEST_CASE("a live page whose engine runs out of memory says so and goes on") {
+  const auto chromium = browser();
+  if (!chromium || !has_engine()) return;
+  const Sandbox box;
+  make_page(box);
+  const Json seen = browsed(box, *chromium, "live.html", "live_memory.js");
+  INFO(seen);
+  CHECK(seen.at("small").at("failure").get<std::string>().find("out of memory") !=
+        std::string::npos);
+  CHECK(seen.at("small").at("changed") == nullptr);
+  CHECK(seen.at("whole").at("failure") == "");
+  CHECK(seen.at("whole").at("changed") == 0.05);
+}
+
+TEST_CASE("a live page works in the frame of a notebook") {
+  const auto chromium = browser();
+  if (!chromium || !has_engine()) return;
+  const Sandbox box;
+  make_page(box);
+  std::string page = std::regex_replace(box.read("live.html"), std::regex("&"), "&amp;");
+  page = std::regex_replace(page, std::regex("\""), "&quot;");
+  box.file("frame.html", fmt::format("<!DOCTYPE html><meta charset=\"utf-8\">"
+                                     "<iframe srcdoc=\"{}\"></iframe>",
+                                     page));
+  const Json seen = browsed(box, *chromium, "frame.html", "live_frame.js");
+  CHECK(seen.at("difference").get<std::string>().find(" % tokens/s") != std::string::npos);
+  CHECK(seen.at("failure") == "");
 }
 
 TEST_CASE("a live page opens with the changes of its address, narrow, dark, each field labelled") {

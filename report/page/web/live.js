@@ -218,7 +218,9 @@ class Live {
     for (const [key, value] of Object.entries(this.changes)) words.set(key, JSON.stringify(value));
     const same = Object.keys(this.changes).length === 0;
     this.address = same ? "" : `#${words}`;
-    history.replaceState(null, "", this.address || location.href.split("#")[0]);
+    // In a notebook's frame a page has no address.
+    if (location.protocol !== "about:")
+      history.replaceState(null, "", this.address || location.href.split("#")[0]);
   }
 
   changesOfAddress(run) {
