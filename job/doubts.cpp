@@ -72,12 +72,13 @@ void add_fast_nics(const Scenario& s, std::vector<std::string>* lines) {
     const auto preset = load_preset(s.cluster.preset);
     if (preset.ok() && spec.nic_bytes_per_s <= preset->nic_bytes_per_s) return;
   }
-  lines->push_back(fmt::format(
-      "{}: found cluster.nic_Gbitps = {:g}, expected at most {:g}: a slot like that of {} carries "
-      "{:g} GB/s{}; the run has the NIC as it was set",
-      s.place_of({"cluster.nic_Gbitps"}), spec.nic_bytes_per_s / Gbit, slot_bytes_per_s / Gbit,
-      spec.device.name.empty() ? "the GPU" : spec.device.name, slot_bytes_per_s / GB,
-      host_link_source(s.cluster.preset)));
+  lines->push_back(
+      fmt::format("{}: cluster.nic_Gbitps = {:g} is simulated as set, but a slot like that of {} "
+                  "carries at most "
+                  "{:g} Gbit/s{}",
+                  s.place_of({"cluster.nic_Gbitps"}), spec.nic_bytes_per_s / Gbit,
+                  spec.device.name.empty() ? "the GPU" : spec.device.name, slot_bytes_per_s / Gbit,
+                  host_link_source(s.cluster.preset)));
 }
 
 }  // namespace

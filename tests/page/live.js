@@ -56,10 +56,14 @@ see(async () => {
   seen.offers = options.map((option) => ({value: option.value, disabled: option.disabled,
     text: option.textContent}));
 
+  // What is refused alone is offered with what makes room for it.
+  seen.interleaved = await choose("schedule.order", "interleaved");
+  seen.interleaved.changes = {...report.live.changes};
+
   const before = report.live.answered;
   document.getElementById("live-undo").click();
   await answered(before + 1);
-  seen.undone = report.live.changes["variability.jitter"] === undefined;
+  seen.undone = report.live.changes["schedule.order"] === undefined;
 
   // Stopped in the middle of an answer, the page goes on with a new worker.
   control("variability.jitter").value = "0.1";

@@ -13,8 +13,9 @@ const kControls = [
     {key: "cluster.gpus", name: "GPUs", tries: (now, words, began) =>
       [1 / 8, 1 / 4, 1 / 2, 3 / 4, 1, 1.5, 2, 4, 8].map((part) => part * began["cluster.gpus"])
         .filter((gpus) => gpus >= 1 && Number.isInteger(gpus))},
-    {key: "cluster.nic_Gbitps", name: "NIC", unit: "Gbit/s", likely: [100, 200, 400, 800, 1600]},
-    {key: "cluster.intra_GBps", name: "GPU in its node", unit: "GB/s", likely: [50, 300, 450, 900]},
+    {key: "cluster.nic_Gbitps", name: "NIC (each way)", unit: "Gbit/s", likely: [100, 200, 400, 800, 1600]},
+    {key: "cluster.intra_GBps", name: "In the node (each way)", unit: "GB/s",
+      likely: [50, 300, 450, 900]},
   ]},
   {title: "Plan", controls: [
     {key: "parallel.tp", name: "Tensor (tp)", tries: () => kPowers(32)},
@@ -36,6 +37,7 @@ const kControls = [
       tries: () => ["fp32", "fp16", "bf16", "fp8", "nvfp4"]},
     {key: "train.recompute", name: "Recompute", tries: () => ["none", "selective", "full"]},
     {key: "train.zero", name: "ZeRO", tries: () => [0, 1, 2, 3]},
+    {key: "train.sequence_parallel", name: "Sequence parallel", tries: () => kFlags},
     {key: "variability.jitter", name: "Jitter", unit: "of each op", likely: [0, 0.02, 0.05, 0.1]},
   ]},
   {title: "Overlap", controls: [
@@ -52,6 +54,28 @@ const kAllControls = d3.merge(kControls.map(({controls}) => controls));
 const controlOf = (key) => kAllControls.find((control) => control.key === key);
 const controlWord = (value) => value === true ? "yes" : value === false ? "no" : String(value);
 
+// Changes that can make room for a value that is refused alone, those that change least first.
+const kCompanions = [
+  {"parallel.micro_batch": 1}, {"parallel.vpp": 1}, {"parallel.vpp": 2},
+  {"train.sequence_parallel": true},
+  {"parallel.scatter_gather": false},
+  {"parallel.micro_batch": 1, "parallel.vpp": 1},
+  {"train.sequence_parallel": true, "parallel.scatter_gather": false},
+  {"parallel.cp": 1}, {"parallel.cp": 1, "parallel.micro_batch": 1},
+  {"parallel.cp": 1, "parallel.micro_batch": 1, "parallel.vpp": 1},
+];
+
+// Returns the companions that a control's value can have: of other keys, with other values than now.
+const companionsOf = (control, now) => kCompanions.filter((changes) => !(control.key in changes) &&
+  Object.entries(changes).every(([key, value]) => now[key] !== value));
+
+// Says changes in the controls' words: "Micro batch 1, Overlap of gradients yes".
+const changesText = (changes) => Object.entries(changes).map(([key, value]) => {
+  const {name} = controlOf(key) || {name: key};
+  const of = key.startsWith("overlap.") ? `Overlap of ${name.toLowerCase()}` : name;
+  return `${of} ${controlWord(value)}`;
+}).join(", ");
+
 // Returns what a control's new value changes beside its own key; null takes a setting away. The
 // number of replicas follows from that of GPUs. Another cluster brings all its own numbers.
 function changesOf(control, value, now, settings) {
@@ -67,7 +91,8 @@ function changesOf(control, value, now, settings) {
   return changes;
 }
 
-// The form of all controls. change(control, value): the user chose a value.
+// The form of all controls. change(control, value, companions): the user chose a value, and with it
+// the companions that make room for it.
 class Controls {
   constructor(element, change) {
     this.change = change;
@@ -82,8 +107,11 @@ class Controls {
       : make("input", {id, type: "number", step: "any", min: "0", list: `${id}-likely`});
     const why = make("small", {id: `${id}-why`, class: "bad", role: "alert"});
     input.setAttribute("aria-describedby", why.id);
-    input.onchange = () => this.change(control,
-      control.tries ? JSON.parse(input.value) : Number(input.value));
+    input.onchange = () => {
+      const [chosen] = input.selectedOptions || [];
+      this.change(control, control.tries ? JSON.parse(input.value) : Number(input.value),
+        JSON.parse((chosen && chosen.dataset.companions) || "{}"));
+    };
     const parts = [make("label", {for: id}, control.name,
       ...(control.unit ? [make("small", {}, ` ${control.unit}`)] : [])), input, why];
     if (!control.tries) parts.push(make("datalist", {id: `${id}-likely`},
@@ -120,16 +148,17 @@ class Controls {
       .filter((value) => value !== now[control.key]);
   }
 
-  // Says why values of a control are refused; null: one is not.
-  refuse(control, values, reasons) {
+  // Says of a control's value that it is refused alone: with which companions it is not, or, without
+  // such, why.
+  refuse(control, value, reason, companions) {
     const {input} = this.fields.get(control.key);
-    values.forEach((value, i) => {
-      const option = [...input.options].find((each) => each.value === JSON.stringify(value));
-      if (!option || !reasons[i]) return;
-      option.disabled = true;
-      option.title = reasons[i];
-      option.textContent = `${controlWord(value)}: ${shortened(reasons[i], 90)}`;
-    });
+    const option = [...input.options].find((each) => each.value === JSON.stringify(value));
+    if (!option) return;
+    option.title = reason;
+    option.disabled = !companions;
+    option.textContent = `${controlWord(value)}: ` +
+      (companions ? `with ${changesText(companions)}` : shortened(reason, 90));
+    if (companions) option.dataset.companions = JSON.stringify(companions);
   }
 
   // Shows an error beside the first control that it is about; returns whether there is one.

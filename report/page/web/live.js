@@ -19,18 +19,27 @@ function scenarioText(settings, title) {
 const shellWord = (word) => /^[\w.,=/+:-]+$/.test(word) ? word
   : `'${word.replace(/'/g, "'\\''")}'`;
 
-// Says how a run differs from where it began: tokens, bubble, memory.
+// Says how a run differs from where it began: time, tokens, bubble, memory.
 function differenceText(began, now) {
   const change = (value, base) => `${d3.format("+.1f")(100 * (value / base - 1))} %`;
-  const rate = now.tokens_per_s && began.tokens_per_s;
-  const words = [rate ? `${change(now.tokens_per_s, began.tokens_per_s)} tokens/s`
-    : `${change(now.iteration_s, began.iteration_s)} of the iteration's time`];
+  const words = [`${seconds(now.iteration_s)}, ${seconds(began.iteration_s)} at the beginning: ` +
+    (now.tokens_per_s && began.tokens_per_s
+      ? `${change(now.tokens_per_s, began.tokens_per_s)} tokens/s`
+      : `${change(now.iteration_s, began.iteration_s)} of the iteration's time`)];
   const points = 100 * (now.bubble_fraction - began.bubble_fraction);
   if (Math.abs(points) >= 0.05) words.push(`bubble ${d3.format("+.1f")(points)} points`);
   const over = now.spare_bytes === undefined ? "" : `over by ${memory(-now.spare_bytes)}`;
   if (now.fits === false) words.push(`${began.fits ? "fits no more" : "does not fit"}: ${over}`);
   else if (now.fits && began.fits === false) words.push("fits now");
-  return words.join(", ");
+  return `${words.join(", ")}.`;
+}
+
+// Says which values changed that were not asked for.
+function alsoText(asked, before, after) {
+  const also = kAllControls.map(({key}) => key).filter((key) => !(key in asked) &&
+    after[key] !== undefined && JSON.stringify(before[key]) !== JSON.stringify(after[key]));
+  return also.length === 0 ? ""
+    : ` Also changed: ${changesText(Object.fromEntries(also.map((key) => [key, after[key]])))}.`;
 }
 
 class Live {
@@ -38,7 +47,8 @@ class Live {
   constructor(counted, shown) {
     Object.assign(this, {counted, shown});
     this.engine = new Engine();
-    this.controls = new Controls(byId("controls"), (control, value) => this.set(control, value));
+    this.controls = new Controls(byId("controls"),
+      (control, value, companions) => this.set(control, value, companions));
     this.run = null;
     byId("live-section").hidden = false;
     byId("live-undo").onclick = () => this.undo();
@@ -90,18 +100,24 @@ class Live {
     return this.engine.ask({do: "simulate", run: this.inputs(changes), detail});
   }
 
-  set(control, value) {
+  set(control, value, companions) {
     const {settings} = this.run.inputs;
-    const changes = {...this.changes, ...changesOf(control, value, this.now, settings)};
+    const asked = {...changesOf(control, value, this.now, settings), ...companions};
+    const changes = {...this.changes, ...asked};
     for (const [key, each] of Object.entries(changes))
       if (each === null && !(key in settings)) delete changes[key];
-    this.begin(changes);
+    this.begin(changes, {...asked, [control.key]: value});
   }
 
-  undo() { if (this.past.length > 0) this.begin(this.past.pop(), false); }
+  undo() { if (this.past.length > 0) this.begin(this.past.pop(), null, false); }
 
-  begin(changes, remember = true) {
+  // Simulates with other changes, after which what a search found holds no more. `asked`: those of
+  // them that one control made; null: others.
+  begin(changes, asked = null, remember = true) {
     if (remember) this.past.push(this.changes);
+    this.asked = asked;
+    if (this.searcher) this.searcher.stop();
+    byId("live-found").replaceChildren();
     return this.simulate(changes);
   }
 
@@ -144,12 +160,14 @@ class Live {
   }
 
   took(run, {result, values}) {
+    const also = this.asked ? alsoText(this.asked, this.now, values) : "";
     run.result = result;
     this.now = values;
     this.write();
     this.controls.show(values, run.began.values, this.words);
     const changed = Object.keys(this.changes).length > 0;
-    this.say(changed ? differenceText(run.began.result, result) : "Change a value.");
+    this.say(changed ? differenceText(run.began.result, result) + also
+      : "Change a value: the run is simulated again.");
     this.answered = (this.answered || 0) + 1;
     this.counted(run);
   }
@@ -195,12 +213,18 @@ class Live {
       if (values.length === 0) continue;
       if (this.busy || this.wanted || this.changes !== changes) return;
       const {settings} = run.inputs;
-      const tries = values.map((value) =>
-        this.inputs({...changes, ...changesOf(control, value, now, settings)}).changes);
-      const reasons = await this.engine.ask(
+      const tried = (value, more = {}) => this.inputs({...changes,
+        ...changesOf(control, value, now, settings), ...more}).changes;
+      const check = (tries) => this.engine.ask(
         {do: "check", run: {...run.inputs, changes: {}}, tries}).catch(() => []);
-      if (this.now !== now) return;
-      this.controls.refuse(control, values, reasons);
+      const reasons = await check(values.map((value) => tried(value)));
+      const companions = companionsOf(control, now);
+      for (const [i, value] of values.entries()) {
+        if (!reasons[i]) continue;
+        const still = await check(companions.map((more) => tried(value, more)));
+        if (this.now !== now || this.wanted) return;
+        this.controls.refuse(control, value, reasons[i], companions[still.indexOf(null)]);
+      }
     }
     this.offered = this.answered;
   }
@@ -282,7 +306,7 @@ class Live {
       this.searcher.stop();
       return;
     }
-    const {run, changes} = this;
+    const {run, changes, now} = this;
     const began = performance.now();
     let best = null, failure = "No plan was found that fits.";
     const tell = () => {
@@ -298,8 +322,8 @@ class Live {
       const tuned = await this.searcher.ask({do: "tune", run: this.inputs(changes), fixed,
         seconds: kSearchSeconds});
       const found = tuned.best.find(({result}) => result && result.fits !== false);
-      best = found ? {changes: found.changes, iteration_s: found.result.iteration_s,
-        gap: tuned.gap} : null;
+      best = found ? {...found, iteration_s: found.result.iteration_s, gap: tuned.gap,
+        complete: tuned.complete} : null;
     } catch (error) {
       failure = error.message;
     }
@@ -307,29 +331,35 @@ class Live {
     this.searcher.stop();
     this.searcher = null;
     button.textContent = `Search a better plan (${kSearchSeconds} s)`;
-    if (!best) told.textContent = failure;
-    else if (run === this.run) this.tellFound(best, changes);
+    if (this.now !== now) told.textContent = "";
+    else if (!best) told.textContent = failure;
+    else this.tellFound(best, changes);
   }
 
-  // Says what the search found, with a button that takes it. A plan of a search that was stopped is
-  // `estimated`, stage by stage; others were played.
-  tellFound({changes: found, iteration_s: found_s, gap, estimated}, changes) {
+  // Says what the search found, with a button that takes it. A plan of a search that was stopped has
+  // no result: its time was added up stage by stage.
+  tellFound({changes: found, iteration_s: found_s, result, gap, complete}, changes) {
     const now = this.run.result.iteration_s;
     const plan = Object.entries(found).filter(([key, value]) => controlOf(key) &&
-      JSON.stringify(this.now[key]) !== JSON.stringify(value));
-    const better = found_s < now && plan.length > 0;
-    const found_text = `${estimated ? "About " : ""}${seconds(found_s)}`;
-    const words = plan.map(([key, value]) => `${key.split(".").pop()} ${controlWord(value)}`);
+      this.now[key] !== undefined && JSON.stringify(this.now[key]) !== JSON.stringify(value));
+    const kept = Object.keys(changes).filter(controlOf);
+    const range = !result || result.iteration_low_s === null ? "" : ` (${result.calibrated === false ? "a guess, " : ""}` +
+      `${interval(result)})`;
     const within = gap === undefined || gap === null ? ""
-      : ` By an estimate no plan is more than ${percent(gap)} faster.`;
-    byId("live-found").replaceChildren(better
-      ? `${found_text}, ${d3.format("+.1f")(100 * (found_s / now - 1))} % of the ` +
-        `iteration: ${words.join(", ")}.${within} `
-      : `No better plan was found.${within}`,
-    ...(better ? [make("button", {type: "button", onclick: () => {
-      byId("live-found").replaceChildren();
-      this.begin({...changes, ...found});
-    }}, "Take it")] : []));
+      : complete ? " All plans were looked through, with estimates of their times."
+        : ` Not all plans were tried: by an estimate none is more than ${percent(gap)} faster.`;
+    const said = found_s < now && plan.length > 0
+      ? `${result ? "" : "About "}${seconds(found_s)}${range} instead of ${seconds(now)} now: ` +
+        `${changesText(Object.fromEntries(plan))}.`
+      : "No better plan was found.";
+    const keeping = kept.length === 0 ? ""
+      : ` Kept: ${changesText(Object.fromEntries(kept.map((key) => [key, this.now[key]])))}.`;
+    byId("live-found").replaceChildren(`${said}${keeping}${within} `);
+    if (found_s >= now || plan.length === 0) return;
+    // The number of replicas follows from that of GPUs, so that other values can be chosen.
+    const {"parallel.dp": _, ...taken} = found;
+    byId("live-found").append(make("button", {type: "button",
+      onclick: () => this.begin({...changes, ...taken})}, "Take it"));
   }
 }
 

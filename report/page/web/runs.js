@@ -39,7 +39,7 @@ const savedText = (r) =>
 function iterationNote(result) {
   const notes = [];
   if (result.iteration_low_s !== null)
-    notes.push(`${interval(result)} in 90 of 100` +
+    notes.push(`${interval(result)} in 9 of 10 real runs` +
       (result.calibrated === false ? ", not calibrated: a guess" : ""));
   if (result.lower_bound_s && result.plan && result.plan.pp > 1) {
     const above = Math.max(0, result.iteration_s / result.lower_bound_s - 1);
