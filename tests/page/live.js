@@ -57,8 +57,8 @@ see(async () => {
     text: option.textContent}));
 
   // What is refused alone is offered with what makes room for it.
-  seen.interleaved = await choose("schedule.order", "interleaved");
-  seen.interleaved.changes = {...report.live.changes};
+  seen.zbv = await choose("schedule.order", "zbv");
+  seen.zbv.changes = {...report.live.changes};
 
   const before = report.live.answered;
   document.getElementById("live-undo").click();

@@ -108,10 +108,10 @@ TEST_CASE("a live page changes, refuses, undoes, stops and goes on, with the pro
     CHECK(offer.at("text").get<std::string>().find("found") != std::string::npos);
   }
   CHECK(some_refused);
-  CHECK(seen.at("interleaved").at("changes").at("parallel.vpp") == 2);
+  CHECK(seen.at("zbv").at("changes").at("parallel.vpp") == 2);
   CHECK(seen.at("undone") == true);
   CHECK(seen.at("stopped").get<std::string>().find("stopped") != std::string::npos);
-  for (const char* after : {"interleaved", "again", "afterBreak"})
+  for (const char* after : {"zbv", "again", "afterBreak"})
     CHECK(Json::diff(printed(box, seen.at(after).at("command")),
                      without_fixes(seen.at(after).at("result"))) == Json::array());
   CHECK(seen.at("reset") == Json{seen.at("same"), ""});
