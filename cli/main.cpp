@@ -31,6 +31,7 @@ int run(int argc, char** argv) {
   tandem::add_doctor(run);
   const tandem::Command compare = app.in_group("Compare with what was measured");
   tandem::add_compare(compare);
+  tandem::add_explain(compare);
   tandem::add_trace(compare);
   tandem::add_validate(compare);
   const tandem::Command exchange = app.in_group("Exchange with other tools");

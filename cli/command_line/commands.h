@@ -18,6 +18,7 @@ void add_simulate(const Command& app);
 void add_sweep(const Command& app);
 void add_run(const Command& app);
 void add_compare(const Command& app);
+void add_explain(const Command& app);
 void add_validate(const Command& app);
 void add_bench(const Command& app);
 void add_calibrate(const Command& app);

@@ -122,6 +122,7 @@ const std::vector<CommandRow>& command_rows() {
         {"--set --only --engine", "s"},
         {"--only-passes", "sprf"},
         {"--wide", "tsprf", "", "--json"}}},
+      {"explain", {}, {{"--set --only --engine --json", ""}, {"--wide", "", "", "--json"}}},
       {"trace",
        {},
        {{"--scenario --costs --top --hta --json", ""},

@@ -11,20 +11,11 @@
 #include <set>
 
 #include "base/quantile.h"
-#include "traces/profile/kernel_names.h"
+#include "traces/profile/op_keys.h"
 #include "traces/profile/profile_metrics.h"
-#include "traces/profile/simulated_profile.h"
 
 namespace tandem {
 namespace {
-
-// A pass; stage and microbatch are -1 where they are unknown.
-struct PassKey {
-  PassPhase phase = PassPhase::Unknown;
-  int stage = -1, microbatch = -1;
-
-  auto operator<=>(const PassKey&) const = default;
-};
 
 // Times of a rank's kernels, by pass and by communication.
 struct RankTimes {
@@ -34,30 +25,6 @@ struct RankTimes {
   std::map<std::pair<CommLabel, std::string>, std::vector<double>> comms;
   bool splits_backward = false;  // has passes of weight gradients
 };
-
-// Returns the number of the step that launched a kernel; without a recorded launch, of the step in
-// which the kernel starts. 0: before the first step.
-int step_of(const ProfileRank& rank, const ProfileKernel& kernel) {
-  const Nanoseconds at = kernel.launch >= 0 ? rank.launches[kernel.launch].at_ns : kernel.start_ns;
-  const auto after = std::ranges::upper_bound(rank.steps, at, {}, &ProfileStep::start_ns);
-  return static_cast<int>(after - rank.steps.begin());
-}
-
-// Returns who takes part in a communication, as far as its arguments say: "0>1", "[0, 1]".
-std::string ranks_of(const ProfileRank& rank, const ProfileKernel& kernel) {
-  if (kernel.collective < 0) return "";
-  const CollectiveArgs& args = rank.collectives[kernel.collective];
-  if (args.from >= 0) return fmt::format("{}>{}", args.from, args.to);
-  return rank.names.text(args.ranks);
-}
-
-std::string ranks_of(const Program& program, int rank, const Op& op) {
-  const std::vector<Rank>& members =
-      program.communicators[program.ranks[rank].communicators[op.slot]].members;
-  if (op.kind == OpKind::Send || op.kind == OpKind::Recv)
-    return fmt::format("{}>{}", index(members.front()), index(members.back()));
-  return ranks_text(members);
-}
 
 RankTimes times_of_rank(const ProfileRank& rank, const std::vector<bool>& is_counted) {
   RankTimes times;
@@ -98,21 +65,6 @@ std::vector<RankTimes> times_of(const Profile& profile) {
     times.push_back(times_of_rank(
         profile.ranks[i], window.is_counted.empty() ? std::vector<bool>() : window.is_counted[i]));
   return times;
-}
-
-PassPhase phase_of(OpKind kind) {
-  switch (drawn_as(kind)) {
-    case OpKind::Forward:
-      return PassPhase::Forward;
-    case OpKind::Backward:
-      return PassPhase::Backward;
-    case OpKind::BackwardInput:
-      return PassPhase::BackwardInput;
-    case OpKind::BackwardWeight:
-      return PassPhase::BackwardWeight;
-    default:
-      return PassPhase::Step;
-  }
 }
 
 double mean(const std::vector<double>& values) {
@@ -176,12 +128,6 @@ void price_compute(Body* body, const RankTimes& times, MeasuredOps* measured) {
   }
 }
 
-std::string collective_of_op(OpKind kind) {
-  const CommKind comm = comm_kind(kind);
-  const bool is_transfer = comm == CommKind::SendRecv || comm == CommKind::RingShift;
-  return is_transfer ? "send/recv" : std::string(op_kind_name(kind));
-}
-
 // Gives communications their times. Ops and kernels with the same label and ranks match in order,
 // the first op with the first kernel, if there is one step and equally many of both; otherwise each
 // op takes the kernels' median. `rank` is the rank of the Program whose communicators the profile
@@ -191,8 +137,7 @@ void price_comm(const Program& program, int rank, const RankTimes& times, int st
   std::map<std::pair<CommLabel, std::string>, std::vector<Op*>> ops_by_ranks;
   for (Op& op : body->ops) {
     if (is_compute(op.kind)) continue;
-    const CommLabel label{body->slots[op.slot].group_kind, collective_of_op(op.kind)};
-    ops_by_ranks[{label, ranks_of(program, rank, op)}].push_back(&op);
+    ops_by_ranks[{label_of(*body, op), ranks_of(program, rank, op)}].push_back(&op);
   }
   for (auto& [key, ops] : ops_by_ranks) {
     auto at = times.comms.find(key);

@@ -72,6 +72,7 @@ const std::map<std::string, std::map<char, std::string>> kInputs = {
       {'p', "two.csv profiles"},
       {'r', "trace.csv profiles"},
       {'f', "profiles profiles"}}},
+    {"explain", {{'-', "two.toml profiles"}}},
     {"trace", {{'-', "profiles"}}},
     {"validate", {{'u', "two.toml"}, {'a', "cases.csv"}, {'l', "train.log"}}},
     {"bench comm", {{'-', "--cluster dgx-h100"}}},

@@ -1,0 +1,147 @@
+// tandem explain: why a measured run is slower than its simulation.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/json_text.h"
+#include "base/parallel/progress.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/text_width.h"
+#include "launch/standard_output.h"
+#include "planning/choose/resolve.h"
+#include "planning/play/play_job.h"
+#include "report/text/number_cells.h"
+#include "report/text/text_table.h"
+#include "traces/profile/read_profile.h"
+#include "traces/profile/simulated_profile.h"
+#include "validation/compare/profile_comparison.h"
+#include "validation/explain/explain.h"
+
+namespace tandem {
+namespace {
+
+struct ExplainOptions {
+  std::string scenario;
+  std::vector<std::string> profiles;
+  std::vector<std::string> sets;
+  std::string only;
+  std::string engine;
+  bool json = false;
+  bool wide = false;
+};
+
+struct ExplainedRow {
+  std::string what;
+  double seconds = 0;
+  bool is_total = false;
+};
+
+std::vector<ExplainedRow> rows_of(const Explanation& e) {
+  std::vector<ExplainedRow> rows = {{"simulated iteration", e.simulated_s, true}};
+  for (const Cause& cause : e.causes) rows.push_back({cause.what, cause.alone_s});
+  if (e.smaller_s != 0) rows.push_back({"smaller causes, together", e.smaller_s});
+  if (e.interactions_s != 0)
+    rows.push_back({"interactions: all causes together, less each alone", e.interactions_s});
+  if (e.not_explained_s != 0) rows.push_back({"not explained", e.not_explained_s});
+  rows.push_back({"measured iteration", e.measured_s, true});
+  return rows;
+}
+
+// Returns a row a cause, from the simulated iteration to the measured one, and a line on each
+// cause's evidence and on what to do.
+std::string explain_table(const Explanation& e, int width) {
+  using Of = const ExplainedRow&;
+  const std::vector<Column<ExplainedRow>> columns = {
+      {"", [](Of row) { return row.what; }, Place::Name},
+      {"s",
+       [](Of row) {
+         return row.is_total ? fmt::format("{:.4f}", row.seconds)
+                             : fmt::format("{:+.4f}", row.seconds);
+       },
+       Place::First},
+      {"% of the measured",
+       [&](Of row) {
+         const double share = row.seconds / e.measured_s;
+         return row.is_total ? percent(share) : signed_percent(share);
+       },
+       Place::First}};
+  std::string text = text_table(columns, rows_of(e), width);
+  if (e.causes.empty())
+    text += "\nNo cause makes half a percent of the iteration.\n";
+  else
+    text += '\n';
+  for (const Cause& cause : e.causes)
+    text += wrapped(
+        fmt::format("{}. Evidence: {}. To do: {}.\n", cause.what, cause.evidence, cause.advice),
+        width);
+  for (const std::string& note : e.notes) text += wrapped('\n' + note + '\n', width);
+  return text;
+}
+
+// Refuses a profile of another job.
+Status check_job(const PlayedJob& played, const Profile& measured, const ExplainOptions& options) {
+  const Profile simulated = profile_of(played.job.program, played.trace);
+  ASSIGN_OR_RETURN(ComparedSide ours, side_of(simulated, options.scenario, options.engine));
+  ours.world = static_cast<int>(played.job.program.ranks.size());
+  const std::string& path = measured.ranks.front().path;
+  ASSIGN_OR_RETURN(ComparedSide theirs, side_of(measured, path, ""));
+  const ProfileComparison both = compare_profiles(std::move(ours), std::move(theirs), true);
+  if (both.another_job.empty()) return Done{};
+  return Error::at(path, fmt::format("found another job than {} ({}), expected a profile of it",
+                                     options.scenario, both.another_job));
+}
+
+Status run(const ExplainOptions& options) {
+  std::optional<Waiting> waiting("reading the profile");
+  ASSIGN_OR_RETURN(const Profile measured, read_profile(options.profiles));
+  waiting.reset();
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+                   load_scenarios(options.scenario, sets, options.only));
+  ASSIGN_OR_RETURN(const Scenario given, only_run(scenarios, options.scenario, "--only"));
+  ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
+  ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenario, engine_of(options.engine)));
+  RETURN_IF_ERROR(check_job(played, measured, options));
+  ASSIGN_OR_RETURN(const Explanation explanation,
+                   explain(played.job.program, played.trace, measured));
+  fmt::print(standard_output(), "{}",
+             options.json ? json_document(to_json(explanation))
+                          : explain_table(explanation, text_width(options.wide)));
+  if (explanation.is_explained()) return Done{};
+  return Error{fmt::format("{:.1f} % of the measured iteration is not explained, expected at most "
+                           "{:g} %",
+                           100 * explanation.not_explained_s / explanation.measured_s,
+                           100 * kMostUnexplained),
+               Error::Failed};
+}
+
+}  // namespace
+
+void add_explain(const Command& app) {
+  auto options = std::make_shared<ExplainOptions>();
+  const Command command = app.subcommand(
+      "explain",
+      "Says why a measured run takes longer than its simulation, in causes with seconds: slower "
+      "kernels, stages, ranks and collectives, overlap that fails, waiting for data or the host.");
+  command.option("scenario", &options->scenario, "SCENARIO.toml of the job that was profiled")
+      .required();
+  command
+      .option("profiles", &options->profiles,
+              "*.json or *.json.gz of torch.profiler, SQLite of nsys export, or folders of them; "
+              "a file a rank, of some ranks or all")
+      .required();
+  command.option("--set", &options->sets, "KEY=VALUE over the scenario's settings; repeatable")
+      .one_value_each();
+  command.option("--only", &options->only, "the scenario's run whose name holds this text");
+  command.option("--engine", &options->engine, "simgrid (default) or ideal plays the scenario")
+      .one_of({"ideal", "simgrid"});
+  command.flag("--json", &options->json, "print one JSON object and nothing else");
+  add_wide(command, &options->wide);
+  command.footer(
+      "Exit status: 0 if all but 2 % of the measured iteration is explained, else 1.\n"
+      "Example: tandem explain job.toml profiles/");
+  command.run([options] { return run(*options); });
+}
+
+}  // namespace tandem

@@ -1,0 +1,194 @@
+// tandem explain: causes that were put into a run come back, first and with their size.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/sandbox.h"
+
+using namespace tandem;
+
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string kJob = R"([model]
+layers = 8
+hidden = 2048
+heads = 16
+seq = 2048
+vocab = 32000
+[parallel]
+tp = 2
+pp = 2
+dp = 2
+global_batch = 8
+[cluster]
+preset = "dgx-h100"
+gpus = 8
+)";
+
+const std::string kTraces = TANDEM_SOURCE_DIR "/validation/gpu/results/h100/traces/";
+
+// The explanation of a run that was simulated with more settings and written as a profile.
+Json explained(const Sandbox& box, const std::string& injected, const std::string& own = "") {
+  box.file("job.toml", kJob);
+  std::filesystem::remove_all(box.path("p"));
+  const Ran written = box.tandem(
+      fmt::format("simulate job.toml --engine ideal --unfolded --kineto p {} {}", own, injected));
+  INFO(written.err);
+  REQUIRE(written.status == 0);
+  const Ran ran = box.tandem(fmt::format("explain job.toml p --engine ideal --json {}", own));
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  return Json::parse(ran.out);
+}
+
+double gap_of(const Json& explanation) {
+  return explanation.at("measured_s").get<double>() - explanation.at("simulated_s").get<double>();
+}
+
+std::string first_cause(const Json& explanation) {
+  const Json& causes = explanation.at("causes");
+  return causes.empty() ? "" : causes.at(0).at("what").get<std::string>();
+}
+
+// The parts add up to the measured iteration.
+void check_sum(const Json& explanation) {
+  double sum = explanation.at("simulated_s");
+  for (const Json& cause : explanation.at("causes")) sum += cause.at("alone_s").get<double>();
+  for (const char* part : {"smaller_causes_s", "interactions_s", "not_explained_s"})
+    sum += explanation.at(part).get<double>();
+  CHECK(sum == Approx(explanation.at("measured_s").get<double>()).epsilon(1e-9));
+}
+
+// The first cause holds the text and makes the gap to a tenth.
+void check_first(const Json& explanation, const std::string& text) {
+  INFO(explanation.dump(1));
+  check_sum(explanation);
+  CHECK(first_cause(explanation).find(text) == 0);
+  CHECK(gap_of(explanation) > 0);
+  REQUIRE(!explanation.at("causes").empty());
+  CHECK(explanation.at("causes").at(0).at("alone_s").get<double>() ==
+        Approx(gap_of(explanation)).epsilon(0.1));
+  CHECK(std::abs(explanation.at("not_explained_s").get<double>()) <
+        1e-6 * explanation.at("measured_s").get<double>());
+}
+
+}  // namespace
+
+TEST_CASE("a run as simulated has no cause, whatever its schedule") {
+  const Sandbox box;
+  for (const char* own :
+       {"", "--set parallel.pp=4 --set parallel.tp=1",
+        "--set parallel.vpp=2 --set overlap.grad_reduce=true", "--set schedule.order=zb1p",
+        "--set parallel.pp=1 --set parallel.dp=4 --set train.zero=1"}) {
+    INFO(own);
+    const Json explanation = explained(box, "", own);
+    CHECK(explanation.at("causes") == Json::array());
+    CHECK(gap_of(explanation) == 0);
+    check_sum(explanation);
+  }
+}
+
+TEST_CASE("a slow rank, a slow stage, slow links and jitter are told apart") {
+  const Sandbox box;
+  const std::string straggler = "--set variability.straggler_factor=1.25 --set ";
+  for (const char* rank : {"0", "3", "6"})
+    check_first(explained(box, fmt::format("{}variability.straggler_ranks=[{}]", straggler, rank)),
+                fmt::format("rank {}: its kernels take 1.25 times as long", rank));
+  for (const char* stage : {"0", "1"})
+    check_first(
+        explained(box, fmt::format("{}variability.straggler_stages=[{}]", straggler, stage)),
+        fmt::format("stage {}: its kernels take 1.25 times as long", stage));
+  const Json jitter = explained(box, "--set variability.jitter=0.1");
+  CHECK(first_cause(jitter) == "single ops differ from others of their kind, stage and rank");
+  check_sum(jitter);
+  const Json links = explained(box, "--set cluster.intra_GBps=100");
+  CHECK(first_cause(links).find("tensor communication inside nodes: operations take") == 0);
+  check_sum(links);
+}
+
+TEST_CASE("two causes at once are both told, and what they add together apart") {
+  const Sandbox box;
+  const Json both = explained(box,
+                              "--set variability.straggler_factor=1.15 --set "
+                              "variability.straggler_ranks=[5] --set cluster.intra_GBps=100");
+  INFO(both.dump(1));
+  check_sum(both);
+  REQUIRE(both.at("causes").size() >= 2);
+  std::string told;
+  for (const Json& cause : both.at("causes")) told += cause.at("what").get<std::string>() + '\n';
+  CHECK(told.find("rank 5: its kernels take 1.15 times as long") != std::string::npos);
+  CHECK(told.find("tensor communication inside nodes") != std::string::npos);
+}
+
+TEST_CASE(
+    "of some ranks' profiles the others are inferred, and waiting for them is not explained") {
+  const Sandbox box;
+  explained(box, "--set variability.straggler_factor=1.3 --set variability.straggler_ranks=[7]");
+  std::filesystem::create_directory(box.path("few"));
+  for (const char* rank : {"rank-0.json", "rank-4.json"})
+    std::filesystem::copy_file(box.path("p") + '/' + rank, box.path("few") + '/' + rank);
+  const Ran ran = box.tandem("explain job.toml few --engine ideal --json");
+  CHECK(ran.status == 1);
+  CHECK(ran.err.find("% of the measured iteration is not explained, expected at most 2 %") !=
+        std::string::npos);
+  const Json few = Json::parse(ran.out);
+  CHECK(few.at("ranks_measured") == 2);
+  CHECK(few.at("ranks") == 8);
+  CHECK(few.at("explained") == false);
+  CHECK(few.at("notes").at(0).get<std::string>().find("2 of 8 ranks") != std::string::npos);
+  check_sum(few);
+  // With the slow rank's own profile nothing is left.
+  std::filesystem::copy_file(box.path("p/rank-7.json"), box.path("few/rank-7.json"));
+  const Ran more = box.tandem("explain job.toml few --engine ideal --json");
+  CHECK(more.status == 0);
+  CHECK(first_cause(Json::parse(more.out)).find("rank 7") == 0);
+}
+
+TEST_CASE("a profile of another job is refused with what does not match") {
+  const Sandbox box;
+  explained(box, "");
+  check_refused(box.tandem("explain job.toml p --engine ideal --set parallel.global_batch=16"),
+                "p/rank-0.json: found another job than job.toml (8 forwards a rank and step "
+                "against 4), expected a profile of it");
+  check_refused(
+      box.tandem("explain job.toml p --engine ideal --set parallel.dp=4 --set cluster.gpus=16"),
+      "p/rank-0.json: found another job than job.toml (16 ranks against 8");
+  check_refused(box.tandem("explain job.toml nothing"), "nothing: no such file");
+}
+
+TEST_CASE("causes that were put into real runs on an H100 are found") {
+  const Sandbox box;
+  struct Case {
+    const char* trace;
+    const char* cause;
+    double least_s, most_s;
+  };
+  // What was put in: 30 ms of loading before the first microbatch; 20 ms of late launches; a
+  // checkpoint, which copies for 0.25 s; a lower clock.
+  for (const Case& each :
+       {Case{"data", "the step's first op waits for its data", 0.029, 0.033},
+        Case{"slowhost", "pauses in which a rank computes nothing", 0.018, 0.023},
+        Case{"checkpoint", "copies between GPU and host hold compute up", 0.25, 0.30},
+        Case{"clock", "forward kernels take 1.", 0.02, 0.05}}) {
+    INFO(each.trace);
+    const Ran ran = box.tandem(fmt::format(
+        "explain {0}job.toml {0}{1}.json.gz --engine ideal --json", kTraces, each.trace));
+    INFO(ran.out << ran.err);
+    REQUIRE(ran.status == 0);
+    const Json explanation = Json::parse(ran.out);
+    check_sum(explanation);
+    CHECK(first_cause(explanation).find(each.cause) == 0);
+    const double first_s = explanation.at("causes").at(0).at("alone_s");
+    CHECK(first_s > each.least_s);
+    CHECK(first_s < each.most_s);
+  }
+  const Json none = Json::parse(
+      box.tandem(fmt::format("explain {0}job.toml {0}none.json.gz --engine ideal --json", kTraces))
+          .out);
+  for (const Json& cause : none.at("causes")) CHECK(cause.at("alone_s").get<double>() < 0.006);
+}

@@ -1,0 +1,54 @@
+#include "traces/profile/op_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "traces/profile/simulated_profile.h"
+
+namespace tandem {
+
+PassPhase phase_of(OpKind kind) {
+  switch (drawn_as(kind)) {
+    case OpKind::Forward:
+      return PassPhase::Forward;
+    case OpKind::Backward:
+      return PassPhase::Backward;
+    case OpKind::BackwardInput:
+      return PassPhase::BackwardInput;
+    case OpKind::BackwardWeight:
+      return PassPhase::BackwardWeight;
+    default:
+      return PassPhase::Step;
+  }
+}
+
+int step_of(const ProfileRank& rank, const ProfileKernel& kernel) {
+  const Nanoseconds at = kernel.launch >= 0 ? rank.launches[kernel.launch].at_ns : kernel.start_ns;
+  const auto after = std::ranges::upper_bound(rank.steps, at, {}, &ProfileStep::start_ns);
+  return static_cast<int>(after - rank.steps.begin());
+}
+
+CommLabel label_of(const Body& body, const Op& op) {
+  const CommKind comm = comm_kind(op.kind);
+  const bool is_transfer = comm == CommKind::SendRecv || comm == CommKind::RingShift;
+  return {body.slots[op.slot].group_kind,
+          is_transfer ? "send/recv" : std::string(op_kind_name(op.kind))};
+}
+
+std::string ranks_of(const ProfileRank& rank, const ProfileKernel& kernel) {
+  if (kernel.collective < 0) return "";
+  const CollectiveArgs& args = rank.collectives[kernel.collective];
+  if (args.from >= 0) return fmt::format("{}>{}", args.from, args.to);
+  return rank.names.text(args.ranks);
+}
+
+std::string ranks_of(const Program& program, int rank, const Op& op) {
+  const std::vector<Rank>& members =
+      program.communicators[program.ranks[rank].communicators[op.slot]].members;
+  if (op.kind == OpKind::Send || op.kind == OpKind::Recv)
+    return fmt::format("{}>{}", index(members.front()), index(members.back()));
+  return ranks_text(members);
+}
+
+}  // namespace tandem

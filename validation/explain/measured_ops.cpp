@@ -1,0 +1,257 @@
+#include "validation/explain/measured_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "traces/profile/op_keys.h"
+
+namespace tandem {
+namespace {
+
+using Nanospan = std::pair<Nanoseconds, Nanoseconds>;
+using OpNumbers = std::vector<std::uint32_t>;
+using CommKey = std::pair<CommLabel, std::string>;  // with ranks
+
+// The kernels of one step, in the order of their starts.
+struct StepKernels {
+  std::map<PassKey, Intervals> passes;
+  std::map<CommKey, std::vector<const ProfileKernel*>> comms;
+  Intervals active;  // while any of them runs
+  Intervals copies;
+  Nanoseconds first_ns = -1, last_ns = -1;
+};
+
+// Numbers the passes that have no microbatch, by phase and stage, as their annotations come.
+class PassNumbers {
+ public:
+  int of(const PassKey& key, std::int32_t annotation) {
+    std::map<std::int32_t, int>& seen = seen_[key];
+    return seen.try_emplace(annotation, static_cast<int>(seen.size())).first->second;
+  }
+
+ private:
+  std::map<PassKey, std::map<std::int32_t, int>> seen_;
+};
+
+// Whether an annotation tells a forward or a backward.
+bool tells_passes(const ProfileRank& rank) {
+  return std::ranges::any_of(rank.actions, [](const ProfileAction& action) {
+    return action.is_whole && action.phase != PassPhase::Step;
+  });
+}
+
+// Returns the thread of the training loop: that of ProfilerStep's annotations; -1: there are none.
+std::int32_t loop_thread(const ProfileRank& rank) {
+  for (const Annotation& annotation : rank.annotations) {
+    if (!annotation.on_gpu && rank.names.text(annotation.name).starts_with("ProfilerStep"))
+      return annotation.place;
+  }
+  return -1;
+}
+
+// Returns whether a kernel is of a forward or a backward. In a profile without PyTorch's own calls
+// those that another thread than the training loop's launched are of a backward, as autograd has a
+// thread of its own.
+PassPhase pass_of(const ProfileRank& rank, const ProfileKernel& kernel, std::int32_t loop) {
+  if (kernel.phase != PassPhase::Unknown || kernel.launch < 0 || loop < 0) return kernel.phase;
+  return rank.launches[kernel.launch].thread == loop ? PassPhase::Forward : PassPhase::Backward;
+}
+
+// Adds the passes of a rank that has no annotations of them: runs of forward and of backward
+// kernels, one after the other, as ranks without a pipeline have them. A run of less than a
+// fiftieth of the longest of its phase is none.
+void add_runs(const std::vector<std::pair<PassPhase, Nanospan>>& kernels, StepKernels* step) {
+  std::map<PassPhase, std::vector<Intervals>> runs;
+  PassPhase last = PassPhase::Unknown;
+  for (const auto& [told, span] : kernels) {
+    // A kernel whose launch was not recorded is of the run that goes on.
+    const PassPhase phase = told == PassPhase::Unknown ? last : told;
+    if (phase != PassPhase::Forward && phase != PassPhase::Backward) continue;
+    if (phase != last) runs[phase].emplace_back();
+    runs[phase].back().push_back(span);
+    last = phase;
+  }
+  for (auto& [phase, of_phase] : runs) {
+    Nanoseconds longest = 0;
+    for (const Intervals& run : of_phase) longest = std::max(longest, length_of(union_of(run)));
+    int number = 0;
+    for (Intervals& run : of_phase) {
+      if (length_of(union_of(run)) >= longest / 50)
+        step->passes[{phase, -1, number++}] = std::move(run);
+    }
+  }
+}
+
+std::map<int, StepKernels> kernels_by_step(const ProfileRank& rank) {
+  const bool annotated = tells_passes(rank);
+  const std::int32_t loop = loop_thread(rank);
+  std::map<int, StepKernels> steps;
+  std::map<int, PassNumbers> numbers;
+  std::map<int, std::vector<std::pair<PassPhase, Nanospan>>> unnamed;
+  for (const ProfileKernel& kernel : rank.kernels) {
+    const int number = step_of(rank, kernel);
+    if (number == 0 && !rank.steps.empty()) continue;
+    StepKernels& step = steps[number];
+    if (step.first_ns < 0) step.first_ns = kernel.start_ns;
+    step.last_ns = std::max(step.last_ns, kernel.end_ns);
+    step.active.emplace_back(kernel.start_ns, kernel.end_ns);
+    if (kernel.activity == Activity::Memory)
+      step.copies.emplace_back(kernel.start_ns, kernel.end_ns);
+    if (kernel.activity == Activity::Communication) {
+      step.comms[{label_of(rank, kernel), ranks_of(rank, kernel)}].push_back(&kernel);
+    }
+    if (kernel.activity != Activity::Compute) continue;
+    if (!annotated && kernel.phase != PassPhase::Step)
+      unnamed[number].emplace_back(pass_of(rank, kernel, loop),
+                                   Nanospan{kernel.start_ns, kernel.end_ns});
+    if (kernel.action < 0) continue;
+    const ProfileAction& action = rank.actions[kernel.action];
+    if (!action.is_whole || action.phase != kernel.phase) continue;
+    PassKey key{kernel.phase, action.stage, action.microbatch};
+    if (kernel.phase == PassPhase::Step)
+      key = {PassPhase::Step, -1, -1};
+    else if (key.microbatch < 0)
+      key.microbatch = numbers[number].of(key, kernel.action);
+    step.passes[key].emplace_back(kernel.start_ns, kernel.end_ns);
+  }
+  for (auto& [number, step] : steps) {
+    step.active = union_of(std::move(step.active));
+    add_runs(unnamed[number], &step);
+  }
+  return steps;
+}
+
+// Lists a rank's ops by pass, in the order of the body. The n-th pass of a phase and stage has
+// microbatch n where `by_order`.
+std::map<PassKey, OpNumbers> ops_by_pass(const Body& body, bool with_stage, bool by_order) {
+  std::map<PassKey, OpNumbers> passes;
+  std::map<std::pair<PassPhase, int>, std::map<std::pair<int, int>, int>> numbers;
+  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
+    const Op& op = body.ops[i];
+    if (!is_compute(op.kind)) continue;
+    PassKey key{phase_of(op.kind), with_stage ? op.stage : -1, op.microbatch};
+    if (by_order) {
+      auto& seen = numbers[{key.phase, key.stage}];
+      key.microbatch =
+          seen.try_emplace({op.stage, op.microbatch}, static_cast<int>(seen.size())).first->second;
+    }
+    if (key.phase == PassPhase::Step) key = {PassPhase::Step, -1, -1};
+    passes[key].push_back(i);
+  }
+  return passes;
+}
+
+std::map<CommKey, OpNumbers> ops_by_comm(const Program& program, int rank) {
+  const Body& body = program.body_of(Rank{rank});
+  std::map<CommKey, OpNumbers> comms;
+  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
+    if (is_compute(body.ops[i].kind)) continue;
+    comms[{label_of(body, body.ops[i]), ranks_of(program, rank, body.ops[i])}].push_back(i);
+  }
+  return comms;
+}
+
+// Returns the part of the kernels' running time from `from` to `to`.
+MeasuredOp part_of(const Intervals& running, double from, double to) {
+  MeasuredOp op;
+  double before = 0;
+  for (const auto& [begin, end] : running) {
+    const double after = before + static_cast<double>(end - begin);
+    if (op.start_ns < 0 && (from < after || &running.back().second == &end))
+      op.start_ns = begin + std::llround(std::max(0.0, from - before));
+    if (to <= after + 0.5) {
+      op.end_ns = begin + std::llround(to - before);
+      break;
+    }
+    before = after;
+  }
+  if (op.end_ns < 0) op.end_ns = running.back().second;
+  op.busy_ns = std::llround(to) - std::llround(from);
+  return op;
+}
+
+void match_pass(const Intervals& kernels, const OpNumbers& ops,
+                const std::vector<Nanoseconds>& base, std::vector<MeasuredOp>* measured) {
+  if (kernels.size() == ops.size()) {
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      const auto& [start, end] = kernels[i];
+      (*measured)[ops[i]] = {start, end, end - start, 0};
+    }
+    return;
+  }
+  const Intervals running = union_of(kernels);
+  const auto all = static_cast<double>(length_of(running));
+  double priced = 0, before = 0;
+  for (const std::uint32_t op : ops) priced += static_cast<double>(base[op]);
+  for (const std::uint32_t op : ops) {
+    const double share =
+        priced > 0 ? static_cast<double>(base[op]) / priced : 1.0 / static_cast<double>(ops.size());
+    (*measured)[op] = part_of(running, all * before, all * (before + share));
+    before += share;
+  }
+}
+
+// Finds what of each compute op's span nothing runs in.
+void find_idle(const Body& body, const Intervals& active, std::vector<MeasuredOp>* ops) {
+  for (std::size_t i = 0; i < ops->size(); ++i) {
+    MeasuredOp& op = (*ops)[i];
+    if (!op.known() || !is_compute(body.ops[i].kind)) continue;
+    const auto first = std::ranges::partition_point(
+        active, [&](const Nanospan& span) { return span.second <= op.start_ns; });
+    Nanoseconds until = op.start_ns;
+    for (auto span = first; span != active.end() && span->first < op.end_ns; ++span) {
+      const Nanoseconds idle = std::max<Nanoseconds>(0, span->first - until);
+      op.idle_ns += idle;
+      op.longest_idle_ns = std::max(op.longest_idle_ns, idle);
+      until = span->second;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
+                                         const std::vector<Nanoseconds>& base,
+                                         const ProfileRank& profile) {
+  const Body& body = program.body_of(Rank{rank});
+  const auto told = [&](auto member) {
+    return std::ranges::any_of(profile.actions, [&](const ProfileAction& action) {
+      return action.is_whole && action.phase != PassPhase::Step && action.*member >= 0;
+    });
+  };
+  const auto passes =
+      ops_by_pass(body, told(&ProfileAction::stage), !told(&ProfileAction::microbatch));
+  const auto comms = ops_by_comm(program, rank);
+  std::vector<MeasuredStep> steps;
+  for (const auto& [number, kernels] : kernels_by_step(profile)) {
+    MeasuredStep step{.first_ns = kernels.first_ns,
+                      .last_ns = kernels.last_ns,
+                      .copies = union_of(kernels.copies)};
+    if (number > 0) step.begin_ns = profile.steps[number - 1].start_ns;
+    step.ops.resize(body.ops.size());
+    for (const auto& [key, ops] : passes) {
+      auto at = kernels.passes.find(key);
+      if (at == kernels.passes.end() && key.phase == PassPhase::BackwardInput)
+        at = kernels.passes.find({PassPhase::Backward, key.stage, key.microbatch});
+      if (at != kernels.passes.end()) match_pass(at->second, ops, base, &step.ops);
+    }
+    for (const auto& [key, ops] : comms) {
+      auto at = kernels.comms.find(key);
+      if (at == kernels.comms.end()) at = kernels.comms.find({key.first, ""});
+      if (at == kernels.comms.end() || at->second.size() != ops.size()) continue;
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        const ProfileKernel& kernel = *at->second[i];
+        step.ops[ops[i]] = {kernel.start_ns, kernel.end_ns,
+                            kernel.end_ns - kernel.transfer_start_ns, 0};
+      }
+    }
+    find_idle(body, kernels.active, &step.ops);
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+}  // namespace tandem

@@ -1,0 +1,208 @@
+#include "validation/explain/profiled_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "base/quantile.h"
+
+namespace tandem {
+namespace {
+
+constexpr double kPause = 0.005;  // of the iteration
+
+struct RankSteps {
+  const ProfileRank* profile = nullptr;
+  std::vector<MeasuredStep> steps;
+};
+
+// Gives each step's length over all ranks. The last of several steps may be cut off by the end of
+// the profile: it gives the end of the one before it, and does not count.
+struct StepTimes {
+  std::vector<double> begin_ns;  // of the steps that count, and the end of the last of them
+  std::vector<double> last_ns;   // of their kernels
+
+  std::size_t steps() const { return last_ns.size(); }
+};
+
+StepTimes times_of(const std::vector<RankSteps>& ranks) {
+  std::size_t steps = std::numeric_limits<std::size_t>::max();
+  for (const RankSteps& rank : ranks) steps = std::min(steps, rank.steps.size());
+  StepTimes times;
+  for (std::size_t s = 0; s < steps; ++s) {
+    Nanoseconds begin = std::numeric_limits<Nanoseconds>::max(), last = 0;
+    for (const RankSteps& rank : ranks) {
+      const MeasuredStep& step = rank.steps[s];
+      const Nanoseconds annotated = steps == 1 ? step.begin_ns.value_or(begin) : begin;
+      begin = std::min({begin, annotated, step.first_ns});
+      last = std::max(last, step.last_ns);
+    }
+    times.begin_ns.push_back(static_cast<double>(begin));
+    times.last_ns.push_back(static_cast<double>(last));
+  }
+  if (steps == 1) {
+    times.begin_ns.push_back(times.last_ns.back());
+  } else {
+    times.last_ns.pop_back();
+  }
+  return times;
+}
+
+// Returns when the rank could have begun with a step: at its beginning on all ranks, or, of several
+// steps, when its own last kernel of the step before ended or the step's annotation began.
+Nanoseconds begin_of(const RankSteps& rank, const StepTimes& times, std::size_t s) {
+  if (times.steps() == 1) return static_cast<Nanoseconds>(times.begin_ns[0]);
+  const MeasuredStep& step = rank.steps[s];
+  if (s == 0) return step.first_ns;
+  const Nanoseconds last = rank.steps[s - 1].last_ns;
+  return std::min(step.first_ns, std::max(last, step.begin_ns.value_or(last)));
+}
+
+void add_delays(const std::vector<Delay>& of_step, double steps, RankOfRun* run) {
+  for (const Delay& delay : of_step) {
+    const auto same = [&](const Delay& other) {
+      return other.op == delay.op && other.kind == delay.kind &&
+             other.waited_for == delay.waited_for;
+    };
+    const auto ns = static_cast<Nanoseconds>(static_cast<double>(delay.ns) / steps);
+    const auto at = std::ranges::find_if(run->delays, same);
+    if (at != run->delays.end()) {
+      at->ns += ns;
+    } else {
+      run->delays.push_back(delay);
+      run->delays.back().ns = ns;
+    }
+  }
+}
+
+RankOfRun mean_of(const Body& body, const RankSteps& rank, const StepTimes& times) {
+  RankOfRun run{rank.profile->rank, std::vector<double>(body.ops.size(), -1), {}};
+  std::vector<int> told(body.ops.size());
+  const double length =
+      (times.begin_ns.back() - times.begin_ns.front()) / static_cast<double>(times.steps());
+  for (std::size_t s = 0; s < times.steps(); ++s) {
+    const MeasuredStep& step = rank.steps[s];
+    for (std::size_t i = 0; i < body.ops.size(); ++i) {
+      if (!step.ops[i].known()) continue;
+      if (told[i]++ == 0) run.busy_ns[i] = 0;
+      run.busy_ns[i] += static_cast<double>(step.ops[i].busy_ns);
+    }
+    add_delays(
+        delays_of(body, step, begin_of(rank, times, s), static_cast<Nanoseconds>(kPause * length)),
+        static_cast<double>(times.steps()), &run);
+  }
+  for (std::size_t i = 0; i < body.ops.size(); ++i) {
+    if (told[i] > 0) run.busy_ns[i] /= told[i];
+  }
+  return run;
+}
+
+// Leaves out the waits for ranks that are not in the profile, as it does not tell them: the
+// shortest of the rank's equal operations counts.
+void leave_out_waits(const Body& body, const std::vector<bool>& is_whole, RankOfRun* run) {
+  std::map<std::tuple<int, OpKind, Bytes>, double> shortest;
+  const auto key = [&](const Op& op) { return std::tuple(op.slot, op.kind, op.bytes); };
+  for (std::size_t i = 0; i < body.ops.size(); ++i) {
+    const Op& op = body.ops[i];
+    if (op.slot < 0 || is_whole[op.slot] || run->busy_ns[i] < 0) continue;
+    const auto at = shortest.try_emplace(key(op), run->busy_ns[i]).first;
+    at->second = std::min(at->second, run->busy_ns[i]);
+  }
+  for (std::size_t i = 0; i < body.ops.size(); ++i) {
+    const Op& op = body.ops[i];
+    if (op.slot >= 0 && !is_whole[op.slot] && run->busy_ns[i] >= 0)
+      run->busy_ns[i] = shortest.at(key(op));
+  }
+}
+
+std::vector<std::vector<double>> comm_of(const Program& program, const OpDurations& base,
+                                         const std::vector<RankOfRun>& ranks) {
+  std::vector<std::vector<std::vector<double>>> told(base.comm.size());
+  for (std::size_t c = 0; c < told.size(); ++c) told[c].resize(base.comm[c].size());
+  for (const RankOfRun& rank : ranks) {
+    const RankRow& row = program.ranks[rank.rank];
+    const Body& body = program.bodies[row.body];
+    const std::vector<std::uint32_t> numbers = numbers_in_slots(body);
+    for (std::size_t i = 0; i < body.ops.size(); ++i) {
+      if (body.ops[i].slot >= 0 && rank.busy_ns[i] >= 0)
+        told[row.communicators[body.ops[i].slot]][numbers[i]].push_back(rank.busy_ns[i]);
+    }
+  }
+  std::vector<std::vector<double>> comm(told.size());
+  for (std::size_t c = 0; c < told.size(); ++c) {
+    for (std::vector<double>& values : told[c])
+      comm[c].push_back(values.empty() ? -1 : median(std::move(values)));
+  }
+  return comm;
+}
+
+// Means over ranks of the gaps between steps, up to the next step's annotation.
+double between_steps(const std::vector<RankSteps>& ranks, const StepTimes& times) {
+  double sum = 0;
+  if (times.steps() == 1) return 0;
+  for (const RankSteps& rank : ranks) {
+    for (std::size_t s = 1; s <= times.steps(); ++s) {
+      const MeasuredStep &before = rank.steps[s - 1], &step = rank.steps[s];
+      const Nanoseconds until = std::min(step.begin_ns.value_or(step.first_ns), step.first_ns);
+      sum += static_cast<double>(std::max<Nanoseconds>(0, until - before.last_ns));
+    }
+  }
+  return sum / static_cast<double>(times.steps() * ranks.size());
+}
+
+}  // namespace
+
+Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base,
+                                 const Profile& profile) {
+  const auto world = static_cast<int>(program.ranks.size());
+  std::set<int> seen;
+  for (const ProfileRank& rank : profile.ranks) {
+    if (rank.rank >= world)
+      return Error::at(rank.path, fmt::format("found rank {}, expected one of the job's {} ranks",
+                                              rank.rank, world));
+    seen.insert(rank.rank);
+  }
+  std::vector<RankSteps> ranks;
+  for (const ProfileRank& rank : profile.ranks)
+    ranks.push_back({&rank, measured_steps(program, rank.rank, base.compute[rank.rank], rank)});
+  if (std::ranges::any_of(ranks, [](const RankSteps& rank) { return rank.steps.empty(); }))
+    return Error::at(profile.ranks.front().path, "found no kernels in a step, expected some");
+  const StepTimes times = times_of(ranks);
+  ProfiledRun run{.iteration_ns = (times.begin_ns.back() - times.begin_ns.front()) /
+                                  static_cast<double>(times.steps()),
+                  .between_ns = between_steps(ranks, times),
+                  .steps = static_cast<int>(times.steps())};
+  for (const RankSteps& rank : ranks) {
+    const RankRow& row = program.ranks[rank.profile->rank];
+    const Body& body = program.bodies[row.body];
+    run.ranks.push_back(mean_of(body, rank, times));
+    std::vector<bool> is_whole;
+    for (const std::int32_t c : row.communicators) {
+      is_whole.push_back(rank.profile->tells_waits ||
+                         std::ranges::all_of(program.communicators[c].members, [&](Rank member) {
+                           return seen.contains(index(member));
+                         }));
+    }
+    run.waits_for_unseen |= std::ranges::find(is_whole, false) != is_whole.end();
+    leave_out_waits(body, is_whole, &run.ranks.back());
+  }
+  bool tells_compute = false;
+  for (const RankOfRun& rank : run.ranks) {
+    const Body& body = program.body_of(Rank{rank.rank});
+    for (std::size_t i = 0; i < body.ops.size(); ++i)
+      tells_compute |= is_compute(body.ops[i].kind) && rank.busy_ns[i] >= 0;
+  }
+  if (!tells_compute)
+    return Error::at(profile.ranks.front().path,
+                     "found no passes of the scenario's microbatches, expected annotations of "
+                     "them: PP:1F3 (PyTorch's pipelining), forward_step and backward_step, or "
+                     "Forward 3");
+  run.comm_ns = comm_of(program, base, run.ranks);
+  return run;
+}
+
+}  // namespace tandem

@@ -1,0 +1,35 @@
+// ProfiledRun: a profile of a Program's run as means over its steps, op by op.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "validation/explain/delays.h"
+#include "validation/explain/op_durations.h"
+
+namespace tandem {
+
+// Means over steps, in ns. A duration below 0 is not known.
+struct RankOfRun {
+  int rank = 0;
+  std::vector<double> busy_ns;  // by op
+  std::vector<Delay> delays;
+};
+
+struct ProfiledRun {
+  std::vector<RankOfRun> ranks;
+  // By communicator and its n-th operation: the median over the ranks that tell it.
+  std::vector<std::vector<double>> comm_ns;
+  double iteration_ns = 0;
+  double between_ns = 0;  // from the last kernel of a step to the annotation of the next one
+  int steps = 1;
+  bool waits_for_unseen = false;  // communication with ranks that are not in the profile
+};
+
+// Error(BadInput): a rank that the Program does not have, or no op of compute is told.
+Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base,
+                                 const Profile& profile);
+
+}  // namespace tandem
