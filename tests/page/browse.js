@@ -1,7 +1,8 @@
 // Opens a page in Chromium with a real clock, runs steps on it and prints what they saw as JSON:
 //   node browse.js CHROMIUM PROFILE PAGE STEPS.js [WIDTH] [HASH]
 // STEPS.js calls see(async () => ...) of harness.js. Chromium is asked over a pipe (its DevTools
-// protocol).
+// protocol). TANDEM_MEDIA=print shows the page as on paper. Afterwards TANDEM_SHOT=FILE.png takes a
+// picture of it, and TANDEM_PDF=FILE.pdf prints it on A4.
 "use strict";
 
 const fs = require("fs");
@@ -46,6 +47,8 @@ async function browse() {
   await tell("Page.enable");
   await tell("Emulation.setDeviceMetricsOverride",
     {width: Number(width), height: 900, deviceScaleFactor: 1, mobile: false});
+  if (process.env.TANDEM_MEDIA)
+    await tell("Emulation.setEmulatedMedia", {media: process.env.TANDEM_MEDIA});
   const harness = fs.readFileSync(path.join(__dirname, "harness.js"), "utf8");
   await tell("Page.addScriptToEvaluateOnNewDocument", {source: harness});
   await tell("Page.navigate", {url: `file://${path.resolve(page)}${hash}`});
@@ -60,6 +63,12 @@ async function browse() {
   if (process.env.TANDEM_SHOT) {
     const {data} = await tell("Page.captureScreenshot", {captureBeyondViewport: true});
     fs.writeFileSync(process.env.TANDEM_SHOT, Buffer.from(data, "base64"));
+  }
+  if (process.env.TANDEM_PDF) {
+    await tell("Runtime.evaluate", {expression: "document.getElementById('seen').remove()"});
+    const {data} = await tell("Page.printToPDF",
+      {printBackground: true, paperWidth: 8.27, paperHeight: 11.69});
+    fs.writeFileSync(process.env.TANDEM_PDF, Buffer.from(data, "base64"));
   }
   if (!text) throw new Error(`the steps did not end: ${await value("JSON.stringify(seen)")}`);
   process.stdout.write(`${text}\n`);

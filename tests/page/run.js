@@ -67,6 +67,13 @@ see(async () => {
   seen.tip = document.getElementById("tip").hidden ? ""
     : document.getElementById("tip").textContent;
 
+  // The widest idle stretch between two events of the first rank's compute.
+  const {lane, y} = timeline.laid.rows.find((row) => row.lane && row.lane.computes);
+  const idle = (i) => lane.start[i + 1] - lane.end[i];
+  const i = d3.scan(d3.range(lane.count - 1), (a, b) => idle(b) - idle(a));
+  const at = (lane.end[i] + lane.start[i + 1]) / 2 / timeline.model.end;
+  mouse(canvas, "mousemove", timeline.gutter + at * timeline.plot, y + 5);
+  seen.gap = {ns: idle(i), tip: document.getElementById("tip").textContent};
   const legend = [...document.querySelectorAll("#legend button")];
   seen.legend = legend.map((button) => button.textContent);
   legend.forEach((button) => button.click());
@@ -75,11 +82,16 @@ see(async () => {
   legend.forEach((button) => button.click());
   await frame();
   seen.rectanglesAgain = timeline.picture.counts.rectangles;
-  document.getElementById("communication").click();
-  await frame();
+  const communication = document.getElementById("communication");
+  const lanes = (value) => {
+    communication.value = value;
+    communication.dispatchEvent(new Event("change"));
+    return frame();
+  };
+  await lanes("none");
   seen.rowsOfCompute = timeline.picture.counts.rows;
-  document.getElementById("communication").click();
-  await frame();
+  await lanes("all");
+  seen.rowsOfAll = timeline.picture.counts.rows;
 
   const paper = () => getComputedStyle(document.body).backgroundColor;
   const corner = () => [...timeline.picture.context.getImageData(0, 0, 1, 1).data].slice(0, 3);

@@ -19,6 +19,20 @@ double width_of(const Json& domain) {
   return domain.at(1).get<double>() - domain.at(0).get<double>();
 }
 
+// The longest time between two events of rank 0's compute, in nanoseconds.
+std::int64_t widest_gap(const std::string& trace) {
+  std::int64_t end = -1, widest = 0;
+  std::istringstream lines(trace);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("0,compute,")) continue;
+    const std::size_t last = line.rfind(','), before = line.rfind(',', last - 1);
+    const std::int64_t start = std::stoll(line.substr(before + 1, last - before - 1));
+    if (end >= 0) widest = std::max(widest, start - end);
+    end = std::stoll(line.substr(last + 1));
+  }
+  return widest;
+}
+
 // 10 to 60 days, cost falling with them but for "H100 slow", which others beat.
 PageTable candidates() {
   PageTable table{.title = "Candidates",
@@ -105,6 +119,12 @@ TEST_CASE("a run's page zooms, searches, filters and selects, and its numbers ar
   }
   CHECK(seen.at("selectedNext") != seen.at("selected"));
   CHECK(seen.at("tip").get<std::string>().find("Duration") != std::string::npos);
+  const Json& gap = seen.at("gap");
+  INFO(gap);
+  CHECK(gap.at("ns") == widest_gap(box.read("t.csv")));
+  CHECK(gap.at("tip").get<std::string>().starts_with("Idle "));
+  for (const char* word : {"Rank0", "From", "To", "Meanwhile"})
+    CHECK(gap.at("tip").get<std::string>().find(word) != std::string::npos);
 
   CHECK(seen.at("legend") ==
         Json({"forward", "backward", "optimizer", "tensor", "pipeline", "data"}));
@@ -112,6 +132,7 @@ TEST_CASE("a run's page zooms, searches, filters and selects, and its numbers ar
   CHECK(seen.at("rectanglesOfNone") == 0);
   CHECK(seen.at("rectanglesAgain") == seen.at("rectangles"));
   CHECK(seen.at("rowsOfCompute") == 2);
+  CHECK(seen.at("rowsOfAll") > 4);
 
   // The canvas is painted in the theme's own paper.
   CHECK(seen.at("light").at(0) == seen.at("light").at(1));

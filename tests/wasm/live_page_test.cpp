@@ -10,6 +10,7 @@
 
 #include "tests/report/page_seen.h"
 #include "tests/sandbox.h"
+#include "tests/variable.h"
 #include "tests/wasm/built_engine.h"
 
 using namespace tandem;
@@ -48,6 +49,15 @@ Json printed(const Sandbox& box, const std::string& command) {
   INFO(command << '\n' << ran.err);
   REQUIRE(ran.status == 0);
   return without_fixes(Json::parse(ran.out).at(0));
+}
+
+// A page of the 76B model, whose four ranks have 10 to 13 lanes of communication each.
+void make_long_page(const Sandbox& box) {
+  box.file("megatron-sc21.toml", contents(TANDEM_SOURCE_DIR "/scenarios/megatron-sc21.toml"));
+  const Ran ran = box.tandem(
+      "simulate megatron-sc21.toml --only '76B, Jean-Zay-style' --report live.html --live");
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
 }
 
 // A page of the 39B model, as the README makes it.
@@ -161,6 +171,52 @@ TEST_CASE("a live page opens with the changes of its address, narrow, dark, each
   CHECK(seen.at("labels").size() >= 18);
   for (const Json& label : seen.at("labels")) CHECK(label.at(1) == true);
   CHECK(seen.at("dark").at(0) != seen.at("dark").at(1));
+}
+
+TEST_CASE("a page on paper has all ranks, the bubble and the changes; then it is as before") {
+  const auto chromium = browser();
+  if (!chromium || !has_engine()) return;
+  const Sandbox box;
+  make_long_page(box);
+  const Variable media("TANDEM_MEDIA", "print");
+  const Json seen = browsed(box, *chromium, "live.html", "print.js");
+  INFO(seen.dump(1));
+  // The first view shows all ranks without scrolling, and some of their communication.
+  const Json& first = seen.at("first");
+  CHECK(first.at("ranks") == 4);
+  CHECK(first.at("below") == Json::array());
+  CHECK(first.at("scrolls") == false);
+  CHECK(first.at("lanes") > 4 * 3);
+
+  const Json &before = seen.at("before"), &printed = seen.at("printed");
+  CHECK(before.at("picture").at("width") > 1000);
+  CHECK(!before.at("picture").at("below").empty());
+  const Json& picture = printed.at("picture");
+  CHECK(picture.at("width") == 715);  // a sheet of A4 less its margins
+  CHECK(picture.at("shown") == Json{715, picture.at("height")});
+  CHECK(picture.at("height") < 1000);
+  CHECK(picture.at("ranks") == 4);
+  CHECK(picture.at("below") == Json::array());
+  CHECK(picture.at("ends") == true);
+  CHECK(picture.at("right") <= 715);
+  for (const Json& width : printed.at("widths")) CHECK(std::stoi(width.get<std::string>()) <= 715);
+  CHECK(printed.at("theme") == "light");
+  CHECK(seen.at("scrolls") == 0);
+  REQUIRE(seen.at("bubbles").size() == 4);
+  for (const Json& bubble : seen.at("bubbles")) {
+    CHECK(bubble.at("text").get<std::string>().starts_with("bubble "));
+    CHECK(bubble.at("text").get<std::string>().ends_with(" %"));
+    CHECK(bubble.at("inside") == true);
+    CHECK(bubble.at("bar") == 1);
+  }
+  const auto hints = seen.at("hints").get<std::string>();
+  for (const char* mouse : {"Drag", "wheel", "click", "Undo"})
+    CHECK(hints.find(mouse) == hints.npos);
+  CHECK(hints.find("busiest") != hints.npos);
+  CHECK(seen.at("changes") == Json::array({"Recompute, train.recompute: full → selective"}));
+  CHECK(seen.at("difference") == true);
+  CHECK(seen.at("form") == false);
+  CHECK(seen.at("after") == before);
 }
 
 TEST_CASE("the explorer begins with a pasted model or a shipped scenario, and searches a plan") {

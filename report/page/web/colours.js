@@ -36,8 +36,8 @@ function readPalette() {
 
 // Fills a legend with swatches and names. With `toggle` each is a button that hides its kind.
 function fillLegend(element, entries, toggle = null) {
-  element.replaceChildren(...entries.map(({name, colour, key}) => {
-    const swatch = make("i", {style: {background: `var(${colour})`}});
+  element.replaceChildren(...entries.map(({name, colour, key, kind = ""}) => {
+    const swatch = make("i", {class: kind, style: {background: `var(${colour})`}});
     if (!toggle) return make("span", {}, swatch, name);
     return make("button", {
       type: "button", "aria-pressed": "true", "data-kind": key,

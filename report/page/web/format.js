@@ -61,6 +61,10 @@ function timeTick(spanNs, stepNs) {
   return (ns) => `${format(ns * 1e-9 / step)} ${unit}`;
 }
 
+// Keeps the texts of an axis from being cut where the axis ends, `right` pixels from the left.
+const keepTicksInside = (axis, x, right) => axis.selectAll(".tick text")
+  .attr("text-anchor", (tick) => x(tick) > right - 30 ? "end" : "middle");
+
 // Makes an element with attributes and children: make("td", {class: "text"}, "a", element). Text is
 // always text: nothing of the data is read as HTML.
 function make(tag, attributes = {}, ...children) {

@@ -47,6 +47,8 @@ function showTimeline(runs) {
       `${ranks.length > 1 ? "were" : "was"} played: ` +
       "each stands for others that do the same at the same time."
     : ranks.length === 1 ? "One rank." : `${number(ranks.length)} ranks, each played.`;
+  if (model.lanes.some(({stages}) => stages))
+    byId("timeline-note").textContent += " A lane 0>1 sends from stage 0 to stage 1.";
   report.timeline.show(model);
 }
 
@@ -93,9 +95,12 @@ function showRun(run) {
   }
 }
 
-// Draws all charts again, after a change of the theme or the window's width.
+// Draws all charts again, after a change of the theme or the window's width, or for paper.
 function redraw() {
-  if (report.timeline.model) report.timeline.retheme();
+  if (report.timeline.model) {
+    report.timeline.retheme();
+    report.timeline.drawNow();
+  }
   if (report.data.comparison) drawSplit(report.data.runs);
   else if (report.chosen) drawSplit(hasTimeline(report.chosen) ? runsShown() : [report.chosen]);
   report.memory.draw();
@@ -141,6 +146,7 @@ function start() {
   byId("cluster").innerHTML = data.cluster || "";
   startHelp();
   startTheme(redraw);
+  startPrinting(redraw);
   if (data.table) report.charts = new TableCharts(data.table);
   if (data.purchase) report.purchase = new Purchase(data.purchase);
   if (data.starts) report.explorer = new Explorer(data.starts, report.live);
@@ -155,7 +161,7 @@ function start() {
   }
   let width = window.innerWidth;
   window.addEventListener("resize", () => {
-    if (window.innerWidth !== width) redraw();
+    if (window.innerWidth !== width && !paper.printing) redraw();
     width = window.innerWidth;
   });
 }

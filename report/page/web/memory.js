@@ -49,7 +49,8 @@ class MemoryChart {
   draw() {
     if (!this.memory || byId("memory-section").hidden) return;
     const chart = byId("memory-chart");
-    const width = Math.max(300, chart.clientWidth), height = 280;
+    const width = Math.max(300, widthOf(chart));
+    const height = paper.printing ? 220 : 280;
     const narrow = width < 640;
     const margin = {left: narrow ? 60 : 112, right: 14, top: 16, bottom: 26};
     const rank = this.memory.ranks[this.chosen];
@@ -69,7 +70,7 @@ class MemoryChart {
     const y = d3.scaleLinear().domain([0, 1.06 * Math.max(peak, capacity)])
       .range([height - margin.bottom, margin.top]);
     const svg = d3.select(chart).html("").append("svg").attr("width", width).attr("height", height)
-      .attr("role", "img")
+      .attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img")
       .attr("aria-label", `Memory of pipeline rank ${rank.pipeline_rank}: peak ` +
         `${memory(peak)} of ${memory(usable)}, ${memory(capacity)} less CUDA and NCCL`);
     svg.append("clipPath").attr("id", "memory-clip").append("rect").attr("x", margin.left)
@@ -92,11 +93,13 @@ class MemoryChart {
         .attr("x2", width - margin.right).attr("y1", y(level)).attr("y2", y(level));
     svg.append("text").attr("x", width - margin.right).attr("y", y(capacity) - 7)
       .attr("text-anchor", "end").attr("class", "soft")
-      .text(`capacity ${memoryTick(capacity)}, less CUDA and NCCL ${memoryTick(usable)}`);
+      .text(`capacity ${memoryTick(capacity)}, ${narrow ? "usable" : "less CUDA and NCCL"} ` +
+        memoryTick(usable));
     const ticks = Math.max(2, Math.floor((width - margin.left) / 110));
     svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
       .call(d3.axisBottom(x).ticks(ticks).tickSizeOuter(0)
-        .tickFormat(timeTick(t1 - t0, d3.tickStep(t0, t1, ticks))));
+        .tickFormat(timeTick(t1 - t0, d3.tickStep(t0, t1, ticks))))
+      .call(keepTicksInside, x, width);
     svg.append("g").attr("transform", `translate(${margin.left},0)`)
       .call(d3.axisLeft(y).tickValues(ticksOf(y, 5, "bytes")).tickSizeOuter(0)
         .tickFormat(memoryTick));

@@ -43,6 +43,9 @@ class Lane {
     this.rank = rank;
     this.run = run;
     this.names = names;
+    // The stages between which a lane "0>1" sends: one of them is the rank's.
+    const ends = /^\d+>\d+$/.test(raw.name) ? raw.name.split(">").map(Number) : [];
+    this.stages = ends.some((stage) => rank.stages.includes(stage)) ? ends : null;
     this.count = raw.events;
     const start = column(raw.start_ns), length = column(raw.length_ns);
     this.shifted = 0;  // nanoseconds by which its events are drawn later than they were
@@ -135,6 +138,42 @@ class Lane {
     return best;
   }
 
+  // Returns the idle stretch at a time as [begin, end]; null: none.
+  gapAt(time) {
+    const next = this.after(time);
+    const begin = next > 0 ? this.end[next - 1] : this.shifted;
+    const end = next < this.count ? this.start[next] : this.shifted + this.run.timeline.end_ns;
+    return begin <= time && time < end ? [begin, end] : null;
+  }
+
+  // Returns the facts of an idle stretch of this lane. `lanes`: all of the timeline.
+  factsOfGap([begin, end], lanes) {
+    const beside = lanes.filter((lane) => lane !== this && lane.run === this.run &&
+      lane.rank.number === this.rank.number);
+    const kinds = new Set();
+    const busy = [];
+    for (const lane of beside) {
+      for (let i = lane.after(begin); i < lane.count && lane.start[i] < end; ++i) {
+        kinds.add(kKinds[lane.colour[i]].name);
+        busy.push([Math.max(begin, lane.start[i]), Math.min(end, lane.end[i])]);
+      }
+    }
+    let ns = 0, until = begin;
+    for (const [from, to] of busy.sort(([a], [b]) => a - b)) {
+      ns += Math.max(0, to - Math.max(from, until));
+      until = Math.max(until, to);
+    }
+    const rest = ns < end - begin ? ", the rest bubble" : "";
+    return [
+      ["Rank", this.rank.label],
+      ["Run", this.run.label || null],
+      ["From", nanoseconds(begin - this.shifted)],
+      ["To", nanoseconds(end - this.shifted)],
+      ["Meanwhile", ns === 0 ? "no communication: bubble"
+        : `${[...kinds].join(", ")} for ${nanoseconds(ns)}${rest}`],
+    ];
+  }
+
   title(i) {
     if (this.nameOf) return this.names.names[this.nameOf(i)];  // a profile's kernel
     const letters = {forward: "Forward", backward: "Backward", input: "Input gradient",
@@ -152,7 +191,8 @@ class Lane {
     return [
       ["Rank", this.rank.label],
       ["Run", this.run.label || null],
-      ["Lane", this.name],
+      ["Lane", this.stages ? `${this.name}: from stage ${this.stages.join(" to stage ")}`
+        : this.name],
       ["Kind", this.computes ? null : this.names.scopes[this.scope(i)]],
       ["Stage", this.stage(i) >= 0 ? String(this.stage(i)) : null],
       ["Microbatch", this.microbatch(i) >= 0 ? String(this.microbatch(i)) : null],
@@ -170,7 +210,8 @@ function rankOf(raw) {
   const stages = raw.stages.length === 0 ? ""
     : `, stage${raw.stages.length > 1 ? "s" : ""} ${raw.stages.join(" ")}`;
   const others = raw.stands_for > 1 ? `, stands for ${raw.stands_for} ranks` : "";
-  return {number: raw.rank, standsFor: raw.stands_for, label: `${raw.rank}${stages}${others}`};
+  return {number: raw.rank, stages: raw.stages, standsFor: raw.stands_for,
+    label: `${raw.rank}${stages}${others}`};
 }
 
 // Moves each run's lanes so that this microbatch begins at the same time in all runs that have it.
@@ -182,6 +223,19 @@ function alignLanes(lanes, runs, microbatch) {
     if (!Number.isFinite(starts[i])) return;
     for (const lane of lanes) if (lane.run === run) lane.shift(last - starts[i]);
   });
+}
+
+// Gives each lane of communication its place among those of its rank: 0 is that which is in flight
+// for longest.
+function sortByBusy(lanes) {
+  const ranks = d3.nest().key((lane) => lane.rank.number).key((lane) => lane.name)
+    .entries(lanes.filter((lane) => !lane.computes));
+  for (const {values: names} of ranks) {
+    const busy = ({values}) => d3.sum(values, (lane) =>
+      d3.sum(lane.sums.values(), (sums) => sums[lane.count]));
+    names.sort((a, b) => busy(b) - busy(a));
+    names.forEach(({values}, place) => { for (const lane of values) lane.byBusy = place; });
+  }
 }
 
 // Makes the model of runs: [{label, timeline}], aligned by a microbatch's first event, or by their
@@ -205,6 +259,7 @@ function timelineModel(runs, microbatch = null) {
     lane.place = place.get(key);
   });
   lanes.sort((a, b) => a.rank.number - b.rank.number || a.place - b.place);
+  sortByBusy(lanes);
   return {
     lanes,
     runs,

@@ -4,7 +4,7 @@
 
 const kCandidateColours = ["--pipeline", "--backward", "--tensor", "--data", "--input-gradient",
   "--forward", "--expert", "--context"];
-const kPaperWidth = 715, kHalfPaper = 350;  // pixels between the margins of a sheet of A4
+const kHalfPaper = 350;  // pixels, of a picture beside another one on paper
 const kFarLate = 2;  // the axis of days ends at this many times the deadline at most
 const kMoney = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 
@@ -65,18 +65,6 @@ class Purchase {
     document.documentElement.classList.add("purchase");
     this.say();
     this.fillTables();
-    const root = document.documentElement;
-    let theme;  // paper is light
-    window.addEventListener("beforeprint", () => {
-      theme = root.dataset.theme;
-      root.dataset.theme = "light";
-      this.draw(kPaperWidth);
-    });
-    window.addEventListener("afterprint", () => {
-      if (theme) root.dataset.theme = theme;
-      else delete root.dataset.theme;
-      this.draw();
-    });
     this.draw();
   }
 
@@ -92,8 +80,9 @@ class Purchase {
       byId(id).replaceChildren(...lines.map((text) => make("li", {}, text)));
   }
 
-  draw(width = null) {
+  draw() {
     const {jobs, tornado} = this.data;
+    const width = paper.printing ? kPaperWidth : null;
     document.body.classList.toggle("printing", width !== null);
     const each = width === null || jobs.length === 1 ? width : kHalfPaper;
     const pictures = byId("purchase-pictures");

@@ -8,7 +8,7 @@ const kSplitRowsMax = 400;
 const kParts = [
   {key: "compute", name: "compute", colour: "--forward"},
   ...kScopeNames.map((name) => ({key: name, name: `exposed ${name}`, colour: `--${name}`})),
-  {key: "bubble", name: "bubble", colour: "--bubble"},
+  {key: "bubble", name: "bubble", colour: "--bubble", kind: "bubble"},
 ];
 
 // Returns a row for each rank of a run. Neighbouring ranks with equal times share one row.
@@ -49,16 +49,16 @@ function drawSplit(runs) {
   fillLegend(byId("split-legend"), parts);
 
   const chart = byId("split-chart");
-  const width = Math.max(300, chart.clientWidth || section.clientWidth);
+  const width = Math.max(300, widthOf(chart) || section.clientWidth);
   const narrow = width < 640;
   const left = several ? (narrow ? 110 : 150) : narrow ? 74 : 112;
-  const right = narrow ? 4 : 150;
+  const right = 92;
   const step = rows.length > 40 ? 16 : 22;
   const height = rows.length * step + 30 + (all.length > rows.length ? 20 : 0);
   const total = d3.max(rows, (row) => d3.sum(kParts, ({key}) => row.values[key]));
   const x = d3.scaleLinear().domain([0, total]).range([left, width - right - 14]);
   const svg = d3.select(chart).html("").append("svg").attr("width", width - 14)
-    .attr("height", height);
+    .attr("height", height).attr("viewBox", `0 0 ${width - 14} ${height}`);
   const lines = svg.selectAll("g.row").data(rows).join("g").attr("class", "row")
     .attr("transform", (_, i) => `translate(0,${i * step})`);
   lines.append("text").attr("x", left - 8).attr("y", step / 2 + 1).attr("class", "soft")
@@ -73,14 +73,13 @@ function drawSplit(runs) {
   }).join("rect")
     .attr("x", ({begin}) => x(begin)).attr("y", 2).attr("height", step - 5)
     .attr("width", ({begin, end}) => Math.max(0.5, x(end) - x(begin)))
-    .style("fill", ({part}) => `var(${part.colour})`);
+    .attr("class", ({part}) => part.kind || "").style("fill", ({part}) => `var(${part.colour})`);
   lines.append("rect").attr("x", 0).attr("width", width).attr("height", step).attr("fill", "none")
     .style("pointer-events", "all")
     .on("mousemove", (row) => tip.show(d3.event, rowName(row, several), factsOfSplit(row)))
     .on("mouseleave", () => tip.hide());
-  if (!narrow)
-    lines.append("text").attr("x", width - right - 6).attr("y", step / 2 + 1).attr("class", "soft")
-      .text((row) => `bubble ${percent(row.values.bubble / wholeOf(row))}`);
+  lines.append("text").attr("x", width - right - 6).attr("y", step / 2 + 1).attr("class", "soft")
+    .text((row) => `bubble ${percent(row.values.bubble / wholeOf(row))}`);
   const ticks = x.ticks(Math.max(2, Math.floor((width - left - right) / 110)));
   svg.append("g").attr("transform", `translate(0,${rows.length * step + 2})`)
     .call(d3.axisBottom(x).tickValues(ticks).tickSizeOuter(0)

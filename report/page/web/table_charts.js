@@ -210,7 +210,7 @@ class TableCharts {
   drawFrontier() {
     const {table, x: cx, y: cy} = this;
     const chart = byId("frontier-chart");
-    const width = Math.max(300, chart.clientWidth), height = Math.min(460, 0.62 * width + 60);
+    const width = Math.max(300, widthOf(chart)), height = Math.min(460, 0.62 * width + 60);
     const margin = {left: 66, right: 20, top: 26, bottom: 44};
     const points = table.rows.map((row, index) => ({row, index}))
       .filter(({row}) => typeof row[cx] === "number" && typeof row[cy] === "number" &&
@@ -235,6 +235,7 @@ class TableCharts {
     const x = scale(cx, [margin.left, width - margin.right]);
     const y = scale(cy, [height - margin.bottom, margin.top]);
     const svg = d3.select(chart).html("").append("svg").attr("width", width).attr("height", height)
+      .attr("viewBox", `0 0 ${width} ${height}`)
       .attr("role", "img").attr("aria-label",
         `${axisName(table.columns[cy])} over ${axisName(table.columns[cx])}`);
     const axis = (side, at, ticks, {unit}) => {
@@ -383,7 +384,7 @@ class TableCharts {
       return Math.max(46, Math.min(most, 20 + 6.6 * longest),
         12 + 3.7 * (named[i] + (i > 0 ? named[i - 1] : 0)));
     });
-    const right = 40, inSight = byId("parallel-chart").clientWidth;
+    const right = 40, inSight = widthOf(byId("parallel-chart"));
     let most = 200;
     while (most > 80 && d3.sum(roomFor(most)) + right > inSight) most -= 10;
     const room = roomFor(most);
@@ -410,7 +411,8 @@ class TableCharts {
       columnScale(table, i, [height - margin.bottom, margin.top]));
     chart.replaceChildren();
     this.canvas = chart.appendChild(make("canvas"));
-    const svg = d3.select(chart).append("svg").attr("width", width).attr("height", height);
+    const svg = d3.select(chart).append("svg").attr("width", width).attr("height", height)
+      .attr("viewBox", `0 0 ${width} ${height}`);
     const axes = svg.selectAll("g.column").data(table.columns).join("g").attr("class", "column")
       .attr("transform", (_, i) => `translate(${this.along(i)},0)`);
     const self = this;

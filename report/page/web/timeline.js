@@ -27,7 +27,7 @@ class Timeline {
     this.picture = new TimelinePicture(this.canvas);
     this.hidden = new Set();
     this.selected = this.hovered = null;
-    this.communication = true;
+    this.wanted = null;  // lanes of communication as chosen: "all", "busiest" or "none"
     this.frames = 0;
     this.zoom = d3.zoom()
       .filter(() => d3.event.type === "wheel" ? d3.event.ctrlKey || d3.event.metaKey
@@ -59,16 +59,13 @@ class Timeline {
   lay() {
     if (!this.model) return;
     const box = byId("lanes");
-    const whole = byId("timeline-section").clientWidth;
+    const whole = widthOf(byId("timeline-section"));
     this.gutter = whole < kNarrow ? 74 : this.model.runs.length > 1 ? 168 : 112;
-    const lanes = this.model.lanes.filter((lane) => this.communication || lane.computes);
-    const several = this.model.lanes.some((lane) => !lane.computes) && this.communication;
-    this.titled = several || (this.model.runs.length > 1);
-    this.lanes = lanes;
-    this.laid = layRows(lanes, this.titled);
+    this.layLanes(paper.printing ? kPaperLanes : parseFloat(getComputedStyle(box).maxHeight));
     byId("lanes-height").style.height = `${this.laid.height}px`;
-    const height = Math.min(this.laid.height, box.clientHeight || this.laid.height);
-    const width = box.clientWidth;
+    const height = this.heightIn(box);
+    this.canvas.style.height = `${height}px`;  // of one that is too high the box shows a scroll bar
+    const width = widthOf(box);
     this.plot = width - this.gutter - 1;
     this.picture.resize(width, height);
     this.base = d3.scaleLinear().domain([0, this.model.end])
@@ -78,6 +75,45 @@ class Timeline {
       .scaleExtent([1, Math.max(1, this.model.end / kLeastSpanNs)]);
     this.layOverview();
     this.zoomTo(this.t0 || 0, this.t1 || this.model.end);
+  }
+
+  // Chooses the lanes and lays their rows: those that are wanted, or at first, and where a sheet of
+  // paper has no room, as many of each rank's communication as leave all ranks in sight.
+  layLanes(room) {
+    const {lanes, runs} = this.model;
+    const most = 1 + d3.max([-1, ...lanes.map((lane) => lane.byBusy)]);
+    const lay = (count) => {
+      const shown = lanes.filter((lane) => lane.computes || lane.byBusy < count);
+      const titled = count > 0 || runs.length > 1;
+      return {lanes: shown, titled, laid: layRows(shown, titled)};
+    };
+    let fit = most;
+    while (fit > 0 && lay(fit).laid.height > room) --fit;
+    const counts = {all: most, busiest: Math.max(1, fit), none: 0};
+    const whole = !paper.printing || lay(counts[this.wanted] || 0).laid.height <= room;
+    const count = this.wanted && whole ? counts[this.wanted] : fit;
+    Object.assign(this, lay(count));
+    const names = [["all", "all lanes"], ["busiest", `${counts.busiest} busiest lanes a rank`],
+      ["none", "none"]].filter(([name]) => name !== "busiest" || counts.busiest < most);
+    byId("communication").replaceChildren(...names.map(([value, text]) =>
+      make("option", {value}, text)));
+    byId("communication").value = names.find(([name]) => counts[name] === count)[0];
+    this.left = count === most || (count === 0 && this.wanted === "none") ? ""
+      : count === 0 ? "Communication is left out, so that more ranks are in sight. "
+      : `Of each rank's communication the ${count} busiest of up to ${most} lanes. `;
+  }
+
+  // Returns the height of the canvas: what of the rows is in sight, on paper as many ranks as have
+  // room.
+  heightIn(box) {
+    const {rows, height} = this.laid;
+    byId("timeline-rest").textContent = this.left;
+    if (!paper.printing) return Math.min(height, box.clientHeight || height);
+    if (height <= kPaperLanes) return height;
+    const ranks = rows.filter((row) => row.title || !this.titled);
+    const shown = d3.bisectRight(ranks.map(({y}) => y), kPaperLanes) - 1;
+    byId("timeline-rest").textContent += `The first ${shown} of ${ranks.length} ranks.`;
+    return ranks[shown].y;
   }
 
   retheme() { this.palette = null; this.lay(); }
@@ -90,10 +126,12 @@ class Timeline {
     const y = d3.scaleLinear().domain([0, 1]).range([kOverviewHeight - 1, 3]);
     const svg = d3.select("#overview").html("").append("svg")
       .attr("width", this.plot + this.gutter).attr("height", kOverviewHeight)
+      .attr("viewBox", `0 0 ${this.plot + this.gutter} ${kOverviewHeight}`)
       .attr("role", "img").attr("aria-label", "Share of the ranks that compute, over time");
-    if (this.gutter > 100)
-      svg.append("text").attr("class", "soft").attr("x", this.gutter - 8).attr("y", 20)
-        .attr("text-anchor", "end").text("ranks computing");
+    const lines = this.gutter > 100 ? ["ranks computing"] : ["ranks", "computing"];
+    svg.selectAll("text").data(lines).join("text").attr("class", "soft")
+      .attr("x", this.gutter - 8).attr("y", (_, i) => 20 + 13 * i - 6 * (lines.length - 1))
+      .attr("text-anchor", "end").text((line) => line);
     svg.append("path").attr("fill", "var(--forward)").attr("opacity", 0.55)
       .attr("d", d3.area().x((_, b) => x(b)).y0(kOverviewHeight - 1).y1((value) => y(value))(
         share));
@@ -140,11 +178,11 @@ class Timeline {
       .tickFormat(timeTick(this.t1 - this.t0, step));
     d3.select("#axis").selectAll("svg").data([0]).join("svg")
       .attr("width", this.plot + this.gutter + 1).attr("height", kAxisHeight)
+      .attr("viewBox", `0 0 ${this.plot + this.gutter + 1} ${kAxisHeight}`)
       .attr("overflow", "visible")
       .selectAll("g").data([0]).join("g")
       .attr("transform", `translate(0,${kAxisHeight - 1})`).call(axis)
-      .selectAll(".tick text")  // no text leaves the page
-      .attr("text-anchor", (tick) => x(tick) > this.gutter + this.plot - 30 ? "end" : "middle");
+      .call(keepTicksInside, x, this.gutter + this.plot);
   }
 
   // Asks for a frame. Calls before the screen's next one draw only once.
@@ -157,13 +195,15 @@ class Timeline {
   drawNow() {
     if (!this.laid || this.t1 === undefined) return;
     this.palette = this.palette || readPalette();
-    this.picture.draw({t0: this.t0, t1: this.t1, top: byId("lanes").scrollTop,
-      gutter: this.gutter, hidden: this.hidden, rows: this.laid.rows, titled: this.titled,
-      palette: this.palette, ticks: this.ticks, selected: this.selected, hovered: this.hovered});
+    this.picture.draw({t0: this.t0, t1: this.t1,
+      top: paper.printing ? 0 : byId("lanes").scrollTop, gutter: this.gutter, hidden: this.hidden,
+      rows: this.laid.rows, titled: this.titled, palette: this.palette, ticks: this.ticks,
+      selected: this.selected, hovered: this.hovered});
     ++this.frames;
   }
 
-  // Returns what stands at a point of the canvas: {lane, event} or null.
+  // Returns what stands at a point of the canvas: {lane, event}; {lane, event: -1, gap} where a
+  // compute lane is idle; or null.
   placeAt(x, y) {
     if (!this.laid || x < this.gutter) return null;
     const top = y + byId("lanes").scrollTop;
@@ -171,9 +211,13 @@ class Timeline {
       top <= each.y + each.height + 1);
     if (!row) return null;
     const perPixel = (this.t1 - this.t0) / this.plot;
-    const event = row.lane.at(this.t0 + (x - this.gutter) * perPixel, 2 * perPixel);
-    if (event < 0 || this.hidden.has(row.lane.colour[event])) return null;
-    return {lane: row.lane, event};
+    const time = this.t0 + (x - this.gutter) * perPixel;
+    const event = row.lane.at(time, 2 * perPixel);
+    if (event < 0) {
+      const gap = row.lane.computes ? row.lane.gapAt(time) : null;
+      return gap && {lane: row.lane, event, gap};
+    }
+    return this.hidden.has(row.lane.colour[event]) ? null : {lane: row.lane, event};
   }
 
   select(place, reveal = false) {
@@ -190,8 +234,11 @@ class Timeline {
 
   // Scrolls and pans until the event is in sight, and zooms in where it is too narrow to see.
   reveal({lane, event}) {
+    if (!this.lanes.includes(lane)) {
+      this.wanted = "all";
+      this.lay();
+    }
     const row = this.laid.rows.find((each) => each.lane === lane);
-    if (!row) return;
     const box = byId("lanes");
     if (row.y < box.scrollTop) box.scrollTop = row.y - kTitleHeight;
     if (row.y + row.height > box.scrollTop + box.clientHeight)
@@ -217,7 +264,7 @@ class Timeline {
   }
 
   step(by) {
-    const place = nextMatch(this.lanes, this.selected, by);
+    const place = nextMatch(this.model.lanes, this.selected, by);
     if (place) this.select(place, true);
   }
 
@@ -278,10 +325,13 @@ class Timeline {
     const canvas = this.canvas;
     canvas.addEventListener("mousemove", (event) => {
       const place = event.buttons ? null : this.placeAt(event.offsetX, event.offsetY);
-      if (place) tip.show(event, place.lane.title(place.event), place.lane.facts(place.event));
+      if (place && place.gap)
+        tip.show(event, `Idle ${nanoseconds(place.gap[1] - place.gap[0])}`,
+          place.lane.factsOfGap(place.gap, this.model.lanes));
+      else if (place) tip.show(event, place.lane.title(place.event), place.lane.facts(place.event));
       else tip.hide();
       const same = this.hovered && place && this.hovered.lane === place.lane &&
-        this.hovered.event === place.event;
+        this.hovered.event === place.event && String(this.hovered.gap) === String(place.gap);
       if (same || (!place && !this.hovered)) return;
       this.hovered = place;
       this.draw();
@@ -292,7 +342,8 @@ class Timeline {
       this.draw();
     });
     canvas.addEventListener("click", (event) => {
-      this.select(this.placeAt(event.offsetX, event.offsetY));
+      const place = this.placeAt(event.offsetX, event.offsetY);
+      this.select(place && place.gap ? null : place);
     });
     canvas.addEventListener("wheel", (event) => {
       if (event.ctrlKey || event.metaKey) return;
@@ -315,13 +366,14 @@ class Timeline {
       if (event.key === "Enter") this.step(event.shiftKey ? -1 : 1);
     });
     byId("communication").addEventListener("change", (event) => {
-      this.communication = event.target.checked;
+      this.wanted = event.target.value;
       this.lay();
     });
     for (const [id, name] of [["zoom-in", "+"], ["zoom-out", "-"], ["zoom-reset", "0"],
       ["next", "n"], ["previous", "p"]]) byId(id).onclick = () => this.key(name);
     new ResizeObserver(() => {
-      if (this.model && byId("lanes").clientWidth !== this.picture.width) this.lay();
+      if (this.model && !paper.printing && byId("lanes").clientWidth !== this.picture.width)
+        this.lay();
     }).observe(byId("timeline-section"));
   }
 }

@@ -40,7 +40,7 @@ class TimelinePicture {
   }
 
   resize(width, height) {
-    const ratio = this.ratio = window.devicePixelRatio || 1;
+    const ratio = this.ratio = paper.printing ? 2 : window.devicePixelRatio || 1;
     this.width = width;
     this.height = height;
     this.canvas.width = Math.round(width * ratio);
@@ -156,11 +156,12 @@ class TimelinePicture {
     }
   }
 
-  outline(view, {lane, event}, y, height, colour) {
+  outline(view, {lane, event, gap}, y, height, colour) {
     const {context} = this;
     const scale = this.plot / (view.t1 - view.t0);
-    const begin = Math.max(0, (lane.start[event] - view.t0) * scale);
-    const end = Math.min(this.plot, (lane.end[event] - view.t0) * scale);
+    const [from, to] = gap || [lane.start[event], lane.end[event]];
+    const begin = Math.max(0, (from - view.t0) * scale);
+    const end = Math.min(this.plot, (to - view.t0) * scale);
     if (end < 0 || begin > this.plot) return;
     context.globalAlpha = 1;
     context.strokeStyle = colour;
