@@ -13,7 +13,8 @@ const kControls = [
     {key: "cluster.gpus", name: "GPUs", tries: (now, words, began) =>
       [1 / 8, 1 / 4, 1 / 2, 3 / 4, 1, 1.5, 2, 4, 8].map((part) => part * began["cluster.gpus"])
         .filter((gpus) => gpus >= 1 && Number.isInteger(gpus))},
-    {key: "cluster.nic_Gbitps", name: "NIC (each way)", unit: "Gbit/s", likely: [100, 200, 400, 800, 1600]},
+    {key: "cluster.nic_Gbitps", name: "NIC (each way)", unit: "Gbit/s",
+      likely: [100, 200, 400, 800, 1600]},
     {key: "cluster.intra_GBps", name: "In the node (each way)", unit: "GB/s",
       likely: [50, 300, 450, 900]},
   ]},
@@ -65,7 +66,8 @@ const kCompanions = [
   {"parallel.cp": 1, "parallel.micro_batch": 1, "parallel.vpp": 1},
 ];
 
-// Returns the companions that a control's value can have: of other keys, with other values than now.
+// Returns the companions that a control's value can have: of other keys, with other values than
+// now.
 const companionsOf = (control, now) => kCompanions.filter((changes) => !(control.key in changes) &&
   Object.entries(changes).every(([key, value]) => now[key] !== value));
 
@@ -148,8 +150,8 @@ class Controls {
       .filter((value) => value !== now[control.key]);
   }
 
-  // Says of a control's value that it is refused alone: with which companions it is not, or, without
-  // such, why.
+  // Says of a control's value that it is refused alone: with which companions it is not, or,
+  // without such, why.
   refuse(control, value, reason, companions) {
     const {input} = this.fields.get(control.key);
     const option = [...input.options].find((each) => each.value === JSON.stringify(value));

@@ -336,15 +336,16 @@ class Live {
     else this.tellFound(best, changes);
   }
 
-  // Says what the search found, with a button that takes it. A plan of a search that was stopped has
-  // no result: its time was added up stage by stage.
+  // Says what the search found, with a button that takes it. A plan of a search that was stopped
+  // has no result: its time was added up stage by stage.
   tellFound({changes: found, iteration_s: found_s, result, gap, complete}, changes) {
     const now = this.run.result.iteration_s;
     const plan = Object.entries(found).filter(([key, value]) => controlOf(key) &&
       this.now[key] !== undefined && JSON.stringify(this.now[key]) !== JSON.stringify(value));
     const kept = Object.keys(changes).filter(controlOf);
-    const range = !result || result.iteration_low_s === null ? "" : ` (${result.calibrated === false ? "a guess, " : ""}` +
-      `${interval(result)})`;
+    const guess = result && result.calibrated === false ? "a guess, " : "";
+    const range = !result || result.iteration_low_s === null ? ""
+      : ` (${guess}${interval(result)})`;
     const within = gap === undefined || gap === null ? ""
       : complete ? " All plans were looked through, with estimates of their times."
         : ` Not all plans were tried: by an estimate none is more than ${percent(gap)} faster.`;
