@@ -174,7 +174,7 @@ TEST_CASE("causes that were put into real runs on an H100 are found") {
        {Case{"data", "the step's first op waits for its data", 0.029, 0.033},
         Case{"slowhost", "pauses in which a rank computes nothing", 0.018, 0.023},
         Case{"checkpoint", "copies between GPU and host hold compute up", 0.25, 0.30},
-        Case{"clock", "forward kernels take 1.", 0.02, 0.05}}) {
+        Case{"clock", "single ops differ", 0.05, 0.08}}) {
     INFO(each.trace);
     const Ran ran = box.tandem(fmt::format(
         "explain {0}job.toml {0}{1}.json.gz --engine ideal --json", kTraces, each.trace));
@@ -186,6 +186,13 @@ TEST_CASE("causes that were put into real runs on an H100 are found") {
     const double first_s = explanation.at("causes").at(0).at("alone_s");
     CHECK(first_s > each.least_s);
     CHECK(first_s < each.most_s);
+    // The clock fell within the step.
+    if (each.trace == std::string("clock"))
+      CHECK(explanation.at("causes")
+                .at(0)
+                .at("evidence")
+                .get<std::string>()
+                .find("most on rank 0 from forward ") == 0);
   }
   const Json none = Json::parse(
       box.tandem(fmt::format("explain {0}job.toml {0}none.json.gz --engine ideal --json", kTraces))

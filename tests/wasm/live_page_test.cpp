@@ -173,7 +173,7 @@ TEST_CASE("a live page opens with the changes of its address, narrow, dark, each
   CHECK(seen.at("dark").at(0) != seen.at("dark").at(1));
 }
 
-TEST_CASE("a page on paper has all ranks, the bubble and the changes; then it is as before") {
+TEST_CASE("a page on paper has all ranks, the bubble and the changes, then it is as before") {
   const auto chromium = browser();
   if (!chromium || !has_engine()) return;
   const Sandbox box;

@@ -24,15 +24,17 @@ std::optional<Nanoseconds> ready_of(const Body& body, const MeasuredStep& step, 
   return ready;
 }
 
-// Returns the communication in flight in the gap until whose end the op waited, though the Program
-// does not say so.
+// Returns the communication that was in flight for the whole gap, and until whose end the op waited
+// though the Program does not say so.
 const Op* awaited(const Body& body, const MeasuredStep& step, Nanoseconds ready,
                   Nanoseconds start) {
   const Nanoseconds near = std::max(kTolerance, (start - ready) / 50);
   for (std::size_t i = 0; i < body.ops.size(); ++i) {
     const MeasuredOp& other = step.ops[i];
     if (is_compute(body.ops[i].kind) || !other.known()) continue;
-    if (other.end_ns > ready + near && std::abs(start - other.end_ns) <= near) return &body.ops[i];
+    if (other.start_ns <= ready + near && other.end_ns > ready + near && other.end_ns <= start &&
+        other.end_ns >= start - near)
+      return &body.ops[i];
   }
   return nullptr;
 }

@@ -85,7 +85,7 @@ class Explaining {
     std::map<int, Factor> factors;
     for (auto& [key, values] : ratios) {
       const auto count = static_cast<std::int64_t>(values.size());
-      factors[key] = {median(std::move(values)), count};
+      factors[key] = {lower_median(std::move(values)), count};
     }
     return factors;
   }
@@ -199,13 +199,40 @@ class Explaining {
     });
     if (ops == 0) return;
     changes->push_back({"single ops differ from others of their kind, stage and rank",
-                        fmt::format("ops: {}", ops),
+                        fmt::format("{} (ops: {})", longest_slow_run(), ops),
                         "variation that ranks wait for: clocks, other work on the GPU, uneven data",
                         [this](OpDurations* durations) {
                           for_compute([&](int rank, std::uint32_t i, const Op& op, double ratio) {
                             multiply(ratio / usual(rank, op), &durations->compute[rank][i]);
                           });
                         }});
+  }
+
+  // Says which ops in a row lose most, of all ranks: the range with the largest sum of seconds
+  // beyond the usual ones.
+  std::string longest_slow_run() const {
+    struct Run {
+      int rank = -1;
+      const Op *first = nullptr, *last = nullptr;
+      double excess_ns = 0, usual_ns = 0;
+    };
+    Run run, longest;
+    for_compute([&](int rank, std::uint32_t i, const Op& op, double ratio) {
+      const double usual_ns = static_cast<double>(base_.compute[rank][i]) * usual(rank, op);
+      if (run.rank != rank || run.excess_ns <= 0) run = {.rank = rank, .first = &op};
+      run.last = &op;
+      run.usual_ns += usual_ns;
+      run.excess_ns += static_cast<double>(base_.compute[rank][i]) * ratio - usual_ns;
+      if (run.excess_ns > longest.excess_ns) longest = run;
+    });
+    if (longest.rank < 0) return "none is slower";
+    const auto name = [](const Op& op) {
+      return op.microbatch < 0 ? std::string(op_kind_name(op.kind))
+                               : fmt::format("{} {}", op_kind_name(op.kind), op.microbatch);
+    };
+    return fmt::format("most on rank {} from {} to {}, {:.3g} times as long", longest.rank,
+                       name(*longest.first), name(*longest.last),
+                       1 + longest.excess_ns / longest.usual_ns);
   }
 
   double usual(int rank, const Op& op) const {

@@ -144,13 +144,16 @@ std::map<PassKey, OpNumbers> ops_by_pass(const Body& body, bool with_stage, bool
   return passes;
 }
 
-std::map<CommKey, OpNumbers> ops_by_comm(const Program& program, int rank) {
+std::map<CommKey, OpNumbers> ops_by_comm(const Program& program, int rank,
+                                         std::span<const EventTimes> simulated) {
   const Body& body = program.body_of(Rank{rank});
   std::map<CommKey, OpNumbers> comms;
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     if (is_compute(body.ops[i].kind)) continue;
     comms[{label_of(body, body.ops[i]), ranks_of(program, rank, body.ops[i])}].push_back(i);
   }
+  for (auto& [key, ops] : comms)
+    std::ranges::stable_sort(ops, {}, [&](std::uint32_t op) { return simulated[op].start_ns; });
   return comms;
 }
 
@@ -174,7 +177,7 @@ MeasuredOp part_of(const Intervals& running, double from, double to) {
 }
 
 void match_pass(const Intervals& kernels, const OpNumbers& ops,
-                const std::vector<Nanoseconds>& base, std::vector<MeasuredOp>* measured) {
+                std::span<const EventTimes> simulated, std::vector<MeasuredOp>* measured) {
   if (kernels.size() == ops.size()) {
     for (std::size_t i = 0; i < ops.size(); ++i) {
       const auto& [start, end] = kernels[i];
@@ -184,11 +187,14 @@ void match_pass(const Intervals& kernels, const OpNumbers& ops,
   }
   const Intervals running = union_of(kernels);
   const auto all = static_cast<double>(length_of(running));
+  const auto simulated_ns = [&](std::uint32_t op) {
+    return static_cast<double>(simulated[op].end_ns - simulated[op].start_ns);
+  };
   double priced = 0, before = 0;
-  for (const std::uint32_t op : ops) priced += static_cast<double>(base[op]);
+  for (const std::uint32_t op : ops) priced += simulated_ns(op);
   for (const std::uint32_t op : ops) {
     const double share =
-        priced > 0 ? static_cast<double>(base[op]) / priced : 1.0 / static_cast<double>(ops.size());
+        priced > 0 ? simulated_ns(op) / priced : 1.0 / static_cast<double>(ops.size());
     (*measured)[op] = part_of(running, all * before, all * (before + share));
     before += share;
   }
@@ -214,7 +220,7 @@ void find_idle(const Body& body, const Intervals& active, std::vector<MeasuredOp
 }  // namespace
 
 std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
-                                         const std::vector<Nanoseconds>& base,
+                                         std::span<const EventTimes> simulated,
                                          const ProfileRank& profile) {
   const Body& body = program.body_of(Rank{rank});
   const auto told = [&](auto member) {
@@ -224,7 +230,7 @@ std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
   };
   const auto passes =
       ops_by_pass(body, told(&ProfileAction::stage), !told(&ProfileAction::microbatch));
-  const auto comms = ops_by_comm(program, rank);
+  const auto comms = ops_by_comm(program, rank, simulated);
   std::vector<MeasuredStep> steps;
   for (const auto& [number, kernels] : kernels_by_step(profile)) {
     MeasuredStep step{.first_ns = kernels.first_ns,
@@ -236,7 +242,7 @@ std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
       auto at = kernels.passes.find(key);
       if (at == kernels.passes.end() && key.phase == PassPhase::BackwardInput)
         at = kernels.passes.find({PassPhase::Backward, key.stage, key.microbatch});
-      if (at != kernels.passes.end()) match_pass(at->second, ops, base, &step.ops);
+      if (at != kernels.passes.end()) match_pass(at->second, ops, simulated, &step.ops);
     }
     for (const auto& [key, ops] : comms) {
       auto at = kernels.comms.find(key);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "schedule/program/program.h"
+#include "schedule/program/replay.h"
 #include "traces/profile/profile.h"
 #include "traces/profile/profile_metrics.h"
 
@@ -34,11 +36,11 @@ struct MeasuredStep {
 //
 // A pass (phase, stage and microbatch; without microbatches the n-th of its phase and stage) is
 // told by its annotation; without any, forwards and backwards alternate. If it has as many kernels
-// as ops, they match in order; else each op takes its share, by duration in `base`, of the time
-// that the pass's kernels run, one op after the other. Communications match by label, ranks and
-// order, where both sides have equally many.
+// as ops, they match in order; else each op takes its share, by simulated duration, of the time
+// that the pass's kernels run, one op after the other. Communications match by label, ranks and the
+// order in which they start in `simulated`, where both sides have equally many.
 std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
-                                         const std::vector<Nanoseconds>& base,
+                                         std::span<const EventTimes> simulated,
                                          const ProfileRank& profile);
 
 }  // namespace tandem

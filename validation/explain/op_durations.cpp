@@ -65,14 +65,19 @@ OpDurations durations_of(const Program& program, const Trace& trace) {
   return durations;
 }
 
-Nanoseconds replayed(const Program& program, const OpDurations& durations) {
+Replay replay(const Program& program, const OpDurations& durations) {
   const RankFolding folding = unfold(program);
   GivenDurations ends{durations, std::vector<std::uint32_t>(program.communicators.size())};
-  Replayer<GivenDurations> replayer(program, folding, false, &ends);
+  Replayer<GivenDurations> replayer(program, folding, true, &ends);
   replayer.run();
   CHECK(replayer.have_all_ended());
+  return replayer.take();
+}
+
+Nanoseconds replayed(const Program& program, const OpDurations& durations) {
   Nanoseconds last = 0;
-  for (const EventTimes& event : replayer.take().events) last = std::max(last, event.end_ns);
+  for (const EventTimes& event : replay(program, durations).events)
+    last = std::max(last, event.end_ns);
   return last + durations.after;
 }
 

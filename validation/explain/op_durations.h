@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "schedule/program/program.h"
+#include "schedule/program/replay.h"
 #include "traces/trace.h"
 
 namespace tandem {
@@ -20,8 +21,10 @@ struct OpDurations {
 // rank with its body. REQUIRES: each body has a played rank.
 OpDurations durations_of(const Program& program, const Trace& trace);
 
-// Returns the length of an iteration with these durations, in which a communication starts when its
-// last participant has arrived and no links are shared.
+// Plays all ranks with these durations: a communication starts when its last participant has
+// arrived, and no links are shared.
+Replay replay(const Program& program, const OpDurations& durations);
+// Returns the length of the iteration.
 Nanoseconds replayed(const Program& program, const OpDurations& durations);
 
 // Numbers each communication of a body among those of its slot; compute has 0.

@@ -167,8 +167,12 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
     seen.insert(rank.rank);
   }
   std::vector<RankSteps> ranks;
-  for (const ProfileRank& rank : profile.ranks)
-    ranks.push_back({&rank, measured_steps(program, rank.rank, base.compute[rank.rank], rank)});
+  const Replay simulated = replay(program, base);
+  for (const ProfileRank& rank : profile.ranks) {
+    const std::span<const EventTimes> events(simulated.events.data() + simulated.first[rank.rank],
+                                             program.body_of(Rank{rank.rank}).ops.size());
+    ranks.push_back({&rank, measured_steps(program, rank.rank, events, rank)});
+  }
   if (std::ranges::any_of(ranks, [](const RankSteps& rank) { return rank.steps.empty(); }))
     return Error::at(profile.ranks.front().path, "found no kernels in a step, expected some");
   const StepTimes times = times_of(ranks);

@@ -28,15 +28,14 @@ function differenceText(began, now) {
       : `${change(now.iteration_s, began.iteration_s)} of the iteration's time`)];
   const points = 100 * (now.bubble_fraction - began.bubble_fraction);
   if (Math.abs(points) >= 0.05) words.push(`bubble ${d3.format("+.1f")(points)} points`);
-  const over = now.spare_bytes === undefined ? "" : `over by ${memory(-now.spare_bytes)}`;
-  if (now.fits === false) words.push(`${began.fits ? "fits no more" : "does not fit"}: ${over}`);
-  else if (now.fits && began.fits === false) words.push("fits now");
-  return `${words.join(", ")}.`;
+  if (now.fits && began.fits === false) words.push("fits now");
+  const over = now.spare_bytes === undefined ? "" : `, over by ${memory(-now.spare_bytes)}`;
+  return `${now.fits === false ? `Does not fit${over}. ` : ""}${words.join(", ")}.`;
 }
 
 // Says which values changed that were not asked for.
 function alsoText(asked, before, after) {
-  const also = kAllControls.map(({key}) => key).filter((key) => !(key in asked) &&
+  const also = kAllControls.map(({key}) => key).filter((key) => key !== asked &&
     after[key] !== undefined && JSON.stringify(before[key]) !== JSON.stringify(after[key]));
   return also.length === 0 ? ""
     : ` Also changed: ${changesText(Object.fromEntries(also.map((key) => [key, after[key]])))}.`;
@@ -102,17 +101,17 @@ class Live {
 
   set(control, value, companions) {
     const {settings} = this.run.inputs;
-    const asked = {...changesOf(control, value, this.now, settings), ...companions};
-    const changes = {...this.changes, ...asked};
+    const changes = {...this.changes, ...changesOf(control, value, this.now, settings),
+      ...companions};
     for (const [key, each] of Object.entries(changes))
       if (each === null && !(key in settings)) delete changes[key];
-    this.begin(changes, {...asked, [control.key]: value});
+    this.begin(changes, control.key);
   }
 
   undo() { if (this.past.length > 0) this.begin(this.past.pop(), null, false); }
 
-  // Simulates with other changes, after which what a search found holds no more. `asked`: those of
-  // them that one control made; null: others.
+  // Simulates with other changes, after which what a search found holds no more. `asked`: the key
+  // that was chosen, beside which others may change; null: all were.
   begin(changes, asked = null, remember = true) {
     if (remember) this.past.push(this.changes);
     this.asked = asked;
@@ -166,6 +165,7 @@ class Live {
     this.write();
     this.controls.show(values, run.began.values, this.words);
     const changed = Object.keys(this.changes).length > 0;
+    byId("live-difference").classList.toggle("bad", changed && result.fits === false);
     this.say(changed ? differenceText(run.began.result, result) + also
       : "Change a value: the run is simulated again.");
     this.answered = (this.answered || 0) + 1;
