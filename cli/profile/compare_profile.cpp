@@ -13,6 +13,7 @@
 #include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/text_width.h"
+#include "cli/profile/profile_sides.h"
 #include "launch/standard_output.h"
 #include "planning/choose/resolve.h"
 #include "planning/play/play_job.h"
@@ -22,52 +23,11 @@
 #include "schedule/program/program_text.h"
 #include "sim/engines.h"
 #include "traces/profile/passes.h"
-#include "traces/profile/profile_timeline.h"
 #include "traces/profile/read_profile.h"
 #include "traces/profile/simulated_profile.h"
-#include "traces/timeline_json.h"
 
 namespace tandem {
 namespace {
-
-// One simulated side of the comparison: its profile, and the engine or file that made it.
-struct SimulatedSide {
-  Profile profile;
-  std::string by;
-  std::string note;  // says which ranks of the measured profile this one lacks; empty: none
-  int world = 0;     // ranks of the whole job; 0: as many as the profile says
-};
-
-// Picks the simulated ranks that stand for the profile's. The simulation may play one rank for all
-// that share its body; then that one is taken. Where the profile's ranks are not the Program's, all
-// ranks are taken, with a note.
-SimulatedSide played_side(const Program& program, const Trace& trace, const Profile& measured,
-                          const std::string& by) {
-  const int world = static_cast<int>(program.ranks.size());
-  SimulatedSide side{.by = by, .world = world};
-  std::set<std::size_t> wanted;
-  for (const ProfileRank& rank : measured.ranks) {
-    if (!rank.rank_is_given || rank.rank >= world || (rank.world > 0 && rank.world != world)) {
-      side.note = fmt::format(
-          "The profile is of {}, the simulation of {} ranks: means over all of its ranks stand "
-          "against those of the profile.",
-          rank.world > 0 ? fmt::format("{} ranks", rank.world) : fmt::format("rank {}", rank.rank),
-          world);
-      side.profile = profile_of(program, trace);
-      return side;
-    }
-    const auto is_it = [&](const RankTrace& played) { return index(played.rank) == rank.rank; };
-    const auto plays_it = [&](const RankTrace& played) {
-      return played.body == program.ranks[rank.rank].body;
-    };
-    auto at = std::ranges::find_if(trace.ranks, is_it);
-    if (at == trace.ranks.end()) at = std::ranges::find_if(trace.ranks, plays_it);
-    if (at != trace.ranks.end()) wanted.insert(static_cast<std::size_t>(at - trace.ranks.begin()));
-  }
-  for (const std::size_t i : wanted)
-    side.profile.ranks.push_back(profile_rank_of(program, trace, trace.ranks[i]));
-  return side;
-}
 
 // Keeps the ranks whose numbers the measured profile has, or all, with a note, where some are
 // missing.
@@ -128,28 +88,6 @@ Result<SimulatedSide> simulated_side(const CompareProfileOptions& options,
   ASSIGN_OR_RETURN(const Program program, read_program(path));
   ASSIGN_OR_RETURN(const Trace trace, ideal(program, {}));
   return played_side(program, trace, measured, "ideal");
-}
-
-// Gives the splits as JSON for the page's bars, one a kind of communication; "null" where a kind is
-// not known.
-std::string split_of_side(const ComparedSide& side) {
-  std::vector<RankSplit> splits;
-  for (const ProfileSplit& from : side.splits) {
-    RankSplit split{.rank = Rank{from.rank}, .multiplicity = from.multiplicity};
-    split.compute_ns = from.compute_ns;
-    split.bubble_ns = from.bubble_ns + from.memory_alone_ns;
-    for (const CommTotal& kind : from.kinds) {
-      if (!kind.label.kind) return "null";
-      split.exposed_ns[static_cast<int>(*kind.label.kind)] += kind.exposed_ns;
-    }
-    splits.push_back(split);
-  }
-  return split_json(splits);
-}
-
-std::string detail_of_side(const ComparedSide& side, const Profile& profile) {
-  return fmt::format("{{\"split\":{},\n\"memory\":null,\n\"timeline\":{}}}", split_of_side(side),
-                     timeline_json(profile));
 }
 
 }  // namespace

@@ -1,20 +1,23 @@
 // tandem explain: why a measured run is slower than its simulation.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/json_text.h"
 #include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
 #include "cli/command_line/text_width.h"
+#include "cli/profile/profile_sides.h"
 #include "launch/standard_output.h"
 #include "planning/choose/resolve.h"
 #include "planning/play/play_job.h"
+#include "report/page/html_page.h"
 #include "report/text/number_cells.h"
 #include "report/text/text_table.h"
 #include "traces/profile/read_profile.h"
-#include "traces/profile/simulated_profile.h"
 #include "validation/compare/profile_comparison.h"
 #include "validation/explain/explain.h"
 
@@ -27,6 +30,7 @@ struct ExplainOptions {
   std::vector<std::string> sets;
   std::string only;
   std::string engine;
+  std::string report;
   bool json = false;
   bool wide = false;
 };
@@ -79,20 +83,52 @@ std::string explain_table(const Explanation& e, int width) {
   return text;
 }
 
-// Refuses a profile of another job.
-Status check_job(const PlayedJob& played, const Profile& measured, const ExplainOptions& options) {
-  const Profile simulated = profile_of(played.job.program, played.trace);
-  ASSIGN_OR_RETURN(ComparedSide ours, side_of(simulated, options.scenario, options.engine));
-  ours.world = static_cast<int>(played.job.program.ranks.size());
-  const std::string& path = measured.ranks.front().path;
-  ASSIGN_OR_RETURN(ComparedSide theirs, side_of(measured, path, ""));
-  const ProfileComparison both = compare_profiles(std::move(ours), std::move(theirs), true);
-  if (both.another_job.empty()) return Done{};
-  return Error::at(path, fmt::format("found another job than {} ({}), expected a profile of it",
-                                     options.scenario, both.another_job));
+// The simulated side, as a profile, and both sides compared.
+struct BothSides {
+  SimulatedSide simulated;
+  ProfileComparison comparison;
+};
+
+// Error: the profile is of another job.
+Result<BothSides> both_sides(const PlayedJob& played, const Profile& measured,
+                             const ExplainOptions& options) {
+  BothSides both{.simulated = played_side(played.job.program, played.trace, measured,
+                                          engine_name(engine_of(options.engine))),
+                 .comparison = {}};
+  ASSIGN_OR_RETURN(ComparedSide ours,
+                   side_of(both.simulated.profile, options.scenario, both.simulated.by));
+  ours.world = both.simulated.world;
+  const ProfileRank& first = measured.ranks.front();
+  ASSIGN_OR_RETURN(ComparedSide theirs, side_of(measured, first.path, first.profiler));
+  both.comparison = compare_profiles(std::move(ours), std::move(theirs), true);
+  if (both.comparison.another_job.empty()) return both;
+  return Error::at(first.path,
+                   fmt::format("found another job than {} ({}), expected a profile of it",
+                               options.scenario, both.comparison.another_job));
+}
+
+Status write_report(const ExplainOptions& options, const BothSides& both, const Profile& measured,
+                    const Explanation& explanation) {
+  const auto file = [](const std::string& path) {
+    return std::filesystem::path(path).lexically_normal().filename().string();
+  };
+  const ProfileComparison& comparison = both.comparison;
+  return write_html_page(
+      {.title = fmt::format("Why does {} take longer than {} says?", file(options.profiles.front()),
+                            file(options.scenario)),
+       .runs = {{"simulated", {}, detail_of_side(comparison.simulated, both.simulated.profile)},
+                {"measured", {}, detail_of_side(comparison.measured, measured)}},
+       .comparison = to_json(comparison),
+       .explanation = to_json(explanation)},
+      options.report);
 }
 
 Status run(const ExplainOptions& options) {
+  std::vector<NamedFile> inputs;
+  for (const std::string& file : options.profiles) inputs.push_back({"the profile", file});
+  RETURN_IF_ERROR(check_files(options.scenario, options.sets, {{"--report", options.report}},
+                              std::move(inputs)));
+  RETURN_IF_ERROR(check_html_page(options.report));
   std::optional<Waiting> waiting("reading the profile");
   ASSIGN_OR_RETURN(const Profile measured, read_profile(options.profiles));
   waiting.reset();
@@ -102,9 +138,10 @@ Status run(const ExplainOptions& options) {
   ASSIGN_OR_RETURN(const Scenario given, only_run(scenarios, options.scenario, "--only"));
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
   ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenario, engine_of(options.engine)));
-  RETURN_IF_ERROR(check_job(played, measured, options));
+  ASSIGN_OR_RETURN(const BothSides both, both_sides(played, measured, options));
   ASSIGN_OR_RETURN(const Explanation explanation,
                    explain(played.job.program, played.trace, measured));
+  if (!options.report.empty()) RETURN_IF_ERROR(write_report(options, both, measured, explanation));
   fmt::print(standard_output(), "{}",
              options.json ? json_document(to_json(explanation))
                           : explain_table(explanation, text_width(options.wide)));
@@ -136,6 +173,8 @@ void add_explain(const Command& app) {
   command.option("--only", &options->only, "the scenario's run whose name holds this text");
   command.option("--engine", &options->engine, "simgrid (default) or ideal plays the scenario")
       .one_of({"ideal", "simgrid"});
+  command.option("--report", &options->report,
+                 "write a page: the causes, the measured ranks, both timelines (HTML)");
   command.flag("--json", &options->json, "print one JSON object and nothing else");
   add_wide(command, &options->wide);
   command.footer(

@@ -137,7 +137,8 @@ std::string to_text(const PageData& data) {
             ",\n\"inputs\":" + json_line(run.inputs) + "}";
   }
   text += "],\n\"chosen\":" + std::to_string(data.chosen) +
-          ",\n\"comparison\":" + json_line(data.comparison);
+          ",\n\"comparison\":" + json_line(data.comparison) +
+          ",\n\"explanation\":" + json_line(data.explanation);
   text += ",\n\"table\":" + (data.table ? json_line(json_of(*data.table)) : "null");
   text += ",\n\"purchase\":" + json_line(data.purchase);
   text += ",\n\"starts\":" + json_line(data.starts);

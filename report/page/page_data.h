@@ -63,8 +63,9 @@ struct PageData {
   std::string title;        // what was asked, in words
   std::string source = {};  // the name of the file that it is about
   std::vector<PageRun> runs;
-  std::size_t chosen = 0;             // the run that is shown first
-  nlohmann::ordered_json comparison;  // `compare --json`'s object, of runs[0] against runs[1]
+  std::size_t chosen = 0;                   // the run that is shown first
+  nlohmann::ordered_json comparison;        // `compare --json`'s object, of runs[0] against runs[1]
+  nlohmann::ordered_json explanation = {};  // `explain --json`'s object
   std::optional<PageTable> table;
   std::string note = {};     // the scenario's note
   std::string cluster = {};  // a picture of it (SVG) if its links are listed; empty: none

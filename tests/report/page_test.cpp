@@ -361,3 +361,34 @@ TEST_CASE("pages lie within the window, wide and narrow") {
     }
   }
 }
+
+TEST_CASE("a page of causes has a step each, from the simulated to the measured iteration") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  const std::string traces = TANDEM_SOURCE_DIR "/validation/gpu/results/h100/traces/";
+  const Ran ran = box.tandem(fmt::format(
+      "explain {0}job.toml {0}checkpoint.json.gz --engine ideal --report e.html --json", traces));
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  const Json told = Json::parse(ran.out);
+  for (const int width : {1280, 390}) {
+    const Json seen = seen_on(box, *chromium, "e.html", "explain.js", width);
+    INFO(seen.dump(1));
+    CHECK(seen.at("problems") == Json::array());
+    CHECK(seen.at("overflow") <= 0);
+    CHECK(seen.at("answer").get<std::string>().find(
+              "Most of it: copies between GPU and host hold compute up") != std::string::npos);
+    const Json& rows = seen.at("rows");
+    REQUIRE(rows.size() == told.at("causes").size() + 4);
+    CHECK(rows.front().at("seconds") == told.at("simulated_s"));
+    CHECK(rows.back().at("seconds") == told.at("measured_s"));
+    CHECK(rows.at(1).at("seconds").get<double>() ==
+          Approx(told.at("causes").at(0).at("alone_s").get<double>()));
+    // The first cause stands where the simulated iteration ends.
+    CHECK(rows.at(1).at("left").get<double>() ==
+          Approx(rows.front().at("right").get<double>()).margin(0.03));
+    CHECK(seen.at("ranks") == 1);
+    CHECK(seen.at("lanes").size() >= 3);
+  }
+}

@@ -50,6 +50,23 @@ class Explaining {
     find_ranks();
   }
 
+  std::vector<ExplainedRank> ranks() const {
+    std::map<int, std::pair<double, double>> compute_ns;  // by rank: measured, simulated
+    for_compute([&](int rank, std::uint32_t i, const Op&, double ratio) {
+      const auto base = static_cast<double>(base_.compute[rank][i]);
+      compute_ns[rank].first += base * ratio;
+      compute_ns[rank].second += base;
+    });
+    std::vector<ExplainedRank> ranks;
+    for (const RankOfRun& rank : run_.ranks) {
+      const auto& [measured, simulated] = compute_ns[rank.rank];
+      Nanoseconds delays = 0;
+      for (const Delay& delay : rank.delays) delays += delay.ns;
+      ranks.push_back({rank.rank, simulated > 0 ? measured / simulated : 1, to_seconds(delays)});
+    }
+    return ranks;
+  }
+
   std::vector<Change> changes() {
     std::vector<Change> changes;
     add_kinds(&changes);
@@ -365,11 +382,11 @@ Result<Explanation> explain(const Program& program, const Trace& simulated,
   Explanation explanation{.simulated_s = to_seconds(base_ns),
                           .measured_s = 1e-9 * run.iteration_ns,
                           .steps = run.steps,
-                          .ranks_measured = static_cast<int>(run.ranks.size()),
                           .ranks_in_all = static_cast<int>(program.ranks.size())};
   OpDurations all = base;
   double sum = 0;
   Explaining explaining(program, base, run);
+  explanation.ranks = explaining.ranks();
   for (Change& change : explaining.changes()) {
     OpDurations alone = base;
     change.apply(&alone);
@@ -387,11 +404,12 @@ Result<Explanation> explain(const Program& program, const Trace& simulated,
   const double all_s = to_seconds(replayed(program, all));
   explanation.interactions_s = all_s - explanation.simulated_s - sum;
   explanation.not_explained_s = explanation.measured_s - all_s;
-  if (explanation.ranks_measured < explanation.ranks_in_all)
+  const auto measured_ranks = static_cast<int>(explanation.ranks.size());
+  if (measured_ranks < explanation.ranks_in_all)
     explanation.notes.push_back(
         fmt::format("The profile has {} of {} ranks. The others are inferred: their ops take what "
                     "the kinds and stages of the measured ranks say.",
-                    explanation.ranks_measured, explanation.ranks_in_all));
+                    measured_ranks, explanation.ranks_in_all));
   if (run.waits_for_unseen)
     explanation.notes.push_back(
         "Communication with ranks that the profile lacks takes what the shortest of its kind took: "
@@ -406,6 +424,10 @@ nlohmann::ordered_json to_json(const Explanation& explanation) {
                       {"alone_s", cause.alone_s},
                       {"evidence", cause.evidence},
                       {"advice", cause.advice}});
+  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  for (const ExplainedRank& rank : explanation.ranks)
+    ranks.push_back(
+        {{"rank", rank.rank}, {"compute_ratio", rank.compute_ratio}, {"delays_s", rank.delays_s}});
   return {{"simulated_s", explanation.simulated_s},
           {"measured_s", explanation.measured_s},
           {"causes", std::move(causes)},
@@ -414,7 +436,7 @@ nlohmann::ordered_json to_json(const Explanation& explanation) {
           {"not_explained_s", explanation.not_explained_s},
           {"explained", explanation.is_explained()},
           {"steps", explanation.steps},
-          {"ranks_measured", explanation.ranks_measured},
+          {"ranks_measured", std::move(ranks)},
           {"ranks", explanation.ranks_in_all},
           {"notes", explanation.notes}};
 }

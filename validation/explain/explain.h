@@ -25,14 +25,21 @@ struct Cause {
   std::string advice;
 };
 
+// A measured rank: its compute over the simulated, of the ops that were measured, and its delays.
+struct ExplainedRank {
+  int rank = 0;
+  double compute_ratio = 1, delays_s = 0;
+};
+
 struct Explanation {
   double simulated_s = 0, measured_s = 0;
   std::vector<Cause> causes;  // the largest first; each at least kLeastCause of the iteration
   double smaller_s = 0;       // of causes that are smaller, together
   double interactions_s = 0;
   double not_explained_s = 0;
-  int steps = 1;  // of the profile, whose means count
-  int ranks_measured = 0, ranks_in_all = 0;
+  int steps = 1;                     // of the profile, whose means count
+  std::vector<ExplainedRank> ranks;  // those of the profile
+  int ranks_in_all = 0;
   std::vector<std::string> notes;
 
   bool is_explained() const;  // to kMostUnexplained of the iteration

@@ -108,7 +108,8 @@ function redraw() {
   if (report.purchase) report.purchase.draw();
 }
 
-function subtitle({runs, comparison, table, purchase, starts}) {
+function subtitle({runs, comparison, explanation, table, purchase, starts}) {
+  if (explanation) return "A simulated run, its profile, and what makes the difference";
   if (comparison) return "A simulated trace held against a measured one";
   if (purchase) {
     const names = new Set(purchase.machines.map(({candidate}) => candidate));
@@ -149,6 +150,7 @@ function start() {
   startPrinting(redraw);
   if (data.table) report.charts = new TableCharts(data.table);
   if (data.purchase) report.purchase = new Purchase(data.purchase);
+  if (data.explanation) drawExplanation(data.explanation);
   if (data.starts) report.explorer = new Explorer(data.starts, report.live);
   if (data.comparison) {
     drawComparison(data.comparison);

@@ -1,0 +1,30 @@
+// The two sides of a page that holds a simulation against a profile.
+#pragma once
+
+#include <string>
+
+#include "schedule/program/program.h"
+#include "traces/profile/profile.h"
+#include "traces/trace.h"
+#include "validation/compare/profile_comparison.h"
+
+namespace tandem {
+
+// One simulated side of the comparison: its profile, and the engine or file that made it.
+struct SimulatedSide {
+  Profile profile;
+  std::string by;
+  std::string note;  // says which ranks of the measured profile this one lacks; empty: none
+  int world = 0;     // ranks of the whole job; 0: as many as the profile says
+};
+
+// Picks the simulated ranks that stand for the profile's. The simulation may play one rank for all
+// that share its body; then that one is taken. Where the profile's ranks are not the Program's, all
+// ranks are taken, with a note.
+SimulatedSide played_side(const Program& program, const Trace& trace, const Profile& measured,
+                          const std::string& by);
+
+// Returns a side's detail for a page (results/run_detail.h): its split and its timeline.
+std::string detail_of_side(const ComparedSide& side, const Profile& profile);
+
+}  // namespace tandem
