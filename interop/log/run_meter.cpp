@@ -10,7 +10,6 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kWarmup = 3;
 constexpr double kMiB = 1024.0 * 1024, kGiB = 1024 * kMiB;
 
 enum class Figure { Seconds, Tflops, TokensOfGpu, Samples, Bytes };
@@ -38,7 +37,8 @@ constexpr LogWord kWords[] = {
     {"\"train_step_time\":", Figure::Seconds, 1, ":::MLLOG"}};    // MLPerf
 
 std::vector<double> behind_warmup(const std::vector<double>& values) {
-  const std::size_t skipped = std::min(kWarmup, values.empty() ? 0 : values.size() - 1);
+  const std::size_t skipped =
+      std::min<std::size_t>(RunMeter::kWarmup, values.empty() ? 0 : values.size() - 1);
   return {values.begin() + static_cast<std::ptrdiff_t>(skipped), values.end()};
 }
 
@@ -91,7 +91,7 @@ MeasuredRun RunMeter::run() const {
   run.tokens_per_gpu_s = median_of(tokens_);
   run.samples_per_s = median_of(samples_);
   const std::size_t counted = std::max({seconds_.size(), tokens_.size(), samples_.size()});
-  run.warmup = static_cast<int>(std::min(kWarmup, counted == 0 ? 0 : counted - 1));
+  run.warmup = static_cast<int>(std::min<std::size_t>(kWarmup, counted == 0 ? 0 : counted - 1));
   run.iterations = static_cast<int>(counted) - run.warmup;
   if (allocated_bytes_ > 0) run.max_allocated_bytes = allocated_bytes_;
   return run;

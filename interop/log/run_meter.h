@@ -17,6 +17,14 @@ class RunMeter {
   // Returns medians, without the first iterations, which compile and allocate.
   MeasuredRun run() const;
 
+  // Return the figures of each line that has one, in order: seconds of an iteration; where logs
+  // state no seconds, tokens a second of a GPU, or samples a second of all.
+  const std::vector<double>& seconds() const { return seconds_; }
+  const std::vector<double>& tokens_per_gpu_s() const { return tokens_; }
+  const std::vector<double>& samples_per_s() const { return samples_; }
+
+  static constexpr int kWarmup = 3;  // iterations at the beginning that do not count
+
  private:
   std::vector<double> seconds_, tflops_, tokens_, samples_;
   double allocated_bytes_ = 0;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/interop/small_log.h"
 #include "tests/sandbox.h"
 
 using namespace tandem;
@@ -198,4 +199,75 @@ TEST_CASE("causes that were put into real runs on an H100 are found") {
       box.tandem(fmt::format("explain {0}job.toml {0}none.json.gz --engine ideal --json", kTraces))
           .out);
   for (const Json& cause : none.at("causes")) CHECK(cause.at("alone_s").get<double>() < 0.006);
+}
+
+namespace {
+
+// A log of Megatron-LM: 200 iterations of `ms`, the one behind each checkpoint (every 50) and each
+// evaluation (every 80) 900 and 500 ms longer, and a drift by `drift` from first to last.
+std::string log_text(double ms, bool slow, double drift) {
+  std::string text;
+  for (int i = 1; i <= 200; ++i) {
+    double own = ms * (1 + drift * i / 200) + 0.2 * (i % 3);
+    if (slow && i > 1 && i % 50 == 1) {
+      text += fmt::format("saving checkpoint at iteration {} to c in torch format\n", i - 1);
+      own += 900;
+    } else if (slow && i > 1 && i % 80 == 1) {
+      text += fmt::format("validation loss at iteration {} | lm loss value: 2.0\n", i - 1);
+      own += 500;
+    }
+    text += fmt::format(
+        " iteration {}/ 500 | consumed samples: 8 | elapsed time per iteration (ms): {:.1f} |\n", i,
+        own);
+  }
+  return text;
+}
+
+Json of_log(const Sandbox& box, const std::string& text, int status) {
+  box.file("train.log", text);
+  const Ran ran = box.tandem("explain job.toml train.log --engine ideal --json");
+  INFO(ran.err);
+  REQUIRE(ran.status == status);
+  return Json::parse(ran.out);
+}
+
+}  // namespace
+
+TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why all are slower") {
+  const Sandbox box;
+  const double ms = 1e3 * explained(box, "").at("simulated_s").get<double>();
+  const Json steady = of_log(box, log_text(ms, false, 0), 0);
+  CHECK(steady.at("causes") == Json::array());
+  CHECK(steady.at("steps") == 197);
+  check_sum(steady);
+
+  const Json slow = of_log(box, log_text(ms, true, 0), 0);
+  INFO(slow.dump(1));
+  check_sum(slow);
+  REQUIRE(slow.at("causes").size() == 2);
+  CHECK(slow.at("causes").at(0).at("what") == "iterations behind a checkpoint take longer");
+  CHECK(slow.at("causes").at(0).at("alone_s").get<double>() == Approx(3 * 0.9 / 197).epsilon(0.01));
+  CHECK(slow.at("causes").at(0).at("evidence").get<std::string>().find("3 of them, in lines 52") ==
+        0);
+  CHECK(slow.at("causes").at(1).at("what") == "iterations behind an evaluation take longer");
+  CHECK(slow.at("causes").at(1).at("alone_s").get<double>() == Approx(2 * 0.5 / 197).epsilon(0.01));
+
+  const Json drift = of_log(box, log_text(ms, false, 0.2), 0);
+  CHECK(first_cause(drift) == "iterations drift");
+  check_sum(drift);
+
+  const Json slower = of_log(box, log_text(1.3 * ms, false, 0), 1);
+  CHECK(slower.at("causes") == Json::array());
+  CHECK(slower.at("not_explained_s").get<double>() == Approx(0.3e-3 * ms).epsilon(0.02));
+  CHECK(slower.at("notes").at(0).get<std::string>().find("A log does not tell why") == 0);
+
+  box.file("train.log", iteration_line("100", "1"));
+  check_refused(box.tandem("explain job.toml train.log --engine ideal"),
+                "train.log: found 1 iterations, expected at least 13");
+  // Beside profiles a log's causes are notes.
+  box.file("train.log", log_text(ms, true, 0));
+  const Ran both = box.tandem("explain job.toml p train.log --engine ideal --json");
+  REQUIRE(both.status == 0);
+  CHECK(Json::parse(both.out).at("causes") == Json::array());
+  CHECK(Json::parse(both.out).at("notes").size() == 3);
 }

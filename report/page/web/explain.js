@@ -38,6 +38,7 @@ function explainedRow({what, begin, end, whole, note}, most, measured) {
 
 // Returns a cell a rank: the redder, the longer its compute took than simulated.
 function rankCells(ranks) {
+  if (ranks.length === 0) return [];
   const shown = ranks.slice(0, kMostRankCells);
   const most = Math.max(1.05, d3.max(shown, ({compute_ratio}) => compute_ratio));
   const least = Math.min(1, d3.min(shown, ({compute_ratio}) => compute_ratio));
@@ -67,5 +68,6 @@ function drawExplanation(e) {
   byId("explain-notes").replaceChildren(...[...e.notes,
     ...(e.explained ? [] : ["More than 2 % of the measured iteration is not explained."])]
     .map((text) => make("li", {}, text)));
+  byId("explain-measured").hidden = e.ranks_measured.length === 0;
   byId("explain-ranks").replaceChildren(...rankCells(e.ranks_measured));
 }

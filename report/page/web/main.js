@@ -109,7 +109,7 @@ function redraw() {
 }
 
 function subtitle({runs, comparison, explanation, table, purchase, starts}) {
-  if (explanation) return "A simulated run, its profile, and what makes the difference";
+  if (explanation) return "A simulated run, a measured one, and what makes the difference";
   if (comparison) return "A simulated trace held against a measured one";
   if (purchase) {
     const names = new Set(purchase.machines.map(({candidate}) => candidate));

@@ -1,0 +1,163 @@
+#include "validation/explain/explain_log.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <map>
+
+#include "base/quantile.h"
+#include "interop/log/run_meter.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t kLeastIterations = 10;
+// An iteration is slow if it takes longer than the usual one by this, and by so many times the
+// median deviation from it.
+constexpr double kSlow = 0.05, kDeviations = 6;
+constexpr double kDrift = 0.02;  // of the usual iteration, from the first third to the last
+
+bool has_word(std::string_view line, std::string_view word) {
+  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  return std::search(line.begin(), line.end(), word.begin(), word.end(), same) != line.end();
+}
+
+enum class SlowKind { Checkpoint, Evaluation, Other };
+struct SlowWords {
+  const char *what, *advice;
+};
+constexpr std::array<SlowWords, 3> kSlowWords = {
+    {{"iterations behind a checkpoint take longer",
+      "save asynchronously, less often, or to local disks"},
+     {"iterations behind an evaluation take longer", "evaluate less often, or fewer batches"},
+     {"some iterations take longer than the usual one",
+      "look at the nodes' logs at that time: restarts of links, garbage collection, data"}}};
+
+double median_seconds(const std::vector<LogIteration>& iterations) {
+  std::vector<double> seconds;
+  for (const LogIteration& each : iterations) seconds.push_back(each.seconds);
+  return median(std::move(seconds));
+}
+
+// Names the lines of some iterations, the first three of many.
+std::string lines_text(const std::vector<LogIteration>& iterations) {
+  std::vector<int> lines;
+  for (const LogIteration& each : iterations) {
+    if (lines.size() < 3) lines.push_back(each.line);
+  }
+  return fmt::format("{} of them, in lines {}{}", iterations.size(), fmt::join(lines, ", "),
+                     iterations.size() > lines.size() ? ", ..." : "");
+}
+
+}  // namespace
+
+std::vector<LogIteration> log_iterations(std::string_view text,
+                                         const SimulatedIteration& simulated) {
+  RunMeter meter;
+  std::vector<LogIteration> iterations;
+  LogIteration next;
+  std::size_t seconds = 0, tokens = 0, samples = 0;
+  int line_number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    ++line_number;
+    next.checkpoint |= has_word(line, "sav") && has_word(line, "checkpoint");
+    next.evaluation |= has_word(line, "validation") || has_word(line, "evaluat");
+    if (!meter.take(line)) continue;
+    next.line = line_number;
+    if (meter.seconds().size() > seconds) {
+      next.seconds = meter.seconds().back();
+    } else if (meter.seconds().empty() && meter.tokens_per_gpu_s().size() > tokens) {
+      next.seconds = simulated.tokens_per_gpu / meter.tokens_per_gpu_s().back();
+    } else if (meter.seconds().empty() && meter.samples_per_s().size() > samples) {
+      next.seconds = simulated.samples / meter.samples_per_s().back();
+    }
+    seconds = meter.seconds().size();
+    tokens = meter.tokens_per_gpu_s().size();
+    samples = meter.samples_per_s().size();
+    if (!std::isfinite(next.seconds) || next.seconds <= 0) continue;
+    iterations.push_back(next);
+    next = {};
+  }
+  return iterations;
+}
+
+Result<Explanation> explain_log(const std::string& path, std::string_view text,
+                                const SimulatedIteration& simulated) {
+  std::vector<LogIteration> all = log_iterations(text, simulated);
+  if (all.size() < kLeastIterations + RunMeter::kWarmup)
+    return Error::at(
+        path, fmt::format("found {} iterations, expected at least {}, of which the "
+                          "first {} do not count",
+                          all.size(), kLeastIterations + RunMeter::kWarmup, RunMeter::kWarmup));
+  all.erase(all.begin(), all.begin() + RunMeter::kWarmup);
+  const double usual = median_seconds(all);
+  std::vector<double> deviations;
+  for (const LogIteration& each : all) deviations.push_back(std::abs(each.seconds - usual));
+  const double slow = usual + std::max(kSlow * usual, kDeviations * median(std::move(deviations)));
+  std::map<SlowKind, std::vector<LogIteration>> slow_ones;
+  std::vector<LogIteration> others;
+  double sum = 0;
+  for (const LogIteration& each : all) {
+    sum += each.seconds;
+    const SlowKind kind = each.checkpoint   ? SlowKind::Checkpoint
+                          : each.evaluation ? SlowKind::Evaluation
+                                            : SlowKind::Other;
+    (each.seconds > slow ? slow_ones[kind] : others).push_back(each);
+  }
+  const auto count = static_cast<double>(all.size());
+  Explanation explanation{.simulated_s = simulated.seconds, .measured_s = sum / count};
+  explanation.steps = static_cast<int>(all.size());
+  double told = 0;
+  const auto add = [&](std::string what, double s, std::string evidence, std::string advice) {
+    told += s;
+    if (std::abs(s) < kLeastCause * explanation.measured_s)
+      explanation.smaller_s += s;
+    else
+      explanation.causes.push_back({std::move(what), s, std::move(evidence), std::move(advice)});
+  };
+  for (const auto& [kind, iterations] : slow_ones) {
+    double excess = 0, most = 0;
+    for (const LogIteration& each : iterations) {
+      excess += each.seconds - usual;
+      most = std::max(most, each.seconds);
+    }
+    const SlowWords& words = kSlowWords[static_cast<std::size_t>(kind)];
+    add(words.what, excess / count,
+        fmt::format("{}, {:.4g} s at most", lines_text(iterations), most), words.advice);
+  }
+  // A drift: the iterations that are not slow, against those of the first third.
+  const auto third = static_cast<std::ptrdiff_t>(others.size() / 3);
+  const double first = median_seconds({others.begin(), others.begin() + third});
+  const double last = median_seconds({others.end() - third, others.end()});
+  double steady = usual;
+  if (std::abs(last - first) > kDrift * usual) {
+    // A line through both goes on to the beginning, a quarter of their distance before the first.
+    steady = first - (last - first) / 4;
+    add("iterations drift", usual - steady,
+        fmt::format("{:.4g} s in the first third, {:.4g} s in the last", first, last),
+        last > first ? "look for temperature, clocks, memory that fragments, longer sequences"
+                     : "it grew faster: leave the first third out when you compare");
+  }
+  std::ranges::stable_sort(explanation.causes, std::greater(), &Cause::alone_s);
+  explanation.not_explained_s = explanation.measured_s - simulated.seconds - told;
+  explanation.notes.push_back(
+      fmt::format("A log does not tell why the usual iteration ({:.4g} s) takes another time than "
+                  "simulated ({:.4g} s): that is not explained. Profiles tell.",
+                  steady, simulated.seconds));
+  if (const auto& band = simulated.interval_s)
+    explanation.notes.push_back(fmt::format(
+        "The usual iteration is {} the simulation's band: 9 of 10 real runs take {:.4g} "
+        "to {:.4g} s.",
+        steady >= band->first && steady <= band->second ? "in" : "outside", band->first,
+        band->second));
+  return explanation;
+}
+
+}  // namespace tandem
