@@ -16,6 +16,7 @@
 #include "tests/draw.h"
 #include "tests/random/random_jobs.h"
 #include "tests/seed.h"
+#include "traces/profile/align.h"
 #include "traces/profile/simulated_profile.h"
 #include "validation/explain/explain.h"
 #include "validation/explain/op_durations.h"
@@ -282,4 +283,74 @@ TEST_CASE(
   CHECK(sized >= 0.95 * counted);
   CHECK(named == 0);
   std::cout << figures;
+}
+
+namespace {
+
+// Repeats a profile of one iteration, each `period_ns` after the one before.
+void repeat(int times, Nanoseconds period_ns, Profile* profile) {
+  for (ProfileRank& rank : profile->ranks) {
+    const std::vector<ProfileKernel> once = rank.kernels;
+    for (int i = 1; i < times; ++i) {
+      for (ProfileKernel kernel : once) {
+        for (Nanoseconds* at : {&kernel.start_ns, &kernel.end_ns, &kernel.transfer_start_ns})
+          *at += i * period_ns;
+        rank.kernels.push_back(kernel);
+      }
+      if (!rank.steps.empty()) {
+        rank.steps.push_back(rank.steps.front());
+        rank.steps.back().start_ns += i * period_ns;
+      }
+    }
+  }
+}
+
+RandomRun some_run() {
+  std::uint64_t number = 0;
+  std::optional<RandomRun> run;
+  while (!(run = random_run(number))) ++number;
+  return std::move(*run);
+}
+
+}  // namespace
+
+TEST_CASE("of several steps the means count, and what stands between them is a cause") {
+  const RandomRun run = some_run();
+  Profile profile = profile_with(run, nothing(run));
+  const Nanoseconds gap = run.iteration_ns / 10;
+  repeat(4, run.iteration_ns + gap, &profile);
+  const auto explanation = explain(run.program, run.trace, profile);
+  REQUIRE(explanation.ok());
+  CHECK(explanation->steps == 3);
+  REQUIRE(explanation->causes.size() == 1);
+  CHECK(explanation->causes[0].what == "nothing runs between steps");
+  CHECK(explanation->causes[0].alone_s == Approx(to_seconds(gap)).epsilon(0.01));
+  CHECK(explanation->is_explained());
+}
+
+TEST_CASE("iterations that are not told apart are refused") {
+  const RandomRun run = some_run();
+  Profile profile = profile_with(run, nothing(run));
+  for (ProfileRank& rank : profile.ranks) rank.steps.clear();
+  repeat(2, 2 * run.iteration_ns, &profile);
+  const auto explanation = explain(run.program, run.trace, profile);
+  REQUIRE(!explanation.ok());
+  CHECK(explanation.error().message.find("found 2 iterations without steps told apart") == 0);
+}
+
+TEST_CASE("clocks of ranks that differ, and jump, change no cause") {
+  RandomRun run = some_run();
+  Profile profile = profile_with(run, nothing(run));
+  for (ProfileRank& rank : profile.ranks) {
+    for (ProfileKernel& kernel : rank.kernels) {
+      for (Nanoseconds* at : {&kernel.start_ns, &kernel.end_ns, &kernel.transfer_start_ns})
+        *at += 1'000'000'000LL * rank.rank;
+    }
+    for (ProfileStep& step : rank.steps) step.start_ns += 1'000'000'000LL * rank.rank;
+  }
+  align(&profile);
+  const auto explanation = explain(run.program, run.trace, profile);
+  REQUIRE(explanation.ok());
+  CHECK(explanation->causes.empty());
+  CHECK(explanation->is_explained());
 }

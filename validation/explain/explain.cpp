@@ -30,7 +30,8 @@ struct Change {
   std::function<void(OpDurations*)> apply;
 };
 
-constexpr double kLeastFactor = 0.002;  // nearer to 1 is as simulated
+constexpr std::size_t kMostOps = 50'000'000;  // of all ranks: some 4 GB
+constexpr double kLeastFactor = 0.002;        // nearer to 1 is as simulated
 
 std::string times_text(double factor) {
   return factor >= 1 ? fmt::format("take {:.3g} times as long", factor)
@@ -368,6 +369,17 @@ class Explaining {
   std::map<int, Factor> kinds_, stages_, ranks_, links_;
 };
 
+// Refuses jobs whose ranks, each of which is played, have more ops than memory holds.
+Status check_size(const Program& program) {
+  std::size_t ops = 0;
+  for (const RankRow& rank : program.ranks) ops += program.bodies[rank.body].ops.size();
+  if (ops <= kMostOps) return Done{};
+  return Error{fmt::format(
+      "found {} ranks of {:.2g} million ops in all, expected at most {:g} "
+      "million: fewer replicas (parallel.dp) explain the same",
+      program.ranks.size(), 1e-6 * static_cast<double>(ops), 1e-6 * static_cast<double>(kMostOps))};
+}
+
 }  // namespace
 
 bool Explanation::is_explained() const {
@@ -376,6 +388,7 @@ bool Explanation::is_explained() const {
 
 Result<Explanation> explain(const Program& program, const Trace& simulated,
                             const Profile& measured) {
+  RETURN_IF_ERROR(check_size(program));
   const OpDurations base = durations_of(program, simulated);
   ASSIGN_OR_RETURN(const ProfiledRun run, profiled_run(program, base, measured));
   const Nanoseconds base_ns = replayed(program, base);

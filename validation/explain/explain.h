@@ -49,7 +49,8 @@ inline constexpr double kLeastCause = 0.005, kMostUnexplained = 0.02;
 
 // Explains a profile of the Program's run. `simulated`: its trace, by any engine. Of ranks that the
 // profile lacks, ops take what the factors of their kind and stage say. Error(BadInput) if the
-// profile has ranks that the Program has not, or tells no passes.
+// profile has ranks that the Program has not, or tells no passes, or if all ranks have more than 50
+// million ops.
 Result<Explanation> explain(const Program& program, const Trace& simulated,
                             const Profile& measured);
 

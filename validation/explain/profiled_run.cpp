@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/quantile.h"
+#include "traces/profile/profile_metrics.h"
 
 namespace tandem {
 namespace {
@@ -140,18 +141,19 @@ std::vector<std::vector<double>> comm_of(const Program& program, const OpDuratio
   return comm;
 }
 
-// Means over ranks of the gaps between steps, up to the next step's annotation.
+// Returns the mean gap from the last kernel of a step, of all ranks, to the next step's annotation.
 double between_steps(const std::vector<RankSteps>& ranks, const StepTimes& times) {
+  if (times.steps() == 1 && ranks.front().steps.size() == 1) return 0;
   double sum = 0;
-  if (times.steps() == 1) return 0;
-  for (const RankSteps& rank : ranks) {
-    for (std::size_t s = 1; s <= times.steps(); ++s) {
-      const MeasuredStep &before = rank.steps[s - 1], &step = rank.steps[s];
-      const Nanoseconds until = std::min(step.begin_ns.value_or(step.first_ns), step.first_ns);
-      sum += static_cast<double>(std::max<Nanoseconds>(0, until - before.last_ns));
+  for (std::size_t s = 1; s <= times.steps(); ++s) {
+    double until = times.begin_ns[s];
+    for (const RankSteps& rank : ranks) {
+      if (const auto begin = rank.steps[s].begin_ns)
+        until = std::min(until, static_cast<double>(*begin));
     }
+    sum += std::max(0.0, until - times.last_ns[s - 1]);
   }
-  return sum / static_cast<double>(times.steps() * ranks.size());
+  return sum / static_cast<double>(times.steps());
 }
 
 }  // namespace
@@ -166,6 +168,11 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
                                               rank.rank, world));
     seen.insert(rank.rank);
   }
+  if (const ProfileWindow window = window_of(profile); window.by == StepsBy::Repetition)
+    return Error::at(profile.ranks.front().path,
+                     fmt::format("found {} iterations without steps told apart, expected "
+                                 "ProfilerStep annotations (profiler.step()), or one iteration",
+                                 window.steps));
   std::vector<RankSteps> ranks;
   const Replay simulated = replay(program, base);
   for (const ProfileRank& rank : profile.ranks) {
