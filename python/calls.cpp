@@ -22,6 +22,7 @@
 #include "schedule/order/order_text.h"
 #include "schedule/order/primus_table.h"
 #include "schedule/program/program_text.h"
+#include "validation/explain/explain_files.h"
 
 namespace tandem {
 namespace {
@@ -166,6 +167,16 @@ Result<std::string> live_page(const AskedOf& asked, const OnDone& on_done) {
   const std::string input = asked.text ? "scenario.toml" : asked.path;
   ASSIGN_OR_RETURN(const PageData page, runs_page(input, {result}, {scenario}, true));
   return html_page(page_files, to_text(page));
+}
+
+Result<std::string> explain_run(const AskedOf& asked, const std::vector<std::string>& measured) {
+  if (is_csv(asked))
+    return Error::at(asked.path, "found a Program, expected the scenario of the measured job");
+  ASSIGN_OR_RETURN(const Scenario given, scenario_of(asked));
+  ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
+  ASSIGN_OR_RETURN(const ExplainedFiles explained,
+                   explain_files(scenario, measured, Engine::Ideal));
+  return json_line(to_json(explained.explanation));
 }
 
 Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on_done) {

@@ -41,6 +41,9 @@ Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, cons
 // has no other.
 Result<std::string> live_page(const AskedOf& asked, const OnDone& on_done);
 
+// Explains a scenario's only run by profiles, a log, or both, simulated by the engine `ideal`.
+Result<std::string> explain_run(const AskedOf& asked, const std::vector<std::string>& measured);
+
 // Simulates all runs of a scenario. Returns the first run's Error where one has failed.
 Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on_done);
 

@@ -123,6 +123,11 @@ std::string page_of_run(const AskedOf& asked, const py::object& on_done) {
                       [&] { return live_page(asked, progress_function(on_done, &interrupt)); });
 }
 
+std::string explain_measured(const AskedOf& asked, const std::vector<std::string>& measured) {
+  Interrupt interrupt;
+  return without_lock(asked, &interrupt, [&] { return explain_run(asked, measured); });
+}
+
 std::string simulate_many(const AskedOf& asked, bool unfolded, const py::object& on_done) {
   Interrupt interrupt;
   return without_lock(
@@ -205,6 +210,7 @@ PYBIND11_MODULE(_tandem, module) {
   module.def("simulate_one", &simulate_one, py::arg("asked"), py::arg("unfolded"), py::arg("trace"),
              py::arg("on_done"));
   module.def("page_of_run", &page_of_run, py::arg("asked"), py::arg("on_done"));
+  module.def("explain_measured", &explain_measured, py::arg("asked"), py::arg("measured"));
   module.def("simulate_many", &simulate_many, py::arg("asked"), py::arg("unfolded"),
              py::arg("on_done"));
   module.def("sweep_runs", &sweep_runs, py::arg("asked"), py::arg("output"), py::arg("list"),

@@ -13,7 +13,7 @@
 #include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/text_width.h"
-#include "cli/profile/profile_sides.h"
+#include "cli/profile/profile_side.h"
 #include "launch/standard_output.h"
 #include "planning/choose/resolve.h"
 #include "planning/play/play_job.h"
@@ -25,6 +25,7 @@
 #include "traces/profile/passes.h"
 #include "traces/profile/read_profile.h"
 #include "traces/profile/simulated_profile.h"
+#include "validation/compare/simulated_side.h"
 
 namespace tandem {
 namespace {

@@ -5,25 +5,18 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/file.h"
 #include "base/json_text.h"
 #include "base/parallel/progress.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
 #include "cli/command_line/text_width.h"
-#include "cli/profile/profile_sides.h"
+#include "cli/profile/profile_side.h"
 #include "launch/standard_output.h"
 #include "planning/choose/resolve.h"
-#include "planning/play/play_job.h"
-#include "planning/simulate/simulate.h"
 #include "report/page/html_page.h"
 #include "report/text/number_cells.h"
 #include "report/text/text_table.h"
-#include "traces/profile/read_profile.h"
-#include "validation/compare/profile_comparison.h"
-#include "validation/explain/explain.h"
-#include "validation/explain/explain_log.h"
-#include "validation/published/measured_log.h"
+#include "validation/explain/explain_files.h"
 
 namespace tandem {
 namespace {
@@ -87,92 +80,21 @@ std::string explain_table(const Explanation& e, int width) {
   return text;
 }
 
-// The simulated side, as a profile, and both sides compared.
-struct BothSides {
-  SimulatedSide simulated;
-  ProfileComparison comparison;
-};
-
-// Error: the profile is of another job.
-Result<BothSides> both_sides(const PlayedJob& played, const Profile& measured,
-                             const ExplainOptions& options) {
-  BothSides both{.simulated = played_side(played.job.program, played.trace, measured,
-                                          engine_name(engine_of(options.engine))),
-                 .comparison = {}};
-  ASSIGN_OR_RETURN(ComparedSide ours,
-                   side_of(both.simulated.profile, options.scenario, both.simulated.by));
-  ours.world = both.simulated.world;
-  const ProfileRank& first = measured.ranks.front();
-  ASSIGN_OR_RETURN(ComparedSide theirs, side_of(measured, first.path, first.profiler));
-  both.comparison = compare_profiles(std::move(ours), std::move(theirs), true);
-  if (both.comparison.another_job.empty()) return both;
-  return Error::at(first.path,
-                   fmt::format("found another job than {} ({}), expected a profile of it",
-                               options.scenario, both.comparison.another_job));
-}
-
-// Writes the page; `both`: of profiles, whose timelines it then has.
-Status write_report(const ExplainOptions& options, const Explanation& explanation,
-                    const BothSides* both = nullptr, const Profile* measured = nullptr) {
+Status write_report(const ExplainOptions& options, const ExplainedFiles& explained) {
   if (options.report.empty()) return Done{};
   const auto file = [](const std::string& path) {
     return std::filesystem::path(path).lexically_normal().filename().string();
   };
   PageData page{.title = fmt::format("Why does {} take longer than {} says?",
                                      file(options.inputs.front()), file(options.scenario)),
-                .explanation = to_json(explanation)};
-  if (both != nullptr) {
-    const ProfileComparison& comparison = both->comparison;
-    page.runs = {{"simulated", {}, detail_of_side(comparison.simulated, both->simulated.profile)},
-                 {"measured", {}, detail_of_side(comparison.measured, *measured)}};
+                .explanation = to_json(explained.explanation)};
+  const ProfileComparison& comparison = explained.comparison;
+  if (!explained.measured.ranks.empty()) {
+    page.runs = {{"simulated", {}, detail_of_side(comparison.simulated, explained.simulated)},
+                 {"measured", {}, detail_of_side(comparison.measured, explained.measured)}};
     page.comparison = to_json(comparison);
   }
   return write_html_page(page, options.report);
-}
-
-Result<Explanation> log_explained(const std::string& log, const Scenario& scenario,
-                                  const ExplainOptions& options) {
-  ASSIGN_OR_RETURN(const std::string text, read_file(log));
-  ASSIGN_OR_RETURN(const RunResult result, simulate(scenario, engine_of(options.engine)));
-  SimulatedIteration simulated{.seconds = result.iteration_s, .interval_s = result.interval_s};
-  if (result.training)
-    simulated.tokens_per_gpu = result.training->tokens_per_s_per_gpu * result.iteration_s;
-  simulated.samples = static_cast<double>(scenario.job.plan.global_batch);
-  return explain_log(log, text, simulated);
-}
-
-Result<Explanation> profiles_explained(const std::vector<std::string>& files,
-                                       const Scenario& scenario, const ExplainOptions& options) {
-  std::optional<Waiting> waiting("reading the profile");
-  ASSIGN_OR_RETURN(const Profile measured, read_profile(files));
-  waiting.reset();
-  ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenario, engine_of(options.engine)));
-  ASSIGN_OR_RETURN(const BothSides both, both_sides(played, measured, options));
-  ASSIGN_OR_RETURN(const Explanation explanation,
-                   explain(played.job.program, played.trace, measured));
-  RETURN_IF_ERROR(write_report(options, explanation, &both, &measured));
-  return explanation;
-}
-
-Result<Explanation> explained(const Scenario& scenario, const ExplainOptions& options) {
-  std::vector<std::string> logs, profiles;
-  for (const std::string& input : options.inputs)
-    (!may_be_profile(input) && is_log_file(input) ? logs : profiles).push_back(input);
-  if (logs.size() > 1)
-    return Error::at(logs[1], fmt::format("found a second log beside {}, expected one", logs[0]));
-  if (logs.empty()) return profiles_explained(profiles, scenario, options);
-  ASSIGN_OR_RETURN(const Explanation of_log, log_explained(logs[0], scenario, options));
-  if (profiles.empty()) {
-    RETURN_IF_ERROR(write_report(options, of_log));
-    return of_log;
-  }
-  ASSIGN_OR_RETURN(Explanation explanation, profiles_explained(profiles, scenario, options));
-  explanation.notes.push_back(fmt::format("{}: an iteration takes {:.4g} s in the mean of {}.",
-                                          logs[0], of_log.measured_s, of_log.steps));
-  for (const Cause& cause : of_log.causes)
-    explanation.notes.push_back(fmt::format("{}: {}, {:.4g} s of an iteration: {}.", logs[0],
-                                            cause.what, cause.alone_s, cause.evidence));
-  return explanation;
 }
 
 Status run(const ExplainOptions& options) {
@@ -186,7 +108,12 @@ Status run(const ExplainOptions& options) {
                    load_scenarios(options.scenario, sets, options.only));
   ASSIGN_OR_RETURN(const Scenario given, only_run(scenarios, options.scenario, "--only"));
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
-  ASSIGN_OR_RETURN(const Explanation explanation, explained(scenario, options));
+  std::optional<Waiting> waiting("reading what was measured");
+  ASSIGN_OR_RETURN(const ExplainedFiles explained,
+                   explain_files(scenario, options.inputs, engine_of(options.engine)));
+  waiting.reset();
+  RETURN_IF_ERROR(write_report(options, explained));
+  const Explanation& explanation = explained.explanation;
   fmt::print(standard_output(), "{}",
              options.json ? json_document(to_json(explanation))
                           : explain_table(explanation, text_width(options.wide)));

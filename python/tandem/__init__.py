@@ -18,6 +18,7 @@ from .errors import Error, InputError, MissingError, RunError
 from .progress import Progress
 from .results import (
     Candidate,
+    Explanation,
     Order,
     Page,
     Plan,
@@ -35,6 +36,7 @@ __version__ = _tandem.__version__
 __all__ = [
     "Candidate",
     "Error",
+    "Explanation",
     "InputError",
     "MissingError",
     "Order",
@@ -47,6 +49,7 @@ __all__ = [
     "Sweep",
     "Tuned",
     "data_dir",
+    "explain",
     "orders",
     "schedule",
     "simulate",
@@ -155,6 +158,20 @@ def size(scenario, set=None, *, among=None, only="", engine=None, jobs=None):
     """
     return Sizing(
         parsed(_tandem.size_scenario(asked(scenario, set, only, engine, jobs), among_words(among)))
+    )
+
+
+def explain(scenario, measured, set=None, *, only=""):
+    """Says why a measured run takes longer than its simulation (docs/explain.md).
+
+    measured: a profile, a folder of them, or a log; or a list of these. The engine is "ideal".
+    """
+    single = isinstance(measured, (str, os.PathLike))
+    files = [os.fspath(file) for file in ([measured] if single else measured)]
+    if not files:
+        raise InputError("measured: found no file, expected profiles or a log")
+    return Explanation(
+        parsed(_tandem.explain_measured(asked(scenario, set, only, None, None), files))
     )
 
 

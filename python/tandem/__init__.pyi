@@ -138,6 +138,20 @@ class Result:
     def to_dict(self) -> dict[str, Any]: ...
     def to_pandas(self) -> pandas.DataFrame: ...
 
+class Explanation:
+    simulated_s: float
+    measured_s: float
+    causes: list[Numbers]
+    smaller_causes_s: float
+    interactions_s: float
+    not_explained_s: float
+    explained: bool
+    steps: int
+    ranks_measured: list[Numbers]
+    ranks: int
+    notes: list[str]
+    def to_dict(self) -> dict[str, Any]: ...
+
 class Page:
     html: str
     def save(self, path: str | os.PathLike[str]) -> None: ...
@@ -280,6 +294,13 @@ def size(
     engine: str | None = None,
     jobs: int | None = None,
 ) -> Sizing: ...
+def explain(
+    scenario: _Scenario,
+    measured: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    set: _Settings = None,
+    *,
+    only: str = "",
+) -> Explanation: ...
 def schedule(
     scenario: _Scenario | None = None,
     set: _Settings = None,

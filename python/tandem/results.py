@@ -358,6 +358,32 @@ class Tuned(_Document):
         )
 
 
+class Explanation(_Document):
+    """Why a measured run is slower than simulated: `causes`, the largest first, and the rest."""
+
+    def to_dict(self):
+        """The document of `tandem explain --json`."""
+        return dict(self._numbers)
+
+    def _rows(self):
+        rows = [("simulated iteration", self.simulated_s)]
+        rows += [(cause.what, cause.alone_s) for cause in self.causes]
+        rows += [("smaller causes, together", self.smaller_causes_s)]
+        rows += [("interactions", self.interactions_s), ("not explained", self.not_explained_s)]
+        rows += [("measured iteration", self.measured_s)]
+        return ["", "s"], [[what, f"{seconds:.4f}"] for what, seconds in rows]
+
+    def __str__(self):
+        return table.as_text(*self._rows())
+
+    def __repr__(self):
+        return f"<tandem.Explanation: {self.simulated_s:.4g} s to {self.measured_s:.4g} s>"
+
+    def _repr_html_(self):
+        told = [f"{cause.what}: {cause.evidence}. {cause.advice}." for cause in self.causes]
+        return table.as_html(*self._rows(), [*told, *self.notes])
+
+
 class Candidate(_Document):
     """A purchase: GPUs of a kind with their tuned plan. Every number is an attribute."""
 

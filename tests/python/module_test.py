@@ -94,6 +94,21 @@ class SameAsTheProgram(unittest.TestCase):
         with self.assertRaisesRegex(tandem.InputError, "tandem.simulate"):
             pickle.loads(pickle.dumps(result)).show()
 
+    def test_an_explanation_is_that_of_the_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            words = ["--set", "variability.straggler_ranks=[1]"]
+            words += ["--set", "variability.straggler_factor=1.3", "--engine", "ideal"]
+            job, profiles = os.path.join(folder, "two.toml"), os.path.join(folder, "profiles")
+            pathlib.Path(job).write_text(toml_of(TWO_STAGES), encoding="utf-8")
+            command("simulate", job, "--unfolded", "--kineto", profiles, *words)
+            printed = command_json("explain", job, profiles, "--engine", "ideal")
+            explanation = tandem.explain(TWO_STAGES, profiles)
+        self.assertEqual(explanation.to_dict(), printed)
+        self.assertRegex(explanation.causes[0].what, "^rank 1: its kernels take 1.3 times as long")
+        self.assertIn("measured iteration", str(explanation))
+        with self.assertRaisesRegex(tandem.InputError, "found no file"):
+            tandem.explain(TWO_STAGES, [])
+
     def test_a_sweep_has_the_rows_of_the_program(self):
         scenario = str(support.SOURCE / "scenarios/nemo-pipeline.toml")
         with tempfile.TemporaryDirectory() as folder:

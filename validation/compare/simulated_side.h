@@ -1,4 +1,4 @@
-// The two sides of a page that holds a simulation against a profile.
+// SimulatedSide: the simulated ranks that stand for those of a profile.
 #pragma once
 
 #include <string>
@@ -6,7 +6,6 @@
 #include "schedule/program/program.h"
 #include "traces/profile/profile.h"
 #include "traces/trace.h"
-#include "validation/compare/profile_comparison.h"
 
 namespace tandem {
 
@@ -23,8 +22,5 @@ struct SimulatedSide {
 // ranks are taken, with a note.
 SimulatedSide played_side(const Program& program, const Trace& trace, const Profile& measured,
                           const std::string& by);
-
-// Returns a side's detail for a page (results/run_detail.h): its split and its timeline.
-std::string detail_of_side(const ComparedSide& side, const Profile& profile);
 
 }  // namespace tandem

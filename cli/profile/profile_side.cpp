@@ -1,0 +1,37 @@
+#include "cli/profile/profile_side.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "traces/profile/profile_timeline.h"
+#include "traces/timeline_json.h"
+
+namespace tandem {
+namespace {
+
+// Gives the splits as JSON for the page's bars, one a kind of communication; "null" where a kind is
+// not known.
+std::string split_of_side(const ComparedSide& side) {
+  std::vector<RankSplit> splits;
+  for (const ProfileSplit& from : side.splits) {
+    RankSplit split{.rank = Rank{from.rank}, .multiplicity = from.multiplicity};
+    split.compute_ns = from.compute_ns;
+    split.bubble_ns = from.bubble_ns + from.memory_alone_ns;
+    for (const CommTotal& kind : from.kinds) {
+      if (!kind.label.kind) return "null";
+      split.exposed_ns[static_cast<int>(*kind.label.kind)] += kind.exposed_ns;
+    }
+    splits.push_back(split);
+  }
+  return split_json(splits);
+}
+
+}  // namespace
+
+std::string detail_of_side(const ComparedSide& side, const Profile& profile) {
+  return fmt::format("{{\"split\":{},\n\"memory\":null,\n\"timeline\":{}}}", split_of_side(side),
+                     timeline_json(profile));
+}
+
+}  // namespace tandem

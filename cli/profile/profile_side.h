@@ -1,0 +1,14 @@
+// A side of a page that holds a simulation against a profile.
+#pragma once
+
+#include <string>
+
+#include "traces/profile/profile.h"
+#include "validation/compare/profile_comparison.h"
+
+namespace tandem {
+
+// Returns a side's detail for a page (results/run_detail.h): its split and its timeline.
+std::string detail_of_side(const ComparedSide& side, const Profile& profile);
+
+}  // namespace tandem
