@@ -82,11 +82,9 @@ std::string explain_table(const Explanation& e, int width) {
 
 Status write_report(const ExplainOptions& options, const ExplainedFiles& explained) {
   if (options.report.empty()) return Done{};
-  const auto file = [](const std::string& path) {
-    return std::filesystem::path(path).lexically_normal().filename().string();
-  };
-  PageData page{.title = fmt::format("Why does {} take longer than {} says?",
-                                     file(options.inputs.front()), file(options.scenario)),
+  const std::string job =
+      std::filesystem::path(options.scenario).lexically_normal().filename().string();
+  PageData page{.title = fmt::format("Why is the measured run of {} slower than simulated?", job),
                 .explanation = to_json(explained.explanation)};
   const ProfileComparison& comparison = explained.comparison;
   if (!explained.measured.ranks.empty()) {

@@ -9,7 +9,7 @@ function explainedRows(e) {
   const rows = [{what: "Simulated iteration", begin: 0, end: e.simulated_s, whole: true}];
   let at = e.simulated_s;
   const add = (what, change, more = {}) => {
-    if (change === 0) return;
+    if (Math.abs(change) < 1e-8) return;  // what rounding to nanoseconds leaves
     rows.push({what, begin: at, end: at + change, ...more});
     at += change;
   };
