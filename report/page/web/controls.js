@@ -13,9 +13,9 @@ const kControls = [
     {key: "cluster.gpus", name: "GPUs", tries: (now, words, began) =>
       [1 / 8, 1 / 4, 1 / 2, 3 / 4, 1, 1.5, 2, 4, 8].map((part) => part * began["cluster.gpus"])
         .filter((gpus) => gpus >= 1 && Number.isInteger(gpus))},
-    {key: "cluster.nic_Gbitps", name: "NIC (each way)", unit: "Gbit/s",
+    {key: "cluster.nic_Gbitps", name: "NIC, each way", unit: "Gbit/s",
       likely: [100, 200, 400, 800, 1600]},
-    {key: "cluster.intra_GBps", name: "In the node (each way)", unit: "GB/s",
+    {key: "cluster.intra_GBps", name: "In node, each way", unit: "GB/s",
       likely: [50, 300, 450, 900]},
   ]},
   {title: "Plan", controls: [
