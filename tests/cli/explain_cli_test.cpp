@@ -143,6 +143,13 @@ TEST_CASE(
   CHECK(few.at("explained") == false);
   CHECK(few.at("notes").at(0).get<std::string>().find("2 of 8 ranks") != std::string::npos);
   check_sum(few);
+  // A profile that does not tell its rank is taken as the first one, with a note.
+  std::string unnamed = box.read("p/rank-7.json");
+  unnamed.replace(unnamed.find("distributedInfo"), 15, "notDistributed_");
+  box.file("some.json", unnamed);
+  const Json taken =
+      Json::parse(box.tandem("explain job.toml some.json --engine ideal --json").out);
+  CHECK(taken.at("notes").at(1) == "some.json does not tell its rank: it is taken as rank 0.");
   // With the slow rank's own profile nothing is left.
   std::filesystem::copy_file(box.path("p/rank-7.json"), box.path("few/rank-7.json"));
   const Ran more = box.tandem("explain job.toml few --engine ideal --json");
@@ -270,4 +277,9 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
   REQUIRE(both.status == 0);
   CHECK(Json::parse(both.out).at("causes") == Json::array());
   CHECK(Json::parse(both.out).at("notes").size() == 3);
+  // The engine that a process may use once plays both.
+  const Ran simgrid = box.tandem("explain job.toml p train.log --engine simgrid --json");
+  INFO(simgrid.err);
+  REQUIRE(simgrid.status <= 1);
+  CHECK(Json::parse(simgrid.out).at("notes").size() == 3);
 }

@@ -396,8 +396,8 @@ std::vector<Change> changes_of(const Program& program, const OpDurations& base,
   return std::make_shared<Explaining>(program, base, run)->changes();
 }
 
-std::vector<ExplainedRank> ranks_of(const Program& program, const OpDurations& base,
-                                    const ProfiledRun& run) {
+std::vector<ExplainedRank> explained_ranks(const Program& program, const OpDurations& base,
+                                           const ProfiledRun& run) {
   return Explaining(program, base, run).ranks();
 }
 

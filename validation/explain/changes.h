@@ -24,7 +24,7 @@ std::vector<Change> changes_of(const Program& program, const OpDurations& base,
                                const ProfiledRun& run);
 
 // Returns the measured ranks, each with its compute over the simulated, and its delays.
-std::vector<ExplainedRank> ranks_of(const Program& program, const OpDurations& base,
-                                    const ProfiledRun& run);
+std::vector<ExplainedRank> explained_ranks(const Program& program, const OpDurations& base,
+                                           const ProfiledRun& run);
 
 }  // namespace tandem

@@ -46,7 +46,7 @@ Result<Explanation> explain(const Program& program, const Trace& simulated,
                           .ranks_in_all = static_cast<int>(program.ranks.size())};
   OpDurations all = base;
   double sum = 0;
-  explanation.ranks = ranks_of(program, base, run);
+  explanation.ranks = explained_ranks(program, base, run);
   for (Change& change : changes_of(program, base, run)) {
     OpDurations alone = base;
     change.apply(&alone);
@@ -70,6 +70,11 @@ Result<Explanation> explain(const Program& program, const Trace& simulated,
         fmt::format("The profile has {} of {} ranks. The others are inferred: their ops take what "
                     "the kinds and stages of the measured ranks say.",
                     measured_ranks, explanation.ranks_in_all));
+  for (const ProfileRank& rank : measured.ranks) {
+    if (!rank.rank_is_given && explanation.ranks_in_all > 1)
+      explanation.notes.push_back(
+          fmt::format("{} does not tell its rank: it is taken as rank {}.", rank.path, rank.rank));
+  }
   if (run.waits_for_unseen)
     explanation.notes.push_back(
         "Communication with ranks that the profile lacks takes what the shortest of its kind took: "

@@ -17,7 +17,9 @@ namespace {
 
 Result<Explanation> log_explained(const std::string& log, const Scenario& scenario, Engine engine) {
   ASSIGN_OR_RETURN(const std::string text, read_file(log));
-  ASSIGN_OR_RETURN(const RunResult result, simulate(scenario, engine));
+  // A process of its own: this one may use SimGrid once, for profiles.
+  ASSIGN_OR_RETURN(const RunResult result,
+                   run_in_own_process([&] { return simulate(scenario, engine); }));
   SimulatedIteration simulated{.seconds = result.iteration_s, .interval_s = result.interval_s};
   if (result.training)
     simulated.tokens_per_gpu = result.training->tokens_per_s_per_gpu * result.iteration_s;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/quantile.h"
 #include "traces/profile/profile_metrics.h"

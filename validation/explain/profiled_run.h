@@ -1,8 +1,6 @@
 // ProfiledRun: a profile of a Program's run as means over its steps, op by op.
 #pragma once
 
-#include <map>
-#include <string>
 #include <vector>
 
 #include "base/result.h"
