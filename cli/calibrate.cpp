@@ -115,6 +115,7 @@ void add_calibrate(const Command& app) {
   command.footer("Example: tandem calibrate device job.csv -o costs.csv");
   add_device(command);
   add_calibrate_comm(command);
+  add_calibrate_run(command);
 }
 
 }  // namespace tandem

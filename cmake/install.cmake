@@ -11,7 +11,7 @@ foreach(plugin tandem_simgrid tandem_mpi tandem_loopback tandem_cuda)
 endforeach()
 install(DIRECTORY topology/presets DESTINATION ${data}/topology)
 install(DIRECTORY workload/frameworks DESTINATION ${data}/workload FILES_MATCHING PATTERN "*.toml")
-install(FILES workload/best_mfu.csv workload/uncalibrated.toml DESTINATION ${data}/workload)
+install(FILES workload/best_mfu.csv workload/calibrated_run.toml workload/uncalibrated.toml DESTINATION ${data}/workload)
 install(DIRECTORY report/page/web DESTINATION ${data}/report/page)
 install(DIRECTORY scenarios DESTINATION ${data} FILES_MATCHING PATTERN "*.toml" PATTERN "*.csv"
   PATTERN "*.json" PATTERN "config" EXCLUDE PATTERN "run" EXCLUDE)

@@ -124,11 +124,14 @@ std::string words_of(const Evidence& evidence) {
 
 }  // namespace
 
+bool has_own_gpu(const Scenario& s) {
+  return std::ranges::any_of(kKeysOfOwnGpu,
+                             [&](const char* key) { return s.places.contains(key); });
+}
+
 Status complete_calibration(Scenario* s) {
-  const bool own =
-      std::ranges::any_of(kKeysOfOwnGpu, [&](const char* key) { return s->places.contains(key); });
   const FrameworkProfile& profile = s->costs.profile;
-  const std::string gpu = own ? "" : s->cluster.spec.device.name;
+  const std::string gpu = has_own_gpu(*s) ? "" : s->cluster.spec.device.name;
   const Plan& plan = s->job.plan;
   ASSIGN_OR_RETURN(const Evidence evidence,
                    evidence_for(profile, kind_of_run(gpu, s->job.model, plan), plan.gpus()));

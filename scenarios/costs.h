@@ -14,6 +14,9 @@ Status complete_costs(Scenario* scenario);
 // then complete_calibration().
 Status complete_framework_profile(Scenario* scenario);
 
+// Says whether the scenario makes its GPU another than the preset's, which nobody has measured.
+bool has_own_gpu(const Scenario& scenario);
+
 // Sets whether this software was measured on this GPU in this precision, and the interval of its
 // predictions. Call it again when the precision has changed. REQUIRES: costs.source is not uniform.
 Status complete_calibration(Scenario* scenario);

@@ -471,7 +471,7 @@ TEST_CASE("a comment begins with its subject or a verb") {
 }
 
 TEST_CASE("the pages of docs/ hold no more words of prose than their limit") {
-  constexpr int kMostWords = 29'300;
+  constexpr int kMostWords = 29'800;
   int words = 0;
   for (const auto& entry : fs::directory_iterator(kSource / "docs")) {
     if (entry.path().extension() != ".md") continue;

@@ -23,6 +23,7 @@ void add_validate(const Command& app);
 void add_bench(const Command& app);
 void add_calibrate(const Command& app);
 void add_calibrate_comm(const Command& calibrate);
+void add_calibrate_run(const Command& calibrate);
 void add_schedule(const Command& app);
 void add_explore(const Command& app);
 void add_topology(const Command& app);

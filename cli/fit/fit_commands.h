@@ -6,6 +6,7 @@
 namespace tandem {
 
 void add_published(const Command& app);
+void add_calibrated(const Command& app);
 void add_accuracy(const Command& app);
 void add_comparisons(const Command& app);
 void add_kernels(const Command& app);

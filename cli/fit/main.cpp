@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
       "Exit status: 0 done, 1 the run failed, 2 wrong use or bad input.\n"
       "Example: tandem-fit published validation/published/cases.csv --steps 1");
   tandem::add_published(app);
+  tandem::add_calibrated(app);
   tandem::add_accuracy(app);
   tandem::add_comparisons(app);
   tandem::add_kernels(app);

@@ -278,11 +278,29 @@ bool tells_kinds(const ComparedSide& side) {
   });
 }
 
+// Returns the mean bytes of a transfer between stages; 0: not known.
+double transfer_bytes(const ComparedSide& side) {
+  double bytes = 0, count = 0;
+  for (const ProfileSplit& split : side.splits) {
+    for (const CommTotal& comm : split.comms) {
+      if (comm.label.kind != GroupKind::Pipeline) continue;
+      bytes += comm.bytes;
+      count += static_cast<double>(comm.sized);
+    }
+  }
+  return count > 0 ? bytes / count : 0;
+}
+
+// Transfers of the same job may carry small messages beside, such as shapes, but not so many times
+// the bytes.
+constexpr double kMostBytesRatio = 1.5;
+
 // No prediction of the same job is wrong by more than this factor in its compute.
 constexpr double kMostComputeRatio = 4;
 
 // Returns why the two sides cannot be the same job; empty: they can. A job and its profile have the
-// same ranks, kinds of communication, microbatches and FLOPs, which show in the time of compute.
+// same ranks, kinds of communication, microbatches, sizes of transfers, and FLOPs, which show in
+// the time of compute.
 std::string why_another_job(const ProfileComparison& comparison) {
   const ComparedSide &ours = comparison.simulated, &theirs = comparison.measured;
   std::vector<std::string> why;
@@ -302,6 +320,11 @@ std::string why_another_job(const ProfileComparison& comparison) {
       std::abs(forwards - measured_forwards) > 1e-6 * forwards)
     why.push_back(
         fmt::format("{:.4g} forwards a rank and step against {:.4g}", forwards, measured_forwards));
+  const double bytes = transfer_bytes(ours), measured_bytes = transfer_bytes(theirs);
+  if (bytes > 0 && measured_bytes > 0 &&
+      std::max(bytes, measured_bytes) > kMostBytesRatio * std::min(bytes, measured_bytes))
+    why.push_back(fmt::format("transfers between stages of {:.3g} MB against {:.3g} MB",
+                              1e-6 * bytes, 1e-6 * measured_bytes));
   const double compute = Means(ours).seconds(&ProfileSplit::compute_ns);
   const double measured_compute = Means(theirs).seconds(&ProfileSplit::compute_ns);
   if (compute > 0 && measured_compute > 0) {

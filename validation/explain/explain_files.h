@@ -5,13 +5,35 @@
 #include <vector>
 
 #include "base/result.h"
+#include "planning/play/play_job.h"
 #include "scenarios/scenario.h"
 #include "sim/engines.h"
 #include "traces/profile/profile.h"
 #include "validation/compare/profile_comparison.h"
 #include "validation/explain/explain.h"
+#include "validation/explain/explain_log.h"
 
 namespace tandem {
+
+// A run's files: at most one log. Error: a second log.
+struct MeasuredFiles {
+  std::string log;
+  std::vector<std::string> profiles;
+};
+Result<MeasuredFiles> measured_files(const std::vector<std::string>& files);
+
+// Simulates the scenario in a process of its own, as this one may use SimGrid once.
+Result<SimulatedIteration> simulated_iteration(const Scenario& scenario, Engine engine);
+
+// Profiles of a scenario's run, and the simulation that they stand against.
+struct MatchedProfile {
+  PlayedJob played;
+  Profile simulated, measured;
+  ProfileComparison comparison;
+};
+// Error: profiles of another job, which says what does not match, and those of the readers.
+Result<MatchedProfile> matched_profile(const std::vector<std::string>& files,
+                                       const Scenario& scenario, Engine engine);
 
 // `simulated`, `measured` and `comparison` are of profiles; without any they are empty.
 struct ExplainedFiles {

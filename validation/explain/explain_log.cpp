@@ -88,8 +88,11 @@ std::vector<LogIteration> log_iterations(std::string_view text,
   return iterations;
 }
 
-Result<Explanation> explain_log(const std::string& path, std::string_view text,
-                                const SimulatedIteration& simulated) {
+namespace {
+
+// Returns the iterations behind the warm-up.
+Result<std::vector<LogIteration>> counted_iterations(const std::string& path, std::string_view text,
+                                                     const SimulatedIteration& simulated) {
   std::vector<LogIteration> all = log_iterations(text, simulated);
   if (all.size() < kLeastIterations + RunMeter::kWarmup)
     return Error::at(
@@ -97,6 +100,20 @@ Result<Explanation> explain_log(const std::string& path, std::string_view text,
                           "first {} do not count",
                           all.size(), kLeastIterations + RunMeter::kWarmup, RunMeter::kWarmup));
   all.erase(all.begin(), all.begin() + RunMeter::kWarmup);
+  return all;
+}
+
+}  // namespace
+
+Result<double> usual_iteration_s(const std::string& path, std::string_view text,
+                                 const SimulatedIteration& simulated) {
+  ASSIGN_OR_RETURN(const std::vector<LogIteration> all, counted_iterations(path, text, simulated));
+  return median_seconds(all);
+}
+
+Result<Explanation> explain_log(const std::string& path, std::string_view text,
+                                const SimulatedIteration& simulated) {
+  ASSIGN_OR_RETURN(const std::vector<LogIteration> all, counted_iterations(path, text, simulated));
   const double usual = median_seconds(all);
   std::vector<double> deviations;
   for (const LogIteration& each : all) deviations.push_back(std::abs(each.seconds - usual));

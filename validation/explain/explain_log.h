@@ -33,6 +33,11 @@ struct LogIteration {
 std::vector<LogIteration> log_iterations(std::string_view text,
                                          const SimulatedIteration& simulated);
 
+// Returns the seconds of the usual iteration, the median behind the warm-up. Error(BadInput): fewer
+// than 10 iterations behind it.
+Result<double> usual_iteration_s(const std::string& path, std::string_view text,
+                                 const SimulatedIteration& simulated);
+
 // Explains the mean iteration behind the warm-up. Causes are iterations that take longer than the
 // usual one (behind a checkpoint, an evaluation, or neither) and a drift over the run; the rest is
 // not explained. Error(BadInput): fewer than 10 iterations behind the warm-up.

@@ -315,6 +315,15 @@ ProfileValues profile_values(const FitPlan& plan, const Values& values) {
   return all;
 }
 
+Result<std::vector<Scenario>> scenarios_at(const FitData& data, const Rows& rows,
+                                           const Values& values) {
+  ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
+  ASSIGN_OR_RETURN(const Priced here, priced(data, profile_values(data.plan, values)));
+  std::vector<Scenario> all;
+  for (const int row : rows) all.push_back(with(data, row, names, here));
+  return all;
+}
+
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values) {
   ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
   ASSIGN_OR_RETURN(const Priced here, priced(data, profile_values(data.plan, values)));

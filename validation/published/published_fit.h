@@ -64,6 +64,10 @@ Result<Values> current_values(const FitPlan& plan);
 bool is_of_devices(const Constant& constant);
 ProfileValues profile_values(const FitPlan& plan, const Values& values);
 
+// Returns the rows' scenarios, priced with these values.
+Result<std::vector<Scenario>> scenarios_at(const FitData& data, const Rows& rows,
+                                           const Values& values);
+
 // Returns log(predicted / measured) for each row.
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values);
 

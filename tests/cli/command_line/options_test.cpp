@@ -78,6 +78,7 @@ const std::map<std::string, std::map<char, std::string>> kInputs = {
     {"bench comm", {{'-', "--cluster dgx-h100"}}},
     {"calibrate comm", {{'-', "nccl.txt --cluster dgx-h100"}}},
     {"calibrate device", {{'-', "two.csv"}}},
+    {"calibrate run", {{'-', "two.toml profiles"}}},
     {"schedule", {{'s', "two.toml"}, {'o', "order.csv"}, {'n', ""}}},
     {"topology", {{'-', "dgx-h100"}}},
     {"size", {{'-', "two.toml"}}},
@@ -88,11 +89,13 @@ const std::map<std::string, std::map<char, std::string>> kInputs = {
     {"explore", {{'-', "-o explore.html"}}},
     {"doctor", {{'-', ""}}},
     {"published", {{'-', "cases.csv"}}},
+    {"calibrated", {{'-', "cases.csv"}}},
     {"accuracy", {{'-', "cases.csv"}}},
     {"comparisons", {{'-', "cases.csv changes.csv page.md"}}},
     {"kernels", {{'-', ""}}}};
 
-const std::set<std::string> kFits = {"published", "accuracy", "comparisons", "kernels"};
+const std::set<std::string> kFits = {"published", "calibrated", "accuracy", "comparisons",
+                                     "kernels"};
 
 class Commands {
  public:

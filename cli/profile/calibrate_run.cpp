@@ -1,0 +1,184 @@
+// tandem calibrate run: fits constants of a scenario's software to one of its runs.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/file.h"
+#include "base/json_text.h"
+#include "base/parallel/progress.h"
+#include "cli/command_line/commands.h"
+#include "cli/command_line/files.h"
+#include "cli/command_line/text_width.h"
+#include "launch/standard_output.h"
+#include "planning/choose/resolve.h"
+#include "report/text/text_table.h"
+#include "validation/calibrate/calibrate_run.h"
+#include "validation/explain/explain_files.h"
+
+namespace tandem {
+namespace {
+
+struct CalibrateRunOptions {
+  std::string scenario;
+  std::vector<std::string> inputs;  // profiles, a log
+  double iteration_s = 0;
+  std::vector<std::string> sets;
+  std::string only;
+  std::string engine;
+  std::string output;
+  bool json = false;
+  bool wide = false;
+};
+
+// Says what the constants were found from.
+std::string source_of(const CalibrateRunOptions& options, const RunEvidence& evidence) {
+  std::vector<std::string> parts;
+  if (evidence.profile)
+    parts.push_back(fmt::format("profiles of {} ranks", evidence.profile->ranks.size()));
+  if (evidence.iteration_s > 0)
+    parts.push_back(fmt::format("an iteration of {:.4g} s", evidence.iteration_s));
+  return fmt::format("{} of {}", fmt::join(parts, " and "),
+                     std::filesystem::path(options.scenario).filename().string());
+}
+
+Result<RunEvidence> read_evidence(const CalibrateRunOptions& options, const Scenario& scenario) {
+  RunEvidence evidence{.iteration_s = options.iteration_s};
+  ASSIGN_OR_RETURN(const MeasuredFiles files, measured_files(options.inputs));
+  const Engine engine = engine_of(options.engine);
+  ASSIGN_OR_RETURN(const SimulatedIteration asked, simulated_iteration(scenario, engine));
+  if (engine != Engine::Ideal) {
+    ASSIGN_OR_RETURN(const SimulatedIteration ideal, simulated_iteration(scenario, Engine::Ideal));
+    evidence.engine_ratio = asked.seconds / ideal.seconds;
+  }
+  if (!files.log.empty()) {
+    if (options.iteration_s > 0)
+      return Error::at(files.log, "found a log beside --iteration, expected one of them");
+    ASSIGN_OR_RETURN(const std::string text, read_file(files.log));
+    ASSIGN_OR_RETURN(evidence.iteration_s, usual_iteration_s(files.log, text, asked));
+  }
+  if (!files.profiles.empty()) {
+    ASSIGN_OR_RETURN(MatchedProfile matched,
+                     matched_profile(files.profiles, scenario, Engine::Ideal));
+    evidence.profile = std::move(matched.measured);
+  }
+  return evidence;
+}
+
+std::string calibration_table(const RunCalibration& found, const RunEvidence& evidence, int width) {
+  using Of = const MovedConstant&;
+  const std::vector<Column<MovedConstant>> columns = {
+      {"constant", [](Of each) { return each.key; }, Place::Name},
+      {"was", [](Of each) { return fmt::format("{:.4g}", each.before); }, Place::First},
+      {"is", [](Of each) { return fmt::format("{:.4g}", each.after); }, Place::First},
+      {"open %", [](Of each) { return fmt::format("{:.0f}", 100 * each.spread_left); },
+       Place::First},
+      {"", [](Of each) { return each.is_determined() ? "" : "not told alone"; }, Place::First}};
+  std::string text = text_table(columns, found.moved, width);
+  std::string lines =
+      "\nopen: the share of what sites with one software differ by that the run does not tell. "
+      "Constants that are not told alone moved together, each in proportion to that.\n";
+  if (!found.left.empty())
+    lines += fmt::format("Left as they were, as the run says next to nothing of them: {}.\n",
+                         fmt::join(found.left, ", "));
+  lines += fmt::format("Simulated iteration: {:.4g} s before, {:.4g} s now", found.before_s,
+                       found.after_s);
+  lines += evidence.iteration_s > 0 ? fmt::format("; measured {:.4g} s.\n", evidence.iteration_s)
+                                    : std::string(".\n");
+  for (const std::string& note : found.notes) lines += note + '\n';
+  return text + wrapped(lines, width);
+}
+
+nlohmann::ordered_json to_json(const RunCalibration& found, const RunEvidence& evidence) {
+  nlohmann::ordered_json moved = nlohmann::ordered_json::array();
+  for (const MovedConstant& each : found.moved)
+    moved.push_back({{"key", each.key},
+                     {"before", each.before},
+                     {"after", each.after},
+                     {"spread_left", each.spread_left},
+                     {"determined", each.is_determined()}});
+  nlohmann::ordered_json classes = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < found.classes_after.size(); ++i)
+    classes.push_back({{"ops", found.classes_after[i].name},
+                       {"count", found.classes_after[i].ops},
+                       {"measured_over_simulated_before", found.classes_before[i].ratio},
+                       {"measured_over_simulated", found.classes_after[i].ratio}});
+  return {{"constants", std::move(moved)},
+          {"left", found.left},
+          {"simulated_before_s", found.before_s},
+          {"simulated_s", found.after_s},
+          {"measured_s", evidence.iteration_s},
+          {"classes", std::move(classes)},
+          {"notes", found.notes}};
+}
+
+// Returns the base's name as the written file has it: a path is one from that file's folder.
+std::string base_from(const std::string& name, const std::string& output) {
+  if (!name.ends_with(".toml")) return name;
+  return std::filesystem::proximate(std::filesystem::absolute(name),
+                                    std::filesystem::absolute(output).parent_path())
+      .string();
+}
+
+Status run(const CalibrateRunOptions& options) {
+  std::vector<NamedFile> inputs;
+  for (const std::string& file : options.inputs) inputs.push_back({"the measured input", file});
+  RETURN_IF_ERROR(
+      check_files(options.scenario, options.sets, {{"-o", options.output}}, std::move(inputs)));
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+                   load_scenarios(options.scenario, sets, options.only));
+  ASSIGN_OR_RETURN(const Scenario given, only_run(scenarios, options.scenario, "--only"));
+  ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
+  std::optional<Waiting> waiting("fitting constants to the run");
+  ASSIGN_OR_RETURN(const RunEvidence evidence, read_evidence(options, scenario));
+  ASSIGN_OR_RETURN(const RunCalibration found, calibrate_run(scenario, evidence));
+  waiting.reset();
+  if (!options.output.empty()) {
+    ASSIGN_OR_RETURN(const std::string text,
+                     calibrated_text(scenario, found, base_from(found.profile.name, options.output),
+                                     source_of(options, evidence)));
+    RETURN_IF_ERROR(write_file(options.output, text));
+  }
+  fmt::print(standard_output(), "{}",
+             options.json ? json_document(to_json(found, evidence))
+                          : calibration_table(found, evidence, text_width(options.wide)));
+  return Done{};
+}
+
+}  // namespace
+
+void add_calibrate_run(const Command& calibrate) {
+  auto options = std::make_shared<CalibrateRunOptions>();
+  const Command command = calibrate.subcommand(
+      "run",
+      "Fits constants of a scenario's software to one of its runs, by profiles or an iteration's "
+      "time, and writes a software for costs.software: what the run tells moves, the rest stays.");
+  command.option("scenario", &options->scenario, "SCENARIO.toml of the job that was run")
+      .required();
+  command.option("measured", &options->inputs,
+                 "profiles of some ranks or all, a log, or both, as tandem explain reads them");
+  command
+      .option("--iteration", &options->iteration_s,
+              "seconds of the usual iteration, where there is no log")
+      .range(1e-9, 1e9);
+  command.option("-o,--output", &options->output, "write the software, SOFTWARE.toml");
+  command.option("--set", &options->sets, "KEY=VALUE over the scenario's settings; repeatable")
+      .one_value_each();
+  command.option("--only", &options->only, "the scenario's run whose name holds this text");
+  command
+      .option("--engine", &options->engine,
+              "simgrid (default) or ideal: the engine that is to meet the iteration's time")
+      .one_of({"ideal", "simgrid"});
+  command.flag("--json", &options->json, "print one JSON object and nothing else");
+  add_wide(command, &options->wide);
+  command.footer(
+      "Example: tandem calibrate run job.toml train.log -o mine.toml\n"
+      "         tandem simulate next.toml --set costs.software=mine.toml");
+  command.run([options] { return run(*options); });
+}
+
+}  // namespace tandem

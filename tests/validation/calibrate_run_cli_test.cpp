@@ -1,0 +1,97 @@
+// tandem calibrate run: from files of a run to a software that predicts it, and what is refused.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/interop/small_log.h"
+#include "tests/sandbox.h"
+
+using namespace tandem;
+using Catch::Contains;
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kJob =
+    "model.layers = 16\nmodel.hidden = 4096\nmodel.heads = 32\nmodel.seq = 2048\n"
+    "model.vocab = 32000\nparallel.tp = 2\nparallel.pp = 2\nparallel.dp = 4\n"
+    "parallel.global_batch = 16\ncluster.preset = \"dgx-h100\"\ncluster.gpus = 16\n";
+
+constexpr const char* kHidden =
+    "base = \"nemo-h100\"\n"
+    "compute_stretch = {value = 1.2, source = \"hidden\"}\n"
+    "data_stretch = {value = 2, source = \"hidden\"}\n";
+
+double simulated_s(const Sandbox& box, const std::string& more) {
+  const Ran ran = box.tandem("simulate job.toml --json " + more);
+  check_done(ran);
+  return Json::parse(ran.out).at(0).at("iteration_s").get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("a run's profiles give a software that predicts the run, by either engine") {
+  const Sandbox box;
+  box.file("job.toml", kJob);
+  box.file("hidden.toml", kHidden);
+  check_done(
+      box.tandem("simulate job.toml --engine ideal --kineto p --set costs.software=hidden.toml"));
+  const Ran ran = box.tandem("calibrate run job.toml p -o mine.toml --json");
+  check_done(ran);
+  const Json found = Json::parse(ran.out);
+  CHECK(found.at("constants").at(0).at("key") == "compute_stretch");
+  CHECK(found.at("constants").at(0).at("after").get<double>() == Approx(1.2).epsilon(0.01));
+  CHECK(found.at("constants").at(0).at("determined") == true);
+  CHECK(found.at("measured_s") == 0);
+  for (const Json& each : found.at("classes"))
+    CHECK(each.at("measured_over_simulated").get<double>() == Approx(1).epsilon(0.02));
+  for (const std::string engine : {" --engine ideal", " --engine simgrid"})
+    CHECK(simulated_s(box, "--set costs.software=mine.toml" + engine) ==
+          Approx(simulated_s(box, "--set costs.software=hidden.toml" + engine)).epsilon(0.01));
+}
+
+TEST_CASE("a software can be calibrated again, from another folder, on a log") {
+  const Sandbox box;
+  box.file("job.toml", kJob);
+  check_done(box.tandem("calibrate run job.toml --iteration 0.5 --engine ideal -o mine.toml"));
+  std::string log;
+  for (int i = 0; i < 20; ++i) log += iteration_line("520.0", "400.0");
+  box.file("train.log", log);
+  std::filesystem::create_directory(box.path("other"));
+  const Ran ran = box.tandem(
+      "calibrate run job.toml train.log --set costs.software=mine.toml -o other/mine.toml");
+  check_done(ran);
+  CHECK_THAT(ran.out, Contains("measured 0.52 s"));
+  CHECK_THAT(box.read("other/mine.toml"), Contains("base = \"../mine.toml\""));
+  CHECK_THAT(box.read("other/mine.toml"), Contains("an iteration of 0.52 s of job.toml"));
+  CHECK(simulated_s(box, "--set costs.software=other/mine.toml") > 0);
+}
+
+TEST_CASE("calibrate run refuses what it cannot use, in one line, and writes nothing") {
+  const Sandbox box;
+  box.file("job.toml", kJob);
+  check_done(box.tandem("simulate job.toml --engine ideal --kineto p --set model.hidden=8192"));
+  std::string log;
+  for (int i = 0; i < 20; ++i) log += iteration_line("520.0", "400.0");
+  box.file("train.log", log);
+  box.file("second.log", log);
+  box.file("short.log", iteration_line("520.0", "400.0"));
+  box.file("stages.toml",
+           "model.layers = 8\nparallel.pp = 2\nparallel.global_batch = 4\n"
+           "costs.forward_s = 0.01\ncosts.backward_s = 0.02\n");
+  const auto refused = [&](const std::string& arguments, const std::string& why) {
+    const Ran ran = box.tandem("calibrate run " + arguments + " -o mine.toml");
+    INFO(arguments << ": " << ran.err);
+    CHECK(ran.status == 2);
+    CHECK_THAT(ran.err, Contains(why));
+    CHECK(std::ranges::count(ran.err, '\n') == 1);
+    CHECK(!std::filesystem::exists(box.path("mine.toml")));
+  };
+  refused("job.toml", "found no times of a run");
+  refused("job.toml p", "transfers between stages of 16.8 MB against 33.6 MB");
+  refused("job.toml train.log second.log", "found a second log beside train.log");
+  refused("job.toml train.log --iteration 1", "found a log beside --iteration");
+  refused("job.toml short.log", "found 1 iterations, expected at least");
+  refused("job.toml none", "none");
+  refused("stages.toml --iteration 1", "stages.toml");
+}

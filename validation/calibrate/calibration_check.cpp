@@ -1,0 +1,198 @@
+#include "validation/calibrate/calibration_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <tuple>
+
+#include "base/parallel/parallel.h"
+#include "base/quantile.h"
+#include "base/random.h"
+#include "validation/calibrate/calibrate_run.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t kMostCalibrations = 8;  // of a group of runs
+constexpr double kTail = 0.05;                // of the interval, on either side
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double mean_error(const std::vector<double>& residuals) {
+  std::vector<double> errors;
+  for (const double r : residuals) errors.push_back(std::abs(std::expm1(r)));
+  return mean(errors);
+}
+
+// Runs of one site: by place in a list of rows.
+using Site = std::vector<std::size_t>;
+
+std::vector<Site> sites_of(const FitData& data, const Rows& rows) {
+  std::map<std::tuple<std::string, std::string, std::string>, Site> by_key;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Scenario& run = data.scenarios[rows[i]];
+    by_key[{data.cases[rows[i]].family, run.cluster.spec.device.name, run.costs.profile.name}]
+        .push_back(i);
+  }
+  std::vector<Site> sites;
+  for (auto& [key, site] : by_key) {
+    if (site.size() > 1) sites.push_back(std::move(site));
+  }
+  return sites;
+}
+
+// A run to calibrate on, and the runs to predict.
+struct OneCalibration {
+  std::size_t on = 0;
+  const Site* site = nullptr;
+};
+
+// Gives log(predicted / measured) of the site's other runs, by the software as calibrated on one.
+Result<std::vector<double>> predicted_after(const FitData& data, const Rows& rows,
+                                            const std::vector<Scenario>& scenarios,
+                                            const OneCalibration& one) {
+  ASSIGN_OR_RETURN(
+      const RunCalibration found,
+      calibrate_run(scenarios[one.on],
+                    {.profile = {}, .iteration_s = data.cases[rows[one.on]].measured_s}));
+  std::vector<double> residuals;
+  for (const std::size_t i : *one.site) {
+    if (i == one.on) continue;
+    Scenario other = scenarios[i];
+    other.costs.profile = found.profile;
+    ASSIGN_OR_RETURN(const RunResult result, simulate(other, Engine::Ideal));
+    residuals.push_back(std::log(result.iteration_s / data.cases[rows[i]].measured_s));
+  }
+  return residuals;
+}
+
+std::vector<OneCalibration> calibrations_of(const std::vector<Site>& sites) {
+  std::vector<OneCalibration> all;
+  for (const Site& site : sites) {
+    Site shuffled = site;
+    std::ranges::sort(shuffled, {}, [](std::size_t i) { return scatter(i); });
+    shuffled.resize(std::min(shuffled.size(), kMostCalibrations));
+    for (const std::size_t on : shuffled) all.push_back({on, &site});
+  }
+  return all;
+}
+
+// Measured over predicted, as logarithms, of all of a family's calibrated predictions.
+using Logs = std::vector<double>;
+
+std::pair<double, double> bounds_of(const std::vector<Logs>& families, std::size_t without) {
+  Logs all;
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    if (i != without) all.insert(all.end(), families[i].begin(), families[i].end());
+  }
+  std::ranges::sort(all);
+  return {nearest_rank(all, kTail), nearest_rank(all, 1 - kTail)};
+}
+
+double share_inside(const Logs& logs, const std::pair<double, double>& bounds) {
+  const auto count = std::ranges::count_if(
+      logs, [&](double log) { return log >= bounds.first && log <= bounds.second; });
+  return static_cast<double>(count) / static_cast<double>(logs.size());
+}
+
+// Leaves the families out, and calibrates on their runs.
+Result<CalibratedFamilies> check_families(const FitData& data, const Linearized& around,
+                                          const std::string& prefix, Logs* logs,
+                                          const std::function<void(int done, int of)>& on_run) {
+  Rows rest, own;
+  for (const auto& [row, residual] : around.residuals)
+    (data.cases[row].family.starts_with(prefix) ? own : rest).push_back(row);
+  const std::vector<Site> sites = sites_of(data, own);
+  if (sites.empty() || rest.empty())
+    return Error{
+        fmt::format("found no two runs of families '{}...' on one GPU by one software, "
+                    "expected some beside others",
+                    prefix)};
+  ASSIGN_OR_RETURN(const PublishedFit left_out, refit(data, rest, around));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, scenarios_at(data, own, left_out.values));
+  ASSIGN_OR_RETURN(const std::vector<double> before, residuals(data, own, left_out.values));
+  CalibratedFamilies found{.name = prefix};
+  std::vector<double> errors_before, errors_after, errors_fitted;
+  for (const Site& site : sites) {
+    for (const std::size_t i : site) {
+      ++found.runs;
+      errors_before.push_back(before[i]);
+      errors_fitted.push_back(around.residuals.at(own[i]));
+    }
+  }
+  const std::vector<OneCalibration> all = calibrations_of(sites);
+  found.calibrations = static_cast<int>(all.size());
+  int done = 0;
+  const auto texts = fork_map(
+      found.calibrations, data.jobs,
+      [&](int i) -> Result<std::string> {
+        ASSIGN_OR_RETURN(const std::vector<double> list,
+                         predicted_after(data, own, scenarios, all[i]));
+        return nlohmann::json(list).dump();
+      },
+      [&](int) { on_run(++done, found.calibrations); });
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!texts[i].ok())
+      return Error::at(data.cases[own[all[i].on]].place(), texts[i].error().text());
+    for (const double r : nlohmann::json::parse(*texts[i]).get<std::vector<double>>()) {
+      errors_after.push_back(r);
+      logs->push_back(-r);
+    }
+  }
+  found.before = mean_error(errors_before);
+  found.after = mean_error(errors_after);
+  found.fitted = mean_error(errors_fitted);
+  return found;
+}
+
+}  // namespace
+
+Result<CalibrationCheck> check_calibration(const FitData& data, const Values& whole,
+                                           const std::vector<std::string>& prefixes,
+                                           const std::function<void(int done, int of)>& on_run) {
+  const Rows fitted = thinned(data, all_rows(data));
+  ASSIGN_OR_RETURN(const Linearized around, linearized(data, fitted, whole));
+  CalibrationCheck check;
+  std::vector<Logs> logs(prefixes.size());
+  for (std::size_t i = 0; i < prefixes.size(); ++i) {
+    ASSIGN_OR_RETURN(CalibratedFamilies one,
+                     check_families(data, around, prefixes[i], &logs[i], on_run));
+    check.families.push_back(std::move(one));
+  }
+  const auto families = static_cast<double>(prefixes.size());
+  for (std::size_t i = 0; i < prefixes.size(); ++i) {
+    CalibratedFamilies& own = check.families[i];
+    if (prefixes.size() > 1) own.inside = share_inside(logs[i], bounds_of(logs, i));
+    check.before += own.before / families;
+    check.after += own.after / families;
+    check.inside += own.inside / families;
+  }
+  const auto [low, high] = bounds_of(logs, prefixes.size());
+  check.interval = {std::exp(low), std::exp(high)};
+  return check;
+}
+
+std::string calibration_table(const CalibrationCheck& check) {
+  std::string text =
+      "| families left out | runs | calibrated on | off by %, as left out | calibrated on one | "
+      "fitted to all | in the interval of the others, % |\n|---|---:|---:|---:|---:|---:|---:|\n";
+  for (const CalibratedFamilies& one : check.families)
+    text += fmt::format("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.0f} |\n", one.name,
+                        one.runs, one.calibrations, 100 * one.before, 100 * one.after,
+                        100 * one.fitted, 100 * one.inside);
+  return text +
+         fmt::format(
+             "\nOff by {:.1f} % before and {:.1f} % after, in the mean of the families. 90 % "
+             "of the calibrated runs take {:.3f} to {:.3f} of what is predicted; {:.0f} % "
+             "lie in the interval of the other families.\n",
+             100 * check.before, 100 * check.after, check.interval.first, check.interval.second,
+             100 * check.inside);
+}
+
+}  // namespace tandem

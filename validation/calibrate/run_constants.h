@@ -1,0 +1,35 @@
+// RunConstants: what of a framework profile a single run may move, and by how much that differs
+// between sites that have the same software.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "workload/frameworks/framework_profile.h"
+#include "workload/model/plan.h"
+
+namespace tandem {
+
+// Keys that move together. Either `spread` is the standard deviation of the logarithm of a factor
+// on them, or, `is_sum`, of what is added to them, in the key's unit.
+struct RunConstant {
+  std::vector<const char*> keys;
+  double spread = 0;
+  bool is_sum = false;
+  bool told_by_iteration = false, told_by_ops = false;  // what it may be calibrated on
+};
+
+// Returns those that an iteration's time (or ops, if `ops`) may move for a plan on nodes of so many
+// GPUs. An iteration's time does not tell the optimizer from compute; an op's time does not tell
+// attention from other compute.
+std::vector<RunConstant> run_constants(const Plan& plan, int gpus_per_node, bool ops);
+
+// Returns the profile with its constants moved: `values` has a factor's logarithm, or a sum, for
+// each constant.
+FrameworkProfile moved_profile(FrameworkProfile profile, std::span<const RunConstant> constants,
+                               std::span<const double> values);
+
+// Returns a key's value in the key's unit. REQUIRES: the key is one of profile_fields().
+double value_of(const FrameworkProfile& profile, const char* key);
+
+}  // namespace tandem
