@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -269,6 +270,24 @@ std::string notes_of(const ProfileReport& report) {
     text +=
         "The profile does not tell forward from backward: it has no annotations of passes, "
         "and no calls of autograd's threads.\n";
+  const ProfileRank& first = report.profile->ranks.front();
+  const StepsBeside beside = steps_beside(first);
+  const Nanoseconds step_ns = report.splits.front().step_ns / report.window.steps;
+  if (report.window.by == StepsBy::ProfilerStep &&
+      std::abs(beside.every_ns - step_ns) > beside.every_ns / 50)
+    text += fmt::format(
+        "Rank {}'s steps begin every {} ms{}: the first line's time is the span over their "
+        "number.\n",
+        first.rank, profile_ms(beside.every_ns),
+        beside.overlap_ns > 0
+            ? fmt::format(", and overlap by up to {} ms", profile_ms(beside.overlap_ns))
+            : "");
+  if (const int rounds = optimizer_rounds(first);
+      report.window.by == StepsBy::Whole && first.steps.empty() && rounds > 1)
+    text += fmt::format(
+        "The optimizer ran {} times, each time behind a backward, and no ProfilerStep says where "
+        "steps begin: the one step may be so many.\n",
+        rounds);
   for (const ProfileRank& rank : report.profile->ranks) {
     if (rank.clock_shift_ns != 0)
       text += fmt::format(

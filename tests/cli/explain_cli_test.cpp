@@ -283,3 +283,38 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
   REQUIRE(simgrid.status <= 1);
   CHECK(Json::parse(simgrid.out).at("notes").size() == 3);
 }
+
+TEST_CASE("iterations that nobody marked are not explained as one") {
+  // Twice 10 ms of forward, 20 of backward by autograd's thread, and an optimizer.
+  std::string rows =
+      R"({"ph": "X", "cat": "cpu_op", "name": "autograd::engine::evaluate_function: Mm", )"
+      R"("pid": 9, "tid": 5, "ts": 0, "dur": 1, "args": {}})";
+  int launch = 0;
+  const auto add = [&](const char* name, int thread, int ms, int length) {
+    rows += fmt::format(R"(, {{"ph": "X", "cat": "cuda_runtime", "name": "launch", "pid": 9, )"
+                        R"("tid": {}, "ts": {}, "dur": 1, "args": {{"correlation": {}}}}})",
+                        thread, 1000 * ms, ++launch);
+    rows += fmt::format(R"(, {{"ph": "X", "cat": "kernel", "name": "{}", "pid": 0, "tid": 7, )"
+                        R"("ts": {}, "dur": {}, "args": {{"stream": 7, "correlation": {}}}}})",
+                        name, 1000 * ms, 1000 * length, launch);
+  };
+  for (const int begin : {0, 40}) {
+    add("forward", 1, begin, 10);
+    add(begin == 0 ? "first" : "second", 5, begin + 10, 20);
+    rows += fmt::format(R"(, {{"ph": "X", "cat": "user_annotation", "name": )"
+                        R"("Optimizer.step#SGD.step", "pid": 9, "tid": 1, "ts": {}, "dur": 900, )"
+                        R"("args": {{}}}})",
+                        1000 * (begin + 31));
+    add("sgd", 1, begin + 31, 1);
+  }
+  const Sandbox box;
+  box.file("two.json", R"({"schemaVersion": 1, "traceEvents": [)" + rows + "]}");
+  check_refused(box.tandem("explain " TANDEM_SOURCE_DIR
+                           "/bench/pp64.toml two.json --engine ideal --set parallel.pp=1 --set "
+                           "parallel.global_batch=1"),
+                "two.json: found 2 runs of the optimizer, each behind a backward, without steps "
+                "told apart, expected ProfilerStep annotations");
+  const Ran trace = box.tandem("trace two.json");
+  CHECK(trace.out.find("The optimizer ran 2 times, each time behind a backward") !=
+        std::string::npos);
+}

@@ -345,6 +345,7 @@ std::optional<ProfileAction> action_of(std::string_view annotation) {
   if (annotation.starts_with("PP:")) return pipelining_action(annotation.substr(3));
   if (annotation.starts_with("Optimizer.step"))
     return ProfileAction{.phase = PassPhase::Step, .is_whole = true};
+  if (annotation.starts_with("Optimizer.zero_grad")) return ProfileAction{.phase = PassPhase::Step};
   // A part of a pass: "mlp(B)".
   if (annotation.size() > 3 && annotation.ends_with(')') &&
       annotation[annotation.size() - 3] == '(') {
@@ -363,12 +364,13 @@ std::optional<ProfileAction> action_of(std::string_view annotation) {
   if (first.starts_with("weight") && words.size() > 1 && words[1].starts_with("grad"))
     action.phase = PassPhase::BackwardWeight;
   if (action.phase == PassPhase::Unknown) return std::nullopt;
-  action.is_whole = true;
   if (words.size() == 2) {
     std::string_view number = words[1];
     const auto microbatch = take_number(&number);
     if (microbatch && number.empty()) action.microbatch = *microbatch;
   }
+  // "## forward:over_arch ##" is a part.
+  action.is_whole = action.microbatch >= 0 || annotation.find(':') == std::string_view::npos;
   return action;
 }
 

@@ -80,6 +80,21 @@ RowKind kind_of(std::string_view category) {
   return RowKind::Other;
 }
 
+// Before 2022 annotations were "Operator" rows as calls are. PyTorch's own have these names.
+bool is_early_annotation(std::string_view category, std::string_view name) {
+  return category == "Operator" &&
+         (name.starts_with("ProfilerStep#") || name.starts_with("Optimizer."));
+}
+
+// Says whether a call is of autograd's engine: "autograd::engine::evaluate_function: MulBackward0",
+// in those early files "MulBackward0".
+bool is_of_autograd(std::string_view category, std::string_view name) {
+  if (name.starts_with("autograd::engine::evaluate_function")) return true;
+  if (category != "Operator" || name.find(':') != std::string_view::npos) return false;
+  const std::size_t last = name.find_last_not_of("0123456789");
+  return last != std::string_view::npos && name.substr(0, last + 1).ends_with("Backward");
+}
+
 using Value = simdjson::ondemand::value;
 
 std::int64_t whole(Value value) {
@@ -193,8 +208,7 @@ class KinetoRows {
                                    "torch.profiler with GPU activity (rows of category kernel)",
                                    rows_));
     name_device();
-    for (const std::int64_t thread : backward_threads_)
-      rank_.backward_threads.push_back(static_cast<std::int32_t>(thread));
+    rank_.backward_threads.assign(backward_threads_.begin(), backward_threads_.end());
     if (rank_.profiler.empty()) rank_.profiler = "torch.profiler";
     RETURN_IF_ERROR(check_times(rank_, base_ns_));
     shift(base_ns_, &rank_);
@@ -220,7 +234,8 @@ class KinetoRows {
         if (kind == RowKind::Other) return row;
       } else if (key == "name") {
         row.name = text_of(field.value());
-        const bool is_read = row.name.starts_with("autograd::engine") || is_priced_call(row.name);
+        const bool is_read = is_of_autograd(row.category, row.name) || is_priced_call(row.name) ||
+                             is_early_annotation(row.category, row.name);
         if (kind == RowKind::CpuOp && !is_read) return row;
       } else if (key == "tid") {
         row.thread = whole(field.value());
@@ -241,11 +256,12 @@ class KinetoRows {
 
   Status add(const KinetoRow& row) {
     if (row.phase != "X") return Done{};
-    const RowKind kind = kind_of(row.category);
+    const RowKind kind =
+        is_early_annotation(row.category, row.name) ? RowKind::Annotation : kind_of(row.category);
     if (kind == RowKind::Other) return Done{};
     if (kind == RowKind::CpuOp) {
-      if (row.name.starts_with("autograd::engine::evaluate_function"))
-        backward_threads_.insert(row.thread);
+      if (is_of_autograd(row.category, row.name))
+        backward_threads_.insert(static_cast<std::int32_t>(row.thread));
       if (!row.shapes.empty() && row.at_ns && row.length_ns && is_priced_call(row.name))
         rank_.calls.push_back({.name = rank_.names.id(row.name),
                                .shapes = rank_.names.id(row.shapes),
@@ -366,7 +382,7 @@ class KinetoRows {
   ProfileRank rank_;
   simdjson::ondemand::parser parser_;
   std::vector<Activity> activities_;  // by name
-  std::set<std::int64_t> backward_threads_;
+  std::set<std::int32_t> backward_threads_;
   Json devices_;
   Nanoseconds base_ns_ = 0;
   std::int64_t rows_ = 0;

@@ -21,15 +21,15 @@ struct NamedPass {
 using NamedPasses = std::vector<NamedPass>;
 
 // Finds the passes that are open at a moment. The innermost one says the phase; the innermost one
-// that names a stage or microbatch says those. REQUIRES: moments do not go back.
+// that names a stage or microbatch says those. Without such the pass is the innermost whole one of
+// the phase; of optimizers the outermost, as each steps within. REQUIRES: moments do not go back.
 class OpenPasses {
  public:
   explicit OpenPasses(NamedPasses passes) : passes_(std::move(passes)) {
     std::ranges::stable_sort(passes_, {}, &NamedPass::start_ns);
   }
 
-  // Sets *phase from the innermost open pass. Returns the innermost one that names a stage or
-  // microbatch, else the innermost; -1: none is open.
+  // Sets *phase from the innermost open pass. Returns the number of the pass; -1: none is open.
   std::int32_t open_at(Nanoseconds moment_ns, PassPhase* phase) {
     for (; next_ < passes_.size() && passes_[next_].start_ns <= moment_ns; ++next_)
       lasting_.push_back(next_);
@@ -40,7 +40,13 @@ class OpenPasses {
       const ProfileAction& action = passes_[*i].action;
       if (action.microbatch >= 0 || action.stage >= 0) return static_cast<std::int32_t>(*i);
     }
-    return static_cast<std::int32_t>(lasting_.back());
+    std::size_t pass = lasting_.back();
+    for (auto i = lasting_.rbegin(); i != lasting_.rend(); ++i) {
+      if (passes_[*i].action.phase != *phase || !passes_[*i].action.is_whole) continue;
+      pass = *i;
+      if (*phase != PassPhase::Step) break;
+    }
+    return static_cast<std::int32_t>(pass);
   }
   const NamedPasses& passes() const { return passes_; }
 
@@ -74,12 +80,28 @@ void find_phases_by_stream(const std::map<std::int32_t, NamedPasses>& on_streams
   }
 }
 
+// Drops the training loop's thread from autograd's: it runs the few nodes of a backward that are
+// the CPU's, and launches all else too.
+void drop_loop_thread(ProfileRank* rank) {
+  for (const Annotation& annotation : rank->annotations) {
+    const std::string& name = rank->names.text(annotation.name);
+    if (!annotation.on_gpu && (name.starts_with("ProfilerStep") || name.starts_with("Optimizer.")))
+      std::erase(rank->backward_threads, annotation.place);
+  }
+}
+
+// Finds phases of kernels that no annotation tells. Where forwards are annotated, what others than
+// autograd's threads launched outside of them stays unknown: it brings batches, say.
 void find_phases_by_thread(ProfileRank* rank) {
+  const bool tells_forwards = std::ranges::any_of(rank->actions, [](const ProfileAction& action) {
+    return action.phase == PassPhase::Forward && action.is_whole;
+  });
   for (ProfileKernel& kernel : rank->kernels) {
     if (kernel.launch < 0 || kernel.phase != PassPhase::Unknown) continue;
     const bool is_backward =
         std::ranges::binary_search(rank->backward_threads, rank->launches[kernel.launch].thread);
-    kernel.phase = is_backward ? PassPhase::Backward : PassPhase::Forward;
+    if (is_backward || !tells_forwards)
+      kernel.phase = is_backward ? PassPhase::Backward : PassPhase::Forward;
   }
 }
 
@@ -117,6 +139,7 @@ void find_phases(ProfileRank* rank) {
     if (pass >= 0) kernel->action = first + pass;
   }
   find_phases_by_stream(on_streams, rank);
+  drop_loop_thread(rank);
   if (!rank->backward_threads.empty()) find_phases_by_thread(rank);
 }
 

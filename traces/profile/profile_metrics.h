@@ -42,6 +42,16 @@ struct ProfileWindow {
 // repetitions count. Otherwise all kernels count.
 ProfileWindow window_of(const Profile& profile);
 
+// How the steps of a rank follow one another. Those of a pipeline over batches overlap.
+struct StepsBeside {
+  Nanoseconds overlap_ns = 0;  // the most by which a step's kernels outlast the next one's first
+  Nanoseconds every_ns = 0;    // from first kernel to first kernel, the mean
+};
+StepsBeside steps_beside(const ProfileRank& rank);
+
+// Returns how often the optimizer ran, each time behind a backward.
+int optimizer_rounds(const ProfileRank& rank);
+
 // A kind of communication: what it is for, and what it does, as far as each is known.
 struct CommLabel {
   std::optional<GroupKind> kind;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "traces/profile/op_keys.h"
 #include "traces/profile/profile_metrics.h"
 
 namespace tandem {
@@ -99,6 +100,39 @@ ProfileWindow window_of(const Profile& profile) {
   }
   window.steps = std::max(window.steps, 1);
   return window;
+}
+
+StepsBeside steps_beside(const ProfileRank& rank) {
+  struct Span {
+    Nanoseconds first_ns = 0, last_ns = 0;
+  };
+  std::map<int, Span> steps;
+  for (const ProfileKernel& kernel : rank.kernels) {  // by start
+    if (kernel.launch < 0 && !rank.launches.empty()) continue;
+    const auto [at, is_new] = steps.try_emplace(step_of(rank, kernel), Span{kernel.start_ns, 0});
+    at->second.last_ns = std::max(at->second.last_ns, kernel.end_ns);
+  }
+  steps.erase(0);  // before the first step
+  StepsBeside beside;
+  if (steps.size() < 2) return beside;
+  for (auto step = steps.begin(), next = std::next(step); next != steps.end(); ++step, ++next)
+    beside.overlap_ns = std::max(beside.overlap_ns, step->second.last_ns - next->second.first_ns);
+  beside.every_ns = (steps.rbegin()->second.first_ns - steps.begin()->second.first_ns) /
+                    static_cast<Nanoseconds>(steps.size() - 1);
+  return beside;
+}
+
+int optimizer_rounds(const ProfileRank& rank) {
+  int rounds = 0;
+  bool behind_backward = true;
+  for (const ProfileKernel& kernel : rank.kernels) {
+    const bool is_whole = kernel.action >= 0 && rank.actions[kernel.action].is_whole;
+    if (kernel.phase == PassPhase::Backward) behind_backward = true;
+    if (kernel.phase != PassPhase::Step || !is_whole || !behind_backward) continue;
+    ++rounds;
+    behind_backward = false;
+  }
+  return rounds;
 }
 
 }  // namespace tandem

@@ -175,6 +175,15 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
                      fmt::format("found {} iterations without steps told apart, expected "
                                  "ProfilerStep annotations (profiler.step()), or one iteration",
                                  window.steps));
+  for (const ProfileRank& rank : profile.ranks) {
+    if (const int rounds = optimizer_rounds(rank); rank.steps.empty() && rounds > 1)
+      return Error::at(
+          rank.path,
+          fmt::format(
+              "found {} runs of the optimizer, each behind a backward, without steps told "
+              "apart, expected ProfilerStep annotations (profiler.step()), or one iteration",
+              rounds));
+  }
   std::vector<RankSteps> ranks;
   const Replay simulated = replay(program, base);
   for (const ProfileRank& rank : profile.ranks) {

@@ -82,6 +82,13 @@ inline std::vector<ProfileSplit> splits_in(const Profile& profile, const Profile
   return *splits;
 }
 
+inline const PhaseTotal* phase_in(const ProfileSplit& split, PassPhase phase, int stage = -1) {
+  for (const PhaseTotal& total : split.phases) {
+    if (total.phase == phase && total.stage == stage) return &total;
+  }
+  return nullptr;
+}
+
 // The Error of files that are refused.
 inline std::string profile_refusal(const std::vector<std::string>& paths) {
   const auto profile = read_profile(paths);

@@ -16,13 +16,6 @@ const CommTotal& comm_named(const ProfileSplit& split, const std::string& label)
   return split.comms.front();
 }
 
-const PhaseTotal* phase_in(const ProfileSplit& split, PassPhase phase, int stage = -1) {
-  for (const PhaseTotal& total : split.phases) {
-    if (total.phase == phase && total.stage == stage) return &total;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 TEST_CASE("a span splits without rest into compute, exposed communication, copies and idle") {
