@@ -124,7 +124,7 @@ const std::vector<CommandRow>& command_rows() {
         {"--wide", "tsprf", "", "--json"}}},
       {"explain",
        {},
-       {{"--set --only --engine --report --json", ""}, {"--wide", "", "", "--json"}}},
+       {{"--set --only --engine --only-passes --report --json", ""}, {"--wide", "", "", "--json"}}},
       {"trace",
        {},
        {{"--scenario --costs --top --hta --json", ""},

@@ -26,6 +26,7 @@ struct ExplainOptions {
   std::vector<std::string> inputs;  // profiles, a log
   std::vector<std::string> sets;
   std::string only;
+  std::string passes;
   std::string engine;
   std::string report;
   bool json = false;
@@ -107,8 +108,9 @@ Status run(const ExplainOptions& options) {
   ASSIGN_OR_RETURN(const Scenario given, only_run(scenarios, options.scenario, "--only"));
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
   std::optional<Waiting> waiting("reading what was measured");
-  ASSIGN_OR_RETURN(const ExplainedFiles explained,
-                   explain_files(scenario, options.inputs, engine_of(options.engine)));
+  ASSIGN_OR_RETURN(
+      const ExplainedFiles explained,
+      explain_files(scenario, options.inputs, engine_of(options.engine), options.passes));
   waiting.reset();
   RETURN_IF_ERROR(write_report(options, explained));
   const Explanation& explanation = explained.explanation;
@@ -145,6 +147,8 @@ void add_explain(const Command& app) {
   command.option("--only", &options->only, "the scenario's run whose name holds this text");
   command.option("--engine", &options->engine, "simgrid (default) or ideal plays the scenario")
       .one_of({"ideal", "simgrid"});
+  command.option("--only-passes", &options->passes,
+                 "the profile has these passes alone, such as 6F3,1B1: compared part by part");
   command.option("--report", &options->report,
                  "write a page: the causes, the measured ranks, both timelines (HTML)");
   command.flag("--json", &options->json, "print one JSON object and nothing else");

@@ -284,6 +284,80 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
   CHECK(Json::parse(simgrid.out).at("notes").size() == 3);
 }
 
+TEST_CASE("passes without the rest of their step are explained part by part, and add up") {
+  // Simulated, a forward of 10 ms and its backward of 20. Measured, 15 ms of forward, 3 of nothing,
+  // and 24 of backward, with 2 more beside it.
+  const auto row = [](const char* category, const char* name, int thread, int ms, int length) {
+    return fmt::format(R"({{"ph": "X", "cat": "{}", "name": "{}", "pid": 0, "tid": {}, "ts": {}, )"
+                       R"("dur": {}, "args": {{"stream": {}}}}})",
+                       category, name, thread, 1000 * ms, 1000 * length, thread);
+  };
+  const auto profile = [&](const std::string& more) {
+    return R"({"schemaVersion": 1, "traceEvents": [)" +
+           fmt::format(
+               "{}, {}, {}, {}, {}, {}{}", row("gpu_user_annotation", "attn(F)", 7, 0, 15),
+               row("kernel", "f", 7, 0, 15), row("gpu_user_annotation", "attn(B)", 7, 18, 24),
+               row("kernel", "b", 7, 18, 24), row("gpu_user_annotation", "mlp(W)", 8, 20, 2),
+               row("kernel", "w", 8, 20, 2), more) +
+           "]}";
+  };
+  const Sandbox box;
+  box.file("pair.json", profile(""));
+  const std::string job = "explain " TANDEM_SOURCE_DIR
+                          "/bench/pp64.toml --engine ideal --set parallel.pp=4 --set "
+                          "parallel.global_batch=8 --json ";
+  const Ran ran = box.tandem(job + "pair.json --only-passes 3F0,3B0");
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  const Json explanation = Json::parse(ran.out);
+  CHECK(explanation.at("simulated_s").get<double>() == Approx(0.030));
+  CHECK(explanation.at("measured_s").get<double>() == Approx(0.042));
+  check_sum(explanation);
+  const Json& causes = explanation.at("causes");
+  REQUIRE(causes.size() == 4);
+  const auto check = [&](std::size_t at, const std::string& what, double seconds) {
+    CHECK(causes.at(at).at("what") == what);
+    CHECK(causes.at(at).at("alone_s").get<double>() == Approx(seconds));
+  };
+  check(0, "backward kernels take 1.3 times as long", 0.006);
+  check(1, "forward kernels take 1.5 times as long", 0.005);
+  check(2, "nothing runs", 0.003);
+  check(3, "kernels of compute beside one another", -0.002);
+  // Without the option it is another job's.
+  const Ran whole = box.tandem(job + "pair.json");
+  check_refused(whole, "pair.json: found another job than ");
+  CHECK(whole.err.find("or of single passes that --only-passes names") != std::string::npos);
+  box.file("other.json", profile(", " + row("kernel", "ncclDevKernel_AllReduce_Sum", 9, 5, 5)));
+  check_refused(box.tandem(job + "other.json --only-passes 3F0,3B0"),
+                "other.json: found communication of other kinds than the passes' (all-reduce "
+                "against none), expected the same");
+  box.file("plain.json",
+           R"({"schemaVersion": 1, "traceEvents": [)" + row("kernel", "gemm", 7, 0, 30) + "]}");
+  check_refused(box.tandem(job + "plain.json --only-passes 3F0,3B0"),
+                "plain.json: found neither forward nor backward told");
+}
+
+TEST_CASE("DeepSeek's pair of chunks is explained by its parts") {
+  const Sandbox box;
+  const std::string profile =
+      TANDEM_SOURCE_DIR "/../shared/samples/interop/traces/deepseek_v3_train_dualpipe.json.gz";
+  if (!std::filesystem::exists(profile)) FAIL("skipped: " << profile << " is not there");
+  const Ran ran =
+      box.tandem(fmt::format("explain {}/validation/dualpipe/chunk-pair.toml {} "
+                             "--engine ideal --only-passes 6F3,1B1 --json",
+                             TANDEM_SOURCE_DIR, profile));
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  const Json explanation = Json::parse(ran.out);
+  check_sum(explanation);
+  // From the rows of the file: 113.44 ms of exchange, 4.19 of them without compute beside.
+  bool is_told = false;
+  for (const Json& cause : explanation.at("causes"))
+    is_told |= cause.at("what") == "expert communication without compute beside it" &&
+               cause.at("evidence").get<std::string>().find("4.19 of its 113.44 ms") == 0;
+  CHECK(is_told);
+}
+
 TEST_CASE("iterations that nobody marked are not explained as one") {
   // Twice 10 ms of forward, 20 of backward by autograd's thread, and an optimizer.
   std::string rows =

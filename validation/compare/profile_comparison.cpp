@@ -295,9 +295,6 @@ double transfer_bytes(const ComparedSide& side) {
 // the bytes.
 constexpr double kMostBytesRatio = 1.5;
 
-// No prediction of the same job is wrong by more than this factor in its compute.
-constexpr double kMostComputeRatio = 4;
-
 // Returns why the two sides cannot be the same job; empty: they can. A job and its profile have the
 // same ranks, kinds of communication, microbatches, sizes of transfers, and FLOPs, which show in
 // the time of compute.

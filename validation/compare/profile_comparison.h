@@ -53,6 +53,9 @@ struct ProfileComparison {
   std::string another_job;  // why the two cannot be the same job; empty: they can
 };
 
+// No prediction of the same job is wrong by more than this factor in its compute.
+inline constexpr double kMostComputeRatio = 4;
+
 // Compares two sides. `whole`: the simulated side is a whole step; single passes may belong to any
 // job.
 ProfileComparison compare_profiles(ComparedSide simulated, ComparedSide measured, bool whole);

@@ -22,11 +22,6 @@ struct Factor {
 constexpr double kLeastFactor = 0.002;  // nearer to 1 is as simulated
 constexpr std::size_t kMostAlone = 8;   // stages or ranks that are played alone
 
-std::string times_text(double factor) {
-  return factor >= 1 ? fmt::format("take {:.3g} times as long", factor)
-                     : fmt::format("take {:.3g} of the time", factor);
-}
-
 void multiply(double factor, Nanoseconds* ns) {
   *ns = std::llround(static_cast<double>(*ns) * factor);
 }
@@ -390,6 +385,11 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
 };
 
 }  // namespace
+
+std::string times_text(double factor) {
+  return factor >= 1 ? fmt::format("take {:.3g} times as long", factor)
+                     : fmt::format("take {:.3g} of the time", factor);
+}
 
 std::vector<Change> changes_of(const Program& program, const OpDurations& base,
                                const ProfiledRun& run) {

@@ -17,6 +17,8 @@ struct Change {
   std::function<void(OpDurations*)> apply;
 };
 
+std::string times_text(double factor);  // "take 1.2 times as long"
+
 // Returns the changes that make of `base` what was measured, in the order in which they apply:
 // kinds of kernels, stages, ranks, single ops, links, single communications, delays, gaps between
 // steps. They refer to the arguments, which must stay.

@@ -7,9 +7,11 @@
 #include "base/file.h"
 #include "planning/play/play_job.h"
 #include "planning/simulate/simulate.h"
+#include "traces/profile/passes.h"
 #include "traces/profile/read_profile.h"
 #include "validation/compare/simulated_side.h"
 #include "validation/explain/explain_log.h"
+#include "validation/explain/explain_passes.h"
 #include "validation/published/measured_log.h"
 
 namespace tandem {
@@ -39,19 +41,26 @@ Result<SimulatedIteration> simulated_iteration(const Scenario& scenario, Engine 
 }
 
 Result<MatchedProfile> matched_profile(const std::vector<std::string>& files,
-                                       const Scenario& scenario, Engine engine) {
+                                       const Scenario& scenario, Engine engine,
+                                       const std::string& passes) {
   ASSIGN_OR_RETURN(Profile measured, read_profile(files));
   ASSIGN_OR_RETURN(PlayedJob played, play_once(scenario, engine));
   SimulatedSide side = played_side(played.job.program, played.trace, measured, engine_name(engine));
+  if (!passes.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<ProfileAction> named, passes_named(passes));
+    ASSIGN_OR_RETURN(side.profile, only_passes(std::move(side.profile), named));
+  }
   ASSIGN_OR_RETURN(ComparedSide ours, side_of(side.profile, scenario.path, side.by));
   ours.world = side.world;
   const ProfileRank& first = measured.ranks.front();
   ASSIGN_OR_RETURN(ComparedSide theirs, side_of(measured, first.path, first.profiler));
-  ProfileComparison comparison = compare_profiles(std::move(ours), std::move(theirs), true);
+  ProfileComparison comparison =
+      compare_profiles(std::move(ours), std::move(theirs), passes.empty());
   if (!comparison.another_job.empty())
-    return Error::at(first.path, fmt::format("found another job than {} ({}), expected a profile "
-                                             "of it",
-                                             scenario.path, comparison.another_job));
+    return Error::at(first.path,
+                     fmt::format("found another job than {} ({}), expected a profile of it, or of "
+                                 "single passes that --only-passes names",
+                                 scenario.path, comparison.another_job));
   return MatchedProfile{std::move(played), std::move(side.profile), std::move(measured),
                         std::move(comparison)};
 }
@@ -65,24 +74,39 @@ Result<Explanation> log_explained(const std::string& log, const Scenario& scenar
 }
 
 Result<ExplainedFiles> profiles_explained(const std::vector<std::string>& files,
-                                          const Scenario& scenario, Engine engine) {
-  ASSIGN_OR_RETURN(MatchedProfile matched, matched_profile(files, scenario, engine));
-  ASSIGN_OR_RETURN(Explanation explanation,
-                   explain(matched.played.job.program, matched.played.trace, matched.measured));
-  return ExplainedFiles{std::move(explanation), std::move(matched.simulated),
-                        std::move(matched.measured), std::move(matched.comparison)};
+                                          const Scenario& scenario, Engine engine,
+                                          const std::string& passes) {
+  ASSIGN_OR_RETURN(MatchedProfile matched, matched_profile(files, scenario, engine, passes));
+  ExplainedFiles explained{.simulated = std::move(matched.simulated),
+                           .measured = std::move(matched.measured),
+                           .comparison = std::move(matched.comparison)};
+  if (passes.empty()) {
+    ASSIGN_OR_RETURN(explained.explanation,
+                     explain(matched.played.job.program, matched.played.trace, explained.measured));
+    return explained;
+  }
+  ASSIGN_OR_RETURN(explained.explanation, explain_passes(explained.comparison));
+  std::vector<std::string>& notes = explained.explanation.notes;
+  notes.insert(notes.begin(),
+               fmt::format("An iteration is here the passes {} of the simulation, and the whole "
+                           "profile: compared part by part, nothing was played again.",
+                           passes));
+  return explained;
 }
 
 }  // namespace
 
 Result<ExplainedFiles> explain_files(const Scenario& scenario,
-                                     const std::vector<std::string>& files, Engine engine) {
+                                     const std::vector<std::string>& files, Engine engine,
+                                     const std::string& passes) {
   ASSIGN_OR_RETURN(const MeasuredFiles given, measured_files(files));
   const auto& [log, profiles] = given;
-  if (log.empty()) return profiles_explained(profiles, scenario, engine);
+  if (log.empty()) return profiles_explained(profiles, scenario, engine, passes);
+  if (!passes.empty())
+    return Error::at(log, "found a log beside --only-passes, expected a profile of the passes");
   ASSIGN_OR_RETURN(Explanation of_log, log_explained(log, scenario, engine));
   if (profiles.empty()) return ExplainedFiles{.explanation = std::move(of_log)};
-  ASSIGN_OR_RETURN(ExplainedFiles explained, profiles_explained(profiles, scenario, engine));
+  ASSIGN_OR_RETURN(ExplainedFiles explained, profiles_explained(profiles, scenario, engine, ""));
   std::vector<std::string>& notes = explained.explanation.notes;
   notes.push_back(fmt::format("{}: an iteration takes {:.4g} s in the mean of {}.", log,
                               of_log.measured_s, of_log.steps));

@@ -31,9 +31,11 @@ struct MatchedProfile {
   Profile simulated, measured;
   ProfileComparison comparison;
 };
-// Error: profiles of another job, which says what does not match, and those of the readers.
+// `passes`: those that the profiles have alone. Error: profiles of another job, which says what
+// does not match, and those of the readers.
 Result<MatchedProfile> matched_profile(const std::vector<std::string>& files,
-                                       const Scenario& scenario, Engine engine);
+                                       const Scenario& scenario, Engine engine,
+                                       const std::string& passes = "");
 
 // `simulated`, `measured` and `comparison` are of profiles; without any they are empty.
 struct ExplainedFiles {
@@ -43,9 +45,11 @@ struct ExplainedFiles {
 };
 
 // Simulates the scenario, which leaves nothing open, and explains the files: profiles, a log, or
-// both; beside profiles a log's causes are notes. Errors: a profile of another job, a second log,
-// and those of explain(), explain_log() and the readers.
+// both; beside profiles a log's causes are notes. `passes`: those that profiles have, such as
+// "6F3,1B1"; empty: whole steps. Errors: a profile of another job, a second log, a log of passes,
+// and those of explain(), explain_passes(), explain_log() and the readers.
 Result<ExplainedFiles> explain_files(const Scenario& scenario,
-                                     const std::vector<std::string>& files, Engine engine);
+                                     const std::vector<std::string>& files, Engine engine,
+                                     const std::string& passes = "");
 
 }  // namespace tandem
