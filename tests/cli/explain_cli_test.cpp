@@ -388,6 +388,19 @@ TEST_CASE("iterations that nobody marked are not explained as one") {
                            "parallel.global_batch=1"),
                 "two.json: found 2 runs of the optimizer, each behind a backward, without steps "
                 "told apart, expected ProfilerStep annotations");
+  // Marked, they are two steps of one forward each, and no job of two microbatches.
+  for (const int begin : {0, 40})
+    rows += fmt::format(R"(, {{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{}", )"
+                        R"("pid": 9, "tid": 1, "ts": {}, "dur": 40000, "args": {{}}}})",
+                        begin, 1000 * begin);
+  box.file("steps.json", R"({"schemaVersion": 1, "traceEvents": [)" + rows + "]}");
+  const std::string steps = "explain " TANDEM_SOURCE_DIR
+                            "/bench/pp64.toml steps.json --engine ideal --set parallel.pp=1 --set "
+                            "parallel.global_batch=";
+  CHECK(box.tandem(steps + "1").status != 2);
+  check_refused(box.tandem(steps + "2"),
+                "steps.json: found 1 turns from forward to backward in a step, expected the job's "
+                "2 forwards");
   const Ran trace = box.tandem("trace two.json");
   CHECK(trace.out.find("The optimizer ran 2 times, each time behind a backward") !=
         std::string::npos);

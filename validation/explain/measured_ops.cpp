@@ -124,6 +124,12 @@ std::map<int, StepKernels> kernels_by_step(const ProfileRank& rank) {
   return steps;
 }
 
+template <class Passes>
+int forwards_in(const Passes& passes) {
+  return static_cast<int>(std::ranges::count_if(
+      passes, [](const auto& pass) { return pass.first.phase == PassPhase::Forward; }));
+}
+
 // Lists a rank's ops by pass, in the order of the body. The n-th pass of a phase and stage has
 // microbatch n where `by_order`.
 std::map<PassKey, OpNumbers> ops_by_pass(const Body& body, bool with_stage, bool by_order) {
@@ -231,9 +237,11 @@ std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
   const auto passes =
       ops_by_pass(body, told(&ProfileAction::stage), !told(&ProfileAction::microbatch));
   const auto comms = ops_by_comm(program, rank, simulated);
+  const bool annotated = tells_passes(profile);
   std::vector<MeasuredStep> steps;
   for (const auto& [number, kernels] : kernels_by_step(profile)) {
-    MeasuredStep step{.first_ns = kernels.first_ns,
+    MeasuredStep step{.forward_runs = annotated ? 0 : forwards_in(kernels.passes),
+                      .first_ns = kernels.first_ns,
                       .last_ns = kernels.last_ns,
                       .copies = union_of(kernels.copies)};
     if (number > 0) step.begin_ns = profile.steps[number - 1].start_ns;

@@ -65,6 +65,27 @@ Nanoseconds begin_of(const RankSteps& rank, const StepTimes& times, std::size_t 
   return std::min(step.first_ns, std::max(last, step.begin_ns.value_or(last)));
 }
 
+// Refuses a rank whose steps have another number of forwards than the Program's, where no
+// annotation tells them: of forwards that follow each other without a backward between none is
+// known.
+Status check_forwards(const Program& program, const RankSteps& rank) {
+  std::set<std::pair<int, int>> expected;
+  for (const Op& op : program.body_of(Rank{rank.profile->rank}).ops) {
+    if (op.kind == OpKind::Forward) expected.emplace(op.stage, op.microbatch);
+  }
+  const auto forwards = static_cast<int>(expected.size());
+  for (std::size_t s = 0; s < std::max<std::size_t>(1, rank.steps.size() - 1); ++s) {
+    const int found = rank.steps[s].forward_runs;
+    if (found > 0 && found != forwards)
+      return Error::at(
+          rank.profile->path,
+          fmt::format("found {} turns from forward to backward in a step, expected the job's {} "
+                      "forwards, or annotations of passes (PP:1F3, forward_step, Forward 3)",
+                      found, forwards));
+  }
+  return Done{};
+}
+
 void add_delays(const std::vector<Delay>& of_step, double steps, RankOfRun* run) {
   for (const Delay& delay : of_step) {
     const auto same = [&](const Delay& other) {
@@ -193,6 +214,7 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
   }
   if (std::ranges::any_of(ranks, [](const RankSteps& rank) { return rank.steps.empty(); }))
     return Error::at(profile.ranks.front().path, "found no kernels in a step, expected some");
+  for (const RankSteps& rank : ranks) RETURN_IF_ERROR(check_forwards(program, rank));
   const StepTimes times = times_of(ranks);
   ProfiledRun run{.iteration_ns = (times.begin_ns.back() - times.begin_ns.front()) /
                                   static_cast<double>(times.steps()),
