@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/quantile.h"
+#include "traces/profile/simulated_profile.h"
 
 namespace tandem {
 namespace {
@@ -31,9 +32,12 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
  public:
   Explaining(const Program& program, const OpDurations& base, const ProfiledRun& run)
       : program_(program), base_(base), run_(run) {
+    find_places();
     find_kinds();
     find_stages();
     find_ranks();
+    find_experts();
+    find_exchanges();
     find_links();
   }
 
@@ -56,9 +60,10 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
 
   std::vector<Change> changes() const {
     std::vector<Change> changes;
-    add_kinds(&changes);
+    add_kinds(kinds_, false, &changes);
     add_stages(&changes);
     add_ranks(&changes);
+    add_experts(&changes);
     add_ops(&changes);
     add_collectives(&changes);
     add_delays(&changes);
@@ -67,6 +72,7 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
   }
 
  private:
+  using AlsoSlow = std::function<void(const std::map<int, Factor>&, OpDurations*)>;
   using Ratios = std::map<int, std::vector<double>>;
   // By key, then rank. A factor is the median of its ranks' medians, of two the lower: what all
   // ranks share, so that half of them being slow is not a slow kind.
@@ -112,9 +118,29 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
     return at == factors.end() ? 1 : at->second.value;
   }
 
+  // A rank's place is its number in the group that exchanges tokens: ranks of one place hold the
+  // same experts.
+  void find_places() {
+    places_.assign(program_.ranks.size(), -1);
+    for (const Communicator& comm : program_.communicators) {
+      if (comm.group_kind != GroupKind::Expert || comm.members.size() < 2) continue;
+      for (std::size_t i = 0; i < comm.members.size(); ++i)
+        places_[index(comm.members[i])] = static_cast<int>(i);
+    }
+  }
+
+  // Returns the rank's place, of an op whose time follows from the tokens that its experts get;
+  // else -1.
+  int place_of(int rank, const Op& op) const {
+    const bool is_of_experts =
+        op.kernel >= 0 && program_.kernels[op.kernel].name.starts_with("experts ");
+    return is_of_experts ? places_[rank] : -1;
+  }
+
   void find_kinds() {
     RankRatios ratios;
     for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+      if (place_of(rank, op) >= 0) return;
       ratios[static_cast<int>(op.kind)][rank].push_back(ratio);
     });
     kinds_ = shared_medians(ratios);
@@ -130,7 +156,7 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
     }
     RankRatios ratios;
     for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
-      if (op.stage >= 0 && ranks_of_stage[op.stage] > 1)
+      if (op.stage >= 0 && ranks_of_stage[op.stage] > 1 && place_of(rank, op) < 0)
         ratios[op.stage][rank].push_back(ratio / value(kinds_, static_cast<int>(op.kind)));
     });
     if (ratios.size() > 1) stages_ = shared_medians(ratios);
@@ -139,10 +165,42 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
   void find_ranks() {
     Ratios ratios;
     for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+      if (place_of(rank, op) >= 0) return;
       ratios[rank].push_back(ratio / value(kinds_, static_cast<int>(op.kind)) /
                              value(stages_, op.stage));
     });
     if (ratios.size() > 1) ranks_ = medians(std::move(ratios));
+  }
+
+  // Experts have two factors more: what all ranks share, by kind of op, and that of their place.
+  void find_experts() {
+    RankRatios shared, of_place;
+    for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+      if (place_of(rank, op) >= 0)
+        shared[static_cast<int>(op.kind)][rank].push_back(ratio / usual(rank, op));
+    });
+    expert_kinds_ = shared_medians(shared);
+    for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+      if (const int place = place_of(rank, op); place >= 0)
+        of_place[place][rank].push_back(ratio / usual(rank, op));
+    });
+    experts_ = shared_medians(of_place);
+  }
+
+  // An exchange takes longer by as much as the busiest of its experts at most.
+  void find_exchanges() {
+    busiest_.resize(program_.communicators.size(), {1, -1});
+    for (std::size_t c = 0; c < busiest_.size(); ++c) {
+      if (program_.communicators[c].group_kind != GroupKind::Expert) continue;
+      for (const Rank member : program_.communicators[c].members) {
+        const int place = places_[index(member)];
+        busiest_[c] = std::max(busiest_[c], {value(experts_, place), place});
+      }
+    }
+  }
+
+  double of_experts(std::size_t communicator, double ratio) const {
+    return std::clamp(ratio, 1.0, busiest_[communicator].first);
   }
 
   // Multiplies each op of compute by factor(rank, op).
@@ -160,42 +218,50 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
     };
   }
 
-  void add_kinds(std::vector<Change>* changes) const {
-    for (const auto& [kind, factor] : kinds_) {
+  void add_kinds(const std::map<int, Factor>& kinds, bool of_experts,
+                 std::vector<Change>* changes) const {
+    for (const auto& [kind, factor] : kinds) {
       if (std::abs(factor.value - 1) < kLeastFactor) continue;
       const auto of = static_cast<OpKind>(kind);
       changes->push_back(
-          {fmt::format("{} kernels {}", op_kind_name(of), times_text(factor.value)),
+          {fmt::format("{}{} kernels {}", of_experts ? "experts' " : "", op_kind_name(of),
+                       times_text(factor.value)),
            fmt::format("the median (ops: {}, ranks: {})", factor.ops, run_.ranks.size()),
            factor.value > 1 ? "see tandem trace --top, or --costs for prices by shape; clocks and "
                               "power limits slow all kernels alike"
                             : "the simulation's prices are too high: tandem trace --costs",
-           compute_times(
-               [of, by = factor.value](int, const Op& op) { return op.kind == of ? by : 1; })});
+           compute_times([this, of, of_experts, by = factor.value](int rank, const Op& op) {
+             return op.kind == of && (!of_experts || place_of(rank, op) >= 0) ? by : 1;
+           })});
     }
   }
 
-  // Adds a change for each stage or rank whose factor is not 1: the farthest alone, the others
-  // together. `number` gives an op's stage or rank.
-  template <class Number>
-  void add_parts(const std::map<int, Factor>& factors, const std::string& name,
+  // Adds a change for each stage, rank or place whose factor is not 1: the farthest alone, the
+  // others together. `number` gives an op's, `named` says whose kernels are of a number, `also`
+  // changes more for some numbers.
+  template <class Number, class Named>
+  void add_parts(const std::map<int, Factor>& factors, const std::string& name, const Named& named,
                  const std::string& beside, const std::string& advice, const Number& number,
-                 std::vector<Change>* changes) const {
+                 std::vector<Change>* changes, const AlsoSlow& also = {}) const {
     std::vector<std::pair<int, Factor>> far;
     for (const auto& each : factors) {
       if (std::abs(each.second.value - 1) >= kLeastFactor) far.push_back(each);
     }
     std::ranges::stable_sort(far, std::greater(),
                              [](const auto& each) { return std::abs(each.second.value - 1); });
-    const auto change = [&](std::string what, std::string evidence, std::map<int, Factor> some) {
-      changes->push_back({std::move(what), std::move(evidence), advice,
-                          compute_times([number, some = std::move(some)](int rank, const Op& op) {
-                            return value(some, number(rank, op));
-                          })});
+    const auto change = [&](std::string what, std::string evidence,
+                            const std::map<int, Factor>& some) {
+      const auto compute =
+          compute_times([=](int rank, const Op& op) { return value(some, number(rank, op)); });
+      changes->push_back(
+          {std::move(what), std::move(evidence), advice, [=](OpDurations* durations) {
+             compute(durations);
+             if (also) also(some, durations);
+           }});
     };
     const std::size_t alone = std::min(far.size(), kMostAlone);
     for (std::size_t i = 0; i < alone; ++i)
-      change(fmt::format("{} {}: its kernels {}, beside {}", name, far[i].first,
+      change(fmt::format("{} kernels {}, beside {}", named(far[i].first),
                          times_text(far[i].second.value), beside),
              fmt::format("the median (ops: {})", far[i].second.ops), {far[i]});
     if (far.size() == alone) return;
@@ -208,16 +274,40 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
 
   void add_stages(std::vector<Change>* changes) const {
     add_parts(
-        stages_, "stage", "the other stages'",
+        stages_, "stage", [](int stage) { return fmt::format("stage {}: its", stage); },
+        "the other stages'",
         "move layers between the stages, or look what else that stage computes",
         [](int, const Op& op) { return static_cast<int>(op.stage); }, changes);
   }
 
   void add_ranks(std::vector<Change>* changes) const {
     add_parts(
-        ranks_, "rank", "ranks like it",
+        ranks_, "rank", [](int rank) { return fmt::format("rank {}: its", rank); }, "ranks like it",
         "look at that GPU's clock, power, temperature and neighbours; replace it",
         [](int rank, const Op&) { return rank; }, changes);
+  }
+
+  void add_experts(std::vector<Change>* changes) const {
+    add_kinds(expert_kinds_, true, changes);
+    add_parts(
+        experts_, "place",
+        [this](int place) {
+          std::vector<Rank> ranks;
+          for (std::size_t rank = 0; rank < places_.size(); ++rank) {
+            if (places_[rank] == place) ranks.push_back(Rank{static_cast<int>(rank)});
+          }
+          return fmt::format("experts on ranks {}: their", ranks_text(ranks));
+        },
+        "other experts'",
+        "tokens crowd there: balance the router (auxiliary loss, bias, capacity); model.routing "
+        "simulates measured loads",
+        [this](int rank, const Op& op) { return place_of(rank, op); }, changes,
+        [this](const std::map<int, Factor>& places, OpDurations* durations) {
+          for_comm([&](std::size_t c, std::size_t i, double ratio) {
+            if (places.contains(busiest_[c].second))
+              multiply(of_experts(c, ratio), &durations->comm[c][i]);
+          });
+        });
   }
 
   void add_ops(std::vector<Change>* changes) const {
@@ -265,8 +355,11 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
   }
 
   double usual(int rank, const Op& op) const {
-    return value(kinds_, static_cast<int>(op.kind)) * value(stages_, op.stage) *
-           value(ranks_, rank);
+    const double dense =
+        value(kinds_, static_cast<int>(op.kind)) * value(stages_, op.stage) * value(ranks_, rank);
+    const int place = place_of(rank, op);
+    if (place < 0) return dense;
+    return dense * value(expert_kinds_, static_cast<int>(op.kind)) * value(experts_, place);
   }
 
   // Calls each(communicator, number of its operation, measured over simulated).
@@ -285,10 +378,16 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
     return 2 * static_cast<int>(comm.group_kind) + (comm.between_nodes ? 1 : 0);
   }
 
+  // Returns what neither its experts nor its link explain.
+  double own_ratio(std::size_t communicator, double ratio) const {
+    return ratio / of_experts(communicator, ratio) / value(links_, link_of(communicator));
+  }
+
   void find_links() {
     Ratios ratios;
-    for_comm(
-        [&](std::size_t c, std::size_t, double ratio) { ratios[link_of(c)].push_back(ratio); });
+    for_comm([&](std::size_t c, std::size_t, double ratio) {
+      ratios[link_of(c)].push_back(ratio / of_experts(c, ratio));
+    });
     links_ = medians(std::move(ratios));
   }
 
@@ -310,7 +409,7 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
     }
     std::int64_t others = 0;
     for_comm([&](std::size_t c, std::size_t, double ratio) {
-      others += std::abs(ratio / value(links_, link_of(c)) - 1) >= kLeastFactor ? 1 : 0;
+      others += std::abs(own_ratio(c, ratio) - 1) >= kLeastFactor ? 1 : 0;
     });
     if (others == 0) return;
     changes->push_back({"single communications differ from others of their kind and link",
@@ -318,33 +417,12 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
                         "links that are slow for a while, or shared with other jobs",
                         [self = shared_from_this()](OpDurations* durations) {
                           self->for_comm([&](std::size_t c, std::size_t i, double ratio) {
-                            multiply(ratio / value(self->links_, self->link_of(c)),
-                                     &durations->comm[c][i]);
+                            multiply(self->own_ratio(c, ratio), &durations->comm[c][i]);
                           });
                         }});
   }
 
   void add_delays(std::vector<Change>* changes) const {
-    struct Words {
-      const char *what, *advice;
-    };
-    static const std::map<DelayKind, Words> kWords = {
-        {DelayKind::Copies,
-         {"copies between GPU and host hold compute up",
-          "checkpoints and offloads: copy on another stream, to pinned memory, beside compute"}},
-        {DelayKind::Input,
-         {"the step's first op waits for its data", "load and copy the next batch ahead"}},
-        {DelayKind::Synchronisation,
-         {"the optimizer waits", "look for .item(), a gradient norm or a barrier before it"}},
-        {DelayKind::Pause,
-         {"pauses in which a rank computes nothing",
-          "look at the host: garbage collection, "
-          "other processes, a synchronisation"}},
-        {DelayKind::Launch,
-         {"kernels are launched late", "CUDA graphs, larger microbatches, or a faster host"}},
-        {DelayKind::Overlap,
-         {"communication that should overlap compute is waited for",
-          "look why: one stream, a synchronisation, CUDA_DEVICE_MAX_CONNECTIONS"}}};
     std::map<std::pair<DelayKind, GroupKind>, std::vector<std::pair<int, Delay>>> by_kind;
     for (const RankOfRun& rank : run_.ranks) {
       for (const Delay& delay : rank.delays)
@@ -359,10 +437,10 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
                           ? fmt::format("{} ", group_kind_name(key.second))
                           : std::string();
       changes->push_back(
-          {of + kWords.at(key.first).what,
+          {of + words_of(key.first).what,
            fmt::format("{:.3g} s on rank {} (gaps: {}, ranks: {})", to_seconds(most->second),
                        most->first, delays.size(), by_rank.size()),
-           kWords.at(key.first).advice, [delays = delays](OpDurations* durations) {
+           words_of(key.first).advice, [delays = delays](OpDurations* durations) {
              for (const auto& [rank, delay] : delays)
                durations->compute[rank][delay.op] += delay.ns;
            }});
@@ -381,7 +459,9 @@ class Explaining : public std::enable_shared_from_this<Explaining> {
   const Program& program_;
   const OpDurations& base_;
   const ProfiledRun& run_;
-  std::map<int, Factor> kinds_, stages_, ranks_, links_;
+  std::vector<int> places_;  // by rank; -1: it exchanges no tokens
+  std::map<int, Factor> kinds_, stages_, ranks_, links_, expert_kinds_, experts_;
+  std::vector<std::pair<double, int>> busiest_;  // by communicator: its experts' factor and place
 };
 
 }  // namespace

@@ -1,12 +1,17 @@
 #include "validation/explain/delays.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
 
 namespace tandem {
 namespace {
 
 constexpr Nanoseconds kTolerance = 10'000;  // between an end and what it lets begin
+
+// How far apart two events may be that are one, after a wait.
+Nanoseconds tolerance_after(Nanoseconds wait_ns) { return std::max(kTolerance, wait_ns / 50); }
 
 // Returns when an op could have begun: after the compute before it and all that it waits for.
 // Nothing: the profile does not tell one of them.
@@ -24,19 +29,48 @@ std::optional<Nanoseconds> ready_of(const Body& body, const MeasuredStep& step, 
   return ready;
 }
 
-// Returns the communication that was in flight for the whole gap, and until whose end the op waited
-// though the Program does not say so.
-const Op* awaited(const Body& body, const MeasuredStep& step, Nanoseconds ready,
+// Returns the communication that was in flight for the whole gap, or is issued before the op, and
+// until whose end the op waited though the Program does not say so.
+const Op* awaited(const Body& body, const MeasuredStep& step, std::uint32_t op, Nanoseconds ready,
                   Nanoseconds start) {
-  const Nanoseconds near = std::max(kTolerance, (start - ready) / 50);
+  const Nanoseconds near = tolerance_after(start - ready);
   for (std::size_t i = 0; i < body.ops.size(); ++i) {
     const MeasuredOp& other = step.ops[i];
     if (is_compute(body.ops[i].kind) || !other.known()) continue;
-    if (other.start_ns <= ready + near && other.end_ns > ready + near && other.end_ns <= start &&
-        other.end_ns >= start - near)
+    if ((i < op || other.start_ns <= ready + near) && other.end_ns > ready + near &&
+        other.end_ns <= start && other.end_ns >= start - near)
       return &body.ops[i];
   }
   return nullptr;
+}
+
+using OpStarts = std::map<Nanoseconds, std::uint32_t>;
+
+OpStarts compute_starts(const StepDelays& rank) {
+  OpStarts starts;
+  for (std::uint32_t i = 0; i < rank.body->ops.size(); ++i) {
+    const MeasuredOp& op = rank.step->ops[i];
+    if (is_compute(rank.body->ops[i].kind) && op.known()) starts.emplace(op.start_ns, i);
+  }
+  return starts;
+}
+
+bool ends_with_others(const StepDelays& own, const Delay& delay,
+                      const std::vector<StepDelays>& ranks, const std::vector<OpStarts>& starts) {
+  const Nanoseconds at = own.step->ops[delay.op].start_ns, near = tolerance_after(delay.ns);
+  int waiting = 0;
+  bool has_last = false, last_is_alike = false;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const auto op = starts[i].lower_bound(at - near);
+    if (op == starts[i].end() || op->first > at + near) continue;
+    const bool waits = std::ranges::any_of(ranks[i].delays, [&](const Delay& other) {
+      return other.op == op->second && other.is_before && other.ns > near;
+    });
+    waiting += waits ? 1 : 0;
+    has_last |= !waits;
+    last_is_alike |= !waits && ranks[i].body == own.body && op->second == delay.op;
+  }
+  return last_is_alike || (has_last && waiting > 1);
 }
 
 }  // namespace
@@ -55,7 +89,7 @@ std::vector<Delay> delays_of(const Body& body, const MeasuredStep& step, Nanosec
     if (!own.known()) continue;
     const Nanoseconds gap = ready ? own.start_ns - *ready : 0;
     if (gap > 0) {
-      const Op* const other = awaited(body, step, *ready, own.start_ns);
+      const Op* const other = awaited(body, step, i, *ready, own.start_ns);
       Delay delay{i, DelayKind::Launch, GroupKind::Pipeline, gap};
       if (other != nullptr) {
         delay.kind = DelayKind::Overlap;
@@ -73,10 +107,46 @@ std::vector<Delay> delays_of(const Body& body, const MeasuredStep& step, Nanosec
     }
     if (own.idle_ns > 0) {
       const DelayKind kind = own.longest_idle_ns >= pause_ns ? DelayKind::Pause : DelayKind::Launch;
-      delays.push_back({i, kind, GroupKind::Pipeline, own.idle_ns});
+      delays.push_back({i, kind, GroupKind::Pipeline, own.idle_ns, false});
     }
   }
   return delays;
+}
+
+void find_barriers(std::vector<StepDelays>* ranks) {
+  std::vector<OpStarts> starts;
+  for (StepDelays& rank : *ranks) {
+    for (Delay& delay : rank.delays) {
+      if (delay.kind != DelayKind::Pause || !delay.is_before) continue;
+      if (starts.empty())
+        std::ranges::transform(*ranks, std::back_inserter(starts), compute_starts);
+      if (ends_with_others(rank, delay, *ranks, starts)) delay.kind = DelayKind::Barrier;
+    }
+  }
+}
+
+DelayWords words_of(DelayKind kind) {
+  static const std::map<DelayKind, DelayWords> kWords = {
+      {DelayKind::Copies,
+       {"copies between GPU and host hold compute up",
+        "checkpoints and offloads: copy on another stream, to pinned memory, beside compute"}},
+      {DelayKind::Input,
+       {"the step's first op waits for its data", "load and copy the next batch ahead"}},
+      {DelayKind::Synchronisation,
+       {"the optimizer waits", "look for .item(), a gradient norm or a barrier before it"}},
+      {DelayKind::Barrier,
+       {"ranks wait for each other where the Program does not",
+        "look for a barrier or a collective of the host's at that point of the step"}},
+      {DelayKind::Pause,
+       {"pauses in which a rank computes nothing",
+        "look at the host: garbage collection, "
+        "other processes, a synchronisation"}},
+      {DelayKind::Launch,
+       {"kernels are launched late", "CUDA graphs, larger microbatches, or a faster host"}},
+      {DelayKind::Overlap,
+       {"communication that should overlap compute is waited for",
+        "look why: one stream, a synchronisation, CUDA_DEVICE_MAX_CONNECTIONS"}}};
+  return kWords.at(kind);
 }
 
 }  // namespace tandem

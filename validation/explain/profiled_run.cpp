@@ -103,11 +103,28 @@ void add_delays(const std::vector<Delay>& of_step, double steps, RankOfRun* run)
   }
 }
 
+// Returns the delays of each step on each rank.
+std::vector<std::vector<StepDelays>> delays_in(const Program& program,
+                                               const std::vector<RankSteps>& ranks,
+                                               const StepTimes& times) {
+  const double length =
+      (times.begin_ns.back() - times.begin_ns.front()) / static_cast<double>(times.steps());
+  std::vector<std::vector<StepDelays>> steps(times.steps());
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    for (const RankSteps& rank : ranks) {
+      const Body& body = program.body_of(Rank{rank.profile->rank});
+      steps[s].push_back({&body, &rank.steps[s],
+                          delays_of(body, rank.steps[s], begin_of(rank, times, s),
+                                    static_cast<Nanoseconds>(kPause * length))});
+    }
+    find_barriers(&steps[s]);
+  }
+  return steps;
+}
+
 RankOfRun mean_of(const Body& body, const RankSteps& rank, const StepTimes& times) {
   RankOfRun run{rank.profile->rank, std::vector<double>(body.ops.size(), -1), {}};
   std::vector<int> told(body.ops.size());
-  const double length =
-      (times.begin_ns.back() - times.begin_ns.front()) / static_cast<double>(times.steps());
   for (std::size_t s = 0; s < times.steps(); ++s) {
     const MeasuredStep& step = rank.steps[s];
     for (std::size_t i = 0; i < body.ops.size(); ++i) {
@@ -115,9 +132,6 @@ RankOfRun mean_of(const Body& body, const RankSteps& rank, const StepTimes& time
       if (told[i]++ == 0) run.busy_ns[i] = 0;
       run.busy_ns[i] += static_cast<double>(step.ops[i].busy_ns);
     }
-    add_delays(
-        delays_of(body, step, begin_of(rank, times, s), static_cast<Nanoseconds>(kPause * length)),
-        static_cast<double>(times.steps()), &run);
   }
   for (std::size_t i = 0; i < body.ops.size(); ++i) {
     if (told[i] > 0) run.busy_ns[i] /= told[i];
@@ -220,10 +234,14 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
                                   static_cast<double>(times.steps()),
                   .between_ns = between_steps(ranks, times),
                   .steps = static_cast<int>(times.steps())};
-  for (const RankSteps& rank : ranks) {
+  const std::vector<std::vector<StepDelays>> delays = delays_in(program, ranks, times);
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const RankSteps& rank = ranks[r];
     const RankRow& row = program.ranks[rank.profile->rank];
     const Body& body = program.bodies[row.body];
     run.ranks.push_back(mean_of(body, rank, times));
+    for (const std::vector<StepDelays>& step : delays)
+      add_delays(step[r].delays, static_cast<double>(times.steps()), &run.ranks.back());
     std::vector<bool> is_whole;
     for (const std::int32_t c : row.communicators) {
       is_whole.push_back(rank.profile->tells_waits ||
