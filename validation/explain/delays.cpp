@@ -55,9 +55,11 @@ OpStarts compute_starts(const StepDelays& rank) {
   return starts;
 }
 
+// A barrier takes time itself, and its end is not quite one instant.
 bool ends_with_others(const StepDelays& own, const Delay& delay,
                       const std::vector<StepDelays>& ranks, const std::vector<OpStarts>& starts) {
-  const Nanoseconds at = own.step->ops[delay.op].start_ns, near = tolerance_after(delay.ns);
+  const Nanoseconds at = own.step->ops[delay.op].start_ns;
+  const Nanoseconds near = std::max(kTolerance, delay.ns / 10);
   int waiting = 0;
   bool has_last = false, last_is_alike = false;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
