@@ -23,7 +23,7 @@ const std::string kStages = "parallel = {pp = 4, global_batch = 8}\n";
 const std::string kReplicas = "parallel = {pp = 2, dp = 2, global_batch = 16}\n";
 const std::string kUniform = "costs = {source = 'uniform', forward_s = 0.008, backward_s = 0.016, ";
 const std::string kExperts = R"(parallel = {dp = 4, ep = 2, global_batch = 8}
-model = {layers = 2, hidden = 128, heads = 4, seq = 256, vocab = 1000, experts = 4, top_k = 2}
+model = {layers = 2, hidden = 128, heads = 4, seq = 512, vocab = 1000, experts = 4, top_k = 2}
 )";
 
 // Where jobs are executed, whether the machine can, and what communication costs there.
@@ -223,8 +223,9 @@ bool is_right(const Place& place, const RunCase& one) {
   const double gap_s = measured_s - explanation.at("simulated_s").get<double>();
   const bool right = told.status == 0 && what.starts_with(one.cause) &&
                      std::abs(told_s - expected_s) <= 0.1 * gap_s;
-  fmt::print("{}{}: {} {:.4f} s; told {} {:.4f} s, of a gap of {:.4f} s\n",
-             right ? "" : "WRONG: ", place.name, one.cause, expected_s, what, told_s, gap_s);
+  fmt::print("{}{}: {} {:.4f} s; told {} {:.4f} s, of a gap of {:.4f} s {}\n",
+             right ? "" : "WRONG: ", place.name, one.cause, expected_s, what, told_s, gap_s,
+             told.err);
   return right;
 }
 
