@@ -15,9 +15,9 @@
 #include "report/page/html_page.h"
 #include "report/text/comparison_table.h"
 #include "results/run_detail.h"
-#include "traces/profile/read_profile.h"
 #include "traces/trace_files.h"
 #include "validation/compare/compare.h"
+#include "validation/compare/compare_files.h"
 
 namespace tandem {
 namespace {
@@ -61,19 +61,10 @@ Status run_of_profile(const CompareOptions& options) {
 }
 
 // Returns the input with the letter of its kind in option_table.cpp.
-Result<CommandInput> input_of(const CompareOptions& options) {
-  if (!may_be_profile(options.measured)) return CommandInput{options.measured, "t"};
-  switch (simulated_kind(options.simulated)) {
-    case SimulatedKind::Scenario:
-      return CommandInput{options.measured, "s"};
-    case SimulatedKind::Program:
-      return CommandInput{options.measured, "p"};
-    case SimulatedKind::Trace:
-      return CommandInput{options.measured, "r"};
-    case SimulatedKind::Profiles:
-      break;
-  }
-  return CommandInput{options.measured, "f"};
+CommandInput input_of(const CompareOptions& options) {
+  constexpr const char* kLetters[] = {"t", "s", "p", "r", "f"};
+  const ComparedKind kind = compared_kind(options.simulated, options.measured);
+  return {options.measured, kLetters[static_cast<std::size_t>(kind)]};
 }
 
 Status run(const CompareOptions& options) {
@@ -81,7 +72,8 @@ Status run(const CompareOptions& options) {
                               {{"--perfetto", options.perfetto}, {"--report", options.report}},
                               {{"the measured input", options.measured}}));
   RETURN_IF_ERROR(check_html_page(options.report));
-  if (may_be_profile(options.measured)) return run_of_profile(options);
+  if (compared_kind(options.simulated, options.measured) != ComparedKind::TwoTraces)
+    return run_of_profile(options);
   ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));
   ASSIGN_OR_RETURN(const Comparison comparison, compare(simulated, measured, options.worst));
@@ -139,7 +131,8 @@ void add_compare(const Command& app) {
   command.footer(
       "Example: tandem compare simulated.csv measured.csv --perfetto both.json\n"
       "         tandem compare job.toml profiles/ --report both.html");
-  command.run([options] { return run(*options); }, [options] { return input_of(*options); });
+  command.run([options] { return run(*options); },
+              [options]() -> Result<CommandInput> { return input_of(*options); });
 }
 
 }  // namespace tandem

@@ -20,10 +20,6 @@ struct CompareProfileOptions {
   bool wide = false;
 };
 
-// The kind of file that the profile is held against.
-enum class SimulatedKind { Scenario, Program, Trace, Profiles };
-SimulatedKind simulated_kind(const std::string& path);
-
 Status compare_profile(const CompareProfileOptions& options);
 
 }  // namespace tandem

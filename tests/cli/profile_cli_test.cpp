@@ -346,7 +346,7 @@ TEST_CASE("compare says first that a profile is of another job, and why") {
     const Ran ran = compared(sets);
     INFO(ran.err);
     CHECK(ran.status == 0);
-    CHECK(ran.err.starts_with("warning: p is of another job than stages.toml (" + why));
+    CHECK(ran.err.starts_with("warning: The profile p is of another job than stages.toml (" + why));
     CHECK(std::ranges::count(ran.err, '\n') == 1);
     const Ran json = compared(sets + " --json");
     CHECK(Json::parse(json.out).at("another_job").get<std::string>().starts_with(why));
@@ -372,7 +372,7 @@ TEST_CASE("compare on the sampled ranks prints HTA's own numbers for idle time a
   }
   const Ran table = box.tandem("compare stages.toml ranks --engine ideal");
   CHECK(table.status == 0);
-  CHECK(table.err.starts_with("warning: ranks is of another job than stages.toml ("));
+  CHECK(table.err.starts_with("warning: The profile ranks is of another job than stages.toml ("));
   CHECK(table.out.find("\n0              600.058  321.378  53.6  195.327          11.8\n") !=
         std::string::npos);
   CHECK(table.out.find("\n1              600.674  328.671  54.7  168.027          20.1\n") !=

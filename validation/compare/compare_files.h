@@ -1,0 +1,36 @@
+// CompareFiles: holds a simulation, given as a scenario or a file, against profiles of the real
+// run.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "scenarios/scenario.h"
+#include "sim/engines.h"
+#include "traces/profile/profile.h"
+#include "validation/compare/profile_comparison.h"
+
+namespace tandem {
+
+// The kind of two files that are compared: two traces, or profiles and what they stand beside.
+enum class ComparedKind { TwoTraces, Scenario, Program, Trace, Profiles };
+ComparedKind compared_kind(const std::string& simulated, const std::string& measured);
+
+struct ProfiledFiles {
+  std::string simulated;  // a scenario, a Program, a trace, or profiles of a simulated run
+  std::string measured;   // profiles
+  const Scenario* scenario = nullptr;  // REQUIRES: set where `simulated` is one; nothing is open
+  Engine engine = Engine::SimGrid;     // plays the scenario
+  std::string passes;                  // only these passes of the simulation: "6F3,1B1"; empty: all
+};
+
+struct ComparedProfiles {
+  Profile simulated, measured;
+  ProfileComparison comparison;  // of two jobs, the first note says so
+};
+
+// Compares with `measured`, the ranks that the measured files hold. A scenario is played in this
+// process.
+Result<ComparedProfiles> compare_files(const ProfiledFiles& files, Profile measured);
+
+}  // namespace tandem
