@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/json_text.h"
+#include "base/parallel/parallel.h"
 #include "planning/choose/resolve.h"
 #include "planning/simulate/simulate.h"
 #include "planning/size/size.h"
@@ -22,7 +23,13 @@
 #include "schedule/order/order_text.h"
 #include "schedule/order/primus_table.h"
 #include "schedule/program/program_text.h"
+#include "traces/profile/read_profile.h"
+#include "traces/trace_files.h"
+#include "validation/compare/compare.h"
+#include "validation/compare/compare_files.h"
+#include "validation/compare/suite.h"
 #include "validation/explain/explain_files.h"
+#include "validation/published/measured_log.h"
 
 namespace tandem {
 namespace {
@@ -137,6 +144,98 @@ Result<Order> order_of(const AskedOrder& asked, const OrderCosts& costs) {
   return make_order(spec);
 }
 
+// Works in a process of its own until it has ended, or Ctrl-C ends it.
+Result<std::string> in_own_process(const std::function<Result<std::string>()>& work,
+                                   Interrupt* interrupt) {
+  return fork_map(
+             1, 1, [&](int) { return work(); }, [](int) {}, [interrupt] { interrupt->check(); })
+      .front();
+}
+
+// Refuses parameters that have no effect on files of this kind.
+Status check_compared(const AskedOf& asked, const std::string& measured, ComparedKind kind,
+                      const std::string& passes, int worst) {
+  struct Parameter {
+    const char* name;
+    bool given, acts;
+    const char* on;
+  };
+  const bool of_scenario = kind == ComparedKind::Scenario, traces = kind == ComparedKind::TwoTraces;
+  for (const auto& [name, given, acts, on] : std::initializer_list<Parameter>{
+           {"set", !asked.sets.empty(), of_scenario, "a scenario and a profile"},
+           {"only", !asked.only.empty(), of_scenario, "a scenario and a profile"},
+           {"engine", !asked.engine.empty(), of_scenario, "a scenario and a profile"},
+           {"only_passes", !passes.empty(), !traces, "a profile"},
+           {"worst", worst >= 0, traces, "two traces"}}) {
+    if (given && !acts)
+      return Error::at(measured, fmt::format("found {}, expected it with {} only", name, on));
+  }
+  return Done{};
+}
+
+Result<std::string> compared(const AskedOf& asked, const std::string& measured,
+                             const std::string& passes, int worst) {
+  ComparedKind kind = compared_kind(asked.path, measured);
+  if (asked.text && kind == ComparedKind::TwoTraces)
+    return Error::at(measured, "found no profile, expected one beside a scenario");
+  if (asked.text) kind = ComparedKind::Scenario;
+  RETURN_IF_ERROR(check_compared(asked, measured, kind, passes, worst));
+  if (kind == ComparedKind::TwoTraces) {
+    ASSIGN_OR_RETURN(const TraceTable ours, read_trace_csv(asked.path));
+    ASSIGN_OR_RETURN(const TraceTable theirs, read_trace_csv(measured));
+    ASSIGN_OR_RETURN(
+        const Comparison comparison,
+        worst < 0 ? compare(ours, theirs) : compare(ours, theirs, static_cast<std::size_t>(worst)));
+    return json_line(to_json(comparison));
+  }
+  ProfiledFiles files{.simulated = asked.path, .measured = measured, .passes = passes};
+  std::optional<Scenario> scenario;
+  if (kind == ComparedKind::Scenario) {
+    ASSIGN_OR_RETURN(files.engine, engine_of(asked, Engine::SimGrid));
+    ASSIGN_OR_RETURN(const Scenario given, scenario_of(asked));
+    ASSIGN_OR_RETURN(scenario, resolved(given));
+    files.scenario = &*scenario;
+  }
+  ASSIGN_OR_RETURN(Profile profile, read_profile({measured}));
+  ASSIGN_OR_RETURN(const ComparedProfiles both, compare_files(files, std::move(profile)));
+  return json_line(to_json(both.comparison));
+}
+
+Result<std::string> validated(const AskedOf& asked, const MeasureOptions& options) {
+  if (!asked.text && (is_csv(asked) || (!asked.path.ends_with(".toml") && is_log_file(asked.path))))
+    return Error::at(asked.path,
+                     "found runs that others measured, expected a suite (TOML): the command for "
+                     "them is tandem validate");
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, scenarios_of(asked));
+  for (const Scenario& scenario : scenarios) {
+    const std::string& backend = scenario.measurement.backend;
+    if (backend_named(backend)->own_processes)
+      return scenario.placed(Error::of(
+          {"validate.backend"},
+          fmt::format("found validate.backend = \"{}\", expected \"{}\": ranks with processes of "
+                      "their own are started by the command tandem validate",
+                      backend, backends().front().name)));
+  }
+  ASSIGN_OR_RETURN(const std::vector<SuiteRow> rows, run_suite(scenarios, options));
+  auto array = nlohmann::ordered_json::array();
+  for (const SuiteRow& row : rows) array.push_back(to_json(row));
+  return json_line(array);
+}
+
+Result<std::string> played_for_real(const AskedOf& asked, const RealOptions& options) {
+  if (is_csv(asked)) {
+    RETURN_IF_ERROR(check_program(asked));
+    ASSIGN_OR_RETURN(const Program program, read_program(asked.path));
+    ASSIGN_OR_RETURN(const auto real, run_for_real(program, options, asked.path));
+    return json_line(to_json(*real));
+  }
+  ASSIGN_OR_RETURN(const Scenario given, scenario_of(asked));
+  ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
+  ASSIGN_OR_RETURN(const CompiledJob job, compile(scenario));
+  ASSIGN_OR_RETURN(const auto real, run_for_real(scenario, job, options));
+  return json_line(to_json(*real));
+}
+
 }  // namespace
 
 Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, const OnDone& on_done) {
@@ -177,6 +276,29 @@ Result<std::string> explain_run(const AskedOf& asked, const std::vector<std::str
   ASSIGN_OR_RETURN(const ExplainedFiles explained,
                    explain_files(scenario, measured, Engine::Ideal));
   return json_line(to_json(explained.explanation));
+}
+
+Result<std::string> compare_measured(const AskedOf& asked, const std::string& measured,
+                                     const std::string& passes, int worst, Interrupt* interrupt) {
+  return in_own_process([&] { return compared(asked, measured, passes, worst); }, interrupt);
+}
+
+Result<std::string> validate_suite(const AskedOf& asked, const MeasureOptions& options,
+                                   Interrupt* interrupt) {
+  return in_own_process([&] { return validated(asked, options); }, interrupt);
+}
+
+Result<PlayedRun> run_real(const AskedOf& asked, RealOptions options, Interrupt* interrupt) {
+  ASSIGN_OR_RETURN(SharedTrace shared, SharedTrace::make());
+  options.files.on_trace = [&shared](const Program& program, const Trace& events) {
+    return shared.write(program, events);
+  };
+  PlayedRun one;
+  ASSIGN_OR_RETURN(one.json,
+                   in_own_process([&] { return played_for_real(asked, options); }, interrupt));
+  RETURN_IF_ERROR(shared.map());
+  one.trace = std::make_unique<SharedTrace>(std::move(shared));
+  return one;
 }
 
 Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on_done) {

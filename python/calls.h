@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "planning/real/real_run.h"
 #include "python/interrupt.h"
 #include "python/shared_trace.h"
+#include "validation/compare/measure.h"
 
 namespace tandem {
 
@@ -43,6 +45,22 @@ Result<std::string> live_page(const AskedOf& asked, const OnDone& on_done);
 
 // Explains a scenario's only run by profiles, a log, or both, simulated by the engine `ideal`.
 Result<std::string> explain_run(const AskedOf& asked, const std::vector<std::string>& measured);
+
+// The following three work in a process of their own: Ctrl-C ends it, with those that it started,
+// and Python's process keeps its timers, cores and libraries as they were.
+
+// Compares a scenario's only run, or a file, with profiles, or two traces. `worst`: as many ops of
+// two traces; -1: not given. `passes`: as the command's --only-passes.
+Result<std::string> compare_measured(const AskedOf& asked, const std::string& measured,
+                                     const std::string& passes, int worst, Interrupt* interrupt);
+
+// Simulates and measures a suite's runs on the backend host. A process that is ended leaves its
+// temporary files: the caller removes options.folder.
+Result<std::string> validate_suite(const AskedOf& asked, const MeasureOptions& options,
+                                   Interrupt* interrupt);
+
+// Plays a Program, or a scenario's only run, for real on the backend host.
+Result<PlayedRun> run_real(const AskedOf& asked, RealOptions options, Interrupt* interrupt);
 
 // Simulates all runs of a scenario. Returns the first run's Error where one has failed.
 Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on_done);

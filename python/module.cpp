@@ -128,6 +128,35 @@ std::string explain_measured(const AskedOf& asked, const std::vector<std::string
   return without_lock(asked, &interrupt, [&] { return explain_run(asked, measured); });
 }
 
+std::string compare_run(const AskedOf& asked, const std::string& measured,
+                        const std::string& passes, int worst) {
+  Interrupt interrupt;
+  return without_lock(asked, &interrupt,
+                      [&] { return compare_measured(asked, measured, passes, worst, &interrupt); });
+}
+
+std::string validate_runs(const AskedOf& asked, int iterations, double timeout_s,
+                          const std::string& folder) {
+  Interrupt interrupt;
+  const MeasureOptions options{.iterations = iterations, .timeout_s = timeout_s, .folder = folder};
+  return without_lock(asked, &interrupt,
+                      [&] { return validate_suite(asked, options, &interrupt); });
+}
+
+py::tuple play_real(const AskedOf& asked, bool gemm, double gemm_scale, int iterations, int warmup,
+                    double timeout_s) {
+  Interrupt interrupt;
+  RealOptions options;
+  options.exec.compute = gemm ? Compute::Gemm : Compute::Timed;
+  options.exec.gemm_scale = gemm_scale;
+  options.exec.iterations = iterations;
+  options.exec.warmup = warmup;
+  options.exec.timeout_ns = to_ns(timeout_s);
+  PlayedRun one =
+      without_lock(asked, &interrupt, [&] { return run_real(asked, options, &interrupt); });
+  return py::make_tuple(one.json, py::cast(std::move(one.trace)));
+}
+
 std::string simulate_many(const AskedOf& asked, bool unfolded, const py::object& on_done) {
   Interrupt interrupt;
   return without_lock(
@@ -211,6 +240,12 @@ PYBIND11_MODULE(_tandem, module) {
              py::arg("on_done"));
   module.def("page_of_run", &page_of_run, py::arg("asked"), py::arg("on_done"));
   module.def("explain_measured", &explain_measured, py::arg("asked"), py::arg("measured"));
+  module.def("compare_run", &compare_run, py::arg("asked"), py::arg("measured"), py::arg("passes"),
+             py::arg("worst"));
+  module.def("validate_runs", &validate_runs, py::arg("asked"), py::arg("iterations"),
+             py::arg("timeout_s"), py::arg("folder"));
+  module.def("play_real", &play_real, py::arg("asked"), py::arg("gemm"), py::arg("gemm_scale"),
+             py::arg("iterations"), py::arg("warmup"), py::arg("timeout_s"));
   module.def("simulate_many", &simulate_many, py::arg("asked"), py::arg("unfolded"),
              py::arg("on_done"));
   module.def("sweep_runs", &sweep_runs, py::arg("asked"), py::arg("output"), py::arg("list"),

@@ -15,6 +15,7 @@ import tempfile
 
 from . import _tandem
 from .errors import Error, InputError, MissingError, RunError
+from .measured import Comparison, ProfileComparison, RealRun, Validation
 from .progress import Progress
 from .results import (
     Candidate,
@@ -30,11 +31,12 @@ from .results import (
     Tuned,
     parsed,
 )
-from .scenario import among_words, asked, order_words, whole
+from .scenario import among_words, asked, order_words, whole, within
 
 __version__ = _tandem.__version__
 __all__ = [
     "Candidate",
+    "Comparison",
     "Error",
     "Explanation",
     "InputError",
@@ -42,21 +44,27 @@ __all__ = [
     "Order",
     "Page",
     "Plan",
+    "ProfileComparison",
+    "RealRun",
     "Result",
     "Results",
     "RunError",
     "Sizing",
     "Sweep",
     "Tuned",
+    "Validation",
+    "compare",
     "data_dir",
     "explain",
     "orders",
+    "run",
     "schedule",
     "simulate",
     "simulate_all",
     "size",
     "sweep",
     "tune",
+    "validate",
 ]
 
 
@@ -173,6 +181,75 @@ def explain(scenario, measured, set=None, *, only=""):
     return Explanation(
         parsed(_tandem.explain_measured(asked(scenario, set, only, None, None), files))
     )
+
+
+def compare(simulated, measured, set=None, *, only="", engine=None, only_passes="", worst=None):
+    """Holds a simulation against what was measured: two traces (CSV), or a profile.
+
+    simulated: a trace; beside a profile or a folder of them also a scenario, a Program or profiles.
+    set, only, engine: of a scenario. only_passes: of the simulation these passes alone, beside a
+    profile ("6F3,1B1"). worst: so many ops of two traces that differ most; default 10.
+    """
+    what = asked(simulated, set, only, engine, None)
+    most = -1 if worst is None else within("worst", worst, 0, 2**31 - 1)
+    numbers = parsed(_tandem.compare_run(what, os.fspath(measured), only_passes, most))
+    return ProfileComparison(numbers) if "rows" in numbers else Comparison(numbers)
+
+
+def validate(suite, set=None, *, only="", iterations=5, timeout_s=60):
+    """Simulates and measures the runs of a suite (docs/validation.md), on this machine's cores.
+
+    A run that differs by more than [validate] allows counts as `failed`. Suites over MPI or on GPUs
+    are for the command, `tandem validate`. iterations: measured ones. timeout_s: an op must end
+    within so long.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        text = _tandem.validate_runs(
+            asked(suite, set, only, None, None),
+            within("iterations", iterations, 1, 10**6),
+            within("timeout_s", timeout_s, 1e-6, 1e9),
+            folder,
+        )
+    return Validation(parsed(text))
+
+
+def run(
+    scenario,
+    set=None,
+    *,
+    only="",
+    backend="host",
+    compute="timed",
+    gemm_scale=1,
+    iterations=5,
+    warmup=1,
+    timeout_s=60,
+):
+    """Plays one run of a scenario, or a Program (a CSV file), for real (docs/runtime.md).
+
+    All ranks are in one process, on this machine's cores: backend "host". compute: "timed", an op
+    takes its priced time, or "gemm", it multiplies its matrices, whose sides are times gemm_scale.
+    The result, with events, is the median of `iterations`, after `warmup` others. timeout_s: an op
+    must end within so long.
+    """
+    if backend != "host":
+        raise InputError(
+            f"backend: found {backend!r}, expected 'host': ranks with processes of their own are "
+            "started by the command tandem run --backend"
+        )
+    if compute not in ("timed", "gemm"):
+        raise InputError(f"compute: found {compute!r}, expected 'timed' or 'gemm'")
+    if gemm_scale != 1 and compute != "gemm":
+        raise InputError("found gemm_scale, expected compute='gemm' with it")
+    text, memory = _tandem.play_real(
+        asked(scenario, set, only, None, None),
+        compute == "gemm",
+        within("gemm_scale", gemm_scale, 1e-6, 1e3),
+        within("iterations", iterations, 1, 10**6),
+        within("warmup", warmup, 0, 10**6),
+        within("timeout_s", timeout_s, 1e-6, 1e9),
+    )
+    return RealRun(parsed(text), Trace(memory))
 
 
 def schedule(

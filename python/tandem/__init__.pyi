@@ -152,6 +152,46 @@ class Explanation:
     notes: list[str]
     def to_dict(self) -> dict[str, Any]: ...
 
+class RealRun(Result):
+    backend: str
+    real: str
+    iterations: int
+    spread: Numbers
+    payloads_checked: int
+    shares_queues: bool
+    host: Numbers
+    op_times: list[Numbers]
+
+class Comparison:
+    iteration_error: float
+    bubble_difference: float
+    overlap_difference: ShareByGroup
+    exposed_difference_s: ShareByGroup
+    ops: Numbers
+    kinds: Numbers
+    simulated: Numbers
+    measured: Numbers
+    ranks: list[Numbers]
+    worst: list[Numbers]
+    def to_dict(self) -> dict[str, Any]: ...
+
+class ProfileComparison:
+    rows: list[Numbers]
+    communication: list[Numbers]
+    passes: list[Numbers]
+    simulated: Numbers
+    measured: Numbers
+    another_job: str | None
+    notes: list[str]
+    def to_dict(self) -> dict[str, Any]: ...
+
+class Validation:
+    rows: list[Numbers]
+    @property
+    def failed(self) -> int: ...
+    def __len__(self) -> int: ...
+    def to_pandas(self) -> pandas.DataFrame: ...
+
 class Page:
     html: str
     def save(self, path: str | os.PathLike[str]) -> None: ...
@@ -301,6 +341,36 @@ def explain(
     *,
     only: str = "",
 ) -> Explanation: ...
+def compare(
+    simulated: _Scenario,
+    measured: str | os.PathLike[str],
+    set: _Settings = None,
+    *,
+    only: str = "",
+    engine: str | None = None,
+    only_passes: str = "",
+    worst: int | None = None,
+) -> Comparison | ProfileComparison: ...
+def validate(
+    suite: _Scenario,
+    set: _Settings = None,
+    *,
+    only: str = "",
+    iterations: int = 5,
+    timeout_s: float = 60,
+) -> Validation: ...
+def run(
+    scenario: _Scenario,
+    set: _Settings = None,
+    *,
+    only: str = "",
+    backend: str = "host",
+    compute: str = "timed",
+    gemm_scale: float = 1,
+    iterations: int = 5,
+    warmup: int = 1,
+    timeout_s: float = 60,
+) -> RealRun: ...
 def schedule(
     scenario: _Scenario | None = None,
     set: _Settings = None,

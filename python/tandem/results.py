@@ -89,11 +89,14 @@ class Result(_Document):
         self._asked = asked
 
     def __reduce__(self):
-        return (Result, (self._numbers,))
+        return (type(self), (self._numbers,))
 
     def to_dict(self):
         """All numbers, as `tandem simulate --json` prints them."""
         return dict(self._numbers)
+
+    def _notes(self):
+        return [f"Warning: {text}" for text in self.warnings]
 
     def _events(self):
         if self._trace is None:
@@ -152,7 +155,8 @@ class Result(_Document):
         return _text([self])
 
     def __repr__(self):
-        return f"<tandem.Result {self.name!r}: {self.iteration_s:.4g} s on {self.gpus} GPUs>"
+        kind = type(self).__name__
+        return f"<tandem.{kind} {self.name!r}: {self.iteration_s:.4g} s on {self.gpus} GPUs>"
 
     def _repr_html_(self):
         html = table.as_html(*_rows([self]), _notes([self]))
@@ -297,7 +301,7 @@ def _notes(runs):
     if any(run.calibrated is False for run in runs):
         notes.append("* A guess: no measured run stands behind this cost model.")
     for run in runs:
-        notes += [f"Warning: {text}" for text in run.warnings]
+        notes += run._notes()
     return notes
 
 

@@ -25,6 +25,14 @@ def whole(name, value):
     return int(value)
 
 
+def within(name, value, least, most):
+    """Returns a parameter that is a number of this range, whole where `least` is one."""
+    kind = numbers.Integral if isinstance(least, int) else numbers.Real
+    if not isinstance(value, kind) or not least <= value <= most:
+        raise InputError(f"{name}: found {value!r}, expected {least} to {most}")
+    return type(least)(value)
+
+
 _MOST_LEVELS = 16  # of nested dicts and lists: far more than any setting has
 
 

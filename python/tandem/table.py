@@ -4,7 +4,7 @@ from html import escape
 
 
 def _is_number(cell):
-    return cell.rstrip("*").replace(".", "", 1).replace("-", "", 2).isdigit()
+    return cell.rstrip("*").lstrip("+").replace(".", "", 1).replace("-", "", 2).isdigit()
 
 
 def as_text(columns, rows):

@@ -13,17 +13,9 @@ import threading
 import unittest
 
 import support
-from support import GPTS, PURCHASE, SMALL, TWO_STAGES, command, command_json, timeless
+from support import GPTS, PURCHASE, SMALL, TWO_STAGES, command, command_json, timeless, toml_of
 
 import tandem
-
-
-def toml_of(settings):
-    lines = []
-    for table, keys in settings.items():
-        lines.append(f"[{table}]")
-        lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in keys.items()]
-    return "\n".join(lines) + "\n"
 
 
 class SameAsTheProgram(unittest.TestCase):

@@ -67,7 +67,7 @@ class Package(unittest.TestCase):
             self.assertEqual(parameters(node), mine, name)
             self.assertTrue(getattr(tandem, name).__doc__)
             seen += 1
-        self.assertEqual(seen, 9)
+        self.assertEqual(seen, 12)
 
     def test_a_result_has_its_attributes(self):
         result = tandem.simulate(SMALL)

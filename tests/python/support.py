@@ -31,6 +31,14 @@ PURCHASE = {
 }
 
 
+def toml_of(settings):
+    lines = []
+    for table, keys in settings.items():
+        lines.append(f"[{table}]")
+        lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in keys.items()]
+    return "\n".join(lines) + "\n"
+
+
 def starts_runs(process):
     """Waits until the process has started another one, for two minutes at most; whether it has."""
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")

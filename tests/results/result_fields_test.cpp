@@ -78,6 +78,7 @@ TEST_CASE("the Python stub has an attribute for each field of a result, with its
   std::string stub = contents(path);
   const std::vector<FieldText> fields = fields_of<RunResult>().texts();
   replace_lines(&stub, "class Result:\n", attributes_of(fields), "\n    @property");
+  replace_lines(&stub, "class RealRun(Result):\n", attributes_of(real_run_fields()), "\n\n");
   for (const FieldText& field : fields) {
     const std::string name = field.python.substr(0, field.python.find(" | None"));
     if (!field.parts.empty() && name.find("Numbers") == std::string::npos)

@@ -30,9 +30,11 @@ constexpr const char* kTrace = "trace.csv";
 // A temporary folder that is removed with this object.
 class TemporaryFolder {
  public:
-  static Result<TemporaryFolder> make() {
+  static Result<TemporaryFolder> make(const std::string& where) {
     std::error_code failed;
-    std::string name = (std::filesystem::temp_directory_path(failed) / "tandem-XXXXXX").string();
+    std::filesystem::path in = where;
+    if (where.empty()) in = std::filesystem::temp_directory_path(failed);
+    std::string name = (in / "tandem-XXXXXX").string();
     if (failed || mkdtemp(name.data()) == nullptr)
       return Error{fmt::format("{}: found no place for a temporary folder, expected one", name),
                    Error::Failed};
@@ -171,7 +173,7 @@ Result<RealRunResult> measure_here(const Scenario& scenario, const CompiledJob& 
 
 Result<Measured> measure(const Scenario& scenario, const CompiledJob& job,
                          const MeasureOptions& options) {
-  ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::make());
+  ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::make(options.folder));
   Measured measured;
   if (!backend_named(scenario.measurement.backend)->own_processes) {
     ASSIGN_OR_RETURN(measured.real, measure_here(scenario, job, options, folder));

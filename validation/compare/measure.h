@@ -16,6 +16,7 @@ struct MeasureOptions {
   int iterations = 5;
   double timeout_s = 60;
   std::string program;  // path of tandem itself, to start ranks with
+  std::string folder;   // where temporary files go; empty: the system's
 };
 
 struct Measured {
