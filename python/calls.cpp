@@ -268,14 +268,22 @@ Result<std::string> live_page(const AskedOf& asked, const OnDone& on_done) {
   return html_page(page_files, to_text(page));
 }
 
-Result<std::string> explain_run(const AskedOf& asked, const std::vector<std::string>& measured) {
+namespace {
+
+Result<std::string> explained(const AskedOf& asked, const std::vector<std::string>& measured) {
   if (is_csv(asked))
     return Error::at(asked.path, "found a Program, expected the scenario of the measured job");
   ASSIGN_OR_RETURN(const Scenario given, scenario_of(asked));
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
-  ASSIGN_OR_RETURN(const ExplainedFiles explained,
-                   explain_files(scenario, measured, Engine::Ideal));
-  return json_line(to_json(explained.explanation));
+  ASSIGN_OR_RETURN(const ExplainedFiles found, explain_files(scenario, measured, Engine::Ideal));
+  return json_line(to_json(found.explanation));
+}
+
+}  // namespace
+
+Result<std::string> explain_run(const AskedOf& asked, const std::vector<std::string>& measured,
+                                Interrupt* interrupt) {
+  return in_own_process([&] { return explained(asked, measured); }, interrupt);
 }
 
 Result<std::string> compare_measured(const AskedOf& asked, const std::string& measured,

@@ -43,11 +43,12 @@ Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, cons
 // has no other.
 Result<std::string> live_page(const AskedOf& asked, const OnDone& on_done);
 
-// Explains a scenario's only run by profiles, a log, or both, simulated by the engine `ideal`.
-Result<std::string> explain_run(const AskedOf& asked, const std::vector<std::string>& measured);
-
-// The following three work in a process of their own: Ctrl-C ends it, with those that it started,
+// The following four work in a process of their own: Ctrl-C ends it, with those that it started,
 // and Python's process keeps its timers, cores and libraries as they were.
+
+// Explains a scenario's only run by profiles, a log, or both, simulated by the engine `ideal`.
+Result<std::string> explain_run(const AskedOf& asked, const std::vector<std::string>& measured,
+                                Interrupt* interrupt);
 
 // Compares a scenario's only run, or a file, with profiles, or two traces. `worst`: as many ops of
 // two traces; -1: not given. `passes`: as the command's --only-passes.

@@ -125,7 +125,7 @@ std::string page_of_run(const AskedOf& asked, const py::object& on_done) {
 
 std::string explain_measured(const AskedOf& asked, const std::vector<std::string>& measured) {
   Interrupt interrupt;
-  return without_lock(asked, &interrupt, [&] { return explain_run(asked, measured); });
+  return without_lock(asked, &interrupt, [&] { return explain_run(asked, measured, &interrupt); });
 }
 
 std::string compare_run(const AskedOf& asked, const std::string& measured,
