@@ -25,7 +25,7 @@ struct MeasuredOp {
 
 // One step on one rank. `ops`: by number in the rank's body.
 struct MeasuredStep {
-  int forward_runs = 0;  // without annotations of passes: runs of forward kernels
+  int forward_runs = 0;                   // without annotations of passes: runs of forward kernels
   std::optional<Nanoseconds> begin_ns;    // of its annotation on the CPU, if it has one
   Nanoseconds first_ns = 0, last_ns = 0;  // start of its first kernel, end of its last one
   std::vector<MeasuredOp> ops;
