@@ -38,6 +38,8 @@ std::string interval_text(std::string text, const CalibrationCheck& check) {
 }
 
 Status run(const CalibratedOptions& options) {
+  if (options.write && options.families.size() < 2)
+    return Error{"found --write with one --families, expected the interval of several"};
   ASSIGN_OR_RETURN(const std::vector<Case> cases, read_cases(options.cases));
   RETURN_IF_ERROR(check_files(options.cases, {}, {{"--update", options.update}}));
   ASSIGN_OR_RETURN(FitPlan plan, read_fit_plan(data_dir() + "/validation/published"));

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -34,15 +34,19 @@ struct CalibrateRunOptions {
   bool wide = false;
 };
 
-// Says what the constants were found from.
+// Says what the constants were found from, in words that TOML takes as they are.
 std::string source_of(const CalibrateRunOptions& options, const RunEvidence& evidence) {
   std::vector<std::string> parts;
   if (evidence.profile)
-    parts.push_back(fmt::format("profiles of {} ranks", evidence.profile->ranks.size()));
+    parts.push_back(fmt::format("profiles (ranks: {})", evidence.profile->ranks.size()));
   if (evidence.iteration_s > 0)
     parts.push_back(fmt::format("an iteration of {:.4g} s", evidence.iteration_s));
-  return fmt::format("{} of {}", fmt::join(parts, " and "),
-                     std::filesystem::path(options.scenario).filename().string());
+  std::string text = fmt::format("{} of {}", fmt::join(parts, " and "),
+                                 std::filesystem::path(options.scenario).filename().string());
+  for (char& c : text) {
+    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ') c = '_';
+  }
+  return text;
 }
 
 Result<RunEvidence> read_evidence(const CalibrateRunOptions& options, const Scenario& scenario) {
@@ -61,58 +65,57 @@ Result<RunEvidence> read_evidence(const CalibrateRunOptions& options, const Scen
     ASSIGN_OR_RETURN(evidence.iteration_s, usual_iteration_s(files.log, text, asked));
   }
   if (!files.profiles.empty()) {
-    ASSIGN_OR_RETURN(MatchedProfile matched,
-                     matched_profile(files.profiles, scenario, Engine::Ideal));
+    ASSIGN_OR_RETURN(ComparedProfiles matched,
+                     matched_profiles(files.profiles, scenario, Engine::Ideal));
     evidence.profile = std::move(matched.measured);
   }
   return evidence;
 }
 
-std::string calibration_table(const RunCalibration& found, const RunEvidence& evidence, int width) {
-  using Of = const MovedConstant&;
-  const std::vector<Column<MovedConstant>> columns = {
+std::string calibration_table(const RunCalibration& found, int width) {
+  using Of = const ToldConstant&;
+  const std::vector<Column<ToldConstant>> columns = {
       {"constant", [](Of each) { return each.key; }, Place::Name},
-      {"was", [](Of each) { return fmt::format("{:.4g}", each.before); }, Place::First},
-      {"is", [](Of each) { return fmt::format("{:.4g}", each.after); }, Place::First},
-      {"open %", [](Of each) { return fmt::format("{:.0f}", 100 * each.spread_left); },
+      {"before", [](Of each) { return fmt::format("{:.4g}", each.before); }, Place::First},
+      {"after", [](Of each) { return fmt::format("{:.4g}", each.after); }, Place::First},
+      {"still unknown %", [](Of each) { return fmt::format("{:.0f}", 100 * each.spread_left); },
        Place::First},
-      {"", [](Of each) { return each.is_determined() ? "" : "not told alone"; }, Place::First}};
-  std::string text = text_table(columns, found.moved, width);
-  std::string lines =
-      "\nopen: the share of what sites with one software differ by that the run does not tell. "
-      "Constants that are not told alone moved together, each in proportion to that.\n";
+      {"", [](Of each) { return each.is_determined() ? "" : "uncertain"; }, Place::First}};
+  std::string text = found.told.empty() ? "" : text_table(columns, found.told, width) + '\n';
+  std::string lines;
+  if (!found.told.empty())
+    lines +=
+        "Still unknown: 0, the run fixes the constant; 100, it says nothing. Uncertain: only the "
+        "sum of several effects was measured; it was split by how much each varies between "
+        "sites.\n";
   if (!found.left.empty())
-    lines += fmt::format("Left as they were, as the run says next to nothing of them: {}.\n",
+    lines += fmt::format("Kept, as the run says next to nothing of them: {}.\n",
                          fmt::join(found.left, ", "));
-  lines += fmt::format("Simulated iteration: {:.4g} s before, {:.4g} s now", found.before_s,
-                       found.after_s);
-  lines += evidence.iteration_s > 0 ? fmt::format("; measured {:.4g} s.\n", evidence.iteration_s)
-                                    : std::string(".\n");
+  lines += fmt::format("Simulated iteration: {:.4g} s before, {:.4g} s now; measured {:.4g} s.\n",
+                       found.before_s, found.after_s, found.measured_s);
   for (const std::string& note : found.notes) lines += note + '\n';
   return text + wrapped(lines, width);
 }
 
-nlohmann::ordered_json to_json(const RunCalibration& found, const RunEvidence& evidence) {
-  nlohmann::ordered_json moved = nlohmann::ordered_json::array();
-  for (const MovedConstant& each : found.moved)
-    moved.push_back({{"key", each.key},
-                     {"before", each.before},
-                     {"after", each.after},
-                     {"spread_left", each.spread_left},
-                     {"determined", each.is_determined()}});
+nlohmann::ordered_json to_json(const RunCalibration& found) {
+  nlohmann::ordered_json told = nlohmann::ordered_json::array();
+  for (const ToldConstant& each : found.told)
+    told.push_back({{"key", each.key},
+                    {"before", each.before},
+                    {"after", each.after},
+                    {"spread_left", each.spread_left},
+                    {"determined", each.is_determined()}});
   nlohmann::ordered_json classes = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < found.classes_after.size(); ++i)
     classes.push_back({{"ops", found.classes_after[i].name},
                        {"count", found.classes_after[i].ops},
+                       {"share", found.classes_after[i].share},
                        {"measured_over_simulated_before", found.classes_before[i].ratio},
                        {"measured_over_simulated", found.classes_after[i].ratio}});
-  return {{"constants", std::move(moved)},
-          {"left", found.left},
-          {"simulated_before_s", found.before_s},
-          {"simulated_s", found.after_s},
-          {"measured_s", evidence.iteration_s},
-          {"classes", std::move(classes)},
-          {"notes", found.notes}};
+  return {{"constants", std::move(told)},         {"left", found.left},
+          {"simulated_before_s", found.before_s}, {"simulated_s", found.after_s},
+          {"measured_s", found.measured_s},       {"is_evidence", !found.is_far},
+          {"classes", std::move(classes)},        {"notes", found.notes}};
 }
 
 // Returns the base's name as the written file has it: a path is one from that file's folder.
@@ -123,16 +126,41 @@ std::string base_from(const std::string& name, const std::string& output) {
       .string();
 }
 
-Status run(const CalibrateRunOptions& options) {
+// Lists the measured files, those in folders too: none is to be written over.
+std::vector<NamedFile> measured_inputs(const CalibrateRunOptions& options) {
   std::vector<NamedFile> inputs;
-  for (const std::string& file : options.inputs) inputs.push_back({"the measured input", file});
-  RETURN_IF_ERROR(
-      check_files(options.scenario, options.sets, {{"-o", options.output}}, std::move(inputs)));
+  for (const std::string& file : options.inputs) {
+    inputs.push_back({"the measured input", file});
+    std::error_code none;
+    for (const auto& inside : std::filesystem::directory_iterator(file, none))
+      inputs.push_back({"the measured input", inside.path().string()});
+  }
+  return inputs;
+}
+
+Status check_options(const CalibrateRunOptions& options) {
+  if (!std::isfinite(options.iteration_s))
+    return Error{fmt::format("--iteration: found {}, expected seconds", options.iteration_s)};
+  if (!options.output.empty() && !options.output.ends_with(".toml"))
+    return Error::at(options.output,
+                     "found no ending .toml, expected one: costs.software names "
+                     "a file by it");
+  return check_files(options.scenario, options.sets, {{"-o", options.output}},
+                     measured_inputs(options));
+}
+
+Status run(const CalibrateRunOptions& options) {
+  RETURN_IF_ERROR(check_options(options));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.scenario, sets, options.only));
   ASSIGN_OR_RETURN(const Scenario given, only_run(scenarios, options.scenario, "--only"));
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
+  ASSIGN_OR_RETURN(const std::vector<std::string> bases,
+                   framework_profile_files(scenario.costs.profile.name));
+  std::vector<NamedFile> based_on;
+  for (const std::string& file : bases) based_on.push_back({"costs.software", file});
+  RETURN_IF_ERROR(check_outputs({{"-o", options.output}}, based_on));
   std::optional<Waiting> waiting("fitting constants to the run");
   ASSIGN_OR_RETURN(const RunEvidence evidence, read_evidence(options, scenario));
   ASSIGN_OR_RETURN(const RunCalibration found, calibrate_run(scenario, evidence));
@@ -144,8 +172,8 @@ Status run(const CalibrateRunOptions& options) {
     RETURN_IF_ERROR(write_file(options.output, text));
   }
   fmt::print(standard_output(), "{}",
-             options.json ? json_document(to_json(found, evidence))
-                          : calibration_table(found, evidence, text_width(options.wide)));
+             options.json ? json_document(to_json(found))
+                          : calibration_table(found, text_width(options.wide)));
   return Done{};
 }
 
@@ -155,8 +183,10 @@ void add_calibrate_run(const Command& calibrate) {
   auto options = std::make_shared<CalibrateRunOptions>();
   const Command command = calibrate.subcommand(
       "run",
-      "Fits constants of a scenario's software to one of its runs, by profiles or an iteration's "
-      "time, and writes a software for costs.software: what the run tells moves, the rest stays.");
+      "Fits a software's constants to a real run of the scenario's job, by profiles or an "
+      "iteration's time, and writes them for costs.software. Constants of which the run says "
+      "nothing "
+      "keep their values.");
   command.option("scenario", &options->scenario, "SCENARIO.toml of the job that was run")
       .required();
   command.option("measured", &options->inputs,
@@ -171,7 +201,7 @@ void add_calibrate_run(const Command& calibrate) {
   command.option("--only", &options->only, "the scenario's run whose name holds this text");
   command
       .option("--engine", &options->engine,
-              "simgrid (default) or ideal: the engine that is to meet the iteration's time")
+              "simgrid (default) or ideal: the engine whose iteration is fitted")
       .one_of({"ideal", "simgrid"});
   command.flag("--json", &options->json, "print one JSON object and nothing else");
   add_wide(command, &options->wide);

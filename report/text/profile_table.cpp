@@ -273,7 +273,7 @@ std::string notes_of(const ProfileReport& report) {
   const ProfileRank& first = report.profile->ranks.front();
   const StepsBeside beside = steps_beside(first);
   const Nanoseconds step_ns = report.splits.front().step_ns / report.window.steps;
-  if (report.window.by == StepsBy::ProfilerStep &&
+  if (report.window.by == StepsBy::ProfilerStep && beside.every_ns > 0 &&
       std::abs(beside.every_ns - step_ns) > beside.every_ns / 50)
     text += fmt::format(
         "Rank {}'s steps begin every {} ms{}: the first line's time is the span over their "

@@ -270,6 +270,9 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
 
   box.file("train.log", iteration_line("100", "1"));
   check_refused(box.tandem("explain job.toml train.log --engine ideal"),
+                "train.log:1: found 'global batch size: 128', expected 8, the job's");
+  check_refused(box.tandem("explain job.toml train.log --engine ideal --set "
+                           "parallel.global_batch=128"),
                 "train.log: found 1 iterations, expected at least 13");
   // Beside profiles a log's causes are notes.
   box.file("train.log", log_text(ms, true, 0));
@@ -326,7 +329,7 @@ TEST_CASE("passes without the rest of their step are explained part by part, and
   // Without the option it is another job's.
   const Ran whole = box.tandem(job + "pair.json");
   check_refused(whole, "pair.json: found another job than ");
-  CHECK(whole.err.find("or of single passes that --only-passes names") != std::string::npos);
+  CHECK(whole.err.find("expected a profile of it") != std::string::npos);
   box.file("other.json", profile(", " + row("kernel", "ncclDevKernel_AllReduce_Sum", 9, 5, 5)));
   check_refused(box.tandem(job + "other.json --only-passes 3F0,3B0"),
                 "other.json: found communication of other kinds than the passes' (all-reduce "
@@ -375,6 +378,7 @@ TEST_CASE("iterations that nobody marked are not explained as one") {
   for (const int begin : {0, 40}) {
     add("forward", 1, begin, 10);
     add(begin == 0 ? "first" : "second", 5, begin + 10, 20);
+    add("clip", 1, begin + 30, 1);  // of no pass, and no forward of its own
     rows += fmt::format(R"(, {{"ph": "X", "cat": "user_annotation", "name": )"
                         R"("Optimizer.step#SGD.step", "pid": 9, "tid": 1, "ts": {}, "dur": 900, )"
                         R"("args": {{}}}})",

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 constexpr const char* kJob =
     "model.layers = 16\nmodel.hidden = 4096\nmodel.heads = 32\nmodel.seq = 2048\n"
     "model.vocab = 32000\nparallel.tp = 2\nparallel.pp = 2\nparallel.dp = 4\n"
-    "parallel.global_batch = 16\ncluster.preset = \"dgx-h100\"\ncluster.gpus = 16\n";
+    "parallel.global_batch = 128\ncluster.preset = \"dgx-h100\"\ncluster.gpus = 16\n";
 
 constexpr const char* kHidden =
     "base = \"nemo-h100\"\n"
@@ -42,7 +42,9 @@ TEST_CASE("a run's profiles give a software that predicts the run, by either eng
   CHECK(found.at("constants").at(0).at("key") == "compute_stretch");
   CHECK(found.at("constants").at(0).at("after").get<double>() == Approx(1.2).epsilon(0.01));
   CHECK(found.at("constants").at(0).at("determined") == true);
-  CHECK(found.at("measured_s") == 0);
+  CHECK(found.at("measured_s").get<double>() ==
+        Approx(found.at("simulated_s").get<double>()).epsilon(0.03));
+  CHECK(found.at("is_evidence") == true);
   for (const Json& each : found.at("classes"))
     CHECK(each.at("measured_over_simulated").get<double>() == Approx(1).epsilon(0.02));
   for (const std::string engine : {" --engine ideal", " --engine simgrid"})
@@ -70,7 +72,7 @@ TEST_CASE("a software can be calibrated again, from another folder, on a log") {
 TEST_CASE("calibrate run refuses what it cannot use, in one line, and writes nothing") {
   const Sandbox box;
   box.file("job.toml", kJob);
-  check_done(box.tandem("simulate job.toml --engine ideal --kineto p --set model.hidden=8192"));
+  check_done(box.tandem("simulate job.toml --engine ideal --kineto p --set model.seq=3072"));
   std::string log;
   for (int i = 0; i < 20; ++i) log += iteration_line("520.0", "400.0");
   box.file("train.log", log);
@@ -88,10 +90,38 @@ TEST_CASE("calibrate run refuses what it cannot use, in one line, and writes not
     CHECK(!std::filesystem::exists(box.path("mine.toml")));
   };
   refused("job.toml", "found no times of a run");
-  refused("job.toml p", "transfers between stages of 16.8 MB against 33.6 MB");
+  refused("job.toml p", "transfers between stages of 16.8 MB against 25.2 MB");
   refused("job.toml train.log second.log", "found a second log beside train.log");
   refused("job.toml train.log --iteration 1", "found a log beside --iteration");
   refused("job.toml short.log", "found 1 iterations, expected at least");
-  refused("job.toml none", "none");
-  refused("stages.toml --iteration 1", "stages.toml");
+  refused("job.toml none", "none: no such file");
+  refused("stages.toml --iteration 1", "expected prices of a model");
+  refused("job.toml --iteration nan", "--iteration: found nan, expected seconds");
+  refused("job.toml --iteration 500", "found an iteration of 500 s, simulated with");
+  box.file("junk.log", "1 2 3\n");
+  refused("job.toml junk.log", "found neither a profile");
+  refused("job.toml train.log --set parallel.global_batch=32", "expected 32, the job's");
+}
+
+TEST_CASE("calibrate run writes over no file that it reads, a software's bases included") {
+  const Sandbox box;
+  box.file("job.toml", kJob);
+  check_done(box.tandem("simulate job.toml --engine ideal --kineto p"));
+  check_done(box.tandem("calibrate run job.toml --iteration 4 --engine ideal -o a.toml"));
+  check_done(
+      box.tandem("calibrate run job.toml --iteration 4 --engine ideal -o b.toml "
+                 "--set costs.software=a.toml"));
+  std::filesystem::rename(box.path("p/rank-0.json"), box.path("p/rank-0.toml"));
+  std::filesystem::create_symlink("rank-0.toml", box.path("p/rank-0.json"));
+  for (const auto& [arguments, why] : {
+           std::pair{"--iteration 4 --set costs.software=b.toml -o a.toml", "a.toml"},
+           {"p -o p/rank-0.toml", "p/rank-0.toml"},
+           {"--iteration 4 -o mine", "found no ending .toml"},
+       }) {
+    const Ran ran = box.tandem(std::string("calibrate run job.toml ") + arguments);
+    INFO(arguments << ": " << ran.err);
+    CHECK(ran.status == 2);
+    CHECK_THAT(ran.err, Contains(why));
+  }
+  CHECK_THAT(box.read("a.toml"), Contains("base = \"nemo-h100\""));
 }

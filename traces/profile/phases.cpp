@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "traces/profile/finish_rank.h"
 #include "traces/profile/kernel_names.h"
@@ -81,13 +82,21 @@ void find_phases_by_stream(const std::map<std::int32_t, NamedPasses>& on_streams
 }
 
 // Drops the training loop's thread from autograd's: it runs the few nodes of a backward that are
-// the CPU's, and launches all else too.
+// the CPU's, and launches all else too. Its steps tell it, or else its optimizer, where autograd
+// has another thread: an optimizer may run inside the backward.
 void drop_loop_thread(ProfileRank* rank) {
+  std::set<std::int32_t> with_steps, with_optimizer;
   for (const Annotation& annotation : rank->annotations) {
+    if (annotation.on_gpu) continue;
     const std::string& name = rank->names.text(annotation.name);
-    if (!annotation.on_gpu && (name.starts_with("ProfilerStep") || name.starts_with("Optimizer.")))
-      std::erase(rank->backward_threads, annotation.place);
+    if (name.starts_with("ProfilerStep")) with_steps.insert(annotation.place);
+    if (name.starts_with("Optimizer.")) with_optimizer.insert(annotation.place);
   }
+  std::vector<std::int32_t> others = rank->backward_threads;
+  std::erase_if(others, [&](std::int32_t thread) {
+    return (with_steps.empty() ? with_optimizer : with_steps).contains(thread);
+  });
+  if (!with_steps.empty() || !others.empty()) rank->backward_threads = std::move(others);
 }
 
 // Finds phases of kernels that no annotation tells. Where forwards are annotated, what others than

@@ -111,6 +111,7 @@ void add_size(const ProfileRank& rank, const ViewedKernel& seen, CommTotal* tota
       *kind == CommKind::SendRecv ? 2 : rank.collectives[seen.kernel->collective].group_size;
   ++total->sized;
   total->bytes += *bytes;
+  total->largest = std::max(total->largest, *bytes);
   total->bus_bytes += *bytes * bus_factor(*kind, ranks);
   total->sized_ns += seen.end_ns - seen.start_ns;
 }

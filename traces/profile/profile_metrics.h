@@ -73,6 +73,7 @@ struct CommTotal {
   // bytes times nccl-tests' factor from algbw to busbw, and their times.
   std::int64_t sized = 0;
   double bytes = 0, bus_bytes = 0;
+  double largest = 0;  // the bytes of the largest
   Nanoseconds sized_ns = 0;
 
   double bus_bytes_per_s() const {

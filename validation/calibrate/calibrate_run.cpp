@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/data_dir.h"
@@ -24,6 +25,8 @@ namespace {
 
 // Noise of a class of ops, and of an iteration: what its simulation is off beyond the constants.
 constexpr double kClassNoise = 0.01, kIterationNoise = 0.08;
+// A class with this share of the time has twice that noise; one with less counts the less.
+constexpr double kSmallShare = 0.01;
 
 // An iteration farther than this from its simulation, in standard deviations, counts as no farther.
 constexpr double kMostDeviation = 1.5;
@@ -31,8 +34,11 @@ constexpr double kMostDeviation = 1.5;
 // A constant of which the evidence leaves more of its spread stays as it is.
 constexpr double kLeftOpen = 0.95;
 
-constexpr double kMostFactor = 3;   // of a constant that is a factor, either way
-constexpr double kClassOff = 0.03;  // a class that is farther off after the fit is named
+constexpr double kMostFactor = 8;       // of a constant that is a factor, either way
+constexpr double kMostRatio = 5;        // of a run's iteration and its simulation, either way
+constexpr double kMostSpreads = 4;      // that a constant moves, unless the run is far
+constexpr double kIterationOff = 0.03;  // an iteration that is farther off after the fit is named
+constexpr double kClassOff = 0.03;      // a class that is farther off after the fit is named
 constexpr std::size_t kMostNamed = 5;
 constexpr double kSlopeShare = 0.2;  // of a spread, for a numerical derivative
 
@@ -47,9 +53,11 @@ class RunFit {
     if (!evidence_.profile) return Done{};
     ASSIGN_OR_RETURN(const PlayedJob played,
                      play_once(moved(std::vector<double>(constants_.size())), Engine::Ideal));
-    ASSIGN_OR_RETURN(
-        run_, profiled_run(played.job.program, durations_of(played.job.program, played.trace),
-                           *evidence_.profile));
+    const Program& program = played.job.program;
+    const OpDurations durations = durations_of(program, played.trace);
+    ASSIGN_OR_RETURN(run_, profiled_run(program, durations, *evidence_.profile));
+    measured_ = measured_classes(program, run_);
+    first_ = simulated_classes(program, durations, run_);
     return Done{};
   }
 
@@ -73,14 +81,16 @@ class RunFit {
   Result<std::vector<ClassTime>> classes(std::span<const double> values) const {
     if (!evidence_.profile) return std::vector<ClassTime>();
     ASSIGN_OR_RETURN(const PlayedJob played, play_once(moved(values), Engine::Ideal));
-    return class_times(played.job.program, durations_of(played.job.program, played.trace), run_);
+    const OpDurations durations = durations_of(played.job.program, played.trace);
+    return class_times(measured_, first_, simulated_classes(played.job.program, durations, run_));
   }
 
   // Gives log(simulated / measured) over its noise: of the classes, then of the iteration.
   Result<std::vector<double>> residuals(std::span<const double> values) const {
     std::vector<double> found;
     ASSIGN_OR_RETURN(const std::vector<ClassTime> all, classes(values));
-    for (const ClassTime& each : all) found.push_back(-std::log(each.ratio) / kClassNoise);
+    for (const ClassTime& each : all)
+      found.push_back(-std::log(each.ratio) / (kClassNoise * (1 + kSmallShare / each.share)));
     if (evidence_.iteration_s > 0) {
       ASSIGN_OR_RETURN(const double s, iteration_s(values));
       found.push_back((std::log(s / evidence_.iteration_s) + nearer_) / kIterationNoise);
@@ -95,9 +105,6 @@ class RunFit {
       std::vector<double> other = values;
       other[k] = probed(variables()[k], values[k], kSlopeShare);
       ASSIGN_OR_RETURN(const std::vector<double> there, residuals(other));
-      if (there.size() != here.size())
-        return Error{"found other ops with other constants, expected the same Program",
-                     Error::Failed};
       for (std::size_t i = 0; i < here.size(); ++i)
         matrix[i].push_back((there[i] - here[i]) * constants_[k].spread / (other[k] - values[k]));
     }
@@ -130,59 +137,92 @@ class RunFit {
   }
 
   const std::vector<RunConstant>& constants() const { return constants_; }
+  void keep(std::vector<RunConstant> constants) { constants_ = std::move(constants); }
+  double profiled_s() const { return 1e-9 * run_.iteration_ns; }
 
  private:
-  const Scenario& scenario_;
+  Scenario scenario_;
   const RunEvidence& evidence_;
-  const std::vector<RunConstant> constants_;
+  std::vector<RunConstant> constants_;
   ProfiledRun run_;
+  ClassMap measured_, first_;
   double nearer_ = 0;  // added to the logarithm of simulated over measured iteration
 };
 
-// Sets what moved, and puts back what the evidence leaves open.
-void take_constants(const RunFit& fit, const FrameworkProfile& before,
-                    const std::vector<double>& sigma, std::vector<double>* values,
-                    RunCalibration* found) {
-  for (std::size_t k = 0; k < values->size(); ++k) {
-    if (sigma[k] > kLeftOpen) (*values)[k] = 0;
-  }
-  const FrameworkProfile after = moved_profile(before, fit.constants(), *values);
-  for (std::size_t k = 0; k < values->size(); ++k) {
-    for (const char* key : fit.constants()[k].keys) {
-      const double was = value_of(before, key), is = value_of(after, key);
-      if (sigma[k] > kLeftOpen || is == was) {
-        found->left.emplace_back(key);
-        continue;
-      }
-      const RunConstant& constant = fit.constants()[k];
-      found->moved.push_back(
-          {key, was, is, sigma[k], sigma[k] * constant.spread / (constant.is_sum ? is : 1)});
-    }
-  }
-  found->profile = after;
+Result<LeastSquaresFit> least_squares(const RunFit& fit, bool ops) {
+  LeastSquares problem{
+      .variables = fit.variables(),
+      .residuals = [&](const std::vector<double>& values) { return fit.residuals(values); },
+      .slopes = [&](const std::vector<double>& values) { return fit.slopes(values); },
+      .steps_of_slopes = ops ? 1 : 2,
+      .steps = ops ? 12 : 2,
+      .halvings = 10,
+      .gain = 1e-4};
+  ASSIGN_OR_RETURN(LeastSquaresFit done,
+                   fit_least_squares(problem, std::vector<double>(fit.constants().size())));
+  problem.steps = 1;  // once more, so that what stays open is told where the fit ended
+  return fit_least_squares(problem, std::move(done.values));
 }
 
-void add_notes(const RunEvidence& evidence, bool was_far, RunCalibration* found) {
-  if (was_far)
-    found->notes.push_back(fmt::format(
-        "The measured iteration ({:.4g} s) is farther from the simulated one ({:.4g} s) than sites "
-        "with one software differ. It counts in part: tandem explain says what else slows it down.",
-        evidence.iteration_s, found->before_s));
-  std::vector<ClassTime> off;
-  for (const ClassTime& each : found->classes_after) {
-    if (std::abs(std::log(each.ratio)) > kClassOff) off.push_back(each);
+// Fits, leaves out the constants that stay open, and fits the others again.
+Result<LeastSquaresFit> fit_told(RunFit* fit, bool ops) {
+  ASSIGN_OR_RETURN(LeastSquaresFit done, least_squares(*fit, ops));
+  std::vector<RunConstant> told;
+  for (std::size_t k = 0; k < done.values.size(); ++k) {
+    if (done.sigma[k] <= kLeftOpen) told.push_back(fit->constants()[k]);
   }
-  std::ranges::stable_sort(off, std::greater(),
-                           [](const ClassTime& each) { return std::abs(std::log(each.ratio)); });
-  for (std::size_t i = 0; i < std::min(off.size(), kMostNamed); ++i)
+  if (told.size() == fit->constants().size()) return done;
+  fit->keep(std::move(told));
+  if (fit->constants().empty()) return LeastSquaresFit{};
+  return least_squares(*fit, ops);
+}
+
+void take_constants(const RunFit& fit, const FrameworkProfile& before, const LeastSquaresFit& done,
+                    RunCalibration* found) {
+  found->profile = moved_profile(before, fit.constants(), done.values);
+  found->left = run_constant_keys();
+  for (std::size_t k = 0; k < done.values.size(); ++k) {
+    const RunConstant& constant = fit.constants()[k];
+    found->is_far |= std::abs(done.values[k]) > kMostSpreads * constant.spread;
+    for (const char* key : constant.keys) {
+      std::erase(found->left, key);
+      const double is = value_of(found->profile, key);
+      const double whole = constant.is_sum ? std::max(is, constant.spread / 10) : 1;
+      found->told.push_back(
+          {key, value_of(before, key), is, done.sigma[k], done.sigma[k] * constant.spread / whole});
+    }
+  }
+}
+
+void add_notes(bool from_profile, RunCalibration* found) {
+  if (found->is_far)
     found->notes.push_back(
-        fmt::format("{}: takes {:.3g} times as long as simulated, and no constant that moved says "
-                    "why.",
-                    off[i].name, off[i].ratio));
-  if (off.size() > kMostNamed)
+        "The run differs from its simulation by more than sites with one software do. Is it this "
+        "model, GPU and plan? It is no evidence: predictions by it are guesses. "
+        "tandem explain says what else slows it down.");
+  const double off = found->measured_s > 0 ? found->after_s / found->measured_s - 1 : 0;
+  if (std::abs(off) > kIterationOff)
+    found->notes.push_back(fmt::format(
+        "The iteration is still {:.1f} % too {}. {}", 100 * std::abs(off),
+        off < 0 ? "short" : "long",
+        from_profile ? "Its ops do not say why: slow ranks, pauses and waits are no constants. "
+                       "tandem explain names them."
+                     : "An iteration's time moves the constants a part of the way: the rest may be "
+                       "of this plan alone. Profiles tell more."));
+  std::vector<ClassTime> off_classes;
+  for (const ClassTime& each : found->classes_after) {
+    if (std::abs(std::log(each.ratio)) > kClassOff) off_classes.push_back(each);
+  }
+  std::ranges::stable_sort(off_classes, std::greater(), &ClassTime::share);
+  for (std::size_t i = 0; i < std::min(off_classes.size(), kMostNamed); ++i)
+    found->notes.push_back(fmt::format(
+        "{} ({:.1f} % of the time): {:.3g} times as long as simulated, and no constant that moved "
+        "says why.",
+        off_classes[i].name, 100 * off_classes[i].share, off_classes[i].ratio));
+  if (off_classes.size() > kMostNamed)
     found->notes.push_back(
         fmt::format("{} more classes of ops differ by more than {:g} % (--json).",
-                    off.size() - kMostNamed, 100 * kClassOff));
+                    off_classes.size() - kMostNamed, 100 * kClassOff));
 }
 
 }  // namespace
@@ -194,7 +234,7 @@ Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence
                                  "software has a part in",
                                  scenario.costs.source));
   const bool ops = evidence.profile.has_value();
-  if (!ops && evidence.iteration_s <= 0)
+  if (!ops && !(evidence.iteration_s > 0))
     return Error{"found no times of a run, expected profiles, a log, or seconds of an iteration"};
   RunFit fit(scenario, evidence,
              run_constants(scenario.job.plan, scenario.cluster.spec.gpus_per_node, ops));
@@ -202,23 +242,21 @@ Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence
   const std::vector<double> start(fit.constants().size());
   RunCalibration found;
   ASSIGN_OR_RETURN(found.before_s, fit.iteration_s(start));
+  found.measured_s = evidence.iteration_s > 0 ? evidence.iteration_s : fit.profiled_s();
+  if (!(found.measured_s < kMostRatio * found.before_s &&
+        found.measured_s > found.before_s / kMostRatio))
+    return Error::at(
+        scenario.path,
+        fmt::format("found an iteration of {:.4g} s, simulated with {:.4g} s, expected "
+                    "seconds of this job, at most {:g} times more or less",
+                    found.measured_s, found.before_s, kMostRatio));
   ASSIGN_OR_RETURN(found.classes_before, fit.classes(start));
-  ASSIGN_OR_RETURN(const bool was_far, fit.bring_nearer());
-  LeastSquares problem{
-      .variables = fit.variables(),
-      .residuals = [&](const std::vector<double>& values) { return fit.residuals(values); },
-      .slopes = [&](const std::vector<double>& values) { return fit.slopes(values); },
-      .steps_of_slopes = ops ? 1 : 2,
-      .steps = ops ? 12 : 2,
-      .halvings = 10,
-      .gain = 1e-4};
-  ASSIGN_OR_RETURN(LeastSquaresFit done, fit_least_squares(problem, start));
-  problem.steps = 1;  // once more, so that what stays open is told where the fit ended
-  ASSIGN_OR_RETURN(done, fit_least_squares(problem, std::move(done.values)));
-  take_constants(fit, scenario.costs.profile, done.sigma, &done.values, &found);
+  ASSIGN_OR_RETURN(found.is_far, fit.bring_nearer());
+  ASSIGN_OR_RETURN(const LeastSquaresFit done, fit_told(&fit, ops));
+  take_constants(fit, scenario.costs.profile, done, &found);
   ASSIGN_OR_RETURN(found.after_s, fit.iteration_s(done.values));
   ASSIGN_OR_RETURN(found.classes_after, fit.classes(done.values));
-  add_notes(evidence, was_far, &found);
+  add_notes(ops, &found);
   return found;
 }
 
@@ -239,30 +277,33 @@ Result<std::pair<double, double>> calibrated_interval() {
 
 Result<std::string> calibrated_text(const Scenario& scenario, const RunCalibration& calibration,
                                     const std::string& base, const std::string& source) {
-  std::string text = fmt::format("# {} on one run: tandem calibrate run.\nbase = \"{}\"\n",
-                                 std::filesystem::path(base).stem().string(), base);
-  for (const MovedConstant& each : calibration.moved)
+  std::string text = fmt::format("# Calibrated on a run: tandem calibrate run.\nbase = {}\n",
+                                 nlohmann::json(base).dump());
+  for (const ToldConstant& each : calibration.told)
     text = with_value(text, each.key, each.after,
                       fmt::format("{}; before {:.4g}; {:.0f} % of its spread are left open", source,
                                   each.before, 100 * each.spread_left));
+  if (calibration.is_far) return text;
   const FrameworkProfile& profile = calibration.profile;
   ASSIGN_OR_RETURN(const auto site, calibrated_interval());
   const std::string why =
       "the narrower of its base's and that of runs predicted by a software that was calibrated on "
       "one other run of their family (tandem-fit calibrated)";
-  const auto low = [&](double own) { return own > 0 ? std::max(own, site.first) : site.first; };
-  const auto high = [&](double own) { return own > 0 ? std::min(own, site.second) : site.second; };
-  text = with_value(text, "interval_low", low(profile.interval_low), why);
-  text = with_value(text, "interval_high", high(profile.interval_high), why);
-  text = with_value(text, "experts_low", low(profile.experts_low), why);
-  text = with_value(text, "experts_high", high(profile.experts_high), why);
+  const bool experts = scenario.job.model.is_moe();
+  const double low = experts ? profile.experts_low : profile.interval_low;
+  const double high = experts ? profile.experts_high : profile.interval_high;
+  text = with_value(text, experts ? "experts_low" : "interval_low",
+                    low > 0 ? std::max(low, site.first) : site.first, why);
+  text = with_value(text, experts ? "experts_high" : "interval_high",
+                    high > 0 ? std::min(high, site.second) : site.second, why);
   std::vector<std::string> kinds = profile.measured_on;
   const Plan& plan = scenario.job.plan;
   const std::string own =
       text_of(kind_of_run(scenario.cluster.spec.device.name, scenario.job.model, plan));
-  if (!has_own_gpu(scenario) && std::ranges::find(kinds, own) == kinds.end()) kinds.push_back(own);
-  text += fmt::format("measured_on = {{value = \"{}\", source = \"its base's, and this run\"}}\n",
-                      fmt::join(kinds, ", "));
+  const bool is_new = !has_own_gpu(scenario) && std::ranges::find(kinds, own) == kinds.end();
+  if (is_new) kinds.push_back(own);
+  text += fmt::format("measured_on = {{value = \"{}\", source = \"{}\"}}\n", fmt::join(kinds, ", "),
+                      is_new ? "its base's, and this run" : "its base's");
   return with_value(text, "measured_gpus",
                     std::max(profile.measured_gpus, static_cast<double>(plan.gpus())),
                     "of the largest of those");

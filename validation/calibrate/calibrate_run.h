@@ -21,9 +21,9 @@ struct RunEvidence {
   double engine_ratio = 1;
 };
 
-// A constant that moved. `spread_left`: the share of its spread that the evidence left open.
-// `sigma`: that as a share of its value, one standard deviation.
-struct MovedConstant {
+// A constant that the evidence tells. `spread_left`: the share of its spread that stays open.
+// `sigma`: that as a share of its value (or of a tenth of its spread), one standard deviation.
+struct ToldConstant {
   std::string key;
   double before = 0, after = 0;  // in the key's unit
   double spread_left = 1, sigma = 1;
@@ -34,22 +34,27 @@ struct MovedConstant {
 
 struct RunCalibration {
   FrameworkProfile profile;  // with moved constants, name and evidence of the one before
-  std::vector<MovedConstant> moved;
+  std::vector<ToldConstant> told;
   std::vector<std::string> left;     // keys of which the evidence says next to nothing
   double before_s = 0, after_s = 0;  // simulated iterations, by the engine that is asked
+  double measured_s = 0;             // given, or the profile's; 0: not known
   std::vector<ClassTime> classes_before, classes_after;  // without a profile: empty
+  bool is_far = false;  // the run differs by more than sites do: it is no evidence for others
   std::vector<std::string> notes;
 };
 
 // Finds the constants by least squares: residuals are log(simulated / measured) of each class of
 // ops and of the iteration; priors hold each constant at its value, give or take its spread. An
 // iteration that is farther from its simulation than 1.5 times what spreads and noise allow counts
-// as no farther. Error(BadInput): a scenario whose prices are not a model's, or no evidence.
+// as no farther. Error(BadInput): a scenario whose prices are not a model's, no evidence, or times
+// that no run of the scenario can have.
 Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence& evidence);
 
 // Returns the moved profile as a file for costs.software that names its base. `base`: that file's
-// name or path; `source`: where the run's times come from. Sets the interval of predictions to the
-// narrower one of the base's and that of runs that were calibrated so (docs/explain.md).
+// name or path; `source`: where the run's times come from. Unless the run is far from what sites
+// differ by, its kind is measured, and the interval of dense models, or of experts, as the run has
+// them, is the narrower one of the base's and that of runs that were calibrated so
+// (docs/explain.md).
 Result<std::string> calibrated_text(const Scenario& scenario, const RunCalibration& calibration,
                                     const std::string& base, const std::string& source);
 

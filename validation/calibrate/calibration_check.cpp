@@ -179,20 +179,21 @@ Result<CalibrationCheck> check_calibration(const FitData& data, const Values& wh
 }
 
 std::string calibration_table(const CalibrationCheck& check) {
+  const bool has_others = check.families.size() > 1;
   std::string text =
       "| families left out | runs | calibrated on | off by %, as left out | calibrated on one | "
       "fitted to all | in the interval of the others, % |\n|---|---:|---:|---:|---:|---:|---:|\n";
   for (const CalibratedFamilies& one : check.families)
-    text += fmt::format("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.0f} |\n", one.name,
-                        one.runs, one.calibrations, 100 * one.before, 100 * one.after,
-                        100 * one.fitted, 100 * one.inside);
-  return text +
-         fmt::format(
-             "\nOff by {:.1f} % before and {:.1f} % after, in the mean of the families. 90 % "
-             "of the calibrated runs take {:.3f} to {:.3f} of what is predicted; {:.0f} % "
-             "lie in the interval of the other families.\n",
-             100 * check.before, 100 * check.after, check.interval.first, check.interval.second,
-             100 * check.inside);
+    text += fmt::format("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {} |\n", one.name, one.runs,
+                        one.calibrations, 100 * one.before, 100 * one.after, 100 * one.fitted,
+                        has_others ? fmt::format("{:.0f}", 100 * one.inside) : "-");
+  text += fmt::format(
+      "\nOff by {:.1f} % before and {:.1f} % after, in the mean of the families. 90 % of the "
+      "calibrated runs take {:.3f} to {:.3f} of what is predicted",
+      100 * check.before, 100 * check.after, check.interval.first, check.interval.second);
+  return text + (has_others ? fmt::format("; {:.0f} % lie in the interval of the other families.\n",
+                                          100 * check.inside)
+                            : ".\n");
 }
 
 }  // namespace tandem

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "base/quantile.h"
@@ -14,68 +12,90 @@ namespace {
 
 constexpr double kLeastNs = 1000;  // a shorter op is nearer to a profiler's clock than to a price
 
-// Compute: false, kind, stage, 0. Communication: true, kind, group and link, bytes.
-using ClassKey = std::tuple<bool, OpKind, int, Bytes>;
-
-std::string name_of(const ClassKey& key) {
-  const auto& [is_comm, kind, part, bytes] = key;
-  if (!is_comm)
-    return part < 0 ? std::string(op_kind_name(kind))
-                    : fmt::format("{}, stage {}", op_kind_name(kind), part);
-  return fmt::format("{} {} of {} bytes {} nodes",
-                     group_kind_name(static_cast<GroupKind>(part / 2)), op_kind_name(kind), bytes,
-                     part % 2 == 1 ? "between" : "inside");
+std::string class_of(const Program& program, const RankRow& row, const Op& op) {
+  if (op.slot >= 0) {
+    const Communicator& comm = program.communicators[row.communicators[op.slot]];
+    return fmt::format("{} {} of {} bytes {} nodes", group_kind_name(comm.group_kind),
+                       op_kind_name(op.kind), op.bytes, comm.between_nodes ? "between" : "inside");
+  }
+  if (op.kernel >= 0 && op.kind != OpKind::Optimizer) return program.kernels[op.kernel].name;
+  return op.stage < 0 ? std::string(op_kind_name(op.kind))
+                      : fmt::format("{}, stage {}", op_kind_name(op.kind), op.stage);
 }
 
-// Returns what an iteration has beyond its ops: gaps between steps, late data, a wait before the
-// optimizer.
-double overhead_ns(const ProfiledRun& run) {
-  double delays_ns = 0;
+// Makes classes of the ops of the run's ranks that take some time. time_of(rank, number of its op,
+// op) gives that in ns.
+template <class TimeOf>
+ClassMap classes_of(const Program& program, const ProfiledRun& run, double least_ns,
+                    const TimeOf& time_of) {
+  std::map<std::string, std::vector<double>> times;
   for (const RankOfRun& rank : run.ranks) {
-    for (const Delay& delay : rank.delays) {
-      if (delay.kind == DelayKind::Input || delay.kind == DelayKind::Synchronisation)
-        delays_ns += static_cast<double>(delay.ns);
+    const RankRow& row = program.ranks[rank.rank];
+    const Body& body = program.bodies[row.body];
+    for (std::size_t i = 0; i < body.ops.size(); ++i) {
+      const double ns = time_of(rank, i, body.ops[i]);
+      if (ns >= least_ns) times[class_of(program, row, body.ops[i])].push_back(ns);
     }
   }
-  return run.between_ns + delays_ns / static_cast<double>(run.ranks.size());
+  ClassMap classes;
+  for (auto& [name, values] : times) {
+    ClassOps& own = classes[name];
+    own.ops = static_cast<std::int64_t>(values.size());
+    for (const double ns : values) own.all_ns += ns;
+    own.median_ns = median(std::move(values));
+  }
+  return classes;
+}
+
+// Numbers the operations of each rank's slots, rank by rank.
+std::map<int, std::vector<std::uint32_t>> numbers_of(const Program& program,
+                                                     const ProfiledRun& run) {
+  std::map<int, std::vector<std::uint32_t>> numbers;
+  for (const RankOfRun& rank : run.ranks)
+    numbers[rank.rank] = numbers_in_slots(program.body_of(Rank{rank.rank}));
+  return numbers;
 }
 
 }  // namespace
 
-std::vector<ClassTime> class_times(const Program& program, const OpDurations& simulated,
-                                   const ProfiledRun& run) {
-  const double beyond_ns = overhead_ns(run);
-  std::map<ClassKey, std::vector<double>> ratios;
-  for (const RankOfRun& rank : run.ranks) {
-    const RankRow& row = program.ranks[rank.rank];
-    const Body& body = program.bodies[row.body];
-    const std::vector<std::uint32_t> numbers = numbers_in_slots(body);
-    bool is_first_optimizer = true;
-    for (std::size_t i = 0; i < body.ops.size(); ++i) {
-      const Op& op = body.ops[i];
-      double measured_ns = rank.busy_ns[i];
-      ClassKey key{false, op.kind, op.stage, 0};
-      Nanoseconds ns = simulated.compute[rank.rank][i];
-      if (op.slot >= 0) {
-        const std::int32_t number = row.communicators[op.slot];
-        const Communicator& comm = program.communicators[number];
-        key = {true, op.kind, 2 * static_cast<int>(comm.group_kind) + (comm.between_nodes ? 1 : 0),
-               op.bytes};
-        ns = simulated.comm[number][numbers[i]];
-        measured_ns = run.comm_ns[number][numbers[i]];
-      } else if (op.kind == OpKind::Optimizer && std::exchange(is_first_optimizer, false)) {
-        measured_ns += measured_ns < 0 ? 0 : beyond_ns;
-      }
-      if (measured_ns < kLeastNs) continue;
-      ratios[key].push_back(measured_ns / static_cast<double>(std::max<Nanoseconds>(ns, 1)));
-    }
+ClassMap measured_classes(const Program& program, const ProfiledRun& run) {
+  const auto numbers = numbers_of(program, run);
+  std::map<int, bool> has_optimizer;
+  return classes_of(
+      program, run, kLeastNs, [&](const RankOfRun& rank, std::size_t i, const Op& op) {
+        if (op.slot >= 0) {
+          const std::int32_t number = program.ranks[rank.rank].communicators[op.slot];
+          return run.comm_ns[number][numbers.at(rank.rank)[i]];
+        }
+        const double ns = rank.busy_ns[i];
+        const bool is_first =
+            op.kind == OpKind::Optimizer && !std::exchange(has_optimizer[rank.rank], true);
+        return is_first && ns >= 0 ? ns + run.between_ns : ns;
+      });
+}
+
+ClassMap simulated_classes(const Program& program, const OpDurations& durations,
+                           const ProfiledRun& run) {
+  const auto numbers = numbers_of(program, run);
+  return classes_of(program, run, 1, [&](const RankOfRun& rank, std::size_t i, const Op& op) {
+    if (op.slot < 0) return static_cast<double>(durations.compute[rank.rank][i]);
+    const std::int32_t number = program.ranks[rank.rank].communicators[op.slot];
+    return static_cast<double>(durations.comm[number][numbers.at(rank.rank)[i]]);
+  });
+}
+
+std::vector<ClassTime> class_times(const ClassMap& measured, const ClassMap& first,
+                                   const ClassMap& now) {
+  double all_ns = 0;
+  for (const auto& [name, ops] : measured) all_ns += ops.all_ns;
+  std::vector<ClassTime> times;
+  for (const auto& [name, ops] : measured) {
+    const auto before = first.find(name), here = now.find(name);
+    if (before == first.end()) continue;
+    const ClassOps& simulated = here == now.end() ? before->second : here->second;
+    times.push_back({name, ops.median_ns / simulated.median_ns, ops.all_ns / all_ns, ops.ops});
   }
-  std::vector<ClassTime> classes;
-  for (auto& [key, values] : ratios) {
-    const auto ops = static_cast<std::int64_t>(values.size());
-    classes.push_back({name_of(key), median(std::move(values)), ops});
-  }
-  return classes;
+  return times;
 }
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,18 +13,36 @@
 
 namespace tandem {
 
-// `ratio`: measured over simulated, the median of the class's ops.
-struct ClassTime {
-  std::string name;  // "backward, stage 3", "data AllReduce of 33554432 bytes between nodes"
-  double ratio = 1;
+// The median time of a class's ops, of all of them together, and their number.
+struct ClassOps {
+  double median_ns = 0, all_ns = 0;
   std::int64_t ops = 0;
 };
 
-// Returns the classes that were measured with a microsecond or more, always in the same order:
-// compute by kind and stage, communication by group, link, operation and bytes. A rank's first op
-// of the optimizer includes what stands between two steps and what delays the first op or the
-// optimizer, as the simulated one includes the iteration's overhead.
-std::vector<ClassTime> class_times(const Program& program, const OpDurations& simulated,
-                                   const ProfiledRun& run);
+// By name: "fc1 forward", or, where a pass is one op, "backward, stage 3"; "data all-reduce of
+// 33554432 bytes between nodes".
+using ClassMap = std::map<std::string, ClassOps>;
+
+// Returns the classes that were measured with a microsecond or more. A rank's first op of the
+// optimizer includes what stands between two steps, as the simulated one includes the iteration's
+// overhead.
+ClassMap measured_classes(const Program& program, const ProfiledRun& run);
+
+// Returns the classes of the same ranks, as simulated. Prices may change the order of ops, and so
+// the Program: classes stay.
+ClassMap simulated_classes(const Program& program, const OpDurations& durations,
+                           const ProfiledRun& run);
+
+// `ratio`: measured over simulated median. `share`: of all classes' measured time.
+struct ClassTime {
+  std::string name;
+  double ratio = 1, share = 0;
+  std::int64_t ops = 0;
+};
+
+// Returns the classes that `first` has, a simulation, and `now`, another one; what that one lacks
+// is as in `first`.
+std::vector<ClassTime> class_times(const ClassMap& measured, const ClassMap& first,
+                                   const ClassMap& now);
 
 }  // namespace tandem

@@ -22,7 +22,7 @@ const std::vector<RunConstant>& all_constants() {
        true,
        true},
       {{"expert_launch_ms"}, 2, true, true, false},
-      {{"attention_share"}, 0.2, false, true, false},
+      {{"attention_share"}, 0.2, false, true, true},
       {{"optimizer_bytes"}, 0.3, false, false, true},
       {{"iteration_overhead_ms"}, 20, true, false, true},
       {{"tensor_stretch"}, 0.3, false, true, true},
@@ -54,6 +54,13 @@ std::vector<RunConstant> run_constants(const Plan& plan, int gpus_per_node, bool
       some.push_back(each);
   }
   return some;
+}
+
+std::vector<std::string> run_constant_keys() {
+  std::vector<std::string> keys;
+  for (const RunConstant& each : all_constants())
+    keys.insert(keys.end(), each.keys.begin(), each.keys.end());
+  return keys;
 }
 
 FrameworkProfile moved_profile(FrameworkProfile profile, std::span<const RunConstant> constants,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "workload/frameworks/framework_profile.h"
@@ -20,9 +21,10 @@ struct RunConstant {
 };
 
 // Returns those that an iteration's time (or ops, if `ops`) may move for a plan on nodes of so many
-// GPUs. An iteration's time does not tell the optimizer from compute; an op's time does not tell
-// attention from other compute.
+// GPUs. An iteration's time does not tell the optimizer from compute.
 std::vector<RunConstant> run_constants(const Plan& plan, int gpus_per_node, bool ops);
+// Returns the keys of all constants, whatever tells them.
+std::vector<std::string> run_constant_keys();
 
 // Returns the profile with its constants moved: `values` has a factor's logarithm, or a sum, for
 // each constant.

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "planning/play/play_job.h"
 #include "schedule/program/program_text.h"
 #include "traces/profile/passes.h"
 #include "traces/profile/read_profile.h"
@@ -45,11 +44,14 @@ bool is_trace(const std::string& path) {
   return false;
 }
 
-Result<SimulatedSide> simulated_side(const ProfiledFiles& files, const Profile& measured) {
+// Sets `played` where the simulated side is a scenario.
+Result<SimulatedSide> simulated_side(const ProfiledFiles& files, const Profile& measured,
+                                     std::optional<PlayedJob>* played) {
   const std::string& path = files.simulated;
   if (files.scenario != nullptr) {
-    ASSIGN_OR_RETURN(const PlayedJob played, play_once(*files.scenario, files.engine));
-    return played_side(played.job.program, played.trace, measured, engine_name(files.engine));
+    ASSIGN_OR_RETURN(*played, play_once(*files.scenario, files.engine));
+    return played_side((*played)->job.program, (*played)->trace, measured,
+                       engine_name(files.engine));
   }
   const ComparedKind kind = compared_kind(path, files.measured);
   if (kind == ComparedKind::Profiles) {
@@ -84,7 +86,7 @@ Result<ComparedProfiles> compare_files(const ProfiledFiles& files, Profile measu
   ComparedProfiles compared{.measured = std::move(measured)};
   ASSIGN_OR_RETURN(ComparedSide theirs, side_of(compared.measured, files.measured,
                                                 compared.measured.ranks.front().profiler));
-  ASSIGN_OR_RETURN(SimulatedSide side, simulated_side(files, compared.measured));
+  ASSIGN_OR_RETURN(SimulatedSide side, simulated_side(files, compared.measured, &compared.played));
   if (!files.passes.empty()) {
     ASSIGN_OR_RETURN(const std::vector<ProfileAction> passes, passes_named(files.passes));
     ASSIGN_OR_RETURN(side.profile, only_passes(std::move(side.profile), passes));

@@ -2,9 +2,11 @@
 // run.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
+#include "planning/play/play_job.h"
 #include "scenarios/scenario.h"
 #include "sim/engines.h"
 #include "traces/profile/profile.h"
@@ -26,7 +28,8 @@ struct ProfiledFiles {
 
 struct ComparedProfiles {
   Profile simulated, measured;
-  ProfileComparison comparison;  // of two jobs, the first note says so
+  ProfileComparison comparison;     // of two jobs, the first note says so
+  std::optional<PlayedJob> played;  // the scenario
 };
 
 // Compares with `measured`, the ranks that the measured files hold. A scenario is played in this

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -278,22 +279,24 @@ bool tells_kinds(const ComparedSide& side) {
   });
 }
 
-// Returns the mean bytes of a transfer between stages; 0: not known.
+// Returns the bytes of the largest transfer between stages; 0: not known.
 double transfer_bytes(const ComparedSide& side) {
-  double bytes = 0, count = 0;
+  double largest = 0;
   for (const ProfileSplit& split : side.splits) {
     for (const CommTotal& comm : split.comms) {
-      if (comm.label.kind != GroupKind::Pipeline) continue;
-      bytes += comm.bytes;
-      count += static_cast<double>(comm.sized);
+      if (comm.label.kind == GroupKind::Pipeline) largest = std::max(largest, comm.largest);
     }
   }
-  return count > 0 ? bytes / count : 0;
+  return largest;
 }
 
-// Transfers of the same job may carry small messages beside, such as shapes, but not so many times
-// the bytes.
-constexpr double kMostBytesRatio = 1.5;
+// Says whether transfers of one job may have these bytes: as many, or of another data type.
+bool may_be_alike(double bytes, double other) {
+  constexpr double kNear = 0.02;
+  const double ratio = bytes / other;
+  return std::ranges::any_of(std::array{0.5, 1.0, 2.0},
+                             [&](double of) { return std::abs(ratio / of - 1) < kNear; });
+}
 
 // Returns why the two sides cannot be the same job; empty: they can. A job and its profile have the
 // same ranks, kinds of communication, microbatches, sizes of transfers, and FLOPs, which show in
@@ -318,8 +321,7 @@ std::string why_another_job(const ProfileComparison& comparison) {
     why.push_back(
         fmt::format("{:.4g} forwards a rank and step against {:.4g}", forwards, measured_forwards));
   const double bytes = transfer_bytes(ours), measured_bytes = transfer_bytes(theirs);
-  if (bytes > 0 && measured_bytes > 0 &&
-      std::max(bytes, measured_bytes) > kMostBytesRatio * std::min(bytes, measured_bytes))
+  if (bytes > 0 && measured_bytes > 0 && !may_be_alike(bytes, measured_bytes))
     why.push_back(fmt::format("transfers between stages of {:.3g} MB against {:.3g} MB",
                               1e-6 * bytes, 1e-6 * measured_bytes));
   const double compute = Means(ours).seconds(&ProfileSplit::compute_ns);

@@ -20,8 +20,8 @@ struct Change {
 std::string times_text(double factor);  // "take 1.2 times as long"
 
 // Returns the changes that make of `base` what was measured, in the order in which they apply:
-// kinds of kernels, stages, ranks, single ops, links, single communications, delays, gaps between
-// steps. They refer to the arguments, which must stay.
+// kinds of kernels, stages, ranks, experts, single ops, links, single communications, delays, gaps
+// between steps. They refer to the arguments, which must stay.
 std::vector<Change> changes_of(const Program& program, const OpDurations& base,
                                const ProfiledRun& run);
 

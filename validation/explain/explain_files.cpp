@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <utility>
 
 #include "base/file.h"
-#include "planning/play/play_job.h"
 #include "planning/simulate/simulate.h"
-#include "traces/profile/passes.h"
 #include "traces/profile/read_profile.h"
-#include "validation/compare/simulated_side.h"
 #include "validation/explain/explain_log.h"
 #include "validation/explain/explain_passes.h"
 #include "validation/published/measured_log.h"
@@ -19,7 +17,12 @@ namespace tandem {
 Result<MeasuredFiles> measured_files(const std::vector<std::string>& files) {
   MeasuredFiles found;
   for (const std::string& file : files) {
-    if (may_be_profile(file) || !is_log_file(file)) {
+    const bool is_log = !may_be_profile(file) && is_log_file(file);
+    if (!is_log && !may_be_profile(file) && std::filesystem::is_regular_file(file))
+      return Error::at(file,
+                       "found neither a profile (*.json, *.json.gz, SQLite) nor a log with "
+                       "seconds of iterations, expected one of them");
+    if (!is_log) {
       found.profiles.push_back(file);
     } else if (found.log.empty()) {
       found.log = file;
@@ -37,32 +40,24 @@ Result<SimulatedIteration> simulated_iteration(const Scenario& scenario, Engine 
   if (result.training)
     simulated.tokens_per_gpu = result.training->tokens_per_s_per_gpu * result.iteration_s;
   simulated.samples = static_cast<double>(scenario.job.plan.global_batch);
+  simulated.gpus = scenario.job.plan.gpus();
   return simulated;
 }
 
-Result<MatchedProfile> matched_profile(const std::vector<std::string>& files,
-                                       const Scenario& scenario, Engine engine,
-                                       const std::string& passes) {
+Result<ComparedProfiles> matched_profiles(const std::vector<std::string>& files,
+                                          const Scenario& scenario, Engine engine,
+                                          const std::string& passes) {
   ASSIGN_OR_RETURN(Profile measured, read_profile(files));
-  ASSIGN_OR_RETURN(PlayedJob played, play_once(scenario, engine));
-  SimulatedSide side = played_side(played.job.program, played.trace, measured, engine_name(engine));
-  if (!passes.empty()) {
-    ASSIGN_OR_RETURN(const std::vector<ProfileAction> named, passes_named(passes));
-    ASSIGN_OR_RETURN(side.profile, only_passes(std::move(side.profile), named));
-  }
-  ASSIGN_OR_RETURN(ComparedSide ours, side_of(side.profile, scenario.path, side.by));
-  ours.world = side.world;
-  const ProfileRank& first = measured.ranks.front();
-  ASSIGN_OR_RETURN(ComparedSide theirs, side_of(measured, first.path, first.profiler));
-  ProfileComparison comparison =
-      compare_profiles(std::move(ours), std::move(theirs), passes.empty());
-  if (!comparison.another_job.empty())
-    return Error::at(first.path,
-                     fmt::format("found another job than {} ({}), expected a profile of it, or of "
-                                 "single passes that --only-passes names",
-                                 scenario.path, comparison.another_job));
-  return MatchedProfile{std::move(played), std::move(side.profile), std::move(measured),
-                        std::move(comparison)};
+  const std::string first = measured.ranks.front().path;
+  ASSIGN_OR_RETURN(ComparedProfiles matched, compare_files({.simulated = scenario.path,
+                                                            .measured = first,
+                                                            .scenario = &scenario,
+                                                            .engine = engine,
+                                                            .passes = passes},
+                                                           std::move(measured)));
+  if (matched.comparison.another_job.empty()) return matched;
+  return Error::at(first, fmt::format("found another job than {} ({}), expected a profile of it",
+                                      scenario.path, matched.comparison.another_job));
 }
 
 namespace {
@@ -76,21 +71,18 @@ Result<Explanation> log_explained(const std::string& log, const Scenario& scenar
 Result<ExplainedFiles> profiles_explained(const std::vector<std::string>& files,
                                           const Scenario& scenario, Engine engine,
                                           const std::string& passes) {
-  ASSIGN_OR_RETURN(MatchedProfile matched, matched_profile(files, scenario, engine, passes));
+  ASSIGN_OR_RETURN(ComparedProfiles matched, matched_profiles(files, scenario, engine, passes));
   ExplainedFiles explained{.simulated = std::move(matched.simulated),
                            .measured = std::move(matched.measured),
                            .comparison = std::move(matched.comparison)};
   if (passes.empty()) {
-    ASSIGN_OR_RETURN(explained.explanation,
-                     explain(matched.played.job.program, matched.played.trace, explained.measured));
+    ASSIGN_OR_RETURN(explained.explanation, explain(matched.played->job.program,
+                                                    matched.played->trace, explained.measured));
     return explained;
   }
   ASSIGN_OR_RETURN(explained.explanation, explain_passes(explained.comparison));
   std::vector<std::string>& notes = explained.explanation.notes;
-  notes.insert(notes.begin(),
-               fmt::format("An iteration is here the passes {} of the simulation, and the whole "
-                           "profile: compared part by part, nothing was played again.",
-                           passes));
+  notes.insert(notes.begin() + 1, "Compared part by part: nothing was played again.");
   return explained;
 }
 

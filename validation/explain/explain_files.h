@@ -5,11 +5,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "planning/play/play_job.h"
 #include "scenarios/scenario.h"
 #include "sim/engines.h"
 #include "traces/profile/profile.h"
-#include "validation/compare/profile_comparison.h"
+#include "validation/compare/compare_files.h"
 #include "validation/explain/explain.h"
 #include "validation/explain/explain_log.h"
 
@@ -25,17 +24,12 @@ Result<MeasuredFiles> measured_files(const std::vector<std::string>& files);
 // Simulates the scenario in a process of its own, as this one may use SimGrid once.
 Result<SimulatedIteration> simulated_iteration(const Scenario& scenario, Engine engine);
 
-// Profiles of a scenario's run, and the simulation that they stand against.
-struct MatchedProfile {
-  PlayedJob played;
-  Profile simulated, measured;
-  ProfileComparison comparison;
-};
-// `passes`: those that the profiles have alone. Error: profiles of another job, which says what
-// does not match, and those of the readers.
-Result<MatchedProfile> matched_profile(const std::vector<std::string>& files,
-                                       const Scenario& scenario, Engine engine,
-                                       const std::string& passes = "");
+// Reads profiles of a scenario's run, plays the scenario and compares. `passes`: those that the
+// profiles have alone. Error: profiles of another job, which says what does not match, and those of
+// the readers.
+Result<ComparedProfiles> matched_profiles(const std::vector<std::string>& files,
+                                          const Scenario& scenario, Engine engine,
+                                          const std::string& passes = "");
 
 // `simulated`, `measured` and `comparison` are of profiles; without any they are empty.
 struct ExplainedFiles {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -90,9 +91,29 @@ std::vector<LogIteration> log_iterations(std::string_view text,
 
 namespace {
 
+// Refuses a log that states another number behind `label` than the simulated job's; 0: not known.
+Status check_stated(const std::string& path, std::string_view text, std::string_view label,
+                    double simulated) {
+  const std::size_t at = text.find(label);
+  if (at == std::string_view::npos || simulated <= 0) return Done{};
+  const std::size_t first = text.find_first_not_of(' ', at + label.size());
+  double stated = 0;
+  if (first == std::string_view::npos ||
+      std::from_chars(text.data() + first, text.data() + text.size(), stated).ec != std::errc() ||
+      stated == simulated)
+    return Done{};
+  const auto line =
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+  return Error::at(fmt::format("{}:{}", path, line),
+                   fmt::format("found '{} {:g}', expected {:g}, the job's: a log of another job",
+                               label, stated, simulated));
+}
+
 // Returns the iterations behind the warm-up.
 Result<std::vector<LogIteration>> counted_iterations(const std::string& path, std::string_view text,
                                                      const SimulatedIteration& simulated) {
+  RETURN_IF_ERROR(check_stated(path, text, "global batch size:", simulated.samples));
+  RETURN_IF_ERROR(check_stated(path, text, "using world size:", simulated.gpus));
   std::vector<LogIteration> all = log_iterations(text, simulated);
   if (all.size() < kLeastIterations + RunMeter::kWarmup)
     return Error::at(

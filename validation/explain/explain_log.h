@@ -18,6 +18,7 @@ struct SimulatedIteration {
   double seconds = 0;
   std::optional<std::pair<double, double>> interval_s;
   double tokens_per_gpu = 0, samples = 0;  // of an iteration; 0: not known
+  int gpus = 0;                            // 0: not known
 };
 
 // An iteration in a log (or the mean of those since the line before), and what the log says

@@ -74,6 +74,9 @@ void add_runs(const std::vector<std::pair<PassPhase, Nanospan>>& kernels, StepKe
     runs[phase].back().push_back(span);
     last = phase;
   }
+  // Behind the last backward the training loop launches what is of no pass: clipping, an optimizer.
+  if (last == PassPhase::Forward && runs.contains(PassPhase::Backward))
+    runs[PassPhase::Forward].pop_back();
   for (auto& [phase, of_phase] : runs) {
     Nanoseconds longest = 0;
     for (const Intervals& run : of_phase) longest = std::max(longest, length_of(union_of(run)));

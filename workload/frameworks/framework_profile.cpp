@@ -78,6 +78,13 @@ Result<std::string> path_of(const std::string& name) {
   return framework_profile_path(name);
 }
 
+// Returns the base that a profile's file names.
+Result<std::string> base_of(const std::string& path, SourcedFile* file) {
+  ASSIGN_OR_RETURN(const std::string base, file->text("base"));
+  if (!base.ends_with(".toml")) return base;
+  return (std::filesystem::path(path).parent_path() / base).string();
+}
+
 // Reads the file's base, if it has one, then replaces the values that the file itself has. `bases`:
 // the number of files that led here. Values in `instead` replace those of files.
 Status read_into(const std::string& name, const ProfileValues& instead, int bases,
@@ -86,11 +93,9 @@ Status read_into(const std::string& name, const ProfileValues& instead, int base
   ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(path));
   const bool derived = file.has("base");
   if (derived) {
-    ASSIGN_OR_RETURN(const std::string base, file.text("base"));
+    ASSIGN_OR_RETURN(const std::string base, base_of(path, &file));
     if (bases >= kMostBases) return file.expected("base", "bases that end");
-    const auto beside = std::filesystem::path(path).parent_path() / base;
-    RETURN_IF_ERROR(
-        read_into(base.ends_with(".toml") ? beside.string() : base, instead, bases + 1, profile));
+    RETURN_IF_ERROR(read_into(base, instead, bases + 1, profile));
   }
   for (const ProfileField& field : kFields) {
     const auto other = instead.find({name, field.key});
@@ -131,6 +136,20 @@ Result<FrameworkProfile> load_framework_profile(const std::string& name,
   RETURN_IF_ERROR(read_into(name, instead, 0, &profile));
   profile.name = name;
   return profile;
+}
+
+Result<std::vector<std::string>> framework_profile_files(const std::string& name) {
+  std::vector<std::string> files;
+  for (std::string next = name; !next.empty() && files.size() <= kMostBases;) {
+    ASSIGN_OR_RETURN(const std::string path, path_of(next));
+    ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(path));
+    files.push_back(path);
+    next.clear();
+    if (file.has("base")) {
+      ASSIGN_OR_RETURN(next, base_of(path, &file));
+    }
+  }
+  return files;
 }
 
 std::vector<std::string> framework_profile_names() { return data_names(kFolder); }

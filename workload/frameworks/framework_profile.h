@@ -111,6 +111,9 @@ using ProfileValues = std::map<std::pair<std::string, std::string>, double>;
 Result<FrameworkProfile> load_framework_profile(const std::string& name,
                                                 const ProfileValues& instead = {});
 
+// Returns the files of a profile: its own, then its base's, and so on. None for the name "".
+Result<std::vector<std::string>> framework_profile_files(const std::string& name);
+
 // Returns how much longer the slowest of so many nodes takes than their mean: 1 + node_spread
 // sqrt(2 ln n), the largest of n normal variables (Gumbel, Statistics of Extremes, section 4.2.3).
 double slowest_of(int nodes, const FrameworkProfile& profile);

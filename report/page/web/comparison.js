@@ -9,7 +9,7 @@ const signed = (value, show) =>
 
 // Draws a simulation against a profile. A row may lack one of the two.
 function drawRows(rows) {
-  const head = ["", "Simulated", "Measured", "Difference", "Error"].map((name) =>
+  const head = ["", "Simulated", "Measured", "Simulated − measured", "Error"].map((name) =>
     make("th", {scope: "col"}, name));
   const points = (value) => `${d3.format(".2f")(100 * value)} points`;
   const cell = (value, show) =>
@@ -59,7 +59,7 @@ function drawComparison(comparison) {
       rows.push(row(`Overlapped ${scope} communication`, simulated.overlap_fraction[scope],
         measured.overlap_fraction[scope], percent, comparison.overlap_difference[scope], points));
   }
-  const head = ["", "Simulated", "Measured", "Difference", "Error"].map((name) =>
+  const head = ["", "Simulated", "Measured", "Simulated − measured", "Error"].map((name) =>
     make("th", {scope: "col"}, name));
   const {ops} = comparison;
   byId("comparison").replaceChildren(

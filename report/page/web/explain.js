@@ -50,19 +50,25 @@ function rankCells(ranks) {
   make("b", {}, String(rank)), ` × ${d3.format(".2f")(compute_ratio)}`));
 }
 
+// Names the largest cause, and says how much of the gap it is.
+function firstCause([first], gap) {
+  if (!first || first.alone_s <= 0) return "No cause adds half a percent of the iteration.";
+  const share = first.alone_s / gap;
+  const words = gap <= 0 || share < 0.5 ? "The largest cause"
+    : share < 0.95 ? "Most of it" : share < 1.05 ? "All of it" : "More than all of it";
+  return `${words}: ${first.what} (${signed(first.alone_s, seconds)}).`;
+}
+
 function drawExplanation(e) {
   byId("explain-section").hidden = false;
   const gap = e.measured_s - e.simulated_s;
-  const [first] = e.causes;
   byId("explain-answer").textContent = `Measured ${seconds(e.measured_s)}, simulated ` +
-    `${seconds(e.simulated_s)}: ${signed(gap, seconds)}. ` +
-    (first && first.alone_s > 0 ? `Most of it: ${first.what} (${signed(first.alone_s, seconds)}).`
-      : "No cause makes half a percent of the iteration.");
+    `${seconds(e.simulated_s)}: ${signed(gap, seconds)}. ${firstCause(e.causes, gap)}`;
   byId("explain-answer").classList.toggle("bad", !e.explained);
   const rows = explainedRows(e);
   const most = d3.max(rows, ({begin, end}) => Math.max(begin, end));
   byId("explain-causes").replaceChildren(make("table", {class: "waterfall"},
-    make("thead", {}, make("tr", {}, ...["Cause", "", "Seconds", "Of the measured"].map((name) =>
+    make("thead", {}, make("tr", {}, ...["Cause", "", "Time", "Of the measured"].map((name) =>
       make("th", {scope: "col"}, name)))),
     make("tbody", {}, ...rows.map((row) => explainedRow(row, most, e.measured_s)))));
   byId("explain-notes").replaceChildren(...[...e.notes,

@@ -85,6 +85,24 @@ TEST_CASE("the training loop's thread is not autograd's, though it runs a node o
   CHECK(time_in(told, PassPhase::Unknown) == 4'000);
 }
 
+TEST_CASE("an optimizer on autograd's thread, inside the backward, does not make it the loop's") {
+  for (const bool with_steps : {false, true}) {
+    KinetoRows rows = {call_row("cpu_op", "autograd::engine::evaluate_function: Mm", "20", "20", 5),
+                       annotation_row("Optimizer.step#SGD.step", "30", "5", 5),
+                       launch_row(1, "3", 1),
+                       launch_row(2, "25", 5),
+                       launch_row(3, "31", 5),
+                       kernel_row("gemm", 7, "100", "1", 1),
+                       kernel_row("gemm", 7, "101", "2", 2),
+                       kernel_row("sgd", 7, "103", "4", 3)};
+    if (with_steps) rows.push_back(annotation_row("ProfilerStep#1", "0", "100"));
+    const ProfileSplit split = splits_in(read_rows(rows)).front();
+    CHECK(time_in(split, PassPhase::Forward) == 1'000);
+    CHECK(time_in(split, PassPhase::Backward) == 2'000);
+    CHECK(time_in(split, PassPhase::Step) == 4'000);
+  }
+}
+
 TEST_CASE("steps that overlap begin more often than their span says") {
   // Each step has kernels at once and 130 us later, which the next one, 100 us behind, overtakes.
   KinetoRows rows;
