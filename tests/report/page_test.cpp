@@ -378,7 +378,7 @@ TEST_CASE("a page of causes has a step each, from the simulated to the measured 
     CHECK(seen.at("problems") == Json::array());
     CHECK(seen.at("overflow") <= 0);
     CHECK(seen.at("answer").get<std::string>().find(
-              "Most of it: copies between GPU and host hold compute up") != std::string::npos);
+              "All of it: copies between GPU and host hold compute up") != std::string::npos);
     const Json& rows = seen.at("rows");
     REQUIRE(rows.size() == told.at("causes").size() + 4);
     CHECK(rows.front().at("seconds") == told.at("simulated_s"));
