@@ -36,7 +36,7 @@ const std::vector<Place> kPlaces = {
     {"MPI", "command -v mpirun >/dev/null",
      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -q --oversubscribe -np 4 ",
      "p2p_s = 0.0002", "", "intra_GBps = 2\nnic_Gbitps = 16\n"},
-    {"shaped", kCluster + "--check", kCluster + "mpirun -q -np 4 ", "p2p_MB = 0.4", "p2p_MB=2.4",
+    {"shaped", kCluster + "--check", kCluster + "mpirun -q -np 4 ", "p2p_MB = 0.8", "p2p_MB=2.4",
      "inter_latency_us = 250\n"}};
 
 // A cause: settings of the job as it is executed, or a change of its Program.
@@ -124,12 +124,12 @@ void block_sends(Program* program) {
   }
 }
 
-// Transfers between nodes are four times as many bytes, or take as long.
+// Transfers between nodes are twice as many bytes, and take twice as long.
 void slow_links(Program* program) {
   for (const RankRow& rank : program->ranks) {
     for (Op& op : program->bodies[rank.body].ops) {
       if (is_compute(op.kind)) continue;
-      const int by = program->communicators[rank.communicators[op.slot]].between_nodes ? 4 : 1;
+      const int by = program->communicators[rank.communicators[op.slot]].between_nodes ? 2 : 1;
       op.bytes *= by;
       op.duration_ns *= by;
     }
