@@ -10,9 +10,8 @@
 namespace tandem {
 namespace {
 
-// The spreads are round numbers: about what the constants of the profiles in workload/frameworks
-// differ by between publications that share a framework and a GPU. `tandem-fit calibrated` judges
-// them.
+// The spreads are round numbers of our own. Those that an iteration's time moves were chosen by the
+// errors that `tandem-fit calibrated` finds, on the families that it judges by.
 const std::vector<RunConstant>& all_constants() {
   static const std::vector<RunConstant> kAll = {
       {{"compute_stretch"}, 0.1, false, true, true},
