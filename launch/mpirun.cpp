@@ -17,6 +17,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -177,23 +180,64 @@ struct Stream {
   }
 };
 
+// Returns a process's state as /proc shows it: 'R', 'S', 'T' (stopped), 'Z' (ended, but not
+// collected by its parent). Returns 0 if the process is gone.
+char state_of(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(") ");
+  return name_end == std::string::npos || name_end + 2 >= text.size() ? 0 : text[name_end + 2];
+}
+
+// Returns whether mpirun runs on although its ranks have ended. Its children are the ranks, or the
+// daemons that start them on other hosts. It collects a child that ends at once, so that one which
+// stays uncollected shows that it is stuck. `had_ranks`: its children are ranks, and one has
+// written something; then no children are a sign as well.
+bool outlives_its_ranks(pid_t mpirun, bool had_ranks) {
+  if (state_of(std::to_string(mpirun)) == 'T') return false;
+  bool any_ended = false;
+  std::error_code gone;
+  const std::string tasks = fmt::format("/proc/{}/task", mpirun);
+  for (const auto& task : std::filesystem::directory_iterator(tasks, gone)) {
+    std::ifstream children(task.path() / "children");
+    if (!children) return false;  // a kernel without this list
+    for (std::string child; children >> child; any_ended = true)
+      if (state_of(child) != 'Z') return false;
+  }
+  return any_ended || had_ranks;
+}
+
+// How mpirun came to its end, as far as pass_on() had a hand in it.
+struct Passed {
+  int signal = 0;      // the last one forwarded; 0: none
+  bool stuck = false;  // mpirun was ended: its ranks had ended and it did not follow
+};
+
 // Passes both streams on until both are closed. Ends mpirun if its results cannot be written.
 // Forwards signals that were sent to this process alone: Ctrl-C in a terminal reaches mpirun
-// without help. Returns the last signal forwarded, or 0.
-int pass_on(Stream* output, Stream* errors, pid_t process) {
-  int passed_on = 0;
+// without help. Kills an mpirun that outlives its ranks by ten quiet seconds: with PMIx 4.2 it
+// waits forever for a lock if a rank was killed while connecting to it. `here`: all ranks are on
+// this host.
+Passed pass_on(Stream* output, Stream* errors, pid_t process, bool here) {
+  constexpr int kSecondMs = 1000, kQuietSeconds = 10;
+  Passed passed;
   std::array<pollfd, 2> ends = {pollfd{output->from, POLLIN, 0}, pollfd{errors->from, POLLIN, 0}};
+  int quiet_seconds = 0;
   for (bool told = false; ends[0].fd >= 0 || ends[1].fd >= 0;) {
     if (const int signal = caught; signal != 0) {
       caught = 0;
-      kill(process, passed_on = signal);
+      kill(process, passed.signal = signal);
     }
-    if (poll(ends.data(), ends.size(), -1) < 0) continue;
+    const int ready = poll(ends.data(), ends.size(), kSecondMs);
+    if (ready < 0) continue;
+    const bool had_ranks = here && (output->any || errors->any);
+    quiet_seconds = ready == 0 && outlives_its_ranks(process, had_ranks) ? quiet_seconds + 1 : 0;
+    if (quiet_seconds == kQuietSeconds) passed.stuck = kill(process, SIGKILL) == 0;
     if (ends[0].revents != 0 && !output->pass()) ends[0].fd = -1;
     if (ends[1].revents != 0 && !errors->pass()) ends[1].fd = -1;
     if (output->failed != 0 && !std::exchange(told, true)) kill(process, SIGTERM);
   }
-  return passed_on;
+  return passed;
 }
 
 // Notes SIGTERM and SIGINT that another process sent (SI_USER); those of a terminal are ignored.
@@ -254,7 +298,7 @@ Result<int> run_mpirun(int ranks) {
   to = {};
   errors_to = {};
   Stream output{from.number(), STDOUT_FILENO}, errors{errors_from.number(), STDERR_FILENO};
-  const int passed_on = pass_on(&output, &errors, process);
+  const Passed passed = pass_on(&output, &errors, process, here);
   int status = 0;
   while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
     if (caught != 0) kill(process, caught);
@@ -263,6 +307,10 @@ Result<int> run_mpirun(int ranks) {
     return Error{fmt::format("standard output: {}, expected room for the results",
                              std::strerror(output.failed)),
                  Error::Failed};
+  if (passed.stuck) {
+    if (errors.any) return exit_status(Error::Failed);
+    return Error{"mpirun did not end within 10 s of its ranks, and was ended", Error::Failed};
+  }
   if (WIFSIGNALED(status))
     return Error{fmt::format("mpirun was killed by signal {} ({})", WTERMSIG(status),
                              strsignal(WTERMSIG(status))),
@@ -272,8 +320,8 @@ Result<int> run_mpirun(int ranks) {
     return Error{"mpirun ended with status 0 and no results, expected rank 0's", Error::Failed};
   if (ended != 0 && !errors.any) {
     std::string by;
-    if (passed_on != 0)
-      by = fmt::format(": ended by signal {} ({})", passed_on, strsignal(passed_on));
+    if (passed.signal != 0)
+      by = fmt::format(": ended by signal {} ({})", passed.signal, strsignal(passed.signal));
     return ended_with(
         ended, fmt::format("mpirun ended with status {} before a rank said why{}", ended, by));
   }

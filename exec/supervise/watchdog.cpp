@@ -175,12 +175,18 @@ class Watchdog {
     connection_->send(static_cast<std::uint32_t>(MessageKind::State), state_.bytes());
   }
 
-  // Gives the child time to close its transport, and kills it if it does not exit by itself.
+  // Gives the child time to close its transport, and kills it if it does not exit by itself. A
+  // child that dies of it is named: all is measured, but mpirun may end rank 0 before it has
+  // written that.
   Status leave() {
     for (const auto begin = Clock::now(); !child_.is_gone() && Clock::now() - begin < kTimeToExit;
          poll(nullptr, 0, kTick_ms))
       child_.update();
     child_.kill();
+    if (!child_.exit_reason().empty())
+      return Error{
+          fmt::format("rank {} {} after all had played", hello_.rank, child_.exit_reason()),
+          Error::Failed};
     return Done{};
   }
 

@@ -59,7 +59,10 @@ class MpiRun {
   }
   MpiRun(const MpiRun&) = delete;
   MpiRun& operator=(const MpiRun&) = delete;
-  ~MpiRun() {
+  ~MpiRun() { end(); }
+
+  // Kills all that is left of it.
+  void end() {
     for (const pid_t process : processes()) kill(process, SIGKILL);
     wait();
   }
