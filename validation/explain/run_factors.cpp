@@ -1,0 +1,163 @@
+// Factors are medians of ratios, measured over simulated, found one after the other: each from what
+// the factors before it leave.
+#include "validation/explain/run_factors.h"
+
+#include <algorithm>
+
+#include "base/quantile.h"
+
+namespace tandem {
+namespace {
+
+using Ratios = std::map<int, std::vector<double>>;
+using RankRatios = std::map<int, Ratios>;  // by key, then rank
+
+Factors medians(Ratios ratios) {
+  Factors factors;
+  for (auto& [key, values] : ratios) {
+    const auto count = static_cast<std::int64_t>(values.size());
+    factors[key] = {lower_median(std::move(values)), count};
+  }
+  return factors;
+}
+
+// Returns the median of the ranks' medians, of two the lower: what all ranks share, so that half of
+// them being slow is not a slow kind.
+Factors shared_medians(const RankRatios& ratios) {
+  Factors factors;
+  for (const auto& [key, by_rank] : ratios) {
+    std::vector<double> of_ranks;
+    for (const auto& [rank, factor] : medians(by_rank)) {
+      of_ranks.push_back(factor.value);
+      factors[key].ops += factor.ops;
+    }
+    factors[key].value = lower_median(std::move(of_ranks));
+  }
+  return factors;
+}
+
+std::vector<int> places_of(const Program& program) {
+  std::vector<int> places(program.ranks.size(), -1);
+  for (const Communicator& comm : program.communicators) {
+    if (comm.group_kind != GroupKind::Expert || comm.members.size() < 2) continue;
+    for (std::size_t i = 0; i < comm.members.size(); ++i)
+      places[index(comm.members[i])] = static_cast<int>(i);
+  }
+  return places;
+}
+
+Factors kinds_of(const RunFactors& found) {
+  RankRatios ratios;
+  found.of.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+    if (found.place_of(rank, op) < 0) ratios[static_cast<int>(op.kind)][rank].push_back(ratio);
+  });
+  return shared_medians(ratios);
+}
+
+// A stage that one rank has alone cannot be told from its rank.
+Factors stages_of(const RunFactors& found) {
+  std::map<int, int> ranks_of_stage;
+  for (const RankRow& row : found.of.program.ranks) {
+    std::map<int, bool> own;
+    for (const Op& op : found.of.program.bodies[row.body].ops) own[op.stage] |= is_compute(op.kind);
+    for (const auto& [stage, computes] : own) ranks_of_stage[stage] += computes ? 1 : 0;
+  }
+  RankRatios ratios;
+  found.of.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+    if (op.stage >= 0 && ranks_of_stage[op.stage] > 1 && found.place_of(rank, op) < 0)
+      ratios[op.stage][rank].push_back(ratio / factor_at(found.kinds, static_cast<int>(op.kind)));
+  });
+  return ratios.size() > 1 ? shared_medians(ratios) : Factors();
+}
+
+Factors ranks_of(const RunFactors& found) {
+  Ratios ratios;
+  found.of.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+    if (found.place_of(rank, op) >= 0) return;
+    ratios[rank].push_back(ratio / factor_at(found.kinds, static_cast<int>(op.kind)) /
+                           factor_at(found.stages, op.stage));
+  });
+  return ratios.size() > 1 ? medians(std::move(ratios)) : Factors();
+}
+
+// Returns the factors of experts by key(place, op).
+template <class Key>
+Factors experts_of(const RunFactors& found, const Key& key) {
+  RankRatios ratios;
+  found.of.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+    if (const int place = found.place_of(rank, op); place >= 0)
+      ratios[key(place, op)][rank].push_back(ratio / found.usual(rank, op));
+  });
+  return shared_medians(ratios);
+}
+
+std::vector<std::pair<double, int>> busiest_of(const RunFactors& found) {
+  const std::vector<Communicator>& communicators = found.of.program.communicators;
+  std::vector<std::pair<double, int>> busiest(communicators.size(), {1, -1});
+  for (std::size_t c = 0; c < busiest.size(); ++c) {
+    if (communicators[c].group_kind != GroupKind::Expert) continue;
+    for (const Rank member : communicators[c].members) {
+      const int place = found.places[index(member)];
+      busiest[c] = std::max(busiest[c], {factor_at(found.experts, place), place});
+    }
+  }
+  return busiest;
+}
+
+Factors links_of(const RunFactors& found) {
+  Ratios ratios;
+  found.of.for_comm([&](std::size_t c, std::size_t, double ratio) {
+    ratios[found.link_of(c)].push_back(ratio / found.by_experts(c, ratio));
+  });
+  return medians(std::move(ratios));
+}
+
+}  // namespace
+
+double factor_at(const Factors& factors, int key) {
+  const auto at = factors.find(key);
+  return at == factors.end() ? 1 : at->second.value;
+}
+
+int RunFactors::place_of(int rank, const Op& op) const {
+  const bool is_of_experts =
+      op.kernel >= 0 && of.program.kernels[op.kernel].name.starts_with("experts ");
+  return is_of_experts ? places[rank] : -1;
+}
+
+double RunFactors::usual(int rank, const Op& op) const {
+  const double dense = factor_at(kinds, static_cast<int>(op.kind)) * factor_at(stages, op.stage) *
+                       factor_at(ranks, rank);
+  const int place = place_of(rank, op);
+  if (place < 0) return dense;
+  return dense * factor_at(expert_kinds, static_cast<int>(op.kind)) * factor_at(experts, place);
+}
+
+double RunFactors::by_experts(std::size_t communicator, double ratio) const {
+  return std::clamp(ratio, 1.0, busiest[communicator].first);
+}
+
+double RunFactors::own_ratio(std::size_t communicator, double ratio) const {
+  return ratio / by_experts(communicator, ratio) / factor_at(links, link_of(communicator));
+}
+
+int RunFactors::link_of(std::size_t communicator) const {
+  const Communicator& comm = of.program.communicators[communicator];
+  return 2 * static_cast<int>(comm.group_kind) + (comm.between_nodes ? 1 : 0);
+}
+
+RunFactors factors_of(const ComparedRun& run) {
+  RunFactors found{.of = run};
+  found.places = places_of(run.program);
+  found.kinds = kinds_of(found);
+  found.stages = stages_of(found);
+  found.ranks = ranks_of(found);
+  found.expert_kinds =
+      experts_of(found, [](int, const Op& op) { return static_cast<int>(op.kind); });
+  found.experts = experts_of(found, [](int place, const Op&) { return place; });
+  found.busiest = busiest_of(found);
+  found.links = links_of(found);
+  return found;
+}
+
+}  // namespace tandem
