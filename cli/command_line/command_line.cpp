@@ -13,6 +13,7 @@
 #include <sstream>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "base/memory.h"
@@ -83,6 +84,22 @@ CLI::Validator count() {
           "POSITIVE"};
 }
 
+// Checks for a number from `least` to `most`. CLI11's own check writes 1e9 as "1000000000.000000".
+template <class Number>
+CLI::Validator within(Number least, Number most) {
+  constexpr const char* kNumber = std::is_floating_point_v<Number> ? "{:g}" : "{}";
+  const auto written = [](Number number) { return fmt::format(fmt::runtime(kNumber), number); };
+  return {[=](const std::string& text) {
+            Number value{};
+            const bool is_number = CLI::detail::lexical_cast(text, value);
+            return is_number && least <= value && value <= most
+                       ? std::string()
+                       : fmt::format("found {}, expected {} to {}", text, written(least),
+                                     written(most));
+          },
+          CLI::Range(least, most).get_description()};
+}
+
 // Returns the exit status of a program that has printed all it had to.
 int end_of_output() {
   std::FILE* const results = standard_output();
@@ -98,13 +115,13 @@ Option Option::one_of(const std::vector<std::string>& values) const {
   return Option(option_->check(CLI::IsMember(values)));
 }
 Option Option::range(int least, int most) const {
-  return Option(option_->check(CLI::Range(least, most)));
+  return Option(option_->check(within(least, most)));
 }
 Option Option::range(double least, double most) const {
-  return Option(option_->check(CLI::Range(least, most)));
+  return Option(option_->check(within(least, most)));
 }
 Option Option::range(Bytes least, Bytes most) const {
-  return Option(option_->check(CLI::Range(least, most)));
+  return Option(option_->check(within(least, most)));
 }
 Option Option::at_least_one() const { return Option(option_->check(count())); }
 Option Option::not_negative() const { return Option(option_->check(CLI::NonNegativeNumber)); }

@@ -69,7 +69,6 @@ class Communicators {
   // Handles what an NCCL call on the communicator returned.
   Status took(Own* own, const char* call, ncclResult_t code);
   Status start(const GpuJob& job, const GpuCommunicator& planned, GpuCommId id);
-  Status transfers(const Op& op, Own* own, const float* give, float* take, cudaStream_t stream);
   Status all_to_all(Own* own, std::size_t each, const float* give, float* take,
                     cudaStream_t stream);
   void leave_groups();
