@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_text.h"
+#include "base/units.h"
 #include "job/memory_timeline.h"
 #include "results/job_result.h"
 #include "traces/metrics.h"
@@ -45,34 +47,59 @@ std::string memory_json(const Scenario& scenario, const CompiledJob& job, const 
   return out + "]}";
 }
 
-// Makes the JSON object of a run's detail. An empty part becomes null.
-std::string object(const std::string& split, const std::string& memory, const std::string& timeline,
-                   const std::string& strip = "") {
-  const auto part = [](const std::string& text) { return text.empty() ? "null" : text; };
-  return fmt::format("{{\"split\":{},\n\"memory\":{},\n\"timeline\":{}{}{}}}", part(split),
-                     part(memory), part(timeline), strip.empty() ? "" : ",\n\"strip\":", strip);
+// Describes the machines of a run: "128 nodes of 8 A100-SXM4-80GB · inside 300 GB/s a GPU and
+// direction · outside 8 x 200 Gbit/s".
+std::string hardware_text(const ClusterSpec& spec, int gpus) {
+  const int nodes = (gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
+  const std::string& gpu = spec.device.name;
+  std::string text = nodes == 1 ? fmt::format("{} {} in a node", gpus, gpu)
+                                : fmt::format("{} nodes of {} {}", nodes, spec.gpus_per_node, gpu);
+  if (spec.cables) return text + " · joined as listed";
+  text += fmt::format(" · inside {:.4g} GB/s a GPU and direction", spec.intra_bytes_per_s / GB);
+  if (nodes > 1)
+    text += fmt::format(" · outside {} x {:.4g} Gbit/s", spec.nics_per_node,
+                        spec.nic_bytes_per_s / Gbit);
+  return text;
 }
 
+// The parts of a detail, each as JSON; empty: null, and no strip.
+struct DetailParts {
+  std::string hardware, split, memory, timeline, strip;
+};
+
+std::string object(const DetailParts& parts) {
+  const auto part = [](const std::string& json) { return json.empty() ? "null" : json; };
+  return fmt::format("{{\"hardware\":{},\n\"split\":{},\n\"memory\":{},\n\"timeline\":{}{}{}}}",
+                     part(parts.hardware), part(parts.split), part(parts.memory),
+                     part(parts.timeline), parts.strip.empty() ? "" : ",\n\"strip\":", parts.strip);
+}
+
+// Adds what a trace tells to the parts that are known of the scenario.
 std::string object(const Program& program, const Trace& trace, Detail detail, int strip_columns,
-                   const std::string& memory) {
+                   DetailParts parts) {
   if (detail == Detail::None && strip_columns == 0) return "";
-  return object(detail == Detail::None ? "" : split_json(measure(program, trace).ranks), memory,
-                detail == Detail::Timeline ? timeline_json(program, trace) : "",
-                strip_columns == 0 ? "" : to_json(timeline_strip(program, trace, strip_columns)));
+  if (detail != Detail::None) parts.split = split_json(measure(program, trace).ranks);
+  if (detail == Detail::Timeline) parts.timeline = timeline_json(program, trace);
+  if (strip_columns > 0) parts.strip = to_json(timeline_strip(program, trace, strip_columns));
+  return object(parts);
 }
 
 }  // namespace
 
 std::string detail_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace,
                       Detail detail, int strip_columns) {
-  const bool has_memory = detail != Detail::None && !scenario.costs.uniform;
-  return object(job.program, trace, detail, strip_columns,
-                has_memory ? memory_json(scenario, job, trace) : "");
+  DetailParts parts;
+  if (detail != Detail::None && !scenario.costs.uniform) {
+    parts.hardware =
+        json_line(nlohmann::json(hardware_text(scenario.cluster.spec, job.plan.gpus())));
+    parts.memory = memory_json(scenario, job, trace);
+  }
+  return object(job.program, trace, detail, strip_columns, std::move(parts));
 }
 
 std::string detail_of(const Program& program, const Trace& trace, Detail detail,
                       int strip_columns) {
-  return object(program, trace, detail, strip_columns, "");
+  return object(program, trace, detail, strip_columns, {});
 }
 
 TimelineStrip strip_of(const std::string& detail) {
@@ -80,7 +107,10 @@ TimelineStrip strip_of(const std::string& detail) {
 }
 
 std::string detail_of(const TraceTable& table) {
-  return object(split_json(table.splits), "", timeline_json(table));
+  DetailParts parts;
+  parts.split = split_json(table.splits);
+  parts.timeline = timeline_json(table);
+  return object(parts);
 }
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
-// RunDetail: what a page draws of a run beyond the numbers of its RunResult: a JSON object with
-// `split`, `memory` and `timeline` (docs/formats.md), and `strip`, which a terminal draws.
+// RunDetail: what a page shows of a run beyond the numbers of its RunResult: a JSON object with
+// `hardware`, `split`, `memory` and `timeline` (docs/formats.md), and `strip`, which a terminal
+// draws.
 #pragma once
 
 #include <string>

@@ -390,5 +390,7 @@ TEST_CASE("a page of causes has a step each, from the simulated to the measured 
           Approx(rows.front().at("right").get<double>()).margin(0.03));
     CHECK(seen.at("ranks") == 1);
     CHECK(seen.at("lanes").size() >= 3);
+    CHECK(seen.at("slow") ==
+          Json({"0, stage 0", "1, stage 1", "2, stage 2: compute × 1.20", "3, stage 3"}));
   }
 }

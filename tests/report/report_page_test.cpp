@@ -62,6 +62,8 @@ TEST_CASE("the page's runs are the objects of simulate --json, and the named one
     const Json& run = data.at("runs").at(i);
     CHECK(run.at("result") == printed.at(i));
     CHECK(!run.at("detail").at("timeline").is_null());
+    CHECK(run.at("detail").at("hardware") ==
+          "4 A100-SXM4-80GB in a node · inside 300 GB/s a GPU and direction");
 
     // Each rank's split adds up to the iteration, and their mean is the printed compute.
     const Json& split = run.at("detail").at("split");

@@ -7,9 +7,12 @@ const signed = (value, show) =>
   value === null || value === undefined ? "-" : `${value > 0 ? "+" : value < 0 ? "−" : ""}` +
     show(Math.abs(value));
 
-// Draws a simulation against a profile. A row may lack one of the two.
-function drawRows(rows) {
-  const head = ["", "Simulated", "Measured", "Simulated − measured", "Error"].map((name) =>
+// Draws a simulation against a profile. A row may lack one of the two. `explained`: differences are
+// what the measured run has more, as on a page of causes.
+function drawRows(rows, explained) {
+  const columns = explained ? ["Measured − simulated", "Change"]
+    : ["Simulated − measured", "Error"];
+  const head = ["", "Simulated", "Measured", ...columns].map((name) =>
     make("th", {scope: "col"}, name));
   const points = (value) => `${d3.format(".2f")(100 * value)} points`;
   const cell = (value, show) =>
@@ -17,19 +20,22 @@ function drawRows(rows) {
   const body = rows.map(({name, unit, simulated: a, measured: b}) => {
     const show = unit === "s" ? seconds : percent;
     const both = a !== null && b !== null;
+    const [from, to] = explained ? [a, b] : [b, a];
     return make("tr", {}, make("td", {}, name), cell(a, show), cell(b, show),
-      make("td", {}, both ? exact(a - b, signed(a - b, unit === "s" ? seconds : points)) : "-"),
-      make("td", {}, both && unit === "s" && b > 0 ? signed(a / b - 1, percent) : ""));
+      make("td", {}, both ? exact(to - from, signed(to - from, unit === "s" ? seconds : points))
+        : "-"),
+      make("td", {}, both && unit === "s" && from > 0 ? signed(to / from - 1, percent) : ""));
   });
   byId("comparison").replaceChildren(
-    make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body)));
+    make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body)),
+    make("p", {class: "hint"}, "Means over the ranks."));
 }
 
 // Draws a simulated trace against a measured one, or rows of a profile.
-function drawComparison(comparison) {
+function drawComparison(comparison, explained) {
   byId("comparison-section").hidden = false;
   if (comparison.rows) {
-    drawRows(comparison.rows);
+    drawRows(comparison.rows, explained);
     return;
   }
   const {simulated, measured} = comparison;

@@ -50,6 +50,14 @@ function rankCells(ranks) {
   make("b", {}, String(rank)), ` × ${d3.format(".2f")(compute_ratio)}`));
 }
 
+// Returns the ratios of the ranks that compute 3 % longer than the middle rank, by rank. They stand
+// in the timeline.
+function slowRanks({ranks_measured: ranks}) {
+  const most = 1.03 * d3.median(ranks, ({compute_ratio}) => compute_ratio);
+  return new Map(ranks.filter(({compute_ratio}) => compute_ratio > most)
+    .map(({rank, compute_ratio}) => [rank, compute_ratio]));
+}
+
 // Names the largest cause, and says how much of the gap it is.
 function firstCause([first], gap) {
   if (!first || first.alone_s <= 0) return "No cause adds half a percent of the iteration.";

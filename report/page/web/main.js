@@ -39,7 +39,8 @@ function showTimeline(runs) {
   const plan = runs[0].result && runs[0].result.plan;
   const align = several && plan ? report.beside.alignment(plan.microbatches) : null;
   const model = timelineModel(runs.map((run) =>
-    ({label: several ? shortened(run.name, 14) : "", timeline: run.detail.timeline})), align);
+    ({label: several ? shortened(run.name, 14) : "", timeline: run.detail.timeline})), align,
+  report.data.explanation ? slowRanks(report.data.explanation) : undefined);
   const {ranks} = runs[0].detail.timeline;
   const all = d3.sum(ranks, (rank) => rank.stands_for);
   byId("timeline-note").textContent = all > ranks.length
@@ -153,7 +154,7 @@ function start() {
   if (data.explanation) drawExplanation(data.explanation);
   if (data.starts) report.explorer = new Explorer(data.starts, report.live);
   if (data.comparison) {
-    drawComparison(data.comparison);
+    drawComparison(data.comparison, Boolean(data.explanation));
     const drawn = data.runs.filter(hasTimeline);
     if (drawn.length > 0) showTimeline(drawn);
     drawSplit(data.runs);

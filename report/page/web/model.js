@@ -206,12 +206,15 @@ class Lane {
   }
 }
 
-function rankOf(raw) {
+// Names a rank, and how slow it is. `slow`: the ratios of slow ranks.
+function rankOf(raw, slow) {
   const stages = raw.stages.length === 0 ? ""
     : `, stage${raw.stages.length > 1 ? "s" : ""} ${raw.stages.join(" ")}`;
   const others = raw.stands_for > 1 ? `, stands for ${raw.stands_for} ranks` : "";
-  return {number: raw.rank, stages: raw.stages, standsFor: raw.stands_for,
-    label: `${raw.rank}${stages}${others}`};
+  const ratio = slow.get(raw.rank);
+  const late = ratio ? `: compute × ${d3.format(".2f")(ratio)}` : "";
+  return {number: raw.rank, stages: raw.stages, standsFor: raw.stands_for, slow: Boolean(ratio),
+    label: `${raw.rank}${stages}${others}${late}`};
 }
 
 // Moves each run's lanes so that this microbatch begins at the same time in all runs that have it.
@@ -240,12 +243,12 @@ function sortByBusy(lanes) {
 
 // Makes the model of runs: [{label, timeline}], aligned by a microbatch's first event, or by their
 // start (null). Lanes are sorted by rank. Within a rank the same lane of several runs stands
-// together.
-function timelineModel(runs, microbatch = null) {
+// together. `slow`: the ratios of slow ranks.
+function timelineModel(runs, microbatch = null, slow = new Map()) {
   const lanes = [];
   for (const run of runs) {
     run.timeline.ranks.forEach((raw, order) => {
-      const rank = rankOf(raw);
+      const rank = rankOf(raw, slow);
       raw.lanes.forEach((lane) => {
         if (lane.events > 0) lanes.push(new Lane(lane, {...rank, order}, run, run.timeline));
       });

@@ -206,6 +206,7 @@ function drawNumbers(run) {
       `${plan.microbatches} microbatch${plan.microbatches > 1 ? "es" : ""}`);
   }
   byId("run-plan").textContent = parts.join(" · ");
+  byId("run-hardware").textContent = run.detail && run.detail.hardware || "";
   const was = run.began ? figuresOf(run.began.result) : [];
   byId("numbers").replaceChildren(...figuresOf(result).map((each) =>
     drawFigure(each, was.find(({name}) => name === each.name))));

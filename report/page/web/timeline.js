@@ -60,7 +60,9 @@ class Timeline {
     if (!this.model) return;
     const box = byId("lanes");
     const whole = widthOf(byId("timeline-section"));
-    this.gutter = whole < kNarrow ? 74 : this.model.runs.length > 1 ? 168 : 112;
+    const several = this.model.runs.length > 1;
+    this.narrow = whole < kNarrow;
+    this.gutter = this.narrow ? (several ? 116 : 74) : several ? 168 : 112;
     this.layLanes(paper.printing ? kPaperLanes : parseFloat(getComputedStyle(box).maxHeight));
     byId("lanes-height").style.height = `${this.laid.height}px`;
     const height = this.heightIn(box);
@@ -196,9 +198,9 @@ class Timeline {
     if (!this.laid || this.t1 === undefined) return;
     this.palette = this.palette || readPalette();
     this.picture.draw({t0: this.t0, t1: this.t1,
-      top: paper.printing ? 0 : byId("lanes").scrollTop, gutter: this.gutter, hidden: this.hidden,
-      rows: this.laid.rows, titled: this.titled, palette: this.palette, ticks: this.ticks,
-      selected: this.selected, hovered: this.hovered});
+      top: paper.printing ? 0 : byId("lanes").scrollTop, gutter: this.gutter, narrow: this.narrow,
+      hidden: this.hidden, rows: this.laid.rows, titled: this.titled, palette: this.palette,
+      ticks: this.ticks, selected: this.selected, hovered: this.hovered});
     ++this.frames;
   }
 

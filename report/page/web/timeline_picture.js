@@ -13,7 +13,8 @@ function layRows(lanes, titled) {
     if (before === null || before.rank.number !== lane.rank.number) {
       if (before !== null) y += titled ? kRankGap : 0;
       if (titled) {
-        rows.push({y, height: kTitleHeight, title: `Rank ${lane.rank.label}`});
+        rows.push({y, height: kTitleHeight, title: `Rank ${lane.rank.label}`,
+          slow: lane.rank.slow});
         y += kTitleHeight;
       }
     }
@@ -50,8 +51,9 @@ class TimelinePicture {
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
   }
 
-  // view: {t0, t1, top, gutter, hidden, rows, titled, palette, ticks, selected, hovered}. Times are
-  // in ns; `top` is how far the rows are scrolled and `gutter` the plot's left end, in pixels.
+  // view: {t0, t1, top, gutter, narrow, hidden, rows, titled, palette, ticks, selected, hovered}.
+  // Times are in ns; `top` is how far the rows are scrolled and `gutter` the plot's left end, in
+  // pixels.
   draw(view) {
     const {context, width, height} = this;
     const {palette, gutter} = view;
@@ -85,8 +87,8 @@ class TimelinePicture {
 
   drawTitle(view, row, y) {
     this.font = view.palette.font;
-    this.text(row.title, 0, y + row.height / 2 + 1, 12.5, view.palette.ink, "left", this.width,
-      "600");
+    this.text(row.title, 0, y + row.height / 2 + 1, 12.5,
+      row.slow ? view.palette.mark : view.palette.ink, "left", this.width, "600");
   }
 
   drawRow(view, row, y) {
@@ -96,7 +98,7 @@ class TimelinePicture {
     ++this.counts.rows;
     this.font = palette.font;
     this.text(rowLabel(lane, view.titled), gutter - 8, y + row.height / 2 + 0.5,
-      lane.computes ? 12 : 10.5, palette.soft, "right", gutter - 10);
+      lane.computes && !view.narrow ? 12 : 10.5, palette.soft, "right", gutter - 10);
     context.fillStyle = palette.idle;
     context.fillRect(gutter, y, this.plot, row.height);
     let kind = -1, alpha = -1;  // set in the context. It is slow, so equal ones are not set again.
