@@ -180,8 +180,9 @@ struct Stream {
   }
 };
 
-// Returns a process's state as /proc shows it: 'R', 'S', 'T' (stopped), 'Z' (ended, but not
-// collected by its parent). Returns 0 if the process is gone.
+// Returns a process's state as /proc shows it: 'R' and 'S', 'T' (stopped), 't' (stopped by a
+// debugger), 'D' (waits for a disk), 'Z' (ended, but not collected by its parent). Returns 0 if the
+// process is gone.
 char state_of(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -194,7 +195,8 @@ char state_of(const std::string& process) {
 // stays uncollected shows that it is stuck. `had_ranks`: its children are ranks, and one has
 // written something; then no children are a sign as well.
 bool outlives_its_ranks(pid_t mpirun, bool had_ranks) {
-  if (state_of(std::to_string(mpirun)) == 'T') return false;
+  const char state = state_of(std::to_string(mpirun));
+  if (state == 'T' || state == 't' || state == 'D') return false;  // others hold it up
   bool any_ended = false;
   std::error_code gone;
   const std::string tasks = fmt::format("/proc/{}/task", mpirun);
