@@ -58,6 +58,19 @@ std::vector<fs::path> built_places(const char* file) {
   return places;
 }
 
+// Returns a script without the lines that are comments: 20 kB of a page. A library keeps them, as
+// its licence is one.
+std::string without_comments(const std::string& script) {
+  std::string text;
+  for (std::size_t begin = 0, end = 0; begin < script.size(); begin = end) {
+    end = std::min(script.find('\n', begin), script.size() - 1) + 1;
+    const std::string_view line(script.data() + begin, end - begin);
+    const std::size_t first = std::min(line.find_first_not_of(' '), line.size());
+    if (!line.substr(first).starts_with("//")) text += line;
+  }
+  return text;
+}
+
 const std::string& file_of(const PageFiles& files, std::string_view name) {
   const auto file = files.find(std::string(name));
   CHECK(file != files.end());
@@ -118,7 +131,8 @@ std::string html_page(const PageFiles& files, std::string_view data) {
       out += fmt::format("<style>\n{}</style>\n", file_of(files, name));
     } else if (const auto script = between(line, "<script src=\"", "\"></script>");
                !script.empty()) {
-      const std::string& text = file_of(files, script);
+      const std::string& own = file_of(files, script);
+      const std::string text = script == kLibrary ? own : without_comments(own);
       CHECK(text.find("</script") == std::string::npos);
       out += fmt::format("<script>\n{}</script>\n", text);
     } else if (const auto held = between(line, "<script type=\"text/plain\" ", "\"></script>");
