@@ -32,7 +32,6 @@ struct DeviceOptions {
 };
 
 Status measure(DeviceOptions options) {
-  RETURN_IF_ERROR(check_timeout(options.timeout_s));
   const Backend& backend = *backend_named(options.backend);
   apply_gpu_options(options.gpu, &options.exec);
   options.exec.timeout_ns = to_ns(options.timeout_s);

@@ -53,7 +53,6 @@ Result<Scenario> load_one(const RunOptions& options) {
 
 // Checks the options, and that the output files can be written, before the run.
 Status check_options_of_run(const RunOptions& options) {
-  RETURN_IF_ERROR(check_timeout(options.timeout_s));
   const OutputFiles& files = options.real.files;
   RETURN_IF_ERROR(check_kineto_folder(files.kineto));
   return check_files(

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -104,7 +103,6 @@ Status run_tune(TuneCommand options) {
     if (const auto known = emit_plan(options.emit, {}); !known.ok()) return known.error();
   }
   RETURN_IF_ERROR(check_html_page(options.report));
-  if (std::isnan(options.seconds)) return Error{"--seconds: found nan, expected seconds"};
   std::vector<std::pair<std::string, Setting>> sets;
   ASSIGN_OR_RETURN(Space space, Space::among(options.among));
   const Framework* framework = nullptr;

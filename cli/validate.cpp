@@ -53,7 +53,6 @@ Status run_measured(ValidateOptions options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
-  RETURN_IF_ERROR(check_timeout(options.suite.timeout_s));
   RETURN_IF_ERROR(
       check_files(options.input, options.sets, {{"--csv", options.csv}, {"--page", options.page}}));
   std::error_code ignored;

@@ -84,7 +84,7 @@ CLI::Validator count() {
           "POSITIVE"};
 }
 
-// Checks for a number from `least` to `most`. CLI11's own check writes 1e9 as "1000000000.000000".
+// Checks for a number from `least` to `most`. CLI11's own check lets nan pass.
 template <class Number>
 CLI::Validator within(Number least, Number most) {
   constexpr const char* kNumber = std::is_floating_point_v<Number> ? "{:g}" : "{}";

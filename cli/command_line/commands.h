@@ -1,10 +1,7 @@
 // The subcommands of `tandem`: each adds itself to the app, parses its options and runs.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -47,12 +44,6 @@ inline void add_budget(const Command& command, double* seconds) {
 // Returns the engine that a value of --engine names.
 inline Engine engine_of(const std::string& name) {
   return name == "ideal" ? Engine::Ideal : Engine::SimGrid;
-}
-
-// Refuses a time-out that is no number, which CLI11's ranges let pass.
-inline Status check_timeout(double timeout_s) {
-  if (std::isfinite(timeout_s)) return Done{};
-  return Error{fmt::format("--timeout: found {}, expected seconds", timeout_s)};
 }
 
 // Returns the input of a command that reads scenarios and Programs.

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -139,8 +138,6 @@ std::vector<NamedFile> measured_inputs(const CalibrateRunOptions& options) {
 }
 
 Status check_options(const CalibrateRunOptions& options) {
-  if (!std::isfinite(options.iteration_s))
-    return Error{fmt::format("--iteration: found {}, expected seconds", options.iteration_s)};
   if (!options.output.empty() && !options.output.ends_with(".toml"))
     return Error::at(options.output,
                      "found no ending .toml, expected one: costs.software names "

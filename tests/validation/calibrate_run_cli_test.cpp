@@ -96,7 +96,7 @@ TEST_CASE("calibrate run refuses what it cannot use, in one line, and writes not
   refused("job.toml short.log", "found 1 iterations, expected at least");
   refused("job.toml none", "none: no such file");
   refused("stages.toml --iteration 1", "expected prices of a model");
-  refused("job.toml --iteration nan", "--iteration: found nan, expected seconds");
+  refused("job.toml --iteration nan", "--iteration: found nan, expected 1e-09 to 1e+09");
   refused("job.toml --iteration 500", "found an iteration of 500 s, simulated with");
   box.file("junk.log", "1 2 3\n");
   refused("job.toml junk.log", "found neither a profile");
