@@ -190,23 +190,25 @@ char state_of(const std::string& process) {
   return name_end == std::string::npos || name_end + 2 >= text.size() ? 0 : text[name_end + 2];
 }
 
-// Returns whether mpirun runs on although its ranks have ended. Its children are the ranks, or the
-// daemons that start them on other hosts. It collects a child that ends at once, so that one which
-// stays uncollected shows that it is stuck. `had_ranks`: its children are ranks, and one has
-// written something; then no children are a sign as well.
-bool outlives_its_ranks(pid_t mpirun, bool had_ranks) {
+// The state of mpirun's children: its ranks, or the daemons that start them on other hosts.
+enum class Children { None, Run, Ended };
+
+// Returns Ended if all children have ended and none was collected. mpirun collects a child that
+// ends at once, so this shows that it is stuck, unless others hold it up or it has ended itself:
+// then the children count as running.
+Children children_of(pid_t mpirun) {
   const char state = state_of(std::to_string(mpirun));
-  if (state == 'T' || state == 't' || state == 'D') return false;  // others hold it up
-  bool any_ended = false;
+  if (state != 'R' && state != 'S') return Children::Run;
+  Children found = Children::None;
   std::error_code gone;
   const std::string tasks = fmt::format("/proc/{}/task", mpirun);
   for (const auto& task : std::filesystem::directory_iterator(tasks, gone)) {
     std::ifstream children(task.path() / "children");
-    if (!children) return false;  // a kernel without this list
-    for (std::string child; children >> child; any_ended = true)
-      if (state_of(child) != 'Z') return false;
+    if (!children) return Children::Run;  // a kernel without this list
+    for (std::string child; children >> child; found = Children::Ended)
+      if (state_of(child) != 'Z') return Children::Run;
   }
-  return any_ended || had_ranks;
+  return found;
 }
 
 // How mpirun came to its end, as far as pass_on() had a hand in it.
@@ -225,6 +227,7 @@ Passed pass_on(Stream* output, Stream* errors, pid_t process, bool here) {
   Passed passed;
   std::array<pollfd, 2> ends = {pollfd{output->from, POLLIN, 0}, pollfd{errors->from, POLLIN, 0}};
   int quiet_seconds = 0;
+  bool had_ranks = false;
   for (bool told = false; ends[0].fd >= 0 || ends[1].fd >= 0;) {
     if (const int signal = caught; signal != 0) {
       caught = 0;
@@ -232,8 +235,10 @@ Passed pass_on(Stream* output, Stream* errors, pid_t process, bool here) {
     }
     const int ready = poll(ends.data(), ends.size(), kSecondMs);
     if (ready < 0) continue;
-    const bool had_ranks = here && (output->any || errors->any);
-    quiet_seconds = ready == 0 && outlives_its_ranks(process, had_ranks) ? quiet_seconds + 1 : 0;
+    const Children children = children_of(process);
+    had_ranks |= here && children == Children::Run;
+    const bool outlives = children == Children::Ended || (children == Children::None && had_ranks);
+    quiet_seconds = ready == 0 && outlives ? quiet_seconds + 1 : 0;
     if (quiet_seconds == kQuietSeconds) passed.stuck = kill(process, SIGKILL) == 0;
     if (ends[0].revents != 0 && !output->pass()) ends[0].fd = -1;
     if (ends[1].revents != 0 && !errors->pass()) ends[1].fd = -1;

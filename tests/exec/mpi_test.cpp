@@ -392,6 +392,20 @@ TEST_CASE("without mpirun ranks are not started, in one line") {
   check_line(run, "mpirun: No such file or directory; --backend host needs no MPI");
 }
 
+// Open MPI's mpirun with PMIx 4.2 is such a one, where a rank was killed while connecting to it.
+TEST_CASE("an mpirun that collects none of its ended ranks is ended") {
+  if (!possible()) return;
+  const Folder folder;
+  folder.with("four.toml", kUniform);
+  folder.with("mpirun", "#!/bin/sh\ntrue &\nexec sleep 1000\n");
+  std::filesystem::permissions(folder / "mpirun", std::filesystem::perms(0755));
+  MpiRun run(folder, "env PATH=\"$PWD:$PATH\" " + kTandem + " run four.toml --backend mpi");
+  REQUIRE(run.ends_within(std::chrono::seconds(60)));
+  CHECK(run.wait() == 1);
+  check_line(run, "mpirun did not end within 10 s of its ranks, and was ended");
+  CHECK(run.leaves_nothing());
+}
+
 TEST_CASE("without the plugin the mpi backend is missing, in one line, and the host plays on") {
   const Folder folder;
   folder.with("four.toml", kUniform);
