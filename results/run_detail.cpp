@@ -48,14 +48,15 @@ std::string memory_json(const Scenario& scenario, const CompiledJob& job, const 
 }
 
 // Describes the machines of a run: "128 nodes of 8 A100-SXM4-80GB · inside 300 GB/s a GPU and
-// direction · outside 8 x 200 Gbit/s".
+// direction · outside 8 x 200 Gbit/s". Without a switch the rate inside is that of two GPUs.
 std::string hardware_text(const ClusterSpec& spec, int gpus) {
   const int nodes = (gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
   const std::string& gpu = spec.device.name;
   std::string text = nodes == 1 ? fmt::format("{} {} in a node", gpus, gpu)
                                 : fmt::format("{} nodes of {} {}", nodes, spec.gpus_per_node, gpu);
   if (spec.cables) return text + " · joined as listed";
-  text += fmt::format(" · inside {:.4g} GB/s a GPU and direction", spec.intra_bytes_per_s / GB);
+  text += fmt::format(" · inside {:.4g} GB/s {} and direction", spec.intra_bytes_per_s / GB,
+                      spec.nvlinks.empty() ? "a GPU" : "a joined pair");
   if (nodes > 1)
     text += fmt::format(" · outside {} x {:.4g} Gbit/s", spec.nics_per_node,
                         spec.nic_bytes_per_s / Gbit);

@@ -175,9 +175,9 @@ class Watchdog {
     connection_->send(static_cast<std::uint32_t>(MessageKind::State), state_.bytes());
   }
 
-  // Gives the child time to close its transport, and kills it if it does not exit by itself. A
-  // child that dies of it is named: all is measured, but mpirun may end rank 0 before it has
-  // written that.
+  // Gives the child time to close its transport, and kills it if it does not exit by itself. An
+  // Error names a child that dies meanwhile: mpirun may then end rank 0 before it has written its
+  // results.
   Status leave() {
     for (const auto begin = Clock::now(); !child_.is_gone() && Clock::now() - begin < kTimeToExit;
          poll(nullptr, 0, kTick_ms))

@@ -45,6 +45,23 @@ PageTable table_of(const std::vector<std::pair<double, double>>& points) {
 
 }  // namespace
 
+TEST_CASE("a page names the machines: nodes, GPUs, and the rates inside and outside of a node") {
+  const Sandbox box;
+  const auto named = [&](const std::string& cluster) {
+    box.file("job.toml", kSmallModel +
+                             "[parallel]\ndp = 16\nglobal_batch = 16\n[cluster]\npreset = \"" +
+                             cluster + "\"\n");
+    check_done(box.tandem("simulate job.toml --engine ideal --report r.html"));
+    return data_of(box.read("r.html")).at("runs").at(0).at("detail").at("hardware");
+  };
+  CHECK(named("selene") ==
+        "2 nodes of 8 A100-SXM4-80GB · inside 300 GB/s a GPU and direction · outside 8 x 200 "
+        "Gbit/s");
+  CHECK(named("mi355x-roce") ==
+        "2 nodes of 8 MI355X-288GB · inside 76.8 GB/s a joined pair and direction · outside 8 x "
+        "400 Gbit/s");
+}
+
 TEST_CASE("the page's runs are the objects of simulate --json, and the named one is shown first") {
   const Sandbox box;
   box.file("job.toml", kJob);

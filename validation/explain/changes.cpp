@@ -1,4 +1,4 @@
-// Makes changes of durations out of a run's factors and delays. Each change holds the factors that
+// Makes changes of durations from a run's factors and delays. Each change holds the factors that
 // it applies.
 #include "validation/explain/changes.h"
 

@@ -50,8 +50,8 @@ function rankCells(ranks) {
   make("b", {}, String(rank)), ` × ${d3.format(".2f")(compute_ratio)}`));
 }
 
-// Returns the ratios of the ranks that compute 3 % longer than the middle rank, by rank. They stand
-// in the timeline.
+// Returns, by rank, the ratios of ranks that compute more than 3 % longer than the median rank. The
+// timeline marks them.
 function slowRanks({ranks_measured: ranks}) {
   const most = 1.03 * d3.median(ranks, ({compute_ratio}) => compute_ratio);
   return new Map(ranks.filter(({compute_ratio}) => compute_ratio > most)
