@@ -82,7 +82,8 @@ class TitanWriter {
       add("parallelism.data_parallel_replicate_degree", shard_ > 0 ? dp_ / shard_ : 1);
       add("parallelism.data_parallel_shard_degree", shard_);
     }
-    if (zero == 1) keys_->leave("train.zero", "FSDP2 cuts gradients too, and parameters or not");
+    if (zero == 1 && shard_ != 1)
+      keys_->leave("train.zero", "FSDP2 cuts gradients too, and parameters or not");
     const bool frees = keys_->flag("train.reshard_after_forward", true) && zero == 3;
     if (zero == 1 || zero == 2 || (zero == 3 && keys_->has("train.reshard_after_forward")))
       add("parallelism.fsdp_reshard_after_forward", frees ? "always" : "never");

@@ -53,6 +53,7 @@ Plan plan_of(const Scenario& base, const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   Plan plan = plan_with(base, layout);
   plan.zero = sharing.zero;
+  plan.param_remainders = plan.param_remainders && sharing.zero == 1 && plan.precision == "bf16";
   if (sharing.zero > 0) plan.hsdp_shard = chosen(sharing.hsdp_shard, base.job.plan.hsdp_shard);
   if (sharing.zero == 3 && layout.pp == 1)
     plan.zero_hpz = chosen(sharing.zero_hpz, base.job.plan.zero_hpz);

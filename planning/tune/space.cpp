@@ -350,10 +350,15 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
     }
   };
   const bool shares = concerns(base, {layout, playing, {}}, "train.zero");
+  // Remainders are of bf16 parameters, and of ZeRO 1: Megatron-LM's distributed optimizer.
+  const bool remainders = base.job.plan.param_remainders;
+  if (remainders && plan_of(base, {.layout = layout}).precision != "bf16") return found;
   // In a pipeline ZeRO 2 and 3 hold as much as ZeRO 1 and communicate as often: unless named, they
   // are not tried.
-  const int most = !shares ? 0 : layout.pp > 1 && !names("train.zero") ? 1 : 3;
-  for (int zero = 0; zero <= most; ++zero) {
+  int least = 0, most = shares ? 3 : 0;
+  if (layout.pp > 1 && !names("train.zero")) most = std::min(most, 1);
+  if (remainders) least = most = 1;
+  for (int zero = least; zero <= most; ++zero) {
     if (shares && !allows("train.zero", number_word(zero))) continue;
     const std::vector<int> seconds = numbers_of("parallel.zero_hpz", zero);
     for (const int shard : numbers_of("parallel.hsdp_shard", zero)) {

@@ -151,10 +151,16 @@ TEST_CASE("no bound is above the iteration of a plan below it") {
 }
 
 TEST_CASE("a plan's settings are the plan") {
-  const Scenario base = small({"cluster.memory_GiB=40"});
-  for (const Candidate& plan : drawn_of(base, among({"parallel.micro_batch=2"}), 7, 20)) {
+  const bool keeps_remainders = GENERATE(false, true);  // which only ZeRO 1 has
+  Names stated = {"cluster.gpus=4", "cluster.memory_GiB=40"};
+  if (keeps_remainders)
+    stated.insert(stated.end(), {"train.zero=1", "train.param_remainders=true"});
+  const Scenario base = small(stated);
+  const auto plans = drawn_of(base, among({"parallel.micro_batch=2"}), 7, 20);
+  CHECK(plans.size() == 20);
+  for (const Candidate& plan : plans) {
     INFO(plan_text(plan));
-    Names sets = {"cluster.gpus=4", "cluster.memory_GiB=40"};
+    Names sets = stated;
     for (const auto& [key, value] : plan_settings(plan)) sets.push_back(key + "=" + value);
     const auto written = simulate(load(kSmall, sets).front(), Engine::Ideal);
     const auto built = simulate(scenario_with(base, plan), Engine::Ideal);
