@@ -38,8 +38,13 @@ std::string deepspeed_text(PlanKeys* keys) {
     keys->leave("train.precision", "bf16, fp16 or fp32");
   const std::string gradients =
       keys->text("train.gradient_dtype", precision == "fp16" ? "fp16" : "fp32");
-  if (gradients == "fp32" && precision != "fp32")
+  if (gradients == "fp32" && precision != "fp32") {
     fields.emplace_back("\"communication_data_type\": \"fp32\"");
+    // Without ZeRO, get_data_types' mix is refused (runtime/engine.py:2021 at edaa7221).
+    if (zero > 0) fields.emplace_back("\"data_types\": {\"grad_accum_dtype\": \"fp32\"}");
+    if (zero == 0)
+      keys->leave("train.gradient_dtype", "gradients are sent in fp32, and kept so with ZeRO only");
+  }
   if (tp > 1) fields.push_back(fmt::format("\"tensor_parallel\": {{\"autotp_size\": {}}}", tp));
   if (ep > 1 && (zero == 3 || (tp > 1 && cp > 1))) {
     keys->leave("parallel.ep", "neither with stage 3, nor with both tp and cp");

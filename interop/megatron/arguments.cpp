@@ -72,6 +72,11 @@ std::string flag_of(std::string_view name) {
   return flag;
 }
 
+bool is_open(std::string_view value) {
+  return value.starts_with('$') || value.find("${") != std::string_view::npos ||
+         value.find("$(") != std::string_view::npos;
+}
+
 bool is_none(std::string_view value) { return value.empty() || value == "None" || value == "null"; }
 
 bool is_off(std::string_view value) {
@@ -147,10 +152,23 @@ class ListReader {
   bool failed_ = false;
 };
 
+// Returns whether a flag with these values may be a switch: one value that is empty or not known
+// is none of its own.
+bool is_switch(const std::vector<std::string>& values) {
+  return values.empty() || (values.size() == 1 && (values[0].empty() || is_open(values[0])));
+}
+
 }  // namespace
 
 std::optional<std::vector<std::int64_t>> python_list(std::string_view text) {
   return ListReader(text).read();
+}
+
+std::optional<MegatronArguments::OpenValue> MegatronArguments::open_value(
+    std::string_view name) const {
+  const auto found = open_.find(name);
+  if (found == open_.end()) return std::nullopt;
+  return OpenValue{found->second.where, found->second.spelled + " " + found->second.value};
 }
 
 void MegatronArguments::add_flag(const std::string& flag, const std::vector<std::string>& values,
@@ -168,7 +186,7 @@ void MegatronArguments::add_flag(const std::string& flag, const std::vector<std:
     return;
   }
   for (const std::string_view prefix : {"no_", "disable_"}) {
-    if (!negative && values.empty() && name.starts_with(prefix)) {
+    if (!negative && is_switch(values) && name.starts_with(prefix)) {
       name.erase(0, prefix.size());
       value = "False";
     }
@@ -176,14 +194,13 @@ void MegatronArguments::add_flag(const std::string& flag, const std::vector<std:
   put(name, {value, flag, where});
 }
 
-// Sets an argument. If its value is still a variable, "${SIZE}", it is kept apart to be listed.
+// Sets an argument, whatever was said of it before. If its value is still a variable, "${SIZE}", it
+// is kept apart to be listed.
 void MegatronArguments::put(const std::string& name, Argument argument) {
-  if (argument.value.find("${") != std::string::npos ||
-      argument.value.find("$(") != std::string::npos || argument.value.starts_with('$')) {
-    if (!is_quiet_argument(name)) {
-      open_[name] = std::move(argument);
-      return;
-    }
+  if (is_open(argument.value) && !is_quiet_argument(name)) {
+    arguments_.erase(name);
+    open_[name] = std::move(argument);
+    return;
   }
   open_.erase(name);
   arguments_[name] = std::move(argument);
@@ -287,7 +304,14 @@ std::optional<double> MegatronArguments::number(std::string_view name) {
 }
 
 bool MegatronArguments::flag(std::string_view name, bool otherwise) {
+  // A switch takes no value: in "--swiglu $EXTRA" the variable may hold further flags.
+  const auto is_bare = [&](const auto& fields) {
+    const auto found = fields.find(name);
+    return found != fields.end() && found->second.spelled.starts_with("--") &&
+           (found->second.value.empty() || is_open(found->second.value));
+  };
   const Argument* argument = take(name);
+  if (is_bare(arguments_) || is_bare(open_)) return true;
   if (argument == nullptr) return otherwise;
   const DocumentNode node = plain_scalar(argument->value, 0);
   if (const auto* flag = std::get_if<bool>(&node.value)) return *flag;

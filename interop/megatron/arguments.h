@@ -44,6 +44,13 @@ class MegatronArguments {
   // Reads "[0, 1]", "([0]*3+[1]*58)" and "0 1".
   std::optional<std::vector<std::int64_t>> wholes(std::string_view name);
 
+  // Returns where a field stands whose value is a variable that nobody sets, and how it is written:
+  // "--num-layers ${LAYERS}"; nothing: it has a value, or is not there.
+  struct OpenValue {
+    std::string where, text;
+  };
+  std::optional<OpenValue> open_value(std::string_view name) const;
+
   bool has(std::string_view name) const;
   bool has_any(std::string_view prefix) const;  // a field whose name begins so
   // Returns the name as the file writes it, "--num-layers" or "num_layers"; else "default of

@@ -79,7 +79,7 @@ std::vector<StartedProgram> programs_of(const ShellScript& script, const std::st
       for (std::string part; parts >> part; before = part) {
         std::erase_if(part, [](char c) { return c == '\'' || c == '"'; });
         const std::string name = part.substr(part.rfind('/') + 1);
-        if (name.ends_with(".py") || before == "-m" || first)
+        if (name.ends_with(".py") || before == "-m" || before == "--module" || first)
           programs.push_back({name, fmt::format("{}:{}", path, word.line)});
         first = first && (name.find('=') != std::string::npos ||
                           matches_any(name, {"srun", "sudo", "nohup", "exec", "env", "time", "eval",
@@ -179,7 +179,8 @@ std::vector<StartedCommand> commands_of(const ShellScript& script, const std::st
       for (const std::string& part :
            is_command ? split_words(word.text) : std::vector<std::string>{word.text}) {
         const bool may_start =
-            part.ends_with(".py") || (!one.before.empty() && one.before.back().text == "-m");
+            part.ends_with(".py") ||
+            (!one.before.empty() && matches_any(one.before.back().text, {"-m", "--module"}));
         if (!one.name.empty()) {
           one.behind.push_back({part, word.line});
         } else if (may_start && matches_word(part.substr(part.rfind('/') + 1), globs)) {

@@ -68,6 +68,8 @@ class MegatronModel {
     const auto groups = a_->whole("num_query_groups", 1);
     if (groups && (style_ == MegatronStyle::Bridge || a_->flag("group_query_attention")))
       kv_heads_ = *groups;
+    if (const auto heads = a_->whole("num_key_value_heads", 1))  // Megatron-DeepSpeed's
+      kv_heads_ = *heads;
     head_dim_ = a_->whole("kv_channels", 1).value_or(0);
     latent_ = a_->flag("multi_latent_attention");
     if (latent_) {
@@ -334,10 +336,13 @@ class MegatronModel {
   // gated_mlp: with it RMSNorm, rotary positions and no biases (Llama's style), without it
   // LayerNorm, learned positions and biases (GPT's).
   void set_style() {
+    // Megatron-DeepSpeed writes "rmsnorm".
     const std::string norm = a_->text("normalization").value_or("LayerNorm");
-    if ((norm == "RMSNorm") != gated_)
-      plan_->set("model.norm", norm == "RMSNorm" ? "rmsnorm" : "layernorm",
-                 a_->spelled("normalization"));
+    const bool is_rms = norm == "RMSNorm" || norm == "rmsnorm";
+    if (!is_rms && norm != "LayerNorm" && norm != "layernorm")
+      a_->fail("normalization", "LayerNorm or RMSNorm");
+    if (is_rms != gated_)
+      plan_->set("model.norm", is_rms ? "rmsnorm" : "layernorm", a_->spelled("normalization"));
     const std::string positions = a_->text("position_embedding_type").value_or("learned_absolute");
     const bool learned =
         positions == "learned_absolute" && a_->flag("add_position_embedding", true);

@@ -1,7 +1,6 @@
 // Reads the optimizer from Megatron-LM's arguments. Declared in interop/megatron/megatron.h.
 #include <fmt/format.h>
 
-#include "base/csv.h"
 #include "interop/megatron/megatron.h"
 
 namespace tandem {
@@ -22,9 +21,9 @@ class MegatronOptimizer {
     }
     const bool offloads = a_->flag("optimizer_cpu_offload");
     if (offloads) {
-      const auto share = parse_number(a_->text("optimizer_offload_fraction").value_or("1"));
-      plan_->set("train.optimizer_offload", share.ok() ? *share : 1,
-                 a_->spelled("optimizer_cpu_offload"));
+      const double share = a_->number("optimizer_offload_fraction").value_or(1);
+      if (share < 0 || share > 1) a_->fail("optimizer_offload_fraction", "a number from 0 to 1");
+      plan_->set("train.optimizer_offload", share, a_->spelled("optimizer_cpu_offload"));
     }
     const bool remainders = a_->flag("store_param_remainders", true);
     if (!a_->flag("use_precision_aware_optimizer")) {
@@ -34,8 +33,9 @@ class MegatronOptimizer {
       return;
     }
     set_moments();
-    // Megatron-LM's FusedAdam keeps 16 bits of an original, but for offloaded ones and those of
-    // parameters in 8 bits (megatron/core/optimizer/__init__.py:588 at d98e8a64).
+    // Megatron-LM's FusedAdam keeps only the lower 16 bits of an fp32 original, unless it is
+    // offloaded or its parameter is in 8 bits (megatron/core/optimizer/__init__.py:588 at
+    // d98e8a64).
     const std::string precision = plan_->text_of("train.precision");
     if (remainders && !offloads && (precision.empty() || precision == "bf16") &&
         plan_->whole_of("train.zero") == 1)
@@ -67,9 +67,10 @@ class MegatronOptimizer {
                                          {"float16", "fp16"},
                                          {"float32", "fp32"},
                                          {"uint8", "fp8"}}) {
-        if (text.find(theirs) != std::string::npos) return std::string(ours);
+        if (text == ours || text.find(theirs) != std::string::npos) return std::string(ours);
       }
-      return text;
+      a_->fail(name, "fp32, bf16, fp16 or fp8");
+      return std::string("fp32");
     };
     const std::string first = read("exp_avg_dtype"), second = read("exp_avg_sq_dtype");
     if (first == "bf16" || first == "fp16" || first == "fp8")

@@ -62,6 +62,8 @@ class MegatronPlan {
     for (const SizeRow& row : kSizes) {
       const auto value = a_->whole(row.name, 1);
       if (value && *value != row.usual) plan_->set(row.key, *value, a_->spelled(row.name));
+      if (const auto open = a_->open_value(row.name))
+        plan_->open.push_back({std::string(row.key.name()), open->where, open->text});
     }
     tp_ = a_->whole("tensor_model_parallel_size", 1).value_or(1);
     pp_ = a_->whole("pipeline_model_parallel_size", 1).value_or(1);
@@ -98,6 +100,7 @@ class MegatronPlan {
     if (!world && (nodes || each)) {
       world = product_of({nodes.value_or(1), each.value_or(8)});
       from = "nodes x GPUs a node";
+      if (!each) plan_->assumed.push_back("8 GPUs a node: the file states only how many nodes");
     }
     const auto replicas = a_->whole("data_parallel_size", 1);
     const Whole block = product_of({tp_, pp_, cp_});
@@ -301,6 +304,12 @@ class MegatronPlan {
       zero = 1;
       from = a_->spelled(optimizer.starts_with("dist_") ? "optimizer"
                                                         : "use_layer_wise_distributed_optimizer");
+    }
+    // Megatron-DeepSpeed's. The stage itself stands in the JSON file, which may be given, too.
+    if (const auto stage = a_->whole("zero_stage"); stage && a_->flag("deepspeed")) {
+      zero = *stage;
+      from = a_->spelled("zero_stage");
+      if (zero > 3) a_->fail("zero_stage", "0 to 3");
     }
     if (a_->flag("use_megatron_fsdp") || a_->flag("use_custom_fsdp")) {
       const std::string strategy =

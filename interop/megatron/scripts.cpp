@@ -83,6 +83,34 @@ void set_slime(const ImportContext& context, MegatronArguments* arguments, Impor
   arguments->leave_out(kSlimeQuiet);
 }
 
+// Sets the GPUs of a script that starts one process a GPU itself, by srun or mpirun. What torchrun
+// states is known already.
+void set_launched_gpus(const ShellScript& script, const std::string& path,
+                       MegatronArguments* arguments) {
+  if (arguments->has("nnodes") || arguments->has("gpus_per_node") || arguments->has("world_size"))
+    return;
+  for (const ShellCommand& command : script.commands) {
+    if (command.empty() || !matches_any(command[0].text, {"mpirun", "mpiexec"})) continue;
+    for (std::size_t i = 1; i + 1 < command.size(); ++i) {
+      if (matches_any(command[i].text, {"-n", "-np", "--np"}))
+        return arguments->add_field("world_size", command[i + 1].text,
+                                    fmt::format("{}:{}", path, command[i + 1].line), "mpirun -np");
+    }
+  }
+  const auto set = [&](const char* variable, const char* field) {
+    const auto found = script.variables.find(variable);
+    if (found == script.variables.end() || found->second.words.empty()) return false;
+    arguments->add_field(field, found->second.words[0],
+                         fmt::format("{}:{}", path, found->second.line));
+    return true;
+  };
+  if (!set("SLURM_NNODES", "nnodes")) {
+    set("SLURM_NTASKS", "world_size");
+  } else if (!set("SLURM_GPUS_PER_NODE", "gpus_per_node")) {
+    set("SLURM_NTASKS_PER_NODE", "gpus_per_node");
+  }
+}
+
 // Returns true for "--a" and "--a=1", not for "-1".
 bool is_flag(const std::string& word) {
   return word.size() > 2 && word.starts_with("--") &&
@@ -181,6 +209,7 @@ Result<ImportedPlan> import_shell_script(const ShellScript& script, const Import
       world->second.words[0].find_first_not_of("0123456789") == std::string::npos)
     arguments.add_field("world_size", world->second.words[0],
                         fmt::format("{}:{}", context.path, world->second.line));
+  set_launched_gpus(script, context.path, &arguments);
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (launch script)",
                                    MegatronStyle::Megatron, context.before, context.gpus));

@@ -213,6 +213,7 @@ std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t of
 
 Status ImportedPlan::add(const ImportedPlan& later) {
   RETURN_IF_ERROR(check_kinds(*this, later));
+  std::vector<std::string> more = later.assumed;
   for (const ImportedKey& key : later.keys) {
     const auto known = std::ranges::find(keys, key.key, &ImportedKey::key);
     if (known == keys.end()) {
@@ -228,13 +229,17 @@ Status ImportedPlan::add(const ImportedPlan& later) {
                                             "--set {}=...",
                                             key.key, toml_value(key.value), known->where,
                                             toml_value(known->value), key.key))});
+    // A key that one file assumed and another one states is no assumption.
+    const auto says = [&](const std::string& text) { return text.starts_with(key.key + " = "); };
+    if (key.source > known->source) std::erase_if(assumed, says);
+    if (key.source < known->source) std::erase_if(more, says);
     if (key.source >= known->source) *known = key;
   }
   const auto append = [](const auto& from, auto* to) {
     to->insert(to->end(), from.begin(), from.end());
   };
   append(later.sources, &sources);
-  append(later.assumed, &assumed);
+  append(more, &assumed);
   append(later.left_out, &left_out);
   append(later.not_expressed, &not_expressed);
   append(later.not_understood, &not_understood);

@@ -129,7 +129,11 @@ bool shell_step(const std::string& text, int line,
     expression = name + sign[0] + '(' + sign.substr(2) + ')';
   }
   long long value = 0;
-  if (expression.empty() || !shell_arithmetic(expression, *variables, &value)) return false;
+  if (expression.empty()) return false;
+  if (!shell_arithmetic(expression, *variables, &value)) {
+    variables->erase(name);  // it has some other value now
+    return false;
+  }
   (*variables)[name] = {{fmt::format("{}", value)}, line};
   return true;
 }

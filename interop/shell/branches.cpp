@@ -17,14 +17,14 @@ bool is_whole(const std::string& word) {
          word.find_first_not_of("0123456789", word[0] == '-' ? 1 : 0) == std::string::npos;
 }
 
+// Compares as "[ a = b ]" does, or as "[[ a = b* ]]" with its pattern on the right (`by_pattern`).
 std::optional<bool> compared(const std::string& left, const std::string& sign,
-                             const std::string& right) {
-  if (sign == "=" || sign == "==") {
-    // In "[[ a == b* ]]" the right side is a pattern: not known.
-    if (right.find_first_of("*?") != std::string::npos) return std::nullopt;
-    return left == right;
+                             const std::string& right, bool by_pattern) {
+  if (sign == "=" || sign == "==" || sign == "!=") {
+    // Sets of characters and single ones are not read.
+    if (by_pattern && right.find_first_of("?[(") != std::string::npos) return std::nullopt;
+    return (by_pattern ? matches_glob(left, right) : left == right) == (sign != "!=");
   }
-  if (sign == "!=") return left != right;
   if (!is_whole(left) || !is_whole(right)) return std::nullopt;
   const long long a = std::atoll(left.c_str()), b = std::atoll(right.c_str());
   if (sign == "-eq") return a == b;
@@ -71,7 +71,12 @@ void ShellBranches::leave(std::size_t depth) {
 
 void ShellBranches::open_case(const std::string& word) {
   const bool outer = active();
-  frames_.push_back({outer, false, false, true, true, false, word});
+  frames_.push_back({.outer = outer,
+                     .active = false,
+                     .decided = false,
+                     .is_case = true,
+                     .in_patterns = true,
+                     .word = word});
 }
 
 void ShellBranches::pattern(const std::string& glob, bool is_last) {
@@ -107,10 +112,10 @@ std::optional<bool> shell_condition(std::vector<std::string> words, bool* unset)
   std::optional<bool> result;
   if (words.size() == 2 && words[0] == "-z") result = words[1].empty();
   if (words.size() == 2 && words[0] == "-n") result = !words[1].empty();
-  // One word alone holds if it is not empty. An empty word without quotes vanishes, which leaves
-  // -z (holds) or -n (does not).
+  // One word alone holds if it is not empty. An empty variable without quotes is no word, which
+  // leaves -z or -n alone. Bash takes "[ -n ]" as true; here it does what its writer meant.
   if (words.size() == 1) result = words[0] == "-z" || (words[0] != "-n" && !words[0].empty());
-  if (words.size() == 3) result = compared(words[0], words[1], words[2]);
+  if (words.size() == 3) result = compared(words[0], words[1], words[2], last == "]]");
   if (result && negated) result = !*result;
   return result;
 }

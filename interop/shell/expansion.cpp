@@ -56,7 +56,7 @@ void ShellReader::single_quoted(WordFields* fields) {
 void ShellReader::double_quoted(WordFields* fields) {
   const int line = line_;
   take();
-  fields->add("");
+  bool vanishes = false;  // "${A[@]}" of an empty array is no word, while "" is an empty one
   while (!at_end() && peek() != '"') {
     if (peek() == '\\') {
       take();
@@ -75,6 +75,7 @@ void ShellReader::double_quoted(WordFields* fields) {
         fields->add(fmt::format("{}", fmt::join(values, between)));
       } else {
         fields->add_all(values);
+        vanishes = values.empty();
       }
     } else {
       fields->add(std::string(1, take()));
@@ -82,6 +83,7 @@ void ShellReader::double_quoted(WordFields* fields) {
   }
   if (at_end()) return fail(line, "found a quote without its end, expected \"");
   take();
+  if (!vanishes) fields->add("");
 }
 
 // Reads up to the closing bracket that balances. Returns the text without the outer ones.
@@ -145,7 +147,13 @@ bool ShellReader::expand(std::vector<std::string>* values) {
   if (peek() == '{') return braces(bracketed('{', '}'), values);
   std::string name;
   while (!at_end() && is_name(peek())) name += take();
-  if (name.empty() && !at_end() && std::string_view("@*#?$!-").find(peek()) != std::string::npos) {
+  if (name.empty() && peek() == '#') {  // the number of the script's own arguments: none are known
+    take();
+    script_.unset.push_back(line_);
+    values->push_back("0");
+    return false;
+  }
+  if (name.empty() && !at_end() && std::string_view("@*?$!-").find(peek()) != std::string::npos) {
     take();
     return true;  // the script's own arguments: none
   }
@@ -191,6 +199,7 @@ std::string ShellReader::with_defaults(const std::string& text) {
 // Expands NAME, NAME[@], NAME[2], NAME:-default, NAME-default, NAME:=default, NAME:+other or
 // NAME:?error.
 bool ShellReader::braces(const std::string& inside, std::vector<std::string>* values) {
+  if (inside == "@" || inside == "*") return true;  // the script's own arguments: none
   std::size_t end = 0;
   while (end < inside.size() && is_name(inside[end])) ++end;
   const std::string name = inside.substr(0, end);

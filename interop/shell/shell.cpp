@@ -10,18 +10,24 @@
 #include "base/split.h"
 #include "interop/document/fields.h"
 #include "interop/shell/shell_reader.h"
+#include "interop/shell/slurm.h"
 
 namespace tandem {
 
 // Skips blanks, continued lines and comments; with `newlines` also ends of lines.
 void ShellReader::skip(bool newlines) {
   while (!at_end()) {
-    if (peek() == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
-      while (take() != '\n') continue;
+    if (peek() == '\\' && peek(1) == '\n') {
+      take();
+      take();
     } else if (is_blank(peek()) || (newlines && peek() == '\n')) {
       take();
     } else if (peek() == '#' && (at_ == 0 || !is_name(text_[at_ - 1]))) {
-      while (!at_end() && peek() != '\n') take();
+      const int line = line_;
+      std::string comment;
+      while (!at_end() && peek() != '\n') comment += take();
+      if (comment.starts_with("#SBATCH "))
+        set_slurm_variables(split_words(comment), line, &script_.variables);
     } else {
       return;
     }
@@ -42,6 +48,7 @@ void ShellReader::command() {
     }
     if (at_end() || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')') {
       take();
+      if (c == '\n') here_documents();
       const bool twice = (c == '&' || c == '|' || c == ';') && peek() == c;
       if (twice) take();
       if (assigns || !words.empty()) end_command(std::move(words), c, twice);
@@ -116,6 +123,11 @@ void ShellReader::end_command(ShellCommand words, char end, bool twice) {
     if (first == "for") return;
   }
   if (first == "done") return end_loop();
+  if (active && first == "let") {
+    for (std::size_t i = 1; i < words.size(); ++i)
+      shell_step(words[i].text, words[i].line, &script_.variables);
+    return loops_.assigned();
+  }
   if (active && first.starts_with("((") &&
       shell_step(first.substr(2, first.size() - 4), words[0].line, &script_.variables))
     return loops_.assigned();
@@ -151,6 +163,7 @@ void ShellReader::end_command(ShellCommand words, char end, bool twice) {
       branches_.next(condition);
     }
   } else {
+    set_slurm_variables(take_srun_options(&words), words[0].line, &script_.variables);
     script_.commands.push_back(std::move(words));
   }
 }
@@ -200,21 +213,26 @@ bool ShellReader::is_keyword(const std::string& word) {
   return false;
 }
 
-// Skips a redirection: for "<<EOF" the lines up to EOF, else one word.
+// Skips a redirection. The lines that "<<EOF" takes begin after this one.
 void ShellReader::redirection() {
   const bool here = text_.compare(at_, 2, "<<") == 0 && text_.compare(at_, 3, "<<<") != 0;
   while (peek() == '<' || peek() == '>' || peek() == '&' || peek() == '-') take();
   skip(false);
   WordFields target;
   read_word(&target);
-  if (!here || target.texts.empty()) return;
-  while (!at_end() && peek() != '\n') take();
-  while (!at_end()) {
-    take();
+  if (here && !target.texts.empty()) here_ends_.push_back(target.texts[0]);
+}
+
+// Skips the lines of the documents that the line before asked for, up to "EOF" of each.
+void ShellReader::here_documents() {
+  for (const std::string& end : std::exchange(here_ends_, {})) {
     std::string line;
-    while (!at_end() && peek() != '\n') line += take();
-    line.erase(0, line.find_first_not_of(" \t"));
-    if (line == target.texts[0]) return;
+    do {
+      line.clear();
+      while (!at_end() && peek() != '\n') line += take();
+      take();
+      line.erase(0, line.find_first_not_of(" \t"));
+    } while (line != end && !at_end());
   }
 }
 
@@ -228,24 +246,21 @@ bool ShellReader::assignment() {
   const std::string name = text_.substr(at_, end - at_);
   const int line = line_;
   at_ = end + (more ? 2 : 1);
+  const auto known = script_.variables.find(name);
   std::vector<std::string> value;
   if (peek() == '(') {
     take();
     value = array(line);
-    if (more) {
-      auto all = script_.variables[name].words;
-      all.insert(all.end(), value.begin(), value.end());
-      value = std::move(all);
-    }
+    if (more && known != script_.variables.end())
+      value.insert(value.begin(), known->second.words.begin(), known->second.words.end());
   } else {
     WordFields fields;
     if (!at_end() && !is_blank(peek()) && peek() != '\n' && peek() != ';') read_word(&fields, true);
     std::string joined;
     for (const std::string& text : fields.texts) joined += (joined.empty() ? "" : " ") + text;
-    const auto known = script_.variables.find(name);
-    if (more && known != script_.variables.end() && !known->second.words.empty())
-      joined = known->second.words[0] + joined;
-    value = {joined};
+    if (more && known != script_.variables.end()) value = known->second.words;
+    if (value.empty()) value.emplace_back();
+    value[0] += joined;
   }
   for (const std::string& text : value) count(text.size());
   if (branches_.active()) {
@@ -284,7 +299,9 @@ std::vector<std::string> ShellReader::array(int line) {
 }
 
 Result<ShellScript> parse_shell(const std::string& text, const std::string& path) {
-  return ShellReader(text, path).read();
+  std::string unix_text = text;
+  std::erase(unix_text, '\r');
+  return ShellReader(unix_text, path).read();
 }
 
 }  // namespace tandem

@@ -39,7 +39,7 @@ class ShellReader {
   static bool is_name(char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
   }
-  static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+  static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
   void read_all() {
     while (at_ < text_.size() && !error_) command();
@@ -72,6 +72,7 @@ class ShellReader {
   void end_loop();
   bool is_keyword(const std::string& word);
   void redirection();
+  void here_documents();
   bool assignment();
   std::vector<std::string> array(int line);
 
@@ -93,11 +94,12 @@ class ShellReader {
   ShellScript script_;
   ShellBranches branches_;
   ShellLoops loops_{&script_, &branches_};
-  bool guarded_ = false;       // the innermost branch ends with this command
-  bool both_ = false;          // it stands behind &&
-  std::optional<bool> guard_;  // the condition before it
-  bool chained_ = false;       // the command stands behind another's && or ||
-  bool starred_ = false;       // the last expansion was of ${A[*]}
+  std::vector<std::string> here_ends_;  // of the documents that begin after this line
+  bool guarded_ = false;                // the innermost branch ends with this command
+  bool both_ = false;                   // it stands behind &&
+  std::optional<bool> guard_;           // the condition before it
+  bool chained_ = false;                // the command stands behind another's && or ||
+  bool starred_ = false;                // the last expansion was of ${A[*]}
   std::optional<Error> error_;
 };
 

@@ -58,8 +58,6 @@ struct NotExpressedZero {
 };
 constexpr NotExpressedZero kNotExpressedZero[] = {
     {"offload_param", "parameters stay on the GPU"},
-    {"offload_optimizer", "the optimizer stays on the GPU"},
-    {"cpu_offload", "the optimizer stays on the GPU"},
     {"zero_quantized_weights", "weights are gathered as they are"},
     {"zero_quantized_gradients", "gradients are reduced as they are"},
     {"stage3_prefetch_bucket_size", "the next layer is gathered ahead"},
@@ -194,9 +192,21 @@ class DeepSpeedPlan {
     if (enabled("amp")) plan_->not_expressed.push_back("amp.enabled: Apex's mixed precision");
     gradient_bytes_ = bf16 || fp16 ? 2 : 4;
     const std::string wire = top_.text({"communication_data_type"}).value_or("");
-    if (wire == "fp32") {
+    std::string kept;  // empty: as the parameters
+    if (const DocumentNode* node = section("data_types")) {
+      FieldReader inner(*node, context_.path);
+      kept = inner.text({"grad_accum_dtype"}).value_or("");
+      keep_fault(inner);
+    }
+    if (wire == "fp32" || kept == "fp32") {
       gradient_bytes_ = 4;
-      plan_->set("train.gradient_dtype", "fp32", "communication_data_type");
+      plan_->set("train.gradient_dtype", "fp32",
+                 wire == "fp32" ? "communication_data_type" : "data_types.grad_accum_dtype");
+      if (wire != kept && (bf16 || fp16))
+        plan_->not_expressed.push_back(
+            wire == "fp32"
+                ? "data_types.grad_accum_dtype: gradients are kept in fp32, as they are sent"
+                : "communication_data_type: gradients are sent in fp32, as they are kept");
     } else if (bf16) {
       plan_->set("train.gradient_dtype", "bf16", "gradients are reduced as they are");
     }
@@ -254,6 +264,24 @@ class DeepSpeedPlan {
     if (value > 1 && counts) plan_->set(key, value, fmt::format("zero_optimization.{}", field));
   }
 
+  // Sets the share of the optimizer that is in the CPU's memory (`ratio` is ZeRO-Offload++'s).
+  void set_offload(FieldReader* zero) {
+    if (zero->node({"cpu_offload"}) != nullptr && zero->flag({"cpu_offload"}).value_or(false))
+      plan_->set("train.optimizer_offload", 1.0, "zero_optimization.cpu_offload");
+    const DocumentNode* node = zero->node({"offload_optimizer"});
+    if (node == nullptr || node->map() == nullptr) return;
+    FieldReader offload(*node, context_.path);
+    const std::string device = offload.text({"device"}).value_or("none");
+    const double share = offload.number({"ratio"}).value_or(1);
+    if (share < 0 || share > 1) offload.fail("ratio", "a number from 0 to 1");
+    keep_fault(offload);
+    if (device != "cpu" && device != "nvme") return;
+    plan_->set("train.optimizer_offload", share, "zero_optimization.offload_optimizer");
+    if (device == "nvme")
+      plan_->not_expressed.push_back(
+          "zero_optimization.offload_optimizer: device = nvme: taken as the CPU's memory");
+  }
+
   void set_zero() {
     const DocumentNode* node = section("zero_optimization");
     if (node == nullptr) return;
@@ -275,6 +303,7 @@ class DeepSpeedPlan {
     }
     set_whole_above_one(&zero, "zero_hpz_partition_size", "parallel.zero_hpz", stage == 3);
     set_whole_above_one(&zero, "mics_shard_size", "parallel.hsdp_shard", stage == 3);
+    set_offload(&zero);
     for (const NotExpressedZero& row : kNotExpressedZero) {
       const DocumentNode* value = zero.node({row.name});
       if (value == nullptr) continue;

@@ -142,9 +142,9 @@ class TrainingArguments {
 
   void set_memory() {
     // LLaMA-Factory recomputes by default.
-    const bool recomputes = is_factory_
-                                ? !fields_.flag({"disable_gradient_checkpointing"}).value_or(false)
-                                : fields_.flag({"gradient_checkpointing"}).value_or(false);
+    const bool asks = fields_.flag({"gradient_checkpointing"}).value_or(false);
+    const bool recomputes =
+        is_factory_ ? !fields_.flag({"disable_gradient_checkpointing"}).value_or(false) : asks;
     if (recomputes)
       plan_.set("train.recompute", "full",
                 is_factory_ ? "LLaMA-Factory's disable_gradient_checkpointing"

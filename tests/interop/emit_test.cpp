@@ -354,8 +354,10 @@ TEST_CASE("what is emitted for Megatron-LM are flags that it has") {
 
 TEST_CASE("DeepSpeed sums 16-bit gradients unless it is told fp32, which is a scenario's default") {
   const PlanSettings plan = {{"train.precision", "bf16"}, {"train.zero", "1"}};
-  CHECK(emitted("deepspeed", plan).find("\"communication_data_type\": \"fp32\"") !=
-        std::string::npos);
+  const std::string text = emitted("deepspeed", plan);
+  CHECK(has(text, "\"communication_data_type\": \"fp32\""));
+  CHECK(has(text, "\"data_types\": {\"grad_accum_dtype\": \"fp32\"}"));
+  CHECK_FALSE(has(emitted("deepspeed", {{"train.precision", "bf16"}}), "data_types"));
 }
 
 TEST_CASE("Megatron-Bridge has names of its own, and shards need the data-parallel size") {

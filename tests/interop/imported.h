@@ -1,6 +1,7 @@
 // What tests of imports share: files by their text, the samples, and keys as one map.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
@@ -20,6 +21,10 @@ inline ImportedPlan imported(const std::string& name, const std::string& text,
   const auto plan = import_sources({{name, text}}, {.gpus = gpus});
   if (!plan.ok()) FAIL(plan.error().text());
   return *plan;
+}
+
+inline bool mentions(const std::vector<std::string>& lines, const std::string& part) {
+  return std::ranges::any_of(lines, [&](const std::string& line) { return has(line, part); });
 }
 
 // The Error of a file that is refused.

@@ -28,10 +28,6 @@ std::string refusal_of(const std::vector<ImportSource>& sources,
   return plan.ok() ? "read" : plan.error().text();
 }
 
-bool mentions(const std::vector<std::string>& lines, const std::string& part) {
-  return std::ranges::any_of(lines, [&](const std::string& line) { return has(line, part); });
-}
-
 }  // namespace
 
 TEST_CASE("a script that starts no Megatron-LM is refused with the name of what it starts") {

@@ -141,6 +141,10 @@ const EmitRule kRules[] = {
        return type == "fp32" || type == "fp16" || type == "bf16";
      },
      "communication_data_type=fp8"},
+    {"deepspeed", "gradients are kept as parameters are without ZeRO", kEngine, "2021",
+
+     [](F f) { return stage(f) > 0 || !f.contains("data_types.grad_accum_dtype"); },
+     "data_types.grad_accum_dtype=fp32 zero_optimization.stage=0"},
     {"deepspeed", "stages are up to 3", kDeepSpeedConfig, "1025",
      [](F f) { return stage(f) >= 0 && stage(f) <= 3; }, "zero_optimization.stage=4"},
     {"deepspeed", "pipelines shard optimizers at most",

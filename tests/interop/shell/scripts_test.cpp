@@ -1,0 +1,161 @@
+// Launch scripts are read as bash runs them, and what they do not say is not made up.
+#include <catch2/catch.hpp>
+
+#include "interop/plan/understood.h"
+#include "interop/shell/shell.h"
+#include "tests/interop/imported.h"
+
+using namespace tandem;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words words_of(const std::string& script) {
+  const auto parsed = parse_shell(script, "a.sh");
+  if (!parsed.ok()) FAIL(parsed.error().text());
+  Words words;
+  for (const ShellWord& word : parsed->commands.back()) words.push_back(word.text);
+  return words;
+}
+
+const std::string kGpt =
+    " pretrain_gpt.py --num-layers 16 --hidden-size 1024 --num-attention-heads 16 --seq-length "
+    "2048 --vocab-size 32000 --micro-batch-size 1 --global-batch-size 64 --bf16 ";
+
+ImportedPlan script(const std::string& text) { return imported("train.sh", text); }
+
+}  // namespace
+
+TEST_CASE("an empty array between quotes is no word, and the switch before it keeps its meaning") {
+  CHECK(words_of("E=()\nrun \"${E[@]}\" --a \"$@\" \"${E[@]}\" b\n") == Words{"run", "--a", "b"});
+  CHECK(words_of("E=()\nrun \"\" \"x${E[@]}\" \"$UNSET\"\n") == Words{"run", "", "x", "${UNSET}"});
+  for (const std::string rest :
+       {"\"$@\"", "${@}", "$EXTRA", "\"$EXTRA\"", "\"${EXTRA[@]}\"", "\"${EXTRA[@]:-}\"", "$1"}) {
+    INFO(rest);
+    const Keys keys =
+        keys_of(script("torchrun" + kGpt + "--use-distributed-optimizer --swiglu " + rest + "\n"));
+    CHECK(keys.at("train.zero") == "1");
+    CHECK(keys.at("model.gated_mlp") == "true");
+    CHECK(keys_of(script("torchrun" + kGpt + "--swiglu --disable-bias-linear " + rest + "\n")) ==
+          keys_of(script("torchrun" + kGpt + "--swiglu --disable-bias-linear\n")));
+  }
+}
+
+TEST_CASE("a pattern is one between double brackets only") {
+  const auto branch = [](const std::string& condition) {
+    return words_of("A=aws-h100\nif " + condition + "; then X=1; else X=2; fi\nrun $X\n").back();
+  };
+  CHECK(branch("[[ $A != aws* ]]") == "2");
+  CHECK(branch("[[ $A == *h100 ]]") == "1");
+  CHECK(branch("[[ $A != gcp* ]]") == "1");
+  CHECK(branch("[ $A = aws* ]") == "2");
+  // Not decided: both branches are read in order.
+  CHECK(parse_shell("A=b\nif [[ $A == [ab] ]]; then X=1; fi\n", "a.sh")->branches ==
+        std::vector<int>{2});
+}
+
+TEST_CASE("a document in a script takes its own lines, and no word of another") {
+  CHECK(words_of("cat <<EOF > hosts && P=4\n--no 1\nEOF\nrun $P\n") == Words{"run", "4"});
+  CHECK(words_of("cat <<-'A' <<B\n--no 1\n\tA\n--no 2\nB\nrun 1\n") == Words{"run", "1"});
+  const std::string dos = "N=24\r\ncat <<EOF\r\n--no\r\nEOF\r\nrun --n $N\\\r\n --m 1\r\n";
+  CHECK(words_of(dos) == Words{"run", "--n", "24", "--m", "1"});
+}
+
+TEST_CASE("assignments do what bash does: to arrays, by let, and none where the value is unknown") {
+  CHECK(words_of("A=(a b)\nA+=c\nrun ${A[@]}\n") == Words{"run", "ac", "b"});
+  CHECK(words_of("let N=2*2 M=N+1\n((G = N * 8))\nrun $N $M $G\n") == Words{"run", "4", "5", "32"});
+  CHECK(words_of("N=4\n((N = OTHER * 2))\nrun $N\n") == Words{"run", "${N}"});
+  CHECK(words_of("T=2\nwhile [[ $# -gt 0 ]]; do T=$1; shift; done\nrun $T\n") == Words{"run", "2"});
+}
+
+TEST_CASE("a size that the script leaves open is asked for, and an earlier one does not count") {
+  const auto why = [](const std::string& text) {
+    const auto plan = import_sources({{"train.sh", text}});
+    REQUIRE(plan.ok());
+    return unknown_parts(*plan);
+  };
+  CHECK(why("torchrun" + kGpt + "--tensor-model-parallel-size 2\n").empty());
+  CHECK(why("torchrun" + kGpt + "--tensor-model-parallel-size $TP --global-batch-size $GBS\n") ==
+        Words{"the batch: --set parallel.global_batch=N",
+              "parallel.tp, which train.sh:1 leaves open as --tensor-model-parallel-size ${TP}",
+              "parallel.global_batch, which train.sh:1 leaves open as --global-batch-size ${GBS}"});
+}
+
+TEST_CASE("GPUs are those that Slurm or mpirun start, where torchrun says nothing") {
+  const auto gpus = [](const std::string& text) {
+    const Keys keys = keys_of(script(text));
+    return keys.contains("cluster.gpus") ? keys.at("cluster.gpus") : "";
+  };
+  const std::string header = "#!/bin/bash\n#SBATCH --nodes=16\n";
+  CHECK(gpus(header + "#SBATCH --gpus-per-node=8\nsrun python -u" + kGpt + "\n") == "128");
+  CHECK(gpus(header + "#SBATCH --gres=gpu:h100:4\nsrun python" + kGpt + "\n") == "64");
+  CHECK(gpus("srun -N 16 --ntasks-per-node=8 --mpi=pmix python" + kGpt + "\n") == "128");
+  CHECK(gpus("srun -n 32 -l python" + kGpt + "\n") == "32");
+  CHECK(gpus(header + "torchrun --nproc_per_node 4 --nnodes $SLURM_NNODES" + kGpt + "\n") == "64");
+  CHECK(gpus("G=24\nmpirun -np $G -x A=1 python" + kGpt + "\n") == "24");
+  CHECK(gpus("python" + kGpt + "\n").empty());
+  const ImportedPlan guess = script(header + "srun python" + kGpt + "\n");
+  CHECK(keys_of(guess).at("cluster.gpus") == "128");
+  CHECK(mentions(guess.assumed, "8 GPUs a node"));
+  CHECK(script("srun -N 2 --ntasks-per-node=8 --mpi=pmix python" + kGpt + "\n")
+            .not_understood.empty());
+}
+
+TEST_CASE("Megatron-DeepSpeed's spellings: rmsnorm, key-value heads and the stage") {
+  const Keys keys =
+      keys_of(script("deepspeed --num_gpus 8 --num_nodes 2" + kGpt +
+                     "--swiglu --normalization rmsnorm --num-key-value-heads 4 --deepspeed "
+                     "--zero-stage=1\n"));
+  CHECK_FALSE(keys.contains("model.norm"));  // RMSNorm is usual with SwiGLU
+  CHECK(keys.at("model.kv_heads") == "4");
+  CHECK(keys.at("train.zero") == "1");
+  CHECK(keys.at("cluster.gpus") == "16");
+  CHECK(has(refusal("train.sh", "torchrun" + kGpt + "--normalization Other\n"),
+            "expected LayerNorm or RMSNorm"));
+}
+
+TEST_CASE("a share or a type that is none is refused, and not taken as another") {
+  const auto why = [](const std::string& rest) {
+    return refusal("train.sh", "torchrun" + kGpt + rest + "\n");
+  };
+  CHECK(has(why("--optimizer-cpu-offload --optimizer-offload-fraction 50%"),
+            "found --optimizer-offload-fraction 50%, expected a number"));
+  CHECK(has(why("--optimizer-cpu-offload --optimizer-offload-fraction -3"), "from 0 to 1"));
+  CHECK(has(why("--use-precision-aware-optimizer --exp-avg-dtype int4 --exp-avg-sq-dtype int4"),
+            "found --exp-avg-dtype int4, expected fp32, bf16, fp16 or fp8"));
+}
+
+TEST_CASE("DeepSpeed: an offloaded optimizer, and gradients that are kept in fp32") {
+  const auto keys = [](const std::string& fields, const std::string& zero) {
+    return keys_of(imported("ds.json", "{\"bf16\": {\"enabled\": true}, " + fields +
+                                           "\"zero_optimization\": {\"stage\": 2" + zero + "}}"));
+  };
+  CHECK(keys("", R"(, "offload_optimizer": {"device": "cpu"})").at("train.optimizer_offload") ==
+        "1");
+  CHECK(keys("", R"(, "offload_optimizer": {"device": "cpu", "ratio": 0.5})")
+            .at("train.optimizer_offload") == "0.5");
+  CHECK_FALSE(
+      keys("", R"(, "offload_optimizer": {"device": "none"})").contains("train.optimizer_offload"));
+  CHECK(keys("", "").at("train.gradient_dtype") == "\"bf16\"");
+  CHECK(keys(R"("data_types": {"grad_accum_dtype": "fp32"}, )", "").at("train.gradient_dtype") ==
+        "\"fp32\"");
+}
+
+TEST_CASE("what one file assumes and another one states is no assumption") {
+  const std::string config = R"({"model_type": "llama", "hidden_size": 1024,
+"num_hidden_layers": 16, "num_attention_heads": 16, "intermediate_size": 4096,
+"vocab_size": 32000, "max_position_embeddings": 4096})";
+  const auto one = import_sources({{"config.json", config}});
+  REQUIRE(one.ok());
+  CHECK(mentions(one->assumed, "model.seq = 4096"));
+  const ImportSource trainer{
+      "train.yaml", "finetuning_type: full\ncutoff_len: 8192\nper_device_train_batch_size: 1\n"};
+  for (const auto& sources : {std::vector<ImportSource>{{"config.json", config}, trainer},
+                              {trainer, {"config.json", config}}}) {
+    const auto both = import_sources(sources);
+    REQUIRE(both.ok());
+    CHECK(keys_of(*both).at("model.seq") == "8192");
+    CHECK_FALSE(mentions(both->assumed, "model.seq ="));
+  }
+}
