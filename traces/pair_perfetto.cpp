@@ -23,10 +23,7 @@ bool is_shown(const TraceRow& row) { return row.end_ns > row.start_ns; }
 // for the pipeline's edges ("0>1").
 std::string_view category(const TraceRow& row) {
   if (is_compute(row.kind)) return "compute";
-  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
-    if (group_kind_name(static_cast<GroupKind>(group_kind)) == row.lane) return row.lane;
-  }
-  return group_kind_name(GroupKind::Pipeline);
+  return group_kind_name(group_kind_named(row.lane).value_or(GroupKind::Pipeline));
 }
 
 // Numbers each rank's lanes in the order of their first op, so that both traces have them in the

@@ -76,13 +76,6 @@ void append_row(Rank rank, const BodyText& text, std::size_t number, const Op& o
                  op.microbatch, op.part, op.bytes, event.arrive_ns, event.start_ns, event.end_ns);
 }
 
-std::optional<OpKind> parse_kind(std::string_view text) {
-  for (int kind = 0; kind < kOpKinds; ++kind) {
-    if (op_kind_name(static_cast<OpKind>(kind)) == text) return static_cast<OpKind>(kind);
-  }
-  return std::nullopt;
-}
-
 Status check_columns(const CsvFile& file, const CsvRow& header) {
   for (std::size_t i = 0; i < kColumns.size(); ++i) {
     const std::string_view found =
@@ -147,7 +140,7 @@ Result<TraceRow> read_row(const CsvFile& file, const CsvRow& cells) {
   row.rank = Rank{rank};
   row.lane = cells.cells[1];
   RETURN_IF_ERROR(read_cell<std::int64_t>(file, cells, 2, 0, &row.op));
-  const std::optional<OpKind> kind = parse_kind(cells.cells[3]);
+  const std::optional<OpKind> kind = op_kind_named(cells.cells[3]);
   if (!kind)
     return file.error(cells.line, fmt::format("column 'kind': found '{}', expected an op's kind, "
                                               "as 'forward' or 'send'",
@@ -211,10 +204,7 @@ Result<TraceTable> read_trace_csv(const std::string& path) {
 }
 
 GroupKind group_kind_of_lane(std::string_view lane) {
-  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
-    if (group_kind_name(static_cast<GroupKind>(group_kind)) == lane)
-      return static_cast<GroupKind>(group_kind);
-  }
+  if (const auto named = group_kind_named(lane)) return *named;
   // Lane "replicas": gradients are summed over ranks that hold the same shard, in data parallelism.
   // All names left are the pipeline's edges.
   return lane == "replicas" ? GroupKind::Data : GroupKind::Pipeline;

@@ -18,15 +18,6 @@
 namespace tandem {
 namespace {
 
-// Returns the kind whose name is `word`, or nothing.
-template <class Kind>
-std::optional<Kind> kind_named(std::string_view word, int kinds, std::string_view (*name)(Kind)) {
-  for (int k = 0; k < kinds; ++k) {
-    if (name(static_cast<Kind>(k)) == word) return static_cast<Kind>(k);
-  }
-  return std::nullopt;
-}
-
 std::optional<CommKind> comm_of(const ChakraNode& node) {
   const std::int64_t type = node.comm_type.value_or(-1);
   if (type < 0 || type > static_cast<std::int64_t>(ChakraCollective::Barrier)) return std::nullopt;
@@ -91,7 +82,7 @@ class EventMaker {
     if (part == ChakraPart::Passed) return Done{};
     if (part == ChakraPart::Compute) {
       ChakraEvent event;
-      event.kind = kind_named<OpKind>(node.kind, kOpKinds, op_kind_name).value_or(OpKind::Forward);
+      event.kind = op_kind_named(node.kind).value_or(OpKind::Forward);
       if (!is_compute(event.kind)) event.kind = OpKind::Forward;
       event.duration_ns = to_ns_of(node);
       add(std::move(event), {place});
@@ -138,8 +129,9 @@ class EventMaker {
     out_.events.push_back(std::move(event));
   }
 
-  // Takes the least duration that a rank states. Those of other ranks include waiting. None is
-  // needed where a price will come, nothing is carried, or Tandem wrote the trace (rendezvous).
+  // Takes the least duration that a rank states. Those of other ranks include waiting. An Error if
+  // no rank states one, unless a price will come, nothing is carried, or Tandem wrote the trace
+  // (rendezvous).
   Status set_duration(const std::vector<ChakraPlace>& places, ChakraEvent* event) const {
     Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
     for (const ChakraPlace& place : places) {
@@ -151,11 +143,6 @@ class EventMaker {
     return error(places.front(),
                  "found communication without duration_micros, expected one, or a cluster that "
                  "prices it (--cluster)");
-  }
-
-  void set_group_kind(const ChakraPlace& place, GroupKind otherwise, ChakraEvent* event) const {
-    event->group_kind = kind_named<GroupKind>(at(place).group_kind, kGroupKinds, group_kind_name)
-                            .value_or(otherwise);
   }
 
   // Joins the k-th collectives of all members, in their order, into one communication each.
@@ -210,8 +197,9 @@ class EventMaker {
                                  event.bytes, size));
       event.bytes *= size;
     }
-    set_group_kind(places.front(),
-                   *kind == CommKind::AllToAll ? GroupKind::Expert : GroupKind::Data, &event);
+    event.group_kind =
+        group_kind_named(node.group_kind)
+            .value_or(*kind == CommKind::AllToAll ? GroupKind::Expert : GroupKind::Data);
     RETURN_IF_ERROR(set_duration(places, &event));
     add(std::move(event), std::move(places));
     return Done{};
@@ -241,7 +229,7 @@ class EventMaker {
       ChakraEvent event{.members = {sends[k].rank, receives[k].rank},
                         .kind = OpKind::Send,
                         .bytes = *node.comm_size};
-      set_group_kind(sends[k], GroupKind::Pipeline, &event);
+      event.group_kind = group_kind_named(node.group_kind).value_or(GroupKind::Pipeline);
       std::vector<ChakraPlace> places = {sends[k], receives[k]};
       RETURN_IF_ERROR(set_duration(places, &event));
       add(std::move(event), std::move(places));

@@ -10,14 +10,22 @@
 #include "base/random.h"
 
 namespace tandem {
+namespace {
 
-std::string_view op_kind_name(OpKind kind) {
-  static constexpr std::array<std::string_view, kOpKinds> kNames = {
-      "forward",           "backward",   "backward-input", "backward-weight",
-      "optimizer",         "send",       "recv",           "all-reduce",
-      "reduce-scatter",    "all-gather", "all-to-all",     "ring-shift",
-      "embedding-forward", "output-s",   "output-t",       "embedding-backward"};
-  return kNames[static_cast<std::size_t>(kind)];
+constexpr std::array<std::string_view, kOpKinds> kOpNames = {
+    "forward",           "backward",   "backward-input", "backward-weight",
+    "optimizer",         "send",       "recv",           "all-reduce",
+    "reduce-scatter",    "all-gather", "all-to-all",     "ring-shift",
+    "embedding-forward", "output-s",   "output-t",       "embedding-backward"};
+
+}  // namespace
+
+std::string_view op_kind_name(OpKind kind) { return kOpNames[static_cast<std::size_t>(kind)]; }
+
+std::optional<OpKind> op_kind_named(std::string_view word) {
+  const auto at = std::ranges::find(kOpNames, word);
+  if (at == kOpNames.end()) return std::nullopt;
+  return static_cast<OpKind>(at - kOpNames.begin());
 }
 
 CommKind comm_kind(OpKind kind) {

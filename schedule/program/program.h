@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,8 +55,9 @@ constexpr OpKind drawn_as(OpKind kind) {
   return kind <= OpKind::OutputS ? OpKind::Forward : OpKind::BackwardWeight;
 }
 std::string_view op_kind_name(OpKind kind);
-CommKind comm_kind(OpKind kind);  // REQUIRES: !is_compute(kind)
-OpKind op_kind(CommKind kind);    // REQUIRES: kind is a collective
+std::optional<OpKind> op_kind_named(std::string_view word);  // nothing: no kind has the name
+CommKind comm_kind(OpKind kind);                             // REQUIRES: !is_compute(kind)
+OpKind op_kind(CommKind kind);                               // REQUIRES: kind is a collective
 
 // One node of the program. Its lane and slot are numbers in its body. There are millions of ops:
 // what an engine reads of each is in its first 24 bytes of 48.

@@ -235,20 +235,16 @@ class Reader {
   bool kind(OpKind* to) {
     std::string cell;
     if (!text(&cell)) return false;
-    for (int k = 0; k < kOpKinds; ++k) {
-      *to = static_cast<OpKind>(k);
-      if (op_kind_name(*to) == cell) return true;
-    }
-    return false;
+    const auto found = op_kind_named(cell);
+    if (found) *to = *found;
+    return found.has_value();
   }
   bool group_kind(GroupKind* to) {
     std::string cell;
     if (!text(&cell)) return false;
-    for (int k = 0; k < kGroupKinds; ++k) {
-      *to = static_cast<GroupKind>(k);
-      if (group_kind_name(*to) == cell) return true;
-    }
-    return false;
+    const auto found = group_kind_named(cell);
+    if (found) *to = *found;
+    return found.has_value();
   }
 
   // Parses the whole text as an integer that fits into its type.

@@ -1,15 +1,26 @@
 #include "workload/model/pass.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
 
 namespace tandem {
+namespace {
+
+constexpr std::array<std::string_view, kGroupKinds> kGroupNames = {"tensor", "pipeline", "data",
+                                                                   "context", "expert"};
+
+}  // namespace
 
 std::string_view group_kind_name(GroupKind group_kind) {
-  static constexpr std::array<std::string_view, kGroupKinds> kNames = {"tensor", "pipeline", "data",
-                                                                       "context", "expert"};
-  return kNames[static_cast<std::size_t>(group_kind)];
+  return kGroupNames[static_cast<std::size_t>(group_kind)];
+}
+
+std::optional<GroupKind> group_kind_named(std::string_view word) {
+  const auto at = std::ranges::find(kGroupNames, word);
+  if (at == kGroupNames.end()) return std::nullopt;
+  return static_cast<GroupKind>(at - kGroupNames.begin());
 }
 
 void PassBuilder::append(const Pass& pass, int unit) {

@@ -4,6 +4,7 @@
 
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@ namespace tandem {
 enum class GroupKind : std::uint8_t { Tensor, Pipeline, Data, Context, Expert };
 constexpr int kGroupKinds = 5;
 std::string_view group_kind_name(GroupKind group_kind);
+std::optional<GroupKind> group_kind_named(std::string_view word);  // nothing: no kind has the name
 
 // Part `part` of `parts` of one communication, and the SMs that it takes from compute.
 struct CommSettings {
