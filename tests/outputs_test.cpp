@@ -12,11 +12,11 @@
 // compare exit statuses alone, as their compilers fuse other multiplications and additions.
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <cstdlib>
 #include <regex>
 #include <sstream>
 
+#include "base/hash.h"
 #include "tests/sandbox.h"
 #include "tests/text.h"
 
@@ -34,16 +34,6 @@ struct Expected {
   std::size_t bytes = 0;
   std::string arguments;
 };
-
-// FNV-1a of 64 bits (draft-eastlake-fnv-17), in hexadecimal.
-std::string digest_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3;
-  }
-  return fmt::format("{:016x}", hash);
-}
 
 std::vector<Expected> read_list() {
   std::vector<Expected> list;
@@ -100,7 +90,7 @@ TEST_CASE("every command of the list prints and writes what it did, byte for byt
       fs::create_directory_symlink(kSource / name, sandbox.path(name));
     const Ran ran = sandbox.tandem(expected.arguments);
     const std::string output = output_of(expected, ran, sandbox);
-    const std::string digest = digest_of(output);
+    const std::string digest = fmt::format("{:016x}", fnv1a(output));
     if (folder != nullptr)
       std::ofstream(fs::path(folder) / fmt::format("{:03}.txt", number)) << output;
     list += fmt::format("{} {} {} {}\n", ran.status, digest, output.size(), expected.arguments);

@@ -12,6 +12,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "results/result_fields.h"
 #include "scenarios/routing_file.h"
 
@@ -71,13 +72,6 @@ std::vector<std::string> output_cells(const RunResult& result,
   return cells;
 }
 
-// Hashes by FNV-1a: a change of any one byte changes the hash.
-constexpr std::uint64_t kHashSeed = 0xcbf29ce484222325u;
-std::uint64_t hashed(std::uint64_t hash, std::string_view text) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
 // Hashes the settings of runs. If a setting names a file, the file's content is hashed, too: so a
 // changed file gives another run.
 class SettingsHash {
@@ -86,11 +80,11 @@ class SettingsHash {
       : folder_(std::filesystem::path(scenario_path).parent_path()) {}
 
   std::string of(const Settings& settings, std::string_view engine) {
-    std::uint64_t hash = hashed(kHashSeed, engine);
+    std::uint64_t hash = fnv1a(engine);
     for (const auto& [key, setting] : settings) {
       const std::string text = setting.text();
-      hash = hashed(hash, fmt::format("\n{}={}", key, text));
-      for (const std::string& named : setting.texts()) hash = hashed(hash, content(named));
+      hash = fnv1a(fmt::format("\n{}={}", key, text), hash);
+      for (const std::string& named : setting.texts()) hash = fnv1a(content(named), hash);
     }
     return fmt::format("{:016x}", hash);
   }
@@ -119,7 +113,7 @@ std::string joined(const std::vector<std::string>& cells) {
 }
 
 std::string checksum_of(const std::vector<std::string>& cells) {
-  return fmt::format("{:016x}", hashed(kHashSeed, joined(cells)));
+  return fmt::format("{:016x}", fnv1a(joined(cells)));
 }
 
 // Whether a row is as it was written, by its checksum.

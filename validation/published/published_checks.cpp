@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "scenarios/evidence.h"
 
 namespace tandem {
@@ -34,13 +35,6 @@ std::string configuration(const Case& run) {
                      run.recompute);
 }
 
-// FNV-1a (Fowler, Noll, Vo): a hash that shuffles texts the same way on every machine.
-std::uint64_t shuffled(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  return hash;
-}
-
 // The half of each row, false or true. Configurations of the same family and framework profile go
 // to the halves in turn, in a shuffled order: in the files' order, which is often by model, the
 // halves would have different models. Nothing: the row's configuration is the only one, and the
@@ -52,7 +46,7 @@ Halves halves_of(const FitData& data) {
   };
   std::map<std::string, std::map<std::uint64_t, bool>> strata;
   for (std::size_t row = 0; row < data.cases.size(); ++row)
-    strata[stratum(row)][shuffled(configuration(data.cases[row]))] = false;
+    strata[stratum(row)][fnv1a(configuration(data.cases[row]))] = false;
   for (auto& [name, configurations] : strata) {
     bool second = false;
     for (auto& [hash, half] : configurations) {
@@ -65,7 +59,7 @@ Halves halves_of(const FitData& data) {
     const auto& configurations = strata[stratum(row)];
     halves.emplace_back();
     if (configurations.size() > 1)
-      halves.back() = configurations.at(shuffled(configuration(data.cases[row])));
+      halves.back() = configurations.at(fnv1a(configuration(data.cases[row])));
   }
   return halves;
 }
