@@ -154,7 +154,7 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
       more = number.has_value();
       if (!more) break;
       Result<Child> child = spawn(*number, job);
-      if (!child.ok() && !running.children.empty()) break;  // retried when another has ended
+      if (!child.ok() && !running.children.empty()) break;  // tried again after the next poll
       const int begun = *std::exchange(number, std::nullopt);
       if (child.ok()) {
         running.children.push_back(*std::move(child));
@@ -167,6 +167,9 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
     for (const Child& child : running.children) waits.push_back({child.pipe, POLLIN, 0});
     constexpr int kWait_ms = 500;
     const int ready = ::poll(waits.data(), waits.size(), on_wait ? kWait_ms : -1);
+    if (ready < 0 && errno != EINTR)
+      return Error{fmt::format("could not wait for the runs' processes: {}", std::strerror(errno)),
+                   Error::Failed};
     if (ready == 0) on_wait();
     if (ready <= 0) continue;
     for (std::size_t i = running.children.size(); i-- > 0;) {
