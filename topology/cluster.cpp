@@ -129,7 +129,7 @@ struct Cluster::Graph {
 
   void find_routes(std::vector<bool> failed);
 
-  // Returns whether the link joins a GPU and the switch of its node.
+  // Returns whether the link joins a GPU and the switch of its node. REQUIRES: no listed cables.
   bool is_inside(LinkId link) const { return index(link) < 2 * gpus; }
 
   std::string gpu_name(int gpu) const { return wiring[gpu_vertex(gpu)].name; }
@@ -206,16 +206,18 @@ void Cluster::Graph::find_routes(std::vector<bool> failed) {
 }
 
 Nanoseconds Cluster::Graph::latency_ns(std::span<const LinkId> route) const {
+  if (spec.cables) {
+    Nanoseconds listed_ns = 0;
+    for (const LinkId link : route) listed_ns += links[index(link)].half_latency_ns;
+    return listed_ns;
+  }
   Nanoseconds inside_ns = 0;
-  Nanoseconds listed_ns = 0;
   bool crosses = false;
   for (const LinkId link : route) {
-    listed_ns += links[index(link)].half_latency_ns;
     // A message pays the latency inside a node once for each GPU's up-link on its way.
     if (is_inside(link) && index(link) % 2 == 0) inside_ns += intra_latency_ns;
     crosses |= !is_inside(link);
   }
-  if (spec.cables) return listed_ns;
   if (!crosses) return inside_ns;
   // Between nodes, the way through a GPU's switch adds latency unless the NICs hang on that switch.
   return inter_latency_ns + (spec.nics_on_switch ? 0 : inside_ns);

@@ -2,9 +2,9 @@
 // the switches on the shortest way between each two nodes.
 #include "topology/fabric_shape.h"
 
-#include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/breadth_first_search.hpp>
+#include <iterator>
 #include <set>
 
 #include "base/hostlist.h"
