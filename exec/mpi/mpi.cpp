@@ -32,7 +32,7 @@ Error unavailable(const Error& why) {
 
 // Refuses messages that are too long for MPI, which counts words in ints.
 Status check_sizes(const Program& program) {
-  constexpr Bytes kMost = Bytes{std::numeric_limits<int>::max()} * Bytes{sizeof(float)} / 2;
+  constexpr Bytes kMost = Bytes{std::numeric_limits<int>::max()} * Bytes{sizeof(float)};
   for (const Body& body : program.bodies) {
     for (const Op& op : body.ops) {
       if (op.bytes > kMost)
@@ -67,6 +67,7 @@ constexpr BackendNeed kMpiNeeds[] = {{"mpirun", "mpirun", true, "run --backend m
 
 }  // namespace
 
+// Declared in exec/mpi/transport.h.
 Result<std::unique_ptr<Transport>> open_mpi(const LaunchedRank& own) {
   ASSIGN_OR_RETURN(const MakeTransport make_transport, open_plugin());
   if (own.ranks == 1) prepare_only_rank();
@@ -81,7 +82,7 @@ Result<std::unique_ptr<Transport>> open_mpi(const LaunchedRank& own) {
 }
 
 Result<std::optional<Execution>> execute_mpi(const Program& program, const ExecOptions& options) {
-  Transport* transport = nullptr;  // the child's
+  Transport* transport = nullptr;  // set by `join` and used by `play`, both in the forked child
   const auto join = [&](const LaunchedRank& own) -> Result<std::unique_ptr<Control>> {
     auto opened = open_mpi(own);
     if (!opened.ok() && opened.error().kind == Error::Missing) return unavailable(opened.error());
