@@ -64,6 +64,14 @@ class GpuPlanner {
     return static_cast<int>(std::ranges::find(all, plan_.local_ranks[part.local_rank]) -
                             all.begin());
   }
+  // Calls `each` with what the op waits for: the op before it on its lane, then its waits.
+  template <class Each>
+  void for_awaited(LocalOp part, Each each) const {
+    const LocalRank& local_rank = local_ranks_[part.local_rank];
+    if (const std::uint32_t place = local_rank.queues.place[part.op]; place > 0)
+      each(local_rank.queues.lanes[op(part).lane][place - 1]);
+    for (const std::uint32_t other : local_rank.body->waits_of(op(part))) each(other);
+  }
   GpuOpEvents& events(LocalOp part) { return plan_.op_events[part.local_rank][part.op]; }
 
   void join_communicators();
@@ -73,11 +81,10 @@ class GpuPlanner {
   void meet(LocalOp part);
   void issue(const std::vector<LocalOps>& group);
 
+  std::int32_t add_stream(std::int32_t local_rank, std::uint8_t lane);
   std::int32_t stream_of(LocalOp part);
   void prepare(const LocalOps& parts);
-  void wait_for(std::int32_t stream, LocalOp part);
   void wait_for_end(std::int32_t stream, LocalOp part);
-  void act(const LocalOps& parts);
   void conclude(const LocalOps& parts);
   GpuVerb verb(const LocalOps& parts) const;
 
@@ -100,8 +107,8 @@ class GpuPlanner {
   // The ops that have come to a communicator whose members all play here.
   std::map<std::int32_t, LocalOps> met_;
   std::size_t lanes_ = 0;  // of all local ranks
-  // By stream, and by lane of all local ranks: how many ops have certainly ended when the stream
-  // gets here, because of its order and its earlier waits.
+  // seen_[stream][lane of all local ranks]: how many ops of that lane the stream already knows to
+  // have ended, by its earlier waits.
   std::vector<std::vector<std::uint32_t>> seen_;
 };
 
@@ -150,7 +157,9 @@ void GpuPlanner::join_communicators() {
 }
 
 GpuPlan GpuPlanner::run() {
-  stream_of({0, 0});
+  add_stream(0, 0);
+  add(GpuVerb::Gate, 0);
+  plan_.gate = record(0);
   for (std::int32_t next = first_to_begin(); next >= 0; next = first_to_begin()) advance(next);
   for (const LocalRank& local_rank : local_ranks_)
     CHECK(local_rank.next == local_rank.body->ops.size());
@@ -162,13 +171,10 @@ GpuPlan GpuPlanner::run() {
 
 // Returns when what the op waits for has ended, by prices.
 Nanoseconds GpuPlanner::ready_ns(LocalOp part) const {
-  const LocalRank& local_rank = local_ranks_[part.local_rank];
-  const Op& own = op(part);
   Nanoseconds ready = 0;
-  if (const std::uint32_t place = local_rank.queues.place[part.op]; place > 0)
-    ready = local_rank.ends_ns[local_rank.queues.lanes[own.lane][place - 1]];
-  for (const std::uint32_t other : local_rank.body->waits_of(own))
-    ready = std::max(ready, local_rank.ends_ns[other]);
+  for_awaited(part, [&](std::uint32_t other) {
+    ready = std::max(ready, local_ranks_[part.local_rank].ends_ns[other]);
+  });
   return ready;
 }
 
@@ -226,28 +232,24 @@ void GpuPlanner::meet(LocalOp part) {
 void GpuPlanner::issue(const std::vector<LocalOps>& group) {
   for (const LocalOps& parts : group) prepare(parts);
   if (group.size() > 1) add(GpuVerb::GroupBegin, stream_of(group[0][0]));
-  for (const LocalOps& parts : group) act(parts);
+  for (const LocalOps& parts : group) add(verb(parts), stream_of(parts[0]), parts[0]);
   if (group.size() > 1) add(GpuVerb::GroupEnd, stream_of(group[0][0]));
   for (const LocalOps& parts : group) conclude(parts);
 }
 
-// Returns the stream of the op's lane. Stream 0 holds the gate, and each other stream begins behind
-// it.
-std::int32_t GpuPlanner::stream_of(LocalOp part) {
-  LocalRank& local_rank = local_ranks_[part.local_rank];
-  const std::uint8_t lane = local_rank.body->ops.empty() ? 0 : op(part).lane;
-  const bool is_first = plan_.streams.empty();
-  std::int32_t& stream = local_rank.lane_streams[is_first ? 0 : lane];
-  if (stream >= 0) return stream;
-  stream = static_cast<std::int32_t>(plan_.streams.size());
-  plan_.streams.push_back({part.local_rank, is_first ? std::uint8_t{0} : lane});
+std::int32_t GpuPlanner::add_stream(std::int32_t local_rank, std::uint8_t lane) {
+  const auto stream = static_cast<std::int32_t>(plan_.streams.size());
+  plan_.streams.push_back({local_rank, lane});
   seen_.emplace_back(lanes_);
-  if (is_first) {
-    add(GpuVerb::Gate, 0);
-    plan_.gate = record(0);
-  } else {
-    wait(stream, plan_.gate);
-  }
+  return local_ranks_[local_rank].lane_streams[lane] = stream;
+}
+
+// Returns the stream of the op's lane; a new one begins behind stream 0's gate.
+std::int32_t GpuPlanner::stream_of(LocalOp part) {
+  const std::int32_t known = local_ranks_[part.local_rank].lane_streams[op(part).lane];
+  if (known >= 0) return known;
+  const std::int32_t stream = add_stream(part.local_rank, op(part).lane);
+  wait(stream, plan_.gate);
   return stream;
 }
 
@@ -255,7 +257,9 @@ std::int32_t GpuPlanner::stream_of(LocalOp part) {
 // the record of the begin.
 void GpuPlanner::prepare(const LocalOps& parts) {
   const std::int32_t stream = stream_of(parts[0]);
-  for (const LocalOp part : parts) wait_for(stream, part);
+  for (const LocalOp part : parts) {
+    for_awaited(part, [&](std::uint32_t other) { wait_for_end(stream, {part.local_rank, other}); });
+  }
   GpuStream& own = plan_.streams[stream];
   const GpuVerb what = verb(parts);
   if (what != GpuVerb::Compute && what != GpuVerb::Emulate) {
@@ -274,15 +278,6 @@ void GpuPlanner::prepare(const LocalOps& parts) {
     local_rank.op_streams[part.op] = stream;
     events(part).begin = begin;
   }
-}
-
-void GpuPlanner::wait_for(std::int32_t stream, LocalOp part) {
-  const LocalRank& local_rank = local_ranks_[part.local_rank];
-  const Op& own = op(part);
-  if (const std::uint32_t place = local_rank.queues.place[part.op]; place > 0)
-    wait_for_end(stream, {part.local_rank, local_rank.queues.lanes[own.lane][place - 1]});
-  for (const std::uint32_t other : local_rank.body->waits_of(own))
-    wait_for_end(stream, {part.local_rank, other});
 }
 
 // Has the stream wait for the end of an op, unless its order or an earlier wait ensures that
@@ -308,8 +303,6 @@ GpuVerb GpuPlanner::verb(const LocalOps& parts) const {
   if (!is_transfer) return GpuVerb::Collective;
   return own.kind == OpKind::Send ? GpuVerb::Send : GpuVerb::Recv;
 }
-
-void GpuPlanner::act(const LocalOps& parts) { add(verb(parts), stream_of(parts[0]), parts[0]); }
 
 // Plans the record of the end and the check of the payload. Prices when the op ends.
 void GpuPlanner::conclude(const LocalOps& parts) {

@@ -47,6 +47,8 @@ struct GpuCall {
   // receiver.
   std::int32_t local_rank = -1;
   std::uint32_t op = 0;  // of the local rank's body
+
+  bool operator==(const GpuCall&) const = default;
 };
 
 // An in-order queue of the device.

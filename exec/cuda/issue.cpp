@@ -41,11 +41,6 @@ bool acts_on_op(GpuVerb verb) {
   return receives_payload(verb) || verb == GpuVerb::Compute || verb == GpuVerb::Send;
 }
 
-bool is_same(const GpuCall& a, const GpuCall& b) {
-  return a.verb == b.verb && a.stream == b.stream && a.event == b.event &&
-         a.local_rank == b.local_rank && a.op == b.op;
-}
-
 bool is_checked(std::span<const GpuCall> calls) {
   return std::ranges::any_of(calls, [](const GpuCall& call) {
     return call.verb == GpuVerb::Fill || call.verb == GpuVerb::Check;
@@ -60,7 +55,7 @@ Status Device::issue(std::span<const GpuCall> calls, int iteration, bool by_grap
   RETURN_IF_ERROR(parts_->payloads.begin(iteration, parts_->setup.get()));
   by_graph_ = by_graph;
   held_ = true;
-  if (by_graph && (!parts_->graph || !std::ranges::equal(calls, parts_->graph_calls, is_same)))
+  if (by_graph && (!parts_->graph || !std::ranges::equal(calls, parts_->graph_calls)))
     RETURN_IF_ERROR(capture(calls));
   parts_->gate.expect();
   if (by_graph) {
@@ -143,7 +138,8 @@ Status Device::prepare(const GpuCall& call, bool captures) {
       return parts_->payloads.check(call, take(call), stream(call));
     case GpuVerb::GroupBegin:
       return parts_->communicators.begin_group();
-    default:  // GroupEnd
+    default:
+      CHECK(call.verb == GpuVerb::GroupEnd);
       return parts_->communicators.end_group();
   }
 }
@@ -157,13 +153,16 @@ Status Device::carry_out(const GpuCall& call) {
       return move(call);
     case GpuVerb::Emulate:
       return take_time(call, std::max<int>(1, op(call).sms));
-    default:  // Send, Recv or Collective
+    default:
+      CHECK(call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
+            call.verb == GpuVerb::Collective);
       return communicate(call);
   }
 }
 
 // Records an event. Inside a capture an event is either timed or can be waited for by other
-// streams, so each event of the plan is two CUDA events there.
+// streams, so each event of the plan is two CUDA events there: one of `events` to be timed, one of
+// `dependencies` to be waited for.
 Status Device::record(const GpuCall& call, bool captures) {
   cudaEvent_t event = parts_->events[call.event].get();
   if (!captures) {
