@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <vector>
 
@@ -14,8 +15,17 @@
 namespace tandem {
 namespace {
 
-using S = const Scenario&;
-using C = const Candidate&;
+using Base = const Scenario&;    // whose plan is changed
+using Tried = const Candidate&;  // its changed parts
+using enum FrameworkRule::Part;
+
+// Returns a table and the rows that another one has beside it.
+template <class Row, std::size_t A, std::size_t B>
+constexpr auto joined(const Row (&a)[A], const Row (&b)[B]) {
+  std::array<Row, A + B> all{};
+  std::ranges::copy(b, std::ranges::copy(a, all.begin()).out);
+  return all;
+}
 
 constexpr std::string_view kArguments = "Megatron-LM, megatron/training/arguments.py";
 constexpr std::string_view kLayerLayout =
@@ -48,18 +58,12 @@ constexpr AllowedValues kMegatronValues[] = {
     {"schedule.order", "none,1f1b,interleaved", kSchedules},
     {"parallel.scatter_gather", "false", kArguments},
     {"schedule.vocabulary", "stage", kGptModel}};
-constexpr AllowedValues kNemoValues[] = {{"schedule.order", "none,1f1b,interleaved", kSchedules},
-                                         {"parallel.scatter_gather", "false", kArguments},
-                                         {"schedule.vocabulary", "stage", kGptModel},
-                                         {"train.zero", "0,1", kBridge}};
-constexpr AllowedValues kChatLearnValues[] = {
-    {"schedule.order", "none,1f1b,interleaved", kSchedules},
-    {"parallel.scatter_gather", "false", kArguments},
-    {"schedule.vocabulary", "stage", kGptModel},
-    {"train.zero", "0,1", kChatLearnConfig},
-    {"overlap.grad_reduce", "false", kChatLearnConfig},
-    {"overlap.param_gather", "false", kChatLearnConfig},
-    {"overlap.tensor", "off", kChatLearnConfig}};
+constexpr auto kNemoValues = joined(kMegatronValues, {{"train.zero", "0,1", kBridge}});
+constexpr auto kChatLearnValues =
+    joined(kMegatronValues, {{"train.zero", "0,1", kChatLearnConfig},
+                             {"overlap.grad_reduce", "false", kChatLearnConfig},
+                             {"overlap.param_gather", "false", kChatLearnConfig},
+                             {"overlap.tensor", "off", kChatLearnConfig}});
 constexpr AllowedValues kDeepSpeedValues[] = {{"schedule.order", "none,1f1b", kPipeSchedule},
                                               {"parallel.vpp", "1", kPipeSchedule},
                                               {"overlap.p2p", "false", kPipeSchedule},
@@ -89,25 +93,25 @@ constexpr AllowedValues kTitanValues[] = {
 
 // Whether the order is Megatron-LM's interleaved schedule. No other one exchanges the transfers of
 // a forward and a backward in pairs.
-bool interleaves(S s, C c) {
-  return traits_of(c.playing.order, s.job.order.orders).exchanges == BatchedP2p::Pairs;
+bool interleaves(Base b, Tried t) {
+  return traits_of(t.playing.order, b.job.order.orders).exchanges == BatchedP2p::Pairs;
 }
 
-int microbatches(S s, C c) {
-  return s.job.plan.global_batch / (c.layout.micro_batch * c.layout.dp);
+int microbatches(Base b, Tried t) {
+  return b.job.plan.global_batch / (t.layout.micro_batch * t.layout.dp);
 }
 
 // Whether every stage has a layer. Megatron-LM then takes any numbers of layers, as a layout.
-bool fills_stages(S s, C c) {
-  const std::vector<int> layers = split_layers(s.job.model, plan_of(s, c));
+bool fills_stages(Base b, Tried t) {
+  const std::vector<int> layers = split_layers(b.job.model, plan_of(b, t));
   return std::ranges::all_of(layers, [](int own) { return own > 0; });
 }
 
-// Whether the stages are also equal ones, or equal ones of which the embedding and the head are a
+// Whether fills_stages(), and layers divide evenly, or do with embedding and head counted as a
 // layer each.
-bool cuts_evenly(S s, C c) {
-  const int layers = s.job.model.layers, stages = c.layout.stages();
-  return (layers % stages == 0 || (layers + 2) % stages == 0) && fills_stages(s, c);
+bool cuts_evenly(Base b, Tried t) {
+  const int layers = b.job.model.layers, stages = t.layout.stages();
+  return (layers % stages == 0 || (layers + 2) % stages == 0) && fills_stages(b, t);
 }
 
 bool is_hybrid(const Model& model) {
@@ -126,34 +130,37 @@ std::string letters_of(const Model& layer) {
   return letters;
 }
 
-// Returns the letters of a hybrid model's layers, parted by spaces; empty: it is none, or has
-// layers or a part without letters.
+// Returns the letters of a hybrid model's layers, parted by spaces; empty: it is none, predicts
+// several tokens, or has layers without letters.
 std::string hybrid_letters(const Model& model) {
   std::string all;
-  for (int i = 0; is_hybrid(model) && i < model.layers; ++i) {
+  if (!is_hybrid(model) || model.mtp_layers > 0) return all;
+  for (int i = 0; i < model.layers; ++i) {
     const std::string letters = letters_of(model.layer(i));
-    if (letters.empty() || model.mtp_layers > 0) return "";
+    if (letters.empty()) return "";
     all += (all.empty() ? "" : " ") + letters;
   }
   return all;
 }
 
 // Whether Megatron-LM cuts a hybrid into these stages without bars in its pattern.
-bool needs_no_bars(S s, C c) { return c.layout.vpp == 1 && s.job.model.layers % c.layout.pp == 0; }
+bool needs_no_bars(Base b, Tried t) {
+  return t.layout.vpp == 1 && b.job.model.layers % t.layout.pp == 0;
+}
 
-// Whether experts' tokens may travel beside another microbatch, or do not.
-bool overlaps_experts(S s, C c) {
-  const Plan plan = plan_of(s, c);
+// Returns false if overlap.expert is on and Megatron-LM refuses it with this plan.
+bool overlaps_experts(Base b, Tried t) {
+  const Plan plan = plan_of(b, t);
   const bool repeats = plan.recompute == Recompute::Full ||
                        (plan.recompute == Recompute::Selective && plan.recompute_modules.moe);
-  return !s.job.expert_overlap || (c.layout.vpp == 1 && c.layout.pp > 1) || plan.ep == 1 ||
+  return !b.job.expert_overlap || (t.layout.vpp == 1 && t.layout.pp > 1) || plan.ep == 1 ||
          (!repeats && plan.dispatcher != Dispatcher::AllGather && plan.precision != "fp32" &&
-          s.job.model.mtp_layers <= 1 && !is_hybrid(s.job.model));
+          b.job.model.mtp_layers <= 1 && !is_hybrid(b.job.model));
 }
 
 // Whether the modules that are recomputed may be in this precision.
-bool repeats_modules(S s, C c) {
-  const Plan plan = plan_of(s, c);
+bool repeats_modules(Base b, Tried t) {
+  const Plan plan = plan_of(b, t);
   return plan.recompute != Recompute::Selective || plan.precision != "fp8" ||
          plan.fp8_recipe != Fp8Recipe::Delayed ||
          !(plan.recompute_modules.moe_act || plan.recompute_modules.layernorm);
@@ -166,108 +173,114 @@ bool cuts_heads(const Model& model, int tp) {
 }
 
 // FSDP's shards, which torchtitan counts without context ranks; 1: replicas are whole.
-int titan_shards(S s, C c) {
-  const int cut = plan_of(s, c).hsdp_shard;
-  return c.sharing.zero == 0 ? 1 : cut > 0 ? cut / c.layout.cp : c.layout.dp;
+int titan_shards(Base b, Tried t) {
+  const int cut = plan_of(b, t).hsdp_shard;
+  return t.sharing.zero == 0 ? 1 : cut > 0 ? cut / t.layout.cp : t.layout.dp;
 }
 
-const FrameworkRule kMegatronRules[] = {
-    {"each stage has a layer", kLayerLayout, FrameworkRule::OfLayout, fills_stages},
+constexpr FrameworkRule kMegatronRules[] = {
+    {"each stage has a layer", kLayerLayout, OfLayout, fills_stages},
     {"a hybrid whose layers lack letters, or that predicts several tokens: vpp = 1, pp divides the "
      "layers",
-     kArguments, FrameworkRule::OfLayout,
-     [](S s, C c) {
-       return !is_hybrid(s.job.model) || !hybrid_letters(s.job.model).empty() ||
-              needs_no_bars(s, c);
+     kArguments, OfLayout,
+     [](Base b, Tried t) {
+       return !is_hybrid(b.job.model) || !hybrid_letters(b.job.model).empty() ||
+              needs_no_bars(b, t);
      }},
-    {"experts with tp > 1 need train.sequence_parallel", kParallelConfig, FrameworkRule::OfLayout,
-     [](S s, C c) {
-       return !s.job.model.is_moe() || c.layout.tp == 1 || c.layout.sequence_parallel;
+    {"experts with tp > 1 need train.sequence_parallel", kParallelConfig, OfLayout,
+     [](Base b, Tried t) {
+       return !b.job.model.is_moe() || t.layout.tp == 1 || t.layout.sequence_parallel;
      }},
-    {"overlap.context with a ring of cp > 1", kTransformerEngine, FrameworkRule::OfLayout,
-     [](S s, C c) {
-       return c.layout.cp == 1 || s.job.plan.context_comm != ContextComm::Ring ||
-              c.layout.overlap_context;
+    {"overlap.context with a ring of cp > 1", kTransformerEngine, OfLayout,
+     [](Base b, Tried t) {
+       return t.layout.cp == 1 || b.job.plan.context_comm != ContextComm::Ring ||
+              t.layout.overlap_context;
      }},
-    {"cp > 1: 2 cp divides the sequence", kArguments, FrameworkRule::OfLayout,
-     [](S s, C c) { return c.layout.cp == 1 || s.job.model.seq % (2 * c.layout.cp) == 0; }},
-    {"train.cuda_graphs without full recompute", kTransformerConfig, FrameworkRule::OfLayout,
-     [](S s, C c) { return !s.job.plan.cuda_graphs || c.layout.recompute != Recompute::Full; }},
+    {"cp > 1: 2 cp divides the sequence", kArguments, OfLayout,
+     [](Base b, Tried t) { return t.layout.cp == 1 || b.job.model.seq % (2 * t.layout.cp) == 0; }},
+    {"train.cuda_graphs without full recompute", kTransformerConfig, OfLayout,
+     [](Base b, Tried t) {
+       return !b.job.plan.cuda_graphs || t.layout.recompute != Recompute::Full;
+     }},
     {"overlap.expert with all-to-all in 16 bits and without recomputed experts", kTransformerConfig,
-     FrameworkRule::OfLayout, overlaps_experts},
+     OfLayout, overlaps_experts},
     {"moe_act and layernorm are not recomputed with delayed fp8 scales", kTransformerConfig,
-     FrameworkRule::OfLayout, repeats_modules},
-    {"vpp > 1 is interleaved", kArguments, FrameworkRule::OfPlaying,
-     [](S s, C c) { return (c.layout.vpp > 1) == interleaves(s, c); }},
-    {"interleaved: pp divides the microbatches", kSchedules, FrameworkRule::OfPlaying,
-     [](S s, C c) { return !interleaves(s, c) || microbatches(s, c) % c.layout.pp == 0; }},
-    {"overlap.p2p with interleaved only", kArguments, FrameworkRule::OfPlaying,
-     [](S s, C c) { return !c.playing.overlap_p2p || interleaves(s, c); }},
-    {"interleaved on pp = 2 with overlap.p2p only", kArguments, FrameworkRule::OfPlaying,
-     [](S s, C c) { return !interleaves(s, c) || c.layout.pp > 2 || c.playing.overlap_p2p; }},
-    {"overlap.param_gather with overlap.grad_reduce only", kArguments, FrameworkRule::OfSharing,
-     [](S, C c) { return !c.sharing.param_gather || c.sharing.grad_reduce; }},
-    {"ZeRO 2 and 3 overlap gradients, 3 parameters too", kArguments, FrameworkRule::OfSharing,
-     [](S, C c) {
-       return (c.sharing.zero < 2 || c.sharing.grad_reduce) &&
-              (c.sharing.zero < 3 || c.sharing.param_gather);
+     OfLayout, repeats_modules},
+    {"vpp > 1 is interleaved", kArguments, OfPlaying,
+     [](Base b, Tried t) { return (t.layout.vpp > 1) == interleaves(b, t); }},
+    {"interleaved: pp divides the microbatches", kSchedules, OfPlaying,
+     [](Base b, Tried t) { return !interleaves(b, t) || microbatches(b, t) % t.layout.pp == 0; }},
+    {"overlap.p2p with interleaved only", kArguments, OfPlaying,
+     [](Base b, Tried t) { return !t.playing.overlap_p2p || interleaves(b, t); }},
+    {"interleaved on pp = 2 with overlap.p2p only", kArguments, OfPlaying,
+     [](Base b, Tried t) {
+       return !interleaves(b, t) || t.layout.pp > 2 || t.playing.overlap_p2p;
      }},
-    {"train.fp8_param_gather with ZeRO only", kArguments, FrameworkRule::OfSharing,
-     [](S s, C c) { return c.sharing.zero > 0 || !plan_of(s, c).fp8_param_gather; }}};
-
-// Rules of ChatLearn's beside Megatron-LM's, as its configuration has fewer fields.
-const FrameworkRule kChatLearnOwn[] = {
-    {"a hybrid: vpp = 1, pp divides the layers", kChatLearnConfig, FrameworkRule::OfLayout,
-     [](S s, C c) { return !is_hybrid(s.job.model) || needs_no_bars(s, c); }},
-    {"cp > 1 by a ring only", kChatLearnConfig, FrameworkRule::OfLayout,
-     [](S s, C c) { return c.layout.cp == 1 || s.job.plan.context_comm == ContextComm::Ring; }},
-    {"no parallel.hsdp_shard", kChatLearnConfig, FrameworkRule::OfSharing,
-     [](S s, C c) { return plan_of(s, c).hsdp_shard == 0; }}};
-
-std::span<const FrameworkRule> chatlearn_rules() {
-  static const std::vector<FrameworkRule> rules = [] {
-    std::vector<FrameworkRule> all(std::begin(kMegatronRules), std::end(kMegatronRules));
-    all.insert(all.end(), std::begin(kChatLearnOwn), std::end(kChatLearnOwn));
-    return all;
-  }();
-  return rules;
-}
-
-const FrameworkRule kDeepSpeedRules[] = {
-    {"cp > 1 by all-to-all only", kUlysses, FrameworkRule::OfLayout,
-     [](S s, C c) { return c.layout.cp == 1 || s.job.plan.context_comm == ContextComm::AllToAll; }},
-    {"ep > 1: experts are whole", kAutoEp, FrameworkRule::OfLayout,
-     [](S, C c) { return c.layout.ep == 1 || c.layout.expert_tp <= 1; }},
-    {"ep > 1 with tp > 1: cp and pp are 1", kAutoEp, FrameworkRule::OfLayout,
-     [](S, C c) {
-       return c.layout.ep == 1 || c.layout.tp == 1 || (c.layout.cp == 1 && c.layout.pp == 1);
+    {"overlap.param_gather with overlap.grad_reduce only", kArguments, OfSharing,
+     [](Base, Tried t) { return !t.sharing.param_gather || t.sharing.grad_reduce; }},
+    {"ZeRO 2 and 3 overlap gradients, 3 parameters too", kArguments, OfSharing,
+     [](Base, Tried t) {
+       return (t.sharing.zero < 2 || t.sharing.grad_reduce) &&
+              (t.sharing.zero < 3 || t.sharing.param_gather);
      }},
-    {"ep > 1 without ZeRO 3 only", kAutoEpStage, FrameworkRule::OfSharing,
-     [](S, C c) { return c.layout.ep == 1 || c.sharing.zero < 3; }},
-    {"parallel.hsdp_shard with ZeRO 3 only", kMics, FrameworkRule::OfSharing,
-     [](S s, C c) { return c.sharing.zero == 3 || plan_of(s, c).hsdp_shard == 0; }},
-    {"ZeRO 2 and 3 without a pipeline only", kPipeEngine, FrameworkRule::OfSharing,
-     [](S, C c) { return c.sharing.zero < 2 || c.layout.pp == 1; }},
-    {"overlap.grad_reduce with ZeRO and without a pipeline only", kPipeSchedule,
-     FrameworkRule::OfSharing,
-     [](S, C c) { return !c.sharing.grad_reduce || (c.sharing.zero > 0 && c.layout.pp == 1); }},
-    {"overlap.param_gather with ZeRO 3 only", kZero, FrameworkRule::OfSharing,
-     [](S, C c) { return !c.sharing.param_gather || c.sharing.zero == 3; }}};
+    {"train.fp8_param_gather with ZeRO only", kArguments, OfSharing,
+     [](Base b, Tried t) { return t.sharing.zero > 0 || !plan_of(b, t).fp8_param_gather; }}};
 
-const FrameworkRule kFsdpRules[] = {
+// ChatLearn's configuration has fewer fields than Megatron-LM's.
+constexpr FrameworkRule kChatLearnOwn[] = {
+    {"a hybrid: vpp = 1, pp divides the layers", kChatLearnConfig, OfLayout,
+     [](Base b, Tried t) { return !is_hybrid(b.job.model) || needs_no_bars(b, t); }},
+    {"cp > 1 by a ring only", kChatLearnConfig, OfLayout,
+     [](Base b, Tried t) {
+       return t.layout.cp == 1 || b.job.plan.context_comm == ContextComm::Ring;
+     }},
+    {"no parallel.hsdp_shard", kChatLearnConfig, OfSharing,
+     [](Base b, Tried t) { return plan_of(b, t).hsdp_shard == 0; }}};
+
+constexpr auto kChatLearnRules = joined(kMegatronRules, kChatLearnOwn);
+
+constexpr FrameworkRule kDeepSpeedRules[] = {
+    {"cp > 1 by all-to-all only", kUlysses, OfLayout,
+     [](Base b, Tried t) {
+       return t.layout.cp == 1 || b.job.plan.context_comm == ContextComm::AllToAll;
+     }},
+    {"ep > 1: experts are whole", kAutoEp, OfLayout,
+     [](Base, Tried t) { return t.layout.ep == 1 || t.layout.expert_tp <= 1; }},
+    {"ep > 1 with tp > 1: cp and pp are 1", kAutoEp, OfLayout,
+     [](Base, Tried t) {
+       return t.layout.ep == 1 || t.layout.tp == 1 || (t.layout.cp == 1 && t.layout.pp == 1);
+     }},
+    {"ep > 1 without ZeRO 3 only", kAutoEpStage, OfSharing,
+     [](Base, Tried t) { return t.layout.ep == 1 || t.sharing.zero < 3; }},
+    {"parallel.hsdp_shard with ZeRO 3 only", kMics, OfSharing,
+     [](Base b, Tried t) { return t.sharing.zero == 3 || plan_of(b, t).hsdp_shard == 0; }},
+    {"ZeRO 2 and 3 without a pipeline only", kPipeEngine, OfSharing,
+     [](Base, Tried t) { return t.sharing.zero < 2 || t.layout.pp == 1; }},
+    {"overlap.grad_reduce with ZeRO and without a pipeline only", kPipeSchedule, OfSharing,
+     [](Base, Tried t) {
+       return !t.sharing.grad_reduce || (t.sharing.zero > 0 && t.layout.pp == 1);
+     }},
+    {"overlap.param_gather with ZeRO 3 only", kZero, OfSharing,
+     [](Base, Tried t) { return !t.sharing.param_gather || t.sharing.zero == 3; }}};
+
+constexpr FrameworkRule kFsdpRules[] = {
     {"parallel.hsdp_shard is whole groups of cp, and more than one beside tp or cp", kAccelerate,
-     FrameworkRule::OfSharing, [](S s, C c) {
-       const int shard = plan_of(s, c).hsdp_shard, cp = c.layout.cp;
-       return shard % cp == 0 && (shard == 0 || shard > cp || shard == c.layout.dp * cp ||
-                                  (c.layout.tp == 1 && cp == 1));
+     OfSharing, [](Base b, Tried t) {
+       const int shard = plan_of(b, t).hsdp_shard, cp = t.layout.cp;
+       return shard % cp == 0 && (shard == 0 || shard > cp || shard == t.layout.dp * cp ||
+                                  (t.layout.tp == 1 && cp == 1));
      }}};
 
-// PyTorch's schedules by their orders: whether a rank has one stage, and how many microbatches it
-// wants: any number, a rank's or a stage's each at least, or rounds of pp or more that are alike.
+// PyTorch's schedules by their orders.
 struct TorchSchedule {
-  enum Wants { Any, Ranks, Stages, Rounds };
+  enum Wants {
+    Any,     // any number of microbatches
+    Ranks,   // at least one for each pipeline rank
+    Stages,  // at least one for each stage
+    Rounds   // a number that equal rounds of pp microbatches or more make up
+  };
   std::string_view order;
-  bool is_single;
+  bool is_single;  // a rank has one stage
   Wants wants;
 };
 constexpr TorchSchedule kTorchOrders[] = {
@@ -276,56 +289,56 @@ constexpr TorchSchedule kTorchOrders[] = {
     {"looped-bfs", false, TorchSchedule::Any}, {"interleaved-zb", false, TorchSchedule::Rounds},
     {"zbv", false, TorchSchedule::Any},        {"dualpipev", false, TorchSchedule::Stages}};
 
-bool has_torch_stages(S, C c) {
-  const auto* const row = std::ranges::find(kTorchOrders, c.playing.order, &TorchSchedule::order);
-  return row == std::end(kTorchOrders) || (c.layout.vpp == 1) == row->is_single;
+bool has_torch_stages(Base, Tried t) {
+  const auto* const row = std::ranges::find(kTorchOrders, t.playing.order, &TorchSchedule::order);
+  return row == std::end(kTorchOrders) || (t.layout.vpp == 1) == row->is_single;
 }
 
-bool has_torch_microbatches(S s, C c) {
-  const auto* const row = std::ranges::find(kTorchOrders, c.playing.order, &TorchSchedule::order);
-  const int count = microbatches(s, c);
+bool has_torch_microbatches(Base b, Tried t) {
+  const auto* const row = std::ranges::find(kTorchOrders, t.playing.order, &TorchSchedule::order);
+  const int count = microbatches(b, t);
   if (row == std::end(kTorchOrders) || row->wants == TorchSchedule::Any) return true;
-  if (row->wants == TorchSchedule::Rounds) return count % std::max(1, count / c.layout.pp) == 0;
-  return count >= (row->wants == TorchSchedule::Ranks ? c.layout.pp : c.layout.stages());
+  if (row->wants == TorchSchedule::Rounds) return count % std::max(1, count / t.layout.pp) == 0;
+  return count >= (row->wants == TorchSchedule::Ranks ? t.layout.pp : t.layout.stages());
 }
 
-const FrameworkRule kTitanRules[] = {
+constexpr FrameworkRule kTitanRules[] = {
     {"pp x vpp divides the layers, or the layers with embedding and head; each stage has a layer",
-     kTitanPipeline, FrameworkRule::OfLayout, cuts_evenly},
-    {"cp > 1: keys and values are gathered, and 2 cp divides the sequence", kTitanDecoder,
-     FrameworkRule::OfLayout,
-     [](S s, C c) {
-       return c.layout.cp == 1 || (s.job.plan.context_comm == ContextComm::AllGather &&
-                                   s.job.model.seq % (2 * c.layout.cp) == 0);
+     kTitanPipeline, OfLayout, cuts_evenly},
+    {"cp > 1: keys and values are gathered, and 2 cp divides the sequence", kTitanDecoder, OfLayout,
+     [](Base b, Tried t) {
+       return t.layout.cp == 1 || (b.job.plan.context_comm == ContextComm::AllGather &&
+                                   b.job.model.seq % (2 * t.layout.cp) == 0);
      }},
-    {"tp divides the heads of keys", kTitanDecoder, FrameworkRule::OfLayout,
-     [](S s, C c) { return cuts_heads(s.job.model, c.layout.tp); }},
-    {"experts are whole if ep > 1, else cut by tp", kTitanDims, FrameworkRule::OfLayout,
-     [](S s, C c) {
-       return !s.job.model.is_moe() || c.layout.expert_tp == (c.layout.ep > 1 ? 1 : c.layout.tp);
+    {"tp divides the heads of keys", kTitanDecoder, OfLayout,
+     [](Base b, Tried t) { return cuts_heads(b.job.model, t.layout.tp); }},
+    {"experts are whole if ep > 1, else cut by tp", kTitanDims, OfLayout,
+     [](Base b, Tried t) {
+       return !b.job.model.is_moe() || t.layout.expert_tp == (t.layout.ep > 1 ? 1 : t.layout.tp);
      }},
-    {"vpp = 1 is 1f1b or gpipe", kTitanPipeline, FrameworkRule::OfPlaying, has_torch_stages},
+    {"vpp = 1 is 1f1b or gpipe", kTitanPipeline, OfPlaying, has_torch_stages},
     {"microbatches: pp at least of 1f1b, stages of dualpipev; interleaved rounds are alike",
-     kTorchSchedules, FrameworkRule::OfPlaying, has_torch_microbatches},
-    {"overlap.tensor without a zero-bubble order only", kTorchSchedules, FrameworkRule::OfPlaying,
-     [](S s, C c) {
-       return c.layout.tensor == TensorMethod::Off ||
-              !traits_of(c.playing.order, s.job.order.orders).splits_backwards;
+     kTorchSchedules, OfPlaying, has_torch_microbatches},
+    {"overlap.tensor without a zero-bubble order only", kTorchSchedules, OfPlaying,
+     [](Base b, Tried t) {
+       return t.layout.tensor == TensorMethod::Off ||
+              !traits_of(t.playing.order, b.job.order.orders).splits_backwards;
      }},
-    {"overlap.p2p as it is by default", kTorchSchedules, FrameworkRule::OfPlaying,
-     [](S s, C c) {
-       const BatchedP2p exchanges = traits_of(c.playing.order, s.job.order.orders).exchanges;
-       return c.layout.pp == 1 || c.playing.overlap_p2p == (exchanges != BatchedP2p::EachAction);
+    {"overlap.p2p as it is by default", kTorchSchedules, OfPlaying,
+     [](Base b, Tried t) {
+       const BatchedP2p exchanges = traits_of(t.playing.order, b.job.order.orders).exchanges;
+       return t.layout.pp == 1 || t.playing.overlap_p2p == (exchanges != BatchedP2p::EachAction);
      }},
-    {"parallel.hsdp_shard is whole groups of cp", kTitanDims, FrameworkRule::OfSharing,
-     [](S s, C c) { return plan_of(s, c).hsdp_shard % c.layout.cp == 0; }},
-    {"ep divides FSDP's shards x cp x tp", kTitanDims, FrameworkRule::OfSharing,
-     [](S s, C c) { return titan_shards(s, c) * c.layout.cp * c.layout.tp % c.layout.ep == 0; }}};
+    {"parallel.hsdp_shard is whole groups of cp", kTitanDims, OfSharing,
+     [](Base b, Tried t) { return plan_of(b, t).hsdp_shard % t.layout.cp == 0; }},
+    {"ep divides FSDP's shards x cp x tp", kTitanDims, OfSharing, [](Base b, Tried t) {
+       return titan_shards(b, t) * t.layout.cp * t.layout.tp % t.layout.ep == 0;
+     }}};
 
-const Framework kFrameworks[] = {
+constexpr Framework kFrameworks[] = {
     {"megatron", "Megatron-LM", kMegatronValues, kMegatronRules, "megatron", "native"},
     {"nemo", "NeMo", kNemoValues, kMegatronRules, "megatron"},
-    {"chatlearn", "ChatLearn", kChatLearnValues, chatlearn_rules(), "megatron", "native"},
+    {"chatlearn", "ChatLearn", kChatLearnValues, kChatLearnRules, "megatron", "native"},
     {"deepspeed", "DeepSpeed", kDeepSpeedValues, kDeepSpeedRules, "deepspeed"},
     {"fsdp", "PyTorch FSDP", kFsdpValues, kFsdpRules, "fsdp"},
     {"torchtitan", "torchtitan", kTitanValues, kTitanRules, "torchtitan"}};

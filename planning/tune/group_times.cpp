@@ -20,8 +20,8 @@ GroupTimes::GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<Kn
   site_.placement = place_ranks(base.cluster, site_.cluster);
 }
 
-// Returns the first rank of the stage. If all nodes are alike and hang on one switch, its node does
-// not matter, and its place on the node is returned: so more stages have the same description.
+// Returns the first rank of the stage. Where all nodes are alike on one switch, returns that rank
+// modulo a node's GPUs: stages that lie alike then share a description.
 int GroupTimes::begin_of(const Layout& layout, int stage) const {
   const int begin = stage * layout.block();
   const ClusterSpec& spec = site_.cluster.spec();
@@ -38,7 +38,7 @@ int GroupTimes::first_gpus_standing_for_all(int span) const {
 }
 
 // Tensor groups have neighbouring ranks, context groups ranks tp apart. Expert groups have ranks
-// expert_tp apart. Only as much of the block is described as stands for all of it.
+// expert_tp apart. If a part of the block stands for all of it, only that part is described.
 RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const {
   RankGroups groups{.group_kind = group_kind, .kind = kind, .block = layout.block()};
   if (group_kind == GroupKind::Tensor) {
@@ -64,6 +64,7 @@ RankGroups GroupTimes::of_amax(const Layout& layout, GroupKind group_kind, int s
   return groups;
 }
 
+// Takes begin_of() for a transfer to a later stage only: an earlier one could get ranks below 0.
 RankGroups GroupTimes::of_transfer(const Layout& layout, int from, int to) const {
   if (to == from - 1 && site_.cluster.nodes_alike())
     std::swap(from, to);  // links are alike both ways
@@ -116,7 +117,7 @@ std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
     plan.expert_nodes = static_cast<int>(nodes.size());
   }
   plan.zero = groups.zero3 ? 3 : 0;
-  plan.pp = 1;  // only then does ZeRO 3 have a slowdown of its own
+  plan.pp = 1;  // the profile slows ZeRO 3's gathers only without a pipeline
   const CommCost cost =
       comm_costs(base_.job.model, plan, base_.costs.profile,
                  site_.cluster.spec())[static_cast<std::size_t>(groups.group_kind)];
