@@ -1,16 +1,19 @@
 // Plays one pass alone, with its communication at the least prices, to bound its times from below.
-// In: the steps of the pass and the prices. Out: the parts of a PassFloor:
+// In: the steps of the pass and the prices. Out: the parts of a PassFloor (schedule/order/):
 //
 //   input                        all is computed       output
 //     |                          that it needs           |
 //     |--- lead ---|-- lane_before --|------ rest ------>|
 //                                    |- lane_after -|
 //
-// `computed` is lead + lane_before. In the lane's times the pass uses its rank's compute lane.
+// `computed` is lead + lane_before. lane_before and lane_after are the times in which the pass
+// keeps its rank's compute lane; `trail` is what of them comes after the last gradient of a
+// parameter.
 #include "schedule/lowering/pass_floor.h"
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 namespace tandem {
@@ -18,20 +21,22 @@ namespace {
 
 // The times of a pass that is played alone, from its input on.
 struct PlayedPass {
-  std::vector<double> ends;
-  double first_compute = 0, last_compute = 0, last_gradient = 0;
+  std::vector<double> ends;             // by step
+  std::optional<double> first_compute;  // the first computation begins
+  double last_compute = 0;              // the last one ends
+  std::optional<double> last_gradient;  // a backward's last gradient of a parameter unit is there
 };
 
 double computed_ns(const Step& step, double slowdown) {
   return std::floor(static_cast<double>(step.duration_ns) * slowdown);
 }
 
-// Plays the pass from its input on. With `led` it begins with the first computation instead: at
-// time 0 all communication before that has ended.
-PlayedPass play_pass(const Pass& pass, const PassPrices& prices, double slowdown, bool led) {
+// Plays the pass from its input on. With `inputs_are_there`, communication that waits for no
+// computation takes no time, so the first computation starts at 0.
+PlayedPass play_pass(const Pass& pass, const PassPrices& prices, double slowdown,
+                     bool inputs_are_there) {
   PlayedPass played;
   std::vector<bool> computes;  // by step: it computes, or waits for a step that does
-  bool begun = false;
   for (const Step& step : pass.steps) {
     double start = step.computes ? played.last_compute : 0;
     bool behind_compute = step.computes;
@@ -39,18 +44,17 @@ PlayedPass play_pass(const Pass& pass, const PassPrices& prices, double slowdown
       start = std::max(start, played.ends[wait]);
       behind_compute = behind_compute || computes[wait];
     }
-    if (step.computes && !begun) played.first_compute = start;
-    begun = begun || step.computes;
-    const double time = step.computes            ? computed_ns(step, slowdown)
-                        : led && !behind_compute ? 0
-                                                 : prices.of(step);
+    const double time = step.computes                         ? computed_ns(step, slowdown)
+                        : inputs_are_there && !behind_compute ? 0
+                                                              : prices.of(step);
     played.ends.push_back(start + time);
     computes.push_back(behind_compute);
     if (!step.computes) continue;
+    if (!played.first_compute) played.first_compute = start;
     played.last_compute = start + time;
-    if (step.unit >= 0) played.last_gradient = start + time;
+    const bool makes_gradient = step.unit >= 0;  // in a backward
+    if (makes_gradient) played.last_gradient = played.last_compute;
   }
-  if (played.last_gradient == 0) played.last_gradient = played.last_compute;
   return played;
 }
 
@@ -110,26 +114,27 @@ std::string_view PassPrices::lane_of(const Step& step) const {
 
 TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sharing,
                      double slowdown, double amax_ns) {
-  const PlayedPass whole = play_pass(pass, prices, slowdown, false),
-                   led = play_pass(pass, prices, slowdown, true);
+  const PlayedPass from_input = play_pass(pass, prices, slowdown, false);
+  const PlayedPass from_compute = play_pass(pass, prices, slowdown, true);
   const int last = last_needed(pass);
-  double output = led.ends[pass.output], end = std::ranges::max(led.ends);
+  double output = from_compute.ends[pass.output];
+  double lane_end = std::ranges::max(from_compute.ends);
   if (amax_ns > 0) {
-    output = std::max(output, led.last_compute) + amax_ns;
-    end = std::max(end, output);
+    output = std::max(output, from_compute.last_compute) + amax_ns;
+    lane_end = std::max(lane_end, output);
   }
-  // In cells, communication after the last computation does not keep the lane.
-  if (sharing != LaneSharing::None) end = led.last_compute;
+  // If passes share the lane (cells), communication after the last computation does not keep it.
+  if (sharing != LaneSharing::None) lane_end = from_compute.last_compute;
   TimedPass timed;
   PassFloor& floor = timed.floor;
-  floor.lane_before = last < 0 ? 0 : led.ends[last];
-  floor.lane_after = end - floor.lane_before;
-  floor.lead = whole.first_compute;
+  floor.lane_before = last < 0 ? 0 : from_compute.ends[last];
+  floor.lane_after = lane_end - floor.lane_before;
+  floor.lead = from_input.first_compute.value_or(0);
   floor.computed = floor.lead + floor.lane_before;
   floor.rest = output - floor.lane_before;
-  timed.trail = end - led.last_gradient;
+  timed.trail = lane_end - from_compute.last_gradient.value_or(from_compute.last_compute);
   if (sharing != LaneSharing::Interleaved) return timed;
-  // Others compute while this pass communicates: it uses the lane only while it computes.
+  // Others compute while this pass communicates: it keeps the lane only while it computes.
   floor.lane_before = floor.lane_after = 0;
   for (int i = 0; i < static_cast<int>(pass.steps.size()); ++i) {
     if (pass.steps[i].computes)
