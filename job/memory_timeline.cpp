@@ -6,23 +6,11 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "schedule/lowering/lower_pass.h"
 #include "schedule/order/vocabulary.h"
 
 namespace tandem {
 namespace {
-
-OpKind op_kind(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::Forward:
-      return OpKind::Forward;
-    case ActionKind::Backward:
-      return OpKind::Backward;
-    case ActionKind::BackwardInput:
-      return OpKind::BackwardInput;
-    default:
-      return OpKind::BackwardWeight;
-  }
-}
 
 // The microbatches alive in each stage of a rank, action by action.
 class LiveStages {

@@ -5,31 +5,35 @@
 #include "schedule/lowering/lower_pass.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 
 namespace tandem {
 namespace {
 
-OpKind op_kind_of(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::BackwardWeight:
-      return OpKind::BackwardWeight;
-    case ActionKind::BackwardInput:
-      return OpKind::BackwardInput;
-    case ActionKind::Backward:
-      return OpKind::Backward;
-    case ActionKind::EmbeddingForward:
-      return OpKind::EmbeddingForward;
-    case ActionKind::OutputS:
-      return OpKind::OutputS;
-    case ActionKind::OutputT:
-      return OpKind::OutputT;
-    case ActionKind::EmbeddingBackward:
-      return OpKind::EmbeddingBackward;
-    default:
-      return OpKind::Forward;
-  }
+// The op that computes an action, and the action's pass: a stage's, or the vocabulary's.
+struct PassOfAction {
+  ActionKind action;
+  OpKind op;
+  Pass StageWork::*of_stage;
+  Pass VocabularyWork::*of_vocabulary = nullptr;
+};
+constexpr PassOfAction kPasses[] = {
+    {ActionKind::Forward, OpKind::Forward, &StageWork::forward},
+    {ActionKind::Backward, OpKind::Backward, &StageWork::backward},
+    {ActionKind::BackwardInput, OpKind::BackwardInput, &StageWork::backward_input},
+    {ActionKind::BackwardWeight, OpKind::BackwardWeight, &StageWork::backward_weight},
+    {ActionKind::EmbeddingForward, OpKind::EmbeddingForward, nullptr, &VocabularyWork::embedding},
+    {ActionKind::OutputS, OpKind::OutputS, nullptr, &VocabularyWork::s},
+    {ActionKind::OutputT, OpKind::OutputT, nullptr, &VocabularyWork::t},
+    {ActionKind::EmbeddingBackward, OpKind::EmbeddingBackward, nullptr,
+     &VocabularyWork::embedding_gradient}};
+
+const PassOfAction& row_of(ActionKind kind) {
+  const auto* const row = std::ranges::find(kPasses, kind, &PassOfAction::action);
+  CHECK(row != std::end(kPasses));
+  return *row;
 }
 
 bool gives_weight_gradients(ActionKind kind) {
@@ -61,6 +65,8 @@ Nanoseconds before_exchange_ns(const Pass& pass) {
 }
 
 }  // namespace
+
+OpKind op_kind(ActionKind kind) { return row_of(kind).op; }
 
 Op communication(OpKind kind, std::int16_t slot, Bytes bytes, int stage, int microbatch) {
   CHECK(slot >= 0);
@@ -202,25 +208,9 @@ std::uint32_t PassLowering::reduce_amax(const Running& running) {
 }
 
 const Pass& PassLowering::pass_of(const Action& action) const {
-  const StageWork& stage = context_.work.stages[index(action.stage)];
-  switch (action.kind) {
-    case ActionKind::BackwardWeight:
-      return stage.backward_weight;
-    case ActionKind::BackwardInput:
-      return stage.backward_input;
-    case ActionKind::Backward:
-      return stage.backward;
-    case ActionKind::EmbeddingForward:
-      return context_.work.vocabulary->embedding;
-    case ActionKind::OutputS:
-      return context_.work.vocabulary->s;
-    case ActionKind::OutputT:
-      return context_.work.vocabulary->t;
-    case ActionKind::EmbeddingBackward:
-      return context_.work.vocabulary->embedding_gradient;
-    default:
-      return stage.forward;
-  }
+  const PassOfAction& row = row_of(action.kind);
+  if (row.of_vocabulary != nullptr) return *context_.work.vocabulary.*row.of_vocabulary;
+  return context_.work.stages[index(action.stage)].*row.of_stage;
 }
 
 Op PassLowering::op_of(const Step& step, const Action& action) const {
@@ -234,7 +224,7 @@ Op PassLowering::op_of(const Step& step, const Action& action) const {
     return op;
   }
   Op op;
-  op.kind = op_kind_of(action.kind);
+  op.kind = op_kind(action.kind);
   op.stage = static_cast<std::int16_t>(index(action.stage));
   op.microbatch = index(action.microbatch);
   op.kernel = step.kernel;

@@ -12,6 +12,9 @@
 
 namespace tandem {
 
+// Returns the kind of an action's compute ops. REQUIRES: is_compute(kind).
+OpKind op_kind(ActionKind kind);
+
 // Returns a communication op of the slot, a pipeline transfer or a collective.
 Op communication(OpKind kind, std::int16_t slot, Bytes bytes, int stage, int microbatch);
 
