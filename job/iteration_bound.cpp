@@ -8,13 +8,12 @@
 #include "job/iteration_bound.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <set>
 #include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "base/result.h"
@@ -35,11 +34,13 @@ namespace {
 bool may_be_faster(const Scenario& scenario, const CompiledJob& job, bool links_are_shared) {
   if (scenario.variability.jitter > 0) return true;
   if (!links_are_shared) return false;
-  // A link that several groups share is priced as if all of them used it at once. A transfer that
-  // has it alone is faster.
+  // A link that several groups share is priced as if all of them used it at once, at one rate. A
+  // transfer is faster while the link is, or where groups come at other times, as ranks differ.
   const SlowLink& slow = scenario.variability.slow_link;
-  const bool changes = !slow.name.empty() && !slow.fails_for_good();
-  return !job.folds || changes || job.program.bodies.size() != job.order.ranks.size();
+  const bool link_changes = !slow.name.empty() && !slow.fails_for_good();
+  const bool ranks_of_a_stage_are_alike =
+      job.folds && job.program.bodies.size() == job.order.ranks.size();
+  return link_changes || !ranks_of_a_stage_are_alike;
 }
 
 // Returns an order with every pass of every stage: forwards down the chains, gradients up. The
@@ -89,52 +90,49 @@ bool is_reduction(const Op& op) {
          op.stage >= 0;
 }
 
-// Returns, for each pipeline rank, the least time from its last pass to the iteration's end: the
-// longest path through the ops that come once an iteration and wait for that pass. Reductions of
-// single stages count as 0 here. The replay numbers all events in an order that respects waits, the
-// participants of one communication alike. Paths are computed backwards in that order.
-std::vector<double> times_after_last_pass(const Program& program, const RankFolding& folding,
-                                          const Replay& replay, int pipeline_ranks) {
+// Returns, for each event of the replay, the longest path from its end through the ops that come
+// once an iteration. Reductions of single stages count as 0 here.
+std::vector<Nanoseconds> longest_paths(const Program& program, const RankFolding& folding,
+                                       const Replay& replay) {
   struct Event {
     std::size_t number = 0;
-    std::size_t folded_rank = 0;
+    int body = 0;
     std::uint32_t op = 0;
   };
-  const std::vector<LaneQueues> queues = lane_queues(program);
-  std::vector<Event> events;
+  // By Replay::settled: an op, or all participants' ops of one communication. Each comes after all
+  // that it waits for.
+  std::vector<std::vector<Event>> settled(replay.settled.size());
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
-    const Body& body = program.bodies[folding.folded_ranks[p].body];
-    for (std::uint32_t i = 0; i < body.ops.size(); ++i)
-      events.push_back({replay.first[p] + i, p, i});
+    const int body = folding.folded_ranks[p].body;
+    for (std::uint32_t i = 0; i < program.bodies[body].ops.size(); ++i)
+      settled[replay.settled[replay.first[p] + i]].push_back({replay.first[p] + i, body, i});
   }
-  std::ranges::sort(events, [&](const Event& a, const Event& b) {
-    return replay.settled[a.number] > replay.settled[b.number];
-  });
-  std::vector<Nanoseconds> behind(events.size());  // by event: the longest path after its end
-  for (std::size_t begin = 0, end = 0; begin < events.size(); begin = end) {
-    Nanoseconds whole = 0;  // the op and the longest path after it, over all participants
-    for (; end < events.size() &&
-           replay.settled[events[end].number] == replay.settled[events[begin].number];
-         ++end) {
-      const Op& op =
-          program.bodies[folding.folded_ranks[events[end].folded_rank].body].ops[events[end].op];
-      whole = std::max(whole, behind[events[end].number] + (is_reduction(op) ? 0 : op.duration_ns));
+  const std::vector<LaneQueues> queues = lane_queues(program);
+  std::vector<Nanoseconds> after(replay.settled.size());  // by event
+  for (const std::vector<Event>& events : std::views::reverse(settled)) {
+    Nanoseconds path = 0;  // the op and the longest path after it, over all participants
+    for (const auto& [number, body, op_number] : events) {
+      const Op& op = program.bodies[body].ops[op_number];
+      path = std::max(path, after[number] + (is_reduction(op) ? 0 : op.duration_ns));
     }
-    for (std::size_t i = begin; i < end; ++i) {
-      const Event& event = events[i];
-      const int b = folding.folded_ranks[event.folded_rank].body;
-      const Body& body = program.bodies[b];
-      const Op& op = body.ops[event.op];
+    for (const auto& [number, body, op_number] : events) {
+      const Op& op = program.bodies[body].ops[op_number];
       if (op.microbatch >= 0) continue;
-      const auto before = [&](std::uint32_t earlier) {
-        Nanoseconds& known = behind[replay.first[event.folded_rank] + earlier];
-        known = std::max(known, whole);
+      const auto extend = [&, first = number - op_number](std::uint32_t earlier) {
+        after[first + earlier] = std::max(after[first + earlier], path);
       };
-      for (const std::uint32_t wait : body.waits_of(op)) before(wait);
-      const std::uint32_t place = queues[b].place[event.op];
-      if (place > 0) before(queues[b].lanes[op.lane][place - 1]);
+      for (const std::uint32_t wait : program.bodies[body].waits_of(op)) extend(wait);
+      const std::uint32_t place = queues[body].place[op_number];
+      if (place > 0) extend(queues[body].lanes[op.lane][place - 1]);
     }
   }
+  return after;
+}
+
+// Returns, for each pipeline rank, the least time from its last pass to the iteration's end.
+std::vector<double> times_after_last_pass(const Program& program, const RankFolding& folding,
+                                          const Replay& replay, int pipeline_ranks) {
+  const std::vector<Nanoseconds> after = longest_paths(program, folding, replay);
   std::vector<double> all(pipeline_ranks, 1e300);
   const std::size_t block = program.ranks.size() / pipeline_ranks;
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
@@ -145,19 +143,18 @@ std::vector<double> times_after_last_pass(const Program& program, const RankFold
       if (is_compute(ops[i].kind) && ops[i].kind != OpKind::Optimizer) last = i;
     }
     double& finish = all[static_cast<std::size_t>(index(rank.rank)) / block];
-    finish = std::min(finish, static_cast<double>(behind[replay.first[p] + last]));
+    finish = std::min(finish, static_cast<double>(after[replay.first[p] + last]));
   }
   return all;
 }
 
 // Returns the time of a body's data-parallel gathers, or else its reductions, for one stage. If
-// these come in several parts, `part` chooses one. A negative stage or part means all.
-double data_ns(const Body& body, bool gathers, int stage, int part) {
+// these come in several parts, only the first counts.
+double data_ns(const Body& body, bool gathers, int stage) {
   double sum = 0;
   for (const Op& op : body.ops) {
-    if (op.microbatch >= 0 || op.stage < 0 || is_compute(op.kind)) continue;
-    if (gathers != (op.kind == OpKind::AllGather)) continue;
-    if ((stage < 0 || op.stage == stage) && (part < 0 || op.part == part))
+    if (op.stage == stage && op.microbatch < 0 && op.part == 0 && !is_compute(op.kind) &&
+        gathers == (op.kind == OpKind::AllGather))
       sum += static_cast<double>(op.duration_ns);
   }
   return sum;
@@ -221,7 +218,7 @@ class JobFloors {
                          .chains = job_.order.chains,
                          .microbatches = job_.plan.microbatches() / job_.order.chains,
                          .interleaves = sharing_ == LaneSharing::Interleaved};
-    for (int s = 0; s < job_.order.stages; ++s) problem.stages.push_back(stage(s));
+    for (int s = 0; s < job_.order.stages; ++s) problem.stages.push_back(floor_of(s));
     for (int rank = 0; rank < job_.order.pp(); ++rank) {
       problem.ranks.push_back(
           {.reductions = least(rank, [](int, const Body& body) { return reductions_ns(body); }),
@@ -247,16 +244,16 @@ class JobFloors {
     return least;
   }
 
-  StageFloor stage(int s) const {
+  StageFloor floor_of(int s) const {
     StageFloor floor;
     const int rank = rank_of_[s];
     bool first = true;
     for (const int body : bodies_[rank]) {
-      const StageFloor one = stage(s, body);
+      const StageFloor one = passes_of(s, body);
       floor = std::exchange(first, false) ? one : least_of(floor, one);
     }
     // Sets the time of a transfer to stage `to`, and of the tensor group's gather behind it.
-    const auto edge = [&](int to, double* transfer, double* behind) {
+    const auto set_transfer = [&](int to, double* transfer, double* behind) {
       if (to < 0 || rank_of_[to] == rank) return;
       const std::string lane = std::to_string(s) + ">" + std::to_string(to);
       const int arrays = work_.arrays_between(s, to, job_.order.stages / job_.order.chains);
@@ -267,28 +264,29 @@ class JobFloors {
         return prices_[body].of("tensor", OpKind::AllGather, arrays * work_.pipeline_gather_bytes);
       });
     };
-    edge(next_stage(job_.order, s), &floor.to_next, &floor.after_next);
-    edge(previous_stage(job_.order, s), &floor.to_previous, &floor.after_previous);
+    set_transfer(next_stage(job_.order, s), &floor.to_next, &floor.after_next);
+    set_transfer(previous_stage(job_.order, s), &floor.to_previous, &floor.after_previous);
     return floor;
   }
 
-  StageFloor stage(int s, int body) const {
+  // Returns the floor of a stage's passes and data parallelism, where GPUs have this body.
+  StageFloor passes_of(int s, int body) const {
     const StageWork& work = work_.stages[s];
     const PassPrices& prices = prices_[body];
     const double slowdown = slowdown_of(scenario_.variability, s);
-    const auto floor = [&](const Pass& pass, double amax) {
+    const auto timed = [&](const Pass& pass, double amax) {
       return pass_floor(pass, prices, sharing_, slowdown, amax);
     };
     const double amax = prices.least_of("amax");
-    const TimedPass whole = floor(work.backward, amax), input = floor(work.backward_input, amax),
-                    weight = floor(work.backward_weight, 0);
+    const TimedPass whole = timed(work.backward, amax), input = timed(work.backward_input, amax),
+                    weight = timed(work.backward_weight, 0);
     StageFloor stage;
-    stage.forward = floor(work.forward, amax).floor;
+    stage.forward = timed(work.forward, amax).floor;
     stage.input = least_of(whole.floor, input.floor);
     stage.backward = std::min(whole.floor.lane(), input.floor.lane() + weight.floor.lane());
-    if (job_.order.pp() > 1) stage.ready = data_ns(program_.bodies[body], true, s, 0);
+    if (job_.order.pp() > 1) stage.ready = data_ns(program_.bodies[body], true, s);
     stage.reduced = std::max(
-        0.0, data_ns(program_.bodies[body], false, s, 0) - std::max(whole.trail, weight.trail));
+        0.0, data_ns(program_.bodies[body], false, s) - std::max(whole.trail, weight.trail));
     return stage;
   }
 
@@ -300,9 +298,9 @@ class JobFloors {
       for (int s = 0; s < job_.order.stages; ++s) {
         if (rank_of_[s] != rank) continue;
         const StageWork& work = work_.stages[s];
-        const auto of = [&](const Pass& pass) { return prices_[body].lane_ns(pass, lane); };
-        sum += of(work.forward) +
-               std::min(of(work.backward), of(work.backward_input) + of(work.backward_weight));
+        const auto ns = [&](const Pass& pass) { return prices_[body].lane_ns(pass, lane); };
+        sum += ns(work.forward) +
+               std::min(ns(work.backward), ns(work.backward_input) + ns(work.backward_weight));
       }
       most = std::max(most, sum);
     }
@@ -332,7 +330,7 @@ class JobFloors {
 };
 
 // Adds the bytes that a microbatch takes on each stage, and the bytes that each rank has room for.
-// On a stage m microbatches take once + m x activation bytes, so m = 1 and 2 give both numbers.
+// On a stage m microbatches take fixed + m x per_microbatch bytes, so m = 1 and 2 give both.
 void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* problem) {
   const DeviceSpec& device = scenario.cluster.spec.device;
   const PlanMemory memory(scenario.job.model, job.plan);
@@ -341,18 +339,18 @@ void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* 
     const LiveActivations::Entry live{in_chain, microbatches};
     return memory.of_rank(std::span(&live, 1), 0).activations;
   };
-  std::vector<double> once(job.order.pp(), 1e300);  // bytes that do not grow with the microbatches
+  std::vector<double> fixed(job.order.pp(), 1e300);  // the least of a rank's stages
   for (int s = 0; s < job.order.stages; ++s) {
-    const double one = with(s, 1);
-    problem->stages[s].activation = with(s, 2) - one;
-    double& least = once[problem->rank_of_stage[s]];
-    least = std::min(least, one - problem->stages[s].activation);
+    const double one = with(s, 1), per_microbatch = with(s, 2) - one;
+    problem->stages[s].activation = per_microbatch;
+    double& least = fixed[problem->rank_of_stage[s]];
+    least = std::min(least, one - per_microbatch);
   }
   for (const MemoryTimeline& rank :
        memory_timelines(scenario.job.model, job.plan, job.order, device.gemm_workspace_bytes)) {
     const double room = usable_bytes(device, scenario.job.model, job.plan) - rank.held.total();
     problem->ranks[rank.pipeline_rank].memory =
-        std::max(room, rank.peak().activations) - once[rank.pipeline_rank];
+        std::max(room, rank.peak().activations) - fixed[rank.pipeline_rank];
   }
 }
 
