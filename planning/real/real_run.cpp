@@ -170,16 +170,17 @@ FieldTable<HostConditions> make_fields() {
 
 template <>
 FieldTable<OpTimes> make_fields() {
+  const auto seconds = [](const char* key, double Spread::*of) {
+    return field_value<OpTimes>(
+        key, [of](const OpTimes& o) { return o.seconds.*of; }, nullptr);
+  };
   return {field_value<OpTimes>(
               "kind", [](const OpTimes& o) { return op_kind_name(o.kind); }, nullptr),
           field("stage", &OpTimes::stage, "", "-1: none"),
           field("count", &OpTimes::count),
-          field_value<OpTimes>(
-              "p5_s", [](const OpTimes& o) { return o.seconds.p5; }, nullptr),
-          field_value<OpTimes>(
-              "p50_s", [](const OpTimes& o) { return o.seconds.p50; }, nullptr),
-          field_value<OpTimes>(
-              "p95_s", [](const OpTimes& o) { return o.seconds.p95; }, nullptr)};
+          seconds("p5_s", &Spread::p5),
+          seconds("p50_s", &Spread::p50),
+          seconds("p95_s", &Spread::p95)};
 }
 
 template <>

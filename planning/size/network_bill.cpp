@@ -166,8 +166,7 @@ Result<NetworkBill> network_bill(const ClusterSpec& spec, int nodes, std::string
   for (const SwitchModel& model : models) {
     if (const auto bill = bill_with(model, spec, nodes)) return *bill;
   }
-  const SwitchModel& largest = *std::max_element(
-      models.begin(), models.end(), [](const auto& a, const auto& b) { return a.ports < b.ports; });
+  const SwitchModel& largest = *std::ranges::max_element(models, {}, &SwitchModel::ports);
   const std::int64_t ports = largest.ports;
   return Error::of(
       {"cluster.fabric"},

@@ -27,23 +27,6 @@ std::vector<double> ramp_batches(const SizeInputs& inputs, int global_batch) {
   return batches;
 }
 
-// An iteration with less than the whole batch.
-struct RampStep {
-  int batch = 0;
-  double iteration_s = 0;
-};
-
-// Returns the seconds of all iterations before the whole batch. Each batch size gets an equal share
-// of the tokens.
-double ramp_seconds(const SizeCase& c, const std::vector<RampStep>& steps) {
-  double seconds = 0;
-  for (const auto& [batch, iteration_s] : steps) {
-    const double share = c.inputs.ramp_tokens / static_cast<double>(steps.size());
-    seconds += share / (static_cast<double>(batch) * c.scenario.job.model.seq) * iteration_s;
-  }
-  return seconds;
-}
-
 // Returns the cluster with its fabric `times` as much oversubscribed. A star has no uplinks, so it
 // first becomes a rail-optimised fabric of the same bandwidth, with leaves as in DGX SuperPOD: 32
 // nodes of 8 GPUs share 8 leaf switches, one for each GPU of a node.
@@ -108,14 +91,18 @@ Status play_sizes(const std::vector<SizeCase>& cases, Engine engine, const SizeO
   for (std::size_t i = 0; i < played.size(); ++i) {
     SizedJob& job = *played[i];
     job.result = results[i];
-    const std::size_t batches = ramp_batches(cases[job.of].inputs, job.batch()).size();
+    const SizeInputs& inputs = cases[job.of].inputs;
+    const std::size_t batches = ramp_batches(inputs, job.batch()).size();
     if (batches == 0) continue;
     const double itself_s = ramps[at].iteration_s;
-    std::vector<RampStep> steps;
-    for (std::size_t k = at + 1; k <= at + batches; ++k)
-      steps.push_back({ideal[k].job.plan.global_batch,
-                       ramps[k].iteration_s / itself_s * job.result->iteration_s});
-    job.ramp_s = ramp_seconds(cases[job.of], steps);
+    // Each batch size of the ramp gets an equal share of its tokens.
+    const double share = inputs.ramp_tokens / static_cast<double>(batches);
+    job.ramp_s = 0;
+    for (std::size_t k = at + 1; k <= at + batches; ++k) {
+      const JobSettings& own = ideal[k].job;
+      job.ramp_s += share / (static_cast<double>(own.plan.global_batch) * own.model.seq) *
+                    (ramps[k].iteration_s / itself_s * job.result->iteration_s);
+    }
     at += 1 + batches;
   }
   return Done{};

@@ -55,8 +55,7 @@ Result<Repriced> reprice(Program* program, const CostTable& table) {
   }
   for (std::size_t i = 0; i < prices.size(); ++i)
     program->kernels[i].memory_share = prices[i].memory_share;
-  std::map<std::string, std::int64_t> kept;
-  CommPrices comm_prices(table, &kept);
+  CommPrices comm_prices(table, &repriced.kept);
   const RankFolding folding = fold(*program);
   std::vector<bool> repriced_bodies(program->bodies.size());
   for (const FoldedRank& folded_rank : folding.folded_ranks) {
@@ -70,11 +69,10 @@ Result<Repriced> reprice(Program* program, const CostTable& table) {
       } else if (op.kernel >= 0) {
         op.duration_ns = prices[op.kernel].ns;
       } else if (op.duration_ns > 0) {
-        ++kept["compute without a kernel"];
+        ++repriced.kept["compute without a kernel"];
       }
     }
   }
-  repriced.kept.assign(kept.begin(), kept.end());
   return repriced;
 }
 

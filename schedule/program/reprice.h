@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -16,7 +16,7 @@ namespace tandem {
 struct Repriced {
   int interpolated = 0;  // shapes of GEMMs and attention that the table lacks
   // Prices that stayed: "all-reduce of 8 ranks", and the number of ops.
-  std::vector<std::pair<std::string, std::int64_t>> kept;
+  std::map<std::string, std::int64_t> kept;
 };
 
 // Gives compute ops the table's time for their kernels, and the kernels its share of memory. Gives

@@ -301,7 +301,7 @@ TEST_CASE("what a table does not have keeps its price and is counted") {
   REQUIRE(said.ok());
   CHECK(said->interpolated > 0);
   REQUIRE(!said->kept.empty());
-  CHECK(said->kept[0].first == "all-reduce of 2 ranks");
+  CHECK(said->kept.contains("all-reduce of 2 ranks"));
   for (std::size_t b = 0; b < program.bodies.size(); ++b) {
     for (std::size_t i = 0; i < program.bodies[b].ops.size(); ++i) {
       if (!is_compute(program.bodies[b].ops[i].kind))

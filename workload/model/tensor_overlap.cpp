@@ -32,6 +32,11 @@ Bytes share_of(Bytes bytes, double share) {
   return std::llround(share * static_cast<double>(bytes));
 }
 
+// Returns whether the product runs in pieces, beside the pieces of its collective.
+bool is_in_pieces(const GemmOverlap& overlap) {
+  return overlap.method == TensorMethod::Pipelined || overlap.method == TensorMethod::Ring;
+}
+
 // Adds a step of the ring, in which each rank passes one rank's share of the `bytes` on.
 int shift(PricedPass* pass, const TensorGroup& group, Bytes bytes, const GemmOverlap& overlap,
           int step, Waits waits) {
@@ -87,10 +92,14 @@ void reduce(PassBuilder* pass, const TensorGroup& group) {
 
 void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGroup& group,
                          Bytes bytes, const GemmOverlap& overlap) {
-  if (overlap.method == TensorMethod::Pipelined || overlap.method == TensorMethod::Ring)
-    reduce_amax(pass, group);
-  const Waits start = pass->after_last();
+  if (!is_in_pieces(overlap)) {
+    gather(pass, group, bytes);
+    pass->run(product);
+    return;
+  }
+  reduce_amax(pass, group);
   if (overlap.method == TensorMethod::Pipelined) {
+    const Waits start = pass->after_last();
     const int parts = overlap.splits;
     for (int i = 0; i < parts; ++i) {
       const int gathered =
@@ -98,7 +107,7 @@ void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGr
                        settings(overlap, i, parts), start);
       pass->run(cut_rows(product, i, parts), {gathered});
     }
-  } else if (overlap.method == TensorMethod::Ring) {
+  } else {
     expose(pass, CommKind::AllGather, group, bytes);
     Waits ready = pass->after_last(), arrived;
     for (int i = 0; i < group.size; ++i) {
@@ -106,14 +115,16 @@ void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGr
       pass->run(cut_rows(product, i, group.size), arrived);
       arrived = ready;
     }
-  } else {
-    gather(pass, group, bytes);
-    pass->run(product);
   }
 }
 
 void multiply_and_reduce(PricedPass* pass, const Kernel& product, const TensorGroup& group,
                          const GemmOverlap& overlap) {
+  if (!is_in_pieces(overlap)) {
+    pass->run(product);
+    reduce(pass, group);
+    return;
+  }
   if (overlap.method == TensorMethod::Pipelined) {
     const int parts = overlap.splits;
     int reduced = -1;
@@ -123,7 +134,7 @@ void multiply_and_reduce(PricedPass* pass, const Kernel& product, const TensorGr
                              settings(overlap, i, parts), {piece});
     }
     pass->follow(reduced);
-  } else if (overlap.method == TensorMethod::Ring) {
+  } else {
     int passed = -1;
     for (int i = 0; i < group.size; ++i) {
       const int piece = pass->run(cut_rows(product, i, group.size));
@@ -131,16 +142,13 @@ void multiply_and_reduce(PricedPass* pass, const Kernel& product, const TensorGr
     }
     pass->follow(passed);
     expose(pass, reduction(group), group, group.bytes);
-  } else {
-    pass->run(product);
-    reduce(pass, group);
   }
 }
 
 void multiply_gradients(PricedPass* pass, const Kernel& dgrad, const Kernel* wgrad,
                         const TensorGroup& group, const GemmOverlap& at_dgrad,
                         const GemmOverlap& at_wgrad) {
-  if (at_dgrad.method == TensorMethod::Pipelined || at_dgrad.method == TensorMethod::Ring) {
+  if (is_in_pieces(at_dgrad)) {
     multiply_and_reduce(pass, dgrad, group, at_dgrad);
     if (wgrad) pass->run(*wgrad);
     return;
