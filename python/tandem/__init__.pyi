@@ -252,6 +252,7 @@ class Candidate:
     nics: Numbers
     simulate: Numbers
     result: Result | None
+    def to_dict(self) -> dict[str, Any]: ...
 
 class Sizing:
     candidates: list[Candidate]

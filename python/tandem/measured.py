@@ -1,11 +1,10 @@
 """What the calls return where something is measured: real runs, and simulations beside them."""
 
-from . import table
-from .results import Result, _Document, _module, _percent
+from .results import Result, _Document, _module, _percent, _Shown
 
 
 class RealRun(Result):
-    """A run for real: of the median iteration the numbers of a simulation, then those of all."""
+    """A real run: a simulation's numbers, of the median iteration, then statistics of all."""
 
     def _notes(self):
         spread = self.spread.iteration_s
@@ -25,25 +24,8 @@ def _error(simulated, measured):
     return f"{100 * (simulated / measured - 1):+.1f}" if simulated and measured else ""
 
 
-class _Shown:
-    """Shows a table, and below it lines."""
-
-    def _told(self):
-        return []
-
-    def __str__(self):
-        return "\n".join([table.as_text(*self._rows()), *self._told()])
-
-    def _repr_html_(self):
-        return table.as_html(*self._rows(), self._told())
-
-
 class _Compared(_Shown, _Document):
     """Shows (name, simulated, measured, whether it is a share), whatever was compared."""
-
-    def to_dict(self):
-        """The document of `tandem compare --json`."""
-        return dict(self._numbers)
 
     def _rows(self):
         rows = []
@@ -75,7 +57,7 @@ class Comparison(_Compared):
 class ProfileComparison(_Compared):
     """A simulation against profiles of the real run, a step in the mean of the ranks."""
 
-    def _told(self):
+    def _lines(self):
         return self.notes
 
     def _values(self):
@@ -115,7 +97,7 @@ class Validation(_Shown):
             for row in self.rows
         ]
 
-    def _told(self):
+    def _lines(self):
         return [f"{', '.join(row.points)}: {text}" for row in self.rows for text in row.faults]
 
     def __repr__(self):

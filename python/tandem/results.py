@@ -65,11 +65,31 @@ class Trace:
         return numpy.frombuffer(self._memory, fields, offset=self._offset)
 
 
+class _Shown:
+    """Shows a table, and lines below it; a notebook also shows notes below those."""
+
+    def _lines(self):
+        return []
+
+    def _html_notes(self):
+        return []
+
+    def __str__(self):
+        return "\n".join([table.as_text(*self._rows()), *self._lines()])
+
+    def _repr_html_(self):
+        return table.as_html(*self._rows(), [*self._lines(), *self._html_notes()])
+
+
 class _Document:
     """Wraps an object of the library's JSON. Its members are attributes."""
 
     def __init__(self, numbers):
         self._numbers = numbers
+
+    def to_dict(self):
+        """All numbers, as the command's `--json` prints them."""
+        return dict(self._numbers)
 
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -80,7 +100,7 @@ class _Document:
         return [*super().__dir__(), *self._numbers]
 
 
-class Result(_Document):
+class Result(_Shown, _Document):
     """A run. Every number of `tandem simulate --json` is an attribute of that name."""
 
     def __init__(self, numbers, trace=None, asked=None):
@@ -90,10 +110,6 @@ class Result(_Document):
 
     def __reduce__(self):
         return (type(self), (self._numbers,))
-
-    def to_dict(self):
-        """All numbers, as `tandem simulate --json` prints them."""
-        return dict(self._numbers)
 
     def _notes(self):
         return [f"Warning: {text}" for text in self.warnings]
@@ -151,15 +167,18 @@ class Result(_Document):
             frame[column] = pandas.Categorical.from_codes(frame[column].to_numpy(), list(names))
         return frame
 
-    def __str__(self):
-        return _text([self])
+    def _rows(self):
+        return _table_of([self])
+
+    def _lines(self):
+        return _lines_below([self])
 
     def __repr__(self):
         kind = type(self).__name__
         return f"<tandem.{kind} {self.name!r}: {self.iteration_s:.4g} s on {self.gpus} GPUs>"
 
     def _repr_html_(self):
-        html = table.as_html(*_rows([self]), _notes([self]))
+        html = super()._repr_html_()
         if self._trace is None:
             return html
         if self._trace.svg is None:
@@ -196,7 +215,7 @@ class Page:
         )
 
 
-class Results(Sequence):
+class Results(_Shown, Sequence):
     """Several runs, in the scenario's order."""
 
     def __init__(self, runs):
@@ -221,26 +240,21 @@ class Results(Sequence):
         pandas = _module("pandas")
         return pandas.json_normalize([run.to_dict() for run in self._runs])
 
-    def __str__(self):
-        return _text(self._runs)
+    def _rows(self):
+        return _table_of(self._runs)
+
+    def _lines(self):
+        return _lines_below(self._runs)
 
     def __repr__(self):
         return f"<tandem.Results: {len(self)} runs>"
 
-    def _repr_html_(self):
-        return table.as_html(*_rows(self._runs), _notes(self._runs))
-
 
 def _cell(text):
     """Returns a cell's text as a number, True or False if it is one, as None if it is empty."""
-    if not text:
-        return None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return {"true": True, "false": False}.get(text, text)
+    if re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", text):  # as in JSON
+        return json.loads(text)
+    return {"": None, "true": True, "false": False}.get(text, text)
 
 
 def _percent(share):
@@ -288,21 +302,17 @@ def _used(columns, rows):
     return [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
 
-def _rows(runs):
+def _table_of(runs):
     return _used(_COLUMNS, [_row(run) for run in runs])
 
 
-def _text(runs):
-    return "\n".join([table.as_text(*_rows(runs)), *_notes(runs)])
-
-
-def _notes(runs):
-    notes = []
+def _lines_below(runs):
+    lines = []
     if any(run.calibrated is False for run in runs):
-        notes.append("* A guess: no measured run stands behind this cost model.")
+        lines.append("* A guess: no measured run stands behind this cost model.")
     for run in runs:
-        notes += run._notes()
-    return notes
+        lines += run._notes()
+    return lines
 
 
 class Plan:
@@ -326,7 +336,7 @@ class Plan:
         return f"<tandem.Plan {words}>"
 
 
-class Tuned(_Document):
+class Tuned(_Shown, _Document):
     """Plans that a search found, `best` (fastest first), and the scenario's `own` plan."""
 
     def __init__(self, numbers):
@@ -334,10 +344,6 @@ class Tuned(_Document):
         self.best = [Plan(found) for found in numbers["best"]]
         self.own = Plan(numbers["own"])
         self.rules = Plan(numbers["rules"]) if "rules" in numbers else None
-
-    def to_dict(self):
-        """The document of `tandem tune --json`."""
-        return dict(self._numbers)
 
     def _rows(self):
         plans = [(str(i + 1), plan) for i, plan in enumerate(self.best)]
@@ -349,25 +355,16 @@ class Tuned(_Document):
             rows.append([label, *(str(plan.plan.get(key, "")) for key in keys), *cells])
         return _used(["plan", *keys, *_COLUMNS[3:]], rows)
 
-    def __str__(self):
-        return table.as_text(*self._rows())
-
     def __repr__(self):
         return f"<tandem.Tuned: {self.enumerated} plans, the best {self.best[0].plan}>"
 
-    def _repr_html_(self):
+    def _html_notes(self):
         whole = "all" if self.complete else "not all"
-        return table.as_html(
-            *self._rows(), [f"{self.enumerated} plans, {whole} of them compared."]
-        )
+        return [f"{self.enumerated} plans, {whole} of them compared."]
 
 
-class Explanation(_Document):
+class Explanation(_Shown, _Document):
     """Why a measured run is slower than simulated: `causes`, the largest first, and the rest."""
-
-    def to_dict(self):
-        """The document of `tandem explain --json`."""
-        return dict(self._numbers)
 
     def _rows(self):
         rows = [("simulated iteration", self.simulated_s)]
@@ -377,15 +374,12 @@ class Explanation(_Document):
         rows += [("measured iteration", self.measured_s)]
         return ["", "s"], [[what, f"{seconds:.4f}"] for what, seconds in rows]
 
-    def __str__(self):
-        return table.as_text(*self._rows())
-
     def __repr__(self):
         return f"<tandem.Explanation: {self.simulated_s:.4g} s to {self.measured_s:.4g} s>"
 
-    def _repr_html_(self):
-        told = [f"{cause.what}: {cause.evidence}. {cause.advice}." for cause in self.causes]
-        return table.as_html(*self._rows(), [*told, *self.notes])
+    def _html_notes(self):
+        causes = [f"{cause.what}: {cause.evidence}. {cause.advice}." for cause in self.causes]
+        return [*causes, *self.notes]
 
 
 class Candidate(_Document):
@@ -399,7 +393,7 @@ class Candidate(_Document):
         return f"<tandem.Candidate {self.job}: {self.gpus} GPUs, {self.candidate}>"
 
 
-class Sizing:
+class Sizing(_Shown):
     """Purchases to choose from: `candidates`, and for each job the one to take."""
 
     def __init__(self, numbers):
@@ -411,9 +405,7 @@ class Sizing:
         """The cheapest candidate that is not ruled out, by job; a job without one is missing."""
         return {one.job: one for one in self.candidates if one.recommended}
 
-    def to_dict(self):
-        """The document of `tandem size --json`."""
-        return dict(self._numbers)
+    to_dict = _Document.to_dict
 
     def to_pandas(self):
         """A row a candidate, a column a number."""
@@ -432,14 +424,8 @@ class Sizing:
         columns = ["job", "candidate", "GPUs", "days", "days p95", "cost M", "MWh", "choice"]
         return _used(columns, rows)
 
-    def __str__(self):
-        return table.as_text(*self._rows())
-
     def __repr__(self):
         return f"<tandem.Sizing: {len(self.candidates)} candidates>"
-
-    def _repr_html_(self):
-        return table.as_html(*self._rows())
 
 
 _TEXTS = ("name", "settings", "error", "engine")  # the columns of a sweep that hold no numbers
@@ -450,7 +436,7 @@ def _plain(cell):
     return cell[1:] if re.match(r"'[' \t]*[=+@-]", cell) else cell
 
 
-class Sweep:
+class Sweep(_Shown):
     """The rows of a sweep, a dict each."""
 
     def __init__(self, path, failed, kept, first_failure, rows):
@@ -490,15 +476,11 @@ class Sweep:
 
         return _used(columns, [[text(row[c]) for c in columns] for row in self.rows])
 
-    def __str__(self):
-        return table.as_text(*self._rows())
-
     def __repr__(self):
         return f"<tandem.Sweep: {len(self)} rows, {self.failed} failed>"
 
-    def _repr_html_(self):
-        notes = [f"{self.failed} failed, the first is {self.first_failure}"] if self.failed else []
-        return table.as_html(*self._rows(), notes)
+    def _html_notes(self):
+        return [f"{self.failed} failed, the first is {self.first_failure}"] if self.failed else []
 
 
 class Order:

@@ -127,6 +127,17 @@ class SameAsTheProgram(unittest.TestCase):
         self.assertEqual([row["name"] for row in formula.rows], ["=1+1", "'-x"])
         self.assertNotIn("checksum", formula.rows[0])
         self.assertEqual([row["parallel.global_batch"] for row in swept.rows], [4, 2])
+        texts = ["1_000", "nan", "inf", "1.5e3", "007", "x"]
+        published = tandem.sweep(
+            {
+                **TWO_STAGES,
+                "variant": [{"name": f"v{t}", "published.cluster": t} for t in texts],
+            }
+        )
+        self.assertEqual(
+            [row["published.cluster"] for row in published.rows],
+            ["1_000", "nan", "inf", 1500.0, "007", "x"],
+        )
         self.assertIsNone(swept.path)
 
     def test_a_search_finds_the_plans_of_the_program(self):
