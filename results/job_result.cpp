@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "traces/metrics.h"
 #include "traces/profile/kineto_writer.h"
 #include "traces/trace_files.h"
@@ -38,9 +40,12 @@ Status write_profiles(const Program& program, const Trace& trace, const std::str
 
 }  // namespace
 
+bool OutputFiles::need_files() const {
+  return !trace_csv.empty() || !perfetto.empty() || !svg.empty() || !kineto.empty();
+}
+
 bool OutputFiles::need_events() const {
-  return !trace_csv.empty() || !perfetto.empty() || !svg.empty() || !kineto.empty() ||
-         detail != Detail::None || strip_columns > 0 || on_trace != nullptr;
+  return need_files() || detail != Detail::None || strip_columns > 0 || on_trace != nullptr;
 }
 
 RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace,
@@ -64,12 +69,10 @@ RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trac
     result.training =
         training(scenario, job.plan, job.order, job.program, trace, result.iteration_s);
   // The published figure was measured on one cluster. Only runs at that point of an axis have it.
-  if (scenario.report.published.tflops_per_gpu > 0) {
-    for (const std::string& point : scenario.points) {
-      if (point == scenario.report.published.cluster)
-        result.published_tflops_per_gpu = scenario.report.published.tflops_per_gpu;
-    }
-  }
+  const auto& published = scenario.report.published;
+  if (published.tflops_per_gpu > 0 &&
+      std::ranges::find(scenario.points, published.cluster) != scenario.points.end())
+    result.published_tflops_per_gpu = published.tflops_per_gpu;
   return result;
 }
 
@@ -90,12 +93,13 @@ RunResult result_of(const Program& program, const Trace& trace) {
 Status write_files(const Program& program, Trace* trace, const OutputFiles& files,
                    std::vector<std::string>* warnings) {
   if (files.on_trace) RETURN_IF_ERROR(files.on_trace(program, *trace));
-  if (files.trace_csv.empty() && files.perfetto.empty() && files.svg.empty() &&
-      files.kineto.empty())
-    return Done{};
+  if (!files.need_files()) return Done{};
   if (trace->meta.empty() || trace->meta.front().first != "program")
     trace->meta.insert(trace->meta.begin(), program_line(program));
-  // Writers that may refuse come first, so that no file is left behind then.
+  // A writer that refuses does so before any file is written: write_svg, the first, refuses before
+  // it writes.
+  RETURN_IF_ERROR(check_kineto_folder(files.kineto));
+  if (!files.perfetto.empty()) RETURN_IF_ERROR(check_perfetto(*trace, files.perfetto));
   if (!files.svg.empty()) RETURN_IF_ERROR(write_svg(program, *trace, files.svg));
   if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, *trace, files.perfetto));
   if (!files.kineto.empty())

@@ -29,6 +29,8 @@ struct OutputFiles {
 
   // Whether any output is made from the events of all ranks.
   bool need_events() const;
+  // Whether any is a file or a folder of files.
+  bool need_files() const;
 };
 
 // Returns the result of a played job, except the engine's name and its time.
@@ -39,8 +41,9 @@ RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trac
                     const Metrics& metrics, std::int64_t ops);
 RunResult result_of(const Program& program, const Trace& trace);
 
-// Writes the files. Adds the Program's name and hash to the trace's meta lines, unless they have
-// one already. Adds to the warnings what a reader of the files should know.
+// Writes the files, or none if what one of them would hold is refused. Adds the Program's name and
+// hash to the trace's meta lines, unless they have one already. Adds to the warnings what a reader
+// of the files should know.
 Status write_files(const Program& program, Trace* trace, const OutputFiles& files,
                    std::vector<std::string>* warnings);
 

@@ -66,7 +66,9 @@ GroupKind group_kind_of_lane(std::string_view lane);
 std::string_view meta_value(const TraceTable& table, std::string_view key);
 
 // Writes one process for each rank and one thread for each lane. Leaves out events of no length.
-// Error(BadInput) if more than kPerfettoEventsMax are left.
+// Error(BadInput) if more than kPerfettoEventsMax are left, which check_perfetto() tells
+// beforehand.
+Status check_perfetto(const Trace& trace, const std::string& path);
 Status write_perfetto(const Program& program, const Trace& trace, const std::string& path);
 
 // Writes two traces of one Program to compare by eye: each rank's two processes stand one above the

@@ -79,10 +79,13 @@ void append_rank(const Program& program, const RankTrace& rank, std::span<const 
 
 }  // namespace
 
+Status check_perfetto(const Trace& trace, const std::string& path) {
+  return check_perfetto_events(std::ranges::count_if(trace.events, has_length), path,
+                               "write the trace as CSV (--trace)");
+}
+
 Status write_perfetto(const Program& program, const Trace& trace, const std::string& path) {
-  RETURN_IF_ERROR(
-      check_perfetto_events(std::count_if(trace.events.begin(), trace.events.end(), has_length),
-                            path, "write the trace as CSV (--trace)"));
+  RETURN_IF_ERROR(check_perfetto(trace, path));
   ASSIGN_OR_RETURN(PerfettoFile file, PerfettoFile::open(path, trace.meta));
   for (const RankTrace& rank : trace.ranks)
     append_rank(program, rank, trace.events_of(program, rank), &file);

@@ -379,9 +379,7 @@ Result<std::string> svg_text(const Program& program, const Trace& trace) {
 Status write_svg(const Program& program, const Trace& trace, const std::string& path) {
   const Result<std::string> text = svg_text(program, trace);
   if (!text.ok()) return Error::at(path, text.error().message);
-  ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
-  file.write(*text);
-  return file.commit();
+  return write_file(path, *text);
 }
 
 }  // namespace tandem
