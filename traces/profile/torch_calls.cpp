@@ -127,8 +127,8 @@ std::optional<CostRow> product(const std::vector<Shape>& shapes, std::size_t fir
 // Shapes of queries, keys and values are [batch, heads, positions, head size]. FLOPs are counted as
 // in the cost model. Forward has two products, Q x K and scores x V:
 //   2 * batch * heads * positions(Q) * positions(K) * (head size(Q) + head size(V))
-// A causal mask halves that. Backward has 2.5 times that (FlashAttention-2, arXiv:2307.08691,
-// section 4.1).
+// A causal mask (is_causal) halves that; under a mask that is a tensor, all is computed. Backward
+// has 2.5 times that (FlashAttention-2, arXiv:2307.08691, section 4.1).
 std::optional<CostRow> attention(const CallForm& form, const std::vector<Shape>& shapes,
                                  const std::vector<std::string>& values) {
   if (form.first + 2 >= shapes.size() || form.causal >= values.size()) return std::nullopt;
@@ -137,8 +137,8 @@ std::optional<CostRow> attention(const CallForm& form, const std::vector<Shape>&
   if (query.size() != 4 || key.size() != 4 || value.size() != 4) return std::nullopt;
   const bool is_causal = values[form.causal] == "True";
   if (!is_causal && values[form.causal] != "False") return std::nullopt;
-  double flops = 2.0 * static_cast<double>(query[0] * query[1]) * static_cast<double>(query[2]) *
-                 static_cast<double>(key[2]) * static_cast<double>(query[3] + value[3]);
+  double flops = 2 * numbers_of({query[0], query[1], query[2], key[2]}) *
+                 (static_cast<double>(query[3]) + static_cast<double>(value[3]));
   if (is_causal) flops /= 2;
   if (form.kind == CallKind::AttentionBackward) flops *= 2.5;
   return CostRow{.what = CostKind::Attention, .attention_flops = flops};
@@ -164,9 +164,7 @@ std::optional<CostRow> pass(CallKind kind, const std::vector<Shape>& shapes,
 
 }  // namespace
 
-bool is_priced_call(std::string_view name) {
-  return name.starts_with("aten::") && form_of(name) != nullptr;
-}
+bool is_priced_call(std::string_view name) { return form_of(name) != nullptr; }
 
 std::optional<PricedCall> priced_call(std::string_view name, const TorchArguments& arguments) {
   const CallForm* const form = form_of(name);

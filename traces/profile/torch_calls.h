@@ -25,8 +25,7 @@ struct PricedCall {
   std::string_view dtype;  // of the matrices: "fp32", "bf16", "fp16", "fp8"
 };
 
-// Returns nothing if the arguments do not suffice: shapes that do not fit, a type of other numbers,
-// a mask.
+// Returns nothing if the arguments do not suffice: shapes that do not fit, a type of other numbers.
 std::optional<PricedCall> priced_call(std::string_view name, const TorchArguments& arguments);
 
 }  // namespace tandem

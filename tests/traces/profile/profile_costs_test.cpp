@@ -112,6 +112,21 @@ TEST_CASE("what the tensors' shapes say of a product, an attention and a pass") 
                             R"(["", "", "", "0.", "False"])");
   REQUIRE(whole);
   CHECK(whole->attention_flops == 2 * causal->attention_flops);
+  // A mask that is a tensor hides scores that are computed all the same.
+  const auto masked = row_of(
+      "aten::_scaled_dot_product_efficient_attention",
+      "[[2, 8, 1024, 64], [2, 8, 1024, 64], [2, 8, 1024, 64], [2, 8, 1024, 1024], [], [], []]",
+      R"(["c10::Half", "c10::Half", "c10::Half", "c10::Half", "Scalar", "Scalar", "Scalar"])",
+      R"(["", "", "", "", "False", "0.", "False"])");
+  REQUIRE(masked);
+  CHECK(masked->attention_flops == whole->attention_flops);
+  // 2^70 queries of a damaged profile, which no 64 bits hold.
+  const auto damaged =
+      row_of("aten::_scaled_dot_product_flash_attention",
+             "[[34359738368, 34359738368, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1], [], []]", three,
+             R"(["", "", "", "0.", "False"])");
+  REQUIRE(damaged);
+  CHECK(damaged->attention_flops == std::ldexp(4.0, 70));
   // Copies list their target: it is read and written once each.
   CHECK(
       row_of("aten::copy_", "[[1000], [1000], []]", R"(["float", "c10::Half", "Scalar"])")->bytes ==
