@@ -64,12 +64,13 @@ void add_kinds(const Shared& factors, bool of_experts, Changes* changes) {
 // Stages, ranks or places, of which each has kernels of its own.
 struct Part {
   const Factors& factors;
-  std::string name;                       // "stage"
   std::function<std::string(int)> whose;  // "stage 2: its"
   std::string beside;                     // "the other stages'"
+  std::string plural;                     // "stages"
   std::string advice;
-  std::function<int(int, const Op&)> number;  // an op's, by its rank
-  // Changes more than compute, for some numbers.
+  std::function<int(int rank, const Op&)> number_of;
+  // Applies what else the factors of these parts change: for experts, the exchanges that wait for
+  // them.
   std::function<void(const Factors&, OpDurations*)> also = {};
 };
 
@@ -83,8 +84,8 @@ void add_parts(const Shared& factors, const Part& part, Changes* changes) {
                            [](const auto& each) { return std::abs(each.second.value - 1); });
   const auto change = [&](std::string what, std::string evidence, const Factors& some) {
     const auto compute =
-        compute_times(factors, [some, number = part.number](int rank, const Op& op) {
-          return factor_at(some, number(rank, op));
+        compute_times(factors, [some, number_of = part.number_of](int rank, const Op& op) {
+          return factor_at(some, number_of(rank, op));
         });
     changes->push_back({std::move(what), std::move(evidence), part.advice,
                         [some, compute, also = part.also](OpDurations* durations) {
@@ -99,31 +100,30 @@ void add_parts(const Shared& factors, const Part& part, Changes* changes) {
            fmt::format("the median (ops: {})", far[i].second.ops), {far[i]});
   if (far.size() == alone) return;
   const Factors others(far.begin() + static_cast<std::ptrdiff_t>(alone), far.end());
-  change(fmt::format("other {}s differ from {}", part.name, part.beside),
-         fmt::format("{}s: {}, each by at most {:.1f} %", part.name, others.size(),
+  change(fmt::format("kernels of other {} differ by less", part.plural),
+         fmt::format("{}: {}, each by at most {:.1f} %", part.plural, others.size(),
                      100 * std::abs(far[alone].second.value - 1)),
          others);
 }
 
 Part stages_part(const RunFactors& factors) {
-  return {factors.stages,
-          "stage",
-          [](int stage) { return fmt::format("stage {}: its", stage); },
-          "the other stages'",
-          "move layers between the stages, or look what else that stage computes",
-          [](int, const Op& op) { return static_cast<int>(op.stage); }};
+  return {.factors = factors.stages,
+          .whose = [](int stage) { return fmt::format("stage {}: its", stage); },
+          .beside = "the other stages'",
+          .plural = "stages",
+          .advice = "move layers between the stages, or look what else that stage computes",
+          .number_of = [](int, const Op& op) { return static_cast<int>(op.stage); }};
 }
 
 Part ranks_part(const RunFactors& factors) {
-  return {factors.ranks,
-          "rank",
-          [](int rank) { return fmt::format("rank {}: its", rank); },
-          "ranks like it",
-          "look at that GPU's clock, power, temperature and neighbours; replace it",
-          [](int rank, const Op&) { return rank; }};
+  return {.factors = factors.ranks,
+          .whose = [](int rank) { return fmt::format("rank {}: its", rank); },
+          .beside = "ranks like it",
+          .plural = "ranks",
+          .advice = "look at that GPU's clock, power, temperature and neighbours; replace it",
+          .number_of = [](int rank, const Op&) { return rank; }};
 }
 
-// Experts slow the exchanges that wait for them, too.
 Part experts_part(const Shared& factors) {
   const auto whose = [factors](int place) {
     std::vector<Rank> ranks;
@@ -134,22 +134,22 @@ Part experts_part(const Shared& factors) {
   };
   const auto slow_exchanges = [factors](const Factors& places, OpDurations* durations) {
     factors->of.for_comm([&](std::size_t c, std::size_t i, double ratio) {
-      if (places.contains(factors->busiest[c].second))
+      if (places.contains(factors->slowest[c].place))
         multiply(factors->by_experts(c, ratio), &durations->comm[c][i]);
     });
   };
-  return {factors->experts,
-          "place",
-          whose,
-          "other experts'",
-          "tokens crowd there: balance the router (auxiliary loss, bias, capacity); model.routing "
-          "simulates measured loads",
-          [factors](int rank, const Op& op) { return factors->place_of(rank, op); },
-          slow_exchanges};
+  return {.factors = factors->experts,
+          .whose = whose,
+          .beside = "other experts'",
+          .plural = "groups of experts",
+          .advice =
+              "tokens crowd there: balance the router (auxiliary loss, bias, capacity); "
+              "model.routing simulates measured loads",
+          .number_of = [factors](int rank, const Op& op) { return factors->place_of(rank, op); },
+          .also = slow_exchanges};
 }
 
-// Says which ops in a row lose most, of all ranks: the range with the largest sum of seconds
-// beyond the usual ones.
+// Names the run of ops whose times exceed the usual ones by most in sum (Kadane), of all ranks.
 std::string longest_slow_run(const RunFactors& factors) {
   struct Run {
     int rank = -1;
@@ -196,17 +196,17 @@ void add_ops(const Shared& factors, Changes* changes) {
 void add_links(const Shared& factors, Changes* changes) {
   for (const auto& [link, factor] : factors->links) {
     if (!differs(factor.value)) continue;
-    changes->push_back({fmt::format("{} communication {} nodes: operations {}",
-                                    group_kind_name(static_cast<GroupKind>(link / 2)),
-                                    link % 2 == 1 ? "between" : "inside", times_text(factor.value)),
-                        fmt::format("the median (operations: {})", factor.ops),
-                        "run nccl-tests on these ranks, and compare with tandem topology's links",
-                        [factors, link = link, by = factor.value](OpDurations* durations) {
-                          for (std::size_t c = 0; c < durations->comm.size(); ++c) {
-                            if (factors->link_of(c) != link) continue;
-                            for (Nanoseconds& ns : durations->comm[c]) multiply(by, &ns);
-                          }
-                        }});
+    changes->push_back(
+        {fmt::format("{} communication {} nodes: operations {}", group_kind_name(link.group_kind),
+                     link.between_nodes ? "between" : "inside", times_text(factor.value)),
+         fmt::format("the median (operations: {})", factor.ops),
+         "run nccl-tests on these ranks, and compare with tandem topology's links",
+         [factors, link = link, by = factor.value](OpDurations* durations) {
+           for (std::size_t c = 0; c < durations->comm.size(); ++c) {
+             if (factors->link_of(c) != link) continue;
+             for (Nanoseconds& ns : durations->comm[c]) multiply(by, &ns);
+           }
+         }});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "traces/profile/op_keys.h"
@@ -22,25 +23,16 @@ struct StepKernels {
   Intervals active;  // while any of them runs
   Intervals copies;
   Nanoseconds first_ns = -1, last_ns = -1;
+  // Numbers of annotations, for passes that have no microbatch.
+  std::map<PassKey, std::map<std::int32_t, int>> numbers;
+  // Kernels of forwards and backwards on a rank without annotations of them.
+  std::vector<std::pair<PassPhase, Nanospan>> unnamed;
 };
 
-// Numbers the passes that have no microbatch, by phase and stage, as their annotations come.
-class PassNumbers {
- public:
-  int of(const PassKey& key, std::int32_t annotation) {
-    std::map<std::int32_t, int>& seen = seen_[key];
-    return seen.try_emplace(annotation, static_cast<int>(seen.size())).first->second;
-  }
-
- private:
-  std::map<PassKey, std::map<std::int32_t, int>> seen_;
-};
-
-// Whether an annotation tells a forward or a backward.
-bool tells_passes(const ProfileRank& rank) {
-  return std::ranges::any_of(rank.actions, [](const ProfileAction& action) {
-    return action.is_whole && action.phase != PassPhase::Step;
-  });
+// Numbers a key as it first comes: 0, 1, ...
+template <class Key>
+int number_of(const std::type_identity_t<Key>& key, std::map<Key, int>* seen) {
+  return seen->try_emplace(key, static_cast<int>(seen->size())).first->second;
 }
 
 // Returns the thread of the training loop: that of ProfilerStep's annotations; -1: there are none.
@@ -52,9 +44,8 @@ std::int32_t loop_thread(const ProfileRank& rank) {
   return -1;
 }
 
-// Returns whether a kernel is of a forward or a backward. In a profile without PyTorch's own calls
-// those that another thread than the training loop's launched are of a backward, as autograd has a
-// thread of its own.
+// Returns whether a kernel is of a forward or a backward. Without PyTorch's calls the launching
+// thread tells: the loop's thread launches forwards, any other (autograd's) backwards.
 PassPhase pass_of(const ProfileRank& rank, const ProfileKernel& kernel, std::int32_t loop) {
   if (kernel.phase != PassPhase::Unknown || kernel.launch < 0 || loop < 0) return kernel.phase;
   return rank.launches[kernel.launch].thread == loop ? PassPhase::Forward : PassPhase::Backward;
@@ -63,10 +54,10 @@ PassPhase pass_of(const ProfileRank& rank, const ProfileKernel& kernel, std::int
 // Adds the passes of a rank that has no annotations of them: runs of forward and of backward
 // kernels, one after the other, as ranks without a pipeline have them. A run of less than a
 // fiftieth of the longest of its phase is none.
-void add_runs(const std::vector<std::pair<PassPhase, Nanospan>>& kernels, StepKernels* step) {
+void add_runs(StepKernels* step) {
   std::map<PassPhase, std::vector<Intervals>> runs;
   PassPhase last = PassPhase::Unknown;
-  for (const auto& [told, span] : kernels) {
+  for (const auto& [told, span] : step->unnamed) {
     // A kernel whose launch was not recorded is of the run that goes on.
     const PassPhase phase = told == PassPhase::Unknown ? last : told;
     if (phase != PassPhase::Forward && phase != PassPhase::Backward) continue;
@@ -74,7 +65,7 @@ void add_runs(const std::vector<std::pair<PassPhase, Nanospan>>& kernels, StepKe
     runs[phase].back().push_back(span);
     last = phase;
   }
-  // Behind the last backward the training loop launches what is of no pass: clipping, an optimizer.
+  // After the last backward the loop's thread launches no forward, but clipping and the optimizer.
   if (last == PassPhase::Forward && runs.contains(PassPhase::Backward))
     runs[PassPhase::Forward].pop_back();
   for (auto& [phase, of_phase] : runs) {
@@ -88,53 +79,50 @@ void add_runs(const std::vector<std::pair<PassPhase, Nanospan>>& kernels, StepKe
   }
 }
 
-std::map<int, StepKernels> kernels_by_step(const ProfileRank& rank) {
-  const bool annotated = tells_passes(rank);
+// Adds a kernel of compute to the pass of its annotation, if it has one.
+void add_annotated(const ProfileRank& rank, const ProfileKernel& kernel, StepKernels* step) {
+  if (kernel.action < 0) return;
+  const ProfileAction& action = rank.actions[kernel.action];
+  if (!action.is_whole || action.phase != kernel.phase) return;
+  PassKey key{kernel.phase, action.stage, action.microbatch};
+  if (kernel.phase == PassPhase::Step)
+    key = {PassPhase::Step, -1, -1};
+  else if (key.microbatch < 0)
+    key.microbatch = number_of(kernel.action, &step->numbers[key]);
+  step->passes[key].emplace_back(kernel.start_ns, kernel.end_ns);
+}
+
+// `annotated`: some annotation tells a forward or a backward.
+std::map<int, StepKernels> kernels_by_step(const ProfileRank& rank, bool annotated) {
   const std::int32_t loop = loop_thread(rank);
   std::map<int, StepKernels> steps;
-  std::map<int, PassNumbers> numbers;
-  std::map<int, std::vector<std::pair<PassPhase, Nanospan>>> unnamed;
   for (const ProfileKernel& kernel : rank.kernels) {
     const int number = step_of(rank, kernel);
     if (number == 0 && !rank.steps.empty()) continue;
     StepKernels& step = steps[number];
+    const Nanospan span{kernel.start_ns, kernel.end_ns};
     if (step.first_ns < 0) step.first_ns = kernel.start_ns;
     step.last_ns = std::max(step.last_ns, kernel.end_ns);
-    step.active.emplace_back(kernel.start_ns, kernel.end_ns);
-    if (kernel.activity == Activity::Memory)
-      step.copies.emplace_back(kernel.start_ns, kernel.end_ns);
-    if (kernel.activity == Activity::Communication) {
+    step.active.push_back(span);
+    if (kernel.activity == Activity::Memory) {
+      step.copies.push_back(span);
+    } else if (kernel.activity == Activity::Communication) {
       step.comms[{label_of(rank, kernel), ranks_of(rank, kernel)}].push_back(&kernel);
+    } else {
+      if (!annotated && kernel.phase != PassPhase::Step)
+        step.unnamed.emplace_back(pass_of(rank, kernel, loop), span);
+      add_annotated(rank, kernel, &step);
     }
-    if (kernel.activity != Activity::Compute) continue;
-    if (!annotated && kernel.phase != PassPhase::Step)
-      unnamed[number].emplace_back(pass_of(rank, kernel, loop),
-                                   Nanospan{kernel.start_ns, kernel.end_ns});
-    if (kernel.action < 0) continue;
-    const ProfileAction& action = rank.actions[kernel.action];
-    if (!action.is_whole || action.phase != kernel.phase) continue;
-    PassKey key{kernel.phase, action.stage, action.microbatch};
-    if (kernel.phase == PassPhase::Step)
-      key = {PassPhase::Step, -1, -1};
-    else if (key.microbatch < 0)
-      key.microbatch = numbers[number].of(key, kernel.action);
-    step.passes[key].emplace_back(kernel.start_ns, kernel.end_ns);
   }
   for (auto& [number, step] : steps) {
     step.active = union_of(std::move(step.active));
-    add_runs(unnamed[number], &step);
+    add_runs(&step);
   }
   return steps;
 }
 
-template <class Passes>
-int forwards_in(const Passes& passes) {
-  return static_cast<int>(std::ranges::count_if(
-      passes, [](const auto& pass) { return pass.first.phase == PassPhase::Forward; }));
-}
-
-// Lists a rank's ops by pass, in the order of the body. The n-th pass of a phase and stage has
-// microbatch n where `by_order`.
+// Lists a rank's ops by pass, in the order of the body. `by_order`: the n-th pass of a phase and
+// stage counts as that of microbatch n.
 std::map<PassKey, OpNumbers> ops_by_pass(const Body& body, bool with_stage, bool by_order) {
   std::map<PassKey, OpNumbers> passes;
   std::map<std::pair<PassPhase, int>, std::map<std::pair<int, int>, int>> numbers;
@@ -142,11 +130,8 @@ std::map<PassKey, OpNumbers> ops_by_pass(const Body& body, bool with_stage, bool
     const Op& op = body.ops[i];
     if (!is_compute(op.kind)) continue;
     PassKey key{phase_of(op.kind), with_stage ? op.stage : -1, op.microbatch};
-    if (by_order) {
-      auto& seen = numbers[{key.phase, key.stage}];
-      key.microbatch =
-          seen.try_emplace({op.stage, op.microbatch}, static_cast<int>(seen.size())).first->second;
-    }
+    if (by_order)
+      key.microbatch = number_of({op.stage, op.microbatch}, &numbers[{key.phase, key.stage}]);
     if (key.phase == PassPhase::Step) key = {PassPhase::Step, -1, -1};
     passes[key].push_back(i);
   }
@@ -166,15 +151,16 @@ std::map<CommKey, OpNumbers> ops_by_comm(const Program& program, int rank,
   return comms;
 }
 
-// Returns the part of the kernels' running time from `from` to `to`.
+// Returns the part of the kernels' running time from `from` to `to`, both in ns of that time.
 MeasuredOp part_of(const Intervals& running, double from, double to) {
   MeasuredOp op;
-  double before = 0;
-  for (const auto& [begin, end] : running) {
+  double before = 0;  // running time of the intervals before this one
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    const auto& [begin, end] = running[i];
     const double after = before + static_cast<double>(end - begin);
-    if (op.start_ns < 0 && (from < after || &running.back().second == &end))
+    if (op.start_ns < 0 && (from < after || i + 1 == running.size()))
       op.start_ns = begin + std::llround(std::max(0.0, from - before));
-    if (to <= after + 0.5) {
+    if (to <= after + 0.5) {  // sums of shares of the time are not exact
       op.end_ns = begin + std::llround(to - before);
       break;
     }
@@ -232,18 +218,20 @@ std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
                                          std::span<const EventTimes> simulated,
                                          const ProfileRank& profile) {
   const Body& body = program.body_of(Rank{rank});
-  const auto told = [&](auto member) {
-    return std::ranges::any_of(profile.actions, [&](const ProfileAction& action) {
-      return action.is_whole && action.phase != PassPhase::Step && action.*member >= 0;
-    });
-  };
-  const auto passes =
-      ops_by_pass(body, told(&ProfileAction::stage), !told(&ProfileAction::microbatch));
+  bool annotated = false, has_stages = false, has_microbatches = false;
+  for (const ProfileAction& action : profile.actions) {
+    if (!action.is_whole || action.phase == PassPhase::Step) continue;
+    annotated = true;
+    has_stages |= action.stage >= 0;
+    has_microbatches |= action.microbatch >= 0;
+  }
+  const auto passes = ops_by_pass(body, has_stages, !has_microbatches);
   const auto comms = ops_by_comm(program, rank, simulated);
-  const bool annotated = tells_passes(profile);
   std::vector<MeasuredStep> steps;
-  for (const auto& [number, kernels] : kernels_by_step(profile)) {
-    MeasuredStep step{.forward_runs = annotated ? 0 : forwards_in(kernels.passes),
+  for (const auto& [number, kernels] : kernels_by_step(profile, annotated)) {
+    const auto forwards = std::ranges::count_if(
+        kernels.passes, [](const auto& pass) { return pass.first.phase == PassPhase::Forward; });
+    MeasuredStep step{.forward_runs = annotated ? 0 : static_cast<int>(forwards),
                       .first_ns = kernels.first_ns,
                       .last_ns = kernels.last_ns,
                       .copies = union_of(kernels.copies)};

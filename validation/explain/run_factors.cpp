@@ -12,8 +12,9 @@ namespace {
 using Ratios = std::map<int, std::vector<double>>;
 using RankRatios = std::map<int, Ratios>;  // by key, then rank
 
-Factors medians(Ratios ratios) {
-  Factors factors;
+template <class Key>
+std::map<Key, Factor> medians(std::map<Key, std::vector<double>> ratios) {
+  std::map<Key, Factor> factors;
   for (auto& [key, values] : ratios) {
     const auto count = static_cast<std::int64_t>(values.size());
     factors[key] = {lower_median(std::move(values)), count};
@@ -91,21 +92,21 @@ Factors experts_of(const RunFactors& found, const Key& key) {
   return shared_medians(ratios);
 }
 
-std::vector<std::pair<double, int>> busiest_of(const RunFactors& found) {
+std::vector<SlowestExperts> slowest_of(const RunFactors& found) {
   const std::vector<Communicator>& communicators = found.of.program.communicators;
-  std::vector<std::pair<double, int>> busiest(communicators.size(), {1, -1});
-  for (std::size_t c = 0; c < busiest.size(); ++c) {
+  std::vector<SlowestExperts> slowest(communicators.size());
+  for (std::size_t c = 0; c < slowest.size(); ++c) {
     if (communicators[c].group_kind != GroupKind::Expert) continue;
     for (const Rank member : communicators[c].members) {
       const int place = found.places[index(member)];
-      busiest[c] = std::max(busiest[c], {factor_at(found.experts, place), place});
+      slowest[c] = std::max(slowest[c], {factor_at(found.experts, place), place});
     }
   }
-  return busiest;
+  return slowest;
 }
 
-Factors links_of(const RunFactors& found) {
-  Ratios ratios;
+std::map<CommLink, Factor> links_of(const RunFactors& found) {
+  std::map<CommLink, std::vector<double>> ratios;
   found.of.for_comm([&](std::size_t c, std::size_t, double ratio) {
     ratios[found.link_of(c)].push_back(ratio / found.by_experts(c, ratio));
   });
@@ -113,11 +114,6 @@ Factors links_of(const RunFactors& found) {
 }
 
 }  // namespace
-
-double factor_at(const Factors& factors, int key) {
-  const auto at = factors.find(key);
-  return at == factors.end() ? 1 : at->second.value;
-}
 
 int RunFactors::place_of(int rank, const Op& op) const {
   const bool is_of_experts =
@@ -134,16 +130,16 @@ double RunFactors::usual(int rank, const Op& op) const {
 }
 
 double RunFactors::by_experts(std::size_t communicator, double ratio) const {
-  return std::clamp(ratio, 1.0, busiest[communicator].first);
+  return std::clamp(ratio, 1.0, slowest[communicator].factor);
 }
 
 double RunFactors::own_ratio(std::size_t communicator, double ratio) const {
   return ratio / by_experts(communicator, ratio) / factor_at(links, link_of(communicator));
 }
 
-int RunFactors::link_of(std::size_t communicator) const {
+CommLink RunFactors::link_of(std::size_t communicator) const {
   const Communicator& comm = of.program.communicators[communicator];
-  return 2 * static_cast<int>(comm.group_kind) + (comm.between_nodes ? 1 : 0);
+  return {comm.group_kind, comm.between_nodes};
 }
 
 RunFactors factors_of(const ComparedRun& run) {
@@ -155,7 +151,7 @@ RunFactors factors_of(const ComparedRun& run) {
   found.expert_kinds =
       experts_of(found, [](int, const Op& op) { return static_cast<int>(op.kind); });
   found.experts = experts_of(found, [](int place, const Op&) { return place; });
-  found.busiest = busiest_of(found);
+  found.slowest = slowest_of(found);
   found.links = links_of(found);
   return found;
 }

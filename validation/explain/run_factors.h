@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
 #include "schedule/program/program.h"
@@ -22,7 +22,27 @@ struct Factor {
 using Factors = std::map<int, Factor>;
 
 // Returns a key's factor, 1 if it has none.
-double factor_at(const Factors& factors, int key);
+template <class Key>
+double factor_at(const std::map<Key, Factor>& factors, const std::type_identity_t<Key>& key) {
+  const auto at = factors.find(key);
+  return at == factors.end() ? 1 : at->second.value;
+}
+
+// The links that communicators of a kind use.
+struct CommLink {
+  GroupKind group_kind = GroupKind::Tensor;
+  bool between_nodes = false;
+
+  auto operator<=>(const CommLink&) const = default;
+};
+
+// The slowest experts among a communicator's members. -1: none exchanges tokens.
+struct SlowestExperts {
+  double factor = 1;
+  int place = -1;
+
+  auto operator<=>(const SlowestExperts&) const = default;
+};
 
 // A profiled run beside its simulation. All three must stay.
 struct ComparedRun {
@@ -60,24 +80,23 @@ struct RunFactors {
   // By rank, its number in the group that exchanges tokens. Ranks of one place hold the same
   // experts. -1: the rank exchanges no tokens.
   std::vector<int> places;
-  Factors kinds, expert_kinds;                  // by OpKind
-  Factors stages;                               // by stage
-  Factors ranks;                                // by rank
-  Factors experts;                              // by place
-  std::vector<std::pair<double, int>> busiest;  // by communicator: its experts' factor and place
-  Factors links;                                // by link_of()
+  Factors kinds, expert_kinds;          // by OpKind
+  Factors stages;                       // by stage
+  Factors ranks;                        // by rank
+  Factors experts;                      // by place
+  std::vector<SlowestExperts> slowest;  // by communicator
+  std::map<CommLink, Factor> links;
 
   // Returns the rank's place, of an op whose time follows from the tokens that its experts get;
   // else -1.
   int place_of(int rank, const Op& op) const;
   // Returns what all factors make of the op.
   double usual(int rank, const Op& op) const;
-  // Returns what of an exchange's ratio is laid to its experts: at most the busiest's factor.
+  // Returns what of an exchange's ratio is laid to its experts: at most the slowest's factor.
   double by_experts(std::size_t communicator, double ratio) const;
   // Returns what neither its experts nor its link explain.
   double own_ratio(std::size_t communicator, double ratio) const;
-  // Returns 2 times the communicator's GroupKind, and 1 more between nodes.
-  int link_of(std::size_t communicator) const;
+  CommLink link_of(std::size_t communicator) const;
 };
 
 RunFactors factors_of(const ComparedRun& run);
