@@ -46,7 +46,7 @@ Status run_pack(const PackCommand& options) {
   } else {
     const int width = text_width(options.wide);
     fmt::print(standard_output(), "{}", pack_text(study, width));
-    if (calibrated == false)
+    if (is_guess(calibrated))
       fmt::print(standard_output(), "{}",
                  wrapped(uncalibrated_line(scenario.costs.model_name), width));
   }

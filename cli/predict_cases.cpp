@@ -46,8 +46,8 @@ std::string cases_stem(const CaseOptions& options) {
   return std::filesystem::path(options.cases).stem().string();
 }
 
-// Returns the page of --update with the parts that these rows make of it. Returns nothing, and
-// reads nothing, without --update.
+// Returns the text of --update's file with its tables made from these rows; empty, and nothing is
+// read, without --update.
 Result<std::string> accuracy_page(const CaseOptions& options, const std::vector<CaseRow>& rows,
                                   const std::vector<BaselineTool>& rivals) {
   if (options.update.empty()) return std::string();

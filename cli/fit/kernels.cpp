@@ -10,7 +10,7 @@
 #include "cli/fit/fit_commands.h"
 #include "launch/standard_output.h"
 #include "report/page/page_parts.h"
-#include "report/text/kernel_table.h"
+#include "report/text/fit_table.h"
 #include "topology/preset.h"
 #include "validation/kernels/expert_fit.h"
 #include "validation/kernels/kernel_fit.h"
@@ -45,8 +45,8 @@ std::string source_of(std::size_t rows, const std::string& what) {
   return fmt::format("fit to {} {} that ran alone (validation/kernels)", rows, what);
 }
 
-// Fits the constants to each GPU's kernels. Adds to `lines` how well a fit to every other kernel
-// predicts the rest, and to `texts` the GPU's file with the fitted values.
+// Fits the constants to each GPU's kernels. Adds to `lines` how well a fit to half of the kernels
+// (every other one) predicts the rest, and to `texts` the GPU's file with the fitted values.
 Status fit_devices(const TimedKernels& kernels, const std::vector<DeviceConstant>& constants,
                    const std::string& what, std::vector<KernelErrors>* lines, Texts* texts) {
   for (const auto& [gpu, timed] : kernels) {
@@ -90,14 +90,21 @@ Result<std::string> device_path_of(const ClusterSpec& spec) {
   return Error{fmt::format("{}: its GPU '{}' has no file", spec.name, spec.device.name)};
 }
 
-// Fits the constants of DeepEP and sets them in the files of the presets' GPUs.
+// Fits the constants of DeepEP and sets them in the files of the presets' GPUs. Error if two
+// presets have one GPU, as its file has room for the constants of one.
 Status fit_exchange_kernels(const TimedExchanges& exchanges, std::vector<KernelErrors>* lines,
                             Texts* texts) {
+  std::map<std::string, std::string> preset_of;  // by its GPU's file
   for (const auto& [preset, timed] : exchanges) {
     ASSIGN_OR_RETURN(const ClusterSpec spec, load_preset(preset));
     const Fitted<ClusterSpec> fit = fit_exchanges(spec, timed);
     lines->push_back({preset, "DeepEP", fit.unseen});
     ASSIGN_OR_RETURN(const std::string path, device_path_of(spec));
+    const auto [known, is_new] = preset_of.emplace(path, preset);
+    if (!is_new)
+      return Error{
+          fmt::format("deepep.csv: found {} and {}, expected one preset with their GPU, {}",
+                      known->second, preset, spec.device.name)};
     RETURN_IF_ERROR(set_values(path, exchange_constants(), fit.spec,
                                source_of(timed.size(), "exchanges by DeepEP"), texts));
   }
@@ -157,7 +164,7 @@ void add_kernels(const Command& app) {
       "topology/presets, to those that others timed alone, and prints how a fit to every other of "
       "them predicts the rest.");
   command.option("folder", &options->folder,
-                 "of gemm.csv, attention.csv, collectives.csv and deepep.csv; default "
+                 "of gemm.csv, attention.csv, collectives.csv, deepep.csv and experts.csv; default "
                  "validation/kernels");
   command.option("--update", &options->update,
                  "PAGE.md: write the table between its marks, as docs/accuracy.md has it");

@@ -11,6 +11,7 @@
 #include "base/csv.h"
 #include "planning/size/answer_text.h"
 #include "report/page/purchase_page.h"
+#include "report/text/table.h"
 
 namespace tandem {
 namespace {
@@ -95,7 +96,7 @@ void add_calibrated(const std::vector<PageCell>& cells, PageTable* table) {
     add_column(table, {"calibrated"}, cells);
 }
 PageCell calibrated_cell(const RunResult& result) {
-  return result.calibrated == false ? PageCell("no: a guess") : PageCell();
+  return is_guess(result.calibrated) ? PageCell("no: a guess") : PageCell();
 }
 
 std::size_t column_number(const PageTable& table, std::string_view name) {

@@ -9,6 +9,7 @@
 
 #include "planning/size/answer_text.h"
 #include "report/text/size_table.h"
+#include "report/text/table.h"
 
 namespace tandem {
 namespace {
@@ -76,7 +77,7 @@ Json plan_json(const SizedJob& one, std::size_t job) {
   if (!one.result) return json;
   json["days_p50"] = one.economics.days_p50();
   json["days_late"] = one.economics.days_late();
-  json["guess"] = one.result->calibrated == false;
+  json["guess"] = is_guess(one.result->calibrated);
   json["plan"] = plan_text(one.plan->candidate);
   json["batch"] = one.batch();
   json["oversubscribed"] = {one.oversubscribed_2, one.oversubscribed_4};

@@ -8,13 +8,14 @@
 #include "base/csv.h"
 #include "base/units.h"
 #include "report/text/case_cells.h"
+#include "report/text/table.h"
 
 namespace tandem {
 namespace {
 
 std::string guesses_text(const std::vector<CaseRow>& rows) {
   const auto count = std::ranges::count_if(rows, [](const CaseRow& row) {
-    return row.prediction && row.prediction->calibrated == false;
+    return row.prediction && is_guess(row.prediction->calibrated);
   });
   if (count == 0) return "";
   return fmt::format(
@@ -50,7 +51,8 @@ std::string unfit_cases(const std::vector<CaseRow>& rows) {
   return text;
 }
 
-// Returns fields of to_json(row). Those of memory are columns only if a row has a measured one.
+// Returns fields of to_json(row). measured_memory_bytes and the two columns beside it are there
+// only if some row has a measured memory.
 std::vector<std::string> csv_columns(const std::vector<CaseRow>& rows) {
   std::vector<std::string> columns = {
       "id",         "family",    "measured_s", "predicted_s", "error",   "low_s",       "high_s",

@@ -45,7 +45,7 @@ std::string moved_table(const FitPlan& plan, const Values& before, const Publish
 std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& unseen) {
   using Of = const LeftOut&;
   const std::vector<Column<LeftOut>> columns = {
-      {"family", [](Of row) { return row.family; }, Place::Name},
+      {"family", [](Of row) { return row.name; }, Place::Name},
       {"rows", [](Of row) { return std::to_string(row.unseen.n); }},
       {"mean absolute %, fitted with", [](Of row) { return percent(row.seen.mape); }},
       {unseen, [](Of row) { return percent(row.unseen.mape); }},
@@ -93,6 +93,18 @@ std::string interval_table(const std::vector<Interval>& intervals) {
   std::vector<Interval> there;
   std::ranges::copy_if(intervals, std::back_inserter(there), [](Of i) { return i.n > 0; });
   return markdown_table(columns, there);
+}
+
+std::string kernel_table(const std::vector<KernelErrors>& lines) {
+  using Of = const KernelErrors&;
+  const std::vector<Column<KernelErrors>> columns = {
+      {"GPU or preset", [](Of line) { return line.name; }, Place::Name},
+      {"what", [](Of line) { return line.what; }, Place::Name},
+      {"rows", [](Of line) { return std::to_string(line.errors.n); }},
+      {"median %", [](Of line) { return percent(line.errors.median); }},
+      {"mean absolute %", [](Of line) { return percent(line.errors.mape); }},
+      {"bias %", [](Of line) { return signed_percent(line.errors.bias); }}};
+  return markdown_table(columns, lines);
 }
 
 }  // namespace tandem

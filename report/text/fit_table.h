@@ -1,5 +1,5 @@
-// Tables of a fit to published runs: which constants moved, and how it does on runs that it has not
-// seen.
+// Tables of fits, to published runs and to kernels that were timed alone: which constants moved,
+// and how a fit does on what it has not seen.
 #pragma once
 
 #include <string>
@@ -19,5 +19,12 @@ std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& 
 std::string ground_table(const std::vector<Ground>& grounds);
 std::string unmeasured_table(const std::vector<Unmeasured>& unmeasured);
 std::string interval_table(const std::vector<Interval>& intervals);
+
+// The errors of rows of one GPU or preset, of one kind.
+struct KernelErrors {
+  std::string name, what;
+  Errors errors;
+};
+std::string kernel_table(const std::vector<KernelErrors>& lines);
 
 }  // namespace tandem

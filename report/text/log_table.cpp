@@ -71,7 +71,7 @@ std::string log_notes(const LogComparison& o) {
         "buffers are more than {:.1f} GiB.\n",
         run.training->memory.total / GiB, run.training->memory.outside / GiB,
         run.training->memory.capacity / GiB);
-  if (run.calibrated == false) text += uncalibrated_line(run.cost_model);
+  if (is_guess(run.calibrated)) text += uncalibrated_line(run.cost_model);
   return text;
 }
 

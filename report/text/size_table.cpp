@@ -27,7 +27,7 @@ std::string times(double ratio) { return fmt::format("{:.3f}", ratio); }
 
 std::string late_of(const SizeResult& result) { return late_word(result.asked.front().certainty); }
 
-bool is_guess(const SizedJob& job) { return job.result && job.result->calibrated == false; }
+bool guesses(const SizedJob& job) { return job.result && is_guess(job.result->calibrated); }
 
 // Whether the file says what a node of some offer draws.
 bool has_power(const SizeResult& result) {
@@ -270,12 +270,12 @@ std::string guess_warning(const SizeResult& result) {
   std::vector<std::string> names;
   for (const SizedJob& job : result.sized) {
     const std::string name = job.job.empty() ? job.offer : job.job + " on " + job.offer;
-    if (is_guess(job) && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    if (guesses(job) && std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
   const Machine* known = nullptr;  // the cheapest that is not ruled out and no guess
   const auto is_guessed = [&](const Machine& machine) {
     return std::ranges::any_of(machine.jobs,
-                               [&](std::size_t job) { return is_guess(result.sized[job]); });
+                               [&](std::size_t job) { return guesses(result.sized[job]); });
   };
   for (const Machine& machine : result.machines) {
     if (!is_guessed(machine) && machine.reason.empty() &&

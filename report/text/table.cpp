@@ -8,7 +8,6 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <span>
 
 #include "base/units.h"
 #include "interop/megatron/layout.h"
@@ -20,8 +19,8 @@ namespace {
 
 using RunColumn = Column<RunResult>;
 
-// Returns the columns that name a run: its point on every axis. A point with several names has a
-// column for each, and only the first column has a title.
+// Returns the columns that name a run: its point on every axis. An axis that names several things
+// has a column for each; the first bears the title.
 std::vector<RunColumn> names(const RunResult& result) {
   if (result.points.empty())
     return {{"run", [](const RunResult& o) { return o.name; }, Place::Name}};
@@ -93,8 +92,6 @@ void add_shares(const std::vector<RunResult>& results, std::vector<RunColumn>* l
   }
 }
 
-bool is_guess(const RunResult& o) { return o.calibrated == false; }
-
 void add_published(std::vector<RunColumn>* list) {
   list->push_back({"published", [](const RunResult& o) {
                      return is_measured(o) ? fmt::format("{:.0f}", *o.published_tflops_per_gpu)
@@ -120,10 +117,10 @@ std::vector<RunColumn> columns(const std::vector<RunResult>& results, bool traff
   if (any(results, [](const RunResult& o) { return o.interval_s.has_value(); }))
     list.push_back({"90 % s",
                     [](const RunResult& o) {
-                      return o.interval_s
-                                 ? fmt::format("{:.3g}-{:.3g}{}", o.interval_s->first,
-                                               o.interval_s->second, is_guess(o) ? "*" : "")
-                                 : "";
+                      return o.interval_s ? fmt::format("{:.3g}-{:.3g}{}", o.interval_s->first,
+                                                        o.interval_s->second,
+                                                        is_guess(o.calibrated) ? "*" : "")
+                                          : "";
                     },
                     Place::Beside});
   list.push_back(trained("tokens/s/GPU", [](auto& t) { return tokens_rate(t); }));
@@ -145,107 +142,6 @@ std::vector<RunColumn> columns(const std::vector<RunResult>& results, bool traff
   if (any(results, [](const RunResult& o) { return o.published_tflops_per_gpu.has_value(); }))
     add_published(&list);
   return list;
-}
-
-// A share of the iteration, and what it goes to.
-struct Share {
-  std::string what;
-  double of_iteration = 0;
-};
-
-std::vector<Share> shares(const RunResult& o) {
-  std::vector<Share> list = {{"compute", o.compute_s / o.iteration_s},
-                             {"bubble", o.bubble_fraction}};
-  for (int i = 0; i < kGroupKinds; ++i)
-    list.push_back({fmt::format("{} communication", group_kind_name(static_cast<GroupKind>(i))),
-                    o.exposed_s[i] / o.iteration_s});
-  return list;
-}
-
-Share largest(std::vector<Share> list) {
-  return *std::max_element(list.begin(), list.end(), [](const Share& a, const Share& b) {
-    return a.of_iteration < b.of_iteration;
-  });
-}
-
-// Returns the run's points after the first.
-std::string last_points(const RunResult& o) {
-  std::string text;
-  for (std::size_t i = 1; i < o.points.size(); ++i) text += (i > 1 ? ", " : "") + o.points[i];
-  return text.empty() ? o.name : text;
-}
-
-std::string bandwidth(const RunResult& o) {
-  if (!o.least_internode_Gbitps) return "none is enough";
-  if (*o.least_internode_Gbitps == 0) return "1 is enough";
-  const double unit = *o.least_internode_Gbitps < 1000 ? 1 : 10;  // found to within 2 %
-  return fmt::format("{:.0f}", std::round(*o.least_internode_Gbitps / unit) * unit);
-}
-
-// Says which two parts take most of each run's iteration.
-std::string binds(std::span<const RunResult> group) {
-  std::string text;
-  for (const RunResult& o : group) {
-    std::vector<Share> list = shares(o);
-    const Share most = largest(list);
-    list.erase(std::find_if(list.begin(), list.end(),
-                            [&](const Share& s) { return s.what == most.what; }));
-    const Share next = largest(list);
-    if (group.size() > 1) text += fmt::format("{}{}: ", text.empty() ? "" : "; ", last_points(o));
-    text += fmt::format("{} {:.0f} %, then {} {:.0f} %", most.what, 100 * most.of_iteration,
-                        next.what, 100 * next.of_iteration);
-  }
-  return text;
-}
-
-bool has_orders(const RunResult& o) { return o.plan && o.plan->pp > 1 && above_bound(o); }
-
-// Says how far orders are from the best possible. Without a pipeline there is only one order.
-std::string bounds(std::span<const RunResult> group) {
-  if (group.size() == 1 && has_orders(group[0]))
-    return fmt::format(
-        ". It is at most {} % above the best possible with this layout and memory: {:.3f} s, by {}",
-        percent_above(group[0]), group[0].lower_bound->makespan, words_of(*group[0].lower_bound));
-  std::string text;
-  for (const RunResult& o : group) {
-    if (has_orders(o))
-      text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", last_points(o), percent_above(o));
-  }
-  return text.empty()
-             ? ""
-             : ". Above the best possible with their layouts and memory by at most: " + text;
-}
-
-// Says by how much the run is slower than the other, and what grew most.
-std::string slower(const RunResult& run, const RunResult& other) {
-  const double lost_s = run.iteration_s - other.iteration_s;
-  if (lost_s < 0.001 * other.iteration_s)
-    return fmt::format(". {} takes {:.3f} times as long as {}", last_points(run),
-                       run.iteration_s / other.iteration_s, last_points(other));
-  const std::vector<Share> before = shares(other), after = shares(run);
-  Share grown;
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    const double more_s =
-        after[i].of_iteration * run.iteration_s - before[i].of_iteration * other.iteration_s;
-    if (more_s > grown.of_iteration) grown = {after[i].what, more_s};
-  }
-  const std::string times =
-      fmt::format(". {} takes {:.2f} times as long as {}: {}", last_points(run),
-                  run.iteration_s / other.iteration_s, last_points(other), grown.what);
-  if (grown.of_iteration > lost_s)  // something else has shrunk
-    return fmt::format("{} takes {:.3g} s more", times, grown.of_iteration);
-  return fmt::format("{} accounts for {:.0f} % of the {:.3g} s lost", times,
-                     100 * grown.of_iteration / lost_s, lost_s);
-}
-
-// Compares each run with the one before it. Says nothing if runs have a baseline, as the table of
-// savings compares them.
-std::string comparisons(std::span<const RunResult> group) {
-  std::string text;
-  if (std::ranges::any_of(group, [](const RunResult& o) { return o.saving.has_value(); }))
-    return "";
-  for (std::size_t i = 1; i < group.size(); ++i) text += slower(group[i], group[i - 1]);
-  return text;
 }
 
 // Writes how many layers each stage of a run has, if they differ, and Megatron-LM's arguments for
@@ -278,38 +174,6 @@ std::string order_line(const RunResult& result) {
   if (found.named.empty()) return made + "; no named order takes these sizes.\n";
   return fmt::format("{}, {:.2g} % less than the best named order ({} with {} a rank, {:.4g} s).\n",
                      made, 100 * found.gain(), found.named, found.named_vpp, found.named_s);
-}
-
-bool has_times_of_fixes(const RunResult* o) {
-  return o->memory_fixes && std::ranges::any_of(*o->memory_fixes, [](const MemoryFix& fix) {
-           return fix.of_iteration.has_value();
-         });
-}
-
-}  // namespace
-
-std::string verdict_cell(const Training& training) {
-  const std::string text =
-      training.verdict == Verdict::No ? "NO" : std::string(verdict_text(training.verdict));
-  return fmt::format("{} {:+.1f}", text, training.spare_bytes / GiB);
-}
-
-std::string tokens_rate(const Training& training) {
-  const double rate = training.tokens_per_s_per_gpu;
-  return fmt::format("{:.{}f}", rate, rate < 100 ? 1 : 0);
-}
-
-std::string iteration_text(const RunResult& result) {
-  return fmt::format("{:.3f}{}", result.iteration_s, is_guess(result) ? "*" : "");
-}
-
-std::string percent_above(const RunResult& result) {
-  // Rounds up to a tenth of a percent, as texts say "at most". Adding 0.0 turns -0 into 0.
-  return fmt::format("{:.1f}", std::ceil(1000 * *above_bound(result) - 1e-6) / 10 + 0.0);
-}
-
-std::string uncalibrated_line(const std::string& cost_model) {
-  return fmt::format("* not calibrated: no measured run stands behind {}: a guess.\n", cost_model);
 }
 
 // Says of each GPU and precision whether a run's MFU is beyond that of all published runs.
@@ -358,12 +222,44 @@ std::string routing_lines(const std::vector<const RunResult*>& results) {
                     text.empty() ? "E" : "In the other runs e");
 }
 
+bool has_times_of_fixes(const RunResult* o) {
+  return o->memory_fixes && std::ranges::any_of(*o->memory_fixes, [](const MemoryFix& fix) {
+           return fix.of_iteration.has_value();
+         });
+}
+
+}  // namespace
+
+std::string verdict_cell(const Training& training) {
+  const std::string text =
+      training.verdict == Verdict::No ? "NO" : std::string(verdict_text(training.verdict));
+  return fmt::format("{} {:+.1f}", text, training.spare_bytes / GiB);
+}
+
+std::string tokens_rate(const Training& training) {
+  const double rate = training.tokens_per_s_per_gpu;
+  return fmt::format("{:.{}f}", rate, rate < 100 ? 1 : 0);
+}
+
+std::string iteration_text(const RunResult& result) {
+  return fmt::format("{:.3f}{}", result.iteration_s, is_guess(result.calibrated) ? "*" : "");
+}
+
+std::string percent_above(const RunResult& result) {
+  // Rounds up to a tenth of a percent, as texts say "at most". Adding 0.0 turns -0 into 0.
+  return fmt::format("{:.1f}", std::ceil(1000 * *above_bound(result) - 1e-6) / 10 + 0.0);
+}
+
+std::string uncalibrated_line(const std::string& cost_model) {
+  return fmt::format("* not calibrated: no measured run stands behind {}: a guess.\n", cost_model);
+}
+
 std::string notes(const std::vector<const RunResult*>& results) {
   std::set<std::string> guesses;
   std::set<Verdict> verdicts;
   std::set<bool> causal;
   for (const RunResult* result : results) {
-    if (is_guess(*result)) guesses.insert(uncalibrated_line(result->cost_model));
+    if (is_guess(result->calibrated)) guesses.insert(uncalibrated_line(result->cost_model));
     if (!result->training) continue;
     const Training& training = *result->training;
     causal.insert(training.causal_flops);
@@ -429,30 +325,6 @@ std::string savings_table(const std::vector<RunResult>& results, int width) {
   add(
       "saved % of it", [](const Saving& s) { return percent(s.of_communication); }, Place::Beside);
   return text_table(list, rows_where(results, saves), width);
-}
-
-std::string conclusions(const std::vector<RunResult>& results) {
-  std::string text;
-  // A group is neighbouring runs with the same point on the first axis.
-  for (std::size_t begin = 0; begin < results.size();) {
-    std::size_t end = begin + 1;
-    while (end < results.size() && !results[begin].points.empty() &&
-           results[end].points.front() == results[begin].points.front())
-      ++end;
-    const std::span<const RunResult> group{results.data() + begin, end - begin};
-    const std::string title = group[0].points.empty() ? group[0].name : group[0].points.front();
-    text += fmt::format("{}: {}{}", title, binds(group), comparisons(group));
-    text += bounds(group);
-    if (group[0].looked_for_bandwidth) {
-      text += ". Least Gbit/s a node between nodes: ";
-      for (const RunResult& o : group)
-        text += fmt::format("{}{}{}", &o == group.data() ? "" : ", ",
-                            group.size() > 1 ? last_points(o) + " " : "", bandwidth(o));
-    }
-    text += ".\n";
-    begin = end;
-  }
-  return text;
 }
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 // Tables of results, for a terminal.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,9 @@
 #include "results/run_result.h"
 
 namespace tandem {
+
+// Whether no measured run stands behind figures: `calibrated` as in RunResult.
+inline bool is_guess(std::optional<bool> calibrated) { return calibrated == false; }
 
 // Returns the seconds of an iteration: "14.452", or "14.452*" if that is a guess.
 std::string iteration_text(const RunResult& result);

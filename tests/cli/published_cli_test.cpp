@@ -54,6 +54,21 @@ TEST_CASE("tandem-fit kernels prints the table of docs/accuracy.md, and writes n
   CHECK_THAT(page, Contains(ran.out));
 }
 
+TEST_CASE("tandem-fit kernels refuses DeepEP on two presets whose constants stand in one file") {
+  const Sandbox sandbox;
+  const std::string tables = TANDEM_SOURCE_DIR "/validation/kernels/";
+  for (const char* name : {"gemm.csv", "attention.csv", "collectives.csv", "experts.csv"})
+    sandbox.file(name, contents(tables + name));
+  std::string rows = "preset,gpus,op,hidden,tokens,top_k,experts,sms,time_us\n";
+  for (const std::string preset : {"aws-p5", "dgx-h100"})
+    for (const std::string sms : {"4,304.63", "8,169.86", "12,126.42", "16,102.92"})
+      rows += preset + ",8,dispatch,2048,1024,8,128," + sms + "\n";
+  sandbox.file("deepep.csv", rows);
+  check_refused(sandbox.tandem_fit("kernels ."),
+                "deepep.csv: found aws-p5 and dgx-h100, expected one preset with their GPU, "
+                "H100-SXM5-80GB");
+}
+
 TEST_CASE("tandem-fit published refuses an unknown family of --together before it fits") {
   const Sandbox sandbox;
   write_inputs(sandbox);

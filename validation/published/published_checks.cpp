@@ -1,7 +1,6 @@
-// Cross-validation: the fit is repeated without some of the rows, which it then predicts. To save
-// time, such a refit takes a few steps of Gauss-Newton from the fit to all rows, with the
-// derivatives of that one. std::vector<Interval> are quantiles of the left-out rows' residuals
-// (split conformal prediction).
+// Cross-validation: the fit is repeated without some of the rows, and predicts them. To save time,
+// a refit takes a few steps of Gauss-Newton from the fit to all rows, with the derivatives there.
+// The intervals are quantiles of the left-out rows' residuals (split conformal prediction).
 #include "validation/published/published_checks.h"
 
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -27,20 +27,24 @@ namespace {
 // A 90 % interval has this share of the rows below it, and the same above it.
 constexpr double kTail = 0.05;
 
-// Describes all of a run but its number of microbatches and its date.
+// Returns a run's configuration. Runs that differ in anything else (batch, ZeRO stage, `set`, date)
+// are one configuration.
 std::string configuration(const Case& run) {
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", run.family, run.system,
-                     run.precision, run.layers, run.hidden, run.heads, run.seq, run.vocab, run.tp,
-                     run.pp, run.vpp, run.cp, run.ep, run.dp, run.micro_batch, run.schedule,
-                     run.recompute);
+  return fmt::format(
+      "{}", fmt::join(std::tie(run.family, run.system, run.precision, run.layers, run.hidden,
+                               run.heads, run.seq, run.vocab, run.tp, run.pp, run.vpp, run.cp,
+                               run.ep, run.dp, run.micro_batch, run.schedule, run.recompute),
+                      " "));
 }
 
-// The half of each row, false or true. Configurations of the same family and framework profile go
+// The half of each row, false or true. Nothing: the row's configuration is the only one of its
+// family and framework profile, and the fits of both halves have it.
+using HalfByRow = std::vector<std::optional<bool>>;
+
+// Deals the rows to two halves. Configurations of the same family and framework profile go
 // to the halves in turn, in a shuffled order: in the files' order, which is often by model, the
-// halves would have different models. Nothing: the row's configuration is the only one, and the
-// fits of both halves have it.
-using Halves = std::vector<std::optional<bool>>;
-Halves halves_of(const FitData& data) {
+// halves would have different models.
+HalfByRow halves_of(const FitData& data) {
   const auto stratum = [&](std::size_t row) {
     return data.cases[row].family + ' ' + data.scenarios[row].costs.profile.name;
   };
@@ -49,12 +53,9 @@ Halves halves_of(const FitData& data) {
     strata[stratum(row)][fnv1a(configuration(data.cases[row]))] = false;
   for (auto& [name, configurations] : strata) {
     bool second = false;
-    for (auto& [hash, half] : configurations) {
-      half = second;
-      second = !second;
-    }
+    for (auto& [hash, half] : configurations) half = std::exchange(second, !second);
   }
-  Halves halves;
+  HalfByRow halves;
   for (std::size_t row = 0; row < data.cases.size(); ++row) {
     const auto& configurations = strata[stratum(row)];
     halves.emplace_back();
@@ -90,6 +91,10 @@ std::vector<double> values_of(const ByRow& residuals, const Keep& keep) {
   return found;
 }
 
+std::vector<double> values_of(const ByRow& residuals) {
+  return values_of(residuals, [](int) { return true; });
+}
+
 // Returns the value that a new one exceeds with at most the probability `tail`. It is the
 // ceil((n + 1) (1 - tail))-th smallest of n values (split conformal prediction, Lei et al. 2018),
 // or the largest if n is too small for that. Example: of 99 values, the 95th for a tail of 0.05.
@@ -117,31 +122,50 @@ double share_within(const std::vector<double>& residuals, const Bounds& bounds) 
 }
 
 // Returns the interval of dense models, or of experts, of one framework profile, or of "all".
-// `halves` and `families` are the residuals of rows that were left out as part of a half, or with
-// their family.
-Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& halves,
-                     const ByRow& families, const std::string& profile, bool experts) {
+// `of_halves` and `of_families` are the residuals of rows that were left out as part of a half, or
+// with their family.
+Interval interval_of(const FitData& data, const HalfByRow& half_of, const ByRow& of_halves,
+                     const ByRow& of_families, const std::string& profile, bool experts) {
   const auto is_its = [&](int row) {
     const Scenario& run = data.scenarios[row];
     return run.job.model.is_moe() == experts &&
            (profile == "all" || run.costs.profile.name == profile);
   };
   const auto half = [&](bool which) {
-    return values_of(halves, [&](int row) { return is_its(row) && half_of[row] == which; });
+    return values_of(of_halves, [&](int row) { return is_its(row) && half_of[row] == which; });
   };
-  std::vector<double> all = values_of(halves, is_its);
+  std::vector<double> all = values_of(of_halves, is_its);
   Interval interval{.profile = profile, .experts = experts, .n = static_cast<int>(all.size())};
   const std::vector<double> a = half(false), b = half(true);
   if (!a.empty() && !b.empty())
     interval.coverage = (share_within(b, bounds_of(a)) * static_cast<double>(b.size()) +
                          share_within(a, bounds_of(b)) * static_cast<double>(a.size())) /
                         static_cast<double>(all.size());
-  std::ranges::copy(values_of(families, is_its), std::back_inserter(all));
+  std::ranges::copy(values_of(of_families, is_its), std::back_inserter(all));
   if (all.empty()) return interval;
   const Bounds bounds = bounds_of(all);
   interval.low = std::exp(bounds.low);
   interval.high = std::exp(bounds.high);
   return interval;
+}
+
+std::vector<Interval> intervals_of(const FitData& data, const HalfByRow& half_of,
+                                   const ByRow& of_halves, const ByRow& of_families,
+                                   std::vector<std::string> profiles) {
+  profiles.emplace_back("all");
+  std::vector<Interval> intervals;
+  for (const std::string& profile : profiles)
+    for (const bool experts : {false, true})
+      intervals.push_back(interval_of(data, half_of, of_halves, of_families, profile, experts));
+  return intervals;
+}
+
+// Adds the interval of rows that were left out, if any were.
+void add_unmeasured(const std::string& key, const std::vector<double>& residuals, Checks* checks) {
+  if (residuals.empty()) return;
+  const Bounds bounds = bounds_of(residuals);
+  checks->unmeasured.push_back(
+      {key, static_cast<int>(residuals.size()), std::exp(bounds.low), std::exp(bounds.high)});
 }
 
 KindOfRun kind_of(const Scenario& run) {
@@ -159,38 +183,11 @@ MeasuredOn measured_on(const FitData& data, const ByRow& left_out, const std::st
   return measured;
 }
 
-}  // namespace
-
-const Interval& interval_for(const std::vector<Interval>& intervals, const std::string& profile,
-                             bool experts) {
-  const auto of = [&](const std::string& name) {
-    return std::ranges::find_if(intervals, [&](const Interval& one) {
-      return one.profile == name && one.experts == experts;
-    });
-  };
-  const auto own = of(profile), all = of("all");
-  CHECK(all != intervals.end());
-  return own == intervals.end() || own->n < kLeastRows ? *all : *own;
-}
-
-Errors errors_of(const std::vector<double>& residuals) {
-  std::vector<double> errors;
-  for (const double r : residuals) errors.push_back(std::expm1(r));
-  return error_statistics(errors);
-}
-
-namespace {
-
 // Repeats a fit without some of its rows, and predicts others with it.
 class Refits {
  public:
   Refits(const FitData& data, Rows fitted, Linearized around)
       : data_(data), fitted_(std::move(fitted)), around_(std::move(around)) {}
-
-  Result<ByRow> predict(const Rows& seen, const Rows& unseen) const {
-    ASSIGN_OR_RETURN(const PublishedFit found, refit(data_, seen, around_));
-    return predicted(data_, unseen, found.values);
-  }
 
   // Leaves out all rows for which `leaves` is true and predicts them. Returns nothing if no rows
   // are left on either side.
@@ -199,7 +196,8 @@ class Refits {
     const Rows rest = filtered(fitted_, [&](int row) { return !leaves(row); });
     const Rows left = filtered(fitted_, leaves);
     if (rest.empty() || left.empty()) return ByRow{};
-    return predict(rest, left);
+    ASSIGN_OR_RETURN(const PublishedFit found, refit(data_, rest, around_));
+    return predicted(data_, left, found.values);
   }
 
   const Rows& fitted() const { return fitted_; }
@@ -212,20 +210,17 @@ class Refits {
 
 // Predicts each half's rows by a fit to the other half. Rows without a half are in both fits and
 // are not predicted.
-Result<ByRow> halves_left_out(const Refits& refits, const Halves& half_of) {
+Result<ByRow> halves_left_out(const Refits& refits, const HalfByRow& half_of) {
   ByRow all;
-  for (const bool half : {false, true}) {
-    const Rows own =
-        filtered(refits.fitted(), [&](int row) { return half_of[row].value_or(half) == half; });
-    const Rows other =
-        filtered(refits.fitted(), [&](int row) { return half_of[row].value_or(half) != half; });
-    ASSIGN_OR_RETURN(const ByRow found, refits.predict(own, other));
+  for (const bool left : {true, false}) {
+    ASSIGN_OR_RETURN(const ByRow found,
+                     refits.without([&](int row) { return half_of[row] == left; }));
     all.insert(found.begin(), found.end());
   }
   return all;
 }
 
-// Returns the name under which a row is left out: its family's, or its GPU's.
+// Names what a row is left out with: its family, its GPU or its precision.
 using NameOf = std::function<std::string(int row)>;
 
 template <class Keep>
@@ -242,8 +237,8 @@ std::vector<std::string> names_in(const Rows& rows, const NameOf& name_of) {
   return names;
 }
 
-// Leaves out each group of names and adds a line for each name. Returns the residuals of groups
-// with one name.
+// Leaves out the rows of each group of names, and adds a line for each name. Returns the residuals
+// of groups with one name.
 Result<ByRow> names_left_out(const Refits& refits, const NameOf& name_of, const ByRow& seen,
                              const std::vector<std::vector<std::string>>& groups,
                              std::vector<LeftOut>* lines) {
@@ -266,6 +261,34 @@ std::vector<std::vector<std::string>> one_by_one(const std::vector<std::string>&
   std::vector<std::vector<std::string>> groups;
   for (const std::string& name : names) groups.push_back({name});
   return groups;
+}
+
+// Leaves out the rows of each precision, then those with each trait. Adds a line for each, and the
+// intervals of precisions, of kinds of model and of parallelism.
+Status kinds_left_out(const FitData& data, const Refits& refits, const ByRow& seen,
+                      Checks* checks) {
+  const NameOf precision_of = [&](int row) { return data.scenarios[row].job.plan.precision; };
+  ASSIGN_OR_RETURN(
+      const ByRow of_precisions,
+      names_left_out(refits, precision_of, seen,
+                     one_by_one(names_in(refits.fitted(), precision_of)), &checks->kinds));
+  add_unmeasured("precision", values_of(of_precisions), checks);
+  std::vector<double> of_parallelism;
+  for (const std::string trait : {"experts", "tensor", "pipeline", "context", "ZeRO3"}) {
+    const auto is_its = [&](int row) {
+      const std::vector<std::string> traits = kind_of(data.scenarios[row]).traits;
+      return std::ranges::find(traits, trait) != traits.end();
+    };
+    ASSIGN_OR_RETURN(const ByRow found, refits.without(is_its));
+    if (found.empty()) continue;
+    checks->kinds.push_back(left_out(trait, seen, found, is_its));
+    if (trait == "experts")
+      add_unmeasured("model", values_of(found), checks);
+    else
+      std::ranges::copy(values_of(found), std::back_inserter(of_parallelism));
+  }
+  add_unmeasured("parallelism", of_parallelism, checks);
+  return Done{};
 }
 
 // Returns in words what is parallel, and whether there are experts.
@@ -301,6 +324,24 @@ std::vector<Ground> grounds_of(const FitData& data, const ByRow& unseen,
 
 }  // namespace
 
+const Interval& interval_for(const std::vector<Interval>& intervals, const std::string& profile,
+                             bool experts) {
+  const auto of = [&](const std::string& name) {
+    return std::ranges::find_if(intervals, [&](const Interval& one) {
+      return one.profile == name && one.experts == experts;
+    });
+  };
+  const auto own = of(profile), all = of("all");
+  CHECK(all != intervals.end());
+  return own == intervals.end() || own->n < kLeastRows ? *all : *own;
+}
+
+Errors errors_of(const std::vector<double>& residuals) {
+  std::vector<double> errors;
+  for (const double r : residuals) errors.push_back(std::expm1(r));
+  return error_statistics(errors);
+}
+
 Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
                          const std::vector<std::vector<std::string>>& pairs) {
   const Rows fitted = thinned(data, all_rows(data));
@@ -309,11 +350,10 @@ Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
   const Refits refits(data, fitted, std::move(around));
   const NameOf family_of = [&](int row) { return data.cases[row].family; };
   const NameOf gpu_of = [&](int row) { return data.scenarios[row].cluster.spec.device.name; };
-  const NameOf precision_of = [&](int row) { return data.scenarios[row].job.plan.precision; };
   const NameOf profile_of = [&](int row) { return data.scenarios[row].costs.profile.name; };
 
   Checks checks;
-  const Halves half_of = halves_of(data);
+  const HalfByRow half_of = halves_of(data);
   ASSIGN_OR_RETURN(const ByRow of_halves, halves_left_out(refits, half_of));
   for (const std::string& family : families_of(data)) {
     const LeftOut line =
@@ -327,40 +367,13 @@ Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
   ASSIGN_OR_RETURN(
       const ByRow of_gpus,
       names_left_out(refits, gpu_of, seen, one_by_one(names_in(fitted, gpu_of)), &checks.gpus));
-  ASSIGN_OR_RETURN(const ByRow of_precisions,
-                   names_left_out(refits, precision_of, seen,
-                                  one_by_one(names_in(fitted, precision_of)), &checks.kinds));
-  const auto add = [&](const std::string& key, const std::vector<double>& left_out) {
-    if (left_out.empty()) return;
-    const Bounds bounds = bounds_of(left_out);
-    checks.unmeasured.push_back(
-        {key, static_cast<int>(left_out.size()), std::exp(bounds.low), std::exp(bounds.high)});
-  };
-  const auto all = [](int) { return true; };
-  add("gpu", values_of(of_gpus, all));
-  add("precision", values_of(of_precisions, all));
-  std::vector<double> of_parallelism;
-  for (const std::string trait : {"experts", "tensor", "pipeline", "context", "ZeRO3"}) {
-    const auto is_its = [&](int row) {
-      const std::vector<std::string> traits = kind_of(data.scenarios[row]).traits;
-      return std::ranges::find(traits, trait) != traits.end();
-    };
-    ASSIGN_OR_RETURN(const ByRow found, refits.without(is_its));
-    if (found.empty()) continue;
-    checks.kinds.push_back(left_out(trait, seen, found, is_its));
-    if (trait == "experts") add("model", values_of(found, all));
-    if (trait != "experts")
-      std::ranges::copy(values_of(found, all), std::back_inserter(of_parallelism));
-  }
-  add("parallelism", of_parallelism);
+  add_unmeasured("gpu", values_of(of_gpus), &checks);
+  RETURN_IF_ERROR(kinds_left_out(data, refits, seen, &checks));
   std::vector<std::string> profiles = names_in(fitted, profile_of);
   std::ranges::sort(profiles);
   for (const std::string& name : profiles)
     checks.measured.push_back(measured_on(data, of_halves, name));
-  profiles.emplace_back("all");
-  for (const std::string& name : profiles)
-    for (const bool experts : {false, true})
-      checks.intervals.push_back(interval_of(data, half_of, of_halves, of_families, name, experts));
+  checks.intervals = intervals_of(data, half_of, of_halves, of_families, profiles);
   checks.grounds = grounds_of(data, of_halves, checks.intervals);
   return checks;
 }

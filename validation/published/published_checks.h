@@ -15,7 +15,7 @@ Errors errors_of(const std::vector<double>& residuals);
 
 // The same rows predicted by a fit to all rows, and by a fit without them.
 struct LeftOut {
-  std::string family;
+  std::string name;  // of the family, GPU, precision or trait
   Errors seen, unseen;
 };
 
@@ -76,8 +76,10 @@ struct Checks {
 // Refits without some rows, starting near `whole`, the fit of thinned(all rows).
 //
 // Halves: the configurations of a family's runs with one software are dealt to two halves, in a
-// shuffled order. A fit to each half predicts the other. A configuration is all of a run but the
-// size of its batch. If there is only one, both fits have it, and it is not predicted. Grounds: the
+// shuffled order. A fit to each half predicts the other. A configuration is a run's family, system,
+// precision, layers, hidden size, heads, sequence, vocabulary, parallel sizes, micro-batch,
+// schedule and recompute. Runs that differ in anything else (batch, ZeRO stage, `set`, date) are
+// one configuration. If there is only one, both fits have it, and it is not predicted. Grounds: the
 // halves' errors by GPU, software and parallelism. Families: each is left out, and also each group
 // of families in `pairs`. GPUs: the rows of each are left out. Kinds: those of each precision, and
 // those with each trait.
