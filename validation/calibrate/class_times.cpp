@@ -10,7 +10,9 @@
 namespace tandem {
 namespace {
 
-constexpr double kLeastNs = 1000;  // a shorter op is nearer to a profiler's clock than to a price
+// A shorter measured op is nearer to a profiler's clock than to a price. All simulated ops count
+// that take any time, so a class on both sides of a microsecond has too high a ratio.
+constexpr double kLeastMeasuredNs = 1000, kLeastSimulatedNs = 1;
 
 std::string class_of(const Program& program, const RankRow& row, const Op& op) {
   if (op.slot >= 0) {
@@ -23,8 +25,8 @@ std::string class_of(const Program& program, const RankRow& row, const Op& op) {
                       : fmt::format("{}, stage {}", op_kind_name(op.kind), op.stage);
 }
 
-// Makes classes of the ops of the run's ranks that take some time. time_of(rank, number of its op,
-// op) gives that in ns.
+// Puts the ops of the run's ranks into classes, but for those of less than `least_ns` by
+// time_of(rank, number of its op, op).
 template <class TimeOf>
 ClassMap classes_of(const Program& program, const ProfiledRun& run, double least_ns,
                     const TimeOf& time_of) {
@@ -62,12 +64,13 @@ ClassMap measured_classes(const Program& program, const ProfiledRun& run) {
   const auto numbers = numbers_of(program, run);
   std::map<int, bool> has_optimizer;
   return classes_of(
-      program, run, kLeastNs, [&](const RankOfRun& rank, std::size_t i, const Op& op) {
+      program, run, kLeastMeasuredNs, [&](const RankOfRun& rank, std::size_t i, const Op& op) {
         if (op.slot >= 0) {
           const std::int32_t number = program.ranks[rank.rank].communicators[op.slot];
           return run.comm_ns[number][numbers.at(rank.rank)[i]];
         }
         const double ns = rank.busy_ns[i];
+        // The gap between steps counts once, as the simulated iteration's overhead does.
         const bool is_first =
             op.kind == OpKind::Optimizer && !std::exchange(has_optimizer[rank.rank], true);
         return is_first && ns >= 0 ? ns + run.between_ns : ns;
@@ -77,22 +80,23 @@ ClassMap measured_classes(const Program& program, const ProfiledRun& run) {
 ClassMap simulated_classes(const Program& program, const OpDurations& durations,
                            const ProfiledRun& run) {
   const auto numbers = numbers_of(program, run);
-  return classes_of(program, run, 1, [&](const RankOfRun& rank, std::size_t i, const Op& op) {
-    if (op.slot < 0) return static_cast<double>(durations.compute[rank.rank][i]);
-    const std::int32_t number = program.ranks[rank.rank].communicators[op.slot];
-    return static_cast<double>(durations.comm[number][numbers.at(rank.rank)[i]]);
-  });
+  return classes_of(program, run, kLeastSimulatedNs,
+                    [&](const RankOfRun& rank, std::size_t i, const Op& op) {
+                      if (op.slot < 0) return static_cast<double>(durations.compute[rank.rank][i]);
+                      const std::int32_t number = program.ranks[rank.rank].communicators[op.slot];
+                      return static_cast<double>(durations.comm[number][numbers.at(rank.rank)[i]]);
+                    });
 }
 
-std::vector<ClassTime> class_times(const ClassMap& measured, const ClassMap& first,
-                                   const ClassMap& now) {
+std::vector<ClassTime> class_times(const ClassMap& measured, const ClassMap& uncalibrated,
+                                   const ClassMap& calibrated) {
   double all_ns = 0;
   for (const auto& [name, ops] : measured) all_ns += ops.all_ns;
   std::vector<ClassTime> times;
   for (const auto& [name, ops] : measured) {
-    const auto before = first.find(name), here = now.find(name);
-    if (before == first.end()) continue;
-    const ClassOps& simulated = here == now.end() ? before->second : here->second;
+    const auto before = uncalibrated.find(name), after = calibrated.find(name);
+    if (before == uncalibrated.end()) continue;
+    const ClassOps& simulated = after == calibrated.end() ? before->second : after->second;
     times.push_back({name, ops.median_ns / simulated.median_ns, ops.all_ns / all_ns, ops.ops});
   }
   return times;

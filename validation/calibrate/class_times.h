@@ -40,9 +40,9 @@ struct ClassTime {
   std::int64_t ops = 0;
 };
 
-// Returns the classes that `first` has, a simulation, and `now`, another one; what that one lacks
-// is as in `first`.
-std::vector<ClassTime> class_times(const ClassMap& measured, const ClassMap& first,
-                                   const ClassMap& now);
+// Returns the measured classes that the uncalibrated simulation has, against the calibrated one, or
+// where that lacks a class, against the uncalibrated.
+std::vector<ClassTime> class_times(const ClassMap& measured, const ClassMap& uncalibrated,
+                                   const ClassMap& calibrated);
 
 }  // namespace tandem
