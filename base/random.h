@@ -1,9 +1,11 @@
 // Counter-based random numbers. A draw depends on its key alone, so every engine draws the same.
+// Beside them a hash of texts.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+#include <string_view>
 
 #include "base/units.h"
 
@@ -15,6 +17,13 @@ constexpr std::uint64_t scatter(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
+}
+
+// Hashes by FNV-1a (Fowler, Noll, Vo): a change of any one byte changes the hash. `before`: the
+// hash of the text before, which is hashed as one with this.
+constexpr std::uint64_t fnv1a(std::string_view text, std::uint64_t before = 0xcbf29ce484222325u) {
+  for (const char c : text) before = (before ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return before;
 }
 
 // Draws uniformly from (0, 1).

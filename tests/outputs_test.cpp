@@ -16,7 +16,7 @@
 #include <regex>
 #include <sstream>
 
-#include "base/hash.h"
+#include "base/random.h"
 #include "tests/sandbox.h"
 #include "tests/text.h"
 

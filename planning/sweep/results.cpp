@@ -12,7 +12,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
-#include "base/hash.h"
+#include "base/random.h"
 #include "results/result_fields.h"
 #include "scenarios/routing_file.h"
 

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/hash.h"
+#include "base/random.h"
 #include "scenarios/evidence.h"
 
 namespace tandem {
