@@ -213,7 +213,7 @@ TEST_CASE("memory holds the experts' share, and the tokens that came") {
   const Model model = mixture();
   Plan plan = expert_plan(1, 4);
   plan.zero = 1;
-  plan.trainer = Trainer::Fsdp;  // has no dummy gradients
+  plan.trainer = Trainer::Torchtitan;  // has no dummy gradients
   const LiveActivations live = {{{{Stage{0}, 1}}}};
   const MemoryUse use = peak_memory(model, plan, live);
   const HeldParameters held = stage_parameters(model, plan)[0];
@@ -239,6 +239,22 @@ TEST_CASE("memory holds the experts' share, and the tokens that came") {
   };
   CHECK(dropped(model) == 4096.0 * 2 * 2 * 14336);
   CHECK(dropped(plain) == 2 * dropped(model));
+}
+
+TEST_CASE("Transformers' own layers hold more: fp32 inputs of RMSNorm, and the gates' activations") {
+  const Model model = mixture();
+  Plan plan = expert_plan(1, 4);
+  plan.trainer = Trainer::Torchtitan;
+  const double fused = activation_bytes_per_layer(model, plan);
+  for (const Trainer trainer : {Trainer::DeepSpeed, Trainer::Fsdp}) {
+    plan.trainer = trainer;
+    // Of 4096 tokens: 4 bytes a number of two norms, and of two experts' gates 2 each.
+    CHECK(activation_bytes_per_layer(model, plan) ==
+          fused + 4096.0 * (2 * 4 * 4096 + 2 * 2 * 14336));
+    // GPT's LayerNorm and GELU are single kernels anyway.
+    CHECK(activation_bytes_per_layer(gpt_22b(), plan) ==
+          activation_bytes_per_layer(gpt_22b(), expert_plan(1, 4)));
+  }
 }
 
 TEST_CASE("a dispatcher sends copies of tokens, all tokens, or one copy a GPU or node") {

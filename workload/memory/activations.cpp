@@ -78,10 +78,21 @@ double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules&
 }
 
 // Returns the bytes that a token keeps for one column of the MLP's inner array: the activation's
-// input and output.
+// input and output, and in eager layers the activation of the gate, which multiplies the other half
+// (modeling_llama.py, LlamaMLP).
 double inner_bytes(const Model& model, const Plan& plan, bool activation_dropped) {
+  const bool keeps_gate = model.gated_mlp && memory_of(trainer_of(plan)).eager_layers;
   return (model.gated_mlp ? 2 : 1) * stored_bytes(plan) +
-         (activation_dropped ? 0 : input_bytes(plan));
+         (activation_dropped ? 0 : input_bytes(plan) + (keeps_gate ? stored_bytes(plan) : 0));
+}
+
+// Returns the bytes that an eager RMSNorm keeps of a number beside its input and output: the input
+// in fp32, which takes the place of the 16-bit one, and the normalized one, which the weight
+// multiplies (modeling_llama.py, LlamaRMSNorm).
+double eager_norm_bytes(const Model& model, const Plan& plan) {
+  constexpr double kFp32Bytes = 4;
+  const bool is_eager = model.uses_rms_norm() && memory_of(trainer_of(plan)).eager_layers;
+  return is_eager ? kFp32Bytes : 0;
 }
 
 double mlp_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
@@ -128,7 +139,8 @@ double log_sum_exp_bytes(const Model& model, const Plan& plan) {
 // the projection's input, and the MLP's inner arrays. For GPT: s b h (10 + 24/t).
 double kept_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
   const double e = stored_bytes(plan), h = model.hidden;
-  const double half = e + (dropped.layernorm ? 0 : input_bytes(plan)) + mask_bytes(model);
+  const double half = e + (dropped.layernorm ? 0 : input_bytes(plan)) + mask_bytes(model) +
+                      eager_norm_bytes(model, plan);
   const double compressed =
       model.latent() ? model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim : 0;
   const double whole = model.halves() * half * h + e * compressed;

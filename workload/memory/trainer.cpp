@@ -31,11 +31,13 @@ constexpr TrainerMemory kTrainers[] = {
      CrossEntropy::TransformerEngine,
      {kMegatron, kNative, kTe, kMegatron / kChunks},
      /*dummy_gradients=*/true,
+     /*eager_layers=*/false,
      /*userbuffers=*/true},
     {Trainer::Torchtitan,
      "torchtitan",
      CrossEntropy::Native,
      {kTorchtitan, kTorchtitan, kTe, kTorchtitan / kChunks},
+     false,
      false,
      false},
     {Trainer::DeepSpeed,
@@ -43,6 +45,7 @@ constexpr TrainerMemory kTrainers[] = {
      CrossEntropy::Unfused,
      {kTransformers, kTransformers, kTe, kTransformers / kChunks},
      false,
+     true,
      true},
     // LLM-Foundry's usual loss is fused (FlashAttention's), as Transformer Engine's is.
     {Trainer::Fsdp,
@@ -50,6 +53,7 @@ constexpr TrainerMemory kTrainers[] = {
      CrossEntropy::TransformerEngine,
      {kTransformers, kTransformers, kTe, kTransformers / kChunks},
      false,
+     true,
      false}};
 
 // DeepSpeed allocates this beside its tensors, by its defaults (runtime/zero/config.py): buckets of

@@ -18,6 +18,9 @@ struct TrainerMemory {
   // Transformer Engine returns a 16-bit array for each shape of a weight whose gradient it has
   // already added up (get_dummy_wgrad), and keeps these.
   bool dummy_gradients;
+  // Layers are Transformers' modules, an operation a kernel. Against fused ones RMSNorm keeps its
+  // input in fp32 too, and a gated MLP the activation of its gate.
+  bool eager_layers;
   // Tensor overlap takes an array for each product (Transformer Engine's userbuffers).
   bool userbuffers;
 };
