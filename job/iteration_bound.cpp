@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <ranges>
 #include <set>
 #include <span>
 #include <string>
@@ -109,13 +108,13 @@ std::vector<Nanoseconds> longest_paths(const Program& program, const RankFolding
   }
   const std::vector<LaneQueues> queues = lane_queues(program);
   std::vector<Nanoseconds> after(replay.settled.size());  // by event
-  for (const std::vector<Event>& events : std::views::reverse(settled)) {
+  for (auto events = settled.rbegin(); events != settled.rend(); ++events) {
     Nanoseconds path = 0;  // the op and the longest path after it, over all participants
-    for (const auto& [number, body, op_number] : events) {
+    for (const auto& [number, body, op_number] : *events) {
       const Op& op = program.bodies[body].ops[op_number];
       path = std::max(path, after[number] + (is_reduction(op) ? 0 : op.duration_ns));
     }
-    for (const auto& [number, body, op_number] : events) {
+    for (const auto& [number, body, op_number] : *events) {
       const Op& op = program.bodies[body].ops[op_number];
       if (op.microbatch >= 0) continue;
       const auto extend = [&, first = number - op_number](std::uint32_t earlier) {

@@ -241,7 +241,7 @@ TEST_CASE("memory holds the experts' share, and the tokens that came") {
   CHECK(dropped(plain) == 2 * dropped(model));
 }
 
-TEST_CASE("Transformers' own layers hold more: fp32 inputs of RMSNorm, and the gates' activations") {
+TEST_CASE("Transformers' own layers hold more: RMSNorm's fp32 input, and the gates' activations") {
   const Model model = mixture();
   Plan plan = expert_plan(1, 4);
   plan.trainer = Trainer::Torchtitan;
