@@ -26,7 +26,8 @@ std::vector<std::string> rest(const std::string& of_op, int ranks_a_part, const 
     const std::size_t ops = program.body_of(Rank{rank}).ops.size();
     base.compute.emplace_back(ops, 1'000'000);
     run.ranks.push_back({rank, std::vector<double>(ops, -1), {}});
-    run.ranks.back().busy_ns[0] = 1e6 + 1e4 * (rank / ranks_a_part);
+    const int part = rank / ranks_a_part;
+    run.ranks.back().busy_ns[0] = 1e6 + 1e4 * part;
   }
   std::vector<std::string> told;
   for (const Change& change : changes_of(program, base, run)) {
