@@ -23,7 +23,7 @@ using enum FrameworkRule::Part;
 template <class Row, std::size_t A, std::size_t B>
 constexpr auto joined(const Row (&a)[A], const Row (&b)[B]) {
   std::array<Row, A + B> all{};
-  std::ranges::copy(b, std::ranges::copy(a, all.begin()).out);
+  std::copy(std::begin(b), std::end(b), std::copy(std::begin(a), std::end(a), all.begin()));
   return all;
 }
 
