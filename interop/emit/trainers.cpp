@@ -40,7 +40,8 @@ std::string deepspeed_text(PlanKeys* keys) {
       keys->text("train.gradient_dtype", precision == "fp16" ? "fp16" : "fp32");
   if (gradients == "fp32" && precision != "fp32") {
     fields.emplace_back("\"communication_data_type\": \"fp32\"");
-    // Without ZeRO, get_data_types' mix is refused (runtime/engine.py:2021 at edaa7221).
+    // Without ZeRO DeepSpeed refuses gradients of another type than the parameters'
+    // (runtime/engine.py:2021 at edaa7221).
     if (zero > 0) fields.emplace_back("\"data_types\": {\"grad_accum_dtype\": \"fp32\"}");
     if (zero == 0)
       keys->leave("train.gradient_dtype", "gradients are sent in fp32, and kept so with ZeRO only");

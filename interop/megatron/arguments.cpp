@@ -179,14 +179,20 @@ void MegatronArguments::add_flag(const std::string& flag, const std::vector<std:
   for (const std::string& one : values) value += (value.empty() ? "" : " ") + one;
   const bool negative = std::find(std::begin(kNegativeFields), std::end(kNegativeFields), name) !=
                         std::end(kNegativeFields);
+  // Lists a variable behind a switch, which may hold further flags.
+  const auto list_variable = [&] {
+    if (!values.empty() && is_open(value)) open_[value] = {value, flag, where};
+  };
   for (const FlagAlias& alias : kAliases) {
     if (alias.flag != name) continue;
+    if (!alias.value.empty()) list_variable();
     put(std::string(alias.field),
         {alias.value.empty() ? value : std::string(alias.value), flag, where});
     return;
   }
   for (const std::string_view prefix : {"no_", "disable_"}) {
     if (!negative && is_switch(values) && name.starts_with(prefix)) {
+      list_variable();
       name.erase(0, prefix.size());
       value = "False";
     }

@@ -104,6 +104,7 @@ void set_launched_gpus(const ShellScript& script, const std::string& path,
                          fmt::format("{}:{}", path, found->second.line));
     return true;
   };
+  if (set("SLURM_GPUS", "world_size")) return;
   if (!set("SLURM_NNODES", "nnodes")) {
     set("SLURM_NTASKS", "world_size");
   } else if (!set("SLURM_GPUS_PER_NODE", "gpus_per_node")) {

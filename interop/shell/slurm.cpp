@@ -19,6 +19,7 @@ struct SlurmOption {
 const SlurmOption kOptions[] = {
     {"--nodes", "-N", {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}},
     {"--ntasks", "-n", {"SLURM_NTASKS", "SLURM_NPROCS"}},
+    {"--gpus", "-G", {"SLURM_GPUS"}},
     {"--ntasks-per-node", "", {"SLURM_NTASKS_PER_NODE"}},
     {"--gpus-per-node", "", {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"}},
     {"--gres", "", {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"}}};

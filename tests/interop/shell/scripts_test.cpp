@@ -42,6 +42,14 @@ TEST_CASE("an empty array between quotes is no word, and the switch before it ke
   }
 }
 
+TEST_CASE("a variable without a value behind a switch is listed, as it may hold further flags") {
+  for (const std::string flag : {"--swiglu", "--disable-bias-linear", "--no-rope-fusion"}) {
+    const ImportedPlan plan = script("torchrun" + kGpt + flag + " $EXTRA\n");
+    REQUIRE(plan.not_understood.size() == 1);
+    CHECK(has(plan.not_understood[0], flag + " ${EXTRA}: that has no value there"));
+  }
+}
+
 TEST_CASE("a pattern is one between double brackets only") {
   const auto branch = [](const std::string& condition) {
     return words_of("A=aws-h100\nif " + condition + "; then X=1; else X=2; fi\nrun $X\n").back();
@@ -92,6 +100,7 @@ TEST_CASE("GPUs are those that Slurm or mpirun start, where torchrun says nothin
   CHECK(gpus(header + "#SBATCH --gres=gpu:h100:4\nsrun python" + kGpt + "\n") == "64");
   CHECK(gpus("srun -N 16 --ntasks-per-node=8 --mpi=pmix python" + kGpt + "\n") == "128");
   CHECK(gpus("srun -n 32 -l python" + kGpt + "\n") == "32");
+  CHECK(gpus(header + "#SBATCH --gpus=h100:64\nsrun python" + kGpt + "\n") == "64");
   CHECK(gpus(header + "torchrun --nproc_per_node 4 --nnodes $SLURM_NNODES" + kGpt + "\n") == "64");
   CHECK(gpus("G=24\nmpirun -np $G -x A=1 python" + kGpt + "\n") == "24");
   CHECK(gpus("python" + kGpt + "\n").empty());
