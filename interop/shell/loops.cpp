@@ -35,10 +35,8 @@ void ShellLoops::open(const ShellCommand& words, bool active, ShellPlace body) {
     runs = begins(&loop);
   }
   if (active && words[0].text == "while") {
-    std::vector<std::string> texts;
-    for (std::size_t i = 1; i < words.size(); ++i) texts.push_back(words[i].text);
     bool unset = false;
-    loop.broken = shell_condition(texts, &unset) == false;
+    loop.broken = shell_condition(word_texts(words, 1), &unset) == false;
     if (loop.broken) runs = false;
     if (loop.broken && unset) note(loop.line, &script_->unset);
   }

@@ -1,4 +1,4 @@
-// Reads a script's commands, and decides which of them are run. Declared in
+// Reads a script's text as commands: comments, words, assignments, redirections. Declared in
 // interop/shell/shell_reader.h; parse_shell in interop/shell/shell.h.
 #include "interop/shell/shell.h"
 
@@ -14,7 +14,8 @@
 
 namespace tandem {
 
-// Skips blanks, continued lines and comments; with `newlines` also ends of lines.
+// Skips blanks, continued lines and comments; with `newlines` also ends of lines. A comment
+// "#SBATCH --nodes=4" sets variables of Slurm.
 void ShellReader::skip(bool newlines) {
   while (!at_end()) {
     if (peek() == '\\' && peek(1) == '\n') {
@@ -47,12 +48,9 @@ void ShellReader::command() {
       continue;
     }
     if (at_end() || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')') {
-      take();
-      if (c == '\n') here_documents();
-      const bool twice = (c == '&' || c == '|' || c == ';') && peek() == c;
-      if (twice) take();
-      if (assigns || !words.empty()) end_command(std::move(words), c, twice);
-      if (twice && c == ';') branches_.next_patterns();
+      const ShellSeparator separator = take_separator();
+      if (assigns || !words.empty()) end_command(std::move(words), separator);
+      if (separator == ShellSeparator::kNextPatterns) branches_.next_patterns();
       return;
     }
     if (c == '<' || c == '>') {
@@ -77,6 +75,18 @@ void ShellReader::command() {
   }
 }
 
+ShellSeparator ShellReader::take_separator() {
+  const char c = take();
+  if (c == '\n') here_documents();
+  const bool twice = (c == '&' || c == '|' || c == ';') && peek() == c;
+  if (twice) take();
+  if (c == '&' && twice) return ShellSeparator::kAnd;
+  if (c == '|' && twice) return ShellSeparator::kOr;
+  if (c == ';' && twice) return ShellSeparator::kNextPatterns;
+  if (c == ')') return ShellSeparator::kParenthesis;
+  return c == '|' || c == '&' || c == '(' ? ShellSeparator::kOther : ShellSeparator::kEnd;
+}
+
 // Reads "((...))": the words of a condition where its value is known, and for a loop its parts.
 void ShellReader::arithmetic_command(ShellCommand* words) {
   const int line = line_;
@@ -92,106 +102,6 @@ void ShellReader::arithmetic_command(ShellCommand* words) {
     texts = {"[", value != 0 ? "1" : "0", "-ne", "0", "]"};
   }
   for (const std::string& text : texts) words->push_back({text, line});
-}
-
-// Ends a command at the character `end` (`twice`: it stands there twice, as in "a && b"). Keeps
-// the command, or if it is a condition decides which branches are taken.
-void ShellReader::end_command(ShellCommand words, char end, bool twice) {
-  const bool active = branches_.active();
-  const std::string start = words.empty() ? "" : words[0].text;
-  const bool tests = start == "[" || start == "[[" || start == "test" || start.starts_with("((");
-  if (guarded_) branches_.close();
-  // "[ a ] && b && c || d": c is run if a holds, d if it does not.
-  guarded_ = guarded_ && both_ && twice && !tests && end != ';';
-  both_ = end == '&';
-  if (guarded_) branches_.open(both_ || !guard_ ? guard_ : std::optional(!*guard_));
-  const bool chained = std::exchange(chained_, twice && (end == '&' || end == '|'));
-  if (words.empty()) return;  // assignments alone
-  std::string first = words[0].text;
-  if (first == "case" && words.size() > 2) {
-    if (active && words[1].text.find('$') != std::string::npos)
-      script_.branches.push_back(words[0].line);
-    branches_.open_case(words[1].text);
-    words.erase(words.begin(), words.begin() + 3);
-    if (words.empty()) return;
-    first = words[0].text;
-  }
-  if (first == "esac") return branches_.close();
-  if (branches_.in_patterns()) return branches_.pattern(words.back().text, end == ')');
-  if (matches_any(first, {"for", "while", "until", "select"})) {
-    loops_.open(words, active, {at_, line_});
-    if (first == "for") return;
-  }
-  if (first == "done") return end_loop();
-  if (active && first == "let") {
-    for (std::size_t i = 1; i < words.size(); ++i)
-      shell_step(words[i].text, words[i].line, &script_.variables);
-    return loops_.assigned();
-  }
-  if (active && first.starts_with("((") &&
-      shell_step(first.substr(2, first.size() - 4), words[0].line, &script_.variables))
-    return loops_.assigned();
-  if (twice && tests) {
-    chained_ = false;
-    guard(words, end == '|', active);
-    return;
-  }
-  if (active && (first == "break" || first == "continue"))
-    return loops_.leave(first, !chained && words.size() == 1);
-  if (active && first == "printf" && words.size() > 3 && words[1].text == "-v") {
-    std::vector<std::string> texts = {first};
-    for (std::size_t i = 3; i < words.size(); ++i) texts.push_back(words[i].text);
-    script_.variables.erase(words[2].text);
-    if (const auto text = printed_text(texts))
-      script_.variables[words[2].text] = {{*text}, words[2].line};
-    return loops_.assigned();
-  }
-  if (!active && first != "fi" && first != "if" && first != "elif") return;
-  if (first == "fi") branches_.close();
-  if (first == "if" || first == "elif") {
-    std::vector<std::string> texts;
-    for (std::size_t i = 1; i < words.size(); ++i) texts.push_back(words[i].text);
-    bool unset = false;
-    std::optional<bool> condition;
-    // A part of a longer condition decides nothing.
-    if (end == ';' || end == '\n' || end == '\0') condition = shell_condition(texts, &unset);
-    if (branches_.active() && !condition) script_.branches.push_back(words[0].line);
-    if (branches_.active() && condition && unset) script_.unset.push_back(words[0].line);
-    if (first == "if") {
-      branches_.open(condition);
-    } else {
-      branches_.next(condition);
-    }
-  } else {
-    set_slurm_variables(take_srun_options(&words), words[0].line, &script_.variables);
-    script_.commands.push_back(std::move(words));
-  }
-}
-
-// Ends a round of a loop, and goes back to where the next one begins.
-void ShellReader::end_loop() {
-  const std::size_t end = at_;
-  const auto next = loops_.end_round();
-  if (!next) return;
-  count(end - next->at);
-  if (error_) return;
-  at_ = next->at;
-  line_ = next->line;
-}
-
-// Reads the condition of "[ a ] && b" or "[ a ] || b" (`otherwise`). The command b is a branch.
-void ShellReader::guard(const ShellCommand& words, bool otherwise, bool active) {
-  std::vector<std::string> texts;
-  for (const ShellWord& word : words) texts.push_back(word.text);
-  bool unset = false;
-  std::optional<bool> condition = shell_condition(texts, &unset);
-  if (condition && otherwise) condition = !*condition;
-  if (active && !condition) script_.branches.push_back(words[0].line);
-  if (active && condition && unset) script_.unset.push_back(words[0].line);
-  guard_ = active ? condition : false;
-  branches_.open(guard_);
-  guarded_ = true;
-  both_ = !otherwise;
 }
 
 bool ShellReader::is_keyword(const std::string& word) {

@@ -2,6 +2,7 @@
 // that can be told without running it.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,6 +26,9 @@ struct ShellWord {
 // One command's words after expansion of variables, arrays, defaults and arithmetic. A variable
 // without a value stays as it is written: "${DATA}".
 using ShellCommand = std::vector<ShellWord>;
+
+// Returns the texts of a command's words from number `first` on.
+std::vector<std::string> word_texts(const ShellCommand& words, std::size_t first);
 
 struct ShellScript {
   std::map<std::string, ShellVariable> variables;

@@ -18,6 +18,23 @@
 
 namespace tandem {
 
+// Stands behind a command, and says how the next one hangs on it.
+enum class ShellSeparator {
+  kEnd,           // ";", the end of a line or of the text
+  kAnd,           // "&&"
+  kOr,            // "||"
+  kNextPatterns,  // ";;"
+  kParenthesis,   // ")"
+  kOther,         // "|", "&" and "("
+};
+
+// A list such as "[ A ] && b && c || d" while it is read.
+struct ShellGuard {
+  bool is_open = false;       // the next command is a branch of its own
+  bool behind_and = false;    // it stands behind "&&", not "||"
+  std::optional<bool> holds;  // A, or its opposite in "[ A ] || b"; nothing: not known
+};
+
 class ShellReader {
  public:
   ShellReader(const std::string& text, const std::string& path) : text_(text), path_(path) {}
@@ -63,20 +80,28 @@ class ShellReader {
       fail(line_, fmt::format("found expansions of over {} characters, expected fewer", kMostText));
   }
 
-  // Commands, in shell.cpp.
+  // Decides which commands are run, in commands.cpp.
+  void end_command(ShellCommand words, ShellSeparator separator);
+  void open_case(ShellCommand* words, bool active);
+  void open_if(const ShellCommand& words, ShellSeparator separator);
+  std::optional<bool> condition(const std::vector<std::string>& texts, int line, bool active);
+  void guard(const ShellCommand& words, bool otherwise, bool active);
+  void end_guarded(ShellSeparator separator, bool tests);
+  bool sets_variables(const ShellCommand& words);
+  void end_loop();
+
+  // Reads commands, in shell.cpp.
   void skip(bool newlines);
   void command();
+  ShellSeparator take_separator();
   void arithmetic_command(ShellCommand* words);
-  void end_command(ShellCommand words, char end, bool twice);
-  void guard(const ShellCommand& words, bool otherwise, bool active);
-  void end_loop();
   bool is_keyword(const std::string& word);
   void redirection();
   void here_documents();
   bool assignment();
   std::vector<std::string> array(int line);
 
-  // Words, in expansion.cpp.
+  // Reads words, in expansion.cpp.
   void read_word(WordFields* fields, bool whole = false);
   void single_quoted(WordFields* fields);
   void double_quoted(WordFields* fields);
@@ -95,11 +120,9 @@ class ShellReader {
   ShellBranches branches_;
   ShellLoops loops_{&script_, &branches_};
   std::vector<std::string> here_ends_;  // of the documents that begin after this line
-  bool guarded_ = false;                // the innermost branch ends with this command
-  bool both_ = false;                   // it stands behind &&
-  std::optional<bool> guard_;           // the condition before it
-  bool chained_ = false;                // the command stands behind another's && or ||
-  bool starred_ = false;                // the last expansion was of ${A[*]}
+  ShellGuard guard_;
+  bool joined_ = false;   // the command stands behind another's && or ||
+  bool starred_ = false;  // the last expansion was of ${A[*]}
   std::optional<Error> error_;
 };
 

@@ -1,0 +1,142 @@
+// Decides which commands of a script are run, and follows those that set variables. Declared in
+// interop/shell/shell_reader.h.
+#include <utility>
+
+#include "interop/document/fields.h"
+#include "interop/shell/shell_reader.h"
+#include "interop/shell/slurm.h"
+
+namespace tandem {
+namespace {
+
+bool is_test(const std::string& word) {
+  return word == "[" || word == "[[" || word == "test" || word.starts_with("((");
+}
+
+}  // namespace
+
+std::vector<std::string> word_texts(const ShellCommand& words, std::size_t first) {
+  std::vector<std::string> texts;
+  for (std::size_t i = first; i < words.size(); ++i) texts.push_back(words[i].text);
+  return texts;
+}
+
+// Takes a command that ends at `separator`: a part of an if, a case or a loop, a command that sets
+// variables, or one to keep.
+void ShellReader::end_command(ShellCommand words, ShellSeparator separator) {
+  const bool active = branches_.active();
+  const bool joins = separator == ShellSeparator::kAnd || separator == ShellSeparator::kOr;
+  const bool was_joined = std::exchange(joined_, joins);
+  end_guarded(separator, !words.empty() && is_test(words[0].text));
+  if (words.empty()) return;  // assignments alone
+  if (words[0].text == "case" && words.size() > 2) open_case(&words, active);
+  if (words.empty()) return;
+
+  const std::string first = words[0].text;
+  if (first == "esac") return branches_.close();
+  if (branches_.in_patterns())
+    return branches_.pattern(words.back().text, separator == ShellSeparator::kParenthesis);
+  if (first == "fi") return branches_.close();
+  if (first == "if" || first == "elif") return open_if(words, separator);
+  if (first == "done") return end_loop();
+  const bool is_loop = matches_any(first, {"for", "while", "until", "select"});
+  if (is_loop) loops_.open(words, active, {at_, line_});
+  if (first == "for" || (active && !is_loop && sets_variables(words))) return;
+  if (joins && is_test(first)) return guard(words, separator == ShellSeparator::kOr, active);
+  if (!active) return;
+  if (first == "break" || first == "continue")
+    return loops_.leave(first, !was_joined && words.size() == 1);
+  set_slurm_variables(take_srun_options(&words), words[0].line, &script_.variables);
+  script_.commands.push_back(std::move(words));
+}
+
+// Takes "case WORD in" from the front of a command, which leaves the first pattern.
+void ShellReader::open_case(ShellCommand* words, bool active) {
+  const std::string word = (*words)[1].text;
+  if (active && word.find('$') != std::string::npos) script_.branches.push_back((*words)[0].line);
+  branches_.open_case(word);
+  words->erase(words->begin(), words->begin() + 3);
+}
+
+// Opens the branch of "if A" or "elif A". A part of a longer condition, as in "if A && B", decides
+// nothing.
+void ShellReader::open_if(const ShellCommand& words, ShellSeparator separator) {
+  const bool is_whole = separator == ShellSeparator::kEnd;
+  const std::optional<bool> holds =
+      condition(is_whole ? word_texts(words, 1) : std::vector<std::string>{}, words[0].line,
+                branches_.active());
+  if (words[0].text == "if") {
+    branches_.open(holds);
+  } else {
+    branches_.next(holds);
+  }
+}
+
+// Returns whether a test holds. Where it is run (`active`), notes its line if that is not known, or
+// if a variable without a value decides it.
+std::optional<bool> ShellReader::condition(const std::vector<std::string>& texts, int line,
+                                           bool active) {
+  bool unset = false;
+  const std::optional<bool> holds = shell_condition(texts, &unset);
+  if (!active) return holds;
+  if (!holds) script_.branches.push_back(line);
+  if (holds && unset) script_.unset.push_back(line);
+  return holds;
+}
+
+// Begins a list such as "[ A ] && b && c || d" or "[ A ] || b" (`otherwise`) with its test. Each of
+// the commands behind it is a branch of its own.
+void ShellReader::guard(const ShellCommand& words, bool otherwise, bool active) {
+  std::optional<bool> holds = condition(word_texts(words, 0), words[0].line, active);
+  if (holds && otherwise) holds = !*holds;
+  if (!active) holds = false;
+  branches_.open(holds);
+  guard_ = {.is_open = true, .behind_and = !otherwise, .holds = holds};
+  joined_ = false;
+}
+
+// Ends the branch of a command of "[ A ] && b && c || d" at the `separator` behind it, and opens
+// that of the next one: c is run if A holds, d if it does not.
+void ShellReader::end_guarded(ShellSeparator separator, bool tests) {
+  if (!guard_.is_open) return;
+  branches_.close();
+  const bool is_and = separator == ShellSeparator::kAnd, is_or = separator == ShellSeparator::kOr;
+  guard_.is_open = guard_.behind_and && (is_and || is_or) && !tests;
+  guard_.behind_and = is_and;
+  if (!guard_.is_open) return;
+  branches_.open(is_and || !guard_.holds ? guard_.holds : std::optional(!*guard_.holds));
+}
+
+// Follows "let", "((i++))" and "printf -v". Returns whether the command is one of these.
+bool ShellReader::sets_variables(const ShellCommand& words) {
+  const std::string& first = words[0].text;
+  if (first == "let") {
+    for (std::size_t i = 1; i < words.size(); ++i)
+      shell_step(words[i].text, words[i].line, &script_.variables);
+  } else if (first == "printf" && words.size() > 3 && words[1].text == "-v") {
+    // printf -v NAME FORMAT WORDS
+    std::vector<std::string> texts = word_texts(words, 3);
+    texts.insert(texts.begin(), first);
+    script_.variables.erase(words[2].text);
+    if (const auto text = printed_text(texts))
+      script_.variables[words[2].text] = {{*text}, words[2].line};
+  } else if (!first.starts_with("((") ||
+             !shell_step(first.substr(2, first.size() - 4), words[0].line, &script_.variables)) {
+    return false;
+  }
+  loops_.assigned();
+  return true;
+}
+
+// Ends a round of a loop, and goes back to where the next one begins.
+void ShellReader::end_loop() {
+  const std::size_t end = at_;
+  const auto next = loops_.end_round();
+  if (!next) return;
+  count(end - next->at);
+  if (error_) return;
+  at_ = next->at;
+  line_ = next->line;
+}
+
+}  // namespace tandem
