@@ -81,6 +81,28 @@ void add_fast_nics(const Scenario& s, std::vector<std::string>* lines) {
                   host_link_source(s.cluster.preset)));
 }
 
+// Names keys of leaf switches that a cluster without any has.
+void add_leaves(const Scenario& s, std::vector<std::string>* lines) {
+  if (!s.costs.need_cluster() || s.cluster.spec.fabric.kind != Fabric::Star) return;
+  for (const char* key : {"cluster.nodes_per_leaf", "cluster.oversubscription"}) {
+    if (s.places.contains(key))
+      lines->push_back(
+          fmt::format("{}: {} has no effect: cluster.fabric = star has no leaves and "
+                      "never blocks",
+                      s.place_of({key}), key));
+  }
+}
+
+// Says that a capacity below the mean load drops tokens, which MFU and tokens/s count.
+void add_dropped_tokens(const Scenario& s, std::vector<std::string>* lines) {
+  const double capacity = s.job.model.capacity_factor;
+  if (!s.job.model.is_moe() || capacity == 0 || capacity >= 1) return;
+  lines->push_back(
+      fmt::format("{}: model.capacity_factor = {:g} drops {:g} % of the tokens' "
+                  "experts or more; MFU and tokens/s count them",
+                  s.place_of({"model.capacity_factor"}), capacity, 100 * (1 - capacity)));
+}
+
 }  // namespace
 
 std::vector<std::string> doubts(const Scenario& scenario) {
@@ -89,6 +111,8 @@ std::vector<std::string> doubts(const Scenario& scenario) {
   add_group(scenario, &lines);
   add_small_sizes(scenario, &lines);
   add_fast_nics(scenario, &lines);
+  add_leaves(scenario, &lines);
+  add_dropped_tokens(scenario, &lines);
   return lines;
 }
 

@@ -110,7 +110,7 @@ Status set_hostfile(const Setting& setting, Scenario* scenario) {
 }
 
 // The file's path is relative to the scenario. gpus_per_node is the file's, unless it is set as
-// well.
+// well. The rate inside a node is the file's, too: DeepEP's copies over NVLink are priced by it.
 Status set_links_file(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(const std::string path,
                    setting.file("cluster.links_file", folder_of(*scenario),
@@ -118,6 +118,8 @@ Status set_links_file(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(scenario->cluster.spec.cables, read_cables(path));
   ASSIGN_OR_RETURN(scenario->cluster.spec.gpus_per_node,
                    gpus_per_node(*scenario->cluster.spec.cables));
+  if (const double inside = fastest_inside(*scenario->cluster.spec.cables); inside > 0)
+    scenario->cluster.spec.intra_bytes_per_s = inside;
   scenario->cluster.spec.nvlinks.clear();  // a preset's: the file lists all links
   return Done{};
 }

@@ -224,6 +224,15 @@ Status check_cluster(const Scenario& s) {
     return Error::of({"report.least_bandwidth", "cluster.links_file"},
                      "found report.least_bandwidth with cluster.links_file, expected one of them: "
                      "its links have a bandwidth each");
+  for (const char* key :
+       {"cluster.intra_GBps", "cluster.intra_latency_us", "cluster.nics_per_node",
+        "cluster.nic_Gbitps", "cluster.inter_latency_us", "cluster.fabric",
+        "cluster.nodes_per_leaf", "cluster.oversubscription", "cluster.nics_on_switch"}) {
+    if (s.places.contains(key))
+      return Error::of({key}, fmt::format("found {} with cluster.links_file, expected one of them: "
+                                          "the file has the links, their rates and latencies",
+                                          key));
+  }
   return Done{};
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -165,6 +166,18 @@ Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
 Result<int> gpus_per_node(const std::vector<ListedCable>& cables) {
   ASSIGN_OR_RETURN(const ListedSites listed, sites_of(cables));
   return listed.gpus_per_node;
+}
+
+double fastest_inside(const std::vector<ListedCable>& cables) {
+  const NamedNodes nodes(cables);
+  double fastest = 0;
+  for (const ListedCable& cable : cables) {
+    const int node = nodes.node_of(cable.from);
+    if (node < 0 || node != nodes.node_of(cable.to) || cable.efficiency > 0) continue;
+    if (node_and_gpu(cable.from) || node_and_gpu(cable.to))
+      fastest = std::max(fastest, cable.bytes_per_s);
+  }
+  return fastest;
 }
 
 Result<std::vector<std::string>> node_names(const std::vector<ListedCable>& cables) {

@@ -17,6 +17,9 @@ Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::s
 
 // Returns the GPUs of each node. REQUIRES: cables that read_cables() read.
 Result<int> gpus_per_node(const std::vector<ListedCable>& cables);
+// Returns the rate of the fastest link of a GPU inside its node, bytes/s, of those that reach the
+// cluster's intra_efficiency (NVLinks); 0: there is none.
+double fastest_inside(const std::vector<ListedCable>& cables);
 // Returns the names of the nodes in the order of their numbers.
 Result<std::vector<std::string>> node_names(const std::vector<ListedCable>& cables);
 

@@ -10,6 +10,7 @@
 #include <boost/graph/strong_components.hpp>
 #include <limits>
 #include <set>
+#include <tuple>
 
 #include "base/check.h"
 
@@ -42,26 +43,41 @@ struct Routes::Tree {
   std::vector<int> next;      // by switch: the next link; kSeveral if several are equal
 };
 
-// Chooses among equally short ways by the destination's number, as D-mod-k does. Each choice takes
-// the remainder and passes the quotient on to the next.
+// Chooses among equally short ways to a destination's port by its number, as D-mod-k does. Going
+// up, of W switches it takes the number's remainder, and of the cables to that switch the
+// quotient's remainder; the next level goes on with the quotient. Going down it takes at each level
+// what it took there going up. So 32 ports of a leaf with 4 spines and 8 cables to each share no
+// cable:
+//   port 13 goes by spine 13 % 4 = 1 and cable 13 / 4 % 8 = 3 of its leaf, both ways.
 class Routes::EqualWays {
  public:
-  explicit EqualWays(int number) : left_(number) {}
+  EqualWays(int number, int hops) : hops_(hops) {
+    left_.reserve(hops);
+    left_.push_back(number);
+  }
 
+  // Takes the next hop where there is no choice.
+  void pass() { left_.push_back(left_.back()); }
+
+  // Takes the next hop, one of those that fit. Hops to the same switch stand side by side.
   template <class Fits>
   const Hop& pick(const std::vector<Hop>& hops, Fits fits) {
-    if (hops.size() == 1) return hops.front();
-    const int ways = static_cast<int>(std::ranges::count_if(hops, fits));
-    int place = left_ % ways;
-    left_ /= ways;
+    std::vector<std::pair<const Hop*, int>> switches;  // its first cable, and how many there are
     for (const Hop& hop : hops) {
-      if (fits(hop) && place-- == 0) return hop;
+      if (!fits(hop)) continue;
+      if (switches.empty() || switches.back().first->at != hop.at) switches.emplace_back(&hop, 0);
+      ++switches.back().second;
     }
-    return hops.front();
+    const int hop = static_cast<int>(left_.size()) - 1, ways = static_cast<int>(switches.size());
+    left_.push_back(left_.back() / ways);
+    // Down, hop h leads to the level that hop hops - 2 - h led to, by the cables of the hop after.
+    const auto [first, cables] = switches[left_[std::clamp(hops_ - 2 - hop, 0, hop)] % ways];
+    return first[left_[std::min(hop, hops_ - 1 - hop) + 1] % cables];
   }
 
  private:
-  int left_;
+  int hops_;
+  std::vector<int> left_;  // the number before each hop, and after the last
 };
 
 namespace {
@@ -185,6 +201,48 @@ Routes::Routes(const SiteGraph& graph, std::vector<SiteId> gpus, std::vector<boo
       boost::add_edge(place_[to], place_[from], SiteEdge{link}, backwards_);
     }
   }
+  for (auto* all : {&up_, &down_, &between_}) {
+    for (std::vector<Hop>& hops : *all) std::ranges::stable_sort(hops, {}, &Hop::at);
+  }
+  number_ports();
+}
+
+// Numbers the ports leaf by leaf, and the leaves below one spine one after the other. Leaves and
+// spines come in the order of their first ports.
+void Routes::number_ports() {
+  struct Port {
+    int spine, leaf, node_order;  // a switch stands for its first port
+    SiteId site;
+  };
+  std::vector<Port> ports;
+  const int none = std::numeric_limits<int>::max();
+  std::vector<int> first(between_.size(), none);  // by switch: its first port, or that below it
+  for (const std::vector<SiteId>& sites : sites_) {
+    for (const SiteId site : sites) {
+      if (down_[site].empty()) continue;
+      const int order = static_cast<int>(ports.size());
+      int& leaf = first[down_[site].front().at];
+      leaf = std::min(leaf, order);
+      ports.push_back({none, leaf, order, site});
+    }
+  }
+  const std::vector<int> leaves = first;
+  const auto for_each_spine = [&](const Port& port, auto visit) {
+    for (const Hop& hop : between_[down_[port.site].front().at]) {
+      if (leaves[hop.at] == none) visit(first[hop.at]);
+    }
+  };
+  for (const Port& port : ports) {
+    if (port.leaf != port.node_order) continue;
+    for_each_spine(port, [&](int& spine) { spine = std::min(spine, port.leaf); });
+  }
+  for (Port& port : ports)
+    for_each_spine(port, [&](int spine) { port.spine = std::min(port.spine, spine); });
+  std::ranges::sort(ports, {}, [](const Port& port) {
+    return std::tuple(port.spine, port.leaf, port.node_order);
+  });
+  number_.resize(down_.size());
+  for (std::size_t i = 0; i < ports.size(); ++i) number_[ports[i].site] = static_cast<int>(i);
 }
 
 Routes::~Routes() = default;
@@ -291,26 +349,27 @@ const Routes::Tree* Routes::tree_to(const std::vector<Hop>& down) const {
   return known.get();
 }
 
-// Adds the links from port `out` through the fabric to port `in`. Among equally short ways, the
-// number of the destination GPU, `to`, decides.
-void Routes::cross(SiteId out, SiteId in, const Tree& tree, int to,
-                   std::vector<LinkId>* links) const {
-  EqualWays ways(to);
+// Adds the links from port `out` through the fabric to port `in`.
+void Routes::cross(SiteId out, SiteId in, const Tree& tree, std::vector<LinkId>* links) const {
   int nearest = std::numeric_limits<int>::max();
   for (const Hop& hop : up_[out]) {
     if (tree.distance[hop.at] >= 0) nearest = std::min(nearest, tree.distance[hop.at]);
   }
+  EqualWays ways(number_[in], nearest + 2);
   const Hop& up =
       ways.pick(up_[out], [&](const Hop& hop) { return tree.distance[hop.at] == nearest; });
   links->push_back(LinkId{up.link});
   int at = up.at;
   while (tree.distance[at] > 0) {
     int link = tree.next[at];
-    if (link == kSeveral)
-      link =
-          ways.pick(between_[at],
-                    [&](const Hop& hop) { return tree.distance[hop.at] == tree.distance[at] - 1; })
-              .link;
+    if (link != kSeveral) {
+      ways.pass();
+    } else {
+      const auto is_nearer = [&](const Hop& hop) {
+        return tree.distance[hop.at] == tree.distance[at] - 1;
+      };
+      link = ways.pick(between_[at], is_nearer).link;
+    }
     links->push_back(LinkId{link});
     at = target_[link];
   }
@@ -356,8 +415,7 @@ bool Routes::find(int from, int to, std::vector<LinkId>* links) const {
   }
   if (best_out == nullptr) return false;
   add(here, best_out->edges);
-  cross(here.sites[best_out->port], there.sites[best_in->port], *there.trees[best_in->port], to,
-        links);
+  cross(here.sites[best_out->port], there.sites[best_in->port], *there.trees[best_in->port], links);
   add(there, best_in->edges);
   return true;
 }

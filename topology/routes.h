@@ -17,9 +17,10 @@ namespace tandem {
 // - inside a node a route passes switches and, where it must, other GPUs; it never passes a NIC;
 // - of P NICs equally near, GPU `place` of g on its node takes number place x P / g, and the next
 //   ones where that one leads nowhere; else a GPU sends by its neighbour's NIC (NCCL's PXN);
-// - between nodes a route passes switches only; of several equally short ways it takes the one of
-//   the destination's number modulo their count, level by level (D-mod-k: Zahavi 2012, "Fat-tree
-//   routing and node ordering providing contention-free traffic for MPI global collectives").
+// - between nodes a route passes switches only; of several equally short ways it takes one by the
+//   number of the destination's port, level by level. Ports are numbered leaf by leaf. (D-mod-k:
+//   Zahavi 2012, "Fat-tree routing and node ordering providing contention-free traffic for MPI
+//   global collectives", there up to parallel cables.)
 //
 // Paths are computed when first asked for, and cached: once for all nodes that are wired alike, and
 // once for all ports on the same switches. The cache has no lock: one thread only.
@@ -51,7 +52,8 @@ class Routes {
   const Node& node(int number) const;
   const Inside& inside(const std::vector<SiteId>& sites, std::vector<int>* links) const;
   const Tree* tree_to(const std::vector<Hop>& down) const;
-  void cross(SiteId out, SiteId in, const Tree& tree, int to, std::vector<LinkId>* links) const;
+  void cross(SiteId out, SiteId in, const Tree& tree, std::vector<LinkId>* links) const;
+  void number_ports();
   std::vector<int> reach_of(int gpu, const std::vector<int>& component) const;
 
   const SiteGraph& graph_;
@@ -59,6 +61,7 @@ class Routes {
   std::vector<bool> failed_;                // by link
   std::vector<int> target_;                 // by link between switches: its destination
   std::vector<std::vector<SiteId>> sites_;  // by node: its GPUs, then its other sites
+  std::vector<int> number_;                 // by site: its number among the ports, where it is one
   std::vector<int> place_;                 // by site: its place in its node, or its switch's number
   std::vector<std::vector<Hop>> up_;       // by site of a node: its links to the fabric
   std::vector<std::vector<Hop>> down_;     // by site of a node: those from the fabric

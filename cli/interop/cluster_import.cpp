@@ -7,6 +7,7 @@
 #include "base/hostlist.h"
 #include "interop/topology/cables_csv.h"
 #include "interop/topology/compose.h"
+#include "interop/topology/nccl_rates.h"
 #include "interop/topology/topologies.h"
 #include "topology/listed_cables.h"
 #include "topology/preset.h"
@@ -17,6 +18,7 @@ namespace {
 PresetNode preset_node(const std::string& name, const ClusterSpec& spec) {
   PresetNode node;
   node.preset = name;
+  node.device = spec.device.name;
   node.gpus = spec.gpus_per_node;
   node.nics = spec.nics_per_node;
   node.intra_GBps = spec.intra_bytes_per_s / GB;
@@ -29,6 +31,20 @@ PresetNode preset_node(const std::string& name, const ClusterSpec& spec) {
   node.nvlinks = spec.nvlinks;
   node.nvls = spec.nvls;
   return node;
+}
+
+// Checks that the files' GPUs, if they state any that a preset has, are of the generation of
+// --cluster's.
+Status check_generation(const std::string& named, const std::string& preset,
+                        const DeviceSpec& device) {
+  if (named.empty()) return Done{};
+  ASSIGN_OR_RETURN(const ClusterSpec of_files, load_preset(named));
+  const int stated = sm_of_device(of_files.device.name), wanted = sm_of_device(device.name);
+  if (stated == 0 || wanted == 0 || stated == wanted) return Done{};
+  return Error{
+      fmt::format("found GPUs of compute capability {}, as {} has, beside --cluster {} "
+                  "({}), expected those of the cluster's GPUs, {}",
+                  stated, named, preset, device.name, wanted)};
 }
 
 // Checks, before anything is written, that the links make a cluster that can be built.
@@ -86,6 +102,8 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
                      "found no GPU that is known by its PCI id or compute capability, expected "
                      "--cluster with a preset that has them (tandem topology --help lists them)");
   ASSIGN_OR_RETURN(const ClusterSpec spec, load_preset(preset_name));
+  if (const Status same = check_generation(named, preset_name, spec.device); !same.ok())
+    return Error::at(sources.front().path, same.error().message);
   const PresetNode preset = preset_node(preset_name, spec);
   ComposeOptions wanted{{}, options.gpus};
   if (!options.hosts.empty()) {

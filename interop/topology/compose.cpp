@@ -61,7 +61,7 @@ class Composer {
 
   std::string unused_name() const;
   Status find_hosts();
-  Status make_hosts();
+  void make_hosts();
   void keep_most_alike();
   Status keep_named();
   void drop_bare_leaves();
@@ -211,22 +211,18 @@ void Composer::drop_bare_leaves() {
                                           hostlist_of({bare.begin(), bare.end()})));
 }
 
-// Makes hosts with names of its own, as no file has any.
-Status Composer::make_hosts() {
+// Makes hosts with names of its own, as no file has any: whole nodes for the job's GPUs.
+void Composer::make_hosts() {
   const bool rack = by_domain() && topology_.node->hosts == 1;
   const std::int64_t of_node = std::int64_t{host_.gpus} * (rack ? hosts_of_rack() : 1);
-  const std::int64_t gpus = options_.gpus > 0 ? options_.gpus : of_node;
-  if (gpus % of_node != 0)
-    return Error{
-        fmt::format("--gpus: found {}, expected a multiple of a node's {}", gpus, of_node)};
-  for (std::int64_t i = 0; i < gpus / host_.gpus; ++i)
+  const std::int64_t nodes = options_.gpus > 0 ? (options_.gpus - 1) / of_node + 1 : 1;
+  for (std::int64_t i = 0; i < nodes * of_node / host_.gpus; ++i)
     hosts_.push_back({fmt::format("n{}", i), {{"", core_, 0}}});
-  if (gpus > of_node)
+  if (nodes > 1)
     cluster_.assumed.push_back(
         fmt::format("{} nodes like this one, and a core between them that "
                     "never blocks: no file has a fabric",
-                    gpus / of_node));
-  return Done{};
+                    nodes));
 }
 
 Status Composer::find_template() {
@@ -237,7 +233,9 @@ Status Composer::find_template() {
           fmt::format("found a dump of {} hosts, which has no names, beside a fabric; "
                       "expected the dump of one host",
                       topology_.node->hosts)};
-    return hosts_.empty() ? make_hosts() : Status(Done{});
+    if (!states_rates_) bundle_nics(&host_);
+    if (hosts_.empty()) make_hosts();
+    return Done{};
   }
   int ports = 0;
   for (const FabricHost& host : hosts_)

@@ -15,6 +15,7 @@ namespace tandem {
 // A preset's node, in plain numbers; rates are line rates, GB/s a direction.
 struct PresetNode {
   std::string preset;
+  std::string device;      // its name, as in DeviceSpec
   int gpus = 0, nics = 0;  // of a node
   double intra_GBps = 0, intra_efficiency = 1, intra_latency_us = 0;
   double nic_GBps = 0, inter_efficiency = 1, inter_latency_us = 0;
@@ -25,7 +26,7 @@ struct PresetNode {
 
 struct ComposeOptions {
   std::vector<std::string> hosts;  // only these; empty: those wired as most are
-  std::int64_t gpus = 0;           // of the whole cluster, if there is no fabric; 0: one node
+  std::int64_t gpus = 0;           // of the job, if there is no fabric; 0: one node
 };
 
 struct ComposedCable {
@@ -46,7 +47,7 @@ struct ComposedCluster {
   std::vector<std::string> assumed, left_out;
 };
 
-// Errors: hosts that no file has, no host left, GPUs that are no whole nodes.
+// Errors: hosts that no file has, no host left.
 Result<ComposedCluster> compose(const ImportedTopology& topology, const PresetNode& preset,
                                 const ComposeOptions& options = {});
 

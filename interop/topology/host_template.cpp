@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 #include "interop/topology/nccl_rates.h"
 
@@ -18,7 +20,7 @@ int sm_of(const ImportedNode& node, const PresetNode& preset) {
     if (gpu.sm > 0) return gpu.sm;
     if (const KnownGpu* known = known_gpu(gpu.pci_id)) return known->sm;
   }
-  return sm_of_preset(preset.preset);
+  return sm_of_device(preset.device);
 }
 
 // Adds the preset's NVLinks between the host's GPUs.
@@ -44,40 +46,55 @@ void add_preset_nvlinks(const PresetNode& preset, HostTemplate* host) {
 }
 
 // Restates the preset's efficiency for the rates that NCCL counts, so that rate x efficiency stays
-// the same: 450 GB/s at 0.8 are 360; of NCCL's 18 x 20.6 = 370.8 GB/s that is 0.97. If only one of
-// preset and host has a switch, the rates of a single NVLink are compared instead.
+// the same: an NVLink of 25 GB/s at 0.8 carries 20; of NCCL's 20.6 GB/s that is 0.97. Where NCCL
+// counts less than the preset's share, as of a V100's links at 0.89, the links carry that share.
 void restate_efficiency(const PresetNode& preset, int sm, HostTemplate* host) {
-  double fastest = 0;
-  for (const HostWire& wire : host->nvlinks) fastest = std::max(fastest, wire.GBps);
-  if (fastest == 0) return;
-  const bool alike = host->has_switch == preset.nvlinks.empty();
-  const double of_preset = preset.intra_GBps * preset.intra_efficiency;
-  const double restated =
-      alike ? of_preset / fastest
-            : preset.intra_efficiency * nvlink_line_GBps(sm) / nccl_nvlink_GBps(sm);
+  const double restated = preset.intra_efficiency * nvlink_line_GBps(sm) / nccl_nvlink_GBps(sm);
+  for (HostWire& wire : host->nvlinks) wire.GBps *= std::max(1.0, restated);
   host->intra_efficiency = std::min(1.0, restated);
   host->assumed.push_back(fmt::format(
       "NVLinks reach {:.4g} of the rates that NCCL counts: {}'s {:g} of {:g} GB/s, restated",
       host->intra_efficiency, preset.preset, preset.intra_efficiency, preset.intra_GBps));
 }
 
-// Adds NVLinks that a file counts: at NCCL's rate for one, or, if no file says which GPUs they are
-// of, so that the best joined pair has the preset's rate.
+// Returns the most NVLinks that one of a node's GPUs has.
+int most_nvlinks(const ImportedNode& node) {
+  std::map<std::string, int> of_gpu;
+  for (const NodeWire& wire : node.wires) {
+    for (const std::string& end : {wire.from, wire.to})
+      if (end.starts_with("gpu")) of_gpu[end] += wire.nvlinks;
+  }
+  int most = 1;
+  for (const auto& [gpu, links] : of_gpu) most = std::max(most, links);
+  return most;
+}
+
+// Returns the rate of all NVLinks of a preset's GPU. Where no switch joins its GPUs, the preset has
+// the rate of its best joined pair.
+double nvlinks_GBps(const PresetNode& preset) {
+  int pair = 1, all = 1;
+  for (const std::vector<int>& row : preset.nvlinks) {
+    pair = std::max(pair, *std::ranges::max_element(row));
+    all = std::max(all, std::accumulate(row.begin(), row.end(), 0));
+  }
+  return preset.intra_GBps * all / pair;
+}
+
+// Adds NVLinks that a file counts: at NCCL's rate for one, or, if nothing says which GPUs they are
+// of, so that a GPU's links together have the rate of the preset's.
 void add_counted_nvlinks(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
   const int sm = sm_of(node, preset);
-  const double each = nccl_nvlink_GBps(sm);  // 0: nothing says it
-  int most = 1;
-  for (const NodeWire& wire : node.wires) most = std::max(most, wire.nvlinks);
+  const double each_by_sm = nccl_nvlink_GBps(sm);  // 0: nothing says it
+  const double each = each_by_sm > 0 ? each_by_sm : nvlinks_GBps(preset) / most_nvlinks(node);
   for (const NodeWire& wire : node.wires) {
     if (wire.kind != NodeWire::Nvlink) continue;
     const bool to_switch = wire.to == "nvswitch";
     host->has_switch |= to_switch;
-    const double GBps = each > 0 ? wire.nvlinks * each : preset.intra_GBps * wire.nvlinks / most;
-    host->nvlinks.push_back(
-        {wire.from, wire.to, GBps, preset.intra_latency_us / (to_switch ? 2 : 1), 0, wire.nvlinks});
+    host->nvlinks.push_back({wire.from, wire.to, wire.nvlinks * each,
+                             preset.intra_latency_us / (to_switch ? 2 : 1), 0, wire.nvlinks});
   }
   if (host->nvlinks.empty()) return;
-  if (each > 0) return restate_efficiency(preset, sm, host);
+  if (each_by_sm > 0) return restate_efficiency(preset, sm, host);
   host->assumed.push_back(
       fmt::format("NVLinks as fast as {}'s: no file says which GPUs they are of", preset.preset));
 }
@@ -190,7 +207,59 @@ void add_own_nics(const PresetNode& preset, int nics, HostTemplate* host) {
     host->gpus >= nics ? wire(i, i * nics / host->gpus) : wire(i * host->gpus / nics, i);
 }
 
+// A PCIe switch, or a CPU, with the GPUs and NICs that hang on it.
+struct PcieSite {
+  int gpus = 0;
+  std::vector<std::size_t> nics;
+};
+
+std::size_t nic_number(const std::string& site) { return std::stoul(site.substr(3)); }
+
 }  // namespace
+
+void bundle_nics(HostTemplate* host) {
+  std::map<std::string, PcieSite> sites;
+  for (const HostWire& wire : host->others) {
+    if (wire.from.starts_with("gpu")) ++sites[wire.to].gpus;
+    if (wire.from.starts_with("nic")) sites[wire.to].nics.push_back(nic_number(wire.from));
+  }
+  std::vector<std::size_t> bundle_of(host->nics.size());  // the NIC that stands for it
+  for (std::size_t i = 0; i < bundle_of.size(); ++i) bundle_of[i] = i;
+  for (const auto& [site, here] : sites) {
+    const auto rate = [&](std::size_t nic) { return host->nics[nic].GBps; };
+    if (here.gpus == 0 || here.nics.size() % here.gpus != 0 ||
+        std::ranges::adjacent_find(here.nics, std::ranges::not_equal_to{}, rate) != here.nics.end())
+      continue;
+    const std::size_t each = here.nics.size() / here.gpus;
+    for (std::size_t i = 0; i < here.nics.size(); ++i)
+      bundle_of[here.nics[i]] = here.nics[i - i % each];
+  }
+  std::vector<HostNic> bundles;
+  std::map<std::string, std::string> name_of;  // "nic4" -> "nic1", of NICs that stand for others
+  for (std::size_t i = 0; i < bundle_of.size(); ++i) {
+    if (bundle_of[i] != i) continue;
+    name_of[fmt::format("nic{}", i)] = fmt::format("nic{}", bundles.size());
+    bundles.push_back(host->nics[i]);
+    bundles.back().GBps *= static_cast<double>(std::ranges::count(bundle_of, i));
+  }
+  if (bundles.size() == host->nics.size()) return;
+  host->assumed.push_back(
+      fmt::format("{} NICs stand as {} with their rates together: NCCL sends by all that are as "
+                  "near",
+                  host->nics.size(), bundles.size()));
+  std::vector<HostWire> wires;
+  for (HostWire wire : host->others) {
+    if (wire.from.starts_with("nic")) {
+      const auto name = name_of.find(wire.from);
+      if (name == name_of.end()) continue;
+      wire.GBps *= bundles[nic_number(name->second)].GBps / host->nics[nic_number(wire.from)].GBps;
+      wire.from = name->second;
+    }
+    wires.push_back(std::move(wire));
+  }
+  host->nics = std::move(bundles);
+  host->others = std::move(wires);
+}
 
 Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset) {
   HostTemplate host;

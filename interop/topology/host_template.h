@@ -39,6 +39,10 @@ struct HostTemplate {
 // Makes the template from a file of a node's inside.
 Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset);
 
+// Joins NICs of one rate that hang on one PCIe switch, if they are several for each GPU there, to
+// one NIC a GPU with their rates together: NCCL sends by all NICs that are as near.
+void bundle_nics(HostTemplate* host);
+
 // Makes the template by the preset, with so many GPUs and NICs.
 HostTemplate host_of(const PresetNode& preset, int gpus, int nics);
 

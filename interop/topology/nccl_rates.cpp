@@ -1,6 +1,7 @@
 #include "interop/topology/nccl_rates.h"
 
 #include <array>
+#include <utility>
 
 namespace tandem {
 namespace {
@@ -107,9 +108,15 @@ const KnownGpu* usual_gpu(int sm) {
   return nullptr;
 }
 
-int sm_of_preset(std::string_view preset) {
-  for (const KnownGpu& gpu : kGpus) {
-    if (gpu.preset == preset || gpu.preset_on_aws == preset) return gpu.sm;
+int sm_of_device(std::string_view name) {
+  constexpr std::array kSeries = {
+      std::pair("V100-", kVolta),         std::pair("A100-", kAmpere),
+      std::pair("H100-", kHopper),        std::pair("H200-", kHopper),
+      std::pair("H800-", kHopper),        std::pair("H20-", kHopper),
+      std::pair("B200-", kBlackwell),     std::pair("GB200-", kBlackwell),
+      std::pair("B300-", kBlackwell + 3), std::pair("GB300-", kBlackwell + 3)};
+  for (const auto& [series, sm] : kSeries) {
+    if (name.starts_with(series)) return sm;
   }
   return 0;
 }

@@ -33,7 +33,8 @@ const KnownGpu* known_gpu(std::string_view pci_id);
 // Returns the GPU that stands for a compute capability if no id is given; null: none does.
 const KnownGpu* usual_gpu(int sm);
 
-// Returns the compute capability of a preset's GPUs if the table has the preset; else 0.
-int sm_of_preset(std::string_view preset);
+// Returns the compute capability of a device by its name, such as "A100-SXM4-80GB"; 0: it is not
+// NVIDIA's, or not known.
+int sm_of_device(std::string_view name);
 
 }  // namespace tandem

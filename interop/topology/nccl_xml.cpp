@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kSwitchClass = "0x0680", kGpuClass = "0x03", kNicClass = "0x02";
 constexpr std::string_view kManyHosts = "fffffff:ff:ff.0";  // the target of a rack's NVLinks
-constexpr double kNetMbitps = 10000;  // of a net that states no speed, as NCCL takes it
+constexpr double kNetMbitps = 10000;  // that NCCL takes for a net that states no speed
 
 // The range in which an attribute must be, if the file has it.
 struct NumberRange {
@@ -239,12 +239,13 @@ class NcclSystem {
                        at,
                        pci == nullptr ? pcie_GBps("", 0) : rate_of(*pci),
                        {std::string(net.text("name")), pci == nullptr ? "" : pci_id(*pci),
-                        (speed > 0 ? speed : kNetMbitps) / 8000}});
+                        speed > 0 ? speed / 8000 : 0}});
     }
     return Done{};
   }
 
   void add_nvlinks(ImportedNode* node);
+  void take_slow_nets(ImportedNode* node);
 
   const TopologySource& source_;
   bool has_classes_ = false, states_nvlinks_ = false, joins_hosts_ = false;
@@ -292,6 +293,20 @@ void NcclSystem::add_nvlinks(ImportedNode* node) {
   }
 }
 
+// Gives nets that state no speed the one that NCCL takes, where others state theirs. Where none
+// does, the preset says it.
+void NcclSystem::take_slow_nets(ImportedNode* node) {
+  const auto unknown = std::ranges::count(node->nics, 0.0, &ImportedNic::GBps);
+  if (unknown == 0 || unknown == std::ssize(node->nics)) return;
+  for (ImportedNic& nic : node->nics) {
+    if (nic.GBps == 0) nic.GBps = kNetMbitps / 8000;
+  }
+  assumed.push_back(
+      fmt::format("{}: {} of {} nets state no speed and have 10 Gbit/s, as NCCL takes "
+                  "them",
+                  source_.path, unknown, node->nics.size()));
+}
+
 Result<ImportedNode> NcclSystem::node() {
   const auto in_order = [](const auto& a, const auto& b) {
     return std::pair(a.host, a.dev) < std::pair(b.host, b.dev);
@@ -330,6 +345,7 @@ Result<ImportedNode> NcclSystem::node() {
                           .GBps = nics_[i].pcie_GBps});
   }
   node.wires.insert(node.wires.end(), wires_.begin(), wires_.end());
+  take_slow_nets(&node);
   if (!has_classes_ && gpus_.empty())
     assumed.push_back(
         fmt::format("{}: its {} PCI devices have no class and are taken for network "

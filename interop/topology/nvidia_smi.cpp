@@ -228,7 +228,8 @@ bool is_nvidia_smi(std::string_view text) {
         (is_gpu_name(words[1]) || words[1] == "CPU" || words[1] == "NIC0" ||
          words[1].starts_with("mlx")))
       return true;
-    if (!words.empty() && words[0] != "$") return false;
+    // The command itself may stand first, behind any prompt.
+    if (!words.empty() && line.find("nvidia-smi topo") == line.npos) return false;
   }
   return false;
 }

@@ -40,6 +40,11 @@ def _module(name):
         raise MissingError(f"found no {name} ({error}), expected it to be installed") from None
 
 
+def _formatted(number, form):
+    """Formats a number; None stands for an infinite one, which JSON lacks."""
+    return "inf" if number is None else format(number, form)
+
+
 class Trace:
     """A run's events, in the memory that the simulator wrote them to.
 
@@ -417,8 +422,10 @@ class Sizing(_Shown):
             numbers = [""] * 4
             if one.result is not None:
                 e = one.economics
-                numbers = [f"{e.days_p50:.1f}", f"{e.days_late:.1f}", f"{e.cost / 1e6:.3g}"]
-                numbers.append(f"{e.energy_MWh:.0f}" if e.energy_MWh else "")
+                days = [_formatted(e.days_p50, ".1f"), _formatted(e.days_late, ".1f")]
+                cost = e.cost if e.cost is None else e.cost / 1e6
+                energy = f"{e.energy_MWh:.0f}" if e.energy_MWh else ""
+                numbers = [*days, _formatted(cost, ".3g"), energy]
             choice = "take this" if one.recommended else one.out or ""
             rows.append([one.job, one.candidate, str(one.gpus), *numbers, choice])
         columns = ["job", "candidate", "GPUs", "days", "days p95", "cost M", "MWh", "choice"]

@@ -33,6 +33,7 @@ inline std::string topology_fault(const std::string& name, const std::string& te
 // dgx-h100 in plain numbers: 8 GPUs at 450 GB/s and 1 us, 8 NICs at 50 GB/s and 5 us.
 inline PresetNode eight_h100() {
   return {.preset = "dgx-h100",
+          .device = "H100-SXM5-80GB",
           .gpus = 8,
           .nics = 8,
           .intra_GBps = 450,

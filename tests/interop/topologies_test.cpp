@@ -126,6 +126,7 @@ TEST_CASE("NVLinks from GPU to GPU are counted once, and one to itself is left o
                    gpu(1, link(0, 2) + link(2, 1)) + gpu(2, link(1, 1)) + "</cpu></system>");
   PresetNode jz = eight_h100();
   jz.preset = "dgx-1";
+  jz.device = "V100-32GB";
   jz.intra_GBps = 50;
   jz.intra_efficiency = 0.6;
   jz.nvlinks = {{0, 2}, {2, 0}};
@@ -196,9 +197,8 @@ TEST_CASE("bare devices are known by their class, and have the preset's NVLinks 
                                         "n1.gpu1 n1.cpu0 24", "n1.nic0 n1.cpu0 24"});
   CHECK(node.intra_efficiency == 0);
   CHECK(says(node.assumed, "2 nodes like this one, and a core between them"));
-  const auto odd = compose(topology, eight_h100(), {{}, 3});
-  REQUIRE(!odd.ok());
-  CHECK(odd.error().text() == "--gpus: found 3, expected a multiple of a node's 2");
+  // A job of three GPUs takes whole nodes, too.
+  CHECK(composed(topology, eight_h100(), {{}, 3}).nodes == 2);
 }
 
 TEST_CASE("XML that is no topology of NCCL's is refused with its line") {
@@ -236,6 +236,7 @@ TEST_CASE("nvidia-smi's table: alike pairs of many links are a switch, others ar
       "NIC0\tPIX\tNODE\tSYS\tSYS\t X \n\nNIC Legend:\n\n  NIC0: mlx5_7\n";
   PresetNode a100 = eight_h100();
   a100.preset = "dgx-a100";
+  a100.device = "A100-SXM4-80GB";
   a100.intra_GBps = 300;
   const ComposedCluster direct = composed(topology_in("smi", four), a100);
   // Three times four links are a GPU's twelve: no switch. PCIe 4 x16, as an A100 has.
@@ -245,6 +246,12 @@ TEST_CASE("nvidia-smi's table: alike pairs of many links are a switch, others ar
         Names{"n0.nic_mlx5_7 core 50", "n0.nic_mlx5_7 n0.pcie0 24"});
   CHECK(cables_at(direct, "cpu0") ==
         Names{"n0.pcie0 n0.cpu0 24", "n0.gpu1 n0.cpu0 24", "n0.cpu0 n0.cpu1 10"});
+
+  // Of GPUs that nothing names each link is a part of the preset's rate, which is all of a GPU's.
+  a100.device = "MI355X-288GB";
+  CHECK(cables_at(composed(topology_in("smi", four), a100), "gpu3").front() ==
+        "n0.gpu3 n0.nvlinks 100");
+  a100.device = "A100-SXM4-80GB";
 
   std::string switched = four;
   for (std::size_t at = 0; (at = switched.find("NV4", at)) != std::string::npos;)

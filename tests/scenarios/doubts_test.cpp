@@ -52,6 +52,15 @@ TEST_CASE("a NIC that is set faster than its slot is doubted, with the slot's so
   CHECK(doubts_of(kSmall, {"cluster.preset=dgx-b300"}).empty());
 }
 
+TEST_CASE("keys of leaves are said to have no effect on a star") {
+  CHECK(doubt_of({"cluster.oversubscription=8"}) ==
+        "--set: cluster.oversubscription has no effect: cluster.fabric = star has no leaves and "
+        "never blocks");
+  CHECK(doubts_of(kSmall, {"cluster.oversubscription=8", "cluster.fabric=fat-tree",
+                           "cluster.nodes_per_leaf=2"})
+            .empty());
+}
+
 TEST_CASE("stages that pp x vpp makes uneven are a warning, but where the ends count as layers") {
   // 32 layers on 2 x 3 stages: five of ceil(32 / 6) = 6, and 2 on the last.
   const std::string line = doubt_of({"model.layers=32", "parallel.vpp=3"});

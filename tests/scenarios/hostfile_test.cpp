@@ -93,6 +93,17 @@ TEST_CASE("a hostfile that does not fit the cluster or the job is refused") {
         "job.toml:11: cluster.hosts: found 'h[1-' among host names, expected each [ closed by a ]");
 }
 
+TEST_CASE("a rate or a fabric beside a file of links is refused, and a GPU's rate is the file's") {
+  for (const std::string key : {"nic_Gbitps = 50", "intra_GBps = 50", "fabric = \"star\""})
+    CHECK(refused("a1\nb1\n", key + "\n") ==
+          "job.toml:11: found cluster." + key.substr(0, key.find(' ')) +
+              " with cluster.links_file, expected one of them: the file has the links, their rates "
+              "and latencies");
+  const auto scenario = loaded("a1\nb1\n", "preset = \"dgx-h100\"\n");
+  REQUIRE(scenario.ok());
+  CHECK(scenario->cluster.spec.intra_bytes_per_s == 1e9);
+}
+
 TEST_CASE("cluster.from stands for what the scenario does not say, its files beside it") {
   const Folder folder;
   std::filesystem::create_directory(folder.path() / "lab");

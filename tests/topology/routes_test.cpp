@@ -212,17 +212,88 @@ TEST_CASE("on a torus routes have as many hops as the rings between, and spread 
   // Once round the back.
   CHECK(route_names(cluster, 0, 3) ==
         Names{"n0.gpu0.r0.0.up", "r3.0.r0.0.down", "n3.gpu0.r3.0.down"});
-  // To r2.1 r0.0 has three ways on, r1.0, r0.1 and r3.0: 6 modulo 3 is the first; r1.0 has two,
-  // r2.0 and r1.1: 6 / 3 modulo 2, the first.
-  CHECK(route_names(cluster, 0, 6) == Names{"n0.gpu0.r0.0.up", "r0.0.r1.0.up", "r1.0.r2.0.up",
-                                            "r2.0.r2.1.up", "n6.gpu0.r2.1.down"});
-  // To r2.3 r1.0, r3.0 and r0.3: 14 modulo 3 is the last; then r1.3 or r3.3: 14 / 3 modulo 2.
-  CHECK(route_names(cluster, 0, 14) == Names{"n0.gpu0.r0.0.up", "r0.3.r0.0.down", "r0.3.r1.3.up",
-                                             "r1.3.r2.3.up", "n14.gpu0.r2.3.down"});
-  // Without that cable three hops: r0.1, r3.0 or r0.3 first, 1 modulo 3 is r3.0.
+  // To r2.1 r0.0 has three ways on, r0.1, r1.0 and r3.0: 6 modulo 3 is the first. r0.1 has two,
+  // r1.1 and r3.1: in the middle of the way the number is still 6, and 6 modulo 2 the first.
+  CHECK(route_names(cluster, 0, 6) == Names{"n0.gpu0.r0.0.up", "r0.0.r0.1.up", "r0.1.r1.1.up",
+                                            "r1.1.r2.1.up", "n6.gpu0.r2.1.down"});
+  // To r2.3 r0.3, r1.0 and r3.0: 14 modulo 3 is the last; then r2.0 or r3.3: 14 modulo 2.
+  CHECK(route_names(cluster, 0, 14) == Names{"n0.gpu0.r0.0.up", "r3.0.r0.0.down", "r2.0.r3.0.down",
+                                             "r2.3.r2.0.down", "n14.gpu0.r2.3.down"});
+  // Without that cable three hops: r0.1, r0.3 or r3.0 first, 1 modulo 3 is r0.3.
   REQUIRE(fail(&cluster, {"r0.0.r1.0.up", "r0.0.r1.0.down"}).empty());
-  CHECK(route_names(cluster, 0, 1) == Names{"n0.gpu0.r0.0.up", "r3.0.r0.0.down", "r2.0.r3.0.down",
-                                            "r1.0.r2.0.down", "n1.gpu0.r1.0.down"});
+  CHECK(route_names(cluster, 0, 1) == Names{"n0.gpu0.r0.0.up", "r0.3.r0.0.down", "r0.3.r1.3.up",
+                                            "r1.3.r1.0.up", "n1.gpu0.r1.0.down"});
+}
+
+// One level of a fabric: each of `below` switches is joined to each of `above` by `cables`.
+void join_levels(const Names& below, const Names& above, int cables,
+                 std::vector<ListedCable>* all) {
+  for (const std::string& from : below) {
+    for (const std::string& to : above)
+      for (int i = 0; i < cables; ++i) all->push_back({from, to, 10e9});
+  }
+}
+
+// Returns the most routes that share a link when every GPU sends to the one `shift` further on.
+int most_on_one_link(const Cluster& cluster, int shift) {
+  std::vector<int> routes(cluster.links());
+  for (int from = 0; from < cluster.gpus(); ++from) {
+    const int to = (from + shift) % cluster.gpus();
+    for (const LinkId link : cluster.route(DeviceId{from}, DeviceId{to})) ++routes[index(link)];
+  }
+  return *std::ranges::max_element(routes);
+}
+
+Cluster cabled(const std::vector<ListedCable>& cables, int gpus_per_node, int gpus) {
+  ClusterSpec spec;
+  spec.cables = std::make_shared<std::vector<ListedCable>>(cables);
+  spec.gpus_per_node = gpus_per_node;
+  return joined(spec, gpus);
+}
+
+TEST_CASE("in a fat tree that never blocks no two GPUs share a cable when all send one shift on") {
+  // Two levels with parallel cables: 4 leaves with 32 GPUs each, 4 spines, 8 cables to each.
+  std::vector<ListedCable> cables;
+  const Names spines = {"spine0", "spine1", "spine2", "spine3"};
+  for (int gpu = 0; gpu < 128; ++gpu)
+    cables.push_back(
+        {fmt::format("n{}.gpu{}", gpu / 8, gpu % 8), fmt::format("l{}", gpu / 32), 10e9});
+  join_levels({"l0", "l1", "l2", "l3"}, spines, 8, &cables);
+  const Cluster two = cabled(cables, 8, 128);
+  for (int shift = 8; shift < 128; shift += 8) CHECK(most_on_one_link(two, shift) == 1);
+
+  // Three levels: two pods of two leaves with 4 GPUs each, two spines a pod, and cores that join
+  // all spines or those of one number.
+  for (const bool joins_all : {true, false}) {
+    cables.clear();
+    for (int gpu = 0; gpu < 16; ++gpu)
+      cables.push_back({fmt::format("n{}.gpu0", gpu), fmt::format("l{}", gpu / 4), 10e9});
+    for (const int pod : {0, 1}) {
+      const Names above = {fmt::format("s{}", 2 * pod), fmt::format("s{}", 2 * pod + 1)};
+      join_levels({fmt::format("l{}", 2 * pod), fmt::format("l{}", 2 * pod + 1)}, above, 2,
+                  &cables);
+      join_levels({above[0]}, {"c0", "c1"}, 2, &cables);
+      join_levels({above[1]}, joins_all ? Names{"c0", "c1"} : Names{"c2", "c3"}, 2, &cables);
+    }
+    const Cluster three = cabled(cables, 1, 16);
+    INFO("cores join all spines: " << joins_all);
+    for (int shift = 1; shift < 16; ++shift) CHECK(most_on_one_link(three, shift) == 1);
+  }
+}
+
+TEST_CASE("on rails that never block no two GPUs of a rail share a cable") {
+  // Two units of 8 rails with 8 nodes each; every leaf has 2 cables to each of 4 spines.
+  std::vector<ListedCable> cables;
+  Names leaves;
+  for (int gpu = 0; gpu < 128; ++gpu) {
+    leaves.push_back(fmt::format("u{}r{}", gpu / 64, gpu % 8));
+    cables.push_back({fmt::format("n{}.gpu{}", gpu / 8, gpu % 8), leaves.back(), 10e9});
+  }
+  std::ranges::sort(leaves);
+  leaves.erase(std::unique(leaves.begin(), leaves.end()), leaves.end());
+  join_levels(leaves, {"spine0", "spine1", "spine2", "spine3"}, 2, &cables);
+  const Cluster rails = cabled(cables, 8, 128);
+  for (int shift = 8; shift < 128; shift += 8) CHECK(most_on_one_link(rails, shift) == 1);
 }
 
 TEST_CASE("on a dragonfly routes take the one link between two groups, or go by a third") {

@@ -1,4 +1,4 @@
-// The model's arithmetic: layers over stages, parameters, FLOPs.
+// Counts layers over stages, and parameters.
 #include "workload/model/model.h"
 
 #include <fmt/format.h>
@@ -18,133 +18,8 @@ namespace {
 // speed.
 constexpr std::int64_t kVocabMultiple = 128;
 
-// Returns the number of weight matrices of an MLP.
-double products(const Model& model) { return model.gated_mlp ? 3 : 2; }
-
 double norm_parameters(const Model& model) {
   return (model.uses_rms_norm() ? 1.0 : 2.0) * model.hidden;
-}
-
-// Returns the weights of the linear layers in a layer's first half. Heads: into Q, K and V, and
-// out. Latent: down to the ranks, up to the heads, and out. Scans: into gate, input, keys, queries
-// and steps, and out.
-double mixer_weights(const Model& model) {
-  const double h = model.hidden, heads = model.heads;
-  switch (model.mixer) {
-    case Mixer::Heads: {
-      const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
-      const double columns = heads * model.head_size() + (model.shared_kv ? 1 : 2) * kv;
-      return h * columns + heads * model.head_size() * h;
-    }
-    case Mixer::Latent: {
-      const double query = heads * model.query_size();
-      const double rank = model.q_lora_rank, kv_rank = model.kv_lora_rank;
-      return (rank > 0 ? (h + query) * rank : h * query) + h * (kv_rank + model.qk_rope_head_dim) +
-             kv_rank * heads * (model.qk_nope_head_dim + model.v_head_dim) +
-             heads * model.v_head_dim * h;
-    }
-    case Mixer::Mamba:
-      return h * (2 * static_cast<double>(model.mamba_inner()) +
-                  2.0 * model.mamba_groups * model.mamba_state + model.mamba_heads) +
-             static_cast<double>(model.mamba_inner()) * h;
-    case Mixer::Linear:
-      return h * (2 * static_cast<double>(model.linear_keys()) +
-                  2 * static_cast<double>(model.linear_values()) + 2 * model.linear_value_heads) +
-             static_cast<double>(model.linear_values()) * h;
-    case Mixer::None:
-      return 0;
-  }
-  CHECK(false);
-  return 0;
-}
-
-// Returns the FLOPs of the attention core's two products, forward, in one layer for the global
-// batch: 2 s^2 (query size + value size) for each head and sequence, times the share attended to.
-// `Whole` counts twice what a causal mask leaves.
-double core_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
-  const double share = (attention == AttentionFlops::Causal ? 1 : 2) * attended_share(model);
-  const double columns =
-      static_cast<double>(model.heads) * (model.query_size() + model.value_size());
-  return share * 2.0 * plan.global_batch * model.seq * model.seq * columns;
-}
-
-// Returns the FLOPs of a scan in chunks for one token: scores with all positions of its chunk,
-// their product with the values, what goes into the state and what comes out of it. Masked scores
-// count, as the kernels compute them.
-double scan_flops(double chunk, double score_columns, double value_columns, double states) {
-  return 2 * chunk * (score_columns + value_columns) + 4 * states;
-}
-
-double mixer_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
-  const double tokens = static_cast<double>(plan.global_batch) * model.seq;
-  switch (model.mixer) {
-    case Mixer::Heads:
-    case Mixer::Latent:
-      return core_flops(model, plan, attention);
-    case Mixer::Mamba:
-      return tokens * scan_flops(model.mamba_chunk, model.mamba_groups * model.mamba_state,
-                                 static_cast<double>(model.mamba_inner()),
-                                 static_cast<double>(model.mamba_inner()) * model.mamba_state);
-    case Mixer::Linear:
-      return tokens *
-             scan_flops(kDeltaChunk, 3.0 * model.linear_value_heads * model.linear_key_head_dim,
-                        2 * static_cast<double>(model.linear_values()),
-                        static_cast<double>(model.linear_values()) * model.linear_key_head_dim);
-    case Mixer::None:
-      return 0;
-  }
-  CHECK(false);
-  return 0;
-}
-
-// Returns the weights in a layer's second half by which a token is multiplied.
-double mlp_weights(const Model& model) {
-  const double h = model.hidden;
-  if (!model.has_mlp) return 0;
-  if (!model.is_moe()) return products(model) * h * model.ffn();
-  return h * model.experts + latent_parameters(model) +
-         products(model) *
-             (static_cast<double>(model.top_k) * model.expert_hidden() * model.expert_ffn() +
-              h * model.shared_expert_ffn);
-}
-
-double layer_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
-  return 2.0 * plan.global_batch * model.seq * (mixer_weights(model) + mlp_weights(model)) +
-         mixer_flops(model, plan, attention);
-}
-
-// Returns the weights that make latent attention's queries, keys and values out of the compressed
-// ones.
-double up_projection_weights(const Model& model) {
-  const double rank = model.q_lora_rank > 0 ? model.q_lora_rank : model.hidden;
-  return static_cast<double>(model.heads) *
-         (rank * model.query_size() +
-          static_cast<double>(model.kv_lora_rank) * (model.qk_nope_head_dim + model.v_head_dim));
-}
-
-// Returns the FLOPs of a layer that selective recompute repeats.
-double selective_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
-  if (plan.recompute != Recompute::Selective) return 0;
-  double weights = 0;
-  if (recomputes_mlp(model, plan)) weights += mlp_weights(model);
-  if (recomputes_shared(model, plan))
-    weights += products(model) * model.hidden * model.shared_expert_ffn;
-  if (model.latent() && plan.recompute_modules.mla_up_proj) weights += up_projection_weights(model);
-  return 2.0 * plan.global_batch * model.seq * weights +
-         (recomputes_core(model, plan) ? core_flops(model, plan, attention) : 0);
-}
-
-double head_flops(const Model& model, const Plan& plan);
-
-// Counts for each predicted token a layer, the product of its two inputs, and the head.
-double mtp_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
-  const double product = 2.0 * plan.global_batch * model.seq * 2 * model.hidden * model.hidden;
-  return model.mtp_layers * (layer_flops(model.layer(model.layers - 1), plan, attention) + product +
-                             head_flops(model, plan));
-}
-
-double head_flops(const Model& model, const Plan& plan) {
-  return 2.0 * plan.global_batch * model.seq * model.hidden * model.vocab;
 }
 
 }  // namespace
@@ -236,6 +111,36 @@ const Model& expert_layer(const Model& model) {
 // kv_heads = heads; for latent attention a norm of each compressed array; for Mamba-2 the
 // convolution with its bias, A, D and the step's bias for each head, and the norm before the output
 // projection; for the delta net the same without D and the convolution's bias.
+double mixer_weights(const Model& model) {
+  const double h = model.hidden, heads = model.heads;
+  switch (model.mixer) {
+    case Mixer::Heads: {
+      const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
+      const double columns = heads * model.head_size() + (model.shared_kv ? 1 : 2) * kv;
+      return h * columns + heads * model.head_size() * h;
+    }
+    case Mixer::Latent: {
+      const double query = heads * model.query_size();
+      const double rank = model.q_lora_rank, kv_rank = model.kv_lora_rank;
+      return (rank > 0 ? (h + query) * rank : h * query) + h * (kv_rank + model.qk_rope_head_dim) +
+             kv_rank * heads * (model.qk_nope_head_dim + model.v_head_dim) +
+             heads * model.v_head_dim * h;
+    }
+    case Mixer::Mamba:
+      return h * (2 * static_cast<double>(model.mamba_inner()) +
+                  2.0 * model.mamba_groups * model.mamba_state + model.mamba_heads) +
+             static_cast<double>(model.mamba_inner()) * h;
+    case Mixer::Linear:
+      return h * (2 * static_cast<double>(model.linear_keys()) +
+                  2 * static_cast<double>(model.linear_values()) + 2 * model.linear_value_heads) +
+             static_cast<double>(model.linear_values()) * h;
+    case Mixer::None:
+      return 0;
+  }
+  CHECK(false);
+  return 0;
+}
+
 double attention_parameters(const Model& model) {
   if (model.mixer == Mixer::None) return 0;
   const double h = model.hidden;
@@ -274,7 +179,7 @@ double attention_parameters(const Model& model) {
 // Returns an MLP's parameters. GPT: up and down with biases, 5h for f = 4h. Gated: gate, up, down.
 double ffn_parameters(const Model& model, double h, double ffn) {
   const double biases = (model.gated_mlp ? 2 : 1) * ffn + h;
-  return products(model) * h * ffn + (model.mlp_bias.value_or(!model.gated_mlp) ? biases : 0);
+  return mlp_matrices(model) * h * ffn + (model.mlp_bias.value_or(!model.gated_mlp) ? biases : 0);
 }
 
 double expert_parameters(const Model& model) {
@@ -456,37 +361,6 @@ bool recomputes_mlp(const Model& model, const Plan& plan) {
 bool recomputes_shared(const Model& model, const Plan& plan) {
   return plan.recompute == Recompute::Selective && model.is_moe() && model.shared_expert_ffn > 0 &&
          plan.recompute_modules.shared_experts && !plan.recompute_modules.moe;
-}
-
-double model_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
-  double layers = 0;
-  for (const auto& [kind, count] : kinds_of(model))
-    layers += count * layer_flops(*kind, plan, attention);
-  const double again = model.mtp_layers == 0 ? 0 : mtp_flops(model, plan, attention);
-  return 3 * (layers + head_flops(model, plan) + again);
-}
-
-double hardware_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
-  double sum = model_flops(model, plan, attention);
-  LayersOfKinds kinds = kinds_of(model);
-  if (model.mtp_layers > 0) kinds.push_back({&model.layer(model.layers - 1), model.mtp_layers});
-  for (const auto& [kind, count] : kinds) {
-    sum += count * selective_flops(*kind, plan, attention);
-    // The model's FLOPs count the backward as twice the forward.
-    if (kind->attends() && plan.flash_attention)
-      sum += count * core_flops(*kind, plan, attention) * (kFlashBackward - 2);
-  }
-  std::map<const Model*, int> again;
-  int first = 0;
-  for (const int layers : split_layers(model, plan)) {
-    for (const auto& [kind, count] : kinds_in(model, first, recomputed_layers(plan, layers)))
-      again[kind] += count;
-    first += layers;
-  }
-  if (model.mtp_layers > 0 && mtp_recompute(plan) == Recompute::Full)
-    again[&model.layer(model.layers - 1)] += model.mtp_layers;
-  for (const auto& [kind, count] : again) sum += count * layer_flops(*kind, plan, attention);
-  return sum;
 }
 
 int stored_bytes(const Plan& plan) {

@@ -193,6 +193,12 @@ double router_parameters(const Model& model);
 // Returns the weights from hidden into the width in which experts work (moe_latent), and back; 0
 // without such a width.
 double latent_parameters(const Model& model);
+// Returns the weights of the linear layers in a layer's first half. Heads: into Q, K and V, and
+// out. Latent: down to the ranks, up to the heads, and out. Scans: into gate, input, keys, queries
+// and steps, and out.
+double mixer_weights(const Model& model);
+// Returns the number of weight matrices of an MLP.
+inline double mlp_matrices(const Model& model) { return model.gated_mlp ? 3 : 2; }
 // Returns the parameters of a layer that every tensor rank holds whole: the router's, and those
 // that compress latent attention's input.
 double replicated_parameters(const Model& model);
@@ -259,15 +265,16 @@ bool recomputes_shared(const Model& model, const Plan& plan);
 // adds the recomputed forward: 96 B s l h^2 (1 + s/6h + V/16lh) with full recompute (Narayanan et
 // al. 2021, equation 3); another 4 B s^2 h a layer with selective recompute, the attention core's
 // two products. A token of a mixture of experts counts its top_k experts, the shared one and the
-// router.
+// router. With a capacity, `hardware_flops` counts what experts take: the mean's share at most, or
+// always with padding. `model_flops` counts dropped tokens, too.
 //
 // Both count the attention core's products by the same convention, so that hardware FLOPs are never
-// fewer than the model's. `Causal` counts what a mask, a window or chunks leave. `Whole` counts
-// twice that: the whole matrix under a causal mask, as Megatron-LM's equation above and PaLM's
-// appendix B (arXiv 2204.02311) do. Flash attention computes what is left, and in the backward the
-// scores again (FlashAttention-2, arXiv 2307.08691: 2.5 times the forward); `hardware_flops` counts
-// these once more, by the convention. Kernels with flash attention compute `Causal`. Others compute
-// `Whole`, or, with a window or chunks, the whole matrix.
+// fewer than the model's but for dropped tokens. `Causal` counts what a mask, a window or chunks
+// leave. `Whole` counts twice that: the whole matrix under a causal mask, as Megatron-LM's equation
+// above and PaLM's appendix B (arXiv 2204.02311) do. Flash attention computes what is left, and in
+// the backward the scores again (FlashAttention-2, arXiv 2307.08691: 2.5 times the forward);
+// `hardware_flops` counts these once more, by the convention. Kernels with flash attention compute
+// `Causal`. Others compute `Whole`, or, with a window or chunks, the whole matrix.
 constexpr double kFlashBackward = 2.5;
 // Returns the share of an s x s matrix that a causal mask leaves; less in a window or in chunks:
 // 1/2, w/s - w^2 / 2 s^2, c / 2s.
