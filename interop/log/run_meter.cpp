@@ -47,54 +47,103 @@ std::optional<double> median_of(const std::vector<double>& values) {
   return median(behind_warmup(values));
 }
 
+std::optional<double>& place_of(Figure what, LineFigures* figures) {
+  switch (what) {
+    case Figure::Seconds:
+      return figures->seconds;
+    case Figure::Tflops:
+      return figures->tflops;
+    case Figure::TokensOfGpu:
+      return figures->tokens_per_gpu_s;
+    case Figure::Samples:
+      return figures->samples_per_s;
+    case Figure::Bytes:
+      break;
+  }
+  return figures->allocated_bytes;
+}
+
 }  // namespace
 
-bool RunMeter::take(std::string_view line) {
-  if (line.find("validate step:") != std::string_view::npos) return false;  // torchtitan's
-  bool any = false, bytes = false;
+std::optional<LineFigures> figures_in(std::string_view line) {
+  if (line.find("validate step:") != std::string_view::npos) return std::nullopt;  // torchtitan's
+  LineFigures figures;
+  bool any = false;
   for (const LogWord& row : kWords) {
     if (!row.beside.empty() && line.find(row.beside) == std::string_view::npos) continue;
-    if (row.what == Figure::Bytes && bytes) continue;  // a shorter word of the same
     const auto number = number_behind(line, row.word);
     // An iteration whose time is no number has no other figures either.
     if (!number && row.what == Figure::Seconds && line.find(row.word) != std::string_view::npos)
-      return false;
-    if (!number) continue;
+      return std::nullopt;
+    std::optional<double>& figure = place_of(row.what, &figures);
+    if (!number || figure) continue;  // a shorter word of the same
+    figure = *number * row.unit;
     any = true;
-    const double value = *number * row.unit;
-    switch (row.what) {
-      case Figure::Seconds:
-        seconds_.push_back(value);
-        break;
-      case Figure::Tflops:
-        tflops_.push_back(value);
-        break;
-      case Figure::TokensOfGpu:
-        tokens_.push_back(value);
-        break;
-      case Figure::Samples:
-        samples_.push_back(value);
-        break;
-      case Figure::Bytes:
-        bytes = true;
-        allocated_bytes_ = std::max(allocated_bytes_, value);
-        break;
-    }
   }
-  return any;
+  if (!any) return std::nullopt;
+  figures.batch = number_behind(line, "global batch size:");
+  return figures;
 }
 
-MeasuredRun RunMeter::run() const {
+std::optional<double> RunMeter::batch_or_last(std::optional<double> batch) const {
+  for (std::size_t i = lines_.size(); i-- > 0 && !batch;) batch = lines_[i].batch;
+  return batch;
+}
+
+int RunMeter::of_another_batch(std::optional<double> batch) const {
+  const std::optional<double> counted = batch_or_last(batch);
+  return static_cast<int>(std::ranges::count_if(
+      lines_, [&](const LineFigures& line) { return line.batch && line.batch != counted; }));
+}
+
+MeasuredRun RunMeter::run(std::optional<double> batch) const {
+  const std::optional<double> counted = batch_or_last(batch);
+  const auto values = [&](std::optional<double> LineFigures::*figure) {
+    std::vector<double> all;
+    for (const LineFigures& line : lines_) {
+      if (line.*figure && (!line.batch || line.batch == counted)) all.push_back(*(line.*figure));
+    }
+    return all;
+  };
+  const std::vector<double> seconds = values(&LineFigures::seconds),
+                            tokens = values(&LineFigures::tokens_per_gpu_s),
+                            samples = values(&LineFigures::samples_per_s);
   MeasuredRun run;
-  run.iteration_s = median_of(seconds_);
-  run.tflops_per_gpu = median_of(tflops_);
-  run.tokens_per_gpu_s = median_of(tokens_);
-  run.samples_per_s = median_of(samples_);
-  const std::size_t counted = std::max({seconds_.size(), tokens_.size(), samples_.size()});
-  run.warmup = static_cast<int>(std::min<std::size_t>(kWarmup, counted == 0 ? 0 : counted - 1));
-  run.iterations = static_cast<int>(counted) - run.warmup;
-  if (allocated_bytes_ > 0) run.max_allocated_bytes = allocated_bytes_;
+  run.iteration_s = median_of(seconds);
+  run.tflops_per_gpu = median_of(values(&LineFigures::tflops));
+  run.tokens_per_gpu_s = median_of(tokens);
+  run.samples_per_s = median_of(samples);
+  const std::size_t most = std::max({seconds.size(), tokens.size(), samples.size()});
+  run.warmup = static_cast<int>(std::min<std::size_t>(kWarmup, most == 0 ? 0 : most - 1));
+  run.iterations = static_cast<int>(most) - run.warmup;
+  const std::vector<double> bytes = values(&LineFigures::allocated_bytes);
+  const double allocated = bytes.empty() ? 0 : *std::ranges::max_element(bytes);
+  if (allocated > 0) run.max_allocated_bytes = allocated;
   return run;
+}
+
+LogPart last_run(std::string_view text) {
+  LogPart part{text};
+  bool measured = false;  // since the run began
+  std::optional<LogPart> begins;
+  int number = 1;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    const bool starts =
+        line.find("using world size:") != line.npos || line.find("-- arguments --") != line.npos;
+    if (starts && measured) {
+      begins = LogPart{text.substr(begin), number};
+      measured = false;
+    }
+    if (!measured && has_measurement(line)) {
+      measured = true;
+      if (begins) part = *begins;
+    }
+    begin = end + 1;
+    ++number;
+  }
+  return part;
 }
 
 bool has_measurement(std::string_view text) {

@@ -2,6 +2,7 @@
 // Megatron-LM, torchtitan, NeMo, DeepSpeed and MLPerf.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -9,26 +10,42 @@
 
 namespace tandem {
 
+// What one line of a log measures.
+struct LineFigures {
+  std::optional<double> seconds, tflops, tokens_per_gpu_s, samples_per_s, allocated_bytes;
+  std::optional<double> batch;  // the global batch that the line states
+};
+
+// Returns nothing if the line measures nothing, or if its iteration's time is no number.
+std::optional<LineFigures> figures_in(std::string_view line);
+
 class RunMeter {
  public:
-  // Takes what the line measures. Returns whether it measures anything.
-  bool take(std::string_view line);
+  void take(const LineFigures& line) { lines_.push_back(line); }
 
-  // Returns medians, without the first iterations, which compile and allocate.
-  MeasuredRun run() const;
-
-  // Return the figures of each line that has one, in order: seconds of an iteration; where logs
-  // state no seconds, tokens a second of a GPU, or samples a second of all.
-  const std::vector<double>& seconds() const { return seconds_; }
-  const std::vector<double>& tokens_per_gpu_s() const { return tokens_; }
-  const std::vector<double>& samples_per_s() const { return samples_; }
+  // Returns medians over the iterations of this global batch, and over those that state none. The
+  // first iterations, which compile and allocate, do not count. Without a batch, that of the last
+  // iteration counts, as a ramp-up ends with the largest.
+  MeasuredRun run(std::optional<double> batch) const;
+  // Returns how many iterations state another global batch.
+  int of_another_batch(std::optional<double> batch) const;
 
   static constexpr int kWarmup = 3;  // iterations at the beginning that do not count
 
  private:
-  std::vector<double> seconds_, tflops_, tokens_, samples_;
-  double allocated_bytes_ = 0;
+  std::optional<double> batch_or_last(std::optional<double> batch) const;
+  std::vector<LineFigures> lines_;
 };
+
+// A part of a log: its text, and the number of its first line.
+struct LogPart {
+  std::string_view text;
+  int line = 1;
+};
+
+// Returns the last of a log's runs that measured an iteration: a job that is started again appends
+// to its log. A run begins with Megatron-LM's world size or its arguments.
+LogPart last_run(std::string_view text);
 
 // Returns whether a text has a line that a RunMeter takes.
 bool has_measurement(std::string_view text);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 
 #include "interop/log/log_line.h"
@@ -38,17 +39,18 @@ bool is_log(const std::string& text) {
   return text.find(kEnd) != std::string::npos || has_measurement(text);
 }
 
-Result<ImportedPlan> import_log(const std::string& text, const ImportContext& context) {
+Result<ImportedPlan> import_log(const std::string& whole, const ImportContext& context) {
+  const auto [text, first_line] = last_run(whole);
   MegatronArguments arguments(context.path);
   RunMeter meter;
   std::string label;  // who writes the arguments: lines of other ranks may come between
   bool inside = false, any = false;
   std::size_t begin = 0;
-  int number = 1;
+  int number = first_line;
   while (begin < text.size()) {
     // A progress bar ends its lines with \r.
     const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
-    const LogLine line = log_line(std::string_view(text).substr(begin, end - begin));
+    const LogLine line = log_line(text.substr(begin, end - begin));
     begin = end + 1;
     const std::string where = fmt::format("{}:{}", context.path, number);
     number += end < text.size() && text[end] == '\n' ? 1 : 0;
@@ -61,8 +63,8 @@ Result<ImportedPlan> import_log(const std::string& text, const ImportContext& co
       if (line.label == label) read_argument(line.text, where, &arguments);
     } else if (const auto padded = number_behind(line.text, "dummy tokens (new size:")) {
       arguments.add_field("padded_vocab_size", fmt::format("{:.0f}", *padded), where);
-    } else {
-      meter.take(line.text);
+    } else if (const auto figures = figures_in(line.text)) {
+      meter.take(*figures);
     }
   }
   ImportedPlan plan;
@@ -74,7 +76,18 @@ Result<ImportedPlan> import_log(const std::string& text, const ImportContext& co
     plan.assumed.push_back(context.path +
                            " has no arguments block: only what was measured is read");
   }
-  plan.measured = meter.run();
+  std::optional<double> batch;
+  if (const auto stated = plan.whole_of("parallel.global_batch"))
+    batch = static_cast<double>(*stated);
+  plan.measured = meter.run(batch);
+  if (first_line > 1)
+    plan.left_out.push_back(
+        fmt::format("{}:1 to {}: an earlier run in this log", context.path, first_line - 1));
+  if (const int others = meter.of_another_batch(batch); others > 0)
+    plan.left_out.push_back(
+        fmt::format("{}: the times of {} iterations with another global batch "
+                    "size",
+                    context.path, others));
   return plan;
 }
 

@@ -259,6 +259,14 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
   CHECK(slow.at("causes").at(1).at("what") == "iterations behind an evaluation take longer");
   CHECK(slow.at("causes").at(1).at("alone_s").get<double>() == Approx(2 * 0.5 / 197).epsilon(0.01));
 
+  // Iterations of another batch, as in a ramp-up, do not count; a progress bar's lines do.
+  std::string ramp = log_text(ms, false, 0);
+  std::ranges::replace(ramp, '\n', '\r');
+  const Json ramped = of_log(box, iteration_line("100", "1") + ramp, 0);
+  CHECK(ramped.at("measured_s") == steady.at("measured_s"));
+  CHECK(ramped.at("notes").at(1) ==
+        "1 iterations of the log with another global batch or world size do not count.");
+
   const Json drift = of_log(box, log_text(ms, false, 0.2), 0);
   CHECK(first_cause(drift) == "iterations drift");
   check_sum(drift);

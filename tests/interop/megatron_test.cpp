@@ -53,6 +53,26 @@ TEST_CASE("a log gives the plan, the padded vocabulary and what was measured") {
   CHECK(plan.measured.max_allocated_bytes.value() == 30720.0 * 1024 * 1024);
 }
 
+TEST_CASE("of a log the last run counts, and of a ramp-up the iterations of the plan's batch") {
+  std::string small_batch = iteration_line("500.0", "300.0");
+  small_batch.replace(small_batch.find("size: 128"), 9, "size:  32");
+  std::string first_run = kSmallLogArguments;
+  first_run.replace(first_run.find(" 128\n"), 5, " 256\n");  // its global batch
+  std::string log = first_run + iteration_line("3000.0", "300.0") + kSmallLogArguments;
+  for (int i = 0; i < 5; ++i) log += small_batch;
+  for (int i = 0; i < 5; ++i) log += iteration_line("1500.0", "395.0");
+  const ImportedPlan plan = imported("train.log", log);
+  CHECK(keys_of(plan).at("parallel.global_batch") == "128");
+  CHECK(plan.measured.iteration_s.value() == 1.5);
+  CHECK(plan.measured.iterations == 2);
+  CHECK(plan.left_out ==
+        std::vector<std::string>{
+            "train.log:1 to 35: an earlier run in this log",
+            "train.log: the times of 5 iterations with another global batch size"});
+  // A run that was started again and measured nothing does not count.
+  CHECK(imported("train.log", kSmallLog + kSmallLogArguments).measured.iterations == 3);
+}
+
 TEST_CASE("what a log measured as nothing, or as no number, is not counted") {
   const ImportedPlan plan =
       imported("train.log", kSmallLogArguments + iteration_line("nan", "400.0") +

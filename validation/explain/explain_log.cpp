@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <map>
 
 #include "base/quantile.h"
+#include "interop/log/log_line.h"
 #include "interop/log/run_meter.h"
 
 namespace tandem {
@@ -58,83 +58,101 @@ std::string lines_text(const std::vector<LogIteration>& iterations) {
 
 std::vector<LogIteration> log_iterations(std::string_view text,
                                          const SimulatedIteration& simulated) {
-  RunMeter meter;
   std::vector<LogIteration> iterations;
   LogIteration next;
-  std::size_t seconds = 0, tokens = 0, samples = 0;
-  int line_number = 0;
+  bool has_seconds = false;
+  int line_number = 1;
   for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    // A progress bar ends its lines with \r.
+    const std::size_t end = std::min(text.find_first_of("\r\n", begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
-    ++line_number;
+    next.line = line_number;
+    line_number += end < text.size() && text[end] == '\n' ? 1 : 0;
     next.checkpoint |= has_word(line, "sav") && has_word(line, "checkpoint");
     next.evaluation |= has_word(line, "validation") || has_word(line, "evaluat");
-    if (!meter.take(line)) continue;
-    next.line = line_number;
-    if (meter.seconds().size() > seconds) {
-      next.seconds = meter.seconds().back();
-    } else if (meter.seconds().empty() && meter.tokens_per_gpu_s().size() > tokens) {
-      next.seconds = simulated.tokens_per_gpu / meter.tokens_per_gpu_s().back();
-    } else if (meter.seconds().empty() && meter.samples_per_s().size() > samples) {
-      next.seconds = simulated.samples / meter.samples_per_s().back();
+    if (const auto gpus = number_behind(line, "using world size:")) next.gpus = gpus;
+    const auto figures = figures_in(line);
+    if (!figures) continue;
+    has_seconds |= figures->seconds.has_value();
+    next.seconds = 0;
+    if (figures->seconds) {
+      next.seconds = *figures->seconds;
+    } else if (!has_seconds && figures->tokens_per_gpu_s) {
+      next.seconds = simulated.tokens_per_gpu / *figures->tokens_per_gpu_s;
+    } else if (!has_seconds && figures->samples_per_s) {
+      next.seconds = simulated.samples / *figures->samples_per_s;
     }
-    seconds = meter.seconds().size();
-    tokens = meter.tokens_per_gpu_s().size();
-    samples = meter.samples_per_s().size();
     if (!std::isfinite(next.seconds) || next.seconds <= 0) continue;
+    next.batch = figures->batch;
     iterations.push_back(next);
-    next = {};
+    next = {.gpus = next.gpus};
   }
   return iterations;
 }
 
 namespace {
 
-// Refuses a log that states another number behind `label` than the simulated job's; 0: not known.
-Status check_stated(const std::string& path, std::string_view text, std::string_view label,
-                    double simulated) {
-  const std::size_t at = text.find(label);
-  if (at == std::string_view::npos || simulated <= 0) return Done{};
-  const std::size_t first = text.find_first_not_of(' ', at + label.size());
-  double stated = 0;
-  if (first == std::string_view::npos ||
-      std::from_chars(text.data() + first, text.data() + text.size(), stated).ec != std::errc() ||
-      stated == simulated)
-    return Done{};
-  const auto line =
-      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-  return Error::at(fmt::format("{}:{}", path, line),
-                   fmt::format("found '{} {:g}', expected {:g}, the job's: a log of another job",
-                               label, stated, simulated));
+// The iterations of the simulated job behind the warm-up, and how many the log has of others: in a
+// ramp-up of the batch, or before a restart.
+struct CountedIterations {
+  std::vector<LogIteration> all;
+  std::size_t of_others = 0;
+};
+
+// Returns what the log states of an iteration that is another than the simulated job's; 0: not
+// known. Empty: nothing.
+std::string other_job(const LogIteration& iteration, const SimulatedIteration& simulated) {
+  const auto differs = [](std::optional<double> stated, double expected) {
+    return stated && expected > 0 && *stated != expected;
+  };
+  if (differs(iteration.batch, simulated.samples))
+    return fmt::format("'global batch size: {:g}', expected {:g}", *iteration.batch,
+                       simulated.samples);
+  if (differs(iteration.gpus, simulated.gpus))
+    return fmt::format("'using world size: {:g}', expected {}", *iteration.gpus, simulated.gpus);
+  return "";
 }
 
-// Returns the iterations behind the warm-up.
-Result<std::vector<LogIteration>> counted_iterations(const std::string& path, std::string_view text,
-                                                     const SimulatedIteration& simulated) {
-  RETURN_IF_ERROR(check_stated(path, text, "global batch size:", simulated.samples));
-  RETURN_IF_ERROR(check_stated(path, text, "using world size:", simulated.gpus));
-  std::vector<LogIteration> all = log_iterations(text, simulated);
-  if (all.size() < kLeastIterations + RunMeter::kWarmup)
-    return Error::at(
-        path, fmt::format("found {} iterations, expected at least {}, of which the "
-                          "first {} do not count",
-                          all.size(), kLeastIterations + RunMeter::kWarmup, RunMeter::kWarmup));
-  all.erase(all.begin(), all.begin() + RunMeter::kWarmup);
-  return all;
+// Refuses a log without an iteration of the simulated job.
+Result<CountedIterations> counted_iterations(const std::string& path, std::string_view text,
+                                             const SimulatedIteration& simulated) {
+  CountedIterations counted;
+  std::optional<Error> another;
+  for (const LogIteration& each : log_iterations(text, simulated)) {
+    const std::string found = other_job(each, simulated);
+    if (found.empty()) {
+      counted.all.push_back(each);
+      continue;
+    }
+    ++counted.of_others;
+    if (!another)
+      another = Error::at(fmt::format("{}:{}", path, each.line),
+                          fmt::format("found {}, the job's: a log of another job", found));
+  }
+  if (counted.all.empty() && another) return *another;
+  if (counted.all.size() < kLeastIterations + RunMeter::kWarmup)
+    return Error::at(path,
+                     fmt::format("found {} iterations{}, expected at least {}, of which the "
+                                 "first {} do not count",
+                                 counted.all.size(), counted.of_others > 0 ? " of this job" : "",
+                                 kLeastIterations + RunMeter::kWarmup, RunMeter::kWarmup));
+  counted.all.erase(counted.all.begin(), counted.all.begin() + RunMeter::kWarmup);
+  return counted;
 }
 
 }  // namespace
 
 Result<double> usual_iteration_s(const std::string& path, std::string_view text,
                                  const SimulatedIteration& simulated) {
-  ASSIGN_OR_RETURN(const std::vector<LogIteration> all, counted_iterations(path, text, simulated));
-  return median_seconds(all);
+  ASSIGN_OR_RETURN(const auto counted, counted_iterations(path, text, simulated));
+  return median_seconds(counted.all);
 }
 
 Result<Explanation> explain_log(const std::string& path, std::string_view text,
                                 const SimulatedIteration& simulated) {
-  ASSIGN_OR_RETURN(const std::vector<LogIteration> all, counted_iterations(path, text, simulated));
+  ASSIGN_OR_RETURN(const auto counted, counted_iterations(path, text, simulated));
+  const std::vector<LogIteration>& all = counted.all;
   const double usual = median_seconds(all);
   std::vector<double> deviations;
   for (const LogIteration& each : all) deviations.push_back(std::abs(each.seconds - usual));
@@ -189,6 +207,10 @@ Result<Explanation> explain_log(const std::string& path, std::string_view text,
       fmt::format("A log does not tell why the usual iteration ({:.4g} s) takes another time than "
                   "simulated ({:.4g} s): that is not explained. Profiles tell.",
                   steady, simulated.seconds));
+  if (counted.of_others > 0)
+    explanation.notes.push_back(fmt::format(
+        "{} iterations of the log with another global batch or world size do not count.",
+        counted.of_others));
   if (const auto& band = simulated.interval_s)
     explanation.notes.push_back(fmt::format(
         "The usual iteration is {} the simulation's band: 9 of 10 real runs take {:.4g} "

@@ -27,6 +27,7 @@ struct LogIteration {
   int line = 0;
   double seconds = 0;
   bool checkpoint = false, evaluation = false;
+  std::optional<double> batch, gpus;  // that the log states: the global batch, and the world size
 };
 
 // Reads the iterations of a text, the first ones included. Lines with tokens or samples a second
