@@ -22,6 +22,23 @@ double where_in_time(const TriedSize& late, const TriedSize& early, double days)
   return late.nodes * std::pow(static_cast<double>(early.nodes) / late.nodes, share);
 }
 
+// Returns an untried number just below one without a plan, over which models are cut well, if it is
+// above all numbers that are merely late; nothing: there is none.
+std::optional<int> even_size(const std::vector<TriedSize>& tried) {
+  int late = 0;
+  for (const TriedSize& one : tried) {
+    if (std::isfinite(one.days)) late = std::max(late, one.nodes);
+  }
+  for (const TriedSize& one : tried) {
+    if (std::isfinite(one.days)) continue;
+    for (const int nodes : {power_of_two_down(one.nodes), even_down(one.nodes)}) {
+      if (nodes > late && std::ranges::find(tried, nodes, &TriedSize::nodes) == tried.end())
+        return nodes;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 int size_down(int nodes) { return nodes / step_at(nodes) * step_at(nodes); }
@@ -53,6 +70,7 @@ std::optional<int> next_size(const std::vector<TriedSize>& tried, double days, i
     if (least && one.nodes == *least) early = one;
   }
   if (!least) {
+    if (const auto even = even_size(tried)) return even;
     if (late.nodes >= most) return std::nullopt;
     const double times = std::isfinite(late.days) ? std::clamp(late.days / days, 1.1, 8.0) : 2;
     return std::min<double>(most, size_up(static_cast<int>(std::ceil(late.nodes * times))));

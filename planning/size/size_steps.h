@@ -24,6 +24,7 @@ int even_down(int nodes);
 
 // Returns the next number of nodes to try, to find the least that takes at most `days`; nothing:
 // found, or `most` takes longer. It brackets, and interpolates as if days fell as a power of nodes.
+// Where a number has no plan, it tries those below over which models are cut well.
 // REQUIRES: `guess` and `most` are at least 1.
 std::optional<int> next_size(const std::vector<TriedSize>& tried, double days, int guess, int most);
 

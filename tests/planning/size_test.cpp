@@ -1,4 +1,5 @@
 // Sizing: economics by hand, recommendations that keep their limits; and the program.
+#include <bit>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -91,6 +92,12 @@ TEST_CASE("the search finds the least number of nodes in time, in few steps") {
   const auto needs_memory = [](int nodes) { return nodes < 50 ? 1 / 0.0 : 100.0 / nodes; };
   CHECK(searched(needs_memory, 10, 1, 16'384).second == 50);
   CHECK(searched(ideal, 1e6, 1000, 16'384).second == 1);
+  // Above 90 nodes only powers of two have a plan.
+  const auto cut_well = [](int nodes) {
+    return nodes <= 90 || std::has_single_bit(static_cast<unsigned>(nodes)) ? 300.0 / nodes
+                                                                            : 1 / 0.0;
+  };
+  CHECK(searched(cut_well, 2, 90, 464).second == 256);
 }
 
 TEST_CASE("a batch near the stated one is cut over GPUs that are no power of two") {
