@@ -212,7 +212,7 @@ Result<std::string> emit_plan(const std::string& name, const PlanSettings& setti
   for (const EmitFormat& format : kFormats) {
     if (format.name != name) continue;
     PlanKeys keys(settings);
-    keys.text("train.framework");  // each format is of one
+    keys.ignore("train.framework");  // each format is of one
     if (keys.flag("train.expandable_segments", false))
       keys.require("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
     const std::string text = format.text(&keys);

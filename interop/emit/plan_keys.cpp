@@ -29,6 +29,7 @@ bool PlanKeys::flag(FlagKey key, bool otherwise) {
 bool PlanKeys::has(AnyKey key) const { return settings_->contains(std::string(key.name())); }
 
 void PlanKeys::leave(AnyKey key, std::string_view why) {
+  taken_.emplace(key.name());  // one line is enough
   const auto found = settings_->find(std::string(key.name()));
   if (found != settings_->end())
     left_.push_back(fmt::format("{} = {}: {}", key.name(), found->second, why));

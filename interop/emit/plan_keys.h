@@ -1,4 +1,5 @@
-// PlanKeys: takes a plan's values by key while it is written, and remembers which have been taken.
+// PlanKeys: takes a plan's values by key while it is written. Reading a key marks it as expressed;
+// what is never read is listed as not expressed.
 #pragma once
 
 #include <set>
@@ -22,7 +23,9 @@ class PlanKeys {
   long long whole(IntegerKey key, long long otherwise);
   bool flag(FlagKey key, bool otherwise);
   bool has(AnyKey key) const;
-  // Lists a key in the comment though it was taken, as the format says it only in part.
+  // Marks a key as expressed though the format has no word for it.
+  void ignore(AnyKey key) { taken_.emplace(key.name()); }
+  // Lists a key in the comment, with the reason: the format says it in part or not at all.
   void leave(AnyKey key, std::string_view why);
 
   // Adds a line for something that is no key of the plan and that the format cannot say.

@@ -10,58 +10,72 @@
 namespace tandem {
 namespace {
 
-// Notes selective recompute. Full recompute is a switch of the script or the file; there is no word
-// for what lies between.
+// Lists selective recompute as not expressible: the script or the file can only recompute whole
+// layers or none.
 void leave_selective(PlanKeys* keys) {
   if (keys->text("train.recompute", "none") == "selective")
     keys->leave("train.recompute", "whole layers are recomputed, or none");
 }
 
-}  // namespace
+using JsonFields = std::vector<std::string>;  // "\"name\": value"
 
-std::string deepspeed_text(PlanKeys* keys) {
+void add_batch(PlanKeys* keys, JsonFields* fields) {
   const long long dp = keys->dp(), micro = keys->whole("parallel.micro_batch", 1);
-  keys->gpus();
   const long long global = keys->whole("parallel.global_batch", micro * (dp > 0 ? dp : 1));
-  std::vector<std::string> fields;
-  fields.push_back(fmt::format("\"train_micro_batch_size_per_gpu\": {}", micro));
+  fields->push_back(fmt::format("\"train_micro_batch_size_per_gpu\": {}", micro));
+  if (dp <= 0) return;
+  fields->push_back(fmt::format("\"gradient_accumulation_steps\": {}", global / (micro * dp)));
+  // DeepSpeed's train_batch_size counts the batch once for each tensor rank. With tp above 1 it is
+  // left out, and DeepSpeed computes it.
+  if (keys->whole("parallel.tp", 1) == 1)
+    fields->push_back(fmt::format("\"train_batch_size\": {}", global));
+}
+
+std::string gradient_type(PlanKeys* keys) {
+  const bool is_fp16 = keys->text("train.precision", "bf16") == "fp16";
+  return keys->text("train.gradient_dtype", is_fp16 ? "fp16" : "fp32");
+}
+
+void add_precision(PlanKeys* keys, JsonFields* fields) {
+  const std::string precision = keys->text("train.precision", "bf16");
+  const bool is_narrower = precision != "bf16" && precision != "fp16" && precision != "fp32";
+  if (is_narrower) keys->leave("train.precision", "bf16, fp16 or fp32");
+  if (precision != "fp32")
+    fields->push_back(
+        fmt::format("\"{}\": {{\"enabled\": true}}", is_narrower ? "bf16" : precision));
+  if (gradient_type(keys) != "fp32" || precision == "fp32") return;
+  fields->emplace_back("\"communication_data_type\": \"fp32\"");
+  // Without ZeRO DeepSpeed refuses gradients of another type than the parameters'
+  // (runtime/engine.py:2021 at edaa7221).
+  if (keys->whole("train.zero", 0) > 0)
+    fields->emplace_back("\"data_types\": {\"grad_accum_dtype\": \"fp32\"}");
+  else
+    keys->leave("train.gradient_dtype", "gradients are sent in fp32, and kept so with ZeRO only");
+}
+
+void add_parallel(PlanKeys* keys, JsonFields* fields) {
   const long long tp = keys->whole("parallel.tp", 1), ep = keys->whole("parallel.ep", 1);
   const long long cp = keys->whole("parallel.cp", 1), zero = keys->whole("train.zero", 0);
-  if (dp > 0)
-    fields.push_back(fmt::format("\"gradient_accumulation_steps\": {}", global / (micro * dp)));
-  // DeepSpeed counts every tensor rank's batch, so that a batch that is stated would not add up.
-  if (dp > 0 && tp == 1) fields.push_back(fmt::format("\"train_batch_size\": {}", global));
-  const std::string precision = keys->text("train.precision", "bf16");
-  if (precision == "bf16" || precision == "fp16")
-    fields.push_back(fmt::format("\"{}\": {{\"enabled\": true}}", precision));
-  if (precision != "bf16" && precision != "fp16" && precision != "fp32")
-    keys->leave("train.precision", "bf16, fp16 or fp32");
-  const std::string gradients =
-      keys->text("train.gradient_dtype", precision == "fp16" ? "fp16" : "fp32");
-  if (gradients == "fp32" && precision != "fp32") {
-    fields.emplace_back("\"communication_data_type\": \"fp32\"");
-    // Without ZeRO DeepSpeed refuses gradients of another type than the parameters'
-    // (runtime/engine.py:2021 at edaa7221).
-    if (zero > 0) fields.emplace_back("\"data_types\": {\"grad_accum_dtype\": \"fp32\"}");
-    if (zero == 0)
-      keys->leave("train.gradient_dtype", "gradients are sent in fp32, and kept so with ZeRO only");
-  }
-  if (tp > 1) fields.push_back(fmt::format("\"tensor_parallel\": {{\"autotp_size\": {}}}", tp));
+  if (tp > 1) fields->push_back(fmt::format("\"tensor_parallel\": {{\"autotp_size\": {}}}", tp));
   if (ep > 1 && (zero == 3 || (tp > 1 && cp > 1))) {
     keys->leave("parallel.ep", "neither with stage 3, nor with both tp and cp");
   } else if (ep > 1) {
-    fields.push_back(
+    fields->push_back(
         fmt::format("\"expert_parallel\": {{\"enabled\": true, \"autoep_size\": {}}}", ep));
     if (keys->whole("parallel.expert_tp", tp) > 1)
       keys->leave("parallel.expert_tp", "experts that ep spreads are whole");
   }
   if (cp > 1) {
     if (keys->text("parallel.cp_comm", "ring") == "all_to_all") {
-      fields.push_back(fmt::format("\"sequence_parallel_size\": {}", cp));
+      fields->push_back(fmt::format("\"sequence_parallel_size\": {}", cp));
     } else {
       keys->leave("parallel.cp", "sequences are cut by all-to-all only");
     }
   }
+}
+
+void add_zero(PlanKeys* keys, JsonFields* fields) {
+  const long long zero = keys->whole("train.zero", 0);
   const bool reduces = keys->flag("overlap.grad_reduce", false);
   const bool gathers = keys->flag("overlap.param_gather", zero == 3);
   if (gathers && zero != 3) keys->leave("overlap.param_gather", "stage 3 only");
@@ -72,8 +86,10 @@ std::string deepspeed_text(PlanKeys* keys) {
   if (!bucket.empty() && (!reduces || zero == 0 || zero == 3)) {
     keys->leave("overlap.bucket_MB", "of stages 1 and 2, with overlap_comm");
   } else if (!bucket.empty()) {
-    const double bytes = precision == "fp32" || gradients == "fp32" ? 4 : 2;
-    stage += fmt::format(", \"reduce_bucket_size\": {:.0f}", std::stod(bucket) * 1e6 / bytes);
+    const bool is_fp32 =
+        keys->text("train.precision", "bf16") == "fp32" || gradient_type(keys) == "fp32";
+    stage += fmt::format(", \"reduce_bucket_size\": {:.0f}",
+                         std::stod(bucket) * 1e6 / (is_fp32 ? 4 : 2));
   }
   if (const long long shard = keys->whole("parallel.hsdp_shard", 0); shard > 0) {
     if (zero != 3) keys->leave("parallel.hsdp_shard", "MiCS cuts in stage 3 only");
@@ -81,9 +97,45 @@ std::string deepspeed_text(PlanKeys* keys) {
   }
   if (const long long second = keys->whole("parallel.zero_hpz", 0); second > 0)
     stage += fmt::format(", \"zero_hpz_partition_size\": {}", second);
-  fields.push_back(stage + "}");
+  fields->push_back(stage + "}");
+}
+
+// Writes how many processes and machines there are. Nodes have 8 GPUs where nobody says. Accelerate
+// starts as many processes on every machine.
+std::string machines_text(PlanKeys* keys, long long gpus) {
+  const long long node = std::max(1LL, keys->whole("cluster.gpus_per_node", 8));
+  long long machines = (gpus + node - 1) / node;
+  while (gpus % machines != 0) ++machines;
+  if (machines > 1) {
+    if (gpus % node != 0)
+      keys->note(fmt::format("{} GPUs on nodes of {}: {} machines have {} each", gpus, node,
+                             machines, gpus / machines));
+    keys->require(
+        "machine_rank, main_process_ip and main_process_port differ by machine: give "
+        "them to accelerate launch");
+  }
+  return fmt::format("num_processes: {}\nnum_machines: {}\n", gpus, machines);
+}
+
+// Returns whether Accelerate's sizes can say that `shard` ranks shard. These include context ranks,
+// as a scenario counts them.
+bool can_shard(long long shard, long long dp, long long tp, long long cp) {
+  const bool divides = shard > 0 && shard % cp == 0 && dp * cp % shard == 0;
+  const bool has_shards = shard > cp, has_replicas = shard != dp * cp;
+  // Accelerate accepts dp_replicate without dp_shard only if tp and cp are 1.
+  return divides && (has_shards || !has_replicas || (tp == 1 && cp == 1));
+}
+
+}  // namespace
+
+std::string deepspeed_text(PlanKeys* keys) {
+  JsonFields fields;
+  add_batch(keys, &fields);
+  add_precision(keys, &fields);
+  add_parallel(keys, &fields);
+  add_zero(keys, &fields);
   note_above_one(keys, "parallel.pp", "pipelines are cut in the model's code");
-  keys->text("schedule.order");
+  keys->ignore("schedule.order");  // the pipeline's
   leave_selective(keys);
   if (keys->text("train.recompute", "none") == "full")
     keys->leave("train.recompute", "layers are recomputed in the model's code");
@@ -103,16 +155,7 @@ std::string fsdp_text(PlanKeys* keys) {
   if (!known && precision != "fp32") keys->leave("train.precision", "bf16, fp16, fp8 or fp32");
   if (known && keys->text("train.gradient_dtype") == "fp32")
     keys->leave("train.gradient_dtype", "gradients are reduced as wide as parameters");
-  // Nodes have 8 GPUs where nobody says.
-  const long long node = std::max(1LL, keys->whole("cluster.gpus_per_node", 8));
-  if (gpus > 0) {
-    text += fmt::format("num_processes: {}\nnum_machines: {}\n", gpus,
-                        gpus % node == 0 ? gpus / node : 1);
-    if (gpus % node == 0 && gpus > node)
-      keys->require(
-          "machine_rank, main_process_ip and main_process_port differ by machine: give "
-          "them to accelerate launch");
-  }
+  if (gpus > 0) text += machines_text(keys, gpus);
   text += "fsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n";
   const bool reshard = keys->flag("train.reshard_after_forward", true);
   text += fmt::format("  fsdp_reshard_after_forward: {}\n", zero == 3 && reshard);
@@ -124,16 +167,14 @@ std::string fsdp_text(PlanKeys* keys) {
     keys->leave("train.zero", "FSDP cuts gradients, and parameters or not");
   if (tp > 1 || cp > 1 || shard > 0) {
     text += "parallelism_config:\n";
-    // Replicas alone, without shards, stand neither with tp nor with cp.
-    const bool cut = shard > 0 && shard % cp == 0 && dp * cp % shard == 0 &&
-                     (shard > cp || shard == dp * cp || (tp == 1 && cp == 1));
-    if (shard > 0 && !cut)
+    const bool is_cut = can_shard(shard, dp, tp, cp);
+    if (shard > 0 && !is_cut)
       keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard, or more");
     // The sizes multiply to all processes.
     if (dp > 0) {
       text +=
-          fmt::format("  parallelism_config_dp_replicate_size: {}\n", cut ? dp * cp / shard : 1);
-      text += fmt::format("  parallelism_config_dp_shard_size: {}\n", cut ? shard / cp : dp);
+          fmt::format("  parallelism_config_dp_replicate_size: {}\n", is_cut ? dp * cp / shard : 1);
+      text += fmt::format("  parallelism_config_dp_shard_size: {}\n", is_cut ? shard / cp : dp);
     }
     if (tp > 1) text += fmt::format("  parallelism_config_tp_size: {}\n", tp);
     if (cp > 1) text += fmt::format("  parallelism_config_cp_size: {}\n", cp);
@@ -146,8 +187,6 @@ std::string fsdp_text(PlanKeys* keys) {
     keys->leave("overlap.param_gather", "parameters are always gathered ahead");
   note_above_one(keys, "parallel.pp", "FSDP has no pipeline");
   note_above_one(keys, "parallel.ep", "FSDP cuts no experts");
-  keys->whole("parallel.micro_batch", 1);
-  keys->whole("parallel.global_batch", 1);
   keys->leave("parallel.micro_batch", "the script's per_device_train_batch_size");
   keys->leave("parallel.global_batch", "the script's gradient_accumulation_steps make it");
   return text;

@@ -77,12 +77,6 @@ bool is_open(std::string_view value) {
          value.find("$(") != std::string_view::npos;
 }
 
-bool is_none(std::string_view value) { return value.empty() || value == "None" || value == "null"; }
-
-bool is_off(std::string_view value) {
-  return is_none(value) || value == "False" || value == "false" || value == "[]";
-}
-
 std::string without_quotes(std::string value) {
   if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0])
     return value.substr(1, value.size() - 2);
@@ -159,6 +153,12 @@ bool is_switch(const std::vector<std::string>& values) {
 }
 
 }  // namespace
+
+bool is_none(std::string_view value) { return value.empty() || value == "None" || value == "null"; }
+
+bool is_off(std::string_view value) {
+  return is_none(value) || value == "False" || value == "false" || value == "[]";
+}
 
 std::optional<std::vector<std::int64_t>> python_list(std::string_view text) {
   return ListReader(text).read();

@@ -85,6 +85,10 @@ class MegatronArguments {
 // Reads a list as Python writes it, sums and multiples of lists too; nothing: it is none.
 std::optional<std::vector<std::int64_t>> python_list(std::string_view text);
 
+// Return whether a value as a log or a flag has it is none; or none, false or an empty list.
+bool is_none(std::string_view value);
+bool is_off(std::string_view value);
+
 // Returns whether an argument changes neither time nor memory.
 bool is_quiet_argument(std::string_view name);
 // Says what a scenario cannot express of an argument with this value. Empty: nothing, as the value

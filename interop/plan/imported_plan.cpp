@@ -196,6 +196,11 @@ bool ImportedPlan::flag_of(FlagKey key) const {
 
 bool ImportedPlan::states_model() const { return has("model.layers") || has("model.pattern"); }
 
+std::int64_t ImportContext::stated_or_one(const ImportedPlan& this_file, IntegerKey key) const {
+  const auto own = this_file.whole_of(key);
+  return own ? *own : before.whole_of(key).value_or(1);
+}
+
 const ImportSource* ImportContext::beside_by_name(std::string_view name) const {
   const auto found = std::ranges::find_if(beside, [&](const ImportSource& source) {
     return source.path != path && source.path.substr(source.path.rfind('/') + 1) == name;

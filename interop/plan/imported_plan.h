@@ -113,6 +113,8 @@ struct ImportContext {
 
   // Returns the given file of that name, without its folders; null: there is none.
   const ImportSource* beside_by_name(std::string_view name) const;
+  // Returns the key's value from this file, else from an earlier file, else 1.
+  std::int64_t stated_or_one(const ImportedPlan& this_file, IntegerKey key) const;
 };
 
 // Returns how many sequences of `seq` tokens fit into `tokens`: a divisor of a replica's sequences,

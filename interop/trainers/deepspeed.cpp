@@ -64,6 +64,15 @@ constexpr NotExpressedZero kNotExpressedZero[] = {
     {"stage3_param_persistence_threshold", "every parameter is cut"},
     {"zeropp_loco_param", "gradients are reduced as they are"}};
 
+// Returns whether a field of zero_optimization does nothing in this stage.
+bool is_off_in_zero(const DocumentNode& value, std::string_view name, Whole stage) {
+  if (name.starts_with("stage3") && stage < 3) return true;
+  if (const auto* flag = std::get_if<bool>(&value.value)) return !*flag;
+  if (const auto* whole = std::get_if<Whole>(&value.value)) return *whole <= 1;
+  const DocumentNode* device = value.find("device");
+  return device != nullptr && device->text() != "cpu" && device->text() != "nvme";
+}
+
 // A field that is "auto", which Hugging Face's trainer fills in: "bf16.enabled", and its line.
 struct AutoField {
   std::string name;
@@ -104,6 +113,7 @@ class DeepSpeedPlan {
 
   Status read() {
     set_precision();
+    set_gradients();
     set_parallel();
     set_batch();
     set_zero();
@@ -147,11 +157,6 @@ class DeepSpeedPlan {
     return fmt::format("{}:{}: {} = {}", context_.path, field.value.line, field.key,
                        field.value.text());
   }
-  // Returns what this file or an earlier one says; 1: neither does.
-  Whole earlier(IntegerKey key) const {
-    const auto own = plan_->whole_of(key);
-    return own ? *own : context_.before.whole_of(key).value_or(1);
-  }
   // Returns a field that is a map; null: it is not there.
   const DocumentNode* section(std::string_view name) {
     const DocumentNode* node = top_.node({name});
@@ -173,41 +178,49 @@ class DeepSpeedPlan {
 
   void set_precision() {
     const bool autocast = enabled("torch_autocast");
-    const bool half = autocast && top_.node({"torch_autocast"})->find("dtype") != nullptr &&
-                      top_.node({"torch_autocast"})->find("dtype")->text() == "float16";
-    const std::string said = is_precision_open_ ? context_.before.text_of("train.precision") : "";
-    const bool bf16 = enabled("bf16") || enabled("bfloat16") || (autocast && !half) ||
-                      said == "bf16" || said == "fp8" || said == "nvfp4";
-    const bool fp16 = enabled("fp16") || half || said == "fp16";
-    if (bf16 || fp16)
+    const DocumentNode* dtype = autocast ? top_.node({"torch_autocast"})->find("dtype") : nullptr;
+    const bool autocast_fp16 = dtype != nullptr && dtype->text() == "float16";
+    const std::string stated_before =
+        is_precision_open_ ? context_.before.text_of("train.precision") : "";
+    is_bf16_ = enabled("bf16") || enabled("bfloat16") || (autocast && !autocast_fp16) ||
+               matches_any(stated_before, {"bf16", "fp8", "nvfp4"});
+    is_fp16_ = enabled("fp16") || autocast_fp16 || stated_before == "fp16";
+    const bool is_half = is_bf16_ || is_fp16_;
+    if (is_half)
       std::erase_if(plan_->open, [](const OpenKey& key) { return key.key == "train.precision"; });
-    if (!is_precision_open_ || ((bf16 || fp16) && said.empty()))
+    if (!is_precision_open_ || (is_half && stated_before.empty()))
       plan_->set("train.precision",
-                 bf16   ? "bf16"
-                 : fp16 ? "fp16"
-                        : "fp32",
-                 bf16   ? "bf16.enabled"
-                 : fp16 ? "fp16.enabled"
-                        : "neither bf16 nor fp16");
+                 is_bf16_   ? "bf16"
+                 : is_fp16_ ? "fp16"
+                            : "fp32",
+                 is_bf16_   ? "bf16.enabled"
+                 : is_fp16_ ? "fp16.enabled"
+                            : "neither bf16 nor fp16");
     if (enabled("amp")) plan_->not_expressed.push_back("amp.enabled: Apex's mixed precision");
-    gradient_bytes_ = bf16 || fp16 ? 2 : 4;
-    const std::string wire = top_.text({"communication_data_type"}).value_or("");
-    std::string kept;  // empty: as the parameters
+  }
+
+  // Sets the type of gradients. DeepSpeed has one for sending and one for keeping them, a scenario
+  // one for both: fp32 if either is.
+  void set_gradients() {
+    const bool is_half = is_bf16_ || is_fp16_;
+    gradient_bytes_ = is_half ? 2 : 4;
+    const std::string sent_as = top_.text({"communication_data_type"}).value_or("");
+    std::string kept_as;  // empty: as the parameters
     if (const DocumentNode* node = section("data_types")) {
       FieldReader inner(*node, context_.path);
-      kept = inner.text({"grad_accum_dtype"}).value_or("");
+      kept_as = inner.text({"grad_accum_dtype"}).value_or("");
       keep_fault(inner);
     }
-    if (wire == "fp32" || kept == "fp32") {
+    if (sent_as == "fp32" || kept_as == "fp32") {
       gradient_bytes_ = 4;
       plan_->set("train.gradient_dtype", "fp32",
-                 wire == "fp32" ? "communication_data_type" : "data_types.grad_accum_dtype");
-      if (wire != kept && (bf16 || fp16))
+                 sent_as == "fp32" ? "communication_data_type" : "data_types.grad_accum_dtype");
+      if (sent_as != kept_as && is_half)
         plan_->not_expressed.push_back(
-            wire == "fp32"
+            sent_as == "fp32"
                 ? "data_types.grad_accum_dtype: gradients are kept in fp32, as they are sent"
                 : "communication_data_type: gradients are sent in fp32, as they are kept");
-    } else if (bf16) {
+    } else if (is_bf16_) {
       plan_->set("train.gradient_dtype", "bf16", "gradients are reduced as they are");
     }
   }
@@ -215,8 +228,8 @@ class DeepSpeedPlan {
   void set_parallel() {
     if (const DocumentNode* node = section("tensor_parallel")) {
       FieldReader inner(*node, context_.path);
-      if (const auto tp = inner.whole({"autotp_size", "tp_size"}, 1); tp && *tp > 1)
-        plan_->set("parallel.tp", *tp, "tensor_parallel.autotp_size");
+      autotp_ = std::max<Whole>(1, inner.whole({"autotp_size", "tp_size"}).value_or(0));
+      if (autotp_ > 1) plan_->set("parallel.tp", autotp_, "tensor_parallel.autotp_size");
       keep_fault(inner);
     }
     if (const DocumentNode* node = section("expert_parallel")) {
@@ -232,25 +245,31 @@ class DeepSpeedPlan {
     }
   }
 
-  // Sets the batch: train_batch_size = micro-batch x accumulation steps x dp. If the number of GPUs
-  // is known, it gives dp, and a size that is left out follows from the others.
+  // Sets the batch: micro-batch x accumulation steps x dp. If the number of GPUs is known, it gives
+  // dp, and a size that is left out follows from the others. Without a script's own groups
+  // train_batch_size counts each of AutoTP's tensor ranks, though these share their sequences
+  // (deepspeed/runtime/config.py:724 and 937 at edaa7221).
   void set_batch() {
     auto micro = top_.whole({"train_micro_batch_size_per_gpu"}, 1);
     const auto steps = top_.whole({"gradient_accumulation_steps"}, 1);
     auto global = top_.whole({"train_batch_size"}, 1);
+    if (global && *global % autotp_ != 0)
+      top_.fail("train_batch_size", fmt::format("a multiple of autotp_size = {}", autotp_));
+    if (global) global = *global / autotp_;
     const Whole gpus =
         context_.gpus > 0 ? context_.gpus : context_.before.whole_of("cluster.gpus").value_or(0);
-    const Whole block =
-        product_of({earlier("parallel.tp"), earlier("parallel.pp"), earlier("parallel.cp")});
-    const Whole dp = gpus / block;
+    const Whole dp = gpus / product_of({context_.stated_or_one(*plan_, "parallel.tp"),
+                                        context_.stated_or_one(*plan_, "parallel.pp"),
+                                        context_.stated_or_one(*plan_, "parallel.cp")});
     const Whole passes = product_of({dp, steps.value_or(1)});
     if (!micro && global && dp > 0 && *global / passes > 0) micro = *global / passes;
     if (!global && micro && dp > 0) global = product_of({*micro, passes});
     if (micro) plan_->set("parallel.micro_batch", *micro, "train_micro_batch_size_per_gpu");
     if (global) {
       plan_->set("parallel.global_batch", *global,
-                 top_.has("train_batch_size") ? "train_batch_size"
-                                              : "micro-batch x accumulation steps x dp");
+                 !top_.has("train_batch_size") ? "micro-batch x accumulation steps x dp"
+                 : autotp_ > 1                 ? "train_batch_size / autotp_size"
+                                               : "train_batch_size");
     } else if (steps.value_or(1) > 1) {
       plan_->not_expressed.push_back(fmt::format(
           "gradient_accumulation_steps = {}: the batch is not known without --gpus", *steps));
@@ -307,13 +326,7 @@ class DeepSpeedPlan {
     for (const NotExpressedZero& row : kNotExpressedZero) {
       const DocumentNode* value = zero.node({row.name});
       if (value == nullptr) continue;
-      const auto* flag = std::get_if<bool>(&value->value);
-      const auto* whole = std::get_if<Whole>(&value->value);
-      const DocumentNode* device = value->find("device");
-      const bool off = (flag && !*flag) || (whole && *whole <= 1) ||
-                       (device && device->text() != "cpu" && device->text() != "nvme") ||
-                       (row.name.starts_with("stage3") && stage < 3);
-      if (!off)
+      if (!is_off_in_zero(*value, row.name, stage))
         plan_->not_expressed.push_back(fmt::format("{}:{}: {} = {}: {}", context_.path, value->line,
                                                    row.name, value->text(), row.what));
     }
@@ -342,6 +355,8 @@ class DeepSpeedPlan {
   ImportedPlan* plan_;
   FieldReader top_;
   std::optional<Error> fault_;  // of a section
+  bool is_bf16_ = false, is_fp16_ = false;
+  Whole autotp_ = 1;  // AutoTP's tensor ranks
   int gradient_bytes_ = 4;
   double bucket_ = 5e8;             // elements, if the file states none
   bool is_precision_open_ = false;  // "auto"

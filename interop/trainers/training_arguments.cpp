@@ -20,16 +20,23 @@ constexpr std::string_view kQuiet =
     "include_* mixture* tokenized_path stage finetuning_type packing neat_packing "
     "disable_gradient_checkpointing group_by_length full_determinism optim_args ";
 
-// Values that a scenario has no word for.
+// Fields that a scenario has no key for. They are listed if they are on; `always`: in any case.
 struct NotExpressedSetting {
-  std::string_view field, usual, what;
+  std::string_view field, what;
+  bool always = false;
 };
 constexpr NotExpressedSetting kNotExpressed[] = {
-    {"use_liger_kernel enable_liger_kernel", "false", "kernels are as fast as others"},
-    {"torch_compile", "false", "kernels are as fast as others"},
-    {"use_unsloth", "false", "kernels are as fast as others"},
-    {"neftune_noise_alpha", "0", "as without"},
-    {"freeze_vision_tower freeze_multi_modal_projector", "", "only the language model counts"}};
+    {"use_liger_kernel enable_liger_kernel", "kernels are as fast as others"},
+    {"torch_compile", "kernels are as fast as others"},
+    {"use_unsloth", "kernels are as fast as others"},
+    {"neftune_noise_alpha", "no noise is added to the embeddings"},
+    {"freeze_vision_tower freeze_multi_modal_projector", "only the language model counts", true}};
+
+// Returns whether a field is not set, false or 0.
+bool is_off(const DocumentNode& node) {
+  const auto* flag = std::get_if<bool>(&node.value);
+  return node.is_null() || (flag && !*flag) || whole_number(node) == 0;
+}
 
 class TrainingArguments {
  public:
@@ -45,6 +52,10 @@ class TrainingArguments {
     set_sizes();
     set_batch();
     set_memory();
+    set_optimizer();
+    if (const auto model = fields_.text({"model_name_or_path"}))
+      plan_.assumed.push_back(fields_.place_of("model_name_or_path") + ": the model is " + *model +
+                              ", whose config.json states it");
     if (const auto length = fields_.whole({"cutoff_len", "max_seq_length", "max_length"}, 1))
       plan_.set("model.seq", *length,
                 fields_.name_of({"cutoff_len", "max_seq_length", "max_length"}));
@@ -74,10 +85,12 @@ class TrainingArguments {
   }
 
   void set_precision() {
-    const auto bf16 = fields_.flag({"bf16", "pure_bf16"}), fp16 = fields_.flag({"fp16"});
-    if (bf16.value_or(false))
-      plan_.set("train.precision", "bf16", fields_.name_of({"bf16", "pure_bf16"}));
-    else if (fp16.value_or(false))
+    const bool bf16 = fields_.flag({"bf16"}).value_or(false);
+    const bool pure_bf16 = fields_.flag({"pure_bf16"}).value_or(false);
+    const bool fp16 = fields_.flag({"fp16"}).value_or(false);
+    if (bf16 || pure_bf16)
+      plan_.set("train.precision", "bf16", bf16 ? "bf16" : "pure_bf16");
+    else if (fp16)
       plan_.set("train.precision", "fp16", "fp16");
     else
       plan_.set("train.precision", "fp32", "neither bf16 nor fp16");
@@ -129,12 +142,9 @@ class TrainingArguments {
                   : "default of per_device_train_batch_size");
     const Whole gpus =
         context_.gpus > 0 ? context_.gpus : context_.before.whole_of("cluster.gpus").value_or(0);
-    const auto one = [&](IntegerKey key) {
-      const auto own = plan_.whole_of(key);
-      return own ? *own : context_.before.whole_of(key).value_or(1);
-    };
-    const Whole dp =
-        gpus / product_of({one("parallel.tp"), one("parallel.pp"), one("parallel.cp")});
+    const Whole dp = gpus / product_of({context_.stated_or_one(plan_, "parallel.tp"),
+                                        context_.stated_or_one(plan_, "parallel.pp"),
+                                        context_.stated_or_one(plan_, "parallel.cp")});
     if (dp > 0)
       plan_.set("parallel.global_batch", product_of({micro, steps, dp}),
                 fmt::format("{} a device x {} accumulation steps x {} replicas", micro, steps, dp));
@@ -153,15 +163,15 @@ class TrainingArguments {
     if (attention == "fa2" || attention.starts_with("flash_attention"))
       plan_.set("train.flash_attention", true,
                 fields_.name_of({"flash_attn", "attn_implementation"}));
+  }
+
+  void set_optimizer() {
     const std::string optimizer = fields_.text({"optim"}).value_or("adamw_torch");
     if (fields_.flag({"use_muon"}).value_or(false))
       plan_.not_expressed.push_back(fields_.place_of("use_muon") + ": use_muon: taken as Adam");
     else if (!optimizer.starts_with("adamw_torch") && optimizer != "adamw_apex_fused")
       plan_.not_expressed.push_back(
           fmt::format("{}: optim = {}: taken as Adam", fields_.place_of("optim"), optimizer));
-    if (const auto model = fields_.text({"model_name_or_path"}))
-      plan_.assumed.push_back(fields_.place_of("model_name_or_path") + ": the model is " + *model +
-                              ", whose config.json states it");
   }
 
   void list_rest() {
@@ -172,7 +182,7 @@ class TrainingArguments {
         return matches_word(field->key, one.field);
       });
       if (row != std::end(kNotExpressed)) {
-        if (field->value.text() != row->usual)
+        if (row->always || !is_off(field->value))
           plan_.not_expressed.push_back(fmt::format("{}: {}", place, row->what));
       } else if (matches_word(field->key, kQuiet)) {
         ++plan_.without_effect;

@@ -360,6 +360,25 @@ TEST_CASE("DeepSpeed sums 16-bit gradients unless it is told fp32, which is a sc
   CHECK_FALSE(has(emitted("deepspeed", {{"train.precision", "bf16"}}), "data_types"));
 }
 
+TEST_CASE("DeepSpeed is told bf16 for a narrower precision, and that it is another one") {
+  const std::string text = emitted("deepspeed", {{"train.precision", "nvfp4"}});
+  CHECK(has(text, "\"bf16\": {\"enabled\": true}"));
+  CHECK(has(text, "train.precision = nvfp4: bf16, fp16 or fp32"));
+}
+
+// 12 GPUs on nodes of 8 are two machines; 9 are three, as they do not divide by two.
+TEST_CASE(
+    "Accelerate's machines have as many processes each, which is said if nodes are not full") {
+  const std::string twelve = emitted("fsdp", {{"train.zero", "3"}, {"cluster.gpus", "12"}});
+  CHECK(has(twelve, "num_processes: 12\nnum_machines: 2\n"));
+  CHECK(has(twelve, "# not expressed: 12 GPUs on nodes of 8: 2 machines have 6 each\n"));
+  CHECK(has(twelve, "# environment: machine_rank, "));
+  CHECK(has(emitted("fsdp", {{"train.zero", "3"}, {"cluster.gpus", "9"}}), "num_machines: 3\n"));
+  const std::string full = emitted("fsdp", {{"train.zero", "3"}, {"cluster.gpus", "16"}});
+  CHECK(has(full, "num_machines: 2\n"));
+  CHECK_FALSE(has(full, "not expressed"));
+}
+
 TEST_CASE("Megatron-Bridge has names of its own, and shards need the data-parallel size") {
   const std::string text = emitted("nemo", {{"train.fused_norm", "false"},
                                             {"train.fused_bias_gelu", "false"},

@@ -310,6 +310,17 @@ TEST_CASE("the optimizer: Muon with its mode, moments and originals of the preci
   CHECK(mxfp8.count("train.param_remainders") == 0);
 }
 
+TEST_CASE(
+    "the usual value is not listed, however it is written; another one is, with what is "
+    "simulated") {
+  CHECK(flags("--activation-offload-fraction 1 --main-params-dtype torch.float32 "
+              "--moe-dispatch-fwd-dtype torch.bfloat16 --num-experts 8")
+            .not_expressed.empty());
+  CHECK(mentions(flags("--activation-offload-fraction 0.5").not_expressed,
+                 "all of the modules' arrays are offloaded"));
+  CHECK(mentions(flags("--nccl-ub").not_expressed, "NCCL's buffers are not registered"));
+}
+
 TEST_CASE("parameters are gathered quantized by a switch, or by the recipe that Bridge names") {
   const auto gathers = [](const Keys& keys) { return keys.count("train.fp8_param_gather") == 1; };
   CHECK(gathers(keys_of(flags("--fp4-format e2m1 --fp4-param-gather"))));

@@ -313,6 +313,43 @@ TEST_CASE("DeepSpeed: a batch is micro x accumulation x dp, buckets are elements
             .at("parallel.ep") == "8");
 }
 
+// 16 GPUs in groups of 4 tensor ranks: 4 replicas x 2 sequences x 3 passes = 24 sequences, of which
+// DeepSpeed asks train_batch_size = 2 x 3 x 16 GPUs.
+TEST_CASE("DeepSpeed's train_batch_size counts each rank of AutoTP, a scenario's batch does not") {
+  const auto batch = [](const std::string& sizes, const char* key) {
+    return keys_of(
+               imported("ds.json", R"({"tensor_parallel": {"autotp_size": 4}, )" + sizes + "}", 16))
+        .at(key);
+  };
+  const std::string micro = R"("train_micro_batch_size_per_gpu": 2)",
+                    steps = R"("gradient_accumulation_steps": 3)",
+                    whole = R"("train_batch_size": 96)";
+  CHECK(batch(micro + ", " + steps, "parallel.global_batch") == "24");
+  CHECK(batch(micro + ", " + whole, "parallel.global_batch") == "24");
+  CHECK(batch(steps + ", " + whole, "parallel.micro_batch") == "2");
+  CHECK(refusal("ds.json", R"({"tensor_parallel": {"autotp_size": 4}, "train_batch_size": 6})") ==
+        "ds.json:1: found train_batch_size = 6, expected a multiple of autotp_size = 4");
+  CHECK(keys_of(imported("ds.json",
+                         R"({"tensor_parallel": {"autotp_size": 0}, "train_batch_size": 6})"))
+            .at("parallel.global_batch") == "6");
+}
+
+TEST_CASE("TrainingArguments: pure_bf16 counts beside bf16, and what is off is not listed") {
+  const auto with = [](const std::string& lines) {
+    return imported("args.yaml", "per_device_train_batch_size: 1\n" + lines, 8);
+  };
+  CHECK(keys_of(with("bf16: false\npure_bf16: true\n")).at("train.precision") == "\"bf16\"");
+  CHECK(keys_of(with("bf16: false\npure_bf16: false\n")).at("train.precision") == "\"fp32\"");
+  for (const char* off : {"neftune_noise_alpha: 0.0\n", "neftune_noise_alpha: null\n",
+                          "use_liger_kernel: null\n", "torch_compile: false\n"}) {
+    INFO(off);
+    CHECK(with(off).not_expressed.empty());
+  }
+  CHECK(with("neftune_noise_alpha: 5\n").not_expressed ==
+        std::vector<std::string>{
+            "args.yaml:2: neftune_noise_alpha = 5: no noise is added to the embeddings"});
+}
+
 TEST_CASE("DeepSpeed's precision may be PyTorch's autocast, and Apex's is told") {
   const auto precision = [](const std::string& fields) {
     return keys_of(imported("ds.json", R"({"train_batch_size": 8, )" + fields + "}"))
@@ -329,7 +366,7 @@ TEST_CASE("DeepSpeed's sections and sizes of a wrong kind are refused") {
   CHECK(refusal("ds.json", R"({"zero_optimization": true})") ==
         "ds.json:1: found zero_optimization = true, expected a map of settings");
   CHECK(refusal("ds.json", R"({"train_batch_size": 8, "tensor_parallel": {"autotp_size": "x"}})") ==
-        "ds.json:1: found autotp_size = x, expected an integer from 1 on");
+        "ds.json:1: found autotp_size = x, expected an integer from 0 on");
   CHECK(refusal("ds.json", R"({"zero_optimization": {"stage": 2, "reduce_bucket_size": -5}})")
             .find("expected a number above 0") != std::string::npos);
 }
