@@ -12,6 +12,7 @@
 #include <queue>
 #include <set>
 
+#include "base/check.h"
 #include "base/hostlist.h"
 #include "base/units.h"
 #include "base/xml.h"
@@ -68,9 +69,8 @@ class BoxPicture {
 
   double height() const { return static_cast<double>(rows_.size()) * kRow; }
 
-  // Spreads each row over the width, four times from the last row to the first. From the second
-  // time on, each row but the last is sorted by the mean place of the boxes below that it is joined
-  // to.
+  // Places all rows from the bottom up, four times. From the second time on, each row is first
+  // sorted by the mean x of the lower boxes that its boxes join.
   void place(double top) {
     for (int round = 0; round < 4; ++round) {
       for (std::size_t row = rows_.size(); row-- > 0;) place_row(row, top, round > 0);
@@ -108,9 +108,9 @@ class BoxPicture {
   }
 
  private:
-  void place_row(std::size_t row, double top, bool by_others) {
+  void place_row(std::size_t row, double top, bool sort_by_lower) {
     std::vector<int>& boxes = rows_[row];
-    if (by_others && row + 1 < rows_.size()) {
+    if (sort_by_lower && row + 1 < rows_.size()) {
       std::map<int, std::pair<double, int>> sum;
       for (const auto& [ends, bundle] : bundles_) {
         for (const auto& [own, other] : {ends, std::pair(ends.second, ends.first)}) {
@@ -151,8 +151,15 @@ class BoxPicture {
   std::map<std::pair<int, int>, Bundle> bundles_;
 };
 
+// Calls f(from, to) with the line's ends, either way round.
+template <class F>
+void for_both_ends(const ClusterGraph::Line& line, const F& f) {
+  f(line.from, line.to);
+  f(line.to, line.from);
+}
+
 // The fabric: a row for each number of hops from the nodes, most hops on top, and the nodes below.
-// If there are many nodes, those on the same switches share a box.
+// If there are many nodes, those on the same switches that have as many GPUs share a box.
 class FabricPicture {
  public:
   explicit FabricPicture(const ClusterGraph& graph)
@@ -182,17 +189,16 @@ class FabricPicture {
     std::vector<std::vector<int>> near(graph_.points.size());
     std::queue<int> queue;
     for (const ClusterGraph::Line& line : graph_.lines) {
-      for (const auto& [from, to] :
-           {std::pair(line.from, line.to), std::pair(line.to, line.from)}) {
-        if (node_of(to) >= 0) continue;
+      for_both_ends(line, [&](int from, int to) {
+        if (node_of(to) >= 0) return;
         if (node_of(from) < 0) {
           near[from].push_back(to);
-          continue;
+          return;
         }
         switches_of_[node_of(from)].insert(to);
         if (hops_[to] < 0) queue.push(to);
         hops_[to] = 0;
-      }
+      });
     }
     for (; !queue.empty(); queue.pop()) {
       for (const int next : near[queue.front()]) {
@@ -215,19 +221,19 @@ class FabricPicture {
   }
 
   void add_nodes() {
-    std::map<std::set<int>, std::vector<int>> alike;
-    std::vector<std::vector<int>> groups;
-    for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
-      if (graph_.nodes.size() <= kMostNodes) groups.push_back({node});
-      alike[switches_of_[node]].push_back(node);
-    }
-    if (groups.empty()) {
-      for (auto& [switches, nodes] : alike) groups.push_back(std::move(nodes));
-      std::ranges::sort(groups);
-    }
     std::vector<int> gpus(graph_.nodes.size());
     for (const ClusterGraph::Point& point : graph_.points) {
       if (point.kind == ClusterGraph::Kind::Gpu) ++gpus[point.node];
+    }
+    std::map<std::pair<std::set<int>, int>, std::vector<int>> alike;  // by switches and GPUs
+    std::vector<std::vector<int>> groups;
+    for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
+      if (graph_.nodes.size() <= kMostNodes) groups.push_back({node});
+      alike[{switches_of_[node], gpus[node]}].push_back(node);
+    }
+    if (groups.empty()) {
+      for (auto& [key, nodes] : alike) groups.push_back(std::move(nodes));
+      std::ranges::sort(groups);
     }
     box_of_node_.resize(graph_.nodes.size(), -1);
     for (const std::vector<int>& group : groups) {
@@ -251,30 +257,40 @@ class FabricPicture {
   int node_row_ = 0;
 };
 
-// Draws a node's inside, in rows from the top: switches that join GPUs alone (NVSwitch), GPUs,
+// Returns the node's switches on a way to a NIC: those next to one, and those joined to them.
+std::set<int> switches_towards_nics(const ClusterGraph& graph, int node) {
+  const auto is_switch = [&](int point) {
+    return graph.points[point].kind == ClusterGraph::Kind::Switch &&
+           graph.points[point].node == node;
+  };
+  std::set<int> found;
+  for (std::size_t before = 0, round = 0; round == 0 || found.size() > before; ++round) {
+    before = found.size();
+    for (const ClusterGraph::Line& line : graph.lines) {
+      for_both_ends(line, [&](int from, int to) {
+        const bool leads =
+            graph.points[from].kind == ClusterGraph::Kind::Nic || found.contains(from);
+        if (leads && is_switch(to)) found.insert(to);
+      });
+    }
+  }
+  return found;
+}
+
+// The rows of a node's inside, from the top: switches that join GPUs alone (NVSwitch), GPUs,
 // switches on a way to a NIC (PCIe), CPUs, NICs.
+enum InsideRow { kGpuSwitches, kGpus, kNicSwitches, kCpus, kNics };
+
+InsideRow row_of(const ClusterGraph::Point& point, const std::string& label, bool is_towards_nic) {
+  if (point.kind == ClusterGraph::Kind::Gpu) return kGpus;
+  if (point.kind == ClusterGraph::Kind::Nic) return kNics;
+  if (!is_towards_nic) return kGpuSwitches;
+  return label.find("cpu") != std::string::npos ? kCpus : kNicSwitches;
+}
+
 BoxPicture inside_of(const ClusterGraph& graph, int node) {
   std::vector<int> box(graph.points.size(), -1);
-  std::set<int> to_nics;  // switches on a way to a NIC
-  for (const ClusterGraph::Line& line : graph.lines) {
-    for (const auto& [from, to] : {std::pair(line.from, line.to), std::pair(line.to, line.from)}) {
-      if (graph.points[from].kind == ClusterGraph::Kind::Nic &&
-          graph.points[to].kind == ClusterGraph::Kind::Switch && graph.points[to].node == node)
-        to_nics.insert(to);
-    }
-  }
-  for (std::size_t round = 0; round < 4; ++round) {
-    for (const ClusterGraph::Line& line : graph.lines) {
-      const bool switches = graph.points[line.from].kind == ClusterGraph::Kind::Switch &&
-                            graph.points[line.to].kind == ClusterGraph::Kind::Switch &&
-                            graph.points[line.from].node == node &&
-                            graph.points[line.to].node == node;
-      if (switches && (to_nics.contains(line.from) || to_nics.contains(line.to))) {
-        to_nics.insert(line.from);
-        to_nics.insert(line.to);
-      }
-    }
-  }
+  const std::set<int> towards_nics = switches_towards_nics(graph, node);
   BoxPicture picture;
   const std::string prefix = graph.nodes[node] + '.';
   for (std::size_t i = 0; i < graph.points.size(); ++i) {
@@ -282,18 +298,11 @@ BoxPicture inside_of(const ClusterGraph& graph, int node) {
     if (point.node != node) continue;
     const std::string label =
         point.name.starts_with(prefix) ? point.name.substr(prefix.size()) : point.name;
-    int row = 0;
-    std::string kind = "switch";
-    if (point.kind == ClusterGraph::Kind::Gpu) {
-      row = 1;
-      kind = "gpu";
-    } else if (point.kind == ClusterGraph::Kind::Nic) {
-      row = 4;
-      kind = "nic";
-    } else if (to_nics.contains(static_cast<int>(i))) {
-      row = label.find("cpu") != std::string::npos ? 3 : 2;
-    }
-    box[i] = picture.add(row, {label, point.name, kind});
+    const InsideRow row = row_of(point, label, towards_nics.contains(static_cast<int>(i)));
+    box[i] = picture.add(row, {label, point.name,
+                               row == kGpus   ? "gpu"
+                               : row == kNics ? "nic"
+                                              : "switch"});
   }
   for (const ClusterGraph::Line& line : graph.lines) {
     if (box[line.from] >= 0 && box[line.to] >= 0)
@@ -323,6 +332,7 @@ void add_title(const std::string& text, double y, std::string* svg) {
 }  // namespace
 
 std::string cluster_svg(const ClusterGraph& graph, const std::string& title) {
+  CHECK(!graph.nodes.empty());
   constexpr double kTitle = 28;
   FabricPicture fabric(graph);
   BoxPicture inside = inside_of(graph, 0);

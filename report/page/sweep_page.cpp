@@ -77,17 +77,48 @@ void add_memory(const CsvTable& csv, PageTable* table) {
 }
 
 // Returns the keys that runs set. Their columns are between "engine" and the first result, "axes".
-std::vector<std::string> set_columns(const std::string& path) {
-  std::vector<std::string> columns;
-  const auto file = read_csv(path);
-  if (!file.ok() || file->rows.empty()) return columns;
-  const std::vector<std::string>& names = file->rows.front().cells;
+std::vector<std::string> set_columns(const CsvTable& csv) {
+  const std::vector<std::string>& names = csv.columns();
   const auto engine = std::ranges::find(names, "engine");
   const auto results = std::find(engine, names.end(), "axes");
-  for (auto at = engine; at != results; ++at) {
-    if (at != engine) columns.push_back(*at);
+  return engine == results ? std::vector<std::string>()
+                           : std::vector<std::string>(engine + 1, results);
+}
+
+// Returns the runs' names, which stay texts: "007" is no number.
+std::vector<PageCell> names_of(const CsvTable& csv) {
+  std::vector<PageCell> names;
+  for (int row = 0; row < csv.size(); ++row) names.emplace_back(std::string(csv.text(row, "name")));
+  return names;
+}
+
+// Adds a column that marks the runs whose cost model no measured run supports, if there are some.
+void add_guesses(const CsvTable& csv, PageTable* table) {
+  std::vector<PageCell> marks;
+  bool has_guess = false;
+  for (int row = 0; row < csv.size(); ++row) {
+    const bool is_guess = csv.text(row, "calibrated") == "false";
+    marks.push_back(is_guess ? PageCell("no: a guess") : PageCell());
+    has_guess |= is_guess;
   }
-  return columns;
+  if (has_guess) add_column(table, {"calibrated"}, marks);
+}
+
+// Sets the columns that the chart shows first, and its frontier. Without two columns they stay 0,
+// the run's name.
+void set_axes(PageTable* table) {
+  const auto place = [&](std::string_view name) -> std::optional<std::size_t> {
+    const auto at = std::ranges::find(table->columns, name, &PageColumn::name);
+    if (at == table->columns.end()) return std::nullopt;
+    return static_cast<std::size_t>(at - table->columns.begin());
+  };
+  const auto gpus = place("GPUs"), iteration = place("iteration");
+  const auto y = place("tokens") ? place("tokens") : iteration;
+  auto x = gpus && varies(*table, *gpus) ? gpus : place("memory");
+  if (!x) x = iteration;
+  table->x = x.value_or(0);
+  table->y = y.value_or(0);
+  if (x && y) table->frontier = frontier_of(*table);
 }
 
 }  // namespace
@@ -96,8 +127,8 @@ Result<PageTable> sweep_table(const std::string& results_csv) {
   ASSIGN_OR_RETURN(const CsvTable csv, CsvTable::read(results_csv));
   PageTable table{.title = std::filesystem::path(results_csv).filename().string()};
   if (csv.size() == 0) return table;
-  add_column(&table, {"run"}, cells_of(csv, "name"));
-  for (const std::string& column : set_columns(results_csv)) {
+  add_column(&table, {"run"}, names_of(csv));
+  for (const std::string& column : set_columns(csv)) {
     const std::vector<PageCell> cells = cells_of(csv, column);
     if (differ(cells)) add_column(&table, {column}, cells);
   }
@@ -105,20 +136,9 @@ Result<PageTable> sweep_table(const std::string& results_csv) {
     const std::vector<PageCell> cells = cells_of(csv, column);
     if (csv.has(column) && differ(cells)) add_column(&table, as, cells);
   }
-  std::vector<PageCell> guesses;
-  for (int row = 0; row < csv.size(); ++row)
-    guesses.push_back(csv.text(row, "calibrated") == "false" ? PageCell("no: a guess")
-                                                             : PageCell());
-  if (differ(guesses) || guesses.front().index() != 0) add_column(&table, {"calibrated"}, guesses);
-  const auto place = [&](std::string_view name) {
-    const auto at = std::ranges::find(table.columns, name, &PageColumn::name);
-    return at == table.columns.end() ? 0 : static_cast<std::size_t>(at - table.columns.begin());
-  };
-  table.y = place("tokens") > 0 ? place("tokens") : place("iteration");
-  table.x = varies(table, place("GPUs")) ? place("GPUs") : place("memory");
-  if (table.x == 0) table.x = place("iteration");
+  add_guesses(csv, &table);
   add_memory(csv, &table);
-  if (table.x > 0 && table.y > 0) table.frontier = frontier_of(table);
+  set_axes(&table);  // its frontier leaves out the rows that add_memory found unfit
   return table;
 }
 

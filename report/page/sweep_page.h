@@ -9,9 +9,9 @@
 namespace tandem {
 
 // Reads a CSV of `tandem sweep` (docs/formats.md): names, the keys that runs set, and their main
-// results. Except for the name, only columns in which rows differ are kept. The frontier is of
-// tokens a second over GPUs; if all runs have as many GPUs, over memory; without tokens, of the
-// iteration over GPUs.
+// results. Except for the name, only columns in which rows differ are kept. The chart's y axis is
+// tokens a second, or the iteration time if there are none. Its x axis is GPUs, or memory if all
+// runs have the same number of GPUs.
 Result<PageTable> sweep_table(const std::string& results_csv);
 
 }  // namespace tandem

@@ -66,6 +66,34 @@ TEST_CASE("many nodes on the same switches are one box that names them") {
   CHECK(has(svg, "30 links, 750 GB/s a direction"));
 }
 
+// Nodes 0 and 2 are on one leaf, and node 2 has one GPU more: 31 nodes on 3 boxes.
+TEST_CASE("nodes share a box if they have as many GPUs, too") {
+  ClusterGraph graph = two_leaves(31);
+  graph.points.push_back({"n2.gpu1", 2, Kind::Gpu});
+  const std::string svg = cluster_svg(graph, "lab");
+  CHECK(count(svg, "<g class=\"node\">") == 3);
+  CHECK(has(svg, "<title>n2: 2 GPUs</title>"));
+  CHECK(has(svg, "28,30]: 1 GPUs each</title>"));
+}
+
+// The switches are told from last to first, so each pass over the lines finds one more.
+TEST_CASE("each switch of a long chain to a NIC stands below the GPUs") {
+  ClusterGraph graph;
+  graph.nodes = {"n0"};
+  graph.points = {{"n0.gpu0", 0, Kind::Gpu}, {"n0.nic0", 0, Kind::Nic}};
+  for (int i = 0; i < 8; ++i) graph.points.push_back({fmt::format("n0.sw{}", i), 0, Kind::Switch});
+  graph.lines = {{0, 9, 1e9}};
+  for (int i = 9; i > 2; --i) graph.lines.push_back({i, i - 1, 1e9});
+  graph.lines.push_back({2, 1, 1e9});
+  const std::string svg = cluster_svg(graph, "chain");
+  const auto y_of = [&](const std::string& name) {
+    const std::size_t at = svg.find("<title>" + name + "</title><rect");
+    return std::stod(svg.substr(svg.find("y=\"", at) + 3));
+  };
+  CHECK(y_of("n0.sw7") > y_of("n0.gpu0"));
+  CHECK(y_of("n0.sw7") == y_of("n0.sw0"));
+}
+
 TEST_CASE("names are escaped, and the same graph is the same picture") {
   const std::string svg = cluster_svg(two_leaves(3), "a < b & c");
   CHECK(has(svg, "leaf&lt;1&gt;"));

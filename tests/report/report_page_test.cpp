@@ -6,6 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include "report/page/sweep_page.h"
+#include "tests/folder.h"
 #include "tests/report/page_seen.h"
 #include "tests/scenarios/small_scenario.h"
 #include "tests/variable.h"
@@ -305,6 +307,16 @@ TEST_CASE("the frontier holds the rows that no other one beats, along x") {
   PageTable full = table_of(points);
   full.unfit = {1};  // without (3, 5) there is (3, 4), and (4, 4) is as good and later
   CHECK(frontier_of(full) == std::vector<std::size_t>{3, 4, 2, 5});
+}
+
+TEST_CASE("a sweep's runs have names, not numbers, in its page") {
+  const Folder folder;
+  const auto table = sweep_table(folder.with("rows.csv",
+                                             "name,engine,axes,gpus,iteration_s\n"
+                                             "007,ideal,,1,2\n1e3,ideal,,2,1\n"));
+  REQUIRE(table.ok());
+  CHECK(table->rows.at(0).at(0) == PageCell("007"));
+  CHECK(table->rows.at(1).at(0) == PageCell("1e3"));
 }
 
 TEST_CASE(
