@@ -72,13 +72,12 @@ Status check_shown(const OrderSpec& spec, const ScheduleOptions& options) {
 
 Status print_order(const Order& order, const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const OrderCosts costs, parse_costs(options.costs));
-  if (options.format == "grid")
-    RETURN_IF_ERROR(check_grid(order.pp(), order.stages, order.microbatches));
+  const GridCosts grid_costs = {costs.forward, costs.input + costs.weight, costs.input,
+                                costs.weight};
+  if (options.format == "grid") RETURN_IF_ERROR(check_grid(order, grid_costs));
   std::optional<Waiting> waiting("drawing the order");
   std::string text;
-  if (options.format == "grid")
-    text = to_grid(order, {costs.forward, costs.input + costs.weight, costs.input, costs.weight},
-                   in_colour(options.colour));
+  if (options.format == "grid") text = to_grid(order, grid_costs, in_colour(options.colour));
   if (options.format == "pytorch") text = to_pytorch(order);
   if (options.format == "pytorch-comms") text = to_pytorch(with_communication(order));
   if (options.format == "primus") {

@@ -409,8 +409,8 @@ Result<DrawnOrder> draw_order(const AskedOrder& asked) {
     ASSIGN_OR_RETURN(costs, order_costs(asked.costs));
   }
   ASSIGN_OR_RETURN(const Order order, order_of(asked, costs));
-  const Status drawn = check_grid(order.pp(), order.stages, order.microbatches);
   const GridCosts times{costs.forward, costs.input + costs.weight, costs.input, costs.weight};
+  const Status drawn = check_grid(order, times);
   return DrawnOrder{.name = order.name,
                     .grid = drawn.ok() ? to_grid(order, times) : drawn.error().message,
                     .actions = to_pytorch(order),

@@ -99,8 +99,8 @@ std::vector<Action> compute_actions(const std::vector<Action>& actions);
 // - With vocabulary parallelism every rank has each of its passes once for each microbatch, in the
 //   order in which the stages that give and take their arrays have them. Without, no rank has any.
 // Actions that compute nothing are not looked at. The Error is one line: the bad step or, for a
-// cycle, the ranks and the actions where they are stuck. explain() of order_text.h shows it in a
-// grid.
+// cycle, the ranks and the actions where they are stuck. explain_fault() of order_text.h shows it
+// in a grid.
 Status validate(const Order& order);
 
 // Returns for each rank the forward with which it reaches its peak, by its place in `ranks[rank]`.

@@ -1,5 +1,5 @@
-// OrderFault: what is wrong with an order, and where. validate() reports it, explain() marks it in
-// the grid.
+// OrderFault: what is wrong with an order, and where. validate() reports it, explain_fault() marks
+// it in the grid.
 #pragma once
 
 #include <optional>

@@ -28,10 +28,10 @@ std::string row_name(const Order& order, int rank) {
 
 void trim_end(std::string* line) { line->erase(line->find_last_not_of(' ') + 1); }
 
-// Returns the longest slot of which all the order's costs are multiples, if the shortest cost takes
-// at most 8 of them. Otherwise returns the shortest cost, and the drawing rounds.
-double slot_length(const Order& order, const GridCosts& costs) {
-  constexpr int kMostSlots = 8;
+constexpr double kMostTimes = 1000;  // a slot is a column: the grid would be too wide
+
+// Returns the costs above 0 of the order's actions, each once.
+std::vector<double> used_costs(const Order& order, const GridCosts& costs) {
   std::vector<double> used;
   for (const std::vector<Action>& actions : order.ranks) {
     for (const Action& action : actions) {
@@ -40,6 +40,15 @@ double slot_length(const Order& order, const GridCosts& costs) {
       if (cost > 0 && std::find(used.begin(), used.end(), cost) == used.end()) used.push_back(cost);
     }
   }
+  return used;
+}
+
+// Returns the longest slot of which all the order's costs are multiples, if the shortest cost takes
+// at most 8 of them. Otherwise returns the shortest cost, and the drawing rounds. Example: costs 2
+// and 3 give a slot of 1.
+double slot_length(const Order& order, const GridCosts& costs) {
+  constexpr int kMostSlots = 8;
+  const std::vector<double> used = used_costs(order, costs);
   if (used.empty()) return 1;
   const double shortest = *std::min_element(used.begin(), used.end());
   for (int slots = 1; slots <= kMostSlots; ++slots) {
@@ -57,7 +66,7 @@ double slot_length(const Order& order, const GridCosts& costs) {
 std::string time_line(std::size_t begin, int slots, double slot, std::size_t width) {
   std::size_t widest = 0;
   for (int i = 0; i < slots; ++i) widest = std::max(widest, fmt::format("{:g}", i * slot).size());
-  int step = 1;
+  int step = 1;  // 1, 2, 5, 10, 20, 50, ...
   for (int i = 0; step * width <= widest; ++i) step = step * 2 + (i % 3 == 1 ? step / 2 : 0);
   std::string line = "time";
   for (int i = 0; i < slots; i += step) {
@@ -118,8 +127,8 @@ std::string coloured(const std::string& line, const std::vector<GridCell>& cells
   return text + line.substr(at);
 }
 
-// explain() shows rows of up to kWholeRow actions whole. Of longer ones it shows the bad step,
-// kBefore actions before it and kAfter behind it.
+// explain_fault() shows rows of up to kWholeRow actions whole. Of longer ones it shows the bad
+// step, kBefore actions before it and kAfter behind it.
 constexpr int kWholeRow = 24;
 constexpr int kBefore = 8;
 constexpr int kAfter = 5;
@@ -151,7 +160,6 @@ Result<OrderCosts> order_costs(std::span<const double> times) {
   if (times.size() != 3 && times.size() != 4)
     return Error::at("--costs",
                      fmt::format("found {} numbers, expected F,I,W or F,I,W,C", times.size()));
-  constexpr double kMostTimes = 1000;  // a slot is a column: the grid would be too wide
   for (const double time : times) {
     if (!(time >= 0 && time < 1e300))
       return Error::at("--costs", fmt::format("found {}, expected numbers, not negative", time));
@@ -178,6 +186,18 @@ Status check_grid(double ranks, double stages, double microbatches) {
       "found a grid of {} ranks and {} stages x {} microbatches, at least {:.0f} cells, "
       "expected at most {:.0f}; --format pytorch lists the actions",
       ranks, stages, microbatches, ranks * slots, kMostCells)};
+}
+
+Status check_grid(const Order& order, const GridCosts& costs) {
+  RETURN_IF_ERROR(check_grid(order.pp(), order.stages, order.microbatches));
+  const std::vector<double> used = used_costs(order, costs);
+  if (order.vocabulary == 0 || used.empty()) return Done{};
+  const auto [shortest, longest] = std::ranges::minmax(used);
+  if (longest <= kMostTimes * shortest) return Done{};
+  return Error::at("--costs",
+                   fmt::format("found passes of {} beside {}, expected none above {} times "
+                               "another: the vocabulary's S and T take 1",
+                               longest, shortest, kMostTimes));
 }
 
 std::string to_grid(const Order& order, const GridCosts& costs, bool colour) {
@@ -211,7 +231,7 @@ std::string to_grid(const Order& order, const GridCosts& costs, bool colour) {
   return text;
 }
 
-std::string explain(const Order& order) {
+std::string explain_fault(const Order& order) {
   const auto fault = find_fault(order);
   if (!fault) return "";
   std::size_t width = 0;

@@ -164,7 +164,7 @@ Result<Order> order_of_rows(const CsvFile& file, const RowError& row_error,
     order.ranks.push_back(std::move(actions));
   }
   if (const auto fault = find_fault(order)) {
-    if (fault_text != nullptr) *fault_text = explain(order);
+    if (fault_text != nullptr) *fault_text = explain_fault(order);
     return row_error(file.rows[std::max(fault->rank, 0)].line, 0, fault->message);
   }
   return order;

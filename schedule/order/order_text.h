@@ -28,7 +28,7 @@ std::string to_pytorch(const Order& order);
 
 // Reads a file in that form. The Errors name file, line and cell. The order is validated, and named
 // as the file without its folder and extension. If it is not valid, `fault` (if given) gets
-// explain()'s text.
+// explain_fault()'s text.
 Result<Order> read_pytorch(const std::string& path, std::string* fault = nullptr);
 
 // Reads rows of cells of that form. A row of one cell such as "# chains: 2" is that line of a file.
@@ -55,6 +55,10 @@ Result<OrderCosts> order_costs(std::span<const double> times);
 // is asked before the order is made.
 Status check_grid(double ranks, double stages, double microbatches);
 
+// Does the same for an order that is made. The grid is also too wide if its passes take very long
+// or short beside the vocabulary's.
+Status check_grid(const Order& order, const GridCosts& costs);
+
 // Draws the order, replayed without communication: a row a rank, a column a time slot. "." is idle,
 // "B0--" takes more than one slot, "0F3&" runs together with the next. REQUIRES:
 // validate(order).ok().
@@ -64,6 +68,6 @@ std::string to_grid(const Order& order, const GridCosts& costs = {}, bool colour
 
 // Shows a fault: each rank's actions in their order, not in time, with the bad step in brackets.
 // Long rows are cut to the steps around it. Returns "" for a valid order.
-std::string explain(const Order& order);
+std::string explain_fault(const Order& order);
 
 }  // namespace tandem

@@ -62,8 +62,7 @@ Result<std::vector<Action>> parse_nodes(const std::string& row) {
     const bool found =
         std::regex_search(at, row.cend(), node, kNode, std::regex_constants::match_continuous);
     const auto* const known =
-        std::find_if(std::begin(kNodeNames), std::end(kNodeNames),
-                     [&](const NodeName& name) { return found && node.str(2) == name.name; });
+        found ? std::ranges::find(kNodeNames, node.str(2), &NodeName::name) : std::end(kNodeNames);
     if (known == std::end(kNodeNames))
       return Error{
           fmt::format("found '{}...', expected one of F, B, W, BW, SF, RF, SB and RB (nothing is "
@@ -71,9 +70,8 @@ Result<std::vector<Action>> parse_nodes(const std::string& row) {
                       "a microbatch and a chunk, as in (F|0|0)",
                       std::string(std::find(at, row.cend(), '('), row.cend()).substr(0, 20))};
     const bool opens = node.length(1) > 0, closes = node.length(5) > 0;
-    if (opens ? joins : closes && !joins)
-      return Error{
-          fmt::format("found {}, expected [ and ] in turn", opens ? "[ after [" : "] alone")};
+    if (opens && joins) return Error{"found [ after [, expected [ and ] in turn"};
+    if (closes && !opens && !joins) return Error{"found ] alone, expected [ and ] in turn"};
     joins = joins || opens;
     if (joins && previous >= 0 && is_compute(known->kind)) actions[previous].with_next = true;
     if (joins && is_compute(known->kind)) previous = static_cast<int>(actions.size());
@@ -147,9 +145,9 @@ Action transfer(Action pass, bool sends) {
   return pass;
 }
 
-// Checks that each pass of the rank has its receive before it if it needs another stage's output,
-// and its send behind it if another stage needs its own, and that there are no more. Returns "" if
-// so.
+// Checks the rank's sends and receives. A pass that takes input from another rank must come after
+// its receive. A pass whose output another rank needs must come before its send. No other send or
+// receive may occur. Returns what is wrong, or "".
 std::string wrong_transfer(const Order& order, const std::vector<Action>& actions) {
   const auto text = [&](const Action& action) { return node_text(action, order.pp()); };
   std::set<std::string> open;  // received and not used, or due to be sent
@@ -172,35 +170,40 @@ std::string wrong_transfer(const Order& order, const std::vector<Action>& action
                      open.begin()->at(1) == 'S' ? *open.begin() : "pass behind " + *open.begin());
 }
 
+bool has_transfers(const PrimusTable& table) {
+  return std::ranges::any_of(table.ranks, [](const std::vector<Action>& actions) {
+    return !std::ranges::all_of(actions, is_compute, &Action::kind);
+  });
+}
+
+// Returns whether the table's stages run in a V, not looped. In a V the first rank's second chunk
+// is the last stage, which sends nothing forward. Without sends it is the shape in which the order
+// has no fault.
+Result<bool> is_in_v(const std::string& path, const PrimusTable& table) {
+  if (table.chunks != 2 || table.ranks.size() < 2) return false;
+  if (has_transfers(table))
+    return std::ranges::none_of(table.ranks.front(), [](const Action& action) {
+      return action.kind == ActionKind::SendForward && index(action.stage) == 1;
+    });
+  if (find_fault(placed(table, true))) return false;
+  if (!find_fault(placed(table, false)))
+    return error_at(path, table.lines.front(),
+                    "found no sends and receives, and an order for looped stages as well as for "
+                    "a V, expected SF and RF, which tell the two apart");
+  return true;
+}
+
 Result<Order> read_primus(const std::string& path, const PrimusTable& table,
                           std::string* fault_text) {
-  const auto is_transfer = [](const Action& action) { return !is_compute(action.kind); };
-  const bool transfers =
-      std::any_of(table.ranks.begin(), table.ranks.end(), [&](const std::vector<Action>& actions) {
-        return std::any_of(actions.begin(), actions.end(), is_transfer);
-      });
-  bool in_v = false;
-  if (table.chunks == 2 && table.ranks.size() > 1) {
-    const std::vector<Action>& first = table.ranks.front();
-    in_v = transfers ? std::none_of(first.begin(), first.end(),
-                                    [](const Action& action) {
-                                      return action.kind == ActionKind::SendForward &&
-                                             index(action.stage) == 1;
-                                    })
-                     : !find_fault(placed(table, true));
-    if (in_v && !transfers && !find_fault(placed(table, false)))
-      return error_at(path, table.lines.front(),
-                      "found no sends and receives, and an order for looped stages as well as for "
-                      "a V, expected SF and RF, which tell the two apart");
-  }
+  ASSIGN_OR_RETURN(const bool in_v, is_in_v(path, table));
   const Order given = placed(table, in_v);
   Order order = without_transfers(given);
   order.name = std::filesystem::path(path).stem().string();
   if (const auto fault = find_fault(order)) {
-    if (fault_text != nullptr) *fault_text = explain(order);
+    if (fault_text != nullptr) *fault_text = explain_fault(order);
     return error_at(path, table.lines[std::max(fault->rank, 0)], fault->message);
   }
-  for (int rank = 0; transfers && rank < order.pp(); ++rank) {
+  for (int rank = 0; has_transfers(table) && rank < order.pp(); ++rank) {
     const std::string wrong = wrong_transfer(order, given.ranks[rank]);
     if (!wrong.empty())
       return error_at(path, table.lines[rank], fmt::format("rank {}: {}", rank, wrong));
@@ -208,17 +211,16 @@ Result<Order> read_primus(const std::string& path, const PrimusTable& table,
   return order;
 }
 
-// The module. 0: algorithm, 1 to 3: ranks, chunks, microbatches, 4: places, 5: rows, 6: steps,
-// 7: more keys.
+// The module, with named places for what differs.
 constexpr std::string_view kModule =
     R"py(# A pipeline schedule for AMD's Primus and its Megatron backend. Copy this file to
 #   primus/backends/megatron/patches/tandem_schedule_patches.py
 # where Primus imports every *_patches.py. Its pipeline_launcher.py takes no other names than those
-# of its own algorithms, so this one stands in place of "{0}". The run's configuration:
+# of its own algorithms, so this one stands in place of "{algorithm}". The run's configuration:
 #   patch_primus_pipeline: true
-#   pp_algorithm: {0}
-#   pipeline_model_parallel_size: {1}
-#   num_virtual_stages_per_pipeline_rank: {2}
+#   pp_algorithm: {algorithm}
+#   pipeline_model_parallel_size: {pp}
+#   num_virtual_stages_per_pipeline_rank: {vpp}
 #   overlap_grad_reduce: false
 #   overlap_param_gather: false
 #   no_persist_layer_norm: true
@@ -226,25 +228,25 @@ constexpr std::string_view kModule =
 #   gradient_accumulation_fusion: true
 #   offload: false
 #   overlap_moe_expert_parallel_comm: false
-{7}# and {3} microbatches: global_batch_size / (micro_batch_size x data-parallel size).
+{more}# and {batches} microbatches: global_batch_size / (micro_batch_size x data-parallel size).
 import re
 
 from primus.core.pipeline_parallel.scheduler.algorithms.base import PipelineScheduleAlgo
 from primus.core.pipeline_parallel.scheduler.schedule_table_factory import pp_algorithm_map
 from primus.core.pipeline_parallel.scheduler.scheduler_node import FuncType, SchedulerNode
 
-PP, VPP, MICROBATCHES = {1}, {2}, {3}
+PP, VPP, MICROBATCHES = {pp}, {vpp}, {batches}
 
 # Rank and chunk of each stage.
-PLACES = [{4}]
+PLACES = [{places}]
 
 # What, microbatch, chunk.
 TABLE = """
-{5}"""
+{rows}"""
 
 # When each rank sends and receives, in the order of its row; what has one time is one batch.
 STEPS = """
-{6}"""
+{steps}"""
 
 
 class TandemSchedule(PipelineScheduleAlgo):
@@ -287,7 +289,7 @@ class TandemSchedule(PipelineScheduleAlgo):
             yield node
 
 
-pp_algorithm_map["{0}"] = TandemSchedule
+pp_algorithm_map["{algorithm}"] = TandemSchedule
 )py";
 
 // A node of a row that is written, and when it is due.
@@ -296,9 +298,10 @@ struct TimedNode {
   std::string text;
 };
 
-// Each transfer stands with both ranks at the time at which the sender's pass ends, before passes
-// that begin then. So the nodes of all ranks have one order in time that none waits against, and
-// both ends of a transfer have it in the same batch.
+// Returns the rows that are written. On both ranks a transfer is listed at the time at which the
+// sender's pass ends, before the passes that begin at that time. All rows are then sorted by one
+// clock, so no rank waits for something listed later, and both ends of a transfer fall into one
+// batch.
 std::vector<std::vector<TimedNode>> timed_nodes(const Order& order) {
   const OrderReplay replay = replay_order(order, {});
   const std::vector<int> rank_of = stage_to_rank(order);
@@ -324,17 +327,44 @@ std::vector<std::vector<TimedNode>> timed_nodes(const Order& order) {
   return rows;
 }
 
+// An order's shape: how its stages lie on its ranks.
+struct OrderShape {
+  bool looped, in_v;
+  std::string places;  // "(0, 0), (1, 0)": rank and chunk of each stage
+};
+
+OrderShape shape_of(const Order& order) {
+  const int pp = order.pp(), chunks = order.stages / pp;
+  OrderShape shape = {.looped = order.stages % pp == 0 && (pp > 1 || chunks == 1),
+                      .in_v = order.stages == 2 * pp && pp > 1,
+                      .places = ""};
+  const std::vector<int> rank_of = stage_to_rank(order);
+  for (int stage = 0; stage < order.stages; ++stage) {
+    shape.looped = shape.looped && rank_of[stage] == stage % pp;
+    shape.in_v = shape.in_v && rank_of[stage] == (stage < pp ? stage : 2 * pp - 1 - stage);
+    shape.places += fmt::format("{}({}, {})", stage > 0 ? ", " : "", rank_of[stage], stage / pp);
+  }
+  return shape;
+}
+
 // Returns what Primus has no form for; "" if nothing.
-std::string_view beyond_primus(const Order& order, bool looped, bool in_v) {
+std::string_view beyond_primus(const Order& order, const OrderShape& shape) {
   if (order.chains > 1) return "two chains, expected one";
   if (order.vocabulary > 0) return "vocabulary passes, expected none";
-  if (!looped && !in_v)
+  if (!shape.looped && !shape.in_v)
     return "stages that are neither looped nor in a V over its ranks, expected one of them";
   for (const std::vector<Action>& actions : order.ranks) {
     if (std::any_of(actions.begin(), actions.end(), [](const Action& a) { return a.with_next; }))
       return "passes that run together, expected one after another";
   }
   return "";
+}
+
+// Returns the one of Primus's algorithms whose place the order takes.
+std::string_view algorithm_of(const OrderShape& shape, int chunks, bool splits) {
+  if (!shape.looped) return "zbv-formatted";
+  if (chunks > 1) return "1f1b-interleaved";
+  return splits ? "zero-bubble" : "1f1b";
 }
 
 }  // namespace
@@ -349,23 +379,15 @@ Result<Order> read_order_file(const std::string& path, std::string* fault) {
 Result<std::string> to_primus(const Order& given) {
   const Order order = without_transfers(given);
   const int pp = order.pp(), chunks = order.stages / pp;
-  bool looped = order.stages % pp == 0 && (pp > 1 || chunks == 1),
-       in_v = order.stages == 2 * pp && pp > 1;
-  std::string places;
-  const std::vector<int> rank_of = stage_to_rank(order);
-  for (int stage = 0; stage < order.stages; ++stage) {
-    looped = looped && rank_of[stage] == stage % pp;
-    in_v = in_v && rank_of[stage] == (stage < pp ? stage : 2 * pp - 1 - stage);
-    places += fmt::format("{}({}, {})", stage > 0 ? ", " : "", rank_of[stage], stage / pp);
-  }
-  if (const std::string_view beyond = beyond_primus(order, looped, in_v); !beyond.empty())
+  const OrderShape shape = shape_of(order);
+  if (const std::string_view beyond = beyond_primus(order, shape); !beyond.empty())
     return Error{fmt::format("--format primus: found {}: Primus has no form for it", beyond)};
 
   std::string rows, steps;
   bool splits = false;
   for (const std::vector<TimedNode>& row : timed_nodes(order)) {
     rows += fmt::format("Rank {}: ", std::count(rows.begin(), rows.end(), '\n'));
-    std::string comma, blank;
+    std::string comma, blank;  // nothing before a row's first node
     for (const TimedNode& node : row) {
       rows += std::exchange(comma, ",") + node.text;
       if (node.turn < 2) steps += std::exchange(blank, " ") + std::to_string(node.time);
@@ -374,16 +396,18 @@ Result<std::string> to_primus(const Order& given) {
     rows += '\n';
     steps += '\n';
   }
-  const std::string_view one = splits ? "zero-bubble" : "1f1b";
-  const std::string_view name = !looped ? "zbv-formatted" : chunks > 1 ? "1f1b-interleaved" : one;
   // Primus-Turbo's layers keep weight gradients apart for the algorithms named after zero bubble
   // alone, and not in fp8 or fp4
   // (primus/backends/megatron/core/extensions/primus_turbo.py:401-421).
-  std::string_view keys;
+  std::string_view more_keys;
   if (splits)
-    keys = looped && chunks > 1 ? "#   enable_primus_turbo: false\n"
-                                : "#   enable_primus_turbo: false, if it is fp8 or fp4\n";
-  return fmt::format(kModule, name, pp, chunks, order.microbatches, places, rows, steps, keys);
+    more_keys = shape.looped && chunks > 1
+                    ? "#   enable_primus_turbo: false\n"
+                    : "#   enable_primus_turbo: false, if it is fp8 or fp4\n";
+  return fmt::format(kModule, fmt::arg("algorithm", algorithm_of(shape, chunks, splits)),
+                     fmt::arg("pp", pp), fmt::arg("vpp", chunks),
+                     fmt::arg("batches", order.microbatches), fmt::arg("places", shape.places),
+                     fmt::arg("rows", rows), fmt::arg("steps", steps), fmt::arg("more", more_keys));
 }
 
 }  // namespace tandem

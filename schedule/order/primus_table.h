@@ -14,9 +14,10 @@ namespace tandem {
 
 // Reads an order in PyTorch's form (order_text.h) or, if the file has a row of a table, in
 // Primus's. There all lines that are no rows are skipped, and colours and text before "Rank"
-// ignored. [ ] around nodes joins those that compute (Action::with_next). The sends and receives
-// tell looped stages from a V, must be those that the order needs, each on its side of its pass,
-// and are not kept. The Errors name file and line. `fault`: as read_pytorch() has it.
+// ignored. [ ] around nodes joins those that compute (Action::with_next). Sends and receives tell
+// looped stages from a V. They must be those that the order needs, a receive before its pass and a
+// send after it. They are not kept. The Errors name file and line. `fault`: as read_pytorch() has
+// it.
 Result<Order> read_order_file(const std::string& path, std::string* fault = nullptr);
 
 // Writes a Python module that Primus imports: it puts the order's table, with sends and receives,

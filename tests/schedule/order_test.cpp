@@ -276,10 +276,10 @@ TEST_CASE("validation names the ranks that wait for each other, and explain mark
   CHECK(message_of(validate(order)) ==
         "the order waits for itself: rank 0 at 0B0 waits for 1B0 of rank 1, which at 1F1 waits "
         "for 0F1 of rank 0");
-  CHECK(explain(order) ==
+  CHECK(explain_fault(order) ==
         "rank 0  0F0 [0B0] 0F1  0B1\n"
         "rank 1  1F0 [1F1] 1B0  1B1\n");
-  CHECK(explain(order_of({"0F0,0B0"})).empty());
+  CHECK(explain_fault(order_of({"0F0,0B0"})).empty());
 }
 
 TEST_CASE("a rank can wait for itself: the next stage's gradient comes later") {
@@ -298,7 +298,7 @@ TEST_CASE("actions that run together start together, so neither can feed the oth
 TEST_CASE("explain cuts long rows to what stands around the bad step") {
   Order order = made_order({"1f1b", 2, 1, 40});
   order.ranks[1][30] = order.ranks[1][29];  // 1B14 in 1F15's place
-  CHECK(explain(order) ==
+  CHECK(explain_fault(order) ==
         "rank 0 ...  0B10  0F12  0B11  0F13  0B12  0F14  0B13  0F15  0B14  0F16  0B15  0F17  0B16"
         "  0F18  ...\n"
         "rank 1 ...  1F11  1B11  1F12  1B12  1F13  1B13  1F14  1B14 [1B14] 1B15  1F16  1B16  1F17"
@@ -424,6 +424,17 @@ TEST_CASE("the grid's cells have a ground by their kind, and between them nothin
   }
 }
 
+TEST_CASE("a grid is refused whose passes take far longer than the vocabulary's") {
+  OrderSpec spec{"1f1b", 2, 1, 2};
+  spec.vocabulary = 2;
+  const auto order = make_order(spec);
+  REQUIRE(order.ok());
+  CHECK(check_grid(*order, {1000, 1000, 1000, 1000}).ok());
+  CHECK(check_grid(*order, {1e6, 2e6, 1e6, 1e6}).error().text() ==
+        "--costs: found passes of 2000000 beside 1, expected none above 1000 times another: the "
+        "vocabulary's S and T take 1");
+}
+
 TEST_CASE("the grid's slot divides all the costs") {
   // F = 1, B = 1.5: slots of 0.5.
   CHECK(to_grid(made_order({"1f1b", 1, 1, 1}), {1, 1.5, 1, 1}) ==
@@ -530,7 +541,7 @@ TEST_CASE("random damage to an order is found, or leaves a valid order that repl
         actions[one].with_next = true;
     }
     const auto status = validate(order);
-    REQUIRE(explain(order).empty() == status.ok());
+    REQUIRE(explain_fault(order).empty() == status.ok());
     if (!status.ok()) {
       REQUIRE(status.error().text().find('\n') == std::string::npos);
       continue;
