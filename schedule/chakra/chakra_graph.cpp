@@ -84,9 +84,12 @@ class GraphMaker {
         ASSIGN_OR_RETURN(const auto group, chakra_group(job_, rank_, node));
         return group.size() < 2 ? ChakraPart::Passed : ChakraPart::Queued;
       }
+      case ChakraType::Invalid:
+        return error(node,
+                     "found a node without a type, expected compute, collectives, sends and "
+                     "receives");
       case ChakraType::MemLoad:
       case ChakraType::MemStore:
-      case ChakraType::Invalid:
         break;
     }
     return error(node,

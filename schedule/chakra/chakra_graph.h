@@ -17,7 +17,7 @@ enum class ChakraPart : std::uint8_t {
   Compute,     // on the compute lane
   Queued,      // a collective or a send, on the communication lane
   Received,    // a receive that is posted when its dependencies have ended
-  PostedFirst  // a receive posted at the start: only its followers wait for them
+  PostedFirst  // a receive posted at the start; what it depends on delays only the nodes after it
 };
 
 struct ChakraGraph {

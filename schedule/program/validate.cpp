@@ -19,14 +19,15 @@ namespace {
 
 ProgramFault bad_program(std::string message) { return {.why = Error{std::move(message)}}; }
 
-ProgramFault bad(int body, std::size_t op, std::string message) {
+ProgramFault bad_op_at(int body, std::size_t op, std::string message) {
   return {.why = Error{std::move(message)}, .body = body, .op = static_cast<int>(op)};
 }
 
 // REQUIRES: `op` is in ops.ops.
-ProgramFault bad(int body, const Body& ops, const Op& op, std::string_view expected) {
-  return bad(body, static_cast<std::size_t>(&op - ops.ops.data()),
-             fmt::format("body {}: found {}, expected {}", body, describe(ops, op), expected));
+ProgramFault bad_op(int body, const Body& ops, const Op& op, std::string_view expected) {
+  return bad_op_at(
+      body, static_cast<std::size_t>(&op - ops.ops.data()),
+      fmt::format("body {}: found {}, expected {}", body, describe(ops, op), expected));
 }
 
 ProgramFault bad_communicator(int communicator, std::string_view message) {
@@ -61,14 +62,15 @@ Validity check_sms(const Program& program, int number, const Op& op) {
   const Body& body = program.bodies[number];
   const int sms = program.device.sms;
   if (is_compute(op.kind) || op.sms < 0)
-    return bad(number, body, op,
-               fmt::format("SMs taken by communication only, and none negative, not {}", op.sms));
+    return bad_op(
+        number, body, op,
+        fmt::format("SMs taken by communication only, and none negative, not {}", op.sms));
   if (sms == 0)
-    return bad(number, body, op,
-               fmt::format("a device whose SMs are known, as it takes {} of them", op.sms));
+    return bad_op(number, body, op,
+                  fmt::format("a device whose SMs are known, as it takes {} of them", op.sms));
   if (op.sms >= sms)
-    return bad(number, body, op,
-               fmt::format("fewer than the device's {} SMs taken, not {}", sms, op.sms));
+    return bad_op(number, body, op,
+                  fmt::format("fewer than the device's {} SMs taken, not {}", sms, op.sms));
   return Done{};
 }
 
@@ -81,23 +83,23 @@ Validity check_body(const Program& program, int number) {
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     const Op& op = body.ops[i];
     if (op.lane >= body.lanes.size())
-      return bad(number, i,
-                 fmt::format("body {}: found op {} on lane {}, expected a lane below {}", number, i,
-                             op.lane, body.lanes.size()));
+      return bad_op_at(number, i,
+                       fmt::format("body {}: found op {} on lane {}, expected a lane below {}",
+                                   number, i, op.lane, body.lanes.size()));
     if (is_compute(op.kind) != (op.slot < 0) || op.slot >= static_cast<int>(body.slots.size()))
-      return bad(number, body, op, "a communicator slot for communication and none for compute");
+      return bad_op(number, body, op, "a communicator slot for communication and none for compute");
     if (op.slot >= 0 && body.slots[op.slot].lane != op.lane)
-      return bad(number, body, op, "all ops of a communicator on its one lane");
+      return bad_op(number, body, op, "all ops of a communicator on its one lane");
     if (is_compute(op.kind) != (op.lane == 0))
-      return bad(number, body, op, "compute on lane 0 and communication beside it");
-    if (op.duration_ns < 0 || op.bytes < 0) return bad(number, body, op, "no negative size");
+      return bad_op(number, body, op, "compute on lane 0 and communication beside it");
+    if (op.duration_ns < 0 || op.bytes < 0) return bad_op(number, body, op, "no negative size");
     if (op.part < 0 || op.part >= op.parts)
-      return bad(number, body, op,
-                 fmt::format("a part from 0 to parts - 1, not {} of {}", op.part, op.parts));
+      return bad_op(number, body, op,
+                    fmt::format("a part from 0 to parts - 1, not {} of {}", op.part, op.parts));
     if (op.sms != 0) RETURN_IF_ERROR(check_sms(program, number, op));
     for (const std::uint32_t wait : body.waits_of(op)) {
       if (wait >= i)
-        return bad(number, body, op, fmt::format("waits for ops before it, not {}", wait));
+        return bad_op(number, body, op, fmt::format("waits for ops before it, not {}", wait));
     }
   }
   return Done{};
@@ -173,47 +175,70 @@ Validity check_edges(const Program& program) {
   return Done{};
 }
 
+// A body and one of its slots.
+struct BodySlot {
+  int body = -1, slot = -1;
+  auto operator<=>(const BodySlot&) const = default;
+};
+
+// A member of a communicator: its place there, and what it plays.
+struct CommMember {
+  int role;
+  int rank;
+  BodySlot slot;
+};
+
+// Checks that two members issue the same ops in the same order. `ops_of`: the ops of each body and
+// slot.
+Validity check_same_ops(const Program& program,
+                        const std::vector<std::vector<std::vector<std::uint32_t>>>& ops_of,
+                        const CommMember& a, const CommMember& b) {
+  const Body& body_a = program.bodies[a.slot.body];
+  const Body& body_b = program.bodies[b.slot.body];
+  const auto& ops_a = ops_of[a.slot.body][a.slot.slot];
+  const auto& ops_b = ops_of[b.slot.body][b.slot.slot];
+  for (std::size_t i = 0; i < std::max(ops_a.size(), ops_b.size()); ++i) {
+    if (i >= ops_b.size())
+      return bad_op(a.slot.body, body_a, body_a.ops[ops_a[i]],
+                    fmt::format("its partner on rank {}", b.rank));
+    if (i >= ops_a.size())
+      return bad_op(b.slot.body, body_b, body_b.ops[ops_b[i]],
+                    fmt::format("its partner on rank {}", a.rank));
+    const Op &op_a = body_a.ops[ops_a[i]], &op_b = body_b.ops[ops_b[i]];
+    if (!match(op_a, a.role, op_b, b.role))
+      return bad_op(b.slot.body, body_b, op_b,
+                    fmt::format("the partner of {} of body {}: the members of a communicator issue "
+                                "the same ops in the same order",
+                                describe(body_a, op_a), a.slot.body));
+  }
+  return Done{};
+}
+
 // Checks that all members of a communicator issue the same ops in the same order. Communicators of
 // the same bodies and slots are checked once.
 Validity check_communicators(const Program& program) {
   RETURN_IF_ERROR(check_membership(program));
   RETURN_IF_ERROR(check_edges(program));
-  std::vector<std::vector<std::vector<std::uint32_t>>> slots;
-  for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
-  std::set<std::pair<std::pair<int, int>, std::pair<int, int>>> checked;
-  for (const Communicator& communicator : program.communicators) {
-    const int id = static_cast<int>(&communicator - program.communicators.data());
-    std::pair<int, int> first{-1, -1};
-    for (int role = 0; role < static_cast<int>(communicator.members.size()); ++role) {
-      const RankRow& rank = program.ranks[index(communicator.members[role])];
+  std::vector<std::vector<std::vector<std::uint32_t>>> ops_of;
+  for (const Body& body : program.bodies) ops_of.push_back(ops_by_slot(body));
+  std::set<std::pair<BodySlot, BodySlot>> checked;
+  for (int id = 0; id < static_cast<int>(program.communicators.size()); ++id) {
+    CommMember first = {};
+    int role = 0;
+    for (const Rank member : program.communicators[id].members) {
+      const RankRow& rank = program.ranks[index(member)];
       const auto at = std::find(rank.communicators.begin(), rank.communicators.end(), id);
       if (at == rank.communicators.end())
         return bad_communicator(
             id, fmt::format("found rank {} as a member, expected it among that rank's "
                             "communicators",
-                            index(communicator.members[role])));
-      // Body and slot.
-      const std::pair<int, int> here{rank.body, static_cast<int>(at - rank.communicators.begin())};
-      if (role == 0) first = here;
-      if (role == 0 || !checked.insert({first, here}).second) continue;
-      const Body& a = program.bodies[first.first];
-      const Body& b = program.bodies[here.first];
-      const auto& ops_a = slots[first.first][first.second];
-      const auto& ops_b = slots[here.first][here.second];
-      for (std::size_t i = 0; i < std::max(ops_a.size(), ops_b.size()); ++i) {
-        if (i >= ops_b.size())
-          return bad(first.first, a, a.ops[ops_a[i]],
-                     fmt::format("its partner on rank {}", index(communicator.members[role])));
-        if (i >= ops_a.size())
-          return bad(here.first, b, b.ops[ops_b[i]],
-                     fmt::format("its partner on rank {}", index(communicator.members[0])));
-        if (!match(a.ops[ops_a[i]], 0, b.ops[ops_b[i]], role))
-          return bad(
-              here.first, b, b.ops[ops_b[i]],
-              fmt::format("the partner of {} of body {}: the members of a communicator issue "
-                          "the same ops in the same order",
-                          describe(a, a.ops[ops_a[i]]), first.first));
-      }
+                            index(member)));
+      const CommMember here = {
+          role, index(member), {rank.body, static_cast<int>(at - rank.communicators.begin())}};
+      if (role++ == 0)
+        first = here;
+      else if (checked.insert({first.slot, here.slot}).second)
+        RETURN_IF_ERROR(check_same_ops(program, ops_of, first, here));
     }
   }
   return Done{};
@@ -221,7 +246,8 @@ Validity check_communicators(const Program& program) {
 
 // Checks that the program would end even if each communication blocked its rank, in the body's
 // order, until all participants come. Then no two communicators can wait for each other, which is
-// NCCL's rule for several communicators on one device.
+// NCCL's rule for several communicators on one device. p: a folded rank; c: a class of
+// communicators.
 Validity check_issue_order(const Program& program) {
   const RankFolding folding = fold(program);
   std::vector<std::uint32_t> cursor(folding.folded_ranks.size());
@@ -248,14 +274,17 @@ Validity check_issue_order(const Program& program) {
       ++cursor[p];
     }
   }
+  constexpr int kMostTold = 8;
   std::string stuck;
+  int count = 0;
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
     const Body& body = program.bodies[folding.folded_ranks[p].body];
-    if (cursor[p] == body.ops.size()) continue;
+    if (cursor[p] == body.ops.size() || ++count > kMostTold) continue;
     stuck += fmt::format("{}rank {} issues {}", stuck.empty() ? "" : ", ",
                          index(folding.folded_ranks[p].rank), describe(body, body.ops[cursor[p]]));
   }
-  if (stuck.empty()) return Done{};
+  if (count == 0) return Done{};
+  if (count > kMostTold) stuck += fmt::format(", and {} ranks more", count - kMostTold);
   return bad_program(
       "found communicators whose issue orders form a cycle, expected one common order: " + stuck);
 }

@@ -17,6 +17,7 @@ using Validity = Result<Done, ProgramFault>;
 
 // Returns an Error that names the op if ranks of a communicator issue different ops, a send has no
 // receive, a wait leads forward, or the program would wait for itself (it names the cycle).
+// REQUIRES: bodies and communicators that ranks name, and ranks that communicators name, exist.
 Status validate(const Program& program);
 // Does the same, and returns the place too.
 Validity validity(const Program& program);

@@ -333,6 +333,9 @@ TEST_CASE("what a Program cannot have is refused with file and node") {
   CHECK(why(job_of({{{.id = 1, .name = "m", .type = ChakraType::MemLoad}}})) ==
         "a.0.et: node 1 'm': found a load or store of remote memory, expected compute, "
         "collectives, sends and receives");
+  CHECK(why(job_of({{{.id = 1, .name = "x", .type = ChakraType::Invalid}}})) ==
+        "a.0.et: node 1 'x': found a node without a type, expected compute, collectives, sends and "
+        "receives");
   ChakraNode some = collective(1, sum, 8, 5);
   some.some_dimensions = true;
   CHECK(why(job_of({{some}, {some}})) ==

@@ -31,9 +31,10 @@ void PassBuilder::append(const Pass& pass, int unit) {
   pass_.steps.insert(pass_.steps.end(), pass.steps.begin(), pass.steps.end());
   for (Step& step : std::span(pass_.steps).subspan(offset)) {
     for (int& wait : step.waits) wait += offset;
-    // Steps that waited for the action's inputs now wait for the chain; compute does so by its
-    // lane.
-    if (step.waits.empty() && (!step.computes || (communicated && !computed))) step.waits = before;
+    // Steps that waited for the action's inputs now wait for the chain. Compute waits by its lane
+    // for the compute before it, so only the first needs a wait, for communication.
+    const bool needs_chain_before = !step.computes || (communicated && !computed);
+    if (step.waits.empty() && needs_chain_before) step.waits = before;
     computed |= step.computes;
     if (step.computes) step.unit = unit;
   }
@@ -41,26 +42,27 @@ void PassBuilder::append(const Pass& pass, int unit) {
 }
 
 Pass with_waits(const Pass& pass, Nanoseconds ns) {
-  Bytes all = 0;
-  for (const Step& step : pass.steps) all += step.computes ? 0 : step.bytes;
+  Bytes all_bytes = 0;
+  for (const Step& step : pass.steps) all_bytes += step.computes ? 0 : step.bytes;
   Pass longer;
   std::vector<int> places;  // of the pass's steps in the longer one
-  Bytes passed = 0;
+  Bytes bytes_so_far = 0;
   Nanoseconds waited = 0;
-  const auto wait = [&] {
-    const double share = all == 0 ? 1 : static_cast<double>(passed) / static_cast<double>(all);
+  const auto add_wait_so_far = [&] {
+    const double share =
+        all_bytes == 0 ? 1 : static_cast<double>(bytes_so_far) / static_cast<double>(all_bytes);
     const auto until = static_cast<Nanoseconds>(std::llround(share * static_cast<double>(ns)));
     if (until > waited) longer.steps.push_back({.duration_ns = until - waited});
     waited = until;
   };
   for (const Step& step : pass.steps) {
-    if (step.computes) wait();
+    if (step.computes) add_wait_so_far();
     places.push_back(static_cast<int>(longer.steps.size()));
     longer.steps.push_back(step);
     for (int& other : longer.steps.back().waits) other = places[other];
-    passed += step.computes ? 0 : step.bytes;
+    bytes_so_far += step.computes ? 0 : step.bytes;
   }
-  wait();
+  add_wait_so_far();
   longer.output = places[pass.output];
   return longer;
 }

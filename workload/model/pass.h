@@ -60,7 +60,8 @@ struct Pass {
 };
 
 // Builds a pass. By itself it is a chain: compute waits for the communication before it, and
-// communication for what is before it.
+// communication for what is before it. Example: of compute(a), communicate(b), compute(c), b waits
+// for a, and c for b.
 class PassBuilder {
  public:
   bool empty() const { return pass_.steps.empty(); }
@@ -120,8 +121,10 @@ class PassBuilder {
   int last_ = -1;
 };
 
-// Returns the pass with waits of `ns` in all on its compute lane. They are beside its
-// communication, in proportion to the bytes; without any, there is one wait at the beginning.
+// Adds idle time of `ns` in total to the compute lane. Before each compute step comes the part that
+// belongs to the bytes communicated since the compute step before it. Example: two communications
+// of 1 and 3 MB, ns = 8: 2 ns after the first, 6 after the second. Without communication the whole
+// wait comes first.
 Pass with_waits(const Pass& pass, Nanoseconds ns);
 
 // Returns the time of the pass's compute.

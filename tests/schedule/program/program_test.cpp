@@ -1,4 +1,6 @@
 // Lowering, casts and validation of Programs.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -9,8 +11,10 @@
 #include "schedule/program/replay.h"
 #include "schedule/program/slowdown.h"
 #include "schedule/program/validate.h"
+#include "tests/made_program.h"
 #include "tests/schedule/program/programs.h"
 #include "tests/seed.h"
+#include "tests/text.h"
 
 using namespace tandem;
 
@@ -301,6 +305,25 @@ TEST_CASE("a cyclic order is refused with its cycle") {
   REQUIRE_FALSE(program.ok());
   CHECK(program.error().text().find("deadlock") != std::string::npos);
   CHECK(program.error().text().find("waits for") != std::string::npos);
+}
+
+// Ten pairs of ranks, of unlike sizes, each of which begins its two collectives in unlike orders.
+TEST_CASE("of many ranks that wait for each other eight are named") {
+  std::string text;
+  for (int pair = 0; pair < 10; ++pair) {
+    const int a = 2 * pair, b = a + 1;
+    const auto reduce = [&](const char* group) {
+      return fmt::format("all-reduce {}:{}>{} {}kB on {}", group, a, b, pair + 1, group);
+    };
+    text += fmt::format("rank {}: {}, {}\nrank {}: {}, {}\n", a, reduce("data"), reduce("tensor"),
+                        b, reduce("tensor"), reduce("data"));
+  }
+  const std::string error = validate(made_program(text)).error().text();
+  INFO(error);
+  CHECK(has(error, "issue orders form a cycle, expected one common order: rank 0 issues"));
+  CHECK(has(error, "rank 7 issues"));
+  CHECK_FALSE(has(error, "rank 8 issues"));
+  CHECK(error.ends_with(", and 12 ranks more"));
 }
 
 TEST_CASE("the hash sees every duration") {
