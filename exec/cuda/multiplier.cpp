@@ -61,8 +61,8 @@ void Multiplier::add_product(ProductShape shape, std::int64_t times, Job* job) {
 }
 
 // Adds products that stand for `flops` of attention: scores times values of one head, (1024 x 1024)
-// by (1024 x 128), in batches of 64. Fewer FLOPs than one such product has become a smaller one of
-// t tokens: 2 * 128 t^2 FLOPs.
+// by (1024 x 128), in batches of 64. Less than half the FLOPs of one such product are carried out
+// as one smaller product of t tokens, of 2 * 128 * t^2 FLOPs.
 void Multiplier::add_attention(double flops, Number number, Job* job) {
   constexpr std::int64_t kTokens = 1024, kHead = 128;
   const ProductShape whole{number, 1, kTokens, kHead, kTokens};
@@ -145,8 +145,10 @@ Status Multiplier::open(cudaStream_t stream, std::uint64_t seed) {
   if (window_bytes_ > 0)
     RETURN_IF_CUDA_FAILS(fill_random, stream, Number::Fp32, from_.get(),
                          window_bytes_ / static_cast<std::int64_t>(sizeof(float)), scatter(key));
+  // c is NaN before a product runs, so that check() finds entries that it never wrote.
   constexpr int kNaN = 0xff;  // in all types
   for (const ProductShape& shape : shapes_) {
+    // If it may use all of the device's SMs, it has no limit (0).
     ASSIGN_OR_RETURN(Product product,
                      Product::open(cublas_.get(), shape, sms_ < device_sms_ ? sms_ : 0));
     RETURN_IF_CUDA_FAILS(cudaMemsetAsync, c_.get(), kNaN, static_cast<std::size_t>(shape.c_bytes()),

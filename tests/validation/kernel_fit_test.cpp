@@ -222,6 +222,11 @@ TEST_CASE("tables of kernels are refused with file and line") {
   CHECK_THAT(exchange("dgx-h100,9,combine,1,1,1,1,1,1\n"), Catch::Contains("deepep.csv:2"));
   CHECK_THAT(exchange("dgx-h100,8,combine,1,0,1,1,1,1\n"),
              Catch::Contains("deepep.csv:2: column 'tokens'"));
+  CHECK_THAT(exchange(""), Catch::Contains("deepep.csv:1: found a header alone"));
+  const auto empty =
+      read_collectives(folder.with("collectives.csv", "preset,op,gpus,bytes,time_us\n"));
+  REQUIRE(!empty.ok());
+  CHECK_THAT(empty.error().text(), Catch::Contains("collectives.csv:1: found a header alone"));
 }
 
 }  // namespace

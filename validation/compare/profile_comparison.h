@@ -13,8 +13,8 @@
 
 namespace tandem {
 
-// One compared figure, of a step in the mean over ranks. Nothing where a side does not have or tell
-// it.
+// One compared figure: the mean over ranks, of a step. A side is empty where it does not have the
+// figure or cannot tell it.
 struct ComparedValue {
   std::string name;       // "compute", "exposed pipeline communication"
   bool is_share = false;  // else seconds

@@ -26,7 +26,8 @@ namespace {
 constexpr const char* kPrecision = "bf16";
 constexpr std::int64_t kMost = 1 << 30;  // of any size in a table
 
-// Returns the kernel's time if nothing else runs: at full clocks.
+// Returns the kernel's time if nothing else runs: at full clocks, by the constants that are fitted.
+// A precision's own constants (DeviceSpec::own_gemms) would go before them.
 double alone_s(const DeviceSpec& device, const Kernel& kernel) {
   CostModel model{.device = device, .precision = kPrecision};
   model.device.training_clock = 1;
@@ -103,10 +104,14 @@ std::vector<double> exchange_residuals(const ClusterSpec& spec,
   return all;
 }
 
+Error no_rows(const std::string& path) {
+  return Error::at(path + ":1", "found a header alone, expected rows");
+}
+
 // Reads a table of kernels. kernel_of(size) makes a row's kernel, where size("m") reads the row's
 // column "m".
-template <class Kernel_>
-Result<TimedKernels> read_kernels(const std::string& path, const Kernel_& kernel_of) {
+template <class KernelOf>
+Result<TimedKernels> read_kernels(const std::string& path, const KernelOf& kernel_of) {
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
   const std::vector<std::string> known = device_names();
   TimedKernels kernels;
@@ -118,7 +123,8 @@ Result<TimedKernels> read_kernels(const std::string& path, const Kernel_& kernel
     const auto size = [&](const char* column) -> std::int64_t {
       const auto value = table.integer(row, column);
       if (wrong.ok() && (!value.ok() || *value < 1 || *value > kMost))
-        wrong = table.error(row, fmt::format("column '{}': expected an integer above 0", column));
+        wrong = table.error(
+            row, fmt::format("column '{}': expected an integer from 1 to {}", column, kMost));
       return wrong.ok() ? *value : 1;
     };
     TimedKernel timed{kernel_of(size), 0};
@@ -128,7 +134,7 @@ Result<TimedKernels> read_kernels(const std::string& path, const Kernel_& kernel
     timed.measured_s = us * 1e-6;
     kernels[gpu].push_back(std::move(timed));
   }
-  if (kernels.empty()) return Error::at(path + ":1", "found a header alone, expected rows");
+  if (kernels.empty()) return no_rows(path);
   return kernels;
 }
 
@@ -139,7 +145,8 @@ Result<std::array<int, 6>> sizes_of(const CsvTable& table, int row,
   for (std::size_t i = 0; i < columns.size(); ++i) {
     ASSIGN_OR_RETURN(const std::int64_t value, table.integer(row, columns[i]));
     if (value < 1 || value > kMost)
-      return table.error(row, fmt::format("column '{}': expected an integer above 0", columns[i]));
+      return table.error(
+          row, fmt::format("column '{}': expected an integer from 1 to {}", columns[i], kMost));
     sizes[i] = static_cast<int>(value);
   }
   return sizes;
@@ -164,9 +171,9 @@ Result<TimedKernels> read_attentions(const std::string& path) {
   });
 }
 
+// The numbers in a line: the key's unit, then start, step, least and most in that unit. Example:
+// gemm_launch_us is in 1e-6 s, starts at 3 us, first moves by 2, and stays from 0 to 20.
 #define AT(field) [](auto& spec) -> double& { return spec.field; }
-
-// The numbers in a line: the key's unit, then start, step, least and most in that unit.
 
 const std::vector<DeviceConstant>& gemm_constants() {
   static const std::vector<DeviceConstant> kConstants = {
@@ -243,6 +250,7 @@ Result<TimedCollectives> read_collectives(const std::string& path) {
       return table.error(row, "expected 2 GPUs or more of one node, and bytes and time above 0");
     all[preset].push_back({*kind, static_cast<int>(gpus), bytes, us * 1e-6});
   }
+  if (all.empty()) return no_rows(path);
   return all;
 }
 
@@ -265,6 +273,7 @@ Result<TimedExchanges> read_exchanges(const std::string& path) {
     all[preset].push_back({gpus, sms, tokens * places_of_token(experts, top_k, gpus),
                            number_bytes * hidden, us * 1e-6});
   }
+  if (all.empty()) return no_rows(path);
   return all;
 }
 

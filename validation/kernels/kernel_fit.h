@@ -35,7 +35,8 @@ using TimedCollectives = std::map<std::string, std::vector<TimedCollective>>;  /
 // A dispatch or combine of DeepEP between the first GPUs of a node.
 struct TimedExchange {
   int gpus = 0, sms = 0;
-  double copies = 0, copy_bytes = 0;  // tokens that a GPU sends, once for each GPU that gets them
+  // Copies of tokens that a GPU sends: a token that goes to three GPUs counts three times.
+  double copies = 0, copy_bytes = 0;
   double measured_s = 0;
 };
 using TimedExchanges = std::map<std::string, std::vector<TimedExchange>>;  // by preset
