@@ -43,10 +43,10 @@ Result<std::optional<Shard>> parse_shard(const std::string& text) {
 }
 
 // Writes the page where the CSV holds the whole sweep, not the part of one shard.
-Status write_report(const SweepCommand& words, const SweepEnd& ended) {
-  if (words.report.empty() || ended.written != words.output) return Done{};
-  ASSIGN_OR_RETURN(PageTable table, sweep_table(words.output));
-  const std::filesystem::path input(words.input);
+Status write_report(const SweepCommand& options, const SweepEnd& ended) {
+  if (options.report.empty() || ended.written != options.output) return Done{};
+  ASSIGN_OR_RETURN(PageTable table, sweep_table(options.output));
+  const std::filesystem::path input(options.input);
   const std::size_t runs = table.rows.size();
   return write_html_page(
       {.title = fmt::format("Which of {} runs of {} is best?", runs, input.stem().string()),
@@ -54,7 +54,7 @@ Status write_report(const SweepCommand& words, const SweepEnd& ended) {
        .runs = {},
        .comparison = {},
        .table = std::move(table)},
-      words.report);
+      options.report);
 }
 
 void print_start(const SweepStart& start, const std::string& output) {
@@ -72,56 +72,67 @@ void print_start(const SweepStart& start, const std::string& output) {
 
 // Checks the files, before the long work. The results must be a file or not there yet, as they are
 // read again. A sweep writes two more files beside them.
-Status check_sweep_files(const SweepCommand& words) {
-  const std::string& output = words.output;
+Status check_sweep_files(const SweepCommand& options) {
+  const std::string& output = options.output;
   std::error_code unknown;
   if (std::filesystem::exists(output, unknown))
     RETURN_IF_ERROR(check_readable(output, "a CSV file, or none"));
-  return check_files(words.input, words.sets,
+  return check_files(options.input, options.sets,
                      {{"-o", output},
-                      {"--report", words.report},
+                      {"--report", options.report},
                       {"the lock of -o", output + ".lock"},
                       {"what -o drops", output + ".old"}},
-                     {{"--list", words.list}});
+                     {{"--list", options.list}});
 }
 
-Status run_sweep(const SweepCommand& words) {
-  RETURN_IF_ERROR(check_sweep_files(words));
-  RETURN_IF_ERROR(check_html_page(words.report));
-  ASSIGN_OR_RETURN(const std::optional<Shard> shard, parse_shard(words.shard));
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(words.sets));
-  std::optional<Waiting> waiting("reading the runs");
-  ASSIGN_OR_RETURN(ScenarioFile file, read_scenario_file(words.input));
-  if (!words.list.empty()) {
-    ASSIGN_OR_RETURN(file.axes.emplace_back(), read_list(words.list));
-  }
-  ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, words.only));
-  RETURN_IF_ERROR(check_some_run(file, runs));
-  const Engine engine = engine_of(words.engine);
-  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
-  ASSIGN_OR_RETURN(const Results results, Results::of(file, std::move(runs), engine));
-  waiting.reset();  // ends its thread: the sweep forks
+// The runs of a sweep, read and checked.
+struct SweepRuns {
+  ScenarioFile file;
+  Results results;
+};
 
-  SweepOptions options{words.output, words.jobs, shard, launched_rank()};
-  const bool many = options.launched && options.launched->ranks > 1;
-  if (many && shard)
+Result<SweepRuns> read_sweep(const SweepCommand& options, Engine engine) {
+  const Waiting waiting("reading the runs");
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(ScenarioFile file, read_scenario_file(options.input));
+  if (!options.list.empty()) {
+    ASSIGN_OR_RETURN(file.axes.emplace_back(), read_list(options.list));
+  }
+  ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, options.only));
+  RETURN_IF_ERROR(check_some_run(file, runs));
+  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  ASSIGN_OR_RETURN(Results results, Results::of(file, std::move(runs), engine));
+  return SweepRuns{std::move(file), std::move(results)};
+}
+
+Status run_sweep(const SweepCommand& options) {
+  RETURN_IF_ERROR(check_sweep_files(options));
+  RETURN_IF_ERROR(check_html_page(options.report));
+  ASSIGN_OR_RETURN(const std::optional<Shard> shard, parse_shard(options.shard));
+  const auto launched = launched_rank();
+  const bool has_ranks = launched && launched->ranks > 1;
+  if (has_ranks && shard)
     return Error{
         fmt::format("--shard: found {} ranks ({}), expected one process: ranks share the "
                     "runs by themselves",
-                    options.launched->ranks, options.launched->family)};
-  if (options.jobs == 0) options.jobs = many ? 1 : jobs_or_cores(0);
+                    launched->ranks, launched->family)};
+  const int jobs = options.jobs > 0 ? options.jobs : has_ranks ? 1 : jobs_or_cores(0);
+  const Engine engine = engine_of(options.engine);
+  // Reading ends its thread before the sweep forks.
+  ASSIGN_OR_RETURN(const SweepRuns runs, read_sweep(options, engine));
   std::optional<Progress> progress;
   int done = 0;
   SweepEvents events;
   events.started = [&](const SweepStart& start) {
-    print_start(start, words.output);
+    print_start(start, options.output);
     progress.emplace("runs", start.to_run);
   };
   events.done = [&](int runs_done) {
     if (progress) progress->advance(runs_done - done);
     done = runs_done;
   };
-  const auto ended = sweep(file, results, engine, options, events);
+  const auto ended = sweep(runs.file, runs.results, engine,
+                           SweepOptions{options.output, jobs, shard, launched}, events);
   progress.reset();
   if (!ended.ok()) return ended.error();
   if (!ended->is_reporter) return Done{};
@@ -129,46 +140,46 @@ Status run_sweep(const SweepCommand& words) {
     say(fmt::format("{}: {} of {} runs failed, the first is '{}': see the column error",
                     ended->written, ended->failed, ended->rows, ended->first_failure));
   fmt::print(standard_output(), "{}: {} rows\n", ended->written, ended->rows);
-  return write_report(words, *ended);
+  return write_report(options, *ended);
 }
 
 }  // namespace
 
 void add_sweep(const Command& app) {
-  auto words = std::make_shared<SweepCommand>();
+  auto options = std::make_shared<SweepCommand>();
   const Command command = app.subcommand(
       "sweep",
       "Simulates all runs of a scenario, thousands of them, into one CSV. Killed and started "
       "again it goes on. Under mpirun or srun the ranks share the runs.");
-  command.option("input", &words->input, "SCENARIO.toml").required();
-  command.option("-o,--output", &words->output, "the CSV: a row a run").required();
-  command.option("--report", &words->report,
+  command.option("input", &options->input, "SCENARIO.toml").required();
+  command.option("-o,--output", &options->output, "the CSV: a row a run").required();
+  command.option("--report", &options->report,
                  "write a page of the whole sweep to open in a browser, offline: the "
                  "frontier, every column side by side, the rows to filter");
-  command.option("--list", &words->list,
+  command.option("--list", &options->list,
                  "a CSV with a row a run, its columns keys of a scenario (and name): each "
                  "over the scenario's settings");
   command
-      .option("--engine", &words->engine,
+      .option("--engine", &options->engine,
               "simgrid: flows that share a link share its bandwidth (default); ideal: no "
               "contention")
       .one_of({"ideal", "simgrid"});
   command
-      .option("--set", &words->sets,
+      .option("--set", &options->sets,
               "KEY=VALUE over the file's settings, for every run; repeatable")
       .one_value_each();
-  command.option("--only", &words->only, "only runs whose name holds this text");
+  command.option("--only", &options->only, "only runs whose name holds this text");
   command
-      .option("--jobs", &words->jobs,
+      .option("--jobs", &options->jobs,
               "runs at once; default one a core, under mpirun or srun one a rank")
       .at_least_one();
-  command.option("--shard", &words->shard,
+  command.option("--shard", &options->shard,
                  "I/N: every N-th run from the I-th on, into a part beside the CSV, for jobs "
                  "that know nothing of one another; without --shard their parts are joined");
   command.footer(
       "Example: tandem sweep scenarios/nemo-pipeline.toml -o results.csv --engine ideal\n"
       "         mpirun -np 64 tandem sweep scenarios/nemo-pipeline.toml -o results.csv");
-  command.run([words] { return run_sweep(*words); });
+  command.run([options] { return run_sweep(*options); });
 }
 
 }  // namespace tandem

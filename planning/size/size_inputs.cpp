@@ -74,7 +74,11 @@ const std::vector<SizeKey>& number_keys() {
        TO(price.node, 1)},
       {"price.node_without_network",
        "number: or price of a node alone; price.switch and price.optic then say what joins them", 0,
-       1e12, [](SizeInputs* s, double value) { s->price.node = value, network_of(s); }},
+       1e12,
+       [](SizeInputs* s, double value) {
+         s->price.node = value;
+         network_of(s);  // there is a network, so it is priced
+       }},
       {"price.switch", "number: price of a switch", 0, 1e12,
        [](SizeInputs* s, double value) { network_of(s)->node_switch = value; }},
       {"price.optic", "number: price of a transceiver's port, of which a cable has one at each end",
@@ -227,14 +231,65 @@ Status set_key(const std::string& key, const Setting& setting, SizeInputs* input
                {.keys = {key}, .source = setting.where}};
 }
 
+Error missing(const std::string& path, const char* what) {
+  return Error::at(path, fmt::format("found no {}; tandem size needs it", what));
+}
+
+// The keys of prices that a file states.
+struct StatedPrices {
+  bool node, bare_node, node_switch, optic, cable;
+};
+
+Status check_prices(const std::string& path, const StatedPrices& stated, const OfferPrice& price) {
+  if (price.node_hour == 0 && price.node == 0)
+    return missing(path, "price.node_hour or price.node");
+  if (stated.node && (stated.bare_node || stated.node_switch || stated.optic || stated.cable))
+    return Error::at(path,
+                     "found price.node beside prices of a network, expected "
+                     "price.node_without_network: price.node includes the network");
+  if (stated.bare_node && !(stated.node_switch && stated.optic))
+    return missing(path, "price.switch and price.optic beside price.node_without_network");
+  if (price.network && !stated.bare_node)
+    return missing(path, "price.node_without_network beside prices of a network");
+  if (price.node_hour > 0 && price.node > 0)
+    return Error::at(
+        path, "found price.node_hour and price.node, expected one of them: rented, or bought");
+  return Done{};
+}
+
+Status check_limits(const std::string& path, const SizeInputs& inputs) {
+  const OfferPrice& price = inputs.price;
+  const bool is_limited = inputs.purchase_budget > 0 || inputs.rent_per_month > 0 ||
+                          inputs.power_MW > 0 || inputs.gpus_max > 0;
+  // Listed GPUs are compared as they are. To find GPUs, or to keep a budget, takes another limit.
+  const bool needs_limit = inputs.gpus.empty() || inputs.budget > 0;
+  if (needs_limit && inputs.days == 0 && !is_limited)
+    return missing(path, "size.days, or another limit of [size]");
+  if (inputs.purchase_budget > 0 && !price.bought())
+    return missing(path, "price.node: size.purchase_budget is for what is bought");
+  if (inputs.rent_per_month > 0 && price.bought())
+    return missing(path, "price.node_hour: size.rent_per_month is for what is rented");
+  if (inputs.power_MW > 0 && price.node_kW == 0)
+    return missing(path, "price.node_kW for size.power_MW");
+  if ((inputs.ramp_from > 0) != (inputs.ramp_tokens > 0))
+    return Error::at(path, "found one of size.ramp_from and size.ramp_tokens_T, expected both");
+  if (inputs.ramp_tokens > inputs.tokens)
+    return Error::at(
+        path, fmt::format("found size.ramp_tokens_T = {:g}, expected at most size.tokens_T = {:g}",
+                          inputs.ramp_tokens / trillion, inputs.tokens / trillion));
+  return Done{};
+}
+
 }  // namespace
 
 Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings) {
   SizeInputs inputs;
   const auto has = [&](const char* key) { return settings->contains(key); };
-  const bool has_node = has("price.node"), has_bare = has("price.node_without_network");
-  const bool has_switch = has("price.switch"), has_optic = has("price.optic");
-  const bool has_cable = has("price.cable");
+  const StatedPrices stated = {.node = has("price.node"),
+                               .bare_node = has("price.node_without_network"),
+                               .node_switch = has("price.switch"),
+                               .optic = has("price.optic"),
+                               .cable = has("price.cable")};
   for (auto it = settings->begin(); it != settings->end();) {
     if (!is_size_key(it->first)) {
       ++it;
@@ -243,43 +298,15 @@ Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings)
     RETURN_IF_ERROR(set_key(it->first, it->second, &inputs));
     it = settings->erase(it);
   }
-  const auto missing = [&](const char* what) {
-    return Error::at(path, fmt::format("found no {}; tandem size needs it", what));
-  };
-  const OfferPrice& price = inputs.price;
-  if (inputs.tokens == 0) return missing("size.tokens_T");
-  if (price.node_hour == 0 && price.node == 0) return missing("price.node_hour or price.node");
-  if (has_node && (has_bare || has_switch || has_optic || has_cable))
-    return Error::at(path,
-                     "found price.node beside prices of a network, expected "
-                     "price.node_without_network: price.node includes the network");
-  if (has_bare && !(has_switch && has_optic))
-    return missing("price.switch and price.optic beside price.node_without_network");
-  if (price.network && !has_bare)
-    return missing("price.node_without_network beside prices of a network");
-  if (price.node_hour > 0 && price.node > 0)
-    return Error::at(
-        path, "found price.node_hour and price.node, expected one of them: rented, or bought");
-  const bool is_limited = inputs.purchase_budget > 0 || inputs.rent_per_month > 0 ||
-                          inputs.power_MW > 0 || inputs.gpus_max > 0;
-  if (inputs.days == 0 && (inputs.gpus.empty() || inputs.budget > 0) && !is_limited)
-    return missing("size.days, or another limit of [size]");
-  if (inputs.purchase_budget > 0 && !price.bought())
-    return missing("price.node: size.purchase_budget is for what is bought");
-  if (inputs.rent_per_month > 0 && price.bought())
-    return missing("price.node_hour: size.rent_per_month is for what is rented");
-  if (inputs.power_MW > 0 && price.node_kW == 0) return missing("price.node_kW for size.power_MW");
-  if ((inputs.ramp_from > 0) != (inputs.ramp_tokens > 0))
-    return Error::at(path, "found one of size.ramp_from and size.ramp_tokens_T, expected both");
-  if (inputs.ramp_tokens > inputs.tokens)
-    return Error::at(
-        path, fmt::format("found size.ramp_tokens_T = {:g}, expected at most size.tokens_T = {:g}",
-                          inputs.ramp_tokens / trillion, inputs.tokens / trillion));
+  if (inputs.tokens == 0) return missing(path, "size.tokens_T");
+  RETURN_IF_ERROR(check_prices(path, stated, inputs.price));
+  RETURN_IF_ERROR(check_limits(path, inputs));
   return inputs;
 }
 
 std::vector<std::pair<std::string, std::string>> defaults_taken(const Settings& settings) {
   std::vector<std::pair<std::string, std::string>> taken;
+  // A default is stated in the help alone, behind this text. One that begins with "no" is no value.
   constexpr std::string_view kDefault = "; default ";
   for (const SizeKey& known : number_keys()) {
     const std::string_view help = known.help;

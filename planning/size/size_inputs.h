@@ -15,7 +15,8 @@
 namespace tandem {
 
 // The price and the power of an offer. A node is bought (`node`) or rented (`node_hour`).
-// `network`: of what joins bought nodes; empty: it is in their price.
+// `network`: prices of the switches, optics and cables between bought nodes. Empty: the node's
+// price includes them.
 struct OfferPrice {
   double node_hour = 0;        // of a node for an hour
   double node = 0, years = 4;  // of a node that is used for so many years
@@ -39,9 +40,10 @@ struct SizeInputs {
   double rent_per_month = 0;   // for all nodes that are rented, spares too
   double power_MW = 0;         // of the site, at its peak
   int gpus_max = 0;            // bought or rented, spares too
-  double years = 0;       // that the total counts; 0: OfferPrice::years, or a rented run's own time
-  double weight = 1;      // how often the training runs; costs add up by it
-  std::vector<int> gpus;  // to try; none: they are found
+  // Years over which the total cost is counted; 0: OfferPrice::years, or a rented run's own time.
+  double years = 0;
+  double weight = 1;                      // how often the training runs; costs add up by it
+  std::vector<int> gpus;                  // to try; none: they are found
   double batch_tolerance = 0.1;           // share by which the batch may differ from global_batch
   bool any_numerics = true;               // precision, recipe and dispatcher are searched
   double ramp_from = 0, ramp_tokens = 0;  // first batch, 0: none; tokens until the whole one
@@ -61,8 +63,7 @@ struct SizeInputs {
 // known one), numbers out of range, and missing keys.
 Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings);
 
-// Returns the defaults of prices, failures and odds that the settings do not replace: the key, and
-// the value as its help has it.
+// Returns each key that still has its default, with the default as the help states it.
 std::vector<std::pair<std::string, std::string>> defaults_taken(const Settings& settings);
 
 // Returns every key with its help. docs/planning.md has them all (tested).

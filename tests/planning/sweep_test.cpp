@@ -104,6 +104,11 @@ TEST_CASE("where no run can be, a sweep is refused and leaves nothing") {
                 "list.csv:2: found unknown key 'parallel.qp'");
   check_refused(sandbox.tandem("sweep runs.toml -o all.csv --shard 3/2"),
                 "--shard: found '3/2', expected I/N");
+  // The scenario has a fault too, and is not read.
+  check_refused(sandbox.tandem("sweep runs.toml -o all.csv --shard 1/2",
+                               "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 "
+                               "OMPI_COMM_WORLD_LOCAL_RANK=0"),
+                "--shard: found 2 ranks (Open MPI), expected one process");
   CHECK(sandbox.files() == Names{"list.csv", "runs.toml"});
 }
 
