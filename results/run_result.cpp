@@ -1,6 +1,8 @@
 // The fields of results. One table gives JSON, CSV columns, the Python stub and docs/formats.md:
-// each row has a key, the member, its type or unit, and its help text. in_column() moves a CSV
-// column behind the others. null_by_default() writes null for the value that a new object has.
+// each row has a key, the member, its type or unit, and its help text. The type is empty for a part
+// of an object. in_column(n) makes the field the nth CSV column behind those that stand in the
+// order of the table; kNoColumn: it has none. null_by_default() writes null for the value that a
+// new object has. A field_value() with nullptr is written and not read back.
 #include "results/run_result.h"
 
 #include <algorithm>
@@ -177,8 +179,8 @@ template <>
 FieldTable<LowerBound> make_fields() {
   return {
       field("lower_bound_s", &LowerBound::makespan, "s",
-            "that no order of the same stages on the same ranks and within the same memory can "
-            "beat ([bounds.md](bounds.md)); null where ops may take less than their prices "
+            "time that no order of the same stages, ranks and memory can beat "
+            "([bounds.md](bounds.md)); null where ops may take less than their prices "
             "(jitter; over links, ranks of a stage that are not alike), and for a Program"),
       field_value<LowerBound>(
           "lower_bound_kind", [](const LowerBound& o) { return bound_kind_name(o.kind); },
@@ -207,11 +209,10 @@ FieldTable<LastReplica> make_fields() {
 
 template <>
 FieldTable<RepeatedRun> make_fields() {
-  return {
-      field("seed", &RepeatedRun::seed), field("iteration_s", &RepeatedRun::iteration_s),
-      field("last", &RepeatedRun::last, "",
-            "to come to a gradient reduction, where replicas were played one by one on the ideal "
-            "engine")};
+  return {field("seed", &RepeatedRun::seed), field("iteration_s", &RepeatedRun::iteration_s),
+          field("last", &RepeatedRun::last, "",
+                "the last replica at a gradient reduction, where replicas were played one by one "
+                "on the ideal engine")};
 }
 
 template <>

@@ -17,8 +17,7 @@ Field imported_from(AnyKey key) {
 
 std::vector<Field> plain_fields() {
   return {
-      imported_from("model.from"),
-      keys::name("model.name", AT(job.model_name)),
+      imported_from("model.from"), keys::name("model.name", AT(job.model_name)),
       keys::whole("model.layers", AT(job.model.layers), 1),
       keys::whole("model.hidden", AT(job.model.hidden), 1),
       keys::whole("model.seq", AT(job.model.seq), 1),
@@ -28,10 +27,8 @@ std::vector<Field> plain_fields() {
                          AT(job.model.rms_norm)),
       keys::flag("model.learned_positions", AT(job.model.learned_positions)),
       keys::whole("model.mtp_layers", AT(job.model.mtp_layers), 0, 1000),
-      keys::text("model.pattern", AT(job.pattern)),
-      keys::text("model.routing", AT(job.routing)),
-      imported_from("parallel.from"),
-      keys::whole("parallel.tp", AT(job.plan.tp), 1),
+      keys::text("model.pattern", AT(job.pattern)), keys::text("model.routing", AT(job.routing)),
+      imported_from("parallel.from"), keys::whole("parallel.tp", AT(job.plan.tp), 1),
       keys::whole("parallel.pp", AT(job.plan.pp), 1),
       keys::whole("parallel.vpp", AT(job.plan.vpp), 1),
       keys::whole("parallel.dp", AT(job.plan.dp), 1),
@@ -57,6 +54,8 @@ std::vector<Field> plain_fields() {
       keys::numbers("parallel.layers_per_stage", AT(job.plan.layers_per_stage), 1'000'000),
       keys::text("parallel.layout", AT(job.layout)),
       keys::flag("parallel.scatter_gather", AT(job.plan.scatter_gather)),
+      // filled() puts these texts into the {} of the key's help: here the orders' names, and the
+      // defaults with one stage a rank and with two.
       Field(keys::text("schedule.order", AT(job.order.name)))
           .filled(fmt::join(order_names(), ", "), default_order(1), default_order(2)),
       Field(keys::whole("schedule.group", AT(job.order.group), 1))

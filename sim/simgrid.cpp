@@ -38,6 +38,9 @@ void open_ahead(Engine engine) {
 Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Placement& placement,
                       const SimOptions& options) {
   ASSIGN_OR_RETURN(const MakeFlowSolver make_solver, open_plugin());
+  // If ranks stay in lock step (lockstep.h), the folded Program is played on a smaller network in
+  // which one link stands for a class of links. Otherwise all ranks are played on the cluster's own
+  // links.
   std::optional<LockStep> folded;
   if (options.folded()) folded = lock_step(program, cluster, placement);
   const RankFolding folding = folded ? folded->folding : unfold(program);
@@ -51,9 +54,10 @@ Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Plac
   };
   Playback playback(program, folding, traffic_on,
                     folded ? folded->link_bytes_per_s : link_bytes_per_s,
-                    {{options.jitter, options.seed},
-                     options.closed_forms && options.link_changes.empty(),
-                     options.on_progress});
+                    {.jitter = {options.jitter, options.seed},
+                     // A closed form takes a link's rate as the same throughout.
+                     .closed_forms = options.closed_forms && options.link_changes.empty(),
+                     .on_progress = options.on_progress});
   FlowNetwork network = playback.network();
   network.changes = options.link_changes;
   const std::unique_ptr<FlowSolver> solver(make_solver(network));

@@ -1,5 +1,5 @@
-// Reads the costs of stages from a trace: the median over all passes of a stage and kind. A pass is
-// all compute ops of one rank, stage, kind and microbatch, from the first start to the last end.
+// Reads the costs of stages from a trace. A pass is all compute ops of one rank, stage, kind and
+// microbatch.
 #include "planning/choose/measured_costs.h"
 
 #include <fmt/format.h>
@@ -33,10 +33,13 @@ StageSamples samples_of(const TraceTable& trace) {
     if (row.kind == OpKind::Send)
       samples[{row.stage, row.kind}].push_back(row.end_ns - row.start_ns);
     if (!is_pass(row.kind)) continue;
-    const auto [at, is_new] = passes.try_emplace(
-        {index(row.rank), row.stage, row.kind, row.microbatch}, row.start_ns, row.end_ns);
-    at->second.first = std::min(at->second.first, row.start_ns);
-    at->second.second = std::max(at->second.second, row.end_ns);
+    auto& [start_ns, end_ns] =
+        passes
+            .try_emplace({index(row.rank), row.stage, row.kind, row.microbatch}, row.start_ns,
+                         row.end_ns)
+            .first->second;
+    start_ns = std::min(start_ns, row.start_ns);
+    end_ns = std::max(end_ns, row.end_ns);
   }
   for (const auto& [pass, span] : passes)
     samples[{std::get<1>(pass), std::get<2>(pass)}].push_back(span.second - span.first);
