@@ -114,6 +114,7 @@ class Result(_Shown, _Document):
         self._asked = asked
 
     def __reduce__(self):
+        """Pickles the numbers alone: events and scenario are dropped."""
         return (type(self), (self._numbers,))
 
     def _notes(self):
@@ -157,8 +158,8 @@ class Result(_Shown, _Document):
     def show(self, height=900):
         """Makes the live page: in a notebook a frame of `height` pixels.
 
-        The scenario is read again. A page simulates by the engine ideal; above that of another
-        engine's result a line says so.
+        The scenario is read again. The page always simulates with the engine ideal. If this result
+        came from another engine, a line above the page says so.
         """
         if self._asked is None:
             raise InputError("found a run without its scenario, expected one of tandem.simulate()")
@@ -256,7 +257,10 @@ class Results(_Shown, Sequence):
 
 
 def _cell(text):
-    """Returns a cell's text as a number, True or False if it is one, as None if it is empty."""
+    """Converts a cell: a JSON number becomes a number, `true` and `false` become booleans.
+
+    An empty cell becomes None. Any other text stays as it is.
+    """
     if re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", text):  # as in JSON
         return json.loads(text)
     return {"": None, "true": True, "false": False}.get(text, text)
@@ -361,7 +365,8 @@ class Tuned(_Shown, _Document):
         return _used(["plan", *keys, *_COLUMNS[3:]], rows)
 
     def __repr__(self):
-        return f"<tandem.Tuned: {self.enumerated} plans, the best {self.best[0].plan}>"
+        best = f"the best {self.best[0].plan}" if self.best else "no best one"
+        return f"<tandem.Tuned: {self.enumerated} plans, {best}>"
 
     def _html_notes(self):
         whole = "all" if self.complete else "not all"
@@ -444,7 +449,7 @@ def _plain(cell):
 
 
 class Sweep(_Shown):
-    """The rows of a sweep, a dict each."""
+    """The rows of a sweep, a dict each. `kept` of them an earlier call had written."""
 
     def __init__(self, path, failed, kept, first_failure, rows):
         self.path = path

@@ -306,6 +306,11 @@ class Looks(unittest.TestCase):
         result = tandem.simulate(TWO_STAGES)
         self.assertEqual(pickle.loads(pickle.dumps(result)).to_dict(), result.to_dict())
 
+    def test_a_search_without_a_best_plan_shows_itself(self):
+        own = {"plan": {}, "stage_level_s": None, "error": "too large"}
+        tuned = tandem.Tuned(tandem.results.Numbers(best=[], own=own, enumerated=3))
+        self.assertEqual(repr(tuned), "<tandem.Tuned: 3 plans, no best one>")
+
 
 class Faults(unittest.TestCase):
     def test_a_fault_in_a_file_has_its_key_file_and_line(self):
