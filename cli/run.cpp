@@ -114,7 +114,7 @@ void print(const RealRunResult& real, bool json, int width) {
     return;
   }
   fmt::print(standard_output(), "{}\n", run_table({real.result}, false, width));
-  if (const std::string text = notes(std::vector{real.result}); !text.empty())
+  if (const std::string text = explanatory_notes(std::vector{real.result}); !text.empty())
     fmt::print(standard_output(), "{}\n", wrapped(text, width));
   if (!real.op_times.empty()) fmt::print(standard_output(), "{}\n", op_table(real.op_times, width));
   fmt::print(standard_output(), "{}", wrapped(host_conditions_text(real.host), width));

@@ -113,7 +113,7 @@ void print(const std::vector<RunResult>& results, const SimulateOptions& options
       if (!table.empty()) fmt::print(standard_output(), "{}\n", table);
     }
     fmt::print(standard_output(), "{}", wrapped(conclusions(results), width));
-    if (const std::string text = notes(results); !text.empty())
+    if (const std::string text = explanatory_notes(results); !text.empty())
       fmt::print(standard_output(), "\n{}", wrapped(text, width));
   }
 }

@@ -43,12 +43,17 @@ std::string shown(std::string_view word) {
 
 std::string kinds_text(const CommandRow& command, std::string_view letters) {
   std::vector<std::string> names;
+  bool takes_none = false;  // no file at all
   for (const InputKind& kind : command.kinds) {
     if (letters.find(kind.letter) == std::string_view::npos) continue;
-    if (*kind.name == '\0') return "without a file";
-    names.emplace_back(kind.name);
+    if (*kind.name == '\0')
+      takes_none = true;
+    else
+      names.emplace_back(kind.name);
   }
-  return fmt::format("with {} only", fmt::join(names, " or "));
+  if (names.empty()) return "without a file";
+  return fmt::format("with {} {}", fmt::join(names, " or "),
+                     takes_none ? "or without a file" : "only");
 }
 
 // Returns an Error if the option acts on other kinds of input only.

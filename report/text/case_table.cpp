@@ -70,8 +70,9 @@ std::vector<std::string> csv_columns(const std::vector<CaseRow>& rows) {
 std::string case_table(const std::vector<CaseRow>& rows, int width) {
   const std::string below = reasons(rows, "");
   return text_table(case_columns(), rows, width) + "\n" +
-         text_table(family_columns(), families_and_all(rows), width) + memory_line(rows) +
-         unfit_cases(rows) + (below.empty() ? "" : "\nnot predicted:\n" + wrapped(below, width)) +
+         text_table(family_columns(), families_and_all(rows), width) +
+         wrapped(memory_line(rows) + unfit_cases(rows), width) +
+         (below.empty() ? "" : "\nnot predicted:\n" + wrapped(below, width)) +
          wrapped(guesses_text(rows), width);
 }
 

@@ -317,7 +317,7 @@ std::string size_warnings(const SizeResult& result) {
 std::string size_notes(const SizeResult& result) {
   const bool all_played = std::ranges::all_of(
       result.sized, [](const SizedJob& job) { return job.on_engine || !job.result; });
-  return notes(results(result)) +
+  return explanatory_notes(results(result)) +
          (all_played ? ""
                      : "Only the answers were played on the chosen engine. Other machines have the "
                        "ideal engine's times, as many times longer as it is for an answer of the "

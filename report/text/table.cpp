@@ -17,11 +17,13 @@
 namespace tandem {
 namespace {
 
+// The columns of runs. Those of Place::First stay in the first block of a table that is wider than
+// its terminal, those of Second stand where room is left, those of Beside next to the one before.
 using RunColumn = Column<RunResult>;
 
 // Returns the columns that name a run: its point on every axis. An axis that names several things
 // has a column for each; the first bears the title.
-std::vector<RunColumn> names(const RunResult& result) {
+std::vector<RunColumn> name_columns(const RunResult& result) {
   if (result.points.empty())
     return {{"run", [](const RunResult& o) { return o.name; }, Place::Name}};
   std::vector<RunColumn> list;
@@ -38,20 +40,20 @@ double sum(const std::array<double, kGroupKinds>& by_group_kind) {
   return std::accumulate(by_group_kind.begin(), by_group_kind.end(), 0.0);
 }
 
-RunColumn size(const char* title, int ParallelSizes::*of, Place place = Place::Beside) {
+RunColumn size_column(const char* title, int ParallelSizes::*of, Place place = Place::Beside) {
   return {title, [of](const RunResult& o) { return o.plan ? fmt::format("{}", *o.plan.*of) : "-"; },
           place};
 }
 
 template <class Value>  // a function of a Training
-RunColumn trained(const char* title, Value value, Place place = Place::First) {
+RunColumn training_column(const char* title, Value value, Place place = Place::First) {
   return {
       title,
       [value](const RunResult& o) { return o.training ? std::string(value(*o.training)) : "-"; },
       place};
 }
 
-RunColumn exposed(GroupKind group_kind) {
+RunColumn exposed_column(GroupKind group_kind) {
   return {fmt::format("{} %", group_kind_name(group_kind)), [group_kind](const RunResult& o) {
             return percent(o.exposed_s[static_cast<std::size_t>(group_kind)] / o.iteration_s);
           }};
@@ -59,8 +61,8 @@ RunColumn exposed(GroupKind group_kind) {
 
 bool is_measured(const RunResult& o) { return o.published_tflops_per_gpu && o.training; }
 
-bool any(const std::vector<RunResult>& results,
-         const std::function<bool(const RunResult&)>& holds) {
+bool any_run(const std::vector<RunResult>& results,
+             const std::function<bool(const RunResult&)>& holds) {
   return std::ranges::any_of(results, holds);
 }
 
@@ -68,27 +70,27 @@ bool any(const std::vector<RunResult>& results,
 void add_sizes(const std::vector<RunResult>& results, std::vector<RunColumn>* list) {
   list->push_back(
       {"GPUs", [](const RunResult& o) { return fmt::format("{}", o.gpus); }, Place::First});
-  list->push_back(size("TP", &ParallelSizes::tp, Place::Second));
-  list->push_back(size("PP", &ParallelSizes::pp));
-  list->push_back(size("VPP", &ParallelSizes::vpp));
-  if (any(results, [](const RunResult& o) { return o.plan && o.plan->cp > 1; }))
-    list->push_back(size("CP", &ParallelSizes::cp));
-  if (any(results, [](const RunResult& o) { return o.plan && o.plan->ep > 1; }))
-    list->push_back(size("EP", &ParallelSizes::ep));
-  list->push_back(size("DP", &ParallelSizes::dp));
-  list->push_back(size("microb.", &ParallelSizes::microbatches));
+  list->push_back(size_column("TP", &ParallelSizes::tp, Place::Second));
+  list->push_back(size_column("PP", &ParallelSizes::pp));
+  list->push_back(size_column("VPP", &ParallelSizes::vpp));
+  if (any_run(results, [](const RunResult& o) { return o.plan && o.plan->cp > 1; }))
+    list->push_back(size_column("CP", &ParallelSizes::cp));
+  if (any_run(results, [](const RunResult& o) { return o.plan && o.plan->ep > 1; }))
+    list->push_back(size_column("EP", &ParallelSizes::ep));
+  list->push_back(size_column("DP", &ParallelSizes::dp));
+  list->push_back(size_column("microb.", &ParallelSizes::microbatches));
 }
 
 void add_shares(const std::vector<RunResult>& results, std::vector<RunColumn>* list) {
   list->push_back(
       {"bubble %", [](const RunResult& o) { return percent(o.bubble_fraction); }, Place::First});
   for (const GroupKind group_kind : {GroupKind::Tensor, GroupKind::Pipeline, GroupKind::Data})
-    list->push_back(exposed(group_kind));
+    list->push_back(exposed_column(group_kind));
   for (const GroupKind group_kind : {GroupKind::Context, GroupKind::Expert}) {
     const auto communicates = [group_kind](const RunResult& o) {
       return o.comm_s[static_cast<std::size_t>(group_kind)] > 0;
     };
-    if (any(results, communicates)) list->push_back(exposed(group_kind));
+    if (any_run(results, communicates)) list->push_back(exposed_column(group_kind));
   }
 }
 
@@ -107,14 +109,14 @@ void add_published(std::vector<RunColumn>* list) {
                    Place::Beside});
 }
 
-std::vector<RunColumn> columns(const std::vector<RunResult>& results, bool traffic) {
-  std::vector<RunColumn> list = names(results.front());
+std::vector<RunColumn> run_columns(const std::vector<RunResult>& results, bool traffic) {
+  std::vector<RunColumn> list = name_columns(results.front());
   const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
   add_sizes(results, &list);
   list.push_back({"iteration s",
                   [](const RunResult& o) { return fmt::format("{:.3f}", o.iteration_s); },
                   Place::First});
-  if (any(results, [](const RunResult& o) { return o.interval_s.has_value(); }))
+  if (any_run(results, [](const RunResult& o) { return o.interval_s.has_value(); }))
     list.push_back({"90 % s",
                     [](const RunResult& o) {
                       return o.interval_s ? fmt::format("{:.3g}-{:.3g}{}", o.interval_s->first,
@@ -123,23 +125,23 @@ std::vector<RunColumn> columns(const std::vector<RunResult>& results, bool traff
                                           : "";
                     },
                     Place::Beside});
-  list.push_back(trained("tokens/s/GPU", [](auto& t) { return tokens_rate(t); }));
-  list.push_back(trained("MFU %", [](auto& t) { return percent(t.mfu); }));
-  list.push_back(trained(
+  list.push_back(training_column("tokens/s/GPU", [](auto& t) { return tokens_rate(t); }));
+  list.push_back(training_column("MFU %", [](auto& t) { return percent(t.mfu); }));
+  list.push_back(training_column(
       "model TF/s", [=](auto& t) { return rate(t.model_tflops_per_gpu); }, Place::Second));
-  list.push_back(trained(
+  list.push_back(training_column(
       "hw TF/s", [=](auto& t) { return rate(t.hardware_tflops_per_gpu); }, Place::Second));
-  list.push_back(trained(
+  list.push_back(training_column(
       "% peak", [](auto& t) { return percent(t.hfu); }, Place::Second));
   add_shares(results, &list);
-  list.push_back(trained("GiB", [=](auto& t) { return rate(t.memory.total / GiB); }));
-  list.push_back(trained("fits", [](auto& t) { return verdict_cell(t); }));
+  list.push_back(training_column("GiB", [=](auto& t) { return rate(t.memory.total / GiB); }));
+  list.push_back(training_column("fits", [](auto& t) { return verdict_cell(t); }));
   if (traffic) {
     list.push_back({"GB sent", [=](const RunResult& o) { return rate(sum(o.sent_bytes) / GB); }});
     list.push_back(
         {"exposed s", [](const RunResult& o) { return fmt::format("{:.3f}", sum(o.exposed_s)); }});
   }
-  if (any(results, [](const RunResult& o) { return o.published_tflops_per_gpu.has_value(); }))
+  if (any_run(results, [](const RunResult& o) { return o.published_tflops_per_gpu.has_value(); }))
     add_published(&list);
   return list;
 }
@@ -176,21 +178,27 @@ std::string order_line(const RunResult& result) {
                      made, 100 * found.gain(), found.named, found.named_vpp, found.named_s);
 }
 
-// Says of each GPU and precision whether a run's MFU is beyond that of all published runs.
+// Writes a line for each GPU and precision on which some run's MFU is higher than that of every
+// published run.
 std::string beyond_published_lines(const std::vector<const RunResult*>& results) {
-  std::map<std::string, double> most;  // MFU, by what it is beyond
+  struct Beyond {
+    double most_mfu = 0;
+    int runs = 0;
+  };
+  std::map<std::string, Beyond> beyond;  // by the published run
   for (const RunResult* result : results) {
     const auto& best = result->best_published_mfu;
     if (!best || !result->training || result->training->mfu <= best->mfu) continue;
-    double& mfu =
-        most[fmt::format("the {:.1f} % of the best published run on {} in cases.csv ({}, {})",
-                         100 * best->mfu, best->on, best->run, best->source)];
-    mfu = std::max(mfu, result->training->mfu);
+    Beyond& found =
+        beyond[fmt::format("the {:.1f} % of the best published run on {} in cases.csv ({}, {})",
+                           100 * best->mfu, best->on, best->run, best->source)];
+    found.most_mfu = std::max(found.most_mfu, result->training->mfu);
+    ++found.runs;
   }
   std::string text;
-  for (const auto& [best, mfu] : most)
-    text += fmt::format("MFU {}{:.1f} % is beyond {}.\n", results.size() > 1 ? "up to " : "",
-                        100 * mfu, best);
+  for (const auto& [best, found] : beyond)
+    text += fmt::format("MFU {}{:.1f} % is beyond {}.\n", found.runs > 1 ? "up to " : "",
+                        100 * found.most_mfu, best);
   return text;
 }
 
@@ -220,6 +228,18 @@ std::string routing_lines(const std::vector<const RunResult*>& results) {
                     "{}xperts get equal loads (model.routing = forced); a learned router's "
                     "are not, and take longer.\n",
                     text.empty() ? "E" : "In the other runs e");
+}
+
+// Says which of attention's FLOPs the runs count. `causal`: their report.causal_flops.
+const char* flops_text(const std::set<bool>& causal) {
+  if (causal.size() > 1)
+    return "all of attention's products, or the causal half, as each run's "
+           "report.causal_flops says";
+  if (causal.contains(true))
+    return "the half of attention's products that a causal mask leaves "
+           "(report.causal_flops)";
+  return "all of attention's products, as Megatron-LM and PaLM do "
+         "(report.causal_flops: the half that a causal mask leaves)";
 }
 
 bool has_times_of_fixes(const RunResult* o) {
@@ -254,7 +274,7 @@ std::string uncalibrated_line(const std::string& cost_model) {
   return fmt::format("* not calibrated: no measured run stands behind {}: a guess.\n", cost_model);
 }
 
-std::string notes(const std::vector<const RunResult*>& results) {
+std::string explanatory_notes(const std::vector<const RunResult*>& results) {
   std::set<std::string> guesses;
   std::set<Verdict> verdicts;
   std::set<bool> causal;
@@ -272,18 +292,11 @@ std::string notes(const std::vector<const RunResult*>& results) {
   if (std::ranges::any_of(results, has_times_of_fixes))
     text += "Percent: how much longer the iteration then takes, on the ideal engine.\n";
   if (causal.empty()) return text;
-  const char* counted =
-      causal.size() > 1 ? "all of attention's products, or the causal half, as each run's "
-                          "report.causal_flops says"
-      : *causal.begin() ? "the half of attention's products that a causal mask leaves "
-                          "(report.causal_flops)"
-                        : "all of attention's products, as Megatron-LM and PaLM do "
-                          "(report.causal_flops: the half that a causal mask leaves)";
   text += fmt::format(
       "FLOPs, and with them MFU and TF/s, count {}.\n"
       "A plan fits if its tensors leave room for CUDA's context and NCCL's buffers; the GiB beside "
       "it are what is left then, or below 0 what is missing (docs/memory.md).\n",
-      counted);
+      flops_text(causal));
   if (verdicts.contains(Verdict::IfUnfragmented))
     text +=
         "If unfragmented: what is left is less than PyTorch's allocator may waste; "
@@ -291,22 +304,22 @@ std::string notes(const std::vector<const RunResult*>& results) {
   return text;
 }
 
-std::string notes(const std::vector<RunResult>& results) {
+std::string explanatory_notes(const std::vector<RunResult>& results) {
   std::vector<const RunResult*> all;
   for (const RunResult& result : results) all.push_back(&result);
-  return notes(all);
+  return explanatory_notes(all);
 }
 
 std::string run_table(const std::vector<RunResult>& results, bool traffic, int width) {
   if (results.empty()) return "";
-  return text_table(columns(results, traffic), results, width);
+  return text_table(run_columns(results, traffic), results, width);
 }
 
 std::string savings_table(const std::vector<RunResult>& results, int width) {
   const auto saves = [](const RunResult& o) { return o.saving.has_value(); };
   const auto first = std::ranges::find_if(results, saves);
   if (first == results.end()) return "";
-  std::vector<RunColumn> list = names(*first);
+  std::vector<RunColumn> list = name_columns(*first);
   const auto add = [&list](const char* title, auto cell, Place place) {
     list.push_back(
         {title, [cell](const RunResult& o) { return std::string(cell(*o.saving)); }, place});

@@ -10,7 +10,8 @@
 
 namespace tandem {
 
-// Whether no measured run stands behind figures: `calibrated` as in RunResult.
+// Returns whether the figures are a guess: no measured run supports them. Pass
+// RunResult::calibrated.
 inline bool is_guess(std::optional<bool> calibrated) { return calibrated == false; }
 
 // Returns the seconds of an iteration: "14.452", or "14.452*" if that is a guess.
@@ -33,8 +34,8 @@ std::string run_table(const std::vector<RunResult>& results, bool traffic = fals
 
 // Returns lines that say what the figures of these runs mean: what '*' marks, how FLOPs count
 // attention, and beside what a plan fits into the GPU's memory; and what to do where it does not.
-std::string notes(const std::vector<const RunResult*>& results);
-std::string notes(const std::vector<RunResult>& results);
+std::string explanatory_notes(const std::vector<const RunResult*>& results);
+std::string explanatory_notes(const std::vector<RunResult>& results);
 
 // Returns the line on '*': no measured run stands behind that cost model.
 std::string uncalibrated_line(const std::string& cost_model);

@@ -187,7 +187,7 @@ std::string refined_table(const Tuned& tuned, int width) {
 std::string tune_text(const Tuned& tuned, const std::string& command, int width) {
   std::string text =
       plans_table(tuned, width) + "\n" +
-      wrapped(notes(results(tuned)) + bounds_text(tuned) + counts_text(tuned), width);
+      wrapped(explanatory_notes(results(tuned)) + bounds_text(tuned) + counts_text(tuned), width);
   if (!tuned.verdicts.empty())
     text += "\n" + wrapped("Rules of the guides, at stage level:\n", width) +
             verdicts_table(tuned, width);

@@ -117,7 +117,7 @@ TEST_CASE("a found order says what it is worth, and comes back as JSON, CSV and 
   const RunResult again = run_result_from_json(to_json(result));
   CHECK(to_json(again)["found_order"] == to_json(result)["found_order"]);
   CHECK(to_json(result)["found_order"]["gain"] == finding.gain());
-  CHECK(notes({&result}).find("less than the best named order (" + finding.named) !=
+  CHECK(explanatory_notes({&result}).find("less than the best named order (" + finding.named) !=
         std::string::npos);
 
   const Folder folder;

@@ -380,6 +380,10 @@ TEST_CASE("memory that was measured is held against the fullest GPU's") {
   CHECK(json["overall"]["memory"]["n"] == 1);
   CHECK(json["families"]["f"]["memory"]["bias"] == json["rows"][0]["memory_error"]);
   CHECK(case_table(*rows, 200).find("memory of 1 rows") != std::string::npos);
+  // "memory of 1 rows: mean absolute error ..." is longer than 60 columns.
+  const std::string narrow = case_table(*rows, 60);
+  const std::string line = narrow.substr(narrow.find("memory of 1 rows"));
+  CHECK(line.find('\n') <= 60);
 }
 
 TEST_CASE("what-ifs compare runs of one source and model with the first of them") {
