@@ -13,9 +13,11 @@ namespace {
 // empty: the scenario's own numerics are the only ones.
 std::string numerics_text(const SizedJob& job) {
   std::string text;
+  bool has_recipe = false;
   for (const auto& [key, value] : plan_settings(job.plan->candidate)) {
     if (key == "train.precision") text += " in " + value;
-    if (key == "train.fp8_recipe") text += " (" + value + ")";
+    if (key == "train.precision") has_recipe = value == "fp8";
+    if (key == "train.fp8_recipe" && has_recipe) text += " (" + value + ")";
     if (key == "parallel.dispatcher") text += " by " + value;
   }
   constexpr double kSeen = 1.005;
