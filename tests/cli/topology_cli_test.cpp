@@ -102,6 +102,16 @@ TEST_CASE("a topology and a job's files are one scenario") {
                 "topology.conf: --gpus: found 999, expected at most the 24 of its cluster");
 }
 
+TEST_CASE("a node of another generation than --cluster's is refused") {
+  const Sandbox box;
+  box.file("topo.xml",
+           "<system version=\"1\"><cpu><pci busid=\"1\" class=\"0x030200\"><gpu dev=\"0\" "
+           "sm=\"90\"/></pci></cpu></system>");
+  check_refused(box.tandem("import topo.xml --cluster dgx-a100 -o mine.toml"),
+                "topo.xml: found GPUs of compute capability 90, as dgx-h100 has, beside --cluster "
+                "dgx-a100 (A100-SXM4-80GB), expected those of the cluster's GPUs, 80");
+}
+
 TEST_CASE("import of topologies leaves nothing behind where it is refused") {
   const Sandbox box;
   box.file("topology.conf", kTree);

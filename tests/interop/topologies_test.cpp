@@ -247,17 +247,24 @@ TEST_CASE("nvidia-smi's table: alike pairs of many links are a switch, others ar
   CHECK(cables_at(direct, "cpu0") ==
         Names{"n0.pcie0 n0.cpu0 24", "n0.gpu1 n0.cpu0 24", "n0.cpu0 n0.cpu1 10"});
 
-  // Of GPUs that nothing names each link is a part of the preset's rate, which is all of a GPU's.
-  a100.device = "MI355X-288GB";
-  CHECK(cables_at(composed(topology_in("smi", four), a100), "gpu3").front() ==
-        "n0.gpu3 n0.nvlinks 100");
-  a100.device = "A100-SXM4-80GB";
-
   std::string switched = four;
   for (std::size_t at = 0; (at = switched.find("NV4", at)) != std::string::npos;)
     switched.replace(at, 3, "NV12");
   CHECK(cables_at(composed(topology_in("smi", switched), a100), "nvswitch").front() ==
         "n0.gpu0 n0.nvswitch 240");
+  // Of GPUs that nothing names the links share the preset's rate.
+  a100.device = "MI355X-288GB";
+  CHECK(cables_at(composed(topology_in("smi", four), a100), "gpu3").front() ==
+        "n0.gpu3 n0.nvlinks 100");
+}
+
+TEST_CASE("several NICs of a GPU are one, and share what the preset has") {
+  PresetNode preset = eight_h100();
+  preset.gpus = preset.nics = 1;
+  const std::string table =
+      "$ nvidia-smi topo -m\n\tGPU0\tNIC0\tNIC1\nGPU0\t X \tPIX\tPIX\n"
+      "NIC0\tPIX\t X \tPIX\nNIC1\tPIX\tPIX\t X \n";
+  CHECK(cables_at(composed(topology_in("smi", table), preset), "core") == Names{"n0.nic0 core 50"});
 }
 
 TEST_CASE("pairs on an NVLink bridge keep it, and reach the others by PCIe") {

@@ -104,6 +104,25 @@ TEST_CASE("an expert takes its capacity at most, or always") {
   CHECK(expert_load(model, plan) == 1.25);
 }
 
+TEST_CASE("hardware computes the tokens that a capacity leaves, and padding") {
+  Model model = gpt_22b();
+  model.experts = 8;
+  model.top_k = 2;
+  Plan plan = plan_of(1);
+  plan.ep = 8;
+  const double all = hardware_flops(model, plan), model_all = model_flops(model, plan);
+  const double experts = 3 * 2.0 * plan.global_batch * model.seq * 2 * mlp_matrices(model) *
+                         model.hidden * model.expert_ffn();
+  model.capacity_factor = 1.25;
+  CHECK(hardware_flops(model, plan) == all);
+  model.capacity_factor = 0.5;
+  CHECK(hardware_flops(model, plan) == Approx(all - experts / 2).epsilon(1e-12));
+  CHECK(model_flops(model, plan) == model_all);
+  model.capacity_factor = 1.25;
+  model.pad_to_capacity = true;
+  CHECK(hardware_flops(model, plan) == Approx(all + experts / 4).epsilon(1e-12));
+}
+
 TEST_CASE("documents of a packed sequence attend to themselves alone, in a window or not") {
   Model model = gpt_22b();  // 2048 positions
   model.document = 512;
