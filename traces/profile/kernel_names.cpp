@@ -45,7 +45,7 @@ struct NamePart {
 };
 
 // The first part that a name holds decides.
-constexpr std::array<NamePart, 58> kCategories = {{
+constexpr std::array<NamePart, 60> kCategories = {{
     {"flash", "attention"},
     {"fmha", "attention"},
     {"attention", "attention"},
@@ -66,6 +66,7 @@ constexpr std::array<NamePart, 58> kCategories = {{
     {"::bn_", "norm"},
     {"norm_kernel", "norm"},
     {"transpose", "transpose and cast"},
+    {"broadcast", "elementwise"},
     {"cast", "transpose and cast"},
     {"quantize", "transpose and cast"},
     {"cublas", "GEMM"},
@@ -78,6 +79,7 @@ constexpr std::array<NamePart, 58> kCategories = {{
     {"cijk_", "GEMM"},
     {"matmul", "GEMM"},
     {"splitkreduce", "GEMM"},
+    {"convert", "transpose and cast"},
     {"conv", "convolution"},
     {"cudnn", "convolution"},
     {"permute", "routing and indexing"},
@@ -355,7 +357,12 @@ std::optional<ProfileAction> action_of(std::string_view annotation) {
   // A pass in words: "Forward 3", "forward_step", "weight_grad".
   const std::string low = lower(annotation);
   const std::vector<std::string_view> words = words_of(low);
-  if (words.empty()) return std::nullopt;
+  const auto has = [&](std::string_view word, std::string_view short_word) {
+    return std::ranges::find(words, word) != words.end() ||
+           std::ranges::find(words, short_word) != words.end();
+  };
+  const bool is_both = has("forward", "fwd") && has("backward", "bwd");  // "forward-backward"
+  if (words.empty() || is_both) return std::nullopt;
   const auto first = words.front();
   ProfileAction action;
   if (first == "forward" || first == "fwd") action.phase = PassPhase::Forward;

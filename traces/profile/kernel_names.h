@@ -46,7 +46,8 @@ std::string_view description_of(GroupKind kind);
 int element_bytes(std::string_view dtype);
 
 // Returns what an annotation says of the kernels in it: "PP:1F3" (PyTorch's pipelining), "Forward
-// 3", "forward_step", "mlp(B)", "Optimizer.step#AdamW.step". Nothing: it names no pass.
+// 3", "forward_step", "mlp(B)", "Optimizer.step#AdamW.step". Nothing: it names no pass, or is
+// around both directions ("forward-backward").
 std::optional<ProfileAction> action_of(std::string_view annotation);
 
 }  // namespace tandem

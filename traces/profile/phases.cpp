@@ -22,8 +22,9 @@ struct NamedPass {
 using NamedPasses = std::vector<NamedPass>;
 
 // Finds the passes that are open at a moment. The innermost one says the phase; the innermost one
-// that names a stage or microbatch says those. Without such the pass is the innermost whole one of
-// the phase; of optimizers the outermost, as each steps within. REQUIRES: moments do not go back.
+// that names a stage or microbatch says those. Without such the pass is the outermost whole one of
+// the phase: "forward_mlp" within "forward" is a part, as is an optimizer within another.
+// REQUIRES: moments do not go back.
 class OpenPasses {
  public:
   explicit OpenPasses(NamedPasses passes) : passes_(std::move(passes)) {
@@ -41,13 +42,12 @@ class OpenPasses {
       const ProfileAction& action = passes_[*i].action;
       if (action.microbatch >= 0 || action.stage >= 0) return static_cast<std::int32_t>(*i);
     }
-    std::size_t pass = lasting_.back();
+    std::optional<std::size_t> whole;
     for (auto i = lasting_.rbegin(); i != lasting_.rend(); ++i) {
       if (passes_[*i].action.phase != *phase || !passes_[*i].action.is_whole) continue;
-      pass = *i;
-      if (*phase != PassPhase::Step) break;
+      if (!whole || passes_[*i].end_ns >= passes_[*whole].end_ns) whole = *i;
     }
-    return static_cast<std::int32_t>(pass);
+    return static_cast<std::int32_t>(whole.value_or(lasting_.back()));
   }
   const NamedPasses& passes() const { return passes_; }
 

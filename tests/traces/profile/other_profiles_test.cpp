@@ -63,6 +63,47 @@ TEST_CASE("parts of a pass, and an optimizer within another, are no passes of th
   CHECK(optimizer->median_ns == 24'000);
 }
 
+TEST_CASE("parts of a forward that are named forward_x count with the forward around them") {
+  KinetoRows rows;
+  int launch = 0;
+  for (const int begin : {0, 100}) {
+    rows.push_back(annotation_row("forward", std::to_string(begin), "50"));
+    for (const char* part : {"forward_attention", "forward_mlp"}) {
+      const std::string at = std::to_string(begin + 10 * (launch % 2));
+      rows.push_back(annotation_row(part, at, "9"));
+      rows.push_back(launch_row(++launch, at));
+      rows.push_back(kernel_row("gemm", 7, at, launch % 2 == 0 ? "4" : "2", launch));
+    }
+  }
+  const PhaseTotal forward = *phase_in(splits_in(read_rows(rows)).front(), PassPhase::Forward);
+  CHECK(forward.passes == 2);
+  CHECK(forward.median_ns == 6'000);
+}
+
+TEST_CASE("forwards that overlap without one being inside the other are two passes") {
+  const Profile profile =
+      read_rows({annotation_row("forward", "0", "10"), annotation_row("forward", "9", "10"),
+                 launch_row(1, "1"), launch_row(2, "9.500"), kernel_row("gemm", 7, "20", "1", 1),
+                 kernel_row("gemm", 7, "30", "2", 2)});
+  CHECK(phase_in(splits_in(profile).front(), PassPhase::Forward)->passes == 2);
+}
+
+TEST_CASE("an annotation around forward and backward is a pass of neither") {
+  for (const char* name : {"forward_backward", "forward-backward", "forward_backward_func",
+                           "fwd_bwd", "Forward and backward", "backward_forward"}) {
+    INFO(name);
+    const ProfileSplit split =
+        splits_in(
+            read_rows({call_row("cpu_op", "autograd::engine::evaluate_function: Mm", "20", "20", 5),
+                       annotation_row(name, "0", "90"), launch_row(1, "3", 1),
+                       launch_row(2, "25", 5), kernel_row("gemm", 7, "100", "1", 1),
+                       kernel_row("gemm", 7, "101", "2", 2)}))
+            .front();
+    CHECK(time_in(split, PassPhase::Forward) == 1'000);
+    CHECK(time_in(split, PassPhase::Backward) == 2'000);
+  }
+}
+
 TEST_CASE("the training loop's thread is not autograd's, though it runs a node of a backward") {
   const std::string node = "autograd::engine::evaluate_function: ToCopyBackward0";
   KinetoRows rows = {annotation_row("ProfilerStep#1", "0", "100"),

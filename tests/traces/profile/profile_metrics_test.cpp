@@ -259,6 +259,10 @@ TEST_CASE("kernels are known by their names, and HTA's names are fewer") {
   CHECK(category_of("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT") == "GEMM");
   CHECK(category_of("void flash_fwd_kernel<Flash_fwd_kernel_traits<128>>()") == "attention");
   CHECK(category_of("triton_poi_fused_add_cos_sin_0") == "elementwise");
+  CHECK(category_of("broadcast_add_kernel") == "elementwise");
+  CHECK(category_of("convert_fp32_to_bf16") == "transpose and cast");
+  CHECK(category_of("sm80_xmma_fprop_implicit_conv2d") == "GEMM");
+  CHECK(category_of("conv2d_grouped_direct_kernel") == "convolution");
   CHECK(collective_of("_reduce_scatter_base", "") == "reduce-scatter");
   CHECK(collective_of("", "ncclDevKernel_ReduceScatter_Sum_bf16") == "reduce-scatter");
   CHECK(collective_of("", "ncclKernel_SendRecv_RING") == "send/recv or all-to-all");
