@@ -10,6 +10,7 @@
 
 #include "report/text/number_cells.h"
 #include "traces/profile/kernel_names.h"
+#include "traces/profile/profile_notes.h"
 
 namespace tandem {
 namespace {
@@ -98,9 +99,12 @@ std::string head(const ProfileReport& report) {
       fmt::format("{} of {}{}", fmt::join(profilers, ", "), counted_ranks(ranks.size()),
                   world > 0 ? fmt::format(" (of {})", world) : "");
   if (!devices.empty()) text += fmt::format(" on {}", fmt::join(devices, ", "));
-  const Nanoseconds step_ns = report.splits.front().step_ns / report.window.steps;
-  return fmt::format("{}; {}; a step takes {} ms over all ranks.\n", text,
-                     steps_text(report.window), profile_ms(step_ns));
+  Nanoseconds step_ns = 0;
+  for (const ProfileSplit& split : report.splits) step_ns = std::max(step_ns, split.step_ns);
+  return fmt::format(
+      "{}; {}; a step takes {} ms {}.\n", text, steps_text(report.window),
+      profile_ms(step_ns / report.window.steps),
+      is_on_one_clock(*report.profile) ? "over all ranks" : "at most by a rank's own clock");
 }
 
 std::string rank_rows(const ProfileReport& report, int width) {
@@ -288,10 +292,11 @@ std::string notes_of(const ProfileReport& report) {
         "The optimizer ran {} times, each time behind a backward, and no ProfilerStep says where "
         "steps begin: the one step may be so many.\n",
         rounds);
+  for (const std::string& note : profile_notes(*report.profile)) text += note + '\n';
   for (const ProfileRank& rank : report.profile->ranks) {
-    if (rank.clock_shift_ns != 0)
+    if (rank.clock_shift_ns != 0 && rank.clock_set == 0)
       text += fmt::format(
-          "Rank {}'s clock was moved by {:+.3f} us, to end collectives with rank "
+          "Rank {}'s clock was moved by {:+.3f} us, to end collectives and transfers with rank "
           "{}'s.\n",
           rank.rank, 1e-3 * static_cast<double>(rank.clock_shift_ns),
           report.profile->ranks.front().rank);
@@ -330,6 +335,7 @@ Json json_of(const ProfileRank& rank, const ProfileSplit& split, std::size_t mos
             {"copies", split.copies},
             {"below_1us", split.below_us},
             {"clock_shift_s", json_ns(rank.clock_shift_ns)},
+            {"clock_aligned", rank.clock_set == 0},
             {"span_s", json_ns(split.span_ns)},
             {"compute_s", json_ns(split.compute_ns)},
             {"comm_s", json_ns(split.communication_ns)},
@@ -384,6 +390,7 @@ Json to_json(const ProfileReport& report, std::size_t most) {
   json["ranks"] = Json::array();
   for (std::size_t i = 0; i < report.splits.size(); ++i)
     json["ranks"].push_back(json_of(report.profile->ranks[i], report.splits[i], most));
+  json["notes"] = profile_notes(*report.profile);
   return json;
 }
 

@@ -1,6 +1,7 @@
 // Shifts of clocks along known ranks: every pair of ranks with common collectives has a median
-// difference of ends, and shifts spread along these pairs from rank to rank. In: ranks with clocks
-// of their own. Out: the same ranks on the clock of the first of each connected set.
+// difference of ends, or its transfers bound it, and shifts spread along these pairs from rank to
+// rank. In: ranks with clocks of their own. Out: the same ranks on the clock of the first of each
+// connected set.
 #include "traces/profile/align.h"
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "base/quantile.h"
@@ -30,8 +32,10 @@ struct Matched {
   std::vector<Participation> seen;  // one for each rank, by rank
   int group_size = 0;
   bool ends_together = false;
+  bool is_transfer = false;  // from one rank to another
 };
 
+using Nanospan = std::pair<Nanoseconds, Nanoseconds>;
 using MatchedCollectives = std::map<CollectiveKey, Matched>;
 
 // The participants, as far as a kernel's arguments say. Size 0: they do not say enough.
@@ -83,67 +87,165 @@ void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollecti
     matched.ends_together = who.what == "all-reduce" || who.what == "all-gather" ||
                             who.what == "reduce-scatter" || who.what == "all-to-all" ||
                             who.what == "barrier";
+    matched.is_transfer = who.what == "send/recv" && who.ranks.find('>') != std::string::npos;
     if (matched.seen.empty() || matched.seen.back().rank != place)
       matched.seen.push_back({place, i});
   });
 }
 
-// The differences of each pair of ranks: for each collective that both have, its end on the first
-// rank less that on the second.
-using Differences = std::map<std::pair<std::size_t, std::size_t>, std::vector<Nanoseconds>>;
+// By pair of ranks: how much less the first one's clock says of a moment than the second one's.
+using Differences = std::map<std::pair<std::size_t, std::size_t>, Nanoseconds>;
+
+Nanoseconds end_of(const Profile& profile, const Participation& seen) {
+  return profile.ranks[seen.rank].kernels[seen.kernel].end_ns;
+}
 
 Differences differences_of(const Profile& profile, const MatchedCollectives& matched) {
-  Differences differences;
+  std::map<std::pair<std::size_t, std::size_t>, std::vector<Nanoseconds>> all;
   for (const auto& [key, collective] : matched) {
     if (!collective.ends_together || collective.seen.size() < 2) continue;
     const Participation& first = collective.seen.front();
-    const auto end_of = [&](const Participation& seen) {
-      return profile.ranks[seen.rank].kernels[seen.kernel].end_ns;
-    };
     for (std::size_t i = 1; i < collective.seen.size(); ++i) {
       const Participation& other = collective.seen[i];
-      differences[{first.rank, other.rank}].push_back(end_of(first) - end_of(other));
+      all[{first.rank, other.rank}].push_back(end_of(profile, first) - end_of(profile, other));
     }
+  }
+  Differences differences;
+  for (auto& [pair, values] : all) differences[pair] = lower_median(std::move(values));
+  return differences;
+}
+
+// No receive ends before its send. So transfers one way bound a pair's difference from above, those
+// the other way from below, and it is taken as the middle.
+Differences bounded_by_transfers(const Profile& profile, const MatchedCollectives& matched) {
+  struct Bounds {
+    std::optional<Nanoseconds> least, most;
+  };
+  std::map<std::pair<std::size_t, std::size_t>, Bounds> all;
+  for (const auto& [key, transfer] : matched) {
+    if (!transfer.is_transfer || transfer.seen.size() != 2) continue;
+    const Participation &first = transfer.seen.front(), &second = transfer.seen.back();
+    const Nanoseconds difference = end_of(profile, first) - end_of(profile, second);
+    Bounds& bounds = all[{first.rank, second.rank}];
+    const ProfileRank& rank = profile.ranks[first.rank];
+    const auto& args = rank.collectives[rank.kernels[first.kernel].collective];
+    if (rank.names.text(args.collective).ends_with("send"))
+      bounds.least = std::max(bounds.least.value_or(difference), difference);
+    else
+      bounds.most = std::min(bounds.most.value_or(difference), difference);
+  }
+  Differences differences;
+  for (const auto& [pair, bounds] : all) {
+    const Nanoseconds least = bounds.least ? *bounds.least : *bounds.most;
+    differences[pair] = least + (bounds.most.value_or(least) - least) / 2;
   }
   return differences;
 }
 
-// Finds each rank's shift and applies it. The first rank has none. A rank that has collectives with
-// a known one gets that one's shift plus the median of their differences. If ranks are left that
-// are connected with no known one, the first of them begins a new set.
-void align_clocks(const MatchedCollectives& matched, Profile* profile) {
-  const Differences differences = differences_of(*profile, matched);
-  std::vector<bool> known(profile->ranks.size());
-  std::vector<Nanoseconds> shifts(profile->ranks.size());
-  for (std::size_t begin = 0; begin < known.size(); ++begin) {
-    if (known[begin]) continue;
-    known[begin] = true;
-    for (bool found = true; found;) {
-      found = false;
-      for (const auto& [pair, values] : differences) {
-        const auto [a, b] = pair;
-        if (known[a] == known[b]) continue;
-        const Nanoseconds difference = lower_median(values);
-        shifts[known[a] ? b : a] = known[a] ? shifts[a] + difference : shifts[b] - difference;
-        known[a] = known[b] = found = true;
+// Says whether two ranks' times are of one clock: those of one file, and those that Tandem wrote.
+bool on_one_clock(const ProfileRank& a, const ProfileRank& b) {
+  return a.path == b.path || (a.profiler == "Tandem" && b.profiler == "Tandem");
+}
+
+// Spreads shifts from rank to rank, the first of which has none.
+class Clocks {
+ public:
+  Clocks(const MatchedCollectives& matched, Profile* profile)
+      : profile_(*profile),
+        together_(differences_of(*profile, matched)),
+        transfers_(bounded_by_transfers(*profile, matched)),
+        known_(profile->ranks.size()),
+        shifts_(profile->ranks.size()) {}
+
+  // If ranks are left that nothing connects with a known one, the first of them begins a new set.
+  void find_shifts() {
+    int set = 0;
+    for (std::size_t begin = 0; begin < known_.size(); ++begin) {
+      if (known_[begin]) continue;
+      known_[begin] = true;
+      profile_.ranks[begin].clock_set = set++;
+      while (spread_along(together_) || spread_along(transfers_) || spread_on_clocks()) {
       }
     }
+    for (std::size_t i = 0; i < shifts_.size(); ++i) move(shifts_[i], &profile_.ranks[i]);
   }
-  for (std::size_t i = 0; i < shifts.size(); ++i) {
-    profile->ranks[i].clock_shift_ns = shifts[i];
-    shift(shifts[i], &profile->ranks[i]);
+
+  static void move(Nanoseconds ns, ProfileRank* rank) {
+    rank->clock_shift_ns += ns;
+    shift(ns, rank);
   }
+
+ private:
+  bool spread(std::size_t from, std::size_t to, Nanoseconds difference) {
+    known_[to] = true;
+    shifts_[to] = shifts_[from] + difference;
+    profile_.ranks[to].clock_set = profile_.ranks[from].clock_set;
+    return true;
+  }
+  bool spread_along(const Differences& differences) {
+    for (const auto& [pair, difference] : differences) {
+      const auto [a, b] = pair;
+      if (known_[a] == known_[b]) continue;
+      return known_[a] ? spread(a, b, difference) : spread(b, a, -difference);
+    }
+    return false;
+  }
+  bool spread_on_clocks() {
+    for (std::size_t to = 0; to < known_.size(); ++to) {
+      for (std::size_t from = 0; from < known_.size() && !known_[to]; ++from) {
+        if (known_[from] && on_one_clock(profile_.ranks[from], profile_.ranks[to]))
+          return spread(from, to, 0);
+      }
+    }
+    return false;
+  }
+
+  Profile& profile_;
+  Differences together_, transfers_;
+  std::vector<bool> known_;
+  std::vector<Nanoseconds> shifts_;
+};
+
+// Makes a set that runs before or after the first one begin with it, so that pictures show both. An
+// Error if more than an hour is between them: the files are of two runs.
+Status bring_sets_together(Profile* profile) {
+  constexpr Nanoseconds kHour = 3'600'000'000'000;
+  std::map<int, Nanospan> spans;
+  for (const ProfileRank& rank : profile->ranks) {
+    const ProfileKernel& front = rank.kernels.front();
+    auto& [first, last] =
+        spans.try_emplace(rank.clock_set, front.start_ns, front.end_ns).first->second;
+    first = std::min(first, front.start_ns);
+    for (const ProfileKernel& kernel : rank.kernels) last = std::max(last, kernel.end_ns);
+  }
+  const auto [begin, end] = spans[0];
+  for (ProfileRank& rank : profile->ranks) {
+    const auto [first, last] = spans[rank.clock_set];
+    const Nanoseconds apart = std::max(first - end, begin - last);
+    if (apart > kHour)
+      return Error::at(rank.path,
+                       fmt::format("found times {:.1f} hours from {}'s and nothing in common that "
+                                   "aligns their clocks, expected profiles of one run",
+                                   to_seconds(apart) / 3600, profile->ranks.front().path));
+    if (apart > 0) Clocks::move(begin - first, &rank);
+  }
+  return Done{};
 }
 
 }  // namespace
 
-void align(Profile* profile) {
+Status align(Profile* profile) {
   MatchedCollectives matched;
   for (std::size_t i = 0; i < profile->ranks.size(); ++i)
     add_collectives(profile->ranks[i], i, &matched);
-  align_clocks(matched, profile);
+  Clocks(matched, profile).find_shifts();
+  RETURN_IF_ERROR(bring_sets_together(profile));
   for (const auto& [key, collective] : matched) {
-    if (static_cast<int>(collective.seen.size()) != collective.group_size) continue;
+    const int set = profile->ranks[collective.seen.front().rank].clock_set;
+    const bool is_aligned = std::ranges::all_of(collective.seen, [&](const Participation& seen) {
+      return profile->ranks[seen.rank].clock_set == set;
+    });
+    if (static_cast<int>(collective.seen.size()) != collective.group_size || !is_aligned) continue;
     Nanoseconds last = 0;
     bool first = true;
     for (const Participation& seen : collective.seen) {
@@ -156,6 +258,7 @@ void align(Profile* profile) {
       kernel.transfer_start_ns = std::min(last, kernel.end_ns);
     }
   }
+  return Done{};
 }
 
 }  // namespace tandem

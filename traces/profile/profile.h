@@ -141,6 +141,8 @@ struct ProfileRank {
   std::vector<std::pair<std::int64_t, std::int64_t>> waits;
   bool tells_waits = false;
   Nanoseconds clock_shift_ns = 0;  // added to its times to align it (align.h)
+  int clock_set = 0;  // ranks of one number are on one clock; 0: that of the first rank
+  std::vector<std::string> notes;  // what its reader left out or could not know, as sentences
 
   const std::string& name_of(const ProfileKernel& kernel) const { return names.text(kernel.name); }
 };

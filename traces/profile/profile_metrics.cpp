@@ -379,13 +379,19 @@ Result<std::vector<ProfileSplit>> splits_of(const Profile& profile, const Profil
         split_of(profile.ranks[i], window.is_counted.empty() ? all : window.is_counted[i], view));
     splits.push_back(std::move(split));
   }
-  Nanoseconds first = std::numeric_limits<Nanoseconds>::max(), last = 0;
-  for (const ProfileSplit& split : splits) {
-    first = std::min(first, split.first_ns);
-    last = std::max(last, split.first_ns + split.span_ns);
+  std::map<int, std::pair<Nanoseconds, Nanoseconds>> spans;  // by clock_set
+  for (std::size_t i = 0; i < splits.size(); ++i) {
+    const Nanoseconds begin = splits[i].first_ns, end = begin + splits[i].span_ns;
+    auto& [first, last] = spans.try_emplace(profile.ranks[i].clock_set, begin, end).first->second;
+    first = std::min(first, begin);
+    last = std::max(last, end);
   }
-  for (std::size_t i = 0; i < splits.size(); ++i)
+  for (std::size_t i = 0; i < splits.size(); ++i) {
+    auto [first, last] = spans.at(profile.ranks[i].clock_set);
+    if (spans.size() > 1 && window.by == StepsBy::ProfilerStep)
+      last = std::max(last, first + window.steps * steps_beside(profile.ranks[i]).every_ns);
     set_step(profile.ranks[i], first, last, view, &splits[i]);
+  }
   return splits;
 }
 

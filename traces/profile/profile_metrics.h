@@ -129,8 +129,8 @@ struct ProfileSplit {
 // no kernel counts.
 Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& is_counted,
                               const ProfileView& view = {});
-// Returns the splits of all ranks. Their step is the one that they have in common, so their clocks
-// must be aligned.
+// Returns the splits of all ranks. Their step is the one that those on one clock have in common;
+// where clocks are not aligned, it is no shorter than a rank's own steps from begin to begin.
 Result<std::vector<ProfileSplit>> splits_of(const Profile& profile, const ProfileWindow& window,
                                             const ProfileView& view = {});
 

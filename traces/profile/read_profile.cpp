@@ -140,7 +140,7 @@ Result<Profile> read_profile(const std::vector<std::string>& paths) {
     for (ProfileRank& rank : **ranks) profile.ranks.push_back(std::move(rank));
   }
   RETURN_IF_ERROR(number_ranks(&profile.ranks));
-  align(&profile);
+  RETURN_IF_ERROR(align(&profile));
   count_from_first_kernel(&profile);
   return profile;
 }

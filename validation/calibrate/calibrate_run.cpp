@@ -16,6 +16,7 @@
 #include "planning/simulate/simulate.h"
 #include "scenarios/costs.h"
 #include "scenarios/evidence.h"
+#include "traces/profile/profile_notes.h"
 #include "validation/calibrate/run_constants.h"
 #include "validation/published/gauss_newton.h"
 #include "validation/published/profile_text.h"
@@ -257,6 +258,8 @@ Result<RunCalibration> calibrate_run(const Scenario& scenario, const RunEvidence
   ASSIGN_OR_RETURN(found.after_s, fit.iteration_s(done.values));
   ASSIGN_OR_RETURN(found.classes_after, fit.classes(done.values));
   add_notes(ops, &found);
+  if (const std::string clocks = ops ? clocks_note(*evidence.profile) : ""; !clocks.empty())
+    found.notes.push_back(clocks + " What they tell is left out.");
   return found;
 }
 

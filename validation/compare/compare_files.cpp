@@ -10,6 +10,7 @@
 
 #include "schedule/program/program_text.h"
 #include "traces/profile/passes.h"
+#include "traces/profile/profile_notes.h"
 #include "traces/profile/read_profile.h"
 #include "traces/profile/simulated_profile.h"
 #include "traces/trace_files.h"
@@ -99,6 +100,8 @@ Result<ComparedProfiles> compare_files(const ProfiledFiles& files, Profile measu
   if (side.world > 0) ours.world = side.world;
   ProfileComparison& comparison = compared.comparison;
   comparison = compare_profiles(std::move(ours), std::move(theirs), files.passes.empty());
+  const std::vector<std::string> notes = profile_notes(compared.measured);
+  comparison.notes.insert(comparison.notes.end(), notes.begin(), notes.end());
   if (!side.note.empty()) comparison.notes.insert(comparison.notes.begin(), side.note);
   if (!comparison.another_job.empty())
     comparison.notes.insert(

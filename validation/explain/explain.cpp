@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "traces/profile/profile_notes.h"
 #include "validation/explain/changes.h"
 
 namespace tandem {
@@ -75,6 +76,10 @@ Result<Explanation> explain(const Program& program, const Trace& simulated,
       explanation.notes.push_back(
           fmt::format("{} does not tell its rank: it is taken as rank {}.", rank.path, rank.rank));
   }
+  for (const ProfileRank& rank : measured.ranks)
+    explanation.notes.insert(explanation.notes.end(), rank.notes.begin(), rank.notes.end());
+  if (const std::string clocks = clocks_note(measured); !clocks.empty())
+    explanation.notes.push_back(clocks + " What they tell is left out.");
   if (run.waits_for_unseen)
     explanation.notes.push_back(
         "Communication with ranks that the profile lacks takes what the shortest of its kind took: "

@@ -203,7 +203,7 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
     if (rank.rank >= world)
       return Error::at(rank.path, fmt::format("found rank {}, expected one of the job's {} ranks",
                                               rank.rank, world));
-    seen.insert(rank.rank);
+    if (rank.clock_set == 0) seen.insert(rank.rank);
   }
   if (const ProfileWindow window = window_of(profile); window.by == StepsBy::Repetition)
     return Error::at(profile.ranks.front().path,
@@ -222,6 +222,7 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
   std::vector<RankSteps> ranks;
   const Replay simulated = replay(program, base);
   for (const ProfileRank& rank : profile.ranks) {
+    if (rank.clock_set > 0) continue;
     const std::span<const EventTimes> events(simulated.events.data() + simulated.first[rank.rank],
                                              program.body_of(Rank{rank.rank}).ops.size());
     ranks.push_back({&rank, measured_steps(program, rank.rank, events, rank)});

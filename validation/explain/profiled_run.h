@@ -26,7 +26,8 @@ struct ProfiledRun {
   bool waits_for_unseen = false;  // communication with ranks that are not in the profile
 };
 
-// Error(BadInput): a rank that the Program does not have, or no op of compute is told.
+// Leaves out ranks that are not on the first one's clock. Error(BadInput): a rank that the Program
+// does not have, or no op of compute is told.
 Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base,
                                  const Profile& profile);
 

@@ -1,0 +1,84 @@
+// Ranks whose clocks differ: aligned by what they ran together, told where nothing does so.
+#include <catch2/catch.hpp>
+
+#include "tests/traces/profile/kineto_text.h"
+#include "traces/profile/profile_notes.h"
+
+using namespace tandem;
+
+namespace {
+
+// The arguments of a transfer; send() and recv() of one transfer match.
+std::string transfer(const char* what, int from, int to) {
+  return collective(what, 1000, "[0, 1]", 2, "PIPELINE_MODEL_PARALLEL_GROUP",
+                    fmt::format(R"(, "Src Rank": {}, "Dst Rank": {})", from, to));
+}
+
+// Three ProfilerSteps of 100 us, each with compute of 60 us, on a clock that is ahead.
+KinetoRows steps_of(std::int64_t ahead_us) {
+  KinetoRows rows;
+  for (int step = 0; step < 3; ++step) {
+    const std::int64_t begin = ahead_us + 100 * step;
+    rows.push_back(
+        annotation_row(fmt::format("ProfilerStep#{}", step), std::to_string(begin), "100"));
+    rows.push_back(launch_row(step + 1, std::to_string(begin + 1)));
+    rows.push_back(kernel_row("gemm", 7, std::to_string(begin + 10), "60", step + 1));
+  }
+  return rows;
+}
+
+Profile two_ranks(const KinetoRows& first, const KinetoRows& second) {
+  const Folder folder;
+  folder.with("a.json", kineto_text(first, 0));
+  folder.with("b.json", kineto_text(second, 1));
+  return read_all({folder.path().string()});
+}
+
+}  // namespace
+
+TEST_CASE("transfers both ways align clocks that no collective does") {
+  // Rank 1's clock is 5000 us ahead. Each receive ends 2 us behind its send: the first transfer
+  // alone would make the difference 4998.
+  KinetoRows first = steps_of(0), second = steps_of(5000);
+  first.push_back(kernel_row("ncclDevKernel_SendRecv", 20, "70", "8", 8, transfer("send", 0, 1)));
+  second.push_back(
+      kernel_row("ncclDevKernel_SendRecv", 20, "5070", "10", 8, transfer("recv", 0, 1)));
+  second.push_back(
+      kernel_row("ncclDevKernel_SendRecv", 21, "5082", "8", 9, transfer("send", 1, 0)));
+  first.push_back(kernel_row("ncclDevKernel_SendRecv", 21, "82", "10", 9, transfer("recv", 1, 0)));
+  const Profile profile = two_ranks(first, second);
+  CHECK(profile.ranks[1].clock_shift_ns == -5'000'000);
+  CHECK(is_on_one_clock(profile));
+  CHECK(profile_notes(profile).empty());
+}
+
+TEST_CASE("ranks that nothing aligns are named, and their steps are by their own clocks") {
+  const Profile profile = two_ranks(steps_of(0), steps_of(50'000));
+  CHECK(!is_on_one_clock(profile));
+  REQUIRE(profile_notes(profile).size() == 1);
+  CHECK(profile_notes(profile)[0].starts_with(
+      "Nothing that they ran together aligns the clock of rank 1 with rank 0's."));
+  for (const ProfileSplit& split : splits_in(profile)) {
+    CHECK(split.step_ns == 200'000);  // two steps, each 100 us behind the one before
+    CHECK(split.bubble_ns == 80'000);
+  }
+}
+
+TEST_CASE("who waited for whom is not told between clocks that are not aligned") {
+  // Broadcasts end when they like, so that they align nothing.
+  KinetoRows first = steps_of(0), second = steps_of(20);
+  const auto args = collective("broadcast", 1000, "[0, 1]", 2);
+  first.push_back(kernel_row("ncclDevKernel_Broadcast", 20, "70", "8", 8, args));
+  second.push_back(kernel_row("ncclDevKernel_Broadcast", 20, "94", "8", 8, args));
+  for (const ProfileSplit& split : splits_in(two_ranks(first, second)))
+    CHECK(split.waiting_ns == 0);
+}
+
+TEST_CASE("files of runs that are hours apart are refused in one line") {
+  const Folder folder;
+  const std::string a = folder.with("a.json", kineto_text(steps_of(0), 0));
+  const std::string b = folder.with("b.json", kineto_text(steps_of(7'200'000'000), 1));
+  CHECK(profile_refusal({a, b}) ==
+        b + ": found times 2.0 hours from " + a +
+            "'s and nothing in common that aligns their clocks, expected profiles of one run");
+}

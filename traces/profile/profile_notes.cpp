@@ -1,0 +1,43 @@
+#include "traces/profile/profile_notes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace tandem {
+
+bool is_on_one_clock(const Profile& profile) {
+  return std::ranges::all_of(profile.ranks,
+                             [](const ProfileRank& rank) { return rank.clock_set == 0; });
+}
+
+std::string clocks_note(const Profile& profile) {
+  std::vector<int> apart;
+  for (const ProfileRank& rank : profile.ranks) {
+    if (rank.clock_set > 0) apart.push_back(rank.rank);
+  }
+  if (apart.empty()) return "";
+  return fmt::format("Nothing that they ran together aligns the clock{} {} with rank {}'s.",
+                     apart.size() == 1 ? " of rank" : "s of ranks", fmt::join(apart, ", "),
+                     profile.ranks.front().rank);
+}
+
+std::vector<std::string> profile_notes(const Profile& profile) {
+  std::vector<std::string> notes;
+  bool is_counted = false;
+  for (const ProfileRank& rank : profile.ranks) {
+    notes.insert(notes.end(), rank.notes.begin(), rank.notes.end());
+    is_counted |= !rank.rank_is_given;
+  }
+  if (is_counted && profile.ranks.size() > 1)
+    notes.emplace_back(
+        "Ranks are numbered by the order of files' names, in a file by GPU, where no file tells "
+        "them.");
+  if (const std::string clocks = clocks_note(profile); !clocks.empty())
+    notes.push_back(
+        clocks + " Steps and bubbles are by each clock alone; waiting between them is not known.");
+  return notes;
+}
+
+}  // namespace tandem
