@@ -45,7 +45,8 @@ struct NamePart {
 };
 
 // The first part that a name holds decides.
-constexpr std::array<NamePart, 60> kCategories = {{
+constexpr std::array<NamePart, 61> kCategories = {{
+    {"cuda graph", "CUDA graph"},
     {"flash", "attention"},
     {"fmha", "attention"},
     {"attention", "attention"},

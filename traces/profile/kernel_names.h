@@ -20,6 +20,9 @@ Activity activity_of(std::string_view kernel);
 // "Sync" or "dma" in them.
 std::optional<Activity> hta_activity_of(std::string_view kernel);
 
+// The name of a launch of a whole CUDA graph whose kernels were not recorded.
+inline constexpr std::string_view kGraphName = "CUDA graph";
+
 // Returns what a kernel computes, as far as names say: "GEMM", "attention", "norm", "elementwise",
 // ...
 std::string_view category_of(std::string_view kernel);

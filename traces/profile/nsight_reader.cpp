@@ -20,6 +20,9 @@ namespace tandem {
 
 namespace {
 
+// The table of launches of whole CUDA graphs, where nsys was not told to trace their kernels.
+constexpr const char* kGraphs = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
+
 // The result of a SELECT, row by row. A value that is not of the expected type is kept as fault().
 class Selected {
  public:
@@ -84,7 +87,7 @@ class NsightFile {
     if (sqlite3_open_v2(path_.c_str(), &database_, SQLITE_OPEN_READONLY, nullptr) != SQLITE_OK)
       return error(database_ == nullptr ? "no memory" : sqlite3_errmsg(database_));
     Status named = read_table_names();
-    if (named.ok() && !tables_.contains("CUPTI_ACTIVITY_KIND_KERNEL"))
+    if (named.ok() && !has_table("CUPTI_ACTIVITY_KIND_KERNEL") && !has_table(kGraphs))
       return Error::at(path_,
                        "found no table CUPTI_ACTIVITY_KIND_KERNEL, expected SQLite of nsys export "
                        "with CUDA kernels (nsys profile --trace=cuda,nvtx)");
@@ -150,12 +153,16 @@ std::string_view copy_name(std::int64_t kind) {
   }
 }
 
-// Ranks by process and device.
-using RanksByPlace = std::map<std::pair<std::int32_t, std::int64_t>, ProfileRank>;
+// Ranks by device and process.
+using RanksByPlace = std::map<std::pair<std::int64_t, std::int32_t>, ProfileRank>;
+
+std::pair<std::int64_t, std::int32_t> place_of(const Selected& row) {
+  return {row.number(4), process_of(row.number(5))};
+}
 
 void add_kernel(const Selected& row, std::string_view name, Activity activity,
                 RanksByPlace* ranks) {
-  ProfileRank& rank = (*ranks)[{process_of(row.number(5)), row.number(4)}];
+  ProfileRank& rank = (*ranks)[place_of(row)];
   ProfileKernel kernel;
   kernel.start_ns = row.time(0);
   kernel.end_ns = row.time(1);
@@ -168,27 +175,34 @@ void add_kernel(const Selected& row, std::string_view name, Activity activity,
 
 Status read_kernels(const NsightFile& file, const std::map<std::int64_t, std::string>& strings,
                     RanksByPlace* ranks) {
-  RETURN_IF_ERROR(
-      file.select("start, end, streamId, correlationId, deviceId, globalPid, demangledName",
-                  "CUPTI_ACTIVITY_KIND_KERNEL", "ORDER BY start", [&](const Selected& row) {
-                    const auto at = strings.find(row.number(6));
-                    std::string_view name = "unnamed kernel";
-                    if (at != strings.end()) name = at->second;
-                    add_kernel(row, name, activity_of(name), ranks);
-                  }));
+  if (file.has_table("CUPTI_ACTIVITY_KIND_KERNEL")) {
+    RETURN_IF_ERROR(
+        file.select("start, end, streamId, correlationId, deviceId, globalPid, demangledName",
+                    "CUPTI_ACTIVITY_KIND_KERNEL", "ORDER BY start", [&](const Selected& row) {
+                      const auto at = strings.find(row.number(6));
+                      std::string_view name = "unnamed kernel";
+                      if (at != strings.end()) name = at->second;
+                      add_kernel(row, name, activity_of(name), ranks);
+                    }));
+  }
+  if (file.has_table(kGraphs)) {
+    RETURN_IF_ERROR(file.select(
+        "start, end, streamId, correlationId, deviceId, globalPid", kGraphs, "ORDER BY start",
+        [&](const Selected& row) { add_kernel(row, kGraphName, Activity::Compute, ranks); }));
+  }
   // Copies on devices without kernels belong to no rank.
   if (file.has_table("CUPTI_ACTIVITY_KIND_MEMCPY")) {
     RETURN_IF_ERROR(
         file.select("start, end, streamId, correlationId, deviceId, globalPid, copyKind",
                     "CUPTI_ACTIVITY_KIND_MEMCPY", "ORDER BY start", [&](const Selected& row) {
-                      if (ranks->contains({process_of(row.number(5)), row.number(4)}))
+                      if (ranks->contains(place_of(row)))
                         add_kernel(row, copy_name(row.number(6)), Activity::Memory, ranks);
                     }));
   }
   if (!file.has_table("CUPTI_ACTIVITY_KIND_MEMSET")) return Done{};
   return file.select("start, end, streamId, correlationId, deviceId, globalPid",
                      "CUPTI_ACTIVITY_KIND_MEMSET", "ORDER BY start", [&](const Selected& row) {
-                       if (ranks->contains({process_of(row.number(5)), row.number(4)}))
+                       if (ranks->contains(place_of(row)))
                          add_kernel(row, "Memset", Activity::Memory, ranks);
                      });
 }
@@ -198,7 +212,7 @@ Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string
                 RanksByPlace* ranks) {
   const auto each_of = [&](std::int64_t global_tid, const auto& use) {
     for (auto& [place, rank] : *ranks) {
-      if (place.first == process_of(global_tid)) use(rank);
+      if (place.second == process_of(global_tid)) use(rank);
     }
   };
   const auto thread_of = [](std::int64_t global_tid) {
@@ -235,6 +249,20 @@ Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string
   return Done{};
 }
 
+// Says that what ran in launches of whole graphs is not known.
+void note_graphs(const std::string& path, RanksByPlace* ranks) {
+  std::ptrdiff_t launches = 0;
+  for (auto& [place, rank] : *ranks) {
+    const std::uint32_t name = rank.names.id(kGraphName);
+    launches += std::ranges::count(rank.kernels, name, &ProfileKernel::name);
+  }
+  if (launches > 0)
+    ranks->begin()->second.notes.push_back(fmt::format(
+        "{}: {} launches of CUDA graphs count as compute, though communication may have run in "
+        "them too: nsys profile --cuda-graph-trace=node tells their kernels.",
+        path, launches));
+}
+
 }  // namespace
 
 Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
@@ -249,6 +277,7 @@ Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
   RETURN_IF_ERROR(read_kernels(file, strings, &by_place));
   if (by_place.empty())
     return Error::at(path, "found no kernel in CUPTI_ACTIVITY_KIND_KERNEL, expected some");
+  note_graphs(path, &by_place);
   RETURN_IF_ERROR(read_cpu(file, strings, &by_place));
   Nanoseconds begin_ns = 0;
   if (file.has_table("TARGET_INFO_SESSION_START_TIME"))

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/traces/profile/kineto_text.h"
+#include "traces/profile/profile_notes.h"
 
 using namespace tandem;
 
@@ -99,6 +100,41 @@ TEST_CASE("of a file with kernels of several GPUs each is a rank") {
   CHECK(splits[0].span_ns == 10'000);
   CHECK(splits[1].span_ns == 30'000);
   CHECK(splits[1].rank == 1);
+}
+
+TEST_CASE("launches of whole CUDA graphs are compute, and a note says that they tell no kernels") {
+  const Folder folder;
+  const std::string path = database(
+      folder, "graph.sqlite",
+      kTables + kernel(0, 10'000, 20, 1, 2) +
+          "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER NOT NULL, end INTEGER NOT "
+          "NULL, deviceId INTEGER, graphId INTEGER, streamId INTEGER, correlationId INTEGER, "
+          "globalPid INTEGER);" +
+          fmt::format(
+              "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (10000,40000,0,1,7,2,{});",
+              kProcess));
+  const Profile profile = read_all({path});
+  const ProfileSplit split = splits_in(profile).front();
+  CHECK(split.compute_ns == 30'000);
+  CHECK(split.idle_ns == 0);
+  REQUIRE(split.categories.size() == 1);
+  CHECK(split.categories[0].name == "CUDA graph");
+  REQUIRE(profile_notes(profile).size() == 1);
+  CHECK(profile_notes(profile)[0].find("1 launches of CUDA graphs count as compute") !=
+        std::string::npos);
+}
+
+TEST_CASE("ranks of one file go by GPU, whatever the numbers of their processes") {
+  const Folder folder;
+  const auto of_process = [](std::int64_t process, int device, int end) {
+    return fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0,{},{},1,7,1,{},1,1);", end,
+                       device, process << 24);
+  };
+  const std::string path = database(folder, "node.sqlite",
+                                    kTables + of_process(9, 0, 10'000) + of_process(5, 1, 30'000));
+  const auto splits = splits_in(read_all({path}));
+  REQUIRE(splits.size() == 2);
+  CHECK(splits[0].span_ns == 10'000);
 }
 
 TEST_CASE("SQLite that is no export of Nsight is refused in one line") {
