@@ -4,6 +4,7 @@
 #include "traces/profile/kineto_reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -55,7 +56,7 @@ struct KinetoRow {
   std::string_view phase, category, name;
   std::int64_t process = kNone, thread = kNone;
   std::optional<Nanoseconds> at_ns, length_ns;
-  std::int64_t stream = kNone, correlation = kNone;
+  std::int64_t stream = kNone, correlation = kNone, device = kNone;
   std::vector<std::int64_t> waits;
   std::string_view shapes, types, values;  // of a call's arguments
   // The arguments of a collective.
@@ -130,6 +131,8 @@ void read_args(Value value, KinetoRow* row) {
     if (key.size() < 3) continue;
     if (key == "stream") {
       row->stream = whole(field.value());
+    } else if (key == "device") {
+      row->device = whole(field.value());
     } else if (key == "correlation") {
       row->correlation = whole(field.value());
     } else if (key == "Input Dims") {
@@ -201,7 +204,8 @@ class KinetoRows {
     return Done{};
   }
 
-  Result<ProfileRank> finish() {
+  // Returns a rank for each GPU.
+  Result<std::vector<ProfileRank>> finish() {
     if (rank_.kernels.empty())
       return Error::at(rank_.path,
                        fmt::format("found no kernel of a GPU among {} rows, expected a profile of "
@@ -212,8 +216,9 @@ class KinetoRows {
     if (rank_.profiler.empty()) rank_.profiler = "torch.profiler";
     RETURN_IF_ERROR(check_times(rank_, base_ns_));
     shift(base_ns_, &rank_);
-    finish_rank(&rank_);
-    return std::move(rank_);
+    ASSIGN_OR_RETURN(std::vector<ProfileRank> ranks, by_device());
+    for (ProfileRank& rank : ranks) finish_rank(&rank);
+    return ranks;
   }
 
  private:
@@ -285,6 +290,7 @@ class KinetoRows {
       rank_.annotations.push_back({rank_.names.id(row.name), kind == RowKind::GpuAnnotation,
                                    static_cast<std::int32_t>(row.thread), *row.at_ns,
                                    *row.at_ns + *row.length_ns});
+      annotation_processes_.push_back(row.process);
       return Done{};
     }
     return add_kernel(row, kind);
@@ -315,6 +321,7 @@ class KinetoRows {
     }
     for (const std::int64_t wait : row.waits) rank_.waits.emplace_back(row.correlation, wait);
     rank_.kernels.push_back(kernel);
+    kernel_devices_.push_back(row.device >= 0 ? row.device : row.process);
     return Done{};
   }
 
@@ -372,6 +379,51 @@ class KinetoRows {
     return Done{};
   }
 
+  // Splits the rank where kernels ran on several GPUs. A file that is one of several ranks must not
+  // have several: their ranks are not known.
+  Result<std::vector<ProfileRank>> by_device() {
+    std::set<std::int64_t> devices;
+    for (std::size_t i = 0; i < rank_.kernels.size(); ++i) {
+      if (rank_.kernels[i].activity != Activity::Memory) devices.insert(kernel_devices_[i]);
+    }
+    if (devices.size() > 1 && rank_.rank_is_given && rank_.world > 1)
+      return Error::at(rank_.path, fmt::format("found kernels of {} GPUs ({}) on rank {} of {}, "
+                                               "expected a GPU a rank",
+                                               devices.size(), fmt::join(devices, ", "), rank_.rank,
+                                               rank_.world));
+    std::vector<ProfileRank> ranks;
+    if (devices.size() > 1) {
+      for (const std::int64_t device : devices) ranks.push_back(rank_on(device));
+    } else {
+      ranks.push_back(std::move(rank_));
+    }
+    return ranks;
+  }
+
+  // Returns what ran on that GPU, and all that the CPU did.
+  ProfileRank rank_on(std::int64_t device) const {
+    ProfileRank rank;
+    rank.path = rank_.path;
+    rank.profiler = rank_.profiler;
+    rank.device = rank_.device;
+    for (std::size_t id = 0; id < rank_.names.size(); ++id)
+      rank.names.id(rank_.names.text(static_cast<std::uint32_t>(id)));
+    for (std::size_t i = 0; i < rank_.kernels.size(); ++i) {
+      if (kernel_devices_[i] == device) rank.kernels.push_back(rank_.kernels[i]);
+    }
+    for (std::size_t i = 0; i < rank_.annotations.size(); ++i) {
+      if (!rank_.annotations[i].on_gpu || annotation_processes_[i] == device)
+        rank.annotations.push_back(rank_.annotations[i]);
+    }
+    rank.collectives = rank_.collectives;
+    rank.launches = rank_.launches;
+    rank.calls = rank_.calls;
+    rank.backward_threads = rank_.backward_threads;
+    rank.groups = rank_.groups;
+    rank.waits = rank_.waits;
+    return rank;
+  }
+
   // Takes the name of the first device: all of a node are alike.
   void name_device() {
     if (!devices_.is_array() || devices_.empty() || !devices_.front().is_object()) return;
@@ -381,7 +433,9 @@ class KinetoRows {
 
   ProfileRank rank_;
   simdjson::ondemand::parser parser_;
-  std::vector<Activity> activities_;  // by name
+  std::vector<Activity> activities_;                // by name
+  std::vector<std::int64_t> kernel_devices_;        // by kernel
+  std::vector<std::int64_t> annotation_processes_;  // by annotation: of a GPU's its number
   std::set<std::int32_t> backward_threads_;
   Json devices_;
   Nanoseconds base_ns_ = 0;
@@ -390,7 +444,7 @@ class KinetoRows {
 
 }  // namespace
 
-Result<ProfileRank> read_kineto(const std::string& path) {
+Result<std::vector<ProfileRank>> read_kineto(const std::string& path) {
   ASSIGN_OR_RETURN(JsonRows file, JsonRows::open(path));
   KinetoRows rows(path);
   RETURN_IF_ERROR(file.read(

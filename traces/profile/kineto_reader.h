@@ -9,9 +9,9 @@
 
 namespace tandem {
 
-// Reads a rank's profile. Times are absolute, from 1970, if the file says where its clock is. An
-// Error names the file and, where there is one, the line: no JSON, cut off, another schemaVersion,
-// no kernel of a GPU.
-Result<ProfileRank> read_kineto(const std::string& path);
+// Reads a file's ranks, one for each GPU on which kernels ran. Times are absolute, from 1970, if
+// the file says where its clock is. An Error names the file and, where there is one, the line: no
+// JSON, cut off, another schemaVersion, no kernel of a GPU, several GPUs on one of many ranks.
+Result<std::vector<ProfileRank>> read_kineto(const std::string& path);
 
 }  // namespace tandem

@@ -5,7 +5,7 @@
 
 namespace tandem {
 
-Result<ProfileRank> read_kineto(const std::string& path) {
+Result<std::vector<ProfileRank>> read_kineto(const std::string& path) {
   return Error{path +
                    ": found a profile, expected a build with zlib and simdjson, which this one "
                    "is not",

@@ -103,11 +103,7 @@ void count_from_first_kernel(Profile* profile) {
 }
 
 Result<std::vector<ProfileRank>> read_one(const std::string& path) {
-  if (is_sqlite(path)) return read_nsight(path);
-  ASSIGN_OR_RETURN(ProfileRank rank, read_kineto(path));
-  std::vector<ProfileRank> ranks;
-  ranks.push_back(std::move(rank));
-  return ranks;
+  return is_sqlite(path) ? read_nsight(path) : read_kineto(path);
 }
 
 }  // namespace

@@ -88,6 +88,27 @@ Painted painted(const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("of a file with kernels of two GPUs each is a rank, but not where the file is one rank") {
+  const auto on_second = [](const std::string& row) {
+    std::string second = row;
+    return second.replace(second.find("\"device\": 0"), 11, "\"device\": 1");
+  };
+  const KinetoRows rows = {kernel_row("gemm", 7, "0", "10"), copy_row(8, "10", "1"),
+                           on_second(kernel_row("gemm", 7, "5", "20"))};
+  const Folder folder;
+  const std::string whole =
+      folder.with("two.json", fmt::format("{{\"traceEvents\": [{}]}}", fmt::join(rows, ",")));
+  const auto splits = splits_in(read_all({whole}));
+  REQUIRE(splits.size() == 2);
+  CHECK(splits[0].compute_ns == 10'000);
+  CHECK(splits[0].copies == 1);
+  CHECK(splits[1].compute_ns == 20'000);
+  CHECK(splits[1].rank == 1);
+  const std::string one = folder.with("one.json", kineto_text(rows, 1));
+  CHECK(profile_refusal({one}) ==
+        one + ": found kernels of 2 GPUs (0, 1) on rank 1 of 2, expected a GPU a rank");
+}
+
 TEST_CASE("plain and gzip files, in one line or many, with members in any order, read alike") {
   const Folder folder;
   const std::string row = kernel_row("gemm", 7, "4458676522690.655", "1.5");
