@@ -73,11 +73,22 @@ std::string counted_ranks(std::size_t ranks) {
   return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
 }
 
-std::string steps_text(const ProfileWindow& window) {
+// Names the annotations that tell steps.
+std::string_view steps_by(const Profile& profile) {
+  for (const ProfileRank& rank : profile.ranks) {
+    if (!rank.steps.empty())
+      return rank.names.text(rank.steps.front().name).starts_with("ProfilerStep") ? "ProfilerStep"
+                                                                                  : "NVTX ranges";
+  }
+  return "";
+}
+
+std::string steps_text(const ProfileReport& report) {
+  const ProfileWindow& window = report.window;
   const auto steps = fmt::format("{} step{}", window.steps, window.steps == 1 ? "" : "s");
   switch (window.by) {
     case StepsBy::ProfilerStep:
-      return steps + " by ProfilerStep, without the last one";
+      return fmt::format("{} by {}, without the last one", steps, steps_by(*report.profile));
     case StepsBy::Repetition:
       return steps + ": the kernels repeat so often, and no ProfilerStep says";
     case StepsBy::Whole:
@@ -102,7 +113,7 @@ std::string head(const ProfileReport& report) {
   Nanoseconds step_ns = 0;
   for (const ProfileSplit& split : report.splits) step_ns = std::max(step_ns, split.step_ns);
   return fmt::format(
-      "{}; {}; a step takes {} ms {}.\n", text, steps_text(report.window),
+      "{}; {}; a step takes {} ms {}.\n", text, steps_text(report),
       profile_ms(step_ns / report.window.steps),
       is_on_one_clock(*report.profile) ? "over all ranks" : "at most by a rank's own clock");
 }

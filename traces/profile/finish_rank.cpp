@@ -1,13 +1,21 @@
 // Finishes a rank that a reader has read: sorts rows, joins kernels with the CPU's calls by
-// correlation, and takes training steps from the names of annotations.
+// correlation, and takes training steps from the names of annotations. Then cuts ranks down to the
+// steps that all have.
 #include "traces/profile/finish_rank.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
+
+#include "traces/profile/op_keys.h"
 
 namespace tandem {
 namespace {
@@ -38,14 +46,53 @@ bool is_step(std::string_view name, bool named_by_program) {
   return false;
 }
 
+// Takes the steps. One within another is a part of it: "step 0" of "iteration 3".
 void take_steps(ProfileRank* rank) {
   const bool named_by_program = rank->profiler == "Nsight Systems";
+  std::vector<const Annotation*> steps;
   for (const Annotation& annotation : rank->annotations) {
-    if (annotation.on_gpu || !is_step(rank->names.text(annotation.name), named_by_program))
-      continue;
-    rank->steps.push_back({annotation.name, annotation.start_ns});
+    if (!annotation.on_gpu && is_step(rank->names.text(annotation.name), named_by_program))
+      steps.push_back(&annotation);
   }
-  std::ranges::stable_sort(rank->steps, {}, &ProfileStep::start_ns);
+  std::ranges::stable_sort(
+      steps, {}, [](const Annotation* step) { return std::pair(step->start_ns, -step->end_ns); });
+  Nanoseconds until = std::numeric_limits<Nanoseconds>::min();
+  for (const Annotation* step : steps) {
+    if (step->end_ns <= until) continue;
+    rank->steps.push_back({step->name, step->start_ns});
+    until = step->end_ns;
+  }
+}
+
+// A step's name, and how often the rank had it before.
+using StepName = std::pair<std::string, int>;
+
+std::vector<StepName> step_names(const ProfileRank& rank) {
+  std::map<std::string, int> seen;
+  std::vector<StepName> names;
+  for (const ProfileStep& step : rank.steps) {
+    const std::string& name = rank.names.text(step.name);
+    names.emplace_back(name, seen[name]++);
+  }
+  return names;
+}
+
+Status keep_steps(const std::vector<bool>& is_kept, ProfileRank* rank) {
+  std::erase_if(rank->kernels, [&](const ProfileKernel& kernel) {
+    // Kernels launched before the first step stay with it.
+    return !is_kept[static_cast<std::size_t>(std::max(step_of(*rank, kernel), 1) - 1)];
+  });
+  if (rank->kernels.empty())
+    return Error::at(rank->path,
+                     fmt::format("found no kernel of rank {} in the steps that all ranks have, "
+                                 "expected profiles of the same steps on all ranks",
+                                 rank->rank));
+  std::vector<ProfileStep> steps;
+  for (std::size_t i = 0; i < is_kept.size(); ++i) {
+    if (is_kept[i]) steps.push_back(rank->steps[i]);
+  }
+  rank->steps = std::move(steps);
+  return Done{};
 }
 
 }  // namespace
@@ -116,6 +163,39 @@ void finish_rank(ProfileRank* rank) {
   join_launches(rank);
   take_steps(rank);
   find_phases(rank);
+}
+
+Status keep_common_steps(std::vector<ProfileRank>* ranks) {
+  std::map<StepName, std::size_t> ranks_with;
+  for (const ProfileRank& rank : *ranks) {
+    for (const StepName& name : step_names(rank)) ++ranks_with[name];
+  }
+  if (ranks_with.size() < 2) return Done{};
+  for (const ProfileRank& rank : *ranks) {
+    if (rank.steps.empty())
+      return Error::at(rank.path, fmt::format("found no step (ProfilerStep) of rank {} beside "
+                                              "those of other ranks, expected profiles of the "
+                                              "same steps on all ranks",
+                                              rank.rank));
+  }
+  std::ptrdiff_t steps = 0, left_out = 0;
+  for (ProfileRank& rank : *ranks) {
+    std::vector<bool> is_kept;
+    for (const StepName& name : step_names(rank))
+      is_kept.push_back(ranks_with.at(name) == ranks->size());
+    if (std::ranges::find(is_kept, true) == is_kept.end())
+      return Error::at(rank.path, fmt::format("found no step of rank {} that all ranks have, "
+                                              "expected profiles of the same steps on all ranks",
+                                              rank.rank));
+    const std::ptrdiff_t dropped = std::ranges::count(is_kept, false);
+    steps += std::ssize(is_kept);
+    left_out += dropped;
+    if (dropped > 0) RETURN_IF_ERROR(keep_steps(is_kept, &rank));
+  }
+  if (left_out > 0)
+    ranks->front().notes.push_back(fmt::format(
+        "Of the ranks' {} steps {} are left out, as not all ranks have them.", steps, left_out));
+  return Done{};
 }
 
 }  // namespace tandem

@@ -1,6 +1,8 @@
 // The steps that all readers of profiles share, once they have read all rows.
 #pragma once
 
+#include <vector>
+
 #include "base/result.h"
 #include "traces/profile/profile.h"
 
@@ -25,5 +27,10 @@ void finish_rank(ProfileRank* rank);
 // one of autograd's threads launched them, and else Forward; in profiles without such threads they
 // stay Unknown.
 void find_phases(ProfileRank* rank);
+
+// Drops each rank's steps that not all ranks have, by name ("ProfilerStep#3"), with the kernels
+// launched in them; a note of the first rank counts them. Profiles without steps, or with one of
+// one name, stay whole. An Error names a rank that has none of the steps, or no kernel in them.
+Status keep_common_steps(std::vector<ProfileRank>* ranks);
 
 }  // namespace tandem

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/hostlist.h"
 #include "base/parallel/parallel.h"
 #include "traces/profile/align.h"
 #include "traces/profile/finish_rank.h"
@@ -52,7 +53,7 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths)
     if (files.size() == before)
       return Error::at(path,
                        "found no profile in the folder, expected *.json, *.json.gz or *.sqlite");
-    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
+    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end(), in_natural_order);
   }
   return files;
 }
@@ -83,10 +84,14 @@ Status number_ranks(std::vector<ProfileRank>* ranks) {
     }
     ++counted;
     const auto [other, is_new] = seen.try_emplace(rank.rank, &rank);
-    if (!is_new)
-      return Error::at(rank.path, fmt::format("found rank {}, which {} is of, expected a file a "
-                                              "rank",
-                                              rank.rank, other->second->path));
+    if (is_new) continue;
+    const bool is_counted = !rank.rank_is_given || !other->second->rank_is_given;
+    return Error::at(
+        rank.path,
+        fmt::format(
+            "found rank {}, which {} is of{}, expected a file a rank", rank.rank,
+            other->second->path,
+            is_counted ? " (one of them tells no rank and was counted: name it rank-N)" : ""));
   }
   std::ranges::sort(*ranks, {}, &ProfileRank::rank);
   return Done{};
@@ -136,6 +141,7 @@ Result<Profile> read_profile(const std::vector<std::string>& paths) {
     for (ProfileRank& rank : **ranks) profile.ranks.push_back(std::move(rank));
   }
   RETURN_IF_ERROR(number_ranks(&profile.ranks));
+  RETURN_IF_ERROR(keep_common_steps(&profile.ranks));
   RETURN_IF_ERROR(align(&profile));
   count_from_first_kernel(&profile);
   return profile;

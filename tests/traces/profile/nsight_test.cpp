@@ -90,6 +90,19 @@ TEST_CASE("Nsight's kernels, copies and NVTX ranges are read as torch.profiler's
   CHECK(split.phases[1].time_ns == 20'000);
 }
 
+TEST_CASE("of steps within steps the outer ones count") {
+  const Folder folder;
+  std::string sql = kTables;
+  for (int i = 0; i < 4; ++i) {
+    const int begin = 1000 * i;
+    sql += range(begin, begin + 1000, fmt::format("'iteration {}',NULL", i)) +
+           range(begin, begin + 500, "'step 0',NULL") +
+           range(begin + 500, begin + 1000, "'step 1',NULL") + launch(begin + 600, i + 1) +
+           kernel(begin + 700, begin + 900, 7, i + 1, 1);
+  }
+  CHECK(window_of(read_all({database(folder, "node.sqlite", sql)})).steps == 3);
+}
+
 TEST_CASE("of a file with kernels of several GPUs each is a rank") {
   const Folder folder;
   const std::string path =
