@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// What one line of a log measures.
+// Holds what one line of a log measures.
 struct LineFigures {
   std::optional<double> seconds, tflops, tokens_per_gpu_s, samples_per_s, allocated_bytes;
   std::optional<double> batch;  // the global batch that the line states

@@ -492,6 +492,17 @@ TEST_CASE("of several steps the means count, and what stands between them is a c
   CHECK(explanation->is_explained());
 }
 
+TEST_CASE("kernels of no length tell nothing of the ops in their pass") {
+  const RandomRun run = some_run();
+  Profile profile = profile_with(run, nothing(run));
+  for (ProfileRank& rank : profile.ranks) {
+    ProfileKernel& kernel = rank.kernels.front();
+    kernel.end_ns = kernel.start_ns;
+    rank.kernels = {kernel};
+  }
+  CHECK(!explain(run.program, run.trace, profile).ok());
+}
+
 TEST_CASE("iterations that are not told apart are refused") {
   const RandomRun run = some_run();
   Profile profile = profile_with(run, nothing(run));

@@ -199,7 +199,19 @@ Status JsonRows::read_rows(const Row& row) {
   }
 }
 
+// Skips the mark that some editors put before UTF-8.
+Status JsonRows::skip_byte_order_mark() {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  while (end_ - begin_ < kMark.size()) {
+    ASSIGN_OR_RETURN(const bool more, fill());
+    if (!more) return Done{};
+  }
+  if (std::string_view(buffer_.data() + begin_, kMark.size()) == kMark) begin_ += kMark.size();
+  return Done{};
+}
+
 Status JsonRows::read(std::string_view rows, const Member& member, const Row& row) {
+  RETURN_IF_ERROR(skip_byte_order_mark());
   ASSIGN_OR_RETURN(const char first, next());
   if (first == '[') return read_rows(row);
   if (first != '{')

@@ -38,6 +38,7 @@ class JsonRows {
   JsonRows(std::string path, std::unique_ptr<File> file);
 
   Result<bool> fill();
+  Status skip_byte_order_mark();
   Result<char> next();  // the next character but blanks, not taken; 0 at the file's end
   Result<std::string_view> value();
   Status expect(char c, std::string_view where);

@@ -66,6 +66,7 @@ constexpr std::array<NamePart, 61> kCategories = {{
     {"batch_norm", "norm"},
     {"::bn_", "norm"},
     {"norm_kernel", "norm"},
+    {"cutlass", "GEMM"},  // whose types may name a broadcast or a transpose
     {"transpose", "transpose and cast"},
     {"broadcast", "elementwise"},
     {"cast", "transpose and cast"},
@@ -73,7 +74,6 @@ constexpr std::array<NamePart, 61> kCategories = {{
     {"cublas", "GEMM"},
     {"gemm", "GEMM"},
     {"gemv", "GEMM"},
-    {"cutlass", "GEMM"},
     {"wgmma", "GEMM"},
     {"nvjet", "GEMM"},
     {"xmma", "GEMM"},

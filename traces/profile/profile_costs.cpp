@@ -15,6 +15,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/quantile.h"
 #include "traces/profile/kernel_names.h"
 #include "traces/profile/profile_metrics.h"
 #include "traces/profile/torch_calls.h"
@@ -122,17 +123,13 @@ std::string precision_of(const SamplesByRow& samples) {
   return longest == ns_of.end() ? "" : longest->first;
 }
 
-Nanoseconds quantile(const std::vector<Nanoseconds>& sorted, double share) {
-  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
-}
-
 CostRow row_of_samples(RowSamples samples) {
   std::ranges::sort(samples.ns);
   CostRow row = std::move(samples.row);
   row.count = static_cast<std::int64_t>(samples.ns.size());
-  row.p5_ns = quantile(samples.ns, 0.05);
-  row.p50_ns = std::max<Nanoseconds>(1, quantile(samples.ns, 0.5));
-  row.p95_ns = std::max(row.p50_ns, quantile(samples.ns, 0.95));
+  row.p5_ns = nearest_rank(samples.ns, 0.05);
+  row.p50_ns = std::max<Nanoseconds>(1, nearest_rank(samples.ns, 0.5));
+  row.p95_ns = std::max(row.p50_ns, nearest_rank(samples.ns, 0.95));
   return row;
 }
 

@@ -102,6 +102,17 @@ std::vector<Intervals> shares_of(std::vector<InFlight> flights, std::size_t labe
   return shares;
 }
 
+// Communication that waits for peers while no other of its kind transfers.
+struct PeerWaits {
+  Intervals all, transfers;
+
+  void add(const ProfileKernel& kernel) {
+    all.emplace_back(kernel.start_ns, kernel.end_ns);
+    transfers.emplace_back(kernel.transfer_start_ns, kernel.end_ns);
+  }
+  Nanoseconds length() const { return length_of(union_of(all)) - length_of(union_of(transfers)); }
+};
+
 // Adds a communication's bytes to the total, if they are known.
 void add_size(const ProfileRank& rank, const ViewedKernel& seen, CommTotal* total) {
   const std::optional<double> bytes = bytes_of(rank, *seen.kernel);
@@ -113,7 +124,9 @@ void add_size(const ProfileRank& rank, const ViewedKernel& seen, CommTotal* tota
   total->bytes += *bytes;
   total->largest = std::max(total->largest, *bytes);
   total->bus_bytes += *bytes * bus_factor(*kind, ranks);
-  total->sized_ns += seen.end_ns - seen.start_ns;
+  // Waiting for a peer is no transfer.
+  total->sized_ns += std::max<Nanoseconds>(
+      0, seen.end_ns - std::max(seen.start_ns, seen.kernel->transfer_start_ns));
 }
 
 // Adds up communication by label. `by_kind`: only by what it is for ("tensor"), where known, and
@@ -147,6 +160,7 @@ std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Viewe
     totals.push_back({.label = label});
   }
   std::vector<Intervals> own(totals.size());
+  std::vector<PeerWaits> waits(totals.size());
   std::vector<InFlight> flights;
   for (std::size_t i = 0; i < comms.size(); ++i) {
     const ViewedKernel& seen = *comms[i];
@@ -154,8 +168,8 @@ std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Viewe
     CommTotal& total = totals[place];
     ++total.count;
     if (seen.kernel->collective >= 0) ++total.with_arguments;
-    total.waiting_ns += seen.kernel->transfer_start_ns - seen.kernel->start_ns;
     add_size(rank, seen, &total);
+    waits[place].add(*seen.kernel);
     own[place].emplace_back(seen.start_ns, seen.end_ns);
     flights.push_back({seen.start_ns, seen.end_ns, place});
   }
@@ -164,6 +178,7 @@ std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Viewe
     const Intervals united = union_of(std::move(own[i]));
     totals[i].time_ns = length_of(united);
     totals[i].overlap_ns = length_of(intersection_of(united, compute));
+    totals[i].waiting_ns = waits[i].length();
     totals[i].exposed_ns = length_of(shares[i]) - length_of(intersection_of(shares[i], compute));
   }
   return totals;
@@ -338,6 +353,7 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
   ProfileSplit split{.rank = rank.rank, .multiplicity = rank.multiplicity};
   std::array<Intervals, kActivities> by_activity;
   Intervals busy;
+  PeerWaits waits;
   Nanoseconds first = all.front().start_ns, last = all.front().end_ns;
   for (const ViewedKernel& seen : all) {
     ++(seen.kernel->activity == Activity::Memory ? split.copies : split.kernels);
@@ -347,9 +363,9 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
     last = std::max(last, seen.end_ns);
     busy.emplace_back(seen.start_ns, seen.end_ns);
     by_activity[static_cast<std::size_t>(seen.activity)].push_back(busy.back());
-    if (seen.activity == Activity::Communication)
-      split.waiting_ns += seen.kernel->transfer_start_ns - seen.kernel->start_ns;
+    if (seen.activity == Activity::Communication) waits.add(*seen.kernel);
   }
+  split.waiting_ns = waits.length();
   split.first_ns = first;
   split.span_ns = last - first;
   busy = union_of(std::move(busy));

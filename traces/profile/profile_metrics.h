@@ -67,10 +67,10 @@ struct CommTotal {
   Nanoseconds time_ns = 0;          // of the union of its kernels
   Nanoseconds overlap_ns = 0;       // part of time_ns beside compute
   Nanoseconds exposed_ns = 0;       // without compute; shared time counts once
-  Nanoseconds waiting_ns = 0;       // for peers, added up, where known
+  Nanoseconds waiting_ns = 0;       // part of time_ns: for peers, while none transfers, where known
   std::int64_t with_arguments = 0;  // those of `count` whose arguments are known
   // Sums over those whose size is known: their number, their bytes as nccl-tests counts them, those
-  // bytes times nccl-tests' factor from algbw to busbw, and their times.
+  // bytes times nccl-tests' factor from algbw to busbw, and their times without waiting.
   std::int64_t sized = 0;
   double bytes = 0, bus_bytes = 0;
   double largest = 0;  // the bytes of the largest
@@ -114,7 +114,7 @@ struct ProfileSplit {
   Nanoseconds exposed_ns = 0;
   Nanoseconds step_ns = 0;       // from the first kernel of all ranks to the last one's end
   Nanoseconds bubble_ns = 0;     // part of step_ns: neither compute, nor exposed, nor memory alone
-  Nanoseconds waiting_ns = 0;    // of communication for peers, added up, where known
+  Nanoseconds waiting_ns = 0;    // part of communication_ns: for peers, where known
   std::vector<CommTotal> comms;  // by label
   std::vector<CommTotal> kinds;  // by what it is for, or by collective where that is unknown
   std::vector<KernelTotal> categories;  // of compute, the longest first

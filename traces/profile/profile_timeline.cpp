@@ -74,7 +74,8 @@ void add_stream_events(const ProfileRank& from, std::map<std::string, int>* even
     if (kernel.activity == Activity::Communication) {
       const std::optional<GroupKind> kind = label_of(from, kernel).kind;
       event.scope = kind ? static_cast<int>(*kind) : kOtherComm;
-      event.waited_ns = kernel.transfer_start_ns - kernel.start_ns;
+      event.waited_ns =
+          std::clamp<Nanoseconds>(kernel.transfer_start_ns - start, 0, event.length_ns);
       event.bytes = static_cast<Bytes>(bytes_of(from, kernel).value_or(0));
     }
     lane.events.push_back(event);

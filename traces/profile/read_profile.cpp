@@ -36,6 +36,9 @@ bool is_sqlite(const std::string& path) {
   return begin == "SQLite format 3";
 }
 
+// Such a report is not read, but told apart to say what is.
+bool is_nsight_report(const std::string& path) { return path.ends_with(".nsys-rep"); }
+
 // Returns the paths, with each folder replaced by the profiles in it.
 Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
@@ -108,6 +111,10 @@ void count_from_first_kernel(Profile* profile) {
 }
 
 Result<std::vector<ProfileRank>> read_one(const std::string& path) {
+  if (is_nsight_report(path))
+    return Error::at(path,
+                     "found a report of Nsight Systems, expected its SQLite: nsys export --type "
+                     "sqlite makes it");
   return is_sqlite(path) ? read_nsight(path) : read_kineto(path);
 }
 
@@ -119,7 +126,8 @@ bool has_profile_name(const std::string& path) {
 
 bool may_be_profile(const std::string& path) {
   std::error_code error;
-  return fs::is_directory(path, error) || has_profile_name(path) || is_sqlite(path);
+  return fs::is_directory(path, error) || has_profile_name(path) || is_sqlite(path) ||
+         is_nsight_report(path);
 }
 
 Result<Profile> read_profile(const std::vector<std::string>& paths) {

@@ -181,6 +181,7 @@ void match_pass(const Intervals& kernels, const OpNumbers& ops,
     return;
   }
   const Intervals running = union_of(kernels);
+  if (running.empty()) return;  // kernels of no length tell nothing
   const auto all = static_cast<double>(length_of(running));
   const auto simulated_ns = [&](std::uint32_t op) {
     return static_cast<double>(simulated[op].end_ns - simulated[op].start_ns);

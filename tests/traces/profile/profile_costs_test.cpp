@@ -60,6 +60,7 @@ TEST_CASE("a call's kernels are those that its thread launched in it") {
   CHECK(product.count == 2);
   CHECK(product.p5_ns == 30'000);
   CHECK(product.p50_ns == 30'000);
+  CHECK(product.p95_ns == 34'000);  // by nearest rank, of 30 and 34
   const CostRow& sum = costs.table.rows[1];
   CHECK(sum.what == CostKind::Memory);
   CHECK(sum.bytes == 2 * (2 * 1024 * 1024 + 1024));

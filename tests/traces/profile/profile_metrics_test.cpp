@@ -3,6 +3,7 @@
 
 #include "tests/traces/profile/kineto_text.h"
 #include "traces/profile/kernel_names.h"
+#include "traces/profile/profile_timeline.h"
 
 using namespace tandem;
 
@@ -194,10 +195,49 @@ TEST_CASE("clocks are moved so that collectives end together, and a rank's waiti
   CHECK(splits[1].waiting_ns == 0);
   CHECK(splits[0].step_ns == 20'000);
   CHECK(splits[0].exposed_ns == 10'000);
+  // 4000 B over 2 ranks in the 4 us of the transfer, on both.
+  for (const ProfileSplit& split : splits)
+    CHECK(split.comms.front().bus_bytes_per_s() == Approx(1e9));
   // Without waiting the 6 are idle.
   const auto without = splits_in(profile, {.without_waiting = true});
   CHECK(without[0].exposed_ns == 4'000);
   CHECK(without[0].bubble_ns == 6'000);
+}
+
+TEST_CASE("two kernels that wait at once are one waiting, within the time of their kind") {
+  // On rank 0 both run 0-20, and rank 1 comes at 16: 16 of the 20 are waiting.
+  const auto args = [](int sequence) {
+    return collective("allreduce", 1000, "[0, 1]", 2, "DATA_PARALLEL_GROUP",
+                      fmt::format(R"(, "Seq": {})", sequence));
+  };
+  const auto both = [&](const char* start, const char* length) {
+    return KinetoRows{kernel_row("ncclKernel_AllReduce", 20, start, length, 1, args(1)),
+                      kernel_row("ncclKernel_AllReduce", 21, start, length, 2, args(2))};
+  };
+  const Folder folder;
+  folder.with("a.json", kineto_text(both("0", "20"), 0));
+  folder.with("b.json", kineto_text(both("16", "4"), 1));
+  const ProfileSplit split = splits_in(read_all({folder.path().string()})).front();
+  CHECK(split.waiting_ns == 16'000);
+  CHECK(split.comms.front().waiting_ns == 16'000);
+  CHECK(split.comms.front().time_ns == 20'000);
+}
+
+TEST_CASE("in the picture a kernel's waiting is within what is drawn of it") {
+  // Of rank 0's second kernel, 5-20 with its peer at 12, what is drawn begins at 10.
+  const auto args = [](int sequence) {
+    return collective("allreduce", 1000, "[0, 1]", 2, "", fmt::format(R"(, "Seq": {})", sequence));
+  };
+  const Folder folder;
+  folder.with("a.json", kineto_text({kernel_row("ncclKernel_AllReduce", 20, "0", "10", 1, args(1)),
+                                     kernel_row("ncclKernel_AllReduce", 20, "5", "15", 2, args(2))},
+                                    0));
+  folder.with("b.json", kineto_text({kernel_row("ncclKernel_AllReduce", 20, "0", "10", 1, args(1)),
+                                     kernel_row("ncclKernel_AllReduce", 20, "12", "8", 2, args(2))},
+                                    1));
+  const std::string json = timeline_json(read_all({folder.path().string()}));
+  INFO(json);
+  CHECK(json.find("\"waited_ns\":[0,2000]") != std::string::npos);
 }
 
 TEST_CASE("a list of ranks that torch cut is whole in the file's list of groups") {

@@ -9,6 +9,7 @@
 
 #include "tests/traces/profile/kineto_text.h"
 #include "traces/profile/kineto_writer.h"
+#include "traces/profile/profile_notes.h"
 
 using namespace tandem;
 
@@ -132,6 +133,30 @@ TEST_CASE("plain and gzip files, in one line or many, with members in any order,
     // Counted from the whole microsecond that the first kernel starts in.
     CHECK(profile.ranks[0].kernels[0].start_ns == 655);
   }
+}
+
+TEST_CASE("a byte order mark before the JSON is skipped, and a report of nsys is named") {
+  const Folder folder;
+  const std::string text = kineto_text({kernel_row("gemm", 7, "0", "10")});
+  const std::string marked = folder.with("marked.json", "\xEF\xBB\xBF" + text);
+  CHECK(splits_in(read_all({marked})).front().compute_ns == 10'000);
+  const std::string report = folder.with("x.nsys-rep", "NVTX");
+  CHECK(profile_refusal({report}) ==
+        report +
+            ": found a report of Nsight Systems, expected its SQLite: nsys export --type "
+            "sqlite makes it");
+}
+
+TEST_CASE("files are counted as ranks in the natural order of their names") {
+  const Folder folder;
+  for (const int host : {1, 2, 10})
+    folder.with(
+        fmt::format("node_{}.json", host),
+        fmt::format("{{\"traceEvents\": [{}]}}", kernel_row("gemm", 7, "0", std::to_string(host))));
+  const Profile profile = read_all({folder.path().string()});
+  REQUIRE(profile.ranks.size() == 3);
+  CHECK(profile.ranks[2].kernels[0].end_ns == 10'000);
+  CHECK(profile_notes(profile)[0].starts_with("Ranks are numbered by the order of files' names"));
 }
 
 TEST_CASE("a name with quotes, braces and backslashes does not end its row") {
