@@ -111,8 +111,8 @@ TEST_CASE("hardware computes the tokens that a capacity leaves, and padding") {
   Plan plan = plan_of(1);
   plan.ep = 8;
   const double all = hardware_flops(model, plan), model_all = model_flops(model, plan);
-  const double experts = 3 * 2.0 * plan.global_batch * model.seq * 2 * mlp_matrices(model) *
-                         model.hidden * model.expert_ffn();
+  const double experts = 3.0 * model.layers * 2 * plan.global_batch * model.seq * 2 *
+                         mlp_matrices(model) * model.hidden * model.expert_ffn();
   model.capacity_factor = 1.25;
   CHECK(hardware_flops(model, plan) == all);
   model.capacity_factor = 0.5;
