@@ -239,8 +239,8 @@ TEST_CASE("nvidia-smi's table: alike pairs of many links are a switch, others ar
   a100.device = "A100-SXM4-80GB";
   a100.intra_GBps = 300;
   const ComposedCluster direct = composed(topology_in("smi", four), a100);
-  // Three times four links are a GPU's twelve: no switch. PCIe 4 x16, as an A100 has.
-  CHECK(cables_at(direct, "gpu3") == Names{"n0.gpu3 n0.nvlinks 80", "n0.gpu3 n0.cpu1 24"});
+  // Three times four links are a GPU's twelve: no switch. Each carries 0.81 of 25 GB/s.
+  CHECK(cables_at(direct, "gpu3") == Names{"n0.gpu3 n0.nvlinks 81", "n0.gpu3 n0.cpu1 24"});
   CHECK(direct.nvlinks == "0444 4044 4404 4440");
   CHECK(cables_at(direct, "nic_mlx5_7") ==
         Names{"n0.nic_mlx5_7 core 50", "n0.nic_mlx5_7 n0.pcie0 24"});
@@ -251,7 +251,7 @@ TEST_CASE("nvidia-smi's table: alike pairs of many links are a switch, others ar
   for (std::size_t at = 0; (at = switched.find("NV4", at)) != std::string::npos;)
     switched.replace(at, 3, "NV12");
   CHECK(cables_at(composed(topology_in("smi", switched), a100), "nvswitch").front() ==
-        "n0.gpu0 n0.nvswitch 240");
+        "n0.gpu0 n0.nvswitch 243");
   // Of GPUs that nothing names the links share the preset's rate.
   a100.device = "MI355X-288GB";
   CHECK(cables_at(composed(topology_in("smi", four), a100), "gpu3").front() ==
@@ -264,7 +264,8 @@ TEST_CASE("several NICs of a GPU are one, and share what the preset has") {
   const std::string table =
       "$ nvidia-smi topo -m\n\tGPU0\tNIC0\tNIC1\nGPU0\t X \tPIX\tPIX\n"
       "NIC0\tPIX\t X \tPIX\nNIC1\tPIX\tPIX\t X \n";
-  CHECK(cables_at(composed(topology_in("smi", table), preset), "core") == Names{"n0.nic0 core 50"});
+  CHECK(cables_at(composed(topology_in("smi", table), preset), "core") ==
+        Names{"n0.nic_NIC0 core 50"});
 }
 
 TEST_CASE("pairs on an NVLink bridge keep it, and reach the others by PCIe") {
