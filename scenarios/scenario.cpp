@@ -224,11 +224,13 @@ Status check_cluster(const Scenario& s) {
     return Error::of({"report.least_bandwidth", "cluster.links_file"},
                      "found report.least_bandwidth with cluster.links_file, expected one of them: "
                      "its links have a bandwidth each");
+  // A file that --set gives replaces the scenario's own links.
+  const bool replaces = s.place_of({"cluster.links_file"}) == "--set";
   for (const char* key :
        {"cluster.intra_GBps", "cluster.intra_latency_us", "cluster.nics_per_node",
         "cluster.nic_Gbitps", "cluster.inter_latency_us", "cluster.fabric",
         "cluster.nodes_per_leaf", "cluster.oversubscription", "cluster.nics_on_switch"}) {
-    if (s.places.contains(key))
+    if (s.places.contains(key) && !(replaces && s.place_of({key}) != "--set"))
       return Error::of({key}, fmt::format("found {} with cluster.links_file, expected one of them: "
                                           "the file has the links, their rates and latencies",
                                           key));
