@@ -51,9 +51,8 @@ struct Routes::Tree {
 //   port 13 goes by spine 13 % 4 = 1 and cable 13 / 4 % 8 = 3 of its leaf, both ways.
 class Routes::EqualWays {
  public:
-  EqualWays(int number, int hops) : hops_(hops) {
-    left_.reserve(hops);
-    left_.push_back(number);
+  EqualWays(int number, int hops, std::vector<int>* scratch) : hops_(hops), left_(*scratch) {
+    left_.assign(1, number);
   }
 
   // Takes the next hop where there is no choice.
@@ -62,22 +61,29 @@ class Routes::EqualWays {
   // Takes the next hop, one of those that fit. Hops to the same switch stand side by side.
   template <class Fits>
   const Hop& pick(const std::vector<Hop>& hops, Fits fits) {
-    std::vector<std::pair<const Hop*, int>> switches;  // its first cable, and how many there are
-    for (const Hop& hop : hops) {
-      if (!fits(hop)) continue;
-      if (switches.empty() || switches.back().first->at != hop.at) switches.emplace_back(&hop, 0);
-      ++switches.back().second;
+    if (hops.size() == 1) {
+      pass();
+      return hops.front();
     }
-    const int hop = static_cast<int>(left_.size()) - 1, ways = static_cast<int>(switches.size());
+    const auto begins = [&](const Hop& hop) {  // the cables to another switch
+      return fits(hop) && (&hop == hops.data() || (&hop - 1)->at != hop.at);
+    };
+    const int hop = static_cast<int>(left_.size()) - 1;
+    const int ways = static_cast<int>(std::ranges::count_if(hops, begins));
     left_.push_back(left_.back() / ways);
     // Down, hop h leads to the level that hop hops - 2 - h led to, by the cables of the hop after.
-    const auto [first, cables] = switches[left_[std::clamp(hops_ - 2 - hop, 0, hop)] % ways];
+    int place = left_[std::clamp(hops_ - 2 - hop, 0, hop)] % ways;
+    const auto first =
+        std::ranges::find_if(hops, [&](const Hop& each) { return begins(each) && place-- == 0; });
+    const auto cables =
+        std::find_if(first, hops.end(), [&](const Hop& each) { return each.at != first->at; }) -
+        first;
     return first[left_[std::min(hop, hops_ - 1 - hop) + 1] % cables];
   }
 
  private:
   int hops_;
-  std::vector<int> left_;  // the number before each hop, and after the last
+  std::vector<int>& left_;  // the number before each hop, and after the last
 };
 
 namespace {
@@ -355,7 +361,7 @@ void Routes::cross(SiteId out, SiteId in, const Tree& tree, std::vector<LinkId>*
   for (const Hop& hop : up_[out]) {
     if (tree.distance[hop.at] >= 0) nearest = std::min(nearest, tree.distance[hop.at]);
   }
-  EqualWays ways(number_[in], nearest + 2);
+  EqualWays ways(number_[in], nearest + 2, &left_);
   const Hop& up =
       ways.pick(up_[out], [&](const Hop& hop) { return tree.distance[hop.at] == nearest; });
   links->push_back(LinkId{up.link});

@@ -68,6 +68,7 @@ class Routes {
   std::vector<std::vector<Hop>> between_;  // by switch: its links to other switches
   LinkGraph backwards_;                    // `between_` with each edge reversed
 
+  mutable std::vector<int> left_;  // scratch of EqualWays, which is made for each route
   mutable std::vector<std::unique_ptr<Node>> nodes_;
   mutable std::map<std::vector<int>, std::unique_ptr<Inside>> insides_;  // by wiring
   mutable std::map<std::vector<int>, std::unique_ptr<Tree>> trees_;      // by switches

@@ -226,9 +226,11 @@ void bundle_nics(HostTemplate* host) {
   std::vector<std::size_t> bundle_of(host->nics.size());  // the NIC that stands for it
   for (std::size_t i = 0; i < bundle_of.size(); ++i) bundle_of[i] = i;
   for (const auto& [site, here] : sites) {
-    const auto rate = [&](std::size_t nic) { return host->nics[nic].GBps; };
+    const auto differs = [&, first = here.nics.empty() ? 0 : here.nics.front()](std::size_t nic) {
+      return host->nics[nic].GBps != host->nics[first].GBps;
+    };
     if (here.gpus == 0 || here.nics.size() % here.gpus != 0 ||
-        std::ranges::adjacent_find(here.nics, std::ranges::not_equal_to{}, rate) != here.nics.end())
+        std::ranges::any_of(here.nics, differs))
       continue;
     const std::size_t each = here.nics.size() / here.gpus;
     for (std::size_t i = 0; i < here.nics.size(); ++i)

@@ -192,7 +192,8 @@ Status check_grid(const Order& order, const GridCosts& costs) {
   RETURN_IF_ERROR(check_grid(order.pp(), order.stages, order.microbatches));
   const std::vector<double> used = used_costs(order, costs);
   if (order.vocabulary == 0 || used.empty()) return Done{};
-  const auto [shortest, longest] = std::ranges::minmax(used);
+  const double shortest = *std::ranges::min_element(used),
+               longest = *std::ranges::max_element(used);
   if (longest <= kMostTimes * shortest) return Done{};
   return Error::at("--costs",
                    fmt::format("found passes of {} beside {}, expected none above {} times "
