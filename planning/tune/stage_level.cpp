@@ -287,7 +287,8 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   Nanoseconds reduced = 0, behind = 0, lanes = 0;
   for (int rank = 0; rank < layout.pp; ++rank) {
     double all = 0, least = 1e300;
-    Nanoseconds optimizer = to_ns(iteration_overhead_s(plan, base_.costs.profile));
+    Nanoseconds optimizer = to_ns(iteration_overhead_s(plan, base_.costs.profile,
+                                                       base_.job.model.layers / double(layout.pp)));
     for (const int stage : ranks[rank]) {
       all += held[stage].dense;
       // The first stage's last bucket may be small.

@@ -52,11 +52,24 @@ TEST_CASE("graphs of a whole iteration spare the CPU's overhead, not what grows 
   profile.iteration_overhead_s = 0.04;
   profile.rank_overhead_s = 0.002;
   Plan plan{.tp = 4, .dp = 8};
-  CHECK(iteration_overhead_s(plan, profile) == Approx(0.04 + 5 * 0.002));
+  CHECK(iteration_overhead_s(plan, profile, 32) == Approx(0.04 + 5 * 0.002));
   plan.cuda_graphs = true;
-  CHECK(iteration_overhead_s(plan, profile) == Approx(5 * 0.002));
+  CHECK(iteration_overhead_s(plan, profile, 32) == Approx(5 * 0.002));
   plan.cuda_graph_modules.moe = false;
-  CHECK(iteration_overhead_s(plan, profile) == Approx(0.04 + 5 * 0.002));
+  CHECK(iteration_overhead_s(plan, profile, 32) == Approx(0.04 + 5 * 0.002));
+}
+
+TEST_CASE("FSDP's rings show a step's latency for each layer, collective and other rank") {
+  const FrameworkProfile profile = {.shard_latency_s = 2e-6};
+  const auto shown = [&](const Plan& plan) { return iteration_overhead_s(plan, profile, 24); };
+  CHECK(shown({.dp = 512, .micro_batch = 1, .global_batch = 512, .zero = 1}) == 0);
+  CHECK(shown({.dp = 512, .micro_batch = 1, .global_batch = 512, .zero = 2}) ==
+        Approx(2e-6 * 24 * 2 * 511));
+  CHECK(shown({.dp = 512, .micro_batch = 1, .global_batch = 1024, .zero = 3}) ==
+        Approx(2e-6 * 24 * 3 * 2 * 511));
+  // Shards within a node have short rings.
+  CHECK(shown({.dp = 512, .micro_batch = 1, .global_batch = 512, .zero = 3, .hsdp_shard = 8}) ==
+        Approx(2e-6 * 24 * 3 * 7));
 }
 
 TEST_CASE("a step waits for the slowest node: 1 + spread sqrt(2 ln nodes)") {

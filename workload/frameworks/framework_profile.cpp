@@ -40,6 +40,7 @@ constexpr ProfileField kFields[] = {
     {"expert_launch_ms", &FrameworkProfile::expert_launch_s, 1e-3},
     {"iteration_overhead_ms", &FrameworkProfile::iteration_overhead_s, 1e-3},
     {"rank_overhead_ms", &FrameworkProfile::rank_overhead_s, 1e-3},
+    {"shard_latency_us", &FrameworkProfile::shard_latency_s, 1e-6},
     {"ring_hidden", &FrameworkProfile::ring_hidden},
     {"bulk_gradients", &FrameworkProfile::bulk_gradients},
     {"tensor_stretch", &FrameworkProfile::tensor_stretch},

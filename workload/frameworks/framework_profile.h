@@ -62,6 +62,9 @@ struct FrameworkProfile {
   // Each iteration: data, timers, logging; nothing where CUDA graphs hold all of it. And for each
   // doubling of the GPUs, whatever is in graphs.
   double iteration_overhead_s = 0, rank_overhead_s = 0;
+  // For each GPU that shards a layer and each of FSDP's gathers and reductions of it: the latency
+  // of a step of its ring, which no compute hides.
+  double shard_latency_s = 0;
 
   // Communication, relative to what nccl-tests measure: a stretch multiplies the time of bytes, an
   // overhead is added to each operation. Tensor: inside a node. The others: between nodes.

@@ -297,7 +297,8 @@ class Assembler {
       work_.stages[s].optimizer =
           Step{.kernel = kernel, .duration_ns = kernels_.duration_ns(kernel)};
     }
-    work_.iteration_overhead_ns = to_ns(iteration_overhead_s(plan_, profile()));
+    work_.iteration_overhead_ns =
+        to_ns(iteration_overhead_s(plan_, profile(), model_.layers / double(plan_.pp)));
   }
 
   void add_sizes() {
@@ -326,10 +327,16 @@ class Assembler {
 
 }  // namespace
 
-double iteration_overhead_s(const Plan& plan, const FrameworkProfile& profile) {
+double iteration_overhead_s(const Plan& plan, const FrameworkProfile& profile, double layers) {
   const bool whole = plan.cuda_graphs && plan.cuda_graph_modules == CudaGraphModules{};
+  // ZeRO-2 gathers a layer and reduces its gradients once, ZeRO-3 gathers it for its forward, again
+  // for its backward, and reduces, in each microbatch.
+  const int collectives = plan.zero < 2 ? 0 : plan.zero == 2 ? 2 : 3 * plan.microbatches();
+  const int shard_ranks = plan.hsdp_shard > 0 ? plan.hsdp_shard : plan.dp * plan.cp;
+  const int steps = shard_ranks - 1;  // of a ring
   return (whole ? 0 : profile.iteration_overhead_s) +
-         profile.rank_overhead_s * std::log2(std::max(1, plan.gpus()));
+         profile.rank_overhead_s * std::log2(std::max(1, plan.gpus())) +
+         profile.shard_latency_s * collectives * layers * steps;
 }
 
 Workload make_workload(const Model& model, const OrderedPlan& plan, const CostModel& cost,

@@ -83,9 +83,10 @@ struct Workload {
 // backward, if it is one of those that do (plan.offloads_activations).
 using CopiedBytes = std::function<double(const Model& layer, Recompute recompute)>;
 
-// Returns what an iteration takes beside its kernels: the CPU's part, which CUDA graphs of the
-// whole iteration leave out, and a part that grows with the number of GPUs.
-double iteration_overhead_s(const Plan& plan, const FrameworkProfile& profile);
+// Returns what an iteration of a pipeline stage of `layers` layers takes beside its kernels, in
+// seconds: the CPU's part, which CUDA graphs of the whole iteration leave out, a part that grows
+// with the number of GPUs, and the latencies of FSDP's collectives, layer by layer.
+double iteration_overhead_s(const Plan& plan, const FrameworkProfile& profile, double layers);
 
 // Returns the analytic workload of a model under a plan, priced by `cost`.
 //
