@@ -88,8 +88,8 @@ inline constexpr KeyRow kJobRows[] = {
     {"train.precision", "text: fp32, fp16, bf16, fp8 or nvfp4; default bf16"},
     {"train.fp8_recipe",
      "text: scales of fp8 by Transformer Engine's recipes: delayed (a tensor's, from steps "
-     "before), current (a tensor's own), blockwise (of 128 numbers) or mxfp8 (of 32); default "
-     "delayed"},
+     "before), current (a tensor's own), blockwise (of 128 numbers) or mxfp8 (of 32), or by "
+     "torchao's rowwise (of a row or column); default delayed"},
     {"train.amax_reduction",
      "text: ranks over which delayed scales' largest numbers are reduced behind each pass: all (tp "
      "x cp x dp), tensor (tp x cp) or none; default all"},

@@ -188,7 +188,9 @@ class FieldWriter {
     if (precision == "fp8") {
       add("fp8", "hybrid");
       // Megatron-LM's default is delayed, Megatron-Bridge's is tensorwise.
-      if (recipe != "delayed" || bridge_)
+      if (recipe == "rowwise")
+        keys_->leave("train.fp8_recipe", "Transformer Engine has no rowwise scales");
+      else if (recipe != "delayed" || bridge_)
         add("fp8_recipe", recipe == "current" ? "tensorwise" : recipe);
       if (const std::string amax = keys_->text("train.amax_reduction", "all");
           amax == "tensor" && bridge_)

@@ -198,10 +198,13 @@ class TitanPlan {
       plan_->set("train.gradient_dtype", "bf16", "mixed_precision_reduce");
     if (training->flag({"enable_cpu_offload"}).value_or(false))
       plan_->not_expressed.push_back("enable_cpu_offload: parameters stay on the GPU");
-    if (const DocumentNode* quantized = find_path({"quantize", "linear", "float8"})) {
-      const DocumentNode* gathers = quantized->find("enable_fsdp_float8_all_gather");
+    const DocumentNode* float8 = find_path({"quantize", "linear", "float8"});
+    if (float8 == nullptr) float8 = find_path({"float8"});  // until mid-2025
+    if (float8 != nullptr) {
+      const DocumentNode* gathers = float8->find("enable_fsdp_float8_all_gather");
       const auto* on = gathers == nullptr ? nullptr : std::get_if<bool>(&gathers->value);
       fp8_gather_ = on != nullptr && *on;
+      if (const DocumentNode* recipe = float8->find("recipe_name")) fp8_recipe_ = recipe->text();
     }
   }
 
@@ -224,14 +227,32 @@ class TitanPlan {
         memory->has("selective_ac_option") ? memory->node({"selective_ac_option"})->text() : "op"));
   }
 
+  // Sets how float8's scales are found. torchao gathers weights in float8 with tensorwise scales
+  // alone.
+  void set_fp8_recipe() {
+    if (fp8_recipe_ == "rowwise" || fp8_recipe_ == "rowwise_with_gw_hp") {
+      plan_->set("train.fp8_recipe", "rowwise", "recipe_name");
+      if (fp8_recipe_ != "rowwise")
+        plan_->not_expressed.push_back(
+            "recipe_name = rowwise_with_gw_hp: taken as rowwise; its "
+            "gradients of weights are multiplied in 16 bits");
+      return;
+    }
+    if (fp8_recipe_.empty() || fp8_recipe_ == "tensorwise") {
+      plan_->set("train.fp8_recipe", "current", "tensorwise, the default");
+    } else {
+      plan_->set("train.fp8_recipe", "current", "recipe_name");
+      plan_->not_understood.push_back("recipe_name = " + fp8_recipe_ + ": taken as tensorwise");
+    }
+    if (fp8_gather_) plan_->set("train.fp8_param_gather", true, "enable_fsdp_float8_all_gather");
+  }
+
   void set_model(FieldReader* model) {
     const auto converters = model->texts({"converters"});
     for (const std::string& converter : converters.value_or(std::vector<std::string>())) {
       if (converter.find("float8") != std::string::npos) {
         plan_->set("train.precision", "fp8", "model.converters");
-        plan_->set("train.fp8_recipe", "current", "tensorwise, the default");
-        if (fp8_gather_)
-          plan_->set("train.fp8_param_gather", true, "enable_fsdp_float8_all_gather");
+        set_fp8_recipe();
       } else if (converter.find("mx") != std::string::npos) {
         plan_->set("train.precision", "fp8", "model.converters");
         plan_->set("train.fp8_recipe", "mxfp8", "model.converters");
@@ -296,6 +317,7 @@ class TitanPlan {
   ImportedPlan* plan_;
   Whole tp_ = 1, pp_ = 1, cp_ = 1, dp_ = 0;
   bool fp8_gather_ = false;
+  std::string fp8_recipe_;  // empty: the default
 };
 
 }  // namespace

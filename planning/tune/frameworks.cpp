@@ -34,6 +34,7 @@ constexpr std::string_view kTransformerConfig =
     "Megatron-LM, core/transformer/transformer_config.py";
 constexpr std::string_view kSchedules = "Megatron-LM, core/pipeline_parallel/schedules.py";
 constexpr std::string_view kParallelConfig = "Megatron-LM, core/model_parallel_config.py";
+constexpr std::string_view kScales = "Transformer Engine's recipes: rowwise is torchao's";
 constexpr std::string_view kTransformerEngine = "Transformer Engine's ring attention, always on";
 constexpr std::string_view kBridge = "NeMo (Megatron-Bridge): use_distributed_optimizer";
 constexpr std::string_view kChatLearnConfig = "ChatLearn, chatlearn/configs/megatron_config.py";
@@ -191,6 +192,8 @@ constexpr FrameworkRule kMegatronRules[] = {
      [](Base b, Tried t) {
        return !b.job.model.is_moe() || t.layout.tp == 1 || t.layout.sequence_parallel;
      }},
+    {"fp8 without rowwise scales", kScales, OfLayout,
+     [](Base b, Tried t) { return plan_of(b, t).fp8_recipe != Fp8Recipe::Rowwise; }},
     {"overlap.context with a ring of cp > 1", kTransformerEngine, OfLayout,
      [](Base b, Tried t) {
        return t.layout.cp == 1 || b.job.plan.context_comm != ContextComm::Ring ||

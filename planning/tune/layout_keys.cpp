@@ -27,7 +27,7 @@ using Ints = std::vector<int>;
 
 constexpr const char* kRecomputes[] = {"none", "selective", "full"};
 constexpr std::string_view kPrecisions[] = {"fp32", "fp16", "bf16", "fp8", "nvfp4"};
-constexpr const char* kFp8Recipes[] = {"delayed", "current", "blockwise", "mxfp8"};
+constexpr const char* kFp8Recipes[] = {"delayed", "current", "blockwise", "mxfp8", "rowwise"};
 constexpr const char* kDispatchers[] = {"alltoall", "allgather", "deepep", "hybridep"};
 constexpr int kModules = static_cast<int>(std::size(kRecomputeModules));
 
@@ -74,6 +74,7 @@ void write_fp8_recipe(const Layout& layout, Plan* plan) {
   if (layout.fp8_recipe < 0) return;
   plan->fp8_recipe = static_cast<Fp8Recipe>(layout.fp8_recipe);
   if (plan->fp8_recipe != Fp8Recipe::Delayed) plan->amax_reduction = AmaxReduction::All;
+  if (plan->fp8_recipe == Fp8Recipe::Rowwise) plan->fp8_param_gather = false;
 }
 
 void write_dispatcher(const Layout& layout, Plan* plan) {

@@ -1,4 +1,6 @@
 // Plans from launch scripts and from the other trainers' files; what several files make together.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 #include "interop/document/document.h"
@@ -238,6 +240,29 @@ logger:
       imported("run.yaml", sample("plans/megatron_bridge_llama32_1b_pretrain.yaml"));
   CHECK(keys_of(sampled).at("overlap.bucket_MB") == "536.870912");
   CHECK(sampled.not_understood.empty());
+}
+
+TEST_CASE("torchtitan's float8 has the scales of its recipe_name, wherever its table stands") {
+  for (const char* table : {"[quantize.linear.float8]", "[float8]"}) {
+    INFO(table);
+    const auto titan = [&](const char* lines) {
+      return imported("job.toml",
+                      fmt::format("[model]\nconverters = [\"float8\"]\n{}\n{}\n"
+                                  "[training]\nlocal_batch_size = 1\n",
+                                  table, lines),
+                      8);
+    };
+    const Keys tensorwise = keys_of(titan("enable_fsdp_float8_all_gather = true"));
+    CHECK(tensorwise.at("train.fp8_recipe") == "\"current\"");
+    CHECK(tensorwise.at("train.fp8_param_gather") == "true");
+    const Keys rowwise = keys_of(titan("recipe_name = \"rowwise\""));
+    CHECK(rowwise.at("train.fp8_recipe") == "\"rowwise\"");
+    CHECK(rowwise.count("train.fp8_param_gather") == 0);
+    const ImportedPlan wide = titan("recipe_name = \"rowwise_with_gw_hp\"");
+    CHECK(keys_of(wide).at("train.fp8_recipe") == "\"rowwise\"");
+    CHECK(wide.not_expressed.size() > titan("recipe_name = \"rowwise\"").not_expressed.size());
+    CHECK(titan("recipe_name = \"blocks\"").not_understood.size() == 1);
+  }
 }
 
 TEST_CASE("Bridge's own names: stages of other sizes, fused kernels, enumerations by number") {

@@ -44,6 +44,7 @@ TEST_CASE("a number is read in 16 bits and written twice, with its part of the s
   CHECK(cast_bytes(in("fp8", Fp8Recipe::Current)) == 2 + 2 + 2);  // its largest first
   CHECK(cast_bytes(in("fp8", Fp8Recipe::Blockwise)) == 2 + 2 * (1 + 4.0 / 128));
   CHECK(cast_bytes(in("fp8", Fp8Recipe::Mxfp8)) == 2 + 2 * (1 + 1.0 / 32));
+  CHECK(cast_bytes(in("fp8", Fp8Recipe::Rowwise)) == (2 + 1) + (2 + 2 + 1));  // rows, columns
   CHECK(cast_bytes(in("nvfp4")) == 3.4 + 2 + 2 * (0.5 + 1.0 / 16));
 }
 

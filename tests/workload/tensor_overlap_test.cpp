@@ -123,6 +123,10 @@ TEST_CASE("gathers move quantized numbers, reductions 16 bits") {
   const TensorGroup mx = group("fp8", Fp8Recipe::Mxfp8);
   CHECK(mx.of_inputs() == wide.bytes / 64 * 33);
   CHECK(mx.of_gradients() == wide.bytes / 32 * 33);
+  // torchao's gather in 16 bits where each row has a scale.
+  const TensorGroup rowwise = group("fp8", Fp8Recipe::Rowwise);
+  CHECK(rowwise.of_inputs() == wide.bytes);
+  CHECK(rowwise.of_gradients() == wide.bytes);
 }
 
 TEST_CASE("a ring costs max(piece, step) a step, and one piece") {

@@ -96,7 +96,7 @@ inline constexpr OffloadModule kOffloadModules[] = {
 
 // Scales of fp8 by Transformer Engine's recipes: one for a tensor, from earlier steps (Delayed) or
 // from itself (Current); one for a block of 128 numbers; one for a block of 32.
-enum class Fp8Recipe { Delayed, Current, Blockwise, Mxfp8 };
+enum class Fp8Recipe { Delayed, Current, Blockwise, Mxfp8, Rowwise };
 
 // Ranks over which delayed scaling reduces the largest numbers behind each pass: tp x cp x dp, as
 // Megatron-LM does; tp x cp (its tp_only_amax_red); none: each rank scales by its own.

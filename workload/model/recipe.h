@@ -10,10 +10,10 @@
 
 namespace tandem {
 
-// A recipe of Transformer Engine (its user guide, "Low precision training"): a linear layer's three
-// products have both operands quantized. An array is needed row by row in one of them and column by
-// column in another, so it is kept in both forms. Embedding, head, router, norms and attention's
-// core stay in 16 bits.
+// A recipe of Transformer Engine (its user guide, "Low precision training") or torchao: a linear
+// layer's three products have both operands quantized. An array is needed row by row in one of them
+// and column by column in another, so it is kept in both forms. Embedding, head, router, norms and
+// attention's core stay in 16 bits.
 struct Recipe {
   double number_bytes;  // of a quantized number, with its part of the scales
   double amax_bytes;    // of a number, read to find the scale before it is quantized
@@ -22,6 +22,7 @@ struct Recipe {
   // one form (FrameworkProfile::cast_forms).
   bool scales_tensor = false;
   bool norm_quantizes;  // a norm writes its output quantized, without another pass to cast it
+  bool gathers_quantized = true;  // over the tensor group; otherwise in 16 bits
   // Largest numbers are reduced over ranks: `passes`: those of all tensors, behind each pass, for
   // the scales of later passes; `gathered`: an array's own, before it is gathered along the
   // sequence.

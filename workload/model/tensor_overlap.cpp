@@ -74,7 +74,7 @@ TensorGroup quantized_group(const Model& model, const Plan& plan, const Framewor
   TensorGroup group = tensor_group(model, plan);
   group.ring_hidden = profile.ring_hidden;
   const std::optional<Recipe> recipe = recipe_of(plan);
-  if (!recipe) return group;
+  if (!recipe || !recipe->gathers_quantized) return group;
   if (recipe->reduces_gathered) group.amax_bytes = kAmaxBytes;
   group.input_share = recipe->number_bytes / kSixteenBits;
   group.gradient_share = (recipe->scales_tensor ? 1 : 2) * group.input_share;
