@@ -29,7 +29,7 @@ class FlowBuilder {
   const Cluster& cluster() const { return cluster_; }
 
   void send(DeviceId from, DeviceId to, double share, int multiplicity = 1) {
-    const bool crosses = cross(from, to);
+    const bool crosses = find_route(from, to);
     add(links_, share, multiplicity, crosses);
     if (crosses) {
       count_leaving(from, share * multiplicity);
@@ -51,7 +51,7 @@ class FlowBuilder {
   void tree(std::span<const DeviceId> members, double share) {
     std::vector<LinkId> links;
     for (std::size_t i = 0; i < members.size(); ++i) {
-      cross(members[i], members[(i + 1) % members.size()]);
+      find_route(members[i], members[(i + 1) % members.size()]);
       links.insert(links.end(), links_.begin(), links_.end());
       count_leaving(members[i], share);
       count_coming(members[i], share);
@@ -61,15 +61,15 @@ class FlowBuilder {
     for (const LinkId link : links) add({link}, share, 1, true);
   }
 
-  // Sends from everybody to everybody else, `inside_share` on its node and `share` to
-  // others, summed link by link.
+  // Sends from every member to every other: `inside_share` to one on the same node, `share` to one
+  // on another node. The loads are summed link by link, so each link gets one flow.
   void all_pairs(std::span<const DeviceId> members, double share, double inside_share) {
     std::vector<double> loads(cluster_.links());
     std::vector<char> inside(cluster_.links());  // links that also carry traffic inside a node
     for (const DeviceId from : members) {
       for (const DeviceId to : members) {
         if (from == to) continue;
-        const bool crosses = cross(from, to);
+        const bool crosses = find_route(from, to);
         for (const LinkId link : links_) {
           loads[index(link)] += crosses ? share : inside_share;
           inside[index(link)] |= static_cast<char>(!crosses);
@@ -84,7 +84,7 @@ class FlowBuilder {
     }
   }
 
-  void wait(double seconds) { traffic_.latency_ns += to_ns(seconds); }
+  void add_latency(double seconds) { traffic_.latency_ns += to_ns(seconds); }
 
   // Adds the latency of `messages` that wait for each other. Each takes the slowest route used
   // since the last call.
@@ -107,8 +107,8 @@ class FlowBuilder {
   }
 
  private:
-  // Looks up the route. Returns whether it leaves the node.
-  bool cross(DeviceId from, DeviceId to) {
+  // Puts the route into links_. Returns whether it leaves the node.
+  bool find_route(DeviceId from, DeviceId to) {
     slowest_ns_ = std::max(slowest_ns_, cluster_.latency_ns(from, to));
     cluster_.route(from, to, &links_);
     const bool crosses = cluster_.node_of(from) != cluster_.node_of(to);
@@ -134,7 +134,7 @@ class FlowBuilder {
   std::vector<char> between_;  // by flow: whether it leaves its node
   std::unordered_map<int, double> leaving_, coming_;  // by node
   Traffic traffic_;
-  std::vector<LinkId> links_;  // of the last call of cross()
+  std::vector<LinkId> links_;  // of the last call of find_route()
   Nanoseconds slowest_ns_ = 0;
 };
 
@@ -148,16 +148,16 @@ struct NodeGroups {
     return {devices.data() + starts[node], devices.data() + starts[node + 1]};
   }
 
-  // Returns the members of the node that has the most of them.
-  std::span<const DeviceId> most_of_a_node() const {
+  // Returns the members of the node that has the most members.
+  std::span<const DeviceId> largest_node() const {
     std::span<const DeviceId> most = members(0);
     for (int j = 1; j < nodes(); ++j)
       if (members(j).size() > most.size()) most = members(j);
     return most;
   }
 
-  // Returns how many members each node has, or 0 if the nodes differ.
-  std::size_t on_each() const {
+  // Returns how many members each node has, or 0 if nodes have different numbers of members.
+  std::size_t members_per_node() const {
     const std::size_t first = members(0).size();
     for (int j = 1; j < nodes(); ++j) {
       if (members(j).size() != first) return 0;
@@ -165,8 +165,8 @@ struct NodeGroups {
     return first;
   }
 
-  // Returns the members at that place on every node.
-  std::vector<DeviceId> at(std::size_t place) const {
+  // Returns the members that are number `place` on their nodes, one of each node.
+  std::vector<DeviceId> at_place(std::size_t place) const {
     std::vector<DeviceId> found;
     for (int j = 0; j < nodes(); ++j) found.push_back(members(j)[place]);
     return found;
@@ -192,13 +192,13 @@ NodeGroups group_by_node(const Cluster& cluster, std::span<const DeviceId> devic
   return groups;
 }
 
-// Returns how often the array goes round: all-reduce scatters and then gathers, the others do one
-// of them.
+// Returns how often the array goes round the ring: an all-reduce is a reduce-scatter and an
+// all-gather, so twice; these two by themselves once.
 int passes(CommKind kind) { return kind == CommKind::AllReduce ? 2 : 1; }
 
 // Returns the factor for shares on a node's links where NVLinks join its GPUs in pairs. The graph
-// gives each GPU the rate of the best joined pair; the factor is that rate over the members' own.
-// It is 1 where a switch joins all.
+// gives each GPU the rate of the best joined pair, which may be more than rings among the members
+// reach. The factor is the first rate divided by the second; 1 where a switch joins all GPUs.
 double nvlink_share(const Cluster& cluster, std::span<const DeviceId> members) {
   const ClusterSpec& spec = cluster.spec();
   if (spec.nvlinks.empty() || members.size() < 2) return 1;
@@ -256,13 +256,13 @@ void double_tree(std::span<const DeviceId> members, double share, FlowBuilder* f
   }
 }
 
-// Adds k rings over several nodes, k the fewest members on a node. Ring r walks even nodes
-// forwards, from member r round to member r - 1, and odd ones backwards, from r - 1 round to r.
+// Adds k rings over several nodes, where k is the fewest members on a node. Ring r walks even nodes
+// forwards, from member r round to member r - 1, and odd nodes backwards, from r - 1 round to r.
 // With 2 nodes of 4, ring 1 is
 //    n0: 1 2 3 0 -> n1: 0 3 2 1 -> n0: 1
-// So hops between nodes stay on one rail (except from the last of an odd number of nodes), and
-// every ring leaves a node through another member. Each member sends to its neighbour in all rings
-// but the one that leaves through it.
+// So hops between nodes join members of equal place (except from the last of an odd number of
+// nodes), and every ring leaves a node through another member. Each member sends to its neighbour
+// in all rings but the one that leaves through it.
 void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows) {
   const double ring_efficiency = flows->cluster().spec().ring_efficiency;
   const int nodes = groups.nodes();
@@ -271,13 +271,13 @@ void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows
   const int rings = static_cast<int>(fewest);
   const double part = share / rings;
 
-  // Returns the member at which ring r enters an even node (`high`) or leaves it. Odd nodes swap
-  // the two. On a node with more members than rings some are skipped.
-  const auto stand = [&](int r, std::span<const DeviceId> members, bool high) {
+  // Returns the place of member r, or with `before` that of member r - 1. On a node with more
+  // members than rings, the k places are spread evenly over its members.
+  const auto place_of = [&](int r, std::span<const DeviceId> members, bool before) {
     const int size = static_cast<int>(members.size());
     if (size == 1) return 0;
     const int place = static_cast<int>(std::int64_t{r} * size / rings);
-    return high ? place : (place == 0 ? size : place) - 1;
+    return before ? (place + size - 1) % size : place;
   };
   std::vector<char> leaves;
   for (int j = 0; j < nodes; ++j) {
@@ -286,8 +286,8 @@ void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows
     const auto here = groups.members(j);
     leaves.assign(here.size(), 0);
     for (int r = 0; r < rings; ++r) {
-      const int exit = stand(r, here, !forward);
-      const int entry = stand(r, groups.members(after), after % 2 == 0);
+      const int exit = place_of(r, here, /*before=*/forward);
+      const int entry = place_of(r, groups.members(after), /*before=*/after % 2 != 0);
       leaves[exit] = 1;
       flows->send(here[exit], groups.members(after)[entry], part / ring_efficiency);
     }
@@ -308,7 +308,7 @@ void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows
 // it to all, so (k + 1)/k of the array crosses its link in each direction.
 void trees_over_nodes(const NodeGroups& groups, bool nvls, FlowBuilder* flows) {
   const Cluster& cluster = flows->cluster();
-  const std::size_t k = groups.on_each();
+  const std::size_t k = groups.members_per_node();
   const double part = 1.0 / static_cast<double>(k);
   for (int j = 0; j < groups.nodes() && k > 1; ++j) {
     const auto members = groups.members(j);
@@ -317,16 +317,16 @@ void trees_over_nodes(const NodeGroups& groups, bool nvls, FlowBuilder* flows) {
   }
   flows->steps(nvls ? 2 : 2 * (k - 1));
   if (groups.nodes() == 1) return;
-  for (std::size_t place = 0; place < k; ++place) double_tree(groups.at(place), part, flows);
+  for (std::size_t place = 0; place < k; ++place) double_tree(groups.at_place(place), part, flows);
   flows->steps(2 * std::bit_width(static_cast<unsigned>(groups.nodes() - 1)));  // ceil(log2 nodes)
 }
 
 // Adds a hierarchical collective. A ring on every node leaves each of its k ranks 1/k of the array.
-// That much then goes between the ranks of equal place, in rings or reduced by the switches.
-// All-reduce gathers on the nodes at the end. The phases are pipelined in pieces, so all of their
+// The ranks of equal place then exchange this 1/k, in rings or reduced by the switches. An
+// all-reduce gathers on the nodes at the end. The phases are pipelined in pieces, so all of their
 // flows run at once.
-void by_node(const NodeGroups& groups, CommKind kind, bool in_network, FlowBuilder* flows) {
-  const std::size_t k = groups.on_each();
+void hierarchical(const NodeGroups& groups, CommKind kind, bool in_network, FlowBuilder* flows) {
+  const std::size_t k = groups.members_per_node();
   const auto nodes = static_cast<std::size_t>(groups.nodes());
   for (int j = 0; j < groups.nodes(); ++j) {
     const auto members = groups.members(j);
@@ -337,9 +337,9 @@ void by_node(const NodeGroups& groups, CommKind kind, bool in_network, FlowBuild
   const double ring_efficiency = flows->cluster().spec().ring_efficiency;
   for (std::size_t place = 0; place < k; ++place) {
     if (in_network) {
-      flows->tree(groups.at(place), part);
+      flows->tree(groups.at_place(place), part);
     } else {
-      flows->ring(groups.at(place), part * ring_share(kind, nodes) / ring_efficiency);
+      flows->ring(groups.at_place(place), part * ring_share(kind, nodes) / ring_efficiency);
     }
   }
   flows->steps(in_network ? 2 : ring_steps(kind, nodes));
@@ -350,21 +350,23 @@ void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algo
   const ClusterSpec& spec = flows->cluster().spec();
   const std::size_t n = devices.size();
   const NodeGroups groups = group_by_node(flows->cluster(), devices);
-  const std::size_t k = groups.on_each();
+  const std::size_t k = groups.members_per_node();
   const bool one_node = groups.nodes() == 1;
   // The base latency is given for an all-reduce. One pass takes half of it, so that scattering
   // takes as long as gathering.
-  flows->wait((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
-  // Whether the cluster may run the algorithm here: NVLS inside a node, trees between nodes.
-  const bool may =
-      one_node ? algorithm == Algorithm::Nvls : algorithm >= Algorithm::Tree && spec.trees;
-  const bool nvls = may && algorithm == Algorithm::Nvls && k > 1;
-  if (kind == CommKind::AllReduce && k > 0 && may && (nvls || !one_node))
-    return trees_over_nodes(groups, nvls, flows);
+  flows->add_latency((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
+  // Only an all-reduce uses trees and NVLS: NVLS inside a node, trees between nodes (below which
+  // the nodes may use NVLS).
+  const bool reduces_evenly = kind == CommKind::AllReduce && k > 0;
+  const bool asks_nvls = algorithm == Algorithm::Nvls;
+  const bool asks_trees = asks_nvls || algorithm == Algorithm::Tree;
+  const bool has_trees = reduces_evenly && !one_node && asks_trees && spec.trees;
+  const bool has_nvls = reduces_evenly && k > 1 && asks_nvls && (one_node || has_trees);
+  if (has_trees || has_nvls) return trees_over_nodes(groups, has_nvls, flows);
   if (one_node) return ring_on_node(kind, devices, flows);
-  const bool in_network = spec.in_network_reduction && kind == CommKind::AllReduce && k > 0;
+  const bool in_network = spec.in_network_reduction && reduces_evenly;
   if (in_network || (algorithm == Algorithm::Hierarchical && k > 1))
-    return by_node(groups, kind, in_network, flows);
+    return hierarchical(groups, kind, in_network, flows);
   rings_over_nodes(groups, ring_share(kind, n), flows);
   flows->steps(ring_steps(kind, n));
 }
@@ -393,7 +395,7 @@ Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId
     case CommKind::AllToAll: {
       const NodeGroups groups = group_by_node(cluster, devices);
       const double share = 1.0 / static_cast<double>(n);
-      const double inside = share * nvlink_share(cluster, groups.most_of_a_node());
+      const double inside = share * nvlink_share(cluster, groups.largest_node());
       if (n > kPairwiseRanks) {
         flows.all_pairs(devices, share, inside);
       } else {
@@ -406,7 +408,7 @@ Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId
       }
       // Inside a node all pairs exchange at once, and that costs as much as a pass.
       const bool one_node = groups.nodes() == 1;
-      if (one_node) flows.wait(cluster.spec().intra_base_s / 2);
+      if (one_node) flows.add_latency(cluster.spec().intra_base_s / 2);
       flows.steps(one_node ? 1 : n - 1);
       break;
     }

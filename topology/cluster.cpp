@@ -23,8 +23,8 @@ constexpr int kMaxGpus = 1'000'000;  // more is probably a typing error
 
 // Returns an Error about a wrong value. `key`: the key in a scenario's [cluster], where its name
 // differs from `what`.
-Error found(std::string_view what, double value, std::string_view expected,
-            std::string_view key = {}) {
+Error wrong_value(std::string_view what, double value, std::string_view expected,
+                  std::string_view key = {}) {
   return Error::of({fmt::format("cluster.{}", key.empty() ? what : key)},
                    fmt::format("found {} = {}, expected {}", what, value, expected));
 }
@@ -32,43 +32,43 @@ Error found(std::string_view what, double value, std::string_view expected,
 Status check_fabric(const Fabric& fabric) {
   if (fabric.kind == Fabric::Star) return Done{};
   if (fabric.nodes_per_leaf < 1) {
-    return found("nodes_per_leaf", fabric.nodes_per_leaf, "at least 1");
+    return wrong_value("nodes_per_leaf", fabric.nodes_per_leaf, "at least 1");
   }
   if (!std::isfinite(fabric.oversubscription) || fabric.oversubscription < 1) {
-    return found("oversubscription", fabric.oversubscription, "at least 1");
+    return wrong_value("oversubscription", fabric.oversubscription, "at least 1");
   }
   return Done{};
 }
 
 Status check_listed(const ClusterSpec& spec, int gpus, const ListedSites& listed) {
   if (gpus < 1 || gpus > listed.gpus)
-    return found("gpus", gpus, fmt::format("1 to {}, as the cables join", listed.gpus));
+    return wrong_value("gpus", gpus, fmt::format("1 to {}, as the cables join", listed.gpus));
   if (!spec.nvlinks.empty() && static_cast<int>(spec.nvlinks.size()) != listed.gpus_per_node)
     return Error::of({"cluster.nvlinks"},
                      fmt::format("found nvlinks of {} GPUs, expected {}, as a node has",
                                  spec.nvlinks.size(), listed.gpus_per_node));
   if (spec.gpus_per_node == listed.gpus_per_node) return Done{};
-  return found("gpus_per_node", spec.gpus_per_node,
-               fmt::format("{}, as the cables join", listed.gpus_per_node));
+  return wrong_value("gpus_per_node", spec.gpus_per_node,
+                     fmt::format("{}, as the cables join", listed.gpus_per_node));
 }
 
 Status check_spec(const ClusterSpec& spec, int gpus) {
   using Named = std::pair<std::string_view, double>;
-  using InUnit = std::tuple<std::string_view, double, std::string_view>;  // with its key
+  using InUnit = std::tuple<std::string_view, double, std::string_view>;  // name, value, key
   for (auto [name, value] : {Named{"gpus", gpus}, Named{"gpus_per_node", spec.gpus_per_node},
                              Named{"nics_per_node", spec.nics_per_node}}) {
     if (value < 1 || value > kMaxGpus) {
-      return found(name, value, fmt::format("1 to {}", kMaxGpus));
+      return wrong_value(name, value, fmt::format("1 to {}", kMaxGpus));
     }
   }
   for (auto [name, value, key] : {InUnit{"intra bytes/s", spec.intra_bytes_per_s, "intra_GBps"},
                                   InUnit{"NIC bytes/s", spec.nic_bytes_per_s, "nic_Gbitps"}}) {
-    if (!std::isfinite(value) || value < 1) return found(name, value, "at least 1", key);
+    if (!std::isfinite(value) || value < 1) return wrong_value(name, value, "at least 1", key);
   }
   if (const double rate = spec.communicator_bytes_per_s;
       rate != 0 && !(std::isfinite(rate) && rate >= 1))
-    return found("communicator bytes/s", rate, "at least 1, or 0 for no limit",
-                 "communicator_GBps");
+    return wrong_value("communicator bytes/s", rate, "at least 1, or 0 for no limit",
+                       "communicator_GBps");
   for (auto [name, value] : {Named{"intra_efficiency", spec.intra_efficiency},
                              Named{"inter_efficiency", spec.inter_efficiency},
                              Named{"ring_efficiency", spec.ring_efficiency},
@@ -80,7 +80,7 @@ Status check_spec(const ClusterSpec& spec, int gpus) {
                              Named{"intra_ll_rate", spec.intra_low_latency.rate},
                              Named{"inter_ll_latency", spec.inter_low_latency.latency},
                              Named{"inter_ll_rate", spec.inter_low_latency.rate}}) {
-    if (!(value > 0 && value <= 1)) return found(name, value, "above 0 and at most 1");
+    if (!(value > 0 && value <= 1)) return wrong_value(name, value, "above 0 and at most 1");
   }
   for (auto [name, value, key] :
        {InUnit{"intra latency in s", spec.intra_latency_s, "intra_latency_us"},
@@ -88,18 +88,20 @@ Status check_spec(const ClusterSpec& spec, int gpus) {
         InUnit{"intra base in s", spec.intra_base_s, "intra_base_us"},
         InUnit{"inter base in s", spec.inter_base_s, "inter_base_us"},
         InUnit{"ring_fill_steps", spec.ring_fill_steps, "ring_fill_steps"}}) {
-    if (!(value >= 0 && value < 1000)) return found(name, value, "at least 0 and below 1000", key);
+    if (!(value >= 0 && value < 1000))
+      return wrong_value(name, value, "at least 0 and below 1000", key);
   }
   if (!spec.nvlinks.empty() && static_cast<int>(spec.nvlinks.size()) != spec.gpus_per_node) {
-    return found("gpus_per_node", spec.gpus_per_node,
-                 fmt::format("{}, as nvlinks has", spec.nvlinks.size()));
+    return wrong_value("gpus_per_node", spec.gpus_per_node,
+                       fmt::format("{}, as nvlinks has", spec.nvlinks.size()));
   }
   if (spec.gpus_per_node % spec.nics_per_node != 0) {
-    return found("gpus_per_node", spec.gpus_per_node,
-                 fmt::format("a multiple of nics_per_node = {}", spec.nics_per_node));
+    return wrong_value("gpus_per_node", spec.gpus_per_node,
+                       fmt::format("a multiple of nics_per_node = {}", spec.nics_per_node));
   }
   if (gpus > spec.gpus_per_node && gpus % spec.gpus_per_node != 0) {
-    return found("gpus", gpus, fmt::format("a multiple of gpus_per_node = {}", spec.gpus_per_node));
+    return wrong_value("gpus", gpus,
+                       fmt::format("a multiple of gpus_per_node = {}", spec.gpus_per_node));
   }
   return check_fabric(spec.fabric);
 }
@@ -200,9 +202,9 @@ Cluster::Graph::Graph(const ClusterSpec& of, const ListedSites& listed)
 }
 
 void Cluster::Graph::find_routes(std::vector<bool> failed) {
-  std::vector<SiteId> at;
-  for (int i = 0; i < gpus; ++i) at.push_back(gpu_vertex(i));
-  routes = std::make_unique<Routes>(wiring, std::move(at), std::move(failed));
+  std::vector<SiteId> gpu_sites;
+  for (int i = 0; i < gpus; ++i) gpu_sites.push_back(gpu_vertex(i));
+  routes = std::make_unique<Routes>(wiring, std::move(gpu_sites), std::move(failed));
 }
 
 Nanoseconds Cluster::Graph::latency_ns(std::span<const LinkId> route) const {
@@ -251,7 +253,8 @@ void Cluster::Graph::add_all_links() {
     const SiteId upper = leaves == 0 ? 0 : leaf_vertex(leaf_of(i));
     link_pair(wiring[nic_vertex(i)].name, nic_vertex(i), upper, nic_rate, inter_latency_ns / 2);
   }
-  // A leaf has all its ports' bandwidth, even the last one, below which fewer nodes may hang.
+  // A leaf's uplinks are sized by all of its ports, even those of the last leaf, which may have
+  // fewer nodes.
   double nics_per_leaf = spec.fabric.nodes_per_leaf;
   if (spec.fabric.kind == Fabric::FatTree) nics_per_leaf *= spec.nics_per_node;
   for (int i = 0; i < leaves; ++i) {
@@ -362,12 +365,13 @@ ClusterGraph Cluster::graph() const {
     const Vertex& site = wiring[*vertex];
     graph.points.push_back({site.name, site.node, static_cast<ClusterGraph::Kind>(site.kind)});
   }
-  // Both directions of a wire are equal, so one line stands for the pair.
+  // Both directions are equal, so one line stands for the pair.
   for (auto [edge, end] = boost::edges(wiring); edge != end; ++edge) {
     const SiteId from = boost::source(*edge, wiring);
     const SiteId to = boost::target(*edge, wiring);
     const int link = wiring[*edge].link;
-    if (link >= 0 ? link % 2 != 0 : from > to) continue;
+    const bool is_back = link >= 0 ? link % 2 != 0 : from > to;
+    if (is_back) continue;
     graph.lines.push_back({static_cast<int>(from), static_cast<int>(to),
                            link >= 0 ? graph_->links[link].bytes_per_s : 0});
   }

@@ -49,10 +49,11 @@ struct DeviceSpec {
   // The framework profile whose constants price models on this GPU if the scenario names none
   // (workload/frameworks/framework_profile.h).
   std::string profile = "megatron-a100";
-  // The time of fused attention that runs alone, forward. `attention_efficiency`: the share of the
+  // The time of a fused attention forward that runs alone. `attention_efficiency`: the share of the
   // 16-bit peak that it reaches with heads of 128 and endlessly long rows. `attention_ramp_keys`:
-  // the keys a row at which it reaches half of that. `attention_softmax_size`: the cost of a head's
-  // softmax, in numbers of a head's size. `attention_launch_s`: its launch.
+  // the number of keys in a row at which it reaches half of that share. `attention_softmax_size`:
+  // the softmax costs as much as this many more columns in each head. `attention_launch_s`: its
+  // launch.
   double attention_efficiency = 0.55;
   double attention_ramp_keys = 0;
   double attention_softmax_size = 0;
@@ -61,7 +62,7 @@ struct DeviceSpec {
   // copies. `deepep_copy_s`: what an SM takes to copy a token, beside its bytes.
   // `deepep_sm_bytes_per_s`: what an SM moves; 0: not known.
   double deepep_launch_s = 0, deepep_copy_s = 0, deepep_sm_bytes_per_s = 0;
-  // The memory that no tensor gets. Nothing: as the plan needs it (workload/memory/reserve.h).
+  // The memory that no tensor gets. nullopt: computed from the plan (workload/memory/reserve.h).
   std::optional<double> own_memory_reserve_bytes;
   // The GPU's link to its CPU, one direction, and its part of the CPU's memory bandwidth. 0: not
   // known.
@@ -71,8 +72,8 @@ struct DeviceSpec {
 };
 
 // One direction of a cable. `bytes_per_s` is the rate of a long transfer: the line rate times the
-// share of it that NCCL reaches. `half_latency_ns` is half a message's and is only shown; a message
-// takes Cluster::latency_ns().
+// share of it that NCCL reaches. `half_latency_ns` is half of a message's latency and is only
+// shown; a message takes Cluster::latency_ns().
 struct Link {
   std::string name;
   double bytes_per_s = 0;
@@ -135,8 +136,8 @@ struct ClusterSpec {
   double gather_efficiency = 1;
   double alltoall_efficiency = 1;
   // Two GPUs of a node reach this share of the rate that all its GPUs reach, in any of these
-  // operations. NCCL has a fixed number of channels to a peer; the more peers, the fewer are
-  // missing.
+  // operations. NCCL opens a fixed number of channels to each peer, too few to fill the links with
+  // one peer alone.
   double pair_efficiency = 1;
   int nics_per_node = 0;       // GPU i uses NIC i * nics_per_node / gpus_per_node
   double nic_bytes_per_s = 0;  // per NIC and direction

@@ -54,15 +54,15 @@ std::vector<int> hops_from(const Switches& graph, const std::set<int>& begin) {
 // Counts pairs of nodes by the switches on their way. Nodes on the same switches are counted
 // together.
 std::map<int, std::int64_t> pairs_of(const SwitchNetwork& network) {
-  std::map<std::set<int>, std::int64_t> kinds;
+  std::map<std::set<int>, std::int64_t> nodes_by_switches;
   for (const std::set<int>& switches : network.of_node) {
-    if (!switches.empty()) ++kinds[switches];
+    if (!switches.empty()) ++nodes_by_switches[switches];
   }
   std::map<int, std::int64_t> pairs;
-  for (auto kind = kinds.begin(); kind != kinds.end(); ++kind) {
+  for (auto kind = nodes_by_switches.begin(); kind != nodes_by_switches.end(); ++kind) {
     const std::vector<int> hops = hops_from(network.graph, kind->first);
     if (kind->second > 1) pairs[1] += kind->second * (kind->second - 1) / 2;
-    for (auto other = std::next(kind); other != kinds.end(); ++other) {
+    for (auto other = std::next(kind); other != nodes_by_switches.end(); ++other) {
       int fewest = -1;
       for (const int at : other->first) {
         if (hops[at] >= 0 && (fewest < 0 || hops[at] < fewest)) fewest = hops[at];
@@ -86,10 +86,10 @@ Result<FabricShape> fabric_shape(const std::vector<ListedCable>& cables) {
     const auto [from, to] = listed.cables[i];
     const auto count = [&](SiteId at, SiteId other) {
       if (network.place[at] < 0) return;
-      LeafShape& one = all[network.place[at]];
+      LeafShape& leaf = all[network.place[at]];
       const bool is_up = network.place[other] >= 0;
-      (is_up ? one.up_links : one.down_links) += 1;
-      (is_up ? one.up_bytes_per_s : one.down_bytes_per_s) += cables[i].bytes_per_s;
+      (is_up ? leaf.up_links : leaf.down_links) += 1;
+      (is_up ? leaf.up_bytes_per_s : leaf.down_bytes_per_s) += cables[i].bytes_per_s;
     };
     count(from, to);
     count(to, from);
@@ -97,8 +97,8 @@ Result<FabricShape> fabric_shape(const std::vector<ListedCable>& cables) {
   for (SiteId site = 0; site < listed.sites.size(); ++site) {
     if (network.place[site] >= 0) all[network.place[site]].name = listed.sites[site].name;
   }
-  for (LeafShape& one : all) {
-    if (one.down_links > 0) shape.leaves.push_back(std::move(one));
+  for (LeafShape& leaf : all) {
+    if (leaf.down_links > 0) shape.leaves.push_back(std::move(leaf));
   }
   return shape;
 }

@@ -59,9 +59,9 @@ class Packing {
   int best_ = 0;
 };
 
-// Says whether each is joined to each by so many links. Eight then have rings for all seven of a
-// GPU's links (Tillson, "A Hamiltonian decomposition of K*2m", 1980), one more than cycles that are
-// taken both ways.
+// Says whether every pair of GPUs has so many links. Eight GPUs then have a ring for each of a
+// GPU's seven directed links (Tillson, "A Hamiltonian decomposition of K*2m", 1980). Packing finds
+// only six, because it takes each cycle in both directions.
 bool joins_all(const NvlinkAdjacency& among, int links) {
   for (std::size_t i = 0; i < among.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
@@ -69,6 +69,7 @@ bool joins_all(const NvlinkAdjacency& among, int links) {
   return links > 0;
 }
 
+// Returns how many rings fit among these GPUs; for two GPUs, their links.
 int rings(const NvlinkAdjacency& adjacency, std::span<const int> places) {
   NvlinkAdjacency among;
   for (const int from : places) {
@@ -79,8 +80,8 @@ int rings(const NvlinkAdjacency& adjacency, std::span<const int> places) {
   if (places.size() == 2) return std::max(1, links);
   if (places.size() == kMostGpus && joins_all(among, links)) return 7 * links;
   const Packing packing(std::move(among));
-  // If no cycle closes, some member passes on what two of its neighbours send each other. Then the
-  // member with the fewest links counts: as many rings as it has links.
+  // If no cycle closes, some member relays between two of its neighbours. There are then as many
+  // rings as the member with the fewest links has links.
   return packing.cycles() > 0 ? 2 * packing.cycles() : std::max(1, packing.fewest_links());
 }
 
@@ -88,11 +89,11 @@ int rings(const NvlinkAdjacency& adjacency, std::span<const int> places) {
 
 Result<NvlinkAdjacency> parse_nvlink_adjacency(std::string_view text) {
   NvlinkAdjacency adjacency;
-  for (std::size_t at = 0; at < text.size(); at = text.find_first_not_of(' ', at)) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
+  for (std::size_t begin = 0; begin < text.size(); begin = text.find_first_not_of(' ', begin)) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
     std::vector<int>& row = adjacency.emplace_back();
-    for (const char digit : text.substr(at, end - at)) row.push_back(digit - '0');
-    at = end;
+    for (const char digit : text.substr(begin, end - begin)) row.push_back(digit - '0');
+    begin = end;
   }
   const Error wrong{
       fmt::format("found links '{}', expected for each of at most {} GPUs its links "

@@ -18,8 +18,8 @@ using NvlinkAdjacency = std::vector<std::vector<int>>;
 // adjacency.
 Result<NvlinkAdjacency> parse_nvlink_adjacency(std::string_view text);
 
-// Returns the rate of a pair, or of a collective's rings among `places`, over the rate of the best
-// joined pair.
+// Returns the rate of a pair of GPUs, or of a collective's rings among more, as a multiple of the
+// rate of the best joined pair. `places`: the GPUs by their number in the node.
 double nvlink_rate(const NvlinkAdjacency& adjacency, std::span<const int> places);
 
 }  // namespace tandem

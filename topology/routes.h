@@ -15,8 +15,9 @@ namespace tandem {
 // A route has the fewest hops, first inside the nodes and then between them, since a GPU uses the
 // NIC nearest to it. Paths come from breadth-first search. So
 // - inside a node a route passes switches and, where it must, other GPUs; it never passes a NIC;
-// - of P NICs equally near, GPU `place` of g on its node takes number place x P / g, and the next
-//   ones where that one leads nowhere; else a GPU sends by its neighbour's NIC (NCCL's PXN);
+// - of P NICs equally near, GPU i of the g on its node takes NIC i x P / g, and the following NICs
+// if
+//   that one leads nowhere; if none leads on, it sends by another GPU's NIC (NCCL's PXN);
 // - between nodes a route passes switches only; of several equally short ways it takes one by the
 //   number of the destination's port, level by level. Ports are numbered leaf by leaf. (D-mod-k:
 //   Zahavi 2012, "Fat-tree routing and node ordering providing contention-free traffic for MPI
@@ -41,37 +42,44 @@ class Routes {
  private:
   struct Hop {
     int link = -1;
-    int at = -1;  // the switch at the link's other end
+    int far_switch = -1;  // the switch at the link's other end
   };
-  struct Exit;
-  struct Inside;  // ways inside a node, shared by nodes wired alike
+  struct PortPath;   // from a GPU to a port of its node, or back
+  struct NodePaths;  // paths inside a node, shared by nodes wired alike
   struct Node;
-  struct Tree;  // ways between nodes to the switches of some ports
+  struct Tree;  // shortest paths through the fabric to the switches of some ports
   class EqualWays;
+  struct PortPair {
+    const PortPath *out = nullptr, *in = nullptr;  // null: no pair is joined
+  };
 
-  const Node& node(int number) const;
-  const Inside& inside(const std::vector<SiteId>& sites, std::vector<int>* links) const;
-  const Tree* tree_to(const std::vector<Hop>& down) const;
-  void cross(SiteId out, SiteId in, const Tree& tree, std::vector<LinkId>* links) const;
+  void number_sites();
+  void collect_hops();
   void number_ports();
-  std::vector<int> reach_of(int gpu, const std::vector<int>& component) const;
+  const Node& node(int number) const;
+  const NodePaths& paths_inside(const std::vector<SiteId>& sites, std::vector<int>* links) const;
+  const Tree* tree_to(const std::vector<Hop>& from_fabric) const;
+  void add_fabric_links(SiteId out, SiteId in, const Tree& tree, std::vector<LinkId>* links) const;
+  PortPair nearest_ports(int from, int to) const;
+  std::vector<int> fabric_reach(int gpu, const std::vector<int>& component) const;
 
   const SiteGraph& graph_;
   std::vector<SiteId> gpus_;
   std::vector<bool> failed_;                // by link
-  std::vector<int> target_;                 // by link between switches: its destination
+  std::vector<int> link_end_;               // by link between switches: the switch it leads to
   std::vector<std::vector<SiteId>> sites_;  // by node: its GPUs, then its other sites
-  std::vector<int> number_;                 // by site: its number among the ports, where it is one
-  std::vector<int> place_;                 // by site: its place in its node, or its switch's number
-  std::vector<std::vector<Hop>> up_;       // by site of a node: its links to the fabric
-  std::vector<std::vector<Hop>> down_;     // by site of a node: those from the fabric
-  std::vector<std::vector<Hop>> between_;  // by switch: its links to other switches
-  LinkGraph backwards_;                    // `between_` with each edge reversed
+  std::vector<int> port_number_;            // by site: its number among the ports, if it is one
+  // By site: its place in its node; for a switch of the fabric its number among these.
+  std::vector<int> place_;
+  std::vector<std::vector<Hop>> to_fabric_;     // by site of a node: its links to the fabric
+  std::vector<std::vector<Hop>> from_fabric_;   // by site of a node: links from the fabric to it
+  std::vector<std::vector<Hop>> switch_links_;  // by switch: its links to other switches
+  LinkGraph backwards_;                         // `switch_links_` with each edge reversed
 
-  mutable std::vector<int> left_;  // scratch of EqualWays, which is made for each route
+  mutable std::vector<int> quotients_;  // reused by each route's EqualWays
   mutable std::vector<std::unique_ptr<Node>> nodes_;
-  mutable std::map<std::vector<int>, std::unique_ptr<Inside>> insides_;  // by wiring
-  mutable std::map<std::vector<int>, std::unique_ptr<Tree>> trees_;      // by switches
+  mutable std::map<std::vector<int>, std::unique_ptr<NodePaths>> node_paths_;  // by wiring
+  mutable std::map<std::vector<int>, std::unique_ptr<Tree>> trees_;            // by switches
 };
 
 }  // namespace tandem

@@ -74,24 +74,25 @@ double alone_s(const Cluster& cluster, std::span<const Flow> flows) {
   return alone_s(cluster, loads_of(flows), flows);
 }
 
-// Returns the load of all operations on one link.
+// Returns the load of one link. REQUIRES: `total` has the link.
 double load_on(const Loads& total, LinkId link) {
   return std::ranges::lower_bound(total, link, {}, &Loads::value_type::first)->second;
 }
 
-// An algorithm. Nothing: rings or hierarchical rings, as the spec's `collectives` says.
+// An algorithm; nullopt: rings or hierarchical rings, as the spec's `collectives` says.
 using AlgorithmChoice = std::optional<Algorithm>;
 
 // Returns the share of a whole node's rate that `gpus` of its GPUs reach: `pair_efficiency` for
 // two, 1 for all, and linear in 1 / gpus in between.
 double efficiency_of_few(const ClusterSpec& spec, std::size_t gpus) {
-  const double pairs = 2 / static_cast<double>(gpus), whole = 2.0 / spec.gpus_per_node;
-  if (pairs <= whole) return 1;
-  return 1 - (1 - spec.pair_efficiency) * (pairs - whole) / (1 - whole);
+  // Both are 2 / GPUs, which is 1 for a pair: of these GPUs, and of all GPUs of a node.
+  const double here = 2 / static_cast<double>(gpus), whole_node = 2.0 / spec.gpus_per_node;
+  if (here <= whole_node) return 1;
+  return 1 - (1 - spec.pair_efficiency) * (here - whole_node) / (1 - whole_node);
 }
 
-// Returns the rate of an operation inside a node over that of an all-reduce's rings on the whole
-// node.
+// Returns the rate of an operation inside a node, as a share of the rate that an all-reduce's rings
+// reach on the whole node.
 double efficiency_of(const ClusterSpec& spec, CommKind kind, std::size_t gpus) {
   const double of_few = efficiency_of_few(spec, gpus);
   switch (kind) {
@@ -110,25 +111,25 @@ double efficiency_of(const ClusterSpec& spec, CommKind kind, std::size_t gpus) {
   return 1;
 }
 
-// Returns the flows of one operation by this way.
+// Returns the flows of one operation by this algorithm.
 Traffic flows_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                 AlgorithmChoice way) {
-  if (way) return flows_of(cluster, kind, devices, *way);
+                 AlgorithmChoice algorithm) {
+  if (algorithm) return flows_of(cluster, kind, devices, *algorithm);
   const Collectives collectives = cluster.spec().collectives;
   if (collectives == Collectives::Ring) return flows_of(cluster, kind, devices, Algorithm::Ring);
-  Traffic nested = flows_of(cluster, kind, devices, Algorithm::Hierarchical);
-  if (collectives == Collectives::Hierarchical) return nested;
+  Traffic hierarchical = flows_of(cluster, kind, devices, Algorithm::Hierarchical);
+  if (collectives == Collectives::Hierarchical) return hierarchical;
   Traffic rings = flows_of(cluster, kind, devices, Algorithm::Ring);
   const auto cost = [&](const Traffic& flows) {
     return std::pair(alone_s(cluster, flows.flows), flows.latency_ns);
   };
-  return cost(nested) < cost(rings) ? nested : rings;
+  return cost(hierarchical) < cost(rings) ? hierarchical : rings;
 }
 
 // Returns the flows of one operation, not merged, at the efficiency of its kind.
 Traffic chosen_flows(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                     AlgorithmChoice way) {
-  Traffic traffic = flows_by(cluster, kind, devices, way);
+                     AlgorithmChoice algorithm) {
+  Traffic traffic = flows_by(cluster, kind, devices, algorithm);
   const double efficiency = efficiency_of(cluster.spec(), kind, devices.size());
   if (traffic.between_nodes || efficiency == 1) return traffic;
   for (Flow& flow : traffic.flows) flow.share /= efficiency;  // more bytes instead of a lower rate
@@ -151,8 +152,8 @@ const CalibrationRow* row_of(const Cluster& cluster, CommKind kind,
 
 // Returns the flows, scaled to the measured time if the calibration has a row.
 Traffic calibrated_flows(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                         AlgorithmChoice way) {
-  Traffic flows = chosen_flows(cluster, kind, devices, way);
+                         AlgorithmChoice algorithm) {
+  Traffic flows = chosen_flows(cluster, kind, devices, algorithm);
   const CalibrationRow* row = row_of(cluster, kind, devices);
   if (row == nullptr || flows.flows.empty()) return flows;
   const double factor = row->seconds_per_byte() / alone_s(cluster, flows.flows);
@@ -162,15 +163,15 @@ Traffic calibrated_flows(const Cluster& cluster, CommKind kind, std::span<const 
 }
 
 Traffic one_traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                    AlgorithmChoice way) {
-  Traffic result = calibrated_flows(cluster, kind, devices, way);
+                    AlgorithmChoice algorithm) {
+  Traffic result = calibrated_flows(cluster, kind, devices, algorithm);
   merge(&result.flows);
   result.seconds_per_byte = alone_s(cluster, result.flows);
   return result;
 }
 
-// Returns an earlier value that differs by rounding only, or else the value itself: so instances
-// that are alike get equal times.
+// Returns the value in `found` that differs from `value` by rounding only, so that instances that
+// are alike get equal times. If there is none, adds `value` and returns it.
 double snapped(double value, std::vector<double>* found) {
   for (const double known : *found) {
     if (std::abs(value - known) <= 1e-12 * known) return known;
@@ -178,15 +179,16 @@ double snapped(double value, std::vector<double>* found) {
   return found->emplace_back(value);
 }
 
-// Returns each instance's latency and time by one way, under the load of all.
+// Returns each instance's latency and seconds_per_byte by one algorithm, under the load of all
+// instances, without flows.
 std::vector<Traffic> lockstep_of(const Cluster& cluster, CommKind kind,
                                  std::span<const std::vector<DeviceId>> instances,
-                                 AlgorithmChoice way) {
+                                 AlgorithmChoice algorithm) {
   std::vector<Traffic> each;
   std::vector<Flow> flows;
   std::vector<std::size_t> ends;  // where each instance's flows end
   for (const std::vector<DeviceId>& devices : instances) {
-    Traffic& one = each.emplace_back(calibrated_flows(cluster, kind, devices, way));
+    Traffic& one = each.emplace_back(calibrated_flows(cluster, kind, devices, algorithm));
     std::ranges::move(one.flows, std::back_inserter(flows));
     one.flows.clear();
     ends.push_back(flows.size());
@@ -206,8 +208,8 @@ std::vector<Traffic> lockstep_of(const Cluster& cluster, CommKind kind,
   return each;
 }
 
-// Returns the ways of an operation in the plain protocol.
-std::vector<AlgorithmChoice> ways(const ClusterSpec& spec, CommKind kind) {
+// Returns the algorithms that an operation may use.
+std::vector<AlgorithmChoice> algorithms(const ClusterSpec& spec, CommKind kind) {
   std::vector<AlgorithmChoice> found = {std::nullopt};
   if (kind != CommKind::AllReduce) return found;
   if (spec.trees) found.emplace_back(Algorithm::Tree);
@@ -216,12 +218,12 @@ std::vector<AlgorithmChoice> ways(const ClusterSpec& spec, CommKind kind) {
 }
 
 // Returns whether NCCL runs this kind in more than one protocol.
-bool has_protocols(CommKind kind) {
+bool has_low_latency(CommKind kind) {
   return kind != CommKind::SendRecv && kind != CommKind::RingShift;
 }
 
-// Returns the number of an algorithm's plain way, from its place in ways(). The next number is its
-// low-latency way.
+// Returns Traffic::way of an algorithm in the plain protocol, from its place in algorithms(). The
+// next number is the algorithm in the low-latency protocol.
 int number_of(std::size_t place) { return 2 * static_cast<int>(place); }
 
 Traffic in_low_latency(const ClusterSpec& spec, Traffic traffic) {
@@ -233,11 +235,11 @@ Traffic in_low_latency(const ClusterSpec& spec, Traffic traffic) {
   return traffic;
 }
 
-// Adds the ways in the low-latency protocol, and drops every way that another one beats at all
-// sizes.
+// Adds the ways in the low-latency protocol, and drops every way that is slower than another one
+// for messages of any size.
 Choices with_protocols(const ClusterSpec& spec, CommKind kind, Choices all) {
-  const std::size_t plain = has_protocols(kind) ? all.size() : 0;
-  for (std::size_t i = 0; i < plain; ++i) {
+  const std::size_t plain_ways = has_low_latency(kind) ? all.size() : 0;
+  for (std::size_t i = 0; i < plain_ways; ++i) {
     const LowLatency& low = all[i].between_nodes ? spec.inter_low_latency : spec.intra_low_latency;
     if (low.latency < 1 && all[i].seconds_per_byte > 0) all.push_back(in_low_latency(spec, all[i]));
   }
@@ -277,9 +279,9 @@ Nanoseconds duration_ns(const Choices& choices, Bytes bytes) {
 
 Choices traffic_choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
   Choices all;
-  for (const AlgorithmChoice way : ways(cluster.spec(), kind)) {
+  for (const AlgorithmChoice algorithm : algorithms(cluster.spec(), kind)) {
     const int number = number_of(all.size());
-    all.push_back(one_traffic(cluster, kind, devices, way));
+    all.push_back(one_traffic(cluster, kind, devices, algorithm));
     all.back().way = number;
     if (row_of(cluster, kind, devices) != nullptr) return all;
   }
@@ -292,7 +294,7 @@ Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId>
 
 Traffic traffic_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
                    int way) {
-  Traffic result = one_traffic(cluster, kind, devices, ways(cluster.spec(), kind)[way / 2]);
+  Traffic result = one_traffic(cluster, kind, devices, algorithms(cluster.spec(), kind)[way / 2]);
   result.way = number_of(way / 2);
   return way % 2 == 0 ? result : in_low_latency(cluster.spec(), std::move(result));
 }
@@ -300,7 +302,7 @@ Traffic traffic_by(const Cluster& cluster, CommKind kind, std::span<const Device
 std::vector<Choices> lockstep_choices(const Cluster& cluster, CommKind kind,
                                       std::span<const std::vector<DeviceId>> instances) {
   std::vector<Choices> all(instances.size());
-  const std::vector<AlgorithmChoice> known = ways(cluster.spec(), kind);
+  const std::vector<AlgorithmChoice> known = algorithms(cluster.spec(), kind);
   for (std::size_t place = 0; place < known.size(); ++place) {
     std::vector<Traffic> each = lockstep_of(cluster, kind, instances, known[place]);
     for (std::size_t i = 0; i < each.size(); ++i) {

@@ -31,7 +31,7 @@ struct Traffic {
   Nanoseconds latency_ns = 0;
   double seconds_per_byte = 0;  // alone: of the busiest link or the tightest limit
   bool between_nodes = false;
-  int way = 0;  // number among all ways of its kind on the cluster
+  int way = 0;  // its number for traffic_by(): 2 for each algorithm before, 1 for low latency
 };
 
 // Returns the time of the operation alone: latency + bytes x seconds_per_byte.
@@ -49,12 +49,12 @@ std::size_t fastest(const Choices& choices, Bytes bytes);
 // Returns the time of the fastest choice.
 Nanoseconds duration_ns(const Choices& choices, Bytes bytes);
 
-// Returns the ways of one operation between `devices`, which are in ring order. Fewer than two
-// devices have no flows.
+// Returns the ways of one operation between `devices`, which are in ring order. A way is an
+// algorithm in one of NCCL's protocols. Fewer than two devices have no flows.
 //
 // Collectives run as rings (NCCL's algorithm for large messages). A rank sends 2(n-1)/n
 // (all-reduce) or (n-1)/n of the bytes to its neighbour, in 2(n-1) or n-1 latency steps (Patarasuk
-// and Yuan 2009). On one node a pass takes as long as the spec's ring_fill_steps more. A group with
+// and Yuan 2009). On one node a pass takes the time of ring_fill_steps further steps. A group with
 // k ranks on each of its nodes runs k rings, each through another rank's NIC; traffic between nodes
 // is charged at the spec's ring_efficiency.
 //
@@ -74,23 +74,24 @@ Nanoseconds duration_ns(const Choices& choices, Bytes bytes);
 // order of `devices`.
 //
 // In every way `devices` are one communicator, which sends out of a node, or into it, at the spec's
-// communicator_bytes_per_s at most. All flows between nodes keep the pace of the busiest node: k
-// equal ones that leave it get 1/k of that rate each.
+// communicator_bytes_per_s at most. All flows between nodes keep the pace of the busiest node: if k
+// equal flows leave that node, each gets 1/k of the rate.
 //
 // If the spec's calibration has a row of the kind, for as many ranks on as many nodes, all flows
-// are scaled alike, so that the operation alone takes the row's time. There is no other way then.
+// are scaled alike, so that the operation alone takes the row's time. The result is then this one
+// way.
 Choices traffic_choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
 
-// Returns the way of a large message.
+// Returns the traffic of a large message: the last choice.
 Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
 
-// Returns the way of that number.
+// Returns the traffic of the way with the number `way` (Traffic::way).
 Traffic traffic_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
                    int way);
 
 // Returns the ways of many operations that run in lock step, without their flows: an entry for each
-// operation, or one if all are alike. Each operation has its own latency and the rate of its own
-// communicator. Its time is that of its own links under the load of all operations.
+// operation, or a single entry if all are alike. Each operation has its own latency and its own
+// communicator's limit. Its seconds_per_byte count the load of all operations on its links.
 std::vector<Choices> lockstep_choices(const Cluster& cluster, CommKind kind,
                                       std::span<const std::vector<DeviceId>> instances);
 
