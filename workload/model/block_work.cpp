@@ -10,18 +10,18 @@
 namespace tandem {
 namespace {
 
-// A pass reads or writes an array once. These are the passes that a fused norm saves: those of the
-// separate kernels, which the parentheses count, less those of the fused one.
+// A pass reads or writes an array once. These constants are the passes that a fused norm saves: the
+// passes of the separate kernels, each counted in parentheses, minus those of the fused kernel.
 //
 // LayerNorm: mean (1), x - mean (2), square (2), mean (1), times 1/deviation (2), weight (2), bias
-// (2), against 2 fused. Backward: bias (1) and weight gradients (4); times weight (2) and
+// (2): 12 against 2 fused. Backward: bias (1) and weight gradients (4); times weight (2) and
 // 1/deviation (2); the deviation's gradient (4), the square's (2, and 3 to add it), the mean's (1
 // and 2): 21 against 4.
 constexpr double kSplitNormPasses = 10;
 constexpr double kSplitNormPassesBackward = 17;
-// RMSNorm: square (2), mean (1), times 1/root (2), weight (2), against 2. Backward: weight gradient
-// (4), times weight (2) and 1/root (2), the root's gradient (4), the square's (2 and 3): 17 against
-// 4.
+// RMSNorm: square (2), mean (1), times 1/root (2), weight (2): 7 against 2. Backward: weight
+// gradient (4), times weight (2) and 1/root (2), the root's gradient (4), the square's (2 and 3):
+// 17 against 4.
 constexpr double kSplitRmsNormPasses = 5;
 constexpr double kSplitRmsNormPassesBackward = 13;
 
@@ -29,10 +29,10 @@ constexpr double kSplitRmsNormPassesBackward = 13;
 // Assumed.
 constexpr double kWeightGradientShare = 0.25;
 
-// Rounds the tokens over which a weight gradient sums up to what tensor cores take at once, so that
-// odd numbers, such as 333 tokens of an expert, do not count as unaligned. They are not: in memory
-// a row of either operand is one token, however many tokens there are.
-std::int64_t padded(std::int64_t tokens) {
+// Rounds up the number of tokens over which a weight gradient sums, to a multiple of the numbers
+// that tensor cores take at once. So odd numbers, such as an expert's 333 tokens, do not count as
+// unaligned, which they are not: in memory a row of either operand is one token.
+std::int64_t aligned_tokens(std::int64_t tokens) {
   constexpr std::int64_t kStep = kAlignedBytes / kSixteenBits;
   return (tokens + kStep - 1) / kStep * kStep;
 }
@@ -69,7 +69,8 @@ Parts kernels_of(const BlockShape& shape, const PartsOf<KernelWork>& work,
           .residual = kernel_of(shape, names.residual + pass, work.residual)};
 }
 
-// Returns the norm alone: the part `norm` may also have GEMMs, such as the router's.
+// Returns the norm alone, without the GEMMs that the part `norm` may also have, such as the
+// router's.
 KernelWork norm_of(const PartsOf<KernelWork>& forward) { return {.whole = forward.norm.whole}; }
 
 // A block's share of the CPU's time to issue a layer. The embedding and the head have about as many
@@ -107,7 +108,7 @@ void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const B
              &weight_gradient = block->weight_gradient.*part;
   forward.gemms.push_back(product);
   input_gradient.gemms.push_back({batch, tokens, in, out, in_16_bits});
-  weight_gradient.gemms.push_back({batch, out, in, padded(tokens), in_16_bits});
+  weight_gradient.gemms.push_back({batch, out, in, aligned_tokens(tokens), in_16_bits});
   if (!shape.recipe || in_16_bits) return;
   const auto numbers = [&](std::int64_t columns) {
     return static_cast<double>(batch) * static_cast<double>(tokens) * static_cast<double>(columns);
@@ -154,20 +155,22 @@ Kernel kernel_of(const BlockShape& shape, std::string name, const KernelWork& wo
 
 Block finish(const BlockWork& work, const BlockShape& shape, const std::string& name,
              const PartsOf<std::string>& names, const Plan& plan, bool CudaGraphModules::*module) {
-  const auto& [f, i, w] = work;
+  const auto& [forward, input, weight] = work;
   const BlockLaunch launch = launch_of(plan, module, shape.profile);
   Block block = {
       .forward = kernel_of(shape, name + " forward",
-                           sum({f.norm, f.in, f.between, f.core, f.out, f.residual})),
-      .core = kernel_of(shape, name + " core recomputed", f.core),
-      .norm = kernel_of(shape, name + " norm recomputed", norm_of(f)),
-      .input_gradient = kernel_of(shape, name + " input gradient",
-                                  sum({i.norm, i.in, i.between, i.out, i.core, i.residual})),
-      .weight_gradient =
-          kernel_of(shape, name + " weight gradient", sum({w.norm, w.in, w.between, w.out})),
-      .forward_parts = kernels_of(shape, f, names, " forward"),
-      .input_parts = kernels_of(shape, i, names, " input gradient"),
-      .weight_parts = kernels_of(shape, w, names, " weight gradient")};
+                           sum({forward.norm, forward.in, forward.between, forward.core,
+                                forward.out, forward.residual})),
+      .core = kernel_of(shape, name + " core recomputed", forward.core),
+      .norm = kernel_of(shape, name + " norm recomputed", norm_of(forward)),
+      .input_gradient = kernel_of(
+          shape, name + " input gradient",
+          sum({input.norm, input.in, input.between, input.out, input.core, input.residual})),
+      .weight_gradient = kernel_of(shape, name + " weight gradient",
+                                   sum({weight.norm, weight.in, weight.between, weight.out})),
+      .forward_parts = kernels_of(shape, forward, names, " forward"),
+      .input_parts = kernels_of(shape, input, names, " input gradient"),
+      .weight_parts = kernels_of(shape, weight, names, " weight gradient")};
   block.forward.launch_s = launch.forward_s;
   block.input_gradient.launch_s = (1 - kWeightGradientShare) * launch.backward_s;
   block.weight_gradient.launch_s = kWeightGradientShare * launch.backward_s;

@@ -14,9 +14,10 @@
 
 namespace tandem {
 
-// Passes over an array of s b h numbers that tensor parallelism does not cut: a norm, and
-// dropout-add. Each pass reads or writes the array once. Forward 2 + 3.5 a block (x, residual, sum,
-// and half a pass for the mask), so 11 a layer; backward 4 + 3.
+// Passes over arrays of s b h numbers that tensor parallelism does not cut (s positions, b
+// microbatch, h hidden). Each pass reads or writes such an array once. A block has a norm, and a
+// dropout with the residual addition: forward 2 + 3.5 passes (x, residual, sum, and half a pass for
+// the mask), so 11 in a layer; backward 4 + 3.
 inline constexpr double kNormPasses = 2;
 inline constexpr double kResidualPasses = 3.5;
 inline constexpr double kNormPassesBackward = 4;
@@ -32,12 +33,14 @@ struct BlockShape {
   std::int64_t matrices;                // number of attention matrices
   std::int64_t queries, keys;           // rows and columns of each; under a ring those of a part
   std::int64_t query_size, value_size;  // of a head
-  int sp;                               // GPUs over which the uncut arrays are spread
+  int sp;                               // GPUs over which sequence parallelism cuts the others
   double bytes;                         // bytes of an activation
   std::optional<Recipe> recipe;
-  bool casts_weights;  // each pass, as they are gathered for it; else once an iteration
+  bool casts_weights;  // in each pass, which gathers them; false: once an iteration
   const FrameworkProfile& profile;
 
+  // Bytes of an array with a row for each token; bytes of so many passes over the uncut array, over
+  // an array with these columns, and over the attention matrices.
   double array(double columns) const { return bytes * static_cast<double>(tokens) * columns; }
   double whole(double passes) const { return profile.pass_share * passes * array(hidden) / sp; }
   double cut(double passes, std::int64_t columns) const {

@@ -105,9 +105,9 @@ std::int64_t routed_tokens(const Model& model, const Plan& plan) {
   return tokens_of(model, plan) / (plan.sequence_parallel ? plan.tp : 1);
 }
 
-// The copies of tokens that arrive at a rank are, in the mean, as many as leave it: its tokens
-// times top_k. The busiest rank gets expert_load times as many. Ranks that share an expert gather
-// theirs.
+// In the mean, as many copies of tokens arrive at a rank as leave it: its tokens times top_k. The
+// busiest rank gets expert_load times as many. Ranks that share an expert gather what each of them
+// got.
 std::int64_t expert_rows(const Model& layer, const Plan& plan) {
   if (!layer.is_moe()) return 0;
   const double copies = static_cast<double>(routed_tokens(layer, plan)) * layer.top_k;
@@ -118,12 +118,12 @@ std::int64_t expert_rows(const Model& layer, const Plan& plan) {
 
 namespace {
 
-double load_of(const Model& model, const Plan& plan, double RoutedLoad::*of) {
+double load_of(const Model& model, const Plan& plan, double RoutedLoad::*statistic) {
   if (model.pad_to_capacity) return model.capacity_factor;
   if (!model.routed.empty()) {
     const auto found = std::ranges::find(model.routed, plan.ep, &RoutedLoad::ranks);
     CHECK(found != model.routed.end());
-    return *found.*of;
+    return *found.*statistic;
   }
   const double load = std::min(model.expert_imbalance, static_cast<double>(plan.ep));
   return model.capacity_factor == 0 ? load : std::min(load, model.capacity_factor);
@@ -212,10 +212,9 @@ Block mlp_block(const Model& model, const Plan& plan, const FrameworkProfile& pr
 // takes .5 to .7, and Qwen3 235B on GB200 and GB300 agrees, with router and preprocess in graphs.
 constexpr double kPaddedLaunch = 0.7;
 
-// Returns the extra launch time of an MoE layer. Where the CPU waits for counts of tokens, that is
-// all of it, whatever else is in CUDA graphs. Where it does not, it is in thirds: router,
-// preprocess (which tokens go where), dispatch; those in graphs cost nothing. The thirds are
-// assumed.
+// Returns the extra launch time of an MoE layer. If the CPU waits for counts of tokens, CUDA graphs
+// save none of it. If not (padding to capacity), it is in thirds, which is assumed: router,
+// preprocess (which tokens go where), dispatch. A third that is in a graph costs nothing.
 double expert_launch_s(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
   if (!model.pad_to_capacity) return profile.expert_launch_s;
   const CudaGraphModules& graphs = plan.cuda_graph_modules;
@@ -282,9 +281,9 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
                           "experts fc2", "combination"},
                          plan, &CudaGraphModules::moe);
   if (experts.forward.launch_s > 0) {
-    const double own_s = expert_launch_s(model, plan, profile);
-    experts.forward.launch_s += own_s;
-    experts.input_gradient.launch_s += own_s;
+    const double extra_s = expert_launch_s(model, plan, profile);
+    experts.forward.launch_s += extra_s;
+    experts.input_gradient.launch_s += extra_s;
   }
   return experts;
 }
@@ -341,7 +340,7 @@ VocabularyBlocks vocabulary_blocks(const Model& model, const Plan& plan,
   const BlockShape shape = block_shape(model, plan, profile);
   const double parameters = static_cast<double>(shape.vocab) * shape.hidden;
   const double logits = shape.array(static_cast<double>(shape.vocab));
-  // Has the head's work on this GPU's rows, without the norm, which the last stage does.
+  // The head's work on this GPU's rows. The norm is taken out, because the last stage does it.
   Block head = head_block(model, plan, profile);
   const double norm = shape.whole(kNormPasses), norm_backward = shape.whole(kNormPassesBackward);
   head.forward.memory_bytes -= norm;
@@ -431,7 +430,8 @@ Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, dou
   const double updated = (held.dense - muon.held.dense) / (cut ? plan.shard_ranks() : 1) +
                          (held.expert - muon.held.expert) / (cut ? plan.expert_shard_ranks() : 1) +
                          muon.updated.total();
-  // profile.optimizer_bytes has both moments, read and written, in fp32. Smaller ones save this.
+  // profile.optimizer_bytes counts both moments, read and written, in fp32. Smaller moments save
+  // these bytes of each parameter.
   const double spared = 2.0 * 2 * (bytes_of("fp32") - bytes_of(plan.moment_dtype));
   const std::optional<Recipe> recipe = recipe_of(plan);
   const double casts =

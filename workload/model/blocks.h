@@ -69,13 +69,13 @@ std::int64_t tokens_of(const Model& model, const Plan& plan);
 // Returns the tokens that one GPU sends to experts, each top_k times. With sequence parallelism a
 // tensor rank sends only its own part.
 std::int64_t routed_tokens(const Model& model, const Plan& plan);
-// Return the copies that the busiest rank gets, over the mean: in the mean exchange, which says how
-// long ranks wait; and in the one with the most, which says what memory must hold.
+// Return the copies of tokens that the busiest rank gets, divided by the mean rank's. expert_load
+// is the mean over exchanges, for times; peak_expert_load is the largest of them, for memory.
 double expert_load(const Model& model, const Plan& plan);
 double peak_expert_load(const Model& model, const Plan& plan);
-// Return the rows of each expert on this GPU, and the chunks of a scan; 0 if the layer has none.
-// These two are rounded to whole numbers; all other sizes of products are in proportion to the
-// micro batch.
+// Return the rows (tokens) of each expert's GEMMs on this GPU, and the chunks of a scan; 0 if the
+// layer has none. These two are rounded to whole numbers; all other sizes of products are
+// proportional to the micro batch.
 std::int64_t expert_rows(const Model& layer, const Plan& plan);
 std::int64_t scan_chunks(const Model& layer, const Plan& plan);
 // Return the columns that one GPU computes: of Q; of K and V together; of the input of the output
@@ -96,8 +96,9 @@ Kernel merge(std::string name, std::initializer_list<Kernel> parts);
 // has at least one row.
 Kernel cut_rows(const Kernel& kernel, int part, int parts);
 
-// Returns the optimizer's step on the parameters held, or on their cut of it. Then the `linear`
-// parameters of linear layers are quantized again. Empty where no parameter is held.
+// Returns the optimizer's step on the held parameters, or under ZeRO on this GPU's cut of them, and
+// the quantization of the `linear` parameters (those of linear layers) after it. Empty if no
+// parameter is held.
 Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, double linear,
                         const MuonShare& muon, const FrameworkProfile& profile);
 

@@ -97,7 +97,9 @@ double selective_flops(const Model& model, const Plan& plan, AttentionFlops atte
          (recomputes_core(model, plan) ? core_flops(model, plan, attention) : 0);
 }
 
-double head_flops(const Model& model, const Plan& plan);
+double head_flops(const Model& model, const Plan& plan) {
+  return 2.0 * plan.global_batch * model.seq * model.hidden * model.vocab;
+}
 
 // Counts for each predicted token a layer, the product of its two inputs, and the head.
 double mtp_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
@@ -106,18 +108,14 @@ double mtp_flops(const Model& model, const Plan& plan, AttentionFlops attention)
                              head_flops(model, plan));
 }
 
-double head_flops(const Model& model, const Plan& plan) {
-  return 2.0 * plan.global_batch * model.seq * model.hidden * model.vocab;
-}
-
 }  // namespace
 
 double model_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   double layers = 0;
   for (const auto& [kind, count] : kinds_of(model))
     layers += count * layer_flops(*kind, plan, attention);
-  const double again = model.mtp_layers == 0 ? 0 : mtp_flops(model, plan, attention);
-  return 3 * (layers + head_flops(model, plan) + again);
+  const double mtp = model.mtp_layers == 0 ? 0 : mtp_flops(model, plan, attention);
+  return 3 * (layers + head_flops(model, plan) + mtp);  // the backward is twice the forward
 }
 
 double hardware_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
@@ -130,16 +128,16 @@ double hardware_flops(const Model& model, const Plan& plan, AttentionFlops atten
     if (kind->attends() && plan.flash_attention)
       sum += count * core_flops(*kind, plan, attention) * (kFlashBackward - 2);
   }
-  std::map<const Model*, int> again;
+  std::map<const Model*, int> recomputed;  // layers by kind
   int first = 0;
   for (const int layers : split_layers(model, plan)) {
     for (const auto& [kind, count] : kinds_in(model, first, recomputed_layers(plan, layers)))
-      again[kind] += count;
+      recomputed[kind] += count;
     first += layers;
   }
   if (model.mtp_layers > 0 && mtp_recompute(plan) == Recompute::Full)
-    again[&model.layer(model.layers - 1)] += model.mtp_layers;
-  for (const auto& [kind, count] : again)
+    recomputed[&model.layer(model.layers - 1)] += model.mtp_layers;
+  for (const auto& [kind, count] : recomputed)
     sum += count * (layer_flops(*kind, plan, attention) + capacity_flops(*kind, plan));
   return sum;
 }

@@ -39,12 +39,12 @@ Kernel repeated(const Block& block, const Plan& plan, bool is_experts) {
   return all;
 }
 
-// Merges the recomputation `kernel` into the block's input gradient, and into the part `first` with
+// Merges a kernel that recomputes into the block's input gradient, and into the part `first` with
 // which that gradient begins.
-Block with_repeated(Block block, const Kernel& kernel, Kernel Parts::*first) {
-  if (kernel.empty()) return block;
+Block with_repeated(Block block, const Kernel& recompute, Kernel Parts::*first) {
+  if (recompute.empty()) return block;
   for (Kernel* gradient : {&block.input_gradient, &(block.input_parts.*first)})
-    *gradient = merge(gradient->name, {kernel, *gradient});
+    *gradient = merge(gradient->name, {recompute, *gradient});
   return block;
 }
 
@@ -70,8 +70,8 @@ class LayerBuilder {
         experts_(expert_group(model, plan)) {
     if (model.shared_expert_ffn > 0 && model.is_moe()) {
       const Block shared = shared_expert_block(model, plan, profile());
-      const bool again = recomputes_shared(model, plan);
-      shared_ = with_repeated(shared, again ? shared.forward : Kernel{}, &Parts::out);
+      const bool recomputes = recomputes_shared(model, plan);
+      shared_ = with_repeated(shared, recomputes ? shared.forward : Kernel{}, &Parts::out);
     }
   }
 
@@ -104,8 +104,8 @@ class LayerBuilder {
  private:
   const FrameworkProfile& profile() const { return kernels_->cost().profile; }
   Block with_recomputed(Block block, bool is_experts = false) const {
-    const Kernel again = repeated(block, plan_, is_experts);
-    return with_repeated(std::move(block), again, &Parts::residual);
+    const Kernel recompute = repeated(block, plan_, is_experts);
+    return with_repeated(std::move(block), recompute, &Parts::residual);
   }
 
   int quantized_products() const {
@@ -134,12 +134,12 @@ class LayerBuilder {
 
   bool has_whole_blocks() const { return !splits_attention() && !model_.is_moe(); }
 
-  // Returns those of the two kernels whose half the layer has.
+  // Returns the two kernels, each if the layer has its half.
   std::vector<Kernel> halves(const Kernel& mixer, const Kernel& mlp) const {
-    std::vector<Kernel> there;
-    if (has_mixer_) there.push_back(mixer);
-    if (model_.has_mlp) there.push_back(mlp);
-    return there;
+    std::vector<Kernel> kernels;
+    if (has_mixer_) kernels.push_back(mixer);
+    if (model_.has_mlp) kernels.push_back(mlp);
+    return kernels;
   }
 
   void forward(PricedPass* pass) {
@@ -228,19 +228,20 @@ class LayerBuilder {
   // Adds a pass's blocks, each between its collectives. The CPU goes on launching while collectives
   // run, so all blocks together take
   //   max(device + collectives, launch) = max(device, launch - collectives) + collectives
-  // So launches count with what is left of them: launch - collectives. If that is longer than the
-  // device's time, each block waits for the CPU for its part, in proportion to its own time. The
-  // first `forwards` blocks gather inputs, the others output gradients.
+  // So the launch time that counts is launch - collectives. If it is longer than the device's time,
+  // each block waits for the CPU for a part of it, in proportion to the block's own time. The first
+  // `forwards` blocks are forwards, which gather inputs; the others gather output gradients.
   void whole_blocks(PricedPass* pass, std::vector<Kernel> blocks, std::size_t forwards) {
     const TensorGroup& group = attention_comm_.tensor;
-    double left_s = 0, sum_s = 0;
+    double exposed_launch_s = 0, all_device_s = 0;
     for (Kernel& block : blocks) {
-      left_s += std::exchange(block.launch_s, 0) - collective_s_;
-      sum_s += device_s(block);
+      exposed_launch_s += std::exchange(block.launch_s, 0) - collective_s_;
+      all_device_s += device_s(block);
     }
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       Kernel& block = blocks[i];
-      if (left_s > sum_s) block.launch_s = left_s * device_s(block) / sum_s;
+      if (exposed_launch_s > all_device_s)
+        block.launch_s = exposed_launch_s * device_s(block) / all_device_s;
       gather(pass, group, i < forwards ? group.of_inputs() : group.of_gradients());
       pass->run(block);
       reduce(pass, group);
@@ -263,7 +264,7 @@ class LayerBuilder {
     const bool in_overlaps = gemms.in_wgrad.method != TensorMethod::Off ||
                              gemms.in_dgrad.method == TensorMethod::Pipelined ||
                              gemms.in_dgrad.method == TensorMethod::Ring;
-    const TensorMethod in = in_overlaps ? TensorMethod::Bulk : TensorMethod::Off;
+    const TensorMethod in = in_overlaps ? TensorMethod::Bulk : TensorMethod::Off;  // any but Off
     const double launch_s =
         block.input_gradient.launch_s + (weights ? block.weight_gradient.launch_s : 0);
     std::vector<Parts*> all = {&parts.input};
@@ -278,22 +279,23 @@ class LayerBuilder {
   }
 
   // Divides a block's launch time over its parts, in proportion to their time on the device, so
-  // that either all of them wait for the CPU or none does. The time of collectives that no GEMM
-  // overlaps comes off first: the CPU launches meanwhile. collective_s is that of both of the
-  // block's collectives, and `methods` says which of them overlap.
+  // that either all parts wait for the CPU or none does. The time of collectives that no GEMM
+  // overlaps is subtracted first, because the CPU launches meanwhile. `collective_s` is the time of
+  // the block's two collectives, and `methods` has the overlap of each.
   void spread_launch(const std::vector<Parts*>& all, double launch_s, double collective_s,
                      std::array<TensorMethod, 2> methods) const {
     const auto exposed = std::ranges::count(methods, TensorMethod::Off);
-    const double left_s = std::max(0.0, launch_s - collective_s * static_cast<double>(exposed) / 2);
+    const double exposed_launch_s =
+        std::max(0.0, launch_s - collective_s * static_cast<double>(exposed) / 2);
     const bool ring = plan_.context_comm == ContextComm::Ring;
-    double sum_s = 0;
+    double all_device_s = 0;
     for (const Parts* parts : all) {
       for (const auto part : kParts)
-        sum_s += device_s(parts->*part) * (part == &Parts::core && ring ? plan_.cp : 1);
+        all_device_s += device_s(parts->*part) * (part == &Parts::core && ring ? plan_.cp : 1);
     }
     for (Parts* parts : all) {
       for (const auto part : kParts)
-        (parts->*part).launch_s = left_s * device_s(parts->*part) / sum_s;
+        (parts->*part).launch_s = exposed_launch_s * device_s(parts->*part) / all_device_s;
     }
   }
 

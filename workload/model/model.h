@@ -26,8 +26,8 @@ std::string_view mixer_name(Mixer mixer);  // heads, latent, mamba, linear, none
 // Positions in a chunk of the gated delta net's scan, as in flash-linear-attention.
 constexpr int kDeltaChunk = 64;
 
-// The load of the busiest of `ranks` expert-parallel ranks over the mean rank's: in the mean of a
-// layer's exchanges, and the greatest (workload/model/routing.h).
+// The load of the busiest of `ranks` expert-parallel ranks, divided by the mean rank's: `mean` over
+// a layer's exchanges, and `most` of them (workload/model/routing.h).
 struct RoutedLoad {
   int ranks = 1;
   double mean = 1, most = 1;
@@ -54,18 +54,19 @@ struct Model {
   // dense model.
   int experts = 0;
   int top_k = 0;
-  // Experts form so many equal groups, and a token's experts lie in router_topk_groups of them; 0:
-  // in any. (DeepSeek-V3 limits the nodes of a token so.)
+  // Experts form so many equal groups, and a token's experts lie in router_topk_groups of the
+  // groups (as DeepSeek-V3 limits the nodes to which a token goes). 0: in any.
   int router_groups = 0, router_topk_groups = 0;
   int expert_ffn_hidden = 0;  // 0: as ffn()
   int shared_expert_ffn = 0;
-  // Tokens of the busiest expert rank over the mean: all wait for that rank. 1: even.
+  // Tokens of the busiest expert rank divided by the mean rank's. All wait for the busiest. 1:
+  // even.
   double expert_imbalance = 1;
-  // The same where model.routing says which experts tokens go to, for each number of ranks; empty:
-  // expert_imbalance holds.
+  // The same ratio for each number of ranks, computed from the tokens of each expert that
+  // model.routing gives. Empty: expert_imbalance holds.
   std::vector<RoutedLoad> routed;
-  // Tokens that an expert takes at most, over the mean; others are dropped. 0: none are dropped.
-  // With pad_to_capacity it always takes as many, with padding.
+  // The most tokens that an expert takes, as a multiple of the mean expert's; further tokens are
+  // dropped. 0: none are dropped. With pad_to_capacity every expert takes that many, with padding.
   double capacity_factor = 0;
   bool pad_to_capacity = false;
   bool tied_embeddings = true;  // the head multiplies by the embedding; else by its own matrix
@@ -177,10 +178,10 @@ Status check_stated(const Model& model, const Plan& plan);
 // unpadded.
 int padded_vocab(const Model& model, const Plan& plan);
 
-// Return parameters: of the whole model (with untied embeddings both), of one layer and its two
-// blocks, of the embedding with its learned positions. GPT: 12 l h^2 (1 + 13/12h) + (V + s) h
-// (Narayanan et al. 2021, arXiv 2104.04473, equation 2, which leaves out the last LayerNorm's 2h,
-// too).
+// Return the number of parameters: of the whole model (with untied embeddings both matrices), of
+// one layer and its two blocks, of the embedding with its learned positions. GPT: 12 l h^2 (1 +
+// 13/12h) + (V + s) h (Narayanan et al. 2021, arXiv 2104.04473, equation 2, which leaves out the
+// last LayerNorm's 2h, too).
 double parameters(const Model& model);
 // The next three REQUIRE a model whose layers are alike.
 double layer_parameters(const Model& model);
@@ -203,7 +204,8 @@ inline double mlp_matrices(const Model& model) { return model.gated_mlp ? 3 : 2;
 // that compress latent attention's input.
 double replicated_parameters(const Model& model);
 
-// Return parameters as model cards count them: with the last norm, without multi-token prediction.
+// Return the number of parameters as model cards count it: with the last norm, without multi-token
+// prediction.
 // `active` counts only those experts that a token takes.
 double card_parameters(const Model& model);
 double active_parameters(const Model& model);
@@ -215,17 +217,17 @@ struct HeldParameters {
   double total() const { return dense + expert; }
 };
 
-// Returns the share of `layers` layers: their tensor share (all of what is replicated), and that of
-// their experts. REQUIRES: layers that are alike.
+// Returns the parameters of `layers` layers that one GPU holds: its tensor-parallel part, all of
+// what tensor ranks replicate, and its experts. REQUIRES: layers that are alike.
 HeldParameters share_of_equal_layers(const Model& model, const Plan& plan, int layers);
-// Returns the share of the layers from `first` on, of any kinds.
+// Returns the same for the layers from `first` on, of any kinds.
 HeldParameters share_of_layers(const Model& model, const Plan& plan, int first, int layers);
-// Returns how many parameters of share_of_layers a recipe quantizes (workload/model/recipe.h): all
-// but the routers'.
+// Returns how many of these parameters a recipe quantizes (workload/model/recipe.h): all but the
+// routers'.
 double linear_share(const Model& model, const Plan& plan, int first, int layers);
-// Returns the share of the layers that predict further tokens, all on plan.mtp_stage().
-// mtp_embedding_share is the embedding that they need there, if that is neither the first stage nor
-// the head's.
+// Returns the parameters, on one GPU of plan.mtp_stage(), of the layers that predict further
+// tokens. mtp_embedding_share is the copy of the embedding that they need if that stage is neither
+// the first one nor the head's.
 HeldParameters mtp_share(const Model& model, const Plan& plan);
 double mtp_embedding_share(const Model& model, const Plan& plan);
 double embedding_share(const Model& model, const Plan& plan);

@@ -13,23 +13,23 @@ namespace {
 // Direction of tokens: to the experts, or back.
 enum class Direction { Out, Back };
 
-CommKind comm_kind(Dispatcher dispatcher, Direction way) {
+CommKind comm_kind(Dispatcher dispatcher, Direction direction) {
   if (dispatcher != Dispatcher::AllGather) return CommKind::AllToAll;
-  return way == Direction::Out ? CommKind::AllGather : CommKind::ReduceScatter;
+  return direction == Direction::Out ? CommKind::AllGather : CommKind::ReduceScatter;
 }
 
 // Adds an exchange that follows the chain's last step but is not part of the chain. Returns its
 // step, or the chain's last step if all experts are on this GPU.
-int exchange(PricedPass* pass, const ExpertGroup& group, Direction way) {
+int exchange(PricedPass* pass, const ExpertGroup& group, Direction direction) {
   if (group.size == 1) return pass->last();
-  const Bytes bytes = way == Direction::Out ? group.sent_bytes : group.returned_bytes;
-  return pass->beside(GroupKind::Expert, comm_kind(group.dispatcher, way), bytes,
+  const Bytes bytes = direction == Direction::Out ? group.sent_bytes : group.returned_bytes;
+  return pass->beside(GroupKind::Expert, comm_kind(group.dispatcher, direction), bytes,
                       {.sms = group.sms}, pass->after_last());
 }
 
-// Returns places_of_token for a router that picks router_topk_groups of router_groups groups of
-// experts, and a token's experts in these. Example: with 4 of 8 groups, a token's experts are among
-// half of all experts, on half of the places.
+// Returns places_of_token for a router that first picks router_topk_groups of router_groups groups,
+// and then a token's experts in these groups. Example: with 4 of 8 groups, a token's experts are
+// among half of all experts, on half of the places.
 double places_of_groups(const Model& model, int places) {
   const int groups = std::max(model.router_groups, 1),
             taken = std::max(model.router_topk_groups, 1);
@@ -101,16 +101,17 @@ std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& pl
   }
   if (plan.expert_nodes > 1 && plan.ep > plan.expert_nodes) {
     // A token goes to one GPU of each node, and from there over NVLink to the node's GPUs with its
-    // experts. One of a node's GPUs has it already, so NVLink carries (node - 1) / node of the
-    // copies. DeepEP's SMs carry both legs. The limit is in bytes of the first leg, which has
-    // `nodes` copies to the second's `gpus`.
-    const double node = static_cast<double>(plan.ep) / plan.expert_nodes;
-    const double links = cluster.intra_bytes_per_s * cluster.intra_efficiency *
-                         cluster.alltoall_efficiency * node / (node - 1);
-    const auto [nodes, gpus] = copies_over_nodes(layer, plan);
-    const double sms = kSmRateOverNodes * kernel.bytes_per_s * nodes / (nodes + gpus);
-    kernel.bytes_per_s = links * nodes / gpus;
-    if (sms > 0) kernel.bytes_per_s = std::min(kernel.bytes_per_s, sms);
+    // experts. One of a node's g GPUs has the token already, so NVLink carries (g - 1) / g of the
+    // copies. DeepEP's SMs carry both legs. Both limits are in bytes of the first leg: it has
+    // copies.nodes copies of a token, the second leg copies.gpus.
+    const double node_gpus = static_cast<double>(plan.ep) / plan.expert_nodes;
+    const double nvlink_rate = cluster.intra_bytes_per_s * cluster.intra_efficiency *
+                               cluster.alltoall_efficiency * node_gpus / (node_gpus - 1);
+    const TokenCopies copies = copies_over_nodes(layer, plan);
+    const double sm_rate =
+        kSmRateOverNodes * kernel.bytes_per_s * copies.nodes / (copies.nodes + copies.gpus);
+    kernel.bytes_per_s = nvlink_rate * copies.nodes / copies.gpus;
+    if (sm_rate > 0) kernel.bytes_per_s = std::min(kernel.bytes_per_s, sm_rate);
   }
   if (kernel.bytes_per_s == 0) return std::nullopt;
   return kernel;
@@ -125,12 +126,12 @@ ExpertGroup expert_group(const Model& model, const Plan& plan) {
   };
   const Bytes arriving = bytes_of_copies(model.top_k);
   const Bytes returned = bytes_of_copies(copies_of_token(model, plan));
-  const double kept = plan.fp8_dispatch ? kFp8CopyBytes / stored_bytes(plan) : 1;
+  const double sent_share = plan.fp8_dispatch ? kFp8CopyBytes / stored_bytes(plan) : 1;
   return {.size = plan.ep,
           .sms = static_cast<std::int16_t>(exchange_sms(plan)),
           .dispatcher = plan.dispatcher,
           .delays_wgrad = plan.delay_wgrad,
-          .sent_bytes = std::llround(kept * static_cast<double>(returned)),
+          .sent_bytes = std::llround(sent_share * static_cast<double>(returned)),
           .returned_bytes = returned,
           .tensor_bytes = plan.expert_tensor() > 1 ? arriving * plan.expert_tensor() : 0};
 }
@@ -140,7 +141,7 @@ void experts_forward(PricedPass* pass, const Parts& experts, const Parts* shared
   pass->run(experts.norm);
   const int arrived = exchange(pass, group, Direction::Out);
   if (shared) products_forward(pass, *shared, comm);
-  const int beside = pass->last();
+  const int shared_done = pass->last();
   pass->follow(arrived);
   over_tensor_group(pass, CommKind::AllGather, group);
   pass->run(experts.in);
@@ -148,7 +149,7 @@ void experts_forward(PricedPass* pass, const Parts& experts, const Parts* shared
   pass->run(experts.out);
   over_tensor_group(pass, CommKind::ReduceScatter, group);
   pass->follow(exchange(pass, group, Direction::Back));
-  pass->run(experts.residual, {beside});
+  pass->run(experts.residual, {shared_done});
 }
 
 void experts_backward(PricedPass* pass, const ExpertGradients& gradients, const ExpertGroup& group,
@@ -157,24 +158,22 @@ void experts_backward(PricedPass* pass, const ExpertGradients& gradients, const 
   pass->run(input.residual);
   const int arrived = exchange(pass, group, Direction::Out);
   if (shared_input) products_backward(pass, *shared_input, shared_weight, comm);
-  const int beside = pass->last();
+  const int shared_done = pass->last();
   pass->follow(arrived);
   over_tensor_group(pass, CommKind::AllGather, group);
   pass->run(input.out);
-  const auto weights = [pass, &gradients](const Kernel& gradient, bool now) {
-    if (gradients.weight && now) pass->run(gradient);
-  };
-  const bool delays = group.delays_wgrad;
-  if (weight) weights(weight->out, !delays);
+  const bool runs_wgrad = weight != nullptr && !group.delays_wgrad;
+  const bool delays_wgrad = weight != nullptr && group.delays_wgrad;
+  if (runs_wgrad) pass->run(weight->out);
   pass->run(input.between);
   pass->run(input.in);
-  if (weight) weights(weight->in, !delays);
+  if (runs_wgrad) pass->run(weight->in);
   over_tensor_group(pass, CommKind::ReduceScatter, group);
   const int returned = exchange(pass, group, Direction::Back);
-  if (weight) weights(weight->out, delays);
-  if (weight) weights(weight->in, delays);
+  if (delays_wgrad) pass->run(weight->out);
+  if (delays_wgrad) pass->run(weight->in);
   pass->follow(returned);
-  pass->run(input.norm, {beside});
+  pass->run(input.norm, {shared_done});
   if (weight) pass->run(weight->norm);
 }
 

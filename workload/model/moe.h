@@ -14,8 +14,8 @@ struct ExpertGroup {
   std::int16_t sms = 0;
   Dispatcher dispatcher = Dispatcher::AllToAll;
   bool delays_wgrad = false;
-  // Bytes to the experts. All-to-all: those that the busiest rank holds for all others, top_k
-  // copies of its tokens. DeepEP and HybridEP: one copy for each destination. All-gather: the
+  // Bytes to the experts. All-to-all: what the busiest rank holds for all others, top_k copies of
+  // its tokens. DeepEP and HybridEP: one copy for each destination. All-gather: the
   // tokens of all ranks.
   Bytes sent_bytes = 0;
   Bytes returned_bytes = 0;  // the same copies on their way back
@@ -26,7 +26,7 @@ struct ExpertGroup {
 // Returns one GPU and no bytes for a layer without experts.
 ExpertGroup expert_group(const Model& model, const Plan& plan);
 
-// Time of an exchange's kernel beside links: a launch, and a limit on the rate of its bytes.
+// Cost of an exchange's kernel beyond that of the links: a launch, and a limit on its rate.
 struct ExchangeKernel {
   double launch_s = 0, bytes_per_s = 0;
 };
@@ -36,13 +36,13 @@ struct ExchangeKernel {
 // NVLink; HybridEP's by NVLink alone. Between nodes a token goes once to each node, to the GPU in
 // the sender's place (first leg), and from there over NVLink to each GPU that has one of its
 // experts (second leg); it returns the same way and is summed on the way. An exchange counts the
-// bytes of the first leg, and bytes_per_s is the rate at which these go if the second leg is the
+// bytes of the first leg, and bytes_per_s is the rate of these bytes if the second leg is the
 // bottleneck.
 std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& plan,
                                               const ClusterSpec& cluster);
 
-// Mean copies of a token: `nodes` leave its GPU, over the network and the node's links together;
-// `gpus` go from the nodes' first GPUs to those with its experts, the sender's own included.
+// Mean copies of a token: `nodes` leave its GPU, one for each node with its experts (the own one
+// included); `gpus` go from a node's first GPU to the GPUs with its experts, on all nodes together.
 struct TokenCopies {
   double nodes = 0, gpus = 0;
 };
@@ -65,7 +65,7 @@ double places_of_token(int experts, int top_k, int places);
 void experts_forward(PricedPass* pass, const Parts& experts, const Parts* shared,
                      const ExpertGroup& group, const BlockComm& comm);
 
-// The kernels of the backward. `weight` null: the weights' gradients have a pass of their own.
+// The kernels of the backward. `weight` is null if weight gradients have a pass of their own.
 struct ExpertGradients {
   const Parts& input;
   const Parts* weight;

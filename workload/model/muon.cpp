@@ -1,3 +1,5 @@
+// Lists the matrices of each stage, spreads them over GPUs as Megatron-LM does, and counts the work
+// of the busiest GPU: five steps of Newton-Schulz's iteration on each of its matrices.
 #include "workload/model/muon.h"
 
 #include <fmt/format.h>
@@ -17,30 +19,32 @@
 namespace tandem {
 namespace {
 
-// The iteration (emerging_optimizers/orthogonalized_optimizers/muon_utils.py of
+// The iteration of Newton-Schulz (emerging_optimizers/orthogonalized_optimizers/muon_utils.py of
 // NVIDIA-NeMo/Emerging-Optimizers at fd77292): five steps of the products X X', A A and B X.
 constexpr int kSteps = 5;
-// Bytes read and written for a number: its norm, the division by it, the cast to 16 bits and back;
-// two factors in fp32, while the second moment's 8 are spared; the concatenation of gathered parts.
+// Bytes read and written for a number of a matrix: for the norm 4, the division by it 8, the casts
+// to 16 bits and back 6 each; for two factors in fp32 16, of which Adam's second moment would have
+// taken 8; for the concatenation of gathered parts 8.
 constexpr double kIterationBytes = 4 + 8 + 6 + 6, kFactorBytes = 16 - 8, kConcatenationBytes = 8;
-// Bytes of a number of the largest matrix: gathered parts, the concatenation, its quotient and the
-// quotient in 16 bits; without a gather the result with both factors applied in turn.
+// Scratch bytes for a number of the largest matrix. With a gather: the gathered parts, their
+// concatenation, its quotient by the norm, and the quotient in 16 bits. Without one: the result,
+// and the result after each of both factors.
 constexpr double kGatheredScratch = 4 + 4 + 4 + 2, kScratch = 3 * 4;
 
 enum class Cut { None, Rows, Columns };
 
-// Equal matrices of a stage. Those of queries, keys and values are one parameter, and
-// orthogonalized one by one: `parts` has the rows of each.
+// Equal matrices of a stage. Queries, keys and values are one matrix, but each of these parts is
+// orthogonalized by itself: `parts` has their rows.
 struct Matrix {
   std::vector<double> parts;
   double columns = 0;
   Cut cut = Cut::None;
-  int ranks = 1;  // that share it
+  int ranks = 1;  // tensor ranks over which it is cut
   bool expert = false;
   std::int64_t count = 1;  // on a GPU
 
   double rows() const { return std::reduce(parts.begin(), parts.end()); }
-  double local() const { return rows() * columns / ranks; }
+  double local_parameters() const { return rows() * columns / ranks; }
   // The cost by which Megatron-LM spreads matrices (_ns_compute_cost).
   double cost() const {
     const double m = rows() / (cut == Cut::Rows ? ranks : 1);
@@ -134,11 +138,12 @@ std::vector<GpuLoad> spread(std::span<const Matrix> matrices, std::int64_t gpus)
   for (const std::size_t i : order) {
     for (std::int64_t left = matrices[i].count; left > 0;) {
       const auto least = std::ranges::min_element(loads, {}, &GpuLoad::cost);
+      // As long as all GPUs are alike, gives each of them several matrices at once.
       const std::int64_t each = loads.size() == 1 ? std::max<std::int64_t>(1, left / gpus) : 1;
       GpuLoad given = *least;
       given.gpus = std::min(least->gpus, left / each);
       given.cost += matrices[i].cost() * static_cast<double>(each);
-      given.parameters += matrices[i].local() * static_cast<double>(each);
+      given.parameters += matrices[i].local_parameters() * static_cast<double>(each);
       given.counts[i] += each;
       left -= each * given.gpus;
       least->gpus -= given.gpus;
@@ -153,7 +158,7 @@ std::vector<GpuLoad> spread(std::span<const Matrix> matrices, std::int64_t gpus)
   return loads;
 }
 
-// Adds what Newton-Schulz takes for `count` matrices of a kind.
+// Adds the products, passes and scratch of Newton-Schulz for `count` matrices of a kind.
 void add_iteration(const Matrix& matrix, std::int64_t count, const Plan& plan, MuonShare* share) {
   const bool is_cut = matrix.cut != Cut::None;
   const bool gathers = is_cut && plan.muon_tensor == MuonTensor::Duplicated;
@@ -192,7 +197,8 @@ void add_buffer(std::span<const Matrix> matrices, std::int64_t gpus, const Plan&
                 double HeldParameters::*place, MuonShare* share) {
   if (matrices.empty()) return;
   double held = 0, fullest = 0;
-  for (const Matrix& matrix : matrices) held += matrix.local() * static_cast<double>(matrix.count);
+  for (const Matrix& matrix : matrices)
+    held += matrix.local_parameters() * static_cast<double>(matrix.count);
   const std::vector<GpuLoad> loads = spread(matrices, gpus);
   for (const GpuLoad& load : loads) fullest = std::max(fullest, load.parameters);
   const GpuLoad& busiest = *std::ranges::max_element(loads, {}, &GpuLoad::cost);

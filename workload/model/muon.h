@@ -13,11 +13,13 @@ namespace tandem {
 // norms, biases and convolutions. Under ZeRO 1 a GPU updates whole matrices, and the buffers of
 // weights and gradients are padded until all GPUs have as much as the fullest.
 struct MuonShare {
-  HeldParameters held, updated, padding;  // on a GPU; by the fullest GPU; in its buffers
+  HeldParameters held;     // by Muon's matrices, on a GPU
+  HeldParameters updated;  // by the GPU that updates the most parameters
+  HeldParameters padding;  // of a GPU's buffers
   // Newton-Schulz's products of the busiest GPU, and the bytes of its passes over memory.
   std::vector<Gemm> gemms;
   double pass_bytes = 0;
-  double scratch_bytes = 0;  // of the arrays beside the largest matrix
+  double scratch_bytes = 0;  // of the temporary arrays for the largest matrix
 };
 
 // Returns the share of each stage; all are empty without plan.muon.
@@ -26,7 +28,7 @@ std::vector<MuonShare> muon_shares(const Model& model, const OrderedPlan& plan);
 // Adds the parameters of another stage on the same GPU.
 void add_share(const MuonShare& stage, MuonShare* rank);
 
-// Returns the bytes of a parameter's momentum, and of its fp32 original where it is narrower.
+// Returns the bytes of a parameter's momentum, and of its fp32 copy if the parameter is narrower.
 double muon_state_bytes(const Plan& plan);
 
 // Checks that Megatron-LM runs Muon with the rest of the plan.

@@ -32,8 +32,8 @@ struct CommSettings {
 using Waits = boost::container::small_vector<int, 2>;
 
 // A kernel, or a communication of one of the GPU's groups (Tensor, Context or Expert; lowering adds
-// the others). Compute steps follow one another on their lane. A communication starts when what it
-// waits for has ended. A step that waits for no step waits for the action's inputs.
+// the others). Compute steps run one after another on the compute lane. A communication starts when
+// all steps in `waits` have ended. A step without `waits` waits for the action's inputs.
 struct Step {
   bool computes = true;
   int kernel = -1;  // compute: into Workload::kernels; -1: no kernel, only `duration_ns`

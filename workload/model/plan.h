@@ -98,8 +98,9 @@ inline constexpr OffloadModule kOffloadModules[] = {
 // from itself (Current); one for a block of 128 numbers; one for a block of 32.
 enum class Fp8Recipe { Delayed, Current, Blockwise, Mxfp8, Rowwise };
 
-// Ranks over which delayed scaling reduces the largest numbers behind each pass: tp x cp x dp, as
-// Megatron-LM does; tp x cp (its tp_only_amax_red); none: each rank scales by its own.
+// Ranks over which delayed scaling all-reduces the largest numbers (amax) after each pass: tp x cp
+// x dp, Megatron-LM's default; tp x cp (its tp_only_amax_red); none: each rank scales by its own
+// amax.
 enum class AmaxReduction { All, Tensor, None };
 
 // How tokens reach their experts, by Megatron's --moe-token-dispatcher-type and its flex backends:
@@ -144,13 +145,14 @@ std::string_view context_comm_name(ContextComm comm);      // ring, all_gather, 
 
 struct GemmOverlap {
   TensorMethod method = TensorMethod::Off;
-  int sms = 0;     // that the communication takes
-  int splits = 4;  // pipelined: parts
-  // Communicates in buffers of its own. Bulk without being asked has none, and NCCL's operations.
+  int sms = 0;     // taken from compute by the communication
+  int splits = 4;  // parts of a pipelined overlap
+  // Communicates in Transformer Engine's buffers. False: by NCCL, as bulk overlap that no key asked
+  // for.
   bool userbuffers = true;
 };
 
-// Kernels that may be fused; each fusion is on by default as in Megatron-LM.
+// Kernels that may be fused. Each fusion is on by default, as in Megatron-LM.
 struct Fusion {
   bool softmax = true;    // scale, mask and softmax
   bool bias_gelu = true;  // bias and activation
@@ -161,8 +163,9 @@ struct Fusion {
 // Transformer Engine's kernel; or for a part of the tokens at a time.
 enum class CrossEntropy { Unfused, Native, TransformerEngine, Chunked };
 
-// How Muon orthogonalizes a matrix that tensor ranks cut (Megatron-LM's --muon-tp-mode): each rank
-// gathers and computes it whole, or takes its part for a matrix; or all compute one together.
+// How Muon orthogonalizes a matrix that is cut over tensor ranks (Megatron-LM's --muon-tp-mode):
+// each rank gathers it and computes all of it (Duplicated); each rank treats its part as a matrix
+// (Blockwise); or the ranks compute it together (Distributed).
 enum class MuonTensor { Duplicated, Blockwise, Distributed };
 
 // The framework whose buffers and losses count for memory (workload/memory/trainer.h).
@@ -173,13 +176,13 @@ struct Plan {
   int tp = 1, pp = 1, vpp = 1, dp = 1;
   int cp = 1;            // context parallel: GPUs that share a sequence
   int ep = 1;            // expert parallel: GPUs, of dp x cp, that share a layer's experts
-  int expert_nodes = 1;  // nodes of an expert group's GPUs, by their placement
+  int expert_nodes = 1;  // nodes over which an expert group's GPUs are placed
   int expert_tp = 0;     // neighbouring GPUs over which an expert is cut; 0: as tp
   int micro_batch = 1;
   int global_batch = 0;
   Dispatcher dispatcher = Dispatcher::AllToAll;
   bool fp8_dispatch = false;  // tokens go to their experts in fp8, and return in 16 bits
-  bool delay_wgrad = false;   // experts' weight gradients beside the exchange behind their inputs'
+  bool delay_wgrad = false;   // experts' wgrad runs beside the exchange that follows their dgrad
   Recompute recompute = Recompute::None;
   RecomputeModules recompute_modules;
   bool sequence_parallel = false;
@@ -274,11 +277,11 @@ struct OrderedPlan : Plan {
   // A forward and a backward run together layer by layer: two layers are at work.
   bool trades_layers = false;
 
-  // Replicas of the dense parameters, and of an expert's.
+  // Return the replicas of the dense parameters, and those of an expert's parameters.
   int data_ranks() const { return dp * cp * copies; }
   int expert_data_ranks() const { return tp * data_ranks() / (expert_tensor() * ep); }
-  // The ranks among these that cut a parameter; experts have as many whole replicas as dense
-  // layers.
+  // Return over how many of these ranks a parameter is cut. Experts have as many whole replicas as
+  // dense layers.
   int shard_ranks() const { return hsdp_shard > 0 ? hsdp_shard : data_ranks(); }
   int expert_shard_ranks() const { return tp * shard_ranks() / (expert_tensor() * ep); }
 };

@@ -14,10 +14,10 @@ constexpr double kBlockwiseScale = 4.0 / 128;
 constexpr double kMxScale = 1.0 / 32;
 constexpr double kNvfp4Scale = 1.0 / 16;
 
-// NVFP4's columns go through a Hadamard transform, for whose largest numbers most are read once
-// more: of a B300's casts that Transformer Engine times (benchmarks/gemm/benchmark_gemm.py at
-// 3329417), NVFP4's take as much longer than the others' as with 6.5 bytes a number in place of
-// 5.1.
+// NVFP4's columns go through a Hadamard transform, and most numbers are read once more for the
+// result's amax. Fitted: in Transformer Engine's times of a B300's casts
+// (benchmarks/gemm/benchmark_gemm.py at 3329417) NVFP4's are longer than the others', in the ratio
+// of 6.5 bytes a number to 5.1.
 constexpr double kNvfp4Amax = 3.4;
 
 // Products in MXFP8 take 7.161 ms where those with a scale for each tensor take 6.812: twelve GEMMs

@@ -1,5 +1,5 @@
-// Recipe: the quantized form in which linear layers multiply, where it is not the plan's 16 or 32
-// bits, and what that form costs: casts, scales, copies.
+// Recipe: the quantized form (fp8, nvfp4) in which linear layers multiply, and its costs: casts,
+// scales, copies.
 #pragma once
 
 #include <optional>
@@ -16,24 +16,24 @@ namespace tandem {
 // attention's core stay in 16 bits.
 struct Recipe {
   double number_bytes;  // of a quantized number, with its part of the scales
-  double amax_bytes;    // of a number, read to find the scale before it is quantized
+  double amax_bytes;    // read of a number to find the scale, before it is quantized
   double rate = 1;      // of products, relative to those with a scale for each tensor
-  // One scale holds for rows and columns, so that GPUs that multiply columns as well as rows need
-  // one form (FrameworkProfile::cast_forms).
+  // One scale holds for rows and columns, so that GPUs that can multiply either need only one form
+  // (FrameworkProfile::cast_forms).
   bool scales_tensor = false;
   bool norm_quantizes;  // a norm writes its output quantized, without another pass to cast it
   bool gathers_quantized = true;  // over the tensor group; otherwise in 16 bits
-  // Largest numbers are reduced over ranks: `passes`: those of all tensors, behind each pass, for
-  // the scales of later passes; `gathered`: an array's own, before it is gathered along the
-  // sequence.
+  // Amax: the largest absolute number of an array. Ranks all-reduce those of all tensors after each
+  // pass, for the scales of later passes (reduces_passes); or that of one array before it is
+  // gathered along the sequence (reduces_gathered).
   bool reduces_passes = false, reduces_gathered = false;
-  // Largest numbers of weights, reduced before the weights are gathered quantized: bytes for each
+  // Amax values of weights, reduced before the weights are gathered quantized: bytes for each
   // weight array, and bytes for each number.
   double weight_amax_bytes = 0, amax_bytes_per_number = 0;
 
   double copies_bytes() const { return 2 * number_bytes; }
-  // Returns the bytes read and written to quantize a number in 16 bits into all forms, times what
-  // casts take longer than other passes.
+  // Returns the bytes read and written to quantize a 16-bit number into all forms, scaled up
+  // because casts are slower than other passes over memory.
   double cast_bytes(const FrameworkProfile& profile) const {
     const double forms = scales_tensor ? profile.cast_forms : 2;
     return profile.memory_efficiency / profile.cast_efficiency *
@@ -41,10 +41,10 @@ struct Recipe {
   }
 };
 
-// Bytes of a largest number: fp32.
+// Bytes of an amax: fp32.
 constexpr Bytes kAmaxBytes = 4;
 
-// Returns nothing if all is in the plan's precision.
+// Returns nullopt if linear layers multiply in 16 or 32 bits.
 std::optional<Recipe> recipe_of(const Plan& plan);
 
 // Returns the bytes of a parameter on the wire where ZeRO gathers it.

@@ -14,7 +14,8 @@ namespace {
 
 constexpr double kRounding = 1e-9;  // of sums: tokens such as 0.1 do not add up to the last digit
 
-// Returns the tokens of the busiest rank over the mean rank's, dropped ones included in the mean.
+// Returns the tokens of the busiest rank divided by the mean rank's. The mean includes dropped
+// tokens, the busiest rank's do not.
 double busiest(const ExpertTokens& tokens, int experts, int ranks, double capacity) {
   const double all = std::accumulate(tokens.begin(), tokens.end(), 0.0);
   const double most_of_expert = capacity > 0 ? capacity * all / experts : all;
@@ -38,9 +39,9 @@ std::vector<RoutedLoad> routed_loads(const Exchanges& exchanges, int experts, do
     if (experts % ranks != 0) continue;
     RoutedLoad load{ranks, 0, 0};
     for (const ExpertTokens& tokens : exchanges) {
-      const double one = busiest(tokens, experts, ranks, capacity);
-      load.mean += one / static_cast<double>(exchanges.size());
-      load.most = std::max(load.most, one);
+      const double exchange_load = busiest(tokens, experts, ranks, capacity);
+      load.mean += exchange_load / static_cast<double>(exchanges.size());
+      load.most = std::max(load.most, exchange_load);
     }
     loads.push_back(load);
   }

@@ -1,7 +1,8 @@
 // Routing: which experts the tokens of each layer go to.
 //
 //   Routing      tokens by layer, exchange and expert, as a file has them
-//   RoutedLoad   of a layer, by the number of expert-parallel ranks: the busiest rank over the mean
+//   RoutedLoad   for a layer and a number of expert-parallel ranks: tokens of the busiest rank
+//                divided by those of the mean rank
 //
 // Ranks wait for the busiest of each exchange. Which rank that is differs from layer to layer, so
 // each layer has loads of its own.

@@ -25,7 +25,8 @@ constexpr Bytes kCrossEntropyBytesPerToken = 12;
 // The gradient norm is one fp32 number.
 constexpr Bytes kNormBytes = 4;
 
-// A stage's backward passes while they are built: both gradients, the input's, the weights'.
+// A stage's backward passes while they are built: both gradients in one pass; the gradient of the
+// input alone; those of the weights alone.
 struct Backward {
   PassBuilder both, input, weight;
 };
@@ -70,68 +71,35 @@ class Assembler {
   }
 
   // Builds the stage of `layers` layers from `begin` on. A compute step has the number of the unit
-  // whose parameters it uses: the embedding (if it is here) has unit 0, then each layer has one,
-  // then the head.
+  // (StageWork::units) whose parameters it uses. Units come in this order: the embedding or the
+  // rank's share of the vocabulary, if it is here; each layer; multi-token prediction and the head.
   StageWork stage(int begin, int layers, int number, bool last) {
     StageWork stage;
     stage.layers = layers;
-    const bool first = number == 0, whole = plan_.vocabulary == 0;
-    const bool shares = !whole && number < plan_.pp;
-    const int first_layer = first || shares ? 1 : 0;
+    PassBuilder forward;
+    Backward backward;
+    add_stage_begin(number, &forward, &stage.units);
+    const int first_unit = static_cast<int>(stage.units.size());
     const int recomputed = recomputed_layers(plan_, layers);
+    // The share of its offloaded bytes that each layer waits for.
     const double copies =
         plan_.offload_layers == 0
             ? 1
             : static_cast<double>(std::min(plan_.offload_layers, layers)) / std::max(1, layers);
     const auto append = [&](PassBuilder* pass, Pass LayerPasses::*own, int i) {
-      append_layer(pass, own, model_.layer(begin + i), i < recomputed, copies, first_layer + i);
+      append_layer(pass, own, model_.layer(begin + i), i < recomputed, copies, first_unit + i);
     };
-    PassBuilder forward;
-    Backward backward;
-    if (shares) {
-      const double positions = first ? position_parameters(model_) : 0;
-      stage.units.push_back(unit_of({.dense = vocabulary_share(model_, plan_) + positions}));
-      if (first) compute(&forward, vocabulary_->positions, 0);
-    } else if (first) {
-      stage.units.push_back(
-          unit_of({.dense = embedding_share(model_, plan_) + position_parameters(model_)}));
-      compute(&forward, embedding_block(model_, plan_, profile()).forward, 0);
-      reduce(&forward, tensor_);
-    }
     for (int i = 0; i < layers; ++i) {
       stage.units.push_back(unit_of(share_of_equal_layers(model_.layer(begin + i), plan_, 1)));
       append(&forward, &LayerPasses::forward, i);
     }
-    if (last && !whole) {
-      compute(&forward, vocabulary_->norm, -1);
-      compute(&backward.both, vocabulary_->norm_gradient, -1);
-      compute(&backward.input, vocabulary_->norm_gradient, -1);
-    } else if (last) {
-      HeldParameters held;
-      if (!plan_.mtp_before_loss) held = mtp_share(model_, plan_);
-      held.dense += head_share(model_, plan_);
-      stage.units.push_back(unit_of(held));
-      add_head(&forward, &backward, first_layer + layers);
-      for (int i = 0; i < model_.mtp_layers; ++i) {
-        if (plan_.mtp_before_loss) {
-          add_head(&forward, &backward, first_layer + layers);
-        } else {
-          add_mtp(&forward, &backward, first_layer + layers);
-        }
-      }
-    } else if (model_.mtp_layers > 0 && number == plan_.mtp_stage()) {
-      HeldParameters held = mtp_share(model_, plan_);
-      held.dense += mtp_embedding_share(model_, plan_);
-      stage.units.push_back(unit_of(held));
-      for (int i = 0; i < model_.mtp_layers; ++i)
-        add_mtp(&forward, &backward, first_layer + layers);
-    }
+    add_stage_end(number, last, &forward, &backward, &stage.units);
     for (int i = layers - 1; i >= 0; --i) {
       append(&backward.both, &LayerPasses::backward, i);
       append(&backward.input, &LayerPasses::backward_input, i);
       append(&backward.weight, &LayerPasses::backward_weight, i);
     }
-    if (first) add_embedding_backward(&backward);
+    if (number == 0) add_embedding_backward(&backward);
     stage.forward = finish(&forward);
     stage.backward = finish(&backward.both);
     stage.backward_input = finish(&backward.input);
@@ -140,7 +108,54 @@ class Assembler {
     return stage;
   }
 
-  // Appends one of a layer's passes, with waits for `copies` of the layer's offloaded bytes.
+  // Adds the embedding on the first stage. With vocabulary parallelism the first pp stages get the
+  // rank's share of the vocabulary, whose kernels are in add_vocabulary().
+  void add_stage_begin(int number, PassBuilder* forward, std::vector<ParameterUnit>* units) {
+    const bool first = number == 0;
+    const double positions = first ? position_parameters(model_) : 0;
+    if (vocabulary_ && number < plan_.pp) {
+      units->push_back(unit_of({.dense = vocabulary_share(model_, plan_) + positions}));
+      if (first) compute(forward, vocabulary_->positions, 0);
+    } else if (first) {
+      units->push_back(unit_of({.dense = embedding_share(model_, plan_) + positions}));
+      compute(forward, embedding_block(model_, plan_, profile()).forward, 0);
+      reduce(forward, tensor_);
+    }
+  }
+
+  // Adds the head on the last stage, and multi-token prediction on the stage that has it. With
+  // vocabulary parallelism the last stage has only the norm before the head.
+  void add_stage_end(int number, bool last, PassBuilder* forward, Backward* backward,
+                     std::vector<ParameterUnit>* units) {
+    const int unit = static_cast<int>(units->size());
+    const bool predicts = model_.mtp_layers > 0 && number == plan_.mtp_stage();
+    if (last && vocabulary_) {
+      compute(forward, vocabulary_->norm, -1);
+      compute(&backward->both, vocabulary_->norm_gradient, -1);
+      compute(&backward->input, vocabulary_->norm_gradient, -1);
+    } else if (last) {
+      HeldParameters held;
+      if (!plan_.mtp_before_loss) held = mtp_share(model_, plan_);
+      held.dense += head_share(model_, plan_);
+      units->push_back(unit_of(held));
+      add_head(forward, backward, unit);
+      for (int i = 0; i < model_.mtp_layers; ++i) {
+        if (plan_.mtp_before_loss) {
+          add_head(forward, backward, unit);
+        } else {
+          add_mtp(forward, backward, unit);
+        }
+      }
+    } else if (predicts) {
+      HeldParameters held = mtp_share(model_, plan_);
+      held.dense += mtp_embedding_share(model_, plan_);
+      units->push_back(unit_of(held));
+      for (int i = 0; i < model_.mtp_layers; ++i) add_mtp(forward, backward, unit);
+    }
+  }
+
+  // Appends one of a layer's passes. It waits for the copies of a share (`copies`) of the layer's
+  // offloaded bytes, as far as they take longer than its compute.
   void append_layer(PassBuilder* pass, Pass LayerPasses::*own, const Model& layer, bool recomputed,
                     double copies, int unit) const {
     const Pass& alone = (recomputed ? layers_ : kept_layers()).at(&layer).*own;
@@ -170,7 +185,7 @@ class Assembler {
                      recipe->amax_bytes_per_number * linear_share(model_, plan_, begin, layers));
   }
 
-  // Returns the pass, which gets a step that takes no time if it is empty.
+  // Returns the finished pass. An empty pass gets a step that takes no time.
   static Pass finish(PassBuilder* pass) {
     if (pass->empty()) pass->compute(-1, 0);
     return pass->take();
@@ -182,7 +197,7 @@ class Assembler {
   }
 
   // Adds the embedding's backward to the pass that computes input gradients, as zero-bubble's
-  // Megatron does: its weight gradients are those of linear layers.
+  // Megatron does, whose weight-gradient pass has linear layers only.
   void add_embedding_backward(Backward* backward) {
     const Kernel gradient = vocabulary_ ? vocabulary_->positions_gradient
                                         : embedding_block(model_, plan_, profile()).weight_gradient;
@@ -220,16 +235,17 @@ class Assembler {
     if (plan_.tp > 1)
       s.communicate(GroupKind::Tensor, CommKind::AllReduce,
                     kCrossEntropyBytesPerToken * tokens_of(model_, plan_));
-    PassBuilder* const first = plan_.vocabulary == 2 ? &s : &t;
-    compute(first, vocabulary_->input_gradient, 0);
-    reduce(first, tensor_);
-    const int output = first->last();
+    // Algorithm 2 computes the input's gradient in S, algorithm 1 in T.
+    PassBuilder* const with_gradient = plan_.vocabulary == 2 ? &s : &t;
+    compute(with_gradient, vocabulary_->input_gradient, 0);
+    reduce(with_gradient, tensor_);
+    const int output = with_gradient->last();
     compute(&t, vocabulary_->weight_gradient, 0);
     gather(&gradient, tensor_, tensor_.bytes);
     compute(&gradient, vocabulary_->lookup_gradient, 0);
     work.embedding = finish(&embedding);
     work.s = finish(&s);
-    work.t = t.take(first == &t ? output : -1);
+    work.t = t.take(with_gradient == &t ? output : -1);
     work.embedding_gradient = finish(&gradient);
     work.activation_bytes = tensor_.sequence_parallel ? tensor_.bytes / plan_.tp : tensor_.bytes;
     work.softmax_bytes = kCrossEntropyBytesPerToken * tokens_of(model_, plan_);
@@ -320,21 +336,22 @@ class Assembler {
   const TensorGroup tensor_;
   KernelTable kernels_;
   std::optional<VocabularyBlocks> vocabulary_;
-  // Passes by kind: those under plan.recompute, and those without recompute.
-  std::map<const Model*, LayerPasses> layers_, kept_layers_;  // empty: the same
+  // Passes by kind of layer: under plan.recompute; and without recompute, for the layers of a stage
+  // that keep their activations (plan.recompute_layers). kept_layers_ is empty if there are none.
+  std::map<const Model*, LayerPasses> layers_, kept_layers_;
   Workload work_;
 };
 
 }  // namespace
 
 double iteration_overhead_s(const Plan& plan, const FrameworkProfile& profile, double layers) {
-  const bool whole = plan.cuda_graphs && plan.cuda_graph_modules == CudaGraphModules{};
+  const bool all_in_graphs = plan.cuda_graphs && plan.cuda_graph_modules == CudaGraphModules{};
   // ZeRO-2 gathers a layer and reduces its gradients once, ZeRO-3 gathers it for its forward, again
   // for its backward, and reduces, in each microbatch.
   const int collectives = plan.zero < 2 ? 0 : plan.zero == 2 ? 2 : 3 * plan.microbatches();
   const int shard_ranks = plan.hsdp_shard > 0 ? plan.hsdp_shard : plan.dp * plan.cp;
   const int steps = shard_ranks - 1;  // of a ring
-  return (whole ? 0 : profile.iteration_overhead_s) +
+  return (all_in_graphs ? 0 : profile.iteration_overhead_s) +
          profile.rank_overhead_s * std::log2(std::max(1, plan.gpus())) +
          profile.shard_latency_s * collectives * layers * steps;
 }

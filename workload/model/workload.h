@@ -19,9 +19,9 @@
 
 namespace tandem {
 
-// Parameters that are gathered and reduced together: those of a layer, the embedding or the head.
-// Bytes are of the whole arrays that one GPU's group holds, not cut by data parallelism. Those of
-// experts belong to the smaller group of GPUs that hold the same experts.
+// Parameters that are gathered and reduced together: of a layer, the embedding or the head. The
+// bytes are not cut by data parallelism (ZeRO). Experts' parameters count apart, because fewer GPUs
+// have replicas of them.
 struct ParameterUnit {
   Bytes gradient_bytes = 0, parameter_bytes = 0;
   Bytes expert_gradient_bytes = 0, expert_parameter_bytes = 0;
@@ -40,9 +40,9 @@ struct StageWork {
   Pass backward_weight;              // ... and the weights'
   std::vector<ParameterUnit> units;  // in the order of the forward
   std::optional<Step> optimizer;     // of what the GPU updates of this stage; unset: nothing
-  // Bytes of the largest numbers of its quantized arrays, all-reduced behind each forward and each
-  // backward, and of those of its weights, all-reduced before they are gathered behind the
-  // optimizer. 0: none.
+  // Bytes of amax values (an array's largest number): of quantized arrays, all-reduced after each
+  // forward and each backward; of weights, all-reduced after the optimizer, before the weights are
+  // gathered. 0: none.
   Bytes forward_amax_bytes = 0, backward_amax_bytes = 0, weight_amax_bytes = 0;
 };
 
@@ -80,7 +80,7 @@ struct Workload {
 };
 
 // Returns the bytes that a layer copies to the CPU's memory in its forward, and back for its
-// backward, if it is one of those that do (plan.offloads_activations).
+// backward, if activations are offloaded (plan.offloads_activations).
 using CopiedBytes = std::function<double(const Model& layer, Recompute recompute)>;
 
 // Returns what an iteration of a pipeline stage of `layers` layers takes beside its kernels, in
@@ -107,10 +107,10 @@ double iteration_overhead_s(const Plan& plan, const FrameworkProfile& profile, d
 // the part of its launch that takes longer. With 0, launches wait for collectives, which makes
 // small models with tp > 1 too slow.
 //
-// A layer that offloads activations computes beside the copies of the layer before it. Where it
-// takes less time than its own copies, it waits for the rest (with_waits): in its forward, and in
-// the backward that computes its input's gradient. plan.offload_layers have the time of all of the
-// stage's layers for their copies, as Transformer Engine spreads these.
+// A layer that offloads activations computes beside the copies of the layer before it. If its
+// compute is shorter than its own copies, it waits for the rest (with_waits), in its forward and in
+// the backward that computes its input's gradient. With plan.offload_layers the copies are spread
+// evenly over all of the stage's layers, as Transformer Engine does.
 // REQUIRES: check_part(model, plan) and check_cost_model(cost); cost.precision = plan.precision;
 // `copied` and cost.device.host_link_bytes_per_s if the plan offloads activations.
 Workload make_workload(const Model& model, const OrderedPlan& plan, const CostModel& cost,
