@@ -1,5 +1,5 @@
-// Interpolation in measured rows: times linear in bytes, rates linear in the logarithm of FLOPs.
-// In: a table's rows and a Kernel or a communication. Out: its time.
+// Prices a Kernel or a communication by interpolation between measured rows: times are linear in
+// bytes, rates linear in the logarithm of FLOPs.
 #include "workload/cost/cost_table.h"
 
 #include <fmt/format.h>
@@ -18,8 +18,8 @@ constexpr std::array<std::string_view, kCostKinds> kNames = {
     "gemm",           "attention",  "memory",     "kernel",     "send", "all_reduce",
     "reduce_scatter", "all_gather", "all_to_all", "ring_shift", "copy", "slowdown"};
 
-// Returns a time by size: linear between two sizes. Below the smallest size it is that one's time;
-// above the largest it grows in proportion.
+// Returns the time for a size: linear between the two nearest measured sizes. Below the smallest it
+// is the smallest size's time; above the largest it grows in proportion to the size.
 double by_size(const std::map<double, double>& ns_of, double size) {
   const auto above = ns_of.lower_bound(size);
   if (above == ns_of.end()) {
@@ -32,8 +32,8 @@ double by_size(const std::map<double, double>& ns_of, double size) {
   return below->second + share * (above->second - below->second);
 }
 
-// Returns a rate by FLOPs: linear in their logarithm between two numbers of FLOPs, constant beyond
-// the ends.
+// Returns the rate for a number of FLOPs: linear in its logarithm between the two nearest measured
+// numbers, constant beyond the ends.
 double by_flops(const std::map<double, double>& rate_of, double flops) {
   const auto above = rate_of.lower_bound(flops);
   if (above == rate_of.end()) return rate_of.rbegin()->second;
@@ -43,26 +43,32 @@ double by_flops(const std::map<double, double>& rate_of, double flops) {
   return below->second + share * (above->second - below->second);
 }
 
-// Maps FLOPs to FLOPs a nanosecond. Shapes with equally many FLOPs give their mean rate.
-template <class Counts>
-std::map<double, double> rates(const CostTable& table, Counts counts) {
-  std::map<double, std::pair<double, int>> sums;
+// Returns FLOPs per nanosecond by FLOPs, of the rows that match. Shapes with equally many FLOPs
+// count with their mean rate.
+template <class Matches>
+std::map<double, double> rates(const CostTable& table, Matches matches) {
+  struct RateSum {
+    double sum = 0;
+    int rows = 0;
+  };
+  std::map<double, RateSum> sums;
   for (const CostRow& row : table.rows) {
-    if (!counts(row)) continue;
-    auto& [sum, number] = sums[row.flops()];
-    sum += row.flops() / static_cast<double>(row.p50_ns);
-    ++number;
+    if (!matches(row)) continue;
+    RateSum& at = sums[row.flops()];
+    at.sum += row.flops() / static_cast<double>(row.p50_ns);
+    ++at.rows;
   }
   std::map<double, double> rates;
-  for (const auto& [flops, sum] : sums) rates[flops] = sum.first / sum.second;
+  for (const auto& [flops, total] : sums) rates[flops] = total.sum / total.rows;
   return rates;
 }
 
-template <class Counts>
-std::map<double, double> times_by_bytes(const CostTable& table, Counts counts) {
+// Returns nanoseconds by bytes, of the rows that match.
+template <class Matches>
+std::map<double, double> times_by_bytes(const CostTable& table, Matches matches) {
   std::map<double, double> times;
   for (const CostRow& row : table.rows) {
-    if (counts(row)) times[row.bytes] = static_cast<double>(row.p50_ns);
+    if (matches(row)) times[row.bytes] = static_cast<double>(row.p50_ns);
   }
   return times;
 }
@@ -102,8 +108,8 @@ Result<double> passes_ns(const CostTable& table, double bytes) {
   return by_size(known, bytes);
 }
 
-// Returns the time of a kernel that was measured whole. Its share of memory-bound passes comes from
-// their own rows, if there are any.
+// Returns the price of a kernel that was measured as a whole. Its share of memory-bound passes is
+// found from the rows of such passes, if there are any.
 KernelPrice whole_price(const CostTable& table, const Kernel& kernel, const CostRow& row) {
   KernelPrice price;
   price.ns = std::max(row.p50_ns, to_ns(kernel.launch_s));

@@ -39,13 +39,13 @@ CostKind cost_kind(CommKind kind);
 // One measured thing and its time.
 struct CostRow {
   CostKind what = CostKind::Gemm;
-  std::string name;         // a Kernel's; of a Slowdown that of the communication beside it
+  std::string name;         // of the Kernel; for a Slowdown, of the communication beside the GEMM
   std::vector<Gemm> gemms;  // Gemm and Slowdown: one; Kernel: all of it
   double attention_flops = 0;
   double bytes = 0;  // of memory-bound passes; of a communication as its op counts them
   int ranks = 0;     // of the communication
   bool between_nodes = false;
-  int sms = 0;             // that the communication takes
+  int sms = 0;             // taken by the communication
   std::int64_t count = 0;  // times measured
   Nanoseconds p5_ns = 0, p50_ns = 0, p95_ns = 0;
 
@@ -67,7 +67,7 @@ struct CostTable {
 };
 
 // Returns a row's rate, for people to read, and its unit: "flop/s", "byte/s", or "ratio" for a
-// Slowdown, which is its time over that of the GEMM alone (0 if the table does not have that one).
+// Slowdown: its time divided by the time of the GEMM alone (0 if the table has no such GEMM).
 std::pair<double, std::string_view> rate_of(const CostTable& table, const CostRow& row);
 
 struct KernelPrice {
@@ -79,19 +79,19 @@ struct KernelPrice {
 // Returns a Kernel's price: its own row's time if it was measured whole; else the sum over its
 // GEMMs, attention and passes. It is never less than the Kernel's launch.
 //
-// A GEMM of a shape in the table takes that row's time. Another one runs at a rate between those of
-// the shapes with the next fewer and the next more FLOPs, linear in the logarithm of FLOPs; beyond
-// the ends at the last one's rate. GEMMs of activations are priced by rows of such GEMMs if there
-// are any, other GEMMs by other rows. Attention is priced by its FLOPs in the same way. Passes are
-// priced by bytes: linear between two sizes, the smallest one's time below that, the largest one's
-// rate above.
+// A GEMM whose shape is in the table takes its row's time. For another shape the rate is
+// interpolated between the rows with the next fewer and the next more FLOPs, linearly in the
+// logarithm of FLOPs; beyond the ends it is constant. GEMMs of activations use rows of such GEMMs
+// if there are any, and other GEMMs use the other rows. Attention is priced by its FLOPs in the
+// same way. The time of passes is linear in bytes between two sizes; it is constant below the
+// smallest size, and proportional to bytes above the largest.
 //
 // An Error names the shape for which there are no rows.
 Result<KernelPrice> kernel_price(const CostTable& table, const Kernel& kernel);
 
-// Returns a communication's time by its bytes, as for passes, from the rows of its kind with the
-// same number of ranks, inside a node or between nodes. Transfers use rows of Copy if there is no
-// Send. Nothing if the table has no such rows.
+// Returns a communication's time, interpolated by bytes as for passes. It uses the rows of its kind
+// with the same number of ranks, inside a node or between nodes. Transfers use rows of Copy if
+// there is no Send. nullopt: the table has no such rows.
 std::optional<Nanoseconds> comm_ns(const CostTable& table, CommKind kind, int ranks,
                                    bool between_nodes, double bytes);
 

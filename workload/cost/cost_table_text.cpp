@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// The last two are derived from the others, for people to read.
+// The last two columns are derived from the others, for people to read.
 constexpr std::array<std::string_view, 14> kColumns = {
     "what", "name",  "gemms", "attention_flops", "bytes",  "ranks", "between_nodes",
     "sms",  "count", "p5_ns", "p50_ns",          "p95_ns", "rate",  "unit"};

@@ -29,9 +29,9 @@ constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 128, 0.95}, {128, 64, 0.80}, {
 // K may be cut into parts, so that a GEMM with few output tiles fills the SMs.
 constexpr int kSplits[] = {1, 2, 4};
 
-// Returns what GEMMs reach and cost in a precision. ramp_k: a tile's prologue and epilogue cost as
-// much as so much of K. They take equally long in fp8, where products are twice as fast, so there
-// they count as twice as much, where the GPU has no number of its own.
+// Returns the constants of GEMMs in a precision. Without constants of its own, fp8 has twice the
+// ramp_k: a tile's prologue and epilogue take as long as in 16 bits, while its products are twice
+// as fast.
 OwnGemms gemms_in(const DeviceSpec& device, const std::string& precision) {
   if (const auto own = device.own_gemms.find(precision); own != device.own_gemms.end())
     return own->second;
@@ -44,24 +44,24 @@ OwnGemms gemms_in(const DeviceSpec& device, const std::string& precision) {
 // DeviceSpec::attention_efficiency is that of heads of this size.
 constexpr double kHeadSize = 128;
 
-// Rate of fused attention's backward relative to its forward: 0.85 by heads of 128, 0.77 of latent
-// attention on a B200 (MooreThreads/SimuMax), 0.86 on an A100 (arXiv 2307.08691).
+// Rate of fused attention's backward relative to its forward: 0.85 with heads of 128, 0.77 with
+// latent attention on a B200 (MooreThreads/SimuMax), 0.86 on an A100 (arXiv 2307.08691).
 constexpr double kAttentionBackward = 0.8;
 
-// Time of fused attention's forward in fp8 relative to bf16's, of heads of 128: 0.71 to 0.86 on
-// H100 to GB300 (TensorRT-LLM's table in ai-dynamo/aiconfigurator). No table has a backward: it
-// takes as long as in bf16 here.
+// Time of fused attention's forward in fp8 relative to bf16, with heads of 128: 0.71 to 0.86 on
+// H100 to GB300 (TensorRT-LLM's table in ai-dynamo/aiconfigurator). No table has a backward, so it
+// is priced as in bf16.
 constexpr double kFp8Attention = 0.77;
 
 // Transformer Engine runs the linear layers in fp8 and attention's batched products in bf16.
 std::string_view gemm_precision(const CostModel& model, const Gemm& gemm) {
-  const bool wide =
+  const bool runs_in_bf16 =
       is_quantized(model.precision) && gemm.in_16_bits && model.device.flops_per_s.contains("bf16");
-  return wide ? std::string_view("bf16") : std::string_view(model.precision);
+  return runs_in_bf16 ? std::string_view("bf16") : std::string_view(model.precision);
 }
 
-// Fused attention runs in 16 bits: in the model's precision, or, under fp8, in bf16, as Transformer
-// Engine does where it is not asked for another.
+// Returns the peak FLOP/s of fused attention, which runs in 16 bits: in the model's precision, or
+// under fp8 in bf16, Transformer Engine's default.
 double attention_peak(const CostModel& model) {
   const auto& peaks = model.device.flops_per_s;
   for (const std::string& precision : {model.precision, std::string("bf16"), std::string("fp16")}) {
@@ -71,18 +71,36 @@ double attention_peak(const CostModel& model) {
   return peaks.at(model.precision);
 }
 
-// Says whether all rows are multiples of kAlignedBytes. For others cuBLAS uses slower kernels.
-// Quantized operands are cast into such rows.
+// Says whether all rows are multiples of kAlignedBytes. If not, cuBLAS uses slower kernels.
+// Quantized operands are always cast into aligned rows.
 bool aligned(const Gemm& gemm, int number_bytes) {
   if (number_bytes == 1) return true;
   return gemm.n * number_bytes % kAlignedBytes == 0 && gemm.k * number_bytes % kAlignedBytes == 0;
 }
 
-// Says whether the GEMM is a grouped product of experts. A batch of products of activations, as in
-// attention, is not.
+// Says whether the GEMM is a grouped product of experts. Batches in attention have in_16_bits.
 bool is_of_experts(const Gemm& gemm) { return gemm.batch > 1 && !gemm.in_16_bits; }
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Returns the time of a GEMM's waves of tiles, with the tile and the split of K that are fastest.
+double waves_s(const DeviceSpec& device, const Gemm& gemm, double ramp_k, double rate) {
+  double best_s = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const double tiles = static_cast<double>(gemm.batch) * ceil_div(gemm.m, tile.rows) *
+                         ceil_div(gemm.n, tile.columns);
+    for (const int split : kSplits) {
+      // Example, with gemm_whole_wave = 0.6: 2.25 waves cost as much as 0.6 x 3 + 0.4 x 2.25 = 2.7.
+      const double waves = tiles * split / device.sms;
+      const double charged = device.gemm_whole_wave * std::ceil(waves) +
+                             (1 - device.gemm_whole_wave) * std::max(waves, 1.0);
+      const double wave_flops = device.sms * 2.0 * tile.rows * tile.columns *
+                                (static_cast<double>(gemm.k) / split + ramp_k);
+      best_s = std::min(best_s, charged * wave_flops / (tile.efficiency * rate));
+    }
+  }
+  return best_s;
+}
 
 // Returns the time of fused attention: FLOPs / rate, times a factor for each of
 //   the backward, which has a lower rate
@@ -132,6 +150,7 @@ KernelPrice table_price(const CostModel& model, const Kernel& kernel) {
   return *price;
 }
 
+// Removes "4096x" or the last "4096" from the text's front, and returns the number.
 std::optional<std::int64_t> take_side(std::string_view* text) {
   const std::size_t end = std::min(text->find('x'), text->size());
   const auto side = parse_integer(text->substr(0, end));
@@ -223,31 +242,18 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
   const double rate = own.efficiency * own.training_clock * peak->second *
                       (is_quantized(precision) ? model.quantized_rate : 1);
   const int number_bytes = std::max(1, bytes_of(precision));
-  double best_s = std::numeric_limits<double>::infinity();
-  for (const Tile& tile : kTiles) {
-    const double tiles = static_cast<double>(gemm.batch) * ceil_div(gemm.m, tile.rows) *
-                         ceil_div(gemm.n, tile.columns);
-    for (const int split : kSplits) {
-      // Example, with gemm_whole_wave = 0.6: 2.25 waves cost as much as 0.6 x 3 + 0.4 x 2.25 = 2.7.
-      const double waves = tiles * split / device.sms;
-      const double charged = device.gemm_whole_wave * std::ceil(waves) +
-                             (1 - device.gemm_whole_wave) * std::max(waves, 1.0);
-      const double wave_flops = device.sms * 2.0 * tile.rows * tile.columns *
-                                (static_cast<double>(gemm.k) / split + own.ramp_k);
-      best_s = std::min(best_s, charged * wave_flops / (tile.efficiency * rate));
-    }
-  }
-  if (!aligned(gemm, number_bytes)) best_s *= model.profile.unaligned_gemm;
+  double tiles_s = waves_s(device, gemm, own.ramp_k, rate);
+  if (!aligned(gemm, number_bytes)) tiles_s *= model.profile.unaligned_gemm;
   if (gemm.scan && model.profile.scan_flops_per_s > 0)
-    best_s = std::max(best_s, gemm.flops() / model.profile.scan_flops_per_s);
+    tiles_s = std::max(tiles_s, gemm.flops() / model.profile.scan_flops_per_s);
   const double numbers = static_cast<double>(gemm.batch) * (static_cast<double>(gemm.m) * gemm.k +
                                                             static_cast<double>(gemm.k) * gemm.n +
                                                             static_cast<double>(gemm.m) * gemm.n);
   const double bytes_s = number_bytes * numbers / device.memory_bytes_per_s;
-  const double alone_s = std::max(best_s + device.gemm_launch_s, bytes_s);
+  const double alone_s = std::max(tiles_s + device.gemm_launch_s, bytes_s);
   if (!is_of_experts(gemm)) return alone_s;
   const FrameworkProfile& profile = model.profile;
-  return std::max(alone_s, profile.grouped_launch_s + profile.grouped_compute * best_s +
+  return std::max(alone_s, profile.grouped_launch_s + profile.grouped_compute * tiles_s +
                                profile.grouped_operands * bytes_s +
                                static_cast<double>(gemm.batch) * profile.expert_gemm_s);
 }

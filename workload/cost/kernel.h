@@ -1,4 +1,4 @@
-// The price of a kernel on a device.
+// The price of a kernel on a device: an analytic model, or a table of measured times.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ struct CostModel {
 // Checks that the device has the precision, and positive rates. An Error says what it has.
 Status check_cost_model(const CostModel& model);
 
-// Returns the bytes of one number: fp32 4, fp16 and bf16 2, fp8 1, nvfp4 1 with its scales, rounded
-// up. 0: an unknown type.
+// Returns the bytes of one number: fp32 4; fp16 and bf16 2; fp8 1; nvfp4 1 (with its scales,
+// rounded up). 0: an unknown type.
 int bytes_of(std::string_view dtype);
 
 // Says whether the precision is fp8 or nvfp4. These are formats of GEMMs only; all else stays in 16
@@ -41,8 +41,9 @@ bool is_quantized(std::string_view precision);
 constexpr int kAlignedBytes = 16;  // tensor cores read rows in multiples of this
 constexpr int kSixteenBits = 2;    // bytes of a number that is not quantized
 
-// Returns the time of one GEMM: whole waves of output tiles over the SMs, at least bytes /
-// bandwidth; of experts as FrameworkProfile has it. REQUIRES: check_cost_model(); positive sizes.
+// Returns the time of one GEMM: waves of output tiles over the SMs, but at least bytes / bandwidth.
+// Grouped GEMMs of experts have constants of their own (FrameworkProfile). REQUIRES:
+// check_cost_model(); positive sizes.
 double gemm_s(const CostModel& model, const Gemm& gemm);
 
 // Returns max(GEMMs + attention + memory-bound passes, launch), or the table's time if there is

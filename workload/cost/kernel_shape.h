@@ -12,21 +12,21 @@ namespace tandem {
 // `batch` products of (m x k) by (k x n).
 struct Gemm {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  bool in_16_bits = false;  // under fp8, too: of activations alone, the head's, a router's
-  bool scan = false;        // of a Mamba-2 scan's chunks, inside its own kernels
+  bool in_16_bits = false;  // even under fp8: products of two activations, the head's, a router's
+  bool scan = false;        // runs inside the kernels of a Mamba-2 scan
 
   double flops() const { return 2.0 * batch * m * n * k; }
   bool operator==(const Gemm&) const = default;
 };
 
-// Returns text such as "1x4096x5120x1536 ...": batch x m x n x k of each, followed by `a` for one
-// of activations, or by `s` for one of a scan, which is of activations, too. parse_gemms is its
-// inverse; it returns nothing for other text.
+// Returns text such as "1x4096x5120x1536 ...": batch x m x n x k of each GEMM, followed by `a` if
+// it has in_16_bits, or by `s` if it has both flags. parse_gemms is the inverse; it returns nullopt
+// for other text.
 std::string gemms_text(const std::vector<Gemm>& gemms);
 std::optional<std::vector<Gemm>> parse_gemms(std::string_view text);
 
-// The shape of a fused attention, on which its rate depends. With 0 keys it is unknown: the rate is
-// that of endless rows.
+// The shape of a fused attention, on which its rate depends. 0 keys: unknown; it is then priced at
+// the rate of endless rows.
 struct AttentionShape {
   std::int64_t keys = 0;       // keys of a row that a window does not mask
   std::int64_t head_size = 0;  // of queries
@@ -49,8 +49,8 @@ struct Kernel {
   // The share of its duration that memory bounds, set when it is priced. Communication beside it
   // that uses memory bandwidth stretches this share.
   double memory_share = 0;
-  // Work that the CPU does meanwhile: `moved` bytes go over its link to the GPU, then it reads and
-  // writes `updated` bytes of its memory. Nothing overlaps the two.
+  // Work of the CPU beside the kernel: it moves `moved` bytes over its link to the GPU, and then
+  // reads and writes `updated` bytes of its memory.
   struct HostBytes {
     double moved = 0, updated = 0;
 

@@ -1,3 +1,4 @@
+// Reads profiles from their TOML files. A file with the key `base` overrides another one's values.
 #include "workload/frameworks/framework_profile.h"
 
 #include <fmt/format.h>
@@ -56,7 +57,7 @@ constexpr ProfileField kFields[] = {
     {"experts_low", &FrameworkProfile::experts_low},
     {"experts_high", &FrameworkProfile::experts_high}};
 
-// A file may name another one as its base. A longer chain of these is taken for a circle.
+// The most bases in a row. A longer chain of files is taken for a circle.
 constexpr int kMostBases = 8;
 
 constexpr const char* kFolder = "workload/frameworks";
@@ -86,8 +87,8 @@ Result<std::string> base_of(const std::string& path, SourcedFile* file) {
   return (std::filesystem::path(path).parent_path() / base).string();
 }
 
-// Reads the file's base, if it has one, then replaces the values that the file itself has. `bases`:
-// the number of files that led here. Values in `instead` replace those of files.
+// Reads the file's base, if it has one, and then replaces the values that the file itself has.
+// `bases`: the number of files that led to this one. Values in `instead` replace those of files.
 Status read_into(const std::string& name, const ProfileValues& instead, int bases,
                  FrameworkProfile* profile) {
   ASSIGN_OR_RETURN(const std::string path, path_of(name));
@@ -99,13 +100,13 @@ Status read_into(const std::string& name, const ProfileValues& instead, int base
     RETURN_IF_ERROR(read_into(base, instead, bases + 1, profile));
   }
   for (const ProfileField& field : kFields) {
-    const auto other = instead.find({name, field.key});
-    if (other != instead.end()) profile->*field.place = other->second * field.unit;
+    const auto replaced = instead.find({name, field.key});
+    if (replaced != instead.end()) profile->*field.place = replaced->second * field.unit;
     if (derived && !file.has(field.key)) continue;
     ASSIGN_OR_RETURN(const double value, file.number(field.key));
     if (!std::isfinite(value) || value < 0)
       return file.expected(field.key, "a number of at least 0");
-    if (other == instead.end()) profile->*field.place = value * field.unit;
+    if (replaced == instead.end()) profile->*field.place = value * field.unit;
   }
   if (!derived || file.has("framework")) {
     ASSIGN_OR_RETURN(profile->framework, file.text("framework"));

@@ -22,16 +22,17 @@ struct FrameworkProfile {
 
   // Factor on a product's time if a row of an operand is no multiple of 16 bytes.
   double unaligned_gemm = 1;
-  // A grouped product, of all experts of a GPU, adds up a launch, a time for each expert, and these
-  // shares of the time of its tiles and of that of its operands in memory. Tiles of few rows do not
-  // hide their loads (validation/kernels/experts.csv).
+  // The time of a grouped product (all experts of a GPU) is the sum of a launch, a time for each
+  // expert, and these shares of the time of its tiles and of the time to read its operands. Tiles
+  // of few rows do not hide their loads (validation/kernels/experts.csv).
   double grouped_launch_s = 21.45e-6, expert_gemm_s = 0.1381e-6;
   double grouped_compute = 0.7072, grouped_operands = 0.7671;
-  // Rate of the products in kernels of Mamba-2 scans (mamba_ssm's, Triton's), on any GPU: they have
-  // small tiles and do more than products. 0: unknown, priced as any other product.
+  // FLOP/s of the products in kernels of Mamba-2 scans (mamba_ssm's, Triton's), on any GPU. These
+  // kernels have small tiles and do more than products. 0: unknown, priced as any other product.
   double scan_flops_per_s = 0;
-  // Rate of its fused attention relative to the GPU's best (DeviceSpec::attention_efficiency), for
-  // Triton's, or FlashAttention 2's on GPUs after the A100.
+  // Rate of the framework's fused attention relative to the GPU's best one
+  // (DeviceSpec::attention_efficiency); below 1 for Triton's, and for FlashAttention 2 on GPUs
+  // after the A100.
   double attention_share = 1;
   double compute_stretch = 1;  // on all kernels: a slower release of the same software
   // Standard deviation of nodes' speeds: a step waits for the slowest node.
@@ -39,8 +40,9 @@ struct FrameworkProfile {
 
   // Memory-bound passes.
   double memory_efficiency = 0.85;  // of the data sheet's bandwidth, for long streams
-  // Casts of quantized layers: of the data sheet's bandwidth, and the forms of an array with one
-  // scale, rows and columns, or 1 where the GPU multiplies both as they are.
+  // Casts of quantized layers: their share of the data sheet's bandwidth, and how many forms of an
+  // array with one scale they write: 2 (by rows and by columns), or 1 if the GPU can multiply
+  // either.
   double cast_efficiency = 0.86, cast_forms = 2;
   double pass_share = 0.86;  // of the counted passes: fusion and the L2 cache spare the rest
   // Passes over the attention matrix, unfused: scale, mask, softmax, dropout.
@@ -50,17 +52,17 @@ struct FrameworkProfile {
   double accumulation_bytes = 3.7;  // for each parameter and microbatch: adding up weight gradients
   double optimizer_bytes = 58;  // for each parameter: Adam in mixed precision, unscale, norm, clip
 
-  // Time that the CPU takes to issue a layer's kernels; more with tensor parallelism, and with tp
-  // >= 8.
+  // Time that the CPU takes to issue a layer's kernels; the last two are added with tensor
+  // parallelism: with tp below 8, and from 8 on.
   double forward_launch_s = 1.16e-3;
   double backward_launch_s = 0.91e-3;
   double tensor_launch_s = 0.10e-3;
   double wide_tensor_launch_s = 0.29e-3;
-  // More of it for a mixture of experts: the router, the permutation, and waiting for the counts of
-  // tokens that the device has found.
+  // Added in a mixture of experts: the router, the permutation, and waiting until the device has
+  // counted tokens.
   double expert_launch_s = 0;
-  // Each iteration: data, timers, logging; nothing where CUDA graphs hold all of it. And for each
-  // doubling of the GPUs, whatever is in graphs.
+  // Added to each iteration: for data, timers and logging, unless all of it is in CUDA graphs; and
+  // for each doubling of the GPUs, even with CUDA graphs.
   double iteration_overhead_s = 0, rank_overhead_s = 0;
   // For each GPU that shards a layer and each of FSDP's gathers and reductions of it: the latency
   // of a step of its ring, which no compute hides.
@@ -69,20 +71,20 @@ struct FrameworkProfile {
   // Communication, relative to what nccl-tests measure: a stretch multiplies the time of bytes, an
   // overhead is added to each operation. Tensor: inside a node. The others: between nodes.
   double tensor_stretch = 1;
-  double partial_tensor_stretch = 1;  // times tensor's, in groups that do not fill a node
+  double partial_tensor_stretch = 1;  // multiplies tensor_stretch in groups that do not fill a node
   double tensor_overhead_s = 0;
-  // The share of a ring's bytes beside a product that hides; the rest is exposed before or behind.
+  // The share of a ring's bytes that is hidden beside a product; the rest is exposed before or
+  // after.
   double ring_hidden = 1;
-  // 1: without being asked, linear layers gather and reduce beside their gradients, as Transformer
-  // Engine's do.
+  // 1: linear layers gather and reduce beside their gradients by default, as in Transformer Engine.
   double bulk_gradients = 0;
   double pipeline_stretch = 1;
   double pipeline_overhead_s = 0;
   double data_stretch = 1;
-  double zero3_stretch = 1;  // times data's, where ZeRO-3 gathers parameters layer by layer
+  double zero3_stretch = 1;  // multiplies data_stretch if ZeRO-3 gathers parameters layer by layer
 
-  // The 90 % interval of an iteration's time over its prediction, from the residuals of rows that a
-  // fit left out. 0: unknown.
+  // The 90 % interval of measured / predicted iteration time, from the residuals of rows that a fit
+  // left out. 0: unknown.
   double interval_low = 0, interval_high = 0;
   double experts_low = 0, experts_high = 0;  // the same for mixtures of experts
 

@@ -31,21 +31,21 @@ double tokens(const Model& model, const Plan& plan) {
 }
 
 // Returns over how many GPUs sequence parallelism cuts the arrays that tensor parallelism alone
-// leaves whole.
-double whole_share(const Plan& plan) { return plan.sequence_parallel ? plan.tp : 1; }
+// does not cut.
+double sequence_ranks(const Plan& plan) { return plan.sequence_parallel ? plan.tp : 1; }
 
 // Returns the bytes of dropout's mask for a number: 1, or 0 for models without dropout (see Model).
 double mask_bytes(const Model& model) { return model.uses_rms_norm() ? 0 : 1; }
 
-// Returns the bytes of a number of a linear layer's input, which is kept for the gradient of the
-// weights. If the layer is quantized, only the quantized form is kept that this gradient needs.
+// Returns the bytes of a number of a linear layer's input, which is kept for the weight gradient. A
+// quantized layer keeps only the quantized form that this gradient needs.
 double input_bytes(const Plan& plan) {
   const std::optional<Recipe> recipe = recipe_of(plan);
   return recipe ? recipe->number_bytes : stored_bytes(plan);
 }
 
-// Returns the additional bytes of such a number if something else keeps the array in 16 bits
-// anyway: none, unless the layer needs a quantized copy.
+// Returns the additional bytes of such a number if another operation keeps the array in 16 bits
+// anyway: those of a quantized copy, or none.
 double copy_bytes(const Plan& plan) { return recipe_of(plan) ? input_bytes(plan) : 0; }
 
 // Returns the bytes that a token keeps in a layer's first half, on all tensor ranks together.
@@ -60,11 +60,11 @@ double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules&
   switch (model.mixer) {
     case Mixer::Latent:
     case Mixer::Heads: {
-      const bool again = model.latent() && dropped.mla_up_proj;
+      const bool recomputes = model.latent() && dropped.mla_up_proj;
       // Tensor ranks that share a key/value head each keep a copy of it.
       const double kv = std::max(all(key_value_columns),
                                  plan.tp * static_cast<double>(key_value_columns(model, plan)));
-      return (again ? 0 : e * (all(query_columns) + kv)) + (e + copy) * all(output_columns);
+      return (recomputes ? 0 : e * (all(query_columns) + kv)) + (e + copy) * all(output_columns);
     }
     case Mixer::Mamba:
     case Mixer::Linear:
@@ -86,8 +86,8 @@ double inner_bytes(const Model& model, const Plan& plan, bool activation_dropped
          (activation_dropped ? 0 : input_bytes(plan) + (keeps_gate ? stored_bytes(plan) : 0));
 }
 
-// Returns the bytes that an eager RMSNorm keeps of a number beside its input and output: the input
-// in fp32, which takes the place of the 16-bit one, and the normalized one, which the weight
+// Returns the bytes for a number that an eager RMSNorm keeps beyond its 16-bit input and output: 2
+// more for the input, which is kept in fp32, and 2 for the normalized array, which the weight
 // multiplies (modeling_llama.py, LlamaRMSNorm).
 double eager_norm_bytes(const Model& model, const Plan& plan) {
   constexpr double kFp32Bytes = 4;
@@ -101,17 +101,18 @@ double mlp_bytes(const Model& model, const Plan& plan, const RecomputeModules& d
   return inner_bytes(model, plan, false) * (model.is_moe() ? model.shared_expert_ffn : model.ffn());
 }
 
-// Returns the bytes that the router's probabilities add to a column of an expert's inner array.
+// Returns the bytes that the router's probabilities add to a number of an expert's inner array.
 // They multiply the activation's output (megatron/core/transformer/moe/experts.py:640 and :652). A
-// gated activation does so in its own kernel; another one keeps its output for their gradient.
+// gated activation does this in its own kernel; any other keeps its output for the probabilities'
+// gradient.
 double weighted_bytes(const Model& model, const Plan& plan) {
   return model.gated_mlp ? 0 : stored_bytes(plan);
 }
 
 // Returns the bytes that the busiest rank keeps in a mixture of experts: the rows of its experts
-// (with those of tensor ranks that share the experts) and their inner arrays, the router's logits,
-// and, if tokens come by an all-gather, those. Outputs of experts are not kept: nothing is
-// multiplied with them on their way back.
+// (with the rows of tensor ranks that share the experts), their inner arrays, the router's logits,
+// and the tokens that an all-gather brought. Outputs of experts are not kept, because nothing
+// multiplies them on their way back.
 double expert_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
   if (!model.is_moe() || dropped.moe) return 0;
   const double e = stored_bytes(plan);
@@ -122,7 +123,7 @@ double expert_bytes(const Model& model, const Plan& plan, const RecomputeModules
                       (dropped.moe_act ? 0 : weighted_bytes(model, plan))) *
                          model.expert_ffn();
   const double gathered = plan.dispatcher == Dispatcher::AllGather && plan.ep > 1
-                              ? e * routed * plan.ep * whole_share(plan) * model.expert_hidden()
+                              ? e * routed * plan.ep * sequence_ranks(plan) * model.expert_hidden()
                               : 0;
   return copies * peak_expert_load(model, plan) * row + gathered +
          kLogitBytes * routed * model.experts;
@@ -145,7 +146,7 @@ double kept_bytes(const Model& model, const Plan& plan, const RecomputeModules& 
       model.latent() ? model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim : 0;
   const double whole = model.halves() * half * h + e * compressed;
   const double cut = mixer_bytes(model, plan, dropped) + mlp_bytes(model, plan, dropped);
-  return tokens(model, plan) * (whole / whole_share(plan) + cut / plan.tp) +
+  return tokens(model, plan) * (whole / sequence_ranks(plan) + cut / plan.tp) +
          expert_bytes(model, plan, dropped) + log_sum_exp_bytes(model, plan);
 }
 
@@ -162,26 +163,26 @@ double matrix_bytes(const Model& model, const Plan& plan) {
 // megatron/core/transformer/transformer_config.py:1343).
 constexpr double kLeastOffloaded = 1024 * 1024;
 
-// An array that a module needs in its backward: how many numbers it has, and of each the bytes that
-// the GPU need not keep if the module is offloaded, and those that are copied.
+// An array that a module needs in its backward: how many numbers it has, and for each number the
+// bytes that offloading frees on the GPU and the bytes that are copied.
 struct ModuleArray {
   bool OffloadModules::*module;
   double numbers, freed, copied;
 };
 
-// Returns the arrays of attention's modules, by what is inside each of Megatron-LM's groups
+// Returns the arrays of attention's modules, as Megatron-LM groups them
 // (megatron/core/transformer/attention.py:1386, :1552 and :1626, multi_latent_attention.py:343).
-// With heads, the norm is in the kernel of the product behind it, and its input is of this product;
-// with latent attention it is a kernel of its own. Attention's output is needed by the core's
-// backward and by the projection's. In 16 bits both hold the same array: each copies it, and it is
-// free once both have. A quantized projection has a copy of its own.
+// With heads, the norm is fused with the product after it, and its input belongs to this product;
+// with latent attention it is a kernel of its own. Attention's output is needed by the backward of
+// the core and by that of the projection. In 16 bits both hold the same array: each copies it, and
+// it is freed once both copies are done. A quantized projection has a copy of its own.
 std::vector<ModuleArray> attention_arrays(const Model& model, const Plan& plan,
                                           const RecomputeModules& dropped) {
   using Modules = OffloadModules;
   if (!model.attends()) return {};
   const Plan whole;
   const double e = stored_bytes(plan), in = input_bytes(plan), copy = copy_bytes(plan);
-  const double all = tokens(model, plan), uncut = all / whole_share(plan);
+  const double all = tokens(model, plan), uncut = all / sequence_ranks(plan);
   const double norm_out = dropped.layernorm ? 0 : in;
   const double kv = std::max(static_cast<double>(key_value_columns(model, whole)) / plan.tp,
                              static_cast<double>(key_value_columns(model, plan)));
@@ -203,8 +204,8 @@ std::vector<ModuleArray> attention_arrays(const Model& model, const Plan& plan,
 }
 
 // Returns the arrays of the experts' modules (megatron/core/transformer/moe/experts.py:787, :928
-// and :941). The first product keeps its input in 16 bits under an older recipe than mxfp8
-// (:281), so that is what is copied.
+// and :941). Under recipes older than mxfp8 the first product keeps its input in 16 bits (:281),
+// and this array is copied.
 std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
                                        const RecomputeModules& dropped) {
   using Modules = OffloadModules;
@@ -220,8 +221,8 @@ std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
   const double weighted = dropped.moe_act ? 0 : weighted_bytes(model, plan);
   const double norm = norm_stays ? 0 : e, gates = (model.gated_mlp ? 2 : 1) * inner;
   const double act_out = dropped.moe_act ? 0 : in;
-  const ModuleArray residual = {&Modules::mlp_norm,
-                                tokens(model, plan) * model.hidden / whole_share(plan), norm, norm};
+  const ModuleArray residual = {
+      &Modules::mlp_norm, tokens(model, plan) * model.hidden / sequence_ranks(plan), norm, norm};
   if (dropped.moe) return {residual};
   return {residual,
           {&Modules::expert_fc1, into, in, keeps_original ? e : in},
@@ -232,8 +233,7 @@ std::vector<ModuleArray> expert_arrays(const Model& model, const Plan& plan,
           {&Modules::fused_group_mlp, inner, act_out, act_out}};
 }
 
-// Returns the arrays that a layer of the plan may offload. Those of scans and of a dense MLP are in
-// no module.
+// Returns the arrays that a layer may offload. Arrays of scans and of a dense MLP are in no module.
 std::vector<ModuleArray> module_arrays(const Model& model, const Plan& plan, Recompute recompute) {
   const RecomputeModules& dropped =
       recompute == Recompute::Selective ? plan.recompute_modules : kNoModules;
@@ -253,7 +253,7 @@ double layer_activations(const Model& model, const Plan& plan, Recompute recompu
       return kept_bytes(model, plan, dropped) + (dropped.core_attn ? 0 : matrix_bytes(model, plan));
     }
     case Recompute::Full:
-      return tokens(model, plan) * stored_bytes(plan) * model.hidden / whole_share(plan);
+      return tokens(model, plan) * stored_bytes(plan) * model.hidden / sequence_ranks(plan);
   }
   CHECK(false);
   return 0;
@@ -297,16 +297,16 @@ double recomputed_activations(const Model& model, const Plan& plan) {
 
 // Counts the embedding's dropout mask.
 double embedding_activations(const Model& model, const Plan& plan) {
-  return mask_bytes(model) * tokens(model, plan) * model.hidden / whole_share(plan);
+  return mask_bytes(model) * tokens(model, plan) * model.hidden / sequence_ranks(plan);
 }
 
 // Counts the inputs of the last norm and of the head, and the logits with what cross entropy keeps.
 double head_activations(const Model& model, const Plan& plan) {
   const double e = stored_bytes(plan);
-  if (plan.vocabulary > 0) return tokens(model, plan) * 2 * e * model.hidden / whole_share(plan);
+  if (plan.vocabulary > 0) return tokens(model, plan) * 2 * e * model.hidden / sequence_ranks(plan);
   const double logits = static_cast<double>(padded_vocab(model, plan)) / plan.tp;
   return tokens(model, plan) *
-         (2 * e * model.hidden / whole_share(plan) + logit_bytes(plan) * logits);
+         (2 * e * model.hidden / sequence_ranks(plan) + logit_bytes(plan) * logits);
 }
 
 // Counts the last stage's output, which was sent to the rank, and the logits of the rank's rows of
@@ -314,7 +314,7 @@ double head_activations(const Model& model, const Plan& plan) {
 double output_activations(const Model& model, const Plan& plan) {
   const double e = stored_bytes(plan);
   const auto rows = static_cast<double>(vocabulary_rows(model, plan));
-  return tokens(model, plan) * (e * model.hidden / whole_share(plan) + logit_bytes(plan) * rows);
+  return tokens(model, plan) * (e * model.hidden / sequence_ranks(plan) + logit_bytes(plan) * rows);
 }
 
 // 12 layers of 0.16 GB in Megatron-LM's test gpt3_mcore_te_tp2_pp1_te_a2a_ovlp_8experts_etp1_ep4

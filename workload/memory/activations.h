@@ -19,28 +19,29 @@ struct Offloaded {
   double copied = 0;   // bytes over the link, each way
 };
 
-// Returns what a layer offloads under the plan, if it is one of those that do.
+// Returns what an offloading layer offloads under the plan.
 Offloaded offloaded_activations(const Model& model, const Plan& plan, Recompute recompute);
 
-// Returns what a layer's backward needs beyond what was kept; once a GPU, as layers go one by one.
+// Returns the bytes that recompute makes anew for a layer's backward. They count once for each GPU,
+// because layers are recomputed one at a time.
 double recomputed_activations(const Model& model, const Plan& plan);
 
 double embedding_activations(const Model& model, const Plan& plan);
-// head_activations with plan.vocabulary is what the last stage keeps, and output_activations what
-// every rank keeps from S to T.
+// With plan.vocabulary, head_activations are the last stage's, and output_activations are kept by
+// every rank from pass S to pass T.
 double head_activations(const Model& model, const Plan& plan);
 double output_activations(const Model& model, const Plan& plan);
 
-// Returns the largest value of `of` over kinds of layers.
-template <class Of>
-double most_of_layers(const Model& model, const Of& of) {
+// Returns the largest value of bytes_of_kind(kind) over the kinds of layers.
+template <class BytesOfKind>
+double most_of_layers(const Model& model, const BytesOfKind& bytes_of_kind) {
   double most = 0;
-  for (const auto& [kind, count] : kinds_of(model)) most = std::max(most, of(*kind));
+  for (const auto& [kind, count] : kinds_of(model)) most = std::max(most, bytes_of_kind(*kind));
   return most;
 }
 
-// Returns the activations of the layer that is at work in the second of two passes, where they run
-// together layer by layer; otherwise 0.
+// Returns the activations of one more layer if the order runs a forward and a backward together,
+// layer by layer (plan.trades_layers); otherwise 0.
 double traded_activations(const Model& model, const OrderedPlan& plan);
 
 }  // namespace tandem

@@ -42,10 +42,10 @@ double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, 
   return bytes;
 }
 
-// A stage's offloaded activations of one microbatch, and those that are on the GPU nevertheless:
-// the arrays of the layer at work, and of the module that is copied meanwhile. Megatron-LM keeps
-// the last layer of the microbatch whose backward comes next, and takes back one module ahead of
-// the backward (post_warmup_callback and bulk_reload in
+// Bytes of a stage's offloaded activations of one microbatch (`freed`), and of those that are on
+// the GPU nevertheless: of the layer at work, and of the module that is being copied. Megatron-LM
+// keeps the last layer of the microbatch whose backward comes next, and takes back one module ahead
+// of the backward (post_warmup_callback and bulk_reload in
 // megatron/core/pipeline_parallel/fine_grained_activation_offload.py at d98e8a64).
 struct StageOffload {
   double freed = 0, layer = 0, module = 0;
@@ -93,16 +93,16 @@ double quantized_bytes(const Model& model, const Plan& plan, int begin, int laye
 
 // Returns the bytes of parameters. A "cut" is the part that ZeRO leaves on a GPU.
 //
-// Below ZeRO 3: whole.
+// Below ZeRO 3: all parameters.
 // ZeRO 3: the cut in 16 bits (DeepSpeed, Megatron-FSDP); its fp32 original counts with the
-//   optimizer. With reshard_after_forward off also the whole, as a forward gathered it.
-// ZeRO 3 in a pipeline: as PyTorch's FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_param.py, as
-//   torchtitan runs it). The cut is the fp32 original itself and is cast when it is gathered. So
-//   only the whole in 16 bits counts here. A plan in fp32 has no original, so its cut counts here.
-// hpZ: a second cut beside the first.
+//   optimizer. With reshard_after_forward off also all parameters, which a forward gathered.
+// ZeRO 3 in a pipeline: as in PyTorch's FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_param.py),
+//   which torchtitan runs. The cut is the fp32 original itself and is cast when it is gathered. So
+//   all parameters in 16 bits count here, and the cut does not. In fp32 the cut counts, too.
+// hpZ: a second cut in addition.
 double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
-  const double second = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
-  const double cut = (zero_share(held, plan, plan.zero == 3) + second) * stored_bytes(plan);
+  const double hpz_cut = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
+  const double cut = (zero_share(held, plan, plan.zero == 3) + hpz_cut) * stored_bytes(plan);
   if (plan.zero < 3 || plan.gathers_each_pass()) return cut;
   const bool has_original = plan.pp > 1 && bytes_of(plan.precision) < 4;
   return held.total() * stored_bytes(plan) + (has_original ? 0 : cut);
@@ -137,8 +137,9 @@ double tensor_buffers(const Model& model, const Plan& plan) {
   return static_cast<double>(group.bytes) * static_cast<double>(1 + overlapped);
 }
 
-// Returns the buffers of the backward, where keys and values go with their gradients: the ring's
-// part in use and the next one; or both gathered; or what an exchange sends and receives.
+// Returns the buffers of the backward, which moves keys and values with their gradients. Ring: the
+// part in use and the next one. AllGather: both arrays gathered. AllToAll: the arrays that an
+// exchange sends and those that it receives.
 double context_buffers(const Model& model, const Plan& plan) {
   const ContextGroup group = context_group(model, plan);
   switch (group.comm) {
@@ -153,19 +154,21 @@ double context_buffers(const Model& model, const Plan& plan) {
   return 0;
 }
 
+// Returns the tokens that an exchange sends and those that it receives, on the busiest rank.
 double expert_buffers(const Model& model, const Plan& plan) {
   if (plan.ep == 1) return 0;
   double most = 0;
-  for (const LayersOfKind& each : kinds_in(model, 0, model.layers)) {
-    const ExpertGroup group = expert_group(*each.kind, plan);
+  for (const auto& [kind, count] : kinds_of(model)) {
+    const ExpertGroup group = expert_group(*kind, plan);
     most = std::max(most, static_cast<double>(group.sent_bytes + group.returned_bytes) *
-                              peak_expert_load(*each.kind, plan) / expert_load(*each.kind, plan));
+                              peak_expert_load(*kind, plan) / expert_load(*kind, plan));
   }
   return most;
 }
 
-// Returns the bytes of a parameter in a buffer of gathered ones, with its quantized copies. Where a
-// whole stage stays gathered, parameter_bytes has counted it, and only the copies are left.
+// Returns the bytes of a gathered parameter in ZeRO 3's buffers, with its quantized copies. If a
+// whole stage stays gathered, parameter_bytes counts the parameters, and only the copies count
+// here.
 double gathered_bytes(const Plan& plan) {
   if (!plan.gathers_each_microbatch()) return 0;
   const std::optional<Recipe> recipe = recipe_of(plan);
@@ -186,8 +189,9 @@ double zero_buffers(const Model& model, const Plan& plan) {
   return gradients + (layer + largest) * gathered_bytes(plan);
 }
 
-// Returns the bytes of the arrays that Transformer Engine returns for weights whose gradients are
-// added up already: one for each shape. Weights of the same size are taken for the same shape.
+// Returns the bytes of the dummy arrays that Transformer Engine returns in place of weight
+// gradients that it has already accumulated: one for each shape of a weight. Weights of equal size
+// are taken to have the same shape.
 double dummy_gradients(const Model& model, const Plan& plan) {
   if (!memory_of(trainer_of(plan)).dummy_gradients) return 0;
   std::vector<double> sizes;
@@ -208,9 +212,9 @@ double dummy_gradients(const Model& model, const Plan& plan) {
   return stored_bytes(plan) * std::reduce(sizes.begin(), sizes.end());
 }
 
-// Returns by how many bytes the head's backward is above its loss: the gradient of its logits, and
-// an array of its weight's shape that the gradient, which is added up already, is returned as
-// (LinearWithGradAccumulationAndAsyncCommunication of Megatron-LM).
+// Returns how many more bytes the head's backward needs than its loss does. The backward has the
+// gradient of the logits, and a dummy array in place of the weight gradient, which is already
+// accumulated (LinearWithGradAccumulationAndAsyncCommunication of Megatron-LM).
 double head_backward_bytes(const Model& model, const Plan& plan) {
   if (!memory_of(trainer_of(plan)).dummy_gradients || plan.vocabulary > 0) return 0;
   const double columns = static_cast<double>(padded_vocab(model, plan)) / plan.tp;
@@ -219,7 +223,8 @@ double head_backward_bytes(const Model& model, const Plan& plan) {
   return std::max(0.0, backward - logit_bytes(plan) * columns * tokens);
 }
 
-// Buffers by what they are for. DeepSpeed's depend on a rank's parameters and are no part of these.
+// The kinds of communication buffers. DeepSpeed's are not listed, as they depend on a rank's
+// parameters.
 struct BufferKind {
   const char* name;
   double (*bytes)(const Model& model, const Plan& plan);
@@ -242,7 +247,7 @@ double communication_bytes(const Model& model, const Plan& plan) {
   return bytes;
 }
 
-// Returns the parameters of a stage that no layer has: the embedding's and the head's.
+// Returns the parameters of a stage outside its layers: of the embedding and the head.
 double end_parameters(const Model& model, const OrderedPlan& plan, int stage) {
   const bool is_first = stage == 0, is_last = stage + 1 == plan.stages();
   const double positions = is_first ? position_parameters(model) : 0;
@@ -257,10 +262,11 @@ struct RankShare {
   HeldParameters layers, experts, ends;
   double quantized = 0;
   MuonShare muon;
-  // Activations of all microbatches alive, and what of them the embedding and the head keep.
+  // Bytes of the activations of all microbatches alive; of these, the embedding's and the head's.
   double kept = 0, embedded = 0, logits = 0;
-  double layer_at_work = 0, module_copied = 0;     // offloaded, and on the GPU nevertheless
-  int alive = 0, alive_first = 0, alive_last = 0;  // microbatches of a stage
+  double layer_at_work = 0, module_copied = 0;  // offloaded, and on the GPU nevertheless
+  // Microbatches alive: in all stages of the rank, in the first stage, in the last one.
+  int alive = 0, alive_first = 0, alive_last = 0;
   bool recomputes = false, has_head = false;
 };
 
@@ -304,8 +310,8 @@ RankShare rank_share(const Model& model, const OrderedPlan& plan,
   return rank;
 }
 
-// Returns by how many bytes the activations of the rank with the busiest experts are above those of
-// a rank whose experts get as many tokens as the mean.
+// Returns how many more bytes of activations the rank with the busiest experts has than a rank
+// whose experts get the mean number of tokens.
 double beyond_mean(const Model& model, const OrderedPlan& plan,
                    std::span<const LiveActivations::Entry> live) {
   if (!model.is_moe()) return 0;
@@ -313,15 +319,16 @@ double beyond_mean(const Model& model, const OrderedPlan& plan,
   return rank_share(model, plan, live).kept - rank_share(even, plan, live).kept;
 }
 
-// Collects the parts of a rank's memory. Empty ones are left out.
+// Collects the parts of a rank's memory, without those of 0 bytes.
 class PartList {
  public:
   void add(const char* kind, std::string name, double bytes) {
     if (bytes > 0) parts_.push_back({kind, std::move(name), bytes});
   }
-  void add_microbatches(const char* of, int microbatches, double bytes) {
+  void add_microbatches(const char* name, int microbatches, double bytes) {
     add("activations",
-        fmt::format("{}, {} microbatch{}", of, microbatches, microbatches == 1 ? "" : "es"), bytes);
+        fmt::format("{}, {} microbatch{}", name, microbatches, microbatches == 1 ? "" : "es"),
+        bytes);
   }
   double sum(const std::string& kind) const {
     double bytes = 0;

@@ -14,11 +14,9 @@ namespace tandem {
 // Bytes on the fullest GPU, at its peak.
 struct MemoryUse {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
-  // Buffers: two of a pipeline transfer; sequence parallelism's gathered array, and one for each
-  // GEMM that overlaps; two of a context ring, or what is gathered or exchanged there; two of an
-  // expert exchange; what both ends of vocabulary parallelism receive and send; the largest unit's
-  // gradients under ZeRO 2, and a layer and the next unit under ZeRO 3 if it gathers for each pass;
-  // DeepSpeed's buckets, and its fp32 gradients; Transformer Engine's dummy gradients.
+  // Buffers of pipeline transfers; sequence, context, expert and vocabulary parallelism; ZeRO's
+  // gradients and gathered layers; DeepSpeed's buckets and fp32 gradients; Transformer Engine's
+  // dummy gradients (memory.cpp says what each holds).
   double communication = 0;
   double workspace = 0;  // of the GPU's GEMM libraries; set by the caller, as no model says it
   int rank = 0;          // its pipeline rank
@@ -39,8 +37,8 @@ struct LiveActivations {
   std::vector<int> outputs = {};
 };
 
-// Memory of a plan's ranks, for callers who ask many times: what microbatches do not change is
-// computed once.
+// Memory of a plan's ranks, for callers who ask many times: all that does not depend on
+// microbatches is computed once.
 class PlanMemory {
  public:
   // REQUIRES: check_model(model, plan); the plan outlives it.
@@ -53,7 +51,7 @@ class PlanMemory {
  private:
   struct StageBytes {
     double microbatch = 0;  // activations of one microbatch, without those on the CPU
-    // Offloaded arrays that are on the GPU nevertheless, once a rank.
+    // Offloaded arrays that are on the GPU nevertheless. They count once for each rank.
     double layer_at_work = 0, module_copied = 0;
     double quantized = 0;
     bool recomputes = false;
@@ -63,10 +61,9 @@ class PlanMemory {
   std::vector<HeldParameters> parameters_;
   std::vector<MuonShare> muon_;
   std::vector<StageBytes> stages_;
+  // Bytes. Only copy_ is a number of parameters: the head's copy of the embedding.
   double communication_ = 0, head_ = 0, head_backward_ = 0;
-  double recomputed_ = 0, output_ = 0;
-  double traded_ = 0;  // of the layer at work in the other pass
-  double copy_ = 0;    // of the embedding for the head, where that is on another rank
+  double recomputed_ = 0, output_ = 0, traded_ = 0, copy_ = 0;
 };
 
 // Returns the use of the fullest rank. REQUIRES: check_model(model, plan); at least one rank,
@@ -80,7 +77,8 @@ struct MemoryPart {
   double bytes = 0;
 };
 
-// Returns the parts of PlanMemory::of_rank(live, outputs), which add up to it. REQUIRES: as that.
+// Returns the parts of PlanMemory::of_rank(live, outputs), which add up to its total. REQUIRES: the
+// same as of_rank.
 std::vector<MemoryPart> memory_parts(const Model& model, const OrderedPlan& plan,
                                      std::span<const LiveActivations::Entry> live, int outputs);
 

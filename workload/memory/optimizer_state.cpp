@@ -5,8 +5,9 @@
 namespace tandem {
 namespace {
 
-// Adam's moments, and the fp32 originals of parameters in 16 bits. With 2 bytes of weights and 2 or
-// 4 of gradients these are Megatron's 16 or 18 bytes a parameter.
+// Adam has two moments, and an fp32 original of each 16-bit parameter (with param_remainders only
+// its lower half). With 2 bytes of weights and 2 or 4 of gradients this makes Megatron's 16 or 18
+// bytes a parameter.
 constexpr double kMoments = 2;
 constexpr double kMasterBytes = 4, kRemainderBytes = 2;
 
@@ -22,11 +23,12 @@ double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_c
   return held.dense / plan.shard_ranks() + held.expert / plan.expert_shard_ranks();
 }
 
-double state_bytes(const OrderedPlan& plan, const UpdatedParameters& of) {
+double state_bytes(const OrderedPlan& plan, const UpdatedParameters& parameters) {
   const bool is_cut = plan.zero >= 1;
-  const double adam = zero_share(of.held, plan, is_cut) - zero_share(of.muon, plan, is_cut);
+  const double adam =
+      zero_share(parameters.held, plan, is_cut) - zero_share(parameters.muon, plan, is_cut);
   return adam * optimizer_bytes(plan) * (1 - plan.optimizer_offload) +
-         of.own.total() * muon_state_bytes(plan);
+         parameters.own.total() * muon_state_bytes(plan);
 }
 
 double muon_step_bytes(const OrderedPlan& plan, const HeldParameters& held, const MuonShare& muon) {

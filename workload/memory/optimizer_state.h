@@ -9,16 +9,18 @@ namespace tandem {
 // Returns how many of the parameters `held` are on a GPU; fewer if ZeRO cuts them.
 double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_cut);
 
-// Parameters, those of them that Muon has, and what the fullest GPU updates of these.
 struct UpdatedParameters {
-  HeldParameters held, muon, own;
+  HeldParameters held;  // all parameters on a GPU
+  HeldParameters muon;  // of these, Muon's
+  HeldParameters own;   // Muon's parameters that the fullest GPU updates
 };
 
 // Returns the bytes of both optimizers' state.
-double state_bytes(const OrderedPlan& plan, const UpdatedParameters& of);
+double state_bytes(const OrderedPlan& plan, const UpdatedParameters& parameters);
 
-// Returns what Muon's step holds while no activations are there: its arrays, and gradients in fp32
-// where they are narrower (Float16OptimizerWithFloat16Params of Megatron-LM). 0 without Muon.
+// Returns the bytes that Muon's step holds, when activations are already freed: its temporary
+// arrays, and fp32 copies of narrower gradients (Float16OptimizerWithFloat16Params of Megatron-LM).
+// 0 without Muon.
 double muon_step_bytes(const OrderedPlan& plan, const HeldParameters& held, const MuonShare& muon);
 
 }  // namespace tandem

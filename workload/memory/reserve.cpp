@@ -15,15 +15,17 @@ constexpr double kContextBytes = 0.6 * GiB;
 // NCCL's buffers of a channel's connection, by its three protocols (nccl, src/include/device.h:
 // NCCL_STEPS 8, LL 8 x 512 x 8 x 16 bytes, LL128 120 x 640 x 8 x 8 bytes, Simple 4 MiB).
 constexpr double kConnectionBytes = 524'288 + 4'915'200 + 4'194'304;
-// NVLink's channels; a ring's connection and a tree's two. Together 0.65 GiB a communicator; users
-// report 0.5 to 0.7 (NVIDIA/nccl issues 864 and 964). Transfers between two ranks have one.
+// NCCL's channels over NVLink, and the connections of each: one of a ring and two of a tree.
+// Together 0.65 GiB a communicator; users report 0.5 to 0.7 (NVIDIA/nccl issues 864 and 964).
+// Transfers between two ranks have one connection.
 constexpr double kChannels = 24;
 constexpr double kCollectiveConnections = 3, kTransferConnections = 1;
 
-// PyTorch reserves so much beside what it has given out: 43 runs have 3 to 9 %. Two reports have
-// more: a 70B model, interleaved, in fp8 that runs out of 80 GB with 58.8 GB given out
-// (NVIDIA-NeMo/Megatron-Bridge issue 3107); experts in fp8 with 61 of 269 GB idle (4587). So each
-// of the three, which make arrays of many sizes, adds a tenth: a guess.
+// The memory that PyTorch reserves beyond what it has given out, as a share of the latter: 3 to 9 %
+// in 43 runs. Two reports have more: an interleaved 70B model in fp8 that runs out of 80 GB
+// with 58.8 GB given out (NVIDIA-NeMo/Megatron-Bridge issue 3107), and experts in fp8 with 61 of
+// 269 GB idle (issue 4587). So interleaving, fp8 and experts, which make arrays of many sizes, add
+// a tenth each. This is a guess.
 constexpr double kFragmentation = 0.09, kFragmentationMore = 0.10;
 // With PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.
 constexpr double kFragmentationExpandable = 0.01;

@@ -12,22 +12,21 @@ namespace tandem {
 struct MemoryReserve {
   // Bytes outside the tensors' allocator: CUDA's context, libraries, NCCL's buffers.
   double outside = 0;
-  // The share of tensors' bytes that the allocator may hold beside them without giving it out, at
-  // worst.
+  // The most that the allocator may hold without giving it out, as a share of the tensors' bytes.
   double fragmentation = 0;
 };
 
-// Returns the reserve of a plan on the GPU: cluster.memory_reserve_GiB, which is outside and leaves
-// no fragmentation, if that is set. Else docs/memory.md has the numbers and their sources.
+// Returns the reserve of a plan on the GPU. If cluster.memory_reserve_GiB is set it is `outside`,
+// and there is no fragmentation. Otherwise docs/memory.md has the numbers and their sources.
 MemoryReserve memory_reserve(const DeviceSpec& device, const Model& model, const OrderedPlan& plan);
 
 // Whether a plan fits. IfUnfragmented: only if the allocator wastes less than it may.
 enum class Verdict { Yes, IfUnfragmented, No };
 std::string_view verdict_text(Verdict verdict);  // yes, if unfragmented, no
-// Returns the verdict of such a text. Nothing: there is none.
+// Returns the verdict with this text, or nullopt.
 std::optional<Verdict> verdict_named(std::string_view text);
 
-// Returns the bytes that are left beside tensors and what is outside; below 0: what is missing.
+// Returns the bytes that neither tensors nor `outside` take. Below 0: so many are missing.
 double spare_bytes(const DeviceSpec& device, const MemoryReserve& reserve, double tensors);
 
 Verdict verdict_of(const DeviceSpec& device, const MemoryReserve& reserve, double tensors);

@@ -9,15 +9,17 @@
 namespace tandem {
 namespace {
 
-// torchtitan and Liger compute a long loss in parts; torchtitan's are 8 (components/loss.py).
+// The parts of a chunked loss: 8 in torchtitan (components/loss.py). Liger has it, too.
 constexpr double kChunks = 8;
 
+// The following constants are bytes of a logit.
+//
 // Megatron-LM, unfused: 16-bit logits and their fp32 copy, which becomes the softmax
 // (core/tensor_parallel/cross_entropy.py); natively fused: 10.1 bytes make 4 of 7 of its functional
 // tests right within 5 % (gpt3_mcore_te_tp2_pp2_cross_entropy_loss_fusion).
 constexpr double kMegatron = 6, kNative = 10.1;
-// Transformer Engine: 16-bit logits and a copy that its gradient replaces
-// (pytorch/triton/cross_entropy.py); 2 bytes more from July 2026 on, when that became fp32.
+// Transformer Engine: 16-bit logits and a copy that the gradient replaces
+// (pytorch/triton/cross_entropy.py); 2 bytes more from July 2026 on, when the copy became fp32.
 constexpr double kTe = 4;
 // torchtitan's benchmarks of 2024.
 constexpr double kTorchtitan = 13;
@@ -56,9 +58,9 @@ constexpr TrainerMemory kTrainers[] = {
      true,
      false}};
 
-// DeepSpeed allocates this beside its tensors, by its defaults (runtime/zero/config.py): buckets of
-// 5e8 elements, of which two are filled in turn; ZeRO 3 holds up to 1e9 gathered parameters, and
-// converts gradients to fp32 in groups of 1e9 (runtime/zero/stage3.py).
+// DeepSpeed's defaults (runtime/zero/config.py): two buckets of 5e8 elements are filled in turn;
+// ZeRO 3 holds up to 1e9 gathered parameters, and converts gradients to fp32 in groups of 1e9
+// (runtime/zero/stage3.py).
 constexpr double kBucketElements = 5e8, kMostLiveParameters = 1e9, kSubGroupElements = 1e9;
 
 }  // namespace
