@@ -1,7 +1,7 @@
 """Builds the Python package by CMake: `pip install .`.
 
-TANDEM_BUILD names a build tree that is there already (build/release, say); without it one is made
-in build/wheel. What CMake's component `python` installs is the package: module, plugin, data.
+TANDEM_BUILD names an existing build tree (build/release, say); without it one is made in
+build/wheel. The package is all that CMake's component `python` installs: module, plugin, data.
 """
 
 import os
@@ -21,16 +21,16 @@ class CMakeBuild(build_ext):
         build = os.environ.get("TANDEM_BUILD")
         if build is None:
             build = ROOT / "build" / "wheel"
-            words = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF"]
-            words.append("-DTANDEM_PYTHON=REQUIRED")
-            words.append(f"-DPython_EXECUTABLE={sys.executable}")
+            options = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF"]
+            options.append("-DTANDEM_PYTHON=REQUIRED")
+            options.append(f"-DPython_EXECUTABLE={sys.executable}")
             try:
-                words.append(f"-Dpybind11_DIR={__import__('pybind11').get_cmake_dir()}")
+                options.append(f"-Dpybind11_DIR={__import__('pybind11').get_cmake_dir()}")
             except ImportError:
                 pass  # CMake finds Debian's
             if shutil.which("ninja"):
-                words += ["-G", "Ninja"]
-            self.cmake("-S", ROOT, "-B", build, *words)
+                options += ["-G", "Ninja"]
+            self.cmake("-S", ROOT, "-B", build, *options)
         self.cmake("--build", build, "--target", "tandem_python", "--parallel")
         shutil.rmtree(pathlib.Path(self.build_lib) / "tandem", ignore_errors=True)
         self.cmake("--install", build, "--component", "python", "--prefix", self.build_lib)
@@ -38,8 +38,8 @@ class CMakeBuild(build_ext):
         if not os.path.exists(module):
             sys.exit(f"{build} was made for another Python: found no {os.path.basename(module)}")
 
-    def cmake(self, *words):
-        subprocess.run(["cmake", *map(str, words)], check=True)
+    def cmake(self, *arguments):
+        subprocess.run(["cmake", *map(str, arguments)], check=True)
 
     def get_outputs(self):
         folder = pathlib.Path(self.build_lib)

@@ -36,37 +36,37 @@ namespace {
 
 constexpr const char* kOnly = "only=...";
 
-int jobs_of(const AskedOf& asked) {
-  return asked.jobs > 0 ? asked.jobs
-                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+int jobs_of(const CallParameters& call) {
+  return call.jobs > 0 ? call.jobs
+                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// Returns the engine that was asked for; `usual` if none was.
-Result<Engine> engine_of(const AskedOf& asked, Engine usual) {
-  if (asked.engine.empty()) return usual;
+// Returns the engine that the caller chose, or else `usual`.
+Result<Engine> engine_of(const CallParameters& call, Engine usual) {
+  if (call.engine.empty()) return usual;
   for (const Engine engine : {Engine::Ideal, Engine::SimGrid}) {
-    if (engine_name(engine) == asked.engine) return engine;
+    if (engine_name(engine) == call.engine) return engine;
   }
-  return Error{fmt::format("engine: found '{}', expected ideal or simgrid", asked.engine)};
+  return Error{fmt::format("engine: found '{}', expected ideal or simgrid", call.engine)};
 }
 
-Result<ScenarioFile> file_of(const AskedOf& asked) {
-  if (asked.text) return parse_scenario(*asked.text, asked.path, false);
-  return read_scenario_file(asked.path);
+Result<ScenarioFile> file_of(const CallParameters& call) {
+  if (call.text) return parse_scenario(*call.text, call.path, false);
+  return read_scenario_file(call.path);
 }
 
-// Whether the path is a CSV: a Program, or of an order its actions.
-bool is_csv(const AskedOf& asked) { return !asked.text && asked.path.ends_with(".csv"); }
+// Says whether the path is a CSV file: a Program, or the actions of an order.
+bool is_csv(const CallParameters& call) { return !call.text && call.path.ends_with(".csv"); }
 
-Result<std::vector<Scenario>> scenarios_of(const AskedOf& asked) {
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(asked.sets));
-  ASSIGN_OR_RETURN(const ScenarioFile file, file_of(asked));
-  return load_scenarios(file, sets, asked.only);
+Result<std::vector<Scenario>> scenarios_of(const CallParameters& call) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(call.sets));
+  ASSIGN_OR_RETURN(const ScenarioFile file, file_of(call));
+  return load_scenarios(file, sets, call.only);
 }
 
-Result<Scenario> scenario_of(const AskedOf& asked) {
-  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, scenarios_of(asked));
-  return only_run(scenarios, asked.path, kOnly);
+Result<Scenario> scenario_of(const CallParameters& call) {
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, scenarios_of(call));
+  return only_run(scenarios, call.path, kOnly);
 }
 
 OnRuns on_runs_of(const OnDone& on_done, int total) {
@@ -74,14 +74,14 @@ OnRuns on_runs_of(const OnDone& on_done, int total) {
 }
 
 // Refuses parameters that have no meaning for a Program.
-Status check_program(const AskedOf& asked) {
-  ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::Ideal));
+Status check_program(const CallParameters& call) {
+  ASSIGN_OR_RETURN(const Engine engine, engine_of(call, Engine::Ideal));
   if (engine != Engine::Ideal)
-    return Error::at(asked.path,
+    return Error::at(call.path,
                      "found a Program with engine='simgrid', expected 'ideal': a Program has no "
                      "cluster");
-  if (!asked.sets.empty() || !asked.only.empty())
-    return Error::at(asked.path,
+  if (!call.sets.empty() || !call.only.empty())
+    return Error::at(call.path,
                      "found a Program with set or only, expected neither: they choose what a "
                      "scenario says");
   return Done{};
@@ -89,62 +89,62 @@ Status check_program(const AskedOf& asked) {
 
 // Simulates a Program or a scenario's run. `unfolded`: every rank is simulated, instead of one for
 // all that do the same.
-Result<RunResult> played(const AskedOf& asked, bool unfolded, const OutputFiles& files,
+Result<RunResult> played(const CallParameters& call, bool unfolded, const OutputFiles& files,
                          const OnDone& on_done) {
-  if (is_csv(asked)) {
-    RETURN_IF_ERROR(check_program(asked));
-    ASSIGN_OR_RETURN(const Program program, read_program(asked.path));
+  if (is_csv(call)) {
+    RETURN_IF_ERROR(check_program(call));
+    ASSIGN_OR_RETURN(const Program program, read_program(call.path));
     return run_in_own_process([&] { return simulate_program(program, files, !unfolded); },
                               on_runs_of(on_done, 1));
   }
-  ASSIGN_OR_RETURN(Scenario scenario, scenario_of(asked));
-  ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::SimGrid));
+  ASSIGN_OR_RETURN(Scenario scenario, scenario_of(call));
+  ASSIGN_OR_RETURN(const Engine engine, engine_of(call, Engine::SimGrid));
   if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
   scenario.fold = !unfolded;
-  auto results = simulate_all({scenario}, engine, jobs_of(asked), files, 0, on_runs_of(on_done, 1));
-  add_memory_fixes({scenario}, jobs_of(asked), &results);
+  auto results = simulate_all({scenario}, engine, jobs_of(call), files, 0, on_runs_of(on_done, 1));
+  add_memory_fixes({scenario}, jobs_of(call), &results);
   return results.front();
 }
 
 // Reads the order from rows or a file, or takes the scenario's if no name is given, or makes the
 // named one.
-Result<Order> order_of(const AskedOrder& asked, const OrderCosts& costs) {
-  if (asked.rows) {
-    auto order = order_in_rows(*asked.rows);
+Result<Order> order_of(const OrderRequest& request, const OrderCosts& costs) {
+  if (request.rows) {
+    auto order = order_in_rows(*request.rows);
     if (!order.ok()) return Error::at("--order", order.error().message);
     return order;
   }
-  if (!asked.file.empty()) return read_order_file(asked.file);
-  if (is_csv(asked.of)) {
-    if (!asked.of.sets.empty() || !asked.of.only.empty())
-      return Error::at(asked.of.path,
+  if (!request.file.empty()) return read_order_file(request.file);
+  if (is_csv(request.call)) {
+    if (!request.call.sets.empty() || !request.call.only.empty())
+      return Error::at(request.call.path,
                        "found an order with set or only, expected neither: they choose what a "
                        "scenario says");
-    return read_order_file(asked.of.path);
+    return read_order_file(request.call.path);
   }
-  if (asked.name.empty()) {
-    ASSIGN_OR_RETURN(const Scenario given, scenario_of(asked.of));
+  if (request.name.empty()) {
+    ASSIGN_OR_RETURN(const Scenario given, scenario_of(request.call));
     ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
     ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
     return job.order;
   }
-  OrderSpec spec{.name = asked.name,
-                 .pp = asked.pp,
-                 .microbatches = asked.microbatches,
-                 .group = asked.group,
+  OrderSpec spec{.name = request.name,
+                 .pp = request.pp,
+                 .microbatches = request.microbatches,
+                 .group = request.group,
                  .costs = costs,
-                 .memory_limit = asked.memory_limit,
-                 .expert_overlap = asked.expert_overlap};
+                 .memory_limit = request.memory_limit,
+                 .expert_overlap = request.expert_overlap};
   const OrderTraits& traits = traits_of(spec);
-  if (asked.group > 0 && traits.make != nullptr && !traits.groups)
+  if (request.group > 0 && traits.make != nullptr && !traits.groups)
     return Error{fmt::format(
-        "group: found {} with order {}, expected {}: no other one goes in groups", asked.group,
-        asked.name, order_list([](const OrderTraits& order) { return order.groups; }))};
-  spec.vpp = asked.vpp > 0 ? asked.vpp : traits.default_vpp();
+        "group: found {} with order {}, expected {}: no other one goes in groups", request.group,
+        request.name, order_list([](const OrderTraits& order) { return order.groups; }))};
+  spec.vpp = request.vpp > 0 ? request.vpp : traits.default_vpp();
   return make_order(spec);
 }
 
-// Works in a process of its own until it has ended, or Ctrl-C ends it.
+// Does the work in a process of its own, which Ctrl-C ends.
 Result<std::string> in_own_process(const std::function<Result<std::string>()>& work,
                                    Interrupt* interrupt) {
   return fork_map(
@@ -153,46 +153,46 @@ Result<std::string> in_own_process(const std::function<Result<std::string>()>& w
 }
 
 // Refuses parameters that have no effect on files of this kind.
-Status check_compared(const AskedOf& asked, const std::string& measured, ComparedKind kind,
+Status check_compared(const CallParameters& call, const std::string& measured, ComparedKind kind,
                       const std::string& passes, int worst) {
   struct Parameter {
     const char* name;
-    bool given, acts;
-    const char* on;
+    bool given, has_effect;
+    const char* needs;
   };
   const bool of_scenario = kind == ComparedKind::Scenario, traces = kind == ComparedKind::TwoTraces;
-  for (const auto& [name, given, acts, on] : std::initializer_list<Parameter>{
-           {"set", !asked.sets.empty(), of_scenario, "a scenario and a profile"},
-           {"only", !asked.only.empty(), of_scenario, "a scenario and a profile"},
-           {"engine", !asked.engine.empty(), of_scenario, "a scenario and a profile"},
+  for (const auto& [name, given, has_effect, needs] : std::initializer_list<Parameter>{
+           {"set", !call.sets.empty(), of_scenario, "a scenario and a profile"},
+           {"only", !call.only.empty(), of_scenario, "a scenario and a profile"},
+           {"engine", !call.engine.empty(), of_scenario, "a scenario and a profile"},
            {"only_passes", !passes.empty(), !traces, "a profile"},
            {"worst", worst >= 0, traces, "two traces"}}) {
-    if (given && !acts)
-      return Error::at(measured, fmt::format("found {}, expected it with {} only", name, on));
+    if (given && !has_effect)
+      return Error::at(measured, fmt::format("found {}, expected it with {} only", name, needs));
   }
   return Done{};
 }
 
-Result<std::string> compared(const AskedOf& asked, const std::string& measured,
+Result<std::string> compared(const CallParameters& call, const std::string& measured,
                              const std::string& passes, int worst) {
-  ComparedKind kind = compared_kind(asked.path, measured);
-  if (asked.text && kind == ComparedKind::TwoTraces)
+  ComparedKind kind = compared_kind(call.path, measured);
+  if (call.text && kind == ComparedKind::TwoTraces)
     return Error::at(measured, "found no profile, expected one beside a scenario");
-  if (asked.text) kind = ComparedKind::Scenario;
-  RETURN_IF_ERROR(check_compared(asked, measured, kind, passes, worst));
+  if (call.text) kind = ComparedKind::Scenario;
+  RETURN_IF_ERROR(check_compared(call, measured, kind, passes, worst));
   if (kind == ComparedKind::TwoTraces) {
-    ASSIGN_OR_RETURN(const TraceTable ours, read_trace_csv(asked.path));
+    ASSIGN_OR_RETURN(const TraceTable ours, read_trace_csv(call.path));
     ASSIGN_OR_RETURN(const TraceTable theirs, read_trace_csv(measured));
     ASSIGN_OR_RETURN(
         const Comparison comparison,
         worst < 0 ? compare(ours, theirs) : compare(ours, theirs, static_cast<std::size_t>(worst)));
     return json_line(to_json(comparison));
   }
-  ProfiledFiles files{.simulated = asked.path, .measured = measured, .passes = passes};
+  ProfiledFiles files{.simulated = call.path, .measured = measured, .passes = passes};
   std::optional<Scenario> scenario;
   if (kind == ComparedKind::Scenario) {
-    ASSIGN_OR_RETURN(files.engine, engine_of(asked, Engine::SimGrid));
-    ASSIGN_OR_RETURN(const Scenario given, scenario_of(asked));
+    ASSIGN_OR_RETURN(files.engine, engine_of(call, Engine::SimGrid));
+    ASSIGN_OR_RETURN(const Scenario given, scenario_of(call));
     ASSIGN_OR_RETURN(scenario, resolved(given));
     files.scenario = &*scenario;
   }
@@ -201,12 +201,12 @@ Result<std::string> compared(const AskedOf& asked, const std::string& measured,
   return json_line(to_json(both.comparison));
 }
 
-Result<std::string> validated(const AskedOf& asked, const MeasureOptions& options) {
-  if (!asked.text && (is_csv(asked) || (!asked.path.ends_with(".toml") && is_log_file(asked.path))))
-    return Error::at(asked.path,
+Result<std::string> validated(const CallParameters& call, const MeasureOptions& options) {
+  if (!call.text && (is_csv(call) || (!call.path.ends_with(".toml") && is_log_file(call.path))))
+    return Error::at(call.path,
                      "found runs that others measured, expected a suite (TOML): the command for "
                      "them is tandem validate");
-  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, scenarios_of(asked));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, scenarios_of(call));
   for (const Scenario& scenario : scenarios) {
     const std::string& backend = scenario.measurement.backend;
     if (backend_named(backend)->own_processes)
@@ -222,14 +222,14 @@ Result<std::string> validated(const AskedOf& asked, const MeasureOptions& option
   return json_line(array);
 }
 
-Result<std::string> played_for_real(const AskedOf& asked, const RealOptions& options) {
-  if (is_csv(asked)) {
-    RETURN_IF_ERROR(check_program(asked));
-    ASSIGN_OR_RETURN(const Program program, read_program(asked.path));
-    ASSIGN_OR_RETURN(const auto real, run_for_real(program, options, asked.path));
+Result<std::string> played_for_real(const CallParameters& call, const RealOptions& options) {
+  if (is_csv(call)) {
+    RETURN_IF_ERROR(check_program(call));
+    ASSIGN_OR_RETURN(const Program program, read_program(call.path));
+    ASSIGN_OR_RETURN(const auto real, run_for_real(program, options, call.path));
     return json_line(to_json(*real));
   }
-  ASSIGN_OR_RETURN(const Scenario given, scenario_of(asked));
+  ASSIGN_OR_RETURN(const Scenario given, scenario_of(call));
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
   ASSIGN_OR_RETURN(const CompiledJob job, compile(scenario));
   ASSIGN_OR_RETURN(const auto real, run_for_real(scenario, job, options));
@@ -238,7 +238,8 @@ Result<std::string> played_for_real(const AskedOf& asked, const RealOptions& opt
 
 }  // namespace
 
-Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, const OnDone& on_done) {
+Result<PlayedRun> play_one(const CallParameters& call, bool unfolded, bool trace,
+                           const OnDone& on_done) {
   PlayedRun one;
   OutputFiles files;
   if (trace) {
@@ -248,32 +249,33 @@ Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, cons
       return one.trace->write(program, events);
     };
   }
-  ASSIGN_OR_RETURN(const RunResult result, played(asked, unfolded, files, on_done));
+  ASSIGN_OR_RETURN(const RunResult result, played(call, unfolded, files, on_done));
   if (trace) RETURN_IF_ERROR(one.trace->map());
   one.json = json_line(to_json(result));
   return one;
 }
 
-Result<std::string> live_page(const AskedOf& asked, const OnDone& on_done) {
-  if (is_csv(asked))
-    return Error::at(asked.path, "found a Program, expected a scenario: a page changes its keys");
+Result<std::string> live_page(const CallParameters& call, const OnDone& on_done) {
+  if (is_csv(call))
+    return Error::at(call.path, "found a Program, expected a scenario: a page changes its keys");
   ASSIGN_OR_RETURN(const PageFiles page_files, load_page_files(true));
-  ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(asked));
-  auto results = simulate_all({scenario}, Engine::Ideal, jobs_of(asked),
+  ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(call));
+  auto results = simulate_all({scenario}, Engine::Ideal, jobs_of(call),
                               {.detail = Detail::Timeline}, 0, on_runs_of(on_done, 1));
-  add_memory_fixes({scenario}, jobs_of(asked), &results);
+  add_memory_fixes({scenario}, jobs_of(call), &results);
   ASSIGN_OR_RETURN(const RunResult result, results.front());
-  const std::string input = asked.text ? "scenario.toml" : asked.path;
+  const std::string input = call.text ? "scenario.toml" : call.path;
   ASSIGN_OR_RETURN(const PageData page, runs_page(input, {result}, {scenario}, true));
   return html_page(page_files, to_text(page));
 }
 
 namespace {
 
-Result<std::string> explained(const AskedOf& asked, const std::vector<std::string>& measured) {
-  if (is_csv(asked))
-    return Error::at(asked.path, "found a Program, expected the scenario of the measured job");
-  ASSIGN_OR_RETURN(const Scenario given, scenario_of(asked));
+Result<std::string> explained(const CallParameters& call,
+                              const std::vector<std::string>& measured) {
+  if (is_csv(call))
+    return Error::at(call.path, "found a Program, expected the scenario of the measured job");
+  ASSIGN_OR_RETURN(const Scenario given, scenario_of(call));
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
   ASSIGN_OR_RETURN(const ExplainedFiles found, explain_files(scenario, measured, Engine::Ideal));
   return json_line(to_json(found.explanation));
@@ -281,42 +283,42 @@ Result<std::string> explained(const AskedOf& asked, const std::vector<std::strin
 
 }  // namespace
 
-Result<std::string> explain_run(const AskedOf& asked, const std::vector<std::string>& measured,
-                                Interrupt* interrupt) {
-  return in_own_process([&] { return explained(asked, measured); }, interrupt);
+Result<std::string> explain_run(const CallParameters& call,
+                                const std::vector<std::string>& measured, Interrupt* interrupt) {
+  return in_own_process([&] { return explained(call, measured); }, interrupt);
 }
 
-Result<std::string> compare_measured(const AskedOf& asked, const std::string& measured,
+Result<std::string> compare_measured(const CallParameters& call, const std::string& measured,
                                      const std::string& passes, int worst, Interrupt* interrupt) {
-  return in_own_process([&] { return compared(asked, measured, passes, worst); }, interrupt);
+  return in_own_process([&] { return compared(call, measured, passes, worst); }, interrupt);
 }
 
-Result<std::string> validate_suite(const AskedOf& asked, const MeasureOptions& options,
+Result<std::string> validate_suite(const CallParameters& call, const MeasureOptions& options,
                                    Interrupt* interrupt) {
-  return in_own_process([&] { return validated(asked, options); }, interrupt);
+  return in_own_process([&] { return validated(call, options); }, interrupt);
 }
 
-Result<PlayedRun> run_real(const AskedOf& asked, RealOptions options, Interrupt* interrupt) {
+Result<PlayedRun> run_real(const CallParameters& call, RealOptions options, Interrupt* interrupt) {
   ASSIGN_OR_RETURN(SharedTrace shared, SharedTrace::make());
   options.files.on_trace = [&shared](const Program& program, const Trace& events) {
     return shared.write(program, events);
   };
   PlayedRun one;
   ASSIGN_OR_RETURN(one.json,
-                   in_own_process([&] { return played_for_real(asked, options); }, interrupt));
+                   in_own_process([&] { return played_for_real(call, options); }, interrupt));
   RETURN_IF_ERROR(shared.map());
   one.trace = std::make_unique<SharedTrace>(std::move(shared));
   return one;
 }
 
-Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on_done) {
-  ASSIGN_OR_RETURN(std::vector<Scenario> scenarios, scenarios_of(asked));
-  ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::SimGrid));
+Result<PlayedRun> play_all(const CallParameters& call, bool unfolded, const OnDone& on_done) {
+  ASSIGN_OR_RETURN(std::vector<Scenario> scenarios, scenarios_of(call));
+  ASSIGN_OR_RETURN(const Engine engine, engine_of(call, Engine::SimGrid));
   if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
   for (Scenario& scenario : scenarios) scenario.fold = !unfolded;
-  auto results = simulate_all(scenarios, engine, jobs_of(asked), {}, 0,
+  auto results = simulate_all(scenarios, engine, jobs_of(call), {}, 0,
                               on_runs_of(on_done, static_cast<int>(scenarios.size())));
-  add_memory_fixes(scenarios, jobs_of(asked), &results);
+  add_memory_fixes(scenarios, jobs_of(call), &results);
   nlohmann::ordered_json array = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].ok()) {
@@ -329,16 +331,16 @@ Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on
   return PlayedRun{json_line(array), nullptr};
 }
 
-Result<Swept> sweep_into(const AskedOf& asked, const std::string& output, const std::string& list,
-                         const OnDone& on_done) {
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(asked.sets));
-  ASSIGN_OR_RETURN(ScenarioFile file, file_of(asked));
+Result<Swept> sweep_into(const CallParameters& call, const std::string& output,
+                         const std::string& list, const OnDone& on_done) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(call.sets));
+  ASSIGN_OR_RETURN(ScenarioFile file, file_of(call));
   if (!list.empty()) {
     ASSIGN_OR_RETURN(file.axes.emplace_back(), read_list(list));
   }
-  ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, asked.only));
+  ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, call.only));
   RETURN_IF_ERROR(check_some_run(file, runs));
-  ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::SimGrid));
+  ASSIGN_OR_RETURN(const Engine engine, engine_of(call, Engine::SimGrid));
   if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
   ASSIGN_OR_RETURN(const Results results, Results::of(file, std::move(runs), engine));
   Swept swept;
@@ -351,7 +353,7 @@ Result<Swept> sweep_into(const AskedOf& asked, const std::string& output, const 
   };
   events.done = [&](int done) { on_done(done, total); };
   ASSIGN_OR_RETURN(const SweepEnd end,
-                   sweep(file, results, engine, {output, jobs_of(asked), {}, {}}, events));
+                   sweep(file, results, engine, {output, jobs_of(call), {}, {}}, events));
   swept.path = end.written;
   swept.rows = end.rows;
   swept.failed = end.failed;
@@ -359,7 +361,7 @@ Result<Swept> sweep_into(const AskedOf& asked, const std::string& output, const 
   return swept;
 }
 
-Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::string>& among,
+Result<std::string> tune_plan(const CallParameters& call, const std::vector<std::string>& among,
                               const std::string& framework, int keep, double seconds,
                               Interrupt* interrupt,
                               const std::function<void(const std::string&)>& on_better) {
@@ -367,13 +369,13 @@ Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::strin
     return Error{fmt::format("keep: found {}, expected 1 to 1000", keep)};
   if (!(seconds > 0)) return Error{fmt::format("seconds: found {}, expected more than 0", seconds)};
   ASSIGN_OR_RETURN(Space space, Space::among(among));
-  TuneOptions options{.keep = keep, .jobs = jobs_of(asked)};
+  TuneOptions options{.keep = keep, .jobs = jobs_of(call)};
   if (!framework.empty()) {
     ASSIGN_OR_RETURN(options.framework, framework_named(framework));
     space = space.run_by(*options.framework);
   }
-  ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(asked));
-  ASSIGN_OR_RETURN(options.engine, engine_of(asked, Engine::SimGrid));
+  ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(call));
+  ASSIGN_OR_RETURN(options.engine, engine_of(call, Engine::SimGrid));
   if (options.engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
   if (!std::isinf(seconds)) options.seconds = seconds;
   options.stop = [interrupt] { return interrupt->pending(); };
@@ -386,29 +388,29 @@ Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::strin
   return json_line(to_json(tuned));
 }
 
-Result<std::string> size_purchase(const AskedOf& asked, const std::vector<std::string>& among,
+Result<std::string> size_purchase(const CallParameters& call, const std::vector<std::string>& among,
                                   Interrupt* interrupt) {
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(asked.sets));
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(call.sets));
   RETURN_IF_ERROR(Space::among(among));
-  ASSIGN_OR_RETURN(const ScenarioFile file, file_of(asked));
-  ASSIGN_OR_RETURN(const std::vector<SizeCase> cases, load_size_cases(file, sets, asked.only));
-  ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::SimGrid));
+  ASSIGN_OR_RETURN(const ScenarioFile file, file_of(call));
+  ASSIGN_OR_RETURN(const std::vector<SizeCase> cases, load_size_cases(file, sets, call.only));
+  ASSIGN_OR_RETURN(const Engine engine, engine_of(call, Engine::SimGrid));
   if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
   ASSIGN_OR_RETURN(const SizeResult result,
                    size(cases, among,
-                        {.jobs = jobs_of(asked),
+                        {.jobs = jobs_of(call),
                          .engine = engine,
                          .stop = [interrupt] { return interrupt->pending(); },
                          .on_runs = [interrupt](int) { interrupt->check(); }}));
   return json_line(to_json(result));
 }
 
-Result<DrawnOrder> draw_order(const AskedOrder& asked) {
+Result<DrawnOrder> draw_order(const OrderRequest& request) {
   OrderCosts costs;
-  if (!asked.costs.empty()) {
-    ASSIGN_OR_RETURN(costs, order_costs(asked.costs));
+  if (!request.costs.empty()) {
+    ASSIGN_OR_RETURN(costs, order_costs(request.costs));
   }
-  ASSIGN_OR_RETURN(const Order order, order_of(asked, costs));
+  ASSIGN_OR_RETURN(const Order order, order_of(request, costs));
   const GridCosts times{costs.forward, costs.input + costs.weight, costs.input, costs.weight};
   const Status drawn = check_grid(order, times);
   return DrawnOrder{.name = order.name,

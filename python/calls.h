@@ -1,5 +1,5 @@
-// Calls: the work behind the Python package's functions, on plain values: scenarios are paths or
-// text, answers the JSON that the command's --json prints.
+// Calls: the work behind the Python package's functions, on plain values. Scenarios are paths or
+// text; results are the JSON that the command's --json prints.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,17 @@
 namespace tandem {
 
 // The parameters that every call has.
-struct AskedOf {
+struct CallParameters {
   std::string path;
-  std::optional<std::string> text;  // the scenario, where it is no file; `path` is its name then
+  std::optional<std::string> text;  // the scenario if it is no file; `path` is then only its name
   std::vector<std::string> sets;    // KEY=VALUE, the value as TOML writes it
   std::string only;
-  std::string engine;  // "ideal", "simgrid"; empty: simgrid, for a Program ideal
+  std::string engine;  // "ideal" or "simgrid"; empty: simgrid, but ideal for a Program
   int jobs = 0;        // 0: one a core
 };
 
 struct PlayedRun {
-  std::string json;  // an object, or an array where runs are several
+  std::string json;  // an object; of several runs an array
   std::unique_ptr<SharedTrace> trace;
 };
 
@@ -37,56 +37,58 @@ using OnDone = std::function<void(int done, int total)>;
 
 // Simulates a Program (CSV) or the only run of a scenario, in a process of its own. `trace`: keeps
 // its events.
-Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, const OnDone& on_done);
+Result<PlayedRun> play_one(const CallParameters& call, bool unfolded, bool trace,
+                           const OnDone& on_done);
 
-// Returns the live page (HTML) of a scenario's only run, simulated by the engine `ideal`, as a page
-// has no other.
-Result<std::string> live_page(const AskedOf& asked, const OnDone& on_done);
+// Returns the live page (HTML) of a scenario's only run. The engine is `ideal`, the only one that a
+// page has.
+Result<std::string> live_page(const CallParameters& call, const OnDone& on_done);
 
-// The following four work in a process of their own: Ctrl-C ends it, with those that it started,
-// and Python's process keeps its timers, cores and libraries as they were.
+// The following four calls work in a process of their own. Ctrl-C ends this process and those that
+// it started. Python's process keeps its timers, cores and libraries as they were.
 
 // Explains a scenario's only run by profiles, a log, or both, simulated by the engine `ideal`.
-Result<std::string> explain_run(const AskedOf& asked, const std::vector<std::string>& measured,
-                                Interrupt* interrupt);
+Result<std::string> explain_run(const CallParameters& call,
+                                const std::vector<std::string>& measured, Interrupt* interrupt);
 
-// Compares a scenario's only run, or a file, with profiles, or two traces. `worst`: as many ops of
-// two traces; -1: not given. `passes`: as the command's --only-passes.
-Result<std::string> compare_measured(const AskedOf& asked, const std::string& measured,
+// Compares a scenario's only run, or a file, with profiles; or two traces. `worst`: how many ops of
+// two traces are listed; -1: not given. `passes`: as the command's --only-passes.
+Result<std::string> compare_measured(const CallParameters& call, const std::string& measured,
                                      const std::string& passes, int worst, Interrupt* interrupt);
 
-// Simulates and measures a suite's runs on the backend host. A process that is ended leaves its
-// temporary files: the caller removes options.folder.
-Result<std::string> validate_suite(const AskedOf& asked, const MeasureOptions& options,
+// Simulates and measures a suite's runs on the backend host. If Ctrl-C ends the process, temporary
+// files stay: the caller removes options.folder.
+Result<std::string> validate_suite(const CallParameters& call, const MeasureOptions& options,
                                    Interrupt* interrupt);
 
 // Plays a Program, or a scenario's only run, for real on the backend host.
-Result<PlayedRun> run_real(const AskedOf& asked, RealOptions options, Interrupt* interrupt);
+Result<PlayedRun> run_real(const CallParameters& call, RealOptions options, Interrupt* interrupt);
 
-// Simulates all runs of a scenario. Returns the first run's Error where one has failed.
-Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on_done);
+// Simulates all runs of a scenario. Returns the Error of the first run that failed, if one did.
+Result<PlayedRun> play_all(const CallParameters& call, bool unfolded, const OnDone& on_done);
 
 struct Swept {
   std::string path;
   int rows = 0, failed = 0, kept = 0;
   std::string first_failure;
 };
-Result<Swept> sweep_into(const AskedOf& asked, const std::string& output, const std::string& list,
-                         const OnDone& on_done);
+Result<Swept> sweep_into(const CallParameters& call, const std::string& output,
+                         const std::string& list, const OnDone& on_done);
 
 // `on_better` is called with a line for each new fastest plan.
-Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::string>& among,
+Result<std::string> tune_plan(const CallParameters& call, const std::vector<std::string>& among,
                               const std::string& framework, int keep, double seconds,
                               Interrupt* interrupt,
                               const std::function<void(const std::string&)>& on_better);
 
-Result<std::string> size_purchase(const AskedOf& asked, const std::vector<std::string>& among,
+Result<std::string> size_purchase(const CallParameters& call, const std::vector<std::string>& among,
                                   Interrupt* interrupt);
 
-// The order that is asked for: one with a name, a file's, that of rows of cells in PyTorch's form,
-// or, if all of these are missing, the one in `of`: a CSV file in PyTorch's form, or a scenario's.
-struct AskedOrder {
-  AskedOf of;
+// Says which order to draw: a named one, a file's, or that of rows of cells in PyTorch's form. If
+// all of these are missing, it is the order of `call`: of a CSV file in PyTorch's form, or of a
+// scenario.
+struct OrderRequest {
+  CallParameters call;
   std::string name;
   std::string file;  // in PyTorch's or Primus's form
   std::optional<std::vector<std::vector<std::string>>> rows;
@@ -100,6 +102,6 @@ struct DrawnOrder {
   std::string name, grid, actions, communication;  // the latter two in PyTorch's form
   int ranks = 0, stages = 0, microbatches = 0;
 };
-Result<DrawnOrder> draw_order(const AskedOrder& asked);
+Result<DrawnOrder> draw_order(const OrderRequest& request);
 
 }  // namespace tandem

@@ -6,9 +6,9 @@ namespace tandem {
 
 bool Interrupt::pending() {
   constexpr auto kPause = std::chrono::milliseconds(50);
-  if (pending_ || std::this_thread::get_id() != owner_ || Clock::now() - asked_ < kPause)
+  if (pending_ || std::this_thread::get_id() != owner_ || Clock::now() - last_check_ < kPause)
     return pending_;
-  asked_ = Clock::now();
+  last_check_ = Clock::now();
   const pybind11::gil_scoped_acquire lock;
   if (PyErr_CheckSignals() != 0) {
     thrown_ = std::make_exception_ptr(pybind11::error_already_set());

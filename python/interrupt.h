@@ -8,11 +8,11 @@
 
 namespace tandem {
 
-// Belongs to one call. Python runs its signal handlers in its main thread only, and there only when
-// it is asked to. The thread that makes an Interrupt asks it, at most every 50 ms.
+// Belongs to one call. Python runs signal handlers only in its main thread, and there only inside
+// PyErr_CheckSignals. The thread that makes an Interrupt calls this, at most every 50 ms.
 class Interrupt {
  public:
-  // Whether the call is to end. Any thread may ask, without Python's lock.
+  // Says whether the call is to end. Any thread may call this, without Python's lock.
   bool pending();
   // Throws what a handler threw (KeyboardInterrupt). REQUIRES: called by the thread that made it.
   void check();
@@ -21,7 +21,7 @@ class Interrupt {
   using Clock = std::chrono::steady_clock;
 
   const std::thread::id owner_ = std::this_thread::get_id();
-  Clock::time_point asked_ = Clock::now();
+  Clock::time_point last_check_ = Clock::now();
   std::atomic<bool> pending_ = false;
   std::exception_ptr thrown_;
 };

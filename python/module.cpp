@@ -20,16 +20,15 @@ namespace py = pybind11;
 namespace tandem {
 namespace {
 
-// An Error's place, "file:line", in parts. An option of the command, such as "--only", becomes the
-// parameter of that name.
+// An Error's place: "file:line", or the parameter for an option of the command, such as "--only".
 struct PythonPlace {
   std::string file, parameter;
   int line = 0;
 };
 
-PythonPlace place_of(const std::string& source, const AskedOf& asked) {
+PythonPlace place_of(const std::string& source, const CallParameters& call) {
   if (source.starts_with("--")) return {.parameter = source.substr(2)};
-  if (asked.text && (source == asked.path || source.starts_with(asked.path + ':'))) return {};
+  if (call.text && (source == call.path || source.starts_with(call.path + ':'))) return {};
   const std::size_t colon = source.rfind(':');
   const auto line = parse_integer(colon == std::string::npos ? "" : source.substr(colon + 1));
   if (!line.ok()) return {.file = source};
@@ -43,8 +42,8 @@ py::object or_none(const T& value) {
 }
 
 // Raises the exception that tandem/errors.py makes for the Error.
-[[noreturn]] void raise(const Error& error, const AskedOf& asked) {
-  const PythonPlace place = place_of(error.place.source, asked);
+[[noreturn]] void raise(const Error& error, const CallParameters& call) {
+  const PythonPlace place = place_of(error.place.source, call);
   const std::string key = error.place.keys.empty() ? "" : error.place.keys.front();
   std::string text = printable(
       place.parameter.empty() ? error.text() : place.parameter + ": " + kept_short(error.message));
@@ -87,7 +86,7 @@ class CallLock {
 
 // Runs work() without Python's lock. Returns its value, or raises its Error.
 template <class Work>
-auto without_lock(const AskedOf& asked, Interrupt* interrupt, const Work& work) {
+auto without_lock(const CallParameters& call, Interrupt* interrupt, const Work& work) {
   auto result = [&] {
     const py::gil_scoped_release release;
     const CallLock lock(interrupt);
@@ -95,7 +94,7 @@ auto without_lock(const AskedOf& asked, Interrupt* interrupt, const Work& work) 
     interrupt->check();
     return value;
   }();
-  if (!result.ok()) raise(result.error(), asked);
+  if (!result.ok()) raise(result.error(), call);
   return std::move(*result);
 }
 
@@ -109,42 +108,42 @@ OnDone progress_function(const py::object& on_done, Interrupt* interrupt) {
   };
 }
 
-py::tuple simulate_one(const AskedOf& asked, bool unfolded, bool trace, const py::object& on_done) {
+py::tuple simulate_one(const CallParameters& call, bool unfolded, bool trace,
+                       const py::object& on_done) {
   Interrupt interrupt;
-  PlayedRun one = without_lock(asked, &interrupt, [&] {
-    return play_one(asked, unfolded, trace, progress_function(on_done, &interrupt));
+  PlayedRun one = without_lock(call, &interrupt, [&] {
+    return play_one(call, unfolded, trace, progress_function(on_done, &interrupt));
   });
   return py::make_tuple(one.json, py::cast(std::move(one.trace)));
 }
 
-std::string page_of_run(const AskedOf& asked, const py::object& on_done) {
+std::string page_of_run(const CallParameters& call, const py::object& on_done) {
   Interrupt interrupt;
-  return without_lock(asked, &interrupt,
-                      [&] { return live_page(asked, progress_function(on_done, &interrupt)); });
+  return without_lock(call, &interrupt,
+                      [&] { return live_page(call, progress_function(on_done, &interrupt)); });
 }
 
-std::string explain_measured(const AskedOf& asked, const std::vector<std::string>& measured) {
+std::string explain_measured(const CallParameters& call, const std::vector<std::string>& measured) {
   Interrupt interrupt;
-  return without_lock(asked, &interrupt, [&] { return explain_run(asked, measured, &interrupt); });
+  return without_lock(call, &interrupt, [&] { return explain_run(call, measured, &interrupt); });
 }
 
-std::string compare_run(const AskedOf& asked, const std::string& measured,
+std::string compare_run(const CallParameters& call, const std::string& measured,
                         const std::string& passes, int worst) {
   Interrupt interrupt;
-  return without_lock(asked, &interrupt,
-                      [&] { return compare_measured(asked, measured, passes, worst, &interrupt); });
+  return without_lock(call, &interrupt,
+                      [&] { return compare_measured(call, measured, passes, worst, &interrupt); });
 }
 
-std::string validate_runs(const AskedOf& asked, int iterations, double timeout_s,
+std::string validate_runs(const CallParameters& call, int iterations, double timeout_s,
                           const std::string& folder) {
   Interrupt interrupt;
   const MeasureOptions options{.iterations = iterations, .timeout_s = timeout_s, .folder = folder};
-  return without_lock(asked, &interrupt,
-                      [&] { return validate_suite(asked, options, &interrupt); });
+  return without_lock(call, &interrupt, [&] { return validate_suite(call, options, &interrupt); });
 }
 
-py::tuple play_real(const AskedOf& asked, bool gemm, double gemm_scale, int iterations, int warmup,
-                    double timeout_s) {
+py::tuple play_real(const CallParameters& call, bool gemm, double gemm_scale, int iterations,
+                    int warmup, double timeout_s) {
   Interrupt interrupt;
   RealOptions options;
   options.exec.compute = gemm ? Compute::Gemm : Compute::Timed;
@@ -153,35 +152,35 @@ py::tuple play_real(const AskedOf& asked, bool gemm, double gemm_scale, int iter
   options.exec.warmup = warmup;
   options.exec.timeout_ns = to_ns(timeout_s);
   PlayedRun one =
-      without_lock(asked, &interrupt, [&] { return run_real(asked, options, &interrupt); });
+      without_lock(call, &interrupt, [&] { return run_real(call, options, &interrupt); });
   return py::make_tuple(one.json, py::cast(std::move(one.trace)));
 }
 
-std::string simulate_many(const AskedOf& asked, bool unfolded, const py::object& on_done) {
+std::string simulate_many(const CallParameters& call, bool unfolded, const py::object& on_done) {
   Interrupt interrupt;
   return without_lock(
-             asked, &interrupt,
-             [&] { return play_all(asked, unfolded, progress_function(on_done, &interrupt)); })
+             call, &interrupt,
+             [&] { return play_all(call, unfolded, progress_function(on_done, &interrupt)); })
       .json;
 }
 
-py::dict sweep_runs(const AskedOf& asked, const std::string& output, const std::string& list,
+py::dict sweep_runs(const CallParameters& call, const std::string& output, const std::string& list,
                     const py::object& on_done) {
   Interrupt interrupt;
-  const Swept swept = without_lock(asked, &interrupt, [&] {
-    return sweep_into(asked, output, list, progress_function(on_done, &interrupt));
+  const Swept swept = without_lock(call, &interrupt, [&] {
+    return sweep_into(call, output, list, progress_function(on_done, &interrupt));
   });
   using namespace py::literals;
   return py::dict("path"_a = swept.path, "rows"_a = swept.rows, "failed"_a = swept.failed,
                   "kept"_a = swept.kept, "first_failure"_a = or_none(swept.first_failure));
 }
 
-std::string tune_scenario(const AskedOf& asked, const std::vector<std::string>& among,
+std::string tune_scenario(const CallParameters& call, const std::vector<std::string>& among,
                           const std::string& framework, int keep, double seconds,
                           const py::object& on_better) {
   Interrupt interrupt;
-  return without_lock(asked, &interrupt, [&] {
-    return tune_plan(asked, among, framework, keep, seconds, &interrupt,
+  return without_lock(call, &interrupt, [&] {
+    return tune_plan(call, among, framework, keep, seconds, &interrupt,
                      [&](const std::string& line) {
                        if (on_better.is_none()) return;
                        const py::gil_scoped_acquire lock;
@@ -190,14 +189,15 @@ std::string tune_scenario(const AskedOf& asked, const std::vector<std::string>& 
   });
 }
 
-std::string size_scenario(const AskedOf& asked, const std::vector<std::string>& among) {
+std::string size_scenario(const CallParameters& call, const std::vector<std::string>& among) {
   Interrupt interrupt;
-  return without_lock(asked, &interrupt, [&] { return size_purchase(asked, among, &interrupt); });
+  return without_lock(call, &interrupt, [&] { return size_purchase(call, among, &interrupt); });
 }
 
-py::dict order_drawn(const AskedOrder& asked) {
+py::dict order_drawn(const OrderRequest& request) {
   Interrupt interrupt;
-  const DrawnOrder order = without_lock(asked.of, &interrupt, [&] { return draw_order(asked); });
+  const DrawnOrder order =
+      without_lock(request.call, &interrupt, [&] { return draw_order(request); });
   using namespace py::literals;
   return py::dict("name"_a = order.name, "grid"_a = order.grid, "actions"_a = order.actions,
                   "communication"_a = order.communication, "pp"_a = order.ranks,
@@ -224,36 +224,36 @@ PYBIND11_MODULE(_tandem, module) {
   module.attr("__version__") = TANDEM_VERSION;
   CallLock::renew_in_children();
   py::class_<SharedTrace>(module, "SharedTrace", py::buffer_protocol()).def_buffer(&memory_of);
-  py::class_<AskedOf>(module, "AskedOf")
+  py::class_<CallParameters>(module, "CallParameters")
       .def(py::init<std::string, std::optional<std::string>, std::vector<std::string>, std::string,
                     std::string, int>(),
            py::arg("path"), py::arg("text"), py::arg("sets"), py::arg("only"), py::arg("engine"),
            py::arg("jobs"));
-  py::class_<AskedOrder>(module, "AskedOrder")
-      .def(py::init<AskedOf, std::string, std::string,
+  py::class_<OrderRequest>(module, "OrderRequest")
+      .def(py::init<CallParameters, std::string, std::string,
                     std::optional<std::vector<std::vector<std::string>>>, int, int, int, int,
                     std::vector<double>, double, bool>(),
-           py::arg("of"), py::arg("name"), py::arg("file"), py::arg("rows"), py::arg("pp"),
+           py::arg("call"), py::arg("name"), py::arg("file"), py::arg("rows"), py::arg("pp"),
            py::arg("microbatches"), py::arg("vpp"), py::arg("group"), py::arg("costs"),
            py::arg("memory_limit"), py::arg("expert_overlap"));
-  module.def("simulate_one", &simulate_one, py::arg("asked"), py::arg("unfolded"), py::arg("trace"),
+  module.def("simulate_one", &simulate_one, py::arg("call"), py::arg("unfolded"), py::arg("trace"),
              py::arg("on_done"));
-  module.def("page_of_run", &page_of_run, py::arg("asked"), py::arg("on_done"));
-  module.def("explain_measured", &explain_measured, py::arg("asked"), py::arg("measured"));
-  module.def("compare_run", &compare_run, py::arg("asked"), py::arg("measured"), py::arg("passes"),
+  module.def("page_of_run", &page_of_run, py::arg("call"), py::arg("on_done"));
+  module.def("explain_measured", &explain_measured, py::arg("call"), py::arg("measured"));
+  module.def("compare_run", &compare_run, py::arg("call"), py::arg("measured"), py::arg("passes"),
              py::arg("worst"));
-  module.def("validate_runs", &validate_runs, py::arg("asked"), py::arg("iterations"),
+  module.def("validate_runs", &validate_runs, py::arg("call"), py::arg("iterations"),
              py::arg("timeout_s"), py::arg("folder"));
-  module.def("play_real", &play_real, py::arg("asked"), py::arg("gemm"), py::arg("gemm_scale"),
+  module.def("play_real", &play_real, py::arg("call"), py::arg("gemm"), py::arg("gemm_scale"),
              py::arg("iterations"), py::arg("warmup"), py::arg("timeout_s"));
-  module.def("simulate_many", &simulate_many, py::arg("asked"), py::arg("unfolded"),
+  module.def("simulate_many", &simulate_many, py::arg("call"), py::arg("unfolded"),
              py::arg("on_done"));
-  module.def("sweep_runs", &sweep_runs, py::arg("asked"), py::arg("output"), py::arg("list"),
+  module.def("sweep_runs", &sweep_runs, py::arg("call"), py::arg("output"), py::arg("list"),
              py::arg("on_done"));
-  module.def("tune_scenario", &tune_scenario, py::arg("asked"), py::arg("among"),
+  module.def("tune_scenario", &tune_scenario, py::arg("call"), py::arg("among"),
              py::arg("framework"), py::arg("keep"), py::arg("seconds"), py::arg("on_better"));
-  module.def("size_scenario", &size_scenario, py::arg("asked"), py::arg("among"));
-  module.def("order_drawn", &order_drawn, py::arg("asked"));
+  module.def("size_scenario", &size_scenario, py::arg("call"), py::arg("among"));
+  module.def("order_drawn", &order_drawn, py::arg("request"));
   module.def("record_fields", &record_fields);
   module.def("data_dir", &data_dir);
   module.def("order_names", [] { return order_names(); });

@@ -28,7 +28,7 @@ Error no_memory(const char* what) {
   return Error{fmt::format("the events: {}: {}", what, std::strerror(errno)), Error::Failed};
 }
 
-// Writes the bytes; false where that fails.
+// Writes all bytes. Returns whether that succeeded.
 bool put(int file, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());
@@ -87,9 +87,9 @@ Status SharedTrace::write(const Program& program, const Trace& trace) const {
 }
 
 Status SharedTrace::map() {
-  struct stat about = {};
-  if (::fstat(file_, &about) != 0) return no_memory("their size");
-  const auto size = static_cast<std::size_t>(about.st_size);
+  struct stat status = {};
+  if (::fstat(file_, &status) != 0) return no_memory("their size");
+  const auto size = static_cast<std::size_t>(status.st_size);
   void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file_, 0);
   if (memory == MAP_FAILED) return no_memory("reading them");
   memory_ = static_cast<const char*>(memory);

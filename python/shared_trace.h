@@ -12,10 +12,10 @@
 
 namespace tandem {
 
-// Its bytes: the length of a JSON object (64 bits), the object, blanks up to a multiple of 64
-// bytes, then an EventRecord an event (traces/event_records.h). The object has `lanes`, `kinds` and
-// `groups` (the names behind a record's numbers), `svg` (the timeline, or null) and `no_svg` (the
-// reason for null).
+// The bytes are the length of a JSON object (64 bits), the object, blanks up to a multiple of 64
+// bytes, then an EventRecord for each event (traces/event_records.h). The object has `lanes`,
+// `kinds` and `groups` (the names behind a record's numbers), `svg` (the timeline, or null) and
+// `no_svg` (the reason for null).
 class SharedTrace {
  public:
   static Result<SharedTrace> make();
@@ -23,9 +23,9 @@ class SharedTrace {
   SharedTrace& operator=(SharedTrace&&) = delete;
   ~SharedTrace();
 
-  // Writes all. To be called in the process that simulates.
+  // Writes all events. REQUIRES: called in the process that simulates.
   Status write(const Program& program, const Trace& trace) const;
-  // Maps it to be read, once the process that writes has ended.
+  // Maps the bytes for reading. REQUIRES: the process that writes has ended.
   Status map();
   // REQUIRES: mapped.
   std::span<const char> bytes() const { return {memory_, size_}; }

@@ -15,9 +15,8 @@ namespace tandem {
 // A route has the fewest hops, first inside the nodes and then between them, since a GPU uses the
 // NIC nearest to it. Paths come from breadth-first search. So
 // - inside a node a route passes switches and, where it must, other GPUs; it never passes a NIC;
-// - of P NICs equally near, GPU i of the g on its node takes NIC i x P / g, and the following NICs
-// if
-//   that one leads nowhere; if none leads on, it sends by another GPU's NIC (NCCL's PXN);
+// - of P NICs equally near, GPU i of g takes number i x P / g, and the following ones if that leads
+//   nowhere; if none leads on, it sends by another GPU's NIC (NCCL's PXN);
 // - between nodes a route passes switches only; of several equally short ways it takes one by the
 //   number of the destination's port, level by level. Ports are numbered leaf by leaf. (D-mod-k:
 //   Zahavi 2012, "Fat-tree routing and node ordering providing contention-free traffic for MPI

@@ -1,15 +1,16 @@
 // The engine of a page: takes a request and gives its answer, both as JSON. A request's member `do`
 // names the action; beside it stands the action's input:
 //
-// - simulate: of a `run` gives its `result`, as `tandem simulate --json` has it but without memory
-//   fixes; the `values` of the keys that a page has controls for; and, if `detail` is true, its
-//   `detail`.
-// - values: of a `run` gives these `values` alone.
-// - fixes: of a `run` that does not fit gives the `memory_fixes`.
-// - check: of a `run` and a list of changes, `tries`, gives for each why it is refused, or null.
-// - tune: of a `run` gives the `best` plans, each with its `changes` and `result`, and the `gap`;
-//   plans that have the run's own values of the keys in `fixed`. The search ends after `seconds`,
-//   and tells each better plan at once (better_plan).
+// - simulate: takes a `run`; gives its `result`, as `tandem simulate --json` has it but without
+// memory
+//   fixes; the `values` of the keys that a page has controls for; and, if `detail` is true, the
+//   `detail`, which a page draws.
+// - values: takes a `run`; gives these `values` alone.
+// - fixes: takes a `run` that does not fit in memory; gives the `memory_fixes`.
+// - check: takes a `run` and `tries`, a list of changes; gives for each why it is refused, or null.
+// - tune: takes a `run`, `fixed` and `seconds`; gives the `best` plans, each with its `changes` and
+//   `result`, and the `gap`. Plans keep the run's own values of the keys in `fixed`. The search
+//   ends after `seconds`, and reports each better plan at once (better_plan).
 // - words: gives the presets of clusters and the named orders.
 //
 // A run is {name, axes, points, settings, notes, files, changes}. `files` has the texts of the
@@ -87,8 +88,7 @@ Json typed(const std::vector<std::pair<std::string, std::string>>& words) {
   return to_json(settings);
 }
 
-// Returns the values of the keys that a page has controls for, whatever the settings leave to
-// defaults.
+// Returns the values of the keys that a page has controls for, including those left to defaults.
 Json values_of(const Scenario& scenario) {
   const ClusterSettings& cluster = scenario.cluster;
   const Plan& plan = scenario.job.plan;
@@ -102,8 +102,8 @@ Json values_of(const Scenario& scenario) {
                  {"train.precision", plan.precision},
                  {"model.seq", scenario.job.model.seq},
                  {"variability.jitter", scenario.variability.jitter}};
-  const Json of_plan = typed(plan_settings(candidate_of(scenario)));
-  for (const auto& [key, value] : of_plan.items()) {
+  const Json plan_values = typed(plan_settings(candidate_of(scenario)));
+  for (const auto& [key, value] : plan_values.items()) {
     if (!values.contains(key)) values[key] = value;
   }
   if (scenario.job.model.is_moe()) {
@@ -137,7 +137,7 @@ Answer fixes(const Json& request) {
   return json_line(Json{{"memory_fixes", to_json(*played[0]).at("memory_fixes")}});
 }
 
-// Returns why the rules refuse a run; empty: they do not.
+// Returns why the rules refuse a run; empty if they accept it.
 std::string refused(const Json& run, const Json& changes) {
   const Result<Scenario> scenario = run_of(run, changes);
   if (!scenario.ok()) return scenario.error().message;

@@ -1,6 +1,6 @@
-// Adds to the C++ library of Emscripten 3.1.6 (Debian 12's; libc++ 13) what the engine uses of
-// C++20 and that library lacks. The compiler includes it before each source of the preset wasm. It
-// defines nothing with a library that has these functions.
+// Adds the parts of C++20 that the engine uses and that Emscripten 3.1.6's C++ library (libc++ 13,
+// in Debian 12) lacks. The compiler includes this file before each source of the preset wasm. With
+// a newer library it defines nothing.
 #pragma once
 
 #ifdef __cplusplus
@@ -62,108 +62,108 @@ namespace ranges {
 template <class I>
 concept AnIterator = input_or_output_iterator<remove_cvref_t<I>>;
 
-// Returns whether `how` puts a before b, both seen through a projection.
-template <class How, class Seen>
-constexpr auto by(How& how, Seen& seen) {
+// Returns the comparison that applies the projection to both elements first.
+template <class Compare, class Projection>
+constexpr auto by(Compare& compare, Projection& project) {
   return [&](const auto& a, const auto& b) -> bool {
-    return invoke(how, invoke(seen, a), invoke(seen, b));
+    return invoke(compare, invoke(project, a), invoke(project, b));
   };
 }
 
-// An algorithm that asks a question of each element.
+// An algorithm that tests each element with a predicate.
 template <auto kAlgorithm>
-struct Asking {
+struct Predicated {
   template <class I, class S, class F, class P = identity>
   requires(AnIterator<I>&& equality_comparable_with<I, S>) constexpr auto operator()(
-      I first, S last, F asked, P seen = {}) const {
+      I first, S last, F predicate, P project = {}) const {
     return kAlgorithm(first, last,
-                      [&](auto&& x) -> bool { return invoke(asked, invoke(seen, x)); });
+                      [&](auto&& x) -> bool { return invoke(predicate, invoke(project, x)); });
   }
   template <class R, class F, class P = identity>
-  requires(!AnIterator<R>) constexpr auto operator()(R&& r, F asked, P seen = {}) const {
-    return (*this)(std::begin(r), std::end(r), std::move(asked), std::move(seen));
+  requires(!AnIterator<R>) constexpr auto operator()(R&& r, F predicate, P project = {}) const {
+    return (*this)(std::begin(r), std::end(r), std::move(predicate), std::move(project));
   }
 };
-inline constexpr Asking<[](auto i, auto e, auto f) { return std::find_if(i, e, f); }> find_if;
-inline constexpr Asking<[](auto i, auto e, auto f) { return std::find_if_not(i, e, f); }>
+inline constexpr Predicated<[](auto i, auto e, auto f) { return std::find_if(i, e, f); }> find_if;
+inline constexpr Predicated<[](auto i, auto e, auto f) { return std::find_if_not(i, e, f); }>
     find_if_not;
-inline constexpr Asking<[](auto i, auto e, auto f) { return std::any_of(i, e, f); }> any_of;
-inline constexpr Asking<[](auto i, auto e, auto f) { return std::all_of(i, e, f); }> all_of;
-inline constexpr Asking<[](auto i, auto e, auto f) { return std::none_of(i, e, f); }> none_of;
-inline constexpr Asking<[](auto i, auto e, auto f) { return std::count_if(i, e, f); }> count_if;
-inline constexpr Asking<[](auto i, auto e, auto f) { return std::partition_point(i, e, f); }>
+inline constexpr Predicated<[](auto i, auto e, auto f) { return std::any_of(i, e, f); }> any_of;
+inline constexpr Predicated<[](auto i, auto e, auto f) { return std::all_of(i, e, f); }> all_of;
+inline constexpr Predicated<[](auto i, auto e, auto f) { return std::none_of(i, e, f); }> none_of;
+inline constexpr Predicated<[](auto i, auto e, auto f) { return std::count_if(i, e, f); }> count_if;
+inline constexpr Predicated<[](auto i, auto e, auto f) { return std::partition_point(i, e, f); }>
     partition_point;
 
 // An algorithm that looks for elements that equal a value.
 template <auto kAlgorithm>
-struct Seeking {
+struct ValueSearch {
   template <class I, class S, class T, class P = identity>
   requires(AnIterator<I>&& equality_comparable_with<I, S>) constexpr auto operator()(
-      I first, S last, const T& value, P seen = {}) const {
-    return kAlgorithm(first, last, [&](auto&& x) -> bool { return invoke(seen, x) == value; });
+      I first, S last, const T& value, P project = {}) const {
+    return kAlgorithm(first, last, [&](auto&& x) -> bool { return invoke(project, x) == value; });
   }
   template <class R, class T, class P = identity>
-  requires(!AnIterator<R>) constexpr auto operator()(R&& r, const T& value, P seen = {}) const {
-    return (*this)(std::begin(r), std::end(r), value, std::move(seen));
+  requires(!AnIterator<R>) constexpr auto operator()(R&& r, const T& value, P project = {}) const {
+    return (*this)(std::begin(r), std::end(r), value, std::move(project));
   }
 };
-inline constexpr Seeking<[](auto i, auto e, auto f) { return std::find_if(i, e, f); }> find;
-inline constexpr Seeking<[](auto i, auto e, auto f) { return std::count_if(i, e, f); }> count;
+inline constexpr ValueSearch<[](auto i, auto e, auto f) { return std::find_if(i, e, f); }> find;
+inline constexpr ValueSearch<[](auto i, auto e, auto f) { return std::count_if(i, e, f); }> count;
 
-// An algorithm over elements in an order: with `by` it sorts, or looks for the first.
+// An algorithm that compares elements by an order: it sorts, or finds the greatest or the least.
 template <auto kAlgorithm>
-struct Ordering {
+struct Compared {
   template <class I, class S, class C = less, class P = identity>
   requires(AnIterator<I>&& equality_comparable_with<I, S>) constexpr auto operator()(
-      I first, S last, C how = {}, P seen = {}) const {
-    return kAlgorithm(first, last, by(how, seen));
+      I first, S last, C compare = {}, P project = {}) const {
+    return kAlgorithm(first, last, by(compare, project));
   }
   template <class R, class C = less, class P = identity>
-  requires(!AnIterator<R>) constexpr auto operator()(R&& r, C how = {}, P seen = {}) const {
-    return (*this)(std::begin(r), std::end(r), std::move(how), std::move(seen));
+  requires(!AnIterator<R>) constexpr auto operator()(R&& r, C compare = {}, P project = {}) const {
+    return (*this)(std::begin(r), std::end(r), std::move(compare), std::move(project));
   }
 };
-inline constexpr Ordering<[](auto i, auto e, auto f) { std::sort(i, e, f); }> sort;
-inline constexpr Ordering<[](auto i, auto e, auto f) { std::stable_sort(i, e, f); }> stable_sort;
-inline constexpr Ordering<[](auto i, auto e, auto f) { return std::max_element(i, e, f); }>
+inline constexpr Compared<[](auto i, auto e, auto f) { std::sort(i, e, f); }> sort;
+inline constexpr Compared<[](auto i, auto e, auto f) { std::stable_sort(i, e, f); }> stable_sort;
+inline constexpr Compared<[](auto i, auto e, auto f) { return std::max_element(i, e, f); }>
     max_element;
-inline constexpr Ordering<[](auto i, auto e, auto f) { return std::min_element(i, e, f); }>
+inline constexpr Compared<[](auto i, auto e, auto f) { return std::min_element(i, e, f); }>
     min_element;
-inline constexpr Ordering<[](auto i, auto e, auto f) { return std::is_sorted(i, e, f); }> is_sorted;
-inline constexpr Ordering<[](auto i, auto e, auto f) { return *std::max_element(i, e, f); }> max;
+inline constexpr Compared<[](auto i, auto e, auto f) { return std::is_sorted(i, e, f); }> is_sorted;
+inline constexpr Compared<[](auto i, auto e, auto f) { return *std::max_element(i, e, f); }> max;
 
 // An algorithm that finds a value's place in a sorted range. `before`(x): x comes before the value.
-// `behind`(x): it comes behind.
+// `after`(x): it comes after.
 template <auto kAlgorithm>
-struct Bounding {
+struct SortedSearch {
   template <class I, class S, class T, class C = less, class P = identity>
   requires(AnIterator<I>&& equality_comparable_with<I, S>) constexpr auto operator()(
-      I first, S last, const T& value, C how = {}, P seen = {}) const {
+      I first, S last, const T& value, C compare = {}, P project = {}) const {
     return kAlgorithm(
-        first, last, [&](auto&& x) -> bool { return invoke(how, invoke(seen, x), value); },
-        [&](auto&& x) -> bool { return invoke(how, value, invoke(seen, x)); });
+        first, last, [&](auto&& x) -> bool { return invoke(compare, invoke(project, x), value); },
+        [&](auto&& x) -> bool { return invoke(compare, value, invoke(project, x)); });
   }
   template <class R, class T, class C = less, class P = identity>
-  requires(!AnIterator<R>) constexpr auto operator()(R&& r, const T& value, C how = {},
-                                                     P seen = {}) const {
-    return (*this)(std::begin(r), std::end(r), value, std::move(how), std::move(seen));
+  requires(!AnIterator<R>) constexpr auto operator()(R&& r, const T& value, C compare = {},
+                                                     P project = {}) const {
+    return (*this)(std::begin(r), std::end(r), value, std::move(compare), std::move(project));
   }
 };
-inline constexpr Bounding<[](auto i, auto e, auto before, auto) {
+inline constexpr SortedSearch<[](auto i, auto e, auto before, auto) {
   return std::partition_point(i, e, before);
 }>
     lower_bound;
-inline constexpr Bounding<[](auto i, auto e, auto, auto behind) {
-  return std::partition_point(i, e, [&](auto&& x) -> bool { return !behind(x); });
+inline constexpr SortedSearch<[](auto i, auto e, auto, auto after) {
+  return std::partition_point(i, e, [&](auto&& x) -> bool { return !after(x); });
 }>
     upper_bound;
-inline constexpr Bounding<[](auto i, auto e, auto before, auto behind) {
+inline constexpr SortedSearch<[](auto i, auto e, auto before, auto after) {
   const auto at = std::partition_point(i, e, before);
-  return at != e && !behind(*at);
+  return at != e && !after(*at);
 }>
     binary_search;
 
-// An algorithm over a whole range: what it is given beside goes to the algorithm as it is.
+// An algorithm over a whole range. Further arguments are passed to it unchanged.
 template <auto kAlgorithm>
 struct Whole {
   template <class R, class... Given>

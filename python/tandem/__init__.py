@@ -31,7 +31,7 @@ from .results import (
     Tuned,
     parsed,
 )
-from .scenario import among_words, asked, order_words, whole, within
+from .scenario import among_words, call_parameters, order_words, whole, within
 
 __version__ = _tandem.__version__
 __all__ = [
@@ -87,10 +87,10 @@ def simulate(
     one for all alike. jobs: how many repetitions at once, where a run is simulated many times
     (variability.runs). progress: a function that is called with (done, total).
     """
-    what = asked(scenario, set, only, engine, jobs)
-    with Progress("runs", progress) as told:
-        text, memory = _tandem.simulate_one(what, unfolded, trace, told.listener)
-    return Result(parsed(text), None if memory is None else Trace(memory), what)
+    call = call_parameters(scenario, set, only, engine, jobs)
+    with Progress("runs", progress) as shown:
+        text, memory = _tandem.simulate_one(call, unfolded, trace, shown.listener)
+    return Result(parsed(text), None if memory is None else Trace(memory), call)
 
 
 def simulate_all(
@@ -100,9 +100,9 @@ def simulate_all(
 
     Raises the exception of the first run that fails; sweep() keeps the other runs.
     """
-    with Progress("runs", progress) as told:
+    with Progress("runs", progress) as shown:
         text = _tandem.simulate_many(
-            asked(scenario, set, only, engine, jobs), unfolded, told.listener
+            call_parameters(scenario, set, only, engine, jobs), unfolded, shown.listener
         )
     return Results(Result(numbers) for numbers in parsed(text))
 
@@ -116,11 +116,11 @@ def sweep(
     returned. A run that fails is a row with an error. list: a CSV with a row a run, whose columns
     are keys. progress: a function that is called with (done, total).
     """
-    what = asked(scenario, set, only, engine, jobs)
+    call = call_parameters(scenario, set, only, engine, jobs)
     rows = "" if list is None else os.fspath(list)
-    with tempfile.TemporaryDirectory() as folder, Progress("runs", progress) as told:
+    with tempfile.TemporaryDirectory() as folder, Progress("runs", progress) as shown:
         path = os.path.join(folder, "sweep.csv") if output is None else os.fspath(output)
-        swept = _tandem.sweep_runs(what, path, rows, told.listener)
+        swept = _tandem.sweep_runs(call, path, rows, shown.listener)
         return Sweep._read(swept, output is not None)
 
 
@@ -147,14 +147,14 @@ def tune(
     jobs: threads of the search, then simulations at once; by default all cores. progress: a
     function that is called with a line for each new fastest plan.
     """
-    with Progress("best so far", progress) as told:
+    with Progress("best so far", progress) as shown:
         text = _tandem.tune_scenario(
-            asked(scenario, set, only, engine, jobs),
+            call_parameters(scenario, set, only, engine, jobs),
             among_words(among),
             framework or "",
             keep,
             float("inf") if seconds is None else seconds,
-            told.listener,
+            shown.listener,
         )
     return Tuned(parsed(text))
 
@@ -164,9 +164,8 @@ def size(scenario, set=None, *, among=None, only="", engine=None, jobs=None):
 
     The scenario has tables [size] and [price] (docs/planning.md). among: as in tune().
     """
-    return Sizing(
-        parsed(_tandem.size_scenario(asked(scenario, set, only, engine, jobs), among_words(among)))
-    )
+    call = call_parameters(scenario, set, only, engine, jobs)
+    return Sizing(parsed(_tandem.size_scenario(call, among_words(among))))
 
 
 def explain(scenario, measured, set=None, *, only=""):
@@ -179,7 +178,7 @@ def explain(scenario, measured, set=None, *, only=""):
     if not files:
         raise InputError("measured: found no file, expected profiles or a log")
     return Explanation(
-        parsed(_tandem.explain_measured(asked(scenario, set, only, None, None), files))
+        parsed(_tandem.explain_measured(call_parameters(scenario, set, only, None, None), files))
     )
 
 
@@ -190,9 +189,9 @@ def compare(simulated, measured, set=None, *, only="", engine=None, only_passes=
     set, only, engine: of a scenario. only_passes: of the simulation these passes alone, beside a
     profile ("6F3,1B1"). worst: so many ops of two traces that differ most; default 10.
     """
-    what = asked(simulated, set, only, engine, None)
+    call = call_parameters(simulated, set, only, engine, None)
     most = -1 if worst is None else within("worst", worst, 0, 2**31 - 1)
-    numbers = parsed(_tandem.compare_run(what, os.fspath(measured), only_passes, most))
+    numbers = parsed(_tandem.compare_run(call, os.fspath(measured), only_passes, most))
     return ProfileComparison(numbers) if "rows" in numbers else Comparison(numbers)
 
 
@@ -205,7 +204,7 @@ def validate(suite, set=None, *, only="", iterations=5, timeout_s=60):
     """
     with tempfile.TemporaryDirectory() as folder:
         text = _tandem.validate_runs(
-            asked(suite, set, only, None, None),
+            call_parameters(suite, set, only, None, None),
             within("iterations", iterations, 1, 10**6),
             within("timeout_s", timeout_s, 1e-6, 1e9),
             folder,
@@ -242,7 +241,7 @@ def run(
     if gemm_scale != 1 and compute != "gemm":
         raise InputError("found gemm_scale, expected compute='gemm' with it")
     text, memory = _tandem.play_real(
-        asked(scenario, set, only, None, None),
+        call_parameters(scenario, set, only, None, None),
         compute == "gemm",
         within("gemm_scale", gemm_scale, 1e-6, 1e3),
         within("iterations", iterations, 1, 10**6),
@@ -290,8 +289,8 @@ def schedule(
         raise InputError(f"found {given[0]} with {what}, expected order with a name")
     return Order(
         _tandem.order_drawn(
-            _tandem.AskedOrder(
-                asked("" if scenario is None else scenario, set, only, None, None),
+            _tandem.OrderRequest(
+                call_parameters("" if scenario is None else scenario, set, only, None, None),
                 name,
                 file,
                 rows,

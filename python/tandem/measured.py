@@ -1,10 +1,10 @@
-"""What the calls return where something is measured: real runs, and simulations beside them."""
+"""Results of calls that measure: real runs, and comparisons of simulations with measurements."""
 
 from .results import Result, _Document, _module, _percent, _Shown
 
 
 class RealRun(Result):
-    """A real run: a simulation's numbers, of the median iteration, then statistics of all."""
+    """A real run: a simulation's numbers for the median iteration, and statistics of all."""
 
     def _notes(self):
         spread = self.spread.iteration_s
@@ -25,7 +25,7 @@ def _error(simulated, measured):
 
 
 class _Compared(_Shown, _Document):
-    """Shows (name, simulated, measured, whether it is a share), whatever was compared."""
+    """Shows a row for each of _values(): (name, simulated, measured, is_share)."""
 
     def _rows(self):
         rows = []
@@ -55,7 +55,7 @@ class Comparison(_Compared):
 
 
 class ProfileComparison(_Compared):
-    """A simulation against profiles of the real run, a step in the mean of the ranks."""
+    """A simulation against profiles of the real run: one step, as the mean of the ranks."""
 
     def _lines(self):
         return self.notes

@@ -24,14 +24,14 @@ def _display():
 class Progress:
     """Shows a bar of `what` while a call lasts, or the latest line of a search.
 
-    told: the user's function, which is called instead. A bar is called with (done, total), a search
-    with a line.
+    listener: the user's function, which is called instead of showing anything: with (done, total)
+    for a bar, with a line for a search.
     """
 
-    def __init__(self, what, told=None):
+    def __init__(self, what, listener=None):
         self._what = what
-        self._told = told
-        self._display = _display() if told is None else None
+        self._listener = listener
+        self._display = _display() if listener is None else None
         self._handle = None
         self._shown = None
         self._begin = time.monotonic()
@@ -39,11 +39,11 @@ class Progress:
     @property
     def listener(self):
         """The function that the library calls; None where nothing is to be shown."""
-        return self if self._told or self._display else None
+        return self if self._listener or self._display else None
 
     def __call__(self, *news):
-        if self._told:
-            self._told(*news)
+        if self._listener:
+            self._listener(*news)
             return
         if news == self._shown or time.monotonic() - self._begin < PAUSE_S:
             return

@@ -41,7 +41,7 @@ def _module(name):
 
 
 def _formatted(number, form):
-    """Formats a number; None stands for an infinite one, which JSON lacks."""
+    """Formats a number. None stands for infinity, which JSON lacks."""
     return "inf" if number is None else format(number, form)
 
 
@@ -71,7 +71,7 @@ class Trace:
 
 
 class _Shown:
-    """Shows a table, and lines below it; a notebook also shows notes below those."""
+    """Shows a table with lines below it. A notebook also shows notes below the lines."""
 
     def _lines(self):
         return []
@@ -108,10 +108,10 @@ class _Document:
 class Result(_Shown, _Document):
     """A run. Every number of `tandem simulate --json` is an attribute of that name."""
 
-    def __init__(self, numbers, trace=None, asked=None):
+    def __init__(self, numbers, trace=None, call=None):
         super().__init__(numbers)
         self._trace = trace
-        self._asked = asked
+        self._call = call
 
     def __reduce__(self):
         """Pickles the numbers alone: events and scenario are dropped."""
@@ -161,9 +161,9 @@ class Result(_Shown, _Document):
         The scenario is read again. The page always simulates with the engine ideal. If this result
         came from another engine, a line above the page says so.
         """
-        if self._asked is None:
+        if self._call is None:
             raise InputError("found a run without its scenario, expected one of tandem.simulate()")
-        return Page(_tandem.page_of_run(self._asked, None), self, height)
+        return Page(_tandem.page_of_run(self._call, None), self, height)
 
     def to_pandas(self):
         """The events as a pandas DataFrame, names in place of numbers."""
@@ -230,16 +230,16 @@ class Results(_Shown, Sequence):
     def __len__(self):
         return len(self._runs)
 
-    def __getitem__(self, at):
+    def __getitem__(self, key):
         """Gives a run by its number or its name, or several by a slice."""
-        if isinstance(at, slice):
-            return Results(self._runs[at])
-        if not isinstance(at, str):
-            return self._runs[at]
+        if isinstance(key, slice):
+            return Results(self._runs[key])
+        if not isinstance(key, str):
+            return self._runs[key]
         for run in self._runs:
-            if run.name == at:
+            if run.name == key:
                 return run
-        raise KeyError(at)
+        raise KeyError(key)
 
     def to_pandas(self):
         """A row a run, a column a number: exposed_s.tensor, memory_bytes.total, ..."""
@@ -273,7 +273,7 @@ def _percent(share):
 def _row(run):
     """Gives the cells of a run's row in every table."""
     low, high = run.iteration_low_s, run.iteration_high_s
-    guess = "*" if run.calibrated is False else ""
+    guess = "*" if run.calibrated is False else ""  # explained by _lines_below
     memory = run.memory_bytes
     return [
         run.name,
@@ -426,10 +426,10 @@ class Sizing(_Shown):
         for one in self.candidates:
             numbers = [""] * 4
             if one.result is not None:
-                e = one.economics
-                days = [_formatted(e.days_p50, ".1f"), _formatted(e.days_late, ".1f")]
-                cost = e.cost if e.cost is None else e.cost / 1e6
-                energy = f"{e.energy_MWh:.0f}" if e.energy_MWh else ""
+                costs = one.economics
+                days = [_formatted(costs.days_p50, ".1f"), _formatted(costs.days_late, ".1f")]
+                cost = costs.cost if costs.cost is None else costs.cost / 1e6
+                energy = f"{costs.energy_MWh:.0f}" if costs.energy_MWh else ""
                 numbers = [*days, _formatted(cost, ".3g"), energy]
             choice = "take this" if one.recommended else one.out or ""
             rows.append([one.job, one.candidate, str(one.gpus), *numbers, choice])
@@ -449,7 +449,7 @@ def _plain(cell):
 
 
 class Sweep(_Shown):
-    """The rows of a sweep, a dict each. `kept` of them an earlier call had written."""
+    """The rows of a sweep, a dict each. An earlier call had written `kept` of them."""
 
     def __init__(self, path, failed, kept, first_failure, rows):
         self.path = path

@@ -19,14 +19,14 @@ def _is_unicode(text):
 
 
 def whole(name, value):
-    """Returns a parameter that counts something; raises InputError where it is no such number."""
+    """Returns the value as an int; raises InputError unless it is a whole number from 1 on."""
     if not isinstance(value, numbers.Integral) or not 1 <= value < 2**31:
         raise InputError(f"{name}: found {value!r}, expected a whole number of at least 1")
     return int(value)
 
 
 def within(name, value, least, most):
-    """Returns a parameter that is a number of this range, whole where `least` is one."""
+    """Returns the value if it is from `least` to `most`, and whole if `least` is an int."""
     kind = numbers.Integral if isinstance(least, int) else numbers.Real
     if not isinstance(value, kind) or not least <= value <= most:
         raise InputError(f"{name}: found {value!r}, expected {least} to {most}")
@@ -37,7 +37,7 @@ _MOST_LEVELS = 16  # of nested dicts and lists: far more than any setting has
 
 
 def _check_level(key, level):
-    """Raises an InputError below the last level: a value that contains itself has no end."""
+    """Raises InputError if a value is nested too deep, as one that contains itself."""
     if level > _MOST_LEVELS:
         raise InputError(
             f"found {key} with more than {_MOST_LEVELS} dicts and lists, one in the other, "
@@ -75,7 +75,7 @@ def _value(key, value, level=0):
 
 
 def _flat(settings, prefix="", level=0):
-    """Yields pairs of a dotted key and a value. Dicts may be nested, {"a": {"b": 4}}, or not."""
+    """Yields (dotted key, value): ("a.b", 4) for {"a": {"b": 4}} and for {"a.b": 4}."""
     _check_level(prefix.partition(".")[0], level)
     for key, value in settings.items():
         if not isinstance(key, str) or not key or not key.isprintable() or "=" in key:
@@ -103,8 +103,8 @@ def lines(settings):
     return found
 
 
-def asked(scenario, settings, only, engine, jobs):
-    """Makes the library's AskedOf from the parameters that all calls have."""
+def call_parameters(scenario, settings, only, engine, jobs):
+    """Makes the library's CallParameters from the parameters that all calls have."""
     text = None
     if isinstance(scenario, Mapping):
         path = "scenario"
@@ -117,13 +117,13 @@ def asked(scenario, settings, only, engine, jobs):
         )
     jobs = 0 if jobs is None else whole("jobs", jobs)
     sets = [f"{key}={value}" for key, _, value in lines(settings or {})]
-    return _tandem.AskedOf(path, text, sets, only or "", engine or "", jobs)
+    return _tandem.CallParameters(path, text, sets, only or "", engine or "", jobs)
 
 
 def _cell(row, place, cell, rank):
-    """Returns the text of a cell of an order; None is an empty one.
+    """Returns the text of a cell of an order; None is an empty cell.
 
-    "F0" without a stage is of the rank's own: of rank 1 "1F0".
+    "F0" without a stage means the rank's own stage: "1F0" on rank 1.
     """
     if cell is None:
         return ""
@@ -137,9 +137,9 @@ def _cell(row, place, cell, rank):
 
 
 def order_words(order):
-    """Makes of an order the library's name, file and rows, of which at most one is given.
+    """Returns (name, file, rows) of an order for the library; at most one of them is given.
 
-    As in a scenario a text with a dot is a file.
+    A text with a dot is a file, as in a scenario.
     """
     if isinstance(order, os.PathLike):
         return "", os.fspath(order), None
