@@ -1,3 +1,4 @@
+// Calls PyErr_CheckSignals, and keeps the exception that a signal's handler raises.
 #include "python/interrupt.h"
 
 #include <pybind11/pybind11.h>

@@ -109,10 +109,7 @@ struct NodeWiring {
     key.reserve(2 + kinds.size() + ports.size() + 2 * edges.size());
     key.insert(key.end(), kinds.begin(), kinds.end());
     key.insert(key.end(), ports.begin(), ports.end());
-    for (const auto& [from, to] : edges) {
-      key.push_back(from);
-      key.push_back(to);
-    }
+    for (const auto& [from, to] : edges) key.insert(key.end(), {from, to});
     return key;
   }
 
@@ -206,7 +203,7 @@ void Routes::number_sites() {
   nodes_.resize(sites_.size());
 }
 
-// Sorts the links of the fabric into those to it, from it and inside it.
+// Collects the links between nodes and the fabric, by direction, and those between switches.
 void Routes::collect_hops() {
   for (std::size_t i = 0; i < switch_links_.size(); ++i) boost::add_vertex(backwards_);
   for (auto [edge, end] = boost::edges(graph_); edge != end; ++edge) {
@@ -466,11 +463,11 @@ std::vector<int> Routes::fabric_reach(int gpu, const std::vector<int>& component
     return found;
   };
   const int place = place_[gpus_[gpu]];
-  std::vector<int> reach;
-  for (const int into : components(own.paths->to_ports[place], to_fabric_)) reach.push_back(into);
+  const std::set<int> into = components(own.paths->to_ports[place], to_fabric_);
+  const std::set<int> from = components(own.paths->from_ports[place], from_fabric_);
+  std::vector<int> reach(into.begin(), into.end());
   reach.push_back(-1);
-  for (const int source : components(own.paths->from_ports[place], from_fabric_))
-    reach.push_back(source);
+  reach.insert(reach.end(), from.begin(), from.end());
   return reach;
 }
 
@@ -492,15 +489,11 @@ std::optional<std::pair<int, int>> Routes::unreachable_pair() const {
     if (alike.empty() || (alike.size() == 1 && node_of(alike[0]) != node_of(gpu)))
       alike.push_back(gpu);
   }
-  for (const auto& [from_reach, from_gpus] : gpus_by_reach) {
-    for (const auto& [to_reach, to_gpus] : gpus_by_reach) {
-      for (const int from : from_gpus) {
-        for (const int to : to_gpus) {
+  for (const auto& [from_reach, from_gpus] : gpus_by_reach)
+    for (const auto& [to_reach, to_gpus] : gpus_by_reach)
+      for (const int from : from_gpus)
+        for (const int to : to_gpus)
           if (node_of(from) != node_of(to) && !find(from, to, &links)) return std::pair(from, to);
-        }
-      }
-    }
-  }
   return std::nullopt;
 }
 

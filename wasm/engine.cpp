@@ -1,10 +1,9 @@
 // The engine of a page: takes a request and gives its answer, both as JSON. A request's member `do`
 // names the action; beside it stands the action's input:
 //
-// - simulate: takes a `run`; gives its `result`, as `tandem simulate --json` has it but without
-// memory
-//   fixes; the `values` of the keys that a page has controls for; and, if `detail` is true, the
-//   `detail`, which a page draws.
+// - simulate: takes a `run`; gives its `result` as `tandem simulate --json` has it, but without
+//   memory fixes; the `values` of the keys that a page has controls for; and, if `detail` is true,
+//   the `detail`, which a page draws.
 // - values: takes a `run`; gives these `values` alone.
 // - fixes: takes a `run` that does not fit in memory; gives the `memory_fixes`.
 // - check: takes a `run` and `tries`, a list of changes; gives for each why it is refused, or null.

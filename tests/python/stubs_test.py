@@ -105,7 +105,7 @@ class Compiled(unittest.TestCase):
         for name, node in known.items():
             if not isinstance(node, ast.FunctionDef):
                 continue
-            # pybind11 writes the signature first: "name(asked: ..., trace: bool) -> ..."
+            # pybind11 writes the signature first: "name(call: ..., trace: bool) -> ..."
             words = getattr(_tandem, name).__doc__.split(" -> ")[0]
             mine = re.findall(r"[(,]\s*(\w+): ", words)
             self.assertEqual([row[0] for row in parameters(node)], mine, name)

@@ -154,7 +154,8 @@ double context_buffers(const Model& model, const Plan& plan) {
   return 0;
 }
 
-// Returns the tokens that an exchange sends and those that it receives, on the busiest rank.
+// Returns the bytes of the tokens that experts get and of those that they return, on the busiest
+// rank.
 double expert_buffers(const Model& model, const Plan& plan) {
   if (plan.ep == 1) return 0;
   double most = 0;

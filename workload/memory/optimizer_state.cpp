@@ -1,3 +1,4 @@
+// Bytes of Adam's and Muon's states, as far as ZeRO and offloading leave them on a GPU.
 #include "workload/memory/optimizer_state.h"
 
 #include "workload/model/blocks.h"

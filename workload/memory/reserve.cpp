@@ -1,3 +1,4 @@
+// Estimates the memory that CUDA, NCCL's buffers and the allocator's fragmentation take.
 #include "workload/memory/reserve.h"
 
 #include <algorithm>

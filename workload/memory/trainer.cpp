@@ -1,3 +1,4 @@
+// A table of trainers, with the bytes that each keeps of a logit, and DeepSpeed's buffers.
 #include "workload/memory/trainer.h"
 
 #include <algorithm>

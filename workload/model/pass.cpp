@@ -1,3 +1,4 @@
+// Joins passes, and adds idle time to them (offloaded activations that are still being copied).
 #include "workload/model/pass.h"
 
 #include <algorithm>

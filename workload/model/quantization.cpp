@@ -96,15 +96,15 @@ struct ModelPart {
   double flops = 0;  // without padding
 };
 
-// Returns the share of the time here that is wasted here but not there. If `here` takes 1.2 times
-// its even time and `there` 1.08 times, this is 1 - 1.08 / 1.2 = 0.1.
+// Returns the share of the time of `here` that the waste of `there` would spare. If `here`
+// takes 1.2 times its even time and `there` 1.08 times, this is 1 - 1.08 / 1.2 = 0.1.
 template <class T>
 double spared(const T& here, const T& there) {
   return 1 - (there.now_s / there.even_s) / (here.now_s / here.even_s);
 }
 
-// Returns how much less time a FLOP takes there, as a share of its time here; this counts all that
-// the other size changes.
+// Returns how much less time a FLOP takes in `there`, as a share of its time in `here`. This counts
+// all effects of the other size, not only waste.
 double gain(const ModelPart& here, const ModelPart& there) {
   return 1 - (there.now_s / there.flops) / (here.now_s / here.flops);
 }
@@ -238,7 +238,7 @@ Dimension hidden(const Model& model, const Plan& plan) {
 }
 
 Dimension heads(const Model& model, const Plan& plan) {
-  const auto remark = [](const Model& of) { return fmt::format("head size {}", of.head_size()); };
+  const auto remark = [](const Model& m) { return fmt::format("head size {}", m.head_size()); };
   Dimension dimension{"model.heads", {model, plan, model.heads, remark(model)}, {}};
   dimension.least_share = 0;
   for (int near = (model.heads + 1) / 2; near <= 2 * model.heads; ++near) {

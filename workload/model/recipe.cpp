@@ -1,3 +1,4 @@
+// The constants of each fp8 recipe and of NVFP4.
 #include "workload/model/recipe.h"
 
 #include "base/check.h"

@@ -1,3 +1,4 @@
+// Sums the tokens of each rank's experts, and splits layers into kinds by the loads that result.
 #include "workload/model/routing.h"
 
 #include <fmt/format.h>

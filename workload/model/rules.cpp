@@ -20,14 +20,14 @@
 namespace tandem {
 namespace {
 
-// Says that `value` of `key` must be a multiple of `divisor` of `divisor_key`.
+// A rule: `value`, which `key` sets, must be a multiple of `divisor`, which `divisor_key` sets.
 struct Multiple {
   std::string_view key;
   std::int64_t value;
   std::string_view divisor_key;
   std::int64_t divisor;
   bool applies = true;
-  std::string_view product = {};  // of several keys; `key` is the first of them
+  std::string_view product = {};  // names a value of several keys; `key` is the first of them
 };
 
 Status check_multiples(std::span<const Multiple> multiples) {
@@ -287,7 +287,7 @@ Status check_vocabulary(const Model& model, const Plan& plan) {
 Status check_offload(const Model& model, const Plan& plan) {
   const std::string_view key = "train.activation_offload_modules";
   const OffloadModules& modules = plan.offload_modules;
-  const bool some = modules != OffloadModules{};
+  const bool any_module = modules != OffloadModules{};
   const bool selective = plan.recompute == Recompute::Selective;
   const bool inner = modules.expert_fc1 || modules.moe_act;
   struct Rule {
@@ -295,9 +295,9 @@ Status check_offload(const Model& model, const Plan& plan) {
     std::string_view other, found, why;
   };
   const Rule rules[] = {
-      {some && plan.offload_layers > 0, "train.activation_offload_layers",
+      {any_module && plan.offload_layers > 0, "train.activation_offload_layers",
        "some with train.activation_offload_layers", "one of both keys"},
-      {some && plan.recompute == Recompute::Full, "train.recompute",
+      {any_module && plan.recompute == Recompute::Full, "train.recompute",
        "some with train.recompute = full", "none: a layer then keeps its input alone"},
       {modules.attn_proj && !modules.core_attn, key, "attn_proj without core_attn",
        "both: the input of one is the output of the other, which needs it too"},

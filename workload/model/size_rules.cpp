@@ -1,3 +1,4 @@
+// Tables of the allowed range of each size.
 #include "workload/model/size_rules.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Runs a block's parts in order, with the collectives and the attention core between them.
 #include "workload/model/split_block.h"
 
 namespace tandem {

@@ -1,3 +1,4 @@
+// Checks each GEMM's overlap by itself, then dgrad and wgrad of the same GEMM together.
 #include "workload/model/tensor_overlap_rules.h"
 
 #include <fmt/format.h>
