@@ -346,9 +346,12 @@ class Assembler {
 
 double iteration_overhead_s(const Plan& plan, const FrameworkProfile& profile, double layers) {
   const bool all_in_graphs = plan.cuda_graphs && plan.cuda_graph_modules == CudaGraphModules{};
-  // ZeRO-2 gathers a layer and reduces its gradients once, ZeRO-3 gathers it for its forward, again
-  // for its backward, and reduces, in each microbatch.
-  const int collectives = plan.zero < 2 ? 0 : plan.zero == 2 ? 2 : 3 * plan.microbatches();
+  const int microbatches = plan.microbatches();
+  const int gathers = plan.gathers_each_pass()         ? 2 * microbatches
+                      : plan.gathers_each_microbatch() ? microbatches
+                                                       : 1;
+  const int reductions = plan.scatters_each_microbatch() ? microbatches : 1;
+  const int collectives = plan.zero < 2 ? 0 : gathers + reductions;  // of a layer
   const int shard_ranks = plan.hsdp_shard > 0 ? plan.hsdp_shard : plan.dp * plan.cp;
   const int steps = shard_ranks - 1;  // of a ring
   return (all_in_graphs ? 0 : profile.iteration_overhead_s) +
