@@ -1,5 +1,5 @@
-// Makes changes of durations from a run's factors and delays. Each change holds the factors that
-// it applies.
+// Makes a change of each factor of a run (run_factors.h) that is not 1, of the ops' remaining
+// ratios, and of the delays. A change multiplies durations, or adds to them.
 #include "validation/explain/changes.h"
 
 #include <fmt/format.h>
@@ -16,10 +16,10 @@
 namespace tandem {
 namespace {
 
-constexpr double kLeastFactor = 0.002;  // nearer to 1 is as simulated
-constexpr std::size_t kMostAlone = 8;   // stages or ranks that are played alone
+constexpr double kLeastFactor = 0.002;  // a factor nearer to 1 makes no change
+constexpr std::size_t kMostAlone = 8;   // stages or ranks that have a change of their own
 
-using Shared = std::shared_ptr<const RunFactors>;
+using SharedFactors = std::shared_ptr<const RunFactors>;
 using Changes = std::vector<Change>;
 
 void multiply(double factor, Nanoseconds* ns) {
@@ -30,9 +30,10 @@ bool differs(double factor) { return std::abs(factor - 1) >= kLeastFactor; }
 
 // Multiplies each op of compute by factor(rank, op).
 template <class FactorOf>
-std::function<void(OpDurations*)> compute_times(const Shared& factors, const FactorOf& factor) {
+std::function<void(OpDurations*)> compute_times(const SharedFactors& factors,
+                                                const FactorOf& factor) {
   return [factors, factor](OpDurations* durations) {
-    const Program& program = factors->of.program;
+    const Program& program = factors->compared.program;
     for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
       const Body& body = program.body_of(Rank{rank});
       for (std::size_t i = 0; i < body.ops.size(); ++i) {
@@ -43,89 +44,93 @@ std::function<void(OpDurations*)> compute_times(const Shared& factors, const Fac
   };
 }
 
-void add_kinds(const Shared& factors, bool of_experts, Changes* changes) {
+void add_kinds(const SharedFactors& factors, bool of_experts, Changes* changes) {
   for (const auto& [kind, factor] : of_experts ? factors->expert_kinds : factors->kinds) {
     if (!differs(factor.value)) continue;
-    const auto of = static_cast<OpKind>(kind);
+    const auto compute_kind = static_cast<OpKind>(kind);
     changes->push_back(
-        {fmt::format("{}{} kernels {}", of_experts ? "experts' " : "", op_kind_name(of),
+        {fmt::format("{}{} kernels {}", of_experts ? "experts' " : "", op_kind_name(compute_kind),
                      times_text(factor.value)),
-         fmt::format("the median (ops: {}, ranks: {})", factor.ops, factors->of.run.ranks.size()),
+         fmt::format("the median (ops: {}, ranks: {})", factor.ops,
+                     factors->compared.run.ranks.size()),
          factor.value > 1 ? "see tandem trace --top, or --costs for prices by shape; clocks and "
                             "power limits slow all kernels alike"
                           : "the simulation's prices are too high: tandem trace --costs",
-         compute_times(
-             factors, [factors, of, of_experts, by = factor.value](int rank, const Op& op) {
-               return op.kind == of && (!of_experts || factors->place_of(rank, op) >= 0) ? by : 1;
-             })});
+         compute_times(factors, [factors, compute_kind, of_experts, by = factor.value](
+                                    int rank, const Op& op) {
+           return op.kind == compute_kind && (!of_experts || factors->place_of(rank, op) >= 0) ? by
+                                                                                               : 1;
+         })});
   }
 }
 
-// Stages, ranks or places, of which each has kernels of its own.
-struct Part {
-  const Factors& factors;
-  std::function<std::string(int)> whose;  // "stage 2: its"
-  std::string beside;                     // "the other stages'"
-  std::string plural;                     // "stages"
+// A way to divide the ops of compute: by stage, by rank, or by place of experts (run_factors.h).
+// Each part has a number and a factor.
+struct Division {
+  const Factors& factors;                   // by the part's number
+  std::function<std::string(int)> subject;  // "stage 2: its"
+  std::string beside;                       // "the other stages'"
+  std::string plural;                       // "stages"
   std::string advice;
   std::function<int(int rank, const Op&)> number_of;
-  // Applies what else the factors of these parts change: for experts, the exchanges that wait for
+  // Changes further durations by these factors: for experts, those of the exchanges that wait for
   // them.
   std::function<void(const Factors&, OpDurations*)> also = {};
 };
 
-// Adds a change for each number whose factor is not 1: the farthest alone, the others together.
-void add_parts(const Shared& factors, const Part& part, Changes* changes) {
+// Adds changes for the parts whose factor is not 1: one for each of the kMostAlone parts that are
+// farthest from 1, and one for all others together.
+void add_parts(const SharedFactors& factors, const Division& division, Changes* changes) {
   std::vector<std::pair<int, Factor>> far;
-  for (const auto& each : part.factors) {
+  for (const auto& each : division.factors) {
     if (differs(each.second.value)) far.push_back(each);
   }
   std::ranges::stable_sort(far, std::greater(),
                            [](const auto& each) { return std::abs(each.second.value - 1); });
   const auto change = [&](std::string what, std::string evidence, const Factors& some) {
     const auto compute =
-        compute_times(factors, [some, number_of = part.number_of](int rank, const Op& op) {
+        compute_times(factors, [some, number_of = division.number_of](int rank, const Op& op) {
           return factor_at(some, number_of(rank, op));
         });
-    changes->push_back({std::move(what), std::move(evidence), part.advice,
-                        [some, compute, also = part.also](OpDurations* durations) {
+    changes->push_back({std::move(what), std::move(evidence), division.advice,
+                        [some, compute, also = division.also](OpDurations* durations) {
                           compute(durations);
                           if (also) also(some, durations);
                         }});
   };
   const std::size_t alone = std::min(far.size(), kMostAlone);
   for (std::size_t i = 0; i < alone; ++i)
-    change(fmt::format("{} kernels {}, beside {}", part.whose(far[i].first),
-                       times_text(far[i].second.value), part.beside),
+    change(fmt::format("{} kernels {}, beside {}", division.subject(far[i].first),
+                       times_text(far[i].second.value), division.beside),
            fmt::format("the median (ops: {})", far[i].second.ops), {far[i]});
   if (far.size() == alone) return;
   const Factors others(far.begin() + static_cast<std::ptrdiff_t>(alone), far.end());
-  change(fmt::format("kernels of other {} differ by less", part.plural),
-         fmt::format("{}: {}, each by at most {:.1f} %", part.plural, others.size(),
+  change(fmt::format("kernels of other {} differ by less", division.plural),
+         fmt::format("{}: {}, each by at most {:.1f} %", division.plural, others.size(),
                      100 * std::abs(far[alone].second.value - 1)),
          others);
 }
 
-Part stages_part(const RunFactors& factors) {
+Division by_stage(const RunFactors& factors) {
   return {.factors = factors.stages,
-          .whose = [](int stage) { return fmt::format("stage {}: its", stage); },
+          .subject = [](int stage) { return fmt::format("stage {}: its", stage); },
           .beside = "the other stages'",
           .plural = "stages",
           .advice = "move layers between the stages, or look what else that stage computes",
           .number_of = [](int, const Op& op) { return static_cast<int>(op.stage); }};
 }
 
-Part ranks_part(const RunFactors& factors) {
+Division by_rank_of_op(const RunFactors& factors) {
   return {.factors = factors.ranks,
-          .whose = [](int rank) { return fmt::format("rank {}: its", rank); },
+          .subject = [](int rank) { return fmt::format("rank {}: its", rank); },
           .beside = "ranks like it",
           .plural = "ranks",
           .advice = "look at that GPU's clock, power, temperature and neighbours; replace it",
           .number_of = [](int rank, const Op&) { return rank; }};
 }
 
-Part experts_part(const Shared& factors) {
-  const auto whose = [factors](int place) {
+Division by_place(const SharedFactors& factors) {
+  const auto subject = [factors](int place) {
     std::vector<Rank> ranks;
     for (std::size_t rank = 0; rank < factors->places.size(); ++rank) {
       if (factors->places[rank] == place) ranks.push_back(Rank{static_cast<int>(rank)});
@@ -133,13 +138,13 @@ Part experts_part(const Shared& factors) {
     return fmt::format("experts on ranks {}: their", ranks_text(ranks));
   };
   const auto slow_exchanges = [factors](const Factors& places, OpDurations* durations) {
-    factors->of.for_comm([&](std::size_t c, std::size_t i, double ratio) {
+    factors->compared.for_comm([&](std::size_t c, std::size_t i, double ratio) {
       if (places.contains(factors->slowest[c].place))
         multiply(factors->by_experts(c, ratio), &durations->comm[c][i]);
     });
   };
   return {.factors = factors->experts,
-          .whose = whose,
+          .subject = subject,
           .beside = "other experts'",
           .plural = "groups of experts",
           .advice =
@@ -149,7 +154,8 @@ Part experts_part(const Shared& factors) {
           .also = slow_exchanges};
 }
 
-// Names the run of ops whose times exceed the usual ones by most in sum (Kadane), of all ranks.
+// Names the run of consecutive ops on one rank whose times exceed the usual ones by most in sum
+// (Kadane's algorithm).
 std::string longest_slow_run(const RunFactors& factors) {
   struct Run {
     int rank = -1;
@@ -157,8 +163,8 @@ std::string longest_slow_run(const RunFactors& factors) {
     double excess_ns = 0, usual_ns = 0;
   };
   Run run, longest;
-  factors.of.for_compute([&](int rank, std::uint32_t i, const Op& op, double ratio) {
-    const auto simulated_ns = static_cast<double>(factors.of.base.compute[rank][i]);
+  factors.compared.for_compute([&](int rank, std::uint32_t i, const Op& op, double ratio) {
+    const auto simulated_ns = static_cast<double>(factors.compared.base.compute[rank][i]);
     const double usual_ns = simulated_ns * factors.usual(rank, op);
     if (run.rank != rank || run.excess_ns <= 0) run = {.rank = rank, .first = &op};
     run.last = &op;
@@ -176,9 +182,9 @@ std::string longest_slow_run(const RunFactors& factors) {
                      1 + longest.excess_ns / longest.usual_ns);
 }
 
-void add_ops(const Shared& factors, Changes* changes) {
+void add_ops(const SharedFactors& factors, Changes* changes) {
   std::int64_t ops = 0;
-  factors->of.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+  factors->compared.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
     ops += differs(ratio / factors->usual(rank, op)) ? 1 : 0;
   });
   if (ops == 0) return;
@@ -187,13 +193,13 @@ void add_ops(const Shared& factors, Changes* changes) {
        fmt::format("{} (ops: {})", longest_slow_run(*factors), ops),
        "variation that ranks wait for: clocks, other work on the GPU, uneven data",
        [factors](OpDurations* durations) {
-         factors->of.for_compute([&](int rank, std::uint32_t i, const Op& op, double ratio) {
+         factors->compared.for_compute([&](int rank, std::uint32_t i, const Op& op, double ratio) {
            multiply(ratio / factors->usual(rank, op), &durations->compute[rank][i]);
          });
        }});
 }
 
-void add_links(const Shared& factors, Changes* changes) {
+void add_links(const SharedFactors& factors, Changes* changes) {
   for (const auto& [link, factor] : factors->links) {
     if (!differs(factor.value)) continue;
     changes->push_back(
@@ -210,9 +216,9 @@ void add_links(const Shared& factors, Changes* changes) {
   }
 }
 
-void add_operations(const Shared& factors, Changes* changes) {
+void add_operations(const SharedFactors& factors, Changes* changes) {
   std::int64_t operations = 0;
-  factors->of.for_comm([&](std::size_t c, std::size_t, double ratio) {
+  factors->compared.for_comm([&](std::size_t c, std::size_t, double ratio) {
     operations += differs(factors->own_ratio(c, ratio)) ? 1 : 0;
   });
   if (operations == 0) return;
@@ -220,7 +226,7 @@ void add_operations(const Shared& factors, Changes* changes) {
                       fmt::format("operations: {}", operations),
                       "links that are slow for a while, or shared with other jobs",
                       [factors](OpDurations* durations) {
-                        factors->of.for_comm([&](std::size_t c, std::size_t i, double ratio) {
+                        factors->compared.for_comm([&](std::size_t c, std::size_t i, double ratio) {
                           multiply(factors->own_ratio(c, ratio), &durations->comm[c][i]);
                         });
                       }});
@@ -237,11 +243,11 @@ void add_delays(const ProfiledRun& run, Changes* changes) {
     for (const auto& [rank, delay] : delays) by_rank[rank] += delay.ns;
     const auto most =
         std::ranges::max_element(by_rank, {}, [](const auto& each) { return each.second; });
-    const auto of = key.first == DelayKind::Overlap
-                        ? fmt::format("{} ", group_kind_name(key.second))
-                        : std::string();
+    const auto group = key.first == DelayKind::Overlap
+                           ? fmt::format("{} ", group_kind_name(key.second))
+                           : std::string();
     changes->push_back(
-        {of + words_of(key.first).what,
+        {group + words_of(key.first).what,
          fmt::format("{:.3g} s on rank {} (gaps: {}, ranks: {})", to_seconds(most->second),
                      most->first, delays.size(), by_rank.size()),
          words_of(key.first).advice, [delays = delays](OpDurations* durations) {
@@ -271,10 +277,10 @@ std::vector<Change> changes_of(const Program& program, const OpDurations& base,
   const auto factors = std::make_shared<const RunFactors>(factors_of({program, base, run}));
   Changes changes;
   add_kinds(factors, false, &changes);
-  add_parts(factors, stages_part(*factors), &changes);
-  add_parts(factors, ranks_part(*factors), &changes);
+  add_parts(factors, by_stage(*factors), &changes);
+  add_parts(factors, by_rank_of_op(*factors), &changes);
   add_kinds(factors, true, &changes);
-  add_parts(factors, experts_part(factors), &changes);
+  add_parts(factors, by_place(factors), &changes);
   add_ops(factors, &changes);
   add_links(factors, &changes);
   add_operations(factors, &changes);
@@ -285,16 +291,19 @@ std::vector<Change> changes_of(const Program& program, const OpDurations& base,
 
 std::vector<ExplainedRank> explained_ranks(const Program& program, const OpDurations& base,
                                            const ProfiledRun& run) {
-  std::map<int, std::pair<double, double>> compute_ns;  // by rank: measured, simulated
+  struct ComputeSums {
+    double measured_ns = 0, simulated_ns = 0;
+  };
+  std::map<int, ComputeSums> compute;  // by rank
   ComparedRun{program, base, run}.for_compute(
       [&](int rank, std::uint32_t i, const Op&, double ratio) {
         const auto simulated = static_cast<double>(base.compute[rank][i]);
-        compute_ns[rank].first += simulated * ratio;
-        compute_ns[rank].second += simulated;
+        compute[rank].measured_ns += simulated * ratio;
+        compute[rank].simulated_ns += simulated;
       });
   std::vector<ExplainedRank> ranks;
   for (const RankOfRun& rank : run.ranks) {
-    const auto& [measured, simulated] = compute_ns[rank.rank];
+    const auto& [measured, simulated] = compute[rank.rank];
     Nanoseconds delays = 0;
     for (const Delay& delay : rank.delays) delays += delay.ns;
     ranks.push_back({rank.rank, simulated > 0 ? measured / simulated : 1, to_seconds(delays)});

@@ -1,4 +1,5 @@
-// Changes: what of a profiled run differs from its simulation, as changes of durations.
+// Changes: the differences of a profiled run from its simulation, each as a change of op durations
+// that a replay can apply alone.
 #pragma once
 
 #include <functional>
@@ -11,7 +12,7 @@
 
 namespace tandem {
 
-// A cause before it is played: how it changes durations.
+// A cause of a difference, before a replay tells its seconds.
 struct Change {
   std::string what, evidence, advice;
   std::function<void(OpDurations*)> apply;
@@ -19,13 +20,13 @@ struct Change {
 
 std::string times_text(double factor);  // "take 1.2 times as long"
 
-// Returns the changes that make of `base` what was measured, in the order in which they apply:
-// kinds of kernels, stages, ranks, experts, single ops, links, single communications, delays, gaps
-// between steps. They refer to the arguments, which must stay.
+// Returns the changes that turn the simulated durations `base` into the measured ones, in the order
+// in which they apply: kinds of kernels, stages, ranks, experts, single ops, links, single
+// communications, delays, gaps between steps. They refer to the arguments, which must outlive them.
 std::vector<Change> changes_of(const Program& program, const OpDurations& base,
                                const ProfiledRun& run);
 
-// Returns the measured ranks, each with its compute over the simulated, and its delays.
+// Returns the ranks of the profile.
 std::vector<ExplainedRank> explained_ranks(const Program& program, const OpDurations& base,
                                            const ProfiledRun& run);
 

@@ -8,9 +8,9 @@
 namespace tandem {
 namespace {
 
-constexpr Nanoseconds kTolerance = 10'000;  // between an end and what it lets begin
+constexpr Nanoseconds kTolerance = 10'000;  // ns from an end to the start that waits for it
 
-// How far apart two events may be that are one, after a wait.
+// Returns how far apart two events after a wait may be and still count as simultaneous.
 Nanoseconds tolerance_after(Nanoseconds wait_ns) { return std::max(kTolerance, wait_ns / 50); }
 
 // Returns when an op could have begun: after the compute before it and all that it waits for.
@@ -29,8 +29,8 @@ std::optional<Nanoseconds> ready_of(const Body& body, const MeasuredStep& step, 
   return ready;
 }
 
-// Returns the communication that was in flight for the whole gap, or is issued before the op, and
-// until whose end the op waited though the Program does not say so.
+// Returns the communication at whose end the op begins though the Program does not make it wait:
+// one before the op in the body, or one that was in flight when the gap began. Null: there is none.
 const Op* awaited(const Body& body, const MeasuredStep& step, std::uint32_t op, Nanoseconds ready,
                   Nanoseconds start) {
   const Nanoseconds near = tolerance_after(start - ready);
@@ -55,7 +55,8 @@ OpStarts compute_starts(const StepDelays& rank) {
   return starts;
 }
 
-// A barrier takes time itself, and its end is not quite one instant.
+// Says whether the delay ends as find_barriers() requires. A barrier takes time itself, so ranks
+// leave it at nearly, not quite, one instant.
 bool ends_with_others(const StepDelays& own, const Delay& delay,
                       const std::vector<StepDelays>& ranks, const std::vector<OpStarts>& starts) {
   const Nanoseconds at = own.step->ops[delay.op].start_ns;

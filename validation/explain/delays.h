@@ -1,4 +1,5 @@
-// Delays: gaps before ops of compute that no op of the Program explains, by what causes them.
+// Delays: gaps before (or inside) ops of compute that no op of the Program explains, and their
+// causes.
 #pragma once
 
 #include <vector>
@@ -8,10 +9,16 @@
 
 namespace tandem {
 
-// The reason why an op of compute waited: a communication of a kind that the Program lets run
-// beside it; copies that fill most of the gap; the data of the step; a synchronisation before the
-// optimizer; other ranks, with which it goes on at one instant; a pause; or its launch.
-enum class DelayKind { Overlap, Copies, Input, Synchronisation, Barrier, Pause, Launch };
+// The thing for which an op of compute waited.
+enum class DelayKind {
+  Overlap,          // the end of a communication that the Program lets run beside the op
+  Copies,           // copies or fills that take most of the gap
+  Input,            // the step's data, before its first op
+  Synchronisation,  // something before the optimizer
+  Barrier,          // other ranks, which go on at the same instant
+  Pause,            // nothing known, for long
+  Launch            // the launch of its kernels
+};
 
 // The name of a cause, and what to do.
 struct DelayWords {
@@ -24,7 +31,7 @@ struct Delay {
   DelayKind kind = DelayKind::Launch;
   GroupKind waited_for = GroupKind::Pipeline;  // of Overlap
   Nanoseconds ns = 0;
-  bool is_before = true;  // the op, rather than inside it
+  bool is_before = true;  // false: the gap is between kernels of the op
 };
 
 // Returns the delays of a rank's step. `begin_ns`: the instant from which the rank could have
@@ -40,8 +47,9 @@ struct StepDelays {
   std::vector<Delay> delays;
 };
 
-// Turns pauses into barriers: those of two ranks or more, or of one op on a rank like it, that end
-// where another rank, which comes last, goes on without one. REQUIRES: ranks share a clock.
+// Turns a pause into a barrier if a rank that came last goes on at the instant at which the pause
+// ends, without having waited. That rank must begin the same op of the same body, or at least two
+// ranks must have waited for it. REQUIRES: ranks share a clock.
 void find_barriers(std::vector<StepDelays>* ranks);
 
 }  // namespace tandem

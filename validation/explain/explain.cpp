@@ -29,6 +29,33 @@ Status check_size(const Program& program) {
       program.ranks.size(), 1e-6 * static_cast<double>(ops), 1e-6 * static_cast<double>(kMostOps))};
 }
 
+// Returns the notes: ranks that the profile lacks or does not number, its own notes, clocks that
+// are not aligned, and waits that it cannot tell.
+std::vector<std::string> notes_on(const Explanation& explanation, const Profile& measured,
+                                  bool waits_for_unseen) {
+  std::vector<std::string> notes;
+  const auto measured_ranks = static_cast<int>(explanation.ranks.size());
+  if (measured_ranks < explanation.ranks_in_all)
+    notes.push_back(
+        fmt::format("The profile has {} of {} ranks. The others are inferred: their ops take what "
+                    "the kinds and stages of the measured ranks say.",
+                    measured_ranks, explanation.ranks_in_all));
+  for (const ProfileRank& rank : measured.ranks) {
+    if (!rank.rank_is_given && explanation.ranks_in_all > 1)
+      notes.push_back(
+          fmt::format("{} does not tell its rank: it is taken as rank {}.", rank.path, rank.rank));
+  }
+  for (const ProfileRank& rank : measured.ranks)
+    notes.insert(notes.end(), rank.notes.begin(), rank.notes.end());
+  if (const std::string clocks = clocks_note(measured); !clocks.empty())
+    notes.push_back(clocks + " What they tell is left out.");
+  if (waits_for_unseen)
+    notes.push_back(
+        "Communication with ranks that the profile lacks takes what the shortest of its kind took: "
+        "the rest may be waiting for them, and is not explained.");
+  return notes;
+}
+
 }  // namespace
 
 bool Explanation::is_explained() const {
@@ -65,25 +92,7 @@ Result<Explanation> explain(const Program& program, const Trace& simulated,
   const double all_s = to_seconds(replayed(program, all));
   explanation.interactions_s = all_s - explanation.simulated_s - sum;
   explanation.not_explained_s = explanation.measured_s - all_s;
-  const auto measured_ranks = static_cast<int>(explanation.ranks.size());
-  if (measured_ranks < explanation.ranks_in_all)
-    explanation.notes.push_back(
-        fmt::format("The profile has {} of {} ranks. The others are inferred: their ops take what "
-                    "the kinds and stages of the measured ranks say.",
-                    measured_ranks, explanation.ranks_in_all));
-  for (const ProfileRank& rank : measured.ranks) {
-    if (!rank.rank_is_given && explanation.ranks_in_all > 1)
-      explanation.notes.push_back(
-          fmt::format("{} does not tell its rank: it is taken as rank {}.", rank.path, rank.rank));
-  }
-  for (const ProfileRank& rank : measured.ranks)
-    explanation.notes.insert(explanation.notes.end(), rank.notes.begin(), rank.notes.end());
-  if (const std::string clocks = clocks_note(measured); !clocks.empty())
-    explanation.notes.push_back(clocks + " What they tell is left out.");
-  if (run.waits_for_unseen)
-    explanation.notes.push_back(
-        "Communication with ranks that the profile lacks takes what the shortest of its kind took: "
-        "the rest may be waiting for them, and is not explained.");
+  explanation.notes = notes_on(explanation, measured, run.waits_for_unseen);
   return explanation;
 }
 

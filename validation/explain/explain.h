@@ -1,9 +1,10 @@
 // Explain: says why a measured run takes longer than its simulation, as causes with seconds.
 //
 // A measured duration is the simulated one times factors: of the kind of kernel, the stage, the
-// rank, and the op. The compute lane's gaps that no op of the Program explains are delays. Each
-// cause alone is put into the simulation, which is played again: its seconds are what that adds.
-// All together add `interactions_s` more; what the measured run takes beyond that is not explained.
+// rank, and the op. Gaps of the compute lane that no op of the Program explains are delays. Each
+// cause is put alone into the simulation, which is played again: its seconds are the time that this
+// adds. All causes together add `interactions_s` more than the sum of them; the rest of the
+// measured time is not explained.
 #pragma once
 
 #include <string>
@@ -25,7 +26,8 @@ struct Cause {
   std::string advice;
 };
 
-// A measured rank: its compute over the simulated, of the ops that were measured, and its delays.
+// A measured rank: the measured over the simulated time of its measured ops of compute, and the sum
+// of its delays.
 struct ExplainedRank {
   int rank = 0;
   double compute_ratio = 1, delays_s = 0;
@@ -37,7 +39,7 @@ struct Explanation {
   double smaller_s = 0;       // of causes that are smaller, together
   double interactions_s = 0;
   double not_explained_s = 0;
-  int steps = 1;                     // of the profile, whose means count
+  int steps = 1;                     // of the profile; figures are means over them
   std::vector<ExplainedRank> ranks;  // those of the profile
   int ranks_in_all = 0;
   std::vector<std::string> notes;
@@ -47,10 +49,10 @@ struct Explanation {
 
 inline constexpr double kLeastCause = 0.005, kMostUnexplained = 0.02;
 
-// Explains a profile of the Program's run. `simulated`: its trace, by any engine. Of ranks that the
-// profile lacks, ops take what the factors of their kind and stage say. Error(BadInput) if the
-// profile has ranks that the Program has not, or tells no passes, or if all ranks have more than 50
-// million ops.
+// Explains a profile of the Program's run. `simulated`: its trace, by any engine. Ops of ranks that
+// the profile lacks take the factors of their kind and stage. Error(BadInput) if the profile has
+// ranks that the Program has not, or tells no passes, or if the Program's ranks have more than 50
+// million ops together.
 Result<Explanation> explain(const Program& program, const Trace& simulated,
                             const Profile& measured);
 

@@ -24,9 +24,9 @@ Result<MeasuredFiles> measured_files(const std::vector<std::string>& files);
 // Simulates the scenario in a process of its own, as this one may use SimGrid once.
 Result<SimulatedIteration> simulated_iteration(const Scenario& scenario, Engine engine);
 
-// Reads profiles of a scenario's run, plays the scenario and compares. `passes`: those that the
-// profiles have alone. Error: profiles of another job, which says what does not match, and those of
-// the readers.
+// Reads profiles of a scenario's run, plays the scenario and compares. `passes`: the only passes
+// that the profiles have, such as "6F3,1B1"; empty: whole steps. Errors: a profile of another job
+// (names the differences), and those of the readers.
 Result<ComparedProfiles> matched_profiles(const std::vector<std::string>& files,
                                           const Scenario& scenario, Engine engine,
                                           const std::string& passes = "");
@@ -39,9 +39,9 @@ struct ExplainedFiles {
 };
 
 // Simulates the scenario, which leaves nothing open, and explains the files: profiles, a log, or
-// both; beside profiles a log's causes are notes. `passes`: those that profiles have, such as
-// "6F3,1B1"; empty: whole steps. Errors: a profile of another job, a second log, a log of passes,
-// and those of explain(), explain_passes(), explain_log() and the readers.
+// both; beside profiles a log's causes are notes. `passes`: as for matched_profiles. Errors: a
+// profile of another job, a second log, a log of passes, and those of explain(), explain_passes(),
+// explain_log() and the readers.
 Result<ExplainedFiles> explain_files(const Scenario& scenario,
                                      const std::vector<std::string>& files, Engine engine,
                                      const std::string& passes = "");

@@ -17,8 +17,8 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t kLeastIterations = 10;
-// An iteration is slow if it takes longer than the usual one by this, and by so many times the
-// median deviation from it.
+// An iteration is slow if it takes longer than the usual one by this share of it, and by so many
+// times the median absolute deviation.
 constexpr double kSlow = 0.05, kDeviations = 6;
 constexpr double kDrift = 0.02;  // of the usual iteration, from the first third to the last
 
@@ -93,15 +93,15 @@ std::vector<LogIteration> log_iterations(std::string_view text,
 
 namespace {
 
-// The iterations of the simulated job behind the warm-up, and how many the log has of others: in a
-// ramp-up of the batch, or before a restart.
+// The iterations of the simulated job after the warm-up. A log may have some of other jobs too: in
+// a ramp-up of the batch, or before a restart.
 struct CountedIterations {
   std::vector<LogIteration> all;
-  std::size_t of_others = 0;
+  std::size_t of_other_jobs = 0;
 };
 
-// Returns what the log states of an iteration that is another than the simulated job's; 0: not
-// known. Empty: nothing.
+// Returns the batch or world size that the log states of an iteration, if it differs from the
+// simulated job's (0: not known); empty: neither differs.
 std::string other_job(const LogIteration& iteration, const SimulatedIteration& simulated) {
   const auto differs = [](std::optional<double> stated, double expected) {
     return stated && expected > 0 && *stated != expected;
@@ -125,18 +125,18 @@ Result<CountedIterations> counted_iterations(const std::string& path, std::strin
       counted.all.push_back(each);
       continue;
     }
-    ++counted.of_others;
+    ++counted.of_other_jobs;
     if (!another)
       another = Error::at(fmt::format("{}:{}", path, each.line),
                           fmt::format("found {}, the job's: a log of another job", found));
   }
   if (counted.all.empty() && another) return *another;
   if (counted.all.size() < kLeastIterations + RunMeter::kWarmup)
-    return Error::at(path,
-                     fmt::format("found {} iterations{}, expected at least {}, of which the "
-                                 "first {} do not count",
-                                 counted.all.size(), counted.of_others > 0 ? " of this job" : "",
-                                 kLeastIterations + RunMeter::kWarmup, RunMeter::kWarmup));
+    return Error::at(
+        path, fmt::format("found {} iterations{}, expected at least {}, of which the "
+                          "first {} do not count",
+                          counted.all.size(), counted.of_other_jobs > 0 ? " of this job" : "",
+                          kLeastIterations + RunMeter::kWarmup, RunMeter::kWarmup));
   counted.all.erase(counted.all.begin(), counted.all.begin() + RunMeter::kWarmup);
   return counted;
 }
@@ -170,9 +170,9 @@ Result<Explanation> explain_log(const std::string& path, std::string_view text,
   const auto count = static_cast<double>(all.size());
   Explanation explanation{.simulated_s = simulated.seconds, .measured_s = sum / count};
   explanation.steps = static_cast<int>(all.size());
-  double told = 0;
+  double explained_s = 0;
   const auto add = [&](std::string what, double s, std::string evidence, std::string advice) {
-    told += s;
+    explained_s += s;
     if (std::abs(s) < kLeastCause * explanation.measured_s)
       explanation.smaller_s += s;
     else
@@ -194,7 +194,8 @@ Result<Explanation> explain_log(const std::string& path, std::string_view text,
   const double last = median_seconds({others.end() - third, others.end()});
   double steady = usual;
   if (std::abs(last - first) > kDrift * usual) {
-    // A line through both goes on to the beginning, a quarter of their distance before the first.
+    // The thirds' middles are 2/3 of the run apart, and the run begins 1/6 of it before the first:
+    // a line through both thus begins a quarter of their difference before the first.
     steady = first - (last - first) / 4;
     add("iterations drift", usual - steady,
         fmt::format("{:.4g} s in the first third, {:.4g} s in the last", first, last),
@@ -202,15 +203,15 @@ Result<Explanation> explain_log(const std::string& path, std::string_view text,
                      : "it grew faster: leave the first third out when you compare");
   }
   std::ranges::stable_sort(explanation.causes, std::greater(), &Cause::alone_s);
-  explanation.not_explained_s = explanation.measured_s - simulated.seconds - told;
+  explanation.not_explained_s = explanation.measured_s - simulated.seconds - explained_s;
   explanation.notes.push_back(
       fmt::format("A log does not tell why the usual iteration ({:.4g} s) takes another time than "
                   "simulated ({:.4g} s): that is not explained. Profiles tell.",
                   steady, simulated.seconds));
-  if (counted.of_others > 0)
+  if (counted.of_other_jobs > 0)
     explanation.notes.push_back(fmt::format(
         "{} iterations of the log with another global batch or world size do not count.",
-        counted.of_others));
+        counted.of_other_jobs));
   if (const auto& band = simulated.interval_s)
     explanation.notes.push_back(fmt::format(
         "The usual iteration is {} the simulation's band: 9 of 10 real runs take {:.4g} "

@@ -1,5 +1,5 @@
-// ExplainLog: says from a log alone why a run is slower than its simulation: what its iterations
-// have beyond the usual one. Why the usual one is slower a log does not tell.
+// ExplainLog: says from a log alone why a run is slower than its simulation: by the iterations that
+// take longer than the usual one. A log does not tell why the usual one is slower.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct LogIteration {
   int line = 0;
   double seconds = 0;
   bool checkpoint = false, evaluation = false;
-  std::optional<double> batch, gpus;  // that the log states: the global batch, and the world size
+  std::optional<double> batch, gpus;  // global batch and world size, where the log states them
 };
 
 // Reads the iterations of a text, the first ones included. Lines with tokens or samples a second
@@ -35,14 +35,14 @@ struct LogIteration {
 std::vector<LogIteration> log_iterations(std::string_view text,
                                          const SimulatedIteration& simulated);
 
-// Returns the seconds of the usual iteration, the median behind the warm-up. Error(BadInput): fewer
-// than 10 iterations behind it.
+// Returns the seconds of the usual iteration: the median after the warm-up. Error(BadInput): fewer
+// than 10 iterations after it.
 Result<double> usual_iteration_s(const std::string& path, std::string_view text,
                                  const SimulatedIteration& simulated);
 
-// Explains the mean iteration behind the warm-up. Causes are iterations that take longer than the
-// usual one (behind a checkpoint, an evaluation, or neither) and a drift over the run; the rest is
-// not explained. Error(BadInput): fewer than 10 iterations behind the warm-up.
+// Explains the mean iteration after the warm-up. Causes are iterations that take longer than the
+// usual one (after a checkpoint, after an evaluation, or others) and a drift over the run; the rest
+// is not explained. Error(BadInput): fewer than 10 iterations after the warm-up.
 Result<Explanation> explain_log(const std::string& path, std::string_view text,
                                 const SimulatedIteration& simulated);
 

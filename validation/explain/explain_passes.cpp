@@ -14,7 +14,8 @@
 namespace tandem {
 namespace {
 
-// The seconds that one side spends, of a rank and step, the means. Times of kernels are added up.
+// The seconds that one side spends, as means over ranks and steps. Kernels' times are added up,
+// also where kernels run beside one another.
 struct Spent {
   double step_s = 0, compute_s = 0, copies_s = 0, idle_s = 0;
   std::map<PassPhase, double> kernels_s;  // a backward with its weight gradients
@@ -52,7 +53,8 @@ double in(const std::map<Key, double>& values, const Key& key) {
   return at == values.end() ? 0 : at->second;
 }
 
-// Names the communication, but for a pipeline's transfers, which a profile of passes may lack.
+// Lists the kinds of communication, except a pipeline's transfers, which a profile of passes may
+// lack.
 std::string labels_text(const Spent& spent) {
   std::vector<std::string> labels;
   for (const auto& [label, seconds] : spent.comm_s) {
@@ -70,7 +72,7 @@ std::vector<Cause> causes_of(const Spent& simulated, const Spent& measured) {
     if (theirs != ours)
       causes.push_back({std::move(what), theirs - ours, std::move(evidence), std::move(advice)});
   };
-  // Kernels that run beside one another save time.
+  // Kernels that run beside one another save time: compute_s less the sum of kernels' times.
   double ours_beside = simulated.compute_s, theirs_beside = measured.compute_s;
   for (const PassPhase phase :
        {PassPhase::Forward, PassPhase::Backward, PassPhase::Step, PassPhase::Unknown}) {
@@ -137,7 +139,7 @@ Result<Explanation> explain_passes(const ProfileComparison& comparison) {
     }
   }
   std::ranges::stable_sort(explanation.causes, std::greater(), &Cause::alone_s);
-  // Kinds of communication that are exposed at once count twice.
+  // Two kinds of communication that are exposed at once both count: the causes may exceed the sum.
   const double rest = explanation.measured_s - explanation.simulated_s - sum;
   explanation.not_explained_s = std::abs(rest) < 1e-9 ? 0 : rest;
   for (const ProfileSplit& split : comparison.measured.splits)

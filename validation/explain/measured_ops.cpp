@@ -29,13 +29,13 @@ struct StepKernels {
   std::vector<std::pair<PassPhase, Nanospan>> unnamed;
 };
 
-// Numbers a key as it first comes: 0, 1, ...
+// Returns the key's number. Keys are numbered 0, 1, ... in the order in which they first come.
 template <class Key>
-int number_of(const std::type_identity_t<Key>& key, std::map<Key, int>* seen) {
-  return seen->try_emplace(key, static_cast<int>(seen->size())).first->second;
+int number_of(const std::type_identity_t<Key>& key, std::map<Key, int>* numbers) {
+  return numbers->try_emplace(key, static_cast<int>(numbers->size())).first->second;
 }
 
-// Returns the thread of the training loop: that of ProfilerStep's annotations; -1: there are none.
+// Returns the training loop's thread: the one with ProfilerStep annotations; -1: there is none.
 std::int32_t loop_thread(const ProfileRank& rank) {
   for (const Annotation& annotation : rank.annotations) {
     if (!annotation.on_gpu && rank.names.text(annotation.name).starts_with("ProfilerStep"))
@@ -52,13 +52,13 @@ PassPhase pass_of(const ProfileRank& rank, const ProfileKernel& kernel, std::int
 }
 
 // Adds the passes of a rank that has no annotations of them: runs of forward and of backward
-// kernels, one after the other, as ranks without a pipeline have them. A run of less than a
-// fiftieth of the longest of its phase is none.
+// kernels, one after the other, as ranks without a pipeline have them. A run shorter than a
+// fiftieth of its phase's longest is ignored.
 void add_runs(StepKernels* step) {
   std::map<PassPhase, std::vector<Intervals>> runs;
   PassPhase last = PassPhase::Unknown;
   for (const auto& [told, span] : step->unnamed) {
-    // A kernel whose launch was not recorded is of the run that goes on.
+    // A kernel whose launch was not recorded belongs to the current run.
     const PassPhase phase = told == PassPhase::Unknown ? last : told;
     if (phase != PassPhase::Forward && phase != PassPhase::Backward) continue;
     if (phase != last) runs[phase].emplace_back();
@@ -92,7 +92,7 @@ void add_annotated(const ProfileRank& rank, const ProfileKernel& kernel, StepKer
   step->passes[key].emplace_back(kernel.start_ns, kernel.end_ns);
 }
 
-// `annotated`: some annotation tells a forward or a backward.
+// Sorts a rank's kernels into steps. `annotated`: some annotation names a forward or a backward.
 std::map<int, StepKernels> kernels_by_step(const ProfileRank& rank, bool annotated) {
   const std::int32_t loop = loop_thread(rank);
   std::map<int, StepKernels> steps;
@@ -196,7 +196,7 @@ void match_pass(const Intervals& kernels, const OpNumbers& ops,
   }
 }
 
-// Finds what of each compute op's span nothing runs in.
+// Sets the idle times of ops of compute.
 void find_idle(const Body& body, const Intervals& active, std::vector<MeasuredOp>* ops) {
   for (std::size_t i = 0; i < ops->size(); ++i) {
     MeasuredOp& op = (*ops)[i];

@@ -12,13 +12,14 @@
 
 namespace tandem {
 
-// An op on the rank's own clock. Of compute, `busy_ns` is while its kernels run, `idle_ns` while
-// none of the rank's runs in between, and `longest_idle_ns` the longest piece of that. Of
-// communication, `busy_ns` counts from the arrival of the last participant, as far as the profile
-// knows it (align.h).
+// When an op ran, on the rank's own clock.
 struct MeasuredOp {
   Nanoseconds start_ns = -1, end_ns = -1;  // -1: the profile does not tell
-  Nanoseconds busy_ns = 0, idle_ns = 0, longest_idle_ns = 0;
+  // Compute: while the op's kernels run. Communication: from the arrival of the last participant,
+  // as far as the profile knows it (align.h).
+  Nanoseconds busy_ns = 0;
+  // Compute alone: from start to end, while no kernel of the rank runs; and its longest piece.
+  Nanoseconds idle_ns = 0, longest_idle_ns = 0;
 
   bool known() const { return end_ns >= 0; }
 };
@@ -32,14 +33,15 @@ struct MeasuredStep {
   Intervals copies;  // while any copy or fill runs
 };
 
-// Returns the steps of a profile's rank, which is the Program's rank `rank`; those before the first
-// ProfilerStep do not count where there is one.
+// Returns the steps of a profile's rank, which is the Program's rank `rank`. Kernels before the
+// first ProfilerStep do not count.
 //
-// A pass (phase, stage and microbatch; without microbatches the n-th of its phase and stage) is
-// told by its annotation; without any, forwards and backwards alternate. If it has as many kernels
-// as ops, they match in order; else each op takes its share, by simulated duration, of the time
-// that the pass's kernels run, one op after the other. Communications match by label, ranks and the
-// order in which they start in `simulated`, where both sides have equally many.
+// Kernels are of the pass (phase, stage, microbatch) that their annotation names. If annotations
+// have no microbatch, the n-th pass of a phase and stage counts as that of microbatch n; without
+// annotations, forwards and backwards alternate. If a pass has as many kernels as ops, they match
+// in order; else each op takes its share, by simulated duration, of the time that the pass's
+// kernels run, one op after the other. Communications match by label, ranks and the order in which
+// they start in `simulated`, where both sides have equally many.
 std::vector<MeasuredStep> measured_steps(const Program& program, int rank,
                                          std::span<const EventTimes> simulated,
                                          const ProfileRank& profile);

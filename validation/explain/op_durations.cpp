@@ -9,7 +9,8 @@
 namespace tandem {
 namespace {
 
-// Ends for the Replayer, with a rank and a communicator for each class.
+// Tells the Replayer when ops end, by given durations. The Program is not folded: the Replayer's
+// ranks and communicators are the Program's own.
 struct GivenDurations {
   const OpDurations& durations;
   std::vector<std::uint32_t> begun;  // by communicator: its operations so far

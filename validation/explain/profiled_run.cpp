@@ -23,11 +23,11 @@ struct RankSteps {
   std::vector<MeasuredStep> steps;
 };
 
-// Gives each step's length over all ranks. The last of several steps may be cut off by the end of
-// the profile: it gives the end of the one before it, and does not count.
+// When steps begin and end on all ranks together. The last of several steps does not count, as the
+// end of the profile may cut it off: its begin is the end of the step before it.
 struct StepTimes {
-  std::vector<double> begin_ns;  // of the steps that count, and the end of the last of them
-  std::vector<double> last_ns;   // of their kernels
+  std::vector<double> begin_ns;  // of each step that counts, then the end of the last one
+  std::vector<double> last_ns;   // the end of the last kernel of each step that counts
 
   std::size_t steps() const { return last_ns.size(); }
 };
@@ -65,9 +65,9 @@ Nanoseconds begin_of(const RankSteps& rank, const StepTimes& times, std::size_t 
   return std::min(step.first_ns, std::max(last, step.begin_ns.value_or(last)));
 }
 
-// Refuses a rank whose steps have another number of forwards than the Program's, where no
-// annotation tells them: of forwards that follow each other without a backward between none is
-// known.
+// Refuses a rank without annotations of passes if the turns from forward to backward in a step are
+// not as many as the Program's forwards: forwards without a backward between them cannot be told
+// apart.
 Status check_forwards(const Program& program, const RankSteps& rank) {
   std::set<std::pair<int, int>> expected;
   for (const Op& op : program.body_of(Rank{rank.profile->rank}).ops) {
@@ -124,23 +124,23 @@ std::vector<std::vector<StepDelays>> delays_in(const Program& program,
 
 RankOfRun mean_of(const Body& body, const RankSteps& rank, const StepTimes& times) {
   RankOfRun run{rank.profile->rank, std::vector<double>(body.ops.size(), -1), {}};
-  std::vector<int> told(body.ops.size());
+  std::vector<int> steps_with(body.ops.size());  // steps that tell the op
   for (std::size_t s = 0; s < times.steps(); ++s) {
     const MeasuredStep& step = rank.steps[s];
     for (std::size_t i = 0; i < body.ops.size(); ++i) {
       if (!step.ops[i].known()) continue;
-      if (told[i]++ == 0) run.busy_ns[i] = 0;
+      if (steps_with[i]++ == 0) run.busy_ns[i] = 0;
       run.busy_ns[i] += static_cast<double>(step.ops[i].busy_ns);
     }
   }
   for (std::size_t i = 0; i < body.ops.size(); ++i) {
-    if (told[i] > 0) run.busy_ns[i] /= told[i];
+    if (steps_with[i] > 0) run.busy_ns[i] /= steps_with[i];
   }
   return run;
 }
 
-// Leaves out the waits for ranks that are not in the profile, as it does not tell them: the
-// shortest of the rank's equal operations counts.
+// Leaves out waits in communication with ranks that the profile lacks. Since these waits are not
+// known, each operation takes as long as the shortest of the rank's equal ones.
 void leave_out_waits(const Body& body, const std::vector<bool>& is_whole, RankOfRun* run) {
   std::map<std::tuple<int, OpKind, Bytes>, double> shortest;
   const auto key = [&](const Op& op) { return std::tuple(op.slot, op.kind, op.bytes); };
@@ -193,17 +193,13 @@ double between_steps(const std::vector<RankSteps>& ranks, const StepTimes& times
   return sum / static_cast<double>(times.steps());
 }
 
-}  // namespace
-
-Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base,
-                                 const Profile& profile) {
-  const auto world = static_cast<int>(program.ranks.size());
-  std::set<int> seen;
+// Refuses a rank that the job does not have, and several iterations without steps to tell them
+// apart.
+Status check_ranks_and_steps(const Profile& profile, int world) {
   for (const ProfileRank& rank : profile.ranks) {
     if (rank.rank >= world)
       return Error::at(rank.path, fmt::format("found rank {}, expected one of the job's {} ranks",
                                               rank.rank, world));
-    if (rank.clock_set == 0) seen.insert(rank.rank);
   }
   if (const ProfileWindow window = window_of(profile); window.by == StepsBy::Repetition)
     return Error::at(profile.ranks.front().path,
@@ -218,6 +214,28 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
               "found {} runs of the optimizer, each behind a backward, without steps told "
               "apart, expected ProfilerStep annotations (profiler.step()), or one iteration",
               rounds));
+  }
+  return Done{};
+}
+
+bool tells_compute(const Program& program, const ProfiledRun& run) {
+  for (const RankOfRun& rank : run.ranks) {
+    const Body& body = program.body_of(Rank{rank.rank});
+    for (std::size_t i = 0; i < body.ops.size(); ++i) {
+      if (is_compute(body.ops[i].kind) && rank.busy_ns[i] >= 0) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base,
+                                 const Profile& profile) {
+  RETURN_IF_ERROR(check_ranks_and_steps(profile, static_cast<int>(program.ranks.size())));
+  std::set<int> on_first_clock;
+  for (const ProfileRank& rank : profile.ranks) {
+    if (rank.clock_set == 0) on_first_clock.insert(rank.rank);
   }
   std::vector<RankSteps> ranks;
   const Replay simulated = replay(program, base);
@@ -247,19 +265,13 @@ Result<ProfiledRun> profiled_run(const Program& program, const OpDurations& base
     for (const std::int32_t c : row.communicators) {
       is_whole.push_back(rank.profile->tells_waits ||
                          std::ranges::all_of(program.communicators[c].members, [&](Rank member) {
-                           return seen.contains(index(member));
+                           return on_first_clock.contains(index(member));
                          }));
     }
     run.waits_for_unseen |= std::ranges::find(is_whole, false) != is_whole.end();
     leave_out_waits(body, is_whole, &run.ranks.back());
   }
-  bool tells_compute = false;
-  for (const RankOfRun& rank : run.ranks) {
-    const Body& body = program.body_of(Rank{rank.rank});
-    for (std::size_t i = 0; i < body.ops.size(); ++i)
-      tells_compute |= is_compute(body.ops[i].kind) && rank.busy_ns[i] >= 0;
-  }
-  if (!tells_compute)
+  if (!tells_compute(program, run))
     return Error::at(profile.ranks.front().path,
                      "found no passes of the scenario's microbatches, expected annotations of "
                      "them: PP:1F3 (PyTorch's pipelining), forward_step and backward_step, or "

@@ -1,5 +1,5 @@
-// Factors are medians of ratios, measured over simulated, found one after the other: each from what
-// the factors before it leave.
+// Finds factors one after the other: each is the median of the ops' ratios (measured over
+// simulated), divided by the factors before it.
 #include "validation/explain/run_factors.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ std::map<Key, Factor> medians(std::map<Key, std::vector<double>> ratios) {
   return factors;
 }
 
-// Returns the median of the ranks' medians, of two the lower: what all ranks share, so that half of
-// them being slow is not a slow kind.
+// Returns the median of the ranks' medians (of an even number the lower middle one). So a factor is
+// shared by most ranks: if half of the ranks are slow, that is no slow kind.
 Factors shared_medians(const RankRatios& ratios) {
   Factors factors;
   for (const auto& [key, by_rank] : ratios) {
@@ -49,7 +49,7 @@ std::vector<int> places_of(const Program& program) {
 
 Factors kinds_of(const RunFactors& found) {
   RankRatios ratios;
-  found.of.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+  found.compared.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
     if (found.place_of(rank, op) < 0) ratios[static_cast<int>(op.kind)][rank].push_back(ratio);
   });
   return shared_medians(ratios);
@@ -58,13 +58,14 @@ Factors kinds_of(const RunFactors& found) {
 // A stage that one rank has alone cannot be told from its rank.
 Factors stages_of(const RunFactors& found) {
   std::map<int, int> ranks_of_stage;
-  for (const RankRow& row : found.of.program.ranks) {
+  for (const RankRow& row : found.compared.program.ranks) {
     std::map<int, bool> own;
-    for (const Op& op : found.of.program.bodies[row.body].ops) own[op.stage] |= is_compute(op.kind);
+    for (const Op& op : found.compared.program.bodies[row.body].ops)
+      own[op.stage] |= is_compute(op.kind);
     for (const auto& [stage, computes] : own) ranks_of_stage[stage] += computes ? 1 : 0;
   }
   RankRatios ratios;
-  found.of.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+  found.compared.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
     if (op.stage >= 0 && ranks_of_stage[op.stage] > 1 && found.place_of(rank, op) < 0)
       ratios[op.stage][rank].push_back(ratio / factor_at(found.kinds, static_cast<int>(op.kind)));
   });
@@ -73,7 +74,7 @@ Factors stages_of(const RunFactors& found) {
 
 Factors ranks_of(const RunFactors& found) {
   Ratios ratios;
-  found.of.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+  found.compared.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
     if (found.place_of(rank, op) >= 0) return;
     ratios[rank].push_back(ratio / factor_at(found.kinds, static_cast<int>(op.kind)) /
                            factor_at(found.stages, op.stage));
@@ -85,7 +86,7 @@ Factors ranks_of(const RunFactors& found) {
 template <class Key>
 Factors experts_of(const RunFactors& found, const Key& key) {
   RankRatios ratios;
-  found.of.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
+  found.compared.for_compute([&](int rank, std::uint32_t, const Op& op, double ratio) {
     if (const int place = found.place_of(rank, op); place >= 0)
       ratios[key(place, op)][rank].push_back(ratio / found.usual(rank, op));
   });
@@ -93,7 +94,7 @@ Factors experts_of(const RunFactors& found, const Key& key) {
 }
 
 std::vector<SlowestExperts> slowest_of(const RunFactors& found) {
-  const std::vector<Communicator>& communicators = found.of.program.communicators;
+  const std::vector<Communicator>& communicators = found.compared.program.communicators;
   std::vector<SlowestExperts> slowest(communicators.size());
   for (std::size_t c = 0; c < slowest.size(); ++c) {
     if (communicators[c].group_kind != GroupKind::Expert) continue;
@@ -107,7 +108,7 @@ std::vector<SlowestExperts> slowest_of(const RunFactors& found) {
 
 std::map<CommLink, Factor> links_of(const RunFactors& found) {
   std::map<CommLink, std::vector<double>> ratios;
-  found.of.for_comm([&](std::size_t c, std::size_t, double ratio) {
+  found.compared.for_comm([&](std::size_t c, std::size_t, double ratio) {
     ratios[found.link_of(c)].push_back(ratio / found.by_experts(c, ratio));
   });
   return medians(std::move(ratios));
@@ -117,7 +118,7 @@ std::map<CommLink, Factor> links_of(const RunFactors& found) {
 
 int RunFactors::place_of(int rank, const Op& op) const {
   const bool is_of_experts =
-      op.kernel >= 0 && of.program.kernels[op.kernel].name.starts_with("experts ");
+      op.kernel >= 0 && compared.program.kernels[op.kernel].name.starts_with("experts ");
   return is_of_experts ? places[rank] : -1;
 }
 
@@ -138,12 +139,12 @@ double RunFactors::own_ratio(std::size_t communicator, double ratio) const {
 }
 
 CommLink RunFactors::link_of(std::size_t communicator) const {
-  const Communicator& comm = of.program.communicators[communicator];
+  const Communicator& comm = compared.program.communicators[communicator];
   return {comm.group_kind, comm.between_nodes};
 }
 
 RunFactors factors_of(const ComparedRun& run) {
-  RunFactors found{.of = run};
+  RunFactors found{.compared = run};
   found.places = places_of(run.program);
   found.kinds = kinds_of(found);
   found.stages = stages_of(found);

@@ -1,6 +1,7 @@
-// RunFactors: how many times as long as simulated the ops of a profiled run take, in factors that
-// multiply. An op of compute has those of its kind, its stage and its rank, and what is left is its
-// own. Experts have two more, and communication that of its link.
+// RunFactors: splits each op's ratio (measured over simulated time) into factors that multiply. For
+// an op of compute: one each for its kind, its stage and its rank, and the rest is its own.
+// Example: a forward that takes 1.3 times as long = 1.1 (forwards) x 1.0 (stage) x 1.15 (rank)
+// x 1.03 (its own). Ops of experts have two factors more; communication has the factor of its link.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace tandem {
 
-// Measured over simulated, and of how many ops.
+// A median of measured over simulated, and the number of ops behind it.
 struct Factor {
   double value = 1;
   std::int64_t ops = 0;
@@ -44,7 +45,7 @@ struct SlowestExperts {
   auto operator<=>(const SlowestExperts&) const = default;
 };
 
-// A profiled run beside its simulation. All three must stay.
+// A profiled run beside its simulation. The three referents must outlive it.
 struct ComparedRun {
   const Program& program;
   const OpDurations& base;
@@ -76,7 +77,7 @@ struct ComparedRun {
 };
 
 struct RunFactors {
-  ComparedRun of;
+  ComparedRun compared;
   // By rank, its number in the group that exchanges tokens. Ranks of one place hold the same
   // experts. -1: the rank exchanges no tokens.
   std::vector<int> places;
@@ -87,14 +88,14 @@ struct RunFactors {
   std::vector<SlowestExperts> slowest;  // by communicator
   std::map<CommLink, Factor> links;
 
-  // Returns the rank's place, of an op whose time follows from the tokens that its experts get;
-  // else -1.
+  // Returns the rank's place if the op's time depends on the tokens that its experts get; else -1.
   int place_of(int rank, const Op& op) const;
-  // Returns what all factors make of the op.
+  // Returns the product of all factors of the op: the ratio that is usual for it.
   double usual(int rank, const Op& op) const;
-  // Returns what of an exchange's ratio is laid to its experts: at most the slowest's factor.
+  // Returns the part of an exchange's ratio that its experts explain: from 1 to the slowest's
+  // factor.
   double by_experts(std::size_t communicator, double ratio) const;
-  // Returns what neither its experts nor its link explain.
+  // Returns the part of the ratio that neither its experts nor its link explain.
   double own_ratio(std::size_t communicator, double ratio) const;
   CommLink link_of(std::size_t communicator) const;
 };
