@@ -71,8 +71,9 @@ Result<std::vector<OpSamples>> samples_of(const Program& program, const TraceTab
   return samples;
 }
 
-// Returns sets of (body, slot) whose ops meet each other: in each set, every op k of one slot is
-// the same communication as op k of the others.
+// Returns sets of (body, slot) whose ops meet: within a set, the k-th ops of all slots are one
+// communication. Slots of one class of communicators form a set; sets that share a slot are merged,
+// the smaller into the larger (union-find).
 std::vector<std::vector<std::pair<int, int>>> slots_that_meet(const Program& program) {
   std::map<std::pair<int, int>, std::size_t> set_of;
   std::vector<std::vector<std::pair<int, int>>> sets;
@@ -86,7 +87,7 @@ std::vector<std::vector<std::pair<int, int>>> slots_that_meet(const Program& pro
       const auto [at, is_new] = set_of.try_emplace(slot, set);
       if (is_new) sets[set].push_back(slot);
       if (at->second == set) continue;
-      std::size_t other = at->second;  // the slot has a set already: the smaller joins the larger
+      std::size_t other = at->second;  // the slot's earlier set
       if (sets[other].size() < sets[set].size()) std::swap(set, other);
       for (const auto& moved : sets[other]) set_of[moved] = set;
       sets[set].insert(sets[set].end(), sets[other].begin(), sets[other].end());
@@ -97,7 +98,7 @@ std::vector<std::vector<std::pair<int, int>>> slots_that_meet(const Program& pro
   return sets;
 }
 
-// Gives all participants of a communication the samples of each of them.
+// Pools the samples of a communication: each of its participants gets those of all.
 void share(const Program& program, std::vector<OpSamples>* samples) {
   std::vector<std::vector<std::vector<std::uint32_t>>> slots;
   for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));

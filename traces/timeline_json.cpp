@@ -75,8 +75,10 @@ std::string timeline_json(const TraceTable& table) {
     if (!is_new) at->second = std::min(at->second, op);
   }
   if (timeline.has_too_many()) return timeline_json(std::move(timeline));
-  // By rank and lane name: the numbers of the rank in the timeline and of the lane in that rank.
-  std::map<std::pair<Rank, std::string_view>, std::pair<std::size_t, std::size_t>> places;
+  struct LanePlace {
+    std::size_t rank, lane;  // numbers in timeline.ranks and in that rank's lanes
+  };
+  std::map<std::pair<Rank, std::string_view>, LanePlace> places;  // by rank and lane name
   for (const auto& [rank, lanes] : first_op) {
     const auto at = stands_for.find(rank);
     timeline.ranks.push_back({index(rank), at == stands_for.end() ? 1 : at->second, {}});

@@ -1,3 +1,5 @@
+// Takes the stretches that traces/metrics.h splits an iteration into, and adds up their parts in
+// each column.
 #include "traces/timeline_strip.h"
 
 #include <algorithm>
@@ -13,8 +15,8 @@ namespace {
 
 constexpr std::size_t kRowsMost = 64;
 
-// Chooses the first rank of those that compute the same stages, and all ranks without stages.
-// Returns numbers into trace.ranks, ordered by rank.
+// Chooses one rank, the first, for each set of stages that ranks compute, and every rank without
+// stages. Returns numbers into trace.ranks, ordered by rank.
 std::vector<std::size_t> one_a_pipeline_rank(const Program& program, const Trace& trace) {
   std::vector<std::size_t> chosen;
   std::set<std::set<int>> seen;

@@ -141,9 +141,9 @@ struct BusySpan {
 
 using BlocksByColour = std::array<std::vector<BusySpan>, kColours>;
 
-// Merges a row's blocks, which come in order of start. Neighbours of one colour become one block.
-// So does a crowd: several blocks within a third of a pixel. It has the colour of which it contains
-// the most time.
+// Merges a row's blocks, which come in order of start. Neighbours of one colour become one block,
+// and so does a crowd: several blocks within a third of a pixel. A crowd takes the colour that
+// fills most of its time.
 class Merger {
  public:
   void add(const BusySpan& block, Nanoseconds length_ns, int colour) {

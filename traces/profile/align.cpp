@@ -1,7 +1,7 @@
-// Shifts of clocks along known ranks: every pair of ranks with common collectives has a median
-// difference of ends, or its transfers bound it, and shifts spread along these pairs from rank to
-// rank. In: ranks with clocks of their own. Out: the same ranks on the clock of the first of each
-// connected set.
+// Finds clock shifts in two steps. Each pair of ranks gets a difference: the median difference of
+// the ends of their common collectives, or one that their transfers bound. Shifts then spread along
+// these pairs from rank to rank. In: ranks with clocks of their own. Out: the same ranks on the
+// clock of the first of each connected set.
 #include "traces/profile/align.h"
 
 #include <fmt/format.h>
@@ -19,17 +19,18 @@
 namespace tandem {
 namespace {
 
-// Identifies a collective on all ranks: group, its ranks, what it does, and its number there. The
-// two ends of a transfer are the same one, whatever each rank calls it.
+// Identifies a collective on all ranks: group, the group's ranks, name, and number in the group.
+// Both ends of a transfer have one key, whatever each rank calls it.
 using CollectiveKey = std::tuple<std::string, std::string, std::string, std::int64_t>;
 
+// A collective's kernel on one rank.
 struct Participation {
   std::size_t rank = 0;  // place in the profile
   std::size_t kernel = 0;
 };
 
 struct Matched {
-  std::vector<Participation> seen;  // one for each rank, by rank
+  std::vector<Participation> participations;  // one for each rank, by rank
   int group_size = 0;
   bool ends_together = false;
   bool is_transfer = false;  // from one rank to another
@@ -38,9 +39,9 @@ struct Matched {
 using Nanospan = std::pair<Nanoseconds, Nanoseconds>;
 using MatchedCollectives = std::map<CollectiveKey, Matched>;
 
-// The participants, as far as a kernel's arguments say. Size 0: they do not say enough.
+// A collective and its participants, as far as a kernel's arguments say. Size 0: not far enough.
 struct Participants {
-  std::string group, ranks, what;
+  std::string group, ranks, collective;
   int size = 0;
 };
 
@@ -49,7 +50,7 @@ Participants participants_of(const ProfileRank& rank, const ProfileKernel& kerne
   Participants who{rank.names.text(args.group), rank.names.text(args.ranks),
                    collective_of(rank.names.text(args.collective), rank.name_of(kernel)),
                    args.group_size};
-  if (who.what == "send/recv" && args.from >= 0 && args.to >= 0 && args.from != args.to) {
+  if (who.collective == "send/recv" && args.from >= 0 && args.to >= 0 && args.from != args.to) {
     who.ranks = fmt::format("{}>{}", args.from, args.to);
     who.size = 2;
   }
@@ -73,40 +74,42 @@ void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollecti
       if (who.size >= 2) use(i, who);
     }
   };
-  each([&](std::size_t, const Participants& who) { ++counts[{who.group, who.ranks, who.what}]; });
+  each([&](std::size_t, const Participants& who) {
+    ++counts[{who.group, who.ranks, who.collective}];
+  });
   each([&](std::size_t i, const Participants& who) {
-    const Group group{who.group, who.ranks, who.what};
+    const Group group{who.group, who.ranks, who.collective};
     const std::int64_t sequence = rank.collectives[rank.kernels[i].collective].sequence;
-    // Without sequence numbers they match by order, if all ranks have equally many.
-    CollectiveKey key{who.group, who.ranks, who.what, sequence};
+    // Without sequence numbers kernels match by order, if all ranks have equally many.
+    CollectiveKey key{who.group, who.ranks, who.collective, sequence};
     if (sequence < 0)
-      key = {who.group, who.ranks, fmt::format("{} of {}", who.what, counts[group]),
+      key = {who.group, who.ranks, fmt::format("{} of {}", who.collective, counts[group]),
              counted[group]++};
     Matched& matched = (*all)[key];
     matched.group_size = who.size;
-    matched.ends_together = who.what == "all-reduce" || who.what == "all-gather" ||
-                            who.what == "reduce-scatter" || who.what == "all-to-all" ||
-                            who.what == "barrier";
-    matched.is_transfer = who.what == "send/recv" && who.ranks.find('>') != std::string::npos;
-    if (matched.seen.empty() || matched.seen.back().rank != place)
-      matched.seen.push_back({place, i});
+    matched.ends_together = who.collective == "all-reduce" || who.collective == "all-gather" ||
+                            who.collective == "reduce-scatter" || who.collective == "all-to-all" ||
+                            who.collective == "barrier";
+    matched.is_transfer = who.collective == "send/recv" && who.ranks.find('>') != std::string::npos;
+    if (matched.participations.empty() || matched.participations.back().rank != place)
+      matched.participations.push_back({place, i});
   });
 }
 
-// By pair of ranks: how much less the first one's clock says of a moment than the second one's.
+// By pair of ranks (a, b): a's clock minus b's clock at one moment.
 using Differences = std::map<std::pair<std::size_t, std::size_t>, Nanoseconds>;
 
-Nanoseconds end_of(const Profile& profile, const Participation& seen) {
-  return profile.ranks[seen.rank].kernels[seen.kernel].end_ns;
+Nanoseconds end_of(const Profile& profile, const Participation& participation) {
+  return profile.ranks[participation.rank].kernels[participation.kernel].end_ns;
 }
 
 Differences differences_of(const Profile& profile, const MatchedCollectives& matched) {
   std::map<std::pair<std::size_t, std::size_t>, std::vector<Nanoseconds>> all;
   for (const auto& [key, collective] : matched) {
-    if (!collective.ends_together || collective.seen.size() < 2) continue;
-    const Participation& first = collective.seen.front();
-    for (std::size_t i = 1; i < collective.seen.size(); ++i) {
-      const Participation& other = collective.seen[i];
+    if (!collective.ends_together || collective.participations.size() < 2) continue;
+    const Participation& first = collective.participations.front();
+    for (std::size_t i = 1; i < collective.participations.size(); ++i) {
+      const Participation& other = collective.participations[i];
       all[{first.rank, other.rank}].push_back(end_of(profile, first) - end_of(profile, other));
     }
   }
@@ -115,16 +118,18 @@ Differences differences_of(const Profile& profile, const MatchedCollectives& mat
   return differences;
 }
 
-// No receive ends before its send. So transfers one way bound a pair's difference from above, those
-// the other way from below, and it is taken as the middle.
+// Returns differences from transfers. No receive ends before its send, so transfers from one rank
+// to the other bound their difference on one side, those back on the other side; the middle is
+// taken.
 Differences bounded_by_transfers(const Profile& profile, const MatchedCollectives& matched) {
   struct Bounds {
     std::optional<Nanoseconds> least, most;
   };
   std::map<std::pair<std::size_t, std::size_t>, Bounds> all;
   for (const auto& [key, transfer] : matched) {
-    if (!transfer.is_transfer || transfer.seen.size() != 2) continue;
-    const Participation &first = transfer.seen.front(), &second = transfer.seen.back();
+    if (!transfer.is_transfer || transfer.participations.size() != 2) continue;
+    const Participation &first = transfer.participations.front(),
+                        &second = transfer.participations.back();
     const Nanoseconds difference = end_of(profile, first) - end_of(profile, second);
     Bounds& bounds = all[{first.rank, second.rank}];
     const ProfileRank& rank = profile.ranks[first.rank];
@@ -142,12 +147,12 @@ Differences bounded_by_transfers(const Profile& profile, const MatchedCollective
   return differences;
 }
 
-// Says whether two ranks' times are of one clock: those of one file, and those that Tandem wrote.
+// Says whether two ranks are on one clock: both are in one file, or Tandem wrote both.
 bool on_one_clock(const ProfileRank& a, const ProfileRank& b) {
   return a.path == b.path || (a.profiler == "Tandem" && b.profiler == "Tandem");
 }
 
-// Spreads shifts from rank to rank, the first of which has none.
+// Spreads shifts from rank to rank. The first rank's shift is 0.
 class Clocks {
  public:
   Clocks(const MatchedCollectives& matched, Profile* profile)
@@ -206,8 +211,9 @@ class Clocks {
   std::vector<Nanoseconds> shifts_;
 };
 
-// Makes a set that runs before or after the first one begin with it, so that pictures show both. An
-// Error if more than an hour is between them: the files are of two runs.
+// Moves each set of ranks whose times do not overlap the first set's, so that both begin at one
+// moment: pictures then show both. An Error if more than an hour is between the two: the files are
+// of two runs.
 Status bring_sets_together(Profile* profile) {
   constexpr Nanoseconds kHour = 3'600'000'000'000;
   std::map<int, Nanospan> spans;
@@ -241,20 +247,23 @@ Status align(Profile* profile) {
   Clocks(matched, profile).find_shifts();
   RETURN_IF_ERROR(bring_sets_together(profile));
   for (const auto& [key, collective] : matched) {
-    const int set = profile->ranks[collective.seen.front().rank].clock_set;
-    const bool is_aligned = std::ranges::all_of(collective.seen, [&](const Participation& seen) {
-      return profile->ranks[seen.rank].clock_set == set;
-    });
-    if (static_cast<int>(collective.seen.size()) != collective.group_size || !is_aligned) continue;
+    const int set = profile->ranks[collective.participations.front().rank].clock_set;
+    const bool is_aligned =
+        std::ranges::all_of(collective.participations, [&](const Participation& participation) {
+          return profile->ranks[participation.rank].clock_set == set;
+        });
+    if (static_cast<int>(collective.participations.size()) != collective.group_size || !is_aligned)
+      continue;
     Nanoseconds last = 0;
     bool first = true;
-    for (const Participation& seen : collective.seen) {
-      const Nanoseconds start = profile->ranks[seen.rank].kernels[seen.kernel].start_ns;
+    for (const Participation& participation : collective.participations) {
+      const Nanoseconds start =
+          profile->ranks[participation.rank].kernels[participation.kernel].start_ns;
       last = first ? start : std::max(last, start);
       first = false;
     }
-    for (const Participation& seen : collective.seen) {
-      ProfileKernel& kernel = profile->ranks[seen.rank].kernels[seen.kernel];
+    for (const Participation& participation : collective.participations) {
+      ProfileKernel& kernel = profile->ranks[participation.rank].kernels[participation.kernel];
       kernel.transfer_start_ns = std::min(last, kernel.end_ns);
     }
   }

@@ -10,31 +10,33 @@
 namespace tandem {
 namespace {
 
+// Shares gaps of compute among the communications that the kernel after each gap waits for.
 class Awaited {
  public:
   Awaited(const ProfileRank& rank, const ProfileSplit& split)
       : rank_(rank),
         waits_(rank.kernels.size()),
-        seen_in_(rank.kernels.size()),
+        found_in_gap_(rank.kernels.size()),
         labels_(rank.kernels.size(), -1),
         exposed_(split.comms.size()) {
     find_waits();
     find_labels(split);
   }
 
-  // Splits the gap before kernel `next`; -1: the gap after the last one, where all that is in
-  // flight counts.
+  // Splits the gap before kernel `next`. -1: the gap after the last kernel of compute, which waits
+  // for all communication in flight.
   void add_gap(Nanoseconds begin, Nanoseconds end, std::int64_t next) {
     if (begin >= end) return;
-    ++gap_;
+    ++gap_number_;
     found_.clear();
     if (next < 0) {
-      for (std::size_t i = 0; i < rank_.kernels.size(); ++i) note(static_cast<int>(i), begin);
+      for (std::size_t i = 0; i < rank_.kernels.size(); ++i)
+        add_if_in_flight(static_cast<int>(i), begin);
     } else {
-      note_waits(static_cast<int>(next), begin);
-      for (std::size_t i = 0; i < found_.size(); ++i) note_waits(found_[i], begin);
+      add_waited_for(static_cast<int>(next), begin);
+      for (std::size_t i = 0; i < found_.size(); ++i) add_waited_for(found_[i], begin);
     }
-    give(begin, end);
+    share_gap(begin, end);
   }
 
   std::vector<Nanoseconds> exposed() && { return std::move(exposed_); }
@@ -67,19 +69,20 @@ class Awaited {
     }
   }
 
-  void note(int kernel, Nanoseconds begin) {
-    if (labels_[kernel] < 0 || rank_.kernels[kernel].end_ns <= begin || seen_in_[kernel] == gap_)
+  void add_if_in_flight(int kernel, Nanoseconds begin) {
+    if (labels_[kernel] < 0 || rank_.kernels[kernel].end_ns <= begin ||
+        found_in_gap_[kernel] == gap_number_)
       return;
-    seen_in_[kernel] = gap_;
+    found_in_gap_[kernel] = gap_number_;
     found_.push_back(kernel);
   }
-  void note_waits(int kernel, Nanoseconds begin) {
-    for (const int waited : waits_[kernel]) note(waited, begin);
+  void add_waited_for(int kernel, Nanoseconds begin) {
+    for (const int waited : waits_[kernel]) add_if_in_flight(waited, begin);
   }
 
   // Gives the gap's instants to the communications found. Goes through them by falling end; each
   // gets its instants before the earliest start so far.
-  void give(Nanoseconds begin, Nanoseconds end) {
+  void share_gap(Nanoseconds begin, Nanoseconds end) {
     std::ranges::sort(found_, [&](int a, int b) {
       const Nanoseconds end_a = rank_.kernels[a].end_ns, end_b = rank_.kernels[b].end_ns;
       return end_a != end_b ? end_a > end_b : a < b;
@@ -96,11 +99,11 @@ class Awaited {
 
   const ProfileRank& rank_;
   std::vector<std::vector<int>> waits_;
-  std::vector<int> seen_in_;  // by kernel: the last gap in which it was found
-  std::vector<int> labels_;   // by kernel: place in the split's comms; -1: not communication
+  std::vector<int> found_in_gap_;  // by kernel: the last gap in which it was found
+  std::vector<int> labels_;        // by kernel: place in the split's comms; -1: not communication
   std::vector<Nanoseconds> exposed_;
   std::vector<int> found_;
-  int gap_ = 0;
+  int gap_number_ = 0;
 };
 
 }  // namespace

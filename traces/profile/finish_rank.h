@@ -22,15 +22,16 @@ void shift(Nanoseconds ns, ProfileRank* rank);
 // (ProfilerStep#N on a CPU thread), and finds the passes of kernels (phases.cpp).
 void finish_rank(ProfileRank* rank);
 
-// Finds the PassPhase and the action of each kernel. They are those of the annotation in which it
-// was launched, or else of the one in which it runs on its stream. Other kernels are Backward if
-// one of autograd's threads launched them, and else Forward; in profiles without such threads they
-// stay Unknown.
+// Finds the phase and the action of each kernel: those of the annotation in which the kernel was
+// launched, else of the one in which it runs on its stream. A kernel without annotation is Backward
+// if one of autograd's threads launched it, else Forward; in profiles without such threads it stays
+// Unknown. (phases.cpp)
 void find_phases(ProfileRank* rank);
 
-// Drops each rank's steps that not all ranks have, by name ("ProfilerStep#3"), with the kernels
-// launched in them; a note of the first rank counts them. Profiles without steps, or with one of
-// one name, stay whole. An Error names a rank that has none of the steps, or no kernel in them.
+// Keeps the steps that all ranks have, by name ("ProfilerStep#3"). Drops the others with the
+// kernels launched in them; a note of the first rank says how many. Profiles without steps, or with
+// one of one name, stay whole. An Error names a rank that has none of the steps, or no kernel in
+// them.
 Status keep_common_steps(std::vector<ProfileRank>* ranks);
 
 }  // namespace tandem

@@ -29,8 +29,8 @@ class JsonRows {
   ~JsonRows();
 
   // Reads the file's object: calls `row` for each element of its array named `rows`, and `member`
-  // for each other member. If the file is an array, it is taken for that of rows. Errors name the
-  // line. They also say where a file ends early, as that of a killed job does.
+  // for each other member. A file that is an array is read as the rows. Errors name the line, also
+  // where the file of a killed job ends early.
   Status read(std::string_view rows, const Member& member, const Row& row);
 
  private:
@@ -39,7 +39,7 @@ class JsonRows {
 
   Result<bool> fill();
   Status skip_byte_order_mark();
-  Result<char> next();  // the next character but blanks, not taken; 0 at the file's end
+  Result<char> next();  // skips blanks, then returns a character without taking it; 0: file's end
   Result<std::string_view> value();
   Status expect(char c, std::string_view where);
   Status read_rows(const Row& row);
@@ -48,7 +48,7 @@ class JsonRows {
   std::string path_;
   std::unique_ptr<File> file_;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0, end_ = 0;  // read and not yet taken
+  std::size_t begin_ = 0, end_ = 0;  // the part of buffer_ that is read and not yet taken
   std::size_t line_ = 1;             // where buffer_ begins
 };
 

@@ -41,7 +41,7 @@ constexpr std::array kCommunicates = {"nccl",
                                       "pushrecv"};
 
 struct NamePart {
-  std::string_view part, says;
+  std::string_view part, meaning;
 };
 
 // The first part that a name holds decides.
@@ -66,7 +66,7 @@ constexpr std::array<NamePart, 61> kCategories = {{
     {"batch_norm", "norm"},
     {"::bn_", "norm"},
     {"norm_kernel", "norm"},
-    {"cutlass", "GEMM"},  // whose types may name a broadcast or a transpose
+    {"cutlass", "GEMM"},  // before the next rows: its types may name a broadcast or a transpose
     {"transpose", "transpose and cast"},
     {"broadcast", "elementwise"},
     {"cast", "transpose and cast"},
@@ -126,8 +126,8 @@ constexpr std::array<NamePart, 13> kCollectives = {{
     {"scatter", "scatter"},
 }};
 
-// Parts of groups' descriptions in lower case, Megatron-LM's, and then single words, as DeviceMesh
-// has them. The first one found decides.
+// Tell a group's kind from its description in lower case: first by Megatron-LM's names of groups,
+// then by single words, as DeviceMesh has them. The first one found decides.
 constexpr std::array<std::pair<std::string_view, GroupKind>, 10> kDescriptions = {{
     {"data_parallel", GroupKind::Data},
     {"distributed_optimizer", GroupKind::Data},
@@ -229,7 +229,7 @@ std::optional<Activity> hta_activity_of(std::string_view kernel) {
 std::string_view category_of(std::string_view kernel) {
   const std::string low = lower(kernel);
   for (const NamePart& row : kCategories) {
-    if (holds(low, row.part)) return row.says;
+    if (holds(low, row.part)) return row.meaning;
   }
   return "other";
 }
@@ -245,7 +245,7 @@ std::string short_name(std::string_view kernel) {
   }
   if (name.starts_with("void ")) name.erase(0, 5);
   while (name.ends_with(' ')) name.pop_back();
-  // CUTLASS has one kernel for everything; the first of its types says what it does.
+  // CUTLASS has one kernel for everything; the first of its types tells what it does.
   if (const std::size_t type = kernel.find("device_kernel<"); type != std::string_view::npos) {
     const std::size_t begin = type + std::string_view("device_kernel<").size();
     name += fmt::format("<{}>", kernel.substr(begin, kernel.find_first_of("<>,", begin) - begin));
@@ -255,22 +255,22 @@ std::string short_name(std::string_view kernel) {
 
 std::string collective_of(std::string_view torch_name, std::string_view kernel) {
   // Removes underscores: "reduce_scatter" and "ReduceScatter" become one.
-  const auto without_lines = [](std::string text) {
+  const auto without_underscores = [](std::string text) {
     std::erase(text, '_');
     return text;
   };
   if (!torch_name.empty()) {
-    const std::string low = without_lines(lower(torch_name));
+    const std::string low = without_underscores(lower(torch_name));
     if (low == "send" || low == "recv" || low == "coalesced" || holds(low, "p2p"))
       return "send/recv";
     for (const NamePart& row : kCollectives) {
-      if (holds(low, row.part)) return std::string(row.says);
+      if (holds(low, row.part)) return std::string(row.meaning);
     }
   }
-  const std::string low = without_lines(lower(kernel));
+  const std::string low = without_underscores(lower(kernel));
   if (holds(low, "sendrecv")) return "send/recv or all-to-all";
   for (const NamePart& row : kCollectives) {
-    if (holds(low, row.part)) return std::string(row.says);
+    if (holds(low, row.part)) return std::string(row.meaning);
   }
   return "other";
 }

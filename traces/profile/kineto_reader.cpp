@@ -171,6 +171,7 @@ void read_args(Value value, KinetoRow* row) {
   }
 }
 
+// Gathers the file's rows and members into one rank, and at the end splits that by GPU.
 class KinetoRows {
  public:
   explicit KinetoRows(const std::string& path) { rank_.path = path; }
@@ -178,7 +179,7 @@ class KinetoRows {
   Status add_row(std::string_view text) {
     ++rows_;
     try {
-      const KinetoRow row = read(text);
+      const KinetoRow row = parsed(text);
       return add(row);
     } catch (const simdjson::simdjson_error& error) {
       return Error{fmt::format("what is no JSON ({})", error.what())};
@@ -187,11 +188,10 @@ class KinetoRows {
 
   Status add_member(std::string_view key, std::string_view text) {
     const std::string& path = rank_.path;
-    const auto is_read = [&] {
-      return key == "schemaVersion" || key == "distributedInfo" || key == "deviceProperties" ||
-             key == "baseTimeNanoseconds" || key == "tandem";
-    };
-    if (!is_read()) return Done{};
+    const bool is_needed = key == "schemaVersion" || key == "distributedInfo" ||
+                           key == "deviceProperties" || key == "baseTimeNanoseconds" ||
+                           key == "tandem";
+    if (!is_needed) return Done{};
     const Json json = Json::parse(text, nullptr, false);
     if (json.is_discarded())
       return Error::at(path, fmt::format("found no JSON in {}, expected some", key));
@@ -199,7 +199,7 @@ class KinetoRows {
       return Error::at(path, fmt::format("found schemaVersion {}, expected 1", json.dump()));
     if (key == "baseTimeNanoseconds" && json.is_number_integer()) base_ns_ = json;
     if (key == "deviceProperties") devices_ = json;
-    if (key == "tandem") add_own(json);
+    if (key == "tandem") add_tandem_member(json);
     if (key == "distributedInfo") return add_distribution(json);
     return Done{};
   }
@@ -222,7 +222,8 @@ class KinetoRows {
   }
 
  private:
-  KinetoRow read(std::string_view text) {
+  // Stops early at a row that is not needed: add() ignores it by its phase, category or name.
+  KinetoRow parsed(std::string_view text) {
     KinetoRow row;
     RowKind kind = RowKind::Other;
     bool category_known = false;
@@ -265,16 +266,7 @@ class KinetoRows {
         is_early_annotation(row.category, row.name) ? RowKind::Annotation : kind_of(row.category);
     if (kind == RowKind::Other) return Done{};
     if (kind == RowKind::CpuOp) {
-      if (is_of_autograd(row.category, row.name))
-        backward_threads_.insert(static_cast<std::int32_t>(row.thread));
-      if (!row.shapes.empty() && row.at_ns && row.length_ns && is_priced_call(row.name))
-        rank_.calls.push_back({.name = rank_.names.id(row.name),
-                               .shapes = rank_.names.id(row.shapes),
-                               .types = rank_.names.id(row.types),
-                               .values = rank_.names.id(row.values),
-                               .thread = static_cast<std::int32_t>(row.thread),
-                               .start_ns = *row.at_ns,
-                               .end_ns = *row.at_ns + *row.length_ns});
+      add_cpu_op(row);
       return Done{};
     }
     if (kind == RowKind::Call && row.correlation < 0) return Done{};
@@ -294,6 +286,19 @@ class KinetoRows {
       return Done{};
     }
     return add_kernel(row, kind);
+  }
+
+  void add_cpu_op(const KinetoRow& row) {
+    if (is_of_autograd(row.category, row.name))
+      backward_threads_.insert(static_cast<std::int32_t>(row.thread));
+    if (!row.shapes.empty() && row.at_ns && row.length_ns && is_priced_call(row.name))
+      rank_.calls.push_back({.name = rank_.names.id(row.name),
+                             .shapes = rank_.names.id(row.shapes),
+                             .types = rank_.names.id(row.types),
+                             .values = rank_.names.id(row.values),
+                             .thread = static_cast<std::int32_t>(row.thread),
+                             .start_ns = *row.at_ns,
+                             .end_ns = *row.at_ns + *row.length_ns});
   }
 
   Status add_kernel(const KinetoRow& row, RowKind kind) {
@@ -333,8 +338,8 @@ class KinetoRows {
     return activities_[name];
   }
 
-  // Reads what Tandem's own files say of themselves.
-  void add_own(const Json& json) {
+  // Reads the member that only files written by Tandem have.
+  void add_tandem_member(const Json& json) {
     if (!json.is_object()) return;
     const auto alike = json.find("ranks_alike");
     if (alike != json.end() && alike->is_number_integer() && *alike >= 1 && *alike < 100'000'000)
@@ -435,7 +440,7 @@ class KinetoRows {
   simdjson::ondemand::parser parser_;
   std::vector<Activity> activities_;                // by name
   std::vector<std::int64_t> kernel_devices_;        // by kernel
-  std::vector<std::int64_t> annotation_processes_;  // by annotation: of a GPU's its number
+  std::vector<std::int64_t> annotation_processes_;  // by annotation; for one on a GPU, its number
   std::set<std::int32_t> backward_threads_;
   Json devices_;
   Nanoseconds base_ns_ = 0;

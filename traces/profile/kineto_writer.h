@@ -21,8 +21,8 @@ struct KinetoWritten {
   std::int64_t kernels = 0, below_us = 0;
 };
 
-// Checks the folder before the work that fills it. Error if it is a file, or has profiles already:
-// those would be read together with the new ones. An empty name passes.
+// Checks that the folder can take profiles. Error if it is a file or already has profiles, which
+// would be read together with the new ones. An empty name passes.
 Status check_kineto_folder(const std::string& folder);
 
 // Writes a file for each rank, rank-N.json, in the folder, which is created if it does not exist.

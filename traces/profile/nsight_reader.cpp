@@ -153,12 +153,18 @@ std::string_view copy_name(std::int64_t kind) {
   }
 }
 
-// Ranks by device and process.
-using RanksByPlace = std::map<std::pair<std::int64_t, std::int32_t>, ProfileRank>;
+// The columns of a stream's row that place_of() and add_kernel() read by their positions.
+constexpr const char* kStreamColumns = "start, end, streamId, correlationId, deviceId, globalPid";
 
-std::pair<std::int64_t, std::int32_t> place_of(const Selected& row) {
-  return {row.number(4), process_of(row.number(5))};
-}
+struct GpuPlace {
+  std::int64_t device = 0;
+  std::int32_t process = 0;
+
+  auto operator<=>(const GpuPlace&) const = default;
+};
+using RanksByPlace = std::map<GpuPlace, ProfileRank>;
+
+GpuPlace place_of(const Selected& row) { return {row.number(4), process_of(row.number(5))}; }
 
 void add_kernel(const Selected& row, std::string_view name, Activity activity,
                 RanksByPlace* ranks) {
@@ -176,43 +182,43 @@ void add_kernel(const Selected& row, std::string_view name, Activity activity,
 Status read_kernels(const NsightFile& file, const std::map<std::int64_t, std::string>& strings,
                     RanksByPlace* ranks) {
   if (file.has_table("CUPTI_ACTIVITY_KIND_KERNEL")) {
-    RETURN_IF_ERROR(
-        file.select("start, end, streamId, correlationId, deviceId, globalPid, demangledName",
-                    "CUPTI_ACTIVITY_KIND_KERNEL", "ORDER BY start", [&](const Selected& row) {
-                      const auto at = strings.find(row.number(6));
-                      std::string_view name = "unnamed kernel";
-                      if (at != strings.end()) name = at->second;
-                      add_kernel(row, name, activity_of(name), ranks);
-                    }));
+    RETURN_IF_ERROR(file.select(fmt::format("{}, demangledName", kStreamColumns),
+                                "CUPTI_ACTIVITY_KIND_KERNEL", "ORDER BY start",
+                                [&](const Selected& row) {
+                                  const auto at = strings.find(row.number(6));
+                                  std::string_view name = "unnamed kernel";
+                                  if (at != strings.end()) name = at->second;
+                                  add_kernel(row, name, activity_of(name), ranks);
+                                }));
   }
   if (file.has_table(kGraphs)) {
     RETURN_IF_ERROR(file.select(
-        "start, end, streamId, correlationId, deviceId, globalPid", kGraphs, "ORDER BY start",
+        kStreamColumns, kGraphs, "ORDER BY start",
         [&](const Selected& row) { add_kernel(row, kGraphName, Activity::Compute, ranks); }));
   }
   // Copies on devices without kernels belong to no rank.
   if (file.has_table("CUPTI_ACTIVITY_KIND_MEMCPY")) {
     RETURN_IF_ERROR(
-        file.select("start, end, streamId, correlationId, deviceId, globalPid, copyKind",
-                    "CUPTI_ACTIVITY_KIND_MEMCPY", "ORDER BY start", [&](const Selected& row) {
+        file.select(fmt::format("{}, copyKind", kStreamColumns), "CUPTI_ACTIVITY_KIND_MEMCPY",
+                    "ORDER BY start", [&](const Selected& row) {
                       if (ranks->contains(place_of(row)))
                         add_kernel(row, copy_name(row.number(6)), Activity::Memory, ranks);
                     }));
   }
   if (!file.has_table("CUPTI_ACTIVITY_KIND_MEMSET")) return Done{};
-  return file.select("start, end, streamId, correlationId, deviceId, globalPid",
-                     "CUPTI_ACTIVITY_KIND_MEMSET", "ORDER BY start", [&](const Selected& row) {
+  return file.select(kStreamColumns, "CUPTI_ACTIVITY_KIND_MEMSET", "ORDER BY start",
+                     [&](const Selected& row) {
                        if (ranks->contains(place_of(row)))
                          add_kernel(row, "Memset", Activity::Memory, ranks);
                      });
 }
 
-// Reads what the CPU did; all ranks of its process get it.
+// Reads the CPU's rows. Each row goes to all ranks of its process.
 Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string>& strings,
                 RanksByPlace* ranks) {
-  const auto each_of = [&](std::int64_t global_tid, const auto& use) {
+  const auto for_ranks_of = [&](std::int64_t global_tid, const auto& use) {
     for (auto& [place, rank] : *ranks) {
-      if (place.second == process_of(global_tid)) use(rank);
+      if (place.process == process_of(global_tid)) use(rank);
     }
   };
   const auto thread_of = [](std::int64_t global_tid) {
@@ -223,7 +229,7 @@ Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string
         "start, correlationId, globalTid", "CUPTI_ACTIVITY_KIND_RUNTIME", "ORDER BY start",
         [&](const Selected& row) {
           const Launch launch{row.number(1), row.time(0), thread_of(row.number(2))};
-          each_of(row.number(2), [&](ProfileRank& rank) { rank.launches.push_back(launch); });
+          for_ranks_of(row.number(2), [&](ProfileRank& rank) { rank.launches.push_back(launch); });
         }));
   // Types 59 and 60 are ranges: pushed and popped, and started and ended.
   if (!file.has_table("NVTX_EVENTS")) return Done{};
@@ -238,7 +244,7 @@ Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string
         }
         const std::int32_t thread = thread_of(row.number(2));
         const Nanoseconds start_ns = row.time(0), end_ns = row.time(1);
-        each_of(row.number(2), [&](ProfileRank& rank) {
+        for_ranks_of(row.number(2), [&](ProfileRank& rank) {
           rank.annotations.push_back({rank.names.id(text), false, thread, start_ns, end_ns});
           auto& threads = rank.backward_threads;
           if (text.starts_with("autograd::engine::evaluate_function") &&
@@ -249,7 +255,7 @@ Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string
   return Done{};
 }
 
-// Says that what ran in launches of whole graphs is not known.
+// Adds a note on launches of whole graphs, whose kernels are not known.
 void note_graphs(const std::string& path, RanksByPlace* ranks) {
   std::ptrdiff_t launches = 0;
   for (auto& [place, rank] : *ranks) {

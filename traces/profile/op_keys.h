@@ -1,5 +1,5 @@
-// Keys by which kernels of a profile and ops of a Program are told to be the same: compute by pass,
-// communication by label and ranks, both by their order where a key occurs more than once.
+// Keys that match kernels of a profile with ops of a Program: compute by pass, communication by
+// label and ranks. If a key occurs more than once, its kernels and ops match in order.
 #pragma once
 
 #include <string>
@@ -26,8 +26,7 @@ int step_of(const ProfileRank& rank, const ProfileKernel& kernel);
 
 CommLabel label_of(const Body& body, const Op& op);
 
-// Returns who takes part in a communication, as far as a kernel's arguments say: "0>1", "[0, 1]";
-// empty: they do not.
+// Returns the ranks of a communication as text: "0>1", "[0, 1]"; empty: the profile does not say.
 std::string ranks_of(const ProfileRank& rank, const ProfileKernel& kernel);
 std::string ranks_of(const Program& program, int rank, const Op& op);
 

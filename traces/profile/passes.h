@@ -14,9 +14,9 @@ namespace tandem {
 // microbatch. An Error quotes what is not a pass.
 Result<std::vector<ProfileAction>> passes_named(std::string_view text);
 
-// Returns the profiles, without steps, of the ranks that ran all of these passes, cut down to what
-// the passes computed and the communication that began and ended meanwhile. An Error if no rank ran
-// all of them.
+// Returns the ranks that ran all of these passes, without steps and cut down to the passes' kernels
+// of compute and the communication that began and ended meanwhile. An Error if no rank ran all of
+// them.
 Result<Profile> only_passes(Profile profile, const std::vector<ProfileAction>& passes);
 
 }  // namespace tandem

@@ -21,9 +21,9 @@ struct NamedPass {
 
 using NamedPasses = std::vector<NamedPass>;
 
-// Finds the passes that are open at a moment. The innermost one says the phase; the innermost one
-// that names a stage or microbatch says those. Without such the pass is the outermost whole one of
-// the phase: "forward_mlp" within "forward" is a part, as is an optimizer within another.
+// Finds the pass at a moment among nested annotations. The innermost open one gives the phase. The
+// pass is the innermost one that names a stage or microbatch; if none does, it is the outermost
+// whole one of that phase. Example: inside of "forward", "forward_mlp" is only a part.
 // REQUIRES: moments do not go back.
 class OpenPasses {
  public:
@@ -34,27 +34,31 @@ class OpenPasses {
   // Sets *phase from the innermost open pass. Returns the number of the pass; -1: none is open.
   std::int32_t open_at(Nanoseconds moment_ns, PassPhase* phase) {
     for (; next_ < passes_.size() && passes_[next_].start_ns <= moment_ns; ++next_)
-      lasting_.push_back(next_);
-    std::erase_if(lasting_, [&](std::size_t i) { return passes_[i].end_ns <= moment_ns; });
-    if (lasting_.empty()) return -1;
-    *phase = passes_[lasting_.back()].action.phase;
-    for (auto i = lasting_.rbegin(); i != lasting_.rend(); ++i) {
+      open_.push_back(next_);
+    std::erase_if(open_, [&](std::size_t i) { return passes_[i].end_ns <= moment_ns; });
+    if (open_.empty()) return -1;
+    *phase = passes_[open_.back()].action.phase;
+    for (auto i = open_.rbegin(); i != open_.rend(); ++i) {
       const ProfileAction& action = passes_[*i].action;
       if (action.microbatch >= 0 || action.stage >= 0) return static_cast<std::int32_t>(*i);
     }
-    std::optional<std::size_t> whole;
-    for (auto i = lasting_.rbegin(); i != lasting_.rend(); ++i) {
-      if (passes_[*i].action.phase != *phase || !passes_[*i].action.is_whole) continue;
-      if (!whole || passes_[*i].end_ns >= passes_[*whole].end_ns) whole = *i;
-    }
-    return static_cast<std::int32_t>(whole.value_or(lasting_.back()));
+    return static_cast<std::int32_t>(outermost_whole(*phase).value_or(open_.back()));
   }
   const NamedPasses& passes() const { return passes_; }
 
  private:
+  std::optional<std::size_t> outermost_whole(PassPhase phase) const {
+    std::optional<std::size_t> outermost;
+    for (auto i = open_.rbegin(); i != open_.rend(); ++i) {
+      if (passes_[*i].action.phase != phase || !passes_[*i].action.is_whole) continue;
+      if (!outermost || passes_[*i].end_ns >= passes_[*outermost].end_ns) outermost = *i;
+    }
+    return outermost;
+  }
+
   NamedPasses passes_;
-  std::vector<std::size_t> lasting_;
-  std::size_t next_ = 0;
+  std::vector<std::size_t> open_;  // places in passes_, the innermost last
+  std::size_t next_ = 0;           // the first pass that has not begun
 };
 
 // Adds the passes to the rank's actions, and returns the number of the first.
@@ -66,24 +70,28 @@ std::int32_t add_actions(const NamedPasses& passes, ProfileRank* rank) {
 
 void find_phases_by_stream(const std::map<std::int32_t, NamedPasses>& on_streams,
                            ProfileRank* rank) {
-  std::map<std::int32_t, std::pair<OpenPasses, std::int32_t>> by_stream;
+  struct StreamPasses {
+    OpenPasses open;
+    std::int32_t first_action;
+  };
+  std::map<std::int32_t, StreamPasses> by_stream;
   for (const auto& [stream, passes] : on_streams) {
     OpenPasses open(passes);
     const std::int32_t first = add_actions(open.passes(), rank);
-    by_stream.emplace(stream, std::pair(std::move(open), first));
+    by_stream.emplace(stream, StreamPasses{std::move(open), first});
   }
   for (ProfileKernel& kernel : rank->kernels) {
     const auto stream = by_stream.find(kernel.stream);
     if (stream == by_stream.end() || kernel.phase != PassPhase::Unknown) continue;
-    auto& [passes, first] = stream->second;
-    if (const std::int32_t pass = passes.open_at(kernel.start_ns, &kernel.phase); pass >= 0)
-      kernel.action = first + pass;
+    const std::int32_t pass = stream->second.open.open_at(kernel.start_ns, &kernel.phase);
+    if (pass >= 0) kernel.action = stream->second.first_action + pass;
   }
 }
 
-// Drops the training loop's thread from autograd's: it runs the few nodes of a backward that are
-// the CPU's, and launches all else too. Its steps tell it, or else its optimizer, where autograd
-// has another thread: an optimizer may run inside the backward.
+// Drops the training loop's thread from autograd's threads. It runs some of a backward's nodes,
+// those on the CPU, but it also launches everything else. It is the thread with the ProfilerSteps;
+// without those it is the optimizer's, if autograd has a thread beside it (some optimizers run
+// inside of the backward).
 void drop_loop_thread(ProfileRank* rank) {
   std::set<std::int32_t> with_steps, with_optimizer;
   for (const Annotation& annotation : rank->annotations) {
@@ -99,8 +107,9 @@ void drop_loop_thread(ProfileRank* rank) {
   if (!with_steps.empty() || !others.empty()) rank->backward_threads = std::move(others);
 }
 
-// Finds phases of kernels that no annotation tells. Where forwards are annotated, what others than
-// autograd's threads launched outside of them stays unknown: it brings batches, say.
+// Finds phases of kernels that no annotation tells: Backward if one of autograd's threads launched
+// them, else Forward. If forwards are annotated, kernels outside of them are no forwards and stay
+// Unknown: they may load batches.
 void find_phases_by_thread(ProfileRank* rank) {
   const bool tells_forwards = std::ranges::any_of(rank->actions, [](const ProfileAction& action) {
     return action.phase == PassPhase::Forward && action.is_whole;
@@ -131,8 +140,7 @@ std::vector<ProfileKernel*> launched(ProfileRank* rank) {
 void find_phases(ProfileRank* rank) {
   std::map<std::int32_t, NamedPasses> on_streams;
   NamedPasses on_cpu;
-  std::vector<std::optional<ProfileAction>>
-      actions;  // by Annotation::name, a number in rank->names
+  std::vector<std::optional<ProfileAction>> actions;  // by Annotation::name
   for (const Annotation& annotation : rank->annotations) {
     while (actions.size() <= annotation.name)
       actions.push_back(action_of(rank->names.text(static_cast<std::uint32_t>(actions.size()))));

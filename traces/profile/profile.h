@@ -31,7 +31,7 @@ enum class PassPhase : std::uint8_t {
 };
 std::string_view phase_name(PassPhase phase);  // Step: "optimizer"
 
-// Names by number. Rows hold numbers, as the same kernels run again and again.
+// Interns names: rows hold a name's number, as the same kernels run again and again.
 class KernelNames {
  public:
   KernelNames() = default;
@@ -65,7 +65,7 @@ struct ProfileKernel {
   Nanoseconds start_ns = 0, end_ns = 0;
   // Start of the transfer: the last participant's start, where all are known (align.h).
   Nanoseconds transfer_start_ns = 0;
-  std::int64_t correlation = -1;  // with the CPU's call that launched it
+  std::int64_t correlation = -1;  // CUPTI's number, shared with the launch on the CPU
   std::int32_t launch = -1;       // into ProfileRank::launches; -1: not recorded
   std::int32_t collective = -1;   // into ProfileRank::collectives
   std::uint32_t name = 0;
@@ -82,8 +82,8 @@ struct Launch {
   std::int32_t thread = 0;
 };
 
-// A call of PyTorch on the CPU whose arguments were recorded (record_shapes). Its texts are those
-// of the profile (torch_calls.h).
+// A call of PyTorch on the CPU whose arguments were recorded (record_shapes), as the profile's JSON
+// texts (TorchArguments in torch_calls.h).
 struct ShapedCall {
   std::uint32_t name = 0;  // "aten::mm"
   std::uint32_t shapes = 0, types = 0, values = 0;
@@ -107,7 +107,7 @@ struct ProfileAction {
   bool is_whole = false;  // the whole pass, and not a part such as "mlp(B)"
 };
 
-// The begin of a step of training on the CPU, by ProfilerStep's annotations.
+// A training step: its ProfilerStep annotation, and when that begins on the CPU.
 struct ProfileStep {
   std::uint32_t name = 0;
   Nanoseconds start_ns = 0;
@@ -123,25 +123,25 @@ struct ProfileRank {
   std::string profiler;  // "torch.profiler", "Nsight Systems"
   std::string device;    // "NVIDIA H800"; empty: not given
   int rank = 0;
-  bool rank_is_given = false;  // false: it was counted
+  bool rank_is_given = false;  // false: numbered by its place among the files
   int world = 0;               // number of ranks; 0: not given
-  int multiplicity = 1;  // number of ranks that it stands for; above 1 in simulated profiles alone
+  int multiplicity = 1;        // number of ranks that it stands for; above 1 only when simulated
   KernelNames names;
   std::vector<ProfileKernel> kernels;  // by start, then stream
   std::vector<CollectiveArgs> collectives;
   std::vector<Launch> launches;   // by correlation
-  std::vector<ShapedCall> calls;  // by thread, then start; only those of which cost tables are made
+  std::vector<ShapedCall> calls;  // by thread, then start; only those that is_priced_call()
   std::vector<Annotation> annotations;
   std::vector<ProfileAction> actions;
   std::vector<ProfileStep> steps;              // by start
   std::vector<std::int32_t> backward_threads;  // threads of autograd's engine, sorted
   std::vector<ProcessGroup> groups;
-  // Pairs of correlations: a kernel, and one of another stream that it waits for. Only Tandem's
-  // files have these.
+  // Pairs of correlations: a kernel's, and that of a kernel on another stream for which it waits.
+  // Only files that Tandem wrote have these.
   std::vector<std::pair<std::int64_t, std::int64_t>> waits;
-  bool tells_waits = false;
-  Nanoseconds clock_shift_ns = 0;  // added to its times to align it (align.h)
-  int clock_set = 0;  // ranks of one number are on one clock; 0: that of the first rank
+  bool tells_waits = false;        // whether `waits` is recorded
+  Nanoseconds clock_shift_ns = 0;  // already added to all times to align clocks (align.h)
+  int clock_set = 0;  // ranks with the same number are on one clock; 0: the first rank's
   std::vector<std::string> notes;  // what its reader left out or could not know, as sentences
 
   const std::string& name_of(const ProfileKernel& kernel) const { return names.text(kernel.name); }

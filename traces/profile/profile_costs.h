@@ -1,5 +1,5 @@
-// Makes a cost table out of a profile: what GEMMs, attention, passes over memory and collectives of
-// that run took. Other jobs are then priced by it.
+// Makes a cost table from a profile: the times of the run's GEMMs, attention, passes over memory
+// and collectives, by shape. Other jobs are then priced by it.
 #pragma once
 
 #include "base/result.h"
@@ -11,7 +11,7 @@ namespace tandem {
 struct ProfileCosts {
   CostTable table;
   std::int64_t other_dtype = 0;    // GEMMs of another precision than the table's, left out
-  std::int64_t unknown_calls = 0;  // calls whose tensors do not say what was computed
+  std::int64_t unknown_calls = 0;  // calls whose arguments do not suffice for a row
 };
 
 // Returns a row for each shape. Compute is timed by the kernels that a call of PyTorch on the CPU

@@ -1,5 +1,6 @@
-// Arithmetic of intervals: unions and intersections of what runs on a rank's streams. In: a rank's
-// kernels. Out: its time by activity, by kind of communication, by kernel and by pass.
+// Splits a rank's time by arithmetic of intervals: unions and intersections of the times of kernels
+// on its streams. In: a rank's kernels. Out: its time by activity, by kind of communication, by
+// kernel and by pass.
 #include "traces/profile/profile_metrics.h"
 
 #include <fmt/format.h>
@@ -57,30 +58,31 @@ std::vector<ViewedKernel> viewed_kernels(const ProfileRank& rank,
   for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
     if (!is_counted.empty() && !is_counted[i]) continue;
     const ProfileKernel& kernel = rank.kernels[i];
-    ViewedKernel seen{&kernel, kernel.activity, kernel.start_ns, kernel.end_ns};
+    ViewedKernel viewed{&kernel, kernel.activity, kernel.start_ns, kernel.end_ns};
     if (view.without_waiting && kernel.activity == Activity::Communication)
-      seen.start_ns = std::max(seen.start_ns, kernel.transfer_start_ns);
+      viewed.start_ns = std::max(viewed.start_ns, kernel.transfer_start_ns);
     if (view.as_hta) {
       // A kernel to which HTA gives no activity still keeps the GPU from being idle.
-      seen.activity = activities.of(kernel).value_or(Activity::Memory);
+      viewed.activity = activities.of(kernel).value_or(Activity::Memory);
       // HTA rounds the file's own microseconds, before clocks were aligned.
       const Nanoseconds shift = rank.clock_shift_ns;
-      seen.start_ns = floor_us(kernel.start_ns - shift + kMicrosecond - 1) + shift;
-      seen.end_ns = floor_us(kernel.end_ns - shift) + shift;
+      viewed.start_ns = floor_us(kernel.start_ns - shift + kMicrosecond - 1) + shift;
+      viewed.end_ns = floor_us(kernel.end_ns - shift) + shift;
     }
-    all.push_back(seen);
+    all.push_back(viewed);
   }
   return all;
 }
 
+// A communication in flight.
 struct InFlight {
   Nanoseconds start_ns = 0, end_ns = 0;
-  std::size_t label = 0;  // what kind of communication it is, as a number
+  std::size_t label = 0;  // number of its label
 };
 
-// Gives each instant to one communication of those in flight: to the one that ends last. Returns
-// each label's intervals. They do not overlap, so that an instant counts once. Example: A from 0 to
-// 4 and B from 2 to 6 give A the interval 0 to 2, and B 2 to 6.
+// Gives each instant to one communication in flight, the one that ends last, so that an instant
+// counts once. Returns each label's intervals. Example: A from 0 to 4 and B from 2 to 6 give A the
+// interval 0 to 2, and B 2 to 6.
 std::vector<Intervals> shares_of(std::vector<InFlight> flights, std::size_t labels) {
   std::ranges::stable_sort(flights, {}, &InFlight::start_ns);
   std::vector<Intervals> shares(labels);
@@ -102,7 +104,7 @@ std::vector<Intervals> shares_of(std::vector<InFlight> flights, std::size_t labe
   return shares;
 }
 
-// Communication that waits for peers while no other of its kind transfers.
+// Adds up the time in which communication only waits for peers: some of it runs, none transfers.
 struct PeerWaits {
   Intervals all, transfers;
 
@@ -114,45 +116,62 @@ struct PeerWaits {
 };
 
 // Adds a communication's bytes to the total, if they are known.
-void add_size(const ProfileRank& rank, const ViewedKernel& seen, CommTotal* total) {
-  const std::optional<double> bytes = bytes_of(rank, *seen.kernel);
+void add_size(const ProfileRank& rank, const ViewedKernel& viewed, CommTotal* total) {
+  const std::optional<double> bytes = bytes_of(rank, *viewed.kernel);
   const std::optional<CommKind> kind = comm_kind_of(total->label.collective);
   if (!bytes || *bytes == 0 || !kind) return;
   const int ranks =
-      *kind == CommKind::SendRecv ? 2 : rank.collectives[seen.kernel->collective].group_size;
+      *kind == CommKind::SendRecv ? 2 : rank.collectives[viewed.kernel->collective].group_size;
   ++total->sized;
   total->bytes += *bytes;
   total->largest = std::max(total->largest, *bytes);
   total->bus_bytes += *bytes * bus_factor(*kind, ranks);
   // Waiting for a peer is no transfer.
   total->sized_ns += std::max<Nanoseconds>(
-      0, seen.end_ns - std::max(seen.start_ns, seen.kernel->transfer_start_ns));
+      0, viewed.end_ns - std::max(viewed.start_ns, viewed.kernel->transfer_start_ns));
 }
 
-// Adds up communication by label. `by_kind`: only by what it is for ("tensor"), where known, and
-// not by collective. `compute`: when the rank computes.
+// Labels communications. Kernels with the same name and names of arguments share a label, which is
+// made once. `by_kind`: a label is only what the communication is for ("tensor"), where known, and
+// not its collective.
+class CommLabels {
+ public:
+  CommLabels(const ProfileRank& rank, bool by_kind) : rank_(rank), by_kind_(by_kind) {}
+
+  const CommLabel& of(const ProfileKernel& kernel) {
+    const bool has_args = kernel.collective >= 0;
+    const CollectiveArgs args = has_args ? rank_.collectives[kernel.collective] : CollectiveArgs{};
+    auto [at, is_new] = labels_.try_emplace(
+        {kernel.name, has_args ? args.collective : ~0u, args.description, args.group});
+    if (is_new) {
+      at->second = label_of(rank_, kernel);
+      if (by_kind_ && at->second.kind) at->second.collective.clear();
+    }
+    return at->second;
+  }
+
+ private:
+  const ProfileRank& rank_;
+  bool by_kind_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>, CommLabel>
+      labels_;
+};
+
+struct LabelledComm {
+  const ViewedKernel* viewed = nullptr;
+  const CommLabel* label = nullptr;
+};
+
+// Adds up communication by label. `compute`: when the rank computes.
 std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<ViewedKernel>& all,
                                 const Intervals& compute, bool by_kind) {
   std::map<CommLabel, std::size_t> places;  // into `totals`
-  // Makes a label once for all kernels with the same name and names of arguments.
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>, CommLabel>
-      labels;
-  std::vector<const ViewedKernel*> comms;
-  std::vector<const CommLabel*> label_of_comm;
-  for (const ViewedKernel& seen : all) {
-    if (seen.activity != Activity::Communication || seen.end_ns <= seen.start_ns) continue;
-    const ProfileKernel& kernel = *seen.kernel;
-    const CollectiveArgs args =
-        kernel.collective < 0 ? CollectiveArgs{} : rank.collectives[kernel.collective];
-    auto [at, is_new] = labels.try_emplace(
-        {kernel.name, kernel.collective < 0 ? ~0u : args.collective, args.description, args.group});
-    if (is_new) {
-      at->second = label_of(rank, kernel);
-      if (by_kind && at->second.kind) at->second.collective.clear();
-    }
-    comms.push_back(&seen);
-    label_of_comm.push_back(&at->second);
-    places.try_emplace(at->second, 0);
+  CommLabels labels(rank, by_kind);
+  std::vector<LabelledComm> comms;
+  for (const ViewedKernel& viewed : all) {
+    if (viewed.activity != Activity::Communication || viewed.end_ns <= viewed.start_ns) continue;
+    comms.push_back({&viewed, &labels.of(*viewed.kernel)});
+    places.try_emplace(*comms.back().label, 0);
   }
   std::vector<CommTotal> totals;
   for (auto& [label, place] : places) {
@@ -162,16 +181,16 @@ std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Viewe
   std::vector<Intervals> own(totals.size());
   std::vector<PeerWaits> waits(totals.size());
   std::vector<InFlight> flights;
-  for (std::size_t i = 0; i < comms.size(); ++i) {
-    const ViewedKernel& seen = *comms[i];
-    const std::size_t place = places.at(*label_of_comm[i]);
+  for (const LabelledComm& comm : comms) {
+    const ViewedKernel& viewed = *comm.viewed;
+    const std::size_t place = places.at(*comm.label);
     CommTotal& total = totals[place];
     ++total.count;
-    if (seen.kernel->collective >= 0) ++total.with_arguments;
-    add_size(rank, seen, &total);
-    waits[place].add(*seen.kernel);
-    own[place].emplace_back(seen.start_ns, seen.end_ns);
-    flights.push_back({seen.start_ns, seen.end_ns, place});
+    if (viewed.kernel->collective >= 0) ++total.with_arguments;
+    add_size(rank, viewed, &total);
+    waits[place].add(*viewed.kernel);
+    own[place].emplace_back(viewed.start_ns, viewed.end_ns);
+    flights.push_back({viewed.start_ns, viewed.end_ns, place});
   }
   const std::vector<Intervals> shares = shares_of(std::move(flights), totals.size());
   for (std::size_t i = 0; i < totals.size(); ++i) {
@@ -198,11 +217,11 @@ std::vector<KernelTotal> longest_first(std::map<std::string, KernelTotal> by_nam
 void add_names(const ProfileRank& rank, const std::vector<ViewedKernel>& all, ProfileSplit* split) {
   std::vector<KernelTotal> by_id(rank.names.size());
   std::vector<bool> computes(rank.names.size());
-  for (const ViewedKernel& seen : all) {
-    KernelTotal& total = by_id[seen.kernel->name];
+  for (const ViewedKernel& viewed : all) {
+    KernelTotal& total = by_id[viewed.kernel->name];
     ++total.count;
-    total.time_ns += std::max<Nanoseconds>(0, seen.end_ns - seen.start_ns);
-    if (seen.activity == Activity::Compute) computes[seen.kernel->name] = true;
+    total.time_ns += std::max<Nanoseconds>(0, viewed.end_ns - viewed.start_ns);
+    if (viewed.activity == Activity::Compute) computes[viewed.kernel->name] = true;
   }
   std::map<std::string, KernelTotal> names, categories;
   const auto add = [](const KernelTotal& from, KernelTotal* to) {
@@ -227,12 +246,12 @@ void add_phases(const ProfileRank& rank, const std::vector<ViewedKernel>& all,
     std::map<std::int32_t, Nanoseconds> passes;
   };
   std::map<std::pair<PassPhase, int>, Total> totals;
-  for (const ViewedKernel& seen : all) {
-    if (seen.activity != Activity::Compute) continue;
-    const ProfileKernel& kernel = *seen.kernel;
+  for (const ViewedKernel& viewed : all) {
+    if (viewed.activity != Activity::Compute) continue;
+    const ProfileKernel& kernel = *viewed.kernel;
     const ProfileAction action = kernel.action < 0 ? ProfileAction{} : rank.actions[kernel.action];
     Total& total = totals[{kernel.phase, action.stage}];
-    const Nanoseconds length = std::max<Nanoseconds>(0, seen.end_ns - seen.start_ns);
+    const Nanoseconds length = std::max<Nanoseconds>(0, viewed.end_ns - viewed.start_ns);
     total.time_ns += length;
     if (action.is_whole && action.phase == kernel.phase) total.passes[kernel.action] += length;
   }
@@ -355,15 +374,15 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
   Intervals busy;
   PeerWaits waits;
   Nanoseconds first = all.front().start_ns, last = all.front().end_ns;
-  for (const ViewedKernel& seen : all) {
-    ++(seen.kernel->activity == Activity::Memory ? split.copies : split.kernels);
-    const Nanoseconds length = seen.kernel->end_ns - seen.kernel->start_ns;
+  for (const ViewedKernel& viewed : all) {
+    ++(viewed.kernel->activity == Activity::Memory ? split.copies : split.kernels);
+    const Nanoseconds length = viewed.kernel->end_ns - viewed.kernel->start_ns;
     if (length < kMicrosecond) ++split.below_us;
-    first = std::min(first, seen.start_ns);
-    last = std::max(last, seen.end_ns);
-    busy.emplace_back(seen.start_ns, seen.end_ns);
-    by_activity[static_cast<std::size_t>(seen.activity)].push_back(busy.back());
-    if (seen.activity == Activity::Communication) waits.add(*seen.kernel);
+    first = std::min(first, viewed.start_ns);
+    last = std::max(last, viewed.end_ns);
+    busy.emplace_back(viewed.start_ns, viewed.end_ns);
+    by_activity[static_cast<std::size_t>(viewed.activity)].push_back(busy.back());
+    if (viewed.activity == Activity::Communication) waits.add(*viewed.kernel);
   }
   split.waiting_ns = waits.length();
   split.first_ns = first;

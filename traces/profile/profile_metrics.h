@@ -17,9 +17,9 @@ namespace tandem {
 
 // Says how to read the times and the activity of each kernel.
 struct ProfileView {
-  // Reads times as HTA does, to compare its numbers with ours: starts are rounded up and ends down
-  // to whole microseconds, so that short kernels may vanish, and activities are told by HTA's names
-  // alone.
+  // Reads kernels as HTA does, to compare its numbers with ours: starts are rounded up and ends
+  // down to whole microseconds, so that short kernels may vanish, and a kernel's activity is the
+  // one that HTA gives its name.
   bool as_hta = false;
   // Counts communication from the arrival of its last participant, where that is known (align.h),
   // so that waiting for a peer is idle.
@@ -36,20 +36,23 @@ struct ProfileWindow {
   std::vector<std::vector<bool>> is_counted;  // by rank and kernel; empty: all kernels
 };
 
-// Chooses the steps as HTA does. If the ProfilerSteps of all ranks have two names or more, the
-// kernels count that were launched before each rank's last step began. If there are none, and the
-// kernels of compute repeat in one order (at least twice, equally often on each rank), whole
-// repetitions count. Otherwise all kernels count.
+// Chooses the steps as HTA does:
+// - With two ProfilerSteps or more (by name, over all ranks), the kernels count that were launched
+//   before each rank's last step began.
+// - Without ProfilerSteps, whole repetitions count if the compute kernels repeat in one order, at
+//   least twice and equally often on each rank.
+// - Otherwise all kernels count.
 ProfileWindow window_of(const Profile& profile);
 
-// How the steps of a rank follow one another. Those of a pipeline over batches overlap.
+// How a rank's steps follow one another. They overlap if the pipeline is not drained between steps.
 struct StepsBeside {
-  Nanoseconds overlap_ns = 0;  // the most by which a step's kernels outlast the next one's first
-  Nanoseconds every_ns = 0;    // from first kernel to first kernel, the mean
+  Nanoseconds overlap_ns =
+      0;                     // the longest, from a step's first kernel to the end of the one before
+  Nanoseconds every_ns = 0;  // from first kernel to first kernel, the mean
 };
 StepsBeside steps_beside(const ProfileRank& rank);
 
-// Returns how often the optimizer ran, each time behind a backward.
+// Returns how often the optimizer ran. Runs without a backward between them count once.
 int optimizer_rounds(const ProfileRank& rank);
 
 // A kind of communication: what it is for, and what it does, as far as each is known.
@@ -67,14 +70,14 @@ struct CommTotal {
   Nanoseconds time_ns = 0;          // of the union of its kernels
   Nanoseconds overlap_ns = 0;       // part of time_ns beside compute
   Nanoseconds exposed_ns = 0;       // without compute; shared time counts once
-  Nanoseconds waiting_ns = 0;       // part of time_ns: for peers, while none transfers, where known
+  Nanoseconds waiting_ns = 0;       // part of time_ns: all of these wait for peers, where known
   std::int64_t with_arguments = 0;  // those of `count` whose arguments are known
-  // Sums over those whose size is known: their number, their bytes as nccl-tests counts them, those
-  // bytes times nccl-tests' factor from algbw to busbw, and their times without waiting.
-  std::int64_t sized = 0;
-  double bytes = 0, bus_bytes = 0;
-  double largest = 0;  // the bytes of the largest
-  Nanoseconds sized_ns = 0;
+  // The members below cover only the communication whose size is known.
+  std::int64_t sized = 0;    // how many
+  double bytes = 0;          // as nccl-tests counts them
+  double bus_bytes = 0;      // bytes times nccl-tests' factor from algbw to busbw
+  double largest = 0;        // bytes of the largest one
+  Nanoseconds sized_ns = 0;  // their times added up, without waiting
 
   double bus_bytes_per_s() const {
     return sized_ns > 0 ? bus_bytes / (1e-9 * static_cast<double>(sized_ns)) : 0;
@@ -96,17 +99,17 @@ struct PhaseTotal {
   Nanoseconds median_ns = 0;  // of one pass
 };
 
-// A rank's times. compute + exposed communication + memory alone + bubble = step. Where waits are
-// not recorded, the first three + idle = span.
+// A rank's times. compute + exposed communication + memory alone + bubble = step. If waits are not
+// recorded, also compute + exposed communication + memory alone + idle = span.
 struct ProfileSplit {
   int rank = 0;
   int multiplicity = 1;
   std::int64_t kernels = 0, copies = 0;   // copies with fills
-  std::int64_t below_us = 0;              // shorter than 1 us, of both
+  std::int64_t below_us = 0;              // kernels and copies shorter than 1 us
   Nanoseconds first_ns = 0, span_ns = 0;  // span: from the first kernel's start
   Nanoseconds compute_ns = 0;             // while any compute kernel runs
   Nanoseconds communication_ns = 0;       // while any communication runs
-  Nanoseconds overlap_ns = 0;             // part of communication_ns
+  Nanoseconds overlap_ns = 0;             // part of communication_ns: while compute runs
   Nanoseconds memory_alone_ns = 0;        // copies and fills while nothing else runs
   Nanoseconds idle_ns = 0;
   // Communication that compute waits for, where waits are recorded (awaited.h); else all that runs
@@ -129,8 +132,9 @@ struct ProfileSplit {
 // no kernel counts.
 Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& is_counted,
                               const ProfileView& view = {});
-// Returns the splits of all ranks. Their step is the one that those on one clock have in common;
-// where clocks are not aligned, it is no shorter than a rank's own steps from begin to begin.
+// Returns the splits of all ranks. Ranks on one clock share a step: from their first kernel to the
+// last one's end. In a profile with several clocks a rank's step is at least as long as its own
+// ProfilerSteps from begin to begin.
 Result<std::vector<ProfileSplit>> splits_of(const Profile& profile, const ProfileWindow& window,
                                             const ProfileView& view = {});
 

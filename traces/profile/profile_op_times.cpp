@@ -115,15 +115,15 @@ void price_compute(Body* body, const RankTimes& times, MeasuredOps* measured) {
     auto& count = ns ? measured->compute : measured->compute_as_priced;
     count += static_cast<std::int64_t>(ops.size());
     if (!ns) continue;
-    double priced = 0, before = 0;
-    for (const Op* op : ops) priced += static_cast<double>(op->duration_ns);
-    Nanoseconds given = 0;
+    double priced_ns = 0, share = 0;  // share: of the ops so far
+    for (const Op* op : ops) priced_ns += static_cast<double>(op->duration_ns);
+    Nanoseconds given_ns = 0;
     for (Op* op : ops) {
-      before += priced > 0 ? static_cast<double>(op->duration_ns) / priced
-                           : 1.0 / static_cast<double>(ops.size());
-      const auto until = static_cast<Nanoseconds>(std::llround(before * *ns));
-      op->duration_ns = until - given;
-      given = until;
+      share += priced_ns > 0 ? static_cast<double>(op->duration_ns) / priced_ns
+                             : 1.0 / static_cast<double>(ops.size());
+      const auto until_ns = static_cast<Nanoseconds>(std::llround(share * *ns));
+      op->duration_ns = until_ns - given_ns;
+      given_ns = until_ns;
     }
   }
 }
@@ -152,7 +152,7 @@ void price_comm(const Program& program, int rank, const RankTimes& times, int st
   }
 }
 
-// A body's ranks all run the same ops. One of them, and the times of the profile's rank that
+// One of a body's ranks, which all run the same ops, and the times of the profile's rank that
 // stands for them.
 struct PlayingRank {
   int rank = 0;
@@ -246,8 +246,8 @@ Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
         transfers.insert(transfers.end(), values.begin(), values.end());
     }
   }
-  const bool told = !ns[PassPhase::Forward].empty();
-  if (!told && passes > 0) {
+  const bool tells_passes = !ns[PassPhase::Forward].empty();
+  if (!tells_passes && passes > 0) {
     const ProfileWindow window = window_of(profile);
     ASSIGN_OR_RETURN(const std::vector<ProfileSplit> splits, splits_of(profile, window));
     for (const ProfileSplit& split : splits) {

@@ -27,10 +27,10 @@ struct MeasuredOps {
 // times, the mean over steps. Several ops of a pass share it in proportion to their prices. If the
 // profile does not tell microbatches apart, the median of its passes counts.
 //
-// A communication takes what the profile's communication at the same place took, by kind and
-// collective, from when its last participant was ready; the median of those, if the profile has
-// more or fewer of them. No op takes SMs any more: the measured times already contain the
-// contention.
+// A communication takes the time of the profile's communication of the same kind, collective, ranks
+// and place in their order, counted from when its last participant was ready. If the profile has
+// more or fewer of them than the Program, it takes their median. No op takes SMs any more: the
+// measured times already contain the contention.
 //
 // Error(BadInput) if the profile has no passes, or none of a body's stages.
 Result<MeasuredOps> reprice_by_profile(Program* program, const Profile& profile);
@@ -43,8 +43,8 @@ struct PassSeconds {
   std::vector<double> forward_by_stage;                 // to show where stages differ
 };
 
-// `passes` is how many passes of microbatches a rank runs in a step; it is used if the profile does
-// not tell passes apart. Error(BadInput) if it does not, and `passes` is 0.
+// Returns the times of passes. If the profile does not tell passes apart, a rank's time is divided
+// by `passes`, the number that it runs in a step; with 0 that is an Error(BadInput).
 Result<PassSeconds> pass_seconds(const Profile& profile, int passes);
 
 }  // namespace tandem

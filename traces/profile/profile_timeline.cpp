@@ -1,3 +1,5 @@
+// Makes a timeline with a lane for each stream and activity of a rank, and an event for each
+// kernel.
 #include "traces/profile/profile_timeline.h"
 
 #include <fmt/format.h>
@@ -80,9 +82,9 @@ void add_stream_events(const ProfileRank& from, std::map<std::string, int>* even
     }
     lane.events.push_back(event);
   }
-  for (auto& [of, lane] : lanes) {
+  for (auto& [key, lane] : lanes) {
     constexpr std::string_view short_names[] = {"compute", "comm", "copies"};
-    lane.name = fmt::format("{} {}", short_names[static_cast<int>(of.activity)], of.stream);
+    lane.name = fmt::format("{} {}", short_names[static_cast<int>(key.activity)], key.stream);
     made->lanes.push_back(std::move(lane));
   }
 }

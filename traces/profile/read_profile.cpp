@@ -36,7 +36,7 @@ bool is_sqlite(const std::string& path) {
   return begin == "SQLite format 3";
 }
 
-// Such a report is not read, but told apart to say what is.
+// Says whether it is Nsight Systems' own format, which is refused with advice.
 bool is_nsight_report(const std::string& path) { return path.ends_with(".nsys-rep"); }
 
 // Returns the paths, with each folder replaced by the profiles in it.

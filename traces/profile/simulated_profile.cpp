@@ -1,3 +1,6 @@
+// Makes a kernel of each event, in the order of their starts: an op of compute extends the
+// annotation of its pass, a communication gets its collective's arguments from the op and its
+// communicator.
 #include "traces/profile/simulated_profile.h"
 
 #include <fmt/format.h>
@@ -49,8 +52,8 @@ CommWords words_of(OpKind kind) {
   }
 }
 
-// Returns for instance "PP:1F3"; nothing for an event that is no pass of a microbatch through a
-// stage.
+// Returns for instance "PP:1F3" ("Optimizer.step#" for the optimizer); nothing for an event without
+// stage or microbatch.
 std::optional<std::string> annotation_of(const OpEvent& event) {
   if (event.kind == OpKind::Optimizer) return "Optimizer.step#";
   if (event.stage < 0 || event.microbatch < 0) return std::nullopt;
