@@ -35,7 +35,8 @@ wrong() {
   echo "validation/gpu/run.sh: $*" >&2
   exit 2
 }
-# words OPTION ALLOWED GIVEN: the given ones, one a line; others are wrong.
+# words OPTION ALLOWED GIVEN: prints the given words, one a line. A word that is not allowed ends
+# the script.
 words() {
   local word
   for word in ${3//,/ }; do
@@ -84,7 +85,7 @@ for archive in "$@" "$out/results.tar.gz"; do
   [ -e "$archive" ] || continue
   cp "$data/steps.csv" "$work/before"
   tar -xzf "$archive" -C "$data"
-  # The lines of all archives; of a step that two have the later one's.
+  # Keeps the steps of all archives; of a step that two of them have, the later one's line.
   cat "$work/before" "$data/steps.csv" | tac | awk -F'|' '!seen[$1]++' | tac >"$work/both"
   cp "$work/both" "$data/steps.csv"
 done
@@ -92,20 +93,21 @@ done
 
 # --- steps
 
-# What a step's line in steps.csv says: title|result|seconds|date|commit.
+# record TITLE RESULT SECONDS: writes the step's line of steps.csv anew:
+# title|result|seconds|date|commit.
 record() {
   awk -F'|' -v title="$1" '$1 != title' "$data/steps.csv" >"$work/others"
   { cat "$work/others"; echo "$1|$2|$3|$today|$commit"; } >"$data/steps.csv"
 }
 
-# Puts the archive and the page in place, each at once: whoever kills this finds them whole, and in
-# the archive all that the page says.
+# Puts the archive, then the page in place, each by a rename. If the script is killed, both are
+# whole, and the archive has all figures of the page.
 publish() {
   local messages
   for messages in "$work"/nccl.*; do
     [ -e "$messages" ] || continue
     head -c 100000 "$messages" >>"$data/nccl.log"
-    : >"$messages"  # whoever writes it may go on
+    : >"$messages"  # emptied, not removed: a process may still write to it
   done
   tar -czf "$out/results.tar.gz.new" -C "$data" .
   mv "$out/results.tar.gz.new" "$out/results.tar.gz"
@@ -113,8 +115,8 @@ publish() {
   mv "$out/results.md.new" "$out/results.md"
 }
 
-# step SECONDS TITLE COMMAND...: tells and logs what it prints; its failure is told, and the next
-# goes on. After SECONDS what it runs is ended.
+# step SECONDS TITLE COMMAND...: runs the command, and prints and logs its output. If it fails, the
+# step is recorded as missed, and the script goes on. within() ends its programs after SECONDS.
 missed=() deadline=0
 step() {
   local most=$1 title=$2 began=$SECONDS status log
@@ -148,8 +150,8 @@ step() {
   publish
 }
 
-# within SECONDS COMMAND...: what hangs is ended, with all that it started; so is what outlasts its
-# step.
+# within SECONDS COMMAND...: runs the command, and ends it after SECONDS, or when its step's time is
+# over.
 within() {
   local most=$1
   shift
@@ -163,13 +165,13 @@ within() {
 
 # --- the program
 
-# wheels PATTERN: what Python's packages of NVIDIA's libraries have there.
+# wheels PATTERN: lists the matching files in the Python packages of NVIDIA's libraries.
 wheels() {
   python3 -c 'import glob, nvidia, sys
 for folder in nvidia.__path__: print(*glob.glob(folder + "/" + sys.argv[1]), sep="\n")' "$1" 2>/dev/null
 }
 
-# Stops before anything is compiled where something is missing, with one line.
+# Builds tandem. If something is missing, stops with one line before anything is compiled.
 build() {
   local tool
   for tool in cmake c++; do
@@ -201,7 +203,7 @@ find_program() {
   if [ -e "$source_dir/CMakeLists.txt" ] || [ ! -x "$tandem" ]; then build; fi
 }
 
-# The system's libraries first.
+# Adds the libraries of Python packages to the search path if the system lacks NCCL or cuBLASLt.
 find_libraries() {
   if "$tandem" doctor 2>/dev/null | grep -qE '^backend cuda .*lib(nccl|cublasLt)'; then
     LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(wheels '*/lib' | paste -sd:) || true
@@ -211,13 +213,13 @@ find_libraries() {
 
 # --- what the steps do
 
-# lower SUITE NAME ARGS...: the first of its runs whose name holds that, as a Program.
+# lower SUITE NAME ARGS...: prints the Program of the suite's first run whose name contains NAME.
 lower() {
   "$tandem" schedule "$here/$1.toml" --only "$2" --format program "${@:3}"
 }
 
-# What is here, and a first run; exit status 3 where there is no GPU. Where messages by NCCL do not
-# work, all that follows takes copies.
+# Describes the machine and tries a first run; exit status 3 if there is no GPU. If transfers by
+# NCCL do not work, all further steps use copies.
 examine() {
   local transfers status=0
   echo "$(uname -s) $(uname -r | cut -d- -f1), $(nproc) cores" >"$data/machine"
@@ -234,7 +236,7 @@ examine() {
   return "$status"
 }
 
-# try PROGRAM ARGS...: a short run.
+# try PROGRAM ARGS...: plays the Program shortly, and prints whether that works.
 try() {
   local status=0
   rm -f "$work/try.trace"
@@ -249,8 +251,8 @@ try() {
   return "$status"
 }
 
-# Every kind of transfer, launch and precision, each byte of each message checked: the simplest
-# first. `failed` names those that do not work.
+# Tries every kind of transfer, launch and precision, the simplest first, and checks each byte of
+# each message. The file `failed` names those that do not work.
 try_all() {
   local transfers launch precision
   rm -f "$data/failed"
@@ -267,7 +269,7 @@ try_all() {
   [ ! -e "$data/failed" ]
 }
 
-# curve TRANSFERS: sizes and times of a transfer to oneself, as "bytes us GB/s".
+# curve TRANSFERS: measures transfers of a rank to itself; writes lines "bytes us GB/s".
 curve() {
   local fit=()
   [ "$1" != "$transfers" ] || fit=(--fit "$data/links.toml")
@@ -287,7 +289,7 @@ copy_curve() {
   } >"$data/copy.csv"
 }
 
-# calibrate P: the parts of gemm.toml's model on a P-th of the GPU, all P of them at work.
+# calibrate P: measures the parts of gemm.toml's model on a P-th of the GPU, while all P parts work.
 calibrate() {
   rm -f "$data/costs-$1.csv"
   lower gemm "1f1b, on, P=$1" >"$work/gemm-$1.csv"
@@ -295,7 +297,7 @@ calibrate() {
     --transfers "$transfers" --iterations "$iterations" -o "$data/costs-$1.csv"
 }
 
-# calibrate_whole WIDTH PRECISION: the parts of whole.toml's layers, on all SMs.
+# calibrate_whole WIDTH PRECISION: measures the parts of whole.toml's layers on all SMs.
 calibrate_whole() {
   rm -f "$data/whole-$1-$2.csv"
   lower whole "$1, $2" >"$work/whole.csv"
@@ -303,8 +305,8 @@ calibrate_whole() {
     --iterations "$iterations" -o "$data/whole-$1-$2.csv"
 }
 
-# suite FILE NAME ONLY TRANSFERS ARGS...: its runs whose name holds ONLY, into FILE.csv, FILE.md and
-# FILE.faults. Exit status 1 where a bound is missed.
+# suite FILE NAME ONLY TRANSFERS ARGS...: validates the runs of suite NAME whose names contain ONLY.
+# Writes FILE.csv, FILE.md and FILE.faults. Exit status 1 if a bound is missed.
 suite() {
   local file=$data/$1 status=0 links=()
   rm -f "$file".{csv,md,faults}
@@ -320,7 +322,7 @@ suite() {
   return "$status"
 }
 
-# suite_gemm P: with what its calibration has measured, if it has.
+# suite_gemm P: validates suite gemm, with the prices that `calibrate P` measured if there are any.
 suite_gemm() {
   local table=()
   [ ! -e "$data/costs-$1.csv" ] ||
@@ -328,7 +330,7 @@ suite_gemm() {
   suite "gemm-$1" gemm "${only:-P=$1}" "$transfers" "${table[@]}"
 }
 
-# measured P ARGS...: 1F1B of the suite spin, as JSON.
+# measured P ARGS...: plays 1F1B of suite spin on P stages; prints JSON.
 measured() {
   within 60 "$tandem" run "$here/spin.toml" --only "1f1b, on, P=$1" --backend cuda --share-gpu \
     --transfers "$transfers" --iterations "$iterations" --json "${@:2}"
@@ -338,7 +340,7 @@ measured_trace() {
   measured "$1" --trace "$data/spin-$1.trace.csv" >"$data/spin-$1.json"
 }
 
-# launches P: how long the same iteration takes by each way to launch it.
+# launches P: measures the same iteration by each way to launch it.
 launches() {
   local launch failed=0
   echo "launch,p5_ms,p50_ms,p95_ms" >"$data/graph-$1.csv"
@@ -355,9 +357,10 @@ launches() {
   return "$failed"
 }
 
-# Launched directly: under the sanitizer a launch may wait for kernels that a gate holds. By copies:
-# it knows nothing of what NCCL's kernels may read. What CUDA's libraries ask for and do not get is
-# no error of ours.
+# Plays a small run under compute-sanitizer. Launches are direct, since under the sanitizer a launch
+# may wait for kernels that a gate holds. Transfers are copies, since the sanitizer does not know
+# which memory NCCL's kernels may read. Errors that CUDA's API returns to its own libraries do not
+# count.
 sanitize() {
   if ! command -v compute-sanitizer >/dev/null; then
     echo "left out: compute-sanitizer is not in PATH" | tee "$data/sanitized"
@@ -376,7 +379,7 @@ sanitize() {
 
 # --- the page
 
-# files NAME ENDING: of all numbers of stages that have one.
+# files NAME ENDING: lists the files NAME-P.ENDING that exist, by number of stages P.
 files() {
   local p
   for p in $all_stages; do
@@ -384,7 +387,8 @@ files() {
   done
 }
 
-# worst COLUMN SUITE: the largest amount of a column, in percent or points, of runs that have bounds.
+# worst COLUMN SUITE: prints the column's largest absolute value, in percent or points, over the
+# runs that have bounds.
 worst() {
   # shellcheck disable=SC2046
   set -- "$1" $(files "$2" csv)
@@ -423,7 +427,7 @@ figures() {
   done
 }
 
-# table SUITE: the rows of all numbers of stages.
+# table SUITE: prints one table of the rows for all numbers of stages.
 table() {
   local file titles=''
   for file in $(files "$1" md); do
@@ -433,7 +437,7 @@ table() {
   [ -n "$titles" ] || echo "None."
 }
 
-# What missed and what is not there, or that all is well.
+# Says which bounds and steps were missed and which results are not there, or that all bounds hold.
 verdict() {
   local bad file left p
   bad=$(awk -F'|' '$2 != "ok" { print "- " $1 ": " $2 }' "$data/steps.csv")

@@ -25,7 +25,7 @@ HEAD = 128  # numbers of a head
 
 
 def median_us(run, seconds=0.08):
-    """Returns the median time of a call, of as many calls as take about so many seconds."""
+    """Returns the median time of a call. Calls, 5 to 60 times, for about this many seconds."""
     for _ in range(3):
         run()
     torch.cuda.synchronize()
@@ -60,8 +60,8 @@ def random(*sizes, grad=False):
 
 
 def time_gemms(folder):
-    """(m x k) by (k x n): in bf16; in fp8 with one scale an array, with fast and slow sums; and
-    with a scale a row."""
+    """Times (m x k) by (k x n): in bf16; in fp8 with one scale for each array, with fast and slow
+    accumulation; and in fp8 with one scale for each row."""
     table = Table(f"{folder}/gemm.csv", "precision,m,n,k,time_us")
     shapes = [(4096, 4096), (6144, 4096), (28672, 4096), (4096, 14336), (8192, 8192), (10240, 8192),
               (57344, 8192), (8192, 28672), (2048, 2048), (5120, 2048), (1536, 2048), (2048, 768),
@@ -84,6 +84,7 @@ def time_gemms(folder):
 
 
 def scaled(x, largest):
+    """Returns x in fp8, scaled so that `largest` becomes fp8's largest number, and the scale."""
     scale = FP8_MOST / largest.float().clamp(min=1e-12)
     return (x.float() * scale).clamp(-FP8_MOST, FP8_MOST).to(FP8), scale
 
@@ -102,7 +103,7 @@ def cast_by_tensor_both(x):
 
 
 def time_casts(folder):
-    """bf16 to fp8, by kernels of torch.compile; read_GBps counts the input once."""
+    """Times casts of bf16 to fp8 by kernels of torch.compile. read_GBps counts the input alone."""
     table = Table(f"{folder}/cast.csv", "cast,m,k,time_us,read_GBps")
     for name, cast in (("tensorwise", cast_by_tensor), ("rowwise", cast_by_row),
                        ("tensorwise and transposed", cast_by_tensor_both)):
@@ -114,8 +115,8 @@ def time_casts(folder):
 
 
 def time_attention(folder):
-    """Fused attention with 32 heads and 8 of keys and values: causal over whole sequences; and a
-    rank's queries against more keys, as context parallelism has them."""
+    """Times fused attention, mostly with 32 heads and 8 of keys and values: causal over whole
+    sequences; and a rank's queries against more keys, as in context parallelism."""
     table = Table(f"{folder}/attention.csv",
                   "backend,batch,q,kv,heads,kv_heads,head_size,causal,forward_us,backward_us")
     cases = []
@@ -178,6 +179,7 @@ class Layer(nn.Module):
             gate, up = self.up(y).chunk(2, -1)
             return x + self.down(F.silu(gate) * up)
         y = y.view(-1, hidden)
+        # Sorts the tokens' copies by expert, so that each expert's rows follow one another.
         weights, chosen = self.router(y).float().softmax(-1).topk(self.top_k, -1)
         order = chosen.flatten().argsort(stable=True)
         token = order // self.top_k
@@ -189,14 +191,15 @@ class Layer(nn.Module):
 
 
 def angles(tokens):
+    """Returns the cosines and sines of rotary positions."""
     rates = 1 / 10000 ** (torch.arange(0, HEAD, 2, device=DEVICE) / HEAD)
     turns = torch.outer(torch.arange(tokens, device=DEVICE), rates)
     return turns.cos().to(BF16), turns.sin().to(BF16)
 
 
 def time_layers(folder):
-    """Two layers, divided by two: eager and compiled, with and without recompute. At 64 tokens the
-    CPU's launches are all of the time."""
+    """Times two layers and halves that: eager and compiled, with and without recompute. At 64
+    tokens the CPU's launches take all of the time."""
     table = Table(f"{folder}/layer.csv",
                   "layer,mode,recompute,tokens,forward_us,both_us,peak_MiB")
     kinds = {"llama-8b": (4096, 14336, 32, 8), "llama-70b/8": (8192, 3584, 8, 1),
@@ -209,11 +212,11 @@ def time_layers(folder):
             x = random(1, tokens, sizes[0], grad=True)
             for mode in ("eager", "compile") if tokens > 64 else ("eager",):
                 parts = [torch.compile(one) if mode == "compile" else one for one in layers]
-                for again in (False, True):
-                    def run(backward=True, parts=parts, again=again):
+                for recompute in (False, True):
+                    def run(backward=True, parts=parts, recompute=recompute):
                         y = x
                         for part in parts:
-                            y = (checkpoint(part, y, cos, sin, use_reentrant=False) if again
+                            y = (checkpoint(part, y, cos, sin, use_reentrant=False) if recompute
                                  else part(y, cos, sin))
                         if backward:
                             y.backward(x.detach())
@@ -223,7 +226,8 @@ def time_layers(folder):
                     before = torch.cuda.memory_allocated()
                     run()
                     peak = (torch.cuda.max_memory_allocated() - before) / 2**20
-                    table.row(name, mode, again, tokens, median_us(lambda: run(False), 0.15) / 2,
+                    table.row(name, mode, recompute, tokens,
+                              median_us(lambda: run(False), 0.15) / 2,
                               median_us(run, 0.25) / 2, round(peak, 1))
             torch._dynamo.reset()
 
