@@ -14,7 +14,7 @@
 
 namespace tandem {
 
-// The kind of two files that are compared: two traces, or profiles and what they stand beside.
+// The kind of comparison: of two traces, or of profiles with the named kind of simulated side.
 enum class ComparedKind { TwoTraces, Scenario, Program, Trace, Profiles };
 ComparedKind compared_kind(const std::string& simulated, const std::string& measured);
 
@@ -28,12 +28,12 @@ struct ProfiledFiles {
 
 struct ComparedProfiles {
   Profile simulated, measured;
-  ProfileComparison comparison;     // of two jobs, the first note says so
+  ProfileComparison comparison;     // its first note says so if the two are different jobs
   std::optional<PlayedJob> played;  // the scenario
 };
 
-// Compares with `measured`, the ranks that the measured files hold. A scenario is played in this
-// process.
+// Compares the simulated side with `measured`, the profile read from the measured files. A scenario
+// is played in this process.
 Result<ComparedProfiles> compare_files(const ProfiledFiles& files, Profile measured);
 
 }  // namespace tandem

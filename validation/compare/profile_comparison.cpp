@@ -1,5 +1,6 @@
+// Averages both sides' splits (ProfileSplit) over ranks and steps, and pairs the means: figures by
+// name, communication by label, passes by phase and stage.
 #include "validation/compare/profile_comparison.h"
-#include "base/quantile.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,6 +11,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "base/quantile.h"
 
 namespace tandem {
 namespace {
@@ -225,29 +228,29 @@ void add_phases_of_both(ProfileComparison* comparison) {
 }
 
 void add_notes(ProfileComparison* comparison) {
-  bool told = false, told_comms = false, any = false, waiting = false;
+  bool tells_phases = false, has_comms = false, tells_groups = false, has_waiting = false;
   for (const ProfileSplit& split : comparison->measured.splits) {
-    for (const PhaseTotal& phase : split.phases) told |= phase.phase != PassPhase::Unknown;
+    for (const PhaseTotal& phase : split.phases) tells_phases |= phase.phase != PassPhase::Unknown;
     for (const CommTotal& comm : split.comms) {
-      any = true;
-      told_comms |= comm.with_arguments > 0;
+      has_comms = true;
+      tells_groups |= comm.with_arguments > 0;
     }
-    waiting |= split.waiting_ns > 0;
+    has_waiting |= split.waiting_ns > 0;
   }
-  if (!told)
+  if (!tells_phases)
     comparison->notes.push_back(
         "The profile does not tell forward from backward, so that no passes are compared.");
-  if (any && !told_comms)
+  if (has_comms && !tells_groups)
     comparison->notes.push_back(
         "The profile does not tell collectives' groups and sizes: waiting for a peer counts as "
         "communication.");
-  if (waiting)
+  if (has_waiting)
     comparison->notes.push_back(
         "Waiting for a peer counts as bubble where all ranks of the group are in the profile, "
         "else as communication.");
 }
 
-// Returns a rank's forwards of microbatches in a step; 0: they are not told apart.
+// Returns the mean number of a rank's forwards in a step; 0: passes are not told apart.
 double forwards_of(const ComparedSide& side) {
   double passes = 0, ranks = 0;
   for (const ProfileSplit& split : side.splits) {
@@ -290,7 +293,8 @@ double transfer_bytes(const ComparedSide& side) {
   return largest;
 }
 
-// Says whether transfers of one job may have these bytes: as many, or of another data type.
+// Says whether transfers of one job may have these sizes: equal, or half or double with another
+// data type.
 bool may_be_alike(double bytes, double other) {
   constexpr double kNear = 0.02;
   const double ratio = bytes / other;

@@ -24,12 +24,12 @@ SimulatedSide played_side(const Program& program, const Trace& trace, const Prof
       side.profile = profile_of(program, trace);
       return side;
     }
-    const auto is_it = [&](const RankTrace& played) { return index(played.rank) == rank.rank; };
-    const auto plays_it = [&](const RankTrace& played) {
+    const auto is_rank = [&](const RankTrace& played) { return index(played.rank) == rank.rank; };
+    const auto has_its_body = [&](const RankTrace& played) {
       return played.body == program.ranks[rank.rank].body;
     };
-    auto at = std::ranges::find_if(trace.ranks, is_it);
-    if (at == trace.ranks.end()) at = std::ranges::find_if(trace.ranks, plays_it);
+    auto at = std::ranges::find_if(trace.ranks, is_rank);
+    if (at == trace.ranks.end()) at = std::ranges::find_if(trace.ranks, has_its_body);
     if (at != trace.ranks.end()) wanted.insert(static_cast<std::size_t>(at - trace.ranks.begin()));
   }
   for (const std::size_t i : wanted)

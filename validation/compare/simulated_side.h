@@ -17,9 +17,9 @@ struct SimulatedSide {
   int world = 0;     // ranks of the whole job; 0: as many as the profile says
 };
 
-// Picks the simulated ranks that stand for the profile's. The simulation may play one rank for all
-// that share its body; then that one is taken. Where the profile's ranks are not the Program's, all
-// ranks are taken, with a note.
+// Picks the simulated ranks that stand for the profile's ranks: a rank with the same number, or, if
+// the simulation did not play it, the played rank with its body. If the profile's ranks are not the
+// Program's, all ranks are taken, with a note.
 SimulatedSide played_side(const Program& program, const Trace& trace, const Profile& measured,
                           const std::string& by);
 
