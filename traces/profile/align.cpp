@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -99,8 +100,8 @@ void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollecti
 // By pair of ranks (a, b): a's clock minus b's clock at one moment.
 using Differences = std::map<std::pair<std::size_t, std::size_t>, Nanoseconds>;
 
-Nanoseconds end_of(const Profile& profile, const Participation& participation) {
-  return profile.ranks[participation.rank].kernels[participation.kernel].end_ns;
+Nanoseconds end_of(const Profile& profile, const Participation& part) {
+  return profile.ranks[part.rank].kernels[part.kernel].end_ns;
 }
 
 Differences differences_of(const Profile& profile, const MatchedCollectives& matched) {
@@ -248,22 +249,18 @@ Status align(Profile* profile) {
   RETURN_IF_ERROR(bring_sets_together(profile));
   for (const auto& [key, collective] : matched) {
     const int set = profile->ranks[collective.participations.front().rank].clock_set;
-    const bool is_aligned =
-        std::ranges::all_of(collective.participations, [&](const Participation& participation) {
-          return profile->ranks[participation.rank].clock_set == set;
-        });
+    const bool is_aligned = std::ranges::all_of(
+        collective.participations,
+        [&](const Participation& part) { return profile->ranks[part.rank].clock_set == set; });
     if (static_cast<int>(collective.participations.size()) != collective.group_size || !is_aligned)
       continue;
-    Nanoseconds last = 0;
-    bool first = true;
-    for (const Participation& participation : collective.participations) {
-      const Nanoseconds start =
-          profile->ranks[participation.rank].kernels[participation.kernel].start_ns;
-      last = first ? start : std::max(last, start);
-      first = false;
+    Nanoseconds last = std::numeric_limits<Nanoseconds>::min();
+    for (const Participation& part : collective.participations) {
+      const Nanoseconds start = profile->ranks[part.rank].kernels[part.kernel].start_ns;
+      last = std::max(last, start);
     }
-    for (const Participation& participation : collective.participations) {
-      ProfileKernel& kernel = profile->ranks[participation.rank].kernels[participation.kernel];
+    for (const Participation& part : collective.participations) {
+      ProfileKernel& kernel = profile->ranks[part.rank].kernels[part.kernel];
       kernel.transfer_start_ns = std::min(last, kernel.end_ns);
     }
   }

@@ -1,3 +1,4 @@
+// Compares each op's measured start with the end of all that it waits for: the rest is a gap.
 #include "validation/explain/delays.h"
 
 #include <algorithm>

@@ -141,6 +141,42 @@ Result<CountedIterations> counted_iterations(const std::string& path, std::strin
   return counted;
 }
 
+// The iterations that are slow, by what came before them, and the others.
+struct SplitIterations {
+  std::map<SlowKind, std::vector<LogIteration>> slow;
+  std::vector<LogIteration> others;
+};
+
+SplitIterations split_iterations(const std::vector<LogIteration>& all, double usual) {
+  std::vector<double> deviations;
+  for (const LogIteration& each : all) deviations.push_back(std::abs(each.seconds - usual));
+  const double slow = usual + std::max(kSlow * usual, kDeviations * median(std::move(deviations)));
+  SplitIterations split;
+  for (const LogIteration& each : all) {
+    const SlowKind kind = each.checkpoint   ? SlowKind::Checkpoint
+                          : each.evaluation ? SlowKind::Evaluation
+                                            : SlowKind::Other;
+    (each.seconds > slow ? split.slow[kind] : split.others).push_back(each);
+  }
+  return split;
+}
+
+// Medians of the first and the last third of the iterations, and an iteration where the run begins.
+struct Drift {
+  double first_s = 0, last_s = 0, begin_s = 0;
+};
+
+// Returns the drift of iterations that are not slow, if it is more than kDrift.
+std::optional<Drift> drift_of(const std::vector<LogIteration>& iterations, double usual) {
+  const auto third = static_cast<std::ptrdiff_t>(iterations.size() / 3);
+  const double first = median_seconds({iterations.begin(), iterations.begin() + third});
+  const double last = median_seconds({iterations.end() - third, iterations.end()});
+  if (!(std::abs(last - first) > kDrift * usual)) return std::nullopt;
+  // The thirds' middles are 2/3 of the run apart, and the run begins 1/6 of it before the first: a
+  // line through both thus begins a quarter of their difference before the first.
+  return Drift{first, last, first - (last - first) / 4};
+}
+
 }  // namespace
 
 Result<double> usual_iteration_s(const std::string& path, std::string_view text,
@@ -154,19 +190,9 @@ Result<Explanation> explain_log(const std::string& path, std::string_view text,
   ASSIGN_OR_RETURN(const auto counted, counted_iterations(path, text, simulated));
   const std::vector<LogIteration>& all = counted.all;
   const double usual = median_seconds(all);
-  std::vector<double> deviations;
-  for (const LogIteration& each : all) deviations.push_back(std::abs(each.seconds - usual));
-  const double slow = usual + std::max(kSlow * usual, kDeviations * median(std::move(deviations)));
-  std::map<SlowKind, std::vector<LogIteration>> slow_ones;
-  std::vector<LogIteration> others;
+  const SplitIterations split = split_iterations(all, usual);
   double sum = 0;
-  for (const LogIteration& each : all) {
-    sum += each.seconds;
-    const SlowKind kind = each.checkpoint   ? SlowKind::Checkpoint
-                          : each.evaluation ? SlowKind::Evaluation
-                                            : SlowKind::Other;
-    (each.seconds > slow ? slow_ones[kind] : others).push_back(each);
-  }
+  for (const LogIteration& each : all) sum += each.seconds;
   const auto count = static_cast<double>(all.size());
   Explanation explanation{.simulated_s = simulated.seconds, .measured_s = sum / count};
   explanation.steps = static_cast<int>(all.size());
@@ -178,7 +204,7 @@ Result<Explanation> explain_log(const std::string& path, std::string_view text,
     else
       explanation.causes.push_back({std::move(what), s, std::move(evidence), std::move(advice)});
   };
-  for (const auto& [kind, iterations] : slow_ones) {
+  for (const auto& [kind, iterations] : split.slow) {
     double excess = 0, most = 0;
     for (const LogIteration& each : iterations) {
       excess += each.seconds - usual;
@@ -188,20 +214,15 @@ Result<Explanation> explain_log(const std::string& path, std::string_view text,
     add(words.what, excess / count,
         fmt::format("{}, {:.4g} s at most", lines_text(iterations), most), words.advice);
   }
-  // A drift: the iterations that are not slow, against those of the first third.
-  const auto third = static_cast<std::ptrdiff_t>(others.size() / 3);
-  const double first = median_seconds({others.begin(), others.begin() + third});
-  const double last = median_seconds({others.end() - third, others.end()});
-  double steady = usual;
-  if (std::abs(last - first) > kDrift * usual) {
-    // The thirds' middles are 2/3 of the run apart, and the run begins 1/6 of it before the first:
-    // a line through both thus begins a quarter of their difference before the first.
-    steady = first - (last - first) / 4;
+  const std::optional<Drift> drift = drift_of(split.others, usual);
+  const double steady = drift ? drift->begin_s : usual;
+  if (drift)
     add("iterations drift", usual - steady,
-        fmt::format("{:.4g} s in the first third, {:.4g} s in the last", first, last),
-        last > first ? "look for temperature, clocks, memory that fragments, longer sequences"
-                     : "it grew faster: leave the first third out when you compare");
-  }
+        fmt::format("{:.4g} s in the first third, {:.4g} s in the last", drift->first_s,
+                    drift->last_s),
+        drift->last_s > drift->first_s
+            ? "look for temperature, clocks, memory that fragments, longer sequences"
+            : "it grew faster: leave the first third out when you compare");
   std::ranges::stable_sort(explanation.causes, std::greater(), &Cause::alone_s);
   explanation.not_explained_s = explanation.measured_s - simulated.seconds - explained_s;
   explanation.notes.push_back(

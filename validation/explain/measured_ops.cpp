@@ -1,3 +1,5 @@
+// Sorts kernels into steps, passes and communications, and matches the kernels of each with its
+// ops.
 #include "validation/explain/measured_ops.h"
 
 #include <algorithm>

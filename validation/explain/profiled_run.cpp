@@ -1,3 +1,4 @@
+// Measures each step on each rank (measured_ops.h), finds its delays, and takes means over steps.
 #include "validation/explain/profiled_run.h"
 
 #include <fmt/format.h>
