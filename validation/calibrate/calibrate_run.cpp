@@ -1,3 +1,5 @@
+// Fits moves of constants by damped Gauss-Newton (gauss_newton.h). Each evaluation simulates the
+// scenario again with moved constants.
 #include "validation/calibrate/calibrate_run.h"
 
 #include <fmt/format.h>
@@ -32,7 +34,7 @@ constexpr double kSmallShare = 0.01;
 // An iteration farther than this from its simulation, in standard deviations, counts as no farther.
 constexpr double kMostDeviation = 1.5;
 
-// A constant of which the evidence leaves more of its spread stays as it is.
+// A constant stays as it is if the fit leaves more than this share of its spread open.
 constexpr double kLeftOpen = 0.95;
 
 constexpr double kMostFactor = 8;       // of a constant that is a factor, either way
@@ -62,8 +64,8 @@ class RunFit {
     return Done{};
   }
 
-  // Sets an iteration's overhead to at least 10 us where ops count, so that all values have the
-  // same ones.
+  // Returns the scenario with moved constants. If ops count, an iteration's overhead is at least 10
+  // us: the Program then has the same ops for all values.
   Scenario moved(std::span<const double> values) const {
     Scenario scenario = scenario_;
     FrameworkProfile& profile = scenario.costs.profile;
@@ -161,11 +163,11 @@ Result<LeastSquaresFit> least_squares(const RunFit& fit, bool ops) {
       .gain = 1e-4};
   ASSIGN_OR_RETURN(LeastSquaresFit done,
                    fit_least_squares(problem, std::vector<double>(fit.constants().size())));
-  problem.steps = 1;  // once more, so that what stays open is told where the fit ended
+  problem.steps = 1;  // once more, so that uncertainties are those where the fit ended
   return fit_least_squares(problem, std::move(done.values));
 }
 
-// Fits, leaves out the constants that stay open, and fits the others again.
+// Fits, drops the constants of which more than kLeftOpen stays open, and fits the others again.
 Result<LeastSquaresFit> fit_told(RunFit* fit, bool ops) {
   ASSIGN_OR_RETURN(LeastSquaresFit done, least_squares(*fit, ops));
   std::vector<RunConstant> told;
@@ -187,10 +189,10 @@ void take_constants(const RunFit& fit, const FrameworkProfile& before, const Lea
     found->is_far |= std::abs(done.values[k]) > kMostSpreads * constant.spread;
     for (const char* key : constant.keys) {
       std::erase(found->left, key);
-      const double is = value_of(found->profile, key);
-      const double whole = constant.is_sum ? std::max(is, constant.spread / 10) : 1;
-      found->told.push_back(
-          {key, value_of(before, key), is, done.sigma[k], done.sigma[k] * constant.spread / whole});
+      const double after = value_of(found->profile, key);
+      const double whole = constant.is_sum ? std::max(after, constant.spread / 10) : 1;
+      found->told.push_back({key, value_of(before, key), after, done.sigma[k],
+                             done.sigma[k] * constant.spread / whole});
     }
   }
 }

@@ -1,5 +1,5 @@
-// CalibrateRun: the constants of a framework profile that a run of a scenario tells, by its ops,
-// its iteration's time, or both.
+// CalibrateRun: finds constants of a framework profile from one run of a scenario: from the times
+// of its ops, from its iteration's time, or from both.
 #pragma once
 
 #include <optional>
@@ -21,12 +21,12 @@ struct RunEvidence {
   double engine_ratio = 1;
 };
 
-// A constant that the evidence tells. `spread_left`: the share of its spread that stays open.
-// `sigma`: that as a share of its value (or of a tenth of its spread), one standard deviation.
+// A constant that the evidence determines.
 struct ToldConstant {
   std::string key;
   double before = 0, after = 0;  // in the key's unit
-  double spread_left = 1, sigma = 1;
+  double spread_left = 1;        // uncertainty after the fit, as a share of that before
+  double sigma = 1;              // uncertainty as a share of the value: one standard deviation
 
   bool is_determined() const { return sigma <= kDetermined; }
   static constexpr double kDetermined = 0.015;
@@ -35,7 +35,7 @@ struct ToldConstant {
 struct RunCalibration {
   FrameworkProfile profile;  // with moved constants, name and evidence of the one before
   std::vector<ToldConstant> told;
-  std::vector<std::string> left;     // keys of which the evidence says next to nothing
+  std::vector<std::string> left;     // keys that keep their values: the evidence says too little
   double before_s = 0, after_s = 0;  // simulated iterations, by the engine that is asked
   double measured_s = 0;             // given, or the profile's; 0: not known
   std::vector<ClassTime> classes_before, classes_after;  // without a profile: empty

@@ -47,9 +47,9 @@ std::vector<Site> sites_of(const FitData& data, const Rows& rows) {
   return sites;
 }
 
-// A run to calibrate on, and the runs to predict.
+// A run to calibrate on, and the site whose other runs are then predicted.
 struct OneCalibration {
-  std::size_t on = 0;
+  std::size_t on = 0;  // the run's place in the list of rows
   const Site* site = nullptr;
 };
 
@@ -101,7 +101,8 @@ double share_inside(const Logs& logs, const std::pair<double, double>& bounds) {
   return static_cast<double>(count) / static_cast<double>(logs.size());
 }
 
-// Leaves the families out, and calibrates on their runs.
+// Refits without the families whose names begin with `prefix`, then calibrates on their runs one by
+// one. Appends log(measured / predicted) of the calibrated predictions to *logs.
 Result<CalibratedFamilies> check_families(const FitData& data, const Linearized& around,
                                           const std::string& prefix, Logs* logs,
                                           const std::function<void(int done, int of)>& on_run) {

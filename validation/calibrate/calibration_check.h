@@ -12,14 +12,16 @@
 
 namespace tandem {
 
-// Runs that a fit has left out, all whose family begins with `name`: how well it predicts them as
-// it is; calibrated on one other run with their family, GPU and software, for up to 8 such runs in
-// turn; and how well a fit does that has them all.
+// The runs of all families whose names begin with `name`, and how well they are predicted. Errors
+// are means of absolute errors, as shares.
 struct CalibratedFamilies {
   std::string name;
   int runs = 0, calibrations = 0;
-  double before = 0, after = 0, fitted = 0;  // mean absolute errors, as shares
-  double inside = 0;                         // share of them in the interval of the other families
+  double before = 0;  // error of a fit without these runs
+  double after = 0;   // that fit calibrated on one other run of their family, GPU and software; the
+                      // mean over up to 8 such runs in turn
+  double fitted = 0;  // error of a fit to all runs
+  double inside = 0;  // share of them in the interval of the other families
 };
 
 struct CalibrationCheck {
@@ -30,7 +32,7 @@ struct CalibrationCheck {
 };
 
 // Takes families with at least two runs on one GPU by one software. `whole`: a fit to all rows.
-// on_run is called after each run on which was calibrated. Error: a prefix that no family has.
+// on_run is called after each calibration. Error: a prefix that no family has.
 Result<CalibrationCheck> check_calibration(const FitData& data, const Values& whole,
                                            const std::vector<std::string>& prefixes,
                                            const std::function<void(int done, int of)>& on_run);

@@ -12,6 +12,7 @@ namespace {
 
 // The spreads are round numbers of our own. Those that an iteration's time moves were chosen by the
 // errors that `tandem-fit calibrated` finds, on the families that it judges by.
+// Columns: keys, spread, is_sum, told_by_iteration, told_by_ops.
 const std::vector<RunConstant>& all_constants() {
   static const std::vector<RunConstant> kAll = {
       {{"compute_stretch"}, 0.1, false, true, true},
@@ -44,12 +45,13 @@ const ProfileField& field_of(const char* key) {
 }  // namespace
 
 std::vector<RunConstant> run_constants(const Plan& plan, int gpus_per_node, bool ops) {
-  // A group that does not fill a node has both stretches, whose product alone is told.
-  const std::string_view other =
+  // Both stretches slow a tensor group smaller than a node. A run tells their product alone, so one
+  // of them stays.
+  const std::string_view fixed =
       plan.tp < gpus_per_node ? "tensor_stretch" : "partial_tensor_stretch";
   std::vector<RunConstant> some;
   for (const RunConstant& each : all_constants()) {
-    if ((ops ? each.told_by_ops : each.told_by_iteration) && each.keys.front() != other)
+    if ((ops ? each.told_by_ops : each.told_by_iteration) && each.keys.front() != fixed)
       some.push_back(each);
   }
   return some;

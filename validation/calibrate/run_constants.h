@@ -1,5 +1,5 @@
-// RunConstants: what of a framework profile a single run may move, and by how much that differs
-// between sites that have the same software.
+// RunConstants: the constants of a framework profile that a single run may move, and how much they
+// differ between sites that have the same software.
 #pragma once
 
 #include <span>
@@ -11,17 +11,17 @@
 
 namespace tandem {
 
-// Keys that move together. Either `spread` is the standard deviation of the logarithm of a factor
-// on them, or, `is_sum`, of what is added to them, in the key's unit.
+// Keys that move together: multiplied by one factor, or, if is_sum, increased by one sum. `spread`
+// is the standard deviation of the factor's logarithm, or of the sum in the key's unit.
 struct RunConstant {
   std::vector<const char*> keys;
   double spread = 0;
   bool is_sum = false;
-  bool told_by_iteration = false, told_by_ops = false;  // what it may be calibrated on
+  bool told_by_iteration = false, told_by_ops = false;  // the evidence that may move it
 };
 
-// Returns those that an iteration's time (or ops, if `ops`) may move for a plan on nodes of so many
-// GPUs. An iteration's time does not tell the optimizer from compute.
+// Returns the constants that an iteration's time (or ops, if `ops`) may move for a plan on nodes of
+// so many GPUs. An iteration's time does not tell the optimizer from compute.
 std::vector<RunConstant> run_constants(const Plan& plan, int gpus_per_node, bool ops);
 // Returns the keys of all constants, whatever tells them.
 std::vector<std::string> run_constant_keys();
