@@ -31,8 +31,8 @@ struct Case {
   std::optional<double> forward_s, input_s, weight_s, p2p_s;
   double measured_s = 0;
   double measured_memory_bytes = 0;  // peak of the fullest GPU
-  // Keys set by columns that are named after a scenario's keys, then those of the column `set`.
-  // They replace all else in the row.
+  // Settings of columns that are named as a scenario's keys, then those of the column `set`. They
+  // override all other columns of the row.
   Sets sets;
 
   // Returns "file:line".

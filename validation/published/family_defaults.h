@@ -1,5 +1,5 @@
-// FamilyDefaults: what the framework of a family's runs does, where no column of a cases file says
-// it.
+// FamilyDefaults: settings of the framework that ran a family's runs, where no column of a cases
+// file gives them.
 #pragma once
 
 #include <utility>

@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// A value that a fit moves between its bounds. `step` is its natural scale, such as the standard
-// deviation of `prior`, which is what is believed of the value before.
+// A value that a fit moves between its bounds. `prior` is the value expected before the fit; `step`
+// is the natural scale of changes, such as the prior's standard deviation.
 struct FitVariable {
   double step = 0, least = 0, most = 0;
   std::optional<double> prior = {};

@@ -41,7 +41,8 @@ struct LogComparison {
   std::optional<double> simulated_tflops() const;
 };
 
-// Whether the file is a log: it has iterations or arguments. A file that cannot be read is none.
+// Says whether the file is a log: it has iterations or arguments. A file that cannot be read is
+// none.
 bool is_log_file(const std::string& path);
 
 // Simulates the log's plan and compares. Errors: a log without a plan or without a measurement, no

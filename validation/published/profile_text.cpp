@@ -65,21 +65,27 @@ std::string with_measured_on(std::string text, const MeasuredOn& measured,
 
 double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
 
-Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& checks,
-                 const std::string& origin) {
-  std::map<std::string, std::string> texts;
-  const auto read = [&](const std::string& name) -> Status {
-    if (!texts.contains(name)) {
-      ASSIGN_OR_RETURN(texts[name], read_file(path_of(name)));
-    }
-    return Done{};
-  };
-  const auto set = [&](const std::string& name, const std::string& key, double value,
-                       const std::string& source) -> Status {
-    RETURN_IF_ERROR(read(name));
-    texts[name] = with_value(texts[name], key, value, source);
-    return Done{};
-  };
+namespace {
+
+using FileTexts = std::map<std::string, std::string>;  // by the file's name
+
+// Reads the file, unless it has been read.
+Status read_text(const std::string& name, FileTexts* texts) {
+  if (!texts->contains(name)) {
+    ASSIGN_OR_RETURN((*texts)[name], read_file(path_of(name)));
+  }
+  return Done{};
+}
+
+Status set_value(const std::string& name, const std::string& key, double value,
+                 const std::string& source, FileTexts* texts) {
+  RETURN_IF_ERROR(read_text(name, texts));
+  (*texts)[name] = with_value((*texts)[name], key, value, source);
+  return Done{};
+}
+
+Status set_constants(const FitPlan& plan, const PublishedFit& fit, const std::string& origin,
+                     FileTexts* texts) {
   for (std::size_t k = 0; k < plan.constants.size(); ++k) {
     const Constant& constant = plan.constants[k];
     const std::string open =
@@ -93,39 +99,54 @@ Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& che
                           constant.sigma, families.empty() ? "" : "; by ",
                           fmt::join(families, ", "));
     if (!is_of_devices(constant)) {
-      RETURN_IF_ERROR(set(constant.profile, constant.key, fit.values[k], source));
+      RETURN_IF_ERROR(set_value(constant.profile, constant.key, fit.values[k], source, texts));
       continue;
     }
     for (const std::string& device : split(constant.profile, " "))
-      RETURN_IF_ERROR(set(device, constant.key, fit.values[k], source));
+      RETURN_IF_ERROR(set_value(device, constant.key, fit.values[k], source, texts));
   }
-  for (const MeasuredOn& measured : checks.measured) {
-    const std::string& name = measured.profile;
-    RETURN_IF_ERROR(read(name));
-    if (!measured.kinds.empty()) {  // else no row of it was left out: the file may say otherwise
-      texts[name] = with_measured_on(texts[name], measured, origin);
-      RETURN_IF_ERROR(set(name, "measured_gpus", measured.most_gpus,
-                          fmt::format("of the largest of those, of {}", origin)));
-    }
-    for (const bool experts : {false, true}) {
-      const Interval& taken = interval_for(checks.intervals, name, experts);
-      if (taken.n == 0) continue;
-      const std::string key = experts ? "experts" : "interval";
-      const auto source = [&](int percent) {
-        return fmt::format("{} % of {} rows {}that a fit to {} left out", percent, taken.n,
-                           taken.profile == "all" ? "of all software " : "", origin);
-      };
-      RETURN_IF_ERROR(set(name, key + "_low", taken.low, source(5)));
-      RETURN_IF_ERROR(set(name, key + "_high", taken.high, source(95)));
-    }
+  return Done{};
+}
+
+// Sets the runs that a framework profile is measured on, and its intervals.
+Status set_profile(const MeasuredOn& measured, const std::vector<Interval>& intervals,
+                   const std::string& origin, FileTexts* texts) {
+  const std::string& name = measured.profile;
+  RETURN_IF_ERROR(read_text(name, texts));
+  if (!measured.kinds.empty()) {  // else no row was left out, and the file keeps its line
+    (*texts)[name] = with_measured_on((*texts)[name], measured, origin);
+    RETURN_IF_ERROR(set_value(name, "measured_gpus", measured.most_gpus,
+                              fmt::format("of the largest of those, of {}", origin), texts));
   }
+  for (const bool experts : {false, true}) {
+    const Interval& taken = interval_for(intervals, name, experts);
+    if (taken.n == 0) continue;
+    const std::string key = experts ? "experts" : "interval";
+    const auto source = [&](int percent) {
+      return fmt::format("{} % of {} rows {}that a fit to {} left out", percent, taken.n,
+                         taken.profile == "all" ? "of all software " : "", origin);
+    };
+    RETURN_IF_ERROR(set_value(name, key + "_low", taken.low, source(5), texts));
+    RETURN_IF_ERROR(set_value(name, key + "_high", taken.high, source(95), texts));
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& checks,
+                 const std::string& origin) {
+  FileTexts texts;
+  RETURN_IF_ERROR(set_constants(plan, fit, origin, &texts));
+  for (const MeasuredOn& measured : checks.measured)
+    RETURN_IF_ERROR(set_profile(measured, checks.intervals, origin, &texts));
   for (const Unmeasured& one : checks.unmeasured) {
     const auto source = [&](int percent) {
       return fmt::format("{} % of {} rows of {}, each predicted by a fit without its {}", percent,
                          one.n, origin, one.key);
     };
-    RETURN_IF_ERROR(set(kUncalibrated, one.key + "_low", one.low, source(5)));
-    RETURN_IF_ERROR(set(kUncalibrated, one.key + "_high", one.high, source(95)));
+    RETURN_IF_ERROR(set_value(kUncalibrated, one.key + "_low", one.low, source(5), &texts));
+    RETURN_IF_ERROR(set_value(kUncalibrated, one.key + "_high", one.high, source(95), &texts));
   }
   for (const auto& [name, text] : texts) RETURN_IF_ERROR(write_file(path_of(name), text));
   return Done{};

@@ -22,9 +22,9 @@ std::string with_measured_on(std::string text, const MeasuredOn& measured,
 // Returns the value as files have it: with four significant digits.
 double rounded(double value);
 
-// Writes values and intervals to the files of framework profiles and GPUs. `origin` says what they
-// were fitted to. std::vector<Interval> are those of interval_for(). Those of what was not measured
-// go to workload/uncalibrated.toml.
+// Writes values and intervals to the files of framework profiles and GPUs. `origin` names the
+// runs of the fit. A framework profile gets the interval of interval_for(); the intervals of
+// checks.unmeasured go to workload/uncalibrated.toml.
 Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& checks,
                  const std::string& origin);
 

@@ -19,9 +19,8 @@ struct LeftOut {
   Errors seen, unseen;
 };
 
-// A software (framework profile) with fewer rows of dense models, or of experts, has the interval
-// of those of all software: its own 5 % and 95 % quantiles would lie beyond its smallest and
-// largest row.
+// A software (framework profile) with fewer rows of dense models, or of experts, takes the interval
+// of all software: its own 5 % and 95 % quantiles would lie beyond its smallest and largest row.
 constexpr int kLeastRows = 20;
 
 // The 90 % interval of measured over predicted, for dense models or for mixtures of experts of a
@@ -45,8 +44,8 @@ struct MeasuredOn {
   std::map<std::string, int> kinds;
 };
 
-// The interval of rows that a fit left out in one sense: with all of their GPU, of their precision,
-// of their kind of model, or with a kind of parallelism of theirs. `key`: gpu, precision, model or
+// The interval of rows that were predicted by a fit without any row of their GPU (or precision, or
+// kind of model, or a kind of parallelism of theirs). `key`: gpu, precision, model or
 // parallelism, as in workload/uncalibrated.toml.
 struct Unmeasured {
   std::string key;
@@ -54,12 +53,12 @@ struct Unmeasured {
   double low = 0, high = 0;
 };
 
-// The runs that support a prediction, and its interval. They have the same software (framework
-// profile), GPU and parallelism; their errors are those of fits that had left them out.
+// The runs that support a prediction: those with its software (framework profile), GPU and
+// parallelism. Their errors are those of fits without them.
 struct Ground {
   std::string gpu, software, parallelism;  // "data", "tensor, data", "pipeline, experts, data"
   Errors unseen;
-  double low = 0, high = 0;  // measured over predicted; 0: that of a guess
+  double low = 0, high = 0;  // the prediction's interval, measured over predicted; 0: a guess
 };
 
 struct Checks {

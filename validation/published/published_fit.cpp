@@ -37,7 +37,7 @@ constexpr double kLeastInformation = 0.25;
 // A family is named as a constant's source if it has at least this share of the rows' information.
 constexpr double kNamedInformation = 0.1;
 
-// Steps of a refit at most, which cost nothing.
+// The most steps of a refit, which simulates nothing.
 constexpr int kRefitSteps = 20;
 
 // The fit ends when a step lowers the cost by less than this share.
@@ -87,7 +87,8 @@ Result<DeviceNames> device_names_of(const FitPlan& plan) {
 }
 
 // Returns the row's scenario with these values in its FrameworkProfile and GPU.
-Scenario with(const FitData& data, int row, const DeviceNames& names, const Priced& priced) {
+Scenario priced_scenario(const FitData& data, int row, const DeviceNames& names,
+                         const Priced& priced) {
   Scenario scenario = data.scenarios[row];
   scenario.costs.profile = priced.profiles.at(scenario.costs.profile.name);
   DeviceSpec& device = scenario.cluster.spec.device;
@@ -320,19 +321,19 @@ Result<std::vector<Scenario>> scenarios_at(const FitData& data, const Rows& rows
   ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
   ASSIGN_OR_RETURN(const Priced here, priced(data, profile_values(data.plan, values)));
   std::vector<Scenario> all;
-  for (const int row : rows) all.push_back(with(data, row, names, here));
+  for (const int row : rows) all.push_back(priced_scenario(data, row, names, here));
   return all;
 }
 
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values) {
   ASSIGN_OR_RETURN(const DeviceNames names, device_names_of(data.plan));
   ASSIGN_OR_RETURN(const Priced here, priced(data, profile_values(data.plan, values)));
-  ASSIGN_OR_RETURN(const auto lists,
-                   for_each_row(data, rows, [&](int row) -> Result<std::vector<double>> {
-                     ASSIGN_OR_RETURN(const double found,
-                                      residual(with(data, row, names, here), data.cases[row]));
-                     return std::vector{found};
-                   }));
+  ASSIGN_OR_RETURN(
+      const auto lists, for_each_row(data, rows, [&](int row) -> Result<std::vector<double>> {
+        ASSIGN_OR_RETURN(const double found,
+                         residual(priced_scenario(data, row, names, here), data.cases[row]));
+        return std::vector{found};
+      }));
   std::vector<double> all;
   for (const std::vector<double>& list : lists) all.push_back(list.front());
   return all;
@@ -354,11 +355,11 @@ Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& value
     stepped.push_back(std::move(there));
   }
   const auto row_slopes = [&](int row) -> Result<std::vector<double>> {
-    const Scenario scenario = with(data, row, names, here);
+    const Scenario scenario = priced_scenario(data, row, names, here);
     ASSIGN_OR_RETURN(const double before, residual(scenario, data.cases[row]));
     std::vector<double> found;
     for (std::size_t k = 0; k < stepped.size(); ++k) {
-      const Scenario other = with(data, row, names, stepped[k]);
+      const Scenario other = priced_scenario(data, row, names, stepped[k]);
       double after = before;
       if (!priced_alike(other, scenario)) {
         ASSIGN_OR_RETURN(after, residual(other, data.cases[row]));

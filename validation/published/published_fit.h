@@ -12,9 +12,9 @@
 
 namespace tandem {
 
-// A constant to be fitted, and what is believed of it before: `prior` +- `sigma`, one standard
-// deviation, in the key's units. `profile` is a framework profile, or the files of GPUs with one
-// chip, separated by spaces.
+// A constant to be fitted. Before the fit it is expected at `prior`, give or take `sigma` (one
+// standard deviation), in the key's units. `profile` is a framework profile, or the files of GPUs
+// with one chip, separated by spaces.
 struct Constant {
   std::string profile, key;
   double prior = 0, sigma = 0;
@@ -75,8 +75,8 @@ Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, con
 using Slopes = std::map<int, std::vector<double>>;
 Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& values);
 
-// The rows' residuals around `values`, as a linear function of the constants. Refits that leave out
-// some of the rows are near enough to take it, and then simulate nothing.
+// The rows' residuals near `values`, as a linear function of the constants. Refits without some of
+// the rows stay near enough to use it, and so simulate nothing.
 struct Linearized {
   Values values;
   std::map<int, double> residuals;  // by row

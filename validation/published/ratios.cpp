@@ -20,7 +20,7 @@ std::string machine_of(const Case& run) {
   return run.gpu.empty() ? run.system : fmt::format("{} ({})", run.system, run.gpu);
 }
 
-// Returns what two rows of one job have in common: the model, the sequence and the precision.
+// Returns a text that all rows of one job share: the model, the sequence and the precision.
 std::string job_of(const Case& run) {
   std::string job =
       fmt::format("{} {} {} {} {} {} {} {} {}", run.model, run.layers, run.hidden, run.ffn_hidden,
