@@ -15,10 +15,10 @@
 
 namespace tandem {
 
-// The forward of a rank's experts: choice of the experts, cast, permutation, both products, the
-// activation and the sum of a token's copies. Not the router, nor the exchanges.
+// The forward of one rank's experts: choice of the experts, cast, permutation, both products, the
+// activation and the sum of a token's copies, without the router and the exchanges.
 struct TimedExperts {
-  std::string gpu;  // its file
+  std::string gpu;  // the name of its file
   DeviceSpec device;
   double cast_efficiency = 0;  // as in training on this GPU
   std::string precision;

@@ -57,8 +57,8 @@ const std::vector<DeviceConstant>& attention_constants();
 const std::vector<ClusterConstant>& collective_constants();
 const std::vector<ClusterConstant>& exchange_constants();  // of the preset's GPU
 
-// The constants that fit all rows best. `unseen`: how well a fit to every other row, in a shuffled
-// order, predicts the rest.
+// The constants that fit all rows best. `unseen`: the errors of a fit to a random half of the rows
+// on the other half.
 template <class Spec>
 struct Fitted {
   Spec spec;

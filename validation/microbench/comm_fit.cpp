@@ -17,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// A measured time: x bytes on the bus took t seconds.
+// A measured time: an operation of this size, with x bytes on the bus, took t seconds.
 struct CommSample {
   Bytes bytes;
   double x, t;
@@ -28,9 +28,9 @@ struct Line {
   double slope = 0;  // seconds a byte on the bus
 };
 
-// Least squares of the relative errors: minimizes the sum of (latency + slope x - t)^2 / t^2. With
-// u = 1 / t and v = x / t this is the sum of (latency u + slope v - 1)^2, of which these are the
-// normal equations.
+// Fits a line by least squares of the relative errors: minimizes the sum of
+// (latency + slope x - t)^2 / t^2. With u = 1 / t and v = x / t this is the sum of
+// (latency u + slope v - 1)^2; the code solves its normal equations by Cramer's rule.
 Line least_squares(std::span<const CommSample> points) {
   double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
   for (const CommSample& point : points) {

@@ -22,14 +22,14 @@ struct CommFit {
 // with a latency of at least 0. Error: fewer than two sizes, or times that do not grow with them.
 Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables);
 
-// A measured time, and what the cluster's numbers say without the fit.
+// A measured time, and the one predicted without the fit.
 struct JudgedTime {
   Bytes bytes = 0;
-  double measured_s = 0, before_s = 0;
+  double measured_s = 0, before_s = 0;  // before: by the cluster's numbers
 };
 
-// Relative errors of the fit, and of what was before, over the times of a range of sizes. The first
-// range is that of all sizes.
+// Relative errors of the fit, and without it (before), over the times of a range of sizes. The
+// first range has all sizes.
 inline constexpr const char* kAllSizes = "all";
 struct SizeErrors {
   std::string sizes;

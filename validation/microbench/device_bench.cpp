@@ -25,9 +25,9 @@ constexpr double kMiB = 1 << 20;
 constexpr int kLadder = 4;  // the factor from one measured size to the next
 
 // A Slowdown is a GEMM's time beside communication over its time alone.
-constexpr int kMostBeside = 256;   // most operations of communication beside the GEMMs
+constexpr int kMostBeside = 256;   // operations of communication beside the GEMMs, at most
 constexpr double kCovered = 0.95;  // share of a GEMM that must be beside communication to count
-constexpr double kCoverBy = 1.5;   // priced time of that communication over that of the GEMMs
+constexpr double kCoverBy = 1.5;   // priced time of the communication over that of the GEMMs
 
 // One kind of communication to measure: the disjoint groups of one class, such as all tensor groups
 // of one stage, which communicate side by side.
@@ -41,7 +41,8 @@ struct MeasuredGroups {
   std::map<Bytes, Nanoseconds> priced;      // by size: the sizes that occur
 };
 
-// Returns `sizes` and, up to `last` and below the largest of them: first, 4 first, 16 first, ...
+// Returns `sizes` with first, 4 x first, 16 x first, ... added, up to `last` and below the largest
+// of `sizes`.
 template <class Size>
 std::set<Size> with_ladder(std::set<Size> sizes, double first, double last) {
   const double most = sizes.empty() ? 0 : static_cast<double>(*sizes.rbegin());
@@ -150,8 +151,8 @@ Parts parts_of(const Program& program) {
 }
 
 // Builds the bench's Program, block by block. Every rank has a body of its own. Two fields of an op
-// are used otherwise: its microbatch is its block, and its part is its number there, where 0 does
-// not count.
+// have another meaning here: `microbatch` is the op's block, and `part` its number in the block;
+// ops with number 0 are warm-up and do not count.
 class Builder {
  public:
   Builder(const Program& of, const DeviceBenchOptions& options) : options_(options) {
@@ -180,7 +181,7 @@ class Builder {
 
   // (rank, slot) -> whether the rank is the communicator's first member
   using Slots = std::map<std::pair<int, std::int16_t>, bool>;
-  // Adds the groups as communicators of the bench. To be called once for each kind.
+  // Adds the groups as communicators of the bench. Call it once for each kind.
   Slots join_class(const Program& of, const MeasuredGroups& comm) {
     Slots slots;
     for (const std::int32_t c : comm.communicators) {
