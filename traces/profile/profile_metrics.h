@@ -46,9 +46,8 @@ ProfileWindow window_of(const Profile& profile);
 
 // How a rank's steps follow one another. They overlap if the pipeline is not drained between steps.
 struct StepsBeside {
-  Nanoseconds overlap_ns =
-      0;                     // the longest, from a step's first kernel to the end of the one before
-  Nanoseconds every_ns = 0;  // from first kernel to first kernel, the mean
+  Nanoseconds overlap_ns = 0;  // the longest: a step's first kernel to the previous step's end
+  Nanoseconds every_ns = 0;    // from first kernel to first kernel, the mean
 };
 StepsBeside steps_beside(const ProfileRank& rank);
 

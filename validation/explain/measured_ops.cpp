@@ -1,5 +1,4 @@
-// Sorts kernels into steps, passes and communications, and matches the kernels of each with its
-// ops.
+// Sorts kernels into steps, passes and communications, and matches each one's kernels with its ops.
 #include "validation/explain/measured_ops.h"
 
 #include <algorithm>

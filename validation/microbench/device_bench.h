@@ -29,9 +29,8 @@ struct DeviceBenchOptions {
 };
 
 // Makes the bench for the Program `of`. It measures
-// - of its kernels: each GEMM, each attention, each kernel of several parts, and passes over memory
-// of
-//   1 MiB, 4 MiB, ... up to 1 GiB, and of the largest size;
+// - of its kernels: each GEMM, each attention, each kernel of several parts, and passes over
+//   memory of 1 MiB, 4 MiB, ... up to 1 GiB, and of the largest size;
 // - of its communication, for each kind, number of ranks, and place (inside or between nodes): each
 //   size that occurs, and 64 KiB, 256 KiB, ... up to 256 MiB or the largest.
 // The bench's ops are priced in proportion to those of `of`. Error: no op of `of` has a kernel.
