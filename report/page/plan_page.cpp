@@ -69,25 +69,25 @@ struct ResultColumn {
 };
 constexpr auto kIteration = "iteration", kMemory = "memory", kTokens = "tokens a GPU";
 
-PageCell tokens_cell(const RunResult& o) { return o.training->tokens_per_s_per_gpu; }
+PageCell tokens_cell(const RunResult& run) { return run.training->tokens_per_s_per_gpu; }
 
 std::vector<ResultColumn> tune_results() {
   return {{{kIteration, "s", Better::Less},
-           [](const RunResult& o) -> PageCell { return o.iteration_s; }},
+           [](const RunResult& run) -> PageCell { return run.iteration_s; }},
           {{kTokens, "1/s", Better::More}, tokens_cell},
           {{"MFU", "share", Better::More},
-           [](const RunResult& o) -> PageCell { return o.training->mfu; }},
+           [](const RunResult& run) -> PageCell { return run.training->mfu; }},
           {{"bubble", "share", Better::Less},
-           [](const RunResult& o) -> PageCell { return o.bubble_fraction; }},
+           [](const RunResult& run) -> PageCell { return run.bubble_fraction; }},
           {{"exposed", "share", Better::Less},
-           [](const RunResult& o) -> PageCell { return exposed_fraction(o); }},
+           [](const RunResult& run) -> PageCell { return exposed_fraction(run); }},
           {{"above its bound", "share", Better::Less},
-           [](const RunResult& o) -> PageCell {
-             const std::optional<double> above = above_bound(o);
+           [](const RunResult& run) -> PageCell {
+             const std::optional<double> above = above_bound(run);
              return above ? PageCell(*above) : PageCell();
            }},
           {{kMemory, "bytes", Better::Less},
-           [](const RunResult& o) -> PageCell { return o.training->memory.total; }}};
+           [](const RunResult& run) -> PageCell { return run.training->memory.total; }}};
 }
 
 // Adds a column that says which rows come from an uncalibrated cost model, if any do.
@@ -147,10 +147,10 @@ PageTable tune_table(const Tuned& tuned) {
 
 std::vector<ResultColumn> size_results() {
   return {{{kIteration, "s", Better::Less},
-           [](const RunResult& o) -> PageCell { return o.iteration_s; }},
+           [](const RunResult& run) -> PageCell { return run.iteration_s; }},
           {{kTokens, "1/s", Better::More}, tokens_cell},
           {{"MFU", "share", Better::More},
-           [](const RunResult& o) -> PageCell { return o.training->mfu; }}};
+           [](const RunResult& run) -> PageCell { return run.training->mfu; }}};
 }
 
 struct SummedColumn {

@@ -14,15 +14,16 @@ namespace {
 
 struct BubblePart {
   double time = 0;
-  std::string words;
+  std::string cause;
 };
 
-std::string counted(int count, std::string_view what) {
-  const char* const plural = count == 1 ? "" : what.ends_with("ch") ? "es" : "s";
-  return fmt::format("{} {}{}", count, what, plural);
+// Returns "1 rank", "4 ranks" or "8 microbatches".
+std::string counted(int count, std::string_view noun) {
+  const char* const plural = count == 1 ? "" : noun.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, noun, plural);
 }
 
-// Returns the parts that are more than rounding.
+// Returns the parts of the bubble that are more than rounding errors.
 std::vector<BubblePart> bubble_parts(const Bubble& b) {
   const std::string rank = fmt::format("rank {}", b.rank);
   std::string stage =
@@ -73,7 +74,7 @@ std::string bubble_text(const Order& order, const Bubble& bubble, const LowerBou
   columns.push_back({"% of the bubble",
                      [&](const BubblePart& part) { return percent(part.time / bubble.total()); },
                      Place::First});
-  columns.push_back({"where it comes from", [](const BubblePart& part) { return part.words; },
+  columns.push_back({"where it comes from", [](const BubblePart& part) { return part.cause; },
                      Place::First, Align::Left});
   const std::vector<BubblePart> parts = bubble_parts(bubble);
   if (!parts.empty()) text += "\n" + text_table(columns, parts, width) + "\n";

@@ -10,8 +10,9 @@
 
 namespace tandem {
 
-// `seconds_a_unit`: how long a unit of the times is; 0: units of --costs, whose length is not
-// known.
+// Returns the bubble's size, a table of its parts, and how far at most the order is above its lower
+// bound. `seconds_a_unit`: the length of a unit of the table. 0: all times are in the units of
+// --costs, whose length is not known.
 std::string bubble_text(const Order& order, const Bubble& bubble, const LowerBound& bound,
                         double seconds_a_unit, int width = kAnyWidth);
 

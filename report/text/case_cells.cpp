@@ -20,7 +20,7 @@ Column<CaseRow> predicted(const char* title, Value value, Place place) {
 
 template <class Value>  // a function of an Accuracy
 Column<Accuracy> judged(const char* title, Value value, Place place) {
-  return {title, [value](const Accuracy& of) { return of.n > 0 ? std::string(value(of)) : "-"; },
+  return {title, [value](const Accuracy& row) { return row.n > 0 ? std::string(value(row)) : "-"; },
           place};
 }
 
@@ -45,20 +45,20 @@ std::vector<Column<CaseRow>> case_columns() {
 }
 
 std::vector<Column<Accuracy>> family_columns() {
-  using Of = const Accuracy&;
-  return {{"family", [](Of of) { return of.family; }, Place::Name},
-          {"rows", [](Of of) { return std::to_string(of.n); }, Place::First},
-          {"not predicted", [](Of of) { return std::to_string(of.without); }, Place::Second},
+  using Row = const Accuracy&;
+  return {{"family", [](Row row) { return row.family; }, Place::Name},
+          {"rows", [](Row row) { return std::to_string(row.n); }, Place::First},
+          {"not predicted", [](Row row) { return std::to_string(row.without); }, Place::Second},
           judged(
-              "mean absolute %", [](Of of) { return percent(of.mape); }, Place::First),
+              "mean absolute %", [](Row row) { return percent(row.mape); }, Place::First),
           judged(
-              "median %", [](Of of) { return percent(of.median); }, Place::First),
+              "median %", [](Row row) { return percent(row.median); }, Place::First),
           judged(
-              "bias %", [](Of of) { return signed_percent(of.bias); }, Place::First),
+              "bias %", [](Row row) { return signed_percent(row.bias); }, Place::First),
           judged(
-              "worst %", [](Of of) { return signed_percent(of.worst); }, Place::First),
+              "worst %", [](Row row) { return signed_percent(row.worst); }, Place::First),
           judged(
-              "worst row", [](Of of) { return of.worst_id; }, Place::Second)};
+              "worst row", [](Row row) { return row.worst_id; }, Place::Second)};
 }
 
 std::vector<Accuracy> families_and_all(const std::vector<CaseRow>& rows) {

@@ -1,4 +1,5 @@
-// The columns that all tables of cases share, for a terminal and for Markdown.
+// The columns that all tables of cases (measured runs of others) share, for a terminal and for
+// Markdown.
 #pragma once
 
 #include <string>
@@ -10,13 +11,14 @@
 
 namespace tandem {
 
+// Return the columns of a table with a row a run, and of one with a row a family of runs.
 std::vector<Column<CaseRow>> case_columns();
 std::vector<Column<Accuracy>> family_columns();
 
-// Returns a row a family, and one of all.
+// Returns a row a family, and a last one over all runs.
 std::vector<Accuracy> families_and_all(const std::vector<CaseRow>& rows);
 
-// Returns a line for each row without a prediction: `before`, its id, and why.
+// Returns a line for each row without a prediction: `before`, the run's id, and the reason.
 std::string reasons(const std::vector<CaseRow>& rows, const char* before);
 
 }  // namespace tandem

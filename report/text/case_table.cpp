@@ -51,8 +51,8 @@ std::string unfit_cases(const std::vector<CaseRow>& rows) {
   return text;
 }
 
-// Returns fields of to_json(row). measured_memory_bytes and the two columns beside it are there
-// only if some row has a measured memory.
+// Returns the names of the CSV's columns: fields of to_json(row), and the reason. The three columns
+// on memory are left out if no run's memory was measured.
 std::vector<std::string> csv_columns(const std::vector<CaseRow>& rows) {
   std::vector<std::string> columns = {
       "id",         "family",    "measured_s", "predicted_s", "error",   "low_s",       "high_s",

@@ -24,24 +24,22 @@ std::string microseconds(double seconds) {
   return us >= 100 ? fmt::format("{:7.1f}", us) : fmt::format("{:7.2f}", us);
 }
 
-// Writes a row as nccl-tests does, out of place. Root -1: the operation has no root.
-std::string line(const CommTable& table, const CommRow& row, bool checked) {
+// Writes a row of nccl-tests' out-of-place columns. Root -1: the operation has no root.
+std::string nccl_tests_line(const CommTable& table, const CommRow& row, bool checked) {
   return fmt::format("{:12}  {:12}  {:>8}  {:>6}  {:>6}  {}  {:6.2f}  {:6.2f}  {:>5}\n",
                      row.size.bytes, row.size.count, "float",
                      reduces(table.test.kind) ? "sum" : "none", -1, microseconds(row.seconds),
                      table.algbw(row) / GB, table.busbw(row) / GB, checked ? "0" : "N/A");
 }
 
-std::string text(const CommTable& table, bool checked) {
-  constexpr const char* kHead =
-      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>5}\n";
+std::string nccl_tests_table(const CommTable& table, bool checked) {
   std::string text = fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}           out-of-place\n",
                                  "", "", "", "", "");
   text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6} {:>6}\n", "size",
                       "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong");
-  text += fmt::format(fmt::runtime(kHead), "(B)", "(elements)", "", "", "", "(us)", "(GB/s)",
-                      "(GB/s)", "");
-  for (const CommRow& row : table.rows) text += line(table, row, checked);
+  text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>5}\n", "(B)",
+                      "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "");
+  for (const CommRow& row : table.rows) text += nccl_tests_line(table, row, checked);
   if (checked) text += "# Out of bounds values : 0 OK\n";
   return text + fmt::format("# Avg bus bandwidth    : {:g}\n#\n", table.mean_busbw() / GB);
 }
@@ -63,7 +61,7 @@ std::string comm_text(const CommResult& result, const CommBench& bench, const st
   for (const CommTable& table : result.tables) {
     all += fmt::format("# {}: {} ranks on {} node{}\n", title(table.test), table.ranks(),
                        table.nodes, table.nodes > 1 ? "s" : "");
-    all += text(table, result.checked);
+    all += nccl_tests_table(table, result.checked);
   }
   return all;
 }
@@ -97,7 +95,8 @@ Json to_json(const CommResult& result, const CommBench& bench) {
 
 namespace {
 
-struct SizeErrorsOf {
+// A row of the table of fits: the errors of one fit over a range of sizes.
+struct FitRow {
   const CommFit* fit;
   SizeErrors errors;
 };
@@ -125,37 +124,41 @@ std::string group_text(const CalibrationRow& row) {
 
 std::string comm_fit_table(const std::vector<JudgedFit>& fits, const std::string& cluster,
                            int width) {
-  std::vector<SizeErrorsOf> rows;
-  for (const JudgedFit& one : fits) {
-    for (SizeErrors& errors : errors_by_size(one.fit, one.times))
-      rows.push_back({&one.fit, std::move(errors)});
+  std::vector<FitRow> rows;
+  for (const JudgedFit& judged : fits) {
+    for (SizeErrors& errors : errors_by_size(judged.fit, judged.times))
+      rows.push_back({&judged.fit, std::move(errors)});
   }
-  using Of = const SizeErrorsOf&;
-  // The row of all sizes has the fit's latency and bandwidth.
-  const auto once = [](Of of, const std::string& cell) {
-    return of.errors.sizes == kAllSizes ? cell : std::string();
+  using Row = const FitRow&;
+  // Returns the cell in the row of all sizes alone.
+  const auto once = [](Row row, const std::string& cell) {
+    return row.errors.sizes == kAllSizes ? cell : std::string();
   };
-  const std::vector<Column<SizeErrorsOf>> columns = {
-      {"operation", [](Of of) { return std::string(comm_kind_name(of.fit->row.kind)); },
+  const std::vector<Column<FitRow>> columns = {
+      {"operation", [](Row row) { return std::string(comm_kind_name(row.fit->row.kind)); },
        Place::Name},
-      {"ranks", [](Of of) { return std::to_string(of.fit->row.ranks); }, Place::Name, Align::Right},
-      {"nodes", [](Of of) { return std::to_string(of.fit->row.nodes); }, Place::Name, Align::Right},
+      {"ranks", [](Row row) { return std::to_string(row.fit->row.ranks); }, Place::Name,
+       Align::Right},
+      {"nodes", [](Row row) { return std::to_string(row.fit->row.nodes); }, Place::Name,
+       Align::Right},
       {"sizes",
-       [](Of of) {
-         return of.errors.sizes == kAllSizes
-                    ? size_text(of.fit->sizes.front()) + " to " + size_text(of.fit->sizes.back())
-                    : of.errors.sizes;
+       [](Row row) {
+         return row.errors.sizes == kAllSizes
+                    ? size_text(row.fit->sizes.front()) + " to " + size_text(row.fit->sizes.back())
+                    : row.errors.sizes;
        },
        Place::Name},
       {"latency us",
-       [=](Of of) { return once(of, fmt::format("{:.2f}", 1e6 * of.fit->row.latency_s)); }},
+       [=](Row row) { return once(row, fmt::format("{:.2f}", 1e6 * row.fit->row.latency_s)); }},
       {"bus GB/s",
-       [=](Of of) { return once(of, fmt::format("{:.2f}", of.fit->row.bus_bytes_per_s / GB)); }},
-      {"rows", [](Of of) { return std::to_string(of.errors.times); }},
-      {"fit off by %, median", [](Of of) { return percent(of.errors.median); }},
-      {"worst", [](Of of) { return percent(of.errors.worst); }, Place::Beside},
-      {cluster + " off by %, median", [](Of of) { return percent(of.errors.before_median); }},
-      {"worst", [](Of of) { return percent(of.errors.before_worst); }, Place::Beside}};
+       [=](Row row) {
+         return once(row, fmt::format("{:.2f}", row.fit->row.bus_bytes_per_s / GB));
+       }},
+      {"rows", [](Row row) { return std::to_string(row.errors.times); }},
+      {"fit off by %, median", [](Row row) { return percent(row.errors.median); }},
+      {"worst", [](Row row) { return percent(row.errors.worst); }, Place::Beside},
+      {cluster + " off by %, median", [](Row row) { return percent(row.errors.before_median); }},
+      {"worst", [](Row row) { return percent(row.errors.before_worst); }, Place::Beside}};
   return text_table(columns, rows, width);
 }
 
@@ -163,7 +166,7 @@ std::vector<std::string> undetermined(const std::vector<JudgedFit>& fits,
                                       const std::string& cluster) {
   std::vector<std::string> lines;
   std::vector<std::string> unmeasured;
-  const auto any = [&](auto holds) { return std::ranges::any_of(fits, holds); };
+  const auto any_fit = [&](auto holds) { return std::ranges::any_of(fits, holds); };
   for (const auto& [fit, times] : fits) {
     const std::string group = group_text(fit.row);
     const Bytes least = fit.sizes.front(), most = fit.sizes.back();
@@ -185,15 +188,15 @@ std::vector<std::string> undetermined(const std::vector<JudgedFit>& fits,
   }
   for (int i = 0; i < kCommKinds; ++i) {
     const CommKind kind = static_cast<CommKind>(i);
-    if (!any([&](const JudgedFit& one) { return one.fit.row.kind == kind; }))
+    if (!any_fit([&](const JudgedFit& judged) { return judged.fit.row.kind == kind; }))
       unmeasured.emplace_back(comm_kind_name(kind));
   }
   if (!unmeasured.empty())
     lines.push_back(
         fmt::format("no table of {}: {}'s numbers hold", fmt::join(unmeasured, ", "), cluster));
-  if (!any([](const JudgedFit& one) { return one.fit.row.nodes > 1; }))
+  if (!any_fit([](const JudgedFit& judged) { return judged.fit.row.nodes > 1; }))
     lines.push_back(fmt::format("no table between nodes: {}'s numbers hold there", cluster));
-  if (!any([](const JudgedFit& one) { return one.fit.row.nodes == 1; }))
+  if (!any_fit([](const JudgedFit& judged) { return judged.fit.row.nodes == 1; }))
     lines.push_back(fmt::format("no table inside a node: {}'s numbers hold there", cluster));
   lines.push_back(fmt::format(
       "groups of other numbers of ranks or nodes than these tables': {}'s numbers hold", cluster));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
 #include "report/text/number_cells.h"
 
 namespace tandem {
@@ -13,6 +14,7 @@ namespace {
 constexpr std::size_t kMostRanks = 16;  // in the table; JSON has all
 
 std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
+
 // Writes a difference, never as "-0.000".
 std::string ms_difference(double seconds) {
   return std::abs(seconds) < 0.5e-6 ? "0.000" : fmt::format("{:+.3f}", 1e3 * seconds);
@@ -22,7 +24,8 @@ std::optional<double> error(double simulated, double measured) {
   return measured > 0 ? std::optional(simulated / measured - 1) : std::nullopt;
 }
 
-// A part of the iteration, for example the bubble. The parts add up to the iteration.
+// A part of the iteration, for example the bubble. Measured or simulated, the parts add up to the
+// iteration.
 struct TimePart {
   std::string name;
   double simulated_s = 0;
@@ -44,7 +47,7 @@ std::vector<TimePart> parts_of(const Comparison& comparison) {
   return parts;
 }
 
-std::string totals(const Comparison& comparison, int width) {
+std::string parts_table(const Comparison& comparison, int width) {
   const Metrics &simulated = comparison.simulated.metrics, &measured = comparison.measured.metrics;
   std::vector<Cells> rows;
   const auto add = [&rows](const TimePart& part) {
@@ -71,10 +74,10 @@ std::string totals(const Comparison& comparison, int width) {
                   rows, width);
 }
 
-std::string kinds(const Comparison& comparison, int width) {
+std::string kinds_table(const Comparison& comparison, int width) {
   std::vector<Cells> rows;
-  const auto add = [&rows](std::string_view what, const OpsSummary& ops) {
-    rows.push_back({std::string(what), fmt::format("{}", ops.count), ms(ops.simulated_s),
+  const auto add = [&rows](std::string_view kind, const OpsSummary& ops) {
+    rows.push_back({std::string(kind), fmt::format("{}", ops.count), ms(ops.simulated_s),
                     ms(ops.measured_s), signed_percent(error(ops.simulated_s, ops.measured_s)),
                     percent(ops.median_error), percent(ops.worst_error)});
   };
@@ -88,9 +91,10 @@ std::string kinds(const Comparison& comparison, int width) {
                                {"median |error| %"},
                                {"worst |error| %", Place::Beside}},
                               rows, width);
-  if (const auto without = comparison.ops.count - comparison.ops.with_error; without > 0)
+  if (const auto without_error = comparison.ops.count - comparison.ops.with_error;
+      without_error > 0)
     text += fmt::format("{} of them were measured shorter than {} ns and have no |error|.\n",
-                        without, kLeastMeasured_ns);
+                        without_error, kLeastMeasured_ns);
   return text;
 }
 
@@ -117,10 +121,10 @@ std::vector<std::size_t> ranks_shown(const std::vector<RankSplit>& simulated,
   return ranks;
 }
 
-std::string ranks(const Comparison& comparison, int width) {
+std::string ranks_table(const Comparison& comparison, int width) {
   const std::vector<RankSplit>& simulated = comparison.simulated.metrics.ranks;
   const std::vector<RankSplit>& measured = comparison.measured.metrics.ranks;
-  using I = std::size_t;
+  using I = std::size_t;  // of a rank
   const std::vector<Column<I>> columns = {
       {"rank", [&](I i) { return fmt::format("{}", index(simulated[i].rank)); }, Place::Name},
       {"compute ms: simulated", [&](I i) { return ms(to_seconds(simulated[i].compute_ns)); }},
@@ -135,7 +139,7 @@ std::string ranks(const Comparison& comparison, int width) {
   return text;
 }
 
-std::string worst(const Comparison& comparison, int width) {
+std::string worst_ops_table(const Comparison& comparison, int width) {
   using Pair = const OpPair&;
   const auto number = [](int value) { return value < 0 ? "-" : fmt::format("{}", value); };
   const std::vector<Column<OpPair>> columns = {
@@ -169,17 +173,17 @@ std::string sentence(const Comparison& comparison) {
   std::string text = fmt::format("The measured iteration takes {} ms {} than the simulated one; ",
                                  ms(std::abs(longer_s)), sign > 0 ? "more" : "less");
   text += fmt::format("{} accounts for {} ms", parts[0].name, ms(sign * parts[0].longer_s()));
-  // Names a second part, and one that goes the other way, if they are over 10 % of the difference.
-  const TimePart &next = parts[1], &other = parts.back();
-  if (sign * next.longer_s() > 0.1 * std::abs(longer_s))
-    text += fmt::format(", {} for {} ms", next.name, ms(sign * next.longer_s()));
-  if (sign * other.longer_s() < -0.1 * std::abs(longer_s))
-    text += fmt::format("; {} takes {} ms {}", other.name, ms(-sign * other.longer_s()),
+  // Names a second part, and the part that compensates most, if over 10 % of the difference.
+  const TimePart &second = parts[1], &opposite = parts.back();
+  if (sign * second.longer_s() > 0.1 * std::abs(longer_s))
+    text += fmt::format(", {} for {} ms", second.name, ms(sign * second.longer_s()));
+  if (sign * opposite.longer_s() < -0.1 * std::abs(longer_s))
+    text += fmt::format("; {} takes {} ms {}", opposite.name, ms(-sign * opposite.longer_s()),
                         sign > 0 ? "less" : "more");
   return text + ".\n";
 }
 
-// Returns the file, and who made it: "m.csv (host; real: communication)".
+// Returns the file and the engine or backend that made it: "m.csv (host; real: communication)".
 std::string file_and_engine(const TraceTotal& side) {
   std::string engine = "unknown", real;
   for (const auto& [key, value] : side.meta) {
@@ -196,10 +200,10 @@ std::string comparison_table(const Comparison& comparison, int width) {
       wrapped(fmt::format("simulated  {}\nmeasured   {}\n\n", file_and_engine(comparison.simulated),
                           file_and_engine(comparison.measured)),
               width);
-  for (const std::string& table :
-       {totals(comparison, width), kinds(comparison, width), ranks(comparison, width)})
+  for (const std::string& table : {parts_table(comparison, width), kinds_table(comparison, width),
+                                   ranks_table(comparison, width)})
     text += table + '\n';
-  if (!comparison.worst.empty()) text += worst(comparison, width) + '\n';
+  if (!comparison.worst.empty()) text += worst_ops_table(comparison, width) + '\n';
   return text + wrapped(sentence(comparison), width);
 }
 

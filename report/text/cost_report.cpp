@@ -11,8 +11,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Says which operation the row measured: a kernel's name, the sizes of GEMMs, attention's FLOPs, or
-// bytes, and the ranks of a collective.
-std::string size_of(const CostRow& row) {
+// bytes; and the ranks of a collective.
+std::string operation_text(const CostRow& row) {
   std::string text = row.what == CostKind::Kernel ? row.name : gemms_text(row.gemms);
   if (row.what == CostKind::Slowdown) return text + " beside " + row.name;
   if (row.what == CostKind::Kernel) return text;
@@ -41,7 +41,7 @@ std::string cost_text(const CostTable& table, int width) {
   };
   const std::vector<Column<CostRow>> columns = {
       {"what", [](Row row) { return std::string(cost_kind_name(row.what)); }, Place::Name},
-      {"of", size_of, Place::Name},
+      {"of", operation_text, Place::Name},
       {"count", [](Row row) { return fmt::format("{}", row.count); }},
       {"p5 us", [=](Row row) { return us(row.p5_ns); }},
       {"p50 us", [=](Row row) { return us(row.p50_ns); }, Place::First},

@@ -1,4 +1,4 @@
-// A cost table for people, and as JSON.
+// A cost table (measured times of kernels and collectives) as text and as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,7 @@
 
 namespace tandem {
 
-// Returns what was measured and how, then a line a row: microseconds and rates.
+// Returns the table's meta data, then a line a row: the operation, microseconds and rates.
 std::string cost_text(const CostTable& table, int width = kAnyWidth);
 
 // Returns one object: `meta`, and `rows` with the file's columns.

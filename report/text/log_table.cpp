@@ -12,59 +12,60 @@ namespace {
 struct LogRow {
   std::string quantity, simulated, interval, measured;
   std::optional<double> error;
-  std::string inside;
+  std::string inside;  // whether the measured value lies in the interval: "yes", "no", "-"
 };
 
 std::string optional_number(std::optional<double> value, int digits) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "-";
 }
 
-std::vector<LogRow> log_rows(const LogComparison& o) {
-  const RunResult& run = o.simulated;
+std::vector<LogRow> log_rows(const LogComparison& comparison) {
+  const RunResult& run = comparison.simulated;
   std::vector<LogRow> rows;
   LogRow iteration{.quantity = "iteration s",
                    .simulated = iteration_text(run),
                    .interval = "-",
-                   .measured = optional_number(o.measured.iteration_s, 3),
-                   .error = o.iteration_error(),
+                   .measured = optional_number(comparison.measured.iteration_s, 3),
+                   .error = comparison.iteration_error(),
                    .inside = "-"};
   if (run.interval_s)
     iteration.interval =
         fmt::format("{:.3f}-{:.3f}", run.interval_s->first, run.interval_s->second);
-  if (const auto inside = o.is_inside()) iteration.inside = *inside ? "yes" : "no";
+  if (const auto inside = comparison.is_inside()) iteration.inside = *inside ? "yes" : "no";
   rows.push_back(iteration);
-  const auto measured_bytes = o.measured.max_allocated_bytes;
+  const auto measured_bytes = comparison.measured.max_allocated_bytes;
   rows.push_back({.quantity = "peak GiB",
                   .simulated = fmt::format("{:.2f}", run.training->memory.total / GiB),
                   .interval = "-",
                   .measured = measured_bytes ? fmt::format("{:.2f}", *measured_bytes / GiB) : "-",
-                  .error = o.memory_error(),
+                  .error = comparison.memory_error(),
                   .inside = "-"});
-  if (const auto tflops = o.simulated_tflops())
+  if (const auto tflops = comparison.simulated_tflops())
     rows.push_back({.quantity = "TFLOP/s/GPU",
                     .simulated = fmt::format("{:.1f}", *tflops),
                     .interval = "-",
-                    .measured = optional_number(o.measured.tflops_per_gpu, 1),
-                    .error = *tflops / *o.measured.tflops_per_gpu - 1,
+                    .measured = optional_number(comparison.measured.tflops_per_gpu, 1),
+                    .error = *tflops / *comparison.measured.tflops_per_gpu - 1,
                     .inside = "-"});
   return rows;
 }
 
-std::string log_notes(const LogComparison& o) {
-  const RunResult& run = o.simulated;
+// Says how each row was measured and simulated, and warns of a plan that does not fit.
+std::string log_notes(const LogComparison& comparison) {
+  const RunResult& run = comparison.simulated;
   std::string text;
-  if (o.measured.iteration_s)
+  if (comparison.measured.iteration_s)
     text += fmt::format("The iteration is the median of {} in the log, the first {} left out.\n",
-                        o.measured.iterations, o.measured.warmup);
+                        comparison.measured.iterations, comparison.measured.warmup);
   text += fmt::format(
       "The peak is that of pipeline rank {}, the fullest; the log's is the most that a rank "
       "allocated.\n",
       run.training->peak.pipeline_rank);
-  if (const auto flops = o.log_flops())
+  if (const auto flops = comparison.log_flops())
     text += fmt::format(
         "TFLOP/s count the log's {:.4g} PFLOP an iteration in both columns; the model's here are "
         "{} % of them.\n",
-        *flops / 1e15, percent(o.own_flops() / *flops));
+        *flops / 1e15, percent(comparison.own_flops() / *flops));
   if (!run.training->fits)
     text += fmt::format(
         "It would not fit: {:.1f} GiB of tensors and {:.1f} GiB of CUDA's context and NCCL's "

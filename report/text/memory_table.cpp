@@ -14,9 +14,9 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kLargest = 5;
+constexpr std::size_t kLargest = 5;  // tensors that a line on a run that does not fit names
 
-// A class of tensors, as MemoryPart::kind names it, and as a sentence does.
+// A class of tensors: its name in MemoryPart::kind, and its name in a sentence.
 struct TensorClass {
   std::string_view name, text;
   double MemoryBytes::*bytes;
@@ -30,11 +30,12 @@ constexpr TensorClass kClasses[] = {
     {"workspace", "workspace", &MemoryBytes::workspace}};
 
 struct MemoryRow {
-  std::string kind, what;
+  std::string kind, tensors;
   double bytes = 0;
 };
 
-// Returns the rows of a run: a class with its parts below it, then what is no tensor.
+// Returns the rows of a run: each class of tensors with its parts below it, then memory outside
+// tensors, and the memory that is left or missing.
 std::vector<MemoryRow> rows_of(const Training& training) {
   const MemoryBytes& memory = training.memory;
   std::vector<MemoryRow> rows;
@@ -44,7 +45,7 @@ std::vector<MemoryRow> rows_of(const Training& training) {
       if (part.kind == name) parts.push_back({"", part.name, part.bytes});
     }
     if (parts.size() == 1) {
-      rows.push_back({std::string(name), parts.front().what, memory.*bytes});
+      rows.push_back({std::string(name), parts.front().tensors, memory.*bytes});
     } else if (!parts.empty()) {
       rows.push_back({std::string(name), "", memory.*bytes});
       rows.insert(rows.end(), parts.begin(), parts.end());
@@ -75,9 +76,9 @@ std::string fixes_line(const std::vector<MemoryFix>& fixes) {
                        fix_text(fixes.front()));
   std::string texts;
   for (const MemoryFix& fix : fixes) texts += (texts.empty() ? "" : ", ") + fix_text(fix);
-  const bool alone = fixes.front().changes.size() == 1;
+  const bool is_single = fixes.front().changes.size() == 1;
   return fmt::format("{} {}.\n",
-                     alone ? "It fits with" : "No single change makes it fit; two do:", texts);
+                     is_single ? "It fits with" : "No single change makes it fit; two do:", texts);
 }
 
 }  // namespace
@@ -94,13 +95,12 @@ std::string memory_table(const std::vector<RunResult>& results, int width) {
     const Training& training = *result.training;
     const double capacity = training.memory.capacity;
     text += wrapped(
-        fmt::format("{}: the fullest GPU is of pipeline rank {}, at {:.3f} s, where {} "
-                    "ends.\n",
+        fmt::format("{}: the fullest GPU is of pipeline rank {}, at {:.3f} s, where {} ends.\n",
                     name, training.peak.pipeline_rank, training.peak.at_s, training.peak.action),
         width);
     std::vector<Column<MemoryRow>> columns = {
         {"class", [](const MemoryRow& r) { return r.kind; }, Place::Name},
-        {"tensors", [](const MemoryRow& r) { return r.what; }, Place::Name},
+        {"tensors", [](const MemoryRow& r) { return r.tensors; }, Place::Name},
         {"GiB", [](const MemoryRow& r) { return fmt::format("{:.2f}", r.bytes / GiB); },
          Place::First}};
     if (capacity > 0)
@@ -117,7 +117,7 @@ std::string unfit_lines(const RunResult& result) {
   const Training& training = *result.training;
   const MemoryBytes& memory = training.memory;
   const TensorClass& most = *std::ranges::max_element(
-      kClasses, {}, [&](const TensorClass& one) { return memory.*one.bytes; });
+      kClasses, {}, [&](const TensorClass& c) { return memory.*c.bytes; });
   std::string largest;
   for (std::size_t i = 0; i < std::min(kLargest, training.parts.size()); ++i)
     largest += fmt::format("{}{} {:.1f} GiB", i > 0 ? "; " : "", training.parts[i].name,

@@ -1,5 +1,4 @@
-// Texts on a GPU's memory: what it holds at its peak, and what to do about a plan that does not
-// fit.
+// Texts on a GPU's memory: the tensors that it holds at its peak, and changes that make a plan fit.
 #pragma once
 
 #include <string>
@@ -9,12 +8,12 @@
 
 namespace tandem {
 
-// Returns for each run what its fullest GPU holds at its peak, by class of tensor, and when that
-// is.
+// Returns for each run the tensors that its fullest GPU holds at its peak, by class, and the time
+// of that peak.
 std::string memory_table(const std::vector<RunResult>& results, int width);
 
-// Returns lines on a run that does not fit: by how much, what holds the most, and the changes with
-// which it fits. Empty: it fits.
+// Returns lines on a run that does not fit: the GiB that are missing, the largest tensors, and the
+// changes with which it fits. Empty: it fits.
 std::string unfit_lines(const RunResult& result);
 
 }  // namespace tandem

@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-std::string beginning(const PackStudy& study) {
+std::string sequences_text(const PackStudy& study) {
   std::string text = fmt::format(
       "{}: {} sequences, {:.0f} tokens in the mean, {} at most: {} iterations of {}, {} of them "
       "played",
@@ -19,7 +19,7 @@ std::string beginning(const PackStudy& study) {
                     study.least_bins, study.limit, study.bins);
 }
 
-std::string table(const PackStudy& study, int width) {
+std::string ways_table(const PackStudy& study, int width) {
   using Way = const PackWay&;
   const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
   const std::vector<Column<PackWay>> columns = {
@@ -62,7 +62,7 @@ std::string conclusion(const PackStudy& study) {
 }  // namespace
 
 std::string pack_text(const PackStudy& study, int width) {
-  return wrapped(beginning(study), width) + table(study, width) + "\n" +
+  return wrapped(sequences_text(study), width) + ways_table(study, width) + "\n" +
          wrapped(conclusion(study), width);
 }
 

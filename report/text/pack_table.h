@@ -1,4 +1,5 @@
-// The text of a pack: what padding and packing make of the same sequences.
+// The text of a pack: iterations over the same sequences, padded to a fixed length or packed into
+// bins of tokens.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 
 namespace tandem {
 
+// Returns the sequences, a row for each way to batch them, and a sentence that compares two ways.
 std::string pack_text(const PackStudy& study, int width = kAnyWidth);
 
 }  // namespace tandem

@@ -14,8 +14,9 @@ std::string ms_or_none(const std::optional<double>& seconds) {
   return seconds ? fmt::format("{:.3f}", 1e3 * *seconds) : "-";
 }
 
-std::optional<double> relative(const std::optional<double>& simulated,
-                               const std::optional<double>& measured) {
+// Returns the relative error. Nothing: a side has no value.
+std::optional<double> relative_error(const std::optional<double>& simulated,
+                                     const std::optional<double>& measured) {
   if (!simulated || !measured || *measured <= 0) return std::nullopt;
   return *simulated / *measured - 1;
 }
@@ -34,7 +35,7 @@ std::string compared_values(const ProfileComparison& comparison, int width) {
       rows.push_back(
           {value.name + " ms", ms_or_none(value.simulated), ms_or_none(value.measured),
            std::abs(difference) < 0.5e-6 ? "0.000" : fmt::format("{:+.3f}", 1e3 * difference),
-           signed_percent(relative(value.simulated, value.measured))});
+           signed_percent(relative_error(value.simulated, value.measured))});
     }
   }
   return laid_out({{"a step, mean of ranks", Place::Name},
@@ -59,7 +60,7 @@ std::string compared_comms(const ProfileComparison& comparison, int width) {
   for (const ComparedComm& comm : comparison.comms)
     rows.push_back({comm.label.text(), count(comm.simulated), count(comm.measured),
                     ms_or_none(seconds(comm.simulated)), ms_or_none(seconds(comm.measured)),
-                    signed_percent(relative(seconds(comm.simulated), seconds(comm.measured))),
+                    signed_percent(relative_error(seconds(comm.simulated), seconds(comm.measured))),
                     bus(comm.simulated), bus(comm.measured)});
   if (rows.empty()) return "";
   return laid_out({{"communication of a rank", Place::Name},
@@ -79,9 +80,9 @@ std::string compared_phases(const ProfileComparison& comparison, int width) {
     rows.push_back({std::string(phase_name(phase.phase)),
                     phase.stage < 0 ? "-" : fmt::format("{}", phase.stage),
                     ms_or_none(phase.simulated_s), ms_or_none(phase.measured_s),
-                    signed_percent(relative(phase.simulated_s, phase.measured_s)),
+                    signed_percent(relative_error(phase.simulated_s, phase.measured_s)),
                     ms_or_none(phase.simulated_pass_s), ms_or_none(phase.measured_pass_s),
-                    signed_percent(relative(phase.simulated_pass_s, phase.measured_pass_s))});
+                    signed_percent(relative_error(phase.simulated_pass_s, phase.measured_pass_s))});
   if (rows.empty()) return "";
   return laid_out({{"compute of", Place::Name},
                    {"stage", Place::First},
@@ -94,9 +95,9 @@ std::string compared_phases(const ProfileComparison& comparison, int width) {
                   rows, width);
 }
 
-// Returns the splits of the measured ranks, as Holistic Trace Analysis has them.
+// Writes the splits of the measured ranks as Holistic Trace Analysis computes them.
 std::string measured_ranks(const ProfileComparison& comparison, int width) {
-  constexpr std::size_t most = 16;
+  constexpr std::size_t most = 16;  // rows; JSON has all ranks
   std::vector<Cells> rows;
   const std::vector<ProfileSplit>& splits = comparison.measured.hta_splits;
   for (std::size_t i = 0; i < splits.size() && i < most; ++i) {

@@ -1,4 +1,4 @@
-// Tables of a simulation held against a profile, for a terminal.
+// Tables of a simulation compared with a profile, for a terminal.
 #pragma once
 
 #include <string>
@@ -8,6 +8,7 @@
 
 namespace tandem {
 
+// Returns tables of times and shares, communication, passes and measured ranks, then notes.
 std::string profile_comparison_table(const ProfileComparison& comparison, int width = kAnyWidth);
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
+// Writes the tables of a profile. Sums run over ranks; "a rank" in a title divides them by the
+// ranks that have some, so that a table reads as one rank's step.
 #include "report/text/profile_table.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,11 +53,12 @@ std::map<CommLabel, Summed<CommTotal>> comms_by_label(const std::vector<ProfileS
   return sums;
 }
 
-std::vector<KernelTotal> summed(const std::vector<ProfileSplit>& splits,
-                                std::vector<KernelTotal> ProfileSplit::*which) {
+// Adds up one of the ranks' lists of totals by name; the longest come first.
+std::vector<KernelTotal> kernels_by_name(const std::vector<ProfileSplit>& splits,
+                                         std::vector<KernelTotal> ProfileSplit::*list) {
   std::map<std::string, KernelTotal> sums;
   for (const ProfileSplit& split : splits) {
-    for (const KernelTotal& kernel : split.*which) {
+    for (const KernelTotal& kernel : split.*list) {
       KernelTotal& sum = sums[kernel.name];
       sum.name = kernel.name;
       sum.count += kernel.count;
@@ -73,8 +75,8 @@ std::string counted_ranks(std::size_t ranks) {
   return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
 }
 
-// Names the annotations that tell steps.
-std::string_view steps_by(const Profile& profile) {
+// Names the annotations that mark the steps.
+std::string_view step_annotations(const Profile& profile) {
   for (const ProfileRank& rank : profile.ranks) {
     if (!rank.steps.empty())
       return rank.names.text(rank.steps.front().name).starts_with("ProfilerStep") ? "ProfilerStep"
@@ -88,7 +90,8 @@ std::string steps_text(const ProfileReport& report) {
   const auto steps = fmt::format("{} step{}", window.steps, window.steps == 1 ? "" : "s");
   switch (window.by) {
     case StepsBy::ProfilerStep:
-      return fmt::format("{} by {}, without the last one", steps, steps_by(*report.profile));
+      return fmt::format("{} by {}, without the last one", steps,
+                         step_annotations(*report.profile));
     case StepsBy::Repetition:
       return steps + ": the kernels repeat so often, and no ProfilerStep says";
     case StepsBy::Whole:
@@ -97,7 +100,8 @@ std::string steps_text(const ProfileReport& report) {
   return "";
 }
 
-std::string head(const ProfileReport& report) {
+// Says what was profiled, which steps count, and how long a step takes.
+std::string first_line(const ProfileReport& report) {
   const std::vector<ProfileRank>& ranks = report.profile->ranks;
   std::set<std::string> devices, profilers;
   int world = 0;
@@ -118,39 +122,47 @@ std::string head(const ProfileReport& report) {
       is_on_one_clock(*report.profile) ? "over all ranks" : "at most by a rank's own clock");
 }
 
-std::string rank_rows(const ProfileReport& report, int width) {
-  std::vector<Cells> rows;
-  const auto add = [&](const std::string& name, const ProfileSplit& split) {
-    const auto percent_of = [&](Nanoseconds part) { return percent(share(part, split.span_ns)); };
-    rows.push_back({name, fmt::format("{}", split.kernels), profile_ms(split.span_ns),
-                    profile_ms(split.compute_ns), percent_of(split.compute_ns),
-                    profile_ms(split.exposed_ns), percent_of(split.exposed_ns),
-                    profile_ms(split.memory_alone_ns), percent_of(split.memory_alone_ns),
-                    profile_ms(split.idle_ns), percent_of(split.idle_ns),
-                    profile_ms(split.communication_ns), percent(split.overlap_fraction()),
-                    profile_ms(split.bubble_ns), percent(share(split.bubble_ns, split.step_ns))});
-  };
+// Returns the means of the numbers that the table of ranks shows.
+ProfileSplit mean_of(const std::vector<ProfileSplit>& splits) {
   ProfileSplit mean;
-  for (const ProfileSplit& split : report.splits) {
-    add(fmt::format("{}", split.rank), split);
-    mean.kernels += split.kernels;
-    mean.span_ns += split.span_ns;
-    mean.compute_ns += split.compute_ns;
-    mean.communication_ns += split.communication_ns;
-    mean.overlap_ns += split.overlap_ns;
-    mean.memory_alone_ns += split.memory_alone_ns;
-    mean.idle_ns += split.idle_ns;
-    mean.exposed_ns += split.exposed_ns;
-    mean.step_ns += split.step_ns;
-    mean.bubble_ns += split.bubble_ns;
+  const auto ranks = static_cast<std::int64_t>(splits.size());
+  for (std::int64_t ProfileSplit::*number :
+       {&ProfileSplit::kernels, &ProfileSplit::span_ns, &ProfileSplit::compute_ns,
+        &ProfileSplit::communication_ns, &ProfileSplit::overlap_ns, &ProfileSplit::memory_alone_ns,
+        &ProfileSplit::idle_ns, &ProfileSplit::exposed_ns, &ProfileSplit::step_ns,
+        &ProfileSplit::bubble_ns}) {
+    for (const ProfileSplit& split : splits) mean.*number += split.*number;
+    mean.*number /= ranks;
   }
-  if (const auto n = static_cast<std::int64_t>(report.splits.size()); n > 1) {
-    for (Nanoseconds* sum :
-         {&mean.kernels, &mean.span_ns, &mean.compute_ns, &mean.communication_ns, &mean.overlap_ns,
-          &mean.memory_alone_ns, &mean.idle_ns, &mean.exposed_ns, &mean.step_ns, &mean.bubble_ns})
-      *sum /= n;
-    add("mean", mean);
-  }
+  return mean;
+}
+
+Cells rank_cells(const std::string& name, const ProfileSplit& split) {
+  const auto percent_of_span = [&](Nanoseconds part) {
+    return percent(share(part, split.span_ns));
+  };
+  return {name,
+          fmt::format("{}", split.kernels),
+          profile_ms(split.span_ns),
+          profile_ms(split.compute_ns),
+          percent_of_span(split.compute_ns),
+          profile_ms(split.exposed_ns),
+          percent_of_span(split.exposed_ns),
+          profile_ms(split.memory_alone_ns),
+          percent_of_span(split.memory_alone_ns),
+          profile_ms(split.idle_ns),
+          percent_of_span(split.idle_ns),
+          profile_ms(split.communication_ns),
+          percent(split.overlap_fraction()),
+          profile_ms(split.bubble_ns),
+          percent(share(split.bubble_ns, split.step_ns))};
+}
+
+std::string rank_table(const ProfileReport& report, int width) {
+  std::vector<Cells> rows;
+  for (const ProfileSplit& split : report.splits)
+    rows.push_back(rank_cells(fmt::format("{}", split.rank), split));
+  if (rows.size() > 1) rows.push_back(rank_cells("mean", mean_of(report.splits)));
   return laid_out({{"rank", Place::Name},
                    {"kernels"},
                    {"span ms", Place::First},
@@ -169,7 +181,7 @@ std::string rank_rows(const ProfileReport& report, int width) {
                   rows, width);
 }
 
-std::string comm_rows(const ProfileReport& report, int width) {
+std::string communication_table(const ProfileReport& report, int width) {
   std::vector<Cells> rows;
   for (const auto& [label, sum] : comms_by_label(report.splits)) {
     const CommTotal& comm = sum.total;
@@ -196,34 +208,38 @@ std::string comm_rows(const ProfileReport& report, int width) {
                   rows, width);
 }
 
-std::string phase_rows(const ProfileReport& report, int width) {
+// Returns compute by pass (forward, backward, ...) and stage. Empty: the profile tells none apart.
+std::string pass_table(const ProfileReport& report, int width) {
   struct Row {
     PhaseTotal total;
     int ranks = 0;
-    std::vector<Nanoseconds> medians;
+    std::vector<Nanoseconds> medians_ns;  // of one pass, by rank
   };
-  std::map<std::pair<PassPhase, int>, Row> by_phase;
+  std::map<std::pair<PassPhase, int>, Row> by_phase_and_stage;
   for (const ProfileSplit& split : report.splits) {
     for (const PhaseTotal& phase : split.phases) {
-      Row& row = by_phase[{phase.phase, phase.stage}];
+      Row& row = by_phase_and_stage[{phase.phase, phase.stage}];
       row.total.time_ns += phase.time_ns;
       row.total.passes += phase.passes;
-      if (phase.passes > 0) row.medians.push_back(phase.median_ns);
+      if (phase.passes > 0) row.medians_ns.push_back(phase.median_ns);
       ++row.ranks;
     }
   }
-  if (by_phase.empty() ||
-      (by_phase.size() == 1 && by_phase.begin()->first.first == PassPhase::Unknown))
+  const auto is_unknown = [](const auto& entry) { return entry.first.first == PassPhase::Unknown; };
+  if (by_phase_and_stage.empty() ||
+      (by_phase_and_stage.size() == 1 && is_unknown(*by_phase_and_stage.begin())))
     return "";
   std::vector<Cells> rows;
-  for (auto& [key, row] : by_phase) {
-    std::ranges::sort(row.medians);
-    rows.push_back(
-        {std::string(key.first == PassPhase::Unknown ? "not told" : phase_name(key.first)),
-         key.second < 0 ? "-" : fmt::format("{}", key.second),
-         profile_ms(static_cast<double>(row.total.time_ns) / row.ranks),
-         row.total.passes > 0 ? fmt::format("{}", row.total.passes) : "-",
-         row.medians.empty() ? "-" : profile_ms(row.medians[(row.medians.size() - 1) / 2])});
+  for (auto& [key, row] : by_phase_and_stage) {
+    const auto& [phase, stage] = key;
+    std::ranges::sort(row.medians_ns);
+    rows.push_back({std::string(phase == PassPhase::Unknown ? "not told" : phase_name(phase)),
+                    stage < 0 ? "-" : fmt::format("{}", stage),
+                    profile_ms(static_cast<double>(row.total.time_ns) / row.ranks),
+                    row.total.passes > 0 ? fmt::format("{}", row.total.passes) : "-",
+                    row.medians_ns.empty()
+                        ? "-"
+                        : profile_ms(row.medians_ns[(row.medians_ns.size() - 1) / 2])});
   }
   return laid_out({{"compute of", Place::Name},
                    {"stage", Place::First},
@@ -233,8 +249,8 @@ std::string phase_rows(const ProfileReport& report, int width) {
                   rows, width);
 }
 
-std::string kernel_rows(const std::string& title, const std::vector<KernelTotal>& totals,
-                        std::size_t most, std::size_t ranks, int width) {
+std::string kernel_totals_table(const std::string& title, const std::vector<KernelTotal>& totals,
+                                std::size_t most, std::size_t ranks, int width) {
   Nanoseconds all_ns = 0;
   for (const KernelTotal& total : totals) all_ns += total.time_ns;
   std::vector<Cells> rows;
@@ -254,42 +270,49 @@ std::string kernel_rows(const std::string& title, const std::vector<KernelTotal>
                   rows, width);
 }
 
-// Warns of what the reader could wrongly take for granted.
-std::string notes_of(const ProfileReport& report) {
+// Warns of short kernels, and of what the profile does not record.
+std::string missing_notes(const ProfileReport& report) {
   std::string text;
-  std::int64_t below = 0, kernels = 0, comms_told = 0, comms = 0;
-  bool told = false;
+  std::int64_t below_1us = 0, kernels = 0, comms_with_arguments = 0, comms = 0;
+  bool any_phase_known = false;
   for (const ProfileSplit& split : report.splits) {
-    below += split.below_us;
+    below_1us += split.below_us;
     kernels += split.kernels + split.copies;
     for (const CommTotal& comm : split.comms) {
-      comms_told += comm.with_arguments;
+      comms_with_arguments += comm.with_arguments;
       comms += comm.count;
     }
-    for (const PhaseTotal& phase : split.phases) told |= phase.phase != PassPhase::Unknown;
+    for (const PhaseTotal& phase : split.phases)
+      any_phase_known |= phase.phase != PassPhase::Unknown;
   }
   if (report.view.as_hta)
     text +=
         "As Holistic Trace Analysis computes it: starts rounded up and ends down to whole us, "
         "communication by the names that it knows.\n";
-  if (below > 0)
+  if (below_1us > 0)
     text +=
-        fmt::format("{} of {} kernels and copies are shorter than 1 us{}.\n", below, kernels,
+        fmt::format("{} of {} kernels and copies are shorter than 1 us{}.\n", below_1us, kernels,
                     report.view.as_hta ? " and may vanish here"
                                        : "; Holistic Trace Analysis drops what rounds to nothing");
-  if (comms > 0 && comms_told == 0)
+  if (comms > 0 && comms_with_arguments == 0)
     text +=
         "The profile does not tell the sizes of collectives, nor whose they are: no bytes, no "
         "bandwidth, no waiting for peers.\n";
-  if (!told)
+  if (!any_phase_known)
     text +=
         "The profile does not tell forward from backward: it has no annotations of passes, "
         "and no calls of autograd's threads.\n";
+  return text;
+}
+
+// Warns where the time of a step may not be what the reader takes it for.
+std::string step_notes(const ProfileReport& report) {
+  std::string text;
   const ProfileRank& first = report.profile->ranks.front();
   const StepsBeside beside = steps_beside(first);
   const Nanoseconds step_ns = report.splits.front().step_ns / report.window.steps;
-  if (report.window.by == StepsBy::ProfilerStep && beside.every_ns > 0 &&
-      std::abs(beside.every_ns - step_ns) > beside.every_ns / 50)
+  const bool differs = std::abs(beside.every_ns - step_ns) > beside.every_ns / 50;  // by over 2 %
+  if (report.window.by == StepsBy::ProfilerStep && beside.every_ns > 0 && differs)
     text += fmt::format(
         "Rank {}'s steps begin every {} ms{}: the first line's time is the span over their "
         "number.\n",
@@ -303,7 +326,11 @@ std::string notes_of(const ProfileReport& report) {
         "The optimizer ran {} times, each time behind a backward, and no ProfilerStep says where "
         "steps begin: the one step may be so many.\n",
         rounds);
-  for (const std::string& note : profile_notes(*report.profile)) text += note + '\n';
+  return text;
+}
+
+std::string clock_notes(const ProfileReport& report) {
+  std::string text;
   for (const ProfileRank& rank : report.profile->ranks) {
     if (rank.clock_shift_ns != 0 && rank.clock_set == 0)
       text += fmt::format(
@@ -313,6 +340,13 @@ std::string notes_of(const ProfileReport& report) {
           report.profile->ranks.front().rank);
   }
   return text;
+}
+
+// Warns of what the reader could wrongly take for granted.
+std::string notes_of(const ProfileReport& report) {
+  std::string text = missing_notes(report) + step_notes(report);
+  for (const std::string& note : profile_notes(*report.profile)) text += note + '\n';
+  return text + clock_notes(report);
 }
 
 Json json_ns(Nanoseconds ns) { return to_seconds(ns); }
@@ -378,14 +412,15 @@ Json json_of(const ProfileRank& rank, const ProfileSplit& split, std::size_t mos
 }  // namespace
 
 std::string profile_table(const ProfileReport& report, std::size_t most, int width) {
-  std::string text = wrapped(head(report), width) + '\n' + rank_rows(report, width) + '\n';
+  std::string text = wrapped(first_line(report), width) + '\n' + rank_table(report, width) + '\n';
   const std::size_t ranks = report.splits.size();
   for (const std::string& table :
-       {comm_rows(report, width), phase_rows(report, width),
-        kernel_rows("compute by kind", summed(report.splits, &ProfileSplit::categories),
-                    static_cast<std::size_t>(-1), ranks, width),
-        kernel_rows("longest kernels", summed(report.splits, &ProfileSplit::names), most, ranks,
-                    width)}) {
+       {communication_table(report, width), pass_table(report, width),
+        kernel_totals_table("compute by kind",
+                            kernels_by_name(report.splits, &ProfileSplit::categories),
+                            static_cast<std::size_t>(-1), ranks, width),
+        kernel_totals_table("longest kernels", kernels_by_name(report.splits, &ProfileSplit::names),
+                            most, ranks, width)}) {
     if (!table.empty()) text += table + '\n';
   }
   text += wrapped(notes_of(report), width);
@@ -394,9 +429,9 @@ std::string profile_table(const ProfileReport& report, std::size_t most, int wid
 }
 
 Json to_json(const ProfileReport& report, std::size_t most) {
-  constexpr std::string_view by[] = {"whole", "profiler_step", "repetition"};
+  constexpr std::string_view kNames[] = {"whole", "profiler_step", "repetition"};  // of StepsBy
   Json json{{"steps", report.window.steps},
-            {"steps_by", std::string(by[static_cast<std::size_t>(report.window.by)])},
+            {"steps_by", std::string(kNames[static_cast<std::size_t>(report.window.by)])},
             {"as_hta", report.view.as_hta}};
   json["ranks"] = Json::array();
   for (std::size_t i = 0; i < report.splits.size(); ++i)

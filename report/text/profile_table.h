@@ -19,8 +19,8 @@ struct ProfileReport {
   std::vector<ProfileSplit> splits;  // by rank
 };
 
-// Returns what was read, a row a rank, communication by kind, passes, compute by category, and the
-// `most` kernels that take longest; then what the profile does not tell.
+// Returns a line on what was read; tables by rank, kind of communication, pass, category of compute
+// and kernel (the `most` that take longest); then notes on what the profile does not tell.
 std::string profile_table(const ProfileReport& report, std::size_t most, int width = kAnyWidth);
 
 nlohmann::ordered_json to_json(const ProfileReport& report, std::size_t most);

@@ -1,5 +1,6 @@
+// Writes what tandem size found, most important first: answers, then a table of machines, one of
+// jobs on them, plans, networks, network tiers, and what the answer depends on.
 #include "report/text/size_table.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,27 +16,27 @@ namespace {
 // Writes the least bandwidth that is enough, in Gbit/s a node. Outside the range that is sold it is
 // "<= 5" or "> 12800".
 std::string least_Gbitps(const RunResult& result) {
-  constexpr double kLeast = 5, kMost = 12'800;
   if (!result.looked_for_bandwidth) return "";
   if (!result.least_internode_Gbitps) return "none is";
   const double least = *result.least_internode_Gbitps;
-  if (least <= kLeast) return "<= 5";
-  return least > kMost ? "> 12800" : fmt::format("{:.0f}", least);
+  if (least <= 5) return "<= 5";
+  return least > 12'800 ? "> 12800" : fmt::format("{:.0f}", least);
 }
 
-std::string times(double ratio) { return fmt::format("{:.3f}", ratio); }
+// Returns the percentile of days that must be in time: "p95".
+std::string late_percentile(const SizeResult& result) {
+  return late_word(result.asked.front().certainty);
+}
 
-std::string late_of(const SizeResult& result) { return late_word(result.asked.front().certainty); }
+bool is_guessed(const SizedJob& job) { return job.result && is_guess(job.result->calibrated); }
 
-bool guesses(const SizedJob& job) { return job.result && is_guess(job.result->calibrated); }
-
-// Whether the file says what a node of some offer draws.
+// Returns whether the file says what a node of some offer draws.
 bool has_power(const SizeResult& result) {
   return std::ranges::any_of(result.machines,
-                             [](const Machine& one) { return one.costs.peak_MW > 0; });
+                             [](const Machine& machine) { return machine.costs.peak_MW > 0; });
 }
 
-// A row of the table of machines, and one of the table of jobs.
+// Rows of the tables of machines and of jobs, with the result that the currency is found in.
 struct MachineRow {
   const SizeResult& all;
   const Machine& machine;
@@ -52,6 +53,8 @@ struct JobRow {
   const std::string& currency() const { return all.asked[job.of].price.currency; }
 };
 
+// Says that a machine is the best, why it is ruled out, or that it is on the frontier of time and
+// cost.
 std::string mark_of(const SizeResult& result, const Machine& machine) {
   if (machine.recommended) return "best";
   if (!machine.reason.empty()) return machine.reason;
@@ -60,7 +63,7 @@ std::string mark_of(const SizeResult& result, const Machine& machine) {
   return on_frontier ? "frontier" : "";
 }
 
-std::string machines(const SizeResult& result, int width) {
+std::string machine_rows(const SizeResult& result, int width) {
   using Row = const MachineRow&;
   std::vector<MachineRow> rows;
   for (const Machine& machine : result.machines) rows.push_back({result, machine});
@@ -70,10 +73,11 @@ std::string machines(const SizeResult& result, int width) {
       {"GPUs", [](Row r) { return fmt::format("{}", r.machine.gpus); }, Place::Name, Align::Right},
       {"nodes", [](Row r) { return fmt::format("{}+{}", r.machine.nodes, r.machine.spares); },
        Place::Second}};
-  const auto add_money = [&](const char* title, double (*of)(const Machine&)) {
-    if (std::ranges::any_of(result.machines, [&](const Machine& m) { return of(m) > 0; }))
-      columns.push_back(
-          {title, [of](Row r) { return money_text(of(r.machine), r.currency()); }, Place::First});
+  const auto add_money = [&](const char* title, double (*sum_of)(const Machine&)) {
+    if (std::ranges::any_of(result.machines, [&](const Machine& m) { return sum_of(m) > 0; }))
+      columns.push_back({title,
+                         [sum_of](Row r) { return money_text(sum_of(r.machine), r.currency()); },
+                         Place::First});
   };
   add_money("to buy", [](const Machine& m) { return m.costs.purchase; });
   add_money("a month", [](const Machine& m) { return m.costs.monthly; });
@@ -85,14 +89,14 @@ std::string machines(const SizeResult& result, int width) {
     columns.push_back({"mean", [](Row r) { return fmt::format("{:.3g}", r.machine.costs.mean_MW); },
                        Place::Beside});
   }
-  columns.push_back({"days " + late_of(result),
+  columns.push_back({"days " + late_percentile(result),
                      [](Row r) { return fmt::format("{:.1f}", r.machine.days_late); },
                      Place::First});
   return text_table(columns, rows, width);
 }
 
-std::string jobs(const SizeResult& result, int width) {
-  const std::string late = late_of(result);
+std::string job_rows(const SizeResult& result, int width) {
+  const std::string late = late_percentile(result);
   using Row = const JobRow&;
   std::vector<JobRow> rows;
   for (const Machine& machine : result.machines) {
@@ -108,10 +112,11 @@ std::string jobs(const SizeResult& result, int width) {
     columns.push_back(
         {title, [text](Row r) { return r.job.result ? text(r) : std::string(); }, place});
   };
-  const auto add_number = [&](const std::string& title, double (*of)(const Economics&), int digits,
-                              Place place) {
+  const auto add_number = [&](const std::string& title, double (*value_of)(const Economics&),
+                              int digits, Place place) {
     add(
-        title, [=](Row r) { return fmt::format("{:.{}f}", of(r.job.economics), digits); }, place);
+        title, [=](Row r) { return fmt::format("{:.{}f}", value_of(r.job.economics), digits); },
+        place);
   };
   add(
       "batch", [](Row r) { return fmt::format("{}", r.job.batch()); }, Place::Second);
@@ -150,14 +155,14 @@ std::string jobs(const SizeResult& result, int width) {
   return text_table(columns, rows, width);
 }
 
-std::string networks(const SizeResult& result, int width) {
+std::string network_rows(const SizeResult& result, int width) {
   using Row = const MachineRow&;
   std::vector<MachineRow> rows;
   for (const Machine& machine : result.machines) {
     if (machine.network && machine.network->tiers > 0) rows.push_back({result, machine});
   }
-  const auto count = [](std::int64_t (NetworkBill::*of)() const) {
-    return [of](Row r) { return fmt::format("{}", ((*r.machine.network).*of)()); };
+  const auto count = [](std::int64_t (NetworkBill::*part)() const) {
+    return [part](Row r) { return fmt::format("{}", ((*r.machine.network).*part)()); };
   };
   const std::vector<Column<MachineRow>> columns = {
       {"candidate", [](Row r) { return r.machine.offer; }, Place::Name},
@@ -177,23 +182,21 @@ std::string networks(const SizeResult& result, int width) {
   return rows.empty() ? "" : "\nNetworks between nodes:\n" + text_table(columns, rows, width);
 }
 
-std::string plans(const SizeResult& result, int width) {
+std::string plan_rows(const SizeResult& result, int width) {
+  using Row = const SizedJob&;
   const std::vector<Column<SizedJob>> columns = {
-      {"job", [](const SizedJob& one) { return one.job; }, Place::Name},
-      {"candidate", [](const SizedJob& one) { return one.offer; }, Place::Name},
-      {"plan", [](const SizedJob& one) { return plan_text(one.plan->candidate); }, Place::Second,
-       Align::Left},
-      {"GPUs", [](const SizedJob& one) { return fmt::format("{}", one.gpus); }, Place::First,
-       Align::Right},
-      {"oversubscribed x 2", [](const SizedJob& one) { return times(one.oversubscribed_2); },
+      {"job", [](Row job) { return job.job; }, Place::Name},
+      {"candidate", [](Row job) { return job.offer; }, Place::Name},
+      {"plan", [](Row job) { return plan_text(job.plan->candidate); }, Place::Second, Align::Left},
+      {"GPUs", [](Row job) { return fmt::format("{}", job.gpus); }, Place::First, Align::Right},
+      {"oversubscribed x 2", [](Row job) { return fmt::format("{:.3f}", job.oversubscribed_2); },
        Place::First},
-      {"x 4", [](const SizedJob& one) { return times(one.oversubscribed_4); }, Place::Beside}};
-  return text_table(
-      columns, rows_where(result.sized, [](const SizedJob& one) { return one.result.has_value(); }),
-      width);
+      {"x 4", [](Row job) { return fmt::format("{:.3f}", job.oversubscribed_4); }, Place::Beside}};
+  const auto has_result = [](Row job) { return job.result.has_value(); };
+  return text_table(columns, rows_where(result.sized, has_result), width);
 }
 
-std::string tiers(const SizeResult& result, int width) {
+std::string tier_rows(const SizeResult& result, int width) {
   using Row = const NetworkComparison&;
   const std::vector<Column<NetworkComparison>> columns = {
       {"job", [](Row t) { return t.job; }, Place::Name},
@@ -206,18 +209,19 @@ std::string tiers(const SizeResult& result, int width) {
   return text_table(columns, result.tiers, width);
 }
 
-std::string tornado_table(const SizeResult& result, int width) {
+// Writes a row for each input, the one that moves the recommended machine most first.
+std::string tornado_rows(const SizeResult& result, int width) {
   using Row = const TornadoBar&;
   const auto both = [](double low, double high) {
     return fmt::format("{:+.1f} to {:+.1f} %", 100 * low, 100 * high);
   };
-  const auto is_interval = [](Row r) { return r.low == 0; };
+  const auto is_interval = [](Row r) { return r.low == 0; };  // of predictions: no factors
   const std::vector<Column<TornadoBar>> columns = {
       {"input", [](Row r) { return r.input; }, Place::Name},
       {"times",
        [=](Row r) { return is_interval(r) ? "" : fmt::format("{:g} to {:g}", r.low, r.high); },
        Place::First},
-      {"days " + late_of(result), [=](Row r) { return both(r.days_low, r.days_high); },
+      {"days " + late_percentile(result), [=](Row r) { return both(r.days_low, r.days_high); },
        Place::First},
       {"total", [=](Row r) { return both(r.total_low, r.total_high); }, Place::First},
       {"another is best",
@@ -251,47 +255,48 @@ std::string sure_text(const SizeResult& result) {
 
 std::string assumptions_text(const SizeResult& result) {
   std::vector<std::string> lines;
-  for (const Assumption& one : result.assumptions)
-    lines.push_back(fmt::format("  {} = {}", one.key, one.value));
+  for (const Assumption& assumption : result.assumptions)
+    lines.push_back(fmt::format("  {} = {}", assumption.key, assumption.value));
   return lines.empty() ? "" : fmt::format("\nAssumed (* a guess):\n{}\n", fmt::join(lines, "\n"));
 }
 
 std::vector<const RunResult*> results(const SizeResult& result) {
   std::vector<const RunResult*> all;
-  for (const SizedJob& one : result.sized) {
-    if (one.result) all.push_back(&*one.result);
+  for (const SizedJob& job : result.sized) {
+    if (job.result) all.push_back(&*job.result);
   }
   return all;
 }
 
-// Warns of jobs whose times are guesses (not calibrated), and says which is the cheapest machine
-// without one.
+// Warns of jobs whose times are guesses (not calibrated). If the best machine has such a job, names
+// the cheapest machine that has none.
 std::string guess_warning(const SizeResult& result) {
   std::vector<std::string> names;
   for (const SizedJob& job : result.sized) {
     const std::string name = job.job.empty() ? job.offer : job.job + " on " + job.offer;
-    if (guesses(job) && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    if (is_guessed(job) && std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
-  const Machine* known = nullptr;  // the cheapest that is not ruled out and no guess
-  const auto is_guessed = [&](const Machine& machine) {
+  const auto has_guess = [&](const Machine& machine) {
     return std::ranges::any_of(machine.jobs,
-                               [&](std::size_t job) { return guesses(result.sized[job]); });
+                               [&](std::size_t job) { return is_guessed(result.sized[job]); });
   };
+  const Machine* calibrated = nullptr;  // the cheapest that is not ruled out and has no guess
   for (const Machine& machine : result.machines) {
-    if (!is_guessed(machine) && machine.reason.empty() &&
-        (known == nullptr || machine.total < known->total))
-      known = &machine;
+    if (!has_guess(machine) && machine.reason.empty() &&
+        (calibrated == nullptr || machine.total < calibrated->total))
+      calibrated = &machine;
   }
   if (names.empty()) return "";
   std::string text = fmt::format("Guesses, not calibrated and so with the widest interval: {}.",
                                  fmt::join(names, "; "));
   const std::optional<std::size_t> best = result.recommended();
   if (!best) return text + "\n";
-  if (!is_guessed(result.machines[*best])) return text + " The best is calibrated.\n";
+  if (!has_guess(result.machines[*best])) return text + " The best is calibrated.\n";
   text += fmt::format(" The best, {}, is one.", result.machines[*best].offer);
-  if (known == nullptr)
+  if (calibrated == nullptr)
     return text + " None that is calibrated is in time and within the limits.\n";
-  return text + fmt::format(" The cheapest that is calibrated: {}\n", machine_text(result, *known));
+  return text +
+         fmt::format(" The cheapest that is calibrated: {}\n", machine_text(result, *calibrated));
 }
 
 }  // namespace
@@ -326,20 +331,20 @@ std::string size_notes(const SizeResult& result) {
 
 std::string size_text(const SizeResult& result, int width) {
   const auto wrapped_text = [width](const std::string& prose) { return wrapped(prose, width); };
-  std::string text = wrapped_text(size_answers(result)) + "\n" + machines(result, width) + "\n" +
-                     jobs(result, width) + "\n" +
+  std::string text = wrapped_text(size_answers(result)) + "\n" + machine_rows(result, width) +
+                     "\n" + job_rows(result, width) + "\n" +
                      wrapped_text(size_warnings(result) + size_notes(result));
   text += wrapped_text(
               "\nPlans, and how many times as long their iterations take where the fabric is "
               "oversubscribed more:\n") +
-          plans(result, width);
-  text += networks(result, width);
+          plan_rows(result, width);
+  text += network_rows(result, width);
   if (!result.tiers.empty())
     text += wrapped_text(
                 "\nNetwork tiers: how much longer the same GPUs take than on the best network, "
                 "which is what a node-hour of that may cost more:\n") +
-            tiers(result, width);
-  if (!result.tornado.empty()) text += "\nWhat moves the answer:\n" + tornado_table(result, width);
+            tier_rows(result, width);
+  if (!result.tornado.empty()) text += "\nWhat moves the answer:\n" + tornado_rows(result, width);
   return text + assumptions_text(result) + fmt::format("\nSeed {:.0f}.\n", result.seed);
 }
 

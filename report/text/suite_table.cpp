@@ -18,8 +18,8 @@ std::string ratio(std::optional<double> value) {
   return value ? fmt::format("{:.3f}", *value) : "-";
 }
 
-// Returns the titles of the axes. If an axis has several columns, only the first has its name; in a
-// CSV the others have it with a number.
+// Returns the titles of the axes' columns. If an axis has several columns, the others are without a
+// title, or `numbered`: "batch", "batch_2", "batch_3".
 Cells axis_titles(const SuiteRow& row, bool numbered) {
   Cells titles = row.axes;
   for (std::size_t i = titles.size(); i-- > 1;) {
@@ -69,6 +69,7 @@ std::vector<Column<SuiteRow>> columns(const std::vector<SuiteRow>& rows) {
   return list;
 }
 
+// Returns a line for each fault (a difference beyond its bound), behind the text `before`.
 std::string faults(const std::vector<SuiteRow>& rows, const char* before) {
   std::string text;
   for (const SuiteRow& row : rows) {

@@ -1,3 +1,5 @@
+// Writes the table of runs, a column at a time, and the notes below it. A column that no run needs
+// (context parallelism, published rates, ...) is left out.
 #include "report/text/table.h"
 
 #include <fmt/format.h>
@@ -17,21 +19,20 @@
 namespace tandem {
 namespace {
 
-// The columns of runs. Those of Place::First stay in the first block of a table that is wider than
-// its terminal, those of Second stand where room is left, those of Beside next to the one before.
 using RunColumn = Column<RunResult>;
 
 // Returns the columns that name a run: its point on every axis. An axis that names several things
 // has a column for each; the first bears the title.
 std::vector<RunColumn> name_columns(const RunResult& result) {
   if (result.points.empty())
-    return {{"run", [](const RunResult& o) { return o.name; }, Place::Name}};
+    return {{"run", [](const RunResult& run) { return run.name; }, Place::Name}};
   std::vector<RunColumn> list;
   for (std::size_t i = 0; i < result.points.size(); ++i) {
     const bool again = i > 0 && result.axes[i] == result.axes[i - 1];
-    list.push_back({again ? "" : result.axes[i],
-                    [i](const RunResult& o) { return i < o.points.size() ? o.points[i] : o.name; },
-                    Place::Name});
+    list.push_back(
+        {again ? "" : result.axes[i],
+         [i](const RunResult& run) { return i < run.points.size() ? run.points[i] : run.name; },
+         Place::Name});
   }
   return list;
 }
@@ -40,70 +41,75 @@ double sum(const std::array<double, kGroupKinds>& by_group_kind) {
   return std::accumulate(by_group_kind.begin(), by_group_kind.end(), 0.0);
 }
 
-RunColumn size_column(const char* title, int ParallelSizes::*of, Place place = Place::Beside) {
-  return {title, [of](const RunResult& o) { return o.plan ? fmt::format("{}", *o.plan.*of) : "-"; },
-          place};
+RunColumn size_column(const char* title, int ParallelSizes::*size, Place place = Place::Beside) {
+  return {
+      title,
+      [size](const RunResult& run) { return run.plan ? fmt::format("{}", *run.plan.*size) : "-"; },
+      place};
 }
 
 template <class Value>  // a function of a Training
 RunColumn training_column(const char* title, Value value, Place place = Place::First) {
-  return {
-      title,
-      [value](const RunResult& o) { return o.training ? std::string(value(*o.training)) : "-"; },
-      place};
+  return {title,
+          [value](const RunResult& run) {
+            return run.training ? std::string(value(*run.training)) : "-";
+          },
+          place};
 }
 
 RunColumn exposed_column(GroupKind group_kind) {
-  return {fmt::format("{} %", group_kind_name(group_kind)), [group_kind](const RunResult& o) {
-            return percent(o.exposed_s[static_cast<std::size_t>(group_kind)] / o.iteration_s);
+  return {fmt::format("{} %", group_kind_name(group_kind)), [group_kind](const RunResult& run) {
+            return percent(run.exposed_s[static_cast<std::size_t>(group_kind)] / run.iteration_s);
           }};
 }
 
-bool is_measured(const RunResult& o) { return o.published_tflops_per_gpu && o.training; }
+bool is_comparable(const RunResult& run) { return run.published_tflops_per_gpu && run.training; }
 
 bool any_run(const std::vector<RunResult>& results,
              const std::function<bool(const RunResult&)>& holds) {
   return std::ranges::any_of(results, holds);
 }
 
-// Adds how the jobs are cut; contexts and experts only if there are some.
+// Adds the parallel sizes; those of contexts and experts only if some run has such parallelism.
 void add_sizes(const std::vector<RunResult>& results, std::vector<RunColumn>* list) {
   list->push_back(
-      {"GPUs", [](const RunResult& o) { return fmt::format("{}", o.gpus); }, Place::First});
+      {"GPUs", [](const RunResult& run) { return fmt::format("{}", run.gpus); }, Place::First});
   list->push_back(size_column("TP", &ParallelSizes::tp, Place::Second));
   list->push_back(size_column("PP", &ParallelSizes::pp));
   list->push_back(size_column("VPP", &ParallelSizes::vpp));
-  if (any_run(results, [](const RunResult& o) { return o.plan && o.plan->cp > 1; }))
+  if (any_run(results, [](const RunResult& run) { return run.plan && run.plan->cp > 1; }))
     list->push_back(size_column("CP", &ParallelSizes::cp));
-  if (any_run(results, [](const RunResult& o) { return o.plan && o.plan->ep > 1; }))
+  if (any_run(results, [](const RunResult& run) { return run.plan && run.plan->ep > 1; }))
     list->push_back(size_column("EP", &ParallelSizes::ep));
   list->push_back(size_column("DP", &ParallelSizes::dp));
   list->push_back(size_column("microb.", &ParallelSizes::microbatches));
 }
 
+// Adds the shares of the iteration that are bubble and exposed communication.
 void add_shares(const std::vector<RunResult>& results, std::vector<RunColumn>* list) {
-  list->push_back(
-      {"bubble %", [](const RunResult& o) { return percent(o.bubble_fraction); }, Place::First});
+  list->push_back({"bubble %", [](const RunResult& run) { return percent(run.bubble_fraction); },
+                   Place::First});
   for (const GroupKind group_kind : {GroupKind::Tensor, GroupKind::Pipeline, GroupKind::Data})
     list->push_back(exposed_column(group_kind));
   for (const GroupKind group_kind : {GroupKind::Context, GroupKind::Expert}) {
-    const auto communicates = [group_kind](const RunResult& o) {
-      return o.comm_s[static_cast<std::size_t>(group_kind)] > 0;
+    const auto communicates = [group_kind](const RunResult& run) {
+      return run.comm_s[static_cast<std::size_t>(group_kind)] > 0;
     };
     if (any_run(results, communicates)) list->push_back(exposed_column(group_kind));
   }
 }
 
 void add_published(std::vector<RunColumn>* list) {
-  list->push_back({"published", [](const RunResult& o) {
-                     return is_measured(o) ? fmt::format("{:.0f}", *o.published_tflops_per_gpu)
-                                           : "";
+  list->push_back({"published", [](const RunResult& run) {
+                     return is_comparable(run)
+                                ? fmt::format("{:.0f}", *run.published_tflops_per_gpu)
+                                : "";
                    }});
   list->push_back({"diff %",
-                   [](const RunResult& o) {
-                     if (!is_measured(o)) return std::string();
+                   [](const RunResult& run) {
+                     if (!is_comparable(run)) return std::string();
                      const double ratio =
-                         o.training->hardware_tflops_per_gpu / *o.published_tflops_per_gpu;
+                         run.training->hardware_tflops_per_gpu / *run.published_tflops_per_gpu;
                      return fmt::format("{:+.1f}", 100 * (ratio - 1));
                    },
                    Place::Beside});
@@ -114,15 +120,15 @@ std::vector<RunColumn> run_columns(const std::vector<RunResult>& results, bool t
   const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
   add_sizes(results, &list);
   list.push_back({"iteration s",
-                  [](const RunResult& o) { return fmt::format("{:.3f}", o.iteration_s); },
+                  [](const RunResult& run) { return fmt::format("{:.3f}", run.iteration_s); },
                   Place::First});
-  if (any_run(results, [](const RunResult& o) { return o.interval_s.has_value(); }))
+  if (any_run(results, [](const RunResult& run) { return run.interval_s.has_value(); }))
     list.push_back({"90 % s",
-                    [](const RunResult& o) {
-                      return o.interval_s ? fmt::format("{:.3g}-{:.3g}{}", o.interval_s->first,
-                                                        o.interval_s->second,
-                                                        is_guess(o.calibrated) ? "*" : "")
-                                          : "";
+                    [](const RunResult& run) {
+                      return run.interval_s ? fmt::format("{:.3g}-{:.3g}{}", run.interval_s->first,
+                                                          run.interval_s->second,
+                                                          is_guess(run.calibrated) ? "*" : "")
+                                            : "";
                     },
                     Place::Beside});
   list.push_back(training_column("tokens/s/GPU", [](auto& t) { return tokens_rate(t); }));
@@ -137,17 +143,20 @@ std::vector<RunColumn> run_columns(const std::vector<RunResult>& results, bool t
   list.push_back(training_column("GiB", [=](auto& t) { return rate(t.memory.total / GiB); }));
   list.push_back(training_column("fits", [](auto& t) { return verdict_cell(t); }));
   if (traffic) {
-    list.push_back({"GB sent", [=](const RunResult& o) { return rate(sum(o.sent_bytes) / GB); }});
     list.push_back(
-        {"exposed s", [](const RunResult& o) { return fmt::format("{:.3f}", sum(o.exposed_s)); }});
+        {"GB sent", [=](const RunResult& run) { return rate(sum(run.sent_bytes) / GB); }});
+    list.push_back({"exposed s", [](const RunResult& run) {
+                      return fmt::format("{:.3f}", sum(run.exposed_s));
+                    }});
   }
-  if (any_run(results, [](const RunResult& o) { return o.published_tflops_per_gpu.has_value(); }))
+  if (any_run(results,
+              [](const RunResult& run) { return run.published_tflops_per_gpu.has_value(); }))
     add_published(&list);
   return list;
 }
 
-// Writes how many layers each stage of a run has, if they differ, and Megatron-LM's arguments for
-// that.
+// Writes how many layers each stage of a run has, and Megatron-LM's arguments for it. Empty: the
+// layers are cut evenly.
 std::string layout_line(const RunResult& result) {
   const auto stages = layout_stages(result.layout);
   if (result.layout.empty() || !stages) return "";
@@ -162,7 +171,7 @@ std::string layout_line(const RunResult& result) {
                      arguments);
 }
 
-// Says which order was found, and what it is worth.
+// Says which order the search found, and how much faster it is than the best named one.
 std::string order_line(const RunResult& result) {
   if (!result.found_order) return "";
   const OrderFinding& found = *result.found_order;
@@ -202,26 +211,27 @@ std::string beyond_published_lines(const std::vector<const RunResult*>& results)
   return text;
 }
 
-// Says what the routing of experts costs each run; in one line for all whose loads are equal.
+// Says what unequal loads of experts cost each run. Runs with equal loads share one line.
 std::string routing_lines(const std::vector<const RunResult*>& results) {
   std::string text;
   bool has_equal = false;
   for (const RunResult* result : results) {
     if (!result->routing) continue;
-    const auto& [equal, cost, waiting] = *result->routing;
-    has_equal |= equal;
-    if (equal) continue;
-    if (cost < 0) {
+    const RoutingCost& cost = *result->routing;
+    has_equal |= cost.equal_loads;
+    if (cost.equal_loads) continue;
+    if (cost.of_iteration < 0) {
       text += fmt::format(
           "{}: routing saves {:.1f} % of the iteration, as experts drop what is "
           "beyond their capacity.\n",
-          result->name, -100 * cost);
+          result->name, -100 * cost.of_iteration);
       continue;
     }
     text += fmt::format(
         "{}: routing costs {:.1f} % of the iteration: {:.1f} % are waiting for the busiest rank's "
         "experts, {:.1f} % longer exchanges.\n",
-        result->name, 100 * cost, 100 * waiting, 100 * (cost - waiting));
+        result->name, 100 * cost.of_iteration, 100 * cost.waiting,
+        100 * (cost.of_iteration - cost.waiting));
   }
   if (!has_equal) return text;
   return text + fmt::format(
@@ -230,20 +240,20 @@ std::string routing_lines(const std::vector<const RunResult*>& results) {
                     text.empty() ? "E" : "In the other runs e");
 }
 
-// Says which of attention's FLOPs the runs count. `causal`: their report.causal_flops.
-const char* flops_text(const std::set<bool>& causal) {
-  if (causal.size() > 1)
+// Says which of attention's FLOPs the runs count. `causal_flops`: that setting in all runs.
+const char* flops_text(const std::set<bool>& causal_flops) {
+  if (causal_flops.size() > 1)
     return "all of attention's products, or the causal half, as each run's "
            "report.causal_flops says";
-  if (causal.contains(true))
+  if (causal_flops.contains(true))
     return "the half of attention's products that a causal mask leaves "
            "(report.causal_flops)";
   return "all of attention's products, as Megatron-LM and PaLM do "
          "(report.causal_flops: the half that a causal mask leaves)";
 }
 
-bool has_times_of_fixes(const RunResult* o) {
-  return o->memory_fixes && std::ranges::any_of(*o->memory_fixes, [](const MemoryFix& fix) {
+bool has_timed_fix(const RunResult* run) {
+  return run->memory_fixes && std::ranges::any_of(*run->memory_fixes, [](const MemoryFix& fix) {
            return fix.of_iteration.has_value();
          });
 }
@@ -277,26 +287,26 @@ std::string uncalibrated_line(const std::string& cost_model) {
 std::string explanatory_notes(const std::vector<const RunResult*>& results) {
   std::set<std::string> guesses;
   std::set<Verdict> verdicts;
-  std::set<bool> causal;
+  std::set<bool> causal_flops;
   for (const RunResult* result : results) {
     if (is_guess(result->calibrated)) guesses.insert(uncalibrated_line(result->cost_model));
     if (!result->training) continue;
     const Training& training = *result->training;
-    causal.insert(training.causal_flops);
+    causal_flops.insert(training.causal_flops);
     verdicts.insert(training.verdict);
   }
   std::string text = fmt::format("{}", fmt::join(guesses, "")) + beyond_published_lines(results) +
                      routing_lines(results);
   for (const RunResult* result : results)
     text += layout_line(*result) + order_line(*result) + unfit_lines(*result);
-  if (std::ranges::any_of(results, has_times_of_fixes))
+  if (std::ranges::any_of(results, has_timed_fix))
     text += "Percent: how much longer the iteration then takes, on the ideal engine.\n";
-  if (causal.empty()) return text;
+  if (causal_flops.empty()) return text;
   text += fmt::format(
       "FLOPs, and with them MFU and TF/s, count {}.\n"
       "A plan fits if its tensors leave room for CUDA's context and NCCL's buffers; the GiB beside "
       "it are what is left then, or below 0 what is missing (docs/memory.md).\n",
-      flops_text(causal));
+      flops_text(causal_flops));
   if (verdicts.contains(Verdict::IfUnfragmented))
     text +=
         "If unfragmented: what is left is less than PyTorch's allocator may waste; "
@@ -316,13 +326,13 @@ std::string run_table(const std::vector<RunResult>& results, bool traffic, int w
 }
 
 std::string savings_table(const std::vector<RunResult>& results, int width) {
-  const auto saves = [](const RunResult& o) { return o.saving.has_value(); };
+  const auto saves = [](const RunResult& run) { return run.saving.has_value(); };
   const auto first = std::ranges::find_if(results, saves);
   if (first == results.end()) return "";
   std::vector<RunColumn> list = name_columns(*first);
   const auto add = [&list](const char* title, auto cell, Place place) {
     list.push_back(
-        {title, [cell](const RunResult& o) { return std::string(cell(*o.saving)); }, place});
+        {title, [cell](const RunResult& run) { return std::string(cell(*run.saving)); }, place});
   };
   add(
       "against", [](const Saving& s) { return s.baseline; }, Place::Name);

@@ -17,7 +17,7 @@ inline bool is_guess(std::optional<bool> calibrated) { return calibrated == fals
 // Returns the seconds of an iteration: "14.452", or "14.452*" if that is a guess.
 std::string iteration_text(const RunResult& result);
 
-// Returns by how much the run may be above the best possible, in percent, rounded up: "1.3".
+// Returns how far at most the iteration is above its lower bound, in percent, rounded up: "1.3".
 // REQUIRES: above_bound(result).
 std::string percent_above(const RunResult& result);
 
@@ -28,24 +28,25 @@ std::string verdict_cell(const Training& training);
 // Returns tokens a second and GPU: "4512", "31.4".
 std::string tokens_rate(const Training& training);
 
-// Returns a row a run. `traffic`: with columns of what a GPU sends, and how much of it is exposed.
+// Returns a row a run. `traffic`: with columns of the GB that a GPU sends and the seconds in which
+// communication is exposed.
 std::string run_table(const std::vector<RunResult>& results, bool traffic = false,
                       int width = kAnyWidth);
 
-// Returns lines that say what the figures of these runs mean: what '*' marks, how FLOPs count
-// attention, and beside what a plan fits into the GPU's memory; and what to do where it does not.
+// Returns lines below a table of these runs: what '*' marks, which FLOPs count, when a plan fits
+// into the GPU's memory, and which changes make the others fit.
 std::string explanatory_notes(const std::vector<const RunResult*>& results);
 std::string explanatory_notes(const std::vector<RunResult>& results);
 
-// Returns the line on '*': no measured run stands behind that cost model.
+// Returns the line that explains '*': no measured run supports that cost model.
 std::string uncalibrated_line(const std::string& cost_model);
 
-// Returns a row for each run that has a baseline: what it saves. Empty: none has one.
+// Returns a row for each run that has a baseline: the time that it saves. Empty: none has one.
 std::string savings_table(const std::vector<RunResult>& results, int width = kAnyWidth);
 
-// Returns a line for each point of the first axis: what binds it on each of the others, how each
-// compares with the one before it and why, how far at most it is from the best possible, and the
-// least bandwidth between nodes that it can do with.
+// Returns a line for each point of the first axis, on the runs that have it: which two parts take
+// most of each iteration, how each run compares with the one before it and why, how far at most it
+// is above its lower bound, and the least bandwidth between nodes that is enough.
 std::string conclusions(const std::vector<RunResult>& results);
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
-// Puts the columns of a table into blocks by first fit. In: headings, rows, and the width of the
-// terminal. Out: the lines. Each block begins with the names of the rows:
+// Lays out a table whose columns may be wider in sum than the terminal. In: headings, rows, and the
+// terminal's width. Out: lines of text. The columns are cut into blocks, one below the other, by
+// first fit: a column goes into the first block with room. Each block repeats the rows' names:
 //
 //   run  GPUs  iteration s
 //   a      64        1.234
@@ -26,9 +27,8 @@ bool is_left(Place place, Align align) {
 }
 
 constexpr int kGap = 2;             // blanks between columns
-constexpr std::size_t kIndent = 2;  // of lines that go on from the one before
-// The least width of a column of text. In a narrow terminal it is a quarter of the width, or
-// kLeastOfAll.
+constexpr std::size_t kIndent = 2;  // blanks before the continuation of a wrapped line
+// A column of text is narrowed to a quarter of the terminal's width, within these bounds.
 constexpr int kLeastText = 16;
 constexpr int kLeastOfAll = 6;
 
@@ -47,16 +47,16 @@ int longest_word(const std::string& text) {
   return most;
 }
 
-// Returns how many bytes of a word to put on a line of `width` characters. The cut is behind the
-// last sign ('-', '/', ...) that fits, if there is one.
-std::size_t first_part(const std::string& word, int width) {
-  std::size_t end = 0, behind_sign = 0;
+// Returns how many bytes of a word to put on a line of `width` characters. The word is cut after
+// the last '-', '/', ',', '_' or '=' that fits, or else where the line is full.
+std::size_t first_part_size(const std::string& word, int width) {
+  std::size_t end = 0, after_sign = 0;
   for (int columns = 0; end < word.size(); ++end) {
     if (columns_of(word.substr(end, 1)) == 1 && ++columns > width) break;
     if (end > 0 && std::string_view("-/,_=").find(word[end - 1]) != std::string_view::npos)
-      behind_sign = end;
+      after_sign = end;
   }
-  return behind_sign > 0 ? behind_sign : end;
+  return after_sign > 0 ? after_sign : end;
 }
 
 // Cuts the words of a line that are wider than `width`.
@@ -64,8 +64,8 @@ std::string with_narrow_words(const std::string& line, int width) {
   if (longest_word(line) <= width) return line;
   std::string narrow;
   for (std::string word : split_words(line)) {
-    for (; columns_of(word) > width; word.erase(0, first_part(word, width)))
-      narrow += word.substr(0, first_part(word, width)) + ' ';
+    for (; columns_of(word) > width; word.erase(0, first_part_size(word, width)))
+      narrow += word.substr(0, first_part_size(word, width)) + ' ';
     narrow += word + ' ';
   }
   return narrow.erase(narrow.find_last_not_of(' ') + 1);
@@ -77,26 +77,27 @@ std::vector<std::string> broken(const std::string& line, int width) {
   std::vector<std::string> lines;
   const std::size_t first = line.find_first_not_of(' ');
   if (first == std::string::npos) return {""};
-  std::string now(first, ' ');
+  std::string current(first, ' ');
   bool empty = true;
-  for (const std::string& word : split(line.substr(now.size()), " ")) {
-    if (!empty && columns_of(now) + 1 + columns_of(word) > width) {
-      lines.push_back(std::move(now));
-      now.assign(first + kIndent, ' ');
+  for (const std::string& word : split(line.substr(first), " ")) {
+    if (!empty && columns_of(current) + 1 + columns_of(word) > width) {
+      lines.push_back(std::move(current));
+      current.assign(first + kIndent, ' ');
       empty = true;
     }
-    now += (empty ? "" : " ") + word;
+    current += (empty ? "" : " ") + word;
     empty = false;
   }
-  lines.push_back(std::move(now));
+  lines.push_back(std::move(current));
   return lines;
 }
 
 // Returns a row's cell. A row that ends early has empty cells there.
 std::string cell_of(const Cells& cells, std::size_t i) { return i < cells.size() ? cells[i] : ""; }
 
-// Puts columns into blocks by first fit: a group of columns that stay together goes into the first
-// block with room for it, groups of Place::First before the others. Text gives way to make room.
+// The columns of one table in blocks. A group of columns that stay together (one and those of
+// Place::Beside that follow it) goes into the first block with room, groups of Place::First before
+// the others. Columns of text are narrowed to make room; columns of numbers never are.
 class ColumnBlocks {
  public:
   ColumnBlocks(const std::vector<Heading>& headings, const std::vector<Cells>& rows, int width)
@@ -131,7 +132,7 @@ class ColumnBlocks {
   }
 
  private:
-  using Group = std::vector<std::size_t>;  // numbers of columns, ascending
+  using Group = std::vector<std::size_t>;  // indices of columns, ascending
 
   int width_of(const Group& group) const {
     return std::accumulate(group.begin(), group.end(), 0,
@@ -153,17 +154,17 @@ class ColumnBlocks {
     }
   }
 
-  // Narrows names to half of the width at most, and to what the widest number leaves. The widest
-  // name gives way first.
+  // Narrows the names, the widest first, until all of them together take at most half of the width
+  // and leave room for the widest column of numbers.
   void narrow_names() {
     if (headings_.size() == names_.size() ||
         std::ranges::none_of(names_, [this](std::size_t i) { return is_text(i); }))
       return;
-    int number = 0;
+    int widest_number = 0;
     for (std::size_t i = 0; i < headings_.size(); ++i) {
-      if (!is_text(i)) number = std::max(number, kGap + widths_[i]);
+      if (!is_text(i)) widest_number = std::max(widest_number, kGap + widths_[i]);
     }
-    const int most = std::min(width_ / 2, width_ - number);
+    const int most = std::min(width_ / 2, width_ - widest_number);
     for (int over = width_of(names_) - kGap - most; over > 0; --over) {
       const std::size_t widest = *std::ranges::max_element(
           names_, {}, [this](std::size_t i) { return is_text(i) ? widths_[i] : 0; });
@@ -172,34 +173,33 @@ class ColumnBlocks {
     }
   }
 
-  // Returns groups of columns that stay together: a column, and those beside it. Groups of
-  // Place::First come first.
+  // Returns the groups in the order in which they are put into blocks.
   std::vector<Group> groups() const {
     std::vector<Group> first, second;
     for (std::size_t i = 0; i < headings_.size(); ++i) {
-      std::vector<Group>* last = &second;
+      std::vector<Group>* list = &second;
       switch (headings_[i].place) {
         case Place::Name:
           continue;
         case Place::First:
-          (last = &first)->emplace_back();
+          (list = &first)->emplace_back();
           break;
         case Place::Second:
           second.emplace_back();
           break;
         case Place::Beside:
-          last = before(i) == Place::First ? &first : &second;
+          list = place_of_group(i) == Place::First ? &first : &second;
           break;
       }
-      CHECK(!last->empty());
-      last->back().push_back(i);
+      CHECK(!list->empty());
+      list->back().push_back(i);
     }
     first.insert(first.end(), second.begin(), second.end());
     return first;
   }
 
-  // Returns the place of the column that this one is beside.
-  Place before(std::size_t i) const {
+  // Returns the place of the first column of the column's group.
+  Place place_of_group(std::size_t i) const {
     while (i > 0 && headings_[i].place == Place::Beside) --i;
     return headings_[i].place;
   }
@@ -217,29 +217,29 @@ class ColumnBlocks {
   // Returns the width that the names leave.
   int room() const { return names_.empty() ? width_ : width_ - width_of(names_) + kGap; }
 
-  // Puts a group into the first block with room, or into a new one. If even a new block has no room
-  // for it, its columns go one by one. To make room, text is narrowed; in the first block only for
-  // groups of Place::First.
+  // Puts a group into the first block with room, or into a new one. A group too wide for any block
+  // is taken apart, and its columns are put one by one. Text is narrowed to make room, but in the
+  // first block only for groups of Place::First.
   void put(const Group& group) {
-    for (std::size_t at = 0; at < blocks_.size(); ++at) {
-      Group both = blocks_[at];
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      Group both = blocks_[b];
       both.insert(both.end(), group.begin(), group.end());
-      const bool squeezes = at > 0 || headings_[group.front()].place == Place::First;
-      if ((squeezes ? least_of(both) : width_of(both)) > room() + lead()) continue;
+      const bool narrows_text = b > 0 || headings_[group.front()].place == Place::First;
+      if ((narrows_text ? least_of(both) : width_of(both)) > room() + unused_gap()) continue;
       std::ranges::sort(both);
-      blocks_[at] = std::move(both);
+      blocks_[b] = std::move(both);
       return;
     }
-    if (group.size() == 1 || least_of(group) <= room() + lead()) {
+    if (group.size() == 1 || least_of(group) <= room() + unused_gap()) {
       blocks_.push_back(group);
       return;
     }
     for (const std::size_t i : group) put({i});
   }
 
-  // Returns the width that width_of() counts too much in a block without names: its first column
-  // has no gap before it.
-  int lead() const { return names_.empty() ? kGap : 0; }
+  // Returns the gap that width_of() counts before the first column of a block, which has none there
+  // if the table has no names.
+  int unused_gap() const { return names_.empty() ? kGap : 0; }
 
   // Narrows the text of a block that is too wide, the widest column first.
   void squeeze(const Group& block) {
@@ -249,7 +249,7 @@ class ColumnBlocks {
     const auto widest = [&] {
       return *std::ranges::max_element(texts, {}, [this](auto i) { return widths_[i]; });
     };
-    for (int over = width_of(block) - lead() - room(); over > 0; --over) {
+    for (int over = width_of(block) - unused_gap() - room(); over > 0; --over) {
       if (widths_[widest()] <= least_text()) return;
       --widths_[widest()];
     }
@@ -257,7 +257,7 @@ class ColumnBlocks {
 
   bool is_text(std::size_t i) const { return is_left(headings_[i].place, headings_[i].align); }
 
-  // Writes a row's cells, on more lines where text wraps.
+  // Writes a row's cells of these columns, on as many lines as its highest cell has.
   std::string line(const Group& columns, const Cells& cells) const {
     std::vector<std::vector<std::string>> parts;
     std::size_t height = 1;
@@ -269,21 +269,21 @@ class ColumnBlocks {
     }
     std::string text;
     for (std::size_t row = 0; row < height; ++row) {
-      std::string now;
+      std::string out;
       for (std::size_t k = 0; k < columns.size(); ++k) {
         const std::string part = row < parts[k].size() ? parts[k][row] : "";
         const std::string blanks(
             static_cast<std::size_t>(std::max(0, widths_[columns[k]] - columns_of(part))), ' ');
-        now += (k > 0 ? std::string(kGap, ' ') : "") +
+        out += (k > 0 ? std::string(kGap, ' ') : "") +
                (is_text(columns[k]) ? part + blanks : blanks + part);
       }
-      now.erase(now.find_last_not_of(' ') + 1);
-      text += now + '\n';
+      out.erase(out.find_last_not_of(' ') + 1);
+      text += out + '\n';
     }
     return text;
   }
 
-  // Wraps a cell. What goes on is indented if there is room.
+  // Wraps a cell. Its further lines are indented if there is room.
   static Cells wrapped_cell(const std::string& cell, int width) {
     const int indent = static_cast<int>(kIndent);
     if (longest_word(cell) <= width - indent) return broken(cell, width);
@@ -340,7 +340,7 @@ std::string markdown(const std::vector<Heading>& headings, const std::vector<Cel
 
 namespace {
 
-// Shows a line of any length, as a note may be long, but of each word only as much as of a cell.
+// Makes a line printable. Only its words are cut if they are very long, as notes may be long.
 std::string shown_words(const std::string& line) {
   std::string all;
   for (const std::string& word : split(line, " ")) all += shown(word) + ' ';
@@ -360,7 +360,7 @@ std::string wrapped(const std::string& text, int width) {
 }
 
 std::string wrapped_command(const std::string& command, int width) {
-  std::vector<std::string> words(1);  // an option with its values is one
+  std::vector<std::string> words(1);  // the program, then each option together with its values
   bool quoted = false;
   for (std::size_t i = 0; i < command.size(); ++i) {
     if (!quoted && command.compare(i, 3, " --") == 0) words.emplace_back();
@@ -374,28 +374,28 @@ std::string wrapped_command(const std::string& command, int width) {
       narrow.push_back(word);
       continue;
     }
-    std::string now;
+    std::string piece;
     for (const char c : word) {
       if (c == '\'') quoted = !quoted;
-      if (c == ' ' && !quoted && now.find_first_not_of(' ') != std::string::npos) {
-        narrow.push_back(now);
-        now.clear();
+      if (c == ' ' && !quoted && piece.find_first_not_of(' ') != std::string::npos) {
+        narrow.push_back(piece);
+        piece.clear();
       }
-      now += c;
+      piece += c;
     }
-    narrow.push_back(now);
+    narrow.push_back(piece);
   }
   words = narrow;
-  std::string all, now;
+  std::string all, line;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const int tail = i + 1 < words.size() ? 2 : 0;  // " \"
-    if (!now.empty() && columns_of(now) + columns_of(words[i]) > width - tail) {
-      all += now + " \\\n";
-      now = std::string(kIndent - 1, ' ');
+    if (!line.empty() && columns_of(line) + columns_of(words[i]) > width - tail) {
+      all += line + " \\\n";
+      line = std::string(kIndent - 1, ' ');
     }
-    now += words[i];
+    line += words[i];
   }
-  return all + now;
+  return all + line;
 }
 
 }  // namespace tandem

@@ -2,10 +2,10 @@
 //
 // A table is a list of columns, each with a title, a function that takes the cell from a row, and a
 // place. If all columns fit into the width, they stand side by side, as listed. If not, those of
-// Place::First fill the first block, then those of Place::Second what is left of it. The others
-// follow in blocks below, each of which begins with the rows' names. No column is left out and no
-// number is cut. Text, which is what stands to the left, may wrap inside its column, at blanks.
-// Where there is little room, titles of numbers wrap too, and words in columns are cut.
+// Place::First fill the first block, and those of Place::Second the room that is left in it. The
+// others follow in blocks below, each of which begins with the rows' names. No column is left out
+// and no number is cut. Cells that are aligned to the left are text: they may wrap at blanks. Where
+// there is little room, titles of numbers wrap too, and words in columns are cut.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace tandem {
 
-// The width that gives one block, and lines as long as they come, for files, pipes and --wide.
+// The width that puts a table into one block and wraps no line, for files, pipes and --wide.
 inline constexpr int kAnyWidth = 1'000'000;
 
 enum class Place {
@@ -43,8 +43,8 @@ struct Column {
   Align align = Align::Auto;
 };
 
-// Lays out the blocks: lines, each ended, with an empty one between blocks. A row may end early. If
-// no heading has a title, there is no line of titles.
+// Returns the table's blocks, with an empty line between them. A row may have fewer cells than
+// there are headings. If no heading has a title, there is no line of titles.
 std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cells>& rows,
                      int width);
 
@@ -92,12 +92,12 @@ std::string markdown_table(const std::vector<Column<Row>>& columns, const Rows& 
   return markdown(headings_of(columns), all_cells(columns, rows));
 }
 
-// Breaks each line at blanks, so that none is longer, except where a word is. What goes on is
-// indented.
+// Breaks each line at blanks, so that none is longer than `width` unless a single word is. The
+// further lines are indented.
 std::string wrapped(const std::string& text, int width);
 
-// Breaks a shell's command before its options. A backslash ends each line but the last, so that it
-// can be pasted as it stands.
+// Breaks a shell command before its options. Each line but the last ends with a backslash, so that
+// the command can be pasted as it is.
 std::string wrapped_command(const std::string& command, int width);
 
 }  // namespace tandem

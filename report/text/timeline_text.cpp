@@ -1,3 +1,8 @@
+// Draws runs with characters. A timeline has a line a rank and a character for each equal part of
+// the iteration, for example
+//   time       0           20 ms
+//   rank 0     ██████▅---..███
+// A bar has one line a run, with the parts of its iteration in proportion.
 #include "report/text/timeline_text.h"
 
 #include <fmt/format.h>
@@ -14,16 +19,18 @@
 namespace tandem {
 namespace {
 
-constexpr int kPictureWidth = 100;  // where the output has no width, such as a file
+constexpr int kPictureWidth = 100;  // characters, where the output has no width, such as a file
 constexpr int kLeastColumns = 20;
 constexpr int kRankWidth = 12;  // "rank 123456 "
 
+// Blocks of 0 to 8 eighths of a line's height.
 constexpr std::array<std::string_view, 9> kBlocks = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
 struct KindHue {
   std::string_view name;
   Hue hue;
 };
+// The kinds of compute, in the order of OpKind.
 constexpr std::array<KindHue, kComputeKinds> kCompute = {{{"forward", Hue::SkyBlue},
                                                           {"backward", Hue::Orange},
                                                           {"input gradient", Hue::Vermilion},
@@ -36,13 +43,13 @@ constexpr std::array<KindHue, kGroupKinds> kExposed = {{{"tensor", Hue::Green},
                                                         {"context", Hue::Grey},
                                                         {"expert", Hue::Wine}}};
 
-// Returns the hue of letters that can be read on `ground`.
-Hue text_hue_on(Hue ground) {
-  return ground == Hue::Blue || ground == Hue::Wine ? Hue::Silver : Hue::Black;
+// Returns the hue of letters that can be read on the background.
+Hue text_hue_on(Hue background) {
+  return background == Hue::Blue || background == Hue::Wine ? Hue::Silver : Hue::Black;
 }
 
 template <std::size_t N>
-std::size_t greatest(const std::array<Nanoseconds, N>& parts) {
+std::size_t index_of_longest(const std::array<Nanoseconds, N>& parts) {
   return static_cast<std::size_t>(std::max_element(parts.begin(), parts.end()) - parts.begin());
 }
 
@@ -51,30 +58,30 @@ Nanoseconds sum(const std::array<Nanoseconds, N>& parts) {
   return std::accumulate(parts.begin(), parts.end(), Nanoseconds{0});
 }
 
-// Draws a strip: a line for each rank, in which each cell is an equal part of the iteration. Notes
-// which kinds occur, for the legend.
+// Draws a strip: a line for each rank, with a character for each cell. Neighbouring cells of equal
+// colours are painted at once. Records which kinds occur, for the legend.
 class TimelinePainter {
  public:
   TimelinePainter(const TimelineStrip& strip, bool colour) : strip_(strip), colour_(colour) {
     for (const TimelineStrip::Row& row : strip.rows)
-      label_ = std::max(label_, fmt::format("rank {} ", row.rank).size());
+      label_width_ = std::max(label_width_, fmt::format("rank {} ", row.rank).size());
   }
 
   std::string draw() {
-    std::string text = times();
+    std::string text = time_axis();
     for (const TimelineStrip::Row& row : strip_.rows) {
-      text += fmt::format("{:<{}}", fmt::format("rank {}", row.rank), label_);
-      Sign run;
-      owed_ = {};
+      text += fmt::format("{:<{}}", fmt::format("rank {}", row.rank), label_width_);
+      Sign equal_cells;
+      unshown_ns_ = {};
       for (const TimelineStrip::Cell& cell : row.cells) {
         const Sign next = sign_of(cell);
-        if (next.letters != run.letters || next.ground != run.ground) {
-          text += painted(run.text, run.letters, run.ground);
-          run = {"", next.letters, next.ground};
+        if (next.letters != equal_cells.letters || next.background != equal_cells.background) {
+          text += painted(equal_cells);
+          equal_cells = {"", next.letters, next.background};
         }
-        run.text += next.text;
+        equal_cells.text += next.text;
       }
-      text += painted(run.text, run.letters, run.ground) + '\n';
+      text += painted(equal_cells) + '\n';
     }
     if (strip_.left_out > 0) text += fmt::format("and {} more ranks\n", strip_.left_out);
     return text + legend();
@@ -83,49 +90,57 @@ class TimelinePainter {
  private:
   double column_ns() const { return static_cast<double>(strip_.iteration_ns) / strip_.columns(); }
 
-  // The sign for a cell, or for several that are alike in colour.
+  // The text of one cell, or of several cells of equal colours.
   struct Sign {
     std::string text;
-    Hue letters = Hue::None, ground = Hue::None;
+    Hue letters = Hue::None, background = Hue::None;
   };
 
+  static std::string painted(const Sign& sign) {
+    return tandem::painted(sign.text, sign.letters, sign.background);
+  }
   Sign sign_of(const TimelineStrip::Cell& cell) {
     const double whole = column_ns();
     const Nanoseconds compute = sum(cell.compute_ns), exposed = sum(cell.exposed_ns);
     const auto eighths = static_cast<std::size_t>(
         std::clamp(std::lround(8 * static_cast<double>(compute) / whole), 0L, 8L));
-    const std::size_t kind = compute_kind(cell), group_kind = greatest(cell.exposed_ns);
-    // The rest is communication or bubble, whichever is more.
-    const bool waits = 2 * static_cast<double>(exposed) >= whole - static_cast<double>(compute) &&
-                       exposed > 0 && eighths < 8;
+    const std::size_t kind = compute_kind(cell), group_kind = index_of_longest(cell.exposed_ns);
+    // The rest of the cell shows as communication or as bubble, whichever takes more of it.
+    const bool shows_exposed =
+        2 * static_cast<double>(exposed) >= whole - static_cast<double>(compute) && exposed > 0 &&
+        eighths < 8;
     if (eighths > 0) seen_compute_[kind] = true;
-    if (waits) seen_exposed_[group_kind] = true;
-    bubbles_ |= eighths == 0 && !waits;
-    Sign sign{std::string(eighths > 0 ? kBlocks[eighths]
-                          : waits     ? "-"
-                                      : "."),
-              Hue::None, Hue::None};
-    if (!colour_) return sign;
-    if (waits) sign.ground = kExposed[group_kind].hue;
-    sign.letters = eighths > 0 ? kCompute[kind].hue : waits ? text_hue_on(sign.ground) : Hue::None;
+    if (shows_exposed) seen_exposed_[group_kind] = true;
+    seen_bubble_ |= eighths == 0 && !shows_exposed;
+    Sign sign;
+    if (colour_ && shows_exposed) sign.background = kExposed[group_kind].hue;
+    if (eighths > 0) {
+      sign.text = kBlocks[eighths];
+      if (colour_) sign.letters = kCompute[kind].hue;
+    } else if (shows_exposed) {
+      sign.text = "-";
+      if (colour_) sign.letters = text_hue_on(sign.background);
+    } else {
+      sign.text = ".";
+    }
     return sign;
   }
 
-  // Returns the kind of compute whose colour the cell gets. It is the kind that is owed most: the
-  // time that it took so far, less the time of the cells that it got (error diffusion). If forward
-  // and backward share every cell 1 : 2, one cell of three is a forward's.
+  // Returns the kind of compute whose colour the cell gets, by error diffusion: the kind with the
+  // most time in this row so far that no cell has shown. If forward and backward share every cell
+  // 1 : 2, one cell of three gets the colour of forward.
   std::size_t compute_kind(const TimelineStrip::Cell& cell) {
-    std::size_t kind = greatest(cell.compute_ns);
-    for (std::size_t k = 0; k < owed_.size(); ++k) {
-      owed_[k] += cell.compute_ns[k];
-      if (cell.compute_ns[k] > 0 && owed_[k] > owed_[kind]) kind = k;
+    std::size_t kind = index_of_longest(cell.compute_ns);
+    for (std::size_t k = 0; k < unshown_ns_.size(); ++k) {
+      unshown_ns_[k] += cell.compute_ns[k];
+      if (cell.compute_ns[k] > 0 && unshown_ns_[k] > unshown_ns_[kind]) kind = k;
     }
-    owed_[kind] -= sum(cell.compute_ns);
+    unshown_ns_[kind] -= sum(cell.compute_ns);
     return kind;
   }
 
-  // Writes a time every 12 columns or more, at a round number of its unit.
-  std::string times() const {
+  // Writes round times, 12 columns apart or more.
+  std::string time_axis() const {
     constexpr int kApart = 12;
     const auto end = static_cast<double>(strip_.iteration_ns);
     const auto [unit, unit_ns] = end >= 1e9   ? std::pair{"s", 1e9}
@@ -139,8 +154,8 @@ class TimelinePainter {
     }
     std::string line = "time";
     for (int i = 0; i * step * unit_ns < end; ++i) {
-      const auto at = label_ + static_cast<std::size_t>(i * step * unit_ns / column_ns());
-      line.resize(std::max(at, line.size()), ' ');
+      const auto column = label_width_ + static_cast<std::size_t>(i * step * unit_ns / column_ns());
+      line.resize(std::max(column, line.size()), ' ');
       line += i == 0 ? "0" : fmt::format("{:g} {}", i * step, unit);
     }
     line += '\n';
@@ -152,16 +167,16 @@ class TimelinePainter {
     if (colour_) text += names(kCompute, seen_compute_);
     if (std::find(seen_exposed_.begin(), seen_exposed_.end(), true) != seen_exposed_.end())
       text += "\n- exposed communication" + (colour_ ? names(kExposed, seen_exposed_) : "");
-    return text + (bubbles_ ? "\n. bubble\n" : "\n");
+    return text + (seen_bubble_ ? "\n. bubble\n" : "\n");
   }
 
   template <std::size_t N>
-  static std::string names(const std::array<KindHue, N>& of, const std::array<bool, N>& seen) {
+  static std::string names(const std::array<KindHue, N>& kinds, const std::array<bool, N>& seen) {
     std::string text;
     for (std::size_t i = 0; i < N; ++i) {
       if (!seen[i]) continue;
-      text += (text.empty() ? ": " : " ") +
-              painted(fmt::format(" {} ", of[i].name), text_hue_on(of[i].hue), of[i].hue);
+      text += (text.empty() ? ": " : " ") + painted({fmt::format(" {} ", kinds[i].name),
+                                                     text_hue_on(kinds[i].hue), kinds[i].hue});
     }
     return text;
   }
@@ -175,26 +190,27 @@ class TimelinePainter {
 
   const TimelineStrip& strip_;
   const bool colour_;
-  std::size_t label_ = 0;
+  std::size_t label_width_ = 0;
   std::array<bool, kComputeKinds> seen_compute_{};
   std::array<bool, kGroupKinds> seen_exposed_{};
-  // Compute of the current row that no cell has shown yet.
-  std::array<Nanoseconds, kComputeKinds> owed_{};
-  bool bubbles_ = false;
+  // Time of each kind of compute in the current row, less the time of the cells with its colour.
+  std::array<Nanoseconds, kComputeKinds> unshown_ns_{};
+  bool seen_bubble_ = false;
 };
 
-// A bar's parts: compute, exposed communication by kind, bubble.
+// A bar's parts: compute (part 0), exposed communication by kind, bubble (the last part).
 constexpr std::size_t kBarParts = kGroupKinds + 2;
+constexpr std::size_t kBubblePart = kBarParts - 1;
 
-// Returns how many columns each part gets, `columns` in all. The ends of the parts are rounded, so
-// no part is off by a whole column.
-std::array<int, kBarParts> columns_of(const std::array<double, kBarParts>& shares, int columns) {
+// Returns how many columns each part gets, `columns` in all. The position where each part ends is
+// rounded, so no part's width is off by a whole column.
+std::array<int, kBarParts> part_widths(const std::array<double, kBarParts>& shares, int columns) {
   std::array<int, kBarParts> widths{};
   double end = 0;
   int drawn = 0;
   for (std::size_t part = 0; part < kBarParts; ++part) {
     end += shares[part];
-    const int until = part + 1 == kBarParts
+    const int until = part == kBubblePart
                           ? columns
                           : std::min(static_cast<int>(std::lround(end * columns)), columns);
     widths[part] = until - drawn;
@@ -203,12 +219,18 @@ std::array<int, kBarParts> columns_of(const std::array<double, kBarParts>& share
   return widths;
 }
 
-std::string repeated(std::string_view sign, int count) {
+// Draws one part of a bar, `width` columns wide.
+std::string part_text(std::size_t part, int width, bool colour) {
+  const bool is_exposed = part > 0 && part < kBubblePart;
+  std::string_view sign = part == 0 ? "█" : ".";
+  if (is_exposed) sign = kExposed[part - 1].name.substr(0, 1);
   std::string text;
-  for (int i = 0; i < count; ++i) text += sign;
-  return text;
+  for (int i = 0; i < width; ++i) text += sign;
+  if (!colour || text.empty() || part == kBubblePart) return text;
+  if (part == 0) return painted(text, Hue::SkyBlue);
+  const Hue hue = kExposed[part - 1].hue;
+  return painted(text, text_hue_on(hue), hue);
 }
-
 }  // namespace
 
 int strip_columns(int width) {
@@ -234,23 +256,11 @@ std::string bars_text(const std::vector<RunResult>& results, int width, bool col
     shares[0] = result.compute_s / result.iteration_s;
     for (int kind = 0; kind < kGroupKinds; ++kind)
       shares[kind + 1] = result.exposed_s[kind] / result.iteration_s;
-    const std::array<int, kBarParts> widths = columns_of(shares, columns);
+    const std::array<int, kBarParts> widths = part_widths(shares, columns);
     text += fmt::format("{:<{}}", result.name, name_width + 1);
     for (std::size_t part = 0; part < kBarParts; ++part) {
       seen[part] |= widths[part] > 0;
-      const bool comm = part > 0 && part + 1 < kBarParts;
-      const std::string drawn = repeated(part == 0 ? "█"
-                                         : comm    ? kExposed[part - 1].name.substr(0, 1)
-                                                   : ".",
-                                         widths[part]);
-      if (!colour || drawn.empty() || part + 1 == kBarParts) {
-        text += drawn;
-      } else if (comm) {
-        const Hue hue = kExposed[part - 1].hue;
-        text += painted(drawn, text_hue_on(hue), hue);
-      } else {
-        text += painted(drawn, Hue::SkyBlue);
-      }
+      text += part_text(part, widths[part], colour);
     }
     text += '\n';
   }
@@ -261,7 +271,7 @@ std::string bars_text(const std::vector<RunResult>& results, int width, bool col
       exposed += fmt::format("{} {} {}", exposed.empty() ? "; exposed communication:" : ",",
                              name.substr(0, 1), name);
   }
-  return text + "█ compute" + exposed + (seen[kBarParts - 1] ? "; . bubble\n" : "\n");
+  return text + "█ compute" + exposed + (seen[kBubblePart] ? "; . bubble\n" : "\n");
 }
 
 }  // namespace tandem

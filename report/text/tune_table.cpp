@@ -1,5 +1,7 @@
+// Writes what tandem tune found: a table of the best plans, notes, the plans that each bound cut
+// off, then the guides' rules and refinements. "Stage level" times are those of the search, which
+// plays each pass of a stage as one operation; the others are simulated.
 #include "report/text/tune_table.h"
-
 #include <fmt/format.h>
 
 #include <numeric>
@@ -27,8 +29,8 @@ Column<Finalist> simulated(const char* title, Value value, Place place = Place::
 }
 
 std::string plans_table(const Tuned& tuned, int width) {
-  using O = const RunResult&;
-  using T = const Training&;
+  using Run = const RunResult&;
+  using Train = const Training&;
   const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
   const std::vector<Column<Finalist>> columns = {
       {"", [](const Finalist& f) { return f.label; }, Place::Name},
@@ -37,21 +39,23 @@ std::string plans_table(const Tuned& tuned, int width) {
       {"iteration s",
        [](const Finalist& f) { return f.result.ok() ? iteration_text(*f.result) : "error"; },
        Place::First},
-      simulated("tokens/s/GPU", [](O, T t) { return tokens_rate(t); }),
+      simulated("tokens/s/GPU", [](Run, Train t) { return tokens_rate(t); }),
       simulated(
-          "model TF/s", [=](O, T t) { return tenths(t.model_tflops_per_gpu); }, Place::Second),
-      simulated("MFU %", [=](O, T t) { return tenths(100 * t.mfu); }),
+          "model TF/s", [=](Run, Train t) { return tenths(t.model_tflops_per_gpu); },
+          Place::Second),
+      simulated("MFU %", [=](Run, Train t) { return tenths(100 * t.mfu); }),
       simulated(
-          "bubble %", [=](O o, T) { return tenths(100 * o.bubble_fraction); }, Place::Second),
+          "bubble %", [=](Run run, Train) { return tenths(100 * run.bubble_fraction); },
+          Place::Second),
       simulated(
           "exposed %",
-          [=](O o, T) {
-            const double exposed = std::accumulate(o.exposed_s.begin(), o.exposed_s.end(), 0.0);
-            return tenths(100 * exposed / o.iteration_s);
+          [=](Run run, Train) {
+            const double exposed = std::accumulate(run.exposed_s.begin(), run.exposed_s.end(), 0.0);
+            return tenths(100 * exposed / run.iteration_s);
           },
           Place::Beside),
-      simulated("GiB", [=](O, T t) { return tenths(t.memory.total / GiB); }),
-      simulated("fits", [](O, T t) { return verdict_cell(t); }),
+      simulated("GiB", [=](Run, Train t) { return tenths(t.memory.total / GiB); }),
+      simulated("fits", [](Run, Train t) { return verdict_cell(t); }),
       {"stage level s",
        [](const Finalist& f) {
          return f.stage_level_ns ? fmt::format("{:.3f}", to_seconds(*f.stage_level_ns)) : "";
@@ -68,7 +72,8 @@ std::vector<const RunResult*> results(const Tuned& tuned) {
   return all;
 }
 
-// Says how far plans are from the best possible. Layouts without a pipeline have only one order.
+// Says how far at most each plan is above its lower bound, which is over all orders. Plans without
+// a pipeline are left out: they have only one order.
 std::string bounds_text(const Tuned& tuned) {
   std::string text;
   for (const Finalist& f : tuned.finalists) {
@@ -81,26 +86,25 @@ std::string bounds_text(const Tuned& tuned) {
       "Above the best possible with its own layout and memory, a plan is at most by: {}.\n", text);
 }
 
+// Says how many plans the search cut off by which bound, and how many it scheduled.
 std::string counts_text(const Tuned& tuned) {
   const SearchCounts& c = tuned.counts;
+  const std::int64_t cuts_seen = c.cuts - c.cuts_memory - c.cuts_work - c.cuts_left;
+  const double plans_per_s = static_cast<double>(c.enumerated) / tuned.search_s;
   std::string text = fmt::format(
       "{} plans in {:.1f} s, {} a second on one core, of {} cuts of the model over the GPUs; of {} "
       "more memory holds no parameters, of {} what nothing hides takes longer. Not scheduled: {} "
       "beyond the GPU's memory; {} by the work of their layout, {} with its bubble and transfers, "
-      "{} with least "
-      "data-parallel "
-      "communication. Scheduled: {}, and {} orders for a bound.",
-      grouped(c.enumerated), tuned.search_s,
-      grouped(static_cast<std::int64_t>(static_cast<double>(c.enumerated) / tuned.search_s)),
-      grouped(c.cuts - c.cuts_memory - c.cuts_work - c.cuts_left), grouped(c.cuts_memory),
-      grouped(c.cuts_work), grouped(c.memory), grouped(c.work), grouped(c.pipeline),
-      grouped(c.data), grouped(c.scheduled), grouped(c.orders));
+      "{} with least data-parallel communication. Scheduled: {}, and {} orders for a bound.",
+      grouped(c.enumerated), tuned.search_s, grouped(static_cast<std::int64_t>(plans_per_s)),
+      grouped(cuts_seen), grouped(c.cuts_memory), grouped(c.cuts_work), grouped(c.memory),
+      grouped(c.work), grouped(c.pipeline), grouped(c.data), grouped(c.scheduled),
+      grouped(c.orders));
   if (c.unplayable > 0) text += fmt::format(" Refused by lowering: {}.", grouped(c.unplayable));
   if (!tuned.complete)
     text += fmt::format(
         " Stopped early, which no two runs do alike: {} of these plans, and {} cuts, were not "
-        "looked "
-        "at.",
+        "looked at.",
         grouped(c.left), grouped(c.cuts_left));
   if (const std::optional<double> gap = tuned.gap(); gap && !tuned.complete)
     text += fmt::format(
@@ -135,13 +139,15 @@ std::string verdicts_table(const Tuned& tuned, int width) {
   return text_table(columns, tuned.verdicts, width);
 }
 
-// A line of a refined plan: as it was, or with a refinement.
+// A row of the table of refined plans: a plan without refinement, or with one.
 struct RefinedLine {
-  std::string what;
+  std::string name;
   const Refined* plan;
   const RunResult* result;  // null: it cannot be played
 };
 
+// Writes each refined plan without refinement, with each refinement below it, then why some cannot
+// be played.
 std::string refined_table(const Tuned& tuned, int width) {
   std::vector<RefinedLine> lines;
   for (const Refined& plan : tuned.refined) {
@@ -150,18 +156,18 @@ std::string refined_table(const Tuned& tuned, int width) {
       lines.push_back(
           {"+ " + refinement_text(refinement), &plan, result.ok() ? &*result : nullptr});
   }
-  const auto saves = [](const RefinedLine& line, double unit) {
+  const auto saved = [](const RefinedLine& line, double unit_s) {
     if (line.result == nullptr || line.result == &line.plan->plain) return std::string();
-    return fmt::format("{:.3f}", line.plan->saved_s(*line.result) / unit);
+    return fmt::format("{:.3f}", line.plan->saved_s(*line.result) / unit_s);
   };
   const std::vector<Column<RefinedLine>> columns = {
-      {"plan", [](const RefinedLine& l) { return l.what; }, Place::Name},
+      {"plan", [](const RefinedLine& l) { return l.name; }, Place::Name},
       {"iteration s",
        [](const RefinedLine& l) {
          return l.result != nullptr ? iteration_text(*l.result) : "cannot";
        }},
-      {"saves s", [=](const RefinedLine& l) { return saves(l, 1); }},
-      {"saves %", [=](const RefinedLine& l) { return saves(l, l.plan->plain.iteration_s / 100); }},
+      {"saves s", [=](const RefinedLine& l) { return saved(l, 1); }},
+      {"saves %", [=](const RefinedLine& l) { return saved(l, l.plan->plain.iteration_s / 100); }},
       {"GiB",
        [](const RefinedLine& l) {
          return l.result != nullptr ? fmt::format("{:.1f}", l.result->training->memory.total / GiB)
@@ -194,11 +200,11 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
   if (!tuned.refined.empty())
     text += "\n" + wrapped("Made for the stages of the best plans:\n", width) +
             refined_table(tuned, width);
-  std::string first = "The first plan: " + command;
+  std::string first_plan = "The first plan: " + command;
   const Finalist& best = tuned.finalists.front();
   for (const auto& [key, value] : plan_settings(best.candidate, best.refinement))
-    first += fmt::format(" --set {}={}", key, value);
-  text += "\n" + wrapped_command(first, width) + "\n";
+    first_plan += fmt::format(" --set {}={}", key, value);
+  text += "\n" + wrapped_command(first_plan, width) + "\n";
   if (!tuned.framework.empty())
     text += wrapped(
         fmt::format(
@@ -217,9 +223,9 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
   return text;
 }
 
-std::string better_line(const Found& found, bool of_rules) {
+std::string better_line(const Found& found, bool keeps_rules) {
   return fmt::format("{:10.3f} s  {}{}", to_seconds(found.iteration_ns), plan_text(found.candidate),
-                     of_rules ? "  (keeps the guides' rules)" : "");
+                     keeps_rules ? "  (keeps the guides' rules)" : "");
 }
 
 }  // namespace tandem

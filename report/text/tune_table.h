@@ -1,4 +1,5 @@
-// The text of a tune: the best plans, what the search cut, and how the guides' rules fared.
+// The text of a tune: the best plans, how many plans the search cut off, and whether the rules of
+// training guides hold.
 #pragma once
 
 #include <string>
@@ -8,10 +9,12 @@
 
 namespace tandem {
 
-// `command`: how to simulate the best plan, without its settings: "tandem simulate FILE".
+// `command`: simulates the scenario: "tandem simulate FILE". The text shows it with the settings of
+// the best plan.
 std::string tune_text(const Tuned& tuned, const std::string& command, int width = kAnyWidth);
 
-// Returns one line of a search under way.
-std::string better_line(const Found& found, bool of_rules);
+// Returns the line that reports a better plan while the search goes on. `keeps_rules`: it is the
+// best among those that keep the guides' rules.
+std::string better_line(const Found& found, bool keeps_rules);
 
 }  // namespace tandem

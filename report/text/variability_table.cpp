@@ -11,8 +11,8 @@ namespace {
 
 std::string four_digits(double value) { return fmt::format("{:.4f}", value); }
 
-// Returns the replica that was last most often, and in how many runs: "412 in 3". Of equals it is
-// the lowest.
+// Returns the replica that was last most often, the lowest of equals, and in how many runs: "412 in
+// 3".
 std::string most_often_last(const Repeats& repeats) {
   std::map<int, int> times;
   for (const RepeatedRun& run : repeats.each) {
@@ -40,30 +40,30 @@ struct PartOfRun {
 }  // namespace
 
 std::string repeats_table(const std::vector<RunResult>& results, int width) {
-  const auto repeated = [](const RunResult& o) { return o.repeats.has_value(); };
+  const auto repeated = [](const RunResult& run) { return run.repeats.has_value(); };
   if (std::ranges::none_of(results, repeated)) return "";
   std::vector<Column<RunResult>> columns = {
-      {"run", [](const RunResult& o) { return o.name; }, Place::Name},
-      {"runs", [](const RunResult& o) { return fmt::format("{}", o.repeats->runs); }},
+      {"run", [](const RunResult& run) { return run.name; }, Place::Name},
+      {"runs", [](const RunResult& run) { return fmt::format("{}", run.repeats->runs); }},
       {"seeds",
-       [](const RunResult& o) {
-         const std::uint64_t first = o.repeats->first_seed;
+       [](const RunResult& run) {
+         const std::uint64_t first = run.repeats->first_seed;
          return fmt::format("{}-{}", first,
-                            first + static_cast<std::uint64_t>(o.repeats->runs) - 1);
+                            first + static_cast<std::uint64_t>(run.repeats->runs) - 1);
        }},
-      {"p5 s", [](const RunResult& o) { return four_digits(o.repeats->iteration_s.p5); },
+      {"p5 s", [](const RunResult& run) { return four_digits(run.repeats->iteration_s.p5); },
        Place::First},
-      {"p50 s", [](const RunResult& o) { return four_digits(o.repeats->iteration_s.p50); },
+      {"p50 s", [](const RunResult& run) { return four_digits(run.repeats->iteration_s.p50); },
        Place::Beside},
-      {"p95 s", [](const RunResult& o) { return four_digits(o.repeats->iteration_s.p95); },
+      {"p95 s", [](const RunResult& run) { return four_digits(run.repeats->iteration_s.p95); },
        Place::Beside}};
-  if (std::ranges::any_of(results, [&](const RunResult& o) {
-        return repeated(o) && !most_often_last(*o.repeats).empty();
+  if (std::ranges::any_of(results, [&](const RunResult& run) {
+        return repeated(run) && !most_often_last(*run.repeats).empty();
       })) {
     columns.push_back(
-        {"last replica", [](const RunResult& o) { return most_often_last(*o.repeats); }});
+        {"last replica", [](const RunResult& run) { return most_often_last(*run.repeats); }});
     columns.push_back(
-        {"slow node there", [](const RunResult& o) { return behind_slow_nodes(*o.repeats); }});
+        {"slow node there", [](const RunResult& run) { return behind_slow_nodes(*run.repeats); }});
   }
   return text_table(columns, rows_where(results, repeated), width);
 }

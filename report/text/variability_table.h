@@ -1,4 +1,4 @@
-// Tables of how much runs vary, and of what they depend on.
+// Tables of how much repeated runs vary, and of how much a slower part delays a run.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace tandem {
 // Returns a row for each run that was played several times. Empty: none was.
 std::string repeats_table(const std::vector<RunResult>& results, int width = kAnyWidth);
 
-// Returns a row for each part of each run, the one that counts most first. Empty: no run has any.
+// Returns a row for each part of each run: how much longer an iteration takes if the part is 10 %
+// slower, the largest delay first. Empty: no run has any.
 std::string sensitivity_table(const std::vector<RunResult>& results, int width = kAnyWidth);
 
 }  // namespace tandem

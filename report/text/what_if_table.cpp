@@ -8,11 +8,11 @@
 namespace tandem {
 namespace {
 
-std::string change(const std::optional<double>& share) {
+std::string change_cell(const std::optional<double>& share) {
   return share ? signed_percent(*share) : std::string();
 }
 
-// Returns lines on the pairs that are not predicted.
+// Returns the reasons of the pairs that are not predicted.
 template <class Pair>
 std::string not_compared(const std::vector<Pair>& pairs, int width) {
   std::string reasons;
@@ -31,30 +31,30 @@ std::string gains_line(const std::vector<WhatIf>& pairs) {
 }
 
 std::vector<Column<WhatIf>> change_columns() {
-  using Of = const WhatIf&;
-  return {{"model", [](Of p) { return p.model; }, Place::Name},
-          {"changed", [](Of p) { return p.changed; }, Place::Name},
-          {"from", [](Of p) { return p.from; }, Place::First},
-          {"to", [](Of p) { return p.to; }, Place::First},
-          {"measured %", [](Of p) { return change(p.measured); }, Place::First},
-          {"predicted %", [](Of p) { return change(p.predicted); }, Place::First},
-          {"difference", [](Of p) {
+  using Row = const WhatIf&;
+  return {{"model", [](Row p) { return p.model; }, Place::Name},
+          {"changed", [](Row p) { return p.changed; }, Place::Name},
+          {"from", [](Row p) { return p.from; }, Place::First},
+          {"to", [](Row p) { return p.to; }, Place::First},
+          {"measured %", [](Row p) { return change_cell(p.measured); }, Place::First},
+          {"predicted %", [](Row p) { return change_cell(p.predicted); }, Place::First},
+          {"difference", [](Row p) {
              return p.measured && p.predicted ? signed_percent(*p.predicted - *p.measured)
                                               : std::string();
            }}};
 }
 
 std::vector<Column<MachineRatio>> ratio_columns() {
-  using Of = const MachineRatio&;
+  using Row = const MachineRatio&;
   return {
-      {"job", [](Of r) { return r.job; }, Place::Name},
-      {"from", [](Of r) { return r.from; }, Place::Name},
-      {"to", [](Of r) { return r.to; }, Place::Name},
-      {"measured", [](Of r) { return fmt::format("{:.2f}", r.measured); }, Place::First},
+      {"job", [](Row r) { return r.job; }, Place::Name},
+      {"from", [](Row r) { return r.from; }, Place::Name},
+      {"to", [](Row r) { return r.to; }, Place::Name},
+      {"measured", [](Row r) { return fmt::format("{:.2f}", r.measured); }, Place::First},
       {"predicted",
-       [](Of r) { return r.predicted ? fmt::format("{:.2f}", *r.predicted) : std::string(); },
+       [](Row r) { return r.predicted ? fmt::format("{:.2f}", *r.predicted) : std::string(); },
        Place::First},
-      {"error %", [](Of r) { return r.predicted ? signed_percent(r.error()) : std::string(); }}};
+      {"error %", [](Row r) { return r.predicted ? signed_percent(r.error()) : std::string(); }}};
 }
 
 std::string ratios_line(const std::vector<MachineRatio>& ratios) {
