@@ -16,8 +16,8 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kFarthest = 20;  // rows of that table
-constexpr int kOfOneFamily = 3;        // rows of one family in it
+constexpr std::size_t kFarthest = 20;  // rows of the table of those farthest off
+constexpr int kOfOneFamily = 3;        // of these rows, the most of one family
 
 // Returns how a tool's figures were found: by running the tool again, or from its authors. The word
 // goes into Markdown cells, so it has no "|", which would begin a new cell.
@@ -26,7 +26,7 @@ const char* kind_of(const BaselineTool& tool) {
 }
 
 // Returns "Calculon 3.65 on 8 rows (published)": mean absolute error in per cent. The number of
-// rows is left out if it is ours.
+// rows is left out if our prediction has as many.
 std::string tool_cell(const std::vector<BaselineTool>& tools, const Accuracy& ours) {
   std::string text;
   for (const BaselineTool& tool : tools) {
@@ -67,49 +67,49 @@ std::string rivals_part(const std::vector<CaseRow>& rows, const std::vector<Base
     }
   }
   if (all.empty()) return "No other tool's figures.\n";
-  using Of = const ToolBesideUs&;
+  using Row = const ToolBesideUs&;
   const std::vector<Column<ToolBesideUs>> columns = {
-      {"family", [](Of r) { return r.ours.family; }, Place::Name},
-      {"tool", [](Of r) { return r.tool.tool; }, Place::Name},
-      {"kind", [](Of r) { return kind_of(r.tool); }, Place::Name},
-      {"rows", [](Of r) { return r.tool.rows > 0 ? std::to_string(r.tool.rows) : "not said"; }},
-      {"mean absolute %", [](Of r) { return fmt::format("{:g}", r.tool.mean_absolute_percent); }},
+      {"family", [](Row r) { return r.ours.family; }, Place::Name},
+      {"tool", [](Row r) { return r.tool.tool; }, Place::Name},
+      {"kind", [](Row r) { return kind_of(r.tool); }, Place::Name},
+      {"rows", [](Row r) { return r.tool.rows > 0 ? std::to_string(r.tool.rows) : "not said"; }},
+      {"mean absolute %", [](Row r) { return fmt::format("{:g}", r.tool.mean_absolute_percent); }},
       {"bias %",
-       [](Of r) {
+       [](Row r) {
          return r.tool.bias_percent ? fmt::format("{:+g}", *r.tool.bias_percent) : "not said";
        }},
-      {"our rows", [](Of r) { return std::to_string(r.ours.n); }},
-      {"our mean absolute %", [](Of r) { return r.ours.n > 0 ? percent(r.ours.mape) : "-"; }},
-      {"our bias %", [](Of r) { return r.ours.n > 0 ? signed_percent(r.ours.bias) : "-"; }},
-      {"source", [](Of r) { return r.tool.source; }, Place::Second, Align::Left}};
+      {"our rows", [](Row r) { return std::to_string(r.ours.n); }},
+      {"our mean absolute %", [](Row r) { return r.ours.n > 0 ? percent(r.ours.mape) : "-"; }},
+      {"our bias %", [](Row r) { return r.ours.n > 0 ? signed_percent(r.ours.bias) : "-"; }},
+      {"source", [](Row r) { return r.tool.source; }, Place::Second, Align::Left}};
   return markdown_table(columns, all);
 }
 
-// Returns each family's worst row and the worst of the others, sorted by error. Limits the rows of
-// one family, which might fill the table otherwise.
+// Returns each family's worst row and the worst of the others, sorted by error. The rows of one
+// family are limited, as they might fill the table otherwise.
 std::vector<CaseRow> farthest_rows(const std::vector<CaseRow>& rows) {
   std::vector<const CaseRow*> sorted;
   for (const CaseRow& row : rows) {
     if (row.prediction) sorted.push_back(&row);
   }
-  const auto size = [](const CaseRow* row) { return std::abs(row->error()); };
-  std::ranges::stable_sort(sorted, std::ranges::greater{}, size);
-  std::map<std::string, int> of_family;
-  std::vector<const CaseRow*> first, more;
+  const auto error_size = [](const CaseRow* row) { return std::abs(row->error()); };
+  std::ranges::stable_sort(sorted, std::ranges::greater{}, error_size);
+  std::map<std::string, int> rows_of_family;
+  std::vector<const CaseRow*> chosen, others;
   for (const CaseRow* row : sorted) {
-    const int seen = of_family[row->run.family]++;
-    if (seen == 0) {
-      first.push_back(row);
-    } else if (seen < kOfOneFamily) {
-      more.push_back(row);
+    const int earlier = rows_of_family[row->run.family]++;
+    if (earlier == 0) {
+      chosen.push_back(row);
+    } else if (earlier < kOfOneFamily) {
+      others.push_back(row);
     }
   }
-  const std::size_t room = kFarthest - std::min(kFarthest, first.size());
-  more.resize(std::min(more.size(), room));
-  first.insert(first.end(), more.begin(), more.end());
-  std::ranges::stable_sort(first, std::ranges::greater{}, size);
+  const std::size_t room = kFarthest - std::min(kFarthest, chosen.size());
+  others.resize(std::min(others.size(), room));
+  chosen.insert(chosen.end(), others.begin(), others.end());
+  std::ranges::stable_sort(chosen, std::ranges::greater{}, error_size);
   std::vector<CaseRow> farthest;
-  for (const CaseRow* row : first) farthest.push_back(*row);
+  for (const CaseRow* row : chosen) farthest.push_back(*row);
   return farthest;
 }
 

@@ -1,6 +1,6 @@
-// Markdown of cases: the families beside what other tools reach on them, the rows that are farthest
-// off, and those without a prediction. It is a page of its own, or the parts of one written by
-// hand.
+// Markdown on the accuracy on cases (measured runs of others): the errors of each family of runs
+// beside those of other tools, the rows that are farthest off, and those without a prediction. It
+// is a page of its own, or replaces parts of a page that is otherwise written by hand.
 #pragma once
 
 #include <string>
@@ -12,21 +12,19 @@
 
 namespace tandem {
 
-// Returns a page of its own, with all parts.
+// Returns a whole page.
 std::string case_page(const std::vector<CaseRow>& rows, const std::vector<BaselineTool>& tools,
                       const std::string& title);
 
-// Returns `page` with new parts. A part is what stands between a line "<!-- made by MAKER: PART
-// -->" and the next line "<!-- end -->", where PART is families, rivals, farthest or not predicted.
-// All else stays as it is. An Error names `path` and the line: a part that is not known or has no
-// end, or a page without any.
+// Returns `page` with its parts replaced, as with_parts() (page_parts.h) does. Parts are families,
+// rivals, farthest and not predicted.
 Result<std::string> updated_page(const std::string& page, const std::string& path,
                                  const std::vector<CaseRow>& rows,
                                  const std::vector<BaselineTool>& tools,
                                  const std::string& maker = "./dev accuracy");
 
-// Returns who makes a file's parts of `page`: "./dev accuracy of STEM" if the page has such marks,
-// so that it can hold the parts of several files; else "./dev accuracy".
+// Returns the maker to look for in `page`. A page that holds the parts of several files marks them
+// with "./dev accuracy of STEM", STEM being the file's name; other pages with "./dev accuracy".
 std::string maker_of(const std::string& page, const std::string& stem);
 
 }  // namespace tandem

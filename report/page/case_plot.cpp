@@ -22,18 +22,18 @@ namespace {
 constexpr int kWidth = 920;
 constexpr int kLeft = 76;
 constexpr int kTop = 44;
-constexpr int kSide = 520;  // of the square
+constexpr int kSide = 520;  // of the square between the axes
 constexpr int kAxisHeight = 56;
-constexpr int kLegend = kLeft + kSide + 28;
+constexpr int kLegend = kLeft + kSide + 28;  // x of the legend, then of its columns
 constexpr int kLegendName = kLegend + 20;
 constexpr int kLegendRows = kLegend + 185;
 constexpr int kLegendError = kLegend + 272;
 constexpr int kLegendLine = 22;
 constexpr double kLegendMark = 5;
 
-constexpr std::size_t kNameLength = 24;
-constexpr int kTicks = 18;   // an axis with more steps has labels at powers of ten alone
-constexpr int kPowers = 12;  // and at about so many of them
+constexpr std::size_t kNameLength = 24;  // characters of a family's name
+constexpr int kTicks = 18;   // an axis with more ticks has labels at powers of ten alone,
+constexpr int kPowers = 12;  // of which it shows about so many
 constexpr double kBand = 0.1;
 constexpr int kCrowd = 300;  // a family with more rows has small marks
 
@@ -43,7 +43,7 @@ constexpr std::array<std::string_view, 9> kColours = {"#0072b2", "#d55e00", "#00
                                                       "#000000", "#cc79a7", "#56b4e9",
                                                       "#e69f00", "#882255", "#888888"};
 
-// Shapes around 0, about a pixel wide either way.
+// Paths of shapes around the origin, about one pixel to each side.
 constexpr std::array<std::string_view, 8> kShapes = {
     "M-1 0a1 1 0 1 0 2 0a1 1 0 1 0-2 0z",               // circle
     "M-.9-.9h1.8v1.8h-1.8z",                            // square
@@ -54,35 +54,36 @@ constexpr std::array<std::string_view, 8> kShapes = {
     "M-1.1-.6L-.6-1.1 0-.5.6-1.1 1.1-.6.5 0 1.1.6.6 1.1 0 .5-.6 1.1-1.1.6-.5 0z",  // cross
     "M0-1.1L1.1-.3.7 1H-.7L-1.1-.3z"};                                             // pentagon
 
-// An axis has ticks at 1, 2 and 5 times the powers of ten, which are numbered as steps: step 0 is
-// at 1, step 4 at 20, step -1 at 0.5.
+// An axis has ticks at 1, 2 and 5 times the powers of ten. They are numbered: tick 0 is at 1, tick
+// 4 at 20, tick -1 at 0.5.
 constexpr std::array<int, 3> kDigits = {1, 2, 5};
 
 struct Tick {
-  int decade = 0;
+  int decade = 0;  // the power of ten
   int digit = 1;
 
   double log() const { return decade + std::log10(digit); }
 };
 
-Tick step_at(int index) {
+Tick tick_at(int index) {
   const int decade = index >= 0 ? index / 3 : -((2 - index) / 3);
   return {decade, kDigits[index - 3 * decade]};
 }
 
-std::string label(const Tick& step) {
-  if (step.decade < -4 || step.decade > 5) return fmt::format("{}e{}", step.digit, step.decade);
-  return fmt::format("{:g}", step.digit * std::pow(10, step.decade));
+std::string label(const Tick& tick) {
+  if (tick.decade < -4 || tick.decade > 5) return fmt::format("{}e{}", tick.digit, tick.decade);
+  return fmt::format("{:g}", tick.digit * std::pow(10, tick.decade));
 }
 
-// An axis from one step to another, between which all values lie. Both axes are the same.
+// A logarithmic axis between two ticks. Both axes of the plot are the same. `log` is a value's
+// decimal logarithm.
 struct LogAxis {
-  int first = 0;
+  int first = 0;  // numbers of ticks
   int last = 3;
 
-  double log_first() const { return step_at(first).log(); }
+  double log_first() const { return tick_at(first).log(); }
   double pixels(double log) const {
-    return (log - log_first()) / (step_at(last).log() - log_first()) * kSide;
+    return (log - log_first()) / (tick_at(last).log() - log_first()) * kSide;
   }
   double x(double log) const { return kLeft + pixels(log); }
   double y(double log) const { return kTop + kSide - pixels(log); }
@@ -90,6 +91,7 @@ struct LogAxis {
 
 bool is_drawn(const CaseRow& row) { return row.prediction && row.prediction->predicted_s > 0; }
 
+// Returns the shortest axis that all measured and predicted times lie on.
 LogAxis axis_of(const std::vector<CaseRow>& rows) {
   std::vector<double> logs;
   for (const CaseRow& row : rows) {
@@ -102,9 +104,9 @@ LogAxis axis_of(const std::vector<CaseRow>& rows) {
   constexpr double kRounding = 1e-9;
   LogAxis axis;
   axis.first = 3 * static_cast<int>(std::floor(least)) + 3;
-  while (step_at(axis.first).log() > least + kRounding) --axis.first;
+  while (tick_at(axis.first).log() > least + kRounding) --axis.first;
   axis.last = 3 * static_cast<int>(std::floor(most));
-  while (step_at(axis.last).log() < most - kRounding) ++axis.last;
+  while (tick_at(axis.last).log() < most - kRounding) ++axis.last;
   if (axis.first < axis.last) return axis;
   return {axis.first - 1, axis.last + 1};
 }
@@ -176,7 +178,7 @@ class CasePicture {
 
   // Draws the band where predicted is at most 10 % off: the diagonal, moved up and down.
   void draw_band() {
-    const double first = axis_.log_first(), last = step_at(axis_.last).log();
+    const double first = axis_.log_first(), last = tick_at(axis_.last).log();
     const double up = std::log10(1 + kBand), down = std::log10(1 - kBand);
     append("<g clip-path=\"url(#square)\">\n<path class=\"band\" fill=\"#e4e4e4\" d=\"");
     append("M{:.1f} {:.1f}L{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}z\"/>\n", axis_.x(first),
@@ -192,14 +194,14 @@ class CasePicture {
     const int every = is_wide ? 3 * ((axis_.last - axis_.first) / 3 / kPowers + 1) : 1;
     for (int index = axis_.first; index <= axis_.last; ++index) {
       if (index % every != 0) continue;
-      const Tick step = step_at(index);
-      const double x = axis_.x(step.log()), y = axis_.y(step.log());
+      const Tick tick = tick_at(index);
+      const double x = axis_.x(tick.log()), y = axis_.y(tick.log());
       append("<path stroke=\"#222222\" stroke-opacity=\"0.13\" d=\"M{:.1f} {}v{}M{} {:.1f}h{}\"/>",
              x, kTop, kSide, kLeft, y, kSide);
       append("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>", x, kTop + kSide + 18,
-             label(step));
+             label(tick));
       append("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 7, y + 4,
-             label(step));
+             label(tick));
     }
     append("<rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{2}\" fill=\"none\" ", kLeft, kTop,
            kSide);
@@ -235,12 +237,12 @@ class CasePicture {
     }
   }
 
-  void legend_cells(int y, std::string_view name, const Accuracy& of) {
+  void legend_cells(int y, std::string_view name, const Accuracy& accuracy) {
     append("<text x=\"{}\" y=\"{}\">{}</text>", kLegendName, y,
            xml_escaped(shortened(name, kNameLength)));
-    append("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", kLegendRows, y, of.n);
+    append("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", kLegendRows, y, accuracy.n);
     append("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", kLegendError, y,
-           of.n > 0 ? percent(of.mape) : "-");
+           accuracy.n > 0 ? percent(accuracy.mape) : "-");
   }
 
   void draw_legend() {

@@ -1,4 +1,4 @@
-// A plot of predicted against measured, a mark a run, as an SVG picture for a page.
+// A plot of predicted against measured iteration times, a mark a run, as an SVG picture.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace tandem {
 
-// Returns the picture. Both axes are logarithmic and alike. It shows the diagonal, 10 % on either
-// side of it, and a colour and a shape a family. The same rows give the same bytes. Rows without a
-// prediction have no mark.
+// Returns the picture. Both axes are logarithmic and have the same range. Each family of runs has a
+// colour and a shape; a band shows where predictions are off by at most 10 %. The same rows give
+// the same bytes. Rows without a prediction have no mark.
 std::string case_plot(const std::vector<CaseRow>& rows);
 
 }  // namespace tandem

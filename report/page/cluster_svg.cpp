@@ -21,13 +21,14 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t kMostNodes = 24;  // with more nodes those on the same switches share a box
-constexpr double kPictureWidth = 1180, kMargin = 16, kRow = 110, kBox = 30;
+// Pixels.
+constexpr double kPictureWidth = 1180, kMargin = 16, kRowHeight = 110, kBoxHeight = 30;
 constexpr double kWidestBox = 130, kGap = 6;
 
-// A box of the picture: a point of the graph, or several nodes.
+// A box of the picture: a switch, GPU or NIC, or one or several nodes.
 struct Box {
-  std::string label, title, kind;
-  double x = 0, y = 0, width = 0;
+  std::string label, title, css_class;
+  double x = 0, y = 0, width = 0;  // of its centre
 };
 
 // All links between two boxes, which are drawn as one line.
@@ -48,12 +49,13 @@ std::string tail_of(const std::string& name, std::size_t most) {
 // Boxes in rows from the top, and the lines between them.
 class BoxPicture {
  public:
+  // Returns the box's index.
   int add(int row, Box box) {
     if (static_cast<int>(rows_.size()) <= row) rows_.resize(row + 1);
-    const int number = static_cast<int>(boxes_.size());
-    rows_[row].push_back(number);
+    const int index = static_cast<int>(boxes_.size());
+    rows_[row].push_back(index);
     boxes_.push_back(std::move(box));
-    return number;
+    return index;
   }
 
   void join(int a, int b, double bytes_per_s) {
@@ -67,7 +69,7 @@ class BoxPicture {
     std::erase_if(rows_, [](const std::vector<int>& row) { return row.empty(); });
   }
 
-  double height() const { return static_cast<double>(rows_.size()) * kRow; }
+  double height() const { return static_cast<double>(rows_.size()) * kRowHeight; }
 
   // Places all rows from the bottom up, four times. From the second time on, each row is first
   // sorted by the mean x of the lower boxes that its boxes join.
@@ -78,28 +80,18 @@ class BoxPicture {
   }
 
   void draw(std::string* svg) const {
-    double most = 1;
-    for (const auto& [ends, bundle] : bundles_) most = std::max(most, bundle.bytes_per_s);
-    for (const auto& [ends, bundle] : bundles_) {
-      const Box &a = boxes_[ends.first], &b = boxes_[ends.second];
-      const std::string rate = bundle.bytes_per_s > 0
-                                   ? fmt::format("{:.4g} GB/s a direction", bundle.bytes_per_s / GB)
-                                   : "a wire that limits nothing";
-      const std::string title =
-          fmt::format("{} - {}: {}{}", a.title, b.title,
-                      bundle.links > 1 ? fmt::format("{} links, ", bundle.links) : "", rate);
-      *svg += fmt::format("<path d=\"{}\" stroke-width=\"{:.2f}\"{}><title>{}</title></path>\n",
-                          path_of(a, b), 0.6 + 3.4 * std::sqrt(bundle.bytes_per_s / most),
-                          bundle.bytes_per_s > 0 ? "" : " stroke-dasharray=\"2 3\"",
-                          xml_escaped(title));
-    }
+    double fastest = 1;
+    for (const auto& [ends, bundle] : bundles_) fastest = std::max(fastest, bundle.bytes_per_s);
+    for (const auto& [ends, bundle] : bundles_)
+      draw_line(boxes_[ends.first], boxes_[ends.second], bundle, bundle.bytes_per_s / fastest, svg);
     for (const Box& box : boxes_) {
-      const auto fits = static_cast<std::size_t>(std::max(3.0, box.width / 6.2));
+      constexpr double kCharacter = 6.2;  // the mean width of a character
+      const auto fits = static_cast<std::size_t>(std::max(3.0, box.width / kCharacter));
       *svg += fmt::format(
           "<g class=\"{}\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
           "height=\"{}\" rx=\"4\"/>",
-          box.kind, xml_escaped(box.title), box.x - box.width / 2, box.y - kBox / 2, box.width,
-          kBox);
+          box.css_class, xml_escaped(box.title), box.x - box.width / 2, box.y - kBoxHeight / 2,
+          box.width, kBoxHeight);
       if (box.width >= 24)
         *svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", box.x, box.y + 3.5,
                             xml_escaped(tail_of(box.label, fits)));
@@ -108,28 +100,50 @@ class BoxPicture {
   }
 
  private:
+  // Draws a line that is wider the larger `share` is: its bandwidth over that of the fastest line.
+  static void draw_line(const Box& a, const Box& b, const Bundle& bundle, double share,
+                        std::string* svg) {
+    const std::string rate = bundle.bytes_per_s > 0
+                                 ? fmt::format("{:.4g} GB/s a direction", bundle.bytes_per_s / GB)
+                                 : "a wire that limits nothing";
+    const std::string title =
+        fmt::format("{} - {}: {}{}", a.title, b.title,
+                    bundle.links > 1 ? fmt::format("{} links, ", bundle.links) : "", rate);
+    *svg +=
+        fmt::format("<path d=\"{}\" stroke-width=\"{:.2f}\"{}><title>{}</title></path>\n",
+                    path_of(a, b), 0.6 + 3.4 * std::sqrt(share),
+                    bundle.bytes_per_s > 0 ? "" : " stroke-dasharray=\"2 3\"", xml_escaped(title));
+  }
+
+  // Sorts a row by the mean x of the lower boxes that each box is joined to. A box that is joined
+  // to none keeps its x.
+  void sort_by_lower_boxes(std::vector<int>* row) {
+    struct Sum {
+      double x = 0;
+      int boxes = 0;
+    };
+    std::map<int, Sum> lower;
+    for (const auto& [ends, bundle] : bundles_) {
+      for (const auto& [own, other] : {ends, std::pair(ends.second, ends.first)}) {
+        if (boxes_[other].y <= boxes_[own].y) continue;
+        lower[own].x += boxes_[other].x;
+        ++lower[own].boxes;
+      }
+    }
+    std::ranges::stable_sort(*row, {}, [&](int box) {
+      const auto sum = lower.find(box);
+      return sum == lower.end() ? boxes_[box].x : sum->second.x / sum->second.boxes;
+    });
+  }
+
   void place_row(std::size_t row, double top, bool sort_by_lower) {
     std::vector<int>& boxes = rows_[row];
-    if (sort_by_lower && row + 1 < rows_.size()) {
-      std::map<int, std::pair<double, int>> sum;
-      for (const auto& [ends, bundle] : bundles_) {
-        for (const auto& [own, other] : {ends, std::pair(ends.second, ends.first)}) {
-          if (boxes_[other].y <= boxes_[own].y) continue;
-          sum[own].first += boxes_[other].x;
-          ++sum[own].second;
-        }
-      }
-      const auto middle = [&](int box) {
-        const auto found = sum.find(box);
-        return found == sum.end() ? boxes_[box].x : found->second.first / found->second.second;
-      };
-      std::ranges::stable_sort(boxes, {}, middle);
-    }
+    if (sort_by_lower && row + 1 < rows_.size()) sort_by_lower_boxes(&boxes);
     const double each = (kPictureWidth - 2 * kMargin) / static_cast<double>(boxes.size());
     for (std::size_t i = 0; i < boxes.size(); ++i) {
       Box& box = boxes_[boxes[i]];
       box.x = kMargin + each * (static_cast<double>(i) + 0.5);
-      box.y = top + kRow * (static_cast<double>(row) + 0.5);
+      box.y = top + kRowHeight * (static_cast<double>(row) + 0.5);
       box.width = std::min(kWidestBox, each - std::min(kGap, each / 4));
     }
   }
@@ -138,17 +152,17 @@ class BoxPicture {
   static std::string path_of(const Box& a, const Box& b) {
     if (a.y != b.y) {
       const Box &upper = a.y < b.y ? a : b, &lower = a.y < b.y ? b : a;
-      return fmt::format("M{:.1f} {:.1f}L{:.1f} {:.1f}", upper.x, upper.y + kBox / 2, lower.x,
-                         lower.y - kBox / 2);
+      return fmt::format("M{:.1f} {:.1f}L{:.1f} {:.1f}", upper.x, upper.y + kBoxHeight / 2, lower.x,
+                         lower.y - kBoxHeight / 2);
     }
-    const double bend = a.y + kBox / 2 + std::min(34.0, 8 + std::abs(a.x - b.x) / 12);
-    return fmt::format("M{:.1f} {:.1f}Q{:.1f} {:.1f} {:.1f} {:.1f}", a.x, a.y + kBox / 2,
-                       (a.x + b.x) / 2, bend, b.x, b.y + kBox / 2);
+    const double bend = a.y + kBoxHeight / 2 + std::min(34.0, 8 + std::abs(a.x - b.x) / 12);
+    return fmt::format("M{:.1f} {:.1f}Q{:.1f} {:.1f} {:.1f} {:.1f}", a.x, a.y + kBoxHeight / 2,
+                       (a.x + b.x) / 2, bend, b.x, b.y + kBoxHeight / 2);
   }
 
   std::vector<Box> boxes_;
-  std::vector<std::vector<int>> rows_;
-  std::map<std::pair<int, int>, Bundle> bundles_;
+  std::vector<std::vector<int>> rows_;             // indices of boxes
+  std::map<std::pair<int, int>, Bundle> bundles_;  // by indices of boxes, the smaller one first
 };
 
 // Calls f(from, to) with the line's ends, either way round.
@@ -158,8 +172,9 @@ void for_both_ends(const ClusterGraph::Line& line, const F& f) {
   f(line.to, line.from);
 }
 
-// The fabric: a row for each number of hops from the nodes, most hops on top, and the nodes below.
-// If there are many nodes, those on the same switches that have as many GPUs share a box.
+// The fabric: a row of switches for each number of hops from the nodes, most hops on top, and the
+// nodes below. If there are many nodes, equal ones (on the same switches, with as many GPUs) share
+// a box. A "point" is a switch, GPU or NIC of the graph; a "line" is a link.
 class FabricPicture {
  public:
   explicit FabricPicture(const ClusterGraph& graph)
@@ -186,13 +201,13 @@ class FabricPicture {
 
   // Searches from the switches next to nodes, which have 0 hops.
   void find_hops() {
-    std::vector<std::vector<int>> near(graph_.points.size());
+    std::vector<std::vector<int>> neighbours(graph_.points.size());
     std::queue<int> queue;
     for (const ClusterGraph::Line& line : graph_.lines) {
       for_both_ends(line, [&](int from, int to) {
         if (node_of(to) >= 0) return;
         if (node_of(from) < 0) {
-          near[from].push_back(to);
+          neighbours[from].push_back(to);
           return;
         }
         switches_of_[node_of(from)].insert(to);
@@ -201,7 +216,7 @@ class FabricPicture {
       });
     }
     for (; !queue.empty(); queue.pop()) {
-      for (const int next : near[queue.front()]) {
+      for (const int next : neighbours[queue.front()]) {
         if (hops_[next] >= 0) continue;
         hops_[next] = hops_[queue.front()] + 1;
         queue.push(next);
@@ -220,44 +235,49 @@ class FabricPicture {
     }
   }
 
+  // Returns the nodes that share a box, by box.
+  std::vector<std::vector<int>> groups_of_nodes(const std::vector<int>& gpus) const {
+    std::map<std::pair<std::set<int>, int>, std::vector<int>> equal;  // by switches and GPUs
+    std::vector<std::vector<int>> groups;
+    for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
+      if (graph_.nodes.size() <= kMostNodes) groups.push_back({node});
+      equal[{switches_of_[node], gpus[node]}].push_back(node);
+    }
+    if (!groups.empty()) return groups;
+    for (auto& [key, nodes] : equal) groups.push_back(std::move(nodes));
+    std::ranges::sort(groups);
+    return groups;
+  }
+
   void add_nodes() {
     std::vector<int> gpus(graph_.nodes.size());
     for (const ClusterGraph::Point& point : graph_.points) {
       if (point.kind == ClusterGraph::Kind::Gpu) ++gpus[point.node];
     }
-    std::map<std::pair<std::set<int>, int>, std::vector<int>> alike;  // by switches and GPUs
-    std::vector<std::vector<int>> groups;
-    for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
-      if (graph_.nodes.size() <= kMostNodes) groups.push_back({node});
-      alike[{switches_of_[node], gpus[node]}].push_back(node);
-    }
-    if (groups.empty()) {
-      for (auto& [key, nodes] : alike) groups.push_back(std::move(nodes));
-      std::ranges::sort(groups);
-    }
     box_of_node_.resize(graph_.nodes.size(), -1);
-    for (const std::vector<int>& group : groups) {
+    for (const std::vector<int>& group : groups_of_nodes(gpus)) {
       std::vector<std::string> names;
       for (const int node : group) names.push_back(graph_.nodes[node]);
       const std::string list = hostlist_of(names);
-      const bool one = group.size() == 1;
-      const int box = picture.add(
-          node_row_,
-          {one ? list : fmt::format("{} nodes", group.size()),
-           fmt::format("{}: {} GPUs{}", list, gpus[group.front()], one ? "" : " each"), "node"});
+      const bool is_single = group.size() == 1;
+      const std::string label = is_single ? list : fmt::format("{} nodes", group.size());
+      const std::string title =
+          fmt::format("{}: {} GPUs{}", list, gpus[group.front()], is_single ? "" : " each");
+      const int box = picture.add(node_row_, {label, title, "node"});
       for (const int node : group) box_of_node_[node] = box;
     }
   }
 
   const ClusterGraph& graph_;
-  std::vector<int> hops_;    // by point: hops from the nodes; -1: no switch between them
+  std::vector<int> hops_;  // by point: a switch's hops from the nodes; -1: no switch of the fabric
   std::vector<int> box_of_;  // by point
   std::vector<int> box_of_node_;
-  std::vector<std::set<int>> switches_of_;  // by node
+  std::vector<std::set<int>> switches_of_;  // by node: the switches that it is joined to
   int node_row_ = 0;
 };
 
-// Returns the node's switches on a way to a NIC: those next to one, and those joined to them.
+// Returns the node's switches from which switches alone lead to a NIC, by adding neighbours until
+// none is new.
 std::set<int> switches_towards_nics(const ClusterGraph& graph, int node) {
   const auto is_switch = [&](int point) {
     return graph.points[point].kind == ClusterGraph::Kind::Switch &&
@@ -278,7 +298,7 @@ std::set<int> switches_towards_nics(const ClusterGraph& graph, int node) {
 }
 
 // The rows of a node's inside, from the top: switches that join GPUs alone (NVSwitch), GPUs,
-// switches on a way to a NIC (PCIe), CPUs, NICs.
+// switches towards a NIC (PCIe), CPUs, NICs.
 enum InsideRow { kGpuSwitches, kGpus, kNicSwitches, kCpus, kNics };
 
 InsideRow row_of(const ClusterGraph::Point& point, const std::string& label, bool is_towards_nic) {
@@ -288,7 +308,7 @@ InsideRow row_of(const ClusterGraph::Point& point, const std::string& label, boo
   return label.find("cpu") != std::string::npos ? kCpus : kNicSwitches;
 }
 
-BoxPicture inside_of(const ClusterGraph& graph, int node) {
+BoxPicture inside_of_node(const ClusterGraph& graph, int node) {
   std::vector<int> box(graph.points.size(), -1);
   const std::set<int> towards_nics = switches_towards_nics(graph, node);
   BoxPicture picture;
@@ -335,16 +355,15 @@ std::string cluster_svg(const ClusterGraph& graph, const std::string& title) {
   CHECK(!graph.nodes.empty());
   constexpr double kTitle = 28;
   FabricPicture fabric(graph);
-  BoxPicture inside = inside_of(graph, 0);
+  BoxPicture inside = inside_of_node(graph, 0);
   fabric.picture.place(kTitle);
   const double middle = kTitle + fabric.picture.height();
   inside.place(middle + kTitle);
   const double height = middle + kTitle + inside.height() + kMargin;
   std::string svg = fmt::format(
       "<svg class=\"cluster-picture\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" "
-      "height=\"{1:.0f}\" viewBox=\"0 0 "
-      "{0} "
-      "{1:.0f}\">\n<title>{2}</title>\n{3}<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+      "height=\"{1:.0f}\" viewBox=\"0 0 {0} {1:.0f}\">\n<title>{2}</title>\n{3}"
+      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
       kPictureWidth, height, xml_escaped(title), kStyle);
   add_title(title, kMargin + 4, &svg);
   fabric.picture.draw(&svg);

@@ -1,5 +1,5 @@
-// Puts a report page together: page.html with its style sheet, scripts, D3 and the data put inline,
-// line by line. So it is one file that opens offline.
+// Makes a report page that is one file and opens offline: copies page.html line by line, with the
+// style sheet, the scripts, D3 and the data in place of the lines that name them.
 #include "report/page/html_page.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kLibrary = "d3.min.js", *kGlue = "tandem.js", *kEngine = "tandem.wasm.txt";
-// The scripts that the policy of a page allows, and beside them the engine of a live page.
+// The part of the page's Content-Security-Policy that allows its scripts, and the addition that
+// allows the engine of a live page.
 constexpr std::string_view kScripts = "script-src 'unsafe-inline'",
                            kEngines = " 'wasm-unsafe-eval'; worker-src blob:";
 
@@ -45,7 +46,7 @@ std::string escaped(std::string_view json) {
   return text;
 }
 
-// Returns the places of a file that is built, not shipped.
+// Returns the places where a file that is built, not shipped, is found.
 std::vector<fs::path> built_places(const char* file) {
   std::error_code failed;
   const fs::path program = own_folder();
@@ -58,8 +59,8 @@ std::vector<fs::path> built_places(const char* file) {
   return places;
 }
 
-// Returns a script without the lines that are comments: 20 kB of a page. A library keeps them, as
-// its licence is one.
+// Returns a script without the lines that are comments, which are 20 kB of a page. Not for a
+// library, whose licence is a comment.
 std::string without_comments(const std::string& script) {
   std::string text;
   for (std::size_t begin = 0, end = 0; begin < script.size(); begin = end) {
@@ -75,6 +76,38 @@ const std::string& file_of(const PageFiles& files, std::string_view name) {
   const auto file = files.find(std::string(name));
   CHECK(file != files.end());
   return file->second;
+}
+
+// Returns a script's element. REQUIRES: the text does not end the element.
+std::string script_element(std::string_view attributes, const std::string& text) {
+  CHECK(text.find("</script") == std::string::npos);
+  return fmt::format("<script{}>\n{}</script>\n", attributes, text);
+}
+
+// Returns a line of page.html with the file that it names, or the data, put into it. Empty: only
+// live pages have the line.
+std::string filled_line(std::string_view line, const PageFiles& files, std::string_view data) {
+  const bool live = files.contains(kEngine);
+  if (const auto name = between(line, "<link rel=\"stylesheet\" href=\"", "\">"); !name.empty())
+    return fmt::format("<style>\n{}</style>\n", file_of(files, name));
+  if (const auto name = between(line, "<script src=\"", "\"></script>"); !name.empty()) {
+    const std::string& script = file_of(files, name);
+    return script_element("", name == kLibrary ? script : without_comments(script));
+  }
+  if (const auto attributes = between(line, "<script", "\"></script>");
+      attributes.starts_with(" type=\"text/plain\" ")) {
+    if (!live) return "";
+    const std::size_t src = attributes.find(" src=\"");
+    return script_element(attributes.substr(0, src), file_of(files, attributes.substr(src + 6)));
+  }
+  if (const std::size_t policy = line.find(kScripts); live && policy != std::string_view::npos) {
+    const std::size_t end = policy + kScripts.size();
+    return fmt::format("{}{}{}\n", line.substr(0, end), kEngines, line.substr(end));
+  }
+  if (line == "<script type=\"application/json\" id=\"data\"></script>")
+    return fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n",
+                       escaped(data));
+  return fmt::format("{}\n", line);
 }
 
 }  // namespace
@@ -119,7 +152,6 @@ Result<PageFiles> load_page_files(bool live) {
 }
 
 std::string html_page(const PageFiles& files, std::string_view data) {
-  const bool live = files.contains(kEngine);
   std::string out;
   std::string_view page = file_of(files, "page.html");
   while (!page.empty()) {
@@ -127,32 +159,7 @@ std::string html_page(const PageFiles& files, std::string_view data) {
     std::string_view line = page.substr(0, end);
     page.remove_prefix(end);
     while (line.ends_with('\n')) line.remove_suffix(1);
-    if (const auto name = between(line, "<link rel=\"stylesheet\" href=\"", "\">"); !name.empty()) {
-      out += fmt::format("<style>\n{}</style>\n", file_of(files, name));
-    } else if (const auto script = between(line, "<script src=\"", "\"></script>");
-               !script.empty()) {
-      const std::string& own = file_of(files, script);
-      const std::string text = script == kLibrary ? own : without_comments(own);
-      CHECK(text.find("</script") == std::string::npos);
-      out += fmt::format("<script>\n{}</script>\n", text);
-    } else if (const auto held = between(line, "<script type=\"text/plain\" ", "\"></script>");
-               !held.empty()) {
-      if (!live) continue;
-      const std::size_t src = held.find(" src=\"");
-      const std::string& text = file_of(files, held.substr(src + 6));
-      CHECK(text.find("</script") == std::string::npos);
-      out +=
-          fmt::format("<script type=\"text/plain\" {}>\n{}</script>\n", held.substr(0, src), text);
-    } else if (const std::size_t policy = line.find(kScripts);
-               live && policy != std::string_view::npos) {
-      out += fmt::format("{}{}{}\n", line.substr(0, policy + kScripts.size()), kEngines,
-                         line.substr(policy + kScripts.size()));
-    } else if (line == "<script type=\"application/json\" id=\"data\"></script>") {
-      out +=
-          fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n", escaped(data));
-    } else {
-      out += fmt::format("{}\n", line);
-    }
+    out += filled_line(line, files, data);
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// Writes the data of a report page as one JSON document, and finds the frontier of a table: the
-// rows that no other row beats in both of its columns x and y.
+// Writes the data of a report page as one JSON document, and finds the Pareto frontier of a table
+// by one sweep over its rows, sorted by x.
 #include "report/page/page_data.h"
 
 #include <algorithm>
@@ -97,26 +97,27 @@ std::vector<std::size_t> frontier_of(const PageTable& table) {
     double x = 0, y = 0;
     std::size_t row = 0;
   };
-  std::vector<Candidate> points;
+  std::vector<Candidate> candidates;
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     const auto has = [&](std::size_t column) {
       return std::holds_alternative<double>(table.rows[row][column]);
     };
     const bool fits = std::ranges::find(table.unfit, row) == table.unfit.end();
     if (fits && has(table.x) && has(table.y))
-      points.push_back({goodness(table, row, table.x), goodness(table, row, table.y), row});
+      candidates.push_back({goodness(table, row, table.x), goodness(table, row, table.y), row});
   }
-  // Points are sorted by x, best first, and equal x by y. A point is on the frontier if its y is
-  // better than all before it, or if it equals the last point of the frontier in both.
-  std::ranges::stable_sort(points, [](const Candidate& a, const Candidate& b) {
+  // Candidates are sorted by x, best first, and those of equal x by y. One is on the frontier if
+  // its y is better than that of all before it, or if it equals the frontier's last in both.
+  std::ranges::stable_sort(candidates, [](const Candidate& a, const Candidate& b) {
     return a.x != b.x ? a.x > b.x : a.y > b.y;
   });
   std::vector<std::size_t> frontier;
   const Candidate* last = nullptr;
-  for (const Candidate& point : points) {
-    if (last != nullptr && point.y <= last->y && (point.y < last->y || point.x < last->x)) continue;
-    frontier.push_back(point.row);
-    last = &point;
+  for (const Candidate& next : candidates) {
+    const bool is_equal = last != nullptr && next.x == last->x && next.y == last->y;
+    if (last != nullptr && next.y <= last->y && !is_equal) continue;
+    frontier.push_back(next.row);
+    last = &next;
   }
   if (table.columns[table.x].better == Better::Less) return frontier;
   return {frontier.rbegin(), frontier.rend()};

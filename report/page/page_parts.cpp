@@ -1,5 +1,3 @@
-// Replaces parts of a text page, line by line. A part stands between a line "<!-- made by MAKER:
-// PART -->" and the next line "<!-- end -->".
 #include "report/page/page_parts.h"
 
 #include <fmt/format.h>
@@ -16,8 +14,8 @@ constexpr std::string_view kEnd = "<!-- end -->";
 
 struct PageLine {
   std::string_view text;  // with its line end
-  std::string_view bare;  // without
-  int number = 0;
+  std::string_view bare;  // without its line end
+  int number = 0;         // from 1
 };
 
 std::vector<PageLine> lines_of(std::string_view page) {
@@ -40,7 +38,7 @@ Result<std::string> with_parts(const std::string& page, const std::string& path,
   std::vector<std::string> names;
   for (const PagePart& part : parts) names.push_back(part.name);
   std::string out;
-  int begun = 0;    // the line that began the part being replaced; 0: outside of parts
+  int begun = 0;    // the number of the line that began this part; 0: the line is in no part
   int updated = 0;  // parts replaced
   for (const PageLine& line : lines_of(page)) {
     const bool begins = line.bare.starts_with(begin) && line.bare.ends_with(kClose);

@@ -1,4 +1,4 @@
-// Updates the parts of a page written by hand that a command makes.
+// Replaces the parts of a Markdown page that a command generates; the rest is written by hand.
 #pragma once
 
 #include <string>
@@ -13,10 +13,12 @@ struct PagePart {
   std::string name, text;
 };
 
-// Returns `page` with new parts. A part is what stands between a line "<!-- made by MAKER: PART
-// -->" and the next line "<!-- end -->". All else stays as it is, other makers' parts too. An Error
-// names `path` and the line: a part that is not known or has no end, or a page without any of this
-// maker.
+// Returns `page` with new parts:
+//   <!-- made by MAKER: PART -->
+//   the lines that the text of the part replaces
+//   <!-- end -->
+// All else stays as it is, parts of other makers included. An Error, which names `path` and the
+// line: a part that is not known or has no end, or a page without any part of this maker.
 Result<std::string> with_parts(const std::string& page, const std::string& path,
                                std::string_view maker, const std::vector<PagePart>& parts);
 

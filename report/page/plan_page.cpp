@@ -17,17 +17,18 @@ namespace tandem {
 namespace {
 
 using Better = PageColumn::Better;
-using PlanWords = std::vector<std::pair<std::string, std::string>>;
+using PlanKeyValues = std::vector<std::pair<std::string, std::string>>;
 
-// Returns a cell for every one of `all`.
+// Returns a column's cells, one for each element of `all`.
 template <typename T>
 std::vector<PageCell> cells_of(const std::vector<T>& all,
-                               const std::function<PageCell(const T&)>& get) {
+                               const std::function<PageCell(const T&)>& cell_of) {
   std::vector<PageCell> cells;
-  std::ranges::transform(all, std::back_inserter(cells), get);
+  std::ranges::transform(all, std::back_inserter(cells), cell_of);
   return cells;
 }
 
+// Returns a number if the text is one.
 PageCell value_cell(const std::string& text) {
   if (const auto number = parse_number(text); number.ok()) return *number;
   return text;
@@ -45,7 +46,7 @@ double exposed_fraction(const RunResult& result) {
 
 // Adds a column for each key in which the finalists' plans differ.
 void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) {
-  std::vector<PlanWords> plans;
+  std::vector<PlanKeyValues> plans;
   std::vector<std::string> keys;
   for (const Finalist& finalist : finalists) {
     plans.push_back(plan_settings(finalist.candidate, finalist.refinement));
@@ -54,18 +55,19 @@ void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) 
     }
   }
   for (const std::string& key : keys) {
-    const std::vector<PageCell> cells = cells_of<PlanWords>(plans, [&](const PlanWords& plan) {
-      const auto at = std::ranges::find(plan, key, &PlanWords::value_type::first);
-      return at == plan.end() ? PageCell() : value_cell(at->second);
-    });
+    const std::vector<PageCell> cells =
+        cells_of<PlanKeyValues>(plans, [&](const PlanKeyValues& plan) {
+          const auto setting = std::ranges::find(plan, key, &PlanKeyValues::value_type::first);
+          return setting == plan.end() ? PageCell() : value_cell(setting->second);
+        });
     if (differ(cells)) add_column(table, {short_key(key)}, cells);
   }
 }
 
 // A column of results, for finalists and candidates that have them.
 struct ResultColumn {
-  PageColumn as;
-  PageCell (*of)(const RunResult&);
+  PageColumn column;
+  PageCell (*cell_of)(const RunResult&);
 };
 constexpr auto kIteration = "iteration", kMemory = "memory", kTokens = "tokens a GPU";
 
@@ -90,18 +92,20 @@ std::vector<ResultColumn> tune_results() {
            [](const RunResult& run) -> PageCell { return run.training->memory.total; }}};
 }
 
-// Adds a column that says which rows come from an uncalibrated cost model, if any do.
-void add_calibrated(const std::vector<PageCell>& cells, PageTable* table) {
-  if (std::ranges::any_of(cells, [](const PageCell& cell) { return cell.index() != 0; }))
-    add_column(table, {"calibrated"}, cells);
+// Adds the column unless all of its cells are empty.
+void add_if_any(const PageColumn& column, const std::vector<PageCell>& cells, PageTable* table) {
+  if (std::ranges::any_of(cells, [](const PageCell& cell) { return cell != PageCell(); }))
+    add_column(table, column, cells);
 }
+
+// Marks a run of an uncalibrated cost model.
 PageCell calibrated_cell(const RunResult& result) {
   return is_guess(result.calibrated) ? PageCell("no: a guess") : PageCell();
 }
 
-std::size_t column_number(const PageTable& table, std::string_view name) {
-  const auto at = std::ranges::find(table.columns, name, &PageColumn::name);
-  return static_cast<std::size_t>(at - table.columns.begin());
+std::size_t column_index(const PageTable& table, std::string_view name) {
+  const auto column = std::ranges::find(table.columns, name, &PageColumn::name);
+  return static_cast<std::size_t>(column - table.columns.begin());
 }
 
 PageTable tune_table(const Tuned& tuned) {
@@ -113,23 +117,26 @@ PageTable tune_table(const Tuned& tuned) {
   add_column(&table, {"plan"}, cells_of<Finalist>(all, [](const Finalist& f) { return f.label; }));
   add_plan_columns(all, &table);
   for (const ResultColumn& shown : tune_results())
-    add_column(&table, shown.as, cells_of<Finalist>(all, [&](const Finalist& f) {
-      return f.result.ok() ? shown.of(*f.result) : PageCell();
+    add_column(&table, shown.column, cells_of<Finalist>(all, [&](const Finalist& f) {
+      return f.result.ok() ? shown.cell_of(*f.result) : PageCell();
     }));
-  add_calibrated(cells_of<Finalist>(all,
-                                    [](const Finalist& f) {
-                                      return f.result.ok() ? calibrated_cell(*f.result)
-                                                           : PageCell();
-                                    }),
-                 &table);
-  const std::vector<PageCell> out = cells_of<Finalist>(all, [](const Finalist& f) {
-    if (!f.result.ok()) return PageCell(f.result.error().text());
-    return f.result->training->fits ? PageCell() : PageCell("does not fit into memory");
-  });
-  if (std::ranges::any_of(out, [](const PageCell& cell) { return cell.index() != 0; }))
-    add_column(&table, {"out"}, out);
-  table.x = column_number(table, kMemory);
-  table.y = column_number(table, kIteration);
+  add_if_any({"calibrated"},
+             cells_of<Finalist>(all,
+                                [](const Finalist& f) {
+                                  return f.result.ok() ? calibrated_cell(*f.result) : PageCell();
+                                }),
+             &table);
+  add_if_any({"out"},
+             cells_of<Finalist>(all,
+                                [](const Finalist& f) {
+                                  if (!f.result.ok()) return PageCell(f.result.error().text());
+                                  return f.result->training->fits
+                                             ? PageCell()
+                                             : PageCell("does not fit into memory");
+                                }),
+             &table);
+  table.x = column_index(table, kMemory);
+  table.y = column_index(table, kIteration);
   for (std::size_t row = 0; row < all.size(); ++row) {
     if (!fits(row)) table.unfit.push_back(row);
     if (!all[row].result.ok() || table.limit) continue;
@@ -153,12 +160,13 @@ std::vector<ResultColumn> size_results() {
            [](const RunResult& run) -> PageCell { return run.training->mfu; }}};
 }
 
-struct SummedColumn {
-  PageColumn as;
-  std::function<double(const Economics&)> of;
+// A column of a job's time and cost.
+struct EconomicsColumn {
+  PageColumn column;
+  std::function<double(const Economics&)> value_of;
 };
 
-std::vector<SummedColumn> size_sums(const std::string& late) {
+std::vector<EconomicsColumn> size_economics(const std::string& late) {
   return {
       {{"nodes"}, [](const Economics& e) { return static_cast<double>(e.nodes); }},
       {{"goodput", "", Better::More}, [](const Economics& e) { return e.goodput; }},
@@ -168,6 +176,55 @@ std::vector<SummedColumn> size_sums(const std::string& late) {
       {{"cost " + late, "", Better::Less}, [](const Economics& e) { return e.cost; }},
       {{"cost per T tokens", "", Better::Less}, [](const Economics& e) { return e.cost_per_T; }},
       {{"energy", "MWh", Better::Less}, [](const Economics& e) { return e.energy_MWh; }}};
+}
+
+// Returns a row for each job on each machine.
+PageTable size_table(const SizeResult& result) {
+  const std::vector<SizedJob>& all = result.sized;
+  const auto cells = [&](const std::function<PageCell(const SizedJob&)>& cell_of) {
+    return cells_of<SizedJob>(all, cell_of);
+  };
+  PageTable table{.title = "Candidates"};
+  const std::vector<PageCell> jobs = cells([](const SizedJob& job) { return job.job; });
+  if (differ(jobs)) {
+    add_column(&table, {"job"}, jobs);
+    table.group = 0;
+  }
+  add_column(&table, {"candidate"}, cells([](const SizedJob& job) { return job.offer; }));
+  add_column(&table, {"GPUs", "", Better::Less},
+             cells([](const SizedJob& job) { return static_cast<double>(job.gpus); }));
+  for (const ResultColumn& shown : size_results())
+    add_column(&table, shown.column, cells([&](const SizedJob& job) {
+      return job.result ? shown.cell_of(*job.result) : PageCell();
+    }));
+  const std::string late = late_word(result.asked.front().certainty);
+  for (const EconomicsColumn& shown : size_economics(late)) {
+    const auto is_known = [&](const SizedJob& job) { return shown.value_of(job.economics) > 0; };
+    if (std::ranges::none_of(all, is_known)) continue;
+    add_column(&table, shown.column, cells([&](const SizedJob& job) {
+      return job.result ? PageCell(shown.value_of(job.economics)) : PageCell();
+    }));
+  }
+  add_if_any({"calibrated"}, cells([](const SizedJob& job) {
+               return job.result ? calibrated_cell(*job.result) : PageCell();
+             }),
+             &table);
+  std::vector<PageCell> out(all.size());
+  for (const Machine& machine : result.machines) {
+    for (const std::size_t job : machine.jobs) {
+      if (!machine.reason.empty()) out[job] = machine.reason;
+      if (machine.recommended) table.marks.push_back({job, "recommended"});
+    }
+  }
+  add_if_any({"out"}, out, &table);
+  table.x = column_index(table, "days " + late);
+  table.y = column_index(table, "cost " + late);
+  for (std::size_t row = 0; row < all.size(); ++row) {
+    if (all[row].on_frontier) table.frontier.push_back(row);
+  }
+  std::ranges::stable_sort(table.frontier, {},
+                           [&](std::size_t row) { return all[row].economics.days_late(); });
+  return table;
 }
 
 }  // namespace
@@ -184,61 +241,17 @@ PageData tune_page(const std::string& title, const Tuned& tuned) {
 }
 
 PageData size_page(const std::string& title, const SizeResult& result) {
-  const std::vector<SizedJob>& all = result.sized;
-  const auto cells = [&](const std::function<PageCell(const SizedJob&)>& get) {
-    return cells_of<SizedJob>(all, get);
-  };
-  PageTable table{.title = "Candidates"};
-  const std::vector<PageCell> jobs = cells([](const SizedJob& one) { return one.job; });
-  if (differ(jobs)) {
-    add_column(&table, {"job"}, jobs);
-    table.group = 0;
-  }
-  add_column(&table, {"candidate"}, cells([](const SizedJob& one) { return one.offer; }));
-  add_column(&table, {"GPUs", "", Better::Less},
-             cells([](const SizedJob& one) { return static_cast<double>(one.gpus); }));
-  for (const ResultColumn& shown : size_results())
-    add_column(&table, shown.as, cells([&](const SizedJob& one) {
-      return one.result ? shown.of(*one.result) : PageCell();
-    }));
-  const std::string late = late_word(result.asked.front().certainty);
-  for (const SummedColumn& sum : size_sums(late)) {
-    const auto is_known = [&](const SizedJob& one) { return sum.of(one.economics) > 0; };
-    if (std::ranges::none_of(all, is_known)) continue;
-    add_column(&table, sum.as, cells([&](const SizedJob& one) {
-      return one.result ? PageCell(sum.of(one.economics)) : PageCell();
-    }));
-  }
-  add_calibrated(cells([](const SizedJob& one) {
-                   return one.result ? calibrated_cell(*one.result) : PageCell();
-                 }),
-                 &table);
-  std::vector<PageCell> out(all.size());
-  for (const Machine& machine : result.machines) {
-    for (const std::size_t job : machine.jobs) {
-      if (!machine.reason.empty()) out[job] = machine.reason;
-      if (machine.recommended) table.marks.push_back({job, "recommended"});
-    }
-  }
-  if (differ(out) || out.front().index() != 0) add_column(&table, {"out"}, out);
-  table.x = column_number(table, "days " + late);
-  table.y = column_number(table, "cost " + late);
-  for (std::size_t row = 0; row < all.size(); ++row) {
-    if (all[row].on_frontier) table.frontier.push_back(row);
-  }
-  std::ranges::stable_sort(table.frontier, {},
-                           [&](std::size_t row) { return all[row].economics.days_late(); });
   return {.title = title,
           .runs = {},
           .comparison = {},
-          .table = std::move(table),
+          .table = size_table(result),
           .purchase = purchase_json(result)};
 }
 
-PageRun size_run(const SizedJob& one, const std::string& detail) {
-  PageRun run = page_run(*one.result);
-  run.name = one.job.empty() ? one.offer : one.job + ": " + one.offer;
-  run.name += fmt::format(", {} GPUs", one.gpus);
+PageRun size_run(const SizedJob& job, const std::string& detail) {
+  PageRun run = page_run(*job.result);
+  run.name = job.job.empty() ? job.offer : job.job + ": " + job.offer;
+  run.name += fmt::format(", {} GPUs", job.gpus);
   run.detail = detail;
   return run;
 }

@@ -1,3 +1,5 @@
+// Makes the JSON that the page of `tandem size` draws: a price for each machine, its jobs and its
+// network, the text of the answers, and the tornado chart's bars.
 #include "report/page/purchase_page.h"
 
 #include <fmt/format.h>
@@ -29,11 +31,11 @@ const SizeInputs& asked_of(const SizeResult& result, const Machine& machine) {
   return result.asked[result.sized[machine.jobs.front()].of];
 }
 
-// How machines are priced in the picture: by what they cost to buy if all are bought; a month if
-// rent is limited; else by their total.
+// The price of machines in the picture: the purchase price if all are bought; the rent a month if
+// that is limited; else the total.
 struct ShownPrice {
   const char* priced = "in total";
-  double (*of)(const Machine&) = [](const Machine& machine) { return machine.total; };
+  double (*price_of)(const Machine&) = [](const Machine& machine) { return machine.total; };
   Json limit = nullptr;  // of that price; null: none is stated
 };
 
@@ -51,7 +53,8 @@ ShownPrice shown_price(const SizeResult& result) {
   if (asked.rent_per_month > 0 && std::ranges::none_of(result.machines, is_bought))
     return {"a month", [](const Machine& machine) { return machine.costs.monthly; },
             limit_json(asked.rent_per_month, "rent limit")};
-  // size.budget is of one training. So is the total if there is one, and no years are counted.
+  // size.budget limits the cost of one training, which the total is if a machine has one rented job
+  // that is done once.
   const bool is_of_training = all([&](const Machine& m) {
     const SizeInputs& inputs = asked_of(result, m);
     return m.jobs.size() == 1 && inputs.weight == 1 && inputs.years == 0 && !inputs.price.bought();
@@ -65,22 +68,22 @@ Json jobs_json(const SizeResult& result) {
   Json jobs = Json::array();
   if (result.machines.empty()) return jobs;
   for (const std::size_t place : result.machines.front().jobs) {
-    const SizedJob& one = result.sized[place];
-    const double days = result.asked[one.of].days;
-    jobs.push_back({{"name", one.job}, {"days", days > 0 ? Json(days) : Json()}});
+    const SizedJob& job = result.sized[place];
+    const double days = result.asked[job.of].days;
+    jobs.push_back({{"name", job.job}, {"days", days > 0 ? Json(days) : Json()}});
   }
   return jobs;
 }
 
-Json plan_json(const SizedJob& one, std::size_t job) {
-  Json json = {{"job", job}, {"gpus", one.gpus}, {"out", one.reason}};
-  if (!one.result) return json;
-  json["days_p50"] = one.economics.days_p50();
-  json["days_late"] = one.economics.days_late();
-  json["guess"] = is_guess(one.result->calibrated);
-  json["plan"] = plan_text(one.plan->candidate);
-  json["batch"] = one.batch();
-  json["oversubscribed"] = {one.oversubscribed_2, one.oversubscribed_4};
+Json plan_json(const SizedJob& job, std::size_t index) {
+  Json json = {{"job", index}, {"gpus", job.gpus}, {"out", job.reason}};
+  if (!job.result) return json;
+  json["days_p50"] = job.economics.days_p50();
+  json["days_late"] = job.economics.days_late();
+  json["guess"] = is_guess(job.result->calibrated);
+  json["plan"] = plan_text(job.plan->candidate);
+  json["batch"] = job.batch();
+  json["oversubscribed"] = {job.oversubscribed_2, job.oversubscribed_4};
   return json;
 }
 
@@ -100,7 +103,7 @@ Json machine_json(const SizeResult& result, const Machine& machine, const ShownP
           {"nodes", machine.nodes},
           {"spare_nodes", machine.spares},
           {"gpus", machine.gpus},
-          {"price", prices.of(machine)},
+          {"price", prices.price_of(machine)},
           {"node_price", asked_of(result, machine).price.node},
           {"purchase", machine.costs.purchase},
           {"monthly", machine.costs.monthly},

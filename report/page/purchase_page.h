@@ -1,5 +1,5 @@
-// The document of what to buy on size's page: sentences, bars, what moves the answer, networks,
-// plans.
+// The data on the machines to buy that size's page shows: sentences, prices, networks, plans, and
+// the inputs that the answer depends on.
 #pragma once
 
 #include <nlohmann/json.hpp>

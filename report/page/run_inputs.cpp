@@ -1,3 +1,4 @@
+// Collects the files that the settings of a run name, and drops the keys that a page cannot use.
 #include "report/page/run_inputs.h"
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr double kMostMB = 4;
 
-// Gives the files of one run the names that they have in a page.
+// The files of one run, by the names that they have in a page, which has no folders.
 class CarriedFiles {
  public:
   Status add(const std::string& path) {

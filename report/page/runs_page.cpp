@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// Draws a cluster where its links are listed. Other clusters have the shape that their keys say, so
+// Draws a cluster whose links are listed. Others have a regular shape, which their keys describe;
 // they get no picture.
 std::string cluster_picture(const Scenario& scenario) {
   if (!scenario.cluster.spec.cables) return "";
@@ -19,7 +19,7 @@ std::string cluster_picture(const Scenario& scenario) {
   return cluster.ok() ? cluster_svg(cluster->graph(), scenario.cluster.spec.name) : "";
 }
 
-// Returns what a page asks.
+// Returns the question that the page answers, as its title.
 std::string question(const std::vector<RunResult>& results, const std::string& input) {
   const std::string iteration = "How long does an iteration take";
   if (results.size() > 1)

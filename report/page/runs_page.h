@@ -1,4 +1,4 @@
-// The page of runs that were simulated.
+// The page of simulated runs.
 #pragma once
 
 #include <string>
@@ -11,9 +11,10 @@
 
 namespace tandem {
 
-// Returns the page of the results of the file `input`, the first one chosen. `scenarios`: those of
-// the results, in their order; none: the file is a Program or holds Chakra traces. `live`: each run
-// goes along with what it is simulated again from. Errors: as run_inputs(). REQUIRES: results.
+// Returns the page of the results of the file `input`, on which the first run is chosen.
+// `scenarios`: those of the results, in their order; none if the file is a Program or holds Chakra
+// traces. `live`: the page has each run's inputs, to simulate it again. Errors: as run_inputs().
+// REQUIRES: results.
 Result<PageData> runs_page(const std::string& input, const std::vector<RunResult>& results,
                            const std::vector<Scenario>& scenarios, bool live);
 

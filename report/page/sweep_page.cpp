@@ -15,10 +15,10 @@ namespace {
 
 using Better = PageColumn::Better;
 
-// The results that the table has: `column` of the CSV, and how it is shown.
+// A result that the page shows.
 struct ShownColumn {
-  std::string_view column;
-  PageColumn as;
+  std::string_view csv_column;
+  PageColumn column;
 };
 const std::array<ShownColumn, 9> kShownColumns = {
     {{"gpus", {"GPUs", "", Better::Less}},
@@ -31,6 +31,7 @@ const std::array<ShownColumn, 9> kShownColumns = {
      {"fits", {"fits", "", Better::Neither}},
      {"error", {"error", "", Better::Neither}}}};
 
+// Returns a number if the text is one; no value if it is empty.
 PageCell cell_of(std::string_view text) {
   if (text.empty()) return {};
   if (const auto number = parse_number(std::string(text)); number.ok()) return *number;
@@ -52,17 +53,19 @@ bool varies(const PageTable& table, std::size_t column) {
   return numbers.size() > 1;
 }
 
-// Returns the bytes of a GPU that the row's run may fill: capacity less what is no tensor.
+// Returns the bytes that tensors may fill on a GPU of the row's run: capacity less memory outside
+// tensors.
 std::optional<double> usable_bytes(const CsvTable& csv, int row) {
   if (!csv.has("memory_bytes.capacity") || !csv.has("memory_bytes.outside")) return std::nullopt;
   const PageCell capacity = cell_of(csv.text(row, "memory_bytes.capacity"));
   const PageCell outside = cell_of(csv.text(row, "memory_bytes.outside"));
-  const auto *all = std::get_if<double>(&capacity), *kept = std::get_if<double>(&outside);
-  if (all == nullptr || kept == nullptr) return std::nullopt;
-  return *all - *kept;
+  const auto* all_bytes = std::get_if<double>(&capacity);
+  const auto* outside_bytes = std::get_if<double>(&outside);
+  if (all_bytes == nullptr || outside_bytes == nullptr) return std::nullopt;
+  return *all_bytes - *outside_bytes;
 }
 
-// Notes the rows that do not fit, and the limit of memory if it is the same for all runs.
+// Sets the rows that do not fit, and the limit of memory if it is the same for all runs.
 void add_memory(const CsvTable& csv, PageTable* table) {
   const auto memory = std::ranges::find(table->columns, "memory", &PageColumn::name);
   std::set<double> usable;
@@ -104,17 +107,17 @@ void add_guesses(const CsvTable& csv, PageTable* table) {
   if (has_guess) add_column(table, {"calibrated"}, marks);
 }
 
-// Sets the columns that the chart shows first, and its frontier. Without two columns they stay 0,
-// the run's name.
+// Sets the columns that the chart shows first, and its frontier. A column that is missing is 0, the
+// run's name.
 void set_axes(PageTable* table) {
-  const auto place = [&](std::string_view name) -> std::optional<std::size_t> {
-    const auto at = std::ranges::find(table->columns, name, &PageColumn::name);
-    if (at == table->columns.end()) return std::nullopt;
-    return static_cast<std::size_t>(at - table->columns.begin());
+  const auto index_of = [&](std::string_view name) -> std::optional<std::size_t> {
+    const auto column = std::ranges::find(table->columns, name, &PageColumn::name);
+    if (column == table->columns.end()) return std::nullopt;
+    return static_cast<std::size_t>(column - table->columns.begin());
   };
-  const auto gpus = place("GPUs"), iteration = place("iteration");
-  const auto y = place("tokens") ? place("tokens") : iteration;
-  auto x = gpus && varies(*table, *gpus) ? gpus : place("memory");
+  const auto gpus = index_of("GPUs"), iteration = index_of("iteration");
+  const auto y = index_of("tokens") ? index_of("tokens") : iteration;
+  auto x = gpus && varies(*table, *gpus) ? gpus : index_of("memory");
   if (!x) x = iteration;
   table->x = x.value_or(0);
   table->y = y.value_or(0);
@@ -132,9 +135,9 @@ Result<PageTable> sweep_table(const std::string& results_csv) {
     const std::vector<PageCell> cells = cells_of(csv, column);
     if (differ(cells)) add_column(&table, {column}, cells);
   }
-  for (const auto& [column, as] : kShownColumns) {
-    const std::vector<PageCell> cells = cells_of(csv, column);
-    if (csv.has(column) && differ(cells)) add_column(&table, as, cells);
+  for (const auto& [csv_column, column] : kShownColumns) {
+    const std::vector<PageCell> cells = cells_of(csv, csv_column);
+    if (csv.has(csv_column) && differ(cells)) add_column(&table, column, cells);
   }
   add_guesses(csv, &table);
   add_memory(csv, &table);
