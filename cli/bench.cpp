@@ -1,4 +1,5 @@
-// tandem bench comm: prints nccl-tests' tables, by a simulator or by real processes.
+// tandem bench comm: times collectives and transfers of several sizes, by a simulator or by real
+// processes, and prints nccl-tests' tables.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,8 +34,9 @@ struct CommOptions {
   std::string backend = "simgrid";
   std::vector<std::string> ops = {"all_reduce"};
   std::vector<std::string> pairs;
-  Bytes least = kMiB, most = 64 * kMiB, step = kMiB;
-  int factor = 2;
+  Bytes least = kMiB, most = 64 * kMiB;  // the sizes, which follow one another
+  Bytes step = kMiB;                     // by a sum if by_step,
+  int factor = 2;                        // else by a factor
   bool by_step = false;
   CommBench bench;
   GpuOptions gpu;
@@ -46,7 +48,7 @@ struct CommOptions {
   bool json = false;
 };
 
-// Loads the place of the ranks.
+// Loads the cluster and decides on how many of its GPUs, and in which placement, the ranks are.
 Result<Scenario> load_place(const CommOptions& options) {
   ASSIGN_OR_RETURN(Scenario place, load_cluster(options.cluster));
   const auto launched = launched_rank();
@@ -82,9 +84,9 @@ Result<std::vector<CommTest>> tests_of(const CommOptions& options, int ranks) {
   std::vector<Rank> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(Rank{rank});
   std::vector<CommTest> tests;
-  std::set<std::string> seen;
+  std::set<std::string> earlier;
   for (const std::string& op : options.ops) {
-    if (!seen.insert(op).second)
+    if (!earlier.insert(op).second)
       return Error{fmt::format("--op: found {} twice, expected it once", op)};
     const CommKind kind = *comm_kind_named(op);
     if (kind != CommKind::SendRecv) {
@@ -108,12 +110,12 @@ Result<CommBench> bench_of(const CommOptions& options, int ranks) {
                              options.least, options.most)};
   ASSIGN_OR_RETURN(bench.sizes, comm_sizes(options.least, options.most,
                                            options.by_step ? 1 : options.factor, options.step));
-  constexpr std::size_t kMost = 10'000'000;
+  constexpr std::size_t kMostOps = 10'000'000;
   const std::size_t ops =
       bench.tests.size() * bench.sizes.size() * static_cast<std::size_t>(bench.block_ops());
-  if (ops > kMost)
+  if (ops > kMostOps)
     return Error{
-        fmt::format("--iters: found {} operations in all, expected at most {}", ops, kMost)};
+        fmt::format("--iters: found {} operations in all, expected at most {}", ops, kMostOps)};
   if (!options.fit.empty() && bench.sizes.size() < 2)
     return Error{"--fit: found one size, expected two or more: a larger --maxbytes"};
   return bench;
@@ -146,11 +148,11 @@ Status time_all(const CommOptions& options) {
   const Backend* const backend = backend_named(options.backend);  // null: SimGrid
   if (backend != nullptr) {
     ASSIGN_OR_RETURN(const bool played, start_ranks(*backend, place.cluster.gpus, options.exec));
-    if (played) return Done{};  // the ranks started here have ended, and rank 0 has printed
+    if (played) return Done{};  // as child processes, of which rank 0 has printed
   }
   ASSIGN_OR_RETURN(const std::optional<CommResult> result,
                    run_comm_bench(bench, backend, cluster, placement, options.exec));
-  if (!result) return Done{};  // rank 0 prints
+  if (!result) return Done{};  // this process is a rank other than 0, which prints
   if (options.json) {
     fmt::print(standard_output(), "{}\n", to_json(*result, bench).dump(2));
   } else {
@@ -172,14 +174,13 @@ Status run(CommOptions options) {
 }
 
 void add_sizes(const Command& command, CommOptions* options) {
-  constexpr Bytes kMost = Bytes{1} << 40;
-  const auto size = [&](const char* names, Bytes* bytes, const char* help) {
-    return command.option(names, bytes, help).as_size().range(Bytes{4}, kMost);
+  const auto add_size = [&](const char* names, Bytes* bytes, const char* help) {
+    return command.option(names, bytes, help).as_size().range(Bytes{4}, Bytes{1} << 40);
   };
-  size("-b,--minbytes", &options->least,
-       "the first size; K, M and G are powers of 1024; default 1M");
-  size("-e,--maxbytes", &options->most, "the last size; default 64M");
-  const Option step = size("-i,--stepbytes", &options->step, "from one size to the next");
+  add_size("-b,--minbytes", &options->least,
+           "the first size; K, M and G are powers of 1024; default 1M");
+  add_size("-e,--maxbytes", &options->most, "the last size; default 64M");
+  const Option step = add_size("-i,--stepbytes", &options->step, "from one size to the next");
   step.on_value([options] { options->by_step = true; });
   command.option("-f,--stepfactor", &options->factor, "each size over the one before; default 2")
       .range(2, 1'000'000)

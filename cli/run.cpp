@@ -1,4 +1,6 @@
-// tandem run: runs a scenario's one run, or a Program, for real: on cores, over MPI, or on GPUs.
+// tandem run: runs one run of a scenario, or a Program, for real: on cores, over MPI, or on GPUs.
+// On a backend whose ranks are processes, this process starts them and waits, or is one of them;
+// rank 0 alone prints.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -39,7 +41,7 @@ struct RunOptions {
   bool wide = false;
 };
 
-Result<Scenario> load_one(const RunOptions& options) {
+Result<Scenario> load_only_run(const RunOptions& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
@@ -60,6 +62,8 @@ Status check_options_of_run(const RunOptions& options) {
       {{"--trace", files.trace_csv}, {"--perfetto", files.perfetto}, {"--plot", files.svg}});
 }
 
+// Plays the run. Returns nothing in processes that do not print: those that have started the ranks,
+// and ranks other than 0.
 Result<std::optional<RealRunResult>> play(const RunOptions& options) {
   RETURN_IF_ERROR(check_options_of_run(options));
   const Backend& backend = *options.real.backend;
@@ -68,14 +72,14 @@ Result<std::optional<RealRunResult>> play(const RunOptions& options) {
     ASSIGN_OR_RETURN(const Program program, read_program(options.input));
     ASSIGN_OR_RETURN(const bool played,
                      start_ranks(backend, static_cast<int>(program.ranks.size()), exec));
-    if (played) return std::optional<RealRunResult>();  // rank 0 of those started has printed
+    if (played) return std::optional<RealRunResult>();
     return run_for_real(program, options.real, options.input);
   }
   std::optional<Waiting> waiting("making the program");
-  ASSIGN_OR_RETURN(const Scenario given, load_one(options));
+  ASSIGN_OR_RETURN(const Scenario given, load_only_run(options));
   ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
   ASSIGN_OR_RETURN(const CompiledJob job, compile(scenario));
-  waiting.reset();  // before ranks are forked
+  waiting.reset();  // its thread must end before ranks are forked
   ASSIGN_OR_RETURN(const bool played,
                    start_ranks(backend, static_cast<int>(job.program.ranks.size()), exec));
   if (played) return std::optional<RealRunResult>();

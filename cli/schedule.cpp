@@ -1,4 +1,5 @@
-// tandem schedule: shows an order, or the Program of a scenario.
+// tandem schedule: shows an order, or the Program of a scenario. The order is one by name
+// (--order), one of a file, or that of a scenario, which may have to be searched for first.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -56,7 +57,7 @@ Result<OrderCosts> parse_costs(const std::string& text) {
   return order_costs(values);
 }
 
-// Reads the order in a file. If it is wrong, its grid goes to stderr, with the fault marked.
+// Reads the order in a file. The grid of a wrong one goes to stderr, with the fault marked.
 Result<Order> read_order(const std::string& path) {
   std::string fault;
   auto order = read_order_file(path, &fault);
@@ -64,7 +65,7 @@ Result<Order> read_order(const std::string& path) {
   return order;
 }
 
-// Checks whether an order that is to be made can be shown.
+// Checks that an order will not be too large for a grid, before it is made.
 Status check_shown(const OrderSpec& spec, const ScheduleOptions& options) {
   if (options.explain || options.format != "grid") return Done{};
   return check_grid(spec.pp, static_cast<double>(spec.pp) * spec.vpp, spec.microbatches);
@@ -88,7 +89,7 @@ Status print_order(const Order& order, const ScheduleOptions& options) {
   return Done{};
 }
 
-// Says where the bubble comes from. `seconds_a_unit`: how long a unit of the printed times is; 0:
+// Says where the bubble comes from. `seconds_a_unit`: the length of a unit of time in the text; 0:
 // not known, as the costs are in units of --costs.
 void print_explained(const Order& order, const std::vector<OrderCosts>& stages,
                      double seconds_a_unit, const ScheduleOptions& options) {
@@ -113,8 +114,9 @@ double mean_optimizer_s(const Program& program) {
   return sum / static_cast<double>(program.ranks.size());
 }
 
-// Says what an iteration takes beside its stages' passes: data parallelism, the optimizer.
-Status explain_whole(const Scenario& scenario, double stages_s, const ScheduleOptions& options) {
+// Says how much of an iteration is not passes of stages: data parallelism, the optimizer.
+Status explain_iteration(const Scenario& scenario, double stages_s,
+                         const ScheduleOptions& options) {
   if (scenario.costs.uniform) return Done{};
   ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenario, Engine::Ideal));
   const RunResult result = result_of(scenario, played.job, played.trace);
@@ -145,35 +147,46 @@ Status explain_seconds(const Scenario& scenario, const OrderedJob& job,
   double forwards = 0;
   for (const OrderCosts& stage : stages) forwards += stage.forward;
   print_explained(job.order, stages, forwards / static_cast<double>(stages.size()), options);
-  return explain_whole(scenario, replay_stages(job.order, stages).makespan, options);
+  return explain_iteration(scenario, replay_stages(job.order, stages).makespan, options);
 }
 
-Status show_scenario(const ScheduleOptions& options) {
+// Loads the scenario's first run.
+Result<Scenario> load_first_run(const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
-  RETURN_IF_ERROR(check_budget({scenarios.front()}, options.budget_s));
-  scenarios.front().job.order_seconds = options.budget_s;
-  if (!options.op_times.empty() && !scenarios.front().job.order_is_open())
+  Scenario scenario = scenarios.front();
+  RETURN_IF_ERROR(check_budget({scenario}, options.budget_s));
+  scenario.job.order_seconds = options.budget_s;
+  if (!options.op_times.empty() && !scenario.job.order_is_open())
     return Error::at(options.input,
                      "found --op-times with an order that is given, expected schedule.order = "
                      "auto");
-  scenarios.front().job.order_trace = options.op_times;
-  if (options.format == "program") {
-    std::optional<Waiting> waiting("making the program");
-    ASSIGN_OR_RETURN(const Scenario scenario, resolved(scenarios.front()));
-    ASSIGN_OR_RETURN(const CompiledJob job, compile(scenario));
-    const std::string text = to_text(job.program);
-    waiting.reset();
-    fmt::print(standard_output(), "{}", text);
-    return Done{};
-  }
-  Scenario scenario = scenarios.front();
+  scenario.job.order_trace = options.op_times;
+  return scenario;
+}
+
+Status print_program(const Scenario& scenario) {
+  std::optional<Waiting> waiting("making the program");
+  ASSIGN_OR_RETURN(const Scenario found, resolved(scenario));
+  ASSIGN_OR_RETURN(const CompiledJob job, compile(found));
+  const std::string text = to_text(job.program);
+  waiting.reset();
+  fmt::print(standard_output(), "{}", text);
+  return Done{};
+}
+
+// Shows the order of a scenario. `resolved` means that an order or a layout that the scenario
+// leaves open has been searched for.
+Status show_scenario(const ScheduleOptions& options) {
+  ASSIGN_OR_RETURN(Scenario scenario, load_first_run(options));
+  if (options.format == "program") return print_program(scenario);
   if (options.explain && scenario.job.is_open()) {
     ASSIGN_OR_RETURN(scenario, resolved(scenario));
   }
   if (const Status shown = check_shown(scenario.job.order, options); !shown.ok()) {
-    if (!scenario.job.is_open()) RETURN_IF_ERROR(named_order(scenario));  // its own limits first
+    // A fault of the order itself is told rather than its size.
+    if (!scenario.job.is_open()) RETURN_IF_ERROR(named_order(scenario));
     return shown;
   }
   if (!scenario.job.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.job.order_file));
@@ -183,11 +196,13 @@ Status show_scenario(const ScheduleOptions& options) {
   return explain_seconds(scenario, job, options);
 }
 
+// Traits of the orders that some options are for, for help and errors.
 bool in_groups(const OrderTraits& order) { return order.groups; }
 bool pairs_experts(const OrderTraits& order) { return order.expert_pairs; }
 bool shares_vocabulary(const OrderTraits& order) { return order.takes_vocabulary(); }
-bool two_a_rank(const OrderTraits& order) { return order.default_vpp() == 2; }
+bool two_stages_a_rank(const OrderTraits& order) { return order.default_vpp() == 2; }
 
+// Returns the help of --memory-limit: the orders that take it, and their defaults.
 std::string memory_limit_help() {
   std::vector<std::string_view> names, rules;
   for (const OrderTraits& order : named_orders()) {
@@ -207,15 +222,8 @@ Status show_order(const Order& order, const ScheduleOptions& options) {
   return options.explain ? explain_units(order, options) : print_order(order, options);
 }
 
-Status show(const ScheduleOptions& options) {
-  if (is_scenario(options.input)) return show_scenario(options);
-  if (options.format == "program")
-    return Error{
-        "found --format program without a scenario, expected SCENARIO.toml: a Program is priced"};
-  if (!options.input.empty()) {
-    ASSIGN_OR_RETURN(const Order order, read_order(options.input));
-    return show_order(order, options);
-  }
+// Makes and shows the order that --order names.
+Status show_named_order(const ScheduleOptions& options) {
   if (options.order.name.empty())
     return Error{"found neither a file nor --order, expected one of them"};
   if (options.order.group > 0 && !traits_of(options.order).groups)
@@ -240,6 +248,16 @@ Status show(const ScheduleOptions& options) {
   return show_order(order, options);
 }
 
+Status show(const ScheduleOptions& options) {
+  if (is_scenario(options.input)) return show_scenario(options);
+  if (options.format == "program")
+    return Error{
+        "found --format program without a scenario, expected SCENARIO.toml: a Program is priced"};
+  if (options.input.empty()) return show_named_order(options);
+  ASSIGN_OR_RETURN(const Order order, read_order(options.input));
+  return show_order(order, options);
+}
+
 }  // namespace
 
 void add_schedule(const Command& app) {
@@ -258,7 +276,7 @@ void add_schedule(const Command& app) {
   command.option("--pp", &options->order.pp, "pipeline ranks").at_least_one();
   command
       .option("--vpp", &options->vpp,
-              fmt::format("stages a rank; default 2 for {}, else 1", order_list(two_a_rank)))
+              fmt::format("stages a rank; default 2 for {}, else 1", order_list(two_stages_a_rank)))
       .at_least_one();
   command.option("--microbatches", &options->order.microbatches, "microbatches").at_least_one();
   command

@@ -56,28 +56,27 @@ struct SimulateOptions {
   std::string colour = "auto";
 };
 
-// Prints each warning once: as the first run has it, and how many other runs have it too.
+// Prints each warning once, with the name of the first run that has it and the number of others.
 void print_warnings(const std::vector<RunResult>& results) {
-  struct Seen {
+  struct Repeated {
     std::string first;
     int others = 0;
   };
-  std::vector<std::string> order;
-  std::map<std::string, Seen> seen;
+  std::vector<Repeated> warnings;
+  std::map<std::string, std::size_t> index_of;  // by the warning without a run's name
   for (const RunResult& result : results) {
     for (const std::string& warning : result.warnings) {
       const std::string run = result.name + ": ";
-      const std::string what = warning.substr(warning.starts_with(run) ? run.size() : 0);
-      const auto [it, is_new] = seen.try_emplace(what, Seen{warning});
+      const std::string text = warning.substr(warning.starts_with(run) ? run.size() : 0);
+      const auto [index, is_new] = index_of.try_emplace(text, warnings.size());
       if (is_new) {
-        order.push_back(what);
+        warnings.push_back({warning});
       } else {
-        ++it->second.others;
+        ++warnings[index->second].others;
       }
     }
   }
-  for (const std::string& what : order) {
-    const auto& [first, others] = seen.at(what);
+  for (const auto& [first, others] : warnings) {
     say(fmt::format(
         "warning: {}{}", first,
         others == 0 ? "" : fmt::format(" (and {} other run{})", others, others == 1 ? "" : "s")));
@@ -118,18 +117,20 @@ void print(const std::vector<RunResult>& results, const SimulateOptions& options
   }
 }
 
-// `scenarios`: of the results; none: the input is no scenario. `first`: the run of --files-of.
+// `scenarios`: those of the results; none: the input is no scenario. `chosen`: the run that the
+// page shows first, the first one by default.
 Status write_report(const SimulateOptions& options, const std::vector<RunResult>& results,
-                    const std::vector<Scenario>& scenarios = {}, const std::string& first = "") {
+                    const std::vector<Scenario>& scenarios = {}, const std::string& chosen = "") {
   if (options.report.empty()) return Done{};
   ASSIGN_OR_RETURN(PageData page, runs_page(options.input, results, scenarios, options.live));
-  const auto of_files = std::ranges::find(results, first, &RunResult::name);
-  page.chosen = of_files == results.end() ? 0 : of_files - results.begin();
+  const auto found = std::ranges::find(results, chosen, &RunResult::name);
+  page.chosen = found == results.end() ? 0 : found - results.begin();
   limit_timelines(&page);
   return write_html_page(page, options.report, options.live);
 }
 
-Result<int> number_of(const std::vector<Scenario>& scenarios, const std::string& name) {
+// Returns the index of the run that --files-of names.
+Result<int> index_of_files(const std::vector<Scenario>& scenarios, const std::string& name) {
   if (name.empty()) return 0;
   for (std::size_t i = 0; i < scenarios.size(); ++i) {
     if (scenarios[i].name == name) return static_cast<int>(i);
@@ -170,7 +171,8 @@ Status simulate_chakra(const SimulateOptions& options) {
   return Done{};
 }
 
-Status simulate_scenarios(const SimulateOptions& options) {
+// Loads the scenario's runs, with the options that replace keys or fields of them.
+Result<std::vector<Scenario>> load_runs(const SimulateOptions& options) {
   std::vector<std::string> texts = options.sets;
   if (const std::string& costs = options.priced_by.costs; !costs.empty()) {
     texts.push_back("costs.source=table");
@@ -178,20 +180,24 @@ Status simulate_scenarios(const SimulateOptions& options) {
   }
   if (options.repeat > 0) texts.push_back(fmt::format("variability.runs={}", options.repeat));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(texts));
-  std::optional<Waiting> waiting("reading the runs");
+  const Waiting waiting("reading the runs");
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
-  waiting.reset();
   RETURN_IF_ERROR(check_budget(scenarios, options.budget_s));
   for (Scenario& scenario : scenarios) {
     scenario.fold = !options.unfolded;
     scenario.job.order_seconds = options.budget_s;
   }
-  ASSIGN_OR_RETURN(const int files_of, number_of(scenarios, options.files_of));
+  return scenarios;
+}
+
+Status simulate_scenarios(const SimulateOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_runs(options));
+  ASSIGN_OR_RETURN(const int files_of, index_of_files(scenarios, options.files_of));
   const Engine engine = options.live ? Engine::Ideal : engine_of(options.engine);
   const int jobs = jobs_or_cores(options.jobs);
   std::vector<Result<RunResult>> played;
-  // One run is played here, not in a child: this process may use SimGrid once.
+  // A single run is played in this process, which may use SimGrid once; several in child processes.
   if (scenarios.size() == 1 && !options.sensitivity) {
     played.push_back(simulate(scenarios[0], engine, options.files, true, jobs));
   } else {
@@ -199,12 +205,12 @@ Status simulate_scenarios(const SimulateOptions& options) {
   }
   add_memory_fixes(scenarios, jobs, &played);
   std::vector<RunResult> results;
-  std::vector<Scenario> played_ones;  // of the results
+  std::vector<Scenario> scenarios_of_results;
   std::vector<Error> errors;
   for (std::size_t i = 0; i < played.size(); ++i) {
     if (played[i].ok()) {
       results.push_back(*played[i]);
-      played_ones.push_back(scenarios[i]);
+      scenarios_of_results.push_back(scenarios[i]);
       if (!options.sensitivity) continue;
       ASSIGN_OR_RETURN(results.back().sensitivity,
                        sensitivity(scenarios[i], engine, results.back(), true, jobs));
@@ -214,7 +220,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
     }
   }
   if (results.empty()) return errors.front();
-  RETURN_IF_ERROR(write_report(options, results, played_ones, scenarios[files_of].name));
+  RETURN_IF_ERROR(write_report(options, results, scenarios_of_results, scenarios[files_of].name));
   print(results, options, scenarios[0].report.traffic);
   if (!options.json && !scenarios[0].report.note.empty())
     fmt::print(standard_output(), "\n{}\n",

@@ -1,4 +1,5 @@
-// tandem tune: searches the fastest plan for a model, a number of GPUs and a cluster.
+// tandem tune: searches the fastest plan for a model, a number of GPUs and a cluster, and writes it
+// as a table, a page, JSON, or in another framework's format.
 #include "planning/tune/tune.h"
 
 #include <fmt/format.h>
@@ -43,7 +44,7 @@ struct TuneCommand {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// The first Ctrl-C ends the search, the second the program.
+// Has the first Ctrl-C end the search; the second ends the program.
 void end_search_at_interrupt() {
   struct sigaction action = {};
   action.sa_handler = [](int) { interrupted = 1; };
@@ -63,11 +64,11 @@ std::string shell_word(const std::string& word) {
   return text + "'";
 }
 
-// Writes the best plan in another tool's format: the scenario's settings, with those of the plan in
-// their place.
+using KeySettings = std::vector<std::pair<std::string, Setting>>;
+
+// Writes the best plan in another tool's format. Its settings replace those of the scenario.
 Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario,
-                            const std::vector<std::pair<std::string, Setting>>& sets,
-                            const Tuned& tuned) {
+                            const KeySettings& sets, const Tuned& tuned) {
   const Finalist& best = tuned.finalists.front();
   if (!best.result.ok()) return best.result.error();
   ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(options.input));
@@ -94,7 +95,8 @@ void add_trainer(const Framework& framework, const Scenario& scenario,
     sets->push_back(fmt::format("train.cross_entropy={}", framework.loss));
 }
 
-Status run_tune(TuneCommand options) {
+// Checks the options that need no search.
+Status check_tune(const TuneCommand& options) {
   RETURN_IF_ERROR(check_files(options.input, options.sets,
                               {{"--report", options.report}, {"-o", options.output}}));
   if (options.json && !options.emit.empty() && options.output.empty())
@@ -102,8 +104,42 @@ Status run_tune(TuneCommand options) {
   if (!options.emit.empty()) {
     if (const auto known = emit_plan(options.emit, {}); !known.ok()) return known.error();
   }
-  RETURN_IF_ERROR(check_html_page(options.report));
-  std::vector<std::pair<std::string, Setting>> sets;
+  return check_html_page(options.report);
+}
+
+// Searches, and prints each better plan on a terminal as it is found.
+Result<Tuned> search_plans(const TuneCommand& options, const Scenario& scenario, const Space& space,
+                           const Framework* framework) {
+  end_search_at_interrupt();
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  return tune(scenario, space,
+              {.framework = framework,
+               .keep = options.keep,
+               .refine = options.refine,
+               .jobs = jobs_or_cores(options.jobs),
+               .engine = engine_of(options.engine),
+               .detail = options.report.empty() ? Detail::None : Detail::Timeline,
+               .stop = [] { return interrupted != 0; },
+               .seconds = options.seconds,
+               .on_better =
+                   [terminal](const Found& found, bool keeps_rules) {
+                     if (terminal)
+                       fmt::print(stderr, "\r\033[K{}\n", better_line(found, keeps_rules));
+                   }});
+}
+
+// Returns the command that simulates the scenario with this command's options.
+std::string simulate_command(const TuneCommand& options) {
+  std::string command = "tandem simulate " + shell_word(options.input);
+  if (!options.only.empty()) command += " --only " + shell_word(options.only);
+  if (options.engine != "simgrid") command += " --engine " + options.engine;
+  for (const std::string& set : options.sets) command += " --set " + shell_word(set);
+  return command;
+}
+
+Status run_tune(TuneCommand options) {
+  RETURN_IF_ERROR(check_tune(options));
+  KeySettings sets;
   ASSIGN_OR_RETURN(Space space, Space::among(options.among));
   const Framework* framework = nullptr;
   const std::string& narrowed = options.framework.empty() ? options.emit : options.framework;
@@ -118,28 +154,12 @@ Status run_tune(TuneCommand options) {
     return only_run(scenarios, options.input);
   };
   ASSIGN_OR_RETURN(Scenario scenario, load());
-  if (framework != nullptr) {
+  if (framework != nullptr) {  // its settings depend on those of the scenario
     add_trainer(*framework, scenario, &options.sets);
     ASSIGN_OR_RETURN(scenario, load());
   }
   for (const std::string& note : scenario.notes) say("warning: " + note);
-  end_search_at_interrupt();
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  ASSIGN_OR_RETURN(const Tuned tuned,
-                   tune(scenario, space,
-                        {.framework = framework,
-                         .keep = options.keep,
-                         .refine = options.refine,
-                         .jobs = jobs_or_cores(options.jobs),
-                         .engine = engine_of(options.engine),
-                         .detail = options.report.empty() ? Detail::None : Detail::Timeline,
-                         .stop = [] { return interrupted != 0; },
-                         .seconds = options.seconds,
-                         .on_better =
-                             [terminal](const Found& found, bool of_rules) {
-                               if (terminal)
-                                 fmt::print(stderr, "\r\033[K{}\n", better_line(found, of_rules));
-                             }}));
+  ASSIGN_OR_RETURN(const Tuned tuned, search_plans(options, scenario, space, framework));
   if (!options.report.empty()) {
     const std::string title = fmt::format("Which plan of {} on {} GPUs is fastest?", scenario.name,
                                           scenario.cluster.gpus);
@@ -157,11 +177,8 @@ Status run_tune(TuneCommand options) {
     fmt::print(standard_output(), "{}", json_document(to_json(tuned)));
     return Done{};
   }
-  std::string command = "tandem simulate " + shell_word(options.input);
-  if (!options.only.empty()) command += " --only " + shell_word(options.only);
-  if (options.engine != "simgrid") command += " --engine " + options.engine;
-  for (const std::string& set : options.sets) command += " --set " + shell_word(set);
-  fmt::print(standard_output(), "{}", tune_text(tuned, command, text_width(options.wide)));
+  fmt::print(standard_output(), "{}",
+             tune_text(tuned, simulate_command(options), text_width(options.wide)));
   return Done{};
 }
 

@@ -1,5 +1,6 @@
+// Runs a command line in these steps: names of commands are checked, CLI11 parses the options, the
+// option table is asked whether each has an effect, and the command runs.
 #include "cli/command_line/command_line.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,26 +31,24 @@ namespace {
 
 // Returns an Error if a word in a command's place is no command.
 Status check_commands(const CLI::App& app, int argc, char** argv) {
-  const CLI::App* at = &app;
+  const CLI::App* parent = &app;
   for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
     std::vector<std::string> names;
     const CLI::App* next = nullptr;
-    for (const CLI::App* command : at->get_subcommands({})) {
+    for (const CLI::App* command : parent->get_subcommands({})) {
       names.push_back(command->get_name());
       if (names.back() == argv[i]) next = command;
     }
     if (names.empty()) return Done{};
     if (next == nullptr)
-      return Error{
-          fmt::format("found the command '{}', expected one of {}; the nearest is "
-                      "'{}'",
-                      argv[i], fmt::join(names, ", "), nearest(argv[i], names))};
-    at = next;
+      return Error{fmt::format("found the command '{}', expected one of {}; the nearest is '{}'",
+                               argv[i], fmt::join(names, ", "), nearest(argv[i], names))};
+    parent = next;
   }
   return Done{};
 }
 
-// Returns an Error if the command line has an option that does nothing there.
+// Returns an Error if an option has no effect on the chosen command's input (option_table.h).
 Status check_chosen(const CLI::App& app, const Chosen& chosen) {
   const CLI::App* command = &app;
   std::string name;
@@ -100,7 +99,7 @@ CLI::Validator within(Number least, Number most) {
           CLI::Range(least, most).get_description()};
 }
 
-// Returns the exit status of a program that has printed all it had to.
+// Flushes standard output. Returns the exit status of a program that has printed all its results.
 int end_of_output() {
   std::FILE* const results = standard_output();
   if (std::fflush(results) == 0 && std::ferror(results) == 0) return 0;
@@ -195,7 +194,7 @@ CommandLine::~CommandLine() = default;
 Command CommandLine::root() { return {app_.get(), &chosen_}; }
 
 int CommandLine::run(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is a write that fails
+  std::signal(SIGXFSZ, SIG_IGN);  // beyond the limit of a file's size a write fails instead
   try {
     return parse_and_run(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -1,6 +1,6 @@
-// Commands, their options and the functions that they run. Only command_line.cpp, help_text.cpp and
-// shell_files.cpp include CLI11, whose templates would take seconds to compile in every command's
-// file.
+// Commands, their options and the functions that they run. A layer over CLI11, whose templates
+// would take seconds to compile in every command's file: only command_line.cpp, help_text.cpp and
+// shell_files.cpp include it.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ class Option {
   Option range(Bytes least, Bytes most) const;
   Option at_least_one() const;
   Option not_negative() const;
-  // Has a repeatable option take one value each time.
+  // Takes one value each time that a repeatable option is given.
   Option one_value_each() const;
   // Reads sizes: K, M and G are powers of 1024.
   Option as_size() const;
@@ -46,20 +46,19 @@ class Option {
 
 using Run = std::function<Status()>;
 
-// The chosen command. `input` says what it reads, so that its options can be checked; then `run`
-// runs it.
+// The command that the user chose. Its options are checked for the kind of its input; then it runs.
 struct Chosen {
-  std::function<Result<CommandInput>()> input;
+  std::function<Result<CommandInput>()> input;  // empty: the command reads one kind
   Run run;
 };
 
-// A command, to which its options are added. The values they point to must live as long as the
+// A command, to which its options are added. The values that they write to must live as long as the
 // command line.
 class Command {
  public:
   Command(CLI::App* app, Chosen* chosen) : app_(app), chosen_(chosen) {}
 
-  // Returns the same command, whose subcommands stand together in its help.
+  // Returns the same command. The subcommands added to it are listed under the name in its help.
   Command in_group(const std::string& name) const;
   Command subcommand(const std::string& name, const std::string& about) const;
   // Makes this a command that only has subcommands.
@@ -69,7 +68,7 @@ class Command {
   Option option(const std::string& names, Value* value, const std::string& help) const;
   Option flag(const std::string& names, bool* value, const std::string& help) const;
   void footer(const std::string& text) const;
-  // `input`: for a command that reads several kinds (option_table.h).
+  // Sets what the command does. `input`: for a command that reads several kinds (option_table.h).
   void run(Run run, std::function<Result<CommandInput>()> input = {}) const;
 
  private:
@@ -85,7 +84,7 @@ class CommandLine {
   ~CommandLine();
 
   Command root();
-  // Parses, runs the chosen command, and says what went wrong on stderr. Returns the exit status.
+  // Parses, runs the chosen command, and prints an Error on stderr. Returns the exit status.
   int run(int argc, char** argv);
 
  private:
@@ -98,7 +97,8 @@ class CommandLine {
 // Returns the value of --jobs, or for 0 the number of cores.
 int jobs_or_cores(int jobs);
 
-// Prints a line to standard error, with what users wrote escaped and cut (base/xml.h).
+// Prints a line to standard error. Unprintable characters are escaped, and a long line is cut
+// (base/xml.h).
 void say(std::string_view line);
 
 }  // namespace tandem

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// Adds the files that tandem brings: presets, GPUs, framework profiles.
+// Adds the files that come with tandem: presets, GPUs, framework profiles.
 void add_own_files(std::vector<NamedFile>* inputs) {
   for (const char* folder : {"/topology/presets", "/workload/frameworks"}) {
     std::error_code missing;
@@ -26,7 +26,7 @@ Status check_files(const std::string& input, const std::vector<std::string>& set
   const bool writes = std::ranges::any_of(outputs, [](const auto& o) { return !o.path.empty(); });
   if (!writes) return Done{};
   inputs.push_back({"the input", scenario_path(input)});
-  // Faults of a scenario or a setting are told where these are read.
+  // A scenario or setting with a fault is passed over: the command will report it.
   if (!input.ends_with(".csv")) {
     const auto file = read_scenario_file(input);
     const auto parsed = parse_sets(sets);

@@ -9,8 +9,9 @@
 
 namespace tandem {
 
-// Does check_outputs() for a command that reads `input`, a scenario with `sets` or a CSV. The files
-// that the scenario names, and those that tandem brings, are inputs too.
+// Checks with check_outputs() that the outputs can be written and are none of the inputs: `input`
+// (a scenario with `sets`, or a CSV), the files that the scenario names, and those that come with
+// tandem.
 Status check_files(const std::string& input, const std::vector<std::string>& sets,
                    const std::vector<NamedFile>& outputs, std::vector<NamedFile> inputs = {});
 

@@ -8,10 +8,11 @@
 namespace tandem {
 namespace {
 
-using Names = std::array<const char*, 3>;  // in the order of the enumeration
+using Names = std::array<const char*, 3>;  // of an enumeration's values, in their order
 
 constexpr Names kLaunches = {"gated", "direct", "graph"};
 
+// Sets the value that the name stands for, if one was given.
 template <class Value>
 void set(const std::string& name, const Names& names, Value* value) {
   if (!name.empty()) *value = static_cast<Value>(std::ranges::find(names, name) - names.begin());

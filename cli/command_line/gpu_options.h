@@ -25,7 +25,7 @@ void add_precision_option(const Command& command, GpuOptions* options);
 // Sets in `exec` what the options say.
 void apply_gpu_options(const GpuOptions& options, ExecOptions* exec);
 
-// Returns whether this process may be one rank of many. Rank 0 alone prints then.
+// Returns whether this process may be one of many ranks, of which rank 0 alone prints.
 bool may_be_a_rank(const std::string& backend);
 
 }  // namespace tandem

@@ -10,9 +10,10 @@
 namespace tandem {
 namespace {
 
-constexpr int kWithoutTerminal = 100;  // columns in files and pipes, as for timelines
-constexpr int kTwoColumns = 64;        // on fewer columns, the text stands under the option's name
-constexpr int kOptions = 30, kCommands = 14;
+// Widths are in characters.
+constexpr int kWithoutTerminal = 100;         // the width in files and pipes, as for timelines
+constexpr int kTwoColumns = 64;               // in less, the text is below the option's name
+constexpr int kOptions = 30, kCommands = 14;  // where the text beside their names begins
 
 int help_width() {
   const int width = text_width(false);
@@ -29,8 +30,8 @@ std::string indented(const std::string& text, int indent, int width) {
   return all;
 }
 
-// Lays out a name with its text beside it, from `column` on, or under it.
-std::string entry(std::string name, const std::string& what, int column) {
+// Lays out a name with its text beside it, from `column` on, or below it.
+std::string entry(std::string name, const std::string& description, int column) {
   const int width = help_width();
   if (static_cast<int>(name.size()) > width - 4) {  // break "{ideal,simgrid}" at its commas
     for (std::size_t at = 0; (at = name.find(',', at)) != std::string::npos; ++at)
@@ -38,7 +39,7 @@ std::string entry(std::string name, const std::string& what, int column) {
   }
   const bool beside = width >= kTwoColumns;
   const int indent = beside ? column : 6;
-  const std::string text = indented(what, indent, width);
+  const std::string text = indented(description, indent, width);
   if (!beside || static_cast<int>(name.size()) + 4 > column)
     return wrapped("  " + name, width) + '\n' + text;
   return "  " + name + text.substr(2 + name.size());
@@ -54,10 +55,10 @@ class HelpText : public CLI::Formatter {
   // The list of commands shows the first sentence of a description; the command's own help shows
   // all.
   std::string make_subcommand(const CLI::App* command) const override {
-    std::string what = command->get_description();
-    what.erase(std::min(what.find(". "), what.size()));
-    if (what.ends_with('.')) what.pop_back();
-    return entry(command->get_name(), what, kCommands);
+    std::string sentence = command->get_description();
+    sentence.erase(std::min(sentence.find(". "), sentence.size()));
+    if (sentence.ends_with('.')) sentence.pop_back();
+    return entry(command->get_name(), sentence, kCommands);
   }
 
   std::string make_description(const CLI::App* app) const override {
@@ -68,7 +69,7 @@ class HelpText : public CLI::Formatter {
     return wrapped(Formatter::make_usage(app, std::move(name)), help_width());
   }
 
-  // Examples are broken so that they can be pasted as they stand.
+  // Examples are broken so that they can be pasted as they are.
   std::string make_footer(const CLI::App* app) const override {
     std::string all;
     for (const std::string& line : split(app->get_footer(), "\n"))

@@ -15,6 +15,7 @@ const InputKind kScenario = {'s', "a SCENARIO.toml"};
 const InputKind kProgram = {'p', "a PROGRAM.csv"};
 const InputKind kChakra = {'c', "Chakra traces (PREFIX.0.et)"};
 
+// Returns whether a list such as "--trace --plot" has the word.
 bool lists(std::string_view list, std::string_view word) {
   return std::ranges::count(split_words(list), word) > 0;
 }
@@ -23,7 +24,7 @@ bool share_a_letter(std::string_view a, std::string_view b) {
   return a.find_first_of(b) != std::string_view::npos;
 }
 
-// Whether "--json" was given, or "--format=grid" has that value.
+// Returns whether a condition holds: "--json" was given, or "--format=grid" has that value.
 bool holds(std::string_view word, const std::vector<OptionState>& options) {
   const std::size_t equals = word.find('=');
   for (const OptionState& option : options) {
@@ -67,18 +68,18 @@ Status check_kind(const CommandRow& command, const CommandInput& input, const st
   return input.path.empty() ? Error{fault} : Error::at(input.path, fault);
 }
 
-// Returns an Error if the option lacks all that it needs, or is given with one that excludes it.
+// Returns an Error if none of the options that the row needs is given, or one that it refuses is.
 Status check_row(const OptionRow& row, const std::string& option,
                  const std::vector<OptionState>& options) {
   const std::vector<std::string> with = split_words(row.with);
-  const auto is_so = [&](std::string_view word) { return holds(word, options); };
-  if (!with.empty() && std::ranges::none_of(with, is_so)) {
+  const auto is_given = [&](std::string_view word) { return holds(word, options); };
+  if (!with.empty() && std::ranges::none_of(with, is_given)) {
     std::vector<std::string> words;
     for (const std::string& word : with) words.push_back(shown(word));
     return Error{fmt::format("found {}, expected {} with it", option, fmt::join(words, " or "))};
   }
   for (const std::string& word : split_words(row.without)) {
-    if (is_so(word))
+    if (is_given(word))
       return Error{fmt::format("found {} with {}, expected one of them", option, shown(word))};
   }
   return Done{};
@@ -87,10 +88,6 @@ Status check_row(const OptionRow& row, const std::string& option,
 }  // namespace
 
 const std::vector<CommandRow>& command_rows() {
-  // Each command has its kinds of input, and rows of options: the options, the kinds on which they
-  // act, options of which they need one, options that exclude them. For example, {"--wide", "sp",
-  // "", "--json"}: --wide acts on scenarios and Programs, needs no other option, and is refused
-  // with --json.
   static const std::vector<CommandRow> kRows = {
       {"simulate",
        {kScenario, kProgram, kChakra},

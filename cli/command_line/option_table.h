@@ -1,5 +1,7 @@
-// OptionTable: says for each command, as data, which options act on which kinds of input. An option
-// that would have no effect is refused.
+// OptionTable: a table of each command's options: on which kinds of input they act, and together
+// with which others. An option that would have no effect is refused. For example, the row
+//   {"--wide", "sp", "", "--json"}
+// says: --wide acts on scenarios and Programs, needs no other option, and is refused with --json.
 #pragma once
 
 #include <string>
@@ -10,19 +12,19 @@
 
 namespace tandem {
 
-// A kind of input that a command reads: its letter in the table, and its name for users.
+// A kind of input that a command reads.
 struct InputKind {
-  char letter;
-  const char* name;  // empty: the command was given no file
+  char letter;       // in the table
+  const char* name;  // for users; empty: the command was given no file
 };
 
-// Options that act alike. An option may stand in several rows: all rows that hold for the kind of
-// input must be met.
+// Options with the same conditions. An option may be in several rows: it must meet all rows of the
+// kind of input.
 struct OptionRow {
   const char* options;    // "--trace --plot"
   const char* kinds;      // letters of the kinds on which they act; empty: the command has one kind
-  const char* with = "";  // needed with them, one of: "--json", or "--format=grid"
-  const char* without = "";  // refused with them, each of these
+  const char* with = "";  // they need one of these: "--json --format=grid"
+  const char* without = "";  // they are refused with any of these
 };
 
 struct CommandRow {
@@ -31,7 +33,7 @@ struct CommandRow {
   std::vector<OptionRow> rows;
 };
 
-// Gives the rows of all commands of tandem and tandem-fit.
+// Returns the rows of all commands of tandem and tandem-fit.
 const std::vector<CommandRow>& command_rows();
 
 // The input that a command was given. `kinds`: the letter of each file's kind.

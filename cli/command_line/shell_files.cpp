@@ -1,4 +1,4 @@
-// Makes the manual page (roff) and the completions for bash, zsh and fish from the commands and
+// Generates the manual page (roff) and the completions for bash, zsh and fish from the commands and
 // options that CLI11 knows.
 #include "cli/command_line/shell_files.h"
 
@@ -14,32 +14,35 @@
 namespace tandem {
 namespace {
 
-// One command and the names that lead to it. The list holds a command with subcommands itself, then
-// each of them: ("bench"), ("bench", "comm").
+// A command and the names that lead to it, such as {"bench", "comm"}.
 struct CommandAt {
-  std::vector<std::string> path;  // without the program
+  std::vector<std::string> path;  // without the program; empty: the program itself
   const CLI::App* app = nullptr;
+
+  std::string name() const { return fmt::format("{}", fmt::join(path, " ")); }
 };
 
-void collect(const CLI::App& app, const std::vector<std::string>& path,
-             std::vector<CommandAt>* all) {
+// Adds the command, then all commands below it, depth first.
+void add_commands(const CLI::App& app, const std::vector<std::string>& path,
+                  std::vector<CommandAt>* all) {
   all->push_back({path, &app});
-  for (const CLI::App* below : app.get_subcommands({})) {
+  for (const CLI::App* subcommand : app.get_subcommands({})) {
     std::vector<std::string> longer = path;
-    longer.push_back(below->get_name());
-    collect(*below, longer, all);
+    longer.push_back(subcommand->get_name());
+    add_commands(*subcommand, longer, all);
   }
 }
 
 std::vector<CommandAt> commands_of(const CLI::App& app) {
   std::vector<CommandAt> all;
-  collect(app, {}, &all);
+  add_commands(app, {}, &all);
   return all;
 }
 
-std::vector<std::string> names_below(const CLI::App& app) {
+std::vector<std::string> subcommands_of(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* below : app.get_subcommands({})) names.push_back(below->get_name());
+  for (const CLI::App* subcommand : app.get_subcommands({}))
+    names.push_back(subcommand->get_name());
   return names;
 }
 
@@ -47,7 +50,7 @@ std::vector<const CLI::Option*> options_of(const CLI::App& app) {
   return app.get_options([](const CLI::Option* option) { return option->nonpositional(); });
 }
 
-// Gives the option's names: "--op", and "-o" where it has a short name.
+// Returns the option's names: "--op", and "-o" if it has a short name.
 std::vector<std::string> words_of(const CLI::Option& option) {
   std::vector<std::string> words;
   for (const std::string& name : option.get_lnames()) words.push_back("--" + name);
@@ -55,7 +58,8 @@ std::vector<std::string> words_of(const CLI::Option& option) {
   return words;
 }
 
-// Gives the values that the option may have, separated by blanks; "" where its type lists none.
+// Returns the values that the option may have, separated by blanks. Empty: it takes any. CLI11
+// lists them in the name of the option's type: "TEXT:{ideal,simgrid}".
 std::string values_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find('{');
@@ -65,12 +69,12 @@ std::string values_of(const CLI::Option& option) {
   return values;
 }
 
-// Says whether the option takes KEY=VALUE of a scenario.
+// Returns whether the option takes KEY=VALUE of a scenario.
 bool takes_key(const CLI::Option& option) {
   return option.check_lname("set") || option.check_lname("among");
 }
 
-// Gives all keys of a scenario as an option takes them: "parallel.tp= parallel.pp= ...".
+// Returns all keys of a scenario as an option takes them: "parallel.tp= parallel.pp= ...".
 std::string keys_to_set() {
   std::string all;
   for (const std::span<const KeyRow> rows : kKeyTables) {
@@ -81,33 +85,36 @@ std::string keys_to_set() {
 
 bool takes_value(const CLI::Option& option) { return option.get_expected_max() > 0; }
 
-// Puts the text into single quotes, in which a shell keeps everything but a quote as it is.
+// Puts the text into single quotes, in which a shell changes nothing but a quote.
 std::string in_single_quotes(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
-// Makes a function that finds the command in the words typed so far, and offers its subcommands and
-// options. After an option whose values are listed, it offers those.
+// Generates a shell function. It finds the command (`at`) in the words typed so far, then completes
+// by two case statements: one offers the subcommands and options of the command; the other, after
+// an option whose values are listed, offers these values.
 std::string bash(const CLI::App& app) {
   const std::string name = app.get_name();
   std::string function = "_" + name;
   for (char& c : function) c = c == '-' ? '_' : c;
-  std::string paths, options;
-  for (const CommandAt& at : commands_of(app)) {
-    std::vector<std::string> words = names_below(*at.app);
-    for (const CLI::Option* option : options_of(*at.app)) {
+  std::string words_by_command, values_by_option;  // branches of the case statements
+  std::vector<std::string> quoted_commands;
+  for (const CommandAt& command : commands_of(app)) {
+    if (!command.path.empty()) quoted_commands.push_back(in_single_quotes(command.name()));
+    std::vector<std::string> words = subcommands_of(*command.app);
+    for (const CLI::Option* option : options_of(*command.app)) {
       for (const std::string& word : words_of(*option)) words.push_back(word);
       const std::string values =
           takes_key(*option) ? "$keys" : in_single_quotes(values_of(*option));
       if (values != "''")
-        options += fmt::format(
-            "    '{} '{}) words={} ;;\n", fmt::join(at.path, " "),
-            fmt::join(words_of(*option), fmt::format("|'{} '", fmt::join(at.path, " "))), values);
+        values_by_option += fmt::format(
+            "    '{} '{}) words={} ;;\n", command.name(),
+            fmt::join(words_of(*option), fmt::format("|'{} '", command.name())), values);
     }
-    paths += fmt::format("    '{}') words={} ;;\n", fmt::join(at.path, " "),
-                         in_single_quotes(fmt::format("{}", fmt::join(words, " "))));
+    words_by_command += fmt::format("    '{}') words={} ;;\n", command.name(),
+                                    in_single_quotes(fmt::format("{}", fmt::join(words, " "))));
   }
   return fmt::format(
       "# Completion of {0} for bash; made by {0} --shell-file bash.\n"
@@ -126,40 +133,36 @@ std::string bash(const CLI::App& app) {
       "  [[ ${{COMPREPLY[0]}} != *= ]] || compopt -o nospace 2>/dev/null\n"
       "}}\n"
       "complete -o default -F {1} {0}\n",
-      name, function,
-      [&] {
-        std::vector<std::string> all;
-        for (const CommandAt& at : commands_of(app)) {
-          if (!at.path.empty())
-            all.push_back(in_single_quotes(fmt::format("{}", fmt::join(at.path, " "))));
-        }
-        return fmt::format("{}", fmt::join(all, "|"));
-      }(),
-      paths, options, in_single_quotes(keys_to_set()));
+      name, function, fmt::join(quoted_commands, "|"), words_by_command, values_by_option,
+      in_single_quotes(keys_to_set()));
 }
 
-// zsh runs bash's completion by its own bashcompinit.
+// Generates bash's completion, which zsh runs with its bashcompinit.
 std::string zsh(const CLI::App& app) {
   return "#compdef " + app.get_name() + "\nautoload -U +X bashcompinit && bashcompinit\n" +
          bash(app);
 }
 
+// Generates a line for each subcommand and option, with the condition under which it is offered:
+// the words that lead to its command have been typed, and none of the command's subcommands.
 std::string fish(const CLI::App& app) {
   std::string out = fmt::format(
       "# Completion of {0} for fish; made by {0} --shell-file fish.\n"
       "set -g __{0}_keys {1}\n",
       app.get_name(), keys_to_set());
-  for (const CommandAt& at : commands_of(app)) {
-    std::string when;
-    for (const std::string& word : at.path) when += "; and __fish_seen_subcommand_from " + word;
-    const std::string below = fmt::format("{}", fmt::join(names_below(*at.app), " "));
-    if (!below.empty()) when += "; and not __fish_seen_subcommand_from " + below;
-    when = when.empty() ? "" : fmt::format(" -n {}", in_single_quotes(when.substr(6)));
-    for (const CLI::App* command : at.app->get_subcommands({}))
-      out += fmt::format("complete -c {}{} -f -a {} -d {}\n", app.get_name(), when,
-                         command->get_name(), in_single_quotes(command->get_description()));
-    for (const CLI::Option* option : options_of(*at.app)) {
-      out += fmt::format("complete -c {}{}", app.get_name(), when);
+  constexpr std::string_view kAnd = "; and ";
+  for (const CommandAt& command : commands_of(app)) {
+    std::string condition;
+    for (const std::string& word : command.path)
+      condition += fmt::format("{}__fish_seen_subcommand_from {}", kAnd, word);
+    if (const std::vector<std::string> names = subcommands_of(*command.app); !names.empty())
+      condition += fmt::format("{}not __fish_seen_subcommand_from {}", kAnd, fmt::join(names, " "));
+    if (!condition.empty()) condition = " -n " + in_single_quotes(condition.substr(kAnd.size()));
+    for (const CLI::App* subcommand : command.app->get_subcommands({}))
+      out += fmt::format("complete -c {}{} -f -a {} -d {}\n", app.get_name(), condition,
+                         subcommand->get_name(), in_single_quotes(subcommand->get_description()));
+    for (const CLI::Option* option : options_of(*command.app)) {
+      out += fmt::format("complete -c {}{}", app.get_name(), condition);
       for (const std::string& name : option->get_lnames()) out += " -l " + name;
       for (const std::string& name : option->get_snames()) out += " -s " + name;
       if (takes_value(*option)) out += " -r";
@@ -171,8 +174,8 @@ std::string fish(const CLI::App& app) {
   return out;
 }
 
-// Escapes the text for roff, which reads a backslash, and a point or quote at the begin of a line,
-// as its own commands, and a plain "-" as a hyphen.
+// Escapes the text for roff: a backslash, and a point or quote at the beginning of a line, would be
+// commands, and "-" would be a hyphen.
 std::string roff(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -209,11 +212,12 @@ std::string man(const CLI::App& app) {
       upper, roff(version()), roff(app.get_name()), roff(app.get_description()),
       roff(app.get_name()));
   out += ".SH OPTIONS\n" + man_options(app) + ".SH COMMANDS\n";
-  for (const CommandAt& at : commands_of(app)) {
-    if (at.path.empty()) continue;
-    out += fmt::format(".SS {}\n{}\n{}", roff(fmt::format("{}", fmt::join(at.path, " "))),
-                       roff(at.app->get_description()), man_options(*at.app));
-    if (!at.app->get_footer().empty()) out += ".PP\n.nf\n" + roff(at.app->get_footer()) + "\n.fi\n";
+  for (const CommandAt& command : commands_of(app)) {
+    if (command.path.empty()) continue;
+    out += fmt::format(".SS {}\n{}\n{}", roff(command.name()), roff(command.app->get_description()),
+                       man_options(*command.app));
+    const std::string footer = command.app->get_footer();
+    if (!footer.empty()) out += ".PP\n.nf\n" + roff(footer) + "\n.fi\n";
   }
   return out + ".SH EXIT STATUS\n.nf\n" + roff(app.get_footer()) + "\n.fi\n";
 }

@@ -1,4 +1,4 @@
-// The manual page and the shells' completions, made from the commands themselves.
+// The manual page and the completions for shells, generated from the commands and their options.
 #pragma once
 
 #include <string>

@@ -11,15 +11,15 @@ namespace tandem {
 // Adds the option --wide to a command that prints tables.
 void add_wide(const Command& command, bool* wide);
 
-// Gives the columns that a line may take: with --wide any number; else COLUMNS; else the
-// terminal's; else any number, since a file or a pipe takes each table in one block.
+// Returns the columns that a line may take: with --wide any number; else the environment's COLUMNS;
+// else the terminal's; else any number, as tables in a file or a pipe are one block.
 int text_width(bool wide);
 
 // Adds the option --colour to a command that prints pictures: auto, always or never.
 void add_colour(const Command& command, std::string* when);
 
-// Whether to colour. auto: where standard output is a terminal that has colours (TERM is set, and
-// not dumb) and NO_COLOR is not set (https://no-color.org).
+// Returns whether to colour. auto: yes if standard output is a terminal that has colours (TERM is
+// set, and not dumb) and NO_COLOR is not set (https://no-color.org).
 bool in_colour(const std::string& when);
 
 }  // namespace tandem

@@ -3,7 +3,7 @@
 
 namespace tandem {
 
-// Gives "0.1.0 (commit 1a2b3c4d5e)"; without the commit where Tandem was built from an archive.
+// Returns "0.1.0 (commit 1a2b3c4d5e)"; without the commit if Tandem was built from an archive.
 const char* version();
 
 }  // namespace tandem
