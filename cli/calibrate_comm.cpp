@@ -6,8 +6,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <tuple>
 
 #include "base/file.h"
 #include "cli/cluster_input.h"
@@ -32,13 +30,18 @@ struct MeasuredCommOptions {
   bool wide = false;
 };
 
-// Tables of one operation in groups of as many ranks on as many nodes.
+// An operation of so many ranks on so many nodes. Its tables are fitted together.
+struct CommShape {
+  CommKind kind;
+  int ranks, nodes;
+
+  auto operator<=>(const CommShape&) const = default;
+};
 struct MeasuredGroup {
   std::vector<LoggedTable> tables;
-  std::vector<DeviceId> devices;
+  std::vector<DeviceId> devices;  // of the ranks
 };
-// By kind, ranks and nodes.
-using MeasuredGroups = std::map<std::tuple<CommKind, int, int>, MeasuredGroup>;
+using MeasuredGroups = std::map<CommShape, MeasuredGroup>;
 
 // Returns how many ranks each node has.
 Result<std::vector<int>> ranks_of_nodes(const LoggedTable& table, const ClusterSpec& spec,
@@ -52,11 +55,11 @@ Result<std::vector<int>> ranks_of_nodes(const LoggedTable& table, const ClusterS
   if (hosts.size() > 1 && spec.gpus_per_node > kMostGpusOfHost && options.hosts_of_node == 0)
     return fault(fmt::format("found {} hosts and nodes of {} GPUs ({}), expected --hosts-per-node",
                              hosts.size(), spec.gpus_per_node, spec.name));
-  const auto step = static_cast<std::size_t>(std::max(options.hosts_of_node, 1));
-  for (std::size_t i = 0; i < hosts.size(); i += step)
-    nodes.push_back(std::accumulate(
-        hosts.begin() + static_cast<std::ptrdiff_t>(i),
-        hosts.begin() + static_cast<std::ptrdiff_t>(std::min(i + step, hosts.size())), 0));
+  const auto hosts_of_node = static_cast<std::size_t>(std::max(options.hosts_of_node, 1));
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    if (host % hosts_of_node == 0) nodes.push_back(0);
+    nodes.back() += hosts[host];
+  }
   if (hosts.empty() && options.nodes == 0)
     return fault(fmt::format("found a table of {} ranks without their hosts, expected --nodes",
                              table.ranks));
@@ -68,25 +71,23 @@ Result<std::vector<int>> ranks_of_nodes(const LoggedTable& table, const ClusterS
   }
   if (const int most = std::ranges::max(nodes); most > spec.gpus_per_node)
     return fault(
-        fmt::format("found {} ranks on a node, expected at most {}, the GPUs of a node of "
-                    "{}",
-                    most, spec.gpus_per_node, spec.name));
+        fmt::format("found {} ranks on a node, expected at most {}, the GPUs of a node of {}", most,
+                    spec.gpus_per_node, spec.name));
   return nodes;
 }
 
-// Adds a line for each size that two of the tables measure more than 10 % apart, the worst of each
-// pair.
+// Adds a line for each two tables that measure some size more than 10 % apart, on the worst size.
 void compare_tables(const std::string& name, const std::vector<LoggedTable>& tables,
                     std::vector<std::string>* notes) {
   for (std::size_t a = 0; a < tables.size(); ++a) {
     for (std::size_t b = a + 1; b < tables.size(); ++b) {
-      double worst = 1.1;
+      double worst_ratio = 1.1;
       std::string note;
       for (const LoggedTime& one : tables[a].times) {
         for (const LoggedTime& other : tables[b].times) {
           const double ratio = std::max(one.seconds / other.seconds, other.seconds / one.seconds);
-          if (one.bytes != other.bytes || ratio <= worst) continue;
-          worst = ratio;
+          if (one.bytes != other.bytes || ratio <= worst_ratio) continue;
+          worst_ratio = ratio;
           note = fmt::format(
               "{}: {} bytes take {:.4g} us in {}:{} and {:.4g} us in {}:{}; the fit "
               "has both",
@@ -99,6 +100,7 @@ void compare_tables(const std::string& name, const std::vector<LoggedTable>& tab
   }
 }
 
+// Reads the files' tables into groups. Adds notes on tables that are left out.
 Result<MeasuredGroups> read_groups(const MeasuredCommOptions& options, const ClusterSpec& spec,
                                    std::vector<std::string>* notes) {
   MeasuredGroups groups;
@@ -129,21 +131,22 @@ Result<MeasuredGroups> read_groups(const MeasuredCommOptions& options, const Clu
   return groups;
 }
 
-// Fits a group; nothing, and a line that says why: its times give no fit.
-Result<std::optional<JudgedFit>> fit_group(const std::tuple<CommKind, int, int>& key,
-                                           const MeasuredGroup& group, const Cluster& cluster,
+// Fits latency and bandwidth to a group's times. Returns nothing, and adds a note, if they give no
+// fit.
+Result<std::optional<JudgedFit>> fit_group(const CommShape& shape, const MeasuredGroup& group,
+                                           const Cluster& cluster,
                                            std::vector<std::string>* notes) {
-  const auto& [kind, ranks, nodes] = key;
   CommTable table;
-  table.test.kind = kind;
-  table.nodes = nodes;
-  for (int rank = 0; rank < ranks; ++rank) table.test.members.push_back(Rank{rank});
+  table.test.kind = shape.kind;
+  table.nodes = shape.nodes;
+  for (int rank = 0; rank < shape.ranks; ++rank) table.test.members.push_back(Rank{rank});
   JudgedFit judged;
   for (const LoggedTable& logged : group.tables) {
     for (const LoggedTime& time : logged.times) {
       table.rows.push_back({{time.bytes, 0}, time.seconds});
-      judged.times.push_back({time.bytes, time.seconds,
-                              to_seconds(collective_ns(cluster, kind, time.bytes, group.devices))});
+      judged.times.push_back(
+          {time.bytes, time.seconds,
+           to_seconds(collective_ns(cluster, shape.kind, time.bytes, group.devices))});
     }
   }
   const auto fits = fit({table});
@@ -166,10 +169,11 @@ Status fit_tables(const MeasuredCommOptions& options) {
   std::vector<std::string> notes;
   ASSIGN_OR_RETURN(const MeasuredGroups groups, read_groups(options, spec, &notes));
   std::vector<JudgedFit> fits;
-  for (const auto& [key, group] : groups) {
-    place.cluster.gpus = std::get<2>(key) * spec.gpus_per_node;
+  for (const auto& [shape, group] : groups) {
+    place.cluster.gpus = shape.nodes * spec.gpus_per_node;
     ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(place));
-    ASSIGN_OR_RETURN(const std::optional<JudgedFit> judged, fit_group(key, group, cluster, &notes));
+    ASSIGN_OR_RETURN(const std::optional<JudgedFit> judged,
+                     fit_group(shape, group, cluster, &notes));
     if (judged) fits.push_back(*judged);
   }
   std::string text;
@@ -178,12 +182,12 @@ Status fit_tables(const MeasuredCommOptions& options) {
     return Error{fmt::format("found no table that gives a fit{}{}", notes.empty() ? "" : ": ",
                              fmt::join(notes, "; "))};
   const auto quoted = [](const std::string& value) { return nlohmann::json(value).dump(); };
-  std::vector<CommFit> plain;
-  for (const JudgedFit& one : fits) plain.push_back(one.fit);
+  std::vector<CommFit> plain_fits;
+  for (const JudgedFit& judged : fits) plain_fits.push_back(judged.fit);
   if (!options.output.empty())
     RETURN_IF_ERROR(write_file(
         options.output,
-        calibration_text(plain, "tandem calibrate comm",
+        calibration_text(plain_fits, "tandem calibrate comm",
                          {{"backend", quoted("tables")},
                           {"real", quoted(fmt::format("{}", fmt::join(options.files, ", ")))},
                           {"cluster", quoted(spec.name)}})));

@@ -10,19 +10,19 @@
 namespace tandem {
 namespace {
 
-// Loads the scenario's first run. Where the file has [cluster] alone, costs of 1 are filled in, so
-// that the run is complete.
+// Loads the scenario's first run. A file that has [cluster] alone gets costs of 1, so that the run
+// is complete, and two nodes if it names no GPUs.
 Result<Scenario> load_first(const std::string& path) {
   ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
   ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file));
   RunSettings run = runs.front();
-  const bool alone = std::ranges::all_of(
-      run.settings, [](const auto& one) { return one.first.starts_with("cluster."); });
+  const bool is_cluster_alone = std::ranges::all_of(
+      run.settings, [](const auto& setting) { return setting.first.starts_with("cluster."); });
   for (const char* key : {"costs.forward_s", "costs.backward_s", "costs.p2p_MB"}) {
-    if (alone) run.settings[key] = {1.0, path};
+    if (is_cluster_alone) run.settings[key] = {1.0, path};
   }
   ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
-  if (!alone || run.settings.contains("cluster.gpus")) return scenario;
+  if (!is_cluster_alone || run.settings.contains("cluster.gpus")) return scenario;
   std::size_t nodes = 2;
   if (scenario.cluster.spec.cables) {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,

@@ -1,4 +1,4 @@
-// Loads the cluster that a command is asked about.
+// Loads the cluster that a command line names.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// Takes a preset, or a scenario whose first run has a cluster; a file may have [cluster] alone.
-// Both a preset and such a file give two nodes, where the file says no number of GPUs.
+// Loads a preset, or the first run of a scenario file, which may have [cluster] alone. A preset,
+// and a file with [cluster] alone that names no number of GPUs, give two nodes.
 Result<Scenario> load_cluster(const std::string& input);
 
 }  // namespace tandem

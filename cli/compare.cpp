@@ -1,5 +1,5 @@
-// tandem compare: holds a simulated trace against a measured one, or a simulation against a profile
-// of a real run (cli/profile/compare_profile.h).
+// tandem compare: compares a simulated trace with a measured one, or a simulation with a profile of
+// a real run (cli/profile/compare_profile.h).
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -27,7 +27,7 @@ struct CompareOptions {
   std::string measured;
   std::string perfetto;
   std::string report;
-  std::string engine;  // of a scenario that is held against a profile
+  std::string engine;  // of a scenario that is compared with a profile
   std::vector<std::string> sets;
   std::string only;
   std::size_t worst = 10;
@@ -48,7 +48,7 @@ Status write_report(const CompareOptions& options, const TraceTable& simulated,
       options.report);
 }
 
-Status run_of_profile(const CompareOptions& options) {
+Status compare_with_profile(const CompareOptions& options) {
   return compare_profile({.simulated = options.simulated,
                           .measured = options.measured,
                           .engine = options.engine,
@@ -73,7 +73,7 @@ Status run(const CompareOptions& options) {
                               {{"the measured input", options.measured}}));
   RETURN_IF_ERROR(check_html_page(options.report));
   if (compared_kind(options.simulated, options.measured) != ComparedKind::TwoTraces)
-    return run_of_profile(options);
+    return compare_with_profile(options);
   ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));
   ASSIGN_OR_RETURN(const Comparison comparison, compare(simulated, measured, options.worst));

@@ -1,4 +1,5 @@
-// tandem doctor: says what of this machine can be used, and why the rest cannot.
+// tandem doctor: says which engines, backends and libraries can be used on this machine, and why
+// the others cannot.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 namespace tandem {
 namespace {
 
+// Each of these returns the state of a thing: "found ..." or "missing: ...".
 std::string library(const std::string& name) {
   if (void* handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
     dlclose(handle);
@@ -45,7 +47,8 @@ std::string found(const BackendNeed& need) {
   return need.is_program ? program(file) : library(file);
 }
 
-// Says whether a cluster of network namespaces can be made; if not, its script says why.
+// Returns "ready" if a cluster of network namespaces can be made, else the reason that its script
+// gives.
 std::string shaped_cluster() {
   const std::string script = data_dir() + "/validation/shaped-cluster";
   if (access(script.c_str(), X_OK) != 0) return fmt::format("missing: {}", script);

@@ -1,4 +1,5 @@
-// tandem pack: simulates sequences of many lengths packed into bins, against padded ones.
+// tandem pack: compares iterations over sequences of many lengths, packed into bins of tokens or
+// padded to a fixed length.
 #include "planning/pack/pack.h"
 
 #include <fmt/format.h>

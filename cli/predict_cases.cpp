@@ -46,8 +46,7 @@ std::string cases_stem(const CaseOptions& options) {
   return std::filesystem::path(options.cases).stem().string();
 }
 
-// Returns the text of --update's file with its tables made from these rows; empty, and nothing is
-// read, without --update.
+// Returns the text of --update's file with tables of these rows. Without --update it is empty.
 Result<std::string> accuracy_page(const CaseOptions& options, const std::vector<CaseRow>& rows,
                                   const std::vector<BaselineTool>& rivals) {
   if (options.update.empty()) return std::string();
@@ -81,7 +80,7 @@ Status predict_cases(const CaseOptions& options) {
                                {"--plot", options.plot},
                                {"--update", options.update}},
                               {{"--rivals", options.rivals}}));
-  const auto page = accuracy_page(options, {}, rivals);  // its faults are told before the work
+  const auto page = accuracy_page(options, {}, rivals);  // reports faults of the page in advance
   if (!page.ok()) return page.error();
   const int jobs = jobs_or_cores(options.jobs);
   const Engine engine = engine_of(options.engine);

@@ -16,8 +16,8 @@ struct CaseOptions {
   std::string family;
   std::string engine = "ideal";
   int jobs = 0;
-  std::string rivals;  // a CSV of what other tools reach
-  std::string update;  // a page that takes the tables between its marks
+  std::string rivals;  // a CSV of the errors of other tools
+  std::string update;  // a page whose tables are replaced (report/page/page_parts.h)
   std::string plot;
   std::string csv;
   std::string page;

@@ -1,4 +1,4 @@
-// tandem size: compares what could be bought or rented for a training.
+// tandem size: compares machines that could be bought or rented for a training.
 #include "planning/size/size.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ struct SizeCommand {
   Engine plays() const { return engine_of(engine); }
 };
 
-// Writes the page. It plays the recommended machine's plans a second time, for their timelines.
+// Writes the page. The plans of the recommended machine are simulated again, for their timelines.
 Status write_report(const SizeCommand& options, const SizeResult& result) {
   if (options.report.empty()) return Done{};
   PageData page = size_page(
@@ -40,11 +40,11 @@ Status write_report(const SizeCommand& options, const SizeResult& result) {
       result);
   const std::optional<std::size_t> best = result.recommended();
   for (const std::size_t job : best ? result.machines[*best].jobs : std::vector<std::size_t>()) {
-    const SizedJob& one = result.sized[job];
+    const SizedJob& sized = result.sized[job];
     ASSIGN_OR_RETURN(
         const RunResult again,
-        simulate_all({planned(one)}, options.plays(), 1, {.detail = Detail::Timeline}).front());
-    page.runs.push_back(size_run(one, again.detail));
+        simulate_all({planned(sized)}, options.plays(), 1, {.detail = Detail::Timeline}).front());
+    page.runs.push_back(size_run(sized, again.detail));
   }
   return write_html_page(page, options.report);
 }

@@ -36,13 +36,13 @@ Result<std::optional<Shard>> parse_shard(const std::string& text) {
   if (text.empty()) return std::optional<Shard>();
   const std::size_t slash = text.find('/');
   const auto number = parse_integer(text.substr(0, slash));
-  const auto of = parse_integer(slash == std::string::npos ? "" : text.substr(slash + 1));
-  if (!number.ok() || !of.ok() || *number < 1 || *number > *of || *of > 1'000'000)
+  const auto shards = parse_integer(slash == std::string::npos ? "" : text.substr(slash + 1));
+  if (!number.ok() || !shards.ok() || *number < 1 || *number > *shards || *shards > 1'000'000)
     return Error{fmt::format("--shard: found '{}', expected I/N with I from 1 to N", text)};
-  return std::optional(Shard{static_cast<int>(*number), static_cast<int>(*of)});
+  return std::optional(Shard{static_cast<int>(*number), static_cast<int>(*shards)});
 }
 
-// Writes the page where the CSV holds the whole sweep, not the part of one shard.
+// Writes the page if the CSV holds the whole sweep, not one shard of it.
 Status write_report(const SweepCommand& options, const SweepEnd& ended) {
   if (options.report.empty() || ended.written != options.output) return Done{};
   ASSIGN_OR_RETURN(PageTable table, sweep_table(options.output));
@@ -57,6 +57,7 @@ Status write_report(const SweepCommand& options, const SweepEnd& ended) {
       options.report);
 }
 
+// Prints how much of an earlier sweep's CSV is kept.
 void print_start(const SweepStart& start, const std::string& output) {
   if (!start.resumed && start.cut_bytes == 0) return;
   std::string text = fmt::format("{}: {} rows kept", output, start.kept);
@@ -70,8 +71,8 @@ void print_start(const SweepStart& start, const std::string& output) {
   say(fmt::format("{}, {} to run", text, start.to_run));
 }
 
-// Checks the files, before the long work. The results must be a file or not there yet, as they are
-// read again. A sweep writes two more files beside them.
+// Checks the files, before the long work. The CSV is read again if it exists, so it must be
+// readable. A sweep writes two more files beside it.
 Status check_sweep_files(const SweepCommand& options) {
   const std::string& output = options.output;
   std::error_code unknown;
@@ -118,7 +119,8 @@ Status run_sweep(const SweepCommand& options) {
                     launched->ranks, launched->family)};
   const int jobs = options.jobs > 0 ? options.jobs : has_ranks ? 1 : jobs_or_cores(0);
   const Engine engine = engine_of(options.engine);
-  // Reading ends its thread before the sweep forks.
+  // Reads in a function of its own, so that the thread that shows progress has ended before the
+  // sweep forks.
   ASSIGN_OR_RETURN(const SweepRuns runs, read_sweep(options, engine));
   std::optional<Progress> progress;
   int done = 0;

@@ -90,7 +90,7 @@ void add_links(const ClusterSpec& spec, const Add& add) {
   add("fabric", fabric(spec.fabric));
 }
 
-// Describes leaves that are alike: "31: 17 x 50 GB/s down, 16 x 50 GB/s up, oversubscription 1.06".
+// Describes equal leaves: "31: 17 x 50 GB/s down, 16 x 50 GB/s up, oversubscription 1.06".
 std::string leaves_text(const LeafShape& leaf, std::size_t count) {
   const auto links_text = [](int links, double bytes_per_s) {
     return fmt::format("{} x {:.4g} GB/s", links, bytes_per_s / links / GB);
@@ -101,8 +101,8 @@ std::string leaves_text(const LeafShape& leaf, std::size_t count) {
                      links_text(leaf.up_links, leaf.up_bytes_per_s), leaf.oversubscription());
 }
 
-// Adds lines that describe the fabric of listed cables: leaves that are alike share a line; then
-// how many switches lie between two nodes.
+// Adds lines that describe the fabric of listed cables: a line for each kind of equal leaves, the
+// most oversubscribed first, then how many switches lie between two nodes.
 template <class Add>
 void add_shape(const FabricShape& shape, const Add& add) {
   constexpr std::size_t kMostLines = 8;
@@ -115,7 +115,7 @@ void add_shape(const FabricShape& shape, const Add& add) {
   add("switches",
       fmt::format("{} between nodes, {} of them leaves", shape.switches, shape.leaves.size()));
   std::size_t lines = 0;
-  for (const auto& [of, leaves] : kinds) {
+  for (const auto& [shared_key, leaves] : kinds) {
     if (++lines > kMostLines) {
       add("", fmt::format("{} kinds more, less oversubscribed", kinds.size() - kMostLines));
       break;

@@ -1,5 +1,5 @@
-// tandem validate: simulates what was measured and holds the two against each other. A suite's runs
-// are measured here; cases (a list) and logs were measured by others.
+// tandem validate: compares simulated with measured runs. The runs of a suite are measured here;
+// those of cases (a list) and of a log were measured by others.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace {
 
 struct ValidateOptions {
   std::string input;
-  std::vector<std::string> beside;  // logs: files of the plan, where the log has none
+  std::vector<std::string> beside;  // logs: files with the plan, if the log does not state it
   std::vector<std::string> sets;
   std::string only;
   MeasureOptions suite;
@@ -49,7 +49,7 @@ std::string stem_of(const ValidateOptions& options) {
   return std::filesystem::path(options.input).stem().string();
 }
 
-Status run_measured(ValidateOptions options) {
+Status validate_suite(ValidateOptions options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
@@ -79,8 +79,8 @@ Status run_measured(ValidateOptions options) {
       Error::Failed};
 }
 
-// Gives the kind of input, a letter of the table in option_table.cpp: a list is a CSV, a suite
-// TOML; a log may have any name.
+// Returns the kind of input as a letter of option_table.cpp: 'a' cases, 'u' a suite, 'l' a log,
+// which may have any name.
 char kind_of(const std::string& path) {
   if (path.ends_with(".csv")) return 'a';
   if (path.ends_with(".toml")) return 'u';
@@ -102,7 +102,7 @@ Status validate_log(const ValidateOptions& options) {
   return Done{};
 }
 
-// Prints how rows compare with one another.
+// Compares pairs of cases, and prints a row a pair.
 template <class Pair>
 Status print_pairs(const ValidateOptions& options,
                    Result<std::vector<Pair>> (*compare)(const std::string&, Engine, int,
@@ -192,7 +192,7 @@ void add_validate(const Command& app) {
       return Error{fmt::format("found {} beside {}, expected other files with a log only",
                                options->beside.front(), options->input)};
     if (kind == 'l') return validate_log(*options);
-    return kind == 'u' ? run_measured(*options) : validate_cases(*options);
+    return kind == 'u' ? validate_suite(*options) : validate_cases(*options);
   };
   command.run(run, [options]() -> Result<CommandInput> {
     return CommandInput{options->input, {kind_of(options->input)}};
