@@ -1,4 +1,4 @@
-// tandem-fit accuracy: predicts runs that others measured, and writes the errors as tables for a
+// tandem-fit accuracy: predicts runs that others measured, and writes the errors as the tables of a
 // page.
 #include <memory>
 

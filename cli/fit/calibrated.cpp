@@ -1,5 +1,6 @@
-// tandem-fit calibrated: how much nearer a site's runs are predicted after tandem calibrate run on
-// one of them. Families of published runs are left out of the fit, and judge.
+// tandem-fit calibrated: tells how much better the runs of a site are predicted after tandem
+// calibrate run on one of them. Each family of published runs is left out of the fit in turn: one
+// of its runs calibrates, the others are predicted.
 #include <fmt/format.h>
 
 #include <memory>
@@ -21,6 +22,7 @@ namespace {
 
 struct CalibratedOptions {
   std::string cases;
+  // Beginnings of families' names: those with the same one are left out together.
   std::vector<std::string> families = {"vtrain-multi", "mpt-",        "bridge-", "jz-a100",
                                        "simumax-",     "torchtitan-", "v51-",    "v60-"};
   std::string update;
@@ -28,10 +30,10 @@ struct CalibratedOptions {
   bool write = false;
 };
 
-// Returns the file of the interval with these values.
+// Returns the text of workload/calibrated_run.toml with the interval of this check.
 std::string interval_text(std::string text, const CalibrationCheck& check) {
-  const auto source = [](const char* tail) {
-    return fmt::format("{} of runs of cases.csv, predicted as calibrated on one other", tail);
+  const auto source = [](const char* quantile) {
+    return fmt::format("{} of runs of cases.csv, predicted as calibrated on one other", quantile);
   };
   text = with_value(std::move(text), "low", check.interval.first, source("5 %"));
   return with_value(std::move(text), "high", check.interval.second, source("95 %"));
@@ -76,8 +78,7 @@ void add_calibrated(const Command& app) {
   const Command command = app.subcommand(
       "calibrated",
       "Says how near a site's runs are predicted before and after its software is calibrated on "
-      "one "
-      "of them: families of runs that others measured are left out of the fit, and judge.");
+      "one of them: families of runs that others measured are left out of the fit, and judge.");
   command.option("cases", &options->cases, "CASES.csv").required();
   command
       .option("--families", &options->families,

@@ -1,5 +1,5 @@
-// tandem-fit comparisons: writes how well ratios between machines, and changes of one thing, are
-// predicted, as tables for a page.
+// tandem-fit comparisons: predicts ratios between machines, and changes of one setting, and writes
+// the errors as the tables of a page.
 #include <memory>
 
 #include "base/file.h"
@@ -26,7 +26,7 @@ Result<std::string> updated(const std::string& path, const std::vector<MachineRa
 }
 
 Status run(const ComparisonOptions& options) {
-  const auto before = updated(options.page, {}, {});  // says a fault of the page before the work
+  const auto before = updated(options.page, {}, {});  // reports faults of the page in advance
   if (!before.ok()) return before.error();
   const int jobs = jobs_or_cores(options.jobs);
   ASSIGN_OR_RETURN(const auto ratios, machine_ratios(options.cases, Engine::Ideal, jobs));

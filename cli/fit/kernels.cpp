@@ -41,20 +41,20 @@ Status set_values(const std::string& path, const std::vector<FittedConstant<Spec
   return Done{};
 }
 
-std::string source_of(std::size_t rows, const std::string& what) {
-  return fmt::format("fit to {} {} that ran alone (validation/kernels)", rows, what);
+std::string source_of(std::size_t rows, const std::string& operation) {
+  return fmt::format("fit to {} {} that ran alone (validation/kernels)", rows, operation);
 }
 
-// Fits the constants to each GPU's kernels. Adds to `lines` how well a fit to half of the kernels
-// (every other one) predicts the rest, and to `texts` the GPU's file with the fitted values.
+// Fits the constants to each GPU's kernels. Adds to `lines` the errors of a cross-check (a fit to
+// every other kernel predicts the rest), and to `texts` the GPU's file with the fitted values.
 Status fit_devices(const TimedKernels& kernels, const std::vector<DeviceConstant>& constants,
-                   const std::string& what, std::vector<KernelErrors>* lines, Texts* texts) {
+                   const std::string& operation, std::vector<KernelErrors>* lines, Texts* texts) {
   for (const auto& [gpu, timed] : kernels) {
     ASSIGN_OR_RETURN(const DeviceSpec device, load_device(gpu));
     const Fitted<DeviceSpec> fit = fit_kernels(device, timed, constants);
-    lines->push_back({gpu, what, fit.unseen});
-    RETURN_IF_ERROR(
-        set_values(device_path(gpu), constants, fit.spec, source_of(timed.size(), what), texts));
+    lines->push_back({gpu, operation, fit.unseen});
+    RETURN_IF_ERROR(set_values(device_path(gpu), constants, fit.spec,
+                               source_of(timed.size(), operation), texts));
   }
   return Done{};
 }
@@ -70,8 +70,8 @@ Status fit_presets(const TimedCollectives& collectives, std::vector<KernelErrors
     for (const CommKind kind :
          {CommKind::AllReduce, CommKind::AllGather, CommKind::ReduceScatter, CommKind::AllToAll}) {
       std::vector<TimedCollective> own;
-      for (const TimedCollective& one : timed)
-        if (one.kind == kind) own.push_back(one);
+      for (const TimedCollective& collective : timed)
+        if (collective.kind == kind) own.push_back(collective);
       lines->push_back(
           {preset, std::string(comm_kind_name(kind)), collective_errors(fit.spec, own)});
     }
@@ -81,7 +81,7 @@ Status fit_presets(const TimedCollectives& collectives, std::vector<KernelErrors
   return Done{};
 }
 
-// Gives the path of the file that describes the preset's GPU.
+// Returns the path of the file that describes the preset's GPU.
 Result<std::string> device_path_of(const ClusterSpec& spec) {
   for (const std::string& name : device_names()) {
     ASSIGN_OR_RETURN(const DeviceSpec device, load_device(name));
@@ -90,8 +90,8 @@ Result<std::string> device_path_of(const ClusterSpec& spec) {
   return Error{fmt::format("{}: its GPU '{}' has no file", spec.name, spec.device.name)};
 }
 
-// Fits the constants of DeepEP and sets them in the files of the presets' GPUs. Error if two
-// presets have one GPU, as its file has room for the constants of one.
+// Fits the constants of DeepEP and sets them in the files of the presets' GPUs. An Error: two
+// presets have the same GPU, whose file holds the constants of one.
 Status fit_exchange_kernels(const TimedExchanges& exchanges, std::vector<KernelErrors>* lines,
                             Texts* texts) {
   std::map<std::string, std::string> preset_of;  // by its GPU's file
@@ -111,12 +111,12 @@ Status fit_exchange_kernels(const TimedExchanges& exchanges, std::vector<KernelE
   return Done{};
 }
 
-// Adds a line for each GPU: how well fits to experts of other shapes predict those with equal
-// loads.
+// Adds a line for each GPU: the errors of experts with equal loads, each predicted by a fit to
+// experts of other shapes.
 void add_experts(const std::vector<TimedExperts>& timed, std::vector<KernelErrors>* lines) {
   std::vector<TimedExperts> even;
-  for (const TimedExperts& one : timed)
-    if (one.power == 0) even.push_back(one);
+  for (const TimedExperts& experts : timed)
+    if (experts.power == 0) even.push_back(experts);
   const std::vector<double> unseen = unseen_experts(even);
   std::map<std::string, std::vector<double>> of_gpu;
   for (std::size_t i = 0; i < even.size(); ++i) of_gpu[even[i].gpu].push_back(unseen[i]);

@@ -1,6 +1,7 @@
-// tandem-fit published: fits the constants of workload/frameworks to runs that others measured,
-// which are listed in CASES.csv by families: the runs of one publication, say. Prints what moved,
-// and how fits without some of the runs (a family, a GPU, every other configuration) predict those.
+// tandem-fit published: fits the constants of workload/frameworks to runs that others measured.
+// CASES.csv lists these by families, for example the runs of one publication. Prints the changes of
+// the constants, and a cross-validation: how fits without some of the runs (a family, a GPU, every
+// other configuration) predict those.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ struct PublishedOptions {
   bool wide = false;
 };
 
-// Splits each "a+b": families that are also left out together.
+// Splits each "a+b" into families, which the cross-validation leaves out together.
 std::vector<std::vector<std::string>> groups_of(const std::vector<std::string>& texts) {
   std::vector<std::vector<std::string>> groups;
   for (const std::string& text : texts) {
@@ -62,7 +63,7 @@ Status check_families(const std::vector<std::vector<std::string>>& groups, const
   return Done{};
 }
 
-// Gives the page with the tables of these checks; reads no page where the path is empty.
+// Returns the page with the tables of these checks; nothing if the path is empty.
 Result<std::string> updated(const std::string& path, const Checks& checks) {
   if (path.empty()) return std::string();
   ASSIGN_OR_RETURN(const std::string page, read_file(path));
@@ -98,7 +99,7 @@ Status run(const PublishedOptions& options) {
   RETURN_IF_ERROR(check_files(options.cases, {}, {{"--update", options.update}},
                               {{"--plan's constants.csv", folder + "/constants.csv"},
                                {"--plan's weights.csv", folder + "/weights.csv"}}));
-  const auto page = updated(options.update, {});  // says a fault of the page before the long work
+  const auto page = updated(options.update, {});  // reports faults of the page in advance
   if (!page.ok()) return page.error();
   const int jobs = jobs_or_cores(options.jobs);
   ASSIGN_OR_RETURN(FitData data, fit_data(cases, std::move(plan), jobs));

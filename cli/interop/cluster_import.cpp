@@ -1,5 +1,6 @@
+// Imports a cluster in these steps: read the files, choose a preset for all that they do not state,
+// compose the nodes and links of both, check that they can be built, and write keys and CSV.
 #include "cli/interop/cluster_import.h"
-
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -33,18 +34,18 @@ PresetNode preset_node(const std::string& name, const ClusterSpec& spec) {
   return node;
 }
 
-// Checks that the files' GPUs, if they state any that a preset has, are of the generation of
-// --cluster's.
-Status check_generation(const std::string& named, const std::string& preset,
+// Checks that the GPUs of the files are of the generation of --cluster's. `file_preset`: the preset
+// with the files' GPUs; empty: they name none that is known.
+Status check_generation(const std::string& file_preset, const std::string& preset,
                         const DeviceSpec& device) {
-  if (named.empty()) return Done{};
-  ASSIGN_OR_RETURN(const ClusterSpec of_files, load_preset(named));
+  if (file_preset.empty()) return Done{};
+  ASSIGN_OR_RETURN(const ClusterSpec of_files, load_preset(file_preset));
   const int stated = sm_of_device(of_files.device.name), wanted = sm_of_device(device.name);
   if (stated == 0 || wanted == 0 || stated == wanted) return Done{};
   return Error{
       fmt::format("found GPUs of compute capability {}, as {} has, beside --cluster {} "
                   "({}), expected those of the cluster's GPUs, {}",
-                  stated, named, preset, device.name, wanted)};
+                  stated, file_preset, preset, device.name, wanted)};
 }
 
 // Checks, before anything is written, that the links make a cluster that can be built.
@@ -63,11 +64,11 @@ Status check_joined(const ComposedCluster& composed, const std::string& preset,
   return cluster.ok() ? Status(Done{}) : cluster.error();
 }
 
-void set_keys(const ComposedCluster& composed, const PresetNode& preset, bool is_said,
+void set_keys(const ComposedCluster& composed, const PresetNode& preset, bool by_option,
               const std::string& output, ImportedPlan* plan) {
   plan->set("cluster.preset", preset.preset,
-            is_said ? "--cluster: its GPUs, and what no file says"
-                    : "the files' GPUs; and what no file says");
+            by_option ? "--cluster: its GPUs, and what no file says"
+                      : "the files' GPUs; and what no file says");
   plan->set("cluster.name", std::filesystem::path(output).stem().string(), "");
   plan->set("cluster.links_file", std::filesystem::path(links_path(output)).filename().string(),
             fmt::format("{} node{} of {} GPUs", composed.nodes, composed.nodes == 1 ? "" : "s",
@@ -95,14 +96,14 @@ std::string links_path(const std::string& output) {
 Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
                                        const ClusterImportOptions& options) {
   ASSIGN_OR_RETURN(const ImportedTopology topology, import_topology(sources));
-  const std::string named = preset_of(topology);
-  const std::string preset_name = options.preset.empty() ? named : options.preset;
+  const std::string file_preset = preset_of(topology);
+  const std::string preset_name = options.preset.empty() ? file_preset : options.preset;
   if (preset_name.empty())
     return Error::at(sources.front().path,
                      "found no GPU that is known by its PCI id or compute capability, expected "
                      "--cluster with a preset that has them (tandem topology --help lists them)");
   ASSIGN_OR_RETURN(const ClusterSpec spec, load_preset(preset_name));
-  if (const Status same = check_generation(named, preset_name, spec.device); !same.ok())
+  if (const Status same = check_generation(file_preset, preset_name, spec.device); !same.ok())
     return Error::at(sources.front().path, same.error().message);
   const PresetNode preset = preset_node(preset_name, spec);
   ComposeOptions wanted{{}, options.gpus};

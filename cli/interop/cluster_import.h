@@ -1,4 +1,5 @@
-// Imports a cluster: makes [cluster] and the CSV of its links from other tools' files.
+// Imports a cluster: makes the keys of [cluster], and a CSV of its links, from the topology files
+// of other tools (NCCL, ibnetdiscover, Slurm).
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,14 @@
 namespace tandem {
 
 struct ClusterImportOptions {
-  std::string preset;  // says what no file says; empty: the preset that the files' GPUs point to
-  std::string hosts;   // a hostlist: take these alone; empty: hosts that are wired as most are
-  // GPUs of the job, where the files describe a fabric; else of the whole cluster. 0: one node.
+  std::string preset;  // has what no file states; empty: the preset of the GPUs in the files
+  std::string hosts;   // a hostlist of those to take; empty: hosts with as many ports as most have
+  // GPUs of the job, if the files describe a fabric; else of the whole cluster. 0: one node.
   std::int64_t gpus = 0;
   std::string output;  // the scenario's path; the CSV is written beside it
 };
 
-// Gives the path of the CSV beside a scenario: "fabric.links.csv" for "fabric.toml".
+// Returns the path of the CSV beside a scenario: "fabric.links.csv" for "fabric.toml".
 std::string links_path(const std::string& output);
 
 struct ImportedCluster {
@@ -26,8 +27,8 @@ struct ImportedCluster {
   std::string links;  // the CSV
 };
 
-// Errors: what the readers refuse; GPUs that no file names and no preset; links that join no
-// cluster; more GPUs than it has.
+// Errors: as import_topology(); neither the files nor `preset` name a GPU; the links make no
+// connected cluster; `gpus` is more than the cluster has.
 Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
                                        const ClusterImportOptions& options);
 

@@ -37,11 +37,10 @@ Result<Program> program_of(const ExportOptions& options) {
 }
 
 struct Written {
-  std::size_t nodes = 0, bytes = 0;
+  std::size_t nodes = 0, bytes = 0;  // in all files of ranks
 };
 
-// Writes the file of the groups, then a file a rank. Where one fails, the files before it are
-// removed: half a job is of no use.
+// Writes the file of the groups, then a file a rank. If one fails, the files before it are removed.
 Result<Written> write_job(const ChakraExport& made, const ChakraJob& job, int ranks) {
   std::vector<std::string> paths;
   const auto write = [&](const std::string& path, const std::string& bytes) {

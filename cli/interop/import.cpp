@@ -1,4 +1,6 @@
-// tandem import: makes a scenario from other tools' files.
+// tandem import: makes a scenario from other tools' files. Files of a job (configurations, launch
+// scripts) give the model and the plan, files of a cluster give [cluster] and a CSV of links, and
+// Chakra traces give a Program instead.
 #include "interop/import.h"
 
 #include <fmt/format.h>
@@ -34,23 +36,23 @@ struct ImportCommand {
   std::vector<ImportSource> sources;  // the inputs' texts; empty for Chakra traces
 };
 
-// "671.0 B parameters (671026419200)".
-std::string count_text(double count, std::string_view what) {
+// Returns "671.0 B parameters (671026419200)".
+std::string count_text(double count, std::string_view noun) {
   const bool billions = count >= 1e9;
   return fmt::format("{:.1f} {} {} ({:.0f})", count / (billions ? 1e9 : 1e6), billions ? "B" : "M",
-                     what, count);
+                     noun, count);
 }
 
 // Counts the rows of a CSV, without its comments and its header.
 std::int64_t rows_in(const std::string& csv) {
   std::int64_t rows = -1;
-  for (std::size_t at = 0; at < csv.size(); at = csv.find('\n', at) + 1)
-    rows += static_cast<std::int64_t>(csv[at] != '#');
+  for (std::size_t line = 0; line < csv.size(); line = csv.find('\n', line) + 1)
+    rows += static_cast<std::int64_t>(csv[line] != '#');
   return rows;
 }
 
-// Says how many parameters the model has, where the keys make a model. A cluster is filled in,
-// since a scenario needs one; any would do.
+// Says how many parameters the model has. An Error: the keys make no model. The cluster is
+// arbitrary, as a scenario needs one.
 Result<std::string> size_of(const ImportedPlan& plan) {
   Settings settings;
   for (const ImportedKey& key : plan.keys) {
@@ -66,7 +68,7 @@ Result<std::string> size_of(const ImportedPlan& plan) {
   return count_text(all, "parameters") + (active < all ? ", " + count_text(active, "active") : "");
 }
 
-// Writes Chakra traces as a Program: they hold no scenario.
+// Writes Chakra traces as a Program.
 Status import_traces(const ImportCommand& options) {
   if (options.inputs.size() > 1)
     return Error::at(options.inputs[0],
@@ -92,10 +94,10 @@ Status import_traces(const ImportCommand& options) {
 }
 
 // Checks that the job's GPUs make whole pipelines: pp stages, each of a multiple of tp * cp GPUs
-// (outside the experts) and of ep * expert_tp (inside them). A launch script often says 1 node and
-// leaves the number to the one who starts it.
+// (outside the experts) and of ep * expert_tp (inside them). A launch script often has 1 node in
+// the place of a number that its user fills in.
 Status check_gpus(const ImportedPlan& plan) {
-  constexpr std::int64_t kMost = 4096;
+  constexpr std::int64_t kMost = 4096;  // keeps the product of sizes within 64 bits
   const auto size = [&](IntegerKey key, std::int64_t otherwise) {
     return std::clamp<std::int64_t>(plan.whole_of(key).value_or(otherwise), 1, kMost);
   };
@@ -113,7 +115,7 @@ Status check_gpus(const ImportedPlan& plan) {
                                *gpus, key->comment, least, least));
 }
 
-// Refuses files of which no job can be made.
+// Refuses files that leave parts of a job unknown.
 Status check_known(const ImportedPlan& plan) {
   const std::vector<std::string> unknown = unknown_parts(plan);
   if (unknown.empty()) return Done{};
@@ -124,7 +126,7 @@ Status check_known(const ImportedPlan& plan) {
 
 std::string all_kinds() { return importable_kinds() + "; " + topology_kinds(); }
 
-// Reads what the files say of a job, of the cluster, or of both. `links` gets the cluster's CSV.
+// Makes one plan of the files of a job and those of a cluster. `links` gets the cluster's CSV.
 Result<ImportedPlan> import_all(const ImportCommand& options,
                                 const std::map<std::string, KeyValue>& sets, std::string* links) {
   std::vector<ImportSource> of_job, of_cluster;
@@ -149,7 +151,7 @@ Result<ImportedPlan> import_all(const ImportCommand& options,
   return plan;
 }
 
-// Reads the files and tells their kinds by what is in them.
+// Reads the files, and finds the kind of each from its text.
 Result<CommandInput> input_of(ImportCommand* options) {
   CommandInput input{options->inputs[0], ""};
   if (is_chakra_path(input.path)) return CommandInput{input.path, "c"};
@@ -159,11 +161,7 @@ Result<CommandInput> input_of(ImportCommand* options) {
   return input;
 }
 
-Status run_import(const ImportCommand& options) {
-  if (is_chakra_path(options.inputs[0])) return import_traces(options);
-  std::vector<NamedFile> inputs;
-  for (const std::string& path : options.inputs) inputs.push_back({"the input", path});
-  RETURN_IF_ERROR(check_outputs({{"-o", options.output}}, inputs));
+Result<std::map<std::string, KeyValue>> values_to_set(const ImportCommand& options) {
   ASSIGN_OR_RETURN(const auto settings, parse_sets(options.sets));
   std::map<std::string, KeyValue> sets;
   for (const auto& [key, setting] : settings) {
@@ -171,20 +169,12 @@ Status run_import(const ImportCommand& options) {
       return Error{fmt::format("--set: found '{}', expected a key such as model.seq", key)};
     sets[key] = setting.value;
   }
-  std::string links;
-  ASSIGN_OR_RETURN(ImportedPlan plan, import_all(options, sets, &links));
-  if (!links.empty())
-    RETURN_IF_ERROR(check_outputs({{"the links", links_path(options.output)}}, inputs));
-  if (!options.cluster.empty() && links.empty()) {
-    if (const auto preset = load_preset(options.cluster); !preset.ok()) return preset.error();
-    plan.set_by_option("cluster.preset", options.cluster, "--cluster");
-  }
-  RETURN_IF_ERROR(check_gpus(plan));
-  const bool is_job = std::ranges::any_of(
-      options.sources, [](const ImportSource& source) { return !is_topology(source.text); });
-  if (is_job && !options.partial) RETURN_IF_ERROR(check_known(plan));
-  leave_out_unknown(&plan);
-  if (const auto size = size_of(plan); size.ok()) plan.size = *size;
+  return sets;
+}
+
+// Writes the scenario, and the cluster's links if it has some. Prints how much was understood.
+Status write_plan(const ImportCommand& options, const ImportedPlan& plan, const std::string& links,
+                  bool is_job) {
   const std::string text = scenario_text(plan);
   if (options.output.empty()) {
     fmt::print(standard_output(), "{}", text);
@@ -203,6 +193,29 @@ Status run_import(const ImportCommand& options) {
              plan.not_expressed.size(), plan.not_understood.size(), plan.without_effect);
   if (is_job) fmt::print(standard_output(), "{}", understood_text(plan, ""));
   return Done{};
+}
+
+Status run_import(const ImportCommand& options) {
+  if (is_chakra_path(options.inputs[0])) return import_traces(options);
+  std::vector<NamedFile> inputs;
+  for (const std::string& path : options.inputs) inputs.push_back({"the input", path});
+  RETURN_IF_ERROR(check_outputs({{"-o", options.output}}, inputs));
+  ASSIGN_OR_RETURN(const auto sets, values_to_set(options));
+  std::string links;
+  ASSIGN_OR_RETURN(ImportedPlan plan, import_all(options, sets, &links));
+  if (!links.empty())
+    RETURN_IF_ERROR(check_outputs({{"the links", links_path(options.output)}}, inputs));
+  if (!options.cluster.empty() && links.empty()) {
+    if (const auto preset = load_preset(options.cluster); !preset.ok()) return preset.error();
+    plan.set_by_option("cluster.preset", options.cluster, "--cluster");
+  }
+  RETURN_IF_ERROR(check_gpus(plan));
+  const bool is_job = std::ranges::any_of(
+      options.sources, [](const ImportSource& source) { return !is_topology(source.text); });
+  if (is_job && !options.partial) RETURN_IF_ERROR(check_known(plan));
+  leave_out_unknown(&plan);
+  if (const auto size = size_of(plan); size.ok()) plan.size = *size;
+  return write_plan(options, plan, links, is_job);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
-// tandem calibrate run: fits constants of a scenario's software to one of its runs.
+// tandem calibrate run: fits constants of a scenario's framework profile ("software") to a measured
+// run of it. In: the scenario; profiles, a log, or the time of an iteration. Out: a table of the
+// constants, and with -o a new framework profile.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -33,7 +35,7 @@ struct CalibrateRunOptions {
   bool wide = false;
 };
 
-// Says what the constants were found from, in words that TOML takes as they are.
+// Names the evidence of the constants, in characters that a TOML string may have.
 std::string source_of(const CalibrateRunOptions& options, const RunEvidence& evidence) {
   std::vector<std::string> parts;
   if (evidence.profile)
@@ -48,6 +50,8 @@ std::string source_of(const CalibrateRunOptions& options, const RunEvidence& evi
   return text;
 }
 
+// Reads what was measured. The constants are fitted on the ideal engine; engine_ratio corrects its
+// iteration for the engine that the user chose.
 Result<RunEvidence> read_evidence(const CalibrateRunOptions& options, const Scenario& scenario) {
   RunEvidence evidence{.iteration_s = options.iteration_s};
   ASSIGN_OR_RETURN(const MeasuredFiles files, measured_files(options.inputs));
@@ -72,14 +76,14 @@ Result<RunEvidence> read_evidence(const CalibrateRunOptions& options, const Scen
 }
 
 std::string calibration_table(const RunCalibration& found, int width) {
-  using Of = const ToldConstant&;
+  using Row = const ToldConstant&;
   const std::vector<Column<ToldConstant>> columns = {
-      {"constant", [](Of each) { return each.key; }, Place::Name},
-      {"before", [](Of each) { return fmt::format("{:.4g}", each.before); }, Place::First},
-      {"after", [](Of each) { return fmt::format("{:.4g}", each.after); }, Place::First},
-      {"still unknown %", [](Of each) { return fmt::format("{:.0f}", 100 * each.spread_left); },
+      {"constant", [](Row row) { return row.key; }, Place::Name},
+      {"before", [](Row row) { return fmt::format("{:.4g}", row.before); }, Place::First},
+      {"after", [](Row row) { return fmt::format("{:.4g}", row.after); }, Place::First},
+      {"still unknown %", [](Row row) { return fmt::format("{:.0f}", 100 * row.spread_left); },
        Place::First},
-      {"", [](Of each) { return each.is_determined() ? "" : "uncertain"; }, Place::First}};
+      {"", [](Row row) { return row.is_determined() ? "" : "uncertain"; }, Place::First}};
   std::string text = found.told.empty() ? "" : text_table(columns, found.told, width) + '\n';
   std::string lines;
   if (!found.told.empty())
@@ -98,12 +102,12 @@ std::string calibration_table(const RunCalibration& found, int width) {
 
 nlohmann::ordered_json to_json(const RunCalibration& found) {
   nlohmann::ordered_json told = nlohmann::ordered_json::array();
-  for (const ToldConstant& each : found.told)
-    told.push_back({{"key", each.key},
-                    {"before", each.before},
-                    {"after", each.after},
-                    {"spread_left", each.spread_left},
-                    {"determined", each.is_determined()}});
+  for (const ToldConstant& constant : found.told)
+    told.push_back({{"key", constant.key},
+                    {"before", constant.before},
+                    {"after", constant.after},
+                    {"spread_left", constant.spread_left},
+                    {"determined", constant.is_determined()}});
   nlohmann::ordered_json classes = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < found.classes_after.size(); ++i)
     classes.push_back({{"ops", found.classes_after[i].name},
@@ -117,7 +121,8 @@ nlohmann::ordered_json to_json(const RunCalibration& found) {
           {"classes", std::move(classes)},        {"notes", found.notes}};
 }
 
-// Returns the base's name as the written file has it: a path is one from that file's folder.
+// Returns the name of the framework profile that the written file is based on. A path is relative
+// to the folder of that file.
 std::string base_from(const std::string& name, const std::string& output) {
   if (!name.ends_with(".toml")) return name;
   return std::filesystem::proximate(std::filesystem::absolute(name),
@@ -125,7 +130,7 @@ std::string base_from(const std::string& name, const std::string& output) {
       .string();
 }
 
-// Lists the measured files, those in folders too: none is to be written over.
+// Lists the measured files, those in folders included, none of which may be overwritten.
 std::vector<NamedFile> measured_inputs(const CalibrateRunOptions& options) {
   std::vector<NamedFile> inputs;
   for (const std::string& file : options.inputs) {
@@ -140,8 +145,7 @@ std::vector<NamedFile> measured_inputs(const CalibrateRunOptions& options) {
 Status check_options(const CalibrateRunOptions& options) {
   if (!options.output.empty() && !options.output.ends_with(".toml"))
     return Error::at(options.output,
-                     "found no ending .toml, expected one: costs.software names "
-                     "a file by it");
+                     "found no ending .toml, expected one: costs.software names a file by it");
   return check_files(options.scenario, options.sets, {{"-o", options.output}},
                      measured_inputs(options));
 }
@@ -182,8 +186,7 @@ void add_calibrate_run(const Command& calibrate) {
       "run",
       "Fits a software's constants to a real run of the scenario's job, by profiles or an "
       "iteration's time, and writes them for costs.software. Constants of which the run says "
-      "nothing "
-      "keep their values.");
+      "nothing keep their values.");
   command.option("scenario", &options->scenario, "SCENARIO.toml of the job that was run")
       .required();
   command.option("measured", &options->inputs,

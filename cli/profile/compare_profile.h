@@ -1,4 +1,4 @@
-// tandem compare, for the case that the measured side is a profile.
+// tandem compare where the measured side is a profile.
 #pragma once
 
 #include <string>
@@ -20,6 +20,7 @@ struct CompareProfileOptions {
   bool wide = false;
 };
 
+// Compares, writes the page and prints the table.
 Status compare_profile(const CompareProfileOptions& options);
 
 }  // namespace tandem

@@ -1,4 +1,5 @@
-// tandem explain: why a measured run is slower than its simulation.
+// tandem explain: lists the causes, in seconds, for which a measured run is slower than its
+// simulation.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -34,7 +35,7 @@ struct ExplainOptions {
 };
 
 struct ExplainedRow {
-  std::string what;
+  std::string cause;
   double seconds = 0;
   bool is_total = false;
 };
@@ -50,20 +51,20 @@ std::vector<ExplainedRow> rows_of(const Explanation& e) {
   return rows;
 }
 
-// Returns a row a cause, from the simulated iteration to the measured one, and a line on each
-// cause's evidence and on what to do.
+// Returns a row for each cause, from the simulated iteration to the measured one, and a line with
+// each cause's evidence and advice.
 std::string explain_table(const Explanation& e, int width) {
-  using Of = const ExplainedRow&;
+  using Row = const ExplainedRow&;
   const std::vector<Column<ExplainedRow>> columns = {
-      {"", [](Of row) { return row.what; }, Place::Name},
+      {"", [](Row row) { return row.cause; }, Place::Name},
       {"s",
-       [](Of row) {
+       [](Row row) {
          return row.is_total ? fmt::format("{:.4f}", row.seconds)
                              : fmt::format("{:+.4f}", row.seconds);
        },
        Place::First},
       {"% of the measured",
-       [&](Of row) {
+       [&](Row row) {
          const double share = row.seconds / e.measured_s;
          return row.is_total ? percent(share) : signed_percent(share);
        },

@@ -10,8 +10,8 @@
 namespace tandem {
 namespace {
 
-// Gives the splits as JSON for the page's bars, one a kind of communication; "null" where a kind is
-// not known.
+// Returns the ranks' splits as JSON for the page's bars, by kind of communication; "null" if some
+// kind is not known.
 std::string split_of_side(const ComparedSide& side) {
   std::vector<RankSplit> splits;
   for (const ProfileSplit& from : side.splits) {

@@ -1,4 +1,4 @@
-// A side of a page that holds a simulation against a profile.
+// One side, simulated or measured, of a page that compares a simulation with a profile.
 #pragma once
 
 #include <string>

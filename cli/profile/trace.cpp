@@ -1,4 +1,5 @@
-// tandem trace: says where the time of a profile goes.
+// tandem trace: splits the time of a profile into compute, communication and idle time, and writes
+// measured times as a scenario or a cost table.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -40,7 +41,7 @@ std::vector<NamedFile> inputs_of(const TraceOptions& options) {
   return inputs;
 }
 
-// Writes the measured pass times as a scenario of stated seconds.
+// Writes the measured times of passes as a scenario with uniform costs.
 std::string stated_scenario(const PassSeconds& passes, const std::vector<std::string>& files) {
   std::string text = fmt::format(
       "# What tandem trace measured in {}.\n# A pass of one microbatch "
