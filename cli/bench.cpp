@@ -2,8 +2,6 @@
 // processes, and prints nccl-tests' tables.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -2,7 +2,6 @@
 // a real run (cli/profile/compare_profile.h).
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

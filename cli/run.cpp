@@ -2,9 +2,7 @@
 // On a backend whose ranks are processes, this process starts them and waits, or is one of them;
 // rank 0 alone prints.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 

@@ -9,7 +9,6 @@
 #include <cctype>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"

@@ -1,6 +1,5 @@
 // tandem-fit: fits the cost model's constants to runs that others measured, and says how near they
 // come.
-#include <string>
 
 #include "cli/fit/fit_commands.h"
 

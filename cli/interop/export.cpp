@@ -1,9 +1,7 @@
 // tandem export: writes a Program as other simulators' files.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <filesystem>
-#include <optional>
 
 #include "base/file.h"
 #include "base/parallel/progress.h"

@@ -6,10 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <numeric>
-#include <variant>
 
 #include "base/file.h"
 #include "base/outputs.h"

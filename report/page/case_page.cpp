@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <string_view>
 
 #include "report/page/page_parts.h"
 #include "report/text/case_cells.h"

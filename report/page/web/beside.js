@@ -1,5 +1,5 @@
-// Runs whose timelines are drawn beside that of the chosen run, on one time axis: which they are,
-// how they are aligned, and a table of what each comes to.
+// Runs whose timelines are drawn beside that of the chosen run, on one time axis: their choice,
+// their alignment, and a table of their results.
 "use strict";
 
 const kMostBeside = 7;
@@ -9,7 +9,7 @@ const hasTimeline = (run) => run.detail && run.detail.timeline &&
   run.detail.timeline.ranks.length > 0;
 
 class Beside {
-  // changed(): other runs are to be drawn, or they are aligned otherwise.
+  // changed() is called when other runs or another alignment are chosen.
   constructor(runs, changed) {
     this.runs = runs;
     this.changed = changed;
@@ -25,7 +25,7 @@ class Beside {
     this.table = new SortedTable(byId("beside-table"), columns);
   }
 
-  // Returns the chosen run and those beside it, and shows which they are.
+  // Returns the chosen run and those beside it, and updates the form and the table.
   shown(chosen) {
     this.others = this.others.filter((run) => run !== chosen);
     const all = [chosen, ...this.others];

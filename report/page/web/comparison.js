@@ -7,8 +7,8 @@ const signed = (value, show) =>
   value === null || value === undefined ? "-" : `${value > 0 ? "+" : value < 0 ? "−" : ""}` +
     show(Math.abs(value));
 
-// Draws a simulation against a profile. A row may lack one of the two. `explained`: differences are
-// what the measured run has more, as on a page of causes.
+// Draws a simulation and a profile. A row may lack one of the two. `explained`: differences are
+// measured less simulated, as on a page of causes; else simulated less measured.
 function drawRows(rows, explained) {
   const columns = explained ? ["Measured − simulated", "Change"]
     : ["Simulated − measured", "Error"];
@@ -31,7 +31,7 @@ function drawRows(rows, explained) {
     make("p", {class: "hint"}, "Means over the ranks."));
 }
 
-// Draws a simulated trace against a measured one, or rows of a profile.
+// Draws a simulated and a measured trace, or a simulation and a profile.
 function drawComparison(comparison, explained) {
   byId("comparison-section").hidden = false;
   if (comparison.rows) {

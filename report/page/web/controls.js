@@ -5,8 +5,8 @@
 const kPowers = (most) => d3.range(0, 1 + Math.log2(most)).map((power) => 2 ** power);
 const kFlags = [false, true];
 
-// `tries`: the values that a list offers, by the values now and the engine's words. `likely`: those
-// that a field suggests; any other may be typed.
+// `tries`: the values that a list offers, from the run's values, the engine's words, and the values
+// at the beginning. `likely`: values that a field suggests; any other may be typed.
 const kControls = [
   {title: "Machine", controls: [
     {key: "cluster.preset", name: "Cluster", tries: (now, words) => words.presets},
@@ -55,7 +55,8 @@ const kAllControls = d3.merge(kControls.map(({controls}) => controls));
 const controlOf = (key) => kAllControls.find((control) => control.key === key);
 const controlWord = (value) => value === true ? "yes" : value === false ? "no" : String(value);
 
-// Changes that can make room for a value that is refused alone, those that change least first.
+// Changes of other keys ("companions") that may make a value possible that is refused alone, the
+// smallest first.
 const kCompanions = [
   {"parallel.micro_batch": 1}, {"parallel.vpp": 1}, {"parallel.vpp": 2},
   {"train.sequence_parallel": true},
@@ -66,20 +67,20 @@ const kCompanions = [
   {"parallel.cp": 1, "parallel.micro_batch": 1, "parallel.vpp": 1},
 ];
 
-// Returns the companions that a control's value can have: of other keys, with other values than
-// now.
+// Returns the companions to try for a control: those of other keys that change something.
 const companionsOf = (control, now) => kCompanions.filter((changes) => !(control.key in changes) &&
   Object.entries(changes).every(([key, value]) => now[key] !== value));
 
-// Says changes in the controls' words: "Micro batch 1, Overlap of gradients yes".
+// Writes changes in the controls' words: "Micro batch 1, Overlap of gradients yes".
 const changesText = (changes) => Object.entries(changes).map(([key, value]) => {
   const {name} = controlOf(key) || {name: key};
-  const of = key.startsWith("overlap.") ? `Overlap of ${name.toLowerCase()}` : name;
-  return `${of} ${controlWord(value)}`;
+  const words = key.startsWith("overlap.") ? `Overlap of ${name.toLowerCase()}` : name;
+  return `${words} ${controlWord(value)}`;
 }).join(", ");
 
-// Returns what a control's new value changes beside its own key; null takes a setting away. The
-// number of replicas follows from that of GPUs. Another cluster brings all its own numbers.
+// Returns the changes that a control's new value makes; null takes a setting away. A number of
+// replicas changes the GPUs, from which it follows. Another cluster takes the numbers of the one
+// before away.
 function changesOf(control, value, now, settings) {
   if (control.key === "parallel.dp") {
     const gpus = value * now["parallel.tp"] * now["parallel.pp"] * now["parallel.cp"];
@@ -123,8 +124,8 @@ class Controls {
     return box;
   }
 
-  // Shows the values now. Which of a list are refused, refuse() says later. Values that differ from
-  // those at the beginning are marked. Hides what the job does not have.
+  // Shows the values now, and marks those that differ from the beginning. Hides controls that the job
+  // does not have. refuse() disables values of a list later.
   show(now, began, words) {
     for (const control of kAllControls) {
       const {box, input, why} = this.fields.get(control.key);
@@ -150,8 +151,8 @@ class Controls {
       .filter((value) => value !== now[control.key]);
   }
 
-  // Says of a control's value that it is refused alone: with which companions it is not, or,
-  // without such, why.
+  // Writes into a list that one of its values is refused alone: with the companions that make it
+  // possible, or with the reason if there are none.
   refuse(control, value, reason, companions) {
     const {input} = this.fields.get(control.key);
     const option = [...input.options].find((each) => each.value === JSON.stringify(value));

@@ -1,5 +1,5 @@
-// The engine of a live page, in a worker made of what the page holds. A request is answered when
-// those before it are; one that was given up is not begun.
+// The engine of a live page, in a worker whose program the page holds. Requests are answered one
+// after the other.
 "use strict";
 
 const heldText = (id) => (byId(id) || {textContent: ""}).textContent;
@@ -27,8 +27,8 @@ class Engine {
     this.asked = new Map();  // by id: {resolve, reject}
     this.broken = false;
     this.ready = new Promise((resolve, reject) => { this.started = {resolve, reject}; });
-    this.ready.catch(() => {});  // whoever asks is told
-    this.worker.onmessage = ({data}) => this.heard(data);
+    this.ready.catch(() => {});  // ask() reports the failure
+    this.worker.onmessage = ({data}) => this.receive(data);
     this.worker.onerror = (event) => this.fail(event.message || "the engine could not start");
     const letters = atob(heldText("engine-program"));
     const program = new Uint8Array(letters.length);
@@ -36,7 +36,7 @@ class Engine {
     this.worker.postMessage({program}, [program.buffer]);
   }
 
-  heard({ready, found, id, answer, broken}) {
+  receive({ready, found, id, answer, broken}) {
     if (ready) this.started.resolve();
     else if (found) this.onFound(found);
     else if (broken) this.fail(broken);
@@ -48,7 +48,7 @@ class Engine {
     }
   }
 
-  // Nothing can be asked any more. The next request starts a new worker.
+  // Ends the worker and rejects all requests. The next request starts a new worker.
   fail(why) {
     this.worker.terminate();
     this.broken = true;
@@ -58,7 +58,7 @@ class Engine {
     this.asked.clear();
   }
 
-  // Ends what is asked now.
+  // Ends the current request, and those that wait.
   stop() { this.fail("it was asked to"); }
 
   // Returns the answer's promise. It is rejected with the engine's error, which has `keys`.

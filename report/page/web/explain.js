@@ -1,5 +1,5 @@
-// Why a measured run is slower than its simulation: a row a cause, from the simulated iteration to
-// the measured one, and the measured ranks.
+// The causes for which a measured run is slower than its simulation, as a waterfall chart: a row a
+// cause, from the simulated iteration to the measured one. Below it are the measured ranks.
 "use strict";
 
 const kMostRankCells = 512;
@@ -9,7 +9,7 @@ function explainedRows(e) {
   const rows = [{what: "Simulated iteration", begin: 0, end: e.simulated_s, whole: true}];
   let at = e.simulated_s;
   const add = (what, change, more = {}) => {
-    if (Math.abs(change) < 1e-8) return;  // what rounding to nanoseconds leaves
+    if (Math.abs(change) < 1e-8) return;  // seconds; a rounding error
     rows.push({what, begin: at, end: at + change, ...more});
     at += change;
   };

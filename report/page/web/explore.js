@@ -1,4 +1,5 @@
-// A page without runs: begins with one of a shipped scenario, or with a model that is pasted in.
+// A page without runs, on which the user begins with a run of a shipped scenario, or with a pasted
+// config.json of a model.
 "use strict";
 
 class Explorer {
@@ -19,7 +20,7 @@ class Explorer {
     }, (error) => this.refused(error));
   }
 
-  // Returns the inputs of a run of the pasted model, on one replica a GPU.
+  // Returns the inputs of a run of the pasted model, with one replica on each GPU.
   own() {
     return {name: "own model", axes: [], points: [], sets: {},
       notes: ["assumed: flash attention, one replica a GPU"],

@@ -1,6 +1,6 @@
 // A live page: each change of a control simulates the chosen run again, in the page's own engine.
-// The changes stand in the URL's fragment, can be undone, and can be copied as a scenario or as a
-// command.
+// The changes are kept in the URL's fragment, can be undone, and can be copied as a scenario or as a
+// command. A run's `began` has its result, detail and values as the page was written.
 "use strict";
 
 const kSearchSeconds = 20;
@@ -19,7 +19,7 @@ function scenarioText(settings, title) {
 const shellWord = (word) => /^[\w.,=/+:-]+$/.test(word) ? word
   : `'${word.replace(/'/g, "'\\''")}'`;
 
-// Says how a run differs from where it began: time, tokens, bubble, memory.
+// Says how a run differs from its beginning: time, tokens, bubble, memory.
 function differenceText(began, now) {
   const change = (value, base) => `${d3.format("+.1f")(100 * (value / base - 1))} %`;
   const words = [`${seconds(now.iteration_s)}, ${seconds(began.iteration_s)} at the beginning: ` +
@@ -33,7 +33,7 @@ function differenceText(began, now) {
   return `${now.fits === false ? `Does not fit${over}. ` : ""}${words.join(", ")}.`;
 }
 
-// Says which values changed that were not asked for.
+// Says which values changed beside the one that the user chose.
 function alsoText(asked, before, after) {
   const also = kAllControls.map(({key}) => key).filter((key) => key !== asked &&
     after[key] !== undefined && JSON.stringify(before[key]) !== JSON.stringify(after[key]));
@@ -42,7 +42,7 @@ function alsoText(asked, before, after) {
 }
 
 class Live {
-  // counted(run): a run's figures have changed. shown(run): so has its detail.
+  // counted(run) is called when a run's figures have changed, shown(run) when its detail has too.
   constructor(counted, shown) {
     Object.assign(this, {counted, shown});
     this.engine = new Engine();
@@ -84,8 +84,8 @@ class Live {
     this.simulate(this.changesOfAddress(run));
   }
 
-  // Asks for the run with changes, over settings that fix what would follow from others: the GPUs
-  // rather than the replicas, and the batch.
+  // Returns the run's inputs with changes. Settings that would follow from others are fixed: the
+  // batch, and the GPUs rather than the replicas.
   inputs(changes) {
     const {inputs, began} = this.run;
     const same = !began || Object.keys(changes).length === 0;
@@ -110,8 +110,8 @@ class Live {
 
   undo() { if (this.past.length > 0) this.begin(this.past.pop(), null, false); }
 
-  // Simulates with other changes, after which what a search found holds no more. `asked`: the key
-  // that was chosen, beside which others may change; null: all were.
+  // Simulates with other changes, and drops what a search has found. `asked`: the key that the user
+  // chose, beside which others may change; null: all changes were chosen.
   begin(changes, asked = null, remember = true) {
     if (remember) this.past.push(this.changes);
     this.asked = asked;
@@ -120,7 +120,7 @@ class Live {
     return this.simulate(changes);
   }
 
-  // Simulates with these changes. Of several asked for meanwhile only the newest is begun.
+  // Simulates with these changes. Of those that are asked for meanwhile only the newest is simulated.
   async simulate(changes) {
     this.wanted = {run: this.run, changes};
     if (this.busy) return;
@@ -136,9 +136,9 @@ class Live {
         const whole = Object.keys(next).length === 0 && hasTimeline(run.began);
         const answer = whole ? run.began : await this.ask(next, false);
         if (run !== this.run) continue;
-        this.took(run, answer);
+        this.accept(run, answer);
         if (this.wanted) continue;
-        // Of a run that stays the pictures follow the figures.
+        // The figures are shown; the pictures follow unless other changes are wanted by now.
         const {detail} = whole ? run.began : await this.ask(next);
         if (run !== this.run || this.wanted) continue;
         run.detail = detail;
@@ -146,8 +146,7 @@ class Live {
         this.shown(run);
       } catch (error) {
         if (run !== this.run) continue;
-        // Another value may be wanted by now; what is refused is taken back.
-        this.changes = before;
+        this.changes = before;  // takes the refused value back
         if (!this.wanted) this.refused(error);
       }
     }
@@ -158,7 +157,8 @@ class Live {
     if (!this.busy) await this.offer();
   }
 
-  took(run, {result, values}) {
+  // Shows the figures and values of an answer.
+  accept(run, {result, values}) {
     const also = this.asked ? alsoText(this.asked, this.now, values) : "";
     run.result = result;
     this.now = values;
@@ -192,7 +192,7 @@ class Live {
     this.wanted = null;
   }
 
-  // Asks what would make a run fit that does not.
+  // Asks for changes with which the run fits, if it does not.
   async fix() {
     const {run, changes, now} = this;
     const {result} = run;
@@ -204,7 +204,8 @@ class Live {
     drawNumbers(run);
   }
 
-  // Asks which values of the lists are refused, control by control, until a new value is wanted.
+  // Asks which values of the lists the engine would refuse, control by control, until a new value is
+  // wanted.
   async offer() {
     const {run, changes, now} = this;
     if (!now) return;
@@ -299,9 +300,9 @@ class Live {
     if (navigator.clipboard) navigator.clipboard.writeText(text).catch(() => {});
   }
 
-  // Searches the fastest plan for what is not changed yet, in a worker of its own.
+  // Searches the fastest plan that keeps the changed values, in a second worker.
   async search() {
-    const button = byId("live-search"), told = byId("live-found");
+    const button = byId("live-search"), message = byId("live-found");
     if (this.searcher) {
       this.searcher.stop();
       return;
@@ -311,8 +312,8 @@ class Live {
     let best = null, failure = "No plan was found that fits.";
     const tell = () => {
       const left = Math.max(0, kSearchSeconds - (performance.now() - began) / 1000);
-      const so_far = best ? `Best so far ${seconds(best.iteration_s)}, stage by stage. ` : "";
-      told.textContent = `${so_far}${d3.format(".0f")(left)} s left.`;
+      const soFar = best ? `Best so far ${seconds(best.iteration_s)}, stage by stage. ` : "";
+      message.textContent = `${soFar}${d3.format(".0f")(left)} s left.`;
     };
     const clock = setInterval(tell, 500);
     this.searcher = new Engine((found) => { best = {...found, estimated: true}; tell(); });
@@ -331,8 +332,8 @@ class Live {
     this.searcher.stop();
     this.searcher = null;
     button.textContent = `Search a better plan (${kSearchSeconds} s)`;
-    if (this.now !== now) told.textContent = "";
-    else if (!best) told.textContent = failure;
+    if (this.now !== now) message.textContent = "";
+    else if (!best) message.textContent = failure;
     else this.tellFound(best, changes);
   }
 
@@ -357,7 +358,7 @@ class Live {
       : ` Kept: ${changesText(Object.fromEntries(kept.map((key) => [key, this.now[key]])))}.`;
     byId("live-found").replaceChildren(`${said}${keeping}${within} `);
     if (found_s >= now || plan.length === 0) return;
-    // The number of replicas follows from that of GPUs, so that other values can be chosen.
+    // The number of replicas is left to follow from that of GPUs.
     const {"parallel.dp": _, ...taken} = found;
     byId("live-found").append(make("button", {type: "button",
       onclick: () => this.begin({...changes, ...taken})}, "Take it"));

@@ -1,5 +1,5 @@
-// Reads the page's JSON and puts the page together: charts of a table, one chosen run with its
-// timeline and memory, or a comparison of two runs.
+// Reads the page's JSON and draws the page: charts of a table, one chosen run with its timeline and
+// memory, or a comparison of two runs.
 "use strict";
 
 const kHelp = [

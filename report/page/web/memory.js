@@ -1,5 +1,5 @@
-// Draws the memory of one pipeline rank's GPUs over time, against their capacity. Parts lie on top
-// of each other; only the highest, activations, changes with time.
+// Draws the memory of one pipeline rank's GPUs over time as stacked areas, and their capacity. Only
+// the top area, activations, changes with time.
 "use strict";
 
 const kMemoryParts = [

@@ -9,9 +9,9 @@ const column = (values) => Array.isArray(values) ? (i) => values[i] : () => valu
 const kColumns =
   ["kind", "scope", "stage", "microbatch", "part", "bytes", "start_ns", "length_ns", "waited_ns"];
 
-// Returns a lane with a value for each event. The data may write repeated steps once: order[i] is
-// then the step of event i. A step's gap_ns is the idle time since the event before, and its
-// microbatch_step is added to the last microbatch of the same kind and stage.
+// Returns a lane with a value for each event. The data may hold repeated events once, as steps:
+// order[i] is then the step of event i, gap_ns the idle time before a step, and microbatch_step the
+// difference to the last microbatch of the same kind and stage.
 function unrolled(raw) {
   if (raw.order === undefined) return raw;
   const lane = {...raw};
@@ -34,8 +34,8 @@ function unrolled(raw) {
 }
 
 // One lane of one rank. Its events are ordered by their start, and each ends before the next
-// begins. colour[i] is event i's place in kKinds. sums.get(colour)[i] is the nanoseconds of that
-// colour in the events before i, so that two look-ups give any range's time.
+// begins. colour[i] is event i's index in kKinds. sums.get(colour) is a prefix sum: [i] is the time
+// of that colour in the events before i, in nanoseconds.
 class Lane {
   constructor(written, rank, run, names) {
     const raw = unrolled(written);
@@ -62,7 +62,7 @@ class Lane {
     this.computes = this.count > 0 && this.scope(0) < 0;  // scope -1: compute
     this.sums = this.sumsByKind();
     this.actions = this.computes ? this.findActions() : null;
-    this.matches = null;  // by i: how many events before i match the search; null: no search
+    this.matches = null;  // prefix sum of the events that match the search; null: no search
   }
 
   // Draws all events so many nanoseconds later.
@@ -93,8 +93,8 @@ class Lane {
     return sums;
   }
 
-  // Groups neighbouring events of one kind, stage and microbatch into what a schedule calls an
-  // action. first[a] and last[a] are its events.
+  // Groups neighbouring events of one kind, stage and microbatch into actions of the schedule.
+  // first[a] and last[a] are the indices of an action's events.
   findActions() {
     const first = [];
     for (let i = 0; i < this.count; ++i) {
@@ -110,10 +110,10 @@ class Lane {
     };
   }
 
-  // Returns the number of the first event that starts at `time` or later.
+  // Returns the index of the first event that starts at `time` or later.
   from(time) { return d3.bisectLeft(this.start, time); }
 
-  // Returns the number of the first event that ends after `time`.
+  // Returns the index of the first event that ends after `time`.
   after(time) { return d3.bisectRight(this.end, time); }
 
   // Returns the nanoseconds of events before `time`.
@@ -146,7 +146,8 @@ class Lane {
     return begin <= time && time < end ? [begin, end] : null;
   }
 
-  // Returns the facts of an idle stretch of this lane. `lanes`: all of the timeline.
+  // Returns the facts of an idle stretch of this lane: the communication of its rank meanwhile.
+  // `lanes`: all lanes of the timeline.
   factsOfGap([begin, end], lanes) {
     const beside = lanes.filter((lane) => lane !== this && lane.run === this.run &&
       lane.rank.number === this.rank.number);
@@ -228,8 +229,8 @@ function alignLanes(lanes, runs, microbatch) {
   });
 }
 
-// Gives each lane of communication its place among those of its rank: 0 is that which is in flight
-// for longest.
+// Ranks each lane of communication among those of its rank by its time in flight: byBusy is 0 for
+// the longest.
 function sortByBusy(lanes) {
   const ranks = d3.nest().key((lane) => lane.rank.number).key((lane) => lane.name)
     .entries(lanes.filter((lane) => !lane.computes));
@@ -242,8 +243,8 @@ function sortByBusy(lanes) {
 }
 
 // Makes the model of runs: [{label, timeline}], aligned by a microbatch's first event, or by their
-// start (null). Lanes are sorted by rank. Within a rank the same lane of several runs stands
-// together. `slow`: the ratios of slow ranks.
+// start (null). Lanes are sorted by rank. Within a rank, the lanes of one name in several runs are
+// neighbours. `slow`: how many times as long slow ranks compute.
 function timelineModel(runs, microbatch = null, slow = new Map()) {
   const lanes = [];
   for (const run of runs) {
@@ -255,7 +256,7 @@ function timelineModel(runs, microbatch = null, slow = new Map()) {
     });
   }
   if (microbatch !== null) alignLanes(lanes, runs, microbatch);
-  const place = new Map();  // a lane's name in a rank -> its place, by where it first stands
+  const place = new Map();  // a lane's rank and name -> the position where they first occur
   lanes.forEach((lane) => {
     const key = `${lane.rank.number}/${lane.name}`;
     if (!place.has(key)) place.set(key, place.size);

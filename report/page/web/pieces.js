@@ -1,7 +1,7 @@
 // Finds the pieces of a lane that a frame draws. An event that is a pixel wide or more is a piece.
 // Narrower events are merged by pixel column: the piece is a stack of the kinds, each as high as
-// its share of the time. A column takes one search and a few prefix sums, so the cost grows with
-// the number of columns and not of events.
+// its share of the time. A column takes one search and a few look-ups in prefix sums, so that the
+// cost grows with the number of columns and not of events.
 "use strict";
 
 const kLevels = 8;  // levels of a merged column's height
@@ -21,8 +21,8 @@ function levelsOf(shares, busy) {
   return levels;
 }
 
-// Returns the first place from `low` on whose value is `limit` or more. Searches by galloping
-// (steps that double), which is fast if the place is near.
+// Returns the first index from `low` on whose value is `limit` or more. Searches by galloping
+// (steps that double), which is fast if the index is near.
 function firstFrom(values, limit, low, count) {
   let step = 1, high = low;
   while (high < count && values[high] < limit) {

@@ -2,13 +2,13 @@
 "use strict";
 
 const kPaperWidth = 715;  // pixels between the margins of a sheet of A4
-const kPaperLanes = 750;  // pixels that the timeline's lanes may be high: what is above them fits
+const kPaperLanes = 750;  // the most pixels that the timeline's lanes take of a sheet's height
 
 const paper = {printing: false};
 
 const widthOf = (element) => paper.printing ? kPaperWidth : element.clientWidth;
 
-// Returns what was changed on a live page, in words: "Tensor (tp), parallel.tp: 8 -> 4".
+// Returns the changes on a live page in words: "Tensor (tp), parallel.tp: 8 -> 4".
 function changedLines({changes, run, now}) {
   if (!run || !run.began || !run.began.values) return [];
   const before = {...run.inputs.settings, ...run.began.values};

@@ -1,5 +1,6 @@
-// What to buy: the sentences, a picture of days and price a job, tables of networks and plans, and
-// what was assumed.
+// The machines to buy (tandem size): sentences, a chart of days and price for each job, tables of
+// machines, networks and plans, and assumptions. In the code a bar is a machine in a job's chart, and
+// `of` is the job on that machine (report/page/purchase_page.cpp).
 "use strict";
 
 const kCandidateColours = ["--pipeline", "--backward", "--tensor", "--data", "--input-gradient",
@@ -30,7 +31,7 @@ function widthIn(svg, text, kind) {
 }
 
 // Finds a place beside a bar for its label that covers nothing: at its ends, else above or below
-// them. Returns the label's box; `away`: it is far enough from the bar to need a line to it.
+// it, else farther to the right. Returns the label's box; `away`: it needs a line to the bar.
 function placeLabel(bar, wide, taken, area) {
   const high = 14, gap = bar.high / 2 + 4;
   const box = (left, y, away) =>
@@ -68,7 +69,7 @@ class Purchase {
     this.draw();
   }
 
-  // Writes the sentences; the recommendation's first one is large.
+  // Writes the sentences. The first one of the recommendation is large.
   say() {
     const {answers, warnings, notes} = this.data;
     const [first, ...others] = answers;
@@ -202,7 +203,7 @@ class Purchase {
       line("price", area.left, y(limit.most), area.right, y(limit.most));
       taken.push({left: area.left, right: area.right, top: y(limit.most) - 2,
         bottom: y(limit.most) + 2});
-      // Where what is dear is early, the right end has room.
+      // Dear machines are mostly early, so the right end has room.
       label(`${limit.as} ${this.money(limit.most)}`, y(limit.most) - 17,
         (wide) => (days === null ? area.right : x(days) - 6) - wide);
     }
@@ -211,7 +212,7 @@ class Purchase {
 
   drawSpans(svg, bars, x) {
     const {late} = this.data;
-    // Short bars lie on long ones, as prices may be alike.
+    // Short bars are drawn on top of long ones, as prices may be equal.
     const sorted = [...bars].sort((a, b) => (b.right - b.left) - (a.right - a.left));
     const group = svg.append("g").selectAll("g").data(sorted).join("g")
       .attr("class", ({machine}) => machine.recommended ? "bar best" : machine.out ? "bar out"

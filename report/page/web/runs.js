@@ -1,4 +1,4 @@
-// The table of runs, and the numbers of the one that is chosen.
+// The table of runs, and the numbers of the chosen run.
 "use strict";
 
 const sumOf = (object) => d3.sum(Object.values(object || {}));
@@ -48,7 +48,7 @@ function iterationNote(result) {
   return notes.join("; ");
 }
 
-// Says by how much a run does not fit, and with which changes it would.
+// Says how much memory a run lacks, and the changes with which it fits.
 function unfitNote({spare_bytes, memory_fixes}) {
   const over = `over by ${memory(-spare_bytes)}`;
   const fixes = (memory_fixes || []).filter((fix) => fix.verdict !== "no");
@@ -59,7 +59,7 @@ function unfitNote({spare_bytes, memory_fixes}) {
   return `${over}; fits with ${texts.join(", ")}`;
 }
 
-// Makes a bar of what an iteration consists of (mean over ranks). Its empty rest is the bubble.
+// Makes a bar of an iteration's parts (means over ranks). Its empty rest is the bubble.
 function shareBar(result) {
   const parts = [["--forward", result.compute_s], ...kScopeNames.map((name) =>
     [`--${name}`, result.exposed_s[name]])];
@@ -124,21 +124,21 @@ class SortedTable {
   }
 }
 
-// Returns what the run is called here, and its own name if that is another one.
+// Returns the run's name on this page, and the name in its result if that differs.
 const runTitle = ({name, result}) => name === result.name ? name : `${name}: ${result.name}`;
 
-// Returns each warning once: as the first run has it, with the number of other runs that have it.
+// Returns each warning once, with the name of the first run that has it and the number of others.
 function warningsOf(runs) {
-  const seen = new Map();  // warning without the run's name -> its first text, and others
+  const warnings = new Map();  // text without the run's name -> the first run's text, and others
   for (const {result} of runs) {
     for (const text of result.warnings || []) {
       const begin = `${result.name}: `;
-      const what = text.startsWith(begin) ? text.slice(begin.length) : text;
-      if (seen.has(what)) ++seen.get(what).others;
-      else seen.set(what, {text, others: 0});
+      const key = text.startsWith(begin) ? text.slice(begin.length) : text;
+      if (warnings.has(key)) ++warnings.get(key).others;
+      else warnings.set(key, {text, others: 0});
     }
   }
-  return [...seen.values()].map(({text, others}) => others === 0 ? text
+  return [...warnings.values()].map(({text, others}) => others === 0 ? text
     : `${text} (and ${others} other run${others > 1 ? "s" : ""})`);
 }
 
@@ -179,10 +179,10 @@ class RunList {
   }
 }
 
-// One of the large numbers: its name, the number, and a small line below.
+// One of the large numbers: its name, the number, its text, and a small line below.
 const figure = (name, value, text, below = "", bad = false) => ({name, value, text, below, bad});
 
-// Makes its element. `was`: the same one where a changed run began.
+// Makes a figure's element. `was`: the same figure before the user changed the run.
 function drawFigure({name, value, text, below, bad}, was) {
   const none = value === null || value === undefined;
   const lines = [make("small", bad ? {class: "bad"} : {}, below)];

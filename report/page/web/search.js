@@ -1,4 +1,4 @@
-// The search over events: words that all must hold. "forward 3 stage=1 >5ms" finds forwards of
+// The search over events. An event must match all words: "forward 3 stage=1 >5ms" finds forwards of
 // microbatch 3 on stage 1 that take more than 5 ms.
 "use strict";
 
@@ -39,8 +39,7 @@ function testOf(word) {
     lane.name.toLowerCase().includes(word);
 }
 
-// Marks what matches in every lane; an empty text marks nothing. Returns how many match, and their
-// time together.
+// Sets `matches` of every lane. Returns how many events match, and the sum of their times (ns).
 function search(lanes, text) {
   const tests = text.trim().toLowerCase().split(/\s+/).filter(Boolean).map(testOf);
   let count = 0, ns = 0;
@@ -64,7 +63,7 @@ function nextMatch(lanes, from, step) {
   const isMatch = (lane, i) => lane.matches[i + 1] > lane.matches[i];
   const first = from ? lanes.indexOf(from.lane) : step > 0 ? 0 : lanes.length - 1;
   for (let k = 0; k <= lanes.length; ++k) {
-    // The multiples of lanes.length keep the number from being negative.
+    // The multiples of lanes.length keep the index from being negative.
     const lane = lanes[(first + step * k + lanes.length * (k + 1)) % lanes.length];
     if (!lane.matches || lane.matches[lane.count] === 0) continue;
     let i = step > 0 ? 0 : lane.count - 1;

@@ -1,12 +1,12 @@
 // The charts of a table of many runs, such as a sweep: a scatter chart with the Pareto frontier,
-// parallel coordinates, and the rows. Filters and brushes choose what all three show. A table may
-// have a limit: the most that a column's values may be, such as a GPU's memory.
+// parallel coordinates, and the rows. Filters and brushes choose the rows that all three show. A
+// table may have a limit: the most that a column's values may be, such as a GPU's memory.
 "use strict";
 
 const kTableRowsMax = 500;
 const kTextTicksMax = 30;  // texts along an axis; more are not written
-const kBeyond = 1.15;  // the chart's axis ends at this many times the limit
-const kFarBelow = 0.4;  // the axis leaves the limit out if all values are below this many times it
+const kBeyond = 1.15;  // times the limit: where the chart's axis ends
+const kFarBelow = 0.4;  // times the limit: if all values are below, the axis leaves the limit out
 
 // Returns a test of rows: each part of the text is a condition such as "cost < 5" on a column, or a
 // text that stands somewhere in the row.
@@ -32,8 +32,8 @@ function rowTest(table, text) {
   return (row) => tests.every((test) => test(row));
 }
 
-// Returns a d3 scale from a column's values to a range that begins at the bad end. It is
-// logarithmic if the largest number is over 50 times the least. Texts have a place each.
+// Returns a d3 scale from a column's values to a range whose second end is the better one. It is
+// logarithmic if the largest number is over 50 times the least. Each text has its own point.
 function columnScale(table, column, range) {
   const values = table.rows.map((row) => row[column]).filter((value) => value !== null);
   const {better} = table.columns[column];
@@ -170,7 +170,7 @@ class TableCharts {
       ? make("span", {}, text, " ", make("small", {class: "badge"}, this.marks.get(index))) : text;
   }
 
-  // Says what the row is among the others.
+  // Returns a row's marks in words.
   standing(index) {
     const words = [this.marks.get(index), this.onFrontier.has(index) ? "on the frontier" : null,
       this.unfit.has(index) ? "does not fit into memory" : null].filter(Boolean);
@@ -207,11 +207,12 @@ class TableCharts {
       [name, withUnit(this.table.rows[index][i], unit)]);
   }
 
+  // Draws the scatter chart of the two chosen columns, from the axes below to the names on top.
   drawFrontier() {
     const {table, x: cx, y: cy} = this;
     const chart = byId("frontier-chart");
     const width = Math.max(300, widthOf(chart)), height = Math.min(460, 0.62 * width + 60);
-    const margin = {left: 66, right: 20, top: 26, bottom: 44};
+    const area = {left: 66, right: width - 20, top: 26, bottom: height - 44};
     const points = table.rows.map((row, index) => ({row, index}))
       .filter(({row}) => typeof row[cx] === "number" && typeof row[cy] === "number" &&
         this.inGroup(row));
@@ -219,53 +220,65 @@ class TableCharts {
     this.drawLegend(points);
     byId("frontier-note").textContent = this.limitNote(points);
     if (points.length === 0) return;
-    const scale = (column, range) => {
-      const [least, most] = this.shownRange(points, column);
-      const {limit} = table;  // rows beyond the limit stand where the axis ends
-      const ends = limit !== null && limit.column === column && most === kBeyond * limit.most;
-      // Several groups differ in size as a rule, so that a logarithmic axis helps sooner.
-      const several = table.group !== null && byId("table-group").value === "";
-      const log = least > 0 && most / least > (several ? 4 : 50);
-      return (log ? d3.scaleLog() : d3.scaleLinear()).clamp(true)
-        .domain(log ? [least / 1.1, ends ? most : most * 1.1]
-          : [Math.max(least >= 0 ? 0 : -Infinity, least - 0.08 * (most - least || 1)),
-            ends ? most : most + 0.08 * (most - least || 1)])
-        .range(range);
-    };
-    const x = scale(cx, [margin.left, width - margin.right]);
-    const y = scale(cy, [height - margin.bottom, margin.top]);
+    const x = this.frontierScale(points, cx, [area.left, area.right]);
+    const y = this.frontierScale(points, cy, [area.bottom, area.top]);
     const svg = d3.select(chart).html("").append("svg").attr("width", width).attr("height", height)
       .attr("viewBox", `0 0 ${width} ${height}`)
       .attr("role", "img").attr("aria-label",
         `${axisName(table.columns[cy])} over ${axisName(table.columns[cx])}`);
-    const axis = (side, at, ticks, {unit}) => {
-      const made = side(at).tickSizeOuter(0).tickFormat((value) => tickText(value, unit));
-      return made.tickValues(ticksOf(at, ticks, unit));
-    };
-    svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
-      .call(axis(d3.axisBottom, x, Math.max(3, Math.floor(width / 130)),
-        table.columns[cx]));
-    svg.append("g").attr("transform", `translate(${margin.left},0)`)
-      .call(axis(d3.axisLeft, y, 6, table.columns[cy]));
-    const better = (column) => table.columns[column].better
-      ? ` (${table.columns[column].better} is better)` : "";
-    svg.append("text").attr("x", width - margin.right).attr("y", height - 8)
-      .attr("text-anchor", "end").attr("class", "soft")
-      .text(axisName(table.columns[cx]) + better(cx));
-    svg.append("text").attr("x", 4).attr("y", 12).attr("class", "soft")
-      .text(axisName(table.columns[cy]) + better(cy));
-    const own = cx === table.x && cy === table.y;
-    if (own) {
-      const rises = table.columns[cx].better === "more" ? d3.curveStepBefore : d3.curveStepAfter;
-      const lines = d3.nest().key((row) => table.group === null ? "" : row[table.group])
-        .entries(table.frontier.map((index) => table.rows[index]).filter((row) =>
-          this.inGroup(row)));
-      svg.append("g").selectAll("path").data(lines).join("path").attr("class", "frontier")
-        .attr("d", ({values}) => d3.line().curve(rises).x((row) => x(row[cx]))
-          .y((row) => y(row[cy]))(values.sort((a, b) => d3.ascending(a[cx], b[cx]))));
-    }
-    this.drawLimit(svg, x, y, {left: margin.left, right: width - margin.right,
-      top: margin.top, bottom: height - margin.bottom});
+    this.drawFrontierAxes(svg, x, y, area, width, height);
+    if (cx === table.x && cy === table.y) this.drawFrontierLines(svg, x, y);
+    this.drawLimit(svg, x, y, area);
+    this.drawPoints(svg, points, x, y);
+    this.drawNames(svg, points, x, y, width);
+  }
+
+  // Returns a scale from a column's values to pixels. Rows beyond the limit are where it ends.
+  frontierScale(points, column, range) {
+    const {limit, group} = this.table;
+    const [least, most] = this.shownRange(points, column);
+    const ends = limit !== null && limit.column === column && most === kBeyond * limit.most;
+    // Groups mostly differ in size, so that several of them need a logarithmic axis sooner.
+    const several = group !== null && byId("table-group").value === "";
+    const log = least > 0 && most / least > (several ? 4 : 50);
+    return (log ? d3.scaleLog() : d3.scaleLinear()).clamp(true)
+      .domain(log ? [least / 1.1, ends ? most : most * 1.1]
+        : [Math.max(least >= 0 ? 0 : -Infinity, least - 0.08 * (most - least || 1)),
+          ends ? most : most + 0.08 * (most - least || 1)])
+      .range(range);
+  }
+
+  drawFrontierAxes(svg, x, y, area, width, height) {
+    const columnX = this.table.columns[this.x], columnY = this.table.columns[this.y];
+    const axis = (side, scale, ticks, {unit}) => side(scale).tickSizeOuter(0)
+      .tickFormat((value) => tickText(value, unit)).tickValues(ticksOf(scale, ticks, unit));
+    svg.append("g").attr("transform", `translate(0,${area.bottom})`)
+      .call(axis(d3.axisBottom, x, Math.max(3, Math.floor(width / 130)), columnX));
+    svg.append("g").attr("transform", `translate(${area.left},0)`)
+      .call(axis(d3.axisLeft, y, 6, columnY));
+    const title = (column) =>
+      axisName(column) + (column.better ? ` (${column.better} is better)` : "");
+    svg.append("text").attr("x", area.right).attr("y", height - 8)
+      .attr("text-anchor", "end").attr("class", "soft").text(title(columnX));
+    svg.append("text").attr("x", 4).attr("y", 12).attr("class", "soft").text(title(columnY));
+  }
+
+  // Draws the frontier of each group in sight as steps.
+  drawFrontierLines(svg, x, y) {
+    const {table, x: cx, y: cy} = this;
+    const rises = table.columns[cx].better === "more" ? d3.curveStepBefore : d3.curveStepAfter;
+    const lines = d3.nest().key((row) => table.group === null ? "" : row[table.group])
+      .entries(table.frontier.map((index) => table.rows[index]).filter((row) =>
+        this.inGroup(row)));
+    svg.append("g").selectAll("path").data(lines).join("path").attr("class", "frontier")
+      .attr("d", ({values}) => d3.line().curve(rises).x((row) => x(row[cx]))
+        .y((row) => y(row[cy]))(values.sort((a, b) => d3.ascending(a[cx], b[cx]))));
+  }
+
+  // Draws diamonds around marked rows, triangles for rows beyond the limit, which point outwards at
+  // the chart's edge, and dots for all others, those on the frontier last.
+  drawPoints(svg, points, x, y) {
+    const {table, x: cx, y: cy} = this;
     const front = ({index}) => this.onFrontier.has(index);
     const beyond = ({row}) => this.isBeyond(row);
     const marked = ({index}) => this.marks.has(index);
@@ -273,9 +286,8 @@ class TableCharts {
       .attr("class", "mark").attr("d", d3.symbol().type(d3.symbolDiamond).size(330))
       .attr("transform", ({row}) => `translate(${x(row[cx])},${y(row[cy])})`)
       .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
-    // A row beyond the limit is a triangle at the chart's edge that points outwards.
     const pointed = cx === (table.limit || {}).column ? 90 : 0;
-    const hover = (points) => points
+    const hover = (marks) => marks
       .on("mousemove", ({index}) => tip.show(d3.event,
         this.standing(index), this.facts(index)))
       .on("mouseleave", () => tip.hide());
@@ -293,7 +305,15 @@ class TableCharts {
         : this.unfit.has(point.index) ? "var(--paper)" : "var(--soft)")
       .style("stroke", ({index}) => this.unfit.has(index) ? "var(--mark)" : "var(--paper)")
       .attr("opacity", (point) => !this.shown[point.index] ? 0.1 : front(point) ? 1 : 0.6));
-    const named = (point) => own && (front(point) || marked(point));
+  }
+
+  // Writes the names of marked rows and of those on the frontier, if they are few and do not
+  // overlap. Other columns than the table's own have no frontier.
+  drawNames(svg, points, x, y, width) {
+    const {table, x: cx, y: cy} = this;
+    const own = cx === table.x && cy === table.y;
+    const marked = ({index}) => this.marks.has(index);
+    const named = (point) => own && (this.onFrontier.has(point.index) || marked(point));
     if (this.text < 0 || points.filter(named).length > 15) return;
     const labels = points.filter(named).sort((a, b) => marked(b) - marked(a))
       .map(({row, index}) => {
@@ -357,7 +377,7 @@ class TableCharts {
         `${said(d3.max(beyond))}.`;
   }
 
-  // Draws what the points mean, if some are marked.
+  // Fills the legend, if some rows are marked or do not fit.
   drawLegend(points) {
     const legend = byId("frontier-legend");
     if (this.table.marks.length === 0 && this.unfit.size === 0) return;
@@ -371,7 +391,7 @@ class TableCharts {
       legend.append(make("span", {}, make("i", {class: "mark"}), words.join("; ")));
   }
 
-  // Places the axes of the parallel coordinates, and returns the chart's width. Texts stand to the
+  // Places the axes of the parallel coordinates, and returns the chart's width. Texts are to the
   // left of their axis, and are shortened if there is no room for those of all columns.
   placeAxes() {
     const {table} = this;

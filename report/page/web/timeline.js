@@ -1,12 +1,13 @@
 // The interactive timeline: zoom, pan, hover, keys and search. Above it is an overview, a strip of
-// the whole iteration in which a brush marks the times in sight, from t0 to t1 (nanoseconds).
+// the whole iteration in which a brush marks the times in sight, from t0 to t1 (nanoseconds). A
+// "place" is an event or an idle stretch of a lane: {lane, event, gap}.
 "use strict";
 
 const kOverviewHeight = 34, kAxisHeight = 24, kNarrow = 640;  // pixels
 const kLeastSpanNs = 200;  // the shortest time that zooming in shows
 
-// Cuts the iteration into equal parts. Returns for each the share in which ranks compute, the mean
-// over ranks.
+// Cuts the iteration into 400 equal parts. Returns for each the share of the ranks' time in which
+// they compute.
 function shareComputing(model) {
   const parts = 400;
   const compute = model.lanes.filter((lane) => lane.computes);
@@ -20,7 +21,7 @@ function shareComputing(model) {
 }
 
 class Timeline {
-  // onDomain(t0, t1): the times in sight have changed.
+  // onDomain(t0, t1) is called when the times in sight have changed.
   constructor(onDomain) {
     this.onDomain = onDomain;
     this.canvas = byId("canvas");
@@ -66,7 +67,7 @@ class Timeline {
     this.layLanes(paper.printing ? kPaperLanes : parseFloat(getComputedStyle(box).maxHeight));
     byId("lanes-height").style.height = `${this.laid.height}px`;
     const height = this.heightIn(box);
-    this.canvas.style.height = `${height}px`;  // of one that is too high the box shows a scroll bar
+    this.canvas.style.height = `${height}px`;  // if it were too high, the box had a scroll bar
     const width = widthOf(box);
     this.plot = width - this.gutter - 1;
     this.picture.resize(width, height);
@@ -79,8 +80,9 @@ class Timeline {
     this.zoomTo(this.t0 || 0, this.t1 || this.model.end);
   }
 
-  // Chooses the lanes and lays their rows: those that are wanted, or at first, and where a sheet of
-  // paper has no room, as many of each rank's communication as leave all ranks in sight.
+  // Chooses the lanes and lays out their rows. Of each rank's communication it takes the lanes that
+  // the user wants. Without a choice, or if these do not fit on paper, it takes as many as leave all
+  // ranks in sight.
   layLanes(room) {
     const {lanes, runs} = this.model;
     const most = 1 + d3.max([-1, ...lanes.map((lane) => lane.byBusy)]);
@@ -105,8 +107,7 @@ class Timeline {
       : `Of each rank's communication the ${count} busiest of up to ${most} lanes. `;
   }
 
-  // Returns the height of the canvas: what of the rows is in sight, on paper as many ranks as have
-  // room.
+  // Returns the height of the canvas: that of the rows in sight, or on paper of the ranks that fit.
   heightIn(box) {
     const {rows, height} = this.laid;
     byId("timeline-rest").textContent = this.left;
@@ -187,7 +188,7 @@ class Timeline {
       .call(keepTicksInside, x, this.gutter + this.plot);
   }
 
-  // Asks for a frame. Calls before the screen's next one draw only once.
+  // Asks for a frame. Several calls before the next frame draw once.
   draw() {
     if (this.asked) return;
     this.asked = true;
@@ -204,8 +205,8 @@ class Timeline {
     ++this.frames;
   }
 
-  // Returns what stands at a point of the canvas: {lane, event}; {lane, event: -1, gap} where a
-  // compute lane is idle; or null.
+  // Returns the place at a point of the canvas: {lane, event}, or {lane, event: -1, gap} if a compute
+  // lane is idle there; null: neither.
   placeAt(x, y) {
     if (!this.laid || x < this.gutter) return null;
     const top = y + byId("lanes").scrollTop;
@@ -234,7 +235,7 @@ class Timeline {
     this.draw();
   }
 
-  // Scrolls and pans until the event is in sight, and zooms in where it is too narrow to see.
+  // Scrolls and pans until the event is in sight, and zooms in if it is too narrow to see.
   reveal({lane, event}) {
     if (!this.lanes.includes(lane)) {
       this.wanted = "all";

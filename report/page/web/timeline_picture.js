@@ -1,6 +1,8 @@
-// Draws the rows of the timeline that are in sight on a canvas. Counts what it draws, for tests.
+// Draws the rows of the timeline that are in sight on a canvas. Counts rectangles, rows and labels,
+// for tests.
 "use strict";
 
+// Pixels.
 const kComputeHeight = 22, kCommHeight = 11, kRowGap = 2, kTitleHeight = 22, kRankGap = 8;
 const kTopGap = 6;
 
@@ -101,15 +103,15 @@ class TimelinePicture {
       lane.computes && !view.narrow ? 12 : 10.5, palette.soft, "right", gutter - 10);
     context.fillStyle = palette.idle;
     context.fillRect(gutter, y, this.plot, row.height);
-    let kind = -1, alpha = -1;  // set in the context. It is slow, so equal ones are not set again.
+    let kind = -1, alpha = -1;  // as set in the context; setting is slow, so equal ones are skipped
     visitPieces(lane, t0, t1, this.plot, view.hidden, (piece) => {
       const shade = (0.4 + 0.6 * piece.shade / kShades) * (piece.matched ? 1 : 0.16);
       if (shade !== alpha) context.globalAlpha = alpha = shade;
       // Rounds to whole pixels of the screen, so that neighbours leave no seam.
       const begin = Math.round(piece.begin * this.ratio) / this.ratio;
       const end = Math.round(piece.end * this.ratio) / this.ratio;
-      for (const [of, from, to] of piece.levels) {
-        if (of !== kind) context.fillStyle = palette.kinds[kind = of];
+      for (const [levelKind, from, to] of piece.levels) {
+        if (levelKind !== kind) context.fillStyle = palette.kinds[kind = levelKind];
         context.fillRect(gutter + begin, y + row.height * (1 - to / kLevels),
           Math.max(end - begin, 1 / this.ratio), row.height * (to - from) / kLevels);
         ++this.counts.rectangles;

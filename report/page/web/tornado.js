@@ -1,12 +1,12 @@
-// How far each input moves the recommended machine's late days and its total over the input's
-// range, and where along the range another machine is best.
+// A tornado chart: how much each input changes the late days and the total of the recommended
+// machine over the input's range, and where in that range ("flip") another machine is best.
 "use strict";
 
 const kTornadoParts = [["days", (late) => `days ${late}`], ["total", () => "total"]];
 const kSeen = 5e-4;  // smaller changes have no text
 
-// Returns how far along the input's change another machine is best: the flip's part of the way from
-// 1 to that end of the range, where the end's bar is. Null: nowhere, or nobody knows where.
+// Returns the change of `key` at the flip, interpolated linearly between none at factor 1 and the
+// change at that end of the range. Null: no flip, or it is not known where.
 function flipAt(row, key) {
   if (row.flips_at === null || row.low === 0) return null;
   const low = row.flips_at < 1;
@@ -25,8 +25,8 @@ const rangeText = ({low, high}) => low === 0 ? "" : ` × ${number(low)} to ${num
 const moves = (row, key) =>
   Math.max(Math.abs(row[`${key}_low`]), Math.abs(row[`${key}_high`])) >= kSeen;
 
-// Draws a bar's two ends, their texts and the flip. The end's text names the end, so that the
-// colours are no more than a help.
+// Draws a bar's two ends, their texts and the flip. Each text names its end, so that the chart can be
+// read without colours.
 function drawTornadoBar(group, row, key, x, wide) {
   const ends = ["low", "high"].map((end) =>
     ({end, factor: row[end], change: row[`${key}_${end}`]}));
@@ -36,13 +36,13 @@ function drawTornadoBar(group, row, key, x, wide) {
     .attr("x", ({change}) => Math.min(x(0), x(change))).attr("y", -6).attr("height", 12)
     .attr("width", ({change}) => Math.abs(x(change) - x(0)));
   for (const side of [-1, 1]) {
-    const one = ends.filter(({change}) => Math.sign(change) === side)
+    const longer = ends.filter(({change}) => Math.sign(change) === side)
       .sort((a, b) => Math.abs(b.change) - Math.abs(a.change))[0];
-    if (!one || Math.abs(one.change) < kSeen) continue;
-    const factor = row.low === 0 || !wide ? "" : `× ${number(one.factor)}: `;
-    group.append("text").attr("class", "halo").attr("x", x(one.change) + 5 * side).attr("y", 4)
+    if (!longer || Math.abs(longer.change) < kSeen) continue;
+    const factor = row.low === 0 || !wide ? "" : `× ${number(longer.factor)}: `;
+    group.append("text").attr("class", "halo").attr("x", x(longer.change) + 5 * side).attr("y", 4)
       .attr("text-anchor", side < 0 ? "end" : "start")
-      .text(factor + signedPercent(one.change));
+      .text(factor + signedPercent(longer.change));
   }
   const flip = flipAt(row, key);
   if (flip !== null && moves(row, key))
@@ -52,7 +52,8 @@ function drawTornadoBar(group, row, key, x, wide) {
 
 function drawTornado(chart, {tornado, late}, asked) {
   const width = asked || Math.max(300, chart.clientWidth);
-  const stacked = width < 640, below = width < 1000;  // bars under the name; the flip under both
+  const stacked = width < 640;  // the bars are below the name,
+  const below = width < 1000;   // the flip is below both
   const named = stacked ? 44 : 195, flips = below ? 0 : 270;
   const room = (width - named - flips) / (stacked ? 1 : 2);
   const beside = stacked ? 62 : 92;  // for the texts at the ends

@@ -1,5 +1,5 @@
 // Runs the engine in a worker: takes the compressed program once, then requests (wasm/engine.cpp),
-// one after the other. Behind tandem.js, which makes makeTandem().
+// one after the other. tandem.js, which comes before it, defines makeTandem().
 "use strict";
 
 let engine = null;
