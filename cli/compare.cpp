@@ -21,20 +21,6 @@
 namespace tandem {
 namespace {
 
-struct CompareOptions {
-  std::string simulated;
-  std::string measured;
-  std::string perfetto;
-  std::string report;
-  std::string engine;  // of a scenario that is compared with a profile
-  std::vector<std::string> sets;
-  std::string only;
-  std::size_t worst = 10;
-  bool json = false;
-  bool wide = false;
-  std::string passes;
-};
-
 Status write_report(const CompareOptions& options, const TraceTable& simulated,
                     const TraceTable& measured, const Comparison& comparison) {
   const auto file = [](const std::string& path) {
@@ -45,18 +31,6 @@ Status write_report(const CompareOptions& options, const TraceTable& simulated,
        .runs = {{"simulated", {}, detail_of(simulated)}, {"measured", {}, detail_of(measured)}},
        .comparison = to_json(comparison)},
       options.report);
-}
-
-Status compare_with_profile(const CompareOptions& options) {
-  return compare_profile({.simulated = options.simulated,
-                          .measured = options.measured,
-                          .engine = options.engine,
-                          .sets = options.sets,
-                          .only = options.only,
-                          .passes = options.passes,
-                          .report = options.report,
-                          .json = options.json,
-                          .wide = options.wide});
 }
 
 // Returns the input with the letter of its kind in option_table.cpp.
@@ -72,7 +46,7 @@ Status run(const CompareOptions& options) {
                               {{"the measured input", options.measured}}));
   RETURN_IF_ERROR(check_html_page(options.report));
   if (compared_kind(options.simulated, options.measured) != ComparedKind::TwoTraces)
-    return compare_with_profile(options);
+    return compare_profile(options);
   ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));
   ASSIGN_OR_RETURN(const Comparison comparison, compare(simulated, measured, options.worst));

@@ -99,12 +99,6 @@ void print_explained(const Order& order, const std::vector<OrderCosts>& stages,
                   seconds_a_unit, text_width(options.wide)));
 }
 
-Status explain_units(const Order& order, const ScheduleOptions& options) {
-  ASSIGN_OR_RETURN(const OrderCosts costs, parse_costs(options.costs));
-  print_explained(order, std::vector(order.stages, costs), 0, options);
-  return Done{};
-}
-
 double mean_optimizer_s(const Program& program) {
   double sum = 0;
   for (const RankRow& rank : program.ranks) {
@@ -219,7 +213,10 @@ bool is_scenario(const std::string& path) {
 }
 
 Status show_order(const Order& order, const ScheduleOptions& options) {
-  return options.explain ? explain_units(order, options) : print_order(order, options);
+  if (!options.explain) return print_order(order, options);
+  ASSIGN_OR_RETURN(const OrderCosts costs, parse_costs(options.costs));
+  print_explained(order, std::vector(order.stages, costs), 0, options);
+  return Done{};
 }
 
 // Makes and shows the order that --order names.

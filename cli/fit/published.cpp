@@ -78,19 +78,6 @@ Result<std::string> updated(const std::string& path, const Checks& checks) {
   return with_parts(page, path, "tandem-fit published", parts);
 }
 
-// Shows a progress bar for each pass over the rows.
-class PassProgress {
- public:
-  void row(int done, int of) {
-    if (done == 1) bar_.emplace("runs", of);
-    bar_->advance();
-    if (done == of) bar_.reset();
-  }
-
- private:
-  std::optional<Progress> bar_;
-};
-
 Status run(const PublishedOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<Case> cases, read_cases(options.cases));
   const std::string folder =
@@ -105,8 +92,12 @@ Status run(const PublishedOptions& options) {
   ASSIGN_OR_RETURN(FitData data, fit_data(cases, std::move(plan), jobs));
   const auto groups = groups_of(options.together);
   RETURN_IF_ERROR(check_families(groups, data));
-  PassProgress progress;
-  data.on_row = [&](int done, int of) { progress.row(done, of); };
+  std::optional<Progress> bar;  // a new one for each pass over the rows
+  data.on_row = [&](int done, int of) {
+    if (done == 1) bar.emplace("runs", of);
+    bar->advance();
+    if (done == of) bar.reset();
+  };
   ASSIGN_OR_RETURN(const Values start, current_values(data.plan));
   const Rows rows = thinned(data, all_rows(data));
   fmt::print(stderr, "{} constants, {} of {} rows\n", start.size(), rows.size(), data.cases.size());

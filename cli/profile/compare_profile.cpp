@@ -22,7 +22,7 @@
 namespace tandem {
 namespace {
 
-Result<Scenario> scenario_of(const CompareProfileOptions& options) {
+Result<Scenario> scenario_of(const CompareOptions& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.simulated, sets, options.only));
@@ -32,7 +32,7 @@ Result<Scenario> scenario_of(const CompareProfileOptions& options) {
 
 }  // namespace
 
-Status compare_profile(const CompareProfileOptions& options) {
+Status compare_profile(const CompareOptions& options) {
   std::optional<Waiting> waiting("reading the profile");
   ASSIGN_OR_RETURN(Profile measured, read_profile({options.measured}));
   waiting.reset();

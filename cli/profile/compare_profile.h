@@ -1,6 +1,7 @@
 // tandem compare where the measured side is a profile.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -8,9 +9,10 @@
 
 namespace tandem {
 
-struct CompareProfileOptions {
+// The options of tandem compare.
+struct CompareOptions {
   std::string simulated;  // a scenario, a Program, a trace, or profiles of a simulated run
-  std::string measured;   // profiles
+  std::string measured;   // a trace or profiles
   std::string engine;     // empty: simgrid for a scenario
   std::vector<std::string> sets;
   std::string only;
@@ -18,9 +20,11 @@ struct CompareProfileOptions {
   std::string report;
   bool json = false;
   bool wide = false;
+  std::string perfetto;    // of two traces
+  std::size_t worst = 10;  // of two traces: the ops that differ most
 };
 
 // Compares, writes the page and prints the table.
-Status compare_profile(const CompareProfileOptions& options);
+Status compare_profile(const CompareOptions& options);
 
 }  // namespace tandem

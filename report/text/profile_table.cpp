@@ -215,22 +215,21 @@ std::string pass_table(const ProfileReport& report, int width) {
     int ranks = 0;
     std::vector<Nanoseconds> medians_ns;  // of one pass, by rank
   };
-  std::map<std::pair<PassPhase, int>, Row> by_phase_and_stage;
+  std::map<std::pair<PassPhase, int>, Row> rows_by_phase;
   for (const ProfileSplit& split : report.splits) {
     for (const PhaseTotal& phase : split.phases) {
-      Row& row = by_phase_and_stage[{phase.phase, phase.stage}];
+      Row& row = rows_by_phase[{phase.phase, phase.stage}];
       row.total.time_ns += phase.time_ns;
       row.total.passes += phase.passes;
       if (phase.passes > 0) row.medians_ns.push_back(phase.median_ns);
       ++row.ranks;
     }
   }
-  const auto is_unknown = [](const auto& entry) { return entry.first.first == PassPhase::Unknown; };
-  if (by_phase_and_stage.empty() ||
-      (by_phase_and_stage.size() == 1 && is_unknown(*by_phase_and_stage.begin())))
+  if (rows_by_phase.empty() ||
+      (rows_by_phase.size() == 1 && rows_by_phase.begin()->first.first == PassPhase::Unknown))
     return "";
   std::vector<Cells> rows;
-  for (auto& [key, row] : by_phase_and_stage) {
+  for (auto& [key, row] : rows_by_phase) {
     const auto& [phase, stage] = key;
     std::ranges::sort(row.medians_ns);
     rows.push_back({std::string(phase == PassPhase::Unknown ? "not told" : phase_name(phase)),
