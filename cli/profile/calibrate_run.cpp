@@ -14,8 +14,8 @@
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
 #include "cli/command_line/text_width.h"
+#include "cli/profile/profile_side.h"
 #include "launch/standard_output.h"
-#include "planning/choose/resolve.h"
 #include "report/text/text_table.h"
 #include "validation/calibrate/calibrate_run.h"
 #include "validation/explain/explain_files.h"
@@ -152,11 +152,8 @@ Status check_options(const CalibrateRunOptions& options) {
 
 Status run(const CalibrateRunOptions& options) {
   RETURN_IF_ERROR(check_options(options));
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
-                   load_scenarios(options.scenario, sets, options.only));
-  ASSIGN_OR_RETURN(const Scenario given, only_run(scenarios, options.scenario, "--only"));
-  ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
+  ASSIGN_OR_RETURN(const Scenario scenario,
+                   load_resolved(options.scenario, options.sets, options.only));
   ASSIGN_OR_RETURN(const std::vector<std::string> bases,
                    framework_profile_files(scenario.costs.profile.name));
   std::vector<NamedFile> based_on;

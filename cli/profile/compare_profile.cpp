@@ -13,24 +13,12 @@
 #include "cli/command_line/text_width.h"
 #include "cli/profile/profile_side.h"
 #include "launch/standard_output.h"
-#include "planning/choose/resolve.h"
 #include "report/page/html_page.h"
 #include "report/text/profile_comparison_table.h"
 #include "traces/profile/read_profile.h"
 #include "validation/compare/compare_files.h"
 
 namespace tandem {
-namespace {
-
-Result<Scenario> scenario_of(const CompareOptions& options) {
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
-                   load_scenarios(options.simulated, sets, options.only));
-  ASSIGN_OR_RETURN(const Scenario given, only_run(scenarios, options.simulated, "--only"));
-  return resolved(given);
-}
-
-}  // namespace
 
 Status compare_profile(const CompareOptions& options) {
   std::optional<Waiting> waiting("reading the profile");
@@ -42,7 +30,7 @@ Status compare_profile(const CompareOptions& options) {
                       .passes = options.passes};
   std::optional<Scenario> scenario;
   if (compared_kind(options.simulated, options.measured) == ComparedKind::Scenario) {
-    ASSIGN_OR_RETURN(scenario, scenario_of(options));
+    ASSIGN_OR_RETURN(scenario, load_resolved(options.simulated, options.sets, options.only));
     files.scenario = &*scenario;
   }
   ASSIGN_OR_RETURN(const ComparedProfiles compared, compare_files(files, std::move(measured)));

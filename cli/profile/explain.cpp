@@ -13,7 +13,6 @@
 #include "cli/command_line/text_width.h"
 #include "cli/profile/profile_side.h"
 #include "launch/standard_output.h"
-#include "planning/choose/resolve.h"
 #include "report/page/html_page.h"
 #include "report/text/number_cells.h"
 #include "report/text/text_table.h"
@@ -103,11 +102,8 @@ Status run(const ExplainOptions& options) {
   RETURN_IF_ERROR(check_files(options.scenario, options.sets, {{"--report", options.report}},
                               std::move(inputs)));
   RETURN_IF_ERROR(check_html_page(options.report));
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
-                   load_scenarios(options.scenario, sets, options.only));
-  ASSIGN_OR_RETURN(const Scenario given, only_run(scenarios, options.scenario, "--only"));
-  ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
+  ASSIGN_OR_RETURN(const Scenario scenario,
+                   load_resolved(options.scenario, options.sets, options.only));
   std::optional<Waiting> waiting("reading what was measured");
   ASSIGN_OR_RETURN(
       const ExplainedFiles explained,

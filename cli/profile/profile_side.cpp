@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <vector>
-
+#include "planning/choose/resolve.h"
 #include "traces/profile/profile_timeline.h"
 #include "traces/timeline_json.h"
 
@@ -28,6 +27,14 @@ std::string split_of_side(const ComparedSide& side) {
 }
 
 }  // namespace
+
+Result<Scenario> load_resolved(const std::string& path, const std::vector<std::string>& sets,
+                               const std::string& only) {
+  ASSIGN_OR_RETURN(const auto parsed, parse_sets(sets));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(path, parsed, only));
+  ASSIGN_OR_RETURN(const Scenario given, only_run(scenarios, path, "--only"));
+  return resolved(given);
+}
 
 std::string detail_of_side(const ComparedSide& side, const Profile& profile) {
   return fmt::format("{{\"split\":{},\n\"memory\":null,\n\"timeline\":{}}}", split_of_side(side),
