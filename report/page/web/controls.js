@@ -124,8 +124,8 @@ class Controls {
     return box;
   }
 
-  // Shows the values now, and marks those that differ from the beginning. Hides controls that the job
-  // does not have. refuse() disables values of a list later.
+  // Shows the values now, and marks those that differ from the beginning. Hides controls that the
+  // job does not have. refuse() disables values of a list later.
   show(now, began, words) {
     for (const control of kAllControls) {
       const {box, input, why} = this.fields.get(control.key);

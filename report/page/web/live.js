@@ -1,6 +1,6 @@
 // A live page: each change of a control simulates the chosen run again, in the page's own engine.
-// The changes are kept in the URL's fragment, can be undone, and can be copied as a scenario or as a
-// command. A run's `began` has its result, detail and values as the page was written.
+// The changes are kept in the URL's fragment, can be undone, and can be copied as a scenario or as
+// a command. A run's `began` has its result, detail and values as the page was written.
 "use strict";
 
 const kSearchSeconds = 20;
@@ -120,7 +120,8 @@ class Live {
     return this.simulate(changes);
   }
 
-  // Simulates with these changes. Of those that are asked for meanwhile only the newest is simulated.
+  // Simulates with these changes. Of those that are asked for meanwhile only the newest is
+  // simulated.
   async simulate(changes) {
     this.wanted = {run: this.run, changes};
     if (this.busy) return;
@@ -204,8 +205,8 @@ class Live {
     drawNumbers(run);
   }
 
-  // Asks which values of the lists the engine would refuse, control by control, until a new value is
-  // wanted.
+  // Asks which values of the lists the engine would refuse, control by control, until a new value
+  // is wanted.
   async offer() {
     const {run, changes, now} = this;
     if (!now) return;

@@ -1,6 +1,6 @@
 // The machines to buy (tandem size): sentences, a chart of days and price for each job, tables of
-// machines, networks and plans, and assumptions. In the code a bar is a machine in a job's chart, and
-// `of` is the job on that machine (report/page/purchase_page.cpp).
+// machines, networks and plans, and assumptions. In the code a bar is a machine in a job's chart,
+// and `of` is the job on that machine (report/page/purchase_page.cpp).
 "use strict";
 
 const kCandidateColours = ["--pipeline", "--backward", "--tensor", "--data", "--input-gradient",

@@ -81,8 +81,8 @@ class Timeline {
   }
 
   // Chooses the lanes and lays out their rows. Of each rank's communication it takes the lanes that
-  // the user wants. Without a choice, or if these do not fit on paper, it takes as many as leave all
-  // ranks in sight.
+  // the user wants. Without a choice, or if these do not fit on paper, it takes as many as leave
+  // all ranks in sight.
   layLanes(room) {
     const {lanes, runs} = this.model;
     const most = 1 + d3.max([-1, ...lanes.map((lane) => lane.byBusy)]);
@@ -205,8 +205,8 @@ class Timeline {
     ++this.frames;
   }
 
-  // Returns the place at a point of the canvas: {lane, event}, or {lane, event: -1, gap} if a compute
-  // lane is idle there; null: neither.
+  // Returns the place at a point of the canvas: {lane, event}, or {lane, event: -1, gap} if a
+  // compute lane is idle there; null: neither.
   placeAt(x, y) {
     if (!this.laid || x < this.gutter) return null;
     const top = y + byId("lanes").scrollTop;

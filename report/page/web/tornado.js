@@ -25,8 +25,8 @@ const rangeText = ({low, high}) => low === 0 ? "" : ` × ${number(low)} to ${num
 const moves = (row, key) =>
   Math.max(Math.abs(row[`${key}_low`]), Math.abs(row[`${key}_high`])) >= kSeen;
 
-// Draws a bar's two ends, their texts and the flip. Each text names its end, so that the chart can be
-// read without colours.
+// Draws a bar's two ends, their texts and the flip. Each text names its end, so that the chart can
+// be read without colours.
 function drawTornadoBar(group, row, key, x, wide) {
   const ends = ["low", "high"].map((end) =>
     ({end, factor: row[end], change: row[`${key}_${end}`]}));
