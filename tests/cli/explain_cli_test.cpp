@@ -264,12 +264,20 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
   std::ranges::replace(ramp, '\n', '\r');
   const Json ramped = of_log(box, iteration_line("100", "1") + ramp, 0);
   CHECK(ramped.at("measured_s") == steady.at("measured_s"));
-  CHECK(ramped.at("notes").at(1) ==
+  CHECK(ramped.at("notes").at(0) ==
         "1 iterations of the log with another global batch or world size do not count.");
 
   const Json drift = of_log(box, log_text(ms, false, 0.2), 0);
   CHECK(first_cause(drift) == "iterations drift");
   check_sum(drift);
+  // A step is no line: the run begins as its first iterations, which are as simulated.
+  const Json step = of_log(box,
+                           log_text(ms, false, 0).substr(0, log_text(ms, false, 0).size() / 3) +
+                               log_text(5 * ms, false, 0),
+                           0);
+  CHECK(first_cause(step) == "iterations drift");
+  CHECK(step.at("not_explained_s").get<double>() == Approx(0).margin(0.01e-3 * ms));
+  check_sum(step);
 
   const Json slower = of_log(box, log_text(1.3 * ms, false, 0), 1);
   CHECK(slower.at("causes") == Json::array());
@@ -287,7 +295,7 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
   const Ran both = box.tandem("explain job.toml p train.log --engine ideal --json");
   REQUIRE(both.status == 0);
   CHECK(Json::parse(both.out).at("causes") == Json::array());
-  CHECK(Json::parse(both.out).at("notes").size() == 3);
+  CHECK(Json::parse(both.out).at("notes").size() == 2);
   // The engine that a process may use once plays both.
   const Ran simgrid = box.tandem("explain job.toml p train.log --engine simgrid --json");
   INFO(simgrid.err);
