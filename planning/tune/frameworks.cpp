@@ -15,11 +15,12 @@
 namespace tandem {
 namespace {
 
-using Base = const Scenario&;    // whose plan is changed
-using Tried = const Candidate&;  // its changed parts
+// The parameters of a rule, b and t below: the scenario, and the candidate for its plan.
+using Base = const Scenario&;
+using Tried = const Candidate&;
 using enum FrameworkRule::Part;
 
-// Returns a table and the rows that another one has beside it.
+// Joins the rows of two tables.
 template <class Row, std::size_t A, std::size_t B>
 constexpr auto joined(const Row (&a)[A], const Row (&b)[B]) {
   std::array<Row, A + B> all{};
@@ -102,19 +103,21 @@ int microbatches(Base b, Tried t) {
   return b.job.plan.global_batch / (t.layout.micro_batch * t.layout.dp);
 }
 
-// Whether every stage has a layer. Megatron-LM then takes any numbers of layers, as a layout.
+// Whether every stage has a layer. Megatron-LM's pipeline layout then takes any numbers of layers.
 bool fills_stages(Base b, Tried t) {
   const std::vector<int> layers = split_layers(b.job.model, plan_of(b, t));
   return std::ranges::all_of(layers, [](int own) { return own > 0; });
 }
 
-// Whether fills_stages(), and layers divide evenly, or do with embedding and head counted as a
-// layer each.
+// Whether every stage has a layer, and the stages divide the number of layers, or that number plus
+// 2 (embedding and head count as a layer each).
 bool cuts_evenly(Base b, Tried t) {
   const int layers = b.job.model.layers, stages = t.layout.stages();
   return (layers % stages == 0 || (layers + 2) % stages == 0) && fills_stages(b, t);
 }
 
+// Whether the model is what Megatron-LM calls a hybrid: with Mamba layers, or with attention and
+// MLP as layers of their own.
 bool is_hybrid(const Model& model) {
   return model.kinds.empty() ? model.mixer == Mixer::Mamba || model.halves() == 1
                              : std::ranges::any_of(model.kinds, is_hybrid);
@@ -123,16 +126,16 @@ bool is_hybrid(const Model& model) {
 // Returns a layer's letters in Megatron-LM's patterns of hybrid models; empty: it has none.
 std::string letters_of(const Model& layer) {
   if (layer.mixer == Mixer::Linear) return "";
-  std::string letters = layer.mixer == Mixer::Mamba    ? "M"
-                        : layer.mixer == Mixer::Heads  ? "*"
-                        : layer.mixer == Mixer::Latent ? "+"
-                                                       : "";
+  std::string letters;
+  if (layer.mixer == Mixer::Mamba) letters = "M";
+  if (layer.mixer == Mixer::Heads) letters = "*";
+  if (layer.mixer == Mixer::Latent) letters = "+";
   if (layer.has_mlp) letters += layer.experts > 0 ? 'E' : '-';
   return letters;
 }
 
-// Returns the letters of a hybrid model's layers, parted by spaces; empty: it is none, predicts
-// several tokens, or has layers without letters.
+// Returns the letters of a hybrid model's layers, parted by spaces. Returns nothing for other
+// models, for multi-token prediction, and where a layer has no letters.
 std::string hybrid_letters(const Model& model) {
   std::string all;
   if (!is_hybrid(model) || model.mtp_layers > 0) return all;
@@ -144,7 +147,8 @@ std::string hybrid_letters(const Model& model) {
   return all;
 }
 
-// Whether Megatron-LM cuts a hybrid into these stages without bars in its pattern.
+// Whether Megatron-LM cuts a hybrid into these stages by itself. Otherwise its pattern needs bars
+// between the stages.
 bool needs_no_bars(Base b, Tried t) {
   return t.layout.vpp == 1 && b.job.model.layers % t.layout.pp == 0;
 }
@@ -152,31 +156,35 @@ bool needs_no_bars(Base b, Tried t) {
 // Returns false if overlap.expert is on and Megatron-LM refuses it with this plan.
 bool overlaps_experts(Base b, Tried t) {
   const Plan plan = plan_of(b, t);
-  const bool repeats = plan.recompute == Recompute::Full ||
-                       (plan.recompute == Recompute::Selective && plan.recompute_modules.moe);
+  const bool recomputes_experts =
+      plan.recompute == Recompute::Full ||
+      (plan.recompute == Recompute::Selective && plan.recompute_modules.moe);
   return !b.job.expert_overlap || (t.layout.vpp == 1 && t.layout.pp > 1) || plan.ep == 1 ||
-         (!repeats && plan.dispatcher != Dispatcher::AllGather && plan.precision != "fp32" &&
-          b.job.model.mtp_layers <= 1 && !is_hybrid(b.job.model));
+         (!recomputes_experts && plan.dispatcher != Dispatcher::AllGather &&
+          plan.precision != "fp32" && b.job.model.mtp_layers <= 1 && !is_hybrid(b.job.model));
 }
 
-// Whether the modules that are recomputed may be in this precision.
-bool repeats_modules(Base b, Tried t) {
+// Whether Megatron-LM recomputes the plan's modules in this precision.
+bool can_recompute_modules(Base b, Tried t) {
   const Plan plan = plan_of(b, t);
   return plan.recompute != Recompute::Selective || plan.precision != "fp8" ||
          plan.fp8_recipe != Fp8Recipe::Delayed ||
          !(plan.recompute_modules.moe_act || plan.recompute_modules.layernorm);
 }
 
+// Whether tp divides the heads of keys and values.
 bool cuts_heads(const Model& model, int tp) {
   return model.kinds.empty()
              ? model.mixer != Mixer::Heads || model.key_value_heads() % tp == 0
              : std::ranges::all_of(model.kinds, [tp](const Model& k) { return cuts_heads(k, tp); });
 }
 
-// FSDP's shards, which torchtitan counts without context ranks; 1: replicas are whole.
+// Returns the number of FSDP's shards, which torchtitan counts without context ranks; 1: replicas
+// are whole.
 int titan_shards(Base b, Tried t) {
-  const int cut = plan_of(b, t).hsdp_shard;
-  return t.sharing.zero == 0 ? 1 : cut > 0 ? cut / t.layout.cp : t.layout.dp;
+  const int shard = plan_of(b, t).hsdp_shard;
+  if (t.sharing.zero == 0) return 1;
+  return shard > 0 ? shard / t.layout.cp : t.layout.dp;
 }
 
 constexpr FrameworkRule kMegatronRules[] = {
@@ -208,7 +216,7 @@ constexpr FrameworkRule kMegatronRules[] = {
     {"overlap.expert with all-to-all in 16 bits and without recomputed experts", kTransformerConfig,
      OfLayout, overlaps_experts},
     {"moe_act and layernorm are not recomputed with delayed fp8 scales", kTransformerConfig,
-     OfLayout, repeats_modules},
+     OfLayout, can_recompute_modules},
     {"vpp > 1 is interleaved", kArguments, OfPlaying,
      [](Base b, Tried t) { return (t.layout.vpp > 1) == interleaves(b, t); }},
     {"interleaved: pp divides the microbatches", kSchedules, OfPlaying,
@@ -274,17 +282,17 @@ constexpr FrameworkRule kFsdpRules[] = {
                                   (t.layout.tp == 1 && cp == 1));
      }}};
 
-// PyTorch's schedules by their orders.
+// The requirements of PyTorch's schedules, by Tandem's name of the order.
 struct TorchSchedule {
-  enum Wants {
+  enum Microbatches {
     Any,     // any number of microbatches
     Ranks,   // at least one for each pipeline rank
     Stages,  // at least one for each stage
-    Rounds   // a number that equal rounds of pp microbatches or more make up
+    Rounds   // equal rounds of at least pp microbatches
   };
   std::string_view order;
   bool is_single;  // a rank has one stage
-  Wants wants;
+  Microbatches microbatches;
 };
 constexpr TorchSchedule kTorchOrders[] = {
     {"none", true, TorchSchedule::Any},        {"1f1b", true, TorchSchedule::Ranks},
@@ -300,9 +308,10 @@ bool has_torch_stages(Base, Tried t) {
 bool has_torch_microbatches(Base b, Tried t) {
   const auto* const row = std::ranges::find(kTorchOrders, t.playing.order, &TorchSchedule::order);
   const int count = microbatches(b, t);
-  if (row == std::end(kTorchOrders) || row->wants == TorchSchedule::Any) return true;
-  if (row->wants == TorchSchedule::Rounds) return count % std::max(1, count / t.layout.pp) == 0;
-  return count >= (row->wants == TorchSchedule::Ranks ? t.layout.pp : t.layout.stages());
+  if (row == std::end(kTorchOrders) || row->microbatches == TorchSchedule::Any) return true;
+  if (row->microbatches == TorchSchedule::Rounds)
+    return count % std::max(1, count / t.layout.pp) == 0;
+  return count >= (row->microbatches == TorchSchedule::Ranks ? t.layout.pp : t.layout.stages());
 }
 
 constexpr FrameworkRule kTitanRules[] = {

@@ -21,7 +21,7 @@ struct AllowedValues {
 
 // A rule about the values of several keys together.
 struct FrameworkRule {
-  // The last part of a candidate that the rule needs to know. It may use the parts before as well.
+  // The last part of a candidate that the rule looks at. It may look at the parts before as well.
   enum Part { OfLayout, OfPlaying, OfSharing };
 
   std::string_view what, source;
@@ -33,9 +33,9 @@ struct Framework {
   std::string_view name, title;
   std::span<const AllowedValues> values;
   std::span<const FrameworkRule> rules;
-  // train.framework, and train.cross_entropy where that is not what is usual with it: Megatron-LM's
-  // arguments refuse "te". They count for memory.
-  std::string_view trainer, loss = {};
+  std::string_view trainer;  // train.framework, which counts for memory
+  // train.cross_entropy, if not the trainer's usual one: Megatron-LM's arguments refuse "te".
+  std::string_view loss = {};
 };
 
 std::span<const Framework> frameworks();
@@ -47,8 +47,8 @@ Result<const Framework*> framework_named(const std::string& name);
 std::string broken_rule(const Framework& framework, const Scenario& base,
                         const Candidate& candidate);
 
-// Returns what a plan's flags need to know of the scenario, as settings for emit_plan(): the
-// model's layers and their letters, the sequence, the GPUs of the job and of a node, the batch.
+// Returns the settings of the scenario that emit_plan() needs beside a plan's: the model's layers
+// and their letters, the sequence, the GPUs of the job and of a node, the batch.
 std::map<std::string, std::string> facts_for_flags(const Scenario& scenario);
 
 }  // namespace tandem

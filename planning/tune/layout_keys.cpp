@@ -87,37 +87,38 @@ void write_modules(const Layout& layout, Plan* plan) {
     plan->recompute_modules.*kRecomputeModules[i].place = (layout.recompute_modules >> i & 1) != 0;
 }
 
-// Lambdas for `member`. OF_LAYOUT: get and set it in a layout. OF: also read it from a plan and
-// write it to one, where it has the same name.
-#define OF_LAYOUT(member)                                     \
+// Lambdas for `member`. LAYOUT_MEMBER: get and set it in a layout. PLAN_MEMBER: also read it from a
+// plan and write it to one, where it has the same name.
+#define LAYOUT_MEMBER(member)                                 \
   [](const Layout& l) { return static_cast<int>(l.member); }, \
       [](Layout* l, int value) { l->member = static_cast<decltype(l->member)>(value); }
-#define OF(member)                                                           \
-  OF_LAYOUT(member), [](Layout* l, const Plan& p) { l->member = p.member; }, \
+#define PLAN_MEMBER(member)                                                      \
+  LAYOUT_MEMBER(member), [](Layout* l, const Plan& p) { l->member = p.member; }, \
       [](const Layout& l, Plan* p) { p->member = l.member; }
 
 using S = const Scenario&;
 using L = const Layout&;
 
 // In the order of LayoutKey's members: key, word, values, concerns (null: always), then the lambdas
-// of OF(), or of OF_LAYOUT() with read and write, then only_named and tries_named.
+// of PLAN_MEMBER(), or of LAYOUT_MEMBER() with read and write, then only_named and tries_named.
 const LayoutKey kLayoutKeys[] = {
-    {"parallel.tp", number_word, [](S s, L) { return divisors(s.cluster.gpus); }, nullptr, OF(tp)},
+    {"parallel.tp", number_word, [](S s, L) { return divisors(s.cluster.gpus); }, nullptr,
+     PLAN_MEMBER(tp)},
     {"parallel.cp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / l.tp); }, nullptr,
-     OF(cp)},
+     PLAN_MEMBER(cp)},
     {"parallel.pp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / (l.tp * l.cp)); },
-     nullptr, OF(pp)},
+     nullptr, PLAN_MEMBER(pp)},
     {"parallel.dp", number_word,
      [](S s, L l) {
        const int dp = s.cluster.gpus / (l.tp * l.cp * l.pp);
        return s.job.plan.global_batch % dp == 0 ? Ints{dp} : Ints{};
      },
-     nullptr, OF(dp)},
+     nullptr, PLAN_MEMBER(dp)},
     {"parallel.expert_tp", number_word,
      [](S, L l) {
        return l.tp == 1 ? Ints{1} : Ints{1, l.tp};
      },
-     [](S s, L) { return s.job.model.is_moe(); }, OF(expert_tp), /*only_named=*/false,
+     [](S s, L) { return s.job.model.is_moe(); }, PLAN_MEMBER(expert_tp), /*only_named=*/false,
      /*tries_named=*/true},
     {"parallel.ep", number_word,
      [](S s, L l) {
@@ -125,46 +126,49 @@ const LayoutKey kLayoutKeys[] = {
        std::erase_if(all, [&](int ep) { return l.block() % (ep * l.expert_tp) != 0; });
        return all;
      },
-     [](S s, L) { return s.job.model.is_moe(); }, OF(ep)},
+     [](S s, L) { return s.job.model.is_moe(); }, PLAN_MEMBER(ep)},
     {"parallel.vpp", number_word,
      [](S s, L l) {
        Ints all(std::max(1, (s.job.model.layers + 2) / l.pp));
        std::iota(all.begin(), all.end(), 1);
        return all;
      },
-     [](S, L l) { return l.pp > 1; }, OF(vpp)},
+     [](S, L l) { return l.pp > 1; }, PLAN_MEMBER(vpp)},
     {"parallel.micro_batch", number_word,
-     [](S s, L l) { return divisors(s.job.plan.global_batch / l.dp); }, nullptr, OF(micro_batch)},
-    {"train.precision", precision_word, precisions, nullptr, OF_LAYOUT(precision), nullptr,
+     [](S s, L l) { return divisors(s.job.plan.global_batch / l.dp); }, nullptr,
+     PLAN_MEMBER(micro_batch)},
+    {"train.precision", precision_word, precisions, nullptr, LAYOUT_MEMBER(precision), nullptr,
      write_precision, /*only_named=*/true},
     {"train.fp8_recipe", fp8_recipe_word, [](S, L) { return up_to(std::size(kFp8Recipes)); },
-     is_fp8, OF_LAYOUT(fp8_recipe), nullptr, write_fp8_recipe, /*only_named=*/true},
+     is_fp8, LAYOUT_MEMBER(fp8_recipe), nullptr, write_fp8_recipe, /*only_named=*/true},
     {"parallel.dispatcher", dispatcher_word, [](S, L) { return up_to(std::size(kDispatchers)); },
-     [](S, L l) { return l.ep > 1; }, OF_LAYOUT(dispatcher), nullptr, write_dispatcher,
+     [](S, L l) { return l.ep > 1; }, LAYOUT_MEMBER(dispatcher), nullptr, write_dispatcher,
      /*only_named=*/true},
     {"train.recompute", recompute_word, [](S, L) { return up_to(std::size(kRecomputes)); }, nullptr,
-     OF(recompute)},
+     PLAN_MEMBER(recompute)},
     {"train.recompute_modules", modules_word,
      [](S, L) {
        Ints some = up_to(1 << kModules);
        some.erase(some.begin());
        return some;
      },
-     [](S, L l) { return l.recompute == Recompute::Selective; }, OF_LAYOUT(recompute_modules),
+     [](S, L l) { return l.recompute == Recompute::Selective; }, LAYOUT_MEMBER(recompute_modules),
      nullptr, write_modules, /*only_named=*/true},
     {"train.sequence_parallel", flag_word, flags, [](S, L l) { return l.tp > 1; },
-     OF(sequence_parallel)},
+     PLAN_MEMBER(sequence_parallel)},
     {"overlap.tensor", method_word,
      [](S, L l) {
        return l.sequence_parallel ? Ints{0, 1, 2, 3} : Ints{0};
      },
-     [](S, L l) { return l.tp > 1; }, OF_LAYOUT(tensor)},
-    {"overlap.context", flag_word, flags, [](S, L l) { return l.cp > 1; }, OF(overlap_context)},
+     [](S, L l) { return l.tp > 1; }, LAYOUT_MEMBER(tensor)},
+    {"overlap.context", flag_word, flags, [](S, L l) { return l.cp > 1; },
+     PLAN_MEMBER(overlap_context)},
     {"parallel.scatter_gather", flag_word, flags,
-     [](S, L l) { return l.tp > 1 && l.pp > 1 && !l.sequence_parallel; }, OF(scatter_gather)},
+     [](S, L l) { return l.tp > 1 && l.pp > 1 && !l.sequence_parallel; },
+     PLAN_MEMBER(scatter_gather)},
 };
-#undef OF
-#undef OF_LAYOUT
+#undef PLAN_MEMBER
+#undef LAYOUT_MEMBER
 
 std::vector<std::string> words_of(std::span<const char* const> words) {
   return {words.begin(), words.end()};

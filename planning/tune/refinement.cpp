@@ -33,7 +33,7 @@ std::vector<Refinement> refinements_in(const Space& space) {
     std::vector<Refinement> with;
     for (const Refinement& so_far : all) {
       for (const bool on : {false, true}) {
-        if (!space.refines(key->key, on)) continue;
+        if (!space.allows_refinement(key->key, on)) continue;
         Refinement next = so_far;
         next.*(key->part) = on;
         with.push_back(next);

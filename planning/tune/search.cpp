@@ -21,8 +21,8 @@
 namespace tandem {
 namespace {
 
-// Returns a plan's kind. The list of the best plans holds one of each kind, so that they differ in
-// more than details.
+// Returns a plan's kind. The best plans are of different kinds, so that they differ in more than
+// details.
 auto kind_of(const Candidate& c) {
   const Layout& l = c.layout;
   return std::tuple(l.tp, l.cp, l.ep, l.pp, l.vpp, l.dp, c.playing.order);
@@ -60,17 +60,17 @@ class BestPlans {
   std::vector<Found> found_;
 };
 
-// A part of the space that is still open: a cut, a layout, a playing, or one plan. Indices of what
-// is not chosen are negative.
+// A part of the space that is still open: a cut, a layout, a playing, or one plan. It is named by
+// indices into the lists of cuts, of the cut's layouts, and so on; those not chosen are negative.
 struct Branch {
-  // A layout gets its bounds one by one, from the quickest to the tightest. As long as no playing
-  // is chosen, `playing` says which one it has.
+  // The bounds of a layout, from the quickest to the tightest. A layout gets one after another;
+  // until a playing is chosen, `playing` says which one it has.
   enum : std::int16_t { kLeastExposed = -4, kExposed, kUncontended, kTightest };
 
   Nanoseconds bound = 0;
   std::int32_t cut = 0, layout = -1;
   std::int16_t playing = -1, sharing = -1;
-  std::int32_t plans = 1;  // in this branch; not known of a cut
+  std::int32_t plans = 1;  // number of plans in this branch; not known of a cut
 
   bool operator>(const Branch& other) const {
     return std::tie(bound, cut, layout, playing, sharing) >
@@ -87,57 +87,47 @@ struct MemoryClass {
   bool operator==(const MemoryClass&) const = default;
 };
 
-// Remembers what fits, for layouts that differ in the micro batch alone. They are asked for from
-// the smallest on: what does not fit with one micro batch does not fit with a larger one.
+// Remembers which plans fit, for layouts that differ in the micro batch alone. Callers go from the
+// smallest micro batch on: plans too large with one are too large with every larger one.
 struct KnownFit {
-  int micro_batch = 0;                 // the one asked for last
-  std::vector<MemoryClass> held;       // may fit with this micro batch
+  int micro_batch = 0;                 // of the layout tried last
+  std::vector<MemoryClass> may_fit;    // with this micro batch
   std::vector<MemoryClass> too_large;  // do not fit with this micro batch or a smaller one
 };
 
-// Tells which of a layout's plans may fit into a GPU's memory, and notes it in `known`.
-class MayFit {
- public:
-  MayFit(const Scenario& base, const StageLevel& level, const Layout& layout, KnownFit* known)
-      : base_(base), level_(level), layout_(layout), known_(*known) {
-    if (known_.micro_batch == layout.micro_batch) return;
-    known_.micro_batch = layout.micro_batch;
-    known_.held.clear();
-  }
+// Whether the plan may fit into a GPU's memory. Remembers the answer.
+bool may_fit(const Scenario& base, const StageLevel& level, const Candidate& candidate,
+             KnownFit* known) {
+  const auto& [layout, playing, sharing] = candidate;
+  if (known->micro_batch != layout.micro_batch) known->may_fit.clear();
+  known->micro_batch = layout.micro_batch;
+  const OrderTraits& order = traits_of(playing.order, base.job.order.orders);
+  const MemoryClass memory_class{order.placement.rank_of, order.chains, sharing.zero,
+                                 sharing.hsdp_shard, sharing.zero_hpz};
+  const auto is_in = [&](const std::vector<MemoryClass>& classes) {
+    return std::ranges::find(classes, memory_class) != classes.end();
+  };
+  if (is_in(known->too_large)) return false;
+  if (is_in(known->may_fit)) return true;
+  const bool fits = level.fits(candidate, level.memory_floor(candidate));
+  (fits ? known->may_fit : known->too_large).push_back(memory_class);
+  return fits;
+}
 
-  bool operator()(const Playing& playing, const Sharing& sharing) {
-    const OrderTraits& order = traits_of(playing.order, base_.job.order.orders);
-    const MemoryClass alike{order.placement.rank_of, order.chains, sharing.zero, sharing.hsdp_shard,
-                            sharing.zero_hpz};
-    if (std::ranges::find(known_.too_large, alike) != known_.too_large.end()) return false;
-    if (std::ranges::find(known_.held, alike) != known_.held.end()) return true;
-    const double floor = level_.memory_floor({layout_, playing, sharing});
-    const bool fits = level_.fits({layout_, playing, sharing}, floor);
-    (fits ? known_.held : known_.too_large).push_back(alike);
-    return fits;
-  }
-
- private:
-  const Scenario& base_;
-  const StageLevel& level_;
-  const Layout& layout_;
-  KnownFit& known_;
-};
-
-// Returns the playings of which a plan may fit into memory. Counts their plans in `plans`, and
-// those of all other playings in `others`.
+// Returns the playings of which a plan may fit into memory. Adds the numbers of their plans, and of
+// the other playings' plans, to `counts`.
 std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space,
                                         const StageLevel& level, const Layout& layout,
                                         const std::vector<Playing>& playings, KnownFit* known,
-                                        std::int32_t* plans, std::int32_t* others) {
+                                        KnownLayout* counts) {
   std::vector<Playing> kept;
-  MayFit may_fit(base, level, layout, known);
   for (const Playing& playing : playings) {
     const std::vector<Sharing> sharings = space.sharings(base, layout, playing);
     if (sharings.empty()) continue;
-    const bool fits = std::ranges::any_of(
-        sharings, [&](const Sharing& sharing) { return may_fit(playing, sharing); });
-    *(fits ? plans : others) += static_cast<std::int32_t>(sharings.size());
+    const bool fits = std::ranges::any_of(sharings, [&](const Sharing& sharing) {
+      return may_fit(base, level, {layout, playing, sharing}, known);
+    });
+    (fits ? counts->may_fit : counts->too_large) += static_cast<std::int32_t>(sharings.size());
     if (fits) kept.push_back(playing);
   }
   return kept;
@@ -147,40 +137,40 @@ std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space
 
 class BranchAndBound {
  public:
-  BranchAndBound(Search& known, const SearchOptions& options)
-      : known_(known), options_(options), best_(options.keep) {}
+  BranchAndBound(Search& search, const SearchOptions& options)
+      : search_(search), options_(options), best_(options.keep) {}
 
   SearchResult run() {
     for (const Found& found : options_.known) best_.add(found);
-    for (std::size_t i = 0; i < known_.cuts_.size(); ++i) {
-      const Search::Cut& cut = known_.cuts_[i];
+    for (std::size_t i = 0; i < search_.cuts_.size(); ++i) {
+      const Search::Cut& cut = search_.cuts_[i];
       if (cut.holds_state) push({cut.bound, static_cast<std::int32_t>(i)});
-      if (!cut.holds_state) ++counts_.cuts_memory;
+      counts_.cuts_memory += cut.holds_state ? 0 : 1;
     }
-    stopped_ = !known_.knows_cuts_;
-    counts_.cuts_left = stopped_ ? known_.unbounded_cuts_ : 0;
-    counts_.cuts = static_cast<std::int64_t>(known_.cuts_.size()) + counts_.cuts_left;
+    stopped_ = !search_.knows_cuts_;
+    counts_.cuts_left = stopped_ ? search_.unbounded_cuts_ : 0;
+    counts_.cuts = static_cast<std::int64_t>(search_.cuts_.size()) + counts_.cuts_left;
     while (!stopped_ && least_open() <= best_.limit() && least_open() < INT64_MAX) {
       expand(next_round());
       if (!best_.found().empty()) options_.on_bound(best_.found().front(), bound());
     }
-    const Nanoseconds least = known_.knows_cuts_ ? bound() : 0;
+    const Nanoseconds final_bound = search_.knows_cuts_ ? bound() : 0;
     for (Branches& branches : open_) {
-      for (; !branches.empty(); branches.pop()) cut(branches.top());
+      for (; !branches.empty(); branches.pop()) count_unexpanded(branches.top());
     }
-    const bool complete = known_.knows_cuts_ && counts_.left == 0 && counts_.cuts_left == 0;
-    return {best_.found(), counts_, complete, least};
+    const bool complete = search_.knows_cuts_ && counts_.left == 0 && counts_.cuts_left == 0;
+    return {best_.found(), counts_, complete, final_bound};
   }
 
  private:
   using Branches = std::priority_queue<Branch, std::vector<Branch>, std::greater<>>;
 
-  // The outcome of a branch.
+  // The outcome of expanding a branch.
   struct Expansion {
     std::vector<Branch> branches;
     std::optional<Found> played;
     SearchCounts counts;
-    bool is_left = false;  // there was no time for it
+    bool is_late = false;  // there was no time for it
   };
 
   static Nanoseconds least_of(const Branches& branches) {
@@ -189,42 +179,46 @@ class BranchAndBound {
   Nanoseconds least_open() const {
     return least_of(*std::ranges::min_element(open_, {}, least_of));
   }
-  // Returns a time that neither an open branch nor the best plan found can beat.
+  // Returns a time that no plan of the space beats.
   Nanoseconds bound() const {
     return best_.found().empty() ? least_open()
                                  : std::min(least_open(), best_.found().front().iteration_ns);
   }
-  const Search::Known& known(const Branch& branch) const {
-    return known_.cuts_[branch.cut].layouts[branch.layout];
+  const KnownLayout& known_layout(const Branch& branch) const {
+    return search_.cuts_[branch.cut].layouts[branch.layout];
   }
   std::vector<Sharing> sharings(const Layout& layout, const Playing& playing) const {
-    return known_.space_.sharings(known_.base_, layout, playing);
+    return search_.space_.sharings(search_.base_, layout, playing);
   }
+  // Returns the playings of which a plan may fit into memory, always in the same order: branches
+  // refer to them by their index.
   std::vector<Playing> playings(const Layout& layout, const StageLevel& level) const {
-    std::int32_t plans = 0, others = 0;
-    KnownFit held;
-    return playings_in_memory(known_.base_, known_.space_, level, layout,
-                              known_.space_.playings(known_.base_, layout), &held, &plans, &others);
+    KnownLayout counts;
+    KnownFit known;
+    return playings_in_memory(search_.base_, search_.space_, level, layout,
+                              search_.space_.playings(search_.base_, layout), &known, &counts);
   }
 
   // Branches of a queue take about equally long each, so that threads share a round well.
   enum BranchQueue : std::uint8_t { Cuts, Bounds, Plans };
-  static constexpr int kAtOnce[] = {64, 4096, 32};  // few plans, as each may make others needless
+  // The most branches of a round, by queue. Few plans: each that is played may rule out others.
+  static constexpr int kAtOnce[] = {64, 4096, 32};
 
-  static BranchQueue queue_of(const Branch& b) {
-    return b.layout < 0 ? Cuts : b.playing < 0 ? Bounds : Plans;
+  static BranchQueue queue_of(const Branch& branch) {
+    if (branch.layout < 0) return Cuts;
+    return branch.playing < 0 ? Bounds : Plans;
   }
   void push(const Branch& branch) { open_[queue_of(branch)].push(branch); }
 
-  // Returns the next branches of the queue with the lowest bound.
+  // Takes the next branches out of the queue with the lowest bound.
   std::vector<Branch> next_round() {
-    Branches& from = *std::ranges::min_element(open_, {}, least_of);
-    const int most = kAtOnce[queue_of(from.top())];
+    Branches& queue = *std::ranges::min_element(open_, {}, least_of);
+    const int most = kAtOnce[queue_of(queue.top())];
     std::vector<Branch> round;
-    while (!from.empty() && from.top().bound <= best_.limit() &&
+    while (!queue.empty() && queue.top().bound <= best_.limit() &&
            static_cast<int>(round.size()) < most && !stopped_) {
-      round.push_back(from.top());
-      from.pop();
+      round.push_back(queue.top());
+      queue.pop();
       stopped_ = options_.stop();
     }
     return round;
@@ -234,11 +228,13 @@ class BranchAndBound {
   // the same measurement are in one share, so that it is made once.
   std::vector<std::vector<std::size_t>> shares_of(const std::vector<Branch>& round) const {
     std::vector<std::vector<std::size_t>> shares;
-    std::map<Layout, std::size_t> alike;
+    std::map<Layout, std::size_t> share_of;  // by the layout that is measured
     for (std::size_t i = 0; i < round.size(); ++i) {
       std::size_t share = shares.size();
       if (round[i].layout >= 0 && round[i].playing < Branch::kTightest)
-        share = alike.try_emplace(known_.levels_.front().canonical(known(round[i]).layout), share)
+        share = share_of
+                    .try_emplace(search_.levels_.front().canonical(known_layout(round[i]).layout),
+                                 share)
                     .first->second;
       if (share == shares.size()) shares.emplace_back();
       shares[share].push_back(i);
@@ -248,20 +244,21 @@ class BranchAndBound {
     return shares;
   }
 
+  // Expands the branches on all threads and merges the outcomes in the round's order.
   void expand(const std::vector<Branch>& round) {
     std::vector<Expansion> expansions(round.size());
     const std::vector<std::vector<std::size_t>> shares = shares_of(round);
-    share_among_threads(static_cast<int>(known_.levels_.size()), shares.size(),
+    share_among_threads(static_cast<int>(search_.levels_.size()), shares.size(),
                         [&](int thread, std::size_t share) {
                           for (const std::size_t i : shares[share]) {
                             if (!options_.is_late())
-                              expansions[i] = expanded(round[i], &known_.levels_[thread]);
-                            if (options_.is_late()) expansions[i] = {.is_left = true};
+                              expansions[i] = expanded(round[i], &search_.levels_[thread]);
+                            if (options_.is_late()) expansions[i] = {.is_late = true};
                           }
                         });
     for (std::size_t i = 0; i < round.size(); ++i) {
       const Expansion& expansion = expansions[i];
-      if (expansion.is_left) {
+      if (expansion.is_late) {
         stopped_ = true;
         push(round[i]);
         continue;
@@ -273,10 +270,10 @@ class BranchAndBound {
     }
   }
 
-  // Replaces a branch by its next level or its next tighter bound, or plays it.
+  // Replaces a branch by those of the next level, or by itself with a tighter bound; or plays it.
   Expansion expanded(const Branch& branch, StageLevel* level) const {
-    if (branch.layout < 0) return opened(branch.cut, level);
-    const Layout& layout = known(branch).layout;
+    if (branch.layout < 0) return layouts_of_cut(branch.cut, level);
+    const Layout& layout = known_layout(branch).layout;
     if (branch.playing < Branch::kTightest) return {{with_layout_bound(branch, layout, level)}};
     const std::vector<Playing> kept = playings(layout, *level);
     Expansion expansion;
@@ -308,29 +305,30 @@ class BranchAndBound {
     return branch;
   }
 
-  // Lists a cut's layouts. No other branch of the round is of this cut.
-  Expansion opened(std::int32_t number, StageLevel* level) const {
-    Search::Cut& cut = known_.cuts_[number];
-    known_.open(&cut, *level, options_);
-    Expansion expansion{.counts = {.enumerated = cut.others, .memory = cut.others}};
+  // Returns a branch for each layout of a cut. A round has a cut only once, so no two threads list
+  // the same cut's layouts.
+  Expansion layouts_of_cut(std::int32_t cut_index, StageLevel* level) const {
+    Search::Cut& cut = search_.cuts_[cut_index];
+    search_.list_layouts(&cut, *level, options_);
+    Expansion expansion{.counts = {.enumerated = cut.too_large, .memory = cut.too_large}};
     for (std::size_t i = 0; i < cut.layouts.size(); ++i) {
-      const Search::Known& known = cut.layouts[i];
+      const KnownLayout& known = cut.layouts[i];
       if (!options_.wants(known.layout)) continue;
-      expansion.counts.enumerated += known.plans + known.others;
-      expansion.counts.memory += known.others;
+      expansion.counts.enumerated += known.may_fit + known.too_large;
+      expansion.counts.memory += known.too_large;
       const Nanoseconds bound = level->least_exposed_bound(known.layout);
-      expansion.branches.push_back(
-          {bound, number, static_cast<std::int32_t>(i), Branch::kLeastExposed, -1, known.plans});
+      expansion.branches.push_back({bound, cut_index, static_cast<std::int32_t>(i),
+                                    Branch::kLeastExposed, /*sharing=*/-1, known.may_fit});
     }
     return expansion;
   }
 
-  // Returns the branch of a playing. Its bound is the least of its sharings'.
-  Branch with_playing_bound(Branch branch, std::size_t place, const Playing& playing,
+  // Returns the branch of a playing. Its bound is the lowest of its plans' bounds.
+  Branch with_playing_bound(Branch branch, std::size_t index, const Playing& playing,
                             StageLevel* level) const {
-    const Layout& layout = known(branch).layout;
+    const Layout& layout = known_layout(branch).layout;
     const RankEnds ends = level->ends_bound(layout, playing);
-    branch.playing = static_cast<std::int16_t>(place);
+    branch.playing = static_cast<std::int16_t>(index);
     branch.bound = INT64_MAX;
     const std::vector<Sharing> all = sharings(layout, playing);
     branch.plans = static_cast<std::int32_t>(all.size());
@@ -339,35 +337,42 @@ class BranchAndBound {
     return branch;
   }
 
-  // Opens a playing. It plays the order without data parallelism, which gives a tighter bound of
-  // each plan, and then the plan with the lowest bound. The other plans become branches.
+  // Returns a branch for each plan of a playing that fits into memory with this order. `all`: the
+  // playing's sharings.
+  std::vector<Branch> plans_in_memory(const Branch& branch, const Playing& playing,
+                                      const std::vector<Sharing>& all, const Order& order,
+                                      const StageLevel& level) const {
+    const Layout& layout = known_layout(branch).layout;
+    std::vector<Branch> plans;
+    // By ZeRO's stage and the GPUs that it cuts over: memory depends on nothing else of a sharing.
+    std::map<std::tuple<int, int, int>, bool> known_fits;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Candidate candidate{layout, playing, all[i]};
+      const auto [fits, is_new] =
+          known_fits.try_emplace({all[i].zero, all[i].hsdp_shard, all[i].zero_hpz});
+      if (is_new) fits->second = level.fits(candidate, level.memory(candidate, order));
+      if (fits->second)
+        plans.push_back(
+            {0, branch.cut, branch.layout, branch.playing, static_cast<std::int16_t>(i)});
+    }
+    return plans;
+  }
+
+  // Opens a playing: plays its order without data parallelism, which gives a tighter bound of each
+  // plan; then plays the plan with the lowest bound. The other plans become branches.
   void play_order(const Branch& branch, const Playing& playing, StageLevel* level,
                   Expansion* expansion) const {
-    const Layout& layout = known(branch).layout;
+    const Layout& layout = known_layout(branch).layout;
     const std::vector<Sharing> all = sharings(layout, playing);
     const Result<Order> order = level->order_of({layout, playing, all.front()});
     if (!order.ok()) {
       expansion->counts.unplayable += static_cast<std::int64_t>(all.size());
       return;
     }
-    std::vector<Branch> plans;
-    // By ZeRO's stage and the GPUs that it cuts over: memory depends on nothing else of a sharing.
-    std::map<std::tuple<int, int, int>, bool> fits;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const auto [held, is_new] =
-          fits.try_emplace({all[i].zero, all[i].hsdp_shard, all[i].zero_hpz});
-      if (is_new)
-        held->second = level->fits({layout, playing, all[i]},
-                                   level->memory({layout, playing, all[i]}, *order));
-      if (held->second) {
-        plans.push_back(
-            {0, branch.cut, branch.layout, branch.playing, static_cast<std::int16_t>(i)});
-      } else {
-        ++expansion->counts.memory;
-      }
-    }
+    std::vector<Branch> plans = plans_in_memory(branch, playing, all, *order, *level);
+    expansion->counts.memory += static_cast<std::int64_t>(all.size() - plans.size());
     if (plans.empty()) return;
-    // A single plan is played at once; for several it pays to compute a bound first.
+    // A single plan is played at once; for several it pays to play the order for a bound first.
     const bool plays_ranks = layout.pp > 1 && plans.size() > 1;
     const Candidate any{layout, playing, all.front()};
     const Result<RankEnds> ends =
@@ -379,12 +384,12 @@ class BranchAndBound {
     }
     for (Branch& plan : plans)
       plan.bound = level->data_bound({layout, playing, all[plan.sharing]}, *ends);
-    const auto first = std::ranges::min_element(plans, {}, &Branch::bound);
-    const bool plays = first->bound <= best_.limit();
+    const auto likeliest = std::ranges::min_element(plans, {}, &Branch::bound);
+    const bool plays = likeliest->bound <= best_.limit();
     for (const Branch& plan : plans) {
-      if (!plays || &plan != &*first) expansion->branches.push_back(plan);
+      if (!plays || &plan != &*likeliest) expansion->branches.push_back(plan);
     }
-    if (plays) play({layout, playing, all[first->sharing]}, *order, level, expansion);
+    if (plays) play({layout, playing, all[likeliest->sharing]}, *order, level, expansion);
   }
 
   static void play(const Candidate& candidate, const Order& order, StageLevel* level,
@@ -395,18 +400,21 @@ class BranchAndBound {
   }
 
   // Counts a branch that was left open at the end: its bound was too high, or there was no time.
-  void cut(const Branch& branch) {
+  void count_unexpanded(const Branch& branch) {
     if (branch.layout < 0) {
       ++(stopped_ ? counts_.cuts_left : counts_.cuts_work);
-      return;
+    } else if (stopped_) {
+      counts_.left += branch.plans;
+    } else if (branch.playing < 0) {
+      counts_.work += branch.plans;
+    } else if (branch.sharing < 0) {
+      counts_.pipeline += branch.plans;
+    } else {
+      counts_.data += branch.plans;
     }
-    (stopped_             ? counts_.left
-     : branch.playing < 0 ? counts_.work
-     : branch.sharing < 0 ? counts_.pipeline
-                          : counts_.data) += branch.plans;
   }
 
-  Search& known_;
+  Search& search_;
   const SearchOptions& options_;
   BestPlans best_;
   SearchCounts counts_;
@@ -426,14 +434,15 @@ SearchCounts& SearchCounts::operator+=(const SearchCounts& more) {
 }
 
 // Computes the bound of a cut, over the micro batches with which its state fits into memory.
-Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
-  std::vector<Layout> held = space_.micro_batches(base_, cut);
-  if (held.empty()) return {cut, /*holds_state=*/true, INT64_MAX};
-  const auto is_held = [&](const Layout& l) {
-    return level->fits({l, {}, {}}, level->state_floor(l));
+Search::Cut Search::with_bound(const Layout& cut, StageLevel* level) const {
+  std::vector<Layout> fitting = space_.micro_batches(base_, cut);
+  if (fitting.empty()) return {cut, /*holds_state=*/true, INT64_MAX};
+  const auto fits = [&](const Layout& layout) {
+    return level->fits({layout, {}, {}}, level->state_floor(layout));
   };
-  held.erase(std::ranges::partition_point(held, is_held), held.end());  // larger ones need no less
-  return {cut, /*holds_state=*/!held.empty(), level->cut_bound(held)};
+  // They grow, and a larger one needs no less memory.
+  fitting.erase(std::ranges::partition_point(fitting, fits), fitting.end());
+  return {cut, /*holds_state=*/!fitting.empty(), level->cut_bound(fitting)};
 }
 
 void Search::find_cuts(const SearchOptions& options) {
@@ -447,7 +456,7 @@ void Search::find_cuts(const SearchOptions& options) {
     share_among_threads(static_cast<int>(levels_.size()), std::min(kAtOnce, cuts.size() - begin),
                         [&](int thread, std::size_t i) {
                           if (!options.is_late())
-                            found[begin + i] = bounded(cuts[begin + i], &levels_[thread]);
+                            found[begin + i] = with_bound(cuts[begin + i], &levels_[thread]);
                         });
     if (options.is_late()) return;
   }
@@ -457,30 +466,30 @@ void Search::find_cuts(const SearchOptions& options) {
   knows_cuts_ = true;
 }
 
-// Lists the cut's layouts of which a plan may fit into memory.
-void Search::open(Cut* cut, const StageLevel& level, const SearchOptions& options) const {
+// Lists the cut's layouts of which a plan may fit into memory. If the search is late, does nothing.
+void Search::list_layouts(Cut* cut, const StageLevel& level, const SearchOptions& options) const {
   if (cut->is_open) return;
-  std::vector<Known> layouts;
-  std::int64_t others = 0;
-  std::map<Layout, KnownFit> held;
+  std::vector<KnownLayout> layouts;
+  std::int64_t too_large = 0;
+  std::map<Layout, KnownFit> known_fits;  // by layout without what does not change memory
   std::map<std::pair<int, int>, std::vector<const OrderTraits*>> orders;  // by vpp and micro batch
   for (const Layout& layout : space_.layouts(base_, cut->cut)) {
-    Known known{layout};
-    Layout alike = layout;
-    alike.micro_batch = 0;
-    alike.overlap_context = false;
-    const auto [made, is_new] = orders.try_emplace({layout.vpp, layout.micro_batch});
-    if (is_new) made->second = space_.orders(base_, layout);
-    playings_in_memory(base_, space_, level, layout, space_.playings(base_, layout, made->second),
-                       &held[alike], &known.plans, &known.others);
-    if (known.plans > 0) {
+    KnownLayout known{layout};
+    Layout fit_key = layout;
+    fit_key.micro_batch = 0;
+    fit_key.overlap_context = false;
+    const auto [found, is_new] = orders.try_emplace({layout.vpp, layout.micro_batch});
+    if (is_new) found->second = space_.orders(base_, layout);
+    playings_in_memory(base_, space_, level, layout, space_.playings(base_, layout, found->second),
+                       &known_fits[fit_key], &known);
+    if (known.may_fit > 0) {
       layouts.push_back(known);
     } else {
-      others += known.others;
+      too_large += known.too_large;
     }
     if (options.is_late()) return;
   }
-  *cut = {cut->cut, cut->holds_state, cut->bound, /*is_open=*/true, std::move(layouts), others};
+  *cut = {cut->cut, cut->holds_state, cut->bound, /*is_open=*/true, std::move(layouts), too_large};
 }
 
 SearchResult Search::best(const SearchOptions& options) {

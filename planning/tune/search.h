@@ -3,13 +3,13 @@
 //   cut       how the model is cut over the GPUs: tp, cp, pp, dp, ep, ...
 //   layout    all else that a stage's times depend on: vpp, micro batch, recompute, ...
 //   playing   the order of the stages' passes, and whether transfers overlap
-//   plan      with what the data-parallel ranks share: ZeRO, overlap of gradients and parameters
+//   plan      a playing with a sharing: ZeRO, and overlap of gradients and parameters
 //
 // Each level branches into the next. A branch has a bound below the iteration time of all plans in
 // it (stage_level.h), and a floor below their memory. The search takes the branch with the lowest
-// bound next, and none whose bound is above the worst plan that is kept. So its answer is the same
-// as that of trying all plans. The bound of a cut counts only what no setting hides: kernels, and
-// some of the communication.
+// bound next. It ends when that bound is above the slowest plan that is kept: no open branch can
+// hold a faster one. So its answer is the same as that of trying all plans. The bound of a cut
+// counts only what no setting hides: kernels, and some of the communication.
 //
 // Branches are taken in rounds, whose parts are shared among threads. A round depends only on what
 // earlier rounds found, and so the answer does not depend on the number of threads.
@@ -32,21 +32,22 @@ struct Found {
   bool operator==(const Found&) const = default;
 };
 
-// Numbers of plans and cuts, by what the search did with them.
+// Numbers of plans and cuts, by what the search did with them. A plan or cut takes too long if its
+// bound is above the slowest plan that is kept.
 struct SearchCounts {
   std::int64_t cuts = 0;         // ways to cut the model over the GPUs
   std::int64_t cuts_memory = 0;  // cuts whose state and buffers exceed the GPU's memory
-  std::int64_t cuts_work = 0;  // cuts whose bound is too high: what no setting hides takes too long
-  std::int64_t enumerated = 0;  // plans of the other cuts
-  std::int64_t memory = 0;      // plans beyond the GPU's memory, by floor or by their order
-  std::int64_t work = 0;        // plans whose layout's work alone takes too long
-  std::int64_t pipeline = 0;    // plans too long with the least bubble and transfers added
-  std::int64_t data = 0;        // plans too long with the least data-parallel communication added
-  std::int64_t scheduled = 0;   // plans played to the end
-  std::int64_t orders = 0;      // orders that were played without data parallelism, for a bound
-  std::int64_t unplayable = 0;  // plans whose order or lowering was refused
-  std::int64_t left = 0;        // plans not looked at because the search was stopped
-  std::int64_t cuts_left = 0;   // cuts not looked at because it was stopped
+  std::int64_t cuts_work = 0;    // cuts whose kernels and unhidden communication take too long
+  std::int64_t enumerated = 0;   // plans of the other cuts
+  std::int64_t memory = 0;       // plans beyond the GPU's memory, by floor or by their order
+  std::int64_t work = 0;         // plans whose passes alone take too long
+  std::int64_t pipeline = 0;     // plans that take too long with the least bubble and transfers
+  std::int64_t data = 0;         // plans that take too long with the least data parallelism as well
+  std::int64_t scheduled = 0;    // plans played to the end
+  std::int64_t orders = 0;       // orders that were played without data parallelism, for a bound
+  std::int64_t unplayable = 0;   // plans whose order or lowering was refused
+  std::int64_t left = 0;         // plans not looked at because the search was stopped
+  std::int64_t cuts_left = 0;    // cuts not looked at because the search was stopped
 
   SearchCounts& operator+=(const SearchCounts& more);
   bool operator==(const SearchCounts&) const = default;
@@ -66,13 +67,19 @@ struct SearchOptions {
   // Restricts the search to these layouts. Called by all threads.
   std::function<bool(const Layout&)> wants = [](const Layout&) { return true; };
   std::function<bool()> stop = [] { return false; };  // called again and again, by one thread
-  // Called by all threads during long steps. Once it is true, a step is given up as if it had not
-  // begun.
+  // Called by all threads during long steps. Once it returns true, the step that runs is given up,
+  // and counts as not begun.
   std::function<bool()> is_late = [] { return false; };
   std::function<void(const Found&)> on_better = [](const Found&) {};  // a new fastest plan
   // Called once a round with the fastest plan so far, and a time that no plan of the space beats.
   std::function<void(const Found&, Nanoseconds bound_ns)> on_bound = [](const Found&, Nanoseconds) {
   };
+};
+
+// A layout, and how many of its plans may fit into memory and how many do not.
+struct KnownLayout {
+  Layout layout;
+  std::int32_t may_fit = 0, too_large = 0;
 };
 
 class Search {
@@ -89,24 +96,18 @@ class Search {
  private:
   friend class BranchAndBound;
 
-  // A layout of which at least one plan may fit into memory.
-  struct Known {
-    Layout layout;
-    std::int32_t plans = 0;   // plans that may fit
-    std::int32_t others = 0;  // plans that do not fit
-  };
   struct Cut {
     Layout cut;
-    bool holds_state = true;
+    bool holds_state = true;  // parameters, gradients and optimizer fit into memory
     Nanoseconds bound = 0;
-    bool is_open = false;  // its layouts are listed
-    std::vector<Known> layouts;
-    std::int64_t others = 0;  // plans of layouts of which no plan fits
+    bool is_open = false;              // its layouts are listed
+    std::vector<KnownLayout> layouts;  // those of which at least one plan may fit into memory
+    std::int64_t too_large = 0;        // plans of the layouts that are not listed
   };
 
   void find_cuts(const SearchOptions& options);
-  Cut bounded(const Layout& cut, StageLevel* level) const;
-  void open(Cut* cut, const StageLevel& level, const SearchOptions& options) const;
+  Cut with_bound(const Layout& cut, StageLevel* level) const;
+  void list_layouts(Cut* cut, const StageLevel& level, const SearchOptions& options) const;
 
   const Scenario& base_;
   const Space& space_;

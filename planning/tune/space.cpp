@@ -45,9 +45,10 @@ std::vector<std::string> words_of(const std::string& key, std::span<const OrderT
   return layout_words(key);
 }
 
-// Returns the word that such a key may have in place of a number, for 0; "": the key has no word.
-std::string_view word_of_none(std::string_view key) {
-  return key == "parallel.hsdp_shard" ? "all" : key == "parallel.zero_hpz" ? "none" : "";
+// Returns the word by which a key with numbers calls 0; empty: it has none.
+std::string_view word_of_zero(std::string_view key) {
+  if (key == "parallel.hsdp_shard") return "all";
+  return key == "parallel.zero_hpz" ? "none" : "";
 }
 
 bool is_whole(const std::string& value) {
@@ -68,19 +69,18 @@ Status check_value(const std::string& key, const std::string& value,
   }
   const std::vector<std::string> words = words_of(key, orders);
   if (words.empty()) {
-    const std::string_view none = word_of_none(key);
-    if (is_whole(value) || (!none.empty() && value == none)) return Done{};
+    const std::string_view zero = word_of_zero(key);
+    if (is_whole(value) || (!zero.empty() && value == zero)) return Done{};
     return refused(fmt::format("{}a whole number of at least 1",
-                               none.empty() ? "" : fmt::format("{} or ", none)));
+                               zero.empty() ? "" : fmt::format("{} or ", zero)));
   }
   if (std::ranges::find(words, value) != words.end()) return Done{};
   return refused(fmt::format("one of {}{}", fmt::join(words, ", "),
                              value.empty() ? "" : "; nearest is '" + nearest(value, words) + "'"));
 }
 
-// Whether the key belongs to a cut (Space::cuts): how the model is cut over GPUs, and its
-// precision.
-bool cuts_model(std::string_view key) {
+// Whether Space::cuts() chooses the key: it says how the model is cut over GPUs, or its precision.
+bool belongs_to_cut(std::string_view key) {
   constexpr std::string_view kCuts[] = {"parallel.tp",         "parallel.cp",
                                         "parallel.pp",         "parallel.dp",
                                         "parallel.ep",         "parallel.expert_tp",
@@ -100,8 +100,8 @@ bool can_order(const Scenario& base, const OrderTraits& order, const Layout& lay
       .ok();
 }
 
-// Whether the model's state can be cut over as many GPUs as the user names, if any.
-bool cuts_state(const Scenario& base, const Candidate& candidate) {
+// Whether the model's state can be cut over the numbers of GPUs in `sharing`.
+bool can_cut_state(const Scenario& base, const Candidate& candidate) {
   const Sharing& sharing = candidate.sharing;
   const Plan plan = plan_of(base, candidate);
   if (!check_muon(plan).ok()) return false;
@@ -112,8 +112,8 @@ bool cuts_state(const Scenario& base, const Candidate& candidate) {
          check_model(base.job.model, plan).ok();
 }
 
-// Returns the keys that a plan with every refinement sets.
-std::vector<std::string> keys_of(const Candidate& candidate) {
+// Returns the keys that the candidate sets with every refinement on.
+std::vector<std::string> keys_set_by(const Candidate& candidate) {
   const Refinement all{.layout = true, .vocabulary = true, .order = true};
   std::vector<std::string> keys;
   for (const auto& [key, value] : plan_settings(candidate, all)) keys.push_back(key);
@@ -128,10 +128,10 @@ std::vector<std::string> Space::keys() {
                       .fp8_recipe = 0,
                       .dispatcher = 0,
                       .recompute_modules = 1};
-  return keys_of({layout, {}, {.hsdp_shard = 1, .zero_hpz = 1}});
+  return keys_set_by({layout, {}, {.hsdp_shard = 1, .zero_hpz = 1}});
 }
 
-std::vector<std::string> Space::own_keys() { return keys_of({.layout = {.expert_tp = 1}}); }
+std::vector<std::string> Space::own_keys() { return keys_set_by({.layout = {.expert_tp = 1}}); }
 
 Result<Space> Space::among(const std::vector<std::string>& texts,
                            std::span<const OrderTraits> orders) {
@@ -152,21 +152,21 @@ Result<Space> Space::among(const std::vector<std::string>& texts,
       RETURN_IF_ERROR(check_value(key, value, orders));
       if (key == kModulesKey) value = modules_word(modules_of(value));
     }
-    space.only_.push_back({key, values});
+    space.restrictions_.push_back({key, values});
   }
   return space;
 }
 
 Space Space::only(const std::string& key, const std::vector<std::string>& values) const {
   Space narrow = *this;
-  narrow.only_.push_back({key, values});
+  narrow.restrictions_.push_back({key, values});
   return narrow;
 }
 
 Space Space::run_by(const Framework& framework) const {
   Space narrow = *this;
   for (const AllowedValues& allowed : framework.values)
-    narrow.only_.push_back({std::string(allowed.key), split(allowed.values, ","), true});
+    narrow.restrictions_.push_back({std::string(allowed.key), split(allowed.values, ","), true});
   narrow.framework_ = &framework;
   return narrow;
 }
@@ -179,13 +179,14 @@ bool Space::runs(const Scenario& base, const Candidate& candidate, int part) con
 }
 
 bool Space::names(std::string_view key) const {
-  return std::ranges::any_of(only_, [&](const Only& only) { return only.key == key; });
+  return std::ranges::any_of(
+      restrictions_, [&](const Restriction& restriction) { return restriction.key == key; });
 }
 
 std::vector<std::string> Space::named(std::string_view key) const {
-  for (const auto& [only, values, by_framework] : only_) {
-    if (only != key) continue;
-    std::vector<std::string> all = values;
+  for (const Restriction& restriction : restrictions_) {
+    if (restriction.key != key) continue;
+    std::vector<std::string> all = restriction.values;
     std::erase_if(all, [&](const std::string& value) { return !allows(key, value); });
     return all;
   }
@@ -196,27 +197,29 @@ std::vector<int> Space::numbers(std::string_view key) const {
   if (!names(key)) return {kAsScenario};
   std::vector<int> found;
   for (const std::string& value : named(key)) {
-    const int number = value == word_of_none(key) ? 0 : std::stoi(value);
+    const int number = value == word_of_zero(key) ? 0 : std::stoi(value);
     if (std::ranges::find(found, number) == found.end()) found.push_back(number);
   }
   return found;
 }
 
 bool Space::allows(std::string_view key, const std::string& value) const {
-  return std::ranges::all_of(only_, [&](const Only& only) {
-    if (only.key != key) return true;
-    const bool is_open = key == "schedule.order" && only.values == std::vector<std::string>{"auto"};
-    return is_open || std::ranges::find(only.values, value) != only.values.end();
+  return std::ranges::all_of(restrictions_, [&](const Restriction& restriction) {
+    if (restriction.key != key) return true;
+    // "auto" alone asks for the refinement, and excludes no order that it may start from.
+    const bool only_refines =
+        key == "schedule.order" && restriction.values == std::vector<std::string>{"auto"};
+    return only_refines || std::ranges::find(restriction.values, value) != restriction.values.end();
   });
 }
 
-bool Space::refines(std::string_view name, bool on) const {
+bool Space::allows_refinement(std::string_view name, bool on) const {
   const RefinementKey& key = *std::ranges::find(refinement_keys(), name, &RefinementKey::key);
   bool asked = false, allowed = true;
-  for (const Only& only : only_) {
-    if (only.key != key.key) continue;
+  for (const Restriction& restriction : restrictions_) {
+    if (restriction.key != key.key) continue;
     asked = true;
-    allowed = allowed && std::ranges::any_of(only.values, [&](const std::string& value) {
+    allowed = allowed && std::ranges::any_of(restriction.values, [&](const std::string& value) {
                 return on ? value == key.on : value != key.on;
               });
   }
@@ -227,13 +230,14 @@ void Space::for_each(const Scenario& base, Layout layout,
                      const std::function<bool(std::string_view key)>& chooses,
                      const std::function<bool(const Layout&)>& visit) const {
   const std::span<const LayoutKey> keys = layout_keys();
-  std::vector<std::map<int, bool>> known(keys.size());  // by key and value: whether it is allowed
+  std::vector<std::map<int, bool>> known(keys.size());  // whether a key's value is allowed
   const auto allowed = [&](std::size_t i, int value) {
     if (!names(keys[i].key)) return true;
     const auto [found, is_new] = known[i].try_emplace(value);
     if (is_new) found->second = allows(keys[i].key, keys[i].word(value));
     return found->second;
   };
+  // Tries all values of key i, and for each of them those of the keys after it.
   const auto choose = [&](const auto& self, std::size_t i) -> bool {
     if (i == keys.size()) return visit(layout);
     if (!chooses(keys[i].key) || (keys[i].only_named && !names(keys[i].key)))
@@ -256,7 +260,7 @@ void Space::for_each(const Scenario& base, Layout layout,
 
 std::vector<Layout> Space::cuts(const Scenario& base) const {
   std::vector<Layout> found;
-  for_each(base, {}, cuts_model, [&](const Layout& cut) {
+  for_each(base, {}, belongs_to_cut, [&](const Layout& cut) {
     found.push_back(cut);
     return true;
   });
@@ -265,7 +269,7 @@ std::vector<Layout> Space::cuts(const Scenario& base) const {
 
 std::vector<Layout> Space::layouts(const Scenario& base, const Layout& cut) const {
   std::vector<Layout> found;
-  for_each(base, cut, std::not_fn(cuts_model), [&](const Layout& layout) {
+  for_each(base, cut, std::not_fn(belongs_to_cut), [&](const Layout& layout) {
     if (runs(base, {.layout = layout}, FrameworkRule::OfLayout) &&
         check_plan(base.job.model, plan_of(base, {.layout = layout})).ok())
       found.push_back(layout);
@@ -293,9 +297,9 @@ std::vector<const OrderTraits*> Space::orders(const Scenario& base, const Layout
   for (const OrderTraits& order : base.job.order.orders) {
     if (order.pipelines != (layout.pp > 1) || !allowed(order.name)) continue;
     // With too few stages on a rank an order is the same as the default one (interleaved with vpp 1
-    // is 1F1B), and only that one is listed.
-    const bool is_another = layout.vpp < order.least_vpp && allowed(default_order(layout.vpp));
-    if (!is_another && can_order(base, order, layout, microbatches)) found.push_back(&order);
+    // is 1F1B), and only the default one is listed.
+    const bool equals_default = layout.vpp < order.least_vpp && allowed(default_order(layout.vpp));
+    if (!equals_default && can_order(base, order, layout, microbatches)) found.push_back(&order);
   }
   return found;
 }
@@ -328,21 +332,21 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
   std::vector<Sharing> found;
   found.reserve(12);
   // Returns the numbers to try for a key, with this ZeRO stage.
-  const auto numbers_of = [&](std::string_view key, int zero) {
+  const auto numbers_to_try = [&](std::string_view key, int zero) {
     if (concerns(base, {layout, playing, {.zero = zero}}, key)) return numbers(key);
     return std::vector{names(key) ? 0 : kAsScenario};
   };
-  // Returns whether off and on are allowed. A key that does not concern the plan is off.
-  const auto flags = [&](std::string_view key, int zero) {
+  // Returns whether off, and whether on, is allowed. A key that does not concern the plan is off.
+  const auto allowed_flags = [&](std::string_view key, int zero) {
     if (!concerns(base, {layout, playing, {.zero = zero}}, key)) return std::array{true, false};
     return std::array{allows(key, flag_word(0)), allows(key, flag_word(1))};
   };
-  const auto reduces = flags("overlap.grad_reduce", 0);
-  const auto add = [&](const Sharing& cut) {
-    const auto gathers = flags("overlap.param_gather", cut.zero);
+  const auto grad_reduce = allowed_flags("overlap.grad_reduce", 0);
+  const auto add_overlaps = [&](const Sharing& cut) {
+    const auto param_gather = allowed_flags("overlap.param_gather", cut.zero);
     for (const bool reduce : {false, true}) {
       for (const bool gather : {false, true}) {
-        if (!reduces[reduce ? 1 : 0] || !gathers[gather ? 1 : 0]) continue;
+        if (!grad_reduce[reduce ? 1 : 0] || !param_gather[gather ? 1 : 0]) continue;
         const Sharing sharing{cut.zero, reduce, gather, cut.hsdp_shard, cut.zero_hpz};
         if (runs(base, {layout, playing, sharing}, FrameworkRule::OfSharing))
           found.push_back(sharing);
@@ -350,7 +354,7 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
     }
   };
   const bool shares = concerns(base, {layout, playing, {}}, "train.zero");
-  // Remainders are of bf16 parameters, and of ZeRO 1: Megatron-LM's distributed optimizer.
+  // Megatron-LM keeps remainders of bf16 parameters in its distributed optimizer, which is ZeRO 1.
   const bool remainders = base.job.plan.param_remainders;
   if (remainders && plan_of(base, {.layout = layout}).precision != "bf16") return found;
   // In a pipeline ZeRO 2 and 3 hold as much as ZeRO 1 and communicate as often: unless named, they
@@ -360,11 +364,11 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
   if (remainders) least = most = 1;
   for (int zero = least; zero <= most; ++zero) {
     if (shares && !allows("train.zero", number_word(zero))) continue;
-    const std::vector<int> seconds = numbers_of("parallel.zero_hpz", zero);
-    for (const int shard : numbers_of("parallel.hsdp_shard", zero)) {
-      for (const int second : seconds) {
-        const Sharing cut{.zero = zero, .hsdp_shard = shard, .zero_hpz = second};
-        if (cuts_state(base, {layout, playing, cut})) add(cut);
+    const std::vector<int> hpz_sizes = numbers_to_try("parallel.zero_hpz", zero);
+    for (const int shard : numbers_to_try("parallel.hsdp_shard", zero)) {
+      for (const int hpz : hpz_sizes) {
+        const Sharing cut{.zero = zero, .hsdp_shard = shard, .zero_hpz = hpz};
+        if (can_cut_state(base, {layout, playing, cut})) add_overlaps(cut);
       }
     }
   }
@@ -382,9 +386,9 @@ bool Space::has(const Scenario& base, const Candidate& candidate) const {
          check_plan(base.job.model, plan_of(base, candidate)).ok();
 }
 
-Space Space::without(const std::function<bool(const Only&)>& is_left_out) const {
+Space Space::without(const std::function<bool(const Restriction&)>& is_left_out) const {
   Space wider = *this;
-  std::erase_if(wider.only_, is_left_out);
+  std::erase_if(wider.restrictions_, is_left_out);
   return wider;
 }
 
@@ -392,13 +396,13 @@ Space::Counted Space::counted(const Scenario& base) const {
   constexpr std::int64_t kMostPlans = 10'000, kMostLayouts = 100'000;
   Counted found;
   std::int64_t layouts = 0;
-  const auto look = [&](const Layout& layout) {
+  const auto count = [&](const Layout& layout) {
     const Status status = check_plan(base.job.model, plan_of(base, {.layout = layout}));
     if (!status.ok()) {
       const Error& error = status.error();
-      auto& [number, message] =
+      Refused& refused =
           found.refused[error.place.keys.empty() ? error.message : error.place.keys.front()];
-      if (number++ == 0) message = error.message;
+      if (refused.layouts++ == 0) refused.first_message = error.message;
     } else if (runs(base, {.layout = layout}, FrameworkRule::OfLayout)) {
       for (const Playing& playing : playings(base, layout))
         found.plans += static_cast<std::int64_t>(sharings(base, layout, playing).size());
@@ -406,43 +410,47 @@ Space::Counted Space::counted(const Scenario& base) const {
     return ++layouts < kMostLayouts && found.plans < kMostPlans;
   };
   const auto all = [](std::string_view) { return true; };
-  for_each(base, {}, all, look);
+  for_each(base, {}, all, count);
   return found;
 }
 
+// Tries the space without each of its restrictions, then without all of them.
 std::string Space::why_empty(const Scenario& base) const {
-  const auto plans = [](std::int64_t number) {
+  const auto plans_text = [](std::int64_t number) {
     return fmt::format("{}{} plan{}", number >= 10'000 ? "at least " : "", number,
                        number == 1 ? "" : "s");
   };
-  std::vector<std::string> named, alone;
-  const auto try_without = [&](const std::string& what, const Space& wider) {
-    named.push_back(what);
+  std::vector<std::string> restrictions, culprits;
+  const auto try_without = [&](const std::string& restriction, const Space& wider) {
+    restrictions.push_back(restriction);
     const std::int64_t number = wider.counted(base).plans;
-    if (number > 0) alone.push_back(fmt::format("{} excludes {}", what, plans(number)));
+    if (number > 0)
+      culprits.push_back(fmt::format("{} excludes {}", restriction, plans_text(number)));
   };
   std::set<std::string> keys;
-  for (const Only& only : only_) {
-    if (only.by_framework || !keys.insert(only.key).second) continue;
-    const auto is_this = [&](const Only& other) {
-      return !other.by_framework && other.key == only.key;
+  for (const Restriction& restriction : restrictions_) {
+    if (restriction.by_framework || !keys.insert(restriction.key).second) continue;
+    const auto is_this = [&](const Restriction& other) {
+      return !other.by_framework && other.key == restriction.key;
     };
-    try_without(fmt::format("--among {}={}", only.key, fmt::join(only.values, ",")),
+    try_without(fmt::format("--among {}={}", restriction.key, fmt::join(restriction.values, ",")),
                 without(is_this));
   }
-  Space without_framework = without([](const Only& only) { return only.by_framework; });
+  Space without_framework =
+      without([](const Restriction& restriction) { return restriction.by_framework; });
   without_framework.framework_ = nullptr;
   if (framework_ != nullptr)
     try_without(fmt::format("--framework {}", framework_->name), without_framework);
-  if (!alone.empty()) return fmt::format("{}, which all else allows", fmt::join(alone, "; "));
+  if (!culprits.empty()) return fmt::format("{}, which all else allows", fmt::join(culprits, "; "));
   const Counted all = Space().counted(base);
   if (all.plans > 0)
-    return fmt::format("{} exclude {} together", fmt::join(named, " and "), plans(all.plans));
+    return fmt::format("{} exclude {} together", fmt::join(restrictions, " and "),
+                       plans_text(all.plans));
   if (all.refused.empty()) return "";
-  const auto& [key, most] =
-      *std::ranges::max_element(all.refused, {}, [](const auto& one) { return one.second.first; });
-  return fmt::format("the model's rules refuse {} of its cuts for {}, the first by {}", most.first,
-                     key, most.second);
+  const auto& [key, refused] = *std::ranges::max_element(
+      all.refused, {}, [](const auto& entry) { return entry.second.layouts; });
+  return fmt::format("the model's rules refuse {} of its cuts for {}, the first by {}",
+                     refused.layouts, key, refused.first_message);
 }
 
 }  // namespace tandem

@@ -20,9 +20,10 @@ namespace tandem {
 
 struct Framework;
 
-// The value of a key that a search changes only where the user names it: it stays as in the
-// scenario.
+// In place of a key's value: the key stays as in the scenario. Some keys have it unless the user
+// names values for them.
 constexpr int kAsScenario = -1;
+// Returns the chosen value, or else the scenario's.
 constexpr int chosen(int choice, int of_scenario) {
   return choice == kAsScenario ? of_scenario : choice;
 }
@@ -54,7 +55,8 @@ struct Playing {
   bool operator==(const Playing&) const = default;
 };
 
-// The cuts among data-parallel ranks, and whether their communication overlaps.
+// What data-parallel ranks share: how they cut the model's state, and whether their communication
+// overlaps with compute.
 struct Sharing {
   int zero = 0;
   bool grad_reduce = false, param_gather = false;
@@ -72,40 +74,40 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-// The values that a search may choose, by scenario key. A key that does not concern a plan does not
-// exclude it. A key that the user does not name may have all values that the rules allow.
-// Exceptions are refinements (planning/tune/refinement.h), which are then off, and keys that then
-// stay as in the scenario. Errors name the nearest key or value.
+// The values that a search may choose, by scenario key. A restriction on a key that makes no
+// difference for a plan does not exclude the plan. Keys that the user does not name may have all
+// values that the rules allow, with two exceptions: refinements (planning/tune/refinement.h) are
+// off, and some keys stay as in the scenario (LayoutKey::only_named). Errors name the nearest key
+// or value.
 class Space {
  public:
   // Reads texts such as "parallel.tp=1,2,4". The orders' names are those of the table.
   static Result<Space> among(const std::vector<std::string>& texts,
                              std::span<const OrderTraits> orders = named_orders());
   static std::vector<std::string> keys();
-  // Returns the keys that are chosen even if the user does not name them, and those of refinements.
+  // Returns the keys that a search chooses even if the user does not name them, and refinements'.
   static std::vector<std::string> own_keys();
   // Returns the part of this space in which the key has one of these values.
   Space only(const std::string& key, const std::vector<std::string>& values) const;
   // Returns the part of this space that the framework can run. REQUIRES: it outlives the space.
   Space run_by(const Framework& framework) const;
 
-  // Returns the values that the user or framework names for the key, if every list of them allows
-  // it; empty: nobody names any.
+  // Returns the values that user and framework both allow for the key; empty: neither names any.
   std::vector<std::string> named(std::string_view key) const;
 
-  // Whether plans may have the refinement on, or off. If the user does not name its key it is off.
-  bool refines(std::string_view key, bool on) const;
+  // Whether plans may have the refinement of this key on, or off. If the user does not name the
+  // key, the refinement is off.
+  bool allows_refinement(std::string_view key, bool on) const;
 
-  // Returns the ways to cut the scenario's model and batch over its GPUs: tp, cp, pp, dp, expert_tp
-  // and ep, whether the sequence is cut, precision, recipe and dispatcher. The other members keep
-  // the defaults of Layout. Some cuts have no layout.
+  // Returns the ways to cut the scenario's model and batch over its GPUs: tp, cp, pp, dp,
+  // expert_tp, ep, sequence_parallel, precision, fp8_recipe and dispatcher. The other members keep
+  // the defaults of Layout. A cut may turn out to have no layout that keeps the rules.
   std::vector<Layout> cuts(const Scenario& base) const;
   // Returns every layout of a cut that keeps the rules (check_model()), in one fixed order.
   // Overlap of experts' communication, the kind of context communication and all else stay as in
   // the scenario.
   std::vector<Layout> layouts(const Scenario& base, const Layout& cut) const;
-  // Returns the cut once with each micro batch. If nothing is recomputed, its kernels depend on
-  // nothing else. Rules are not checked.
+  // Returns the cut once with each micro batch, from the smallest on. Rules are not checked.
   std::vector<Layout> micro_batches(const Scenario& base, const Layout& cut) const;
   // Returns the orders that the scenario may name for the layout's pp, vpp and microbatches.
   std::vector<const OrderTraits*> orders(const Scenario& base, const Layout& layout) const;
@@ -117,26 +119,30 @@ class Space {
                                 const Playing& playing) const;
   bool has(const Scenario& base, const Candidate& candidate) const;
 
-  // Says why a space has no plans: which named values, or which rule, excluded them, and how many.
-  // It stops counting soon enough to take only a moment.
+  // Says why a space has no plans: which named values, or which rule, excluded how many of them.
+  // Counting stops at 10,000 plans, so that this takes only a moment.
   std::string why_empty(const Scenario& base) const;
 
  private:
-  struct Only {
+  // The values that a key may have.
+  struct Restriction {
     std::string key;
     std::vector<std::string> values;
-    bool by_framework = false;
+    bool by_framework = false;  // else by the user
   };
-  // Numbers of possible plans, and of layouts that the model's rules refuse, by the key refused,
-  // with the first refusal's message.
+  // Layouts that the model's rules refuse because of one key.
+  struct Refused {
+    std::int64_t layouts = 0;
+    std::string first_message;
+  };
   struct Counted {
     std::int64_t plans = 0;
-    std::map<std::string, std::pair<std::int64_t, std::string>> refused;
+    std::map<std::string, Refused> refused;  // by key
   };
 
   bool names(std::string_view key) const;
   bool allows(std::string_view key, const std::string& value) const;
-  // Returns the numbers that the user names for a key of Sharing.
+  // Returns the numbers that the user names for a key, or kAsScenario alone.
   std::vector<int> numbers(std::string_view key) const;
   // Visits every combination of values of the keys that `chooses` names, until `visit` returns
   // false.
@@ -144,16 +150,16 @@ class Space {
                 const std::function<bool(std::string_view key)>& chooses,
                 const std::function<bool(const Layout&)>& visit) const;
   Counted counted(const Scenario& base) const;
-  Space without(const std::function<bool(const Only&)>& is_left_out) const;
-  // Whether the framework, if any, runs plans with this part of the candidate.
+  Space without(const std::function<bool(const Restriction&)>& is_left_out) const;
+  // Whether the candidate keeps the framework's rules about this part of it (FrameworkRule::Part).
   bool runs(const Scenario& base, const Candidate& candidate, int part) const;
 
   const Framework* framework_ = nullptr;
-  std::vector<Only> only_;
+  std::vector<Restriction> restrictions_;
 };
 
-// Whether the key makes a difference for the candidate. For example with tp = 1 there is nothing
-// that train.sequence_parallel could cut.
+// Whether the key makes a difference for the candidate: train.sequence_parallel does not with tp
+// = 1.
 bool concerns(const Scenario& base, const Candidate& candidate, std::string_view key);
 // Returns the scenario's plan changed to the candidate's.
 Plan plan_of(const Scenario& base, const Candidate& candidate);

@@ -1,6 +1,6 @@
 // Plays and bounds plans at stage level: each pass of a stage is one operation, of a length that
-// stage_times.cpp measured. All times are nanoseconds. Bounds are below an iteration's time, floors
-// below its memory; each leaves out what it cannot know, so that it stays below.
+// stage_times.cpp measured. All times are nanoseconds. A bound is a time that no iteration of the
+// plan beats, a floor the bytes that it needs at least. Parts that cannot be known count as zero.
 #include "planning/tune/stage_level.h"
 
 #include <fmt/format.h>
@@ -44,8 +44,8 @@ int microbatches(const Scenario& base, const Layout& layout) {
   return base.job.plan.global_batch / (layout.micro_batch * layout.dp);
 }
 
-// Returns a pass of one step. `unit`: the unit of parameters that it uses; 0: the stage's first,
-// -1: none.
+// Returns a pass of one step. `unit`: the index of the parameters that it uses (embedding, layer or
+// head) among the stage's; -1: none.
 Pass pass_of_one_step(Nanoseconds duration, int unit = 0) {
   PassBuilder pass;
   pass.compute(-1, duration, unit);
@@ -63,7 +63,7 @@ Pass pass_by_unit(const std::vector<UnitTimes>& units) {
   return pass.take();
 }
 
-// Whether the model's first stage reduces its gradients bucket by bucket.
+// Whether the model's first stage reduces its gradients bucket by bucket, during its passes.
 bool buckets_first_stage(const Sharing& sharing, int chains) {
   return sharing.grad_reduce && chains == 1;
 }
@@ -100,19 +100,21 @@ double StageLevel::state_floor(Layout cut) const {
   cut.scatter_gather = cut.tp > 1 && cut.pp > 1 && !cut.sequence_parallel;  // the smaller buffers
   double least = std::numeric_limits<double>::infinity();
   for (int zero = 0; zero <= (cut.pp > 1 ? 1 : 3); ++zero) {
-    // If both ends are on one rank, no rank has a copy of the embedding. A second chain only adds
-    // parameters.
+    // One chain, as a second one only adds parameters. Both ends on one rank, so that no other rank
+    // has a copy of the embedding.
     const OrderedPlan plan(
-        plan_of(base_, {cut, {}, {.zero = zero, .hsdp_shard = 0, .zero_hpz = 0}}), 1, true, false);
+        plan_of(base_, {cut, {}, {.zero = zero, .hsdp_shard = 0, .zero_hpz = 0}}),
+        /*copies_of_model=*/1,
+        /*both_ends_on_one_rank=*/true, /*passes_trade_layers=*/false);
     if (!check_model(base_.job.model, plan).ok()) continue;
     const PlanMemory memory(base_.job.model, plan);
-    double all = 0;
+    double all_ranks = 0;
     for (int rank = 0; rank < cut.pp; ++rank) {
       const LiveActivations::Entry none[] = {{static_cast<Stage>(rank), 0}};
       const MemoryUse use = memory.of_rank(none, 0);
-      all += use.weights + use.gradients + use.optimizer + use.communication;
+      all_ranks += use.weights + use.gradients + use.optimizer + use.communication;
     }
-    least = std::min(least, all / cut.pp);
+    least = std::min(least, all_ranks / cut.pp);
   }
   return std::isinf(least) ? 0 : least;
 }
@@ -176,33 +178,33 @@ WorkBound StageLevel::work_of(const StagePassTimes& parts, const Layout& layout)
   return {whole.least() * microbatches(base_, layout) / layout.pp, chain};
 }
 
-// `own`: microbatches of a chain. `edges`: the time of a transfer from each rank to the next one.
-Nanoseconds StageLevel::waits_bound(const OrderTraits& order, int own, int rank,
+Nanoseconds StageLevel::waits_bound(const OrderTraits& order, int microbatches, int rank,
                                     const std::vector<int>& rank_of,
                                     const std::vector<Nanoseconds>& edges) const {
   if (order.chains > 1) return 0;
   const Nanoseconds up = rank + 1 < static_cast<int>(edges.size()) ? edges[rank] : 0;
   const Nanoseconds down = rank > 0 ? edges[rank - 1] : 0;
-  // Returns the time of the transfer to the rank of a neighbouring stage; 0 if it is not next to
-  // this one.
-  const auto edge = [&](std::size_t neighbour) -> Nanoseconds {
-    if (neighbour >= rank_of.size()) return 0;
-    return rank_of[neighbour] == rank + 1 ? up : rank_of[neighbour] == rank - 1 ? down : 0;
+  // Returns the time of the transfer to a stage's rank; 0 if that rank is not next to this one, or
+  // there is no such stage.
+  const auto edge_to = [&](std::size_t stage) -> Nanoseconds {
+    if (stage >= rank_of.size()) return 0;
+    if (rank_of[stage] == rank + 1) return up;
+    return rank_of[stage] == rank - 1 ? down : 0;
   };
   Nanoseconds all = 0, last = 0;
-  std::int64_t passing = 0;  // passes between two neighbour ranks
+  std::int64_t passing = 0;  // passes that come from one neighbour rank and go on to the other
   for (std::size_t s = 0; s < rank_of.size(); ++s) {
     if (rank_of[s] != rank) continue;
-    const Nanoseconds forward = edge(s + 1), backward = edge(s - 1);  // s - 1: the first has none
-    all += own * (forward + backward);
+    const Nanoseconds forward = edge_to(s + 1), backward = edge_to(s - 1);  // stage 0 - 1: none
+    all += microbatches * (forward + backward);
     last = std::max(last, backward);
     if (s > 0 && s + 1 < rank_of.size() && std::abs(rank_of[s + 1] - rank_of[s - 1]) == 2 &&
         rank_of[s + 1] + rank_of[s - 1] == 2 * rank)
-      passing += own;
+      passing += microbatches;
   }
-  // Nothing waits for a rank's last transfer. If a forward and a backward exchange at the same
-  // time, the rank waits for at least one of them.
+  // Nothing waits for a rank's last transfer.
   if (order.exchanges == BatchedP2p::EachAction) return all - last;
+  // A forward and a backward exchange at the same time: the rank waits for at least one of them.
   return std::max(passing - 1, std::int64_t{0}) * std::min(up, down);
 }
 
@@ -211,12 +213,13 @@ RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
   const OrderTraits& order = traits(playing);
   const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
   const std::vector<int> rank_of = ranks_of_chain(order, layout.pp, layout.vpp);
-  const bool whole = !order.splits_backwards;
-  const int own = microbatches(base_, layout) / order.chains;
+  const bool whole_backwards = !order.splits_backwards;
+  const int chain_microbatches = microbatches(base_, layout) / order.chains;
   std::vector<Nanoseconds> edges(layout.pp);  // from a rank to the next one
   for (int rank = 0; rank + 1 < layout.pp; ++rank)
     edges[rank] = transfer_ns(layout, rank, rank + 1);
-  // The time before a stage's first forward, and the time after its last backward.
+  // The time from the iteration's start to a stage's first forward, and from its last backward to
+  // the iteration's end.
   std::vector<Nanoseconds> before(passes.size()), behind(passes.size());
   for (std::size_t s = 1; s < passes.size(); ++s) {
     const int low = std::min(rank_of[s - 1], rank_of[s]),
@@ -230,20 +233,20 @@ RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
   RankEnds ends;
   Nanoseconds last = 0;
   for (int rank = 0; rank < layout.pp; ++rank) {
-    Nanoseconds first = INT64_MAX, tail = INT64_MAX, work = 0;
+    Nanoseconds start = INT64_MAX, tail = INT64_MAX, work = 0;
     for (const int stage : ranks[rank]) {
       const PassTimes& pass = passes[stage];
-      first = std::min(first, before[stage]);
+      start = std::min(start, before[stage]);
       tail = std::min(tail, behind[stage]);
-      work += own * (whole ? pass.forward + pass.backward : pass.least());
+      work += chain_microbatches * (whole_backwards ? pass.forward + pass.backward : pass.least());
     }
     if (!playing.overlap_p2p && layout.pp > 1)
-      work += waits_bound(order, own, rank, rank_of, edges);
-    ends.push_back(first + work);
-    if (whole) last = std::max(last, first + work + tail);
+      work += waits_bound(order, chain_microbatches, rank, rank_of, edges);
+    ends.push_back(start + work);
+    if (whole_backwards) last = std::max(last, start + work + tail);
   }
-  Nanoseconds& first_stage = ends[rank_of.front()];
-  first_stage = std::max(first_stage, last);
+  Nanoseconds& end_of_first_stage = ends[rank_of.front()];
+  end_of_first_stage = std::max(end_of_first_stage, last);
   return ends;
 }
 
@@ -260,7 +263,7 @@ Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind k
 
 // An iteration consists of
 //   ahead     the gather of the first stage's parameters, if it waits for it
-//   reduced   all ranks' passes and the reductions of their gradients behind them
+//   reduced   all ranks' passes and the reductions of gradients that follow them
 //   behind    the optimizer, and the gather of parameters after it
 // and takes at least `lanes`, the data-parallel communication of the busiest rank in a row.
 Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
@@ -270,62 +273,60 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const std::vector<MuonShare> muon = muon_shares(base_.job.model, plan);
   const OrderTraits& order = traits(playing);
   const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
-  const double gradient = bytes_of(plan.gradient_dtype);
-  const double parameter = gathered_parameter_bytes(plan);
+  const double gradient_bytes = bytes_of(plan.gradient_dtype);
+  const double parameter_bytes = gathered_parameter_bytes(plan);
   const CommKind reduce = sharing.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
   const CostModel cost = base_.cost_model();
-  // The groups of three cases have another form and are not counted: two chains (groups span two
-  // ranks), HSDP (a cut's groups, then its replicas), and ZeRO's hpZ (smaller groups).
-  const bool unknown = order.chains > 1 || plan.hsdp_shard > 0 || plan.zero_hpz > 0;
-  // Bytes are rounded in each unit (layers, embedding, head): one byte less for each
-  // gives a bound.
+  // In three cases groups are not a stage's replicas, and count as zero: two chains (groups span
+  // two ranks), HSDP (groups of a cut, then of replicas), and ZeRO's hpZ (smaller groups).
+  const bool counts_as_zero = order.chains > 1 || plan.hsdp_shard > 0 || plan.zero_hpz > 0;
+  // Bytes are rounded in each unit (layers, embedding, head): one byte less for each gives a bound.
   const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
-    return unknown ? 0
-                   : data_ns(candidate, rank, kind,
-                             std::max(0.0, parameters * bytes - base_.job.model.layers - 2));
+    return counts_as_zero ? 0
+                          : data_ns(candidate, rank, kind,
+                                    std::max(0.0, parameters * bytes - base_.job.model.layers - 2));
   };
+  const bool no_pipeline = layout.pp == 1;  // ZeRO 2 and 3 then communicate for each microbatch
   Nanoseconds reduced = 0, behind = 0, lanes = 0;
   for (int rank = 0; rank < layout.pp; ++rank) {
-    double all = 0, least = 1e300;
+    double parameters = 0, smallest_stage = 1e300;
     Nanoseconds optimizer = to_ns(iteration_overhead_s(plan, base_.costs.profile,
                                                        base_.job.model.layers / double(layout.pp)));
     for (const int stage : ranks[rank]) {
-      all += held[stage].dense;
+      parameters += held[stage].dense;
       // The first stage's last bucket may be small.
-      least = std::min(
-          least, stage == 0 && buckets_first_stage(sharing, order.chains) ? 0 : held[stage].dense);
+      const bool has_buckets = stage == 0 && buckets_first_stage(sharing, order.chains);
+      smallest_stage = std::min(smallest_stage, has_buckets ? 0 : held[stage].dense);
       // Casts of weights are left out, which keeps it a bound.
       const Kernel step = optimizer_kernel(plan, held[stage], 0, muon[stage], base_.costs.profile);
       if (!step.empty()) optimizer += kernel_ns(cost, step);
     }
     if (order.chains > 1) optimizer = 0;
-    const bool each = layout.pp == 1;  // ZeRO 2 and 3 communicate for each microbatch then
-    const int passes = sharing.zero >= 2 && each ? microbatches(base_, layout) : 1;
-    const Nanoseconds reduction = ns(rank, reduce, all, gradient);
-    const Nanoseconds gathering =
-        sharing.zero == 0 ? 0 : ns(rank, CommKind::AllGather, all, parameter);
+    const int reductions = sharing.zero >= 2 && no_pipeline ? microbatches(base_, layout) : 1;
+    const Nanoseconds reductions_ns = reductions * ns(rank, reduce, parameters, gradient_bytes);
+    const Nanoseconds gather_ns =
+        sharing.zero == 0 ? 0 : ns(rank, CommKind::AllGather, parameters, parameter_bytes);
     // ZeRO 3 gathers for each pass, or once for each microbatch if parameters are kept until the
     // backward.
-    const int gathered =
-        sharing.zero == 3 && each ? passes * (plan.gathers_each_pass() ? 2 : 1) : 1;
-    const Nanoseconds gathers = gathered * gathering;
-    lanes = std::max(lanes, passes * reduction + gathers);
+    const int gathers =
+        sharing.zero == 3 && no_pipeline ? reductions * (plan.gathers_each_pass() ? 2 : 1) : 1;
+    lanes = std::max(lanes, reductions_ns + gathers * gather_ns);
     Nanoseconds end = ends[rank];
     if (!sharing.grad_reduce) {
-      end += passes * reduction;
+      end += reductions_ns;
     } else if (layout.pp > 1) {
-      end += ns(rank, reduce, least, gradient);
+      end += ns(rank, reduce, smallest_stage, gradient_bytes);
     }
-    if (sharing.zero == 3 && each && !sharing.param_gather) end += gathers;
+    if (sharing.zero == 3 && no_pipeline && !sharing.param_gather) end += gathers * gather_ns;
     reduced = std::max(reduced, end);
-    const bool at_end = (sharing.zero == 1 || sharing.zero == 2) && !sharing.param_gather;
-    behind = std::max(behind, optimizer + (at_end ? gathering : 0));
+    const bool gathers_at_end = (sharing.zero == 1 || sharing.zero == 2) && !sharing.param_gather;
+    behind = std::max(behind, optimizer + (gathers_at_end ? gather_ns : 0));
   }
   Nanoseconds ahead = 0;
   if (sharing.param_gather && layout.pp > 1 && base_.job.bucket_bytes == 0 &&
       !buckets_first_stage(sharing, order.chains))
     ahead = ns(order.placement.rank_of(0, layout.pp, layout.vpp), CommKind::AllGather,
-               held[0].dense, parameter);
+               held[0].dense, parameter_bytes);
   // The gradient norm's all-reduce keeps every rank's optimizer waiting for all reductions.
   return std::max(lanes, ahead + reduced + behind);
 }
@@ -353,7 +354,7 @@ Result<Order> StageLevel::order_of(const Candidate& candidate) {
 }
 
 // Cuts the passes of the model's first stage into a step for each unit (embedding, layers, head),
-// since its gradients are reduced unit by unit.
+// as its gradients are reduced unit by unit.
 void StageLevel::cut_by_unit(const StagePassTimes& parts, bool has_head, StageWork* stage) const {
   const auto cut = [&](Nanoseconds PassTimes::*time) {
     std::vector<UnitTimes> units = {{0, parts.embedding.*time}};
@@ -373,7 +374,8 @@ void StageLevel::cut_by_unit(const StagePassTimes& parts, bool has_head, StageWo
   stage->backward_weight = pass_by_unit(reversed(&PassTimes::weight));
 }
 
-// Returns the plan's workload with the measured times in place of its steps.
+// Returns the plan's workload, with passes of one step (or one a unit) that take the measured
+// times.
 Workload StageLevel::stage_level_workload(const Candidate& candidate, const Order& order) {
   const Layout& layout = candidate.layout;
   Workload work =

@@ -24,11 +24,11 @@
 namespace tandem {
 
 // The time of each pass of a stage from its input to its last step, with the communication inside
-// it.
+// it. `input` and `weight` are the two halves of a split backward.
 struct PassTimes {
   Nanoseconds forward = 0, backward = 0, input = 0, weight = 0;
 
-  // Returns the least time that a microbatch takes of a rank, forward and back.
+  // Returns the least time for which a microbatch occupies the rank, forward and backward.
   Nanoseconds least() const { return forward + std::min(backward, input + weight); }
 };
 
@@ -47,14 +47,14 @@ struct StagePassTimes {
   std::vector<PassTimes> layers;  // by the number of their kind
   PassTimes embedding, head, once;
   Bytes pipeline_bytes = 0;
-  bool slowed = false;  // communication takes SMs from kernels, and these times do not count that
+  bool slowed = false;  // communication takes SMs from kernels, which these times do not count
 
   // Returns the times of a stage with `layers` layers of the model, from layer `begin` on.
   PassTimes of(const Model& model, int begin, int layers, bool first, bool last) const;
 };
 
-// Two bounds below an iteration: the mean rank's passes, and one microbatch's way through all
-// stages.
+// Two lower bounds of an iteration: the mean rank's passes of all microbatches, and the passes of
+// one microbatch through all stages.
 struct WorkBound {
   Nanoseconds mean_rank = 0, chain = 0;
 
@@ -85,23 +85,26 @@ class StageLevel {
   double memory(const Candidate& candidate, const Order& order) const;
   double peak_bytes(const Candidate& candidate, const LiveActivations& live) const;
 
-  // Four bounds below a layout's iteration, however it is played, from the tightest to the
-  // quickest. work_bound() counts all of its passes. uncontended_bound() is the same if
-  // communication took no SMs from kernels. exposed_bound() counts the kernels, and the
-  // communication that no setting hides. least_exposed_bound() is that of the same layout without
-  // recompute; it is INT64_MAX if no layout with its micro batch and cuts keeps the rules.
+  // Four lower bounds of a layout's iteration, in whatever order it is played, from the tightest to
+  // the quickest to compute:
+  //   work_bound           counts all passes
+  //   uncontended_bound    counts them as if communication took no SMs from kernels
+  //   exposed_bound        counts kernels, and the communication that no setting hides
+  //   least_exposed_bound  is exposed_bound without recompute; INT64_MAX: no layout with this micro
+  //                        batch and cut keeps the rules
   Nanoseconds work_bound(const Layout& layout);
   Nanoseconds uncontended_bound(const Layout& layout);
   Nanoseconds exposed_bound(const Layout& layout);
   Nanoseconds least_exposed_bound(const Layout& layout);
-  // Returns the least least_exposed_bound() over a cut's micro batches, or up to a thousandth less
-  // (cut_bound.cpp). REQUIRES: they differ in nothing else, and grow (Space::micro_batches).
+  // Returns the lowest least_exposed_bound() of these layouts, or up to a thousandth less
+  // (cut_bound.cpp). REQUIRES: they differ in the micro batch alone, which grows.
   Nanoseconds cut_bound(std::span<const Layout> micro_batches);
-  // Returns one layout for all layouts whose passes take the same time.
+  // Returns the one layout that stands for all layouts whose passes take the same time.
   Layout canonical(Layout layout) const;
   // Returns a lower bound of each rank's end. A rank starts after the forwards of one microbatch on
-  // the stages before its first, and then does its passes. With whole backwards, the backwards of
-  // those stages follow. Where transfers do not overlap, each pass also waits for what it sends.
+  // the stages before its first, and then does its passes. If backwards are not split, the
+  // backwards of those earlier stages follow. If transfers do not overlap, a pass also waits for
+  // what it sends.
   RankEnds ends_bound(const Layout& layout, const Playing& playing);
   // Returns a lower bound of the iteration with data parallelism: parameters that the first stage
   // waits for, gradients that are reduced after a rank's last pass, the optimizer, and parameters
@@ -118,7 +121,7 @@ class StageLevel {
   struct Known;
   StageLevel(const Scenario& base, Cluster cluster, std::shared_ptr<Known> known);
 
-  // The time of a pass that is counted: as in exposed_bound(), in uncontended_bound(), or
+  // The part of a pass's time that is counted: as in exposed_bound(), in uncontended_bound(), or
   // all of it.
   enum class Counted : std::uint8_t { Exposed, Uncontended, All };
 
@@ -136,10 +139,10 @@ class StageLevel {
   Program one_gpu(std::vector<Kernel> kernels) const;
   Nanoseconds length(const Pass& pass, const Layout& layout, Program* program, bool* slowed);
   Nanoseconds exposed_length(const Pass& pass, const Layout& layout);
-  Nanoseconds played(const Pass& pass, const Layout& layout, Program* program);
+  Nanoseconds length_on_engine(const Pass& pass, const Layout& layout, Program* program);
   Nanoseconds step_ns(const Step& step, const Layout& layout);
-  // Returns the time of a communication op, the slowest among all ranks that one of each stage
-  // stands for.
+  // Returns the time of a communication op alone on the network, on the slowest of the ranks for
+  // which this one is played.
   Nanoseconds alone_ns(const Candidate& candidate, const Plan& plan, const OneReplica& lowered,
                        int body, const Op& op);
   void price(const Candidate& candidate, OneReplica* lowered);
@@ -151,9 +154,10 @@ class StageLevel {
   void cut_by_unit(const StagePassTimes& parts, bool has_head, StageWork* stage) const;
   Workload stage_level_workload(const Candidate& candidate, const Order& order);
   const OrderTraits& traits(const Playing& playing) const;
-  // Returns the least time that a rank waits for its transfers, if none overlaps. `rank_of`: the
-  // rank of each stage.
-  Nanoseconds waits_bound(const OrderTraits& order, int own, int rank,
+  // Returns the least time that a rank waits for its transfers, if none overlaps. `microbatches`:
+  // of a chain. `rank_of`: the rank of each stage. `edges`: the time of a transfer from each rank
+  // to the next one.
+  Nanoseconds waits_bound(const OrderTraits& order, int microbatches, int rank,
                           const std::vector<int>& rank_of,
                           const std::vector<Nanoseconds>& edges) const;
 
@@ -162,7 +166,7 @@ class StageLevel {
   std::shared_ptr<Known> known_;
 };
 
-// The times that were measured, shared by all threads.
+// The times measured so far, shared by all threads.
 struct StageLevel::Known {
   SharedMemo<Layout, StagePassTimes> exposed, uncontended, all;
   SharedMemo<std::tuple<Layout, std::string, Counted>, StagePassTimes> dense;  // by layout and kind

@@ -31,7 +31,7 @@ PassTimes StagePassTimes::of(const Model& model, int begin, int count, bool firs
   return sum;
 }
 
-// Returns a step's duration by itself.
+// Returns a step's duration alone on the network.
 Nanoseconds StageLevel::step_ns(const Step& step, const Layout& layout) {
   if (step.computes) return step.duration_ns;
   Layout group = layout;
@@ -39,7 +39,7 @@ Nanoseconds StageLevel::step_ns(const Step& step, const Layout& layout) {
   return groups_.alone_ns(groups_.of_pass(group, step.group_kind, step.collective), step.bytes);
 }
 
-// Whether some communication takes SMs while a kernel runs. `begins`, `ends`: of each step.
+// Whether some communication takes SMs while a kernel runs. `begins` and `ends`: each step's times.
 static bool takes_sms(const Pass& pass, const std::vector<Nanoseconds>& begins,
                       const std::vector<Nanoseconds>& ends) {
   for (std::size_t i = 0; i < pass.steps.size(); ++i) {
@@ -69,23 +69,25 @@ static std::vector<Nanoseconds> step_ends(const Pass& pass, const Duration& ns,
 }
 
 // Returns the time from the pass's input to its last step. If communication takes SMs from kernels,
-// the pass is played on the engine. That needs `program`; if it is null, sets `*slowed` instead.
+// the pass is length_on_engine on the engine. That needs `program`; if it is null, sets `*slowed`
+// instead.
 Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program,
                                bool* slowed) {
   std::vector<Nanoseconds> begins;
   const std::vector<Nanoseconds> ends = step_ends(
       pass, [&](const Step& step) { return step_ns(step, layout); }, &begins);
   if (takes_sms(pass, begins, ends)) {
-    if (program != nullptr) return played(pass, layout, program);
+    if (program != nullptr) return length_on_engine(pass, layout, program);
     *slowed = true;
   }
   return ends.empty() ? 0 : std::ranges::max(ends);
 }
 
 // Returns the time that no setting of a layout can hide: kernels, expert communication, and tensor
-// communication unless the sequence is cut. With a cut sequence it may overlap with kernels, as
-// context communication always may.
+// communication without sequence parallelism. With it, tensor communication may overlap with
+// kernels, as context communication always may.
 Nanoseconds StageLevel::exposed_length(const Pass& pass, const Layout& layout) {
+  // Otherwise the layouts that share these times may lie differently on the nodes.
   const bool groups_alike = first_gpus_standing_for_all(layout) > 0;
   const std::vector<Nanoseconds> ends = step_ends(pass, [&](const Step& step) -> Nanoseconds {
     const bool exposed =
@@ -108,7 +110,7 @@ Program StageLevel::one_gpu(std::vector<Kernel> kernels) const {
 }
 
 // Returns the same as length(), by playing the pass's steps as ops on the ideal engine.
-Nanoseconds StageLevel::played(const Pass& pass, const Layout& layout, Program* program) {
+Nanoseconds StageLevel::length_on_engine(const Pass& pass, const Layout& layout, Program* program) {
   BodyBuilder body;
   std::array<std::int16_t, kGroupKinds> slots{};
   std::vector<std::int32_t> communicators;
@@ -194,7 +196,7 @@ StagePassTimes StageLevel::measure_layers(const Layout& layout, Counted counted)
   const Model& model = base_.job.model;
   const auto measured = [&](const Model& kind) {
     if (kind.is_moe() || layout.expert_tp == 0) return measure_kind(layout, kind, counted);
-    Layout dense = layout;  // the experts of other layers do not matter to it
+    Layout dense = layout;  // a dense layer takes the same time however experts are cut
     dense.ep = 1;
     dense.expert_tp = 0;
     return known_->dense.of(std::tuple(canonical(dense), kind.kind, counted),
@@ -215,12 +217,13 @@ int StageLevel::first_gpus_standing_for_all(const Layout& layout) const {
       std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1)));
 }
 
-// Sets what changes no time to one value: vpp, and pp and dp if one node's groups stand for all.
+// Sets numbers that change no pass's time to one value: vpp, and pp and dp if some GPUs' groups
+// stand for all groups.
 Layout StageLevel::canonical(Layout layout) const {
   layout.vpp = 1;
   if (const int alike = first_gpus_standing_for_all(layout); alike > 0) {
     layout.dp = std::min(layout.block(), alike) / (layout.tp * layout.cp);
-    layout.pp = std::min(layout.pp, 2);  // how the embedding is shared changes no time
+    layout.pp = std::min(layout.pp, 2);  // every number of stages above 1 gives the same times
   }
   return layout;
 }

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -28,10 +27,12 @@ double above(Nanoseconds iteration_ns, Nanoseconds bound_ns) {
   return static_cast<double>(iteration_ns) / static_cast<double>(bound_ns) - 1;
 }
 
-// The most branches of a search for a rule's counterexample. If none fits, it would take all.
+// The most branches of a search for a rule's counterexample. Without this limit, a search that
+// finds none would try all plans.
 constexpr int kMostBranchesOfRule = 500;
 
-// Keeps clusters and plays in memory below 4 GiB: each takes some kilobytes for each GPU.
+// Returns how many clusters and simulations may exist at once. Each takes some kilobytes for each
+// GPU, and together they are to stay below 4 GiB.
 int most_at_once(const Scenario& base) {
   constexpr int kGpusAtOnce = 600'000;
   return std::max(1, kGpusAtOnce / base.cluster.gpus);
@@ -41,12 +42,13 @@ bool is_past(Clock::time_point begin, double seconds) {
   return seconds > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > seconds;
 }
 
-// Plays as simulate_all(), until `is_late`. Scenarios that are not played by then get an Error.
+// Plays the scenarios as simulate_all() does. Those not played before `is_late` get an Error.
+// `files_of`: the index of the scenario that gets the options' detail; -1: none.
 std::vector<Result<RunResult>> play_in_time(const Scenario& base,
                                             const std::vector<Scenario>& scenarios, int files_of,
                                             const std::function<bool()>& is_late,
                                             const TuneOptions& options) {
-  struct OutOfTime {};
+  struct OutOfTime {};  // thrown to end the runs under way
   const int jobs = std::min(options.jobs, most_at_once(base));
   const OutputFiles files{.detail = options.detail};
   if (options.seconds == 0)
@@ -71,9 +73,13 @@ std::vector<Result<RunResult>> play_in_time(const Scenario& base,
   return results;
 }
 
+std::optional<Found> fastest_of(const SearchResult& result) {
+  return result.best.empty() ? std::nullopt : std::optional(result.best.front());
+}
+
 // Finds for each rule a counterexample: the best plan that breaks it if `best` keeps it, or that
 // keeps it if `best` breaks it. `by_rules`: the best plan that keeps all rules.
-std::vector<RuleCheck> compare_rules(const Scenario& base, Search& found, const Found& best,
+std::vector<RuleCheck> compare_rules(const Scenario& base, Search& search, const Found& best,
                                      const std::optional<Found>& by_rules,
                                      const std::function<bool()>& search_is_late,
                                      const TuneOptions& options) {
@@ -83,12 +89,11 @@ std::vector<RuleCheck> compare_rules(const Scenario& base, Search& found, const 
     const bool kept = rule.holds(base, best.candidate.layout);
     int branches = 0;
     const SearchResult others =
-        found.best({.keep = 1,
-                    .wants = [&](const Layout& l) { return rule.holds(base, l) != kept; },
-                    .stop = [&] { return ++branches > kMostBranchesOfRule || options.stop(); },
-                    .is_late = search_is_late});
-    std::optional<Found> other;
-    if (!others.best.empty()) other = others.best.front();
+        search.best({.keep = 1,
+                     .wants = [&](const Layout& l) { return rule.holds(base, l) != kept; },
+                     .stop = [&] { return ++branches > kMostBranchesOfRule || options.stop(); },
+                     .is_late = search_is_late});
+    std::optional<Found> other = fastest_of(others);
     if (!kept && by_rules && (!other || by_rules->iteration_ns < other->iteration_ns))
       other = by_rules;
     RuleCheck check{std::string(rule.name), std::string(rule.source), best, other, others.complete};
@@ -114,8 +119,8 @@ bool is_best(const Finalist& finalist) {
 // Sorts the search's plans by time, those that fit first, and labels them by number.
 void sort_best(std::vector<Finalist>* finalists) {
   const auto seconds = [](const Finalist& finalist) {
-    const bool counts = finalist.result.ok() && finalist.result->training->fits;
-    return counts ? finalist.result->iteration_s : 1e300;
+    const bool fits = finalist.result.ok() && finalist.result->training->fits;
+    return fits ? finalist.result->iteration_s : 1e300;
   };
   const auto rest = std::stable_partition(finalists->begin(), finalists->end(), is_best);
   std::stable_sort(finalists->begin(), rest,
@@ -125,8 +130,9 @@ void sort_best(std::vector<Finalist>* finalists) {
     finalist->label = std::to_string(++number);
 }
 
-// Returns the plan without its tensor overlap, and with its transfers cut the other way. The stage
-// level prices these two choices least well, and the search keeps only what it finds faster.
+// Returns up to two variants of a plan: with scatter_gather switched, and without tensor overlap.
+// Stage-level times are least exact for these two choices, so the search may have dropped a variant
+// that is faster on the engine.
 std::vector<Found> near_variants(const Scenario& base, const Space& space, const Found& found,
                                  StageLevel* level) {
   std::vector<Candidate> others;
@@ -158,7 +164,7 @@ bool is_better(const Finalist& first, const Finalist& second) {
 }
 
 // Plays on the engine: the best plans, then the plan of the rules and the scenario's own. A best
-// plan is replaced by one of its near variants, a twin, if that is faster.
+// plan is replaced by one of its near variants if that is faster.
 std::vector<Finalist> play_best(const Scenario& base, const Space& space,
                                 const std::vector<Found>& best,
                                 const std::optional<Found>& by_rules,
@@ -173,18 +179,19 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
   for (const Found& found : best) {
     add("best", found);
     if (options.stop()) continue;
-    for (const Found& twin : near_variants(base, space, found, &levels->front())) add("twin", twin);
+    for (const Found& variant : near_variants(base, space, found, &levels->front()))
+      add("variant", variant);
   }
   if (by_rules) add("rules", *by_rules);
   played.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
   scenarios.push_back(base);
   const int own = static_cast<int>(scenarios.size()) - 1;
-  levels->clear();  // gives their memory to the runs
+  levels->clear();  // frees memory for the runs
   std::vector<Result<RunResult>> results = play_in_time(base, scenarios, own, is_late, options);
   std::vector<Finalist> finalists;
   for (std::size_t i = 0; i < results.size(); ++i) {
     played[i].result = std::move(results[i]);
-    if (played[i].label != "twin") {
+    if (played[i].label != "variant") {
       finalists.push_back(std::move(played[i]));
     } else if (is_better(played[i], finalists.back())) {
       played[i].label = finalists.back().label;
@@ -195,15 +202,16 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
   return finalists;
 }
 
-// Plays the best pipelines with every refinement and adds the results to the best. If the space
-// allows no plan without refinement, these replace the plain pipelines.
+// Plays the best plans with pp > 1 once with every refinement and adds the results to the
+// finalists. If the space allows no plan without refinement, the refined plans replace the plain
+// ones.
 void refine(const Scenario& base, const std::vector<Refinement>& refinements,
             const std::function<bool()>& is_late, const TuneOptions& options, Tuned* tuned) {
   std::vector<Scenario> scenarios;
   for (const Finalist& finalist : tuned->finalists) {
-    const bool counts = is_best(finalist) && finalist.result.ok() &&
-                        finalist.candidate.layout.pp > 1 && !options.stop();
-    if (!counts || tuned->refined.size() >= static_cast<std::size_t>(options.refine)) continue;
+    const bool is_refined = is_best(finalist) && finalist.result.ok() &&
+                            finalist.candidate.layout.pp > 1 && !options.stop();
+    if (!is_refined || tuned->refined.size() >= static_cast<std::size_t>(options.refine)) continue;
     tuned->refined.push_back({finalist.candidate, *finalist.result, {}});
     for (const Refinement& refinement : refinements) {
       if (refinement.any()) scenarios.push_back(refined(base, finalist.candidate, refinement));
@@ -211,89 +219,49 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
   }
   if (scenarios.empty()) return;
   std::vector<Result<RunResult>> results = play_in_time(base, scenarios, -1, is_late, options);
-  std::vector<Finalist> found;
+  std::vector<Finalist> refined_plans;
   std::size_t next = 0;
   for (Refined& plan : tuned->refined) {
     for (const Refinement& refinement : refinements) {
       if (!refinement.any()) continue;
       Result<RunResult>& result = results[next++];
-      if (result.ok()) found.push_back({"best", plan.candidate, std::nullopt, result, refinement});
+      if (result.ok())
+        refined_plans.push_back({"best", plan.candidate, std::nullopt, result, refinement});
       plan.with.push_back({refinement, std::move(result)});
     }
   }
   const bool may_be_plain = std::ranges::any_of(refinements, std::not_fn(&Refinement::any));
-  if (!may_be_plain && !found.empty()) {
+  if (!may_be_plain && !refined_plans.empty()) {
     std::erase_if(tuned->finalists, [](const Finalist& finalist) {
       return is_best(finalist) && finalist.candidate.layout.pp > 1;
     });
   }
-  tuned->finalists.insert(tuned->finalists.begin(), found.begin(), found.end());
+  tuned->finalists.insert(tuned->finalists.begin(), refined_plans.begin(), refined_plans.end());
   sort_best(&tuned->finalists);
-  std::size_t best = 0;
+  std::size_t number = 0;
   std::erase_if(tuned->finalists, [&](const Finalist& finalist) {
-    return is_best(finalist) && ++best > static_cast<std::size_t>(options.keep);
+    return is_best(finalist) && ++number > static_cast<std::size_t>(options.keep);
   });
 }
 
-// Returns the keys of the scenario that a search's plans replace or do not have.
+// Returns the keys that the scenario sets and the search's plans do not have (Tuned::cleared).
 std::vector<std::string> cleared_keys(const Scenario& base, const Space& space) {
   constexpr std::string_view kCleared[] = {"overlap.batch_p2p", "parallel.layers_per_stage",
                                            "parallel.layout", "schedule.group",
                                            "schedule.memory_limit"};
-  std::vector<std::string> found;
+  std::vector<std::string> cleared;
   for (const auto& [key, place] : base.places) {
     const bool is_chosen =
         (key == "parallel.hsdp_shard" || key == "parallel.zero_hpz") && !space.named(key).empty();
     if (std::ranges::find(kCleared, key) != std::end(kCleared) || is_chosen ||
         (key.starts_with("train.") && key.ends_with("_layers")) || key.starts_with("overlap.gemm"))
-      found.push_back(key);
+      cleared.push_back(key);
   }
-  return found;
+  return cleared;
 }
 
-nlohmann::ordered_json plan_json(const Candidate& candidate, const Refinement& refinement = {}) {
-  nlohmann::ordered_json plan;
-  for (const auto& [key, value] : plan_settings(candidate, refinement)) plan[key] = value;
-  return plan;
-}
-
-nlohmann::ordered_json to_json(const std::optional<Found>& found) {
-  if (!found) return nullptr;
-  return {{"plan", plan_json(found->candidate)},
-          {"stage_level_s", to_seconds(found->iteration_ns)}};
-}
-
-nlohmann::ordered_json to_json(const Refined& plan) {
-  nlohmann::ordered_json json = {{"plan", plan_json(plan.candidate)},
-                                 {"simulate", to_json(plan.plain)},
-                                 {"with", nlohmann::ordered_json::array()}};
-  for (const auto& [refinement, result] : plan.with) {
-    nlohmann::ordered_json one = {{"plan", plan_json(plan.candidate, refinement)}};
-    if (result.ok()) {
-      one["saved_s"] = plan.saved_s(*result);
-      one["saved"] = plan.saved_s(*result) / plan.plain.iteration_s;
-      one["simulate"] = to_json(*result);
-    } else {
-      one["error"] = result.error().text();
-    }
-    json["with"].push_back(std::move(one));
-  }
-  return json;
-}
-
-nlohmann::ordered_json to_json(const Finalist& finalist) {
-  nlohmann::ordered_json json = {{"plan", plan_json(finalist.candidate, finalist.refinement)},
-                                 {"stage_level_s", nullptr}};
-  if (finalist.stage_level_ns) json["stage_level_s"] = to_seconds(*finalist.stage_level_ns);
-  if (finalist.result.ok()) {
-    json["simulate"] = to_json(*finalist.result);
-  } else {
-    json["error"] = finalist.result.error().text();
-  }
-  return json;
-}
-
-// A precision has no price if the GPU has no rate for it or the cost table was measured in another.
+// Checks that kernels have prices in each precision that the user names: the GPU must have a rate
+// for it, and a cost table must have been measured in it.
 Status check_precisions(const Scenario& base, const Space& space) {
   for (const std::string& precision : space.named("train.precision")) {
     const CostModel prices = cost_model(base.costs, base.cluster.spec.device, precision);
@@ -349,8 +317,8 @@ Error no_plan(const Scenario& base, const Space& space, const SearchResult& resu
           base.cluster.spec.device.memory_bytes / GiB));
 }
 
-// Makes a level for each thread. The search ignores failed links, as it ignores slow ones; the
-// plans that are played have them.
+// Makes a StageLevel for each thread. The search ignores failed links, as it ignores slow ones; the
+// runs on the engine have them.
 Result<std::vector<StageLevel>> stage_levels(const Scenario& base, int threads) {
   std::vector<StageLevel> levels;
   for (int i = 0; i < threads; ++i) {
@@ -380,18 +348,20 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   ASSIGN_OR_RETURN(std::vector<StageLevel> levels,
                    stage_levels(base, std::min({options.jobs, cores, most_at_once(base)})));
   std::optional<Waiting> waiting("searching plans");
-  std::string shown;
-  const auto show_gap = [&](const Found& first, Nanoseconds bound_ns) {
-    std::string gap = fmt::format("{:.1f}", 100 * above(first.iteration_ns, bound_ns));
-    if (gap == shown) return;
-    shown = std::move(gap);
+  std::string shown_gap;
+  const auto show_gap = [&](const Found& fastest, Nanoseconds bound_ns) {
+    std::string gap = fmt::format("{:.1f}", 100 * above(fastest.iteration_ns, bound_ns));
+    if (gap == shown_gap) return;
+    shown_gap = std::move(gap);
     waiting->now(
         fmt::format("searching plans: {:.4g} s, about {} % above the best possible at most",
-                    to_seconds(first.iteration_ns), shown));
+                    to_seconds(fastest.iteration_ns), shown_gap));
   };
   const auto on_better = [&](bool of_rules) {
     return [&options, of_rules](const Found& found) { options.on_better(found, of_rules); };
   };
+  // Good plans come early if the rules' plans and likely ones are searched first: they are there if
+  // the search is stopped.
   const Space narrow = space_of_rules(space, base);
   const SearchResult ruled =
       Search(base, narrow, levels)
@@ -400,22 +370,20 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
                  .stop = options.stop,
                  .is_late = search_is_late,
                  .on_better = on_better(true)});
-  std::optional<Found> by_rules;
-  if (!ruled.best.empty()) by_rules = ruled.best.front();
-  // Good plans come early this way: they are there if the search is stopped.
+  const std::optional<Found> by_rules = fastest_of(ruled);
   const Space likely = space_of_likely_plans(space, base);
-  const SearchResult first = Search(base, likely, levels)
-                                 .best({.keep = options.keep,
-                                        .stop = options.stop,
-                                        .is_late = search_is_late,
-                                        .on_better = on_better(false)});
-  Search found(base, space, levels);
-  const SearchResult result = found.best({.keep = options.keep,
-                                          .known = first.best,
-                                          .stop = options.stop,
-                                          .is_late = search_is_late,
-                                          .on_better = on_better(false),
-                                          .on_bound = show_gap});
+  const SearchResult likely_plans = Search(base, likely, levels)
+                                        .best({.keep = options.keep,
+                                               .stop = options.stop,
+                                               .is_late = search_is_late,
+                                               .on_better = on_better(false)});
+  Search full_search(base, space, levels);
+  const SearchResult result = full_search.best({.keep = options.keep,
+                                                .known = likely_plans.best,
+                                                .stop = options.stop,
+                                                .is_late = search_is_late,
+                                                .on_better = on_better(false),
+                                                .on_bound = show_gap});
   Tuned tuned{.scenario = base.name, .counts = result.counts};
   tuned.search_s = std::chrono::duration<double>(Clock::now() - begin).count();
   if (options.framework != nullptr) {
@@ -429,8 +397,9 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   tuned.best_ns = best.front().iteration_ns;
   tuned.bound_ns = std::min(result.bound_ns, tuned.best_ns);
   if (tuned.complete)
-    tuned.verdicts = compare_rules(base, found, best.front(), by_rules, search_is_late, options);
-  waiting.reset();  // before processes are forked
+    tuned.verdicts =
+        compare_rules(base, full_search, best.front(), by_rules, search_is_late, options);
+  waiting.reset();  // ends its thread before processes are forked
   const auto is_late = [&] { return is_past(begin, 2 * options.seconds); };
   tuned.finalists = play_best(base, space, best, by_rules, &levels, is_late, options);
   const Result<RunResult>& winner = tuned.finalists.front().result;
@@ -441,59 +410,6 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
     add_timeline(base, options, &tuned.finalists.front());
   tuned.cleared = cleared_keys(base, space);
   return tuned;
-}
-
-nlohmann::ordered_json to_json(const Tuned& tuned) {
-  const SearchCounts& counts = tuned.counts;
-  nlohmann::ordered_json json = {{"scenario", tuned.scenario},
-                                 {"cuts",
-                                  {{"all", counts.cuts},
-                                   {"memory", counts.cuts_memory},
-                                   {"work", counts.cuts_work},
-                                   {"not_searched", counts.cuts_left}}},
-                                 {"enumerated", counts.enumerated},
-                                 {"pruned",
-                                  {{"memory", counts.memory},
-                                   {"work", counts.work},
-                                   {"pipeline", counts.pipeline},
-                                   {"data", counts.data}}},
-                                 {"scheduled", counts.scheduled},
-                                 {"orders_played", counts.orders},
-                                 {"unplayable", counts.unplayable},
-                                 {"not_searched", counts.left},
-                                 {"complete", tuned.complete},
-                                 {"bound_s", nullptr},
-                                 {"gap", nullptr},
-                                 {"search_wall_s", tuned.search_s},
-                                 {"cleared", tuned.cleared},
-                                 {"framework", nullptr}};
-  if (const std::optional<double> gap = tuned.gap()) {
-    json["bound_s"] = to_seconds(tuned.bound_ns);
-    json["gap"] = *gap;
-  }
-  if (!tuned.framework.empty()) {
-    json["framework"] = tuned.framework;
-    json["own_breaks"] = nullptr;
-    if (!tuned.own_breaks.empty()) json["own_breaks"] = tuned.own_breaks;
-  }
-  json["best"] = nlohmann::ordered_json::array();
-  for (const Finalist& finalist : tuned.finalists) {
-    if (finalist.label == "rules" || finalist.label == "own") {
-      json[finalist.label] = to_json(finalist);
-    } else {
-      json["best"].push_back(to_json(finalist));
-    }
-  }
-  json["refined"] = nlohmann::ordered_json::array();
-  for (const Refined& plan : tuned.refined) json["refined"].push_back(to_json(plan));
-  json["verdicts"] = nlohmann::ordered_json::array();
-  for (const RuleCheck& verdict : tuned.verdicts)
-    json["verdicts"].push_back({{"rule", verdict.rule},
-                                {"source", verdict.source},
-                                {"complete", verdict.complete},
-                                {"keeps", to_json(verdict.keeps)},
-                                {"breaks", to_json(verdict.breaks)}});
-  return json;
 }
 
 }  // namespace tandem

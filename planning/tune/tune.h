@@ -18,24 +18,25 @@
 
 namespace tandem {
 
-// A guide's rule against the search: the fastest plan that keeps it and the fastest that breaks it;
-// nothing where no plan does.
+// Compares a guide's rule with the search: the fastest plan that keeps it and the fastest that
+// breaks it; nothing where no plan does.
 struct RuleCheck {
   std::string rule, source;
   std::optional<Found> keeps, breaks;
-  bool complete = true;  // the slower side was searched to its end; else it may be a little faster
+  // The search for the slower of the two came to its end. Otherwise a faster one may exist.
+  bool complete = true;
 };
 
 // One of the search's best plans, played on an engine.
 struct Finalist {
   std::string label;  // "1", "2", ..., "rules", "own"
   Candidate candidate;
-  std::optional<Nanoseconds> stage_level_ns;  // nothing for the scenario's own and refined plans
+  std::optional<Nanoseconds> stage_level_ns;  // none for the scenario's own plan and refined ones
   Result<RunResult> result;
   Refinement refinement = {};
 };
 
-// How much refinements save of one of the search's best plans.
+// One of the search's best plans, played without and with refinements.
 struct Refined {
   struct With {
     Refinement refinement;
@@ -46,7 +47,8 @@ struct Refined {
   RunResult plain;  // without refinement
   std::vector<With> with;
 
-  // Returns the seconds that it saves of the plain plan's iteration; negative: it takes longer.
+  // Returns the seconds by which this result's iteration is shorter than the plain plan's;
+  // negative: it is longer.
   double saved_s(const RunResult& result) const { return plain.iteration_s - result.iteration_s; }
 };
 
@@ -56,7 +58,7 @@ struct Tuned {
   bool complete = true;  // the whole space was searched
   double search_s = 0;   // on the wall clock
   // At stage level: the best plan's time, and a time that no plan of the space beats; 0: not known.
-  // For times on an engine the second is an estimate: some plans take up to a few per cent less.
+  // On an engine, some plans take up to a few per cent less than the bound.
   Nanoseconds best_ns = 0, bound_ns = 0;
 
   // Returns how far at most the best plan is above the best possible, at stage level; nothing where
@@ -68,8 +70,8 @@ struct Tuned {
   // Keys that the scenario sets and a search's plans do not have. Without them, a plan's settings
   // are the whole plan.
   std::vector<std::string> cleared;
-  std::string framework;   // it runs all plans but the scenario's own; empty: none was given
-  std::string own_breaks;  // its rule that the scenario's own plan breaks; empty: none
+  std::string framework;   // of options; it can run all plans but perhaps the scenario's own
+  std::string own_breaks;  // the framework's rule that the scenario's own plan breaks; empty: none
 };
 
 struct TuneOptions {
@@ -78,8 +80,7 @@ struct TuneOptions {
   int refine = 3;  // how many of the best pipelines are refined
   int jobs = 1;    // threads of the search, then simulations at once
   Engine engine = Engine::SimGrid;
-  // The detail of the finalists' RunResults.
-  Detail detail = Detail::None;
+  Detail detail = Detail::None;  // of the finalists' RunResults
   std::function<bool()> stop = [] { return false; };
   // The search ends after so many seconds. Plans that are not played on the engine after twice as
   // many get an Error. 0: no limit.
@@ -89,10 +90,11 @@ struct TuneOptions {
   std::function<void(const Found&, bool of_rules)> on_better = [](const Found&, bool) {};
 };
 
-// Searches the space at stage level, first among the plans that keep all rules. Then it plays the
-// best on the engine, with the best plan of the rules and the scenario's own. Then it plays the
-// best once more with each refinement that the space allows, and adds these to the best. Errors: a
-// scenario with uniform costs; a space without plans, or without one that fits into memory.
+// Searches the space at stage level, first among the plans that keep all rules. Then plays the best
+// plans on the engine, and beside them the best plan of the rules and the scenario's own. Then
+// plays the best plans with each refinement that the space allows, and adds the refined ones.
+// Errors: a scenario with uniform costs; a space without plans, or without one that fits into
+// memory.
 Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options);
 
 nlohmann::ordered_json to_json(const Tuned& tuned);
