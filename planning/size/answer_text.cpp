@@ -9,8 +9,8 @@
 namespace tandem {
 namespace {
 
-// Returns " in fp8 (mxfp8) by deepep, 1.61 times as fast as in bf16", which the scenario has;
-// empty: the scenario's own numerics are the only ones.
+// Returns " in fp8 (mxfp8) by deepep, 1.61 times as fast as in bf16", where bf16 is the scenario's
+// own precision; empty: the search did not choose numerics.
 std::string numerics_text(const SizedJob& job) {
   std::string text;
   bool has_recipe = false;
@@ -20,8 +20,8 @@ std::string numerics_text(const SizedJob& job) {
     if (key == "train.fp8_recipe" && has_recipe) text += " (" + value + ")";
     if (key == "parallel.dispatcher") text += " by " + value;
   }
-  constexpr double kSeen = 1.005;
-  if (!job.plain_numerics || *job.plain_numerics <= kSeen) return text;
+  constexpr double kLeastGain = 1.005;  // a smaller one is not worth a word
+  if (!job.plain_numerics || *job.plain_numerics <= kLeastGain) return text;
   const std::string own = job.scenario.job.plan.precision;
   const bool is_own = planned(job).job.plan.precision == own;
   return text + fmt::format(", {:.2f} times as fast as {}", *job.plain_numerics,
@@ -93,8 +93,9 @@ std::string machine_text(const SizeResult& result, const Machine& machine) {
 }
 
 std::string answer_text(const SizeResult& result, const SizeAnswer& answer) {
-  constexpr const char* kSaid[] = {"The smallest that is in time", "The earliest within the limits",
-                                   "the cheapest that is in time and within the limits"};
+  constexpr const char* kAnswers[] = {"The smallest that is in time",
+                                      "The earliest within the limits",
+                                      "the cheapest that is in time and within the limits"};
   constexpr const char* kNone[] = {"Nothing is in time", "Nothing is within the limits",
                                    "Nothing is in time and within the limits"};
   if (!answer.machine) {
@@ -106,15 +107,16 @@ std::string answer_text(const SizeResult& result, const SizeAnswer& answer) {
   }
   const Machine& machine = result.machines[*answer.machine];
   if (answer.question != SizeAnswer::Cheapest) {
-    if (machine.recommended) return fmt::format("{}: the same.", kSaid[answer.question]);
-    std::string text = fmt::format("{}: {}", kSaid[answer.question], machine_text(result, machine));
+    if (machine.recommended) return fmt::format("{}: the same.", kAnswers[answer.question]);
+    std::string text =
+        fmt::format("{}: {}", kAnswers[answer.question], machine_text(result, machine));
     if (!machine.reason.empty()) text += fmt::format(", {}", excess_text(machine));
     return text + ". " + jobs_text(result, machine, false);
   }
   const SizeInputs& asked = asked_of(result, machine);
   const bool by_years = asked.years > 0 || asked.price.bought();
   std::string text = fmt::format("{} {}: {}, {} ", asked.price.bought() ? "Buy" : "Rent",
-                                 machine_text(result, machine), kSaid[answer.question],
+                                 machine_text(result, machine), kAnswers[answer.question],
                                  money_text(machine.total, asked.price.currency));
   text += by_years
               ? fmt::format("over {:g} years", asked.years > 0 ? asked.years : asked.price.years)

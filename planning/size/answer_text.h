@@ -16,8 +16,8 @@ std::string question_word(SizeAnswer::Question question);
 // Returns "46 nodes of B200 (368 GPUs; 2 of the nodes stand by) for 23.00 M $".
 std::string machine_text(const SizeResult& result, const Machine& machine);
 
-// Returns the answer as one or two sentences. Where none is in time and within the limits, the
-// cheapest's names the nearest, and what it exceeds.
+// Returns the answer as one or two sentences. If no machine is in time and within the limits, the
+// answer to Cheapest names the nearest machine, and the limit that it exceeds.
 std::string answer_text(const SizeResult& result, const SizeAnswer& answer);
 
 // Writes 1234567 as "1.23 M $".

@@ -13,14 +13,14 @@
 namespace tandem {
 namespace {
 
-// The limits that a GPU's hosts and boards set. With a `tray`, nodes of whole trays count as sold
-// up to kMostInTrays GPUs: they are a rack or a part of one.
+// The limits that a GPU's hosts and boards set. With a `tray`, nodes of whole trays up to
+// kMostInTrays GPUs count as sold: they are a rack or a part of one.
 struct HostLimits {
   std::string_view gpu;  // how the device's name begins
-  int pcie = 0;          // generation of the 16 lanes to a NIC; 0: there are none
+  int pcie = 0;          // PCIe generation of the 16 lanes to a NIC; 0: there is no PCIe
   std::string_view pcie_source;
-  std::array<int, 5> gpus_of_a_node = {};  // those that are sold; 0 fills up
-  int tray = 0;
+  std::array<int, 5> gpus_of_a_node = {};  // the numbers that are sold; 0: unused element
+  int tray = 0;                            // GPUs of a tray; 0: not sold in trays
   std::string_view gpus_source;
 };
 
@@ -47,8 +47,9 @@ constexpr HostLimits kHostLimits[] = {
     {"MI355X", 5, kPcie5, {8}, 0, "AMD Instinct MI355X platform"},
     {"host-core", 0, "no PCIe between namespaces", {2}, 0, "shaped-dgx, shaped-jz"}};
 
-// Returns what 16 lanes carry in one direction: 8 GT/s a lane in generation 3, twice as much in
-// each later one. Of 130 bits 128 are payload (PCI Express 3.0 to 5.0), of 256 bytes 236 (6.0).
+// Returns the payload rate of 16 lanes in one direction: 8 GT/s a lane in generation 3, twice as
+// much in each later one. Of 130 bits 128 are payload (PCI Express 3.0 to 5.0), of 256 bytes 236
+// (6.0).
 double slot_Gbit_per_s(int pcie) {
   return 16 * 8 * (1 << (pcie - 3)) * (pcie < 6 ? 128.0 / 130 : 236.0 / 256);
 }

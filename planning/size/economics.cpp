@@ -11,12 +11,13 @@ namespace {
 
 constexpr double kYear_h = 8766, kMonth_h = kYear_h / 12;
 
+// Returns the price of the nodes and their network for an hour.
 double hour_of(const OfferPrice& price, double nodes, double network_price) {
   if (!price.bought()) return nodes * price.node_hour;
   return (nodes * price.node + network_price) / (price.years * kYear_h);
 }
 
-// Returns the site's kW for each node: the mean while it trains.
+// Returns the mean kW that the site draws for each node in training.
 double mean_kW(const OfferPrice& price) { return price.node_kW * price.load * price.pue; }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Economics: the time and cost of a training on so many nodes, from the time of an iteration; and
-// what the nodes cost, whatever runs on them.
+// Economics: the time and cost of a training on a number of nodes, from the time of an iteration;
+// and the price and power of the nodes, whatever runs on them.
 #pragma once
 
 #include <utility>
@@ -17,12 +17,12 @@ struct Economics {
   Wall wall;
   int nodes = 0, spares = 0;
   double energy_MWh = 0;  // p50
-  double cost = 0;        // of the late time: rent, or a share of the purchase, and energy
+  double cost = 0;        // of days_late(): rent, or a share of the purchase, and energy
   double cost_per_T = 0;  // cost of a trillion tokens
   double CO2_t = 0;       // p50, of the energy
 
   double days_p50() const;
-  double days_late() const;  // with the asked certainty
+  double days_late() const;  // not exceeded with the probability size.certainty
 };
 
 // A training on a machine.
@@ -31,7 +31,7 @@ struct Work {
   double tokens_a_step = 0;
   double iteration_s = 0;                       // at the whole batch
   double ramp_s = 0;                            // all iterations with smaller batches
-  double network_price = 0;                     // of what joins the nodes, if that is priced
+  double network_price = 0;                     // of switches, cables and optics, if priced alone
   std::pair<double, double> interval = {1, 1};  // factors of the iteration that hold 90 % of runs
 };
 Economics economics(const SizeInputs& inputs, const Work& work);
@@ -39,21 +39,20 @@ Economics economics(const SizeInputs& inputs, const Work& work);
 // Returns how many nodes stand by for those that work.
 int spare_nodes(const SizeInputs& inputs, const WorkingNodes& working);
 
-// The price and power of so many nodes, spares among them.
+// The price and power of a number of nodes, spares counted.
 struct MachineCosts {
   double purchase = 0;              // 0: rented
   double rent = 0;                  // a month, without energy; 0: bought
-  double monthly = 0;               // rent, or purchase over price.years; with energy at the mean
+  double monthly = 0;               // rent, or purchase over price.years, with energy
   double peak_MW = 0, mean_MW = 0;  // of the site
 };
 MachineCosts machine_costs(const OfferPrice& price, int nodes, double network_price = 0);
 
-// Returns the cost of `years` with the machine: the purchase or the rent, and energy at the mean.
+// Returns the cost of so many years with the machine: the purchase or the rent, and the energy.
 double cost_of_years(const OfferPrice& price, int nodes, double years, double network_price = 0);
 
-// Returns the most nodes, spares among them, that the limits of purchase, rent, power and GPUs
-// allow if a network costs
-// nothing; `most` if they allow more. `gpus_per_node`: of a node that is bought.
+// Returns the most nodes, spares counted, that the limits of purchase, rent, power and GPUs allow,
+// as if the network cost nothing; `most` if they allow more.
 int nodes_within(const SizeInputs& inputs, int gpus_per_node, int most);
 
 }  // namespace tandem

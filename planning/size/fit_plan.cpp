@@ -14,13 +14,13 @@
 namespace tandem {
 namespace {
 
-// Returns `among`, and the usual choices for the keys that it does not name.
+// Returns `among`, with the usual choices for the keys that it does not name.
 std::vector<std::string> space_of(const Scenario& scenario, bool any_numerics,
                                   std::vector<std::string> among) {
   const auto key = [](const std::string& text) { return text.substr(0, text.find('=')); };
-  const std::vector<std::string> own = among;
+  const std::vector<std::string> named = among;
   for (const std::string& usual : usual_space(scenario, any_numerics)) {
-    if (std::ranges::find(own, key(usual), key) == own.end()) among.push_back(usual);
+    if (std::ranges::find(named, key(usual), key) == named.end()) among.push_back(usual);
   }
   return among;
 }
@@ -43,15 +43,14 @@ Status find_plan(const std::vector<std::string>& among, const std::function<bool
   if (!found.best.empty()) {
     job->plan = found.best.front();
   } else {
-    job->reason = counts.found_none()                  ? "no plan keeps the rules"
-                  : counts.memory == counts.enumerated ? "no plan fits into memory"
-                                                       : "no plan can be played";
+    job->reason = "no plan can be played";
+    if (counts.memory == counts.enumerated) job->reason = "no plan fits into memory";
+    if (counts.found_none()) job->reason = "no plan keeps the rules";
   }
   return Done{};
 }
 
-// Returns the tokens a second, at stage level, for each node that works or stands by; 0: there is
-// no plan.
+// Returns the plan's tokens a second (stage-level time) for each node, spares counted; 0: no plan.
 double tokens_rate_of(const SizeCase& c, const SizedJob& job) {
   if (!job.plan) return 0;
   const int spares = spare_nodes(c.inputs, working_nodes(c, job.nodes, job.gpus));
@@ -59,8 +58,8 @@ double tokens_rate_of(const SizeCase& c, const SizedJob& job) {
          to_seconds(job.plan->iteration_ns) / (job.nodes + spares);
 }
 
-// Returns the cluster whose nodes have only `gpus` GPUs, and as many NICs a GPU as before if they
-// can.
+// Returns the cluster with only `gpus` GPUs in each node, and with as many NICs for each GPU as
+// before if that is a whole number.
 ClusterSpec with_node_of(ClusterSpec spec, int gpus) {
   const int nics = spec.nics_per_node * gpus / spec.gpus_per_node;
   if (nics * spec.gpus_per_node == spec.nics_per_node * gpus) spec.nics_per_node = nics;
@@ -70,20 +69,20 @@ ClusterSpec with_node_of(ClusterSpec spec, int gpus) {
 
 }  // namespace
 
-Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t of, const SizeStep& step,
-                          const std::vector<std::string>& among,
+Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t case_index,
+                          const SizeStep& step, const std::vector<std::string>& among,
                           const std::function<bool()>& stop) {
-  const SizeCase& c = cases[of];
+  const SizeCase& c = cases[case_index];
   const int node_gpus = c.node_gpus();
-  std::vector<int> of_a_node = {node_gpus};
-  if (step.nodes > 1 && step.gpus != step.nodes * node_gpus) {
-    of_a_node = {step.gpus % step.nodes == 0 ? step.gpus / step.nodes : node_gpus};
-  } else if (step.gpus == step.nodes * node_gpus && power_of_two_down(node_gpus) < node_gpus) {
-    of_a_node.push_back(power_of_two_down(node_gpus));
-  }
+  const bool uses_whole_nodes = step.gpus == step.nodes * node_gpus;
+  std::vector<int> used_gpus = {node_gpus};  // of each node: the numbers to try
+  if (uses_whole_nodes && power_of_two_down(node_gpus) < node_gpus)
+    used_gpus.push_back(power_of_two_down(node_gpus));
+  if (!uses_whole_nodes && step.nodes > 1 && step.gpus % step.nodes == 0)
+    used_gpus = {step.gpus / step.nodes};
   SizedJob best;
-  for (const int used : of_a_node) {
-    SizedJob job{.job = c.job, .offer = c.offer, .of = of, .nodes = step.nodes};
+  for (const int used : used_gpus) {
+    SizedJob job{.job = c.job, .offer = c.offer, .of = case_index, .nodes = step.nodes};
     job.scenario = c.scenario;
     job.gpus = used == node_gpus ? step.gpus : step.nodes * used;
     job.scenario.cluster.gpus = job.gpus;

@@ -11,23 +11,22 @@
 
 namespace tandem {
 
-// A number of nodes, and of their GPUs. They are fewer than the nodes have only where size.gpus
-// names so many.
+// A number of nodes, and of GPUs. The GPUs are fewer than the nodes have only if size.gpus says so.
 struct SizeStep {
   int nodes = 1, gpus = 1;
 
   auto operator<=>(const SizeStep&) const = default;
 };
 
-// Returns the job with its plan, or with the reason why there is none. It tries all GPUs of a node
-// or, where that is no power of two, so many of them as are one; the batch as stated, or as
-// even_batch() has it. The most tokens a second for each
-// node win, spares counted.
-Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t of, const SizeStep& step,
-                          const std::vector<std::string>& among, const std::function<bool()>& stop);
+// Returns the job with its fastest plan, or with the reason why there is none. Tries to use all
+// GPUs of a node, and the largest power of two of them; the stated batch, and that of even_batch().
+// The plan with the most tokens a second for each node, spares counted, wins.
+Result<SizedJob> fit_plan(const std::vector<SizeCase>& cases, std::size_t case_index,
+                          const SizeStep& step, const std::vector<std::string>& among,
+                          const std::function<bool()>& stop);
 
-// Returns the job again with the scenario's own precision, recipe and dispatcher; other GPUs and
-// batches are not tried.
+// Returns the job with its fastest plan in the scenario's own precision, recipe and dispatcher, on
+// the same GPUs and with the same batch.
 Result<SizedJob> with_plain_numerics(const SizedJob& job, const std::vector<std::string>& among,
                                      const std::function<bool()>& stop);
 

@@ -38,12 +38,13 @@ double poisson_up_to(double mean, int most) {
   return std::min(sum, 1.0);
 }
 
-// Returns the mean number of a node that is down: the rate of failures times the time of a repair,
-// or, where idle GPUs stand in for what is under repair, the probability that they are too few.
+// Returns the share of time for which one node is down: its rate of failures times the time of a
+// repair. If idle GPUs can replace those under repair, the probability that they are too few.
 double nodes_down(const Failures& failures, int gpus, int idle) {
   constexpr int kRack = 16, kTray = 4;
   const int all = gpus + idle;
-  const int unit = failures.repair_gpus > 0 ? failures.repair_gpus : all > kRack ? kTray : all;
+  int unit = all > kRack ? kTray : all;  // GPUs that one repair takes out of work
+  if (failures.repair_gpus > 0) unit = failures.repair_gpus;
   const double under_repair = failures.repair_h * gpus / failures.gpu_mtbf_h;
   if (idle < unit || under_repair == 0) return under_repair;
   return 1 - poisson_up_to(under_repair, idle / unit);
@@ -81,17 +82,20 @@ double checkpoint_interval_s(const Failures& failures, int gpus) {
 // Equation 20: wall / work = M exp(R / M) (exp((t + d) / M) - 1) / t for a restart R and work t
 // between dumps. Without dumps its limit is exp(R / M).
 //
-// Dumps that are written behind for w make it M exp((R + w) / M) (exp((t + d) / M) - 1) / t. For
-// let c = t + d pass from one written dump to the next without a failure. An attempt at it takes M
-// (1 - exp(-c / M)) on average. With probability 1 - exp(-c / M) it fails; then c + w have to pass
-// after the restart, as w of work since the last dump is lost too, which with all further failures
-// takes M (exp((R + c + w) / M) - 1). The sum is the numerator.
+// Here a dump also takes w to be written to storage, while work goes on; a failure in that time
+// goes back to the dump before. The ratio is then M exp((R + w) / M) (exp((t + d) / M) - 1) / t.
+// Proof: c = t + d pass from one dump to the next without a failure. A first attempt takes M (1 -
+// exp(-c / M)) on average, and fails with probability 1 - exp(-c / M). After a failure and a
+// restart, c + w have to pass, since w of work before the dump is lost as well; with all further
+// failures that takes M (exp((R + c + w) / M) - 1). The first term plus the probability times the
+// second is the numerator.
 double goodput(const Failures& failures, int gpus, double interval_s) {
   const double mtbf = job_mtbf_s(failures, gpus);
-  const double again = std::exp((failures.restart_s + checkpoint_write_s(failures, gpus)) / mtbf);
-  if (interval_s <= 0) return 1 / again;  // checkpoints cost nothing
-  return interval_s /
-         (mtbf * again * std::expm1((interval_s + checkpoint_stall_s(failures, gpus)) / mtbf));
+  const double restart_factor =
+      std::exp((failures.restart_s + checkpoint_write_s(failures, gpus)) / mtbf);
+  if (interval_s <= 0) return 1 / restart_factor;  // checkpoints cost nothing
+  return interval_s / (mtbf * restart_factor *
+                       std::expm1((interval_s + checkpoint_stall_s(failures, gpus)) / mtbf));
 }
 
 double availability(const Failures& failures, const WorkingNodes& working, int spares) {

@@ -12,21 +12,22 @@ struct Failures {
   // Hours that a GPU, with its share of node and network, runs between two failures that stop the
   // job. The default is the first row of kPublishedFailures.
   double gpu_mtbf_h = 50'700;
-  // Training stands still for a checkpoint, at least until it is copied to the hosts' memory. The
-  // default is MegaScale's "several seconds" (NSDI 2024, section 4.4). ByteCheckpoint's stall is
-  // 0.59 s for 405B on 8960 GPUs (NSDI 2025, arXiv 2407.20143, table 8).
+  // The seconds for which training stands still for a checkpoint, while it is copied to the hosts'
+  // memory. The default is MegaScale's "several seconds" (NSDI 2024, section 4.4). ByteCheckpoint's
+  // stall is 0.59 s for 405B on 8960 GPUs (NSDI 2025, arXiv 2407.20143, table 8).
   double checkpoint_s = 5;
-  // The rate at which storage takes the job's checkpoints, behind training. 0:
-  // kStorage_bytes_per_s a GPU.
+  // The rate at which storage takes the job's checkpoints, while training goes on. 0: as many times
+  // kStorage_bytes_per_s as the job has GPUs.
   double storage_bytes_per_s = 0;
-  // The time from a failure to the first new iteration. MegaScale finds and diagnoses one in less
-  // than 10 minutes (section 6.3).
+  // The time from a failure to the first new iteration. MegaScale finds and diagnoses a failure in
+  // less than 10 minutes (section 6.3).
   double restart_s = 600;
-  double repair_h = 24;  // until what failed is back
-  // The GPUs that a repair takes out of work. 0: a node; of a rack of more than 16, a tray of 4.
+  double repair_h = 24;  // hours from a failure until the hardware is back
+  // The GPUs that a repair takes out of work. 0: a node's; if a node has more than 16 (a rack), a
+  // tray's 4.
   int repair_gpus = 0;
 
-  // These two the caller fills in, from the job's model and GPU.
+  // Filled in by the caller, from the job's model and GPU.
   double checkpoint_bytes = 0;       // 0: unknown; takes no time to write
   double host_link_bytes_per_s = 0;  // of a GPU, each way; 0: unknown; takes no time to copy
 };
@@ -81,13 +82,13 @@ double checkpoint_interval_s(const Failures& failures, int gpus);
 // the work since the last checkpoint that was written.
 double goodput(const Failures& failures, int gpus, double interval_s);
 
-// The nodes that a job works on. Idle GPUs of a node stand in for some of it that are under repair.
+// The nodes that a job works on. Idle GPUs of a node replace those of it that are under repair.
 struct WorkingNodes {
   int nodes = 1, gpus_a_node = 1, idle_a_node = 0;
 };
-// Returns the share of time in which at most `spares` nodes are down. A node is down while more of
-// it is under repair than its idle GPUs make up for. The numbers of both have Poisson
-// distributions. When more nodes are down, the job waits.
+// Returns the share of time in which at most `spares` nodes are down; when more are down, the job
+// waits. A node is down while more of its GPUs are under repair than its idle ones replace. The
+// number of repairs of a node and the number of nodes down have Poisson distributions.
 double availability(const Failures& failures, const WorkingNodes& working, int spares);
 constexpr double kWantedAvailability = 0.99;
 // Returns the fewest spare nodes that reach kWantedAvailability; `nodes` if no smaller number does.
@@ -95,24 +96,25 @@ int spares_for(const Failures& failures, const WorkingNodes& working);
 
 constexpr double kNormal95 = 1.6449;  // the standard normal's 95th percentile
 
-// The wall time of a run: the median over many draws, and the time that is kept with the asked
-// certainty.
+// The wall time of a run: the median over many draws, and the time that a run does not exceed with
+// the probability WallInputs::certainty.
 struct Wall {
   double p50_s = 0, late_s = 0;
 };
 struct WallInputs {
-  double work_s = 0;                            // as predicted
+  double work_s = 0;                            // predicted time of all iterations
   std::pair<double, double> interval = {1, 1};  // factors between which 90 % of the runs' times lie
   double interval_s = 0;                        // work between checkpoints
-  double available = 1;
+  double available = 1;                         // availability()
   int gpus = 1;
   double certainty = 0.95;
   std::uint64_t seed = 1;
 };
-// Draws 1000 runs: the prediction's error and the failures. Their mean number and the
-// mean loss of each are those of goodput(). The work lost since the last written checkpoint is
-// uniform over an interval. The error is log-normal on either side of the prediction, which is its
-// median, as profiles are fitted without bias; an interval that does not hold 1 has its own middle.
+// Draws the prediction's error and the failures of 1000 runs. The mean number of failures and the
+// mean loss of each are those of goodput(); the work that a failure loses is uniform over an
+// interval between checkpoints. The error is log-normal, with one width above its median and
+// another below. The median is the prediction, as profiles are fitted without bias; if `interval`
+// does not hold 1, it is the interval's geometric mean.
 Wall wall_time(const Failures& failures, const WallInputs& inputs);
 
 }  // namespace tandem

@@ -21,17 +21,18 @@ std::pair<double, double> interval_of(const RunResult& result) {
 
 bool is_possible(const SizedJob& job) { return job.result && job.result->training->fits; }
 
-// Returns how many times a value exceeds its limit; 0: there is no limit.
-double times_over(double value, double limit) { return limit > 0 ? value / limit : 0; }
+// Returns the value over its limit; 0: there is no limit.
+double share_of_limit(double value, double limit) { return limit > 0 ? value / limit : 0; }
 
+// Whether no number of spares keeps the job running.
 bool fails_too_fast(const SizeInputs& inputs, const Economics& e) {
   return inputs.spare_nodes < 0 && e.available < kWantedAvailability;
 }
 
-// A limit of [size] that a machine exceeds, or how near it is.
+// A machine's need over a limit of [size]. Above 1 the limit is exceeded.
 struct Excess {
   double times = 0;
-  std::string what;
+  std::string reason;  // for which it is exceeded
 };
 
 Excess time_excess(const SizeCase& c, const SizedJob& job) {
@@ -39,37 +40,36 @@ Excess time_excess(const SizeCase& c, const SizedJob& job) {
   if (!is_possible(job)) return {kNever, "does not fit into memory"};
   if (fails_too_fast(c.inputs, job.economics))
     return {kNever, "nodes fail faster than they are repaired"};
-  return {times_over(job.economics.days_late() + c.inputs.delivery_days, c.inputs.days),
+  return {share_of_limit(job.economics.days_late() + c.inputs.delivery_days, c.inputs.days),
           fmt::format("later than {:g} days", c.inputs.days)};
 }
 
-// Returns the worst limit of purchase, rent, power, GPUs and the trainings' own cost.
+// Returns the largest excess of purchase, rent, power, GPUs and the trainings' own cost.
 Excess limit_excess(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
                     const Machine& machine) {
   const SizeInputs& inputs = cases[sized[machine.jobs.front()].of].inputs;
   std::vector<Excess> all = {
-      {times_over(machine.gpus, inputs.gpus_max), "above size.gpus_max"},
-      {times_over(machine.costs.purchase, inputs.purchase_budget), "above the purchase budget"},
-      {times_over(machine.costs.rent, inputs.rent_per_month), "above the rent per month"},
-      {times_over(machine.costs.peak_MW, inputs.power_MW), "above size.power_MW"}};
+      {share_of_limit(machine.gpus, inputs.gpus_max), "above size.gpus_max"},
+      {share_of_limit(machine.costs.purchase, inputs.purchase_budget), "above the purchase budget"},
+      {share_of_limit(machine.costs.rent, inputs.rent_per_month), "above the rent per month"},
+      {share_of_limit(machine.costs.peak_MW, inputs.power_MW), "above size.power_MW"}};
   if (machine.network_price == kNever) all.push_back({kNever, "its network cannot be built"});
   for (const std::size_t job : machine.jobs) {
     if (is_possible(sized[job]))
-      all.push_back({times_over(sized[job].economics.cost, cases[sized[job].of].inputs.budget),
+      all.push_back({share_of_limit(sized[job].economics.cost, cases[sized[job].of].inputs.budget),
                      "above the budget"});
   }
   return *std::ranges::max_element(all, {}, &Excess::times);
 }
 
-constexpr double kWithin = 1 + 1e-9;
+constexpr double kWithin = 1 + 1e-9;  // the largest Excess::times within a limit
 
 // Returns the total of the machine: purchase and energy over the years, or the jobs' rent.
 double total_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
                 const Machine& machine) {
   const SizeInputs& inputs = cases[sized[machine.jobs.front()].of].inputs;
-  const double years = inputs.years > 0        ? inputs.years
-                       : inputs.price.bought() ? inputs.price.years
-                                               : 0;
+  double years = inputs.price.bought() ? inputs.price.years : 0;
+  if (inputs.years > 0) years = inputs.years;
   if (years > 0)
     return cost_of_years(inputs.price, machine.nodes + machine.spares, years,
                          machine.network_price);
@@ -79,22 +79,25 @@ double total_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>&
   return total;
 }
 
-// Returns the least of the machines by `value`, among those that `counts`.
-template <class Counts, class Value>
-std::optional<std::size_t> least(const std::vector<Machine>& machines, Counts counts, Value value) {
+// Returns the index of the machine with the least `value` among those for which `is_eligible`.
+template <class Eligible, class Value>
+std::optional<std::size_t> least(const std::vector<Machine>& machines, Eligible is_eligible,
+                                 Value value) {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < machines.size(); ++i) {
-    if (counts(machines[i]) && (!best || value(machines[i]) < value(machines[*best]))) best = i;
+    if (is_eligible(machines[i]) && (!best || value(machines[i]) < value(machines[*best])))
+      best = i;
   }
   return best;
 }
 
+// Marks the jobs that no other machine does at least as early and as cheaply.
 void mark_frontier(std::vector<SizedJob>* sized) {
-  for (SizedJob& one : *sized) {
-    if (!is_possible(one)) continue;
-    one.on_frontier = std::ranges::none_of(*sized, [&](const SizedJob& other) {
-      if (other.job != one.job || !is_possible(other)) return false;
-      const Economics &a = other.economics, &b = one.economics;
+  for (SizedJob& job : *sized) {
+    if (!is_possible(job)) continue;
+    job.on_frontier = std::ranges::none_of(*sized, [&](const SizedJob& other) {
+      if (other.job != job.job || !is_possible(other)) return false;
+      const Economics &a = other.economics, &b = job.economics;
       return a.wall.late_s <= b.wall.late_s && a.cost <= b.cost &&
              (a.wall.late_s < b.wall.late_s || a.cost < b.cost);
     });
@@ -152,11 +155,11 @@ Machine machine_of(const std::vector<SizeCase>& cases, const std::vector<SizedJo
   for (const std::size_t job : machine.jobs) {
     Excess late = time_excess(cases[sized[job].of], sized[job]);
     if (late.times > kWithin && machine.jobs.size() > 1)
-      late.what = sized[job].job + ": " + late.what;
+      late.reason = sized[job].job + ": " + late.reason;
     if (late.times > worst.times) worst = late;
   }
   machine.excess = worst.times;
-  if (worst.times > kWithin) machine.reason = worst.what;
+  if (worst.times > kWithin) machine.reason = worst.reason;
   return machine;
 }
 
@@ -176,18 +179,18 @@ std::optional<std::size_t> answering(SizeAnswer::Question question,
                                      const std::vector<Machine>& machines,
                                      const std::vector<SizedJob>& sized,
                                      const std::vector<SizeCase>& cases) {
-  const auto early = [&](const Machine& m) { return in_time(cases, sized, m); };
-  const auto runs = [&](const Machine& m) {
+  const auto is_in_time = [&](const Machine& m) { return in_time(cases, sized, m); };
+  const auto can_run_within_limits = [&](const Machine& m) {
     return within_limits(cases, sized, m) &&
            std::ranges::all_of(m.jobs, [&](std::size_t job) { return is_possible(sized[job]); });
   };
   switch (question) {
     case SizeAnswer::Least:
-      return least(machines, early, [](const Machine& m) {
+      return least(machines, is_in_time, [](const Machine& m) {
         return m.costs.purchase > 0 ? m.costs.purchase : m.costs.monthly;
       });
     case SizeAnswer::Budget:
-      return least(machines, runs, [](const Machine& m) { return m.days_late; });
+      return least(machines, can_run_within_limits, [](const Machine& m) { return m.days_late; });
     case SizeAnswer::Cheapest:
       return least(
           machines, [](const Machine& m) { return m.reason.empty(); },
@@ -211,8 +214,8 @@ void compare_machines(const std::vector<SizeCase>& cases, SizeResult* result) {
     result->answers.push_back({question, machine});
     return machine;
   };
-  const auto has_days = [](const SizeInputs& one) { return one.days > 0; };
-  if (std::ranges::any_of(result->asked, has_days)) answer(SizeAnswer::Least);
+  const auto has_deadline = [](const SizeInputs& inputs) { return inputs.days > 0; };
+  if (std::ranges::any_of(result->asked, has_deadline)) answer(SizeAnswer::Least);
   if (asked.purchase_budget > 0 || asked.rent_per_month > 0 || asked.power_MW > 0 ||
       asked.gpus_max > 0 || asked.budget > 0)
     answer(SizeAnswer::Budget);

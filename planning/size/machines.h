@@ -10,11 +10,11 @@
 
 namespace tandem {
 
-// The days or the cost of what cannot be.
+// The days or the cost of a machine or job that is impossible.
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Returns the nodes that work on a job of so many GPUs. The GPUs of a node that it leaves idle are
-// bought too, unless size.gpus names fewer than a node has.
+// Returns the nodes that work on a job of so many GPUs. The GPUs that it leaves idle on each node
+// count as bought, unless size.gpus names a number below one node's.
 WorkingNodes working_nodes(const SizeCase& c, int nodes, int gpus);
 
 // Returns the price of the network between so many nodes; 0: it is in the nodes' price; infinity:
@@ -25,14 +25,15 @@ double network_price_of(const SizeCase& c, int nodes);
 // has a result.
 Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_factor = 1);
 
-// Returns the machine that runs `jobs` (places in `sized`), whose economics are set. REQUIRES: they
-// are of one offer and as many nodes.
+// Returns the machine that runs `jobs`, which are indices into `sized`. REQUIRES: they have
+// economics, and are of one offer and the same number of nodes.
 Machine machine_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
                    std::vector<std::size_t> jobs);
 
-// Return the place of the machine that answers; nothing: none does. Least: of those in time, the
-// one with the lowest price to get it, by purchase or by month, whatever the limits. Budget: of
-// those within the limits, the one that is done first. Cheapest: of those not ruled out, by total.
+// Returns the index of the machine that answers the question; nothing: none does.
+//   Least     of the machines in time, that of the lowest purchase or monthly price, whatever
+//   limits Budget    of the machines within the limits, the one that is done first Cheapest  of the
+//   machines in time and within the limits, that of the least total
 std::optional<std::size_t> answering(SizeAnswer::Question question,
                                      const std::vector<Machine>& machines,
                                      const std::vector<SizedJob>& sized,
@@ -44,11 +45,12 @@ bool in_time(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& si
 bool within_limits(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
                    const Machine& machine);
 
-// Sets which jobs are on the frontier of days and cost, the recommended machine, the answers and
-// the nearest machine.
+// Sets which jobs are on the Pareto frontier of days and cost, the recommended machine, the answers
+// and the nearest machine.
 void compare_machines(const std::vector<SizeCase>& cases, SizeResult* result);
 
-// Compares offers with the same GPU and as many of them on a node: they differ in their network.
+// Compares offers with the same GPU and as many GPUs on a node, which differ in their network
+// alone.
 std::vector<NetworkComparison> network_comparisons(const std::vector<SizeCase>& cases,
                                                    const SizeResult& result);
 

@@ -27,7 +27,7 @@ constexpr SwitchModel kSwitches[] = {
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Returns the cables up for so many down. The small number takes back what division adds.
+// Returns the cables up for so many down. 1e-9 undoes rounding of the division.
 std::int64_t cables_up(std::int64_t down, double oversubscription) {
   return std::llround(std::ceil(static_cast<double>(down) / oversubscription - 1e-9));
 }
@@ -36,13 +36,13 @@ std::int64_t most_down(int ports, double oversubscription) {
   return std::llround(std::floor(ports * oversubscription / (1 + oversubscription) + 1e-9));
 }
 
-// Switches above others: how many, and the cables up of each of those below.
+// The switches of a tier, and the cables that each switch of the tier below has up to them.
 struct UpperTier {
   std::int64_t switches = 0, cables_up = 0;
 };
 
-// Returns the fewest switches above `below` others with `down` cables down each. The upper ones
-// have `upper_ports` ports for that. Nothing if the ports do not suffice.
+// Returns the fewest switches that join `below` switches of `ports` ports, each with `down` cables
+// down. An upper switch has `upper_ports` ports for these. Nothing: the ports do not suffice.
 std::optional<UpperTier> tier_above(std::int64_t below, std::int64_t down, double oversubscription,
                                     int ports, std::int64_t upper_ports) {
   const std::int64_t up = cables_up(down, oversubscription);
@@ -54,11 +54,11 @@ std::optional<UpperTier> tier_above(std::int64_t below, std::int64_t down, doubl
   return std::nullopt;
 }
 
-// Leaf switches, before it is known what is above them.
+// The leaf switches of a fabric.
 struct LeafTier {
-  std::int64_t leaves = 0, down = 0;  // cables down of each
+  std::int64_t leaves = 0, down = 0;  // number of leaves, and cables down of each
   double oversubscription = 1;
-  std::int64_t pods = 0;  // 0: none are stated
+  std::int64_t pods = 0;  // number of leaves of the spec that are pods, as no switch is so large
   double pod_oversubscription = 1;
 };
 
@@ -72,14 +72,14 @@ LeafTier leaves_of(const ClusterSpec& spec, std::int64_t nodes, int ports) {
 
   const bool rails = fabric.kind == Fabric::RailOptimised;
   const std::int64_t groups = divided_up(nodes, fabric.nodes_per_leaf);
-  const std::int64_t together = std::min<std::int64_t>(nodes, fabric.nodes_per_leaf);
-  const std::int64_t down = together * (rails ? 1 : spec.nics_per_node);
+  const std::int64_t group_nodes = std::min<std::int64_t>(nodes, fabric.nodes_per_leaf);
+  const std::int64_t down = group_nodes * (rails ? 1 : spec.nics_per_node);
   if (down + cables_up(down, fabric.oversubscription) <= ports) {
     return {.leaves = groups * (rails ? spec.nics_per_node : 1),
             .down = down,
             .oversubscription = fabric.oversubscription};
   }
-  LeafTier pod = packed(together * spec.nics_per_node);
+  LeafTier pod = packed(group_nodes * spec.nics_per_node);
   if (groups == 1) return pod;
   pod.leaves *= groups;
   pod.pods = groups;
@@ -87,6 +87,7 @@ LeafTier leaves_of(const ClusterSpec& spec, std::int64_t nodes, int ports) {
   return pod;
 }
 
+// Returns the bill with switches of this model; nothing: three tiers do not suffice.
 std::optional<NetworkBill> bill_with(const SwitchModel& model, const ClusterSpec& spec,
                                      std::int64_t nodes) {
   NetworkBill bill{.model = model};
@@ -124,7 +125,7 @@ std::optional<NetworkBill> bill_with(const SwitchModel& model, const ClusterSpec
   return bill;
 }
 
-// Returns the switches to try, in order.
+// Returns the switches to try, in order: all of the slowest rate that carries a NIC's.
 Result<std::vector<SwitchModel>> models_for(double nic_Gbit_per_s, std::string_view name) {
   std::vector<SwitchModel> models;
   std::set<std::string_view> names;

@@ -19,7 +19,7 @@ struct SwitchModel {
   std::string_view source;
 };
 
-// Returns the known switches by rising rate; of one rate the first is the usual one.
+// Returns the known switches by rising port rate; the usual one of each rate comes first.
 std::span<const SwitchModel> switch_models();
 
 struct NetworkBill {
@@ -30,25 +30,26 @@ struct NetworkBill {
 
   std::int64_t switches() const { return leaf_switches + spine_switches + core_switches; }
   std::int64_t cables() const { return node_cables + leaf_spine_cables + spine_core_cables; }
-  // One at each end of a cable, as all cables are optical. A twin-port transceiver counts as two.
+  // One transceiver at each end of a cable, as all are optical. A twin-port one counts as two.
   std::int64_t optics() const { return 2 * cables(); }
 };
 
-// Counts what joins all NICs of so many nodes: one switch if it has the ports, else two tiers, else
-// three.
-// - A star's leaves are packed: half of a leaf's ports go down, and as many cables go up.
-//   Rail-optimised and fat-tree have the spec's leaves and oversubscription. A leaf larger than a
-//   switch is a pod of two tiers, oversubscribed above its spines; such pods are built whole.
-// - A switch has the same number of cables to each one above it. Of that there are the fewest.
-// `switch_name`: one of switch_models(); empty: the first that can do it among those with the
-// slowest ports that carry a NIC's rate.
+// Counts the switches and cables that join all NICs of so many nodes: one switch if it has the
+// ports, else a folded Clos network of two tiers (leaf, spine), else of three (leaf, spine, core).
+// - In a star, half of a leaf's ports go down to NICs, and half up. Rail-optimised fabrics and fat
+//   trees have the spec's leaves and oversubscription. If such a leaf is larger than a switch, it
+//   is built as a pod of two tiers, which is oversubscribed above its spines.
+// - A switch has equally many cables to each switch above it, and there are as few of those as
+//   possible.
+// `switch_name`: one of switch_models(); empty: of those with the slowest ports that carry a NIC's
+// rate, the first that suffices.
 // Errors: a fabric that three tiers cannot make, NICs faster than any port, an unknown switch,
 // listed cables.
 // REQUIRES: nodes >= 1, and a spec that Cluster::build() takes.
 Result<NetworkBill> network_bill(const ClusterSpec& spec, int nodes,
                                  std::string_view switch_name = {});
 
-// Prices of one each, in the currency of the scenario's other prices.
+// Prices of one piece each, in the currency of the scenario's other prices.
 struct NetworkPrices {
   double node_switch = 0;  // price.switch
   double optic = 0;        // price.optic: of one port, so half a twin-port transceiver's

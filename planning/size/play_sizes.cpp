@@ -41,11 +41,11 @@ ClusterSpec oversubscribed(ClusterSpec cluster, double times) {
   return cluster;
 }
 
-// A job's plan with one change, to be compared with the plan itself.
+// A job's plan on a changed cluster, to be compared with the job on its own cluster.
 struct Changed {
-  SizedJob* of = nullptr;
+  SizedJob* job = nullptr;
   Scenario scenario;
-  double SizedJob::*ratio = nullptr;  // where the ratio goes; null: a batch of the ramp, or itself
+  double SizedJob::*ratio = nullptr;  // where the ratio goes; null: the cluster is the job's own
 };
 
 Changed with_cluster(SizedJob* job, ClusterSpec cluster, double SizedJob::*ratio) {
@@ -62,10 +62,10 @@ ClusterSpec with_nics(ClusterSpec cluster, double factor) {
 Result<std::vector<RunResult>> play(const std::vector<Scenario>& scenarios, Engine engine,
                                     const SizeOptions& options) {
   std::vector<RunResult> results;
-  for (Result<RunResult>& one :
+  for (Result<RunResult>& result :
        simulate_all(scenarios, engine, options.jobs, {}, 0, options.on_runs)) {
-    if (!one.ok()) return one.error();
-    results.push_back(std::move(*one));
+    if (!result.ok()) return result.error();
+    results.push_back(std::move(*result));
   }
   return results;
 }
@@ -74,7 +74,8 @@ Result<std::vector<RunResult>> play(const std::vector<Scenario>& scenarios, Engi
 
 Status play_sizes(const std::vector<SizeCase>& cases, Engine engine, const SizeOptions& options,
                   const std::vector<SizedJob*>& jobs) {
-  std::vector<Scenario> plans, ideal;
+  // `ramp_runs` has, for each job with a ramp: its whole batch, then the ramp's batches.
+  std::vector<Scenario> plans, ramp_runs;
   std::vector<SizedJob*> played;
   for (SizedJob* job : jobs) {
     if (!job->plan) continue;
@@ -82,28 +83,28 @@ Status play_sizes(const std::vector<SizeCase>& cases, Engine engine, const SizeO
     plans.push_back(planned(*job));
     const std::vector<double> batches = ramp_batches(cases[job->of].inputs, job->batch());
     if (batches.empty()) continue;
-    ideal.push_back(with_all_links(plans.back()));
-    for (const double batch : batches) ideal.push_back(with_batch(ideal.back(), batch));
+    ramp_runs.push_back(with_all_links(plans.back()));
+    for (const double batch : batches) ramp_runs.push_back(with_batch(ramp_runs.back(), batch));
   }
   ASSIGN_OR_RETURN(const std::vector<RunResult> results, play(plans, engine, options));
-  ASSIGN_OR_RETURN(const std::vector<RunResult> ramps, play(ideal, Engine::Ideal, options));
-  std::size_t at = 0;
+  ASSIGN_OR_RETURN(const std::vector<RunResult> ramps, play(ramp_runs, Engine::Ideal, options));
+  std::size_t first = 0;  // index of the job's first run in ramp_runs
   for (std::size_t i = 0; i < played.size(); ++i) {
     SizedJob& job = *played[i];
     job.result = results[i];
     const SizeInputs& inputs = cases[job.of].inputs;
     const std::size_t batches = ramp_batches(inputs, job.batch()).size();
     if (batches == 0) continue;
-    const double itself_s = ramps[at].iteration_s;
+    const double whole_batch_s = ramps[first].iteration_s;
     // Each batch size of the ramp gets an equal share of its tokens.
     const double share = inputs.ramp_tokens / static_cast<double>(batches);
     job.ramp_s = 0;
-    for (std::size_t k = at + 1; k <= at + batches; ++k) {
-      const JobSettings& own = ideal[k].job;
-      job.ramp_s += share / (static_cast<double>(own.plan.global_batch) * own.model.seq) *
-                    (ramps[k].iteration_s / itself_s * job.result->iteration_s);
+    for (std::size_t k = first + 1; k <= first + batches; ++k) {
+      const JobSettings& settings = ramp_runs[k].job;
+      job.ramp_s += share / (static_cast<double>(settings.plan.global_batch) * settings.model.seq) *
+                    (ramps[k].iteration_s / whole_batch_s * job.result->iteration_s);
     }
-    at += 1 + batches;
+    first += 1 + batches;
   }
   return Done{};
 }
@@ -121,16 +122,16 @@ Status play_changes(const SizeOptions& options, const std::vector<SizedJob*>& jo
     all.push_back(with_cluster(job, with_nics(own, 1.1), &SizedJob::faster_nics));
   }
   std::vector<Scenario> scenarios;
-  for (const Changed& one : all) scenarios.push_back(one.scenario);
+  for (const Changed& changed : all) scenarios.push_back(changed.scenario);
   ASSIGN_OR_RETURN(const std::vector<RunResult> results, play(scenarios, Engine::Ideal, options));
-  double itself_s = 1;
+  double unchanged_s = 1;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    SizedJob& job = *all[i].of;
+    SizedJob& job = *all[i].job;
     if (all[i].ratio != nullptr) {
-      job.*all[i].ratio = results[i].iteration_s / itself_s;
+      job.*all[i].ratio = results[i].iteration_s / unchanged_s;
       continue;
     }
-    itself_s = results[i].iteration_s;
+    unchanged_s = results[i].iteration_s;
     job.result->looked_for_bandwidth = results[i].looked_for_bandwidth;
     job.result->least_internode_Gbitps = results[i].least_internode_Gbitps;
   }

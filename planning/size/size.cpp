@@ -1,6 +1,7 @@
-// Sizes a purchase. It tries numbers of nodes of each offer: a plan is tuned for each, and played
-// on the ideal engine. Those that may answer a question are played on the chosen engine; if they
-// are then late, the search goes on as if all took that much longer.
+// Sizes a purchase. For each offer, a search tries numbers of nodes: it tunes a plan for every job
+// on each, and plays it on the ideal engine. Sizes that answer a question are then played on the
+// chosen engine. If they take longer there, the search goes on with all ideal times scaled by that
+// factor.
 #include "planning/size/size.h"
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kMostGpus = 131'072;  // that a search without size.gpus tries
+constexpr int kMostGpus = 131'072;  // the most that a search without size.gpus tries
 
 // Returns the job as if its iterations took `factor` times as long.
 SizedJob slowed(SizedJob job, double factor) {
@@ -44,8 +45,17 @@ SizedJob slowed(SizedJob job, double factor) {
 // An offer, with the cases of its jobs.
 struct Offer {
   std::vector<std::size_t> cases;
-  int most_nodes = 1;       // that are searched
-  int nodes_in_limits = 0;  // that the limits of [size] leave for work; 0: none is stated
+  int most_nodes = 1;  // the search's upper end
+  int nodes_in_limits =
+      0;  // the most nodes that may work within the limits of [size]; 0: no limits
+};
+
+// A case on a number of nodes, to be tried.
+struct Trial {
+  std::size_t case_index = 0;
+  SizeStep step;
+
+  bool operator==(const Trial&) const = default;
 };
 
 class Sizing {
@@ -70,12 +80,13 @@ class Sizing {
   }
 
   Result<SizeResult> size() {
-    // A winner that is late on the chosen engine moves the search on, or another one wins.
-    constexpr int kTurns = 8;
-    for (int turn = 0; turn < kTurns; ++turn) {
+    // Playing the winners on the chosen engine may show that they are late. Then larger sizes are
+    // tried, or another machine wins.
+    constexpr int kMostTurns = 8;
+    for (int turn = 0; turn < kMostTurns; ++turn) {
       RETURN_IF_ERROR(try_sizes());
-      ASSIGN_OR_RETURN(const bool is_new, play_winners());
-      if (!is_new) break;
+      ASSIGN_OR_RETURN(const bool has_new_times, play_winners());
+      if (!has_new_times) break;
     }
     SizeResult result = collected();
     std::vector<SizedJob*> jobs;
@@ -90,45 +101,48 @@ class Sizing {
   }
 
  private:
-  Offer offer_of(std::size_t first) const {
-    const SizeInputs& inputs = cases_[first].inputs;
-    const int node_gpus = cases_[first].node_gpus();
-    Offer offer{{first}, std::max(1, kMostGpus / node_gpus)};
-    const int within = nodes_within(inputs, node_gpus, offer.most_nodes + 1);
-    if (within <= offer.most_nodes) {
-      // Racks of which GPUs are left idle need the fewest spares.
-      const int used = power_of_two_down(node_gpus);
-      const auto with_spares = [&](int nodes) {
-        return nodes + spare_nodes(inputs, {nodes, used, node_gpus - used});
-      };
-      const auto is_affordable = [&](int nodes) {
-        return inputs.purchase_budget == 0 ||
-               nodes * inputs.price.node + network_price_of(cases_[first], nodes) <=
-                   inputs.purchase_budget;
-      };
-      int nodes = within;
-      while (nodes > 1 && (with_spares(nodes) > within || !is_affordable(with_spares(nodes))))
-        --nodes;
-      offer.nodes_in_limits = std::max(1, nodes);
-    }
-    if (inputs.gpus_max > 0) offer.most_nodes = offer.nodes_in_limits;
+  Offer offer_of(std::size_t first_case) const {
+    const SizeCase& first = cases_[first_case];
+    Offer offer{{first_case}, std::max(1, kMostGpus / first.node_gpus())};
+    const int most = nodes_within(first.inputs, first.node_gpus(), offer.most_nodes + 1);
+    if (most <= offer.most_nodes) offer.nodes_in_limits = working_nodes_within(first, most);
+    if (first.inputs.gpus_max > 0) offer.most_nodes = offer.nodes_in_limits;
     return offer;
   }
 
+  // Returns the most nodes that may work if, with their spares, there are at most `most`, and they
+  // and their network are within the purchase budget.
+  static int working_nodes_within(const SizeCase& c, int most) {
+    const SizeInputs& inputs = c.inputs;
+    // Racks of which GPUs are left idle need the fewest spares.
+    const int used = power_of_two_down(c.node_gpus());
+    const auto with_spares = [&](int nodes) {
+      return nodes + spare_nodes(inputs, {nodes, used, c.node_gpus() - used});
+    };
+    const auto is_affordable = [&](int nodes) {
+      return inputs.purchase_budget == 0 ||
+             nodes * inputs.price.node + network_price_of(c, nodes) <= inputs.purchase_budget;
+    };
+    int nodes = most;
+    while (nodes > 1 && (with_spares(nodes) > most || !is_affordable(with_spares(nodes)))) --nodes;
+    return std::max(1, nodes);
+  }
+
+  // Whether size.gpus lists the offer's sizes, so that none are searched.
   bool is_given(const Offer& offer) const { return !inputs_of(offer).gpus.empty(); }
   const SizeInputs& inputs_of(const Offer& offer) const {
     return cases_[offer.cases.front()].inputs;
   }
   bool has_deadline(const Offer& offer) const {
     return std::ranges::any_of(offer.cases,
-                               [&](std::size_t of) { return cases_[of].inputs.days > 0; });
+                               [&](std::size_t i) { return cases_[i].inputs.days > 0; });
   }
-  SizeStep whole(std::size_t of, int nodes) const {
-    return {nodes, nodes * cases_[of].node_gpus()};
+  Trial on_whole_nodes(std::size_t case_index, int nodes) const {
+    return {case_index, {nodes, nodes * cases_[case_index].node_gpus()}};
   }
 
-  // Returns the job as the chosen engine has it, or as much slower than the ideal one as its
-  // offer's winner is there; with its time and cost.
+  // Returns the job with its time and cost on the chosen engine. If it was played on the ideal one
+  // alone, its times are scaled as those of the last winner of its case.
   SizedJob priced(const SizedJob& tried) const {
     if (!tried.result) return tried;
     SizedJob job = tried.on_engine ? tried : slowed(tried, engine_factor_[tried.of]);
@@ -136,46 +150,47 @@ class Sizing {
     return job;
   }
 
-  // Returns how many times the days of the job that it takes; infinity: no plan, or none that fits.
-  double times_days(const SizedJob& tried) const {
+  // Returns the days that the job takes over the days that it may take; infinity: no plan, or none
+  // that fits; 0: no deadline.
+  double share_of_days(const SizedJob& tried) const {
     const SizeInputs& inputs = cases_[tried.of].inputs;
     if (!tried.result || !tried.result->training->fits) return kNever;
     if (inputs.days == 0) return 0;
     return (priced(tried).economics.days_late() + inputs.delivery_days) / inputs.days;
   }
 
-  // The numbers of nodes that were tried, with how many times its days the latest job takes; and of
-  // a number on which the jobs tried are in time, a job that was not tried on it.
+  // An offer's sizes tried so far. TriedSize::days is the largest share_of_days() of its jobs.
   struct Bracket {
     std::vector<TriedSize> tried;
-    std::optional<std::pair<std::size_t, SizeStep>> open;
+    // A job not yet tried on a size on which the jobs that were tried are in time.
+    std::optional<Trial> missing;
   };
   Bracket bracket(const Offer& offer) {
     std::set<SizeStep> steps;
-    for (const std::size_t of : offer.cases) {
-      for (const auto& [step, tried] : tried_[of]) steps.insert(step);
+    for (const std::size_t case_index : offer.cases) {
+      for (const auto& [step, tried] : tried_[case_index]) steps.insert(step);
     }
     Bracket found;
     for (const SizeStep& step : steps) {
       double worst = 0;
-      std::optional<std::pair<std::size_t, SizeStep>> open;
-      for (const std::size_t of : offer.cases) {
-        const auto tried = tried_[of].find(step);
-        if (tried != tried_[of].end()) {
-          worst = std::max(worst, times_days(tried->second));
-        } else if (!open) {
-          open = {of, step};
+      std::optional<Trial> missing;
+      for (const std::size_t case_index : offer.cases) {
+        const auto tried = tried_[case_index].find(step);
+        if (tried != tried_[case_index].end()) {
+          worst = std::max(worst, share_of_days(tried->second));
+        } else if (!missing) {
+          missing = {case_index, step};
         }
       }
       found.tried.push_back({step.nodes, worst});
-      if (open && worst <= 1) found.open = open;
+      if (missing && worst <= 1) found.missing = missing;
     }
     return found;
   }
 
   // Guesses the nodes that a case needs, from 6 FLOPs a parameter and token at 40 % of the peak.
-  int guess(std::size_t of) const {
-    const SizeCase& c = cases_[of];
+  int guess(std::size_t case_index) const {
+    const SizeCase& c = cases_[case_index];
     const auto& rates = c.scenario.cluster.spec.device.flops_per_s;
     const auto peak = rates.find("bf16");
     if (peak == rates.end()) return 1;
@@ -184,65 +199,69 @@ class Sizing {
     return static_cast<int>(std::clamp(work / rate, 1.0, 1.0 * kMostGpus));
   }
 
-  // Tunes and plays, on the ideal engine, what was not tried before.
-  Status try_steps(const std::vector<std::pair<std::size_t, SizeStep>>& wanted) {
-    std::vector<std::pair<std::size_t, SizeStep>> open;
-    for (const auto& one : wanted) {
-      if (!tried_[one.first].contains(one.second) && std::ranges::find(open, one) == open.end())
-        open.push_back(one);
+  // Tunes the trials that are new, and plays them on the ideal engine.
+  Status try_jobs(const std::vector<Trial>& wanted) {
+    std::vector<Trial> trials;
+    for (const Trial& trial : wanted) {
+      if (!tried_[trial.case_index].contains(trial.step) &&
+          std::ranges::find(trials, trial) == trials.end())
+        trials.push_back(trial);
     }
-    std::vector<Result<SizedJob>> found(open.size(), Result<SizedJob>(SizedJob{}));
+    std::vector<Result<SizedJob>> found(trials.size(), Result<SizedJob>(SizedJob{}));
     {
       Waiting waiting("searching plans");
-      share_among_threads(options_.jobs, open.size(), [&](int, std::size_t i) {
-        found[i] = fit_plan(cases_, open[i].first, open[i].second, among_, options_.stop);
+      share_among_threads(options_.jobs, trials.size(), [&](int, std::size_t i) {
+        found[i] = fit_plan(cases_, trials[i].case_index, trials[i].step, among_, options_.stop);
         waiting.now(fmt::format("searching plans: {} sizes", ++searched_));
       });
     }
     std::vector<SizedJob*> jobs;
-    for (std::size_t i = 0; i < open.size(); ++i) {
+    for (std::size_t i = 0; i < trials.size(); ++i) {
       ASSIGN_OR_RETURN(SizedJob job, std::move(found[i]));
       job.on_engine = options_.engine == Engine::Ideal;
-      jobs.push_back(&(tried_[open[i].first][open[i].second] = std::move(job)));
+      SizedJob& tried = tried_[trials[i].case_index][trials[i].step];
+      tried = std::move(job);
+      jobs.push_back(&tried);
     }
     return play_sizes(cases_, Engine::Ideal, options_, jobs);
   }
 
-  // Finds, of every offer, the least nodes on which all jobs are in time. Then tries what may
-  // answer the questions, with all its jobs.
+  // Tries the sizes of size.gpus. For offers without, finds the fewest nodes on which all jobs are
+  // in time, then tries all jobs on the sizes that may answer a question.
   Status try_sizes() {
-    std::vector<std::pair<std::size_t, SizeStep>> wanted;
+    std::vector<Trial> wanted;
     for (const Offer& offer : offers_) {
-      for (const std::size_t of : offer.cases) {
-        const int node_gpus = cases_[of].node_gpus();
+      for (const std::size_t case_index : offer.cases) {
+        const int node_gpus = cases_[case_index].node_gpus();
         for (const int gpus : inputs_of(offer).gpus)
-          wanted.emplace_back(of, SizeStep{(gpus + node_gpus - 1) / node_gpus, gpus});
+          wanted.push_back({case_index, {(gpus + node_gpus - 1) / node_gpus, gpus}});
       }
     }
     do {
-      RETURN_IF_ERROR(try_steps(wanted));
+      RETURN_IF_ERROR(try_jobs(wanted));
       wanted.clear();
       for (const Offer& offer : offers_) {
         if (is_given(offer) || !has_deadline(offer)) continue;
         const Bracket found = bracket(offer);
-        const std::size_t hardest = offer.cases.front();
-        if (found.open) {
-          wanted.push_back(*found.open);
-        } else if (const auto next = next_size(found.tried, 1, guess(hardest), offer.most_nodes)) {
-          wanted.emplace_back(hardest, whole(hardest, *next));
+        const std::size_t first =
+            offer.cases.front();  // a size is tried with this job before others
+        if (found.missing) {
+          wanted.push_back(*found.missing);
+        } else if (const auto next = next_size(found.tried, 1, guess(first), offer.most_nodes)) {
+          wanted.push_back(on_whole_nodes(first, *next));
         }
       }
     } while (!wanted.empty());
     for (const Offer& offer : offers_) {
       for (const int nodes : is_given(offer) ? std::vector<int>() : sizes_to_compare(offer)) {
-        for (const std::size_t of : offer.cases) wanted.emplace_back(of, whole(of, nodes));
+        for (const std::size_t i : offer.cases) wanted.push_back(on_whole_nodes(i, nodes));
       }
     }
-    return try_steps(wanted);
+    return try_jobs(wanted);
   }
 
-  // Returns the least nodes that all jobs of the offer need, and as many as the limits allow; and
-  // beside both such as models are cut over well.
+  // Returns the fewest nodes that all jobs of the offer need, and the most that the limits allow;
+  // and near both, numbers over which models are cut well.
   std::vector<int> sizes_to_compare(const Offer& offer) {
     std::set<int> sizes;
     const int least = !has_deadline(offer)
@@ -262,19 +281,19 @@ class Sizing {
     return {sizes.begin(), sizes.end()};
   }
 
-  // Returns the steps of the offer that all its jobs were tried on. Of steps on which all jobs work
-  // on the same GPUs, as 512 and 576 GPUs of NVL72 may be, it returns the first.
+  // Returns the steps of the offer that all its jobs were tried on. If on several steps all jobs
+  // work on the same GPUs, as may be on 512 and 576 GPUs of NVL72, returns the first of them.
   std::vector<SizeStep> complete_steps(const Offer& offer) const {
     std::vector<SizeStep> steps;
-    std::set<std::vector<std::pair<int, int>>> seen;
+    std::set<std::vector<SizeStep>> known;
     for (const auto& [step, first] : tried_[offer.cases.front()]) {
-      std::vector<std::pair<int, int>> working;
-      for (const std::size_t of : offer.cases) {
-        const auto tried = tried_[of].find(step);
-        if (tried == tried_[of].end()) break;
-        working.emplace_back(tried->second.nodes, tried->second.gpus);
+      std::vector<SizeStep> working;  // the nodes and GPUs that each job's plan uses
+      for (const std::size_t case_index : offer.cases) {
+        const auto tried = tried_[case_index].find(step);
+        if (tried == tried_[case_index].end()) break;
+        working.push_back({tried->second.nodes, tried->second.gpus});
       }
-      if (working.size() == offer.cases.size() && seen.insert(working).second)
+      if (working.size() == offer.cases.size() && known.insert(working).second)
         steps.push_back(step);
     }
     return steps;
@@ -286,18 +305,18 @@ class Sizing {
     std::vector<Machine> machines;
     for (const SizeStep& step : steps) {
       std::vector<std::size_t> jobs;
-      for (const std::size_t of : offer.cases) {
+      for (const std::size_t case_index : offer.cases) {
         jobs.push_back(sized->size());
-        sized->push_back(priced(tried_[of].at(step)));
+        sized->push_back(priced(tried_[case_index].at(step)));
       }
       machines.push_back(machine_of(cases_, *sized, jobs));
     }
     return machines;
   }
 
-  // Returns the steps to show: those given, or those that answer one of the questions for the
-  // offer.
-  std::vector<SizeStep> shown(const Offer& offer) {
+  // Returns the steps to show: those of size.gpus, or those that answer one of the questions if
+  // only this offer is asked; if none does, the one with the least excess.
+  std::vector<SizeStep> steps_to_show(const Offer& offer) {
     std::vector<SizeStep> steps = complete_steps(offer);
     if (is_given(offer)) return steps;
     std::vector<SizedJob> sized;
@@ -319,11 +338,11 @@ class Sizing {
     return kept_steps;
   }
 
-  // Plays what answers a question, and what size.gpus names, on the chosen engine. Returns whether
-  // anything was new.
+  // Plays the machines that answer a question, and those of size.gpus, on the chosen engine.
+  // Returns whether any had not been played there before.
   Result<bool> play_winners() {
     shown_.clear();
-    for (const Offer& offer : offers_) shown_.push_back(shown(offer));
+    for (const Offer& offer : offers_) shown_.push_back(steps_to_show(offer));
     const SizeResult result = collected();
     std::set<std::size_t> winners;
     for (const SizeAnswer& answer : result.answers) {
@@ -331,21 +350,21 @@ class Sizing {
     }
     if (result.nearest) winners.insert(*result.nearest);
     std::vector<SizedJob*> jobs;
-    std::vector<std::pair<std::size_t, double>> before_s;
+    std::vector<double> ideal_s;  // by job: its iteration on the ideal engine
     for (std::size_t i = 0; i < result.machines.size(); ++i) {
-      for (const std::size_t place : result.machines[i].jobs) {
-        const SizedJob& job = result.sized[place];
+      for (const std::size_t sized : result.machines[i].jobs) {
+        const SizedJob& job = result.sized[sized];
         const bool is_given = !cases_[job.of].inputs.gpus.empty();
         SizedJob& tried = tried_of(job);
         if (!(is_given || winners.contains(i)) || tried.on_engine || !job.result) continue;
         tried.on_engine = true;
         jobs.push_back(&tried);
-        before_s.emplace_back(job.of, tried.result->iteration_s);
+        ideal_s.push_back(tried.result->iteration_s);
       }
     }
     RETURN_IF_ERROR(play_sizes(cases_, options_.engine, options_, jobs));
     for (std::size_t i = 0; i < jobs.size(); ++i)
-      engine_factor_[before_s[i].first] = jobs[i]->result->iteration_s / before_s[i].second;
+      engine_factor_[jobs[i]->of] = jobs[i]->result->iteration_s / ideal_s[i];
     return !jobs.empty();
   }
 
@@ -373,19 +392,17 @@ class Sizing {
     return result;
   }
 
-  // Returns the result with every size that all jobs of its offer were tried on. They have the
-  // ratios of changes of a size that is shown.
+  // Returns the result with every size that all jobs of its offer were tried on. The effects of
+  // NICs were played for the sizes that are shown alone; the others take them from one of these.
   SizeResult with_all_sizes(const SizeResult& result) {
     SizeResult all{.asked = result.asked, .seed = result.seed};
     const Machine* best = result.recommended() ? &result.machines[*result.recommended()] : nullptr;
+    const int best_gpus = best != nullptr ? result.sized[best->jobs.front()].gpus : 0;
     for (const Offer& offer : offers_) {
       for (Machine& machine : machines_of(offer, complete_steps(offer), &all.sized)) {
-        const auto gpus = [](const SizeResult& of, const Machine& one) {
-          return of.sized[one.jobs.front()].gpus;
-        };
         machine.recommended = best != nullptr && machine.offer == best->offer &&
                               machine.nodes == best->nodes &&
-                              gpus(all, machine) == gpus(result, *best);
+                              all.sized[machine.jobs.front()].gpus == best_gpus;
         all.machines.push_back(std::move(machine));
       }
     }
@@ -398,12 +415,12 @@ class Sizing {
     return all;
   }
 
-  // Sets what the recommended machine's jobs would take with the scenario's own numerics.
+  // Sets SizedJob::plain_numerics of the recommended machine's jobs.
   Status play_plain_numerics(SizeResult* result) {
     const std::optional<std::size_t> best = result->recommended();
     if (!best) return Done{};
-    for (const std::size_t place : result->machines[*best].jobs) {
-      SizedJob& job = result->sized[place];
+    for (const std::size_t sized : result->machines[*best].jobs) {
+      SizedJob& job = result->sized[sized];
       if (!cases_[job.of].inputs.any_numerics) continue;
       ASSIGN_OR_RETURN(SizedJob plain, with_plain_numerics(job, among_, options_.stop));
       SizedJob chosen = job;
@@ -419,7 +436,8 @@ class Sizing {
   std::vector<Offer> offers_;
   std::vector<std::map<SizeStep, SizedJob>> tried_;  // by case
   std::vector<std::vector<SizeStep>> shown_;         // by offer
-  std::vector<double> engine_factor_;  // by case: the chosen engine over the ideal one
+  std::vector<double>
+      engine_factor_;  // by case: time on the chosen engine over that on the ideal one
   std::atomic<int> searched_ = 0;
 };
 
@@ -427,7 +445,7 @@ class Sizing {
 
 Scenario planned(const SizedJob& job) {
   Scenario scenario = scenario_with(job.scenario, job.plan->candidate);
-  // Lists the stages, as the search means them even if they are uneven.
+  // States the layers of each stage, as the search has cut them; they may be uneven.
   Plan& plan = scenario.job.plan;
   if (plan.pp > 1) plan.layers_per_stage = split_layers(scenario.job.model, plan);
   scenario.report.published = {};

@@ -1,9 +1,10 @@
-// Size: finds out what to buy or rent for trainings: offers against deadline, budget and each
-// other.
+// Size: finds how many nodes of which offer to buy or rent, so that training jobs keep a deadline
+// and a budget.
 //
-//   SizeCase       a job on an offer, without a number of nodes
-//   SizedJob       that job on so many nodes, with its plan, its run, and its time and cost
-//   Machine        so many nodes of an offer; all jobs run on it, one after the other
+//   offer          a kind of node with its price
+//   SizeCase       a job on an offer, for any number of nodes
+//   SizedJob       a job on a number of nodes of an offer, with its plan, simulated run, time and
+//   cost Machine        a number of nodes of an offer; all jobs run on it, one after the other
 //   SizeAnswer     a question ("the least that is in time"), and the machine that answers it
 #pragma once
 
@@ -23,37 +24,38 @@
 
 namespace tandem {
 
-// A default that the file does not replace.
+// A default that is used, as the file states no value for the key.
 struct Assumption {
-  std::string key, value;  // "failures.repair_hours", "24*"; with its source; '*': a guess
+  std::string key, value;  // "failures.repair_hours", "24*"; '*': a guess; else with its source
 };
 
 struct SizeCase {
-  std::string job, offer;  // its points on the file's axes: the first; all others
-  Scenario scenario;       // its plan and its GPUs are placeholders except for the batch
+  std::string job, offer;  // the run's point on the file's first axis, and on all others
+  Scenario scenario;       // of its plan only the batch counts, and its number of GPUs does not
   SizeInputs inputs;
   std::vector<Assumption> assumptions = {};
 
   int node_gpus() const { return scenario.cluster.spec.gpus_per_node; }
 };
 
-// A job on a machine. What is played is `scenario`, with the plan.
+// A job on a machine.
 struct SizedJob {
   std::string job, offer;
-  std::size_t of = 0;       // its SizeCase
-  int nodes = 0, gpus = 0;  // that work; GPUs may be fewer than the nodes have
-  Scenario scenario;        // with its GPUs and batch, and the placeholder of a plan
+  std::size_t of = 0;       // index of its SizeCase
+  int nodes = 0, gpus = 0;  // that work; the GPUs may be fewer than the nodes have
+  Scenario scenario;        // with this number of GPUs and the batch; planned() adds the plan
   std::optional<Found> plan;
   std::string reason;               // why there is no plan, or why this job rules the machine out
-  std::optional<RunResult> result;  // on the chosen engine, or as below
-  bool on_engine = false;           // its result is of the chosen engine, not of the ideal one
-  double ramp_s = 0;                // seconds of the iterations before the whole batch
+  std::optional<RunResult> result;  // of the chosen engine if `on_engine`, else of the ideal one
+  bool on_engine = false;
+  double ramp_s = 0;  // seconds of the iterations before the batch has its full size
   Economics economics;
-  // Times of changes over that of the plan: of the fabric 2 and 4 times oversubscribed, of NICs 10
-  // % slower and faster; and of the scenario's own precision, recipe and dispatcher.
+  // The iteration's time with a change, over that without: with a fabric 2 and 4 times
+  // oversubscribed, with NICs 10 % slower and faster.
   double oversubscribed_2 = 1, oversubscribed_4 = 1, slower_nics = 1, faster_nics = 1;
+  // The same with the scenario's own precision, recipe and dispatcher; nothing: not asked.
   std::optional<double> plain_numerics;
-  // Whether no other machine does the job as early and as cheaply. Late ones count.
+  // No other machine does the job both as early and as cheaply. Late ones are compared as well.
   bool on_frontier = false;
 
   int batch() const { return scenario.job.plan.global_batch; }
@@ -61,17 +63,18 @@ struct SizedJob {
 
 struct Machine {
   std::string offer;
-  int nodes = 0, spares = 0, gpus = 0;  // that work; that stand by; GPUs of all of them
-  std::vector<std::size_t> jobs;        // places in SizeResult::sized, in the file's order of jobs
+  int nodes = 0, spares = 0, gpus = 0;  // nodes that work; that stand by; GPUs of all of them
+  std::vector<std::size_t> jobs;        // indices into SizeResult::sized, in the file's order
   MachineCosts costs;
-  std::optional<NetworkBill> network;  // between its nodes; empty: it cannot be built
+  std::optional<NetworkBill> network;  // between its nodes; nothing: it cannot be built
   double network_price = 0;            // 0: in the nodes' price
-  std::vector<std::string> warnings;   // of what cannot be built or bought as the file has it
-  double total = 0;                    // over size.years, or as SizeInputs::years says
-  double days_late =
-      0;  // from the order on, of all jobs, one after the other, each as often as its weight
-  std::string reason;        // why it is ruled out; empty: it is in time and within all limits
-  double excess = 1;         // how many times the worst limit is exceeded; at most 1: none is
+  std::vector<std::string> warnings;   // parts that cannot be built or bought as the file has them
+  double total = 0;                    // cost over size.years, or as SizeInputs::years says
+  // Days from the order until all jobs are done, with the asked certainty: one after the other,
+  // each as often as its weight.
+  double days_late = 0;
+  std::string reason;  // why it is ruled out; empty: it is in time and within all limits
+  double excess = 1;   // the largest ratio of a need to its limit; up to 1: all limits are kept
   bool recommended = false;  // the cheapest in total that is not ruled out
 };
 
@@ -79,35 +82,37 @@ struct SizeAnswer {
   enum Question { Least, Budget, Cheapest };
 
   Question question = Least;
-  std::optional<std::size_t> machine;  // nothing: none does
+  std::optional<std::size_t> machine;  // index into SizeResult::machines; nothing: no answer
 };
 
-// How far an input moves the recommended machine over its range, and where it changes the choice.
+// A bar of a tornado diagram: how far an input, over its range, moves the days and the cost of the
+// recommended machine, and where it changes which machine is recommended.
 struct TornadoBar {
   std::string input;         // "tokens"
   double low = 1, high = 1;  // the range, as factors of the input
-  // Changes of the late days and of the total at both ends, as shares.
+  // Changes of Machine::days_late and Machine::total at both ends, as shares.
   double days_low = 0, days_high = 0, total_low = 0, total_high = 0;
   // The factor nearest to 1, inside the range, from which another machine is recommended.
   std::optional<double> flips_at;
   std::string flips_to;  // "B200, 368 GPUs"; empty: none is in time and within the limits
 };
 
-// How sure the recommendation is, over draws of what is not known (planning/size/sureness.h).
+// How sure the recommendation is, over random draws of uncertain inputs (planning/size/sureness.h).
 struct Sureness {
   double machine = 0;  // the probability that the recommended machine turns out the cheapest
-  // The probability that one of an offer's machines does, whatever its size, the likeliest first.
+  // The probability that a machine of the offer, of any size, turns out the cheapest; the likeliest
+  // offer first.
   std::vector<std::pair<std::string, double>> offers;
-  double none = 0;      // the probability that none is in time and within the limits
-  std::string measure;  // what would settle it: "B200-180GB in fp8"
+  double none = 0;      // the probability that no machine is in time and within the limits
+  std::string measure;  // the measurement that would settle it: "B200-180GB in fp8"
 };
 
 // An offer's network compared with the best one for the same job, nodes and GPUs.
 struct NetworkComparison {
   std::string job, offer, best;
   int gpus = 0;
-  // Its iteration over the best one's. The best one is the cheaper one as long as its node-hour
-  // costs less than so many times this one's.
+  // Its iteration time over the best one's. The best network is cheaper for the job as long as its
+  // node-hour costs less than so many times this one's.
   double times_as_long = 1;
 };
 
@@ -115,9 +120,9 @@ struct SizeResult {
   std::vector<SizedJob> sized;         // machine by machine
   std::vector<Machine> machines;       // in the file's order of offers, then by size
   std::vector<SizeAnswer> answers;     // those that the file asks for
-  std::optional<std::size_t> nearest;  // where no machine is recommended: with the least excess
+  std::optional<std::size_t> nearest;  // if no machine is recommended: the one with least excess
   std::vector<TornadoBar> tornado;     // the longest first
-  std::optional<Sureness> sureness;    // where a machine is recommended
+  std::optional<Sureness> sureness;    // if a machine is recommended
   std::vector<Assumption> assumptions;
   std::vector<NetworkComparison> tiers;
   std::vector<SizeInputs> asked;  // by case
@@ -142,16 +147,17 @@ Result<std::vector<SizeCase>> load_size_cases(
     const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets,
     const std::string& only);
 
-// Returns the values that plans are chosen from if the user names none: those of large jobs, and
-// with `any_numerics` what the GPU can compute in.
+// Returns the values that plans are chosen from if the user names none, as texts for Space::among:
+// those usual for large jobs, and with `any_numerics` the precisions that the GPU has.
 std::vector<std::string> usual_space(const Scenario& scenario, bool any_numerics);
 
 // Returns the job's scenario with its plan, without published figures, a baseline or a search for
 // bandwidth. REQUIRES: it has a plan.
 Scenario planned(const SizedJob& job);
 
-// Finds the machines to compare, tunes each job on them, plays the plans and adds up costs.
-// `among`: as for Space; each key replaces that of usual_space(). Error::Failed: it was stopped.
+// Finds the machines to compare, tunes each job on them, simulates the plans and adds up costs.
+// `among`: texts for Space::among; they replace those of usual_space() with the same key.
+// Error::Failed: it was stopped.
 Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
                         const SizeOptions& options);
 

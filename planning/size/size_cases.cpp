@@ -1,4 +1,5 @@
-// Reads the file of a sizing: its runs are jobs on offers. Declared in planning/size/size.h.
+// Reads the file of a sizing: each of its runs is a job on an offer. Declared in
+// planning/size/size.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,9 +16,8 @@ namespace {
 const std::vector<std::pair<const char*, std::int64_t>> kPlaceholderKeys = {
     {"parallel.tp", 1}, {"parallel.pp", 1}, {"parallel.dp", 1}, {"cluster.gpus", 1}};
 
-// Whether the key is part of what an offer is. --set refuses such keys, because it would
-// change the hardware of all candidates and leave their names and prices. It may change how well
-// hardware is used.
+// Whether the key describes an offer's hardware. --set refuses such keys: it would change the
+// hardware of all offers, but not their names and prices.
 bool is_bought(std::string_view key) {
   static const std::vector<std::string> kBought = split_words(
       "preset name gpus_per_node intra_GBps nics_per_node nic_Gbitps fabric nodes_per_leaf "
@@ -107,7 +107,8 @@ std::vector<std::string> usual_space(const Scenario& scenario, bool any_numerics
   if (gpu.flops_per_s.contains("fp8")) {
     among.push_back("train.precision=bf16,fp8" +
                     (stated == "bf16" || stated == "fp8" ? "" : "," + stated));
-    // Transformer Engine's: mxfp8 where tensor cores have it (Blackwell), else scales of software.
+    // Transformer Engine's recipes: mxfp8 if tensor cores have it (Blackwell), else scales that
+    // software computes.
     among.emplace_back(gpu.flops_per_s.contains("mxfp8") ? "train.fp8_recipe=mxfp8"
                                                          : "train.fp8_recipe=current,blockwise");
   }

@@ -22,62 +22,63 @@ struct SizeKey {
   std::function<void(SizeInputs*, double)> set;
 };
 
+// Returns the offer's network prices, which it creates if there are none.
 NetworkPrices* network_of(SizeInputs* inputs) {
   if (!inputs->price.network) inputs->price.network.emplace();
   return &*inputs->price.network;
 }
 
-// A setter that converts from the key's unit to that of `member`.
-#define TO(member, unit) [](SizeInputs* s, double value) { s->member = value * (unit); }
+// A function that sets `member`, converting from the key's unit.
+#define SET(member, unit) [](SizeInputs* s, double value) { s->member = value * (unit); }
 
 const std::vector<SizeKey>& number_keys() {
   static const std::vector<SizeKey> kKeys = {
       {"size.tokens_T", "number: trillions (1e12) of tokens to train on", 1e-6, 1e4,
-       TO(tokens, trillion)},
-      {"size.days", "number: days that the training may take", 1e-3, 1e5, TO(days, 1)},
+       SET(tokens, trillion)},
+      {"size.days", "number: days that the training may take", 1e-3, 1e5, SET(days, 1)},
       {"size.certainty",
        "number: probability with which size.days and size.budget are kept; default 0.95", 0.5, 0.99,
-       TO(certainty, 1)},
+       SET(certainty, 1)},
       {"size.purchase_budget", "number: most that all bought nodes may cost, spares too", 0, 1e15,
-       TO(purchase_budget, 1)},
+       SET(purchase_budget, 1)},
       {"size.rent_per_month", "number: most that all rented nodes may cost a month, spares too", 0,
-       1e15, TO(rent_per_month, 1)},
-      {"size.power_MW", "number: most MW that the site may draw", 0, 1e5, TO(power_MW, 1)},
+       1e15, SET(rent_per_month, 1)},
+      {"size.power_MW", "number: most MW that the site may draw", 0, 1e5, SET(power_MW, 1)},
       {"size.gpus_max", "integer: most GPUs that may be bought or rented, spares too", 1, 1e6,
-       TO(gpus_max, 1)},
+       SET(gpus_max, 1)},
       {"size.budget",
        "number: most that the training may cost: rent, or its share of price.years of what is "
        "bought, and energy; default no limit",
-       0, 1e15, TO(budget, 1)},
+       0, 1e15, SET(budget, 1)},
       {"size.years",
        "number: years that the total cost counts; default price.years of what is bought, and the "
        "trainings' own time of what is rented",
-       0.01, 100, TO(years, 1)},
+       0.01, 100, SET(years, 1)},
       {"size.weight", "number: how often this job is trained on the machine; default 1", 0.001, 1e6,
-       TO(weight, 1)},
+       SET(weight, 1)},
       {"size.batch_tolerance",
        "number: share by which the batch may differ from parallel.global_batch where GPUs do not "
        "divide it; default 0.1",
-       0, 0.9, TO(batch_tolerance, 1)},
+       0, 0.9, SET(batch_tolerance, 1)},
       {"size.ramp_from",
        "integer: sequences of the first iterations' batch, doubled up to "
        "parallel.global_batch; default none",
-       1, 1e9, TO(ramp_from, 1)},
+       1, 1e9, SET(ramp_from, 1)},
       {"size.ramp_tokens_T", "number: trillions of tokens until the whole batch; default 0", 0, 1e4,
-       TO(ramp_tokens, trillion)},
+       SET(ramp_tokens, trillion)},
       {"size.delivery_days", "number: days from the order to the first job; default 0", 0, 1e4,
-       TO(delivery_days, 1)},
-      {"size.seed", "integer: of the draws; default 1", 0, 1e9, TO(seed, 1)},
+       SET(delivery_days, 1)},
+      {"size.seed", "integer: of the draws; default 1", 0, 1e9, SET(seed, 1)},
       {"price.node_hour", "number: price of a node for an hour, all but energy", 0, 1e9,
-       TO(price.node_hour, 1)},
+       SET(price.node_hour, 1)},
       {"price.node", "number: or price of a node with its share of network and building", 0, 1e12,
-       TO(price.node, 1)},
+       SET(price.node, 1)},
       {"price.node_without_network",
        "number: or price of a node alone; price.switch and price.optic then say what joins them", 0,
        1e12,
        [](SizeInputs* s, double value) {
          s->price.node = value;
-         network_of(s);  // there is a network, so it is priced
+         network_of(s);  // the network has prices of its own
        }},
       {"price.switch", "number: price of a switch", 0, 1e12,
        [](SizeInputs* s, double value) { network_of(s)->node_switch = value; }},
@@ -86,47 +87,47 @@ const std::vector<SizeKey>& number_keys() {
       {"price.cable", "number: price of a cable; default 0", 0, 1e12,
        [](SizeInputs* s, double value) { network_of(s)->cable = value; }},
       {"price.years", "number: years that it is used for; default 4", 0.01, 100,
-       TO(price.years, 1)},
+       SET(price.years, 1)},
       {"price.node_kW", "number: most kW that a node draws, as its data sheet says", 0, 1e4,
-       TO(price.node_kW, 1)},
+       SET(price.node_kW, 1)},
       {"price.load",
        "number: mean power in training over price.node_kW; default 0.76, measured on nodes of 8 "
        "H100 of 10.2 kW (Newkirk et al. 2025, arXiv 2506.14551)",
-       0, 1, TO(price.load, 1)},
+       0, 1, SET(price.load, 1)},
       {"price.pue", "number: the site's power over the nodes'; default 1.2*", 1, 10,
-       TO(price.pue, 1)},
+       SET(price.pue, 1)},
       {"price.kWh", "number: price of a kWh; default 0: in the node's price", 0, 1e6,
-       TO(price.kWh, 1)},
+       SET(price.kWh, 1)},
       {"price.gCO2_kWh", "number: grams of CO2 a kWh; default 0: not counted", 0, 1e5,
-       TO(price.gCO2_kWh, 1)},
+       SET(price.gCO2_kWh, 1)},
       {"failures.gpu_mtbf_hours",
        "number: hours of a GPU between failures that stop the job; "
        "default 50700 (Llama 3)",
-       1, 1e12, TO(failures.gpu_mtbf_h, 1)},
+       1, 1e12, SET(failures.gpu_mtbf_h, 1)},
       {"failures.checkpoint_s",
        "number: seconds that training stands still for a checkpoint, or as long as its copy to the "
        "hosts takes; default 5 (MegaScale, NSDI 2024)",
-       0, 1e6, TO(failures.checkpoint_s, 1)},
+       0, 1e6, SET(failures.checkpoint_s, 1)},
       {"failures.storage_GBps",
        "number: GB/s at which storage takes checkpoints of 14 bytes a parameter; default 0.0124 a "
        "GPU (ByteCheckpoint, NSDI 2025)",
-       0, 1e9, TO(failures.storage_bytes_per_s, GB)},
+       0, 1e9, SET(failures.storage_bytes_per_s, GB)},
       {"failures.restart_s", "number: seconds from a failure to the next iteration; default 600", 0,
-       1e7, TO(failures.restart_s, 1)},
+       1e7, SET(failures.restart_s, 1)},
       {"failures.repair_hours", "number: hours until what failed is back; default 24*", 0, 1e6,
-       TO(failures.repair_h, 1)},
+       SET(failures.repair_h, 1)},
       {"failures.repair_gpus",
        "integer: GPUs that a repair takes out of work; default a node, of a rack of more than 16 a "
        "tray of 4",
-       1, 1e6, TO(failures.repair_gpus, 1)},
+       1, 1e6, SET(failures.repair_gpus, 1)},
       {"failures.spare_nodes",
        "integer: nodes that stand by, and are paid; default as many as "
        "keep the job running 99 % of the time",
-       0, 1e6, TO(spare_nodes, 1)},
+       0, 1e6, SET(spare_nodes, 1)},
   };
   return kKeys;
 }
-#undef TO
+#undef SET
 
 // A key whose value is a range, as "0.9 to 1.1".
 struct RangeKey {
@@ -152,9 +153,10 @@ constexpr RangeKey kRangeKeys[] = {
 Status set_range(const std::string& key, const Setting& setting, std::pair<double, double>* range) {
   const std::vector<std::string> words = setting.texts();
   const std::string text = words.size() == 1 ? words.front() : "";
-  const auto at = text.find(" to ");
-  const auto low = parse_number(text.substr(0, at));
-  const auto high = parse_number(at == text.npos ? "" : text.substr(at + 4));
+  constexpr std::string_view kTo = " to ";
+  const auto to = text.find(kTo);
+  const auto low = parse_number(text.substr(0, to));
+  const auto high = parse_number(to == text.npos ? "" : text.substr(to + kTo.size()));
   if (!low.ok() || !high.ok() || !(*low > 0 && *low <= 1 && *high >= 1 && *high <= 1000))
     return setting.error(key, "two factors around 1, as \"0.9 to 1.1\"");
   *range = {*low, *high};
@@ -306,7 +308,7 @@ Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings)
 
 std::vector<std::pair<std::string, std::string>> defaults_taken(const Settings& settings) {
   std::vector<std::pair<std::string, std::string>> taken;
-  // A default is stated in the help alone, behind this text. One that begins with "no" is no value.
+  // The help states a default behind this text. A default that begins with "no" is no value.
   constexpr std::string_view kDefault = "; default ";
   for (const SizeKey& known : number_keys()) {
     const std::string_view help = known.help;

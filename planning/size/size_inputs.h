@@ -19,10 +19,10 @@ namespace tandem {
 // price includes them.
 struct OfferPrice {
   double node_hour = 0;        // of a node for an hour
-  double node = 0, years = 4;  // of a node that is used for so many years
+  double node = 0, years = 4;  // of a node, and the years for which it is used
   std::optional<NetworkPrices> network;
-  double node_kW = 0;  // that a node draws at most
-  double load = 0.76;  // the mean over the most, in training
+  double node_kW = 0;  // the most that a node draws
+  double load = 0.76;  // mean power in training over node_kW
   double pue = 1.2, kWh = 0, gCO2_kWh = 0;
   std::string currency = "$";
 
@@ -33,20 +33,20 @@ struct OfferPrice {
 struct SizeInputs {
   // The question. 0: not asked, or no limit.
   double tokens = 0;           // of the whole training
-  double days = 0;             // that it may take
+  double days = 0;             // the most that the training may take
   double certainty = 0.95;     // the probability with which days and budget are kept
-  double budget = 0;           // that it may cost
-  double purchase_budget = 0;  // for all nodes that are bought, spares too
-  double rent_per_month = 0;   // for all nodes that are rented, spares too
-  double power_MW = 0;         // of the site, at its peak
-  int gpus_max = 0;            // bought or rented, spares too
+  double budget = 0;           // the most that the training may cost
+  double purchase_budget = 0;  // the most for all nodes that are bought, spares counted
+  double rent_per_month = 0;   // the most for all nodes that are rented, spares counted
+  double power_MW = 0;         // the most that the site draws
+  int gpus_max = 0;            // the most that are bought or rented, spares counted
   // Years over which the total cost is counted; 0: OfferPrice::years, or a rented run's own time.
   double years = 0;
   double weight = 1;                      // how often the training runs; costs add up by it
-  std::vector<int> gpus;                  // to try; none: they are found
+  std::vector<int> gpus;                  // numbers to try; none: the search finds them
   double batch_tolerance = 0.1;           // share by which the batch may differ from global_batch
   bool any_numerics = true;               // precision, recipe and dispatcher are searched
-  double ramp_from = 0, ramp_tokens = 0;  // first batch, 0: none; tokens until the whole one
+  double ramp_from = 0, ramp_tokens = 0;  // the batch ramp's first batch (0: no ramp), its tokens
   double delivery_days = 0;               // from the order to the first job
   // The ranges over which a tornado changes inputs, as factors.
   std::pair<double, double> range_price = {0.9, 1.1}, range_kWh = {0.5, 2},

@@ -13,8 +13,8 @@ int step_at(int nodes) {
   return 1 << std::max(0, static_cast<int>(std::bit_width(static_cast<unsigned>(nodes))) - kBits);
 }
 
-// Returns the nodes at which a power law through both sizes takes `days`; their geometric mean
-// where one of them took for ever, or both took as long.
+// Returns the nodes that take `days` by the power law through both sizes. If one of them has no
+// plan, or both take equally long, returns their geometric mean.
 double where_in_time(const TriedSize& late, const TriedSize& early, double days) {
   const double mean = std::sqrt(static_cast<double>(late.nodes) * early.nodes);
   if (!std::isfinite(late.days) || late.days <= early.days) return mean;
@@ -22,16 +22,16 @@ double where_in_time(const TriedSize& late, const TriedSize& early, double days)
   return late.nodes * std::pow(static_cast<double>(early.nodes) / late.nodes, share);
 }
 
-// Returns an untried number just below one without a plan, over which models are cut well, if it is
-// above all numbers that are merely late; nothing: there is none.
+// Returns an untried number over which models are cut well, just below one without a plan and above
+// all numbers that have a plan; nothing: there is none.
 std::optional<int> even_size(const std::vector<TriedSize>& tried) {
   int late = 0;
-  for (const TriedSize& one : tried) {
-    if (std::isfinite(one.days)) late = std::max(late, one.nodes);
+  for (const TriedSize& size : tried) {
+    if (std::isfinite(size.days)) late = std::max(late, size.nodes);
   }
-  for (const TriedSize& one : tried) {
-    if (std::isfinite(one.days)) continue;
-    for (const int nodes : {power_of_two_down(one.nodes), even_down(one.nodes)}) {
+  for (const TriedSize& size : tried) {
+    if (std::isfinite(size.days)) continue;
+    for (const int nodes : {power_of_two_down(size.nodes), even_down(size.nodes)}) {
       if (nodes > late && std::ranges::find(tried, nodes, &TriedSize::nodes) == tried.end())
         return nodes;
     }
@@ -65,24 +65,24 @@ std::optional<int> next_size(const std::vector<TriedSize>& tried, double days, i
   if (tried.empty()) return std::min(most, size_up(guess));
   const std::optional<int> least = least_in_time(tried, days);
   TriedSize late, early;
-  for (const TriedSize& one : tried) {
-    if (one.days > days && one.nodes > late.nodes && (!least || one.nodes < *least)) late = one;
-    if (least && one.nodes == *least) early = one;
+  for (const TriedSize& size : tried) {
+    if (size.days > days && size.nodes > late.nodes && (!least || size.nodes < *least)) late = size;
+    if (least && size.nodes == *least) early = size;
   }
-  if (!least) {
+  if (!least) {  // none is in time so far: goes up
     if (const auto even = even_size(tried)) return even;
     if (late.nodes >= most) return std::nullopt;
     const double times = std::isfinite(late.days) ? std::clamp(late.days / days, 1.1, 8.0) : 2;
     return std::min<double>(most, size_up(static_cast<int>(std::ceil(late.nodes * times))));
   }
-  if (late.nodes == 0) {  // none is late yet
+  if (late.nodes == 0) {  // all are in time so far: goes down
     if (early.nodes == 1) return std::nullopt;
     const double times = std::clamp(early.days / days, 1.0 / 8, 0.97);
     return std::max(1, std::min(early.nodes - 1, size_down(early.nodes * times)));
   }
   const int first = size_up(late.nodes + 1), last = size_down(early.nodes - 1);
   if (first > last) return std::nullopt;
-  // Halves the bracket where interpolation has not closed it soon.
+  // If interpolation has not closed the bracket after so many sizes, halves it.
   constexpr std::size_t kInterpolated = 6;
   const double middle = std::sqrt(static_cast<double>(late.nodes) * early.nodes);
   const double next = tried.size() < kInterpolated ? where_in_time(late, early, days) : middle;
@@ -91,8 +91,8 @@ std::optional<int> next_size(const std::vector<TriedSize>& tried, double days, i
 
 std::optional<int> least_in_time(const std::vector<TriedSize>& tried, double days) {
   std::optional<int> least;
-  for (const TriedSize& one : tried) {
-    if (one.days <= days && (!least || one.nodes < *least)) least = one.nodes;
+  for (const TriedSize& size : tried) {
+    if (size.days <= days && (!least || size.nodes < *least)) least = size.nodes;
   }
   return least;
 }

@@ -1,4 +1,5 @@
-// SizeSteps: which numbers of nodes a search tries. It is given what earlier ones took.
+// SizeSteps: the numbers of nodes that a search tries, one after another, to find the fewest on
+// which jobs are in time. Each depends on the times of those tried before.
 #pragma once
 
 #include <optional>
@@ -6,34 +7,36 @@
 
 namespace tandem {
 
-// A number of nodes that was tried, and the days that it took (p95); infinity: no plan.
+// A number of nodes that was tried, and the days that it took, or its share of the days that it may
+// take; infinity: no plan.
 struct TriedSize {
   int nodes = 0;
   double days = 0;
 };
 
-// Numbers of nodes have at most 5 significant bits, as 16 to 31, 32, 34, ... 62, 64, 68: steps of 3
-// to 6 %. Return the nearest that is not above, or not below.
+// Return the nearest number of nodes not above, or not below, that is tried: those of at most 5
+// significant bits, 16, 17, ... 31, 32, 34, ... 62, 64, 68, in steps of 3 to 6 %.
 int size_down(int nodes);
 int size_up(int nodes);
 
-// Return the largest number that is not above, over which models are cut well: a power of two; or
-// one times 1, 3, 5, 9 or 15.
+// Return the largest number not above `nodes` that is a power of two, or that is a power of two
+// times 1, 3, 5, 9 or 15. Models are cut well over such numbers.
 int power_of_two_down(int nodes);
 int even_down(int nodes);
 
-// Returns the next number of nodes to try, to find the least that takes at most `days`; nothing:
-// found, or `most` takes longer. It brackets, and interpolates as if days fell as a power of nodes.
-// Where a number has no plan, it tries those below over which models are cut well.
-// REQUIRES: `guess` and `most` are at least 1.
+// Returns the next number of nodes to try, to find the fewest that take at most `days`; nothing:
+// they are found, or `most` takes longer. Brackets the number between one that is late and one in
+// time, and interpolates as if days fell as a power of nodes. If a number has no plan, tries those
+// just below it over which models are cut well. REQUIRES: `guess` and `most` are at least 1.
 std::optional<int> next_size(const std::vector<TriedSize>& tried, double days, int guess, int most);
 
 // Returns the least tried number that takes at most `days`.
 std::optional<int> least_in_time(const std::vector<TriedSize>& tried, double days);
 
-// Returns the batch near `batch`, by the share `tolerance` at most, that can be cut over more of
-// the GPUs: a multiple of the odd part of `gpus` (else of its largest divisor that has one there),
-// and of as many twos as possible.
+// Returns a batch that differs from `batch` by at most the share `tolerance`, and can be cut over
+// as many of the GPUs as possible: a multiple of the odd part of `gpus`, or of its largest divisor
+// that has a multiple so near; then of as many twos as possible. For 1024 and 96 GPUs: 96 * 11 =
+// 1056.
 int even_batch(int batch, int gpus, double tolerance);
 
 }  // namespace tandem

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kSureDraws = 4000;
 
-// The three causes of a job's error, by name. Equal names are one cause.
+// Returns the names of the three causes of a job's error. Equal names are one cause.
 std::array<std::string, 3> causes_of(const SizedJob& job) {
   const Scenario scenario = planned(job);
   const std::string& gpu = scenario.cluster.spec.device.name;
@@ -27,17 +27,19 @@ std::array<std::string, 3> causes_of(const SizedJob& job) {
                       job.gpus)};
 }
 
-// Returns the factor of an iteration at so many deviations, log-normal on either side of 1.
+// Returns the iteration's real time over the predicted one, at so many standard deviations of a
+// log-normal error with one width below 1 and another above.
 double factor_at(const RunResult& result, double deviations) {
   if (!result.interval_s) return 1;
   const double end = deviations < 0 ? result.interval_s->first : result.interval_s->second;
   return std::pow(end / result.iteration_s, std::abs(deviations) / kNormal95);
 }
 
-// The draws in which a cause takes less time than predicted, or more, and in how many of them the
-// recommended machine is the best.
-struct Sides {
-  double draws[2] = {0, 0}, hits[2] = {0, 0};
+// The draws with a negative error of a cause, and those with a positive one; and in how many of
+// each the recommended machine is the best. If these shares differ much, measuring the cause would
+// settle the choice.
+struct DrawsBySign {
+  double draws[2] = {0, 0}, hits[2] = {0, 0};  // index 1: positive errors
 
   void add(double error, bool hit) {
     draws[error > 0] += 1;
@@ -49,15 +51,29 @@ struct Sides {
   }
 };
 
+// Returns the name of the cause whose sign matters most for the recommendation; empty: none does.
+std::string cause_to_measure(const std::map<std::string, std::uint64_t>& causes,
+                             const std::vector<DrawsBySign>& draws) {
+  constexpr double kLeast = 0.02;  // more than the draws' own noise
+  double most = 0;
+  std::string cause;
+  for (const auto& [name, number] : causes) {
+    if (draws[number].difference() < std::max(most, kLeast)) continue;
+    most = draws[number].difference();
+    cause = name;
+  }
+  return cause;
+}
+
 // Returns the machine's total in a draw; infinity: it is late.
 double total_in(const std::vector<SizeCase>& cases, const SizeResult& result,
                 const Machine& machine, const std::function<double(std::size_t)>& deviations) {
   double total = machine.total;
-  for (const std::size_t place : machine.jobs) {
-    const SizedJob& job = result.sized[place];
+  for (const std::size_t sized : machine.jobs) {
+    const SizedJob& job = result.sized[sized];
     const SizeInputs& inputs = cases[job.of].inputs;
     const Economics& e = job.economics;
-    const double days = e.days_p50() * factor_at(*job.result, deviations(place));
+    const double days = e.days_p50() * factor_at(*job.result, deviations(sized));
     if (inputs.days > 0 && days + inputs.delivery_days > inputs.days) return kNever;
     if (inputs.years == 0 && !inputs.price.bought())
       total += inputs.weight * e.cost * (days / e.days_late() - 1);
@@ -66,8 +82,8 @@ double total_in(const std::vector<SizeCase>& cases, const SizeResult& result,
 }
 
 bool can_run(const SizeResult& result, const Machine& machine) {
-  return std::ranges::all_of(machine.jobs, [&](std::size_t place) {
-    const SizedJob& job = result.sized[place];
+  return std::ranges::all_of(machine.jobs, [&](std::size_t sized) {
+    const SizedJob& job = result.sized[sized];
     return job.result && job.result->training->fits;
   });
 }
@@ -77,36 +93,36 @@ bool can_run(const SizeResult& result, const Machine& machine) {
 std::optional<Sureness> sureness(const std::vector<SizeCase>& cases, const SizeResult& result) {
   const std::optional<std::size_t> chosen = result.recommended();
   if (!chosen) return std::nullopt;
-  std::map<std::string, std::uint64_t> names;  // of causes, each with its number
+  std::map<std::string, std::uint64_t> names;  // of all causes, each with its number
   std::vector<std::array<std::uint64_t, 3>> causes(result.sized.size());
   for (std::size_t i = 0; i < result.sized.size(); ++i) {
     if (!result.sized[i].result) continue;
-    const auto own = causes_of(result.sized[i]);
-    for (std::size_t k = 0; k < own.size(); ++k)
-      causes[i][k] = names.try_emplace(own[k], names.size()).first->second;
+    const auto job_causes = causes_of(result.sized[i]);
+    for (std::size_t k = 0; k < job_causes.size(); ++k)
+      causes[i][k] = names.try_emplace(job_causes[k], names.size()).first->second;
   }
-  std::vector<std::size_t> running;
+  std::vector<std::size_t> candidates;
   for (std::size_t m = 0; m < result.machines.size(); ++m) {
     const Machine& machine = result.machines[m];
     if (can_run(result, machine) && within_limits(cases, result.sized, machine))
-      running.push_back(m);
+      candidates.push_back(m);
   }
   Sureness sure;
   std::map<std::string, double> offers;
-  std::vector<Sides> sides(names.size());
+  std::vector<DrawsBySign> by_sign(names.size());
   const std::uint64_t seed = scatter(static_cast<std::uint64_t>(result.seed) + 7);
   for (int draw = 0; draw < kSureDraws; ++draw) {
     const std::uint64_t key = scatter(seed + static_cast<std::uint64_t>(draw));
     std::vector<double> errors(names.size());
     for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = normal(scatter(key + 2 * i));
-    const auto deviations = [&](std::size_t place) {
+    const auto deviations = [&](std::size_t sized) {
       double sum = 0;
-      for (const std::uint64_t cause : causes[place]) sum += errors[cause];
-      return sum / std::sqrt(static_cast<double>(causes[place].size()));
+      for (const std::uint64_t cause : causes[sized]) sum += errors[cause];
+      return sum / std::sqrt(static_cast<double>(causes[sized].size()));
     };
     std::vector<std::size_t> best;
     double least = kNever;
-    for (const std::size_t m : running) {
+    for (const std::size_t m : candidates) {
       const double total = total_in(cases, result, result.machines[m], deviations);
       constexpr double kEqual = 1e-9;
       if (total < least * (1 - kEqual)) {
@@ -123,18 +139,12 @@ std::optional<Sureness> sureness(const std::vector<SizeCase>& cases, const SizeR
       if (m == *chosen) sure.machine += share;
     }
     const bool hit = std::ranges::find(best, *chosen) != best.end();
-    for (std::size_t i = 0; i < errors.size(); ++i) sides[i].add(errors[i], hit);
+    for (std::size_t i = 0; i < errors.size(); ++i) by_sign[i].add(errors[i], hit);
   }
   sure.offers.assign(offers.begin(), offers.end());
   std::ranges::stable_sort(sure.offers, std::ranges::greater(),
                            [](const auto& offer) { return offer.second; });
-  double most = 0;
-  for (const auto& [name, number] : names) {
-    constexpr double kSeen = 0.02;  // more than the draws' own noise
-    if (sides[number].difference() < std::max(most, kSeen)) continue;
-    most = sides[number].difference();
-    sure.measure = name;
-  }
+  sure.measure = cause_to_measure(names, by_sign);
   return sure;
 }
 

@@ -8,11 +8,12 @@
 
 namespace tandem {
 
-// Draws what is not known of the runs' times, `size.seed` seeded, and each time takes the cheapest
-// machine of those that are in time and within the limits. The error of a prediction has three
-// causes of equal variance: the software, the GPU with the precision, and the job on that machine.
-// Runs with the same software or GPU share that cause. Machines that are equal share the draw.
-// Nothing: none is recommended.
+// Monte Carlo: draws the errors of the predicted iteration times (seed: size.seed), and takes the
+// cheapest machine that is then in time and within the limits. The error of a prediction is the sum
+// of three causes of equal variance: the software, the GPU with the precision, and the job on that
+// machine. Predictions with the same software, or the same GPU and precision, share that cause's
+// error. If several machines are the cheapest, each gets an equal share of the draw. Nothing: no
+// machine is recommended.
 std::optional<Sureness> sureness(const std::vector<SizeCase>& cases, const SizeResult& result);
 
 }  // namespace tandem

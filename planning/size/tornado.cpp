@@ -14,13 +14,18 @@
 namespace tandem {
 namespace {
 
-// An input that is changed by a factor. Most change SizeInputs, of all offers or of the best one;
-// some change the iterations.
-struct Swayed {
-  const char* input;
-  std::pair<double, double> SizeInputs::*range;  // null: the model's own interval
-  void (*apply)(SizeInputs*, double factor);
-  enum { Inputs, OfBest, Iterations, Nics, Interval } kind = Inputs;
+// An input that is changed by a factor.
+struct TornadoInput {
+  const char* name;
+  std::pair<double, double> SizeInputs::*range;  // null: the cost model's own interval
+  void (*apply)(SizeInputs*, double factor);     // for the kinds that change SizeInputs
+  enum {
+    Inputs,      // changes SizeInputs of all offers
+    OfBest,      // changes SizeInputs of the recommended machine's offer
+    Iterations,  // divides the iterations' times
+    Nics,        // changes the iterations' times as other NICs do
+    Interval     // moves the iterations' times within the cost model's interval
+  } kind = Inputs;
 };
 
 void scale_price(SizeInputs* s, double factor) {
@@ -36,14 +41,14 @@ void scale_network_price(SizeInputs* s, double factor) {
 
 constexpr auto kNothing = [](SizeInputs*, double) {};
 
-const Swayed kSwayed[] = {
-    {"price of the recommended nodes", &SizeInputs::range_price, scale_price, Swayed::OfBest},
+const TornadoInput kTornadoInputs[] = {
+    {"price of the recommended nodes", &SizeInputs::range_price, scale_price, TornadoInput::OfBest},
     {"price of the network", &SizeInputs::range_price, scale_network_price},
     {"price of a kWh", &SizeInputs::range_kWh, [](SizeInputs* s, double f) { s->price.kWh *= f; }},
     {"tokens", &SizeInputs::range_tokens, [](SizeInputs* s, double f) { s->tokens *= f; }},
-    {"MFU", &SizeInputs::range_MFU, kNothing, Swayed::Iterations},
-    {"the model's time, p5 to p95", nullptr, kNothing, Swayed::Interval},
-    {"bandwidth of NICs", &SizeInputs::range_network, kNothing, Swayed::Nics},
+    {"MFU", &SizeInputs::range_MFU, kNothing, TornadoInput::Iterations},
+    {"the model's time, p5 to p95", nullptr, kNothing, TornadoInput::Interval},
+    {"bandwidth of NICs", &SizeInputs::range_network, kNothing, TornadoInput::Nics},
     {"failures", &SizeInputs::range_failures,
      [](SizeInputs* s, double f) { s->failures.gpu_mtbf_h /= f; }},
     {"time of a checkpoint", &SizeInputs::range_failures,
@@ -56,39 +61,40 @@ const Swayed kSwayed[] = {
      [](SizeInputs* s, double f) { s->delivery_days *= f; }}};
 
 // Returns how many times as long the job's iterations take if NICs have `factor` times the
-// bandwidth: between 0.9 and 1.1, which were played, linear, and so beyond.
+// bandwidth. Times with 0.9 and 1.1 of it were simulated; others are on the lines through these
+// and 1.
 double with_nics(const SizedJob& job, double factor) {
   constexpr double kPlayed = 0.1;
   const double share = (factor - 1) / kPlayed;
   return share < 0 ? 1 - share * (job.slower_nics - 1) : 1 + share * (job.faster_nics - 1);
 }
 
-// The machines as they are with an input changed, and which of them is recommended.
+// The machines with an input changed, and the one that is then recommended.
 struct Remade {
   std::vector<Machine> machines;
   std::optional<std::size_t> chosen;
 };
 
-// Returns the machines with the input at `factor`. REQUIRES: one is recommended. Of the model's
-// interval the low end is at factor 0, the prediction at 1, and the high end at 2.
-Remade remade(const std::vector<SizeCase>& cases, const SizeResult& result, const Swayed& input,
-              double factor) {
+// Returns the machines with the input changed by `factor`. For Interval, factor 0 is the low end, 1
+// the prediction, 2 the high end. REQUIRES: a machine is recommended.
+Remade remade(const std::vector<SizeCase>& cases, const SizeResult& result,
+              const TornadoInput& input, double factor) {
   std::vector<SizeCase> changed = cases;
   const std::string& best = result.machines[*result.recommended()].offer;
-  for (SizeCase& one : changed) {
-    if (input.kind != Swayed::OfBest || one.offer == best) input.apply(&one.inputs, factor);
+  for (SizeCase& c : changed) {
+    if (input.kind != TornadoInput::OfBest || c.offer == best) input.apply(&c.inputs, factor);
   }
   std::vector<SizedJob> sized = result.sized;
   for (SizedJob& job : sized) {
     if (!job.result) continue;
     double times = 1;
-    if (input.kind == Swayed::Iterations) times = 1 / factor;
-    if (input.kind == Swayed::Nics) times = with_nics(job, factor);
-    if (input.kind == Swayed::Interval && job.result->interval_s) {
+    if (input.kind == TornadoInput::Iterations) times = 1 / factor;
+    if (input.kind == TornadoInput::Nics) times = with_nics(job, factor);
+    if (input.kind == TornadoInput::Interval && job.result->interval_s) {
       const auto [low, high] = *job.result->interval_s;
-      const double itself = job.result->iteration_s;
-      times = factor < 1 ? 1 + (1 - factor) * (low / itself - 1)
-                         : 1 + (factor - 1) * (high / itself - 1);
+      const double predicted = job.result->iteration_s;
+      times = factor < 1 ? 1 + (1 - factor) * (low / predicted - 1)
+                         : 1 + (factor - 1) * (high / predicted - 1);
       job.result->interval_s.reset();
     }
     job.economics = economics_of(changed[job.of], job, times);
@@ -106,8 +112,8 @@ std::string chosen_text(const Remade& now) {
   return fmt::format("{}, {} GPUs", machine.offer, machine.gpus);
 }
 
-// Sets the factor between 1 and `end` from which another machine is recommended, if it is nearer
-// than the one that the bar has.
+// Finds, by bisection, the factor between 1 and `end` from which another machine is recommended.
+// Sets it in the bar if it is nearer to 1 than the bar's.
 void find_flip(const std::function<Remade(double)>& at, std::size_t chosen, double end,
                TornadoBar* bar) {
   if (at(end).chosen == chosen) return;
@@ -134,8 +140,8 @@ std::vector<TornadoBar> tornado(const std::vector<SizeCase>& cases, const SizeRe
   if (!chosen) return {};
   const Machine& before = result.machines[*chosen];
   std::vector<TornadoBar> bars;
-  for (const Swayed& input : kSwayed) {
-    TornadoBar bar{.input = input.input, .low = 0, .high = 2};
+  for (const TornadoInput& input : kTornadoInputs) {
+    TornadoBar bar{.input = input.name, .low = 0, .high = 2};
     if (input.range != nullptr) std::tie(bar.low, bar.high) = cases.front().inputs.*input.range;
     const auto at = [&](double factor) { return remade(cases, result, input, factor); };
     const Machine low = at(bar.low).machines[*chosen], high = at(bar.high).machines[*chosen];
@@ -144,8 +150,8 @@ std::vector<TornadoBar> tornado(const std::vector<SizeCase>& cases, const SizeRe
     bar.total_low = low.total / before.total - 1;
     bar.total_high = high.total / before.total - 1;
     for (const double end : {bar.low, bar.high}) find_flip(at, *chosen, end, &bar);
-    constexpr double kSeen = 5e-4;
-    if (length(bar) >= kSeen || bar.flips_at) bars.push_back(std::move(bar));
+    constexpr double kLeastLength = 5e-4;  // 0.05 %
+    if (length(bar) >= kLeastLength || bar.flips_at) bars.push_back(std::move(bar));
   }
   std::ranges::stable_sort(bars, std::ranges::greater(), length);
   return bars;

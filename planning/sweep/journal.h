@@ -10,9 +10,9 @@
 
 namespace tandem {
 
-// Cuts off what an interrupted write left: all from the first line that has no end or holds zero
-// bytes (blocks that never reached the disk). Returns the number of bytes cut; 0 if there is no
-// file.
+// Cuts off the file's first torn line and all after it, as an interrupted write leaves them: a line
+// without an end, or with zero bytes (blocks that never reached the disk). Returns the number of
+// bytes cut; 0 if there is no file.
 Result<std::int64_t> cut_torn_lines(const std::string& path);
 
 // A file open for appending. If the process is killed all lines are there; if the machine loses
@@ -25,8 +25,8 @@ class Journal {
   Journal& operator=(Journal&&) = delete;
   ~Journal();
 
-  // Appends a line; `line` has no end of line. It is sent to the disk with the first line that is
-  // written a second later, or by sync().
+  // Appends a line; `line` has no end of line. Sends lines to the disk (fdatasync) about once a
+  // second.
   Status append(std::string_view line);
   // Sends all lines to the disk.
   Status sync();

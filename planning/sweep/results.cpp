@@ -19,11 +19,12 @@
 namespace tandem {
 namespace {
 
-constexpr std::array kFirst = {"name", "settings", "error", "engine"};  // `settings`: the hash
+constexpr std::array kFirstColumns = {"name", "settings", "error",
+                                      "engine"};  // `settings`: the hash
 // The last column of each row: a hash of the cells before it.
 constexpr std::string_view kChecksum = "checksum";
 
-// Writes a value as a cell. Lists are joined by "; ", objects are left out.
+// Returns a value as a cell's text. Lists are joined by "; "; objects give an empty cell.
 std::string cell(const Json& value) {
   if (value.is_null() || value.is_object()) return "";
   if (value.is_string()) return value.get<std::string>();
@@ -35,7 +36,7 @@ std::string cell(const Json& value) {
 
 struct OutputColumn {
   std::string name;  // "memory_bytes.total"
-  int place = 0;     // as FieldText::column
+  int position = 0;  // FieldText::column
 };
 
 void add_columns(const std::vector<FieldText>& fields, const std::string& prefix,
@@ -54,7 +55,7 @@ void add_columns(const std::vector<FieldText>& fields, const std::string& prefix
 std::vector<std::string> output_columns() {
   std::vector<OutputColumn> columns;
   add_columns(fields_of<RunResult>().texts(), "", &columns);
-  std::ranges::stable_sort(columns, {}, &OutputColumn::place);
+  std::ranges::stable_sort(columns, {}, &OutputColumn::position);
   std::vector<std::string> names;
   for (OutputColumn& column : columns) names.push_back(std::move(column.name));
   return names;
@@ -66,14 +67,14 @@ std::vector<std::string> output_cells(const RunResult& result,
   std::vector<std::string> cells;
   for (std::string column : columns) {
     std::ranges::replace(column, '.', '/');
-    const Json::json_pointer place('/' + column);
-    cells.push_back(json.contains(place) ? cell(json[place]) : "");
+    const Json::json_pointer path('/' + column);
+    cells.push_back(json.contains(path) ? cell(json[path]) : "");
   }
   return cells;
 }
 
-// Hashes the settings of runs. If a setting names a file, the file's content is hashed, too: so a
-// changed file gives another run.
+// Hashes the settings of runs. If a setting names a file, the file's content is hashed as well, so
+// that a changed file makes another run.
 class SettingsHash {
  public:
   explicit SettingsHash(const std::string& scenario_path)
@@ -84,22 +85,22 @@ class SettingsHash {
     for (const auto& [key, setting] : settings) {
       const std::string text = setting.text();
       hash = fnv1a(fmt::format("\n{}={}", key, text), hash);
-      for (const std::string& named : setting.texts()) hash = fnv1a(content(named), hash);
+      for (const std::string& name : setting.texts()) hash = fnv1a(content(name), hash);
     }
     return fmt::format("{:016x}", hash);
   }
 
  private:
-  // Returns the content of the file that the text names, or "" if there is none. Names of files
-  // have a dot: texts without one are not looked up.
-  const std::string& content(const std::string& text) {
-    const auto [at, is_new] = contents_.try_emplace(text);
-    if (!is_new || text.find('.') == std::string::npos) return at->second;
-    for (const std::string& path : routing_files((folder_ / text).string())) {
+  // Returns the content of the file of this name, or "" if there is none. Texts without a dot are
+  // taken for no file's name.
+  const std::string& content(const std::string& name) {
+    const auto [known, is_new] = contents_.try_emplace(name);
+    if (!is_new || name.find('.') == std::string::npos) return known->second;
+    for (const std::string& path : routing_files((folder_ / name).string())) {
       const auto file = read_file(path);
-      if (file.ok()) at->second += *file;
+      if (file.ok()) known->second += *file;
     }
-    return at->second;
+    return known->second;
   }
 
   std::filesystem::path folder_;
@@ -148,7 +149,7 @@ Result<Results> Results::of(const ScenarioFile& file, std::vector<RunSettings> r
 }
 
 std::string Results::header() const {
-  std::vector<std::string> columns(kFirst.begin(), kFirst.end());
+  std::vector<std::string> columns(kFirstColumns.begin(), kFirstColumns.end());
   columns.insert(columns.end(), inputs_.begin(), inputs_.end());
   columns.insert(columns.end(), outputs_.begin(), outputs_.end());
   columns.emplace_back(kChecksum);
@@ -179,7 +180,7 @@ Status Results::check_form(const std::string& path) {
   std::error_code unknown;
   if (!std::filesystem::exists(path, unknown)) return Done{};
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  const std::string begin = joined({kFirst.begin(), kFirst.end()}) + ',';
+  const std::string begin = joined({kFirstColumns.begin(), kFirstColumns.end()}) + ',';
   if (text.empty() || text.starts_with(begin)) return Done{};
   return Error::at(
       fmt::format("{}:1", path),
@@ -195,7 +196,7 @@ Result<Results::RowsFound> Results::read(const std::string& path) const {
     return found;
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
   // The columns of settings may differ from this sweep's, since rows are found by their hash.
-  std::vector<std::string> needed(kFirst.begin(), kFirst.end());
+  std::vector<std::string> needed(kFirstColumns.begin(), kFirstColumns.end());
   needed.insert(needed.end(), outputs_.begin(), outputs_.end());
   needed.emplace_back(kChecksum);
   for (const std::string& column : needed) {
@@ -219,8 +220,8 @@ Result<Results::RowsFound> Results::read(const std::string& path) const {
     std::vector<std::string> outputs;
     for (const std::string& column : outputs_) outputs.emplace_back(table.text(i, column));
     const std::string error(table.text(i, "error"));
-    // The line is made anew with this sweep's columns of settings. Of two rows of a run the later
-    // one counts.
+    // The line is written anew with this sweep's columns of settings. If a run has two rows, the
+    // later one counts.
     found.rows[run->second] = {line(run->second, error, outputs), !error.empty()};
   }
   return found;

@@ -29,7 +29,7 @@ class Results {
   // Returns a run's row with its result.
   std::string row(int run, const Result<RunResult>& result) const;
 
-  // Error: the file exists and is not a sweep's. Then it must not be changed.
+  // Checks that the file may be written. Error: it exists and is not a sweep's.
   static Status check_form(const std::string& path);
 
   // A row of the file.
@@ -39,11 +39,11 @@ class Results {
   };
   struct RowsFound {
     std::map<int, Row> rows;  // by the run's number
-    int of_no_run = 0;        // rows of no run of this sweep
-    int changed = 0;          // rows that were changed since they were written
+    int of_no_run = 0;        // number of rows that belong to no run of this sweep
+    int changed = 0;          // number of rows that were edited since they were written
   };
-  // Reads the rows of a file; none if there is no file or it is empty. Errors name the line: not a
-  // file of results, or one with other columns. REQUIRES: no torn lines.
+  // Reads the rows of a file; none if there is no file or it is empty. Errors, with the line: it is
+  // no file of results, or has other columns. REQUIRES: no torn lines (cut_torn_lines()).
   Result<RowsFound> read(const std::string& path) const;
 
  private:

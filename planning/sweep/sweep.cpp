@@ -79,8 +79,8 @@ Status write_rows(const std::string& path, const Results& results, const ResultR
   return file.commit();
 }
 
-// Returns the rows of these files together, and counts in `start` what was found and cut. If a run
-// failed in one file and not in another, the row without failure counts.
+// Returns the rows of all files, and adds to the counts of `start`. If a run failed in one file and
+// not in another, keeps the row without failure.
 Result<ResultRows> gather_rows(const Results& results, const std::vector<std::string>& files,
                                SweepStart* start) {
   ResultRows rows;
@@ -101,8 +101,8 @@ Result<ResultRows> gather_rows(const Results& results, const std::vector<std::st
                      Error::Failed};
     }
     for (const auto& [run, row] : found.rows) {
-      const auto [at, is_new] = rows.try_emplace(run, row);
-      if (!is_new && at->second.failed) at->second = row;
+      const auto [known, is_new] = rows.try_emplace(run, row);
+      if (!is_new && known->second.failed) known->second = row;
     }
   }
   return rows;
@@ -120,8 +120,8 @@ Result<FileLock> take_lock(const std::string& path, std::optional<int> part = st
   return FileLock::take(path, part);
 }
 
-constexpr double kBatch_s = 0.1;
-constexpr std::size_t kMostAtOnce = 32;
+constexpr double kBatch_s = 0.1;  // the time that a batch should take
+constexpr std::size_t kMostRunsOfBatch = 32;
 
 // Groups runs into batches. A batch shares one process, so that starting it costs little for small
 // runs. The first batch has one run; later ones have as many as should take kBatch_s together. A
@@ -132,17 +132,17 @@ class RunBatches {
 
   const std::vector<int>& runs(int batch) const { return batches_[batch].runs; }
 
-  // Returns the number of the next batch: one run whose process died, or else runs that were left
-  // over and runs from `more`.
+  // Makes a batch and returns its number: a run whose process died, by itself; or else runs that
+  // earlier batches left over, and then runs from `more`. Returns nothing if there are none.
   Result<std::optional<int>> next(const NextJob& more) {
     std::vector<int> runs;
-    if (!again_.empty()) {
-      runs.push_back(take_front(&again_));
+    if (!to_repeat_.empty()) {
+      runs.push_back(take_front(&to_repeat_));
     } else {
       while (runs.size() < size()) {
         std::optional<int> run;
-        if (!left_.empty()) {
-          run = take_front(&left_);
+        if (!left_over_.empty()) {
+          run = take_front(&left_over_);
         } else {
           ASSIGN_OR_RETURN(run, more());
         }
@@ -155,7 +155,7 @@ class RunBatches {
     return std::optional(static_cast<int>(batches_.size()) - 1);
   }
 
-  // Calls job(run) for the runs of a batch, in the batch's own process, until kBatch_s is over.
+  // Calls job(run) for the runs of a batch until kBatch_s is over. Called in the batch's process.
   void each(int batch, const std::function<void(int)>& job) const {
     const Stopwatch begun;
     for (const int run : runs(batch)) {
@@ -164,18 +164,21 @@ class RunBatches {
     }
   }
 
-  // Notes that the first `count` runs of the batch have ended.
+  // Notes that the first `count` runs of the batch have ended; the others are left over.
   void ended(int batch, std::size_t count) {
-    const std::vector<int>& own = runs(batch);
-    left_.insert(left_.end(), own.begin() + static_cast<std::ptrdiff_t>(count), own.end());
+    const std::vector<int>& all = runs(batch);
+    left_over_.insert(left_over_.end(), all.begin() + static_cast<std::ptrdiff_t>(count),
+                      all.end());
     seconds_ += batches_[batch].begun.seconds();
     ended_ += static_cast<double>(count);
   }
 
   // Notes that the batch's process died: each of its runs is run again by itself.
-  void died(int batch) { again_.insert(again_.end(), runs(batch).begin(), runs(batch).end()); }
+  void died(int batch) {
+    to_repeat_.insert(to_repeat_.end(), runs(batch).begin(), runs(batch).end());
+  }
 
-  bool all_ended() const { return again_.empty() && left_.empty(); }
+  bool all_ended() const { return to_repeat_.empty() && left_over_.empty(); }
 
  private:
   struct Batch {
@@ -189,6 +192,7 @@ class RunBatches {
     return run;
   }
 
+  // Returns how many runs the next batch should have.
   std::size_t size() const {
     if (ended_ == 0) return 1;
     const double runs = kBatch_s * ended_ / std::max(seconds_, 1e-6);
@@ -197,8 +201,8 @@ class RunBatches {
 
   const std::size_t most_;
   std::vector<Batch> batches_;
-  std::deque<int> again_, left_;
-  double seconds_ = 0, ended_ = 0;
+  std::deque<int> to_repeat_, left_over_;
+  double seconds_ = 0, ended_ = 0;  // of all batches so far: their time, and their runs that ended
 };
 
 // The sweep of one process, which may be one of several.
@@ -214,10 +218,10 @@ class Sweep {
     RETURN_IF_ERROR(collect_rows({output}, parts_of(output)));
     events_.started(start_);
     RETURN_IF_ERROR(run(output, next_of(to_run())));
-    return end(output, {});
+    return join_rows(output, {});
   }
 
-  Result<SweepEnd> shard(const Shard& shard) {
+  Result<SweepEnd> run_shard(const Shard& shard) {
     const std::string part = shard_part(options_.output, shard);
     ASSIGN_OR_RETURN(const FileLock lock, take_lock(options_.output, shard.number));
     RETURN_IF_ERROR(collect_rows({part}, {}));
@@ -228,7 +232,7 @@ class Sweep {
     start_.to_run = static_cast<int>(own.size());
     events_.started(start_);
     RETURN_IF_ERROR(run(part, next_of(own)));
-    return end(part, {});
+    return join_rows(part, {});
   }
 
   // Rank 0 gathers the rows that exist. Then all ranks have the same list of runs to do, and each
@@ -247,30 +251,31 @@ class Sweep {
       events_.done(static_cast<int>(more ? number : runs.size()));
       return more ? std::optional(runs[number]) : std::nullopt;
     };
-    counts_ = false;
+    reports_done_ = false;
     RETURN_IF_ERROR(run(rank_part(output, launched.rank), next));
-    ASSIGN_OR_RETURN(const std::int64_t all_there, counter.meet(0));
-    (void)all_there;
+    ASSIGN_OR_RETURN(const std::int64_t all_have_ended, counter.meet(0));
+    (void)all_have_ended;
     SweepEnd ended;
     ended.is_reporter = launched.rank == 0;
     if (launched.rank == 0) {
       std::vector<std::string> parts;
       for (int rank = 0; rank < launched.ranks; ++rank) parts.push_back(rank_part(output, rank));
-      ASSIGN_OR_RETURN(ended, end(output, parts));
+      ASSIGN_OR_RETURN(ended, join_rows(output, parts));
     }
     RETURN_IF_ERROR(counter.leave());
     return ended;
   }
 
  private:
-  // Tells the other ranks rank 0's status, 0 or the kind of its Error. On an Error all ranks end,
-  // and only rank 0 reports it.
-  static Status share_status(SharedCounter* counter, const Status& led) {
-    ASSIGN_OR_RETURN(const std::int64_t status_of_rank_0,
-                     counter->meet(led.ok() ? 0 : static_cast<int>(led.error().kind)));
+  // Called by rank 0: tells the other ranks its status, as 0 or the kind of its Error. On an Error
+  // all ranks end, and only rank 0 reports it.
+  static Status share_status(SharedCounter* counter, const Status& own_status) {
+    ASSIGN_OR_RETURN(
+        const std::int64_t status_of_rank_0,
+        counter->meet(own_status.ok() ? 0 : static_cast<int>(own_status.error().kind)));
     (void)status_of_rank_0;
-    if (!led.ok()) RETURN_IF_ERROR(counter->leave());
-    return led;
+    if (!own_status.ok()) RETURN_IF_ERROR(counter->leave());
+    return own_status;
   }
 
   Status start_as_rank_0(std::optional<FileLock>* lock) {
@@ -318,8 +323,8 @@ class Sweep {
   }
 
   static NextJob next_of(std::vector<int> runs) {
-    return [runs = std::move(runs), at = std::size_t{0}]() mutable -> Result<std::optional<int>> {
-      return at < runs.size() ? std::optional(runs[at++]) : std::nullopt;
+    return [runs = std::move(runs), i = std::size_t{0}]() mutable -> Result<std::optional<int>> {
+      return i < runs.size() ? std::optional(runs[i++]) : std::nullopt;
     };
   }
 
@@ -329,11 +334,11 @@ class Sweep {
   }
 
   // Runs all runs that `next` gives, and appends their rows to the file. If a batch's process dies,
-  // its runs are run once more, each in a process of its own. SimGrid plays one run in a process,
-  // so its batches have one.
+  // its runs are run once more, each in a process of its own. SimGrid can play only one run in a
+  // process, so its batches have one run.
   Status run(const std::string& path, const NextJob& next) {
     ASSIGN_OR_RETURN(Journal journal, Journal::open(path, results_.header()));
-    RunBatches batches(engine_ == Engine::SimGrid ? 1 : kMostAtOnce);
+    RunBatches batches(engine_ == Engine::SimGrid ? 1 : kMostRunsOfBatch);
     open_ahead(engine_);
     int done = 0;
     const auto rows_of = [&](int batch) -> Result<std::string> {
@@ -350,12 +355,12 @@ class Sweep {
       const auto count = rows.ok() ? std::ranges::count(*rows, '\n') : 1;
       batches.ended(batch, static_cast<std::size_t>(count));
       done += static_cast<int>(count);
-      if (counts_) events_.done(done);
+      if (reports_done_) events_.done(done);
       return journal.append(rows.ok() ? rows->substr(0, rows->size() - 1)
                                       : results_.row(runs.front(), rows.error()));
     };
     const auto wait = [&] {
-      if (counts_) events_.done(done);
+      if (reports_done_) events_.done(done);
     };
     NextJob more = next;
     do {
@@ -367,7 +372,7 @@ class Sweep {
   }
 
   // Replaces the file by the rows of itself and its parts, in the runs' order.
-  Result<SweepEnd> end(const std::string& path, const std::vector<std::string>& parts) {
+  Result<SweepEnd> join_rows(const std::string& path, const std::vector<std::string>& parts) {
     std::vector<std::string> files = {path};
     files.insert(files.end(), parts.begin(), parts.end());
     SweepStart ignored;
@@ -393,7 +398,7 @@ class Sweep {
   const SweepEvents& events_;
   SweepStart start_;
   ResultRows rows_;
-  bool counts_ = true;  // false: the shared counter says how many runs are done
+  bool reports_done_ = true;  // false: run_with_ranks() reports, by the shared counter
 };
 
 }  // namespace
@@ -411,7 +416,7 @@ Status check_some_run(const ScenarioFile& file, const std::vector<RunSettings>& 
 Result<SweepEnd> sweep(const ScenarioFile& file, const Results& results, Engine engine,
                        const SweepOptions& options, const SweepEvents& events) {
   Sweep own(file, results, engine, options, events);
-  if (options.shard) return own.shard(*options.shard);
+  if (options.shard) return own.run_shard(*options.shard);
   if (options.launched && options.launched->ranks > 1) return own.run_with_ranks(*options.launched);
   return own.run_alone();
 }

@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-// One of `of` jobs that share the runs without communicating; numbers begin at 1.
+// One of several jobs that share the runs without communicating: "2/8" is number 2 of 8.
 struct Shard {
   int number = 1, of = 1;
 };
@@ -21,18 +21,18 @@ struct SweepOptions {
   std::string output;  // the CSV; the parts and the lock are beside it
   int jobs = 1;        // runs at once
   std::optional<Shard> shard;
-  std::optional<LaunchedRank> launched;  // a rank of several that share the runs
+  std::optional<LaunchedRank> launched;  // this process, of several ranks that share the runs
 };
 
-// The state at the start.
+// The numbers of rows found at the start, and of runs to do.
 struct SweepStart {
   bool resumed = false;  // rows were found
   int kept = 0;          // rows that stay
   int again = 0;         // rows of runs that failed: they are run again
   int dropped = 0;       // rows of runs that are not in the sweep; .old has the file as it was
   int changed = 0;       // rows changed since they were written; dropped too
-  std::int64_t cut_bytes = 0;  // of torn lines
-  int to_run = 0;              // runs, of all ranks together
+  std::int64_t cut_bytes = 0;  // of torn lines, which an interrupted process had begun to write
+  int to_run = 0;              // runs to do, of all ranks together
 };
 
 struct SweepEnd {
@@ -48,13 +48,12 @@ struct SweepEvents {
   std::function<void(int)> done;
 };
 
-// Makes runs until one succeeds, which shows that the file is sound. If none does, returns the
-// first Error.
+// Checks that at least one run's scenario can be made. Otherwise returns the first run's Error.
 Status check_some_run(const ScenarioFile& file, const std::vector<RunSettings>& runs);
 
-// Appends rows to the CSV as runs end; with several ranks or shards, to a part for each. At the end
-// the rows are in the runs' order. A run that fails is a row as well. Errors: another process
-// writes the file; it is not of this sweep; it cannot be written; no MPI.
+// Appends rows to the CSV as runs end; with several ranks or shards, each appends to a file of its
+// own, a part. At the end the rows are in the runs' order. A run that fails has a row as well.
+// Errors: another process writes the file; it is not of this sweep; it cannot be written; no MPI.
 //
 // REQUIRES: no other thread runs, since it forks.
 Result<SweepEnd> sweep(const ScenarioFile& file, const Results& results, Engine engine,

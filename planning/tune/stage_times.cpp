@@ -69,8 +69,7 @@ static std::vector<Nanoseconds> step_ends(const Pass& pass, const Duration& ns,
 }
 
 // Returns the time from the pass's input to its last step. If communication takes SMs from kernels,
-// the pass is length_on_engine on the engine. That needs `program`; if it is null, sets `*slowed`
-// instead.
+// the pass is played on the engine, which needs `program`; if that is null, sets `*slowed` instead.
 Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program,
                                bool* slowed) {
   std::vector<Nanoseconds> begins;
