@@ -34,10 +34,11 @@ OrderCosts difference(const OrderCosts& a, const OrderCosts& b) {
   return {a.forward - b.forward, a.input - b.input, a.weight - b.weight, a.transfer};
 }
 
-// The costs that make up a stage: each + its layers, + embedding on the first, + head on the last.
+// The parts of a stage's costs, in a model whose layers are all of one kind. A stage costs `each`
+// and its layers; the first one also the embedding, the last one also the head.
 struct KindCosts {
   OrderCosts layer, embedding, head;
-  OrderCosts each;        // of a stage whatever its layers, such as its transfers
+  OrderCosts each;        // on any stage, whatever its layers, such as transfers
   OrderCosts prediction;  // multi-token prediction, if the plan has it on the stage before the head
 };
 
@@ -50,13 +51,17 @@ struct KindCosts {
 // If multi-token prediction is on the stage before the head's, the stages have 3, 1, 1 and 0
 // layers. Then the last stage is the head alone, and stage 2 - stage 1 is the prediction.
 KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Site& site) {
-  constexpr int kStages = 4, kTwo = 2;
+  constexpr int kStages = 4, kTwoLayers = 2;  // stages; the one with two layers
   Plan plan = scenario.job.plan;
   plan.vpp = (kStages + plan.pp - 1) / plan.pp;
   plan.layers_per_stage.assign(plan.stages(), 1);
-  const bool apart = plan.mtp_before_loss;
-  if (apart) plan.layers_per_stage.back() = 0;
-  plan.layers_per_stage[apart ? 0 : kTwo] += apart ? 2 : 1;
+  const bool head_is_alone = plan.mtp_before_loss;
+  if (head_is_alone) {
+    plan.layers_per_stage.back() = 0;
+    plan.layers_per_stage.front() += 2;
+  } else {
+    plan.layers_per_stage[kTwoLayers] += 1;
+  }
   if (!kind.is_moe()) {
     plan.ep = 1;
     plan.expert_tp = 0;
@@ -67,13 +72,13 @@ KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Site&
   const Workload chain = price_workload(model, OrderedPlan(plan), scenario.costs, site);
   const std::vector<OrderCosts> stages = stage_costs(chain, model, plan, scenario.costs, site);
   KindCosts costs;
-  if (apart) {  // only the two costs that differ from the other case
+  if (head_is_alone) {  // the other costs are the same as without
     costs.prediction = difference(stages[stages.size() - 2], stages[1]);
     costs.prediction.transfer = stages.back().transfer;
     costs.head = stages.back();
     return costs;
   }
-  costs.layer = difference(stages[kTwo], stages[1]);
+  costs.layer = difference(stages[kTwoLayers], stages[1]);
   costs.each = difference(stages[1], costs.layer);
   costs.embedding = difference(stages.front(), stages[1]);
   costs.head = difference(stages.back(), stages[1]);
@@ -82,9 +87,9 @@ KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Site&
 
 // Returns the cost of each layer in seconds. Communication inside a layer overlaps nothing. A layer
 // of multi-token prediction costs as much as the model's last layer.
-LayerCosts layer_costs(const Scenario& laid, const Site& site) {
-  const Model& model = laid.job.model;
-  Scenario scenario = laid;
+LayerCosts layer_costs(const Scenario& given, const Site& site) {
+  const Model& model = given.job.model;
+  Scenario scenario = given;
   scenario.job.plan.mtp_before_loss = false;
   std::vector<KindCosts> kinds;
   if (model.kinds.empty()) kinds.push_back(costs_of_kind(model, scenario, site));
@@ -95,15 +100,15 @@ LayerCosts layer_costs(const Scenario& laid, const Site& site) {
   costs.each = kinds.front().each;
   costs.embedding = kinds.front().embedding;
   costs.head = kinds[model.kind_of(model.layers - 1)].head;
-  if (!laid.job.plan.mtp_before_loss) return costs;
-  const KindCosts apart = costs_of_kind(model.layer(model.layers - 1), laid, site);
-  costs.prediction = apart.prediction;
-  costs.head = difference(apart.head, costs.each);
+  if (!given.job.plan.mtp_before_loss) return costs;
+  const KindCosts before_loss = costs_of_kind(model.layer(model.layers - 1), given, site);
+  costs.prediction = before_loss.prediction;
+  costs.head = difference(before_loss.head, costs.each);
   return costs;
 }
 
-// Tells how good a split is, by the quick replay: whether it fits into memory, and its time. An
-// order may have several chains (DualPipe has two): each has all stages of the model.
+// Evaluates a split by the quick replay: whether it fits into memory, and its time. An order may
+// have several chains (DualPipe has two), each with all stages of the model.
 class SplitEvaluator {
  public:
   SplitEvaluator(const Scenario& scenario, const LayerCosts& costs,
@@ -116,7 +121,7 @@ class SplitEvaluator {
            (scenario_.job.plan.vocabulary > 0 || traits_of(scenario_.job.order).made_for_costs());
   }
 
-  // Makes the order for this split, unless the order at hand serves all splits.
+  // Makes the order for this split, unless the order made before serves all splits.
   Status prepare(const std::vector<int>& split) {
     if (order_ && !makes_orders()) {
       if (!replay_ && order_->vocabulary == 0) replay_.emplace(*order_);
@@ -143,17 +148,17 @@ class SplitEvaluator {
             .time = makespan(stages_of_chains(split))};
   }
 
-  // Returns how many passes of each stage are on the critical path of the replay, all chains added
-  // up. Empty if each split has an order of its own.
+  // Returns how many passes of each stage, of all chains, are on the critical path of the replay.
+  // Empty if each split has an order of its own.
   std::vector<PathPasses> longest_way(const std::vector<int>& split) {
     if (!replay_) return {};
     replay_->makespan(stages_of_chains(split));
     std::vector<PathPasses> way = replay_->longest_way();
     for (std::size_t stage = split.size(); stage < way.size(); ++stage) {
-      PathPasses& own = way[stage % split.size()];
-      own.forward += way[stage].forward;
-      own.input += way[stage].input;
-      own.weight += way[stage].weight;
+      PathPasses& sum = way[stage % split.size()];
+      sum.forward += way[stage].forward;
+      sum.input += way[stage].input;
+      sum.weight += way[stage].weight;
     }
     way.resize(split.size());
     return way;
@@ -166,10 +171,10 @@ class SplitEvaluator {
     return costs_of_split(costs_, split);
   }
   std::vector<OrderCosts> stages_of_chains(const std::vector<int>& split) const {
-    const std::vector<OrderCosts> one = stages_of(split);
-    std::vector<OrderCosts> all = one;
-    for (int chain = 1; chain < order_->chains; ++chain)
-      all.insert(all.end(), one.begin(), one.end());
+    const std::vector<OrderCosts> chain_stages = stages_of(split);
+    std::vector<OrderCosts> all;
+    for (int chain = 0; chain < order_->chains; ++chain)
+      all.insert(all.end(), chain_stages.begin(), chain_stages.end());
     return all;
   }
   double makespan(const std::vector<OrderCosts>& stages) {
@@ -185,17 +190,17 @@ class SplitEvaluator {
   LiveActivations live_;
 };
 
-// A layout: a split, and whether multi-token prediction is on the stage before the loss.
+// A layout: the layers of each stage, and whether multi-token prediction is on the stage before the
+// one with the loss.
 struct SplitLayout {
   std::vector<int> split;
   bool mtp_before_loss = false;
 };
 
-Scenario scenario_with(const Scenario& scenario, const SplitLayout& laid) {
-  Scenario one = scenario;
-  one.job.plan.layers_per_stage = laid.split;
-  one.job.plan.mtp_before_loss = laid.mtp_before_loss;
-  return one;
+Scenario scenario_with(Scenario scenario, const SplitLayout& layout) {
+  scenario.job.plan.layers_per_stage = layout.split;
+  scenario.job.plan.mtp_before_loss = layout.mtp_before_loss;
+  return scenario;
 }
 
 // Plays layouts in full on the ideal engine and keeps the best.
@@ -203,23 +208,23 @@ class LayoutPlays {
  public:
   explicit LayoutPlays(const Scenario& scenario) : scenario_(scenario) {}
 
-  Status play(const SplitLayout& laid) {
-    Scenario one = scenario_with(scenario_, laid);
-    one.variability = scenario_.variability.without_disturbances();
-    ASSIGN_OR_RETURN(const PlayedJob job, play_once(one, Engine::Ideal));
-    const RunResult result = result_of(one, job.job, job.trace);
-    const SplitValue own{!result.training || result.training->fits, result.iteration_s};
-    if (best_.split.empty() || own.better_than(value_)) {
-      best_ = laid;
-      value_ = own;
+  Status play(const SplitLayout& layout) {
+    Scenario scenario = scenario_with(scenario_, layout);
+    scenario.variability = scenario_.variability.without_disturbances();
+    ASSIGN_OR_RETURN(const PlayedJob job, play_once(scenario, Engine::Ideal));
+    const RunResult result = result_of(scenario, job.job, job.trace);
+    const SplitValue value{!result.training || result.training->fits, result.iteration_s};
+    if (best_.split.empty() || value.better_than(best_value_)) {
+      best_ = layout;
+      best_value_ = value;
     }
     return Done{};
   }
 
-  // Moves layers one by one back to where the even split has them, as long as that is faster. The
-  // quick replay may have moved them for nothing, as it does not see all that a pipeline hides.
-  // Plays at most `most` layouts.
-  Status undo_towards(const std::vector<int>& even, int most) {
+  // Moves layers one by one back to where the even split has them, as long as that is faster: the
+  // quick replay does not see all that a pipeline hides, and may have moved them for nothing. Plays
+  // at most `most` layouts.
+  Status move_towards(const std::vector<int>& even, int most) {
     std::vector<int> from;
     while (from != best_.split) {
       from = best_.split;
@@ -242,7 +247,7 @@ class LayoutPlays {
  private:
   const Scenario& scenario_;
   SplitLayout best_;
-  SplitValue value_;
+  SplitValue best_value_;
 };
 
 std::int64_t actions_of(const Order& order) {
@@ -252,24 +257,24 @@ std::int64_t actions_of(const Order& order) {
   return actions;
 }
 
-// Returns how many splits the search may replay, so that it replays at most 20 million actions.
-// Making an order for each split takes about fifty times as long as replaying it.
+// Returns how many splits the search may replay: 10 to 2000, with 20 million actions in all.
 int most_splits(const SplitEvaluator& evaluator) {
-  constexpr std::int64_t kActions = 20'000'000, kToMake = 50;
+  constexpr std::int64_t kActions = 20'000'000;
+  constexpr std::int64_t kMakingOverReplaying = 50;  // the time to make an order over a replay's
   constexpr std::int64_t kFewest = 10, kMost = 2'000;
   std::int64_t actions = actions_of(evaluator.order());
-  if (evaluator.makes_orders()) actions *= kToMake;
+  if (evaluator.makes_orders()) actions *= kMakingOverReplaying;
   return static_cast<int>(std::clamp(kActions / actions, kFewest, kMost));
 }
 
-// Returns how many layouts are played in full, so that they have at most `actions` in all.
+// Returns how many layouts are played in full: 1 to `most`, with `actions` in all.
 int plays_in_full(const Order& order, std::int64_t actions, std::int64_t most) {
   return static_cast<int>(std::clamp<std::int64_t>(actions / actions_of(order), 1, most));
 }
 
 struct GoodSplits {
   std::vector<std::vector<int>> splits;  // the best first
-  Order order;                           // the order that one of them was replayed in
+  Order order;                           // in which one of them was replayed
 };
 
 // Returns the best splits by replay. The search also begins at `even`, unless that is empty.
@@ -304,8 +309,8 @@ Result<GoodSplits> good_splits(const Scenario& scenario, const std::vector<int>&
   return GoodSplits{std::move(splits), evaluator.order()};
 }
 
-// Whether multi-token prediction can be on the stage before the loss. Megatron-LM has it after all
-// layers, on a rank of a pipeline.
+// Whether multi-token prediction can be on the stage before the one with the loss, as Megatron-LM
+// allows in a pipeline.
 bool may_predict_before_loss(const JobSettings& job) {
   return job.model.mtp_layers > 0 && job.plan.pp > 1 && job.plan.stages() <= job.model.layers + 3;
 }
@@ -330,11 +335,11 @@ std::vector<int> even_split_before_loss(const Scenario& scenario, std::vector<in
 
 // Plays the best layouts with multi-token prediction before the loss.
 Status play_before_loss(const Scenario& even, const std::vector<int>& split, LayoutPlays* plays) {
-  const std::vector<int> counted = even_split_before_loss(even, split);
-  ASSIGN_OR_RETURN(const GoodSplits apart,
-                   good_splits(scenario_with(even, {split, true}), counted));
-  for (const std::vector<int>& good : apart.splits) RETURN_IF_ERROR(plays->play({good, true}));
-  return counted.empty() ? Status(Done{}) : plays->play({counted, true});
+  const std::vector<int> even_split = even_split_before_loss(even, split);
+  ASSIGN_OR_RETURN(const GoodSplits good,
+                   good_splits(scenario_with(even, {split, /*mtp_before_loss=*/true}), even_split));
+  for (const std::vector<int>& found : good.splits) RETURN_IF_ERROR(plays->play({found, true}));
+  return even_split.empty() ? Status(Done{}) : plays->play({even_split, true});
 }
 
 }  // namespace
@@ -357,10 +362,10 @@ Result<Scenario> with_layout(const Scenario& scenario) {
     if (may_predict_before_loss(even.job))
       RETURN_IF_ERROR(play_before_loss(even, best.split, &plays));
     if (has_even) RETURN_IF_ERROR(plays.play(best));
-    const std::vector<int> towards =
+    const std::vector<int> target =
         plays.best().mtp_before_loss ? even_split_before_loss(even, best.split) : best.split;
-    if (has_even && !towards.empty())
-      RETURN_IF_ERROR(plays.undo_towards(towards, plays_in_full(good.order, kActions, kMost)));
+    if (has_even && !target.empty())
+      RETURN_IF_ERROR(plays.move_towards(target, plays_in_full(good.order, kActions, kMost)));
     best = plays.best();
   }
   even = scenario_with(even, best);

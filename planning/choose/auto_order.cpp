@@ -33,7 +33,7 @@
 namespace tandem {
 namespace {
 
-// The value of an order that was played in full. Orders that fit come before those that do not.
+// How good a fully played order is. Orders that fit into memory come before those that do not.
 struct PlayedValue {
   bool fits = false;
   double seconds = std::numeric_limits<double>::infinity();
@@ -43,8 +43,8 @@ struct PlayedValue {
   }
 };
 
-// Returns the scenario with `vpp` stages (Megatron-LM's model chunks) on a rank.
-Scenario with_chunks(Scenario scenario, int vpp) {
+// Returns the scenario with `vpp` stages (Megatron-LM's model vpps) on a rank.
+Scenario with_vpp(Scenario scenario, int vpp) {
   scenario.job.plan.vpp = vpp;
   scenario.job.order.vpp = vpp;
   if (scenario.job.layout == "auto") scenario.job.plan.layers_per_stage.clear();
@@ -59,76 +59,82 @@ Status check_layers(const Scenario& scenario) {
   return check_model(model, plan);
 }
 
-// Returns the numbers of stages on a rank to try: the scenario's, or all that its layers can be cut
-// into.
-std::vector<int> chunks_of(const Scenario& scenario) {
+// Returns the numbers of stages on a rank to try: the scenario's if it is set, or all those of a
+// list into which its layers can be cut.
+std::vector<int> vpps_to_try(const Scenario& scenario) {
   const Plan& plan = scenario.job.plan;
-  const bool laid = scenario.job.layout == "auto";
+  const bool layout_is_open = scenario.job.layout == "auto";
   if (plan.pp == 1 || scenario.places.contains("parallel.vpp") ||
-      (!laid && !plan.layers_per_stage.empty()))
+      (!layout_is_open && !plan.layers_per_stage.empty()))
     return {plan.vpp};
-  std::vector<int> chunks;
-  for (const int vpp : laid ? std::vector{1, 2} : std::vector{1, 2, 3, 4, 6, 8}) {
-    if (check_layers(with_chunks(scenario, vpp)).ok()) chunks.push_back(vpp);
+  std::vector<int> vpps;
+  for (const int vpp : layout_is_open ? std::vector{1, 2} : std::vector{1, 2, 3, 4, 6, 8}) {
+    if (check_layers(with_vpp(scenario, vpp)).ok()) vpps.push_back(vpp);
   }
-  return chunks;
+  return vpps;
 }
 
 // Sets the bytes that activations may take on each rank, and the bytes that a microbatch keeps on
-// each stage. All of them are kept from its forward to its weight gradient, since an input gradient
-// frees next to nothing ("Zero Bubble", table 1). With uniform costs the bytes are not known, and
-// a stage counts as 1.
+// each stage: all of them from its forward to its weight gradient, since an input gradient frees
+// next to nothing ("Zero Bubble", table 1). With uniform costs bytes are unknown, and a microbatch
+// counts as 1 on each stage.
 void add_bytes(const Scenario& scenario, SearchProblem* problem) {
   const JobSettings& job = scenario.job;
-  const bool one_ends = problem->rank_of_stage.front() == problem->rank_of_stage.back();
-  const OrderedPlan plan(job.plan, 1, one_ends, false);
+  const bool ends_on_one_rank = problem->rank_of_stage.front() == problem->rank_of_stage.back();
+  const OrderedPlan plan(job.plan, /*copies_of_model=*/1, ends_on_one_rank,
+                         /*passes_trade_layers=*/false);
   problem->bytes.resize(problem->rank_of_stage.size());
   std::optional<PlanMemory> memory;
   if (!scenario.costs.uniform) memory.emplace(job.model, plan);
   for (int rank = 0; rank < job.plan.pp; ++rank) {
-    std::vector<LiveActivations::Entry> none;  // the rank's stages, without any microbatch
+    std::vector<LiveActivations::Entry> no_microbatches;  // on any of the rank's stages
     std::vector<std::size_t> stages;
     for (std::size_t stage = 0; stage < problem->bytes.size(); ++stage) {
       if (problem->rank_of_stage[stage] != rank) continue;
       stages.push_back(stage);
-      none.push_back({static_cast<Stage>(stage), 0});
+      no_microbatches.push_back({static_cast<Stage>(stage), 0});
     }
-    double of_all = static_cast<double>(stages.size());
+    double bytes_of_all_stages = static_cast<double>(stages.size());  // of one microbatch
     double limit = std::numeric_limits<double>::infinity();
     for (const std::size_t stage : stages) problem->bytes[stage] = {1, 1};
     if (memory) {
-      const MemoryUse held = memory->of_rank(none, 0);
+      const MemoryUse held = memory->of_rank(no_microbatches, 0);
       const DeviceSpec& device = scenario.cluster.spec.device;
       if (device.memory_bytes > 0)
         limit = usable_bytes(device, job.model, plan) - held.total() - device.gemm_workspace_bytes;
-      of_all = 0;
+      bytes_of_all_stages = 0;
       for (std::size_t i = 0; i < stages.size(); ++i) {
-        std::vector<LiveActivations::Entry> one = none;
-        one[i].microbatches = 1;
-        const double bytes = memory->of_rank(one, 0).activations - held.activations;
+        std::vector<LiveActivations::Entry> one_microbatch = no_microbatches;
+        one_microbatch[i].microbatches = 1;
+        const double bytes = memory->of_rank(one_microbatch, 0).activations - held.activations;
         problem->bytes[stages[i]] = {bytes, bytes};
-        of_all += bytes;
+        bytes_of_all_stages += bytes;
       }
     }
-    if (job.order.memory_limit > 0) limit = std::min(limit, job.order.memory_limit * of_all);
+    if (job.order.memory_limit > 0)
+      limit = std::min(limit, job.order.memory_limit * bytes_of_all_stages);
     problem->limit_bytes.push_back(limit);
   }
 }
 
+// Returns the problem of OrderSearch: the scenario's stages on these ranks, with their costs and
+// bytes.
 SearchProblem problem_of(const Scenario& scenario, std::vector<int> rank_of_stage,
                          const Site& site) {
   const JobSettings& job = scenario.job;
   SearchProblem problem{.microbatches = job.plan.microbatches(),
                         .rank_of_stage = std::move(rank_of_stage)};
   const std::vector<int>& ranks = problem.rank_of_stage;
-  const OrderedPlan plan(job.plan, 1, ranks.front() == ranks.back(), false);
+  const OrderedPlan plan(job.plan, /*copies_of_model=*/1, ranks.front() == ranks.back(),
+                         /*passes_trade_layers=*/false);
   const Workload chain = price_workload(job.model, plan, scenario.costs, site);
   problem.costs = stage_costs(chain, job.model, job.plan, scenario.costs, site);
   add_bytes(scenario, &problem);
   return problem;
 }
 
-// Whether no rank holds more microbatches of all its stages than schedule.memory_limit.
+// Whether no rank ever holds more activations than those of schedule.memory_limit microbatches on
+// all its stages.
 bool keeps_memory_limit(const JobSettings& job, const Order& order) {
   if (job.order.memory_limit == 0) return true;
   for (const std::vector<Action>& actions : order.ranks) {
@@ -155,21 +161,22 @@ class OrderPlays {
   void play_named(const Scenario& scenario) {
     for (const OrderTraits& traits : scenario.job.order.orders) {
       if (scenario.job.plan.vpp < traits.least_vpp) continue;
-      Scenario one = scenario;
-      one.job.order.name = traits.name;
-      one.job.order.memory_limit = 0;
-      if (!traits.groups) one.job.order.group = 0;
-      if (!check_order(one.job.order).ok()) continue;
-      one.job.order.vocabulary = one.job.plan.vocabulary;
-      if (!check_vocabulary(traits, one.job.order).ok()) continue;
-      play(std::move(one), scenario.job.order.memory_limit);
+      Scenario named = scenario;
+      OrderSpec& order = named.job.order;
+      order.name = traits.name;
+      order.memory_limit = 0;
+      if (!traits.groups) order.group = 0;
+      if (!check_order(order).ok()) continue;
+      order.vocabulary = named.job.plan.vocabulary;
+      if (!check_vocabulary(traits, order).ok()) continue;
+      play(std::move(named), scenario.job.order.memory_limit);
     }
   }
   // Plays an order that a search made.
   void play_made(const Scenario& scenario, Order order) {
-    Scenario one = scenario;
-    one.job.found_order = {std::move(order), {}};
-    play(std::move(one), scenario.job.order.memory_limit);
+    Scenario made = scenario;
+    made.job.found_order = {std::move(order), {}};
+    play(std::move(made), scenario.job.order.memory_limit);
   }
 
   // Returns the scenario with the best order. If none could be played, returns the last one's
@@ -196,33 +203,35 @@ class OrderPlays {
   const Scenario& best_scenario() const { return best_->scenario; }
 
  private:
-  void play(Scenario one, double memory_limit) {
-    if (one.job.layout == "auto") {
-      auto laid = with_layout(one);
-      if (!laid.ok()) {
-        last_error_ = laid.error();
+  // Plays a scenario with an order, and first finds its layout if that is open. An order beyond
+  // `memory_limit` (schedule.memory_limit) counts as one that does not fit.
+  void play(Scenario scenario, double memory_limit) {
+    if (scenario.job.layout == "auto") {
+      auto with_stages = with_layout(scenario);
+      if (!with_stages.ok()) {
+        last_error_ = with_stages.error();
         return;
       }
-      one = *std::move(laid);
+      scenario = *std::move(with_stages);
     }
-    Scenario undisturbed = one;
-    undisturbed.variability = one.variability.without_disturbances();
+    Scenario undisturbed = scenario;
+    undisturbed.variability = scenario.variability.without_disturbances();
     const auto job = play_once(undisturbed, Engine::Ideal);
     if (!job.ok()) {
       last_error_ = job.error();
       return;
     }
     const RunResult result = result_of(undisturbed, job->job, job->trace);
-    one.job.order.memory_limit = memory_limit;
-    const PlayedValue value{
-        (!result.training || result.training->fits) && keeps_memory_limit(one.job, job->job.order),
-        result.iteration_s};
-    const bool is_named = !one.job.found_order;
-    one.job.found_order = {
-        job->job.order,
-        {.name = is_named ? one.job.order.name : "", .in_a_v = ends_on_first_rank(job->job.order)}};
-    one.job.order.name = kAutoOrder;
-    played_.push_back({std::move(one), value});
+    scenario.job.order.memory_limit = memory_limit;
+    const bool fits = (!result.training || result.training->fits) &&
+                      keeps_memory_limit(scenario.job, job->job.order);
+    const PlayedValue value{fits, result.iteration_s};
+    const bool is_named = !scenario.job.found_order;
+    scenario.job.found_order = {job->job.order,
+                                {.name = is_named ? scenario.job.order.name : "",
+                                 .in_a_v = ends_on_first_rank(job->job.order)}};
+    scenario.job.order.name = kAutoOrder;
+    played_.push_back({std::move(scenario), value});
     if (!best_ || value.better_than(best_->value)) best_ = played_.back();
     if (is_named && (!named_ || value.better_than(named_->value))) named_ = played_.back();
   }
@@ -243,9 +252,10 @@ double busiest_rank_s(const SearchProblem& problem) {
   return *std::ranges::max_element(work);
 }
 
+// The search for an order on one placement of the stages on the ranks.
 struct PlacementSearch {
   Scenario scenario;
-  int candidates = 0;  // its budget if the user sets none
+  int candidates = 0;  // number of orders that it tries if the user sets no budget
   OrderSearch search;
 };
 
@@ -269,7 +279,7 @@ std::vector<PlacementSearch> searches_of(const Scenario& scenario, const Site& s
   return searches;
 }
 
-// Runs one round, which all searches share: `candidates` in all, or `seconds` in all unless 0.
+// Runs one round of all searches. Together they get `seconds`, or `candidates` if that is 0.
 void play_round(std::vector<PlacementSearch>* searches, int candidates, double seconds) {
   using Clock = std::chrono::steady_clock;
   if (seconds == 0) {
@@ -277,17 +287,18 @@ void play_round(std::vector<PlacementSearch>* searches, int candidates, double s
       placed.search.play(candidates / static_cast<int>(searches->size()));
     return;
   }
-  constexpr int kAtOnce = 20;
+  constexpr int kCandidatesAtOnce = 20;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
-    for (PlacementSearch& placed : *searches) placed.search.play(kAtOnce);
+    for (PlacementSearch& placed : *searches) placed.search.play(kCandidatesAtOnce);
   } while (Clock::now() < end);
 }
 
 // Runs the searches by successive halving: all share the first third of the budget, the better half
-// of them the second, and the best one gets the last. Then the best one's order is refined.
+// of them the second, and the best one gets the last. Then refines the best one's order by moves.
 void halve_searches(std::vector<PlacementSearch>* searches, const JobSettings& job) {
-  constexpr int kRounds = 3, kForMoves = 10;
+  constexpr int kRounds = 3;
+  constexpr int kMovesShare = 10;  // refining by moves tries a tenth as many orders
   const int candidates =
       job.order_budget > 0
           ? job.order_budget
@@ -299,12 +310,12 @@ void halve_searches(std::vector<PlacementSearch>* searches, const JobSettings& j
     const std::size_t left = round + 2 == kRounds ? 1 : (searches->size() + 1) / 2;
     searches->erase(searches->begin() + static_cast<std::ptrdiff_t>(left), searches->end());
   }
-  searches->front().search.refine(std::max(1, candidates / kForMoves));
+  searches->front().search.refine(std::max(1, candidates / kMovesShare));
 }
 
 // Searches for all scenarios, and plays the best orders found in full.
-Status search(const std::vector<Scenario>& scenarios, OrderPlays* full) {
-  constexpr std::size_t kInFull = 4;
+Status search(const std::vector<Scenario>& scenarios, OrderPlays* plays) {
+  constexpr std::size_t kPlayedInFull = 4;
   ASSIGN_OR_RETURN(const Site site, make_site(scenarios.front()));
   std::vector<PlacementSearch> searches;
   for (const Scenario& scenario : scenarios) {
@@ -313,19 +324,19 @@ Status search(const std::vector<Scenario>& scenarios, OrderPlays* full) {
   }
   halve_searches(&searches, scenarios.front().job);
   for (const PlacementSearch& placed : searches) {
-    for (SearchedOrder& found : placed.search.orders(kInFull))
-      full->play_made(placed.scenario, std::move(found.order));
+    for (SearchedOrder& found : placed.search.orders(kPlayedInFull))
+      plays->play_made(placed.scenario, std::move(found.order));
   }
   return Done{};
 }
 
-// Returns at most three of the layouts that the named orders got. A layout is better if its busiest
-// rank has less to compute, since no order ends before that rank has computed.
-Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const OrderPlays& full) {
+// Returns at most three of the layouts that were found for named orders: those whose busiest rank
+// has the least to compute, since no order ends before that rank has computed.
+Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const OrderPlays& plays) {
   constexpr std::size_t kMost = 3;
   ASSIGN_OR_RETURN(const Site site, make_site(scenario));
-  std::vector<std::pair<double, Scenario>> layouts;
-  for (const OrderPlays::PlayedOrder& played : full.played()) {
+  std::vector<std::pair<double, Scenario>> layouts;  // with the seconds of the busiest rank
+  for (const OrderPlays::PlayedOrder& played : plays.played()) {
     if (!played.value.fits || played.scenario.job.found_order->order.chains > 1) continue;
     Scenario open = played.scenario;
     const std::vector<int> rank_of = stage_to_rank(open.job.found_order->order);
@@ -335,13 +346,13 @@ Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const Order
       return a.layers_per_stage == b.layers_per_stage && a.mtp_before_loss == b.mtp_before_loss;
     };
     if (std::ranges::any_of(layouts, is_same)) continue;
-    const double most = busiest_rank_s(problem_of(open, rank_of, site));
-    layouts.emplace_back(most, std::move(open));
+    const double busiest_s = busiest_rank_s(problem_of(open, rank_of, site));
+    layouts.emplace_back(busiest_s, std::move(open));
   }
   std::ranges::stable_sort(layouts, {}, &std::pair<double, Scenario>::first);
   std::vector<Scenario> best;
-  for (auto& [most, laid] : layouts) {
-    if (best.size() < kMost) best.push_back(std::move(laid));
+  for (auto& [busiest_s, open] : layouts) {
+    if (best.size() < kMost) best.push_back(std::move(open));
   }
   return best;
 }
@@ -360,7 +371,8 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
   for (const std::vector<int>& ranks : placements_of(job.plan)) {
     SearchProblem problem = problem_of(scenario, ranks, site);
     ASSIGN_OR_RETURN(problem.costs, measured_costs(job.order_trace, problem.costs));
-    SearchProblem as_simulated = problem;  // the simulator frees all of an activation at its I
+    // As simulated: an input gradient frees all of an activation.
+    SearchProblem as_simulated = problem;
     for (StageBytes& bytes : as_simulated.bytes) bytes.stash = 0;
     const std::vector<Order> named = named_orders_for(problem);
     for (const Order& order : named) {
@@ -379,45 +391,45 @@ Result<Scenario> with_measured_order(const Scenario& scenario) {
     return Error::of({"schedule.order"},
                      "found no order that fits, expected one: a rank's memory "
                      "holds no microbatch of all its stages");
-  Scenario one = scenario;
-  one.job.found_order = {best.order,
-                         {.name = is_named ? best.order.name : "",
-                          .in_a_v = ends_on_first_rank(best.order),
-                          .iteration_s = best.makespan,
-                          .named = best_named.order.name,
-                          .named_vpp = job.plan.vpp,
-                          .named_s = best_named.makespan}};
-  return one;
+  Scenario with_best = scenario;
+  with_best.job.found_order = {best.order,
+                               {.name = is_named ? best.order.name : "",
+                                .in_a_v = ends_on_first_rank(best.order),
+                                .iteration_s = best.makespan,
+                                .named = best_named.order.name,
+                                .named_vpp = job.plan.vpp,
+                                .named_s = best_named.makespan}};
+  return with_best;
 }
 
 }  // namespace
 
 Result<Scenario> with_order(const Scenario& scenario) {
   if (!scenario.job.order_trace.empty()) return with_measured_order(scenario);
-  constexpr int kMostSearched = 2;
-  const std::vector<int> chunks = chunks_of(scenario);
-  OrderPlays full;
+  constexpr int kMostSearched = 2;  // a search takes long with more stages on a rank
+  const std::vector<int> vpps = vpps_to_try(scenario);
+  OrderPlays plays;
   std::vector<Scenario> scenarios;
-  for (const int vpp : chunks) {
-    const Scenario one = with_chunks(scenario, vpp);
-    full.play_named(one);
-    if (vpp <= kMostSearched || chunks.size() == 1) scenarios.push_back(one);
+  for (const int vpp : vpps) {
+    const Scenario candidate = with_vpp(scenario, vpp);
+    plays.play_named(candidate);
+    if (vpp <= kMostSearched || vpps.size() == 1) scenarios.push_back(candidate);
   }
   // A search cannot place the passes of vocabulary parallelism, so named orders alone are tried.
-  if (scenario.job.plan.pp == 1 || scenario.job.plan.vocabulary > 0) return full.best();
+  if (scenario.job.plan.pp == 1 || scenario.job.plan.vocabulary > 0) return plays.best();
   if (scenario.job.layout == "auto") {
-    ASSIGN_OR_RETURN(scenarios, good_layouts(scenario, full));
+    ASSIGN_OR_RETURN(scenarios, good_layouts(scenario, plays));
   }
-  if (!scenarios.empty()) RETURN_IF_ERROR(search(scenarios, &full));
-  if (scenario.job.layout == "auto" && !full.played().empty()) {
-    // Find a layout for the order that was found, and an order for that layout.
-    Scenario again = full.best_scenario();
-    again.job.layout = "auto";
-    ASSIGN_OR_RETURN(again, with_layout(again));
-    again.job.found_order.reset();
-    RETURN_IF_ERROR(search({again}, &full));
+  if (!scenarios.empty()) RETURN_IF_ERROR(search(scenarios, &plays));
+  if (scenario.job.layout == "auto" && !plays.played().empty()) {
+    // Find a layout for the best order, and then an order for that layout.
+    Scenario best = plays.best_scenario();
+    best.job.layout = "auto";
+    ASSIGN_OR_RETURN(best, with_layout(best));
+    best.job.found_order.reset();
+    RETURN_IF_ERROR(search({best}, &plays));
   }
-  return full.best();
+  return plays.best();
 }
 
 }  // namespace tandem

@@ -26,23 +26,27 @@ using StageSamples = std::map<std::pair<int, OpKind>, std::vector<Nanoseconds>>;
 
 // Returns how long each pass and each send took, by stage and kind.
 StageSamples samples_of(const TraceTable& trace) {
-  std::map<std::tuple<int, int, OpKind, int>, std::pair<Nanoseconds, Nanoseconds>> passes;
+  struct PassTimespan {
+    Nanoseconds start_ns = 0, end_ns = 0;
+  };
+  // By rank, stage, kind and microbatch.
+  std::map<std::tuple<int, int, OpKind, int>, PassTimespan> passes;
   StageSamples samples;
   for (const TraceRow& row : trace.rows) {
     if (row.stage < 0) continue;
     if (row.kind == OpKind::Send)
       samples[{row.stage, row.kind}].push_back(row.end_ns - row.start_ns);
     if (!is_pass(row.kind)) continue;
-    auto& [start_ns, end_ns] =
-        passes
-            .try_emplace({index(row.rank), row.stage, row.kind, row.microbatch}, row.start_ns,
-                         row.end_ns)
+    const PassTimespan own{row.start_ns, row.end_ns};
+    PassTimespan& pass =
+        passes.try_emplace({index(row.rank), row.stage, row.kind, row.microbatch}, own)
             .first->second;
-    start_ns = std::min(start_ns, row.start_ns);
-    end_ns = std::max(end_ns, row.end_ns);
+    pass = {std::min(pass.start_ns, own.start_ns), std::max(pass.end_ns, own.end_ns)};
   }
-  for (const auto& [pass, span] : passes)
-    samples[{std::get<1>(pass), std::get<2>(pass)}].push_back(span.second - span.first);
+  for (const auto& [key, pass] : passes) {
+    const auto& [rank, stage, kind, microbatch] = key;
+    samples[{stage, kind}].push_back(pass.end_ns - pass.start_ns);
+  }
   return samples;
 }
 

@@ -11,11 +11,11 @@
 namespace tandem {
 
 // Returns the costs of each stage, in seconds, from a trace that `tandem run --trace` wrote.
-// Forward, input and weight costs are medians over the stage's passes. A pass lasts from the start
-// of its first op to the end of its last. The transfer cost is the median of the stage's sends. If
-// whole backwards were measured, they are divided between
-// input and weight gradient in the proportion of `priced`. A stage without sends keeps its priced
-// transfer. Error(BadInput): the trace has another number of stages.
+// Forward, input and weight costs are medians over the stage's passes; a pass lasts from the start
+// of its first op to the end of its last. Backwards that are not split are divided between input
+// and weight gradient in the proportion of `priced`. The transfer cost is the median of the stage's
+// sends; without sends it is the priced one. Error(BadInput): the trace has another number of
+// stages.
 Result<std::vector<OrderCosts>> measured_costs(const std::string& trace,
                                                std::vector<OrderCosts> priced);
 

@@ -1,9 +1,9 @@
 // Compares padding with packing. In: a scenario and a file of sequence lengths. Some iterations of
 // the file are played in three ways: all sequences padded to model.seq, each microbatch padded to
-// its longest one, and sequences packed into bins. A microbatch of any size is priced by a fit in
-// its tokens and in the squares of its sequences' lengths, since attention's work grows with the
-// squares. The fit needs prices at the full length, at the same tokens in two halves, and at
-// shorter lengths.
+// its longest sequence, and sequences packed into bins. The cost of a microbatch of any size is
+// interpolated in its tokens and in the squares of its sequences' lengths, as attention's work
+// grows with the squares. The fit uses prices at the full length, at the same tokens in two halves,
+// and at shorter lengths.
 #include "planning/pack/pack.h"
 
 #include <fmt/format.h>
@@ -38,19 +38,19 @@ Scenario with_sizes(Scenario scenario, int seq, int micro_batch, int microbatche
   return scenario;
 }
 
-// Returns the scenario with sequences of 1 / `part` of the length, and `times` as many of them in a
-// microbatch. With part = times = 2 a microbatch has the same tokens in halves.
-Scenario of_parts(const Scenario& whole, int part, int times) {
-  return with_sizes(whole, whole.job.model.seq / part, times * whole.job.plan.micro_batch,
+// Returns the scenario with sequences of 1 / `divisor` of the length, and `times` as many of them
+// in a microbatch. With 2 and 2, a microbatch has the same tokens in halves.
+Scenario with_parts(const Scenario& whole, int divisor, int times) {
+  return with_sizes(whole, whole.job.model.seq / divisor, times * whole.job.plan.micro_batch,
                     whole.job.plan.microbatches());
 }
 
 // Returns scenarios with sequences of half the length, a quarter, ... as far as the rules allow.
 std::vector<Scenario> shorter(const Scenario& whole) {
-  constexpr int kParts = 128;
+  constexpr int kMostParts = 128;
   std::vector<Scenario> all;
-  for (int part = 2; part <= kParts && whole.job.model.seq % part == 0; part *= 2) {
-    all.push_back(of_parts(whole, part, 1));
+  for (int parts = 2; parts <= kMostParts && whole.job.model.seq % parts == 0; parts *= 2) {
+    all.push_back(with_parts(whole, parts, 1));
     if (!check_model(all.back().job.model, all.back().job.plan).ok()) {
       all.pop_back();
       break;
@@ -59,12 +59,13 @@ std::vector<Scenario> shorter(const Scenario& whole) {
   return all;
 }
 
-// Fits f by its values for the scenario, for the same tokens in halves, and for shorter sequences.
+// Fits f, a function of a scenario, to sizes of a microbatch: by its values for the scenario, for
+// the same tokens in halves, and for shorter sequences.
 template <class F>
 auto fit_of(const Scenario& whole, const F& f) {
-  std::vector<decltype(f(whole))> less;
-  for (const Scenario& scenario : shorter(whole)) less.push_back(f(scenario));
-  return fit(f(whole), f(of_parts(whole, 2, 2)), less);
+  std::vector<decltype(f(whole))> of_shorter;
+  for (const Scenario& scenario : shorter(whole)) of_shorter.push_back(f(scenario));
+  return fit(f(whole), f(with_parts(whole, 2, 2)), of_shorter);
 }
 
 // Checks that the scenario's microbatches can be priced whole and in halves. `place`: where the
@@ -81,7 +82,7 @@ Status check_halves(const Scenario& whole, const std::string& place) {
     return Error::at(place, fmt::format("found {}, expected an even number of tokens: other sizes "
                                         "are priced by half of it",
                                         seq));
-  const Scenario halves = of_parts(whole, 2, 2);
+  const Scenario halves = with_parts(whole, 2, 2);
   if (const Status status = check_model(halves.job.model, halves.job.plan); !status.ok())
     return Error::at(place, fmt::format("of half of {} tokens, which other sizes are priced by: {}",
                                         seq, status.error().text()));
@@ -103,24 +104,25 @@ SizeCost microbatch_cost(const Scenario& whole, const Site& site) {
   return fit_of(whole, seconds);
 }
 
-// Plays the scenario with microbatches of these sizes. No sizes: all are whole.
+// Plays the scenario with microbatches of these sizes. No sizes: all microbatches are whole.
 Result<RunResult> play_sizes(const Scenario& scenario, const ReplicaSizes& sizes, Engine engine) {
-  ASSIGN_OR_RETURN(const Scenario laid, resolved(scenario));
+  ASSIGN_OR_RETURN(const Scenario with_layout, resolved(scenario));
   const auto resize = [&](CompiledJob* job) {
-    const auto work = [&](const Scenario& of) {
-      return price_workload(of.job, job->order, of.costs, job->site);
+    const auto workload = [&](const Scenario& part) {
+      return price_workload(part.job, job->order, part.costs, job->site);
     };
-    resize_microbatches(&job->program, fit_of(laid, work), job->order.chains, sizes);
+    resize_microbatches(&job->program, fit_of(with_layout, workload), job->order.chains, sizes);
   };
-  ASSIGN_OR_RETURN(const CompiledJob job, sizes.empty() ? compile(laid) : compile(laid, resize));
+  ASSIGN_OR_RETURN(const CompiledJob job,
+                   sizes.empty() ? compile(with_layout) : compile(with_layout, resize));
   ASSIGN_OR_RETURN(const Trace trace, play_compiled(scenario, job, engine));
   RunResult result = result_of(scenario, job, trace);
   result.engine = engine_name(engine);
   return result;
 }
 
-// Returns the sizes of the replica whose microbatches cost most. Only this one is played: the
-// others wait for it at the gradients.
+// Returns the sizes of the replica whose microbatches cost most. Only this replica is played, as
+// the others wait for it to reduce gradients.
 const ReplicaSizes& costliest_replica(const std::vector<ReplicaSizes>& replicas,
                                       const SizeCost& cost) {
   return *std::ranges::max_element(replicas, {}, [&](const ReplicaSizes& sizes) {
@@ -146,11 +148,11 @@ PlayableIteration padded_to_longest(const Scenario& scenario, const Bin& batch,
   const Plan& plan = scenario.job.plan;
   std::vector<ReplicaSizes> replicas(plan.dp);
   PlayableIteration playable{1, scenario, {}, 0};
-  for (std::size_t at = 0; at < batch.size(); at += plan.micro_batch) {
-    const auto begin = batch.begin() + static_cast<std::ptrdiff_t>(at);
+  for (std::size_t first = 0; first < batch.size(); first += plan.micro_batch) {
+    const auto begin = batch.begin() + static_cast<std::ptrdiff_t>(first);
     const int longest = *std::max_element(begin, begin + plan.micro_batch);
     const double share = static_cast<double>(longest) / scenario.job.model.seq;
-    replicas[at / plan.micro_batch % plan.dp].push_back({share, share * share});
+    replicas[first / plan.micro_batch % plan.dp].push_back({share, share * share});
     playable.processed += static_cast<double>(longest) * plan.micro_batch;
   }
   playable.sizes = costliest_replica(replicas, cost);
@@ -174,8 +176,8 @@ Result<int> microbatches_for(const Scenario& scenario, int least, int sequences)
                   sequences, least, scenario.job.order.name));
 }
 
-// Packs the batch into bins of at most `limit` tokens, one bin to a microbatch. Adds its numbers of
-// bins to the study.
+// Packs the batch into bins of at most `limit` tokens, one bin to a microbatch. Adds the fewest
+// bins and the bins used to the study's.
 Result<PlayableIteration> packed(const Scenario& scenario, const Bin& batch, int limit,
                                  const SizeCost& cost, PackStudy* study) {
   const int least = static_cast<int>(first_fit_decreasing(batch, limit).size());
@@ -195,7 +197,8 @@ Result<PlayableIteration> packed(const Scenario& scenario, const Bin& batch, int
                            static_cast<double>(tokens_of(batch))};
 }
 
-// Returns each iteration in all ways. Fixed is the same for all iterations, and is played once.
+// Returns each iteration in all three ways. Padded to model.seq, all iterations are the same, so
+// that one stands for all.
 Result<std::vector<PlayableIteration>> iterations_to_play(const Scenario& scenario,
                                                           const Site& site,
                                                           const std::vector<Bin>& batches,
@@ -224,7 +227,8 @@ Result<std::vector<PlayableIteration>> iterations_to_play(const Scenario& scenar
   return all;
 }
 
-// Adds a result to the means of its way. `share`: the part of the played iterations that it is.
+// Adds a result to the means of its way. `share`: the share of the played iterations for which it
+// stands.
 void add(const PlayableIteration& playable, const RunResult& result, double share, PackWay* way) {
   const Scenario& scenario = playable.scenario;
   const Plan& plan = scenario.job.plan;

@@ -20,8 +20,8 @@ struct PackWay {
   double processed = 0;     // tokens of an iteration, with padding
   double room = 0;          // tokens that its microbatches could hold
   double iteration_s = 0;
-  // The memory of the fullest GPU in the fullest iteration, and the part of the capacity for what
-  // is no tensor.
+  // The tensors of the fullest GPU in the fullest iteration, and the bytes that CUDA's context,
+  // libraries and NCCL take beside them.
   double memory_bytes = 0, reserve_bytes = 0, capacity_bytes = 0;
   bool fits = false;
 };
@@ -30,12 +30,12 @@ struct PackStudy {
   std::string scenario, lengths, engine;  // `lengths`: the file's path
   int limit = 0;                          // most tokens of a bin
   int global_batch = 0;
-  int sequences = 0, left_out = 0;  // in the file; after its last whole iteration
-  int iterations = 0, played = 0;   // in the file; those played
+  int sequences = 0, left_out = 0;  // of the file; those after its last whole iteration
+  int iterations = 0, played = 0;   // of the file; those that were played
   int longest = 0;
   double mean_length = 0;
   double tokens = 0;                // of an iteration, without padding
-  double least_bins = 0, bins = 0;  // of an iteration: that hold it; that the plan runs
+  double least_bins = 0, bins = 0;  // of an iteration: the fewest that hold it; those that are run
   std::vector<PackWay> ways;        // fixed, longest, packed
 
   double padding_fraction(const PackWay& way) const { return 1 - tokens / way.processed; }
@@ -53,8 +53,8 @@ struct PackOptions {
 
 // Plays iterations of the file's sequences in three ways: all padded to model.seq; each microbatch
 // padded to its longest sequence; packed into bins of at most options.tokens tokens, one bin to a
-// microbatch. Errors: a file that cannot be read; uniform costs; an order from a file or one to be
-// found; fewer sequences than an iteration has; a limit that breaks a rule of the model or plan.
+// microbatch. Errors: a file that cannot be read; uniform costs; an order from a file, or "auto";
+// fewer sequences than an iteration has; a limit that breaks a rule of the model or plan.
 Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
                        const PackOptions& options);
 

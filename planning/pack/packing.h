@@ -21,23 +21,23 @@ Result<std::vector<int>> read_lengths(const std::string& path, int longest,
 
 std::int64_t tokens_of(const Bin& bin);
 
-// Returns the size as a share of one sequence of `limit` tokens. Attention sees one sequence at a
-// time, so its work is the sum of their squares.
+// Returns the bin's tokens, and the sum of its sequences' squared lengths, as shares of those of
+// one sequence of `limit` tokens. Attention's work grows with the squares.
 MicrobatchSize size_of(const Bin& bin, int limit);
 
-// Places sequences longest first, each into the first bin with room. That takes at most 11/9 of the
-// fewest bins, and 6/9 of one more (Dosa 2007). REQUIRES: no length above the limit.
+// Places sequences longest first, each into the first bin with room. Takes at most 11/9 n + 6/9
+// bins, where n are the fewest possible (Dosa 2007). REQUIRES: no length above the limit.
 std::vector<Bin> first_fit_decreasing(std::vector<int> lengths, int limit);
 
 // Packs the sequences into this number of bins, none above the limit, so that the costliest bin is
-// cheap. They are placed longest first, each into the cheapest bin with room; if one then fits
-// nowhere, by first_fit_decreasing. After that the costliest bin moves sequences to other bins or
-// swaps them. REQUIRES: at least as many bins as first_fit_decreasing gives, at most as many as
-// sequences.
+// cheap. Places sequences longest first, each into the cheapest bin with room; if one fits nowhere,
+// starts again with first_fit_decreasing. Then moves or swaps sequences of the costliest bin as
+// long as that helps. REQUIRES: at least as many bins as first_fit_decreasing gives, at most as
+// many as sequences.
 std::vector<Bin> pack_into(std::vector<int> lengths, int bins, int limit, const SizeCost& cost);
 
-// Returns the bins of each replica. Every replica gets equally many: the costliest bin comes first,
-// and each goes to the cheapest replica with room. REQUIRES: the replicas divide the bins.
+// Returns the bins of each replica, equally many of them: from the costliest bin on, each goes to
+// the cheapest replica that lacks one. REQUIRES: the replicas divide the bins.
 std::vector<std::vector<Bin>> deal_to_replicas(std::vector<Bin> bins, int replicas, int limit,
                                                const SizeCost& cost);
 

@@ -1,9 +1,9 @@
 // Plays a job in one of three ways, which give the same figures:
 //   all ops      on any engine
 //   by replica   one data-parallel replica after another, on the ideal engine (sim/by_replica.h)
-//   steady       two jobs with few microbatches, on the ideal engine. A full pipeline repeats
-//                itself every few microbatches, a round, so the whole job is extrapolated from them
-//                (sim/steady_state.h)
+//   steady       two short jobs, one round apart, on the ideal engine. A full pipeline repeats the
+//                same actions every few microbatches, a round; so the difference of the two jobs is
+//                added once for each round that the whole job has more (sim/steady_state.h)
 #include "planning/play/play_job.h"
 
 #include <algorithm>
@@ -32,9 +32,9 @@ std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
   return ops;
 }
 
-// A job with fewer passes is played whole: the shortcut would not pay.
-constexpr std::int64_t kFewPasses = 2000;
-// The whole job must have at least this many times the microbatches of the short one.
+// The shortcut (steady) pays only for jobs with at least so many passes, and with at least so many
+// times the microbatches of the short job.
+constexpr std::int64_t kLeastPasses = 2000;
 constexpr int kLeastShortening = 3;
 // An order that is made for the stages' costs has no known rounds, so they must be searched for.
 // With fewer than kLeastForRoundSearch * (pp + 8) microbatches the search takes longer than making
@@ -42,15 +42,16 @@ constexpr int kLeastShortening = 3;
 constexpr int kLeastForRoundSearch = 24;
 
 // Whether the job has too few microbatches for the shortcut to pay.
-bool too_few(const JobSettings& job, const OrderTraits& order) {
+bool is_too_small(const JobSettings& job, const OrderTraits& order) {
   const std::int64_t microbatches = job.order.microbatches;
-  if (2 * microbatches * job.plan.pp * job.plan.vpp < kFewPasses) return true;
+  if (2 * microbatches * job.plan.pp * job.plan.vpp < kLeastPasses) return true;
   return order.made_for_costs() && microbatches < kLeastForRoundSearch * (job.plan.pp + 8);
 }
 
-// Returns the microbatches of a short job that lacks only whole rounds of `all` microbatches: the
-// fill, `rounds` rounds, and the remainder. For example all = 102, a fill of 8, a round of 4 and 5
-// rounds: 8 + 5 x 4 + 2 = 30, and 18 more rounds of 4 make 102. Returns 0 if that is not short.
+// Returns the number of microbatches of a short job: those that fill the pipeline, `rounds` rounds,
+// and the remainder, so that only whole rounds are missing to `all` microbatches. For example all =
+// 102, a fill of 8, a round of 4 and 5 rounds: 8 + 5 x 4 + 2 = 30, and 18 more rounds of 4 make
+// 102. Returns 0 if that is not short.
 int fewer_microbatches(int all, const OrderRounds& of_order, int rounds) {
   const auto [round, fill] = of_order;
   if (round == 0) return 0;
@@ -70,11 +71,11 @@ struct ShortJobs {
   SteadyRounds rounds;
 };
 
-// The rounds of the longer short job after its pipeline is full; the next number is tried if times
-// have not settled with the one before. The test of settled times needs three rounds that repeat.
+// The numbers of rounds of the longer short job, after its pipeline is full. They are tried one
+// after another until times repeat from round to round; that test needs at least three rounds.
 constexpr std::array kSteadyRounds = {5, 15, 45};
 
-// Whether every rank's memory peaks at the same action in both jobs: then further rounds do not
+// Whether every rank's memory peaks at the same action in both jobs, so that further rounds do not
 // raise it.
 bool same_peaks(const Scenario& scenario, const ShortJobs& jobs) {
   if (scenario.costs.uniform) return true;  // memory is not asked for
@@ -95,21 +96,23 @@ struct SteadyPlay {
   Trace trace;
 };
 
+// Returns the figures of all ops of the program on the ideal engine.
 std::optional<PlayedProgram> played_program(const Program& program) {
   const auto trace = ideal(program);
   if (!trace.ok()) return std::nullopt;
   return measured(program, *trace);
 }
 
+// Plays both short jobs and adds the further rounds. Nothing: rounds do not repeat.
 std::optional<SteadyPlay> play_steady_rounds(const CompiledJob& job, const SteadyRounds& rounds) {
   const auto shorter = played_program(rounds.shorter.program);
   if (!shorter) return std::nullopt;
-  auto many = ideal(job.program);
-  if (!many.ok()) return std::nullopt;
-  const PlayedProgram longer = measured(job.program, *many);
-  if (!is_steady(*shorter, longer, *many, rounds.round_microbatches / job.order.chains))
+  auto trace = ideal(job.program);
+  if (!trace.ok()) return std::nullopt;
+  const PlayedProgram longer = measured(job.program, *trace);
+  if (!is_steady(*shorter, longer, *trace, rounds.round_microbatches / job.order.chains))
     return std::nullopt;
-  return SteadyPlay{with_rounds(*shorter, longer, rounds.further_rounds), *std::move(many)};
+  return SteadyPlay{with_rounds(*shorter, longer, rounds.further_rounds), *std::move(trace)};
 }
 
 // Returns the round that the job's order repeats. It has 0 microbatches if no round is known, or if
@@ -120,7 +123,7 @@ OrderRounds rounds_of(const Scenario& scenario) {
   const OrderTraits& traits = traits_of(job.order);
   if (traits.rounds == nullptr || job.found_order || !job.order_file.empty() ||
       job.plan.vocabulary > 0 || !scenario.fold || scenario.variability.jitter > 0 ||
-      too_few(job, traits))
+      is_too_small(job, traits))
     return kUnknown;
   const Result<OrderSpec> spec = traits.made_for_costs() ? named_order(scenario) : job.order;
   if (!spec.ok() || !check_order(*spec).ok()) return kUnknown;
@@ -131,19 +134,19 @@ OrderRounds rounds_of(const Scenario& scenario) {
 // is too small, does not fold, or has communication that takes SMs from compute.
 std::optional<ShortJobs> short_jobs(const Scenario& scenario, const OrderRounds& of_order,
                                     int rounds) {
-  const int many = fewer_microbatches(scenario.job.order.microbatches, of_order, rounds);
-  if (many == 0) return std::nullopt;
+  const int fewer = fewer_microbatches(scenario.job.order.microbatches, of_order, rounds);
+  if (fewer == 0) return std::nullopt;
   const int round = of_order.microbatches;
-  auto longer = with_microbatches(scenario, many);
-  auto shorter = with_microbatches(scenario, many - round);
+  auto longer = with_microbatches(scenario, fewer);
+  auto shorter = with_microbatches(scenario, fewer - round);
   if (!longer.ok() || !shorter.ok() || !longer->folds || takes_sms(longer->program))
     return std::nullopt;
   return ShortJobs{*std::move(longer),
-                   {*std::move(shorter), round, (scenario.job.order.microbatches - many) / round}};
+                   {*std::move(shorter), round, (scenario.job.order.microbatches - fewer) / round}};
 }
 
-// Returns the changes of bandwidth by a slow link, in order of time: all begins, then all ends.
-// Error: the cluster has no such link.
+// Returns the changes of bandwidth by a slow link, in order of time: first the links become slow,
+// then they recover. Error: the cluster has no such link.
 Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster& cluster) {
   ASSIGN_OR_RETURN(const std::vector<LinkId> links, links_of(slow, cluster));
   std::vector<LinkChange> begin, end;

@@ -1,5 +1,5 @@
-// PlayJob: plays a scenario's job on an engine, as it is or by the shortest way that gives the same
-// as playing all ops one by one. The scenario leaves nothing open (planning/choose).
+// PlayJob: plays a scenario's job on an engine, op by op or by a shortcut that gives the same
+// result. The scenario's order and layout must be known (planning/choose).
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@
 
 namespace tandem {
 
-// A shortcut for many microbatches: a job with fewer of them was played, and more rounds of the
-// order lead to the scenario's own job.
+// A shortcut for many microbatches: a job with fewer of them was played, and the scenario's own job
+// has further rounds of the same actions (OrderRounds).
 struct SteadyRounds {
-  CompiledJob shorter;  // the played job with one round less
+  CompiledJob shorter;  // the same as the played job with one round less
   int round_microbatches = 1;
-  std::int64_t further_rounds = 0;  // of the scenario's own job, beyond the one that was played
+  std::int64_t further_rounds = 0;  // that the scenario's own job has beyond the played one
 };
 
 struct MeasuredJob {
   CompiledJob job;
   SimOptions options;
-  Trace trace;  // may hold only a part of the ranks, where no events are asked for
+  Trace trace;  // may hold only a part of the ranks if no events are asked for
   Metrics metrics;
   std::int64_t ops = 0;
   double wall_s = 0;                   // seconds that the engine took
-  std::optional<SteadyRounds> rounds;  // where `job` has fewer microbatches than the scenario's own
+  std::optional<SteadyRounds> rounds;  // if `job` has fewer microbatches than the scenario's own
 };
 
 // Returns the engine's options for jitter and slow links. `folds`: whether the Program does. Error:
@@ -54,13 +54,13 @@ Result<PlayedJob> play_once(const Scenario& scenario, Engine engine);
 Result<MeasuredJob> play_job(const Scenario& scenario, CompiledJob job, Engine engine, bool events,
                              int threads, bool progress);
 
-// Computes the scenario's own job on the ideal engine from two jobs with fewer microbatches, one
-// round of the order apart. Their difference is repeated for each further round. Returns nothing
-// where rounds do not repeat to the nanosecond, or where the job is too small for this to pay. The
-// trace and the job's order are those of the longer job.
+// Extrapolates the scenario's own job on the ideal engine from two jobs with fewer microbatches,
+// one round of the order apart: adds their difference for each further round. Returns nothing if
+// rounds do not repeat to the nanosecond, or if the job is too small for this to pay. The trace and
+// the order are those of the longer one of the two jobs.
 std::optional<MeasuredJob> play_steady(const Scenario& scenario);
 
-// Computes the same from two such jobs at their present prices. Returns nothing where rounds do not
+// Plays two such jobs again, with the prices that they have now. Returns nothing if rounds do not
 // repeat.
 std::optional<Metrics> steady_metrics(const CompiledJob& longer, const SteadyRounds& rounds);
 

@@ -20,8 +20,9 @@
 namespace tandem {
 namespace {
 
-// Plays all iterations of the program. If the run fails, its partial trace is written and the Error
-// says why. Errors of bad input name `place`. Returns nothing on ranks that do not report.
+// Plays all iterations of the program. If the run fails, writes its partial trace and returns the
+// reason as an Error. Errors of bad input name `place`. Returns nothing on ranks that do not
+// report.
 Result<std::optional<Execution>> play_whole(const Program& program, const RealOptions& options,
                                             const std::string& place) {
   auto played = execute(program, *options.backend, options.exec);
@@ -51,7 +52,7 @@ HostConditions host_before() {
 
 // Returns how long compute ops took, by kind and stage, over all ranks and iterations.
 std::vector<OpTimes> op_times(const Program& program, const std::vector<Trace>& iterations) {
-  std::map<std::pair<OpKind, int>, std::vector<double>> seconds;
+  std::map<std::pair<OpKind, int>, std::vector<double>> seconds;  // by kind and stage
   for (const Trace& trace : iterations) {
     for (const RankTrace& rank : trace.ranks) {
       const std::vector<Op>& ops = program.bodies[rank.body].ops;
@@ -122,7 +123,7 @@ Result<std::optional<RealRunResult>> run_for_real(const Scenario& scenario, cons
       job.program, options, scenario.place_of({"costs.source"}), [&](const Trace& trace) {
         RunResult result = result_of(scenario, job, trace);
         if (options.exec.compute == Compute::Gemm && options.exec.gemm_scale != 1) {
-          result.training.reset();  // its FLOPs are those of a smaller or larger model
+          result.training.reset();  // the matrices have other FLOPs than the scenario's model
           result.published_tflops_per_gpu.reset();
         }
         return result;

@@ -1,5 +1,5 @@
-// Real run: plays a scenario's Program, or a Program by itself, on an executor, and summarizes its
-// iterations.
+// Real run: plays a scenario's Program, or a Program by itself, on a backend in real time, and
+// summarizes its iterations.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct OpTimes {
   Spread seconds;
 };
 
-// The state of the host that a run was played on, as far as it may have made ops slower. With many
-// hosts it is that of rank 0's.
+// The state of the host during a run, as far as it may have made ops slower; of many hosts, of rank
+// 0's.
 struct HostConditions {
   int cores = 0;    // cores that the process may use
   double load = 0;  // mean number of running or runnable threads in the minute before
@@ -53,9 +53,9 @@ struct RunSpread {
 };
 
 struct RealRunResult {
-  RunResult result;  // of the median iteration; of an even number, the shorter in the middle
+  RunResult result;  // of the median iteration; of an even number, the shorter middle one
   std::string backend;
-  std::string real;
+  std::string real;  // Execution::real: what was measured, what emulated
   int iterations = 0;
   RunSpread spread;  // over the iterations
   std::int64_t payloads_checked = 0;
@@ -64,8 +64,8 @@ struct RealRunResult {
   std::vector<OpTimes> op_times;  // times of matrix products; none where compute is timed
 };
 
-// Runs it. Matrices have the scenario's precision where the options name none. `path`: the
-// Program's file, for Errors.
+// Runs the job, or the Program. If the options name no precision, matrices have the scenario's.
+// `path`: the Program's file, for Errors.
 //
 // Returns nothing on ranks that have no results to report (mpi). Error::Failed: the run failed, and
 // its partial trace was written.

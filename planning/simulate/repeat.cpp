@@ -22,8 +22,8 @@
 namespace tandem {
 namespace {
 
-// Returns the replica of rank `latest`, which came last to a gradient reduction, and which of the
-// replica's nodes are slow.
+// Returns the replica of rank `latest`, which came last to a gradient reduction, and the replica's
+// slow nodes.
 LastReplica last_replica(const Scenario& scenario, const CompiledJob& job, Rank latest) {
   const Replicas replicas = part(job.program);
   const auto has_latest = [&](const std::vector<std::int32_t>& ranks) {
@@ -63,26 +63,26 @@ Result<RepeatedRun> play_program(const Scenario& scenario, const CompiledJob& jo
   return run;
 }
 
-// Plays one seed of the scenario. `even` is compiled without straggling ranks and nodes, which
-// depend on the seed; they slow a copy of its Program. Straggling stages are the same for all seeds
-// and are in it.
-Result<RepeatedRun> play_seed(const Scenario& scenario, const CompiledJob& even, Engine engine) {
+// Plays one seed of the scenario. `job` was compiled with straggling stages, which are the same for
+// all seeds. Straggling ranks and nodes depend on the seed, and are applied to a copy of its
+// Program.
+Result<RepeatedRun> play_seed(const Scenario& scenario, const CompiledJob& job, Engine engine) {
   if (!scenario.variability.stragglers.any())
-    return play_program(scenario, even, even.program, true, engine);
-  Program slowed = even.program;
-  const bool parts =
-      slow_stragglers(scenario.variability, even.site.cluster, even.site.placement, &slowed);
-  return play_program(scenario, even, slowed, !parts, engine);
+    return play_program(scenario, job, job.program, true, engine);
+  Program slowed = job.program;
+  const bool ranks_differ =
+      slow_stragglers(scenario.variability, job.site.cluster, job.site.placement, &slowed);
+  return play_program(scenario, job, slowed, !ranks_differ, engine);
 }
 
 // Plays each seed in a process of its own, all from one compiled job.
 Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine engine, bool progress,
                                             int jobs) {
-  Scenario even = scenario;
-  even.variability.stragglers = scenario.variability.stragglers.stages_alone();
+  Scenario common = scenario;  // what all seeds share
+  common.variability.stragglers = scenario.variability.stragglers.stages_alone();
   // If ranks differ, all are played: then limits.ops must count the ops of each.
-  even.fold = scenario.fold && !scenario.variability.makes_ranks_differ();
-  ASSIGN_OR_RETURN(const CompiledJob job, compile(even));
+  common.fold = scenario.fold && !scenario.variability.makes_ranks_differ();
+  ASSIGN_OR_RETURN(const CompiledJob job, compile(common));
   open_ahead(engine);
   std::optional<Progress> bar;
   if (progress) bar.emplace("runs", scenario.variability.repeats);

@@ -14,14 +14,13 @@ constexpr double kSlower = 1.1;
 
 struct SensitivityPart {
   std::string name;
-  Scenario perturbation;  // with this part slower
+  Scenario slower;  // with this part slower
 };
 
 void add_stages(const Scenario& scenario, std::vector<SensitivityPart>* parts) {
   for (int stage = 0; stage < scenario.job.plan.stages(); ++stage) {
     parts->push_back({fmt::format("stage {}", stage), scenario});
-    parts->back().perturbation.variability.perturbation =
-        Perturbation{stage, std::nullopt, kSlower};
+    parts->back().slower.variability.perturbation = Perturbation{stage, std::nullopt, kSlower};
   }
 }
 
@@ -30,23 +29,20 @@ void add_kinds(const Scenario& scenario, const RunResult& result,
   for (int i = 0; i < kGroupKinds; ++i) {
     if (result.comm_s[i] == 0) continue;
     const auto kind = static_cast<GroupKind>(i);
-    Scenario& perturbation =
-        parts
-            ->emplace_back(
-                SensitivityPart{fmt::format("{} communication", group_kind_name(kind)), scenario})
-            .perturbation;
-    perturbation.variability.perturbation = Perturbation{std::nullopt, kind, kSlower};
-    perturbation.costs.p2p_s *= kSlower;  // uniform costs have no other communication
+    parts->push_back({fmt::format("{} communication", group_kind_name(kind)), scenario});
+    Scenario& slower = parts->back().slower;
+    slower.variability.perturbation = Perturbation{std::nullopt, kind, kSlower};
+    slower.costs.p2p_s *= kSlower;  // uniform costs have no other communication
   }
 }
 
-// Slows the links of each level. Links that a file lists have no bandwidth of a level, so their
-// efficiency is lowered.
+// Slows the links of each level. Listed links have bandwidths of their own, so that the efficiency
+// of their level is lowered instead.
 void add_levels(const Scenario& scenario, std::vector<SensitivityPart>* parts) {
   if (!scenario.costs.need_cluster()) return;
   const ClusterSpec& spec = scenario.cluster.spec;
   const auto add = [&](const char* name) -> ClusterSpec& {
-    return parts->emplace_back(SensitivityPart{name, scenario}).perturbation.cluster.spec;
+    return parts->emplace_back(SensitivityPart{name, scenario}).slower.cluster.spec;
   };
   if (spec.cables) {
     if (spec.gpus_per_node > 1) add("links in a node").intra_efficiency /= kSlower;
@@ -71,13 +67,13 @@ Result<std::vector<Sensitivity>> sensitivity(const Scenario& given, Engine engin
   add_kinds(scenario, result, &parts);
   add_levels(scenario, &parts);
   std::vector<Scenario> scenarios;
-  for (const SensitivityPart& part : parts) scenarios.push_back(part.perturbation);
+  for (const SensitivityPart& part : parts) scenarios.push_back(part.slower);
   ASSIGN_OR_RETURN(const std::vector<double> seconds,
                    iterations_s(scenarios, engine, progress, jobs));
   std::vector<Sensitivity> all;
   for (std::size_t i = 1; i < parts.size(); ++i) {
-    const double more = seconds[i] - seconds[0];
-    all.push_back({parts[i].name, more, more / seconds[0]});
+    const double longer_s = seconds[i] - seconds[0];
+    all.push_back({parts[i].name, longer_s, longer_s / seconds[0]});
   }
   return all;
 }

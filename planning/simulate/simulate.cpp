@@ -90,7 +90,7 @@ void add_size_warnings(const Scenario& scenario, RunResult* result) {
     result->warnings.push_back(fmt::format("{}: {}", scenario.name, wasteful_size_text(size)));
 }
 
-// Replaces the program's prices and returns the name of what priced it.
+// Replaces the program's prices and returns their source in words.
 Result<std::string> reprice(Program* program, const PricedBy& priced_by,
                             std::vector<std::string>* warnings) {
   if (!priced_by.costs.empty()) {
@@ -111,13 +111,13 @@ Result<std::string> reprice(Program* program, const PricedBy& priced_by,
   return fmt::format("op times of {}", priced_by.op_times);
 }
 
-// Makes the runs in processes of their own. Each sends a line of JSON, then the detail that pages
-// draw.
+// Calls `run` for each run in a process of its own. Each process sends the result as a line of
+// JSON, and behind it the detail that pages draw.
 std::vector<Result<RunResult>> runs_in_own_processes(
     int count, int jobs, const std::function<Result<RunResult>(int)>& run, const OnRuns& on_runs) {
   Progress progress("runs", count);
   int done = 0;
-  const auto tell = [&](int ended) {
+  const auto report = [&](int ended) {
     done += ended;
     progress.advance(ended);
     if (on_runs) on_runs(done);
@@ -128,7 +128,7 @@ std::vector<Result<RunResult>> runs_in_own_processes(
         ASSIGN_OR_RETURN(const RunResult result, run(i));
         return json_line(to_json(result)) + '\n' + result.detail;
       },
-      [&](int) { tell(1); }, [&] { tell(0); });
+      [&](int) { report(1); }, [&] { report(0); });
   std::vector<Result<RunResult>> results;
   for (const Result<std::string>& text : texts) {
     if (text.ok()) {
@@ -159,8 +159,8 @@ Result<MeasuredJob> shortest_play(const Scenario& scenario, Engine engine, bool 
 
 // Chooses the order and the layout if the scenario leaves them open.
 Result<Scenario> choose(const Scenario& scenario, bool progress) {
-  std::optional<Waiting> looking;
-  if (progress && scenario.job.is_open()) looking.emplace("looking for an order or a layout");
+  std::optional<Waiting> waiting;
+  if (progress && scenario.job.is_open()) waiting.emplace("looking for an order or a layout");
   return resolved(scenario);
 }
 
@@ -193,7 +193,7 @@ Status write_outputs(const Scenario& scenario, const OutputFiles& files, Measure
 }
 
 // Finds the least bandwidth between nodes at which communication costs little. The search begins
-// with a play on the ideal engine without jitter: with `played`, if it is one.
+// with a play on the ideal engine without jitter. If `played` is none, plays the job anew.
 Status add_least_bandwidth(const Scenario& scenario, Engine engine, MeasuredJob played,
                            RunResult* result) {
   if (!scenario.report.least_bandwidth || !scenario.costs.need_cluster()) return Done{};
@@ -253,12 +253,12 @@ std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenari
                                             int jobs, const OutputFiles& files, int files_of,
                                             const OnRuns& on_runs) {
   const int count = static_cast<int>(scenarios.size());
-  const OutputFiles of_others{.detail = files.detail};
+  const OutputFiles no_files{.detail = files.detail};
   if (count > 1) open_ahead(engine);
   auto results = runs_in_own_processes(
       count, jobs,
       [&](int i) {
-        return simulate(scenarios[i], engine, i == files_of ? files : of_others, false,
+        return simulate(scenarios[i], engine, i == files_of ? files : no_files, false,
                         count == 1 ? jobs : 1);
       },
       on_runs);

@@ -1,5 +1,5 @@
-// Simulate: from a Scenario to its RunResult, in this process or in others: chooses what is open,
-// compiles, plays, measures and answers what the scenario asks beside.
+// Simulate: from a Scenario to its RunResult, in this process or in others: chooses an open order
+// or layout, compiles, plays, measures, and answers the scenario's further questions.
 #pragma once
 
 #include <functional>
@@ -39,13 +39,13 @@ Result<RunResult> simulate_program(const Program& program, const OutputFiles& fi
 using OnRuns = std::function<void(int done)>;
 
 // Simulates many runs, each in a process of its own, `jobs` at once, and computes what they save
-// against their baselines. Run `files_of` writes the files. If there is only one run and it is
-// repeated, `jobs` of its repetitions are played at once.
+// against their baselines. The run of index `files_of` writes the files. If there is only one run
+// and it is repeated, `jobs` of its repetitions are played at once.
 std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
                                             int jobs, const OutputFiles& files = {},
                                             int files_of = 0, const OnRuns& on_runs = {});
 
-// Makes one run in a process of its own.
+// Calls `run` in a process of its own.
 Result<RunResult> run_in_own_process(const std::function<Result<RunResult>()>& run,
                                      const OnRuns& on_runs = {});
 

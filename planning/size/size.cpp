@@ -51,11 +51,11 @@ struct Offer {
 };
 
 // A case on a number of nodes, to be tried.
-struct Trial {
+struct SizeTrial {
   std::size_t case_index = 0;
   SizeStep step;
 
-  bool operator==(const Trial&) const = default;
+  bool operator==(const SizeTrial&) const = default;
 };
 
 class Sizing {
@@ -137,7 +137,7 @@ class Sizing {
     return std::ranges::any_of(offer.cases,
                                [&](std::size_t i) { return cases_[i].inputs.days > 0; });
   }
-  Trial on_whole_nodes(std::size_t case_index, int nodes) const {
+  SizeTrial on_whole_nodes(std::size_t case_index, int nodes) const {
     return {case_index, {nodes, nodes * cases_[case_index].node_gpus()}};
   }
 
@@ -163,7 +163,7 @@ class Sizing {
   struct Bracket {
     std::vector<TriedSize> tried;
     // A job not yet tried on a size on which the jobs that were tried are in time.
-    std::optional<Trial> missing;
+    std::optional<SizeTrial> missing;
   };
   Bracket bracket(const Offer& offer) {
     std::set<SizeStep> steps;
@@ -173,7 +173,7 @@ class Sizing {
     Bracket found;
     for (const SizeStep& step : steps) {
       double worst = 0;
-      std::optional<Trial> missing;
+      std::optional<SizeTrial> missing;
       for (const std::size_t case_index : offer.cases) {
         const auto tried = tried_[case_index].find(step);
         if (tried != tried_[case_index].end()) {
@@ -200,9 +200,9 @@ class Sizing {
   }
 
   // Tunes the trials that are new, and plays them on the ideal engine.
-  Status try_jobs(const std::vector<Trial>& wanted) {
-    std::vector<Trial> trials;
-    for (const Trial& trial : wanted) {
+  Status try_jobs(const std::vector<SizeTrial>& wanted) {
+    std::vector<SizeTrial> trials;
+    for (const SizeTrial& trial : wanted) {
       if (!tried_[trial.case_index].contains(trial.step) &&
           std::ranges::find(trials, trial) == trials.end())
         trials.push_back(trial);
@@ -229,7 +229,7 @@ class Sizing {
   // Tries the sizes of size.gpus. For offers without, finds the fewest nodes on which all jobs are
   // in time, then tries all jobs on the sizes that may answer a question.
   Status try_sizes() {
-    std::vector<Trial> wanted;
+    std::vector<SizeTrial> wanted;
     for (const Offer& offer : offers_) {
       for (const std::size_t case_index : offer.cases) {
         const int node_gpus = cases_[case_index].node_gpus();

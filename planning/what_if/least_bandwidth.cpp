@@ -1,7 +1,8 @@
 // Finds the bandwidth between nodes at which 5 % of the iteration is exposed communication: time in
-// which a rank waits for it and computes nothing. The method is a secant on the logarithms of
-// bandwidth and exposed share, kept between the highest bandwidth that is too little and the lowest
-// that is enough. Every third step halves that bracket, since the share may jump.
+// which a rank waits for communication and computes nothing. The method is a bracketed secant on
+// the logarithms of bandwidth and exposed share. The bracket reaches from the highest bandwidth
+// that is too little to the lowest that is enough. Every third step halves it, since the share may
+// jump.
 #include "planning/what_if/least_bandwidth.h"
 
 #include <algorithm>
@@ -32,7 +33,8 @@ double node_Gbitps(const ClusterSpec& spec) {
   return spec.nics_per_node * spec.nic_bytes_per_s / Gbit;
 }
 
-Scenario with_nodes_of(Scenario scenario, double node_Gbitps) {
+// Returns the scenario with this bandwidth of a node.
+Scenario with_node_Gbitps(Scenario scenario, double node_Gbitps) {
   ClusterSpec& spec = scenario.cluster.spec;
   spec.nic_bytes_per_s = node_Gbitps * Gbit / spec.nics_per_node;
   return scenario;
@@ -44,9 +46,9 @@ double excess(const Metrics& metrics) {
          (kExposedShare * metrics.iteration_s);
 }
 
-// Whether the bandwidth between nodes changes the prices of communication and nothing else. It
-// changes more where an order is made for costs. It also changes compute where tensor groups cross
-// nodes: the CPU's time to launch kernels is hidden behind their collectives.
+// Whether the bandwidth between nodes changes the prices of communication and nothing else. It also
+// changes an order that is made for costs; and compute if tensor groups cross nodes, since the
+// CPU's time to launch kernels is hidden behind their collectives.
 bool changes_prices_alone(const Scenario& scenario, const CompiledJob& job) {
   const JobSettings& settings = scenario.job;
   const bool made_for_costs = (settings.order_file.empty() && !settings.found_order &&
@@ -67,20 +69,20 @@ class Trials {
         reprices_(changes_prices_alone(scenario, played_.job)) {}
 
   double excess_at(double node_Gbitps) {
-    const Scenario there = with_nodes_of(scenario_, node_Gbitps);
+    const Scenario changed = with_node_Gbitps(scenario_, node_Gbitps);
     if (reprices_) {
-      if (const auto metrics = repriced(there)) return excess(*metrics);
+      if (const auto metrics = repriced(changed)) return excess(*metrics);
     }
-    const auto anew = play_ideal(there);
-    // The play fails where a transfer takes longer than a clock can hold.
-    return anew.ok() ? excess(anew->metrics) : std::numeric_limits<double>::infinity();
+    const auto played = play_ideal(changed);
+    // The play fails if a transfer takes longer than a clock can hold.
+    return played.ok() ? excess(played->metrics) : std::numeric_limits<double>::infinity();
   }
 
  private:
-  // Returns the metrics at new prices. Nothing where rounds that repeated before do not repeat at
-  // this bandwidth.
-  std::optional<Metrics> repriced(const Scenario& there) {
-    auto cluster = make_cluster(there);
+  // Returns the metrics at new prices. Nothing: the job was extrapolated from repeating rounds,
+  // which do not repeat at this bandwidth.
+  std::optional<Metrics> repriced(const Scenario& changed) {
+    auto cluster = make_cluster(changed);
     CHECK(cluster.ok());
     auto& [job, options, trace, metrics, ops, wall_s, rounds] = played_;
     if (rounds) {
@@ -94,7 +96,7 @@ class Trials {
   }
 
   const Scenario& scenario_;
-  MeasuredJob played_;  // its prices are changed
+  MeasuredJob played_;  // repriced() changes its prices
   const bool reprices_;
 };
 
@@ -102,8 +104,8 @@ struct Trial {
   double node_Gbitps = 0, excess = 0;
 };
 
-// Proposes the next bandwidth b: where the excess c b^p would be 1, with the c and p that fit
-// `before` and `last`. Without `before`, p is -1.
+// Proposes the next bandwidth by the secant: the b for which c b^p is 1, with the c and p that fit
+// the excess of `before` and `last`. Without `before`, p is -1.
 double proposal(const Trial& last, const std::optional<Trial>& before) {
   double power = -1;
   if (before && before->excess > 0 && before->excess != last.excess)
@@ -120,11 +122,11 @@ std::optional<double> least_internode_Gbitps(const Scenario& scenario, MeasuredJ
   std::optional<Trial> before;
   double low = 0, high = std::numeric_limits<double>::infinity();  // too little; enough
   for (int tries = 1;; ++tries) {
-    const auto [tried_Gbitps, over] = last;
-    if (over > 1 / kNear && over < kNear) return tried_Gbitps;
-    if (over <= 1 && tried_Gbitps <= kSlowest_Gbitps) return 0;
-    if (over > 1 && tried_Gbitps >= kFastest_Gbitps) return std::nullopt;
-    (over > 1 ? low : high) = tried_Gbitps;
+    const auto [tried_Gbitps, excess] = last;
+    if (excess > 1 / kNear && excess < kNear) return tried_Gbitps;
+    if (excess <= 1 && tried_Gbitps <= kSlowest_Gbitps) return 0;
+    if (excess > 1 && tried_Gbitps >= kFastest_Gbitps) return std::nullopt;
+    (excess > 1 ? low : high) = tried_Gbitps;
     if (high <= low * kTolerance) return high;
     double next = std::clamp(proposal(last, before), kSlowest_Gbitps, kFastest_Gbitps);
     // Halving now and then bounds the number of trials where the share jumps.

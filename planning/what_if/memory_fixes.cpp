@@ -1,5 +1,6 @@
-// Looks for changes of a plan that make it fit. Memory needs only an order, so all changes are
-// tried; an iteration needs a Program, so only what fits is played.
+// Looks for changes of a plan that make it fit into memory. The memory of every single change is
+// computed, which needs only an order. If none fits, pairs of changes are tried. Then iterations
+// with the changes that fit are played, which needs a Program.
 #include "planning/what_if/memory_fixes.h"
 
 #include <fmt/format.h>
@@ -26,17 +27,17 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t kMostFixes = 3;
-// Two changes are one of the changes that spare the most, so many of them, and any other.
-constexpr std::size_t kFirsts = 4;
-// Pairs that fit and spare the least are played, so many of them: what saves more memory than is
-// missing mostly costs more time.
+// Pairs begin with a single change of one of the so many kinds that spare the most memory.
+constexpr std::size_t kMostFirstChanges = 4;
+// The number of fitting pairs that are played. They are those that spare the least memory, as
+// saving more than is missing mostly costs more time.
 constexpr std::size_t kMostPairs = 12;
 
-// A change with which a plan fits only if memory is not fragmented gives way to one of its kind
-// that takes at most so many times as long and fits for sure.
-constexpr double kUnsure = 1.1;
+// A change that fits only if memory is not fragmented is compared as so many times as slow, so that
+// one that fits for sure is preferred.
+constexpr double kUnsureFactor = 1.1;
 
-// A change that a user may make. Of one kind, the fastest is suggested.
+// A change that a user may make. Of the changes of one kind, the fastest is suggested.
 struct PlanChange {
   std::string_view kind;
   std::string text;                   // "micro batch 1"
@@ -63,11 +64,12 @@ const KeyLadder kKeyLadders[] = {
      "train.optimizer_offload",
      {{"0.5", "half of the optimizer offloaded"}, {"1", "optimizer offloaded"}}}};
 
-// Sizes of which a multiple cuts the model further. `of_dp`: the data-parallel ranks become fewer.
+// A size that is multiplied to cut the model further. `divides_dp`: there are then fewer
+// data-parallel ranks.
 struct CutKey {
   std::string_view name;
   int Plan::*size;
-  bool of_dp;
+  bool divides_dp;
 };
 constexpr CutKey kCuts[] = {{"cp", &Plan::cp, true},
                             {"tp", &Plan::tp, true},
@@ -100,12 +102,12 @@ std::vector<Ladder> recompute_ladders(const Plan& plan) {
 std::vector<Ladder> ladders_of(const Scenario& scenario) {
   const Plan& plan = scenario.job.plan;
   std::vector<Ladder> ladders = recompute_ladders(plan);
-  for (const KeyLadder& of : kKeyLadders) {
+  for (const KeyLadder& row : kKeyLadders) {
     Ladder& ladder = ladders.emplace_back();
-    for (const auto& [value, text] : of.values)
-      ladder.push_back({of.kind, std::string(text), {fmt::format("{}={}", of.key, value)}});
+    for (const auto& [value, text] : row.values)
+      ladder.push_back({row.kind, std::string(text), {fmt::format("{}={}", row.key, value)}});
   }
-  // The batch stays where it follows from other sizes.
+  // A batch that follows from other sizes is stated, so that it stays.
   std::vector<std::string> same_batch;
   if (!scenario.places.contains("parallel.global_batch"))
     same_batch = {fmt::format("parallel.global_batch={}", plan.global_batch)};
@@ -117,19 +119,19 @@ std::vector<Ladder> ladders_of(const Scenario& scenario) {
   for (int size = plan.micro_batch - 1; size >= 1; --size) {
     if (plan.micro_batch % size == 0) add(&smaller, "micro batch", "micro_batch", size);
   }
-  for (const auto& [name, size, of_dp] : kCuts) {
+  for (const auto& [name, size, divides_dp] : kCuts) {
     Ladder& ladder = ladders.emplace_back();
     for (const int factor : kFactors) {
-      if (of_dp && plan.dp % factor != 0) break;
+      if (divides_dp && plan.dp % factor != 0) break;
       add(&ladder, name, name, plan.*size * factor);
-      if (of_dp && scenario.places.contains("parallel.dp"))
+      if (divides_dp && scenario.places.contains("parallel.dp"))
         ladder.back().settings.push_back(fmt::format("parallel.dp={}", plan.dp / factor));
     }
   }
   return ladders;
 }
 
-// One or two changes that the scenario's rules allow, and what the run is with them.
+// One or two changes that the scenario's rules allow, with the changed scenario and its memory.
 struct TriedChange {
   std::vector<PlanChange> changes;
   Scenario scenario;
@@ -146,18 +148,19 @@ struct TriedChange {
   }
 };
 
-// Returns the memory of the scenario with the last of the changes; it has those before it already.
-// Nothing: its rules do not allow the change.
-std::optional<TriedChange> tried(const Scenario& scenario, std::vector<PlanChange> changes) {
+// Makes the last of the changes and computes memory; the scenario has the changes before it
+// already. Nothing: its rules do not allow the change.
+std::optional<TriedChange> with_last_change(const Scenario& scenario,
+                                            std::vector<PlanChange> changes) {
   const auto sets = parse_sets(changes.back().settings);
   if (!sets.ok()) return std::nullopt;
   auto changed = with_sets(scenario, *sets);
   if (!changed.ok()) return std::nullopt;
-  // The framework stays, also where it follows from sizes: one thing changes.
+  // A framework that follows from sizes is stated, so that it stays.
   const Trainer trainer = trainer_of(scenario.job.plan);
   if (trainer_of(changed->job.plan) != trainer) {
     changes.back().settings.push_back(fmt::format("train.framework={}", memory_of(trainer).name));
-    return tried(scenario, std::move(changes));
+    return with_last_change(scenario, std::move(changes));
   }
   const auto job = order_job(*changed);
   if (!job.ok()) return std::nullopt;
@@ -168,11 +171,11 @@ std::optional<TriedChange> tried(const Scenario& scenario, std::vector<PlanChang
                      spare_bytes(device, reserve, tensors)};
 }
 
-// Tries all changes of the scenario, after those that were made before. Of a ladder, it goes on to
-// one that fits for sure, but no further than a step behind the first that fits.
-std::vector<TriedChange> tried_changes(const Scenario& scenario,
-                                       const std::vector<PlanChange>& before,
-                                       const std::set<std::string_view>& left_out) {
+// Tries all changes of the scenario, which has the changes `before` already. On each ladder it goes
+// on until a change fits for sure, or until the second that fits.
+std::vector<TriedChange> try_changes(const Scenario& scenario,
+                                     const std::vector<PlanChange>& before,
+                                     const std::set<std::string_view>& left_out) {
   std::vector<TriedChange> all;
   for (const Ladder& ladder : ladders_of(scenario)) {
     int fit = 0;
@@ -180,9 +183,9 @@ std::vector<TriedChange> tried_changes(const Scenario& scenario,
       if (left_out.contains(change.kind)) break;
       std::vector<PlanChange> changes = before;
       changes.push_back(change);
-      auto one = tried(scenario, std::move(changes));
-      if (!one) continue;
-      all.push_back(*std::move(one));
+      auto tried = with_last_change(scenario, std::move(changes));
+      if (!tried) continue;
+      all.push_back(*std::move(tried));
       if (all.back().verdict != Verdict::No) ++fit;
       if (all.back().verdict == Verdict::Yes || fit == 2) break;
     }
@@ -190,36 +193,36 @@ std::vector<TriedChange> tried_changes(const Scenario& scenario,
   return all;
 }
 
-// Returns those that fit, those that spare the least first.
-std::vector<TriedChange> those_that_fit(const std::vector<TriedChange>& tries) {
+// Returns the changes that fit, those that spare the least memory first.
+std::vector<TriedChange> fitting_changes(const std::vector<TriedChange>& tries) {
   std::vector<TriedChange> fit;
   std::ranges::copy_if(tries, std::back_inserter(fit),
-                       [](const TriedChange& one) { return one.verdict != Verdict::No; });
+                       [](const TriedChange& tried) { return tried.verdict != Verdict::No; });
   std::ranges::stable_sort(fit, {}, &TriedChange::spare_bytes);
   return fit;
 }
 
-// Returns pairs of changes. The first is one of the strongest of `singles`, one of each kind.
+// Returns pairs of changes. The first of a pair is the strongest of its kind in `singles`.
 std::vector<TriedChange> pairs_of(std::vector<TriedChange> singles) {
   std::ranges::stable_sort(singles, std::ranges::greater{}, &TriedChange::spare_bytes);
   std::vector<TriedChange> all;
   std::set<std::string_view> firsts;
   for (const TriedChange& first : singles) {
-    if (firsts.size() == kFirsts) break;
+    if (firsts.size() == kMostFirstChanges) break;
     if (!firsts.insert(first.changes.front().kind).second) continue;
-    for (TriedChange& pair : tried_changes(first.scenario, first.changes, firsts))
+    for (TriedChange& pair : try_changes(first.scenario, first.changes, firsts))
       all.push_back(std::move(pair));
   }
   return all;
 }
 
-// Plays scenarios on the ideal engine, without disturbances. 0: it could not be played.
+// Returns the iterations' seconds on the ideal engine without disturbances; 0: cannot be played.
 std::vector<double> seconds_of(const std::vector<Scenario>& scenarios, int jobs) {
   std::vector<double> seconds;
   const auto play = [&](int i) -> Result<std::string> {
-    Scenario calm = scenarios[i];
-    calm.variability = calm.variability.without_disturbances();
-    ASSIGN_OR_RETURN(const MeasuredJob played, play_ideal(calm));
+    Scenario undisturbed = scenarios[i];
+    undisturbed.variability = undisturbed.variability.without_disturbances();
+    ASSIGN_OR_RETURN(const MeasuredJob played, play_ideal(undisturbed));
     return fmt::format("{}", played.metrics.iteration_s);
   };
   for (const Result<std::string>& text : fork_map(static_cast<int>(scenarios.size()), jobs, play)) {
@@ -229,20 +232,20 @@ std::vector<double> seconds_of(const std::vector<Scenario>& scenarios, int jobs)
   return seconds;
 }
 
-// Returns the fastest of each kind, the fastest of all first, of those that can be played. `fit`
-// fit into memory; what does not for sure counts as slower, by kUnsure.
+// Plays the changes `fit`, which fit into memory, and returns the fastest of each kind, the fastest
+// of all first. A change that does not fit for sure is compared as kUnsureFactor times as slow.
 std::vector<MemoryFix> fastest(const Scenario& given, const std::vector<TriedChange>& fit,
                                int jobs) {
   if (fit.empty()) return {};
   std::vector<Scenario> scenarios = {given};
-  for (const TriedChange& one : fit) scenarios.push_back(one.scenario);
+  for (const TriedChange& tried : fit) scenarios.push_back(tried.scenario);
   const std::vector<double> seconds = seconds_of(scenarios, jobs);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < fit.size(); ++i) {
     if (seconds[0] > 0 && seconds[i + 1] > 0) order.push_back(i);
   }
   std::ranges::sort(order, {}, [&](std::size_t i) {
-    return std::tuple(seconds[i + 1] * (fit[i].verdict == Verdict::Yes ? 1 : kUnsure), i);
+    return std::tuple(seconds[i + 1] * (fit[i].verdict == Verdict::Yes ? 1 : kUnsureFactor), i);
   });
   std::vector<MemoryFix> fixes;
   std::set<std::string> kinds;
@@ -261,16 +264,17 @@ std::vector<MemoryFix> fastest(const Scenario& given, const std::vector<TriedCha
 
 // Returns RunResult::memory_fixes of a run that does not fit.
 std::vector<MemoryFix> memory_fixes(const Scenario& scenario, int jobs) {
-  const std::vector<TriedChange> singles = tried_changes(scenario, {}, {});
-  if (auto fixes = fastest(scenario, those_that_fit(singles), jobs); !fixes.empty()) return fixes;
+  const std::vector<TriedChange> singles = try_changes(scenario, {}, {});
+  if (auto fixes = fastest(scenario, fitting_changes(singles), jobs); !fixes.empty()) return fixes;
   std::vector<TriedChange> pairs = pairs_of(singles);
-  std::vector<TriedChange> fit = those_that_fit(pairs);
+  std::vector<TriedChange> fit = fitting_changes(pairs);
   if (fit.size() > kMostPairs) fit.erase(fit.begin() + kMostPairs, fit.end());
   if (auto fixes = fastest(scenario, fit, jobs); !fixes.empty()) return fixes;
-  // A single change comes first among equals: then the second one changes nothing.
+  // None can be played: suggests the change that spares the most. Single changes come first, so
+  // that no pair is suggested whose second change spares nothing.
   std::vector<TriedChange> all = singles;
   all.insert(all.end(), pairs.begin(), pairs.end());
-  std::erase_if(all, [](const TriedChange& one) { return one.verdict != Verdict::No; });
+  std::erase_if(all, [](const TriedChange& tried) { return tried.verdict != Verdict::No; });
   const auto nearest = std::ranges::max_element(all, {}, &TriedChange::spare_bytes);
   if (nearest == all.end()) return {};
   return {nearest->fix()};

@@ -9,6 +9,7 @@
 namespace tandem {
 namespace {
 
+// Whether all experts get equal loads.
 bool is_even(const Model& model, const Plan& plan) {
   return std::ranges::all_of(kinds_in(model, 0, model.layers), [&](const LayersOfKind& each) {
     return !each.kind->is_moe() || peak_expert_load(*each.kind, plan) == 1;
@@ -29,15 +30,18 @@ Result<std::optional<RoutingCost>> routing_cost(const Scenario& scenario) {
   ASSIGN_OR_RETURN(const MeasuredJob without, play_ideal(forced));
   const double iteration_s = with.metrics.iteration_s;
   const double longer_s = iteration_s - without.metrics.iteration_s;
-  // A pipeline's longer bubble is shared between the two as they grow on a rank.
-  const auto grown = [&](auto of) { return std::max(0.0, of(with.metrics) - of(without.metrics)); };
-  const double computed_s = grown([](const Metrics& m) { return m.compute_s; });
-  const double exchanged_s =
-      grown([](const Metrics& m) { return m.exposed_s[static_cast<int>(GroupKind::Expert)]; });
-  const double grown_s = computed_s + exchanged_s;
-  const double waits = grown_s > 0 ? computed_s / grown_s : 1;
+  // Unequal loads lengthen compute, exposed expert communication and the bubble. The bubble's
+  // growth is attributed to the first two in proportion to theirs.
+  const auto growth = [&](auto get) {
+    return std::max(0.0, get(with.metrics) - get(without.metrics));
+  };
+  const double compute_s = growth([](const Metrics& m) { return m.compute_s; });
+  const double exposed_s =
+      growth([](const Metrics& m) { return m.exposed_s[static_cast<int>(GroupKind::Expert)]; });
+  const double both_s = compute_s + exposed_s;
+  const double compute_share = both_s > 0 ? compute_s / both_s : 1;
   return std::optional<RoutingCost>(
-      RoutingCost{false, longer_s / iteration_s, waits * longer_s / iteration_s});
+      RoutingCost{false, longer_s / iteration_s, compute_share * longer_s / iteration_s});
 }
 
 }  // namespace tandem

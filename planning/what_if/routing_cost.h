@@ -1,4 +1,4 @@
-// RoutingCost: what an iteration takes more because experts get unequal loads.
+// RoutingCost: the time that an iteration takes longer because experts get unequal loads.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace tandem {
 
-// Returns the cost against the same job with equal loads, both on the ideal engine without jitter.
-// Nothing for a dense model, and for uniform costs.
+// Compares the job with the same job with equal loads, both on the ideal engine without jitter.
+// Returns nothing for a dense model, or for uniform costs.
 Result<std::optional<RoutingCost>> routing_cost(const Scenario& scenario);
 
 }  // namespace tandem

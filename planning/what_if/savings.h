@@ -10,8 +10,8 @@
 namespace tandem {
 
 // Sets the Saving of each result whose scenario names a baseline. The baseline of a run is the run
-// with the same points, except that one of them is Scenario::baseline. If that run was not
-// simulated, or failed, no Saving is set. REQUIRES: one result for each scenario.
+// with the same points on the file's axes, except that one of them is report.baseline. If that run
+// was not simulated, or failed, no Saving is set. REQUIRES: one result for each scenario.
 void add_savings(const std::vector<Scenario>& scenarios, std::vector<Result<RunResult>>* results);
 
 }  // namespace tandem
