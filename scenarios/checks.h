@@ -7,13 +7,13 @@
 
 namespace tandem {
 
-// Stragglers need a factor, and each rank, node and stage among them exists.
+// Checks that stragglers have a factor, and that each rank, node and stage among them exists.
 Status check_stragglers(const Scenario& s);
-// A dense model sets no keys of experts, except beside model.experts = 0: then they are for other
-// runs of the file.
+// Checks that a dense model sets no keys of experts. With model.experts = 0 they are allowed, as
+// they may be for other runs of the file.
 Status check_expert_keys(const Scenario& s);
-// Offloading a part of the optimizer to the CPU needs a GPU whose link to the CPU and whose host
-// memory have known bandwidths.
+// Checks that offload to the CPU finds known bandwidths: of the GPU's link to the CPU, and, for a
+// part of the optimizer, of the host's memory.
 Status check_offload(const Scenario& s);
 
 }  // namespace tandem

@@ -50,8 +50,9 @@ Status set_framework_profile(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
-// A key of an action's seconds. Setting it makes the costs uniform.
-template <class Place>  // Place: double& of a UniformCosts&
+// A key of an action's seconds. Setting it makes the costs uniform. `place` finds the member in
+// UniformCosts.
+template <class Place>
 BoundKey<Scenario> seconds(NumberKey key, Place place) {
   const auto costs = [=](Scenario& scenario) -> double& {
     if (!scenario.costs.uniform) scenario.costs.uniform.emplace();
@@ -109,8 +110,9 @@ Status set_hostfile(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
-// The file's path is relative to the scenario. gpus_per_node is the file's, unless it is set as
-// well. The rate inside a node is the file's, too: DeepEP's copies over NVLink are priced by it.
+// The file's path is relative to the scenario. Sets gpus_per_node from the file; the key of that
+// name is applied later. Also sets the rate inside a node, which prices DeepEP's copies over
+// NVLink.
 Status set_links_file(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(const std::string path,
                    setting.file("cluster.links_file", folder_of(*scenario),
@@ -120,7 +122,7 @@ Status set_links_file(const Setting& setting, Scenario* scenario) {
                    gpus_per_node(*scenario->cluster.spec.cables));
   if (const double inside = fastest_inside(*scenario->cluster.spec.cables); inside > 0)
     scenario->cluster.spec.intra_bytes_per_s = inside;
-  scenario->cluster.spec.nvlinks.clear();  // a preset's: the file lists all links
+  scenario->cluster.spec.nvlinks.clear();  // the preset's: the file lists all links
   return Done{};
 }
 

@@ -20,8 +20,8 @@ constexpr const char* kKeysWithoutUniform[] = {
     "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms", "parallel.hsdp_shard",
     "parallel.zero_hpz",   "schedule.vocabulary"};
 
-// Fills in the seconds that follow from others: backward = input + weight, or half of backward
-// each. `places` has the keys that the scenario sets.
+// Fills in the seconds that follow from others: backward = input + weight; or input and weight are
+// half of backward each.
 Status complete_uniform(Scenario* s) {
   for (const char* key : kKeysWithoutUniform) {
     if (s->places.contains(key))
@@ -109,7 +109,7 @@ Status complete_framework_profile(Scenario* s) {
 
 namespace {
 
-// Returns the words for what no measured run has: " with tensor parallelism and experts".
+// Returns the traits that no measured run has, in words: " with tensor parallelism and experts".
 std::string words_of(const Evidence& evidence) {
   std::vector<std::string> words;
   for (const std::string& trait : evidence.traits) {

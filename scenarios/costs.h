@@ -10,15 +10,15 @@ namespace tandem {
 // not go together.
 Status complete_costs(Scenario* scenario);
 
-// Loads the software that the cluster's GPU was measured with, where costs.software names none;
-// then complete_calibration().
+// Loads the framework profile of the cluster's GPU if costs.software names none; then does
+// complete_calibration().
 Status complete_framework_profile(Scenario* scenario);
 
-// Says whether the scenario makes its GPU another than the preset's, which nobody has measured.
+// Whether keys of the scenario change the preset's GPU into one that nobody has measured.
 bool has_own_gpu(const Scenario& scenario);
 
-// Sets whether this software was measured on this GPU in this precision, and the interval of its
-// predictions. Call it again when the precision has changed. REQUIRES: costs.source is not uniform.
+// Sets CostSettings::calibrated and `interval` (evidence.h). Call it again when the plan has
+// changed. REQUIRES: costs.source is not uniform.
 Status complete_calibration(Scenario* scenario);
 
 }  // namespace tandem

@@ -14,11 +14,11 @@
 namespace tandem {
 namespace {
 
-// A job is too large with more than so many times the GPUs of the largest measured run.
-constexpr double kReach = 10;
+// A job with more than so many times the GPUs of the largest measured run is too large.
+constexpr double kMostTimesGpus = 10;
 
-// A guess's interval is at least so many times as wide, in logarithms, as a calibrated one.
-constexpr double kWider = 1.5;
+// An uncalibrated interval is at least so many times as wide, in logarithms, as a calibrated one.
+constexpr double kLeastWidening = 1.5;
 
 using Traits = std::vector<std::string>;
 
@@ -26,14 +26,14 @@ bool has(const Traits& traits, const std::string& trait) {
   return std::ranges::find(traits, trait) != traits.end();
 }
 
-// Returns the intervals of uncalibrated.toml in the order of Missing, from Gpu.
+// Returns the intervals of uncalibrated.toml in the order of Missing, from Gpu to Parallelism.
 Result<std::vector<std::pair<double, double>>> read_uncalibrated() {
   ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(uncalibrated_path()));
   std::vector<std::pair<double, double>> intervals;
-  for (const std::string sense : {"gpu", "precision", "model", "parallelism"}) {
-    ASSIGN_OR_RETURN(const double low, file.number(sense + "_low"));
-    ASSIGN_OR_RETURN(const double high, file.number(sense + "_high"));
-    if (!(low > 0 && low <= high)) return file.expected(sense + "_high", "0 < low <= high");
+  for (const std::string left_out : {"gpu", "precision", "model", "parallelism"}) {
+    ASSIGN_OR_RETURN(const double low, file.number(left_out + "_low"));
+    ASSIGN_OR_RETURN(const double high, file.number(left_out + "_high"));
+    if (!(low > 0 && low <= high)) return file.expected(left_out + "_high", "0 < low <= high");
     intervals.emplace_back(low, high);
   }
   RETURN_IF_ERROR(file.finish());
@@ -41,17 +41,17 @@ Result<std::vector<std::pair<double, double>>> read_uncalibrated() {
 }
 
 Result<std::pair<double, double>> interval_without(Missing missing) {
-  static const auto read = read_uncalibrated();  // a search asks for it again and again
-  if (!read.ok()) return read.error();
+  static const auto intervals = read_uncalibrated();  // once, as searches ask often
+  if (!intervals.ok()) return intervals.error();
   if (missing != Missing::Size)
-    return (*read)[static_cast<std::size_t>(missing) - static_cast<std::size_t>(Missing::Gpu)];
-  std::pair<double, double> widest = read->front();
-  for (const auto& [low, high] : *read)
+    return (*intervals)[static_cast<std::size_t>(missing) - static_cast<std::size_t>(Missing::Gpu)];
+  std::pair<double, double> widest = intervals->front();
+  for (const auto& [low, high] : *intervals)
     widest = {std::min(widest.first, low), std::max(widest.second, high)};
   return widest;
 }
 
-// Returns a trait or two that no measured run has together; none if there is no such pair.
+// Returns a trait, or a pair of traits, that no measured run has; empty if there is none.
 Traits unmeasured(const std::vector<Traits>& measured, const Traits& traits) {
   const auto together = [&](const std::string& a, const std::string& b) {
     return std::ranges::any_of(measured,
@@ -101,18 +101,19 @@ Result<Evidence> evidence_for(const FrameworkProfile& profile, const KindOfRun& 
   } else if (measured.empty()) {
     found.missing = Missing::Precision;
   } else if (found.traits = unmeasured(measured, kind.traits); !found.traits.empty()) {
-    const bool alone = found.traits.size() == 1 && found.traits.front() == kind.traits.front();
-    found.missing = alone ? Missing::Model : Missing::Parallelism;
-  } else if (gpus > kReach * profile.measured_gpus) {
+    const bool is_kind_of_model =
+        found.traits.size() == 1 && found.traits.front() == kind.traits.front();
+    found.missing = is_kind_of_model ? Missing::Model : Missing::Parallelism;
+  } else if (gpus > kMostTimesGpus * profile.measured_gpus) {
     found.missing = Missing::Size;
   }
   const auto [low, high] = experts ? std::pair{profile.experts_low, profile.experts_high}
                                    : std::pair{profile.interval_low, profile.interval_high};
   found.interval = {low, high};
   if (found.is_calibrated()) return found;
-  ASSIGN_OR_RETURN(const auto guess, interval_without(found.missing));
-  found.interval = {std::min(guess.first, std::pow(low, kWider)),
-                    std::max(guess.second, std::pow(high, kWider))};
+  ASSIGN_OR_RETURN(const auto left_out, interval_without(found.missing));
+  found.interval = {std::min(left_out.first, std::pow(low, kLeastWidening)),
+                    std::max(left_out.second, std::pow(high, kLeastWidening))};
   return found;
 }
 

@@ -1,12 +1,12 @@
-// Evidence: the measured runs that stand behind a prediction, and the interval that follows.
+// Evidence: whether runs like a predicted one were measured (it is calibrated), and the interval of
+// the prediction that follows.
 //
-// A prediction is calibrated where runs of its software on its GPU in its precision were measured
-// that have, for each two of its traits, both, and where the largest of them had a tenth of its
-// GPUs. The traits of a job are "dense" or "experts", and of "tensor", "pipeline", "context" and
-// "ZeRO3" what it has.
-//
-//   measured: dense+tensor, dense+pipeline       a dense job with tensor parallelism: calibrated
-//                                                with tensor and pipeline: not, as they interact
+// A job has traits: "dense" or "experts", and those of "tensor", "pipeline", "context" and "ZeRO3"
+// that its plan uses. A prediction is calibrated if runs of its software on its GPU in its
+// precision were measured; if for each pair of its traits one of these runs has both; and if the
+// largest of these runs had at least a tenth of its GPUs. For example if dense+tensor and
+// dense+pipeline were measured, a job dense+tensor is calibrated. A job dense+tensor+pipeline is
+// not, as no run shows how tensor and pipeline interact.
 #pragma once
 
 #include <optional>
@@ -28,22 +28,22 @@ KindOfRun kind_of_run(const std::string& gpu, const Model& model, const Plan& pl
 // Returns "H100-SXM5-80GB fp8 dense+tensor+pipeline", as FrameworkProfile::measured_on has it.
 std::string text_of(const KindOfRun& kind);
 
-// Names what no measured run of the software has: the first of these that is missing.
+// The first condition that no measured run of the software meets. Size: the job has too many GPUs.
 enum class Missing { Nothing, Gpu, Precision, Model, Parallelism, Size };
 
 struct Evidence {
   Missing missing = Missing::Nothing;
-  std::vector<std::string> traits;     // the trait or the two that no run has
-  std::pair<double, double> interval;  // 90 % of runs take so many times the predicted time
+  std::vector<std::string> traits;     // the trait, or the pair of traits, that no run has
+  std::pair<double, double> interval;  // measured over predicted time of 90 % of runs
 
   bool is_calibrated() const { return missing == Missing::Nothing; }
 };
 
-// Returns the evidence for a job on so many GPUs. Its interval is that of the software's rows, or,
-// where something is missing, of rows that a fit left out in that sense
-// (workload/uncalibrated.toml): of a GPU, of a precision, of all experts, of all with a kind of
-// parallelism. For a job that is too large it is the widest of these. It is at least 1.5 times as
-// wide, in logarithms, as the software's own. An Error says what is wrong in a file.
+// Returns the evidence for a job on so many GPUs. A calibrated job has the software's own interval.
+// Otherwise the interval comes from fits that left out all runs of a GPU, of a precision, of a kind
+// of model, or with a kind of parallelism (workload/uncalibrated.toml), by what is missing; for a
+// job that is too large it is the widest of these. It is at least 1.5 times as wide, in logarithms,
+// as the software's own. Error: a file is wrong.
 Result<Evidence> evidence_for(const FrameworkProfile& profile, const KindOfRun& kind, int gpus);
 
 // The highest MFU that a published run on a GPU in a precision reached.
@@ -54,8 +54,8 @@ struct BestMfu {
   std::string source;
 };
 
-// Returns it from workload/best_mfu.csv, which holds the best of validation/published/cases.csv (a
-// test makes it anew), with FLOPs counted the same way; nothing where there is no such run.
+// Reads it from workload/best_mfu.csv, which holds the best runs of validation/published/cases.csv
+// (a test makes it anew). Compares runs whose FLOPs are counted the same way. Nothing: no such run.
 Result<std::optional<BestMfu>> best_published_mfu(const std::string& gpu,
                                                   const std::string& precision, bool causal_flops);
 

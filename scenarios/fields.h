@@ -14,7 +14,7 @@
 
 namespace tandem {
 
-// Sets the key's member of `target` to the value. Errors call the key `name`.
+// Sets the key's member of `target` to the value. Errors name the key `name`.
 template <class Target>
 Status set_by(const BoundKey<Target>& bound, std::string_view name, const Setting& setting,
               Target* target) {

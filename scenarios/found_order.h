@@ -11,9 +11,9 @@ namespace tandem {
 // The value of schedule.order that asks for a search.
 inline constexpr std::string_view kAutoOrder = "auto";
 
-// How good the found order is. Seconds are those of an iteration on the ideal engine.
+// How good the found order is. Seconds are iterations on the ideal engine.
 struct OrderFinding {
-  std::string name;     // a named order; empty: one made for these stages
+  std::string name;     // of a named order; empty: the order was made for these stages
   bool in_a_v = false;  // its stages lie in a V over the ranks
   double iteration_s = 0;
   std::string named;  // the best named order that fits

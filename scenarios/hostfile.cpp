@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kMostSlots = 1'000'000;
 
-// Returns the first GPU of each host. The hosts are those of cluster.hosts, or the nodes of the
-// links file. Sets how many GPUs each has.
+// Returns the first GPU of each host, and sets the number of GPUs of a host. The hosts are those of
+// cluster.hosts, or else the nodes of the links file.
 Result<std::map<std::string, int>> first_gpus(const ClusterSettings& cluster, int* gpus_of_host) {
   ASSIGN_OR_RETURN(std::vector<std::string> hosts, node_names(*cluster.spec.cables));
   const int gpus = static_cast<int>(hosts.size()) * cluster.spec.gpus_per_node;
@@ -38,7 +38,7 @@ Result<std::map<std::string, int>> first_gpus(const ClusterSettings& cluster, in
   return first;
 }
 
-// Returns, for each host of the hostfile, as many of its GPUs as it has slots.
+// Returns the GPUs that each host of the hostfile gives to the job: as many as it has slots.
 Result<std::vector<std::vector<int>>> gpus_by_host(const ClusterSettings& cluster) {
   int gpus_of_host = 0;
   ASSIGN_OR_RETURN(const auto first, first_gpus(cluster, &gpus_of_host));
@@ -55,14 +55,14 @@ Result<std::vector<std::vector<int>>> gpus_by_host(const ClusterSettings& cluste
     if (host.slots > gpus_of_host)
       return Error::at(host.where, fmt::format("found {} slots on {}, expected at most its {} GPUs",
                                                host.slots, host.name, gpus_of_host));
-    std::vector<int>& own = gpus.emplace_back();
+    std::vector<int>& gpus_in_use = gpus.emplace_back();
     for (int i = 0; i < (host.slots > 0 ? host.slots : gpus_of_host); ++i)
-      own.push_back(found->second + i);
+      gpus_in_use.push_back(found->second + i);
   }
   return gpus;
 }
 
-// Reads the words of a line: a host, and at most once how many slots it has.
+// Reads the words of a line: a host, and perhaps its number of slots.
 Result<HostSlots> host_of(const std::vector<std::string>& words, const std::string& where) {
   const std::size_t colon = words[0].find(':');
   HostSlots host{words[0].substr(0, colon), 0, where};
@@ -92,18 +92,19 @@ Result<HostSlots> host_of(const std::vector<std::string>& words, const std::stri
 Result<std::vector<HostSlots>> read_hostfile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, read_file(path, "a hostfile"));
   std::vector<HostSlots> hosts;
-  std::unordered_map<std::string, std::size_t> place;
+  std::unordered_map<std::string, std::size_t> index_of_host;
   int number = 0;
   for (const std::string& line : split(text, "\n")) {
     const std::string where = fmt::format("{}:{}", path, ++number);
     const std::vector<std::string> words = split_words(line.substr(0, line.find('#')));
     if (words.empty()) continue;
     ASSIGN_OR_RETURN(HostSlots host, host_of(words, where));
-    const auto [known, is_new] = place.try_emplace(host.name, hosts.size());
+    const auto [known, is_new] = index_of_host.try_emplace(host.name, hosts.size());
     if (is_new) {
       hosts.push_back(std::move(host));
       continue;
     }
+    // A line without a number of slots counts as one.
     int& slots = hosts[known->second].slots;
     slots = std::max(1, slots) + std::max(1, host.slots);
     if (slots > kMostSlots)

@@ -34,12 +34,12 @@ bool has_cluster(const Settings& settings) {
   });
 }
 
-// Returns whether this key is taken from the files of parallel.from, rather than from the run's own
-// settings or from model.from. `has_model`: the run sets model.from.
-bool gives(const std::string& key, const Settings& own, bool has_model) {
+// Whether this key is taken from the files of parallel.from, unless the run sets it. `own`: the
+// run's settings. `has_model`: the run sets model.from.
+bool plan_gives_key(const std::string& key, const Settings& own, bool has_model) {
   if (is_model_key(key)) {
-    const bool stated = own.contains("model.layers") || own.contains("model.pattern");
-    return has_model ? key == "model.seq" : !stated;
+    const bool states_layers = own.contains("model.layers") || own.contains("model.pattern");
+    return has_model ? key == "model.seq" : !states_layers;
   }
   // The number of GPUs follows from that of replicas and the other way round: one is enough.
   if (key == kGpus) return !own.contains("parallel.dp");
@@ -54,22 +54,22 @@ std::int64_t gpus_of(const Settings& settings) {
   return whole == nullptr ? 0 : std::max<std::int64_t>(0, *whole);
 }
 
-// Formats a note on one line, even if a value in the file has several.
+// Returns a note as one line, even if a value in the file has several lines.
 std::string note_text(std::string_view key, std::string_view title, const std::string& line) {
   return one_line(fmt::format("{}: {}: {}", key, title, shortened(line, kLongestNote)));
 }
 
-// The notes on the files of one setting, such as parallel.from, for one run: what importing them
+// The notes for one run on the files of one setting, such as parallel.from: what importing them
 // assumed or left out.
 class Notes {
  public:
-  // Tells whether a key is taken from those files.
+  // Whether a key is taken from those files.
   using Gives = std::function<bool(const std::string&)>;
 
-  Notes(std::string of, Gives gives, const Settings& own, const Settings& imported)
-      : of_(std::move(of)), gives_(std::move(gives)), own_(own), imported_(imported) {}
+  Notes(std::string setting, Gives gives, const Settings& own, const Settings& imported)
+      : setting_(std::move(setting)), gives_(std::move(gives)), own_(own), imported_(imported) {}
 
-  // Adds the notes of a plan that `before`, another plan or null, does not have too.
+  // Adds the plan's notes, without those that `before`, another plan or null, has as well.
   void add(const ImportedPlan& plan, const ImportedPlan* before) {
     add("assumed", &ImportedPlan::assumed, plan, before);
     add("not expressed", &ImportedPlan::not_expressed, plan, before);
@@ -84,7 +84,7 @@ class Notes {
       notes->push_back(
           fmt::format("{}: {} more that were assumed, not expressed or not "
                       "understood: tandem import lists them",
-                      of_, lines_.size() - shown));
+                      setting_, lines_.size() - shown));
   }
 
  private:
@@ -93,9 +93,9 @@ class Notes {
   void add(std::string_view title, Lines lines, const ImportedPlan& plan,
            const ImportedPlan* before) {
     for (const std::string& line : plan.*lines) {
-      const bool told =
+      const bool is_known =
           before != nullptr && std::ranges::find(before->*lines, line) != (before->*lines).end();
-      if (!told && has_effect(line)) lines_.push_back(note_text(of_, title, line));
+      if (!is_known && has_effect(line)) lines_.push_back(note_text(setting_, title, line));
     }
   }
 
@@ -104,28 +104,28 @@ class Notes {
   // itself, or takes another value from another file.
   bool has_effect(std::string_view line) const {
     constexpr std::string_view kEquals = " = ";
-    const std::size_t at = line.find(kEquals);
-    const std::string key(line.substr(0, at));
-    if (at == std::string_view::npos || key.find_first_of(" :") != std::string::npos ||
+    const std::size_t equals = line.find(kEquals);
+    const std::string key(line.substr(0, equals));
+    if (equals == std::string_view::npos || key.find_first_of(" :") != std::string::npos ||
         key.find('.') == std::string::npos)
       return true;
     if (own_.contains(key) || !gives_(key)) return false;
     const auto found = imported_.find(key);
     if (found == imported_.end()) return true;
     const std::string value = found->second.text();
-    const std::string_view said = line.substr(at + kEquals.size());
-    return said.starts_with(value) &&
-           (said.size() == value.size() ||
-            std::isalnum(static_cast<unsigned char>(said[value.size()])) == 0);
+    const std::string_view noted = line.substr(equals + kEquals.size());
+    return noted.starts_with(value) &&
+           (noted.size() == value.size() ||
+            std::isalnum(static_cast<unsigned char>(noted[value.size()])) == 0);
   }
 
-  std::string of_;
+  std::string setting_;
   Gives gives_;
   const Settings &own_, &imported_;
   std::vector<std::string> lines_;
 };
 
-// Checks that the run settles the keys of which two files state different values.
+// Checks that the run itself sets each key for which two files state different values.
 Status check_agreed(const ImportedPlan& plan, const std::string& where, const Settings& own) {
   for (const KeyConflict& conflict : plan.conflicts) {
     if (!own.contains(conflict.key)) return Error::at(where, conflict.error.text());
@@ -133,10 +133,10 @@ Status check_agreed(const ImportedPlan& plan, const std::string& where, const Se
   return Done{};
 }
 
-// Checks that the run sets what its plan's files leave open, and batch and sizes where they have
-// none.
-Status check_closed(const ImportedPlan& plan, const std::string& where, const Settings& own,
-                    const Settings& imported) {
+// Checks that the run sets the keys that its plan's files leave open, and a batch and parallel
+// sizes if the files have none.
+Status check_complete(const ImportedPlan& plan, const std::string& where, const Settings& own,
+                      const Settings& imported) {
   const auto is_known = [&](const std::string& key) {
     return own.contains(key) || imported.contains(key);
   };
@@ -149,14 +149,15 @@ Status check_closed(const ImportedPlan& plan, const std::string& where, const Se
     return Error::at(where, fmt::format("found no batch in the files of {}, expected "
                                         "parallel.global_batch in this scenario too",
                                         kPlanFrom));
-  const auto cuts = [](const std::string& key) {
+  const auto is_size = [](const std::string& key) {
     return key == "train.zero" ||
            (key.starts_with("parallel.") && key != "parallel.global_batch" && key != kPlanFrom);
   };
-  const auto has_cut = [&](const Settings& settings) {
-    return std::ranges::any_of(settings, [&](const auto& setting) { return cuts(setting.first); });
+  const auto has_size = [&](const Settings& settings) {
+    return std::ranges::any_of(settings,
+                               [&](const auto& setting) { return is_size(setting.first); });
   };
-  if (!has_cut(own) && !has_cut(imported))
+  if (!has_size(own) && !has_size(imported))
     return Error::at(where, fmt::format("found no parallel sizes in the files of {}, expected "
                                         "parallel.tp or the like in this scenario too",
                                         kPlanFrom));
@@ -168,8 +169,8 @@ Status check_closed(const ImportedPlan& plan, const std::string& where, const Se
 ImportedFiles::ImportedFiles(const std::string& path)
     : folder_(std::filesystem::path(path).parent_path().string()) {}
 
-Result<ImportedFiles::NamedFiles> ImportedFiles::named(const Settings& settings,
-                                                       const char* key) const {
+Result<ImportedFiles::NamedFiles> ImportedFiles::files_of(const Settings& settings,
+                                                          const char* key) const {
   const auto found = settings.find(key);
   if (found == settings.end()) return NamedFiles{};
   const Setting& setting = found->second;
@@ -185,8 +186,8 @@ Result<ImportedFiles::NamedFiles> ImportedFiles::named(const Settings& settings,
 
 Result<const ImportedFiles::Imported*> ImportedFiles::read(const NamedFiles& files,
                                                            std::int64_t gpus) {
-  const auto [at, is_new] = read_.try_emplace({files.where, files.paths, gpus});
-  Imported& imported = at->second;
+  const auto [known, is_new] = read_.try_emplace({files.where, files.paths, gpus});
+  Imported& imported = known->second;
   if (!is_new) return &imported;
   auto plan = import_files(files.paths, {.gpus = gpus, .keeps_conflicts = true});
   if (!plan.ok())
@@ -216,7 +217,7 @@ Status ImportedFiles::take_cluster(Settings* settings) const {
     found = true;
     if (key == kGpus) continue;  // the job's, not the cluster's
     Setting taken = setting;
-    // Files lie beside the file that names them.
+    // Paths are relative to the file that names them.
     if (auto* text = std::get_if<std::string>(&taken.value); text != nullptr && names_file(key))
       *text = std::filesystem::absolute(std::filesystem::path(path).parent_path() / *text);
     settings->emplace(key, std::move(taken));
@@ -227,8 +228,8 @@ Status ImportedFiles::take_cluster(Settings* settings) const {
 Status ImportedFiles::complete(RunSettings* run) {
   RETURN_IF_ERROR(take_cluster(&run->settings));
   const Settings& own = run->settings;
-  ASSIGN_OR_RETURN(const NamedFiles model_files, named(own, kModelFrom));
-  ASSIGN_OR_RETURN(NamedFiles plan_files, named(own, kPlanFrom));
+  ASSIGN_OR_RETURN(const NamedFiles model_files, files_of(own, kModelFrom));
+  ASSIGN_OR_RETURN(NamedFiles plan_files, files_of(own, kPlanFrom));
   const bool has_model = !model_files.paths.empty();
   const Imported *model = nullptr, *plan = nullptr;
   Settings imported;
@@ -238,7 +239,9 @@ Status ImportedFiles::complete(RunSettings* run) {
       if (is_model_key(key)) imported[key] = setting;
     }
   }
-  const auto plan_gives = [&](const std::string& key) { return gives(key, own, has_model); };
+  const auto plan_gives = [&](const std::string& key) {
+    return plan_gives_key(key, own, has_model);
+  };
   if (!plan_files.paths.empty()) {  // reads the model's files again, with the plan's behind them
     std::vector<std::string> paths = model_files.paths;
     std::ranges::copy_if(plan_files.paths, std::back_inserter(paths), [&](const auto& path) {
@@ -255,7 +258,7 @@ Status ImportedFiles::complete(RunSettings* run) {
   }
   if (model != nullptr) RETURN_IF_ERROR(check_agreed(model->plan, model_files.where, own));
   if (plan != nullptr) RETURN_IF_ERROR(check_agreed(plan->plan, plan_files.where, own));
-  if (plan != nullptr) RETURN_IF_ERROR(check_closed(plan->plan, plan_files.where, own, imported));
+  if (plan != nullptr) RETURN_IF_ERROR(check_complete(plan->plan, plan_files.where, own, imported));
   // A model.pattern of the run itself says how many layers there are.
   if (own.contains("model.pattern")) imported.erase("model.layers");
 

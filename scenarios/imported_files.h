@@ -1,13 +1,14 @@
 // ImportedFiles: the files that a scenario names by model.from, parallel.from and cluster.from.
-// Their keys count as if the scenario had set them; what it sets itself goes first.
+// Their keys count as if the scenario had set them; keys that it sets itself take precedence.
 //
-// cluster.from names a scenario, and only its [cluster] is taken.
+//   cluster.from   a scenario, of which only [cluster] is taken
+//   model.from     files of other tools, of which the keys of [model] are taken
+//   parallel.from  files of other tools, of which all other keys are taken; those of [model] too if
+//                  the scenario states no layers, and model.seq beside model.from; of [cluster]
+//                  only the number of GPUs if the scenario has a [cluster]
 //
-// model.from names files of other tools, which give the keys of [model]. parallel.from names such
-// files for all other keys, and for the model where no layers are stated elsewhere. With both, the
-// plan's files are read after the model's, as `tandem import` would: a launch script needs the
-// model's layers, and its sequence length counts. The number of GPUs comes from the plan; the kind
-// of GPU comes from it only where the scenario has no [cluster].
+// With both model.from and parallel.from, the plan's files are read after the model's, as `tandem
+// import` would: a launch script needs the model's layers.
 #pragma once
 
 #include <map>
@@ -26,8 +27,8 @@ class ImportedFiles {
   // `path` is the scenario's file. The files that it names are relative to its folder.
   explicit ImportedFiles(const std::string& path);
 
-  // Adds the keys that the files give and the run does not set, and notes what was assumed or left
-  // out. A file is read once for all runs that name it with the same number of GPUs.
+  // Adds the keys that the files give and the run does not set; notes assumptions and omissions. A
+  // file is read once for all runs that name it with the same number of GPUs.
   Status complete(RunSettings* run);
 
  private:
@@ -44,7 +45,7 @@ class ImportedFiles {
   };
 
   Status take_cluster(Settings* settings) const;
-  Result<NamedFiles> named(const Settings& settings, const char* key) const;
+  Result<NamedFiles> files_of(const Settings& settings, const char* key) const;
   Result<const Imported*> read(const NamedFiles& files, std::int64_t gpus);
 
   std::string folder_;

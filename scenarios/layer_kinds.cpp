@@ -24,13 +24,13 @@ std::optional<KindKey> split_kind_key(const std::string& key) {
   return KindKey{key.substr(kKindPrefix.size(), dot - kKindPrefix.size()), key.substr(dot + 1)};
 }
 
-// Sets a key of a layer, "ffn" for example, in the layer of that kind.
+// Sets a layer's key, such as model.kinds.moe.heads, in `kind`. `name`: its last word, "heads".
 Status set_key(const std::string& key, const std::string& name, const Setting& setting,
                Model* kind) {
   std::vector<std::string> names;
-  for (const BoundKey<Model>& each : layer_keys()) {
-    names.emplace_back(each.key.last_word());
-    if (names.back() == name) return set_by(each, key, setting, kind);
+  for (const BoundKey<Model>& bound : layer_keys()) {
+    names.emplace_back(bound.key.last_word());
+    if (names.back() == name) return set_by(bound, key, setting, kind);
   }
   return Error{fmt::format("found unknown key '{}', expected a layer's; the nearest is '{}'", key,
                            nearest(name, names)),
@@ -64,7 +64,7 @@ Status apply_layer_kinds(const Settings& settings, Scenario* scenario) {
                   "as in 'dense*3 + moe*58'"));
   auto names = parse_layer_pattern(job.pattern);
   if (!names.ok()) return scenario->placed(names.error());
-  // A kind without a table of its own is [model]'s layer.
+  // A kind without a table of its own has the layer of [model].
   for (const std::string& name : *names) {
     if (std::ranges::find(kinds, name, &Model::kind) != kinds.end()) continue;
     kinds.push_back(job.model);

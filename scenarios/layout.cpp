@@ -12,9 +12,9 @@ namespace {
 // Checks that the embedding, the loss and multi-token prediction are on stages where Tandem can
 // place them.
 Status check_places(const std::vector<LayoutStage>& stages, const std::string& layout) {
-  const auto fault = [&](const char* what) {
+  const auto fault = [&](const char* expected) {
     return Error::of({"parallel.layout"},
-                     fmt::format("found parallel.layout = {}, expected {}", layout, what));
+                     fmt::format("found parallel.layout = {}, expected {}", layout, expected));
   };
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const bool is_last = i + 1 == stages.size();
@@ -27,8 +27,8 @@ Status check_places(const std::vector<LayoutStage>& stages, const std::string& l
   return Done{};
 }
 
-// Returns any valid split, to be used until the best one is known. It is empty if there are too few
-// layers. Only the last and the first stage may have none: they hold the head and the embedding.
+// Returns any valid split, to be used until the best one is known; empty: there are too few layers.
+// Only the last and the first stage may have no layer, as they have the head and the embedding.
 std::vector<int> any_split(int layers, int stages) {
   if (stages > layers + 2 || stages < 2) return {};
   std::vector<int> split(stages, 1);

@@ -6,9 +6,8 @@
 
 namespace tandem {
 
-// Sets the layers of each stage from the layout, and parallel.vpp from its number of stages unless
-// that is set. For "auto" it sets a valid split, and planning/choose/auto_layout.h finds the best
-// one.
+// Sets the layers of each stage from the layout; and parallel.vpp from its number of stages, unless
+// the key is set. For "auto" it sets any valid split; planning/choose/auto_layout.h finds the best.
 Status complete_layout(Scenario* scenario);
 
 }  // namespace tandem

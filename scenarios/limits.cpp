@@ -21,8 +21,8 @@ Status check_runs(const ScenarioFile& file,
                   const std::vector<std::pair<std::string, Setting>>& sets) {
   double limit = Limits{}.runs;
   constexpr const char* kKey = "limits.runs";
-  if (const auto at = file.base.find(kKey); at != file.base.end())
-    limit = limit_of(at->second, limit);
+  if (const auto found = file.base.find(kKey); found != file.base.end())
+    limit = limit_of(found->second, limit);
   for (const auto& [key, setting] : sets) {
     if (key == kKey) limit = limit_of(setting, limit);
   }

@@ -1,4 +1,4 @@
-// Limits: counts the runs of a scenario file before any of them is made.
+// Limits: refuses a scenario file of too many runs before any of them is made.
 #pragma once
 
 #include <utility>
@@ -6,11 +6,10 @@
 
 #include "base/result.h"
 #include "scenarios/scenario.h"
-#include "topology/cluster.h"
 
 namespace tandem {
 
-// Error: the product of the axes has more runs than limits.runs.
+// Checks that the product of the axes has at most limits.runs runs.
 Status check_runs(const ScenarioFile& file,
                   const std::vector<std::pair<std::string, Setting>>& sets);
 

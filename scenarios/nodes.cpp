@@ -7,6 +7,7 @@
 namespace tandem {
 namespace {
 
+// Returns the GPUs of a node that the job uses if no key says so.
 int even_part(const ClusterSettings& cluster) {
   const int node = cluster.spec.gpus_per_node;
   const int nodes = (cluster.gpus + node - 1) / node;
@@ -19,15 +20,15 @@ Status take_part_of_nodes(ClusterSettings* cluster) {
   ClusterSpec& spec = cluster->spec;
   const bool is_listed = spec.cables != nullptr || !spec.nvlinks.empty();
   const int node = spec.gpus_per_node;
-  const bool is_said = cluster->gpus_of_node > 0;
-  if (node == 0 || (is_listed && !is_said)) return Done{};
-  if (is_said && (is_listed || cluster->gpus_of_node > node))
+  const bool is_set = cluster->gpus_of_node > 0;
+  if (node == 0 || (is_listed && !is_set)) return Done{};
+  if (is_set && (is_listed || cluster->gpus_of_node > node))
     return Error::of(
         {"cluster.gpus_of_node"},
         fmt::format("cluster.gpus_of_node: found {}, expected {}", cluster->gpus_of_node,
                     is_listed ? "none where a node's links are listed"
                               : fmt::format("at most a node's {} GPUs", node)));
-  const int part = is_said ? cluster->gpus_of_node : even_part(*cluster);
+  const int part = is_set ? cluster->gpus_of_node : even_part(*cluster);
   spec.nics_per_node = std::max(1, spec.nics_per_node * part / node);
   spec.gpus_per_node = part;
   return Done{};

@@ -20,21 +20,25 @@ namespace {
 
 using Record = nlohmann::json;
 
+// An exchange brings a layer's tokens to its experts: in a step (CSV), or in a microbatch of a step
+// (router trace).
+using ExchangeName = std::pair<std::int64_t, std::int64_t>;  // step and microbatch
+
 constexpr int kEveryLayer = -1;
 constexpr std::int64_t kMostLayers = 100'000, kMostExperts = 100'000;
-constexpr double kMostTokens = 1e15;  // of an expert: more is no count
+constexpr double kMostTokens = 1e15;  // of an expert: a larger number is no count
 
-// The tokens of a file by layer and exchange, as they come.
-class Collected {
+// The tokens of each expert, by layer and exchange.
+class CollectedTokens {
  public:
-  // Adds tokens to an expert. `exchange` may be any name of one.
-  double& of(int layer, const std::pair<std::int64_t, std::int64_t>& exchange, std::size_t expert) {
+  // Returns the tokens of an expert, to be set or added to.
+  double& of(int layer, const ExchangeName& exchange, std::size_t expert) {
     ExpertTokens& tokens = layers_[layer][exchange];
     if (tokens.size() <= expert) tokens.resize(expert + 1);
     return tokens[expert];
   }
 
-  // Error: an exchange has no tokens.
+  // Returns all of it as a Routing. Error: an exchange has no tokens.
   Result<Routing> take(const std::string& path) {
     Routing routing;
     for (auto& [layer, exchanges] : layers_) {
@@ -53,7 +57,7 @@ class Collected {
   }
 
  private:
-  std::map<int, std::map<std::pair<std::int64_t, std::int64_t>, ExpertTokens>> layers_;
+  std::map<int, std::map<ExchangeName, ExpertTokens>> layers_;
 };
 
 Result<std::int64_t> whole(const CsvTable& table, int row, const char* column, std::int64_t most) {
@@ -74,7 +78,7 @@ Result<Routing> read_table(const std::string& path) {
   for (const char* column : {"expert", "tokens"}) {
     if (!table.has(column)) return Error::at(path, fmt::format("found no column {}", column));
   }
-  Collected collected;
+  CollectedTokens collected;
   std::map<std::tuple<int, std::int64_t, std::int64_t>, int> lines;
   for (int row = 0; row < table.size(); ++row) {
     std::int64_t layer = kEveryLayer, step = 0;
@@ -89,11 +93,11 @@ Result<Routing> read_table(const std::string& path) {
     if (tokens < 0 || tokens > kMostTokens)
       return table.error(
           row, fmt::format("tokens: found {:g}, expected from 0 to {:g}", tokens, kMostTokens));
-    const auto [at, is_new] =
+    const auto [known, is_new] =
         lines.try_emplace({static_cast<int>(layer), step, expert}, table.line(row));
     if (!is_new)
-      return table.error(row,
-                         fmt::format("found expert {} again, as in line {}", expert, at->second));
+      return table.error(
+          row, fmt::format("found expert {} again, as in line {}", expert, known->second));
     collected.of(static_cast<int>(layer), {step, 0}, static_cast<std::size_t>(expert)) = tokens;
   }
   return collected.take(path);
@@ -104,20 +108,20 @@ bool is_up_to(const Record& number, std::int64_t most) {
          number.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
 }
 
-// How many microbatches a rank has of a layer in a step.
+// A rank's number of microbatches, by step and layer.
 using Microbatches = std::map<std::pair<std::int64_t, int>, std::int64_t>;
 
 // Adds the records of one rank. The n-th record of a layer in a step is its n-th microbatch.
-Result<Microbatches> add_trace(const std::string& path, Collected* collected) {
+Result<Microbatches> add_trace(const std::string& path, CollectedTokens* collected) {
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
   std::istringstream in(text);
   Microbatches microbatches;
-  int number = 0;
+  int line_number = 0;
   for (std::string line; std::getline(in, line);) {
-    ++number;
+    ++line_number;
     if (line.empty()) continue;
     const auto wrong = [&](const char* what) {
-      return Error::at(fmt::format("{}:{}", path, number), what);
+      return Error::at(fmt::format("{}:{}", path, line_number), what);
     };
     const Record record = Record::parse(line, nullptr, false);
     if (!record.is_object()) return wrong("found no JSON object, expected a record of routing");
@@ -128,15 +132,15 @@ Result<Microbatches> add_trace(const std::string& path, Collected* collected) {
     if (step == record.end() || !step->is_number_integer() || layer == record.end() ||
         !is_up_to(*layer, kMostLayers) || chosen == record.end() || !chosen->is_array())
       return wrong("found no step, layer or top_indices, as Megatron-LM's router trace has them");
-    const int of = layer->get<int>();
-    const std::int64_t at = step->get<std::int64_t>();
-    const std::int64_t microbatch = microbatches[{at, of}]++;
+    const int layer_number = layer->get<int>();
+    const std::int64_t step_number = step->get<std::int64_t>();
+    const std::int64_t microbatch = microbatches[{step_number, layer_number}]++;
     for (const Record& token : *chosen) {
       if (!token.is_array()) return wrong("found no list of a token's experts in top_indices");
       for (const Record& expert : token) {
         if (!is_up_to(expert, kMostExperts))
           return wrong("found an expert in top_indices that is no number from 0 to 100000");
-        collected->of(of, {at, microbatch}, expert.get<std::size_t>()) += 1;
+        collected->of(layer_number, {step_number, microbatch}, expert.get<std::size_t>()) += 1;
       }
     }
   }
@@ -145,16 +149,17 @@ Result<Microbatches> add_trace(const std::string& path, Collected* collected) {
 
 Result<Routing> read_traces(const std::string& path) {
   const std::vector<std::string> paths = routing_files(path);
-  Collected collected;
+  CollectedTokens collected;
   std::optional<Microbatches> first;
-  for (const std::string& one : paths) {
-    ASSIGN_OR_RETURN(Microbatches microbatches, add_trace(one, &collected));
+  for (const std::string& trace : paths) {
+    ASSIGN_OR_RETURN(Microbatches microbatches, add_trace(trace, &collected));
     if (!first)
       first = std::move(microbatches);
     else if (microbatches != *first)
-      return Error::at(one, fmt::format("found other microbatches than in {}, expected the same of "
-                                        "each rank: Megatron-LM records none that it dropped from",
-                                        paths.front()));
+      return Error::at(trace,
+                       fmt::format("found other microbatches than in {}, expected the same of "
+                                   "each rank: Megatron-LM records none that it dropped from",
+                                   paths.front()));
   }
   return collected.take(path);
 }

@@ -1,4 +1,4 @@
-// RoutingFile: reads which experts the tokens of each layer went to.
+// RoutingFile: reads how many tokens of each layer went to each expert.
 #pragma once
 
 #include <string>
@@ -11,12 +11,14 @@ namespace tandem {
 
 // Reads one of two forms:
 //
-// - a CSV file with the columns expert and tokens, and where they are known layer (counted from 0)
-//   and step, of which each is one exchange. Without a layer all layers are alike; experts without
-//   a line get nothing.
-// - router_trace_rank0.jsonl of Megatron-LM (--moe-routing-trace-path), with the files of all other
-//   ranks beside it, which are taken for one expert-parallel group without a pipeline. Microbatch
-//   by microbatch their tokens are added up. Records of multi-token prediction are left out.
+// - a CSV file with the columns expert and tokens, and perhaps layer (counted from 0) and step.
+// Each
+//   step is one exchange. Without a layer, all layers are alike. Experts without a line get
+//   nothing.
+// - router_trace_rank0.jsonl of Megatron-LM (--moe-routing-trace-path). The files of all other
+// ranks
+//   beside it are read as well, as ranks of one expert-parallel group without a pipeline, and their
+//   tokens are added up for each microbatch. Records of multi-token prediction are left out.
 //
 // Errors name file, line and what was found.
 Result<Routing> read_routing(const std::string& path);

@@ -29,25 +29,25 @@
 namespace tandem {
 
 VariabilitySettings VariabilitySettings::without_disturbances() const {
-  VariabilitySettings calm = *this;
-  calm.jitter = 0;
-  calm.stragglers = stragglers.stages_alone();
-  if (!slow_link.fails_for_good()) calm.slow_link = {};
-  calm.repeats = 1;
-  return calm;
+  VariabilitySettings undisturbed = *this;
+  undisturbed.jitter = 0;
+  undisturbed.stragglers = stragglers.stages_alone();
+  if (!slow_link.fails_for_good()) undisturbed.slow_link = {};
+  undisturbed.repeats = 1;
+  return undisturbed;
 }
 
 namespace {
 
-// Tables of the same files that only tandem size reads, and checks.
+// Tables that a scenario file may have for tandem size alone.
 constexpr std::string_view kSizeTables[] = {"failures.", "price.", "size."};
 
-// Drops them, and notes it.
+// Drops the keys of these tables, and notes it.
 void drop_size_tables(Scenario* scenario) {
   std::vector<std::string> dropped;
   for (const std::string_view table : kSizeTables) {
-    const auto of = [&](const auto& setting) { return setting.first.starts_with(table); };
-    if (std::erase_if(scenario->settings, of) > 0)
+    const auto is_in_table = [&](const auto& setting) { return setting.first.starts_with(table); };
+    if (std::erase_if(scenario->settings, is_in_table) > 0)
       dropped.push_back(fmt::format("[{}]", table.substr(0, table.size() - 1)));
   }
   if (!dropped.empty())
@@ -77,7 +77,8 @@ Status apply_settings(const Settings& settings, Scenario* scenario) {
   return apply_layer_kinds(settings, scenario);
 }
 
-// Sets the number of GPUs, or dp from it. If both are set they must agree.
+// Sets the number of GPUs from the parallel sizes, or dp from the number of GPUs. If both are set,
+// they must agree.
 Status complete_gpus(Scenario* s) {
   Plan& plan = s->job.plan;
   constexpr std::int64_t kMost = 1'000'000;
@@ -131,15 +132,15 @@ Status complete_vocabulary(Scenario* s) {
                    "expected both");
 }
 
-// Reads the file of model.routing, and sets what each layer's busiest rank gets.
+// Reads the file of model.routing, and sets each layer's load of the busiest rank.
 Status complete_routing(Scenario* s) {
   JobSettings& job = s->job;
   if (job.routing.empty() || job.routing == "forced") return Done{};
   if (!job.model.is_moe())
     return Error::of({"model.routing"},
                      "found model.routing and no experts, expected a mixture of experts");
-  for (const LayersOfKind& each : kinds_in(job.model, 0, job.model.layers)) {
-    if (each.kind->expert_imbalance != 1)
+  for (const LayersOfKind& layers : kinds_in(job.model, 0, job.model.layers)) {
+    if (layers.kind->expert_imbalance != 1)
       return Error::of({"model.routing", "model.expert_imbalance"},
                        "found model.routing beside model.expert_imbalance, expected one of them: "
                        "both say what the busiest rank gets");
@@ -171,7 +172,7 @@ Status complete_order(Scenario* s) {
                                s->job.order.name, why));
 }
 
-// Completes the settings of overlap: some need one another, and some come from a file.
+// Completes and checks the settings of [overlap]; those of tensor overlap may come from a file.
 Status complete_overlap(Scenario* s) {
   s->job.data.zero = s->job.plan.zero;
   // FSDP and DeepSpeed gather the next layer ahead unless they are told not to.
@@ -278,7 +279,7 @@ Status check_slow_link(const Scenario& s) {
   return Done{};
 }
 
-// Takes train.fused_cross_entropy for the words of train.cross_entropy that it stands for.
+// Sets the cross entropy that train.fused_cross_entropy stands for.
 Status complete_cross_entropy(Scenario* s) {
   if (!s->job.fused_cross_entropy) return Done{};
   if (s->places.contains("train.cross_entropy"))
@@ -290,8 +291,8 @@ Status complete_cross_entropy(Scenario* s) {
   return Done{};
 }
 
-// Completes what depends on several keys: first defaults, then the rules. Later steps use what
-// earlier ones set. `places` has the keys that the run sets.
+// Sets defaults that depend on several keys, then checks rules between keys. Later steps use what
+// earlier ones set. Scenario::places has the keys that the run sets.
 Status complete(Scenario* s) {
   if (!s->places.contains("parallel.vpp")) s->job.plan.vpp = traits_of(s->job.order).default_vpp();
   RETURN_IF_ERROR(complete_routing(s));
@@ -346,7 +347,7 @@ Status check_baseline(const Scenario& scenario, const ScenarioFile& file) {
                                               nearest(scenario.report.baseline, names))));
 }
 
-// Returns the names of the points, or the file's name where it has no axes.
+// Returns the names of the points, or the file's name if it has no axes.
 std::string name_of(const ScenarioFile& file, const std::vector<const Point*>& points) {
   std::string joined;
   for (const Point* point : points) {
@@ -401,18 +402,19 @@ Result<std::vector<RunSettings>> runs_of(const ScenarioFile& file,
   std::vector<RunSettings> runs;
   ImportedFiles imported(file.path);
   // Counts through all points like an odometer: the last axis changes fastest.
-  std::vector<std::size_t> at(file.axes.size());
+  std::vector<std::size_t> digits(file.axes.size());
   for (bool more = true; more;) {
     std::vector<const Point*> points;
-    for (std::size_t i = 0; i < at.size(); ++i) points.push_back(&file.axes[i].points[at[i]]);
+    for (std::size_t i = 0; i < digits.size(); ++i)
+      points.push_back(&file.axes[i].points[digits[i]]);
     if (name_of(file, points).find(only) != std::string::npos) {
       runs.push_back(run_at(file, points, sets));
       RETURN_IF_ERROR(imported.complete(&runs.back()));
     }
     more = false;
-    for (std::size_t i = at.size(); i-- > 0 && !more;) {
-      more = ++at[i] < file.axes[i].points.size();
-      if (!more) at[i] = 0;
+    for (std::size_t i = digits.size(); i-- > 0 && !more;) {
+      more = ++digits[i] < file.axes[i].points.size();
+      if (!more) digits[i] = 0;
     }
   }
   if (runs.empty())
@@ -482,7 +484,7 @@ Result<Scenario> make_scenario(const std::string& path, const std::string& name,
 Result<Scenario> with_sets(const Scenario& scenario,
                            const std::vector<std::pair<std::string, Setting>>& sets) {
   RunSettings run{scenario.name, scenario.axes, scenario.points, scenario.settings, scenario.notes};
-  run.settings.erase("report.baseline");  // a point of axes that one run does not know
+  run.settings.erase("report.baseline");  // it names a point of the file's axes
   for (const auto& [key, setting] : sets) run.settings[key] = setting;
   ASSIGN_OR_RETURN(Scenario changed, make_scenario({scenario.path, {}, {}}, run));
   changed.fold = scenario.fold;

@@ -28,19 +28,21 @@ namespace tandem {
 struct JobSettings {
   std::string model_name;
   Model model;
-  std::string pattern;  // kinds of its layers, as in "dense*3 + moe*58"; empty: all alike
+  std::string pattern;  // kinds of the model's layers: "dense*3 + moe*58"; empty: all alike
   std::string routing;  // the file of model.routing; empty or "forced": experts have equal loads
   Plan plan;
   std::string layout;  // parallel.layout: "auto", or the text that gave plan.layers_per_stage
   OrderSpec order;
   std::string order_file;  // in PyTorch's or Primus's form, instead of a named order
   int order_budget = 0;  // orders that the search for "auto" tries; 0: about three seconds of work
-  std::string order_trace;   // not in the file: a run's trace with op times to use, or empty
-  double order_seconds = 0;  // not in the file: above 0, seconds of the search, instead of a budget
-  std::optional<FoundOrder> found_order;  // not in the file: the order found for "auto"
+  // The next three are not in the file. `order_trace`: a run's trace whose op times the search
+  // uses; empty: priced times. `order_seconds`: the search's time; 0: order_budget counts.
+  std::string order_trace;
+  double order_seconds = 0;
+  std::optional<FoundOrder> found_order;  // the order found for "auto"
   std::optional<bool> overlap_p2p;        // nothing: as is usual for the order
   bool batch_p2p = false;
-  bool vocabulary_parallel = false;  // complete_vocabulary() sets Plan::vocabulary from these two
+  bool vocabulary_parallel = false;  // Plan::vocabulary is set from this and the next one
   int vocabulary_algorithm = 2;
   DataOptions data;  // its `zero` is copied from the plan
   double bucket_bytes = 0;
@@ -49,17 +51,17 @@ struct JobSettings {
   int p2p_sms = 0;
   std::optional<bool> fused_cross_entropy;  // the short form of Plan::cross_entropy
 
-  // Whether schedule.order is "auto" and nobody has looked for one yet.
+  // Whether schedule.order is "auto" and no order has been found for it yet.
   bool order_is_open() const { return order.name == kAutoOrder && !found_order; }
   // Whether anything is left to choose: the order, or parallel.layout = "auto".
   bool is_open() const { return order_is_open() || layout == "auto"; }
 };
 
-// A host of a hostfile. Its slots are added up over its lines.
+// A host of a hostfile.
 struct HostSlots {
   std::string name;
-  int slots = 0;  // 0: all of its GPUs
-  std::string where;
+  int slots = 0;      // ranks on it, the sum over its lines; 0: one for each of its GPUs
+  std::string where;  // "file:line" of the first of its lines
 };
 
 // The machine that the job runs on: [cluster].
@@ -67,7 +69,7 @@ struct ClusterSettings {
   std::string preset;  // or empty
   ClusterSpec spec;
   int gpus = 0;
-  int gpus_of_node = 0;  // GPUs of a node that the job takes; 0: see take_part_of_nodes
+  int gpus_of_node = 0;  // GPUs of a node that the job uses; 0: as take_part_of_nodes() finds
   bool cyclic = false;   // ranks are dealt out to the nodes in turn
   std::string hosts;     // a hostlist in the order of the GPUs; empty: the nodes of links_file
   std::vector<HostSlots> hostfile;
@@ -78,11 +80,10 @@ struct ClusterSettings {
 struct CostSettings {
   std::string source = "analytic";      // or "uniform", "table"
   std::optional<UniformCosts> uniform;  // only with source = "uniform": no model is priced
-  double p2p_s = 0;          // with uniform costs: seconds of a transfer, whatever the cluster
-  double p2p_bytes = 0;      // or, above 0, its bytes, which the cluster carries
+  double p2p_s = 0;                     // with uniform costs: seconds of a transfer on any cluster
+  double p2p_bytes = 0;      // above 0: a transfer's bytes, priced on the cluster, instead of p2p_s
   FrameworkProfile profile;  // constants that price the model; with uniform costs only slowdowns
-  // Whether this software was measured on this GPU in this precision. Nothing where the costs do
-  // not come from the model.
+  // Whether such runs were measured (evidence.h). Nothing: costs do not come from the cost model.
   std::optional<bool> calibrated;
   // 5th and 95th percentile of measured over predicted iterations: of this software, or of a guess.
   std::pair<double, double> interval = {0, 0};
@@ -112,9 +113,9 @@ struct VariabilitySettings {
 
   // Whether ranks with the same ops may take different times, so that none can stand for another.
   bool makes_ranks_differ() const { return jitter > 0 || stragglers.some_ranks(); }
-  // Returns these settings without jitter, without stragglers but whole stages, without links that
-  // are slow only for a while, and with one repetition. Searches use them: an order or layout
-  // outlives such disturbances, and the ideal engine cannot play slow links.
+  // Returns these settings for searches: without jitter, stragglers (except whole stages), links
+  // that are slow for a while, and repetitions. An order or layout must serve without such
+  // disturbances too, and the ideal engine cannot play slow links.
   VariabilitySettings without_disturbances() const;
 };
 
@@ -143,14 +144,13 @@ struct MeasurementSettings {
   Compute compute = Compute::Timed;
   bool share_gpu = false;  // cuda: all ranks on one GPU
   GpuTransfers transfers = GpuTransfers::Nccl;
-  // How far the simulated figures may be from the measured ones. The first two are for the
-  // iteration and its ratio to the baseline's: where compute takes longer than exposed
-  // communication, and where it does not.
+  // The largest differences of simulated and measured figures that pass. Of the iteration (and of
+  // its ratio to the baseline's), the second counts if exposed communication exceeds compute.
   double iteration_percent = 2;
   double communicating_percent = 4;
   double bubble_points = 2;
   double overlap_points = 3;
-  // The same for the simulation with the measured op times; nothing: any difference.
+  // The same for the simulation with the measured op times; nothing: any difference passes.
   std::optional<double> own_iteration_percent, own_bubble_points, own_overlap_points;
 };
 
@@ -163,7 +163,7 @@ struct Limits {
 struct Scenario {
   std::string name;                 // names of its points, joined by ", "
   std::vector<std::string> axes;    // the file's axes
-  std::vector<std::string> points;  // its point on each axis
+  std::vector<std::string> points;  // the run's point on each axis
   JobSettings job;
   ClusterSettings cluster;
   CostSettings costs;
@@ -173,13 +173,13 @@ struct Scenario {
   Limits limits;
   bool fold = true;  // not in the file: the caller lets one rank stand for all that do the same
 
-  // Assumptions that were made in reading files of other tools, and what was left out of them.
+  // Assumptions made in reading files of other tools, and parts of the files that were left out.
   std::vector<std::string> notes;
 
   std::string path;                           // of its file
   std::map<std::string, std::string> places;  // of each key that is set: "file:line", or "--set"
 
-  Settings settings;  // all that it sets, with what files of other tools give
+  Settings settings;  // all keys that are set, also by files of other tools
 
   // Returns the model that prices its kernels. REQUIRES: costs are not uniform; the scenario
   // outlives the result.
@@ -195,8 +195,7 @@ struct Scenario {
   Error placed(const Error& error) const;
 };
 
-// One run of a file before its settings are checked: its name, and all that it sets, including the
-// keys that imported files give.
+// One run of a file before its settings are checked. The settings have the keys of imported files.
 struct RunSettings {
   std::string name;                       // names of its points, joined by ", "
   std::vector<std::string> axes, points;  // equally long: each name of a point, and its axis

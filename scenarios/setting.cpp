@@ -60,7 +60,7 @@ class Flattener {
     return is_file_ ? fmt::format("{}:{}", path_, node.source().begin.line) : path_;
   }
 
-  // Adds the settings of a table, except its key `skipped`.
+  // Adds the settings of a table to `to`, except its key `skipped`.
   Status settings(const toml::table& table, const std::string& prefix, Settings* to,
                   std::string_view skipped = {}) const {
     for (auto&& [key, node] : table) {
@@ -75,7 +75,8 @@ class Flattener {
     return Done{};
   }
 
-  // Adds the axes of [matrix], each with its line. A key has a list of values, or of tables.
+  // Adds the axes of [matrix] to `to`, each with its line. A key has a list of values, or of
+  // tables.
   Status axes(const toml::table& table, const std::string& prefix,
               std::vector<std::pair<std::uint32_t, Axis>>* to) const {
     for (auto&& [key, node] : table) {
@@ -246,7 +247,7 @@ std::vector<NamedFile> files_named(const ScenarioFile& file,
       if (!path.ok()) continue;
       files.push_back({key, *path});
       if (key != "cluster.from") continue;
-      // The files that this one names count as well.
+      // Lists the files that this file names as well.
       auto cluster = read_scenario_file(*path);
       if (!cluster.ok()) continue;
       cluster->base.erase(key);  // a file named by cluster.from must not have that key itself

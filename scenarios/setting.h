@@ -34,8 +34,8 @@ struct Setting {
 
 using Settings = std::map<std::string, Setting>;  // by dotted key, as "parallel.tp"
 
-// One point of an axis: its name, and what it sets. Several names are a column of the table each.
-// Names are stored as they are printed: a line break is "\\n".
+// One point of an axis: its name, and the keys that it sets. If it has several names, each is a
+// column of the printed table. Names are stored as they are printed: a line break is "\\n".
 struct Point {
   std::vector<std::string> names;
   Settings settings;
@@ -62,8 +62,8 @@ std::string scenario_path(const std::string& given);
 // Reads the file that scenario_path(path) returns.
 Result<ScenarioFile> read_scenario_file(const std::string& path);
 
-// Reads a scenario from text. If it is not from a file, `path` is only a name: Errors give it
-// without a line, and the files that the text names are relative to the working folder.
+// Reads a scenario from text. If it is not from a file, `path` is only a name: Errors have it
+// without a line, and paths in the text are relative to the working folder.
 Result<ScenarioFile> parse_scenario(const std::string& text, const std::string& path, bool is_file);
 
 // Returns the files that the settings and `sets` name (orders, tables, calibrations), with their
@@ -73,7 +73,7 @@ std::vector<NamedFile> files_named(const ScenarioFile& file,
 
 // Reads a list of runs as an axis, from a CSV with one run in a row. A column is a key, and its
 // cells are values as --set takes them; an empty cell sets nothing. The column `name` names the
-// run; without it the name is what the run sets.
+// run; without it, the name lists the keys and values that the run sets.
 Result<Axis> read_list(const std::string& path);
 
 // Parses "KEY=VALUE". The value is written as in TOML; a bare word is a string.

@@ -17,8 +17,8 @@ std::optional<KeyValue> value_of(const Json& json) {
   if (json.is_number_float()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
   if (!json.is_array()) return {};
-  const auto all = [&](bool (Json::*is)() const noexcept) {
-    return std::ranges::all_of(json, [&](const Json& item) { return (item.*is)(); });
+  const auto all = [&](bool (Json::*is_type)() const noexcept) {
+    return std::ranges::all_of(json, [&](const Json& item) { return (item.*is_type)(); });
   };
   if (all(&Json::is_number_integer)) return json.get<std::vector<std::int64_t>>();
   if (all(&Json::is_string)) return json.get<std::vector<std::string>>();

@@ -17,19 +17,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The SMs that communication takes when it overlaps with this GEMM in bulk, or pipelined (NeMo's
-// numbers, see overlap_by()). 0: the GEMM has no such form.
-struct Forms {
+// The SMs that communication takes if it overlaps with this GEMM in bulk, or pipelined (NeMo's
+// numbers, see overlap_by()). 0: the GEMM cannot overlap so.
+struct GemmSms {
   TensorGemm gemm;
   int bulk_sms, pipelined_sms;
 };
-constexpr Forms kForms[] = {
+constexpr GemmSms kGemmSms[] = {
     {TensorGemm::QkvFprop, 0, 16},  {TensorGemm::QkvDgrad, 4, 0},   {TensorGemm::QkvWgrad, 24, 0},
     {TensorGemm::ProjFprop, 0, 24}, {TensorGemm::ProjDgrad, 0, 16}, {TensorGemm::Fc1Fprop, 0, 16},
     {TensorGemm::Fc1Dgrad, 2, 0},   {TensorGemm::Fc1Wgrad, 4, 0},   {TensorGemm::Fc2Fprop, 0, 16},
     {TensorGemm::Fc2Dgrad, 0, 16},
 };
-static_assert(std::size(kForms) == kTensorGemms);
+static_assert(std::size(kGemmSms) == kTensorGemms);
 
 // The words for methods: Tandem's, and Transformer Engine's.
 constexpr std::pair<std::string_view, TensorMethod> kMethods[] = {
@@ -55,7 +55,7 @@ Result<int> parse_count(std::string_view text) {
   return static_cast<int>(*value);
 }
 
-// Reads METHOD, METHOD:SMS or METHOD:SMS:SPLITS. Without SMS they are the method's own.
+// Reads METHOD, METHOD:SMS or METHOD:SMS:SPLITS. Numbers that are missing are the method's own.
 Result<GemmOverlap> parse_overlap(std::string_view text, TensorGemm gemm) {
   std::vector<std::string_view> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -79,16 +79,16 @@ Result<GemmOverlap> parse_overlap(std::string_view text, TensorGemm gemm) {
 
 Result<TensorGemm> gemm_named(std::string_view text) {
   std::vector<std::string> names;
-  for (const Forms& forms : kForms) {
-    if (tensor_gemm_name(forms.gemm) == text) return forms.gemm;
-    names.emplace_back(tensor_gemm_name(forms.gemm));
+  for (const GemmSms& row : kGemmSms) {
+    if (tensor_gemm_name(row.gemm) == text) return row.gemm;
+    names.emplace_back(tensor_gemm_name(row.gemm));
   }
   return Error{fmt::format("found GEMM '{}', expected a known one; the nearest is '{}'", text,
                            nearest(text, names))};
 }
 
-// Returns the setting of that name, from "configs" or else from the top of the file. Without a name
-// the whole file is the setting.
+// Returns the setting of that name, from "configs" or else from the top of the file; without a
+// name, the whole file.
 Result<Json> choose_setting(const Json& file, const std::string& setting) {
   const Json& all = file.contains("configs") ? file.at("configs") : file;
   if (setting.empty()) {
@@ -123,10 +123,10 @@ Result<TensorOverlap> read_setting(const Json& setting) {
     ASSIGN_OR_RETURN(const TensorGemm gemm, gemm_named(key));
     if (!value.is_object() || !value.contains("method") || !value.at("method").is_string())
       return Error{fmt::format("found {} without a method, expected one", key)};
-    GemmOverlap& into = overlap[static_cast<std::size_t>(gemm)];
-    ASSIGN_OR_RETURN(into.method, parse_method(value.at("method").get<std::string>()));
-    ASSIGN_OR_RETURN(into.sms, count_of(value, "num_sm", 0));
-    ASSIGN_OR_RETURN(into.splits, count_of(value, "num_splits", GemmOverlap{}.splits));
+    GemmOverlap& gemm_overlap = overlap[static_cast<std::size_t>(gemm)];
+    ASSIGN_OR_RETURN(gemm_overlap.method, parse_method(value.at("method").get<std::string>()));
+    ASSIGN_OR_RETURN(gemm_overlap.sms, count_of(value, "num_sm", 0));
+    ASSIGN_OR_RETURN(gemm_overlap.splits, count_of(value, "num_splits", GemmOverlap{}.splits));
   }
   return overlap;
 }
@@ -144,7 +144,7 @@ Result<TensorOverlap> read_tensor_file(const std::string& path, const std::strin
   return overlap;
 }
 
-// Says whether experts replace the whole MLP.
+// Whether experts replace the whole MLP.
 bool has_experts_alone(const Model& model) {
   const Model& experts = expert_layer(model);
   return experts.is_moe() && experts.shared_expert_ffn == 0;
@@ -155,14 +155,14 @@ bool has_experts_alone(const Model& model) {
 TensorOverlap overlap_by(TensorMethod method) {
   TensorOverlap overlap;
   if (method == TensorMethod::Off) return overlap;
-  for (const Forms& forms : kForms) {
-    GemmOverlap& into = overlap[static_cast<std::size_t>(forms.gemm)];
-    if (forms.bulk_sms > 0) {
-      into = {TensorMethod::Bulk, forms.bulk_sms};
+  for (const GemmSms& row : kGemmSms) {
+    GemmOverlap& gemm_overlap = overlap[static_cast<std::size_t>(row.gemm)];
+    if (row.bulk_sms > 0) {
+      gemm_overlap = {TensorMethod::Bulk, row.bulk_sms};
     } else if (method == TensorMethod::Pipelined) {
-      into = {method, forms.pipelined_sms};
+      gemm_overlap = {method, row.pipelined_sms};
     } else if (method == TensorMethod::Ring) {
-      into = {method, 1};
+      gemm_overlap = {method, 1};
     }
   }
   return overlap;
@@ -179,10 +179,10 @@ TensorOverlap unasked_overlap(const Model& model, const Plan& plan,
   TensorOverlap overlap;
   if (profile.bulk_gradients == 0 || plan.tp == 1 || !plan.sequence_parallel) return overlap;
   const bool has_mlp = !has_experts_alone(model);
-  for (const Forms& forms : kForms) {
-    if (forms.bulk_sms > 0 && (has_mlp || forms.gemm < TensorGemm::Fc1Fprop))
-      overlap[static_cast<std::size_t>(forms.gemm)] = {.method = TensorMethod::Bulk,
-                                                       .userbuffers = false};
+  for (const GemmSms& row : kGemmSms) {
+    if (row.bulk_sms > 0 && (has_mlp || row.gemm < TensorGemm::Fc1Fprop))
+      overlap[static_cast<std::size_t>(row.gemm)] = {.method = TensorMethod::Bulk,
+                                                     .userbuffers = false};
   }
   return overlap;
 }

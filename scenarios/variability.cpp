@@ -14,7 +14,8 @@ namespace tandem {
 
 std::vector<double> rank_factors(const Stragglers& stragglers, std::uint64_t seed,
                                  const Cluster& cluster, const Placement& placement) {
-  constexpr std::uint64_t kNodes = 0x6e6f646573;  // "nodes": apart from the jitter's draws
+  // "nodes" in ASCII: makes these draws differ from the jitter's.
+  constexpr std::uint64_t kNodes = 0x6e6f646573;
   std::vector<double> node_factors(cluster.nodes(), 1);
   for (std::size_t node = 0; node < node_factors.size(); ++node) {
     if (uniform(scatter(scatter(seed) ^ kNodes) + node) < stragglers.node_share)

@@ -26,7 +26,7 @@ struct Stragglers {
 };
 
 // Returns how many times as long each rank's compute takes. A node's draw depends on (seed, node)
-// alone. Straggling stages are not counted here: slow_stage() slows them.
+// alone. Straggling stages are left out: slow_stage() slows them.
 std::vector<double> rank_factors(const Stragglers& stragglers, std::uint64_t seed,
                                  const Cluster& cluster, const Placement& placement);
 
@@ -37,15 +37,14 @@ struct SlowLink {
   double from_s = 0;
   std::optional<double> to_s;  // nothing: to the end
 
-  // Whether routes must go round the links. When a link fails only for a while, transfers on it
-  // wait.
+  // Whether routes must avoid the links. Transfers wait for links that fail only for a while.
   bool fails_for_good() const { return !name.empty() && rate == 0 && !to_s; }
 };
 
 // Returns the links that the name stands for. Error: the cluster has no such link.
 Result<std::vector<LinkId>> links_of(const SlowLink& slow, const Cluster& cluster);
 
-// One part made slower than it is, to see how much the iteration depends on it.
+// A part of the run that is made slower, to see how much the iteration depends on it.
 struct Perturbation {
   std::optional<int> stage;
   std::optional<GroupKind> kind;
@@ -59,7 +58,7 @@ struct Spread {
 // REQUIRES: at least one value.
 Spread spread_of(std::vector<double> values);
 
-// Returns the index of the median; of an even number of values, of the smaller one in the middle.
+// Returns the index of the median; of an even number of values, that of the smaller middle one.
 // REQUIRES: at least one value.
 std::size_t median_of(const std::vector<double>& values);
 
