@@ -34,8 +34,8 @@ struct BoundKey {
   std::function<std::optional<std::string>(const KeyValue&, Target*)> set;
 };
 
-// The struct that a place belongs to. A place is a lambda from Target& to a reference to the member
-// that a key sets.
+// A place is a lambda from Target& to a reference to the member that a key sets, as above. `type`
+// is that Target.
 template <class Place>
 struct PlaceTarget : PlaceTarget<decltype(&Place::operator())> {};
 template <class Lambda, class Member, class Target>
@@ -73,7 +73,8 @@ inline constexpr Range kMicroseconds{.most = 900e6};
 inline constexpr Range kSteps{.most = 1000};
 inline constexpr Range kCount{.least = 1, .most = 1e15};
 
-// Each function below takes `place`: the field to set, of the value's type or an optional of it.
+// Each function below binds a key to the member at `place`, of the value's type or an optional of
+// it.
 
 template <class Place>
 KeyAt<Place> whole(IntegerKey key, Place place, int least, int most = 1'000'000'000) {
@@ -87,16 +88,16 @@ KeyAt<Place> whole(IntegerKey key, Place place, int least, int most = 1'000'000'
           }};
 }
 
-// A number in `range`, stored times `unit`.
+// A number in `range`, which is multiplied by `unit` to the member's unit.
 template <class Place>
 KeyAt<Place> number(NumberKey key, Place place, double unit = 1, Range range = {}) {
   using Target = typename PlaceTarget<Place>::type;
   return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
             const auto* integer = std::get_if<std::int64_t>(&value);
             const auto* real = std::get_if<double>(&value);
-            const double found = integer != nullptr ? static_cast<double>(*integer)
-                                 : real != nullptr  ? *real
-                                                    : -1;
+            double found = -1;  // no number: out of every range
+            if (integer != nullptr) found = static_cast<double>(*integer);
+            if (real != nullptr) found = *real;
             if (!range.has(found)) return range.text(found);
             place(*target) = found * unit;
             return std::nullopt;
@@ -109,8 +110,8 @@ KeyAt<Place> numbers(IntegersKey key, Place place, std::int64_t most = 1'000'000
   return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
             const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
             if (list == nullptr) return "a list of integers";
-            for (const std::int64_t each : *list) {
-              if (each < 0 || each > most) return fmt::format("integers from 0 to {}", most);
+            for (const std::int64_t number : *list) {
+              if (number < 0 || number > most) return fmt::format("integers from 0 to {}", most);
             }
             place(*target).assign(list->begin(), list->end());
             return std::nullopt;
@@ -128,31 +129,25 @@ KeyAt<Place> flag(FlagKey key, Place place) {
           }};
 }
 
+// A text. With `is_shown` it is stored as it will be printed, so that searches for it find it.
 template <class Place>
-KeyAt<Place> text(TextKey key, Place place) {
+KeyAt<Place> text(TextKey key, Place place, bool is_shown = false) {
   using Target = typename PlaceTarget<Place>::type;
   return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
             const auto* found = std::get_if<std::string>(&value);
             if (found == nullptr) return "a text";
-            place(*target) = *found;
+            place(*target) = is_shown ? printable(*found) : *found;
             return std::nullopt;
           }};
 }
 
-// A text that is shown, and perhaps searched for. It is stored as it will be printed.
 template <class Place>
 KeyAt<Place> name(TextKey key, Place place) {
-  using Target = typename PlaceTarget<Place>::type;
-  return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
-            const auto* found = std::get_if<std::string>(&value);
-            if (found == nullptr) return "a text";
-            place(*target) = printable(*found);
-            return std::nullopt;
-          }};
+  return text(key, place, /*is_shown=*/true);
 }
 
-// Some of several words, separated by commas. Each row has a `name` and `place`, a pointer to a
-// bool member. The bools of words that are not named become false.
+// Some of several words, separated by commas: "core_attn,mlp". Each row has a word (`name`) and a
+// pointer to its bool member (`place`). The bools of words that are not named become false.
 template <class Row, std::size_t kRows, class Place>
 KeyAt<Place> words(TextKey key, const Row (&rows)[kRows], Place place) {
   using Target = typename PlaceTarget<Place>::type;
@@ -184,7 +179,7 @@ KeyAt<Place> choice(TextKey key, std::map<std::string, Value> words, Place place
             const auto found = word == nullptr ? words.end() : words.find(*word);
             if (found == words.end()) {
               std::string expected = "one of";
-              for (const auto& [known, each] : words) expected += ' ' + known;
+              for (const auto& [known, member_value] : words) expected += ' ' + known;
               return expected;
             }
             place(*target) = found->second;

@@ -24,7 +24,7 @@ namespace tandem {
 inline constexpr std::span<const KeyRow> kKeyTables[] = {kJobRows, kLayerRows, kClusterRows,
                                                          kRunRows};
 
-// Keys that files of other tools give and a scenario does not have yet.
+// Keys that files of other tools give, and that no scenario can set.
 inline constexpr KeyRow kMissingRows[] = {
     {"model.index_heads", "integer: heads of DeepSeek sparse attention's indexer"},
     {"model.index_head_dim", "integer: size of such a head"},
@@ -46,7 +46,7 @@ constexpr const KeyRow* find(std::string_view name) {
   return find(name, kMissingRows);
 }
 
-// Calls of these do not compile; the compiler's message has the key.
+// Calls of these do not compile, as they are not constexpr; the compiler's message has the key.
 inline void no_table_has_this_key() {}
 inline void this_key_has_another_type() {}
 inline void no_layer_has_this_key() {}
@@ -98,7 +98,8 @@ class LayerKeyOf : public KeyOf<Value> {
   }
 };
 
-// The type of the values that a T is one of, such as std::int64_t for an int.
+// The type of a key's value that holds a T: bool, std::int64_t for other integers, std::string for
+// texts, else T.
 template <class T>
 using ValueTypeOf = std::conditional_t<
     std::is_same_v<T, bool>, bool,
@@ -109,7 +110,7 @@ using ValueTypeOf = std::conditional_t<
 // The beginning of the keys of a kind of layer: "model.kinds.NAME.heads".
 inline constexpr std::string_view kKindPrefix = "model.kinds.";
 
-// Returns whether a scenario has a key of this name, a kind's keys included.
+// Whether a scenario may have a key of this name. Includes the keys of kinds.
 bool is_scenario_key(std::string_view name);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// KeyRow: a key of a scenario in the tables of keys.
+// KeyRow: a row of the tables of a scenario's keys.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ enum class KeyType { Flag, Integer, Number, Text, Integers };
 
 struct KeyRow {
   std::string_view name;  // "parallel.tp"
-  // The type, unit and default, as docs/scenario.md has them: "integer: tensor parallel size;
-  // default 1". A {} stands for what is filled in where the key is bound to a member.
+  // The type, meaning and default, as docs/scenario.md has them: "integer: tensor parallel size;
+  // default 1". The text for a {} is filled in where the key is bound to a member.
   std::string_view help;
 
   constexpr KeyType type() const {

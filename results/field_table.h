@@ -6,8 +6,8 @@
 //       return {field("p5", &Spread::p5), field("p50", &Spread::p50), field("p95", &Spread::p95)};
 //     }
 //
-// A Spread, an optional or a list of them may then be a field of another struct with a table: in
-// JSON it is an object. A value that is not there is null in JSON, and null is not read back.
+// A struct with such a table may be a field of another one, also as an optional or in a list: in
+// JSON it is an object. A missing optional is null in JSON, and null is not read back.
 #pragma once
 
 #include <array>
@@ -25,14 +25,15 @@ namespace tandem {
 
 using Json = nlohmann::ordered_json;
 
-// The texts that a row has of its field.
+// The texts of a field: its key, and what the documents and the Python stub say of it.
 struct FieldText {
   std::string key;
   std::string type;              // type or unit: "text", "s"; empty for a part of an object
   std::string help;              // may be empty for a part of an object
   std::string python;            // type in the stub: "float | None"
   std::vector<FieldText> parts;  // of an object, or of each object of a list
-  int column = 0;  // of a sweep: 0 is in the order of the table, n the nth behind all of those
+  // The place of its column in a sweep's CSV. First come those with 0, in the order of the table.
+  int column = 0;
 };
 inline constexpr int kNoColumn = -1;
 
@@ -45,7 +46,7 @@ struct FieldRow : FieldText {
 template <class T>
 struct FieldTable {
   std::vector<FieldRow<T>> rows;
-  std::string python = "Numbers";  // class in the stub
+  std::string python = "Numbers";  // the struct's class in the Python stub
 
   explicit FieldTable(FieldRow<T> row) : rows{std::move(row)} {}
   FieldTable(std::initializer_list<FieldTable> parts) {
@@ -66,7 +67,7 @@ struct FieldTable {
     for (FieldRow<T>& row : changed.rows) row.column = column;
     return changed;
   }
-  // A value is null where it is that of a new T.
+  // The field is null if it has the value of a new T.
   FieldTable null_by_default() const {
     FieldTable changed = *this;
     for (FieldRow<T>& row : changed.rows) {
@@ -116,13 +117,14 @@ Json by_group_kind(const std::array<T, kGroupKinds>& values) {
   return json;
 }
 
-// Sets the type in the stub and the parts of a field that is a T.
+// Sets the Python type of a field that is a T, and its parts if it is an object.
 template <class T>
 void describe(FieldText* text) {
   if constexpr (std::is_convertible_v<T, std::string_view>) {
     text->python = "str";
   } else if constexpr (std::is_arithmetic_v<T>) {
-    text->python = std::is_same_v<T, bool> ? "bool" : std::is_integral_v<T> ? "int" : "float";
+    text->python = std::is_integral_v<T> ? "int" : "float";
+    if (std::is_same_v<T, bool>) text->python = "bool";
   } else if constexpr (HasFields<T>) {
     text->python = fields_of<T>().python;
     text->parts = fields_of<T>().texts();
@@ -133,8 +135,8 @@ void describe(FieldText* text) {
   }
 }
 
-// Makes the row of a value that `get` returns, a function of const T& or a member of T. `set`
-// stores it; nullptr: it is not read back.
+// Makes the row of a computed value. `get`: a function of const T&, or a member of T. `set` reads
+// it back from JSON; nullptr: it is not read back.
 template <class T, class Get>
 FieldTable<T> field_value(std::string key, Get get, std::function<void(const Json&, T*)> set,
                           std::string type = "", std::string help = "") {
@@ -169,7 +171,8 @@ FieldTable<T> field_by_kind(std::string key, std::array<Value, kGroupKinds> T::*
                         }});
 }
 
-// Makes rows of the fields of a member that may be missing: then all are null.
+// Makes a row for each field of an optional member, so that they stand in the JSON of T itself. All
+// are null if the member is missing.
 template <class T, class Member>
 FieldTable<T> field_group(std::optional<Member> T::*member, const FieldTable<Member>& fields) {
   FieldTable<T> group{};

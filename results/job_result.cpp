@@ -96,8 +96,8 @@ Status write_files(const Program& program, Trace* trace, const OutputFiles& file
   if (!files.need_files()) return Done{};
   if (trace->meta.empty() || trace->meta.front().first != "program")
     trace->meta.insert(trace->meta.begin(), program_line(program));
-  // A writer that refuses does so before any file is written: write_svg, the first, refuses before
-  // it writes.
+  // Writers that may refuse the trace are asked before any file is written. The first one that
+  // writes, write_svg, refuses before it writes.
   RETURN_IF_ERROR(check_kineto_folder(files.kineto));
   if (!files.perfetto.empty()) RETURN_IF_ERROR(check_perfetto(*trace, files.perfetto));
   if (!files.svg.empty()) RETURN_IF_ERROR(write_svg(program, *trace, files.svg));

@@ -33,17 +33,16 @@ struct OutputFiles {
   bool need_files() const;
 };
 
-// Returns the result of a played job, except the engine's name and its time.
+// Returns the result of a played job, without the engine's name and its time.
 RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace);
-// The same with `metrics` and `ops` of all ranks: then the trace needs only the first rank of each
-// body.
+// The same, if the `metrics` and the number of `ops` of all ranks are known: the trace then needs
+// only the first rank of each body.
 RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace,
                     const Metrics& metrics, std::int64_t ops);
 RunResult result_of(const Program& program, const Trace& trace);
 
-// Writes the files, or none if what one of them would hold is refused. Adds the Program's name and
-// hash to the trace's meta lines, unless they have one already. Adds to the warnings what a reader
-// of the files should know.
+// Writes the files, or none if a writer refuses the trace. Adds the Program's name and hash to the
+// trace's meta lines, unless they have one already. Adds warnings about the files.
 Status write_files(const Program& program, Trace* trace, const OutputFiles& files,
                    std::vector<std::string>* warnings);
 

@@ -17,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// Writes the memory of each pipeline rank, in bytes: what it holds all the time, and its
+// Returns the memory of each pipeline rank, in bytes: its tensors that stay all the time, and its
 // activations after each step, with the time when the step ended.
 std::string memory_json(const Scenario& scenario, const CompiledJob& job, const Trace& trace) {
   std::string out = fmt::format(
@@ -47,8 +47,8 @@ std::string memory_json(const Scenario& scenario, const CompiledJob& job, const 
   return out + "]}";
 }
 
-// Describes the machines of a run: "128 nodes of 8 A100-SXM4-80GB · inside 300 GB/s a GPU and
-// direction · outside 8 x 200 Gbit/s". Without a switch the rate inside is that of two GPUs.
+// Returns "128 nodes of 8 A100-SXM4-80GB · inside 300 GB/s a GPU and direction · outside 8 x 200
+// Gbit/s". In nodes without an NVLink switch, the rate inside is that of two joined GPUs.
 std::string hardware_text(const ClusterSpec& spec, int gpus) {
   const int nodes = (gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
   const std::string& gpu = spec.device.name;
@@ -63,7 +63,7 @@ std::string hardware_text(const ClusterSpec& spec, int gpus) {
   return text;
 }
 
-// The parts of a detail, each as JSON; empty: null, and no strip.
+// The parts of a detail, each as JSON text. An empty part becomes null; an empty strip is left out.
 struct DetailParts {
   std::string hardware, split, memory, timeline, strip;
 };
@@ -75,7 +75,7 @@ std::string object(const DetailParts& parts) {
                      part(parts.timeline), parts.strip.empty() ? "" : ",\n\"strip\":", parts.strip);
 }
 
-// Adds what a trace tells to the parts that are known of the scenario.
+// Adds the parts that come from the trace to those that come from the scenario.
 std::string object(const Program& program, const Trace& trace, Detail detail, int strip_columns,
                    DetailParts parts) {
   if (detail == Detail::None && strip_columns == 0) return "";

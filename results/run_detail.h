@@ -1,6 +1,6 @@
-// RunDetail: what a page shows of a run beyond the numbers of its RunResult: a JSON object with
-// `hardware`, `split`, `memory` and `timeline` (docs/formats.md), and `strip`, which a terminal
-// draws.
+// RunDetail: the data that an HTML page shows of a run beside its RunResult. It is a JSON object
+// with `hardware`, `split`, `memory` and `timeline` (docs/formats.md), and `strip`, the timeline
+// for a terminal.
 #pragma once
 
 #include <string>

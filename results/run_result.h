@@ -24,7 +24,7 @@ struct ParallelSizes {
   int tp = 1, pp = 1, vpp = 1, cp = 1, ep = 1, dp = 1, microbatches = 1;
 };
 
-// A run's saving against the baseline: the run that has another point on one axis.
+// A run's saving against its baseline, a run that differs in one axis's point.
 struct Saving {
   std::string baseline;
   double seconds = 0;
@@ -34,14 +34,15 @@ struct Saving {
   std::optional<double> of_communication;  // nothing where the baseline does not communicate
 };
 
-// The cost of unequal loads of experts, as shares of the iteration: all of it, and of that the
-// waiting for the busiest rank's experts. The rest is longer exchanges.
+// The cost of unequal loads of experts, as shares of the iteration.
 struct RoutingCost {
-  bool equal_loads = true;  // of all ranks, in each exchange: then it costs nothing
+  bool equal_loads = true;  // all ranks have equal loads in each exchange: the cost is 0
+  // The whole cost; and its part that is waiting for the busiest rank's experts. The rest of the
+  // cost is longer exchanges.
   double of_iteration = 0, waiting = 0;
 };
 
-// The replica and rank that reached a gradient reduction last of all: the iteration waited for it.
+// The replica and rank for which the iteration waited, as they reached a gradient reduction last.
 struct LastReplica {
   int replica = 0;
   int rank = 0;
@@ -51,7 +52,7 @@ struct LastReplica {
 struct RepeatedRun {
   std::uint64_t seed = 0;
   double iteration_s = 0;
-  std::optional<LastReplica> last;  // nothing where replicas were not played one by one
+  std::optional<LastReplica> last;  // nothing if replicas were not played one by one
 };
 
 // The repetitions of a run, each with the next seed.
@@ -69,7 +70,7 @@ struct Sensitivity {
   double of_iteration = 0;
 };
 
-// A change of the plan: what `--set` takes, and what the run is with it.
+// A change of the plan, as `--set` takes it, with the run's memory and time after it.
 struct MemoryFix {
   std::vector<std::string> changes;   // "recompute mlp"; two where one is not enough
   std::vector<std::string> settings;  // "train.recompute=selective"
@@ -111,16 +112,16 @@ struct RunResult {
   double exposed_between_nodes_s = 0;
 
   std::optional<Training> training;  // nothing for uniform costs and Programs
-  // Changes that make a plan fit that does not: at most three, the fastest first. Where nothing is
-  // enough, what misses the least, with the verdict No. Empty: nothing was tried. Nothing: the plan
-  // fits, or nobody asks (planning/what_if/memory_fixes.h).
+  // Changes that make the plan fit if it does not: at most three, the fastest first. If no change
+  // is enough, the one that misses least memory, with the verdict No. Empty: nothing was tried.
+  // Nothing: the plan fits, or nobody asks (planning/what_if/memory_fixes.h).
   std::optional<std::vector<MemoryFix>> memory_fixes;
 
   std::optional<RoutingCost> routing;  // nothing: no mixture of experts, or uniform costs
 
   std::optional<Saving> saving;  // nothing without a baseline, and for the baseline itself
   std::optional<double> published_tflops_per_gpu;
-  std::optional<double> least_internode_Gbitps;  // nothing also where no bandwidth is enough
+  std::optional<double> least_internode_Gbitps;  // nothing: not asked for, or none is enough
   bool looked_for_bandwidth = false;
   std::optional<LowerBound> lower_bound;
 
@@ -131,7 +132,7 @@ struct RunResult {
   double engine_wall_s = 0;
   std::vector<std::string> warnings;
 
-  std::string detail;  // what a page draws of the run (run_detail.h); empty: not asked for
+  std::string detail;  // data for a page (run_detail.h); empty: not asked for
 };
 
 // Returns how far the iteration may be above the best possible, as a share of the bound; nothing

@@ -24,8 +24,8 @@ struct MemoryPeak {
 struct MemoryBytes {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0, communication = 0;
   double workspace = 0;
-  // `outside` is what is no tensor: CUDA's context, libraries, NCCL. `fragmentation` is what the
-  // allocator may waste beside `total`, at worst. `reserve` is both.
+  // `outside`: bytes of CUDA's context, libraries and NCCL. `fragmentation`: the most that the
+  // allocator may waste beside `total`. `reserve`: the sum of both.
   double total = 0, reserve = 0, capacity = 0, outside = 0, fragmentation = 0;
   std::vector<double> by_pipeline_rank;  // of each rank at its peak; `total` is the largest
 };
@@ -37,16 +37,16 @@ struct Training {
   double hardware_tflops_per_gpu = 0;
   double mfu = 0;
   double hfu = 0;
-  bool causal_flops = false;  // how the four before count attention: see AttentionFlops
+  bool causal_flops = false;  // the four before count attention as AttentionFlops::Causal
   MemoryBytes memory;
   bool fits = false;  // unless the verdict is No
   Verdict verdict = Verdict::No;
-  double spare_bytes = 0;  // beside `total` and `outside`; below 0: what is missing
+  double spare_bytes = 0;  // capacity - total - outside; below 0: so much is missing
   MemoryPeak peak;
   std::vector<MemoryPart> parts;  // of `memory.total`, the largest first
 };
 
-// Returns the bytes of tensors of the fullest GPU at its peak: MemoryBytes::total.
+// Returns the bytes of tensors on the fullest GPU at its peak (MemoryBytes::total).
 double fullest_bytes(const Scenario& scenario, const OrderedPlan& plan, const Order& order);
 
 // Returns the figures of the run that gave the trace. REQUIRES: costs are not uniform.

@@ -26,13 +26,15 @@ std::string folder_of(const Scenario& scenario) {
   return std::filesystem::path(scenario.path).parent_path().string();
 }
 
-// The file's path is relative to the scenario.
-Status set_costs_table(const Setting& setting, Scenario* scenario) {
-  ASSIGN_OR_RETURN(const std::string path,
-                   setting.file("costs.table", folder_of(*scenario),
-                                "a file that tandem calibrate device wrote"));
-  ASSIGN_OR_RETURN(scenario->costs.table, read_cost_table(path));
-  return Done{};
+// A key that names a file, relative to the scenario. `read` reads the file into the member.
+template <class Read, class Place>
+Field file_field(AnyKey key, const char* expected, Read read, Place place) {
+  return {key, [=](const Setting& setting, Scenario* scenario) -> Status {
+            ASSIGN_OR_RETURN(const std::string path,
+                             setting.file(key.name(), folder_of(*scenario), expected));
+            ASSIGN_OR_RETURN(place(*scenario), read(path));
+            return Done{};
+          }};
 }
 
 // Takes a built-in profile's name, or a .toml file whose path is relative to the scenario.
@@ -89,24 +91,6 @@ Status set_tflops(const Setting& setting, Scenario* scenario) {
   if (expected) return setting.error("cluster.tflops", *expected);
   for (const char* precision : {"fp16", "bf16", "fp8", "fp32"})
     scenario->cluster.spec.device.flops_per_s[precision] = flops;
-  return Done{};
-}
-
-// The file's path is relative to the scenario.
-Status set_calibration(const Setting& setting, Scenario* scenario) {
-  ASSIGN_OR_RETURN(const std::string path,
-                   setting.file("cluster.calibration", folder_of(*scenario),
-                                "a file that tandem bench comm --fit or calibrate comm wrote"));
-  ASSIGN_OR_RETURN(scenario->cluster.spec.calibration, read_calibration(path));
-  return Done{};
-}
-
-// The file's path is relative to the scenario.
-Status set_hostfile(const Setting& setting, Scenario* scenario) {
-  ASSIGN_OR_RETURN(const std::string path,
-                   setting.file("cluster.hostfile", folder_of(*scenario),
-                                "a hostfile: a host a line, with slots=8 perhaps"));
-  ASSIGN_OR_RETURN(scenario->cluster.hostfile, read_hostfile(path));
   return Done{};
 }
 
@@ -179,7 +163,8 @@ std::vector<Field> report_fields() {
 
 std::vector<Field> cost_fields() {
   return {{"costs.source", set_costs_source},
-          {"costs.table", set_costs_table},
+          file_field("costs.table", "a file that tandem calibrate device wrote", read_cost_table,
+                     AT(costs.table)),
           {"costs.software", set_framework_profile},
           seconds("costs.forward_s", [](UniformCosts& c) -> double& { return c.forward_s; }),
           seconds("costs.backward_s", [](UniformCosts& c) -> double& { return c.backward_s; }),
@@ -199,10 +184,13 @@ std::vector<Field> own_cluster_fields() {
       keys::whole("cluster.gpus_of_node", AT(cluster.gpus_of_node), 1),
       {"cluster.links_file", set_links_file},
       keys::text("cluster.hosts", AT(cluster.hosts)),
-      {"cluster.hostfile", set_hostfile},
+      file_field("cluster.hostfile", "a hostfile: a host a line, with slots=8 perhaps",
+                 read_hostfile, AT(cluster.hostfile)),
       // The keys of that file were added to the run's settings before (imported_files.h).
       {"cluster.from", [](const Setting&, Scenario*) -> Status { return Done{}; }},
-      {"cluster.calibration", set_calibration},
+      file_field("cluster.calibration",
+                 "a file that tandem bench comm --fit or calibrate comm wrote", read_calibration,
+                 AT(cluster.spec.calibration)),
       keys::choice<bool>("cluster.placement", {{"block", false}, {"cyclic", true}},
                          AT(cluster.cyclic)),
       {"cluster.gpu", set_gpu},

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "base/units.h"
-
 namespace tandem {
 namespace {
 
@@ -21,9 +19,6 @@ double hour_of(const OfferPrice& price, double nodes, double network_price) {
 double mean_kW(const OfferPrice& price) { return price.node_kW * price.load * price.pue; }
 
 }  // namespace
-
-double Economics::days_p50() const { return wall.p50_s / day_s; }
-double Economics::days_late() const { return wall.late_s / day_s; }
 
 int spare_nodes(const SizeInputs& inputs, const WorkingNodes& working) {
   return inputs.spare_nodes >= 0 ? inputs.spare_nodes : spares_for(inputs.failures, working);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/units.h"
 #include "planning/size/goodput.h"
 #include "planning/size/size_inputs.h"
 
@@ -21,8 +22,10 @@ struct Economics {
   double cost_per_T = 0;  // cost of a trillion tokens
   double CO2_t = 0;       // p50, of the energy
 
-  double days_p50() const;
-  double days_late() const;  // not exceeded with the probability size.certainty
+  double days_p50() const { return wall.p50_s / day_s; }
+  double days_late() const {
+    return wall.late_s / day_s;
+  }  // not exceeded with the probability size.certainty
 };
 
 // A training on a machine.
