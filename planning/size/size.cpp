@@ -45,9 +45,8 @@ SizedJob slowed(SizedJob job, double factor) {
 // An offer, with the cases of its jobs.
 struct Offer {
   std::vector<std::size_t> cases;
-  int most_nodes = 1;  // the search's upper end
-  int nodes_in_limits =
-      0;  // the most nodes that may work within the limits of [size]; 0: no limits
+  int most_nodes = 1;       // the search's upper end
+  int nodes_in_limits = 0;  // the most nodes that may work within the limits of [size]; 0: no limits
 };
 
 // A case on a number of nodes, to be tried.
@@ -243,8 +242,7 @@ class Sizing {
       for (const Offer& offer : offers_) {
         if (is_given(offer) || !has_deadline(offer)) continue;
         const Bracket found = bracket(offer);
-        const std::size_t first =
-            offer.cases.front();  // a size is tried with this job before others
+        const std::size_t first = offer.cases.front();  // sizes are tried with this job first
         if (found.missing) {
           wanted.push_back(*found.missing);
         } else if (const auto next = next_size(found.tried, 1, guess(first), offer.most_nodes)) {
@@ -264,14 +262,13 @@ class Sizing {
   // and near both, numbers over which models are cut well.
   std::vector<int> sizes_to_compare(const Offer& offer) {
     std::set<int> sizes;
-    const int least = !has_deadline(offer)
-                          ? 0
-                          : least_in_time(bracket(offer).tried, 1).value_or(offer.most_nodes + 1);
-    if (least > 0 && least <= offer.most_nodes) {
-      sizes.insert(least);
+    std::optional<int> least;
+    if (has_deadline(offer)) least = least_in_time(bracket(offer).tried, 1);
+    if (least && *least <= offer.most_nodes) {
+      sizes.insert(*least);
       // The size just above it is what to buy if more is needed than is predicted.
-      sizes.insert(std::min(size_up(least + 1), offer.most_nodes));
-      int even = least;
+      sizes.insert(std::min(size_up(*least + 1), offer.most_nodes));
+      int even = *least;
       while (even_down(even) < even) ++even;
       if (even <= offer.most_nodes) sizes.insert(even);
     }

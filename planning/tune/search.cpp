@@ -297,10 +297,10 @@ class BranchAndBound {
     ++branch.playing;
     if (branch.playing == Branch::kExposed && layout.recompute == Recompute::None)
       ++branch.playing;  // the bound so far is the same
-    const Nanoseconds bound = branch.playing == Branch::kExposed ? level->exposed_bound(layout)
-                              : branch.playing == Branch::kUncontended
-                                  ? level->uncontended_bound(layout)
-                                  : level->work_bound(layout);
+    Nanoseconds bound = 0;
+    if (branch.playing == Branch::kExposed) bound = level->exposed_bound(layout);
+    if (branch.playing == Branch::kUncontended) bound = level->uncontended_bound(layout);
+    if (branch.playing == Branch::kTightest) bound = level->work_bound(layout);
     branch.bound = std::max(branch.bound, bound);
     return branch;
   }

@@ -55,8 +55,8 @@ struct Playing {
   bool operator==(const Playing&) const = default;
 };
 
-// What data-parallel ranks share: how they cut the model's state, and whether their communication
-// overlaps with compute.
+// The choices of data parallelism: how its ranks cut the model's state, and whether their
+// communication overlaps with compute.
 struct Sharing {
   int zero = 0;
   bool grad_reduce = false, param_gather = false;
