@@ -46,7 +46,7 @@ SizedJob slowed(SizedJob job, double factor) {
 struct Offer {
   std::vector<std::size_t> cases;
   int most_nodes = 1;       // the search's upper end
-  int nodes_in_limits = 0;  // the most nodes that may work within the limits of [size]; 0: no limits
+  int nodes_in_limits = 0;  // most nodes that may work within the limits of [size]; 0: no limits
 };
 
 // A case on a number of nodes, to be tried.

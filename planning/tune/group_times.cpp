@@ -128,8 +128,8 @@ std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
 
 Nanoseconds GroupTimes::alone_ns(const RankGroups& groups, Bytes bytes) {
   Nanoseconds slowest = 0;
-  for (const Choices& each : choices_of(groups))
-    slowest = std::max(slowest, duration_ns(each, bytes));
+  for (const Choices& choices : choices_of(groups))
+    slowest = std::max(slowest, duration_ns(choices, bytes));
   return slowest;
 }
 

@@ -1,5 +1,5 @@
-// GroupTimes: the time of communication in groups of a layout's ranks. Groups that lie alike on the
-// nodes are priced once and remembered.
+// GroupTimes: the time of communication in groups of a layout's ranks. Groups that lie on the nodes
+// in the same way are priced once.
 #pragma once
 
 #include <compare>
@@ -27,7 +27,7 @@ struct RankGroups {
   int size = 1, stride = 1;
   int blocks = 1, block_stride = 0;
   bool zero3 = false;
-  int dispatcher = kAsScenario, precision = kAsScenario;  // of experts' groups: as in Layout
+  int dispatcher = kAsScenario, precision = kAsScenario;  // as in Layout, for groups of experts
 
   auto operator<=>(const RankGroups&) const = default;
 };
@@ -36,14 +36,14 @@ using KnownChoices = SharedMemo<RankGroups, std::vector<Choices>>;
 
 class GroupTimes {
  public:
-  // Objects of the same scenario and cluster may share `known`. REQUIRES: `base` outlives it.
+  // Objects of the same scenario and cluster may share `known`. REQUIRES: `base` outlives this.
   GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<KnownChoices> known);
 
   const Site& site() const { return site_; }
 
-  // Returns how many GPUs, from a node's first on, have groups that stand for all others, if each
-  // group lies within `span` GPUs. With 8 GPUs on a node and a span of 4, these are the 8 of one
-  // node. With a span of 16, they are 16 if all nodes hang on one switch. 0: every group counts.
+  // Returns the number of GPUs, from a node's first on, whose groups stand for those of all GPUs,
+  // if each group lies within `span` GPUs. With 8 GPUs on a node and a span of 4, it is 8. With a
+  // span of 16, it is 16 if all nodes hang on one switch. 0: no group stands for others.
   int first_gpus_standing_for_all(int span) const;
 
   // Describes a pass's tensor, context or expert groups.
@@ -58,8 +58,8 @@ class GroupTimes {
   // its peers in the others. The caller sets the size and stride of the groups inside a stage.
   RankGroups of_data(const Layout& layout, CommKind kind, const std::vector<int>& stages) const;
 
-  // Returns the time of a communication. If the groups lie differently on the nodes, it is that of
-  // the slowest.
+  // Returns the time of a communication alone on the network. If the groups lie differently on the
+  // nodes, it is the slowest group's.
   Nanoseconds alone_ns(const RankGroups& groups, Bytes bytes);
 
  private:

@@ -16,20 +16,20 @@ namespace tandem {
 struct LayoutKey {
   std::string_view key;
   std::string (*word)(int);
-  // Returns the values it can have once the keys before it are chosen.
+  // Returns the values that the key can have once the keys before it are chosen.
   std::vector<int> (*values)(const Scenario& base, const Layout& so_far);
   // Whether the key means anything for such a layout. If not, the key keeps the default of Layout.
   // Null: always.
   bool (*concerns)(const Scenario& base, const Layout& so_far);
   int (*get)(const Layout& layout);
   void (*set)(Layout* layout, int value);
-  // Read it from a plan and write it to one. Null: no member of a plan holds it, or the plan keeps
-  // the scenario's.
+  // Reads the number from a plan, and writes it to one. Null: no member of a plan holds it, or the
+  // plan keeps the scenario's value.
   void (*read)(Layout* layout, const Plan& plan) = nullptr;
   void (*write)(const Layout& layout, Plan* plan) = nullptr;
-  // The search chooses it only where the user names it; else it is kAsScenario.
+  // The search chooses the key only if the user names it; else it is kAsScenario.
   bool only_named = false;
-  // Further numbers are tried where the user names them, as far as the model's rules allow.
+  // If the user names numbers, those are tried instead of values(), as far as the rules allow.
   bool tries_named = false;
 };
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -75,6 +76,15 @@ std::vector<Result<RunResult>> play_in_time(const Scenario& base,
 
 std::optional<Found> fastest_of(const SearchResult& result) {
   return result.best.empty() ? std::nullopt : std::optional(result.best.front());
+}
+
+// Returns the fastest plan that keeps all rules.
+std::optional<Found> best_by_rules(const Scenario& base, const Space& space,
+                                   std::span<StageLevel> levels, SearchOptions options) {
+  const Space narrow = space_of_rules(space, base);
+  options.keep = 1;
+  options.wants = [&](const Layout& layout) { return keeps_all(base, layout); };
+  return fastest_of(Search(base, narrow, levels).best(options));
 }
 
 // Finds for each rule a counterexample: the best plan that breaks it if `best` keeps it, or that
@@ -357,33 +367,21 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
         fmt::format("searching plans: {:.4g} s, about {} % above the best possible at most",
                     to_seconds(fastest.iteration_ns), shown_gap));
   };
-  const auto on_better = [&](bool of_rules) {
-    return [&options, of_rules](const Found& found) { options.on_better(found, of_rules); };
+  const auto options_of = [&](bool of_rules) -> SearchOptions {
+    return {.keep = options.keep,
+            .stop = options.stop,
+            .is_late = search_is_late,
+            .on_better = [&, of_rules](const Found& found) { options.on_better(found, of_rules); }};
   };
-  // Good plans come early if the rules' plans and likely ones are searched first: they are there if
+  // Plans of the rules and likely plans are searched first, so that good plans are found even if
   // the search is stopped.
-  const Space narrow = space_of_rules(space, base);
-  const SearchResult ruled =
-      Search(base, narrow, levels)
-          .best({.keep = 1,
-                 .wants = [&](const Layout& layout) { return keeps_all(base, layout); },
-                 .stop = options.stop,
-                 .is_late = search_is_late,
-                 .on_better = on_better(true)});
-  const std::optional<Found> by_rules = fastest_of(ruled);
+  const std::optional<Found> by_rules = best_by_rules(base, space, levels, options_of(true));
   const Space likely = space_of_likely_plans(space, base);
-  const SearchResult likely_plans = Search(base, likely, levels)
-                                        .best({.keep = options.keep,
-                                               .stop = options.stop,
-                                               .is_late = search_is_late,
-                                               .on_better = on_better(false)});
+  SearchOptions search_options = options_of(false);
+  search_options.known = Search(base, likely, levels).best(search_options).best;
+  search_options.on_bound = show_gap;
   Search full_search(base, space, levels);
-  const SearchResult result = full_search.best({.keep = options.keep,
-                                                .known = likely_plans.best,
-                                                .stop = options.stop,
-                                                .is_late = search_is_late,
-                                                .on_better = on_better(false),
-                                                .on_bound = show_gap});
+  const SearchResult result = full_search.best(search_options);
   Tuned tuned{.scenario = base.name, .counts = result.counts};
   tuned.search_s = std::chrono::duration<double>(Clock::now() - begin).count();
   if (options.framework != nullptr) {
