@@ -29,8 +29,8 @@ namespace tandem {
 template <class Target>
 struct BoundKey {
   AnyKey key;
-  // Checks the value and stores it in the target. Returns what was expected instead if the value is
-  // wrong, and then stores nothing.
+  // Checks the value and stores it in the target. If the value is wrong, stores nothing and returns
+  // the text of what was expected.
   std::function<std::optional<std::string>(const KeyValue&, Target*)> set;
 };
 
@@ -57,7 +57,7 @@ struct Range {
   bool has(double value) const {
     return value <= most && (above_least ? value > least : value >= least);
   }
-  // Says what was expected instead of `value`.
+  // Returns the expectation that `value` breaks, as text.
   std::string text(double value) const {
     const std::string from = fmt::format("{} {}", above_least ? "above" : "of at least", least);
     return most < 1e30 || value > most ? fmt::format("a number {} and at most {}", from, most)

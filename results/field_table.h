@@ -1,5 +1,6 @@
-// FieldTable: the fields of a struct, one row each. A row writes the field to JSON, reads it
-// back, and holds what docs/formats.md, the Python stub and the CSV of a sweep have of it:
+// FieldTable: the fields of a struct, one row each. A row writes the field to JSON and reads it
+// back. It also holds the field's texts for docs/formats.md and the Python stub, and its column in
+// a sweep's CSV:
 //
 //     template <>
 //     FieldTable<Spread> make_fields() {

@@ -1,8 +1,8 @@
 // The fields of results. One table gives JSON, CSV columns, the Python stub and docs/formats.md:
 // each row has a key, the member, its type or unit, and its help text. The type is empty for a part
-// of an object. in_column(n) makes the field the nth CSV column behind those that stand in the
-// order of the table; kNoColumn: it has none. null_by_default() writes null for the value that a
-// new object has. A field_value() with nullptr is written and not read back.
+// of an object. in_column(n) makes the field the nth of the CSV columns that come after those in
+// the table's order; kNoColumn: it has none. null_by_default() writes null for the value that a new
+// object has. A field_value() with nullptr is written and not read back.
 #include "results/run_result.h"
 
 #include <algorithm>

@@ -31,7 +31,7 @@ struct Saving {
   double of_iteration = 0;
   std::string kind;
   double communication_s = 0;
-  std::optional<double> of_communication;  // nothing where the baseline does not communicate
+  std::optional<double> of_communication;  // nothing if the baseline does not communicate
 };
 
 // The cost of unequal loads of experts, as shares of the iteration.
@@ -72,7 +72,7 @@ struct Sensitivity {
 
 // A change of the plan, as `--set` takes it, with the run's memory and time after it.
 struct MemoryFix {
-  std::vector<std::string> changes;   // "recompute mlp"; two where one is not enough
+  std::vector<std::string> changes;   // "recompute mlp"; two if one is not enough
   std::vector<std::string> settings;  // "train.recompute=selective"
   Verdict verdict = Verdict::No;
   double spare_bytes = 0;
@@ -97,7 +97,7 @@ struct RunResult {
   double iteration_s = 0;
   std::optional<std::pair<double, double>> interval_s;
   std::optional<bool> calibrated;  // false: the figures are a guess
-  std::string cost_model;          // empty where there is no interval either
+  std::string cost_model;          // empty if there is no interval
   // The best MFU that was measured on such GPUs, counted as the run's; nothing if none was.
   std::optional<BestMfu> best_published_mfu;
   double compute_s = 0;

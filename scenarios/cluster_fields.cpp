@@ -175,7 +175,7 @@ std::vector<Field> cost_fields() {
 }
 
 // The keys of [cluster]. The preset comes first and then its GPU, so that keys of single numbers
-// change what these two set.
+// override theirs.
 std::vector<Field> own_cluster_fields() {
   std::vector<Field> fields = {
       {"cluster.preset", set_preset},

@@ -1,4 +1,4 @@
-// Costs: completes what a scenario leaves open about the prices of its ops.
+// Costs: completes and checks the settings of [costs].
 #pragma once
 
 #include "base/result.h"

@@ -39,7 +39,7 @@ struct Field {
           return set_by(bound, bound.key.name(), setting, &part(*s));
         }) {}
 
-  // Fills in what the table's help leaves open as {}.
+  // Replaces each {} of the table's help by a text.
   template <class... Args>
   Field filled(const Args&... args) const {
     Field field = *this;

@@ -1,4 +1,4 @@
-// Layout: reads parallel.layout, which says in Megatron-LM's letters what each stage holds.
+// Layout: reads parallel.layout, each stage's layers in Megatron-LM's letters.
 #pragma once
 
 #include "base/result.h"

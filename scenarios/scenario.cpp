@@ -1,6 +1,6 @@
 // Makes scenarios from a file in three steps. runs_of() lists the runs, the product of the file's
 // axes, each as keys and values. apply_settings() sets the members of a Scenario that the keys
-// stand for. complete() fills in what follows from several keys, and checks that they go together.
+// stand for. complete() sets defaults that depend on several keys, and checks rules between keys.
 #include "scenarios/scenario.h"
 
 #include <fmt/format.h>

@@ -132,7 +132,7 @@ struct ReportSettings {
   std::string baseline;           // name of a point: the others' savings are computed against it
   std::optional<GroupKind> kind;  // communication that savings are compared with; nothing: all
   bool causal_flops = false;  // FLOPs count only the half of attention that a causal mask leaves
-  bool traffic = false;       // adds columns of what a GPU sends
+  bool traffic = false;       // adds columns of the bytes that a GPU sends
   std::string note;           // printed below the table
   Published published;
 };

@@ -11,7 +11,7 @@ namespace tandem {
 
 nlohmann::ordered_json to_json(const Settings& settings);
 
-// Returns the settings of an object, each with `where` as its place. Error: a value that is no
+// Returns the settings of an object, each with `where` as its place. Error: a value is no
 // number, text, flag, list of integers or list of texts.
 Result<Settings> settings_from_json(const nlohmann::ordered_json& object, const std::string& where);
 

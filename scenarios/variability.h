@@ -1,4 +1,4 @@
-// Variability: what differs between runs of a scenario: stragglers, slow links and one part made
+// Variability: differences between runs of a scenario: stragglers, slow links and one part made
 // slower, as values and draws from a seed.
 #pragma once
 
@@ -51,7 +51,7 @@ struct Perturbation {
   double factor = 1;
 };
 
-// Percentiles by nearest rank: the smallest value that so many percent of all values do not exceed.
+// Percentiles by nearest rank: p95 is the smallest value that 95 % of all values do not exceed.
 struct Spread {
   double p5 = 0, p50 = 0, p95 = 0;
 };

@@ -1,5 +1,6 @@
 // Plays a Program on a backend that takes real time (GPUs, or CPUs that stand for them). Takes the
-// iteration of median length as the result, and notes what may make the measurement doubtful.
+// iteration of median length as the result, and notes conditions that make the measurement
+// doubtful.
 #include "planning/real/real_run.h"
 
 #include <fmt/format.h>

@@ -61,7 +61,7 @@ struct RealRunResult {
   std::int64_t payloads_checked = 0;
   bool shares_queues = false;  // as in Execution
   HostConditions host;
-  std::vector<OpTimes> op_times;  // times of matrix products; none where compute is timed
+  std::vector<OpTimes> op_times;  // times of matrix products; none if compute is timed
 };
 
 // Runs the job, or the Program. If the options name no precision, matrices have the scenario's.
@@ -75,7 +75,7 @@ Result<std::optional<RealRunResult>> run_for_real(const Program& program,
                                                   const RealOptions& options,
                                                   const std::string& path);
 
-// Returns the fields that the JSON has behind those of the RunResult.
+// Returns the fields that the JSON has after the RunResult's.
 std::vector<FieldText> real_run_fields();
 nlohmann::ordered_json to_json(const RealRunResult& result);
 // Inverts to_json(), except for `host` and `op_times`. REQUIRES: such an object.

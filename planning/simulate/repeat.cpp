@@ -78,7 +78,7 @@ Result<RepeatedRun> play_seed(const Scenario& scenario, const CompiledJob& job, 
 // Plays each seed in a process of its own, all from one compiled job.
 Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine engine, bool progress,
                                             int jobs) {
-  Scenario common = scenario;  // what all seeds share
+  Scenario common = scenario;  // the part that all seeds share
   common.variability.stragglers = scenario.variability.stragglers.stages_alone();
   // If ranks differ, all are played: then limits.ops must count the ops of each.
   common.fold = scenario.fold && !scenario.variability.makes_ranks_differ();

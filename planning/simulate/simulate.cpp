@@ -1,4 +1,4 @@
-// Turns a Scenario into a RunResult: choose() fills in what the scenario leaves open,
+// Turns a Scenario into a RunResult: choose() finds an order or layout that is "auto",
 // shortest_play() compiles and plays it, measured_result() measures. Files, warnings and answers to
 // further questions follow. simulate_all() does this for many scenarios, each in a forked process.
 #include "planning/simulate/simulate.h"
@@ -39,8 +39,8 @@ Result<std::optional<double>> before_failure_s(const Scenario& scenario, Engine 
   return std::optional(seconds.front());
 }
 
-// Adds how far the cost model can be trusted: whether it was measured, its interval, and what the
-// best of measured runs reached.
+// Adds how far the cost model can be trusted: whether it was measured, its interval, and the best
+// MFU of measured runs.
 Status add_confidence(const Scenario& scenario, RunResult* result) {
   const CostSettings& costs = scenario.costs;
   result->calibrated = costs.calibrated;

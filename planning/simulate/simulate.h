@@ -38,7 +38,7 @@ Result<RunResult> simulate_program(const Program& program, const OutputFiles& fi
 // throws, all runs are ended.
 using OnRuns = std::function<void(int done)>;
 
-// Simulates many runs, each in a process of its own, `jobs` at once, and computes what they save
+// Simulates many runs, each in a process of its own, `jobs` at once, and computes their savings
 // against their baselines. The run of index `files_of` writes the files. If there is only one run
 // and it is repeated, `jobs` of its repetitions are played at once.
 std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,

@@ -39,7 +39,7 @@ struct Work {
 };
 Economics economics(const SizeInputs& inputs, const Work& work);
 
-// Returns how many nodes stand by for those that work.
+// Returns the number of nodes that stand by.
 int spare_nodes(const SizeInputs& inputs, const WorkingNodes& working);
 
 // The price and power of a number of nodes, spares counted.

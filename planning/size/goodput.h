@@ -61,7 +61,7 @@ constexpr PublishedFailures kPublishedFailures[] = {
 // Returns the seconds between two failures of any of the job's GPUs.
 double job_mtbf_s(const Failures& failures, int gpus);
 
-// Returns the bytes of a checkpoint of so many parameters with Adam in mixed precision: 2 for the
+// Returns the bytes of a checkpoint with Adam in mixed precision. For each parameter: 2 for the
 // weights, and 4 each for the optimizer's copy of them and its two moments.
 constexpr double checkpoint_bytes(double parameters) { return 14 * parameters; }
 

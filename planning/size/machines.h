@@ -1,4 +1,4 @@
-// Machines: what trainings on a machine cost together, which machines are ruled out, and which one
+// Machines: the cost of all trainings on a machine, which machines are ruled out, and which one
 // answers a question.
 #pragma once
 

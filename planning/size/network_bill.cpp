@@ -27,7 +27,7 @@ constexpr SwitchModel kSwitches[] = {
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Returns the cables up for so many down. 1e-9 undoes rounding of the division.
+// Returns a switch's cables up for its cables down. 1e-9 undoes rounding of the division.
 std::int64_t cables_up(std::int64_t down, double oversubscription) {
   return std::llround(std::ceil(static_cast<double>(down) / oversubscription - 1e-9));
 }

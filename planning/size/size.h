@@ -112,7 +112,7 @@ struct NetworkComparison {
   std::string job, offer, best;
   int gpus = 0;
   // Its iteration time over the best one's. The best network is cheaper for the job as long as its
-  // node-hour costs less than so many times this one's.
+  // node-hour costs less than times_as_long times this one's.
   double times_as_long = 1;
 };
 

@@ -1,4 +1,4 @@
-// The table of keys below [size], [price] and [failures]: help, range, and where the value goes.
+// The table of keys below [size], [price] and [failures]: help, range, and the member that it sets.
 // take_size_inputs() takes them out of a run's settings and checks them.
 #include "planning/size/size_inputs.h"
 

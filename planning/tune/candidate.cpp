@@ -18,8 +18,8 @@
 namespace tandem {
 namespace {
 
-// Returns the scenario's plan with this layout, and without what a search does not choose: uneven
-// layers, recompute or offload of some layers, ZeRO.
+// Returns the scenario's plan with this layout, and without settings that a search does not choose:
+// uneven layers, recompute or offload of some layers, ZeRO.
 Plan plan_with(const Scenario& base, const Layout& layout) {
   Plan plan = base.job.plan;
   for (const LayoutKey& key : layout_keys()) {
@@ -39,7 +39,7 @@ Plan plan_with(const Scenario& base, const Layout& layout) {
 }
 
 // Whether several ranks have the same parameters. Experts are cut over other ranks than the rest,
-// and may have replicas where the rest has none.
+// and may have replicas even if the rest has none.
 bool has_replicas(const Scenario& base, const Layout& layout, const Playing& playing) {
   const int replicas =
       layout.dp * layout.cp * traits_of(playing.order, base.job.order.orders).chains;
@@ -118,8 +118,9 @@ Candidate candidate_of(const Scenario& scenario) {
 
 namespace {
 
-// Returns the settings that reset what the chosen precision excludes. For example the scenario may
-// set an fp8 recipe, which a plan with bf16 must not keep. write_named() does the same to a plan.
+// Returns settings that reset keys which the chosen precision excludes. For example the scenario
+// may set an fp8 recipe, which a plan with bf16 must not keep. write_named() does the same to a
+// plan.
 std::vector<std::pair<std::string, std::string>> settings_undone_by(const Layout& layout) {
   const bool not_fp8 = layout.precision != kAsScenario && layout.precision != precision_of("fp8");
   std::vector<std::pair<std::string, std::string>> settings;

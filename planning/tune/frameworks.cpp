@@ -135,7 +135,7 @@ std::string letters_of(const Model& layer) {
 }
 
 // Returns the letters of a hybrid model's layers, parted by spaces. Returns nothing for other
-// models, for multi-token prediction, and where a layer has no letters.
+// models, for multi-token prediction, and if a layer has no letters.
 std::string hybrid_letters(const Model& model) {
   std::string all;
   if (!is_hybrid(model) || model.mtp_layers > 0) return all;

@@ -20,7 +20,7 @@ GroupTimes::GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<Kn
   site_.placement = place_ranks(base.cluster, site_.cluster);
 }
 
-// Returns the first rank of the stage. Where all nodes are alike on one switch, returns that rank
+// Returns the first rank of the stage. If all nodes are alike on one switch, returns that rank
 // modulo a node's GPUs: stages that lie alike then share a description.
 int GroupTimes::begin_of(const Layout& layout, int stage) const {
   const int begin = stage * layout.block();
@@ -92,8 +92,8 @@ const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
   return *choices;
 }
 
-// Lists the groups that the description stands for, on the cluster's GPUs, and returns what their
-// communication may cost, by algorithm.
+// Lists the groups that the description stands for, on the cluster's GPUs, and returns the costs of
+// their communication, by algorithm.
 std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
   std::vector<std::vector<DeviceId>> instances;
   const int span = groups.size * groups.stride;

@@ -70,7 +70,7 @@ class GroupTimes {
   const Scenario& base_;
   Site site_;
   std::shared_ptr<KnownChoices> known_;
-  std::map<RankGroups, const std::vector<Choices>*> choices_;  // those of known_ used here
+  std::map<RankGroups, const std::vector<Choices>*> choices_;  // pointers into known_
 };
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 // The table of the numbers that make a layout. A search chooses them from the first to the last:
-// a key's values depend on those before it, as dp is what tp, cp and pp leave of the GPUs.
+// a key's values depend on those before it, as dp is GPUs / (tp x cp x pp).
 #include "planning/tune/layout_keys.h"
 
 #include <fmt/format.h>

@@ -35,7 +35,7 @@ struct LayoutKey {
 
 // All keys, in the order in which they are chosen.
 std::span<const LayoutKey> layout_keys();
-// Writes to a plan the keys that are chosen only where the user names them.
+// Writes to a plan the keys that are chosen only if the user names them.
 void write_named(const Layout& layout, Plan* plan);
 // Returns all words that the key may have, in order; empty if it has numbers or is not a layout's
 // key.

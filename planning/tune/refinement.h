@@ -37,7 +37,7 @@ std::vector<Refinement> refinements_in(const Space& space);
 
 // Returns the plan's scenario, refined. REQUIRES: several pipeline ranks.
 Scenario refined(const Scenario& base, const Candidate& candidate, const Refinement& refinement);
-// The refined candidate as keys and values, and as a line of text: like those of a plain candidate.
+// Return the refined candidate as keys and values, and as a line of text.
 std::vector<std::pair<std::string, std::string>> plan_settings(const Candidate& candidate,
                                                                const Refinement& refinement);
 std::string plan_text(const Candidate& candidate, const Refinement& refinement);

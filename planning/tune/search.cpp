@@ -446,7 +446,7 @@ Search::Cut Search::with_bound(const Layout& cut, StageLevel* level) const {
 }
 
 void Search::find_cuts(const SearchOptions& options) {
-  constexpr std::size_t kAtOnce = 128;  // after so many cuts, asks whether to stop
+  constexpr std::size_t kAtOnce = 128;  // asks whether to stop after each 128 cuts
   cuts_.clear();
   const std::vector<Layout> cuts = space_.cuts(base_);
   std::vector<Cut> found(cuts.size());
@@ -471,7 +471,7 @@ void Search::list_layouts(Cut* cut, const StageLevel& level, const SearchOptions
   if (cut->is_open) return;
   std::vector<KnownLayout> layouts;
   std::int64_t too_large = 0;
-  std::map<Layout, KnownFit> known_fits;  // by layout without what does not change memory
+  std::map<Layout, KnownFit> known_fits;  // by layout; micro batch and overlap are left out
   std::map<std::pair<int, int>, std::vector<const OrderTraits*>> orders;  // by vpp and micro batch
   for (const Layout& layout : space_.layouts(base_, cut->cut)) {
     KnownLayout known{layout};

@@ -89,8 +89,8 @@ class Search {
   Search(const Scenario& base, const Space& space, std::span<StageLevel> levels)
       : base_(base), space_(space), levels_(levels) {}
 
-  // Returns the best plans among the wanted layouts. Later calls reuse what this one finds about
-  // cuts.
+  // Returns the best plans among the wanted layouts. Later calls reuse the bounds of cuts that this
+  // one computes.
   SearchResult best(const SearchOptions& options);
 
  private:
@@ -114,7 +114,7 @@ class Search {
   std::span<StageLevel> levels_;
   std::vector<Cut> cuts_;
   bool knows_cuts_ = false;
-  std::int64_t unbounded_cuts_ = 0;  // cuts without a bound, where the search for cuts was stopped
+  std::int64_t unbounded_cuts_ = 0;  // cuts without a bound, if the search for cuts was stopped
 };
 
 }  // namespace tandem

@@ -10,7 +10,7 @@ namespace tandem {
 template <class Key, class Value>
 class SharedMemo {
  public:
-  // Returns the value known for the key, or else what `find` returns, which is then kept. The
+  // Returns the value known for the key, or else the result of `find`, which is then kept. The
   // reference stays valid. Two threads may compute a value at the same time: the first one is kept.
   template <class Find>
   const Value& of(const Key& key, const Find& find) {

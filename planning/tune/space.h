@@ -28,8 +28,8 @@ constexpr int chosen(int choice, int of_scenario) {
   return choice == kAsScenario ? of_scenario : choice;
 }
 
-// How the model is cut over the GPUs, and what a stage's passes do: everything that a stage's times
-// depend on.
+// How the model is cut over the GPUs, and how a stage's passes run. A stage's times depend on
+// nothing else.
 struct Layout {
   int tp = 1, cp = 1, ep = 1, expert_tp = 0, pp = 1, dp = 1, vpp = 1, micro_batch = 1;
   Recompute recompute = Recompute::None;

@@ -69,8 +69,8 @@ class StageLevel {
  public:
   // REQUIRES: `base` outlives it, and has no uniform costs.
   StageLevel(const Scenario& base, Cluster cluster);
-  // Returns another StageLevel of the same scenario for another thread. They share what they
-  // remember.
+  // Returns another StageLevel of the same scenario for another thread. Both share the times that
+  // they remember.
   StageLevel beside(Cluster cluster) const;
 
   // Returns a lower bound of the bytes of the mean rank's parameters, gradients, optimizer and
@@ -80,7 +80,7 @@ class StageLevel {
   // Returns the bytes of the fullest GPU with one microbatch of one stage alive. No order needs
   // less.
   double memory_floor(const Candidate& candidate) const;
-  // Says whether so many bytes of a plan's tensors fit into a GPU's memory.
+  // Whether a plan fits into a GPU's memory. `tensors`: the bytes of its tensors.
   bool fits(const Candidate& candidate, double tensors) const;
   double memory(const Candidate& candidate, const Order& order) const;
   double peak_bytes(const Candidate& candidate, const LiveActivations& live) const;
@@ -104,7 +104,7 @@ class StageLevel {
   // Returns a lower bound of each rank's end. A rank starts after the forwards of one microbatch on
   // the stages before its first, and then does its passes. If backwards are not split, the
   // backwards of those earlier stages follow. If transfers do not overlap, a pass also waits for
-  // what it sends.
+  // the transfers that it sends.
   RankEnds ends_bound(const Layout& layout, const Playing& playing);
   // Returns a lower bound of the iteration with data parallelism: parameters that the first stage
   // waits for, gradients that are reduced after a rank's last pass, the optimizer, and parameters
@@ -127,7 +127,7 @@ class StageLevel {
 
   const StagePassTimes& times(const Layout& layout);
   const StagePassTimes& uncontended_times(const Layout& layout);
-  // Returns times of no layers where no layout with its micro batch and cuts keeps the rules.
+  // Returns times without layers if no layout with this micro batch and cut keeps the rules.
   const StagePassTimes& exposed_times(const Layout& layout);
   int first_gpus_standing_for_all(const Layout& layout) const;
   Layout exposed_key(const Layout& layout) const;

@@ -138,8 +138,8 @@ Nanoseconds StageLevel::length_on_engine(const Pass& pass, const Layout& layout,
   return std::ranges::max(trace->events, {}, &EventTimes::end_ns).end_ns;
 }
 
-// Returns a job with so many layers of one kind on each stage. The embedding is on the first stage,
-// the head on the last.
+// Returns a pipeline with layers of one kind; `layers`: their number on each stage. The embedding
+// is on the first stage, the head on the last.
 std::pair<Model, Plan> StageLevel::small_job(const Layout& layout, const Model& kind,
                                              const std::vector<int>& layers) const {
   Plan plan = plan_of(base_, {layout, {default_order(1)}, {}});

@@ -19,7 +19,7 @@
 namespace tandem {
 
 // Compares a guide's rule with the search: the fastest plan that keeps it and the fastest that
-// breaks it; nothing where no plan does.
+// breaks it; nothing if no plan does.
 struct RuleCheck {
   std::string rule, source;
   std::optional<Found> keeps, breaks;
@@ -61,12 +61,12 @@ struct Tuned {
   // On an engine, some plans take up to a few per cent less than the bound.
   Nanoseconds best_ns = 0, bound_ns = 0;
 
-  // Returns how far at most the best plan is above the best possible, at stage level; nothing where
-  // that is not known.
+  // Returns the largest share by which the best plan may be above the best possible, at stage
+  // level; nothing if that is not known.
   std::optional<double> gap() const;
   std::vector<Finalist> finalists;  // the best by simulated iteration, then "rules" and "own"
   std::vector<RuleCheck> verdicts;
-  std::vector<Refined> refined;  // empty where the space asks for no refinement
+  std::vector<Refined> refined;  // empty if the space asks for no refinement
   // Keys that the scenario sets and a search's plans do not have. Without them, a plan's settings
   // are the whole plan.
   std::vector<std::string> cleared;
@@ -82,8 +82,8 @@ struct TuneOptions {
   Engine engine = Engine::SimGrid;
   Detail detail = Detail::None;  // of the finalists' RunResults
   std::function<bool()> stop = [] { return false; };
-  // The search ends after so many seconds. Plans that are not played on the engine after twice as
-  // many get an Error. 0: no limit.
+  // The search ends after this time. Plans that are not played on the engine after twice this time
+  // get an Error. 0: no limit.
   double seconds = 0;
   OnRuns on_runs = {};  // called while plans are played
   // Called with each new fastest plan, and whether it is from the search among the rules' plans.

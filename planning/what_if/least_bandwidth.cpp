@@ -129,7 +129,7 @@ std::optional<double> least_internode_Gbitps(const Scenario& scenario, MeasuredJ
     (excess > 1 ? low : high) = tried_Gbitps;
     if (high <= low * kTolerance) return high;
     double next = std::clamp(proposal(last, before), kSlowest_Gbitps, kFastest_Gbitps);
-    // Halving now and then bounds the number of trials where the share jumps.
+    // Halving now and then bounds the number of trials if the share jumps.
     const bool halves = low > 0 && std::isfinite(high) && tries % 3 == 0;
     if (halves || next <= low || next >= high) next = std::sqrt(low * high);
     before = last;

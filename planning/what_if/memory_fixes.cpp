@@ -27,14 +27,14 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t kMostFixes = 3;
-// Pairs begin with a single change of one of the so many kinds that spare the most memory.
+// Pairs begin with a change of one of the kinds that spare the most memory: so many kinds.
 constexpr std::size_t kMostFirstChanges = 4;
 // The number of fitting pairs that are played. They are those that spare the least memory, as
 // saving more than is missing mostly costs more time.
 constexpr std::size_t kMostPairs = 12;
 
-// A change that fits only if memory is not fragmented is compared as so many times as slow, so that
-// one that fits for sure is preferred.
+// A change that fits only if memory is not fragmented is compared as if it were slower by this
+// factor, so that one that fits for sure is preferred.
 constexpr double kUnsureFactor = 1.1;
 
 // A change that a user may make. Of the changes of one kind, the fastest is suggested.
