@@ -1,3 +1,4 @@
+// Writes a run's detail as JSON text, part by part: hardware, split, memory, timeline, strip.
 #include "results/run_detail.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Computes speed from FLOPs and the iteration, and memory from the memory timelines of all ranks.
 #include "results/training.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Reads tensor overlap in three layers: a method, then a file, then keys of single GEMMs.
 #include "scenarios/tensor_settings.h"
 
 #include <fmt/format.h>

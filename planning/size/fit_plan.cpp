@@ -1,3 +1,4 @@
+// Runs the search of tandem tune (tune/search.h) for a job on a number of nodes.
 #include "planning/size/fit_plan.h"
 
 #include <algorithm>

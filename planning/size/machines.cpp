@@ -1,3 +1,5 @@
+// Rules machines out by their excess, the ratio of a need (days, price, power, GPUs) to its limit,
+// and picks the least of the others by price, days or total.
 #include "planning/size/machines.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Counts the switches of a folded Clos network from the leaves up: leaves_of() makes the leaves,
+// tier_above() the fewest switches that join a tier. A third tier joins pods of two.
 #include "planning/size/network_bill.h"
 
 #include <algorithm>
@@ -74,11 +76,10 @@ LeafTier leaves_of(const ClusterSpec& spec, std::int64_t nodes, int ports) {
   const std::int64_t groups = divided_up(nodes, fabric.nodes_per_leaf);
   const std::int64_t group_nodes = std::min<std::int64_t>(nodes, fabric.nodes_per_leaf);
   const std::int64_t down = group_nodes * (rails ? 1 : spec.nics_per_node);
-  if (down + cables_up(down, fabric.oversubscription) <= ports) {
+  if (down + cables_up(down, fabric.oversubscription) <= ports)
     return {.leaves = groups * (rails ? spec.nics_per_node : 1),
             .down = down,
             .oversubscription = fabric.oversubscription};
-  }
   LeafTier pod = packed(group_nodes * spec.nics_per_node);
   if (groups == 1) return pod;
   pod.leaves *= groups;
@@ -138,17 +139,15 @@ Result<std::vector<SwitchModel>> models_for(double nic_Gbit_per_s, std::string_v
     if (models.empty() || model.port_Gbit_per_s == models.front().port_Gbit_per_s)
       models.push_back(model);
   }
-  if (fastest == 0) {
+  if (fastest == 0)
     return Error{
         fmt::format("found the switch '{}', expected one of {}", name, fmt::join(names, ", "))};
-  }
-  if (models.empty()) {
+  if (models.empty())
     return Error::of(
         {"cluster.nic_Gbitps"},
         fmt::format("found NICs of {:g} Gbit/s, expected at most {:g}: no {} has faster "
                     "ports",
                     nic_Gbit_per_s, fastest, name.empty() ? "switch in the table" : name));
-  }
   return models;
 }
 
@@ -157,11 +156,10 @@ Result<std::vector<SwitchModel>> models_for(double nic_Gbit_per_s, std::string_v
 std::span<const SwitchModel> switch_models() { return kSwitches; }
 
 Result<NetworkBill> network_bill(const ClusterSpec& spec, int nodes, std::string_view switch_name) {
-  if (spec.cables != nullptr) {
+  if (spec.cables != nullptr)
     return Error::of({"cluster.cables"},
                      "found a list of cables, expected a fabric by its kind: what is bought of the "
                      "first is in the list");
-  }
   const double nic_Gbit_per_s = spec.nic_bytes_per_s / Gbit;
   ASSIGN_OR_RETURN(const auto models, models_for(nic_Gbit_per_s, switch_name));
   for (const SwitchModel& model : models) {

@@ -1,3 +1,4 @@
+// Computes the machines again with each input at both ends of its range, without a search or a run.
 #include "planning/size/tornado.h"
 
 #include <fmt/format.h>

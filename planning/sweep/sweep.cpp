@@ -31,10 +31,6 @@ namespace fs = std::filesystem;
 
 using ResultRows = std::map<int, Results::Row>;
 
-std::string shard_part(const std::string& output, const Shard& shard) {
-  return fmt::format("{}.part-{}-of-{}", output, shard.number, shard.of);
-}
-
 std::string rank_part(const std::string& output, int rank) {
   return fmt::format("{}.part-of-rank-{}", output, rank);
 }
@@ -222,7 +218,8 @@ class Sweep {
   }
 
   Result<SweepEnd> run_shard(const Shard& shard) {
-    const std::string part = shard_part(options_.output, shard);
+    const std::string part =
+        fmt::format("{}.part-{}-of-{}", options_.output, shard.number, shard.of);
     ASSIGN_OR_RETURN(const FileLock lock, take_lock(options_.output, shard.number));
     RETURN_IF_ERROR(collect_rows({part}, {}));
     std::vector<int> own;
