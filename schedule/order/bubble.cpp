@@ -2,8 +2,8 @@
 // rank that works most. Each gap has up to three parts:
 //
 //   waiting    no later action of the rank has its input yet
-//   memory     only forwards have it, and the rank holds as many activations as it ever does
-//   postponed  some later action could run, but the order puts another one first
+//   memory     only forwards have their input, and the rank holds as many activations as at its
+//   peak postponed  some later action could run, but the order puts another one first
 #include "schedule/order/bubble.h"
 
 #include <algorithm>
@@ -64,13 +64,13 @@ class Upcoming {
   explicit Upcoming(const std::vector<Action>& actions) : next_(actions.size()) {
     std::map<std::pair<Stage, ActionKind>, int> last;
     for (int i = static_cast<int>(actions.size()) - 1; i >= 0; --i) {
-      for (const auto& [what, at] : last) next_[i].push_back(at);
+      for (const auto& [stage_and_kind, position] : last) next_[i].push_back(position);
       last[{actions[i].stage, actions[i].kind}] = i;
     }
   }
 
-  // Returns the places of the next actions after `at`.
-  const std::vector<int>& behind(std::size_t at) const { return next_[at]; }
+  // Returns the positions of the next actions after `position`.
+  const std::vector<int>& after(std::size_t position) const { return next_[position]; }
 
  private:
   std::vector<std::vector<int>> next_;
@@ -91,18 +91,18 @@ Gaps gaps_of(const std::vector<Action>& actions, const std::vector<OrderReplay::
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const double from = i == 0 ? kNoTime : spans[i - 1].end, to = spans[i].start;
     if (to > from) {
-      // From then on some action could run (undone), or could but for memory (full).
-      double undone = kNoTime, full = kNoTime;
-      for (const int at : upcoming.behind(i)) {
-        const bool held = actions[at].kind == ActionKind::Forward && live >= peak;
-        double& since = held ? full : undone;
-        since = std::min(since, std::max(from, inputs.ready(actions[at])));
+      // The times from which on some action could run, or could run but for memory.
+      double runnable = kNoTime, blocked_by_memory = kNoTime;
+      for (const int next : upcoming.after(i)) {
+        const bool blocked = actions[next].kind == ActionKind::Forward && live >= peak;
+        double& since = blocked ? blocked_by_memory : runnable;
+        since = std::min(since, std::max(from, inputs.ready(actions[next])));
       }
-      undone = std::min(undone, to);
-      full = std::min(full, undone);
-      gaps.waiting += full - from;
-      gaps.memory += undone - full;
-      gaps.postponed += to - undone;
+      runnable = std::min(runnable, to);
+      blocked_by_memory = std::min(blocked_by_memory, runnable);
+      gaps.waiting += blocked_by_memory - from;
+      gaps.memory += runnable - blocked_by_memory;
+      gaps.postponed += to - runnable;
     }
     if (actions[i].kind == ActionKind::Forward) ++live;
     if (produces_gradient(actions[i].kind)) --live;
@@ -116,8 +116,8 @@ Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
   CHECK(static_cast<int>(stages.size()) == given.stages);
   Order order = given;
   for (std::vector<Action>& actions : order.ranks) actions = compute_actions(actions);
-  std::vector<OrderCosts> at_once(stages.begin(), stages.end());
-  for (OrderCosts& stage : at_once) stage.transfer = 0;
+  std::vector<OrderCosts> without_transfers(stages.begin(), stages.end());
+  for (OrderCosts& stage : without_transfers) stage.transfer = 0;
   const std::vector<int> rank_of = stage_to_rank(order);
   std::vector<double> work(order.pp());
   double all = 0;
@@ -125,7 +125,7 @@ Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
     work[rank_of[s]] += order.microbatches * work_of(stages[s]);
     all += order.microbatches * work_of(stages[s]);
   }
-  const OrderReplay replay = replay_stages(order, at_once);
+  const OrderReplay replay = replay_stages(order, without_transfers);
   const Inputs inputs(order, replay);
   const std::vector<std::vector<int>> peaks = peak_live(order);
 

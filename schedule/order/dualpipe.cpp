@@ -9,10 +9,12 @@
 namespace tandem {
 namespace {
 
-// Makes one rank's actions, in the eight steps of DeepSeek's code. The rank holds a stage of each
-// direction. Microbatches of direction 0 reach it first. `to_end` is the number of ranks from it to
-// the end where they enter, both included. `to_turn` is the number of ranks after it, up to where
-// the directions meet. Of 8 ranks, rank 1 has to_end 2 (ranks 1, 0) and to_turn 2 (ranks 2, 3).
+// Makes one rank's actions, in the eight steps of DeepSeek's code
+// (github.com/deepseek-ai/DualPipe). The rank holds a stage of each direction. Microbatches of
+// direction 0 reach it first. `to_end` is the number of ranks from this one to the end where they
+// enter, both included. `to_turn` is the number of ranks after this one, up to where the directions
+// meet. Of 8 ranks, rank 1 has to_end 2 (ranks 1, 0) and to_turn 2 (ranks 2, 3). F0 is a forward of
+// direction 0.
 class RankActions {
  public:
   RankActions(std::array<int, 2> stages, int to_end, int to_turn, int microbatches)

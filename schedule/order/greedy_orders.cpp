@@ -27,6 +27,7 @@ ListProblem problem_of(const OrderSpec& spec, LimitsOf own_limits) {
 HeldLimits zb1p_limits(int pp) { return {pp}; }
 HeldLimits twice_pp(int pp) { return {2 * pp}; }
 HeldLimits v_half_limits(int pp) { return {2 * (pp / 2) + 2}; }
+// On two ranks `held` is 1F1B's limit. The limit in flight is then below it.
 HeldLimits v_min_limits(int pp) {
   const int held = 2 * ((pp + 4) / 3);
   return {held, std::min(held, std::max(2 * pp - 1, 2))};
@@ -41,7 +42,8 @@ std::vector<std::vector<Action>> make_greedy(const OrderSpec& spec, LimitsOf lim
   return schedule_greedily(problem_of(spec, limits));
 }
 
-// The order would be another one with fewer microbatches than fill the limit.
+// With fewer microbatches than the memory limit allows, the limit would not bind and the order
+// would differ, so rounds begin only after so many.
 OrderRounds rounds_of_greedy(const OrderSpec& spec, LimitsOf limits) {
   const ListProblem problem = problem_of(spec, limits);
   OrderRounds rounds = greedy_rounds(problem);

@@ -1,4 +1,5 @@
-// The zero-bubble orders. Each is made for costs under its own limit of activations.
+// The zero-bubble orders zb1p, zb2p, zbv, v-half and v-min. Each is list scheduling for given costs
+// under its own limit of activations.
 #pragma once
 
 #include <vector>
@@ -14,17 +15,20 @@ struct HeldLimits {
 };
 using LimitsOf = HeldLimits (*)(int pp);
 
-// The limits unless the spec has one. With one stage a rank: 1F1B's, and twice that. In a V, as
-// "Controllable Memory" (Qi et al. 2024) has it: 1F1B's, about half of it, and about a third, which
-// is less than 1F1B's on two ranks, too.
+// Return the limits of the orders, which a spec's memory_limit replaces. zb1p: as 1F1B. zb2p and
+// zbv: 2 pp, which for zbv's half stages is as much memory as 1F1B. v-half and v-min: about half
+// and about a third of it ("Controllable Memory", Qi et al. 2024).
 HeldLimits zb1p_limits(int pp);
 HeldLimits twice_pp(int pp);
 HeldLimits v_half_limits(int pp);
 HeldLimits v_min_limits(int pp);
 
-// Returns the times of each stage. REQUIRES: the spec is checked, here and below.
+// REQUIRES for all below: the spec is checked.
+
+// Returns the times of each stage.
 std::vector<OrderCosts> stage_costs(const OrderSpec& spec);
 
+// Makes the order's actions, or returns its rounds (OrderTraits::rounds).
 std::vector<std::vector<Action>> make_greedy(const OrderSpec& spec, LimitsOf limits);
 OrderRounds rounds_of_greedy(const OrderSpec& spec, LimitsOf limits);
 

@@ -3,6 +3,7 @@
 #include "schedule/order/layer_split.h"
 
 #include <algorithm>
+#include <compare>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -34,12 +35,12 @@ bool may_have_layers(const LayerCosts& costs, int stage, int stages) {
   return !costs.prediction || stage != stages - 1;
 }
 
-// Returns the time of the longest stage, without costs.each, if stages have as many layers as each
-// other. The best split's longest stage is no longer, so the search can pass over longer ones.
+// Returns the time of the longest stage, without costs.each, in a split into equal numbers of
+// layers. The best split's longest stage takes no longer, so the search can skip longer stages.
 double longest_of_even_split(const LayerCosts& costs, int stages) {
   std::vector<int> split(stages);
   auto left = static_cast<int>(costs.layers.size());
-  // Gives one to each stage that needs one first.
+  // First gives one layer to each stage that needs one.
   for (int stage = 0; stage < stages; ++stage) {
     if (may_be_empty(costs, stage, stages)) continue;
     split[stage] = 1;
@@ -120,18 +121,24 @@ int busiest_rank(const LayerCosts& costs, const std::vector<int>& split,
   return static_cast<int>(std::ranges::max_element(ranks) - ranks.begin());
 }
 
-// Returns what the descent minimises: the busiest rank's time, then how uneven ranks are, then how
-// uneven stages are.
-std::tuple<double, double, int> load_of(const LayerCosts& costs, const std::vector<int>& split,
-                                        std::span<const int> rank_of_stage) {
-  double busiest = 0, squares = 0;
+// The value that the descent minimises, compared in this order.
+struct SplitLoad {
+  double busiest = 0;       // time of the busiest rank
+  double rank_squares = 0;  // sum of squares of the ranks' times: how uneven ranks are
+  int stage_squares = 0;    // sum of squares of the stages' layers: how uneven stages are
+
+  auto operator<=>(const SplitLoad&) const = default;
+};
+
+SplitLoad load_of(const LayerCosts& costs, const std::vector<int>& split,
+                  std::span<const int> rank_of_stage) {
+  SplitLoad load;
   for (const double time : times_of_ranks(costs, split, rank_of_stage)) {
-    busiest = std::max(busiest, time);
-    squares += time * time;
+    load.busiest = std::max(load.busiest, time);
+    load.rank_squares += time * time;
   }
-  int uneven = 0;
-  for (const int layers : split) uneven += layers * layers;
-  return {busiest, squares, uneven};
+  for (const int layers : split) load.stage_squares += layers * layers;
+  return load;
 }
 
 // Returns the split with one layer moved.
@@ -171,7 +178,7 @@ std::vector<OrderCosts> costs_of_split(const LayerCosts& costs, const std::vecto
 std::vector<int> balanced_split(const LayerCosts& costs, std::span<const int> rank_of_stage) {
   const auto stages = static_cast<int>(rank_of_stage.size());
   std::vector<int> split = even_stages(costs, stages);
-  auto load = load_of(costs, split, rank_of_stage);
+  SplitLoad load = load_of(costs, split, rank_of_stage);
   for (bool better = true; better;) {
     const int busiest = busiest_rank(costs, split, rank_of_stage);
     std::vector<int> best;
@@ -180,7 +187,7 @@ std::vector<int> balanced_split(const LayerCosts& costs, std::span<const int> ra
       for (std::size_t to = 0; to < split.size(); ++to) {
         if (to == from || !can_take(costs, split, to)) continue;
         std::vector<int> next = moved(split, from, to);
-        const auto next_load = load_of(costs, next, rank_of_stage);
+        const SplitLoad next_load = load_of(costs, next, rank_of_stage);
         if (next_load >= load) continue;
         load = next_load;
         best = std::move(next);

@@ -13,11 +13,12 @@
 
 namespace tandem {
 
-// Times of one microbatch, in any one unit: of the layers in their order, of the first stage's
-// embedding, of the last one's head, and of what every stage does, even without layers.
+// Times of one microbatch, in any one unit.
 struct LayerCosts {
-  std::vector<OrderCosts> layers;
-  OrderCosts embedding, head, each;
+  std::vector<OrderCosts> layers;  // in the model's order
+  OrderCosts embedding;            // on the first stage
+  OrderCosts head;                 // on the last stage
+  OrderCosts each;                 // on every stage, even without layers
   // Multi-token prediction on the stage before the last one, which itself then has no layer.
   // Nothing: any prediction is on the head's stage.
   std::optional<OrderCosts> prediction = {};
@@ -27,10 +28,10 @@ struct LayerCosts {
 // edge they take prediction->transfer if prediction is on the stage before it.
 std::vector<OrderCosts> costs_of_split(const LayerCosts& costs, const std::vector<int>& split);
 
-// Returns the split whose busiest rank has the least to do for a microbatch. With a stage a rank,
-// or with equal layers, no split is better. Otherwise no split is better that moves one layer off
-// that rank. A stage that has nothing else gets at least a layer. REQUIRES: no fewer layers than
-// such stages.
+// Returns a split whose busiest rank takes little time for a microbatch. The split is optimal with
+// one stage a rank, or with equal layers. Otherwise it is a local optimum: moving one layer off the
+// busiest rank does not help. A stage without embedding, head or prediction gets at least one
+// layer. REQUIRES: at least as many layers as such stages.
 std::vector<int> balanced_split(const LayerCosts& costs, std::span<const int> rank_of_stage);
 
 // Returns whether the stage can give a layer away, or take one.

@@ -1,6 +1,6 @@
-// The policies that list scheduling tries. One stage a rank: twelve, that differ in preference,
-// taper and patience. Two stages a rank in a V: eight, and one that follows a building block where
-// memory is short.
+// The policies that list scheduling tries. With one stage a rank there are twelve, which differ in
+// preference, taper and patience. With two stages a rank in a V there are eight, and one more that
+// follows a building block if memory is short.
 #include "schedule/order/list_policies.h"
 
 #include <iterator>
@@ -8,21 +8,20 @@
 namespace tandem {
 namespace {
 
-// These eight were chosen from all 480 policies: 24 preferences, W first or not, taper or not, and
+// Eight policies chosen greedily from all 480: 24 preferences, W first or not, taper or not, and
 // unpaced or a pace of 0, 1, 2 or 4. All were played on pipelines of 2 to 16 ranks with random
 // costs. Each row is the policy that, added to the rows above it, comes closest to the best of all
-// 480. With eight the mean is within 1 % of it. Pace keeps the microbatches of a V apart where
-// memory is short. Columns: preference, weights_first, taper, pace, patience, block.
+// 480. With eight rows the mean is within 1 % of that best. Pace keeps the microbatches of a V
+// apart where memory is short. Columns: preference, weights_first, taper, pace, patience, block.
 constexpr Policy kPoliciesOfV[] = {
     {{kF1, kF0, kI0, kI1}, false, true, 4},       {{kF1, kF0, kI1, kI0}, true, true, 1},
     {{kF1, kI0, kF0, kI1}, true, true, kUnpaced}, {{kF1, kI0, kF0, kI1}, true, true, 2},
     {{kF1, kI1, kF0, kI0}, false, false, 1},      {{kF1, kI1, kF0, kI0}, true, true, 4},
     {{kF1, kI1, kF0, kI0}, true, true, 2},        {{kF1, kI0, kF0, kI1}, false, true, 0},
 };
-// A V that is short of memory also tries a policy that takes turns as the building block of V-Half
-// or V-Min does. With F = I = W on 2 to 16 ranks, the policies above took up to two actions longer
-// than those blocks squeezed together. About 3p/8 microbatches fill V-Half's pipeline before its
-// first gradient.
+// If memory is short, a V also tries a policy that follows the building block of V-Half or V-Min.
+// With F = I = W on 2 to 16 ranks, the policies above took up to two actions longer than those
+// blocks squeezed together. In V-Half about 3 pp / 8 microbatches enter before the first gradient.
 Policy half_block(int pp) {
   return {{kF0, kF1, kI0, kI1}, true, true, (3 * pp + 7) / 8, 0, BuildingBlock::Half};
 }
@@ -45,11 +44,12 @@ constexpr Policy kPoliciesOfOneChunk[] = {
 
 }  // namespace
 
-// Stages 0 to p - 1 go down the ranks (chunk 0), and p to 2p - 1 come back up (chunk 1). In V-Half
-// one rank further takes 2 slots on the way down and 1 on the way up, in V-Min 1 slot both ways.
-// Input gradients start on rank 0, go down through chunk 1 and up through chunk 0. A leg begins
-// where the one before ended, or one or two slots later: V-Half's F1 begins on rank p - 1 in slot
-// 2 (p - 1) + 1, and reaches rank 0 in slot 3p - 2.
+// Stages 0 to pp - 1 go down the ranks (chunk 0), and pp to 2 pp - 1 come back up (chunk 1). From
+// one rank to the next, V-Half's forwards take 2 slots on the way down and 1 on the way up, V-Min's
+// take 1 slot both ways. Input gradients start on rank 0, go down through chunk 1 and up through
+// chunk 0. Each of these four legs begins one or two slots after the one before ended, and the
+// first leg of gradients `later` slots more. V-Half's F0 ends on rank pp - 1 in slot 2 (pp - 1), F1
+// begins there a slot later and reaches rank 0 in slot 3 pp - 2.
 BlockSlots slots_of(BuildingBlock block, int pp, int rank) {
   if (block == BuildingBlock::Half) {
     const int later = pp % 2 == 0 ? 3 : 0;

@@ -3,9 +3,9 @@
 // that is free does the first action of its policy's preference that is ready, and W where it would
 // idle.
 //
-// An activation is live from F to I, and held from F to W. A round is what repeats once the
-// pipeline is full. It is found by storing the state when each microbatch enters: if a state comes
-// again, all that lies between will too.
+// An activation is live from F to I, and held from F to W. Once the pipeline is full, the schedule
+// repeats in rounds. find_rounds() stores a snapshot of the state whenever a microbatch enters. If
+// two snapshots are equal, the actions between them are a round.
 #include "schedule/order/list_scheduler.h"
 
 #include <algorithm>
@@ -30,11 +30,11 @@
 namespace tandem {
 namespace {
 
-// A round is looked for within the first kLookedAt (pp + 8) microbatches.
-constexpr int kLookedAt = 16;
+// A round is searched for within the first kSearchedPerRank (pp + 8) microbatches.
+constexpr int kSearchedPerRank = 16;
 
-// The times when ranks next look for something to do. A tournament tree (each node has the least
-// time below it) finds the earliest at once.
+// The time at which each rank next looks for something to do, in a tournament tree: each node holds
+// the least time below it, so the root is the earliest time of all.
 class WakeTimes {
  public:
   explicit WakeTimes(int ranks) : leaves_(std::bit_ceil(static_cast<unsigned>(ranks))) {
@@ -49,8 +49,8 @@ class WakeTimes {
       times_[node] = std::min(times_[2 * node], times_[2 * node + 1]);
   }
   Ticks earliest() const { return times_[1]; }
-  // Returns the lowest rank that looks at that time.
-  int first() const {
+  // Returns the lowest rank whose time is earliest().
+  int first_rank() const {
     unsigned node = 1;
     while (node < leaves_) node = 2 * node + (times_[2 * node] == times_[node] ? 0 : 1);
     return static_cast<int>(node - leaves_);
@@ -61,6 +61,7 @@ class WakeTimes {
   std::vector<Ticks> times_;  // the earliest time below each node
 };
 
+// Plays one policy on one problem.
 class Scheduler {
  public:
   // REQUIRES: `times` and `policy` outlive this.
@@ -76,9 +77,10 @@ class Scheduler {
         wakes_(problem_.pp) {
     const int count = static_cast<int>(stages_.size());
     for (int stage = 0; stage < count; ++stage) {
-      const std::int64_t all = static_cast<std::int64_t>(problem_.memory_limit) * (count - stage);
+      // With taper: the limit's share of the stages from this one on, rounded up.
+      const std::int64_t share = static_cast<std::int64_t>(problem_.memory_limit) * (count - stage);
       stages_[stage].most_live =
-          policy.taper ? static_cast<int>((all + count - 1) / count) : problem_.memory_limit;
+          policy.taper ? static_cast<int>((share + count - 1) / count) : problem_.memory_limit;
     }
     for (int rank = 0; rank < problem_.pp; ++rank)
       ranks_[rank].slots = slots_of(policy.block, problem_.pp, rank);
@@ -94,19 +96,20 @@ class Scheduler {
   // Finds what greedy_rounds() returns.
   OrderRounds find_rounds() {
     begin();
-    std::unordered_map<std::uint64_t, Seen> states;
+    std::unordered_map<std::uint64_t, Snapshot> snapshots;  // by hash of the state
     for (int entered = 0; wakes_.earliest() < kNever;) {
       const Ticks now = wakes_.earliest();
       step();
       if (stages_[0].forwards == entered) continue;
       entered = stages_[0].forwards;
       if (entered == problem_.microbatches) break;
-      Seen seen{entered, now, state(now)};
-      const auto [at, is_new] = states.try_emplace(hash(seen.state), std::move(seen));
-      if (is_new) continue;  // try_emplace moves `seen` only then
-      if (at->second.state == seen.state && is_paced_alike(at->second, seen))
-        return {entered - at->second.entered, entered + 1};
-      at->second = std::move(seen);
+      Snapshot current{entered, now, state(now)};
+      const auto [found, is_new] = snapshots.try_emplace(hash(current.state), std::move(current));
+      if (is_new) continue;  // try_emplace moves `current` only if it is new
+      Snapshot& before = found->second;
+      if (before.state == current.state && is_paced_alike(before, current))
+        return {entered - before.entered, entered + 1};
+      before = std::move(current);
     }
     return {0, 0};
   }
@@ -133,9 +136,9 @@ class Scheduler {
     BlockSlots slots;        // used if the policy follows a block
   };
 
-  // The state when so many microbatches had entered.
-  struct Seen {
-    int entered = 0;
+  // The state at the time when a microbatch entered.
+  struct Snapshot {
+    int entered = 0;  // microbatches so far
     Ticks now = 0;
     std::vector<Ticks> state;
   };
@@ -144,13 +147,14 @@ class Scheduler {
     for (const Ticks each : state) hash = scatter(hash ^ scatter(static_cast<std::uint64_t>(each)));
     return hash;
   }
-  // Returns whether the policy's pace acts from `now` on as it did from `before` on. Either it
-  // delays the next microbatch by the same time, or it had ceased to delay it. Then it never delays
-  // again: a round takes at least a period for each of its microbatches, so entries fall behind.
-  bool is_paced_alike(const Seen& before, const Seen& now) const {
+  // Returns whether the policy's pace has the same effect after both snapshots: it delays the next
+  // microbatch by the same time, or it no longer delays any. Once it delays none it never will
+  // again: a round takes at least one period for each of its microbatches, so microbatches enter
+  // later than the pace allows.
+  bool is_paced_alike(const Snapshot& before, const Snapshot& current) const {
     return policy_.pace == kUnpaced ||
-           entry(before.entered) - before.now == entry(now.entered) - now.now ||
-           entry(now.entered) <= before.now;
+           entry(before.entered) - before.now == entry(current.entered) - current.now ||
+           entry(current.entered) <= before.now;
   }
 
   void begin() {
@@ -158,21 +162,23 @@ class Scheduler {
   }
   void step() {
     const Ticks now = wakes_.earliest();
-    const int rank = wakes_.first();
+    const int rank = wakes_.first_rank();
     wakes_.set(rank, decide(rank, now));
   }
 
-  // Returns everything that decides what is done from now on, as long as microbatches are left.
-  // Times are relative to now, and microbatches to the next to enter. An input that has arrived has
-  // time 0, however long ago it came. Only for W, of which the oldest goes first, does age count.
+  // Returns everything that later decisions depend on, as long as microbatches are left to enter.
+  // Times are relative to `now`, and microbatches relative to the next one to enter. An input that
+  // has arrived has time 0, however long ago it came. The age of a waiting W is kept, since the
+  // oldest W goes first.
   std::vector<Ticks> state(Ticks now) const {
     std::vector<Ticks> state;
     state.reserve(16 * stages_.size());
     const int entered = stages_[0].forwards;
+    // Adds when the outputs of microbatches `from` to `to` - 1 are of use: `delay` after their end.
     const auto add_waits = [&](const std::vector<Ticks>& ends, int stage, int from, int to,
-                               Ticks more, Ticks least) {
+                               Ticks delay, Ticks least) {
       for (int microbatch = from; microbatch < to; ++microbatch)
-        state.push_back(std::max(ends[times_.slot(stage, microbatch)] + more - now, least));
+        state.push_back(std::max(ends[times_.slot(stage, microbatch)] + delay - now, least));
     };
     for (int rank = 0; rank < problem_.pp; ++rank) {
       const Ticks wake = wakes_.of(rank);
@@ -180,18 +186,20 @@ class Scheduler {
                                  std::max<Ticks>(ranks_[rank].busy_until - now, 0)});
     }
     for (int stage = 0; stage <= times_.last_stage(); ++stage) {
-      const StageState& at = stages_[stage];
-      state.insert(state.end(), {at.forwards - entered, at.inputs - entered, at.weights - entered});
+      const StageState& done = stages_[stage];
+      state.insert(state.end(),
+                   {done.forwards - entered, done.inputs - entered, done.weights - entered});
       if (stage == times_.last_stage()) {
-        add_waits(forward_end_, stage, at.inputs, at.forwards, times_.turn, 0);
+        add_waits(forward_end_, stage, done.inputs, done.forwards, times_.turn, 0);
       } else {
-        add_waits(forward_end_, stage, stages_[stage + 1].forwards, at.forwards,
+        add_waits(forward_end_, stage, stages_[stage + 1].forwards, done.forwards,
                   times_.transfer(stage, stage + 1), 0);
       }
       if (stage > 0)
-        add_waits(gradient_end_, stage, stages_[stage - 1].inputs, at.inputs,
+        add_waits(gradient_end_, stage, stages_[stage - 1].inputs, done.inputs,
                   times_.transfer(stage, stage - 1), 0);
-      if (problem_.chunks > 1) add_waits(gradient_end_, stage, at.weights, at.inputs, 0, -kNever);
+      if (problem_.chunks > 1)
+        add_waits(gradient_end_, stage, done.weights, done.inputs, 0, -kNever);
     }
     return state;
   }
@@ -202,22 +210,21 @@ class Scheduler {
     return std::max<Ticks>(0, (microbatch - policy_.pace) * times_.period);
   }
 
-  // Returns when the stage's next forward has its input and room among those in flight; kNever if
-  // that is not known yet.
-  Ticks forward_comes(int stage) const {
-    const StageState& at = stages_[stage];
-    if (at.forwards == problem_.microbatches || at.forwards - at.inputs >= at.most_live)
+  // Return when the stage's next forward, or its next input gradient, has its input; kNever if that
+  // is not known yet. A forward also needs that fewer than `most_live` are in flight.
+  Ticks next_forward_ready(int stage) const {
+    const StageState& done = stages_[stage];
+    if (done.forwards == problem_.microbatches || done.forwards - done.inputs >= done.most_live)
       return kNever;
-    if (stage == 0) return entry(at.forwards);
-    return arrival(forward_end_[times_.slot(stage - 1, at.forwards)], stage - 1, stage);
+    if (stage == 0) return entry(done.forwards);
+    return arrival(forward_end_[times_.slot(stage - 1, done.forwards)], stage - 1, stage);
   }
-
-  Ticks input_comes(int stage) const {
-    const StageState& at = stages_[stage];
-    if (at.inputs == at.forwards) return kNever;
+  Ticks next_gradient_ready(int stage) const {
+    const StageState& done = stages_[stage];
+    if (done.inputs == done.forwards) return kNever;
     if (stage == times_.last_stage())
-      return forward_end_[times_.slot(stage, at.inputs)] + times_.turn;
-    return arrival(gradient_end_[times_.slot(stage + 1, at.inputs)], stage + 1, stage);
+      return forward_end_[times_.slot(stage, done.inputs)] + times_.turn;
+    return arrival(gradient_end_[times_.slot(stage + 1, done.inputs)], stage + 1, stage);
   }
 
   Ticks arrival(Ticks sent, int from, int to) const {
@@ -225,42 +232,47 @@ class Scheduler {
   }
 
   Ticks input_ready(const ListChoice& choice, int stage) const {
-    return choice.kind == ActionKind::Forward ? forward_comes(stage) : input_comes(stage);
+    return choice.kind == ActionKind::Forward ? next_forward_ready(stage)
+                                              : next_gradient_ready(stage);
   }
 
-  // Returns what the rank may do, the most preferred first.
-  std::array<ListChoice, 4> turns(int rank) const {
+  // Returns the rank's choices, the most preferred first: by the policy's preference or, if it
+  // follows a building block, by the slots of the next actions.
+  std::array<ListChoice, 4> preferred_choices(int rank) const {
     if (policy_.block == BuildingBlock::None) return policy_.preference;
     const StageState& down = stages_[times_.stage_of(rank, 0)];
     const StageState& up = stages_[times_.stage_of(rank, 1)];
     const BlockSlots& slots = ranks_[rank].slots;
-    std::array<std::pair<int, ListChoice>, 4> by_slot = {
-        {{slots.forward[0] + kSlots * down.forwards, kF0},
-         {slots.forward[1] + kSlots * up.forwards, kF1},
-         {slots.input[0] + kSlots * down.inputs, kI0},
-         {slots.input[1] + kSlots * up.inputs, kI1}}};
-    std::ranges::sort(by_slot, {}, &std::pair<int, ListChoice>::first);
-    return {by_slot[0].second, by_slot[1].second, by_slot[2].second, by_slot[3].second};
+    struct SlotOf {
+      int slot;
+      ListChoice choice;
+    };
+    std::array<SlotOf, 4> by_slot = {{{slots.forward[0] + kSlots * down.forwards, kF0},
+                                      {slots.forward[1] + kSlots * up.forwards, kF1},
+                                      {slots.input[0] + kSlots * down.inputs, kI0},
+                                      {slots.input[1] + kSlots * up.inputs, kI1}}};
+    std::ranges::sort(by_slot, {}, &SlotOf::slot);
+    return {by_slot[0].choice, by_slot[1].choice, by_slot[2].choice, by_slot[3].choice};
   }
 
   // Returns whether the limits let the rank hold one more forward. Chunk 0 leaves room for one
-  // activation of chunk 1, so that what is in flight can come back.
+  // activation of chunk 1, so that microbatches in flight can come back through chunk 1.
   bool fits(int rank, int chunk) const {
-    const StageState& at = stages_[times_.stage_of(rank, chunk)];
+    const StageState& done = stages_[times_.stage_of(rank, chunk)];
     const int room = problem_.chunks - 1 - chunk;
     return ranks_[rank].held < problem_.memory_limit &&
            ranks_[rank].live < problem_.in_flight_limit &&
-           at.forwards - at.weights + room < problem_.memory_limit &&
-           at.forwards - at.inputs + room < problem_.in_flight_limit;
+           done.forwards - done.weights + room < problem_.memory_limit &&
+           done.forwards - done.inputs + room < problem_.in_flight_limit;
   }
 
-  // Lets the rank do something or wait. Returns when it looks again: when that ends, or when the
-  // next input that is under way arrives.
+  // Starts an action on the rank, or lets it wait. Returns when the rank decides again: at the
+  // action's end, or when the next input that is under way arrives.
   Ticks decide(int rank, Ticks now) {
     std::optional<ListChoice> chosen;
     bool kept_back = false;  // a forward has its input, but no memory
     Ticks next = kNever;     // when the next known input arrives
-    for (const ListChoice& choice : turns(rank)) {
+    for (const ListChoice& choice : preferred_choices(rank)) {
       if (choice.chunk >= problem_.chunks) continue;
       const int stage = times_.stage_of(rank, choice.chunk);
       const Ticks when = input_ready(choice, stage);
@@ -276,8 +288,8 @@ class Scheduler {
       if (!chosen) chosen = choice;
       if (!policy_.weights_first) break;
     }
-    // W fills the time if nothing else can be done, or to free memory for the forward. A patient
-    // policy waits instead if the next input comes soon, measured against W's length.
+    // W fills the time if nothing else can be done, or frees memory for a forward. A patient policy
+    // waits instead if the next input comes within `patience` times W's length.
     if (!chosen || (kept_back && policy_.weights_first)) {
       const int stage = oldest_weight(rank);
       const bool waits = !chosen && stage >= 0 &&
@@ -306,33 +318,34 @@ class Scheduler {
 
   // Does the action. Returns when it ends.
   Ticks start(ActionKind kind, int stage, int rank, Ticks now) {
-    StageState& at = stages_[stage];
-    RankState& by = ranks_[rank];
-    by.first_start = std::min(by.first_start, now);
+    StageState& done = stages_[stage];
+    RankState& own = ranks_[rank];
+    own.first_start = std::min(own.first_start, now);
     int microbatch = 0;
     if (kind == ActionKind::Forward) {
-      microbatch = at.forwards++;
-      by.busy_until = now + times_.stages[stage].forward;
-      forward_end_[times_.slot(stage, microbatch)] = by.busy_until;
-      ++by.held;
-      peak_ = std::max(peak_, ++by.live);
+      microbatch = done.forwards++;
+      own.busy_until = now + times_.stages[stage].forward;
+      forward_end_[times_.slot(stage, microbatch)] = own.busy_until;
+      ++own.held;
+      peak_ = std::max(peak_, ++own.live);
       if (stage < times_.last_stage()) send(stage, stage + 1);
     } else if (kind == ActionKind::BackwardInput) {
-      microbatch = at.inputs++;
-      by.busy_until = now + times_.stages[stage].input;
-      gradient_end_[times_.slot(stage, microbatch)] = by.busy_until;
-      --by.live;
+      microbatch = done.inputs++;
+      own.busy_until = now + times_.stages[stage].input;
+      gradient_end_[times_.slot(stage, microbatch)] = own.busy_until;
+      --own.live;
       if (stage > 0) send(stage, stage - 1);
     } else {
-      microbatch = at.weights++;
-      by.busy_until = now + times_.stages[stage].weight;
-      --by.held;
+      microbatch = done.weights++;
+      own.busy_until = now + times_.stages[stage].weight;
+      --own.held;
     }
     actions_[rank].push_back({Stage{stage}, kind, Microbatch{microbatch}});
-    return by.busy_until;
+    return own.busy_until;
   }
 
-  // Wakes the receiver when the output arrives. A rank that is busy then looks by itself.
+  // Wakes the receiver when the output arrives. A rank that is busy then decides again at the end
+  // of its action anyway.
   void send(int from, int to) {
     const Ticks arrival = ranks_[times_.rank_of(from)].busy_until + times_.transfer(from, to);
     const int rank = times_.rank_of(to);
@@ -350,11 +363,11 @@ class Scheduler {
   int peak_ = 0;
 };
 
-// A way to make an order. With a skeleton (skeletons.h) W is put into that by `rule`. Without one,
-// or if memory does not suffice for it, ranks decide by `policy`.
+// A way to make an order. With a skeleton (skeletons.h), `rule` puts W into the skeleton. Without
+// one, or if the skeleton does not fit in memory, ranks decide by `policy`.
 struct ListMethod {
   Policy policy;
-  std::optional<int> skeleton = {};
+  std::optional<int> skeleton = {};  // its number, for make_skeleton()
   FillRule rule = FillRule::Always;
 };
 
@@ -363,39 +376,42 @@ Skeleton skeleton_of(const ListProblem& problem, int which) {
                        problem.memory_limit);
 }
 
-// Returns how many microbatches suffice to compare the ways. With more, only the steady state is
+// Returns how many microbatches suffice to compare methods. With more, only the steady state is
 // longer.
 int trial_microbatches(int pp) { return std::max(3 * pp / 2, 32); }
 
-// Returns the way in which a trial of few microbatches ends first, the first tried of equals.
-ListMethod best_way(const ListProblem& problem) {
-  CHECK(problem.chunks == 1 || problem.chunks == 2);
-  CHECK(problem.costs.size() == static_cast<std::size_t>(problem.pp) * problem.chunks);
-  CHECK(problem.memory_limit >= problem.chunks && problem.in_flight_limit >= problem.chunks);
-  ListProblem trial = problem;
-  trial.microbatches = std::min(problem.microbatches, trial_microbatches(problem.pp));
-  const ListTimes times(trial);
-  ListMethod best;
-  ListOutcome least;
-  const auto keep_better = [&](const ListOutcome& outcome, const ListMethod& way) {
-    if (outcome >= least) return;
-    least = outcome;
-    best = way;
-  };
-  for (const Policy& policy : policies_of(problem.pp, problem.chunks, problem.memory_limit)) {
+// The best method so far, and its outcome in the trial. Of equal ones the first is kept.
+struct BestMethod {
+  ListMethod method;
+  ListOutcome outcome;
+
+  void keep_better(const ListOutcome& other, const ListMethod& tried) {
+    if (other >= outcome) return;
+    outcome = other;
+    method = tried;
+  }
+};
+
+void try_policies(const ListTimes& times, BestMethod* best) {
+  const ListProblem& trial = times.problem;
+  for (const Policy& policy : policies_of(trial.pp, trial.chunks, trial.memory_limit)) {
     Scheduler scheduler(times, policy);
     scheduler.run();
     if (policy.pace == kUnpaced) {
-      keep_better(scheduler.outcome(), {.policy = policy});
+      best->keep_better(scheduler.outcome(), {.policy = policy});
       continue;
     }
     // Pace only shapes the order. Played again without pace, the order may end earlier.
     const Skeleton order{scheduler.take_actions(), true};
     WeightFill play(times, order, FillRule::AsGiven);
     CHECK(play.run());
-    keep_better(play.outcome(), {.policy = policy});
+    best->keep_better(play.outcome(), {.policy = policy});
   }
-  const int skeletons = skeleton_count(problem.pp, problem.chunks, problem.memory_limit);
+}
+
+void try_skeletons(const ListTimes& times, BestMethod* best) {
+  const ListProblem& trial = times.problem;
+  const int skeletons = skeleton_count(trial.pp, trial.chunks, trial.memory_limit);
   for (int which = 0; which < skeletons; ++which) {
     const Skeleton skeleton = skeleton_of(trial, which);
     if (skeleton.ranks.empty()) continue;
@@ -403,41 +419,56 @@ ListMethod best_way(const ListProblem& problem) {
       if (rule == FillRule::AsGiven && !skeleton.has_weights) continue;
       WeightFill fill(times, skeleton, rule);
       if (fill.run())
-        keep_better(fill.outcome(), {.policy = best.policy, .skeleton = which, .rule = rule});
+        best->keep_better(fill.outcome(),
+                          {.policy = best->method.policy, .skeleton = which, .rule = rule});
     }
   }
-  return best;
+}
+
+// Returns the method whose trial with few microbatches ends first.
+ListMethod best_method(const ListProblem& problem) {
+  CHECK(problem.chunks == 1 || problem.chunks == 2);
+  CHECK(problem.costs.size() == static_cast<std::size_t>(problem.pp) * problem.chunks);
+  CHECK(problem.memory_limit >= problem.chunks && problem.in_flight_limit >= problem.chunks);
+  ListProblem trial = problem;
+  trial.microbatches = std::min(problem.microbatches, trial_microbatches(problem.pp));
+  const ListTimes times(trial);
+  BestMethod best;
+  try_policies(times, &best);
+  try_skeletons(times, &best);
+  return best.method;
 }
 
 }  // namespace
 
 std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
-  const ListMethod way = best_way(problem);
+  const ListMethod method = best_method(problem);
   const ListTimes times(problem);
-  if (way.skeleton) {
-    const Skeleton skeleton = skeleton_of(problem, *way.skeleton);
+  if (method.skeleton) {
+    const Skeleton skeleton = skeleton_of(problem, *method.skeleton);
     if (!skeleton.ranks.empty()) {
-      WeightFill fill(times, skeleton, way.rule);
+      WeightFill fill(times, skeleton, method.rule);
       if (fill.run()) return fill.take_actions();
     }
   }
-  Scheduler scheduler(times, way.policy);
+  Scheduler scheduler(times, method.policy);
   scheduler.run();
   return scheduler.take_actions();
 }
 
 OrderRounds greedy_rounds(const ListProblem& problem) {
-  const ListMethod way = best_way(problem);
-  ListProblem some = problem;
-  some.microbatches = std::min(problem.microbatches, kLookedAt * (problem.pp + 8));
-  const ListTimes times(some);
+  const ListMethod method = best_method(problem);
+  ListProblem shortened = problem;
+  shortened.microbatches = std::min(problem.microbatches, kSearchedPerRank * (problem.pp + 8));
+  const ListTimes times(shortened);
   OrderRounds rounds{0, 0};
-  if (!way.skeleton) {
-    rounds = Scheduler(times, way.policy).find_rounds();
-  } else if (const Skeleton skeleton = skeleton_of(some, *way.skeleton); !skeleton.ranks.empty()) {
-    rounds = WeightFill(times, skeleton, way.rule).find_rounds();
+  if (!method.skeleton) {
+    rounds = Scheduler(times, method.policy).find_rounds();
+  } else if (const Skeleton skeleton = skeleton_of(shortened, *method.skeleton);
+             !skeleton.ranks.empty()) {
+    rounds = WeightFill(times, skeleton, method.rule).find_rounds();
   }
-  // With fewer microbatches than a trial has, another way may win.
+  // With fewer microbatches than a trial has, another method may win.
   rounds.fill = std::max(rounds.fill, trial_microbatches(problem.pp));
   return rounds;
 }

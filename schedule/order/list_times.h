@@ -14,7 +14,7 @@ namespace tandem {
 using Ticks = std::int64_t;
 inline constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
 
-// REQUIRES: as schedule_greedily() of the problem, which must outlive this.
+// The problem's times in ticks. REQUIRES: as schedule_greedily(); the problem outlives this.
 class ListTimes {
  public:
   explicit ListTimes(const ListProblem& problem);
@@ -25,14 +25,14 @@ class ListTimes {
 
   const ListProblem& problem;
   std::vector<StageTicks> stages;
-  Ticks turn = 0;
+  Ticks turn = 0;    // from the end of the last stage's F to its I
   Ticks period = 0;  // the busiest rank's work for a microbatch
 
   int last_stage() const { return static_cast<int>(stages.size()) - 1; }
   int rank_of(int stage) const { return stage < problem.pp ? stage : 2 * problem.pp - 1 - stage; }
   int stage_of(int rank, int chunk) const { return chunk == 0 ? rank : 2 * problem.pp - 1 - rank; }
   Ticks transfer(int from, int to) const { return rank_of(from) == rank_of(to) ? 0 : transfer_; }
-  // Returns a place in a table by stage and microbatch.
+  // Returns the index of (stage, microbatch) in a table by stage and microbatch.
   std::size_t slot(int stage, int microbatch) const {
     return static_cast<std::size_t>(stage) * problem.microbatches + microbatch;
   }

@@ -1,7 +1,9 @@
-// Lower bounds by relaxation: each bound keeps one resource (the way of one microbatch, a rank's
-// compute lane, its memory, an edge, a communication lane, its reductions) and gives it the least
-// time before and after. The work of a lane is the preemptive one-machine bound (Jackson 1955,
-// Carlier 1982). In: the floors of passes and ranks. Out: the largest bound and its kind.
+// Lower bounds by relaxation: each bound respects the limits of one resource only. The resources
+// are the path of one microbatch, a rank's compute lane, its memory, an edge between stages, a
+// communication lane and a rank's gradient reductions. A bound is the least time before the
+// resource can be used, plus the time for which it is used, plus the least time after. For a
+// compute lane this is the preemptive one-machine bound (Jackson 1955, Carlier 1982). In: the
+// floors (least times) of passes and ranks. Out: the largest bound and its kind.
 #include "schedule/order/lower_bound.h"
 
 #include <fmt/format.h>
@@ -20,8 +22,8 @@ namespace {
 constexpr std::array<std::string_view, 6> kNames = {"path",      "work",          "memory",
                                                     "transfers", "communication", "reductions"};
 
-// Work on a rank's compute lane for each microbatch. It cannot begin before `head`, and after its
-// end the iteration takes at least `tail`.
+// Work that a rank's compute lane does once for each microbatch. It cannot begin before `head`, and
+// the iteration lasts at least `tail` after the work's end.
 struct LaneWork {
   double head = 0, time = 0, tail = 0;
 };
@@ -31,13 +33,13 @@ class BoundFinder {
   explicit BoundFinder(const BoundProblem& problem)
       : problem_(problem),
         per_chain_(static_cast<int>(problem.stages.size()) / problem.chains),
-        of_rank_(problem.ranks.size()),
+        stages_of_rank_(problem.ranks.size()),
         input_ready_(problem.stages.size()),
         forward_to_backward_(problem.stages.size()),
         gradient_ready_(problem.stages.size()),
         after_output_(problem.stages.size()),
         after_input_gradient_(problem.stages.size()) {
-    for (int s = 0; s < stages(); ++s) of_rank_[problem.rank_of_stage[s]].push_back(s);
+    for (int s = 0; s < stages(); ++s) stages_of_rank_[problem.rank_of_stage[s]].push_back(s);
     for (int first = 0; first < stages(); first += per_chain_)
       follow_chain(first, first + per_chain_ - 1);
   }
@@ -46,14 +48,14 @@ class BoundFinder {
     for (int first = 0; first < stages(); first += per_chain_)
       keep_larger(input_ready_[first] + floor(first).forward.length() + after_output_[first],
                   BoundKind::Path, -1);
-    for (int rank = 0; rank < static_cast<int>(of_rank_.size()); ++rank) {
-      if (of_rank_[rank].empty()) continue;
-      work(rank);
-      memory(rank);
-      communication(rank);
-      reductions(rank);
+    for (int rank = 0; rank < static_cast<int>(stages_of_rank_.size()); ++rank) {
+      if (stages_of_rank_[rank].empty()) continue;
+      bound_work(rank);
+      bound_memory(rank);
+      bound_communication(rank);
+      bound_reductions(rank);
     }
-    if (problem_.transfers_queue) transfers();
+    if (problem_.transfers_queue) bound_transfers();
     return best_;
   }
 
@@ -62,8 +64,8 @@ class BoundFinder {
   const StageFloor& floor(int stage) const { return problem_.stages[stage]; }
   double finish(int stage) const { return problem_.ranks[problem_.rank_of_stage[stage]].finish; }
 
-  // Follows one microbatch through a chain. Finds when each stage's passes can begin at the
-  // earliest, and what must follow them.
+  // Follows one microbatch through a chain, there and back. Finds when each stage's passes can
+  // begin at the earliest, and the least time from their outputs to the iteration's end.
   void follow_chain(int first, int last) {
     input_ready_[first] = floor(first).ready;
     for (int s = first + 1; s <= last; ++s)
@@ -93,52 +95,60 @@ class BoundFinder {
   double to_next(int s) const { return floor(s).to_next + floor(s).after_next; }
   double to_previous(int s) const { return floor(s).to_previous + floor(s).after_previous; }
 
-  // Returns how much of a backward's compute is left when its input gradient is computed.
-  double left(int s) const { return std::max(0.0, floor(s).backward - floor(s).input.lane_before); }
-  // Returns the time from then to the iteration's end, counting only this stage.
-  double end_on_stage(int s) const { return left(s) + after_last_gradient(s); }
+  // Returns the compute time of a backward that is left once its input gradient is computed.
+  double backward_left(int s) const {
+    return std::max(0.0, floor(s).backward - floor(s).input.lane_before);
+  }
+  // Returns the time from the last input gradient to the iteration's end, as far as this stage
+  // alone determines it.
+  double end_on_stage(int s) const { return backward_left(s) + after_last_gradient(s); }
   // Returns the time after the stage's last gradient.
   double after_last_gradient(int s) const { return floor(s).reduced + finish(s); }
+  // Returns the stage's compute time for a microbatch.
   double on_lane(int s) const { return floor(s).forward.lane() + floor(s).backward; }
+  // Return when the stage, or any of the rank's stages, can begin to compute.
   double start(int s) const { return input_ready_[s] + floor(s).forward.lead; }
 
   double earliest(int rank) const {
     double head = std::numeric_limits<double>::infinity();
-    for (const int s : of_rank_[rank]) head = std::min(head, start(s));
+    for (const int s : stages_of_rank_[rank]) head = std::min(head, start(s));
     return head;
   }
-  template <class Tail>
-  double least(int rank, Tail tail) const {
+  // Returns the least time_of(stage) of the rank's stages.
+  template <class TimeOf>
+  double least(int rank, TimeOf time_of) const {
     double value = std::numeric_limits<double>::infinity();
-    for (const int s : of_rank_[rank]) value = std::min(value, tail(s));
+    for (const int s : stages_of_rank_[rank]) value = std::min(value, time_of(s));
     return value;
   }
 
-  std::vector<LaneWork> jobs(int rank) const {
-    std::vector<LaneWork> list;
-    for (const int s : of_rank_[rank]) {
+  std::vector<LaneWork> jobs_of(int rank) const {
+    std::vector<LaneWork> jobs;
+    for (const int s : stages_of_rank_[rank]) {
       const StageFloor& stage = floor(s);
-      list.push_back({start(s), stage.forward.lane_before, stage.forward.rest + after_output_[s]});
-      list.push_back({start(s), stage.forward.lane_after, after_last_gradient(s)});
-      list.push_back({gradient_ready_[s] + stage.input.lead, stage.input.lane_before,
+      jobs.push_back({start(s), stage.forward.lane_before, stage.forward.rest + after_output_[s]});
+      jobs.push_back({start(s), stage.forward.lane_after, after_last_gradient(s)});
+      jobs.push_back({gradient_ready_[s] + stage.input.lead, stage.input.lane_before,
                       after_input_gradient_[s]});
-      list.push_back({gradient_ready_[s] + stage.input.lead, left(s), after_last_gradient(s)});
+      jobs.push_back(
+          {gradient_ready_[s] + stage.input.lead, backward_left(s), after_last_gradient(s)});
     }
     const RankFloor& own = problem_.ranks[rank];
-    list.push_back({earliest(rank), own.vocabulary, own.finish});
-    std::erase_if(list, [](const LaneWork& job) { return job.time <= 0; });
-    return list;
+    jobs.push_back({earliest(rank), own.vocabulary, own.finish});
+    std::erase_if(jobs, [](const LaneWork& job) { return job.time <= 0; });
+    return jobs;
   }
 
-  // Bounds the makespan for every subset of the rank's jobs: the least head, plus all their time,
-  // plus the least tail. It suffices to take, for each tail, the jobs with at least that tail, one
-  // after another from the largest head on.
-  void work(int rank) {
-    std::vector<LaneWork> list = jobs(rank);
-    std::ranges::sort(list, std::ranges::greater{}, &LaneWork::head);
-    for (const LaneWork& last : list) {
+  // Bounds the makespan by every subset of the rank's jobs: their least head, plus their time for
+  // all microbatches, plus their least tail. The largest bound is among those of the following
+  // subsets: all jobs whose head is at least h and whose tail is at least t, for each head h and
+  // tail t.
+  void bound_work(int rank) {
+    std::vector<LaneWork> jobs = jobs_of(rank);
+    std::ranges::sort(jobs, std::ranges::greater{}, &LaneWork::head);
+    for (const LaneWork& last : jobs) {
       double time = 0;
-      for (const LaneWork& job : list) {
+      for (const LaneWork& job : jobs) {
         if (job.tail < last.tail) continue;
         time += job.time;
         keep_larger(job.head + problem_.microbatches * time + last.tail, BoundKind::Work, rank);
@@ -148,39 +158,39 @@ class BoundFinder {
 
   // Returns how long an activation lives: from a forward's begin until the input gradient is
   // computed; if passes interleave, from the forward's output to the gradient's arrival.
-  double held(int s) const {
+  double lifetime(int s) const {
     if (problem_.interleaves) return floor(s).forward.rest + forward_to_backward_[s];
     return floor(s).forward.lane_before + floor(s).forward.rest + forward_to_backward_[s] +
            floor(s).input.computed;
   }
 
-  // Bounds the makespan by memory, in two ways. First, all activations of the rank, as bytes x
-  // time, have to fit under its limit. Second, at most k activations of one stage fit, so forward i
-  // + k waits until forward i's activation is gone. The last forward thus ends a chain of `rounds`
-  // activations, one after another; the first of the chain has last % k forwards before it.
-  void memory(int rank) {
+  // Bounds the makespan by memory, in two ways. First, the sum of bytes x lifetime over all
+  // activations of the rank is at most limit x time. Second, if at most k activations of one stage
+  // fit, forward i + k waits until forward i's activation is freed. The last forward thus ends a
+  // chain of `rounds` lifetimes, one after another, before which there are last % k forwards.
+  void bound_memory(int rank) {
     const double limit = problem_.ranks[rank].memory;
     if (!(limit > 0) || std::isinf(limit)) return;
     double area = 0;
-    for (const int s : of_rank_[rank]) area += floor(s).activation * held(s);
+    for (const int s : stages_of_rank_[rank]) area += floor(s).activation * lifetime(s);
     keep_larger(earliest(rank) + problem_.microbatches * area / limit +
                     least(rank, [this](int s) { return after_input_gradient_[s]; }),
                 BoundKind::Memory, rank);
     if (problem_.interleaves) return;
-    for (const int s : of_rank_[rank]) {
+    for (const int s : stages_of_rank_[rank]) {
       if (floor(s).activation <= 0) continue;
       const double alive = std::floor(limit / floor(s).activation * (1 + 1e-12));
       if (alive < 1 || alive >= problem_.microbatches) continue;
       const int k = static_cast<int>(alive), last = problem_.microbatches - 1;
       const int rounds = last / k + 1;
-      keep_larger(start(s) + last % k * floor(s).forward.lane() + rounds * held(s) +
+      keep_larger(start(s) + last % k * floor(s).forward.lane() + rounds * lifetime(s) +
                       after_input_gradient_[s],
                   BoundKind::Memory, rank);
     }
   }
 
   // Bounds the makespan by the busiest communication lane, which takes `lane` a microbatch.
-  void communication(int rank) {
+  void bound_communication(int rank) {
     const double lane = problem_.ranks[rank].lane;
     if (lane <= 0) return;
     keep_larger(least(rank, [this](int s) { return input_ready_[s]; }) +
@@ -188,10 +198,10 @@ class BoundFinder {
                 BoundKind::Communication, rank);
   }
 
-  // Bounds the makespan by the gradient reductions. The first of them waits for a stage's last
-  // gradient, and so for all passes of its microbatches but the last one, and for that one's
+  // Bounds the makespan by the gradient reductions. The first one waits for a stage's last
+  // gradient: for all passes of all microbatches but the last, and for the last microbatch's
   // forward.
-  void reductions(int rank) {
+  void bound_reductions(int rank) {
     const double all = problem_.ranks[rank].reductions;
     if (all <= 0) return;
     const double begin = least(rank, [this](int s) {
@@ -201,7 +211,7 @@ class BoundFinder {
   }
 
   // Bounds the makespan by each edge, on which the transfers of all microbatches queue.
-  void transfers() {
+  void bound_transfers() {
     const int m = problem_.microbatches;
     for (int s = 0; s < stages(); ++s) {
       const StageFloor& stage = floor(s);
@@ -225,12 +235,13 @@ class BoundFinder {
 
   const BoundProblem& problem_;
   const int per_chain_;
-  std::vector<std::vector<int>> of_rank_;
-  // By stage: when a microbatch's input can be there, the time from its forward to its backward,
-  // when its gradient can be there, what must follow a forward's output, and what must follow a
-  // computed input gradient.
-  std::vector<double> input_ready_, forward_to_backward_, gradient_ready_, after_output_,
-      after_input_gradient_;
+  std::vector<std::vector<int>> stages_of_rank_;
+  // Times by stage, of one microbatch that has the pipeline for itself.
+  std::vector<double> input_ready_;           // when its forward's input can be there
+  std::vector<double> forward_to_backward_;   // from its forward's output to its gradient's arrival
+  std::vector<double> gradient_ready_;        // when its backward's gradient can be there
+  std::vector<double> after_output_;          // from its forward's output to the iteration's end
+  std::vector<double> after_input_gradient_;  // from its computed input gradient to that end
   LowerBound best_{-1};
 };
 

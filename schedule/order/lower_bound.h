@@ -14,14 +14,14 @@
 
 namespace tandem {
 
-// The least times of a pass that gives something to another stage. It uses the compute lane from
-// its first computation on: `lane_before` until everything is computed that the output needs, then
-// `lane_after`.
+// The least times of a pass that sends an output to another stage. Part of the pass may still
+// compute after the output is ready.
 struct PassFloor {
-  double lead = 0;      // from the input to the first computation
-  double computed = 0;  // from the input until all is computed that the output needs
-  double rest = 0;      // from there to the output
-  double lane_before = 0, lane_after = 0;
+  double lead = 0;         // from the input's arrival to the first computation
+  double computed = 0;     // from the input's arrival until all is computed that the output needs
+  double rest = 0;         // from then to the output
+  double lane_before = 0;  // time on the compute lane within `computed`
+  double lane_after = 0;   // time on the compute lane after it
 
   double length() const { return computed + rest; }
   double lane() const { return lane_before + lane_after; }
@@ -31,20 +31,21 @@ struct PassFloor {
 struct StageFloor {
   PassFloor forward;
   PassFloor input;      // the shorter of a whole backward and an input gradient, part by part
-  double backward = 0;  // compute lane: the lesser of a whole backward and both halves
+  double backward = 0;  // time on the compute lane: the lesser of B and of I + W
   double to_next = 0;   // a transfer to the next stage on its own lane; 0: same rank
   double to_previous = 0;
   double after_next = 0, after_previous = 0;  // from a transfer's end to its use
-  double ready = 0;       // when its parameters are there, from the iteration's begin
-  double reduced = 0;     // the last reduction of its gradients, after the last gradient
+  double ready = 0;       // from the iteration's begin until its parameters are gathered
+  double reduced = 0;     // from its last gradient to the end of its last gradient reduction
   double activation = 0;  // memory of a microbatch, in the unit of RankFloor::memory
 };
 
+// The least times of a rank, and its memory limit.
 struct RankFloor {
   double finish = 0;      // from its last action and reduction to the iteration's end
-  double reductions = 0;  // of its stages' gradients, one after another on one lane
+  double reductions = 0;  // all its stages' gradient reductions, one after another on one lane
   double lane = 0;        // a microbatch's time on its busiest communication lane
-  double vocabulary = 0;  // a microbatch's vocabulary compute after its first forward
+  double vocabulary = 0;  // compute time of a microbatch's vocabulary passes
   double memory = std::numeric_limits<double>::infinity();
 };
 
@@ -54,8 +55,8 @@ struct BoundProblem {
   std::vector<int> rank_of_stage;
   int chains = 1;
   int microbatches = 1;  // of each chain
-  // Whether passes may compute while others communicate. A pass then takes the compute lane only
-  // while it computes.
+  // Whether a pass may compute while another pass of the rank communicates. If so, a pass occupies
+  // the compute lane only while it computes.
   bool interleaves = false;
   bool transfers_queue = true;  // transfers on an edge go one after another
 };
@@ -70,7 +71,7 @@ std::optional<BoundKind> bound_kind(std::string_view name);
 struct LowerBound {
   double makespan = 0;  // no order ends earlier
   BoundKind kind = BoundKind::Path;
-  int rank = -1;  // whose bound it is; for transfers the sender; Path: -1
+  int rank = -1;  // the rank that the bound is about; for Transfers the sender; Path: -1
 };
 
 // Returns the largest of the bounds. It holds for every order of these stages on these ranks: with

@@ -19,10 +19,10 @@ namespace {
 
 using Actions = std::vector<Action>;
 
-// More actions do not fit in memory: 16 bytes each.
+// The most actions of an order, which take 16 bytes of memory each.
 constexpr std::int64_t kMaxActions = 100'000'000;
 
-// Work that a rank does once forward and once backward.
+// One chunk of one microbatch, which a rank does once forward and once backward.
 struct Unit {
   int chunk = 0;
   int microbatch = 0;
@@ -47,9 +47,9 @@ std::vector<Unit> units_in_groups(const OrderSpec& spec, int group) {
   return units;
 }
 
-// Returns `warm_up` forwards (and more if the last stage waits for the vocabulary's passes), then
-// forwards and backwards in turn, then the remaining backwards. The backwards take the units in the
-// order of the forwards, but from the last chunk to the first.
+// Returns `warm_up` forwards (and barriers() more with vocabulary parallelism), then forwards and
+// backwards in turn, then the remaining backwards. The backwards take the units in the order of the
+// forwards, but from the last chunk to the first.
 Actions one_forward_one_backward(const OrderSpec& spec, int rank, const std::vector<Unit>& units,
                                  std::int64_t warm_up) {
   const auto count = static_cast<std::int64_t>(units.size());
@@ -80,10 +80,12 @@ int group_of(const OrderSpec& spec) {
   return spec.group > 0 ? spec.group : std::min(spec.pp, spec.microbatches);
 }
 
-// The functions for OrderTraits::rounds return the microbatches of a round, and those before it.
+// This function and rounds_of_groups(), group_by_group(), zb_groups() and two_of_each_chain() below
+// are values of OrderTraits::rounds.
 OrderRounds one_by_one(const OrderSpec& spec) { return {1, warm_up_of(spec, 0)}; }
 
-// Returns PyTorch's group: microbatches are cut into max(1, M / PP) equal rounds.
+// Returns the microbatches of a group of interleaved-zb. As in PyTorch, the microbatches are cut
+// into max(1, microbatches / pp) equal groups.
 int zb_group(const OrderSpec& spec) {
   return spec.microbatches / std::max(1, spec.microbatches / spec.pp);
 }
@@ -128,8 +130,8 @@ Actions looped_bfs(const OrderSpec& spec, int rank) {
 }
 
 // Makes PyTorch's InterleavedZeroBubble. It is like interleaved(), but each rank runs one unit
-// further ahead than the next, not two. Each rank also postpones one W more than the rank before
-// it, which fills its drain.
+// further ahead than the next, not two. Rank r postpones r weight gradients, which fill its idle
+// time at the end.
 Actions interleaved_zb(const OrderSpec& spec, int rank) {
   const int group = zb_group(spec);
   const std::int64_t ahead = spec.pp - rank - 1 + (spec.vpp - 1LL) * group;
@@ -139,7 +141,7 @@ Actions interleaved_zb(const OrderSpec& spec, int rank) {
   Actions actions, weights;
   actions.reserve(whole.size() / 2 * 3);
   weights.reserve(whole.size() / 2);
-  int done = 0;  // weights
+  int done = 0;  // of `weights`
   for (Action action : whole) {
     if (action.kind == ActionKind::Forward) {
       actions.push_back(action);
@@ -157,6 +159,7 @@ Actions interleaved_zb(const OrderSpec& spec, int rank) {
 
 using Ranks = std::vector<Actions>;
 
+// Makes all ranks' actions with a function that makes one rank's.
 template <Actions (*rank_actions)(const OrderSpec&, int rank)>
 Ranks each_rank(const OrderSpec& spec) {
   Ranks ranks;
@@ -177,8 +180,8 @@ OrderRounds greedy_rounds(const OrderSpec& spec) {
 Ranks both_ways(const OrderSpec& spec) { return dualpipe(spec.pp, spec.microbatches / 2); }
 Ranks both_ways_in_a_v(const OrderSpec& spec) { return dualpipe_v(spec.pp, spec.microbatches); }
 
-// Rounds have two microbatches of each chain. In the second, transfers that begin at the same time
-// go in the other order, so a single microbatch does not repeat.
+// Returns rounds of two microbatches of each chain. Transfers that begin at the same time go in the
+// other order in the second one, so a single microbatch does not repeat.
 template <int kChains>
 OrderRounds two_of_each_chain(const OrderSpec& spec) {
   return {2 * kChains, 2 * spec.pp};
@@ -432,14 +435,14 @@ Status check_order(const OrderSpec& spec) {
 Result<Order> make_order(const OrderSpec& spec) {
   RETURN_IF_ERROR(check_order(spec));
   const OrderTraits& traits = traits_of(spec);
-  const auto make = [&traits](const OrderSpec& of) {
-    return Order{of.name,
-                 traits.chains * of.pp * of.vpp,
-                 of.microbatches / traits.chains,
-                 traits.chains,
-                 traits.make(of),
-                 traits.exchanges,
-                 of.expert_overlap};
+  const auto make = [&traits](const OrderSpec& sized) {
+    return Order{.name = sized.name,
+                 .stages = traits.chains * sized.pp * sized.vpp,
+                 .microbatches = sized.microbatches / traits.chains,
+                 .chains = traits.chains,
+                 .ranks = traits.make(sized),
+                 .exchanges = traits.exchanges,
+                 .trades_layers = sized.expert_overlap};
   };
   if (spec.vocabulary == 0) return make(spec);
   return make_with_vocabulary(spec, stage_costs(spec), traits.made_for_costs(), make);

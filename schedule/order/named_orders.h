@@ -19,27 +19,29 @@ struct OrderSpec;
 struct StagePlacement {
   // REQUIRES: 0 <= stage < chains x pp x vpp.
   int (*rank_of)(int stage, int pp, int vpp);
-  int vpp = 0;                  // stages a rank that it needs; 0: any number
-  std::string_view words = {};  // for Errors, if it needs a number: "in a V, ..."
+  int vpp = 0;                  // required stages a rank; 0: any number
+  std::string_view words = {};  // the placement in Errors about a wrong vpp: "in a V, ..."
 };
 
-// Stage = chunk x pp + rank.
+// Looped: chunk c of rank r is stage c x pp + r.
 inline constexpr StagePlacement kLooped{[](int stage, int pp, int) { return stage % pp; }};
 
-// The round that a full pipeline repeats.
+// The round that a full pipeline repeats: a sequence of actions that recurs with later
+// microbatches.
 struct OrderRounds {
-  int microbatches = 1;  // of a round, of all chains together; 0: not known
-  int fill = 0;          // microbatches before the first round, on any rank
+  int microbatches = 1;  // microbatches of a round, of all chains together; 0: not known
+  int fill = 0;          // the most microbatches that any rank starts before its first round
 };
 
-// The properties of an order that are known without making it. All code asks these, never the name.
+// The properties of an order that are known without making it. All code asks for these properties
+// and never compares names.
 struct OrderTraits {
   std::string_view name;
   // Makes the actions of the ranks. REQUIRES: the spec is checked.
   std::vector<std::vector<Action>> (*make)(const OrderSpec&) = nullptr;
   Status (*check)(const OrderSpec&) = nullptr;  // checks the order's own rules
-  // Returns the order's round: a round's microbatches more make the same order with one more round.
-  // Null: not known. REQUIRES: the spec is checked.
+  // Returns the order's round. Adding a round's microbatches to the spec gives the same order with
+  // one more round. Null: not known. REQUIRES: the spec is checked.
   OrderRounds (*rounds)(const OrderSpec&) = nullptr;
   StagePlacement placement = kLooped;
   int chains = 1;  // chains that run at once, each over all ranks
@@ -47,19 +49,19 @@ struct OrderTraits {
   BatchedP2p exchanges = BatchedP2p::Never;
   bool splits_backwards = false;  // input and weight gradients are separate actions
   bool pairs = false;             // forwards run together with backwards (with_next)
-  // The default limit of activations as help texts say it, for orders made for OrderSpec::costs
-  // under such a limit. Empty: the order takes neither costs nor limit.
+  // For orders made for OrderSpec::costs under a limit of activations: the default limit, as help
+  // texts print it. Empty: the order uses neither costs nor limit.
   std::string_view memory_rule = {};
-  bool groups = false;        // takes OrderSpec::group
-  bool expert_pairs = false;  // takes OrderSpec::expert_overlap, see pairs_for_experts()
-  bool pipelines = true;      // false: it has one rank
-  int least_vpp = 1;          // with fewer stages a rank it equals another order of the table
+  bool groups = false;        // uses OrderSpec::group
+  bool expert_pairs = false;  // uses OrderSpec::expert_overlap, see pairs_for_experts()
+  bool pipelines = true;      // false: always one rank
+  int least_vpp = 1;          // with a smaller vpp it is the same as another order of the table
 
-  // Returns whether its ranks can share the vocabulary: it needs one chain over several ranks,
-  // without paired passes.
+  // Returns whether vocabulary parallelism is possible: one chain over several ranks, without
+  // paired passes.
   bool takes_vocabulary() const { return pipelines && chains == 1 && !pairs; }
 
-  // Returns the stages a rank if nobody says.
+  // Returns the stages a rank if the user gives none.
   int default_vpp() const { return placement.vpp > 0 ? placement.vpp : 1; }
   bool made_for_costs() const { return !memory_rule.empty(); }
 };
@@ -77,19 +79,19 @@ struct OrderSpec {
   int pp = 1;
   int vpp = 1;
   int microbatches = 1;  // of all chains together
-  int group =
-      0;  // interleaved: Megatron's microbatch_group_size_per_vp_stage; 0: min(pp, microbatches)
+  // For interleaved: Megatron's microbatch_group_size_per_vp_stage; 0: min(pp, microbatches).
+  int group = 0;
   OrderCosts costs = {};                     // for orders that are made for costs
-  std::vector<OrderCosts> stage_costs = {};  // the same for each stage; empty: all alike
-  // The most activations that a rank holds, of one stage each, from F to W. 0: the order's own
-  // limit.
+  std::vector<OrderCosts> stage_costs = {};  // by stage; empty: `costs` for all
+  // The most activations (one microbatch on one stage, from F to W) that a rank may hold. 0: the
+  // order's own limit.
   double memory_limit = 0;
-  // One more warm-up, and each B beside the F before it: Megatron-LM's overlap of experts, for
-  // orders where pairs_for_experts().
+  // Megatron-LM's overlap of expert communication: one more warm-up forward, and each B runs
+  // together with the F before it. Only for orders with pairs_for_experts().
   bool expert_overlap = false;
-  // The algorithm of vocabulary parallelism (schedule/order/vocabulary.h), 1 or 2, and the times of
-  // its passes. 0: none. A rank then holds as many more activations as the last stage's gradients
-  // come later.
+  // The algorithm of vocabulary parallelism (schedule/order/vocabulary.h), 1 or 2; 0: none. Its
+  // reductions delay the last stage's backward, for which ranks may hold barriers() x vpp more
+  // activations.
   int vocabulary = 0;
   VocabularyCosts vocabulary_costs = {};
   VocabularyRoom vocabulary_room = {};  // set by make_order(), which tries several

@@ -10,7 +10,7 @@
 namespace tandem {
 namespace {
 
-// Returns by how many activations an action changes what its rank holds.
+// Returns the change of the number of activations that the rank holds.
 int change_of_live(ActionKind kind) {
   if (kind == ActionKind::Forward) return 1;
   return kind == ActionKind::Backward || kind == ActionKind::BackwardInput ? -1 : 0;
@@ -56,21 +56,21 @@ int previous_stage(const Order& order, int stage) {
 }
 
 std::vector<std::size_t> peak_actions(const Order& order) {
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> peaks;
   for (const std::vector<Action>& actions : order.ranks) {
     int live = 0, peak = 0;
-    std::size_t place = 0;
+    std::size_t peak_action = 0;
     for (std::size_t i = 0; i < actions.size(); ++i) {
       live += change_of_live(actions[i].kind);
       if (order.trades_layers && actions[i].with_next) continue;
       if (live > peak) {
         peak = live;
-        place = i;
+        peak_action = i;
       }
     }
-    places.push_back(place);
+    peaks.push_back(peak_action);
   }
-  return places;
+  return peaks;
 }
 
 std::vector<std::vector<int>> peak_live(const Order& order) {

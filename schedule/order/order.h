@@ -23,7 +23,7 @@ enum class ActionKind : std::uint8_t {
   BackwardInput,
   BackwardWeight,
   Unshard,     // gather the stage's parameters
-  Reshard,     // drop them
+  Reshard,     // drop the gathered parameters
   ReduceGrad,  // reduce the stage's gradients over the data-parallel ranks
   SendForward,
   RecvForward,
@@ -31,13 +31,13 @@ enum class ActionKind : std::uint8_t {
   RecvBackward,
   // Passes of vocabulary parallelism (schedule/order/vocabulary.h), on every rank for its own rows
   // of the vocabulary. The letters are E, S, T and G.
-  EmbeddingForward,   // looks rows up
-  OutputS,            // the head's first pass
-  OutputT,            // the head's second pass, which ends with the weights' gradient
-  EmbeddingBackward,  // adds the gradient to the rows looked up
+  EmbeddingForward,   // looks up the tokens among its rows
+  OutputS,            // the output layer's first pass
+  OutputT,            // the output layer's second pass, with the weight gradient
+  EmbeddingBackward,  // adds the gradient to the rows that were looked up
 };
 
-// One action. `stage` is a stage of the rank that does it: 0SEND_F1 pairs with 1RECV_F1.
+// One action. `stage` is always a stage of the acting rank: 0SEND_F1 pairs with 1RECV_F1.
 struct Action {
   Stage stage{};
   ActionKind kind = ActionKind::Forward;
@@ -51,8 +51,9 @@ bool is_compute(ActionKind kind);
 bool is_vocabulary(ActionKind kind);
 bool has_microbatch(ActionKind kind);
 
-// When a rank exchanges with its neighbours if transfers do not overlap compute: never (then they
-// must overlap), after each action, or in the steady state after each pair of an F and a B.
+// The times when a rank sends and receives all its outstanding transfers as one batch, if transfers
+// do not overlap compute: never (transfers must overlap), after each action, or in the steady state
+// after each pair of an F and a B.
 enum class BatchedP2p : std::uint8_t { Never, EachAction, Pairs };
 
 // The ordered actions of every pipeline rank.
@@ -63,26 +64,26 @@ struct Order {
   int chains = 1;        // DualPipe runs two: stages 0..S/2-1 and S/2..S-1
   std::vector<std::vector<Action>> ranks;
   BatchedP2p exchanges = BatchedP2p::Never;
-  // Actions that run together do so layer by layer, as in Megatron-LM's combined 1F1B: a backward
-  // frees a layer's activations while the forward beside it adds a layer's.
+  // Actions that run together alternate layer by layer, as in Megatron-LM's combined 1F1B: whenever
+  // the backward frees a layer's activations, the forward adds one layer's.
   bool trades_layers = false;
   int vocabulary = 0;  // vocabulary parallelism's algorithm, 1 or 2; 0: none
 
   int pp() const { return static_cast<int>(ranks.size()); }
 };
 
-// Returns the rank that computes each stage, by stage, as the order has it; -1 where none does.
+// Returns by stage the rank that computes it, or -1 if no rank does.
 std::vector<int> stage_to_rank(const Order& order);
 
-// Return the stage that uses what `stage` produces forward, and the one whose output it uses; -1:
-// none.
+// Return the stage that takes this stage's forward output, and the stage whose forward output this
+// stage takes; -1: none.
 int next_stage(const Order& order, int stage);
 int previous_stage(const Order& order, int stage);
 
-// Returns whether the action gives a gradient to the stage before.
+// Returns whether the kind computes an input gradient, for the stage before: B or I.
 bool produces_gradient(ActionKind kind);
 
-// Return the stage that an action's input comes from, and the one that its output goes to; -1:
+// Return the stage that an action's input comes from, and the stage that its output goes to; -1:
 // none.
 int source(const Order& order, const Action& action);
 int sink(const Order& order, const Action& action);
@@ -98,14 +99,14 @@ std::vector<Action> compute_actions(const std::vector<Action>& actions);
 //   (with_next) start together.
 // - With vocabulary parallelism every rank has each of its passes once for each microbatch, in the
 //   order in which the stages that give and take their arrays have them. Without, no rank has any.
-// Actions that compute nothing are not looked at. The Error is one line: the bad step or, for a
-// cycle, the ranks and the actions where they are stuck. explain_fault() of order_text.h shows it
-// in a grid.
+// Actions that compute nothing are not checked. The Error is one line: the bad step or, for a
+// cycle, the ranks and the actions at which they are stuck. explain_fault() of order_text.h marks
+// the step in the rows of the order.
 Status validate(const Order& order);
 
-// Returns for each rank the forward with which it reaches its peak, by its place in `ranks[rank]`.
-// The peak is the first moment when the rank holds the most activations over all its stages. A
-// microbatch is an activation from its F to its B or I.
+// Returns for each rank the index in `ranks[rank]` of the forward with which it reaches its peak:
+// the first moment when the rank holds the most activations over all its stages. An activation is
+// held from a microbatch's F on a stage to its B or I there.
 std::vector<std::size_t> peak_actions(const Order& order);
 
 // Returns the activations that each rank holds at its peak, for each of its stages in stage order.

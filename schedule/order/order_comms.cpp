@@ -19,8 +19,8 @@ using Actions = std::vector<Action>;
 // The number of stages whose parameters a rank holds at once (a compound cell may need more).
 constexpr int kActiveStages = 3;
 
-// Tells which stages a rank uses next. At each position it lists the first few different stages
-// from there on, in order of use. Example: before 0F0 2F0 0F1 4F0 these are 0, 2, 4.
+// For each position of a rank's actions, the first few different stages that are used from there
+// on, in order of use. Example: before 0F0 2F0 0F1 4F0 these are 0, 2, 4.
 class StagesAhead {
  public:
   explicit StagesAhead(const Actions& actions) {

@@ -1,5 +1,5 @@
-// OrderFault: what is wrong with an order, and where. validate() reports it, explain_fault() marks
-// it in the grid.
+// OrderFault: a mistake in an order, and where it is. validate() reports its message,
+// explain_fault() marks its steps.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace tandem {
 
 struct OrderFault {
-  // A place in Order::ranks[rank].
+  // The action Order::ranks[rank][position].
   struct Step {
     int rank = 0;
     int position = 0;
@@ -19,10 +19,10 @@ struct OrderFault {
 
   std::string message;      // one line: what was found, what was expected
   int rank = -1;            // rank whose actions are at fault; -1: no single rank
-  std::vector<Step> steps;  // bad step, or steps of the cycle; none if one is missing
+  std::vector<Step> steps;  // the bad step, or the steps of a cycle; none if an action is missing
 };
 
-// Returns nothing for a valid order, as order.h defines it.
+// Returns the order's first fault, or nothing if it is valid as validate() in order.h defines it.
 std::optional<OrderFault> find_fault(const Order& order);
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
-// Replay by work list: a rank runs until it must wait, and what it does wakes the ranks that may go
-// on. In: an order and its times. Out: when each action starts and ends, or where ranks are stuck.
+// Replay by work list: a rank runs until it must wait, and each action that ends wakes the ranks
+// that may wait for it. In: an order and its times. Out: when each action starts and ends, or where
+// ranks are stuck.
 #include "schedule/order/order_replay.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ class WorkList {
         gradient_end_(forward_end_),
         awake_(order.pp(), true),
         clock_(order.pp()) {
-    for (std::vector<AllRanksPass>& passes : of_all_) passes.resize(order.microbatches);
+    for (std::vector<AllRanksPass>& passes : vocabulary_passes_) passes.resize(order.microbatches);
     result_.reached.resize(order.pp());
     for (const std::vector<Action>& actions : order.ranks)
       result_.spans.emplace_back(actions.size());
@@ -57,8 +58,9 @@ class WorkList {
   }
 
   AllRanksPass& all_ranks_pass(ActionKind kind, Microbatch microbatch) {
-    return of_all_[static_cast<std::size_t>(kind) -
-                   static_cast<std::size_t>(ActionKind::EmbeddingForward)][index(microbatch)];
+    return vocabulary_passes_[static_cast<std::size_t>(kind) -
+                              static_cast<std::size_t>(ActionKind::EmbeddingForward)]
+                             [index(microbatch)];
   }
 
   // Returns when all inputs of the action have come, including those from vocabulary passes, or
@@ -153,7 +155,7 @@ class WorkList {
 
   const Order& order_;
   const VocabularyCosts vocabulary_;
-  std::array<std::vector<AllRanksPass>, 4> of_all_;  // E, S, T, G, each by microbatch
+  std::array<std::vector<AllRanksPass>, 4> vocabulary_passes_;  // E, S, T, G, each by microbatch
   std::vector<GridCosts> stages_;
   std::vector<double> transfers_;
   std::vector<int> rank_of_stage_;

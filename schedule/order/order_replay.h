@@ -1,4 +1,5 @@
-// OrderReplay: plays an order rank by rank. Communication only delays.
+// OrderReplay: plays an order and gives the time of each action. Transfers delay their receivers
+// but never wait for each other.
 #pragma once
 
 #include <span>
@@ -10,9 +11,9 @@
 
 namespace tandem {
 
-// The start and end of each action, in the costs' unit. If the order waits for itself: how far it
-// comes. An action that computes nothing takes no time and waits for nothing. Actions that run
-// together start when all of them can, and take their times one after another.
+// The start and end of each action, in the costs' unit. If the order deadlocks, `reached` says how
+// far each rank comes. An action that computes nothing takes no time and waits for nothing. Actions
+// that run together wait until all of them are ready, and then run one after another.
 struct OrderReplay {
   struct Span {
     double start = -1, end = -1;  // -1: not reached
@@ -28,7 +29,7 @@ struct OrderReplay {
 // Plays the order. REQUIRES: each stage and microbatch has one F, and one B or one I and one W, on
 // the stage's one rank. With vocabulary passes each rank has each of them once a microbatch.
 OrderReplay replay_order(const Order& order, const GridCosts& costs);
-// Plays it with the times of each stage, and of transfers between two ranks (the sending stage's).
+// Plays the order with times by stage. A transfer to another rank takes the sending stage's time.
 // Transfers do not queue. REQUIRES: an entry for each stage.
 OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages,
                           const VocabularyCosts& vocabulary = {});

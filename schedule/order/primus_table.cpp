@@ -1,3 +1,6 @@
+// Reads a table in three steps: rows become actions with chunks as stages, the chunks are placed as
+// looped stages or in a V, and the sends and receives are checked and dropped. Writes a table by
+// replaying the order, which gives every pass and transfer a time to sort by.
 #include "schedule/order/primus_table.h"
 
 #include <fmt/format.h>
@@ -32,14 +35,14 @@ constexpr NodeName kNodeNames[] = {
     {ActionKind::SendBackward, "SB"},  {ActionKind::RecvBackward, "RB"},
 };
 
-// A table's rows as they stand: the stages of its actions are chunks.
+// The rows of a table as read: the `stage` of an action is still its chunk on the rank.
 struct PrimusTable {
   std::vector<std::vector<Action>> ranks;
-  std::vector<int> lines;  // the row of each rank
+  std::vector<int> lines;  // by rank: the line of its row in the file
   int chunks = 0, microbatches = 0;
 };
 
-// Returns "(F|0|0)", say.
+// Returns a node's text, such as "(F|0|0)".
 std::string node_text(const Action& action, int pp) {
   const auto* const known =
       std::find_if(std::begin(kNodeNames), std::end(kNodeNames),
@@ -51,12 +54,12 @@ Error error_at(const std::string& path, int line, std::string_view message) {
   return Error::at(fmt::format("{}:{}", path, line), std::string(message));
 }
 
-// Parses what is behind "Rank 0: ". The actions' stages are chunks.
+// Parses the nodes of a row, the text after "Rank 0: ". The actions' stages are chunks.
 Result<std::vector<Action>> parse_nodes(const std::string& row) {
   static const std::regex kNode(R"(,?\s?(\[?)\((\w{1,2})\|(\d{1,6})\|(\d{1,3})\)(\]?)\s?)");
   std::vector<Action> actions;
-  bool joins = false;  // inside [ ]
-  int previous = -1;   // the last pass there
+  bool inside = false;  // between [ and ]
+  int previous = -1;    // index of the last pass since [, or -1
   std::smatch node;
   for (auto at = row.cbegin(); at != row.cend(); at = node.suffix().first) {
     const bool found =
@@ -70,56 +73,61 @@ Result<std::vector<Action>> parse_nodes(const std::string& row) {
                       "a microbatch and a chunk, as in (F|0|0)",
                       std::string(std::find(at, row.cend(), '('), row.cend()).substr(0, 20))};
     const bool opens = node.length(1) > 0, closes = node.length(5) > 0;
-    if (opens && joins) return Error{"found [ after [, expected [ and ] in turn"};
-    if (closes && !opens && !joins) return Error{"found ] alone, expected [ and ] in turn"};
-    joins = joins || opens;
-    if (joins && previous >= 0 && is_compute(known->kind)) actions[previous].with_next = true;
-    if (joins && is_compute(known->kind)) previous = static_cast<int>(actions.size());
+    if (opens && inside) return Error{"found [ after [, expected [ and ] in turn"};
+    if (closes && !opens && !inside) return Error{"found ] alone, expected [ and ] in turn"};
+    inside = inside || opens;
+    if (inside && previous >= 0 && is_compute(known->kind)) actions[previous].with_next = true;
+    if (inside && is_compute(known->kind)) previous = static_cast<int>(actions.size());
     actions.push_back(
         {Stage{std::stoi(node.str(4))}, known->kind, Microbatch{std::stoi(node.str(3))}});
     if (!closes) continue;
-    joins = false;
+    inside = false;
     previous = -1;
   }
-  if (joins) return Error{"found [ without ], expected both"};
+  if (inside) return Error{"found [ without ], expected both"};
   return actions;
 }
 
-// Returns no ranks if the text has no row.
+// Parses the whole text. Returns no ranks if it has no row of a table.
 Result<PrimusTable> parse_table(const std::string& path, const std::string& text) {
   static const std::regex kColour("\033\\[[0-9;]{0,16}m"), kRow(R"(Rank (\d{1,6}): (?=\[?\())");
   PrimusTable table;
-  std::map<int, std::pair<int, std::vector<Action>>> rows;
+  struct Row {
+    int line;
+    std::vector<Action> nodes;
+  };
+  std::map<int, Row> rows;  // by rank
   int line = 0;
-  for (const std::string& given : split(text, "\n")) {
+  for (const std::string& raw_line : split(text, "\n")) {
     ++line;
-    if (given.find("Rank ") == std::string::npos) continue;
-    const std::string plain = std::regex_replace(given, kColour, "");
-    std::smatch row;
-    if (!std::regex_search(plain, row, kRow)) continue;
-    const int rank = std::stoi(row.str(1));
-    auto nodes = parse_nodes(row.suffix());
+    if (raw_line.find("Rank ") == std::string::npos) continue;
+    const std::string plain = std::regex_replace(raw_line, kColour, "");
+    std::smatch found;
+    if (!std::regex_search(plain, found, kRow)) continue;
+    const int rank = std::stoi(found.str(1));
+    auto nodes = parse_nodes(found.suffix());
     if (!nodes.ok())
       return error_at(path, line, fmt::format("rank {}: {}", rank, nodes.error().message));
     for (const Action& action : *nodes) {
       table.chunks = std::max(table.chunks, index(action.stage) + 1);
       table.microbatches = std::max(table.microbatches, index(action.microbatch) + 1);
     }
-    if (!rows.try_emplace(rank, line, *std::move(nodes)).second)
+    if (!rows.try_emplace(rank, Row{line, *std::move(nodes)}).second)
       return error_at(path, line,
                       fmt::format("found rank {} again, expected one table a file", rank));
   }
   for (auto& [rank, row] : rows) {
     if (rank != static_cast<int>(table.ranks.size()))
       return error_at(
-          path, row.first,
+          path, row.line,
           fmt::format("found rank {} and no rank {}, expected all", rank, table.ranks.size()));
-    table.lines.push_back(row.first);
-    table.ranks.push_back(std::move(row.second));
+    table.lines.push_back(row.line);
+    table.ranks.push_back(std::move(row.nodes));
   }
   return table;
 }
 
+// Returns the table's order with stages in place of chunks, as looped stages or in a V.
 Order placed(const PrimusTable& table, bool in_v) {
   const int pp = static_cast<int>(table.ranks.size());
   Order order{"", pp * table.chunks, table.microbatches, 1, table.ranks};
@@ -137,7 +145,7 @@ Order without_transfers(Order order) {
   return order;
 }
 
-// Returns the send of a pass, or its receive, with the pass's own stage.
+// Returns the send of a pass's output, or the receive of its input, with the pass's own stage.
 Action transfer(Action pass, bool sends) {
   const bool forward = pass.kind == ActionKind::Forward;
   pass.kind = sends ? (forward ? ActionKind::SendForward : ActionKind::SendBackward)
@@ -147,10 +155,10 @@ Action transfer(Action pass, bool sends) {
 
 // Checks the rank's sends and receives. A pass that takes input from another rank must come after
 // its receive. A pass whose output another rank needs must come before its send. No other send or
-// receive may occur. Returns what is wrong, or "".
-std::string wrong_transfer(const Order& order, const std::vector<Action>& actions) {
+// receive may occur. Returns a message about the first mistake, or "".
+std::string transfer_mistake(const Order& order, const std::vector<Action>& actions) {
   const auto text = [&](const Action& action) { return node_text(action, order.pp()); };
-  std::set<std::string> open;  // received and not used, or due to be sent
+  std::set<std::string> open;  // received inputs not used yet, and outputs not sent yet
   for (const Action& action : actions) {
     const std::string received = text(transfer(action, false));
     if (action.kind == ActionKind::SendForward || action.kind == ActionKind::SendBackward) {
@@ -177,8 +185,8 @@ bool has_transfers(const PrimusTable& table) {
 }
 
 // Returns whether the table's stages run in a V, not looped. In a V the first rank's second chunk
-// is the last stage, which sends nothing forward. Without sends it is the shape in which the order
-// has no fault.
+// is the last stage, which sends nothing forward. A table without sends is in a V if it is a valid
+// order only in a V, and ambiguous if it is valid both ways.
 Result<bool> is_in_v(const std::string& path, const PrimusTable& table) {
   if (table.chunks != 2 || table.ranks.size() < 2) return false;
   if (has_transfers(table))
@@ -204,14 +212,14 @@ Result<Order> read_primus(const std::string& path, const PrimusTable& table,
     return error_at(path, table.lines[std::max(fault->rank, 0)], fault->message);
   }
   for (int rank = 0; has_transfers(table) && rank < order.pp(); ++rank) {
-    const std::string wrong = wrong_transfer(order, given.ranks[rank]);
-    if (!wrong.empty())
-      return error_at(path, table.lines[rank], fmt::format("rank {}: {}", rank, wrong));
+    const std::string mistake = transfer_mistake(order, given.ranks[rank]);
+    if (!mistake.empty())
+      return error_at(path, table.lines[rank], fmt::format("rank {}: {}", rank, mistake));
   }
   return order;
 }
 
-// The module, with named places for what differs.
+// The Python module, as a format with named arguments.
 constexpr std::string_view kModule =
     R"py(# A pipeline schedule for AMD's Primus and its Megatron backend. Copy this file to
 #   primus/backends/megatron/patches/tandem_schedule_patches.py
@@ -292,15 +300,16 @@ class TandemSchedule(PipelineScheduleAlgo):
 pp_algorithm_map["{algorithm}"] = TandemSchedule
 )py";
 
-// A node of a row that is written, and when it is due.
+// A node of a row to be written. Nodes are sorted by time, then by turn.
 struct TimedNode {
-  int time = 0, turn = 0;  // at one time: sends, receives, passes
+  int time = 0;
+  int turn = 0;  // 0: send, 1: receive, 2: pass
   std::string text;
 };
 
-// Returns the rows that are written. On both ranks a transfer is listed at the time at which the
-// sender's pass ends, before the passes that begin at that time. All rows are then sorted by one
-// clock, so no rank waits for something listed later, and both ends of a transfer fall into one
+// Returns the rows to be written. On both ranks a transfer has the time at which the sender's pass
+// ends, and comes before the passes that begin at that time. Since all rows are sorted by one
+// clock, no rank waits for a later node of another rank, and both ends of a transfer are in one
 // batch.
 std::vector<std::vector<TimedNode>> timed_nodes(const Order& order) {
   const OrderReplay replay = replay_order(order, {});
@@ -347,8 +356,8 @@ OrderShape shape_of(const Order& order) {
   return shape;
 }
 
-// Returns what Primus has no form for; "" if nothing.
-std::string_view beyond_primus(const Order& order, const OrderShape& shape) {
+// Returns the property of the order that Primus cannot run, or "".
+std::string_view unsupported_by_primus(const Order& order, const OrderShape& shape) {
   if (order.chains > 1) return "two chains, expected one";
   if (order.vocabulary > 0) return "vocabulary passes, expected none";
   if (!shape.looped && !shape.in_v)
@@ -360,7 +369,7 @@ std::string_view beyond_primus(const Order& order, const OrderShape& shape) {
   return "";
 }
 
-// Returns the one of Primus's algorithms whose place the order takes.
+// Returns the name of the Primus algorithm that the order replaces.
 std::string_view algorithm_of(const OrderShape& shape, int chunks, bool splits) {
   if (!shape.looped) return "zbv-formatted";
   if (chunks > 1) return "1f1b-interleaved";
@@ -380,8 +389,9 @@ Result<std::string> to_primus(const Order& given) {
   const Order order = without_transfers(given);
   const int pp = order.pp(), chunks = order.stages / pp;
   const OrderShape shape = shape_of(order);
-  if (const std::string_view beyond = beyond_primus(order, shape); !beyond.empty())
-    return Error{fmt::format("--format primus: found {}: Primus has no form for it", beyond)};
+  if (const std::string_view unsupported = unsupported_by_primus(order, shape);
+      !unsupported.empty())
+    return Error{fmt::format("--format primus: found {}: Primus has no form for it", unsupported)};
 
   std::string rows, steps;
   bool splits = false;
@@ -396,8 +406,8 @@ Result<std::string> to_primus(const Order& given) {
     rows += '\n';
     steps += '\n';
   }
-  // Primus-Turbo's layers keep weight gradients apart for the algorithms named after zero bubble
-  // alone, and not in fp8 or fp4
+  // Primus-Turbo's layers can postpone weight gradients only under algorithms named after zero
+  // bubble, and never in fp8 or fp4
   // (primus/backends/megatron/core/extensions/primus_turbo.py:401-421).
   std::string_view more_keys;
   if (splits)

@@ -1,8 +1,10 @@
-// The schedule table of AMD's Primus, whose pipeline launcher runs it in Megatron on ROCm: one row
-// a rank, "Rank 0: (F|0|0),(SF|0|0),...", as its print_schedule_table() logs it. A node is what,
-// microbatch, chunk. B is the input gradient and BW the whole backward; SF, RF, SB and RB send and
-// receive. Of Primus (AMD-AGI/Primus fd1eeabb) primus/core/pipeline_parallel/scheduler has the
-// form, and primus/backends/megatron/core/pipeline_parallel/primuspipe runs it.
+// Reads and writes the schedule table of AMD's Primus, whose pipeline launcher runs it in Megatron
+// on ROCm. The table has one row a rank, "Rank 0: (F|0|0),(SF|0|0),...", as Primus's
+// print_schedule_table() logs it. A node is (kind|microbatch|chunk). Kinds: F forward, B input
+// gradient, W weight gradient, BW whole backward; SF, RF, SB and RB send or receive for F or B.
+//
+// Source: AMD-AGI/Primus, commit fd1eeabb. primus/core/pipeline_parallel/scheduler defines the
+// table, primus/backends/megatron/core/pipeline_parallel/primuspipe runs it.
 #pragma once
 
 #include <string>
@@ -12,17 +14,18 @@
 
 namespace tandem {
 
-// Reads an order in PyTorch's form (order_text.h) or, if the file has a row of a table, in
-// Primus's. There all lines that are no rows are skipped, and colours and text before "Rank"
-// ignored. [ ] around nodes joins those that compute (Action::with_next). Sends and receives tell
-// looped stages from a V. They must be those that the order needs, a receive before its pass and a
-// send after it. They are not kept. The Errors name file and line. `fault`: as read_pytorch() has
-// it.
+// Reads an order in PyTorch's form (order_text.h) or, if the file has a row of a Primus table, in
+// Primus's form. In a Primus file, other lines are skipped, and so are colours and text before
+// "Rank". Brackets [ ] around nodes mean that the passes in them run together (Action::with_next).
+// Sends and receives tell looped stages from a V. They must be exactly those that the order needs,
+// a receive before its pass and a send after it; the result has none of them. The Errors name file
+// and line. `fault`: as in read_pytorch().
 Result<Order> read_order_file(const std::string& path, std::string* fault = nullptr);
 
-// Writes a Python module that Primus imports: it puts the order's table, with sends and receives,
-// in place of one of Primus's algorithms. Its rows read back. Errors: what Primus has no form for
-// (two chains, vocabulary passes, passes that run together, stages neither looped nor in a V).
+// Returns a Python module that Primus imports. The module puts the order's table, with sends and
+// receives, in place of one of Primus's algorithms; read_order_file() reads it back. Errors: orders
+// that Primus cannot run (two chains, vocabulary passes, passes that run together, stages neither
+// looped nor in a V).
 // REQUIRES: validate(order).ok().
 Result<std::string> to_primus(const Order& order);
 

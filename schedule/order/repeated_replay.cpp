@@ -23,7 +23,7 @@ RepeatedReplay::TimeOf RepeatedReplay::time_of(ActionKind kind) {
   }
 }
 
-// Goes through the order as replay_order() does, but asks only whether an input is there.
+// Sorts the steps topologically: it plays the order as replay_order() does, but without times.
 class RepeatedReplay::StepMaker {
  public:
   StepMaker(const Order& order, RepeatedReplay* replay)
@@ -87,12 +87,12 @@ class RepeatedReplay::StepMaker {
     }
   }
 
-  // Adds a step of the action. `time`: its place in times_. `waits`: whether this step is the one
-  // that waits for the action's input.
+  // Adds a step of the action. `time`: its index in times_. `waits`: whether this step waits for
+  // the action's input.
   int add(int rank, const Action& action, int time, bool waits) {
     Step step{.rank = rank, .time = time, .previous = last_[rank], .input = -1};
     const int from = input_stage(action);
-    // An input from its own rank needs no waiting: it has always ended before.
+    // An input from the same rank has always ended before.
     if (waits && from >= 0 && rank_of_[from] != rank) {
       step.input = step_of_input(action);
       step.transfer = from * Kinds + Transfer;
@@ -102,7 +102,7 @@ class RepeatedReplay::StepMaker {
     return last_[rank];
   }
 
-  // Adds a step that takes no time: its place is that of the 0 behind all stages' times.
+  // Adds a step that takes no time, by the 0 at the end of times_.
   void wait(int rank, const Action& action) { add(rank, action, order_.stages * Kinds, true); }
 
   void act(int rank, const Action& action, bool has_waited) {
@@ -162,9 +162,9 @@ double RepeatedReplay::makespan(std::span<const OrderCosts> stages) {
 
 std::vector<PathPasses> RepeatedReplay::longest_way() const {
   std::vector<PathPasses> way(stages_);
-  auto at = static_cast<int>(std::ranges::max_element(ends_) - ends_.begin());
-  while (at >= 0) {
-    const Step& step = steps_[at];
+  auto i = static_cast<int>(std::ranges::max_element(ends_) - ends_.begin());
+  while (i >= 0) {
+    const Step& step = steps_[i];
     const int stage = step.time / Kinds;
     if (stage < stages_) {  // else a wait
       const int kind = step.time % Kinds;
@@ -175,7 +175,7 @@ std::vector<PathPasses> RepeatedReplay::longest_way() const {
     }
     const double before = step.previous >= 0 ? ends_[step.previous] : 0;
     const bool waited = step.input >= 0 && ends_[step.input] + times_[step.transfer] > before;
-    at = waited ? step.input : step.previous;
+    i = waited ? step.input : step.previous;
   }
   return way;
 }

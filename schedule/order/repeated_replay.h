@@ -25,12 +25,13 @@ class RepeatedReplay {
   // Returns the makespan of replay_stages(). REQUIRES: an entry for each stage.
   double makespan(std::span<const OrderCosts> stages);
   // Returns the passes of each stage on the critical path of the last makespan(). If the stages'
-  // times change, the iteration's changes by no less than these passes' do.
+  // times change, the new makespan is at least the new length of this path.
   std::vector<PathPasses> longest_way() const;
 
  private:
-  // An action. Actions that run together have one more step each, before all of them, which takes
-  // no time and only waits for the input: so they start together.
+  // An action. Actions that run together each have one more step, which takes no time and waits for
+  // the action's input. These extra steps come before all of the actions, so that the actions start
+  // together.
   struct Step {
     int rank = 0;
     int time = 0;      // its place in times_
@@ -41,11 +42,11 @@ class RepeatedReplay {
 
   class StepMaker;
 
-  // The places of each stage's times in times_. A 0 follows the last stage's.
+  // The indices of a stage's times in times_, from stage x Kinds on. The last entry of times_ is 0.
   enum TimeOf { Forward, Backward, Input, Weight, Transfer, Kinds };
   static TimeOf time_of(ActionKind kind);
 
-  std::vector<Step> steps_;  // each after those that it waits for
+  std::vector<Step> steps_;  // in topological order
   std::vector<double> times_;
   std::vector<double> ends_;    // by step
   std::vector<double> clocks_;  // by rank

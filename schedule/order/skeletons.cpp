@@ -65,12 +65,13 @@ std::vector<Action> zbv_rank(int pp, int rank, int microbatches) {
   std::array<int, 2> forwards = {}, inputs = {};
   std::deque<Action> weights;
   int drained = 0;  // gradients after the last forward
-  const auto forward = [&](int chunk) {
+  const auto add_forward = [&](int chunk) {
     int& done = forwards[chunk];
     if (done == microbatches) return;
     actions.push_back({stage_of(pp, rank, chunk), ActionKind::Forward, Microbatch{done++}});
   };
-  const auto input = [&](int chunk) {
+  // Adds an I, and after it the oldest waiting W, except in the drain.
+  const auto add_input = [&](int chunk) {
     int& done = inputs[chunk];
     if (done == microbatches) return;
     const Stage stage = stage_of(pp, rank, chunk);
@@ -81,14 +82,14 @@ std::vector<Action> zbv_rank(int pp, int rank, int microbatches) {
     actions.push_back(weights.front());
     weights.pop_front();
   };
-  for (int i = 0; i < 2 * (pp - rank) - 1; ++i) forward(0);
-  for (int i = 0; i < rank; ++i) forward(1), forward(0);
-  for (int i = 0; i < pp - rank; ++i) forward(1), input(1);
+  for (int i = 0; i < 2 * (pp - rank) - 1; ++i) add_forward(0);
+  for (int i = 0; i < rank; ++i) add_forward(1), add_forward(0);
+  for (int i = 0; i < pp - rank; ++i) add_forward(1), add_input(1);
   while (inputs[0] < microbatches || inputs[1] < microbatches) {
-    forward(0);
-    input(0);
-    forward(1);
-    input(1);
+    add_forward(0);
+    add_input(0);
+    add_forward(1);
+    add_input(1);
   }
   actions.insert(actions.end(), weights.begin(), weights.end());
   return actions;
@@ -100,9 +101,9 @@ Skeleton zbv(int pp, int microbatches) {
   return skeleton;
 }
 
-// Squeezes building blocks. A block is what all ranks do for one microbatch, each action in a slot
-// of time. Each microbatch's block comes kSlots slots after the one before. Then, in the order of
-// the slots, each action moves to the first free slot after everything it needs. So the first
+// Squeezes building blocks. A block holds the actions of all ranks for one microbatch, each in a
+// time slot. First, each microbatch's block is laid kSlots slots after the one before. Then, in the
+// order of the slots, each action moves to the first free slot after all its inputs. So the first
 // microbatches move to the start as far as memory allows, and the last ones move up at the end.
 class SqueezedBlocks {
  public:
@@ -110,35 +111,35 @@ class SqueezedBlocks {
       : pp_(pp), microbatches_(microbatches), limit_(limit) {
     int last = 0;
     for (int rank = 0; rank < pp; ++rank) {
-      RankSlots at{slots_of(block, pp, rank)};
-      last = std::max({last, at.slots.input[0], at.slots.input[1]});
-      for (auto& kind : at.when)
-        for (std::vector<int>& when : kind) when.resize(microbatches);
-      ranks_.push_back(std::move(at));
+      RankSlots row{slots_of(block, pp, rank)};
+      last = std::max({last, row.slots.input[0], row.slots.input[1]});
+      for (auto& kind : row.slot_of)
+        for (std::vector<int>& slots : kind) slots.resize(microbatches);
+      ranks_.push_back(std::move(row));
     }
     length_ = last + kSlots * (microbatches + 2);
-    for (RankSlots& at : ranks_) {
-      at.cells.resize(length_);
-      at.held.resize(length_);
+    for (RankSlots& row : ranks_) {
+      row.cells.resize(length_);
+      row.held.resize(length_);
     }
   }
 
-  // Squeezes the blocks. With `steady` it moves only the start and the end: actions in the slots
-  // from the first microbatch's last gradient to the last microbatch's first forward stay. Without,
-  // those move up too, and some ranks then do the same actions in another order. Returns nothing if
-  // the blocks do not fit under the limit.
+  // Squeezes the blocks. With `steady`, actions move only at the start and the end; those in the
+  // slots from the first microbatch's last gradient to the last microbatch's first forward stay.
+  // Without `steady` these move up too, which may change the order of actions on a rank. Returns
+  // nothing if the blocks do not fit under the limit.
   std::optional<Ranks> squeeze(bool steady) {
     const BlockSlots& first_rank = ranks_[0].slots;
     const int last_forward = first_rank.forward[0] + kSlots * (microbatches_ - 1);
     for (int slot = 0; slot < length_; ++slot) {
       const bool stays = steady && slot >= first_rank.input[0] && slot <= last_forward;
       for (int rank = 0; rank < pp_; ++rank) {
-        RankSlots& at = ranks_[rank];
-        if (slot > 0) at.held[slot] = at.held[slot - 1];
+        RankSlots& row = ranks_[rank];
+        if (slot > 0) row.held[slot] = row.held[slot - 1];
         const Cell cell = next_of_blocks(rank, slot);
         if (cell.kind == kIdle) continue;
         place(rank, cell, stays ? slot : first_slot(rank, cell, slot), slot);
-        if (at.held[slot] > limit_) return std::nullopt;
+        if (row.held[slot] > limit_) return std::nullopt;
       }
     }
     squeeze_drain();
@@ -155,78 +156,78 @@ class SqueezedBlocks {
     BlockSlots slots = {};
     std::vector<Cell> cells = {};  // by slot: the action
     std::vector<int> held = {};    // by slot: forwards so far whose W is still to come
-    std::array<std::array<std::vector<int>, 2>, 3> when = {};  // slot by kind, chunk, microbatch
-    std::deque<Cell> weights = {};                             // W of the I that are done
+    std::array<std::array<std::vector<int>, 2>, 3> slot_of = {};  // by kind, chunk, microbatch
+    std::deque<Cell> weights = {};                                // W whose I is done, oldest first
   };
 
-  // Returns what the rank does in this slot before anything moves. W fills empty slots.
+  // Returns the rank's action in this slot of the unsqueezed blocks. W fills empty slots.
   Cell next_of_blocks(int rank, int slot) {
-    RankSlots& at = ranks_[rank];
+    RankSlots& row = ranks_[rank];
     for (const Kind kind : {kForward, kInput}) {
       for (int chunk = 0; chunk < 2; ++chunk) {
-        const int since = slot - (kind == kForward ? at.slots.forward : at.slots.input)[chunk];
+        const int since = slot - (kind == kForward ? row.slots.forward : row.slots.input)[chunk];
         if (since < 0 || since % kSlots != 0 || since / kSlots >= microbatches_) continue;
         const Cell cell{kind, chunk, since / kSlots};
-        if (kind == kInput) at.weights.push_back({kWeight, chunk, cell.microbatch});
+        if (kind == kInput) row.weights.push_back({kWeight, chunk, cell.microbatch});
         return cell;
       }
     }
-    return next_weight(&at);
+    return next_weight(&row);
   }
 
-  static Cell next_weight(RankSlots* at) {
-    if (at->weights.empty()) return {};
-    const Cell weight = at->weights.front();
-    at->weights.pop_front();
+  static Cell next_weight(RankSlots* row) {
+    if (row->weights.empty()) return {};
+    const Cell weight = row->weights.front();
+    row->weights.pop_front();
     return weight;
   }
 
   // Returns the first slot after everything that the action needs.
   int earliest(int rank, const Cell& cell) const {
-    const auto when = [&](int of, Kind kind, int chunk, int microbatch) {
-      return ranks_[of].when[kind][chunk][microbatch];
+    const auto slot_on = [&](int other, Kind kind, int chunk, int microbatch) {
+      return ranks_[other].slot_of[kind][chunk][microbatch];
     };
     int after = -1;
     const auto waits_for = [&](int slot) { after = std::max(after, slot); };
     const int m = cell.microbatch;
-    if (m > 0) waits_for(when(rank, cell.kind, cell.chunk, m - 1));
+    if (m > 0) waits_for(slot_on(rank, cell.kind, cell.chunk, m - 1));
     if (cell.kind == kWeight) {
-      waits_for(when(rank, kInput, cell.chunk, m));
+      waits_for(slot_on(rank, kInput, cell.chunk, m));
       return after + 1;
     }
     // F0 and I1 go down the ranks, from 0 to pp - 1; F1 and I0 go up.
     const bool down = (cell.kind == kForward) == (cell.chunk == 0);
     const int from = down ? rank - 1 : rank + 1;
     if (from >= 0 && from < pp_) {
-      waits_for(when(from, cell.kind, cell.chunk, m));
+      waits_for(slot_on(from, cell.kind, cell.chunk, m));
     } else if (!down) {  // on the last rank, where the V turns
-      waits_for(when(rank, cell.kind, 1 - cell.chunk, m));
+      waits_for(slot_on(rank, cell.kind, 1 - cell.chunk, m));
     } else if (cell.kind == kInput) {  // I1 of rank 0, which has the last stage
-      waits_for(when(rank, kForward, 1, m));
+      waits_for(slot_on(rank, kForward, 1, m));
     }
     return after + 1;
   }
 
-  // Returns the first free slot for the action, at the latest its own. A forward needs memory from
-  // there on.
+  // Returns the first free slot for the action, at the latest its own. A forward also needs memory
+  // in all slots from that one to its own.
   int first_slot(int rank, const Cell& cell, int own) const {
-    const RankSlots& at = ranks_[rank];
+    const RankSlots& row = ranks_[rank];
     int slot = earliest(rank, cell);
     if (cell.kind == kForward) {
       for (int later = own - 1; later >= slot; --later)
-        if (at.held[later] >= limit_) slot = later + 1;
+        if (row.held[later] >= limit_) slot = later + 1;
     }
-    while (slot < own && at.cells[slot].kind != kIdle) ++slot;
+    while (slot < own && row.cells[slot].kind != kIdle) ++slot;
     return std::min(slot, own);
   }
 
-  // Puts the action into the slot, and counts what it holds from there to slot `now`.
+  // Puts the action into the slot, and updates the held activations from there to slot `now`.
   void place(int rank, const Cell& cell, int slot, int now) {
-    RankSlots& at = ranks_[rank];
-    at.cells[slot] = cell;
-    at.when[cell.kind][cell.chunk][cell.microbatch] = slot;
+    RankSlots& row = ranks_[rank];
+    row.cells[slot] = cell;
+    row.slot_of[cell.kind][cell.chunk][cell.microbatch] = slot;
     const int more = cell.kind == kForward ? 1 : cell.kind == kWeight ? -1 : 0;
-    for (int later = slot; later <= now; ++later) at.held[later] += more;
+    for (int later = slot; later <= now; ++later) row.held[later] += more;
   }
 
   // Moves up the gradients after each rank's last forward, since other ranks wait for them. Then W
@@ -234,10 +235,10 @@ class SqueezedBlocks {
   void squeeze_drain() {
     std::vector<int> last(pp_);  // slot of the rank's last forward
     for (int rank = 0; rank < pp_; ++rank) {
-      RankSlots& at = ranks_[rank];
-      last[rank] = std::max(at.when[kForward][0].back(), at.when[kForward][1].back());
+      RankSlots& row = ranks_[rank];
+      last[rank] = std::max(row.slot_of[kForward][0].back(), row.slot_of[kForward][1].back());
       for (int slot = last[rank] + 1; slot < length_; ++slot)
-        if (at.cells[slot].kind == kWeight) at.cells[slot] = {};
+        if (row.cells[slot].kind == kWeight) row.cells[slot] = {};
     }
     for (int slot = 0; slot < length_; ++slot) {
       for (int rank = 0; rank < pp_; ++rank) {
@@ -247,15 +248,15 @@ class SqueezedBlocks {
         place(rank, cell, first_slot(rank, cell, slot), -1);
       }
     }
-    for (RankSlots& at : ranks_) {
+    for (RankSlots& row : ranks_) {
       std::array<std::vector<char>, 2> done;
       for (std::vector<char>& chunk : done) chunk.resize(microbatches_);
-      for (const Cell& cell : at.cells)
+      for (const Cell& cell : row.cells)
         if (cell.kind == kWeight) done[cell.chunk][cell.microbatch] = 1;
-      for (Cell& cell : at.cells) {
+      for (Cell& cell : row.cells) {
         if (cell.kind == kInput && !done[cell.chunk][cell.microbatch])
-          at.weights.push_back({kWeight, cell.chunk, cell.microbatch});
-        if (cell.kind == kIdle) cell = next_weight(&at);
+          row.weights.push_back({kWeight, cell.chunk, cell.microbatch});
+        if (cell.kind == kIdle) cell = next_weight(&row);
       }
     }
   }

@@ -1,7 +1,8 @@
 // Local search over splits of layers: from each start it goes to the best split that one moved
-// layer gives, until none is better. The passes on the current split's critical path still follow
-// each other after a move, so the change of their times bounds what the move can gain. The most
-// promising moves are tried first and hopeless ones never.
+// layer gives, until none is better. After a move, the passes on the current split's critical path
+// still run one after another. So the change of that path's length is a lower bound of the change
+// of the iteration's time. Moves are tried in the order of this bound, and not at all if it is not
+// below 0.
 #include "schedule/order/split_search.h"
 
 #include <algorithm>
@@ -16,11 +17,11 @@
 namespace tandem {
 namespace {
 
-// Stage `from` has one layer less and stage `to` one more. Layers stay in order, so each stage
-// between gets a layer from one neighbour and passes one to the other. `change` is a lower bound of
-// the change of the iteration's time; -infinity: not known.
+// A move gives stage `from` one layer less and stage `to` one more. Layers stay in order, so each
+// stage between gets a layer from one neighbour and passes one to the other.
 struct Move {
   std::size_t from = 0, to = 0;
+  // A lower bound of the change of the iteration's time; -infinity: not known.
   double change = -std::numeric_limits<double>::infinity();
 };
 
@@ -92,14 +93,14 @@ class SplitSearch {
   void from(std::vector<int> split, std::size_t most) {
     most_ = most;
     value_of(split);
-    for (pass_by(split); improve(&split);) pass_by(split);
+    for (note_visited(split); improve(&split);) note_visited(split);
   }
 
   std::vector<std::vector<int>> best_first() {
-    std::ranges::stable_sort(passed_, [&](const std::vector<int>& a, const std::vector<int>& b) {
+    std::ranges::stable_sort(visited_, [&](const std::vector<int>& a, const std::vector<int>& b) {
       return known_.at(a).better_than(known_.at(b));
     });
-    return std::move(passed_);
+    return std::move(visited_);
   }
 
  private:
@@ -110,8 +111,8 @@ class SplitSearch {
   }
 
   // Notes a split that the search has moved to, for best_first().
-  void pass_by(const std::vector<int>& split) {
-    if (std::ranges::find(passed_, split) == passed_.end()) passed_.push_back(split);
+  void note_visited(const std::vector<int>& split) {
+    if (std::ranges::find(visited_, split) == visited_.end()) visited_.push_back(split);
   }
 
   std::vector<Move> moves_of(const std::vector<int>& split, const SplitValue& value) const {
@@ -152,7 +153,7 @@ class SplitSearch {
   const SplitQuestions& ask_;
   std::size_t most_ = 0;
   std::map<std::vector<int>, SplitValue> known_;
-  std::vector<std::vector<int>> passed_;
+  std::vector<std::vector<int>> visited_;
 };
 
 }  // namespace

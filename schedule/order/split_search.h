@@ -19,17 +19,18 @@ struct SplitValue {
   }
 };
 
-// The questions that a search asks of a split.
+// The functions by which the caller evaluates a split.
 struct SplitQuestions {
   std::function<SplitValue(const std::vector<int>&)> value;
-  // Returns the passes of each stage on the longest path: a move that does not shorten the path
-  // cannot be better. Empty, or null: not known, so every move may be better.
+  // Returns the passes of each stage on the critical path. A move that does not shorten this path
+  // cannot be better, and is not tried. An empty result, or null: not known, so all moves are
+  // tried.
   std::function<std::vector<PathPasses>(const std::vector<int>&)> longest_way = {};
 };
 
-// Returns the splits that the search visited from each of `starts`, the best first. It moves a
-// layer from one stage to another, and tries the most promising moves first. `most` splits may be
-// asked for in all, an equal share for each start. The same input gives the same splits.
+// Returns the splits that a hill climb from each of `starts` went through, the best first. A step
+// moves a layer from one stage to another; the most promising moves are tried first. At most `most`
+// splits are evaluated, an equal share for each start. The same input gives the same splits.
 std::vector<std::vector<int>> refined_splits(const LayerCosts& costs,
                                              const std::vector<std::vector<int>>& starts, int most,
                                              const SplitQuestions& ask);

@@ -1,7 +1,9 @@
-// Puts vocabulary passes into an order by a discrete-event simulation: each rank decides, whenever
-// it is free, whether a vocabulary pass or its next action is due. In: an order and its times. Out:
-// the order with E, S, T and G: the embedding's lookup, the output layer's first and second pass,
-// and the embedding's gradient. vocabulary.h says what ranks exchange between them.
+// Puts vocabulary passes into an order by a discrete-event simulation: whenever a rank is free, it
+// decides whether S, T or its next action is due. E and G are then merged in by the times at which
+// microbatches enter and leave the first stage. In: an order and its times. Out: the order with E,
+// S, T and G, which vocabulary.h defines.
+//
+// A cell is an action, or several that run together.
 #include "schedule/order/vocabulary.h"
 
 #include <fmt/format.h>
@@ -22,9 +24,9 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-// An action of the new order, and when it starts.
+// An action, and a time of it.
 struct Timed {
-  double start = 0;
+  double time = 0;
   Action action;
 };
 
@@ -70,6 +72,7 @@ class OutputPlayer {
     return Done{};
   }
 
+  // Returns each rank's actions with S and T put in, with the times when their cells start.
   const std::vector<std::vector<Timed>>& played() const { return played_; }
   // Return the first stage's forwards with their starts, and its backwards with their ends, each in
   // order of time.
@@ -80,30 +83,30 @@ class OutputPlayer {
   struct RankState {
     double busy_until = 0;
     std::size_t position = 0;  // place of its next action
-    int s = 0, t = 0;          // done
+    int s = 0, t = 0;          // S and T that it has started
   };
-  // A pass that all ranks do: how many have, and when the last of them ends.
+  // A microbatch's S or T, which every rank does.
   struct AllRanksPass {
-    int ranks = 0;
-    double end = 0;
+    int ranks = 0;   // that have started it
+    double end = 0;  // of the last of them
   };
-  using Wake = std::pair<double, int>;
+  using Wake = std::pair<double, int>;  // time and rank; the rank then decides
 
   std::size_t slot(int stage, Microbatch microbatch) const {
     return static_cast<std::size_t>(stage) * order_.microbatches + index(microbatch);
   }
   bool is_last(int stage) const { return stage == order_.stages - 1; }
-  // Every action takes some time, so that whatever waits for it starts later.
+  // Gives every action some time, so that the actions that wait for it start later.
   double longer(double time) const { return std::max(time, shortest_); }
 
-  // Returns when the softmax's largest values and sums, which S gives, are reduced over all ranks.
-  double reduced(Microbatch microbatch) const {
+  // Returns when the microbatch's softmax maximum and sum are reduced over all ranks.
+  double softmax_reduced(Microbatch microbatch) const {
     const AllRanksPass& s = s_[index(microbatch)];
     return s.ranks < order_.pp() ? kUnknown : s.end + costs_.reduce_softmax;
   }
-  // Returns when the last stage has the gradient of its output.
-  double summed(Microbatch microbatch) const {
-    if (algorithm_ == 2) return reduced(microbatch) + costs_.sum_gradient;
+  // Returns when the last stage has the gradient of its output, summed over all ranks.
+  double gradient_summed(Microbatch microbatch) const {
+    if (algorithm_ == 2) return softmax_reduced(microbatch) + costs_.sum_gradient;
     const AllRanksPass& t = t_[index(microbatch)];
     return t.ranks < order_.pp() ? kUnknown : t.end + costs_.sum_gradient;
   }
@@ -112,6 +115,7 @@ class OutputPlayer {
     return rank_of_stage_[from] == rank_of_stage_[to] ? end : end + stages_[from].transfer;
   }
 
+  // Returns when all inputs of an action of the given order are there.
   double ready(const Action& action) const {
     const int stage = index(action.stage);
     if (action.kind == ActionKind::BackwardWeight)
@@ -120,10 +124,11 @@ class OutputPlayer {
     if (action.kind == ActionKind::Forward)
       return from < 0 ? 0 : arrived(from, stage, forward_end_[slot(from, action.microbatch)]);
     const double own = forward_end_[slot(stage, action.microbatch)];
-    if (from < 0) return std::max(own, summed(action.microbatch));
+    if (from < 0) return std::max(own, gradient_summed(action.microbatch));
     return std::max(own, arrived(from, stage, gradient_end_[slot(from, action.microbatch)]));
   }
 
+  // Return when the rank's next cell, its next S and its next T have their inputs.
   double cell_ready(int rank) const {
     const std::vector<Action>& actions = order_.ranks[rank];
     const int position = static_cast<int>(ranks_[rank].position);
@@ -141,11 +146,12 @@ class OutputPlayer {
   }
   double t_ready(int rank) const {
     const RankState& at = ranks_[rank];
-    return at.t < at.s ? reduced(outputs_[at.t]) : kUnknown;
+    return at.t < at.s ? softmax_reduced(outputs_[at.t]) : kUnknown;
   }
 
-  // Starts what is due on a free rank. S comes first, since every rank waits for it; so does T in
-  // algorithm 1, or once two are waiting. Then comes the rank's next action, then any other T.
+  // Starts the pass or cell that is due on a free rank. S comes first, since every rank waits for
+  // it; then T in algorithm 1, or if two T are waiting; then the rank's next cell; then any other
+  // T.
   void decide(int rank, double now) {
     RankState& at = ranks_[rank];
     if (s_ready(rank) <= now) return start_output(ActionKind::OutputS, rank, now);
@@ -170,8 +176,8 @@ class OutputPlayer {
     AllRanksPass& all = (first ? s_ : t_)[index(microbatch)];
     all.end = std::max(all.end, at.busy_until);
     if (++all.ranks == order_.pp()) {
-      wake_all(reduced(microbatch));
-      if (first == (algorithm_ == 2)) wake(rank_of_stage_.back(), summed(microbatch));
+      wake_all(softmax_reduced(microbatch));
+      if (first == (algorithm_ == 2)) wake(rank_of_stage_.back(), gradient_summed(microbatch));
     }
     wakes_.push({at.busy_until, rank});
   }
@@ -186,7 +192,7 @@ class OutputPlayer {
     wakes_.push({clock, rank});
   }
 
-  // Returns when the action ends. `cell`: when the action's cell starts.
+  // Plays the action from `clock` on. Returns when it ends. `cell`: when its cell started.
   double finish(const Action& action, int rank, double cell, double clock) {
     const int stage = index(action.stage);
     const OrderCosts& costs = stages_[stage];
@@ -219,7 +225,7 @@ class OutputPlayer {
     return static_cast<int>(found - rank_of_stage_.begin());
   }
 
-  // Wakes a rank; one that is busy then looks by itself.
+  // Lets the rank decide at that time; if it is busy then, it decides at its action's end.
   void wake(int rank, double when) { wakes_.push({when, rank}); }
   void wake_all(double when) {
     for (int rank = 0; rank < order_.pp(); ++rank) wake(rank, when);
@@ -234,32 +240,31 @@ class OutputPlayer {
   std::vector<RankState> ranks_;
   std::vector<std::vector<Timed>> played_;
   std::vector<AllRanksPass> s_, t_;  // by microbatch
-  std::vector<Microbatch> outputs_;  // in the order of the last stage's forwards
+  std::vector<Microbatch> outputs_;  // played forwards of the last stage, in order of time
   std::vector<Timed> entries_, exits_;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
   double shortest_ = 0;  // the shortest time of any action
 };
 
 // Returns a rank's actions with E and G put in. E of a microbatch comes once the first stage has
-// started the forward before that microbatch's. G comes once the first stage's gradient has come.
-// All ranks go by the same times, so E and G have the same order everywhere, and no ranks wait for
-// each other.
+// started the preceding microbatch's forward. G comes once the first stage's gradient has arrived.
+// All ranks use the same times, so E and G have the same order on all ranks, which cannot deadlock.
 std::vector<Action> with_inputs(const std::vector<Timed>& played, Stage own,
                                 const std::vector<Timed>& entries, const std::vector<Timed>& exits,
                                 double send_gradient) {
   std::vector<Action> actions;
   actions.reserve(played.size() + entries.size() + exits.size());
   std::size_t next_in = 0, next_out = 0;
-  const auto add = [&](ActionKind kind, const Timed& of) {
-    actions.push_back({own, kind, of.action.microbatch});
+  const auto add = [&](ActionKind kind, const Timed& timed) {
+    actions.push_back({own, kind, timed.action.microbatch});
   };
   bool in_cell = false;
   for (const Timed& timed : played) {
     while (!in_cell && next_in < entries.size() &&
-           (next_in == 0 || entries[next_in - 1].start <= timed.start))
+           (next_in == 0 || entries[next_in - 1].time <= timed.time))
       add(ActionKind::EmbeddingForward, entries[next_in++]);
     while (!in_cell && next_out < exits.size() &&
-           exits[next_out].start + send_gradient <= timed.start)
+           exits[next_out].time + send_gradient <= timed.time)
       add(ActionKind::EmbeddingBackward, exits[next_out++]);
     actions.push_back(timed.action);
     in_cell = timed.action.with_next;
@@ -271,7 +276,10 @@ std::vector<Action> with_inputs(const std::vector<Timed>& played, Stage own,
 
 }  // namespace
 
-int barriers(int algorithm) { return algorithm == 1 ? 2 : algorithm == 2 ? 1 : 0; }
+int barriers(int algorithm) {
+  if (algorithm == 1) return 2;
+  return algorithm == 2 ? 1 : 0;
+}
 
 Status check_vocabulary(const OrderTraits& order, const OrderSpec& spec) {
   if (spec.vocabulary == 0) return Done{};
@@ -298,13 +306,13 @@ double make_room(const OrderSpec& spec, std::vector<OrderCosts>* stages) {
   double longest = 0;
   for (OrderCosts& stage : *stages) {
     longest = std::max({longest, stage.forward, stage.input, stage.weight});
-    double& with = spec.vocabulary_room.with == ActionKind::Forward         ? stage.forward
-                   : spec.vocabulary_room.with == ActionKind::BackwardInput ? stage.input
-                                                                            : stage.weight;
-    with += (own.s + own.t + own.embedding + own.embedding_gradient) / spec.vpp;
+    double& grown = spec.vocabulary_room.with == ActionKind::Forward         ? stage.forward
+                    : spec.vocabulary_room.with == ActionKind::BackwardInput ? stage.input
+                                                                             : stage.weight;
+    grown += (own.s + own.t + own.embedding + own.embedding_gradient) / spec.vpp;
   }
   const double sent = own.send_output + own.reduce_softmax + own.sum_gradient;
-  const double passes = own.s + (spec.vocabulary == 1 ? own.t : 0);  // those that B waits for
+  const double passes = own.s + (spec.vocabulary == 1 ? own.t : 0);  // passes that B waits for
   return spec.vocabulary_room.foreseen * (barriers(spec.vocabulary) * longest + passes + sent);
 }
 
@@ -318,10 +326,10 @@ Result<Order> make_with_vocabulary(const OrderSpec& spec, const std::vector<Orde
   for (const ActionKind with :
        {ActionKind::BackwardWeight, ActionKind::Forward, ActionKind::BackwardInput}) {
     for (const double foreseen : {1.0, 0.5, 0.0}) {
-      OrderSpec one = spec;
-      one.vocabulary_room = {with, foreseen};
-      ASSIGN_OR_RETURN(Order order,
-                       with_vocabulary(make(one), spec.vocabulary, stages, spec.vocabulary_costs));
+      OrderSpec trial = spec;
+      trial.vocabulary_room = {with, foreseen};
+      ASSIGN_OR_RETURN(Order order, with_vocabulary(make(trial), spec.vocabulary, stages,
+                                                    spec.vocabulary_costs));
       const double makespan = replay_stages(order, stages, spec.vocabulary_costs).makespan;
       if (makespan >= least) continue;
       least = makespan;

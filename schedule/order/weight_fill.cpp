@@ -1,8 +1,8 @@
 // Puts weight gradients (W) into a skeleton, an order of forwards and input gradients
 // (skeletons.h), for given times. It sweeps over the ranks: each does its next action as soon as
-// its input is there and, as the FillRule says, puts W into the gap before it. find_rounds()
-// remembers the state each time a microbatch enters stage 0; once a state comes again, what lies
-// between repeats.
+// its input is there and, as the FillRule says, puts W into the gap before it. find_rounds() stores
+// the state each time a microbatch enters stage 0. If a state recurs, the actions in between are a
+// round that repeats.
 #include "schedule/order/weight_fill.h"
 
 #include <algorithm>
@@ -21,10 +21,10 @@ Action later(Action action, int microbatches) {
 }
 
 // The part of a rank's actions that repeats with each microbatch. It ends with the rank's last
-// forward of chunk 0, since later actions depend on where the microbatches end.
+// forward of chunk 0, since later actions depend on the number of microbatches.
 struct Repeated {
-  std::size_t from = 0;
-  std::size_t period = 1;
+  std::size_t from = 0;    // index of its first action
+  std::size_t period = 1;  // actions for each microbatch
 };
 Repeated repeated_part(const Actions& actions, Stage stage, int microbatches) {
   const auto first_of = [&](int microbatch) {
@@ -72,7 +72,7 @@ OrderRounds WeightFill::find_rounds() {
   std::vector<Repeated> repeated;
   for (int rank = 0; rank < times_.problem.pp; ++rank)
     repeated.push_back(repeated_part(skeleton_.ranks[rank], Stage{rank}, microbatches));
-  std::map<std::vector<Ticks>, int> states;  // values: how many had entered
+  std::map<std::vector<Ticks>, int> states;  // state -> microbatches that had entered
   for (int entered = 0; sweep() == StepResult::Done;) {
     if (stages_[0].forwards == entered) continue;
     entered = stages_[0].forwards;
@@ -87,21 +87,21 @@ OrderRounds WeightFill::find_rounds() {
     }
     if (!repeats) continue;
     add_state(&now);
-    const auto [seen, is_new] = states.try_emplace(std::move(now), entered);
-    if (!is_new) return {entered - seen->second, entered + 1};
+    const auto [before, is_new] = states.try_emplace(std::move(now), entered);
+    if (!is_new) return {entered - before->second, entered + 1};
   }
   return {0, 0};
 }
 
-// Adds to the state everything that decides about W from now on. Times are relative to rank 0's,
-// microbatches relative to the next to enter, so that states of different rounds can be equal. For
-// inputs that have come it does not matter how long ago.
+// Adds to the state everything that later decisions about W depend on. Times are relative to rank
+// 0's, microbatches relative to the next one to enter, so that states of different rounds can be
+// equal. Inputs that have arrived count 0, however long ago they came.
 void WeightFill::add_state(std::vector<Ticks>* state) const {
   const int entered = stages_[0].forwards;
-  for (const RankState& by : ranks_) {
-    state->insert(state->end(), {by.now - ranks_[0].now, static_cast<Ticks>(by.weights.size())});
-    if (rule_ == FillRule::Evenly) state->push_back(most_idle_ - by.idle);
-    for (const Action& weight : by.weights)
+  for (const RankState& own : ranks_) {
+    state->insert(state->end(), {own.now - ranks_[0].now, static_cast<Ticks>(own.weights.size())});
+    if (rule_ == FillRule::Evenly) state->push_back(most_idle_ - own.idle);
+    for (const Action& weight : own.weights)
       state->insert(state->end(), {index(weight.stage), index(weight.microbatch) - entered});
   }
   const auto add_waits = [&](ActionKind kind, int stage, int from, int to) {
@@ -139,62 +139,74 @@ WeightFill::StepResult WeightFill::sweep() {
 }
 
 WeightFill::StepResult WeightFill::step(int rank) {
-  RankState& by = ranks_[rank];
+  RankState& own = ranks_[rank];
   const Actions& actions = skeleton_.ranks[rank];
-  const bool as_given = rule_ == FillRule::AsGiven;
-  while (by.position < actions.size() && actions[by.position].kind == ActionKind::BackwardWeight) {
-    if (as_given) do_weight(rank);
-    ++by.position;
+  while (own.position < actions.size() &&
+         actions[own.position].kind == ActionKind::BackwardWeight) {
+    if (rule_ == FillRule::AsGiven) do_weight(rank);
+    ++own.position;
   }
-  if (by.position == actions.size()) return StepResult::Waits;
-  const Action& action = actions[by.position];
-  const Ticks when = input_ready(action);
-  if (when == kNever) return StepResult::Waits;
-  const int stage = index(action.stage);
-  const bool is_forward = action.kind == ActionKind::Forward;
-  if (is_forward) {
-    if (by.live >= times_.problem.in_flight_limit) return StepResult::Fails;
-    while (by.held >= times_.problem.memory_limit) {
-      if (by.weights.empty() || as_given) return StepResult::Fails;
-      do_weight(rank);
-    }
-  }
-  while (!as_given && !by.weights.empty() && when > by.now) {
-    const Ticks weight = times_.stages[index(by.weights.front().stage)].weight;
-    if (when - by.now < weight && !fills(by, action.kind, when - by.now)) break;
+  if (own.position == actions.size()) return StepResult::Waits;
+  const Action& action = actions[own.position];
+  const Ticks ready = input_ready(action);
+  if (ready == kNever) return StepResult::Waits;
+  if (action.kind == ActionKind::Forward && !make_room(rank)) return StepResult::Fails;
+  fill_gap(rank, action.kind, ready);
+  play(rank, action, ready);
+  ++own.position;
+  return StepResult::Done;
+}
+
+bool WeightFill::make_room(int rank) {
+  RankState& own = ranks_[rank];
+  if (own.live >= times_.problem.in_flight_limit) return false;
+  while (own.held >= times_.problem.memory_limit) {
+    if (own.weights.empty() || rule_ == FillRule::AsGiven) return false;
     do_weight(rank);
   }
-  if (when > by.now && by.first_start != kNever) {
-    by.idle += when - by.now;
-    most_idle_ = std::max(most_idle_, by.idle);
+  return true;
+}
+
+void WeightFill::fill_gap(int rank, ActionKind kind, Ticks ready) {
+  RankState& own = ranks_[rank];
+  while (rule_ != FillRule::AsGiven && !own.weights.empty() && ready > own.now) {
+    const Ticks weight = times_.stages[index(own.weights.front().stage)].weight;
+    if (ready - own.now < weight && !fills(own, kind, ready - own.now)) break;
+    do_weight(rank);
   }
-  by.now = std::max(by.now, when);
-  by.first_start = std::min(by.first_start, by.now);
-  StageState& at = stages_[stage];
+  if (ready > own.now && own.first_start != kNever) {
+    own.idle += ready - own.now;
+    most_idle_ = std::max(most_idle_, own.idle);
+  }
+}
+
+void WeightFill::play(int rank, const Action& action, Ticks ready) {
+  RankState& own = ranks_[rank];
+  const int stage = index(action.stage);
+  own.now = std::max(own.now, ready);
+  own.first_start = std::min(own.first_start, own.now);
   const std::size_t slot = times_.slot(stage, index(action.microbatch));
-  if (is_forward) {
-    by.now += times_.stages[stage].forward;
-    forward_end_[slot] = by.now;
-    ++at.forwards;
-    ++by.held;
-    peak_ = std::max(peak_, ++by.live);
+  if (action.kind == ActionKind::Forward) {
+    own.now += times_.stages[stage].forward;
+    forward_end_[slot] = own.now;
+    ++stages_[stage].forwards;
+    ++own.held;
+    peak_ = std::max(peak_, ++own.live);
   } else {
-    by.now += times_.stages[stage].input;
-    gradient_end_[slot] = by.now;
-    ++at.inputs;
-    --by.live;
-    by.weights.push_back({action.stage, ActionKind::BackwardWeight, action.microbatch});
+    own.now += times_.stages[stage].input;
+    gradient_end_[slot] = own.now;
+    ++stages_[stage].inputs;
+    --own.live;
+    own.weights.push_back({action.stage, ActionKind::BackwardWeight, action.microbatch});
   }
   actions_[rank].push_back(action);
-  ++by.position;
-  return StepResult::Done;
 }
 
 Ticks WeightFill::input_ready(const Action& action) const {
   const int stage = index(action.stage), microbatch = index(action.microbatch);
   const bool is_forward = action.kind == ActionKind::Forward;
   if (is_forward && stage == 0) return 0;
-  const bool turns = !is_forward && stage == times_.last_stage();  // I there follows its own F
+  const bool turns = !is_forward && stage == times_.last_stage();  // its input is the stage's own F
   const int from = is_forward ? stage - 1 : turns ? stage : stage + 1;
   const Ticks sent =
       (is_forward || turns ? forward_end_ : gradient_end_)[times_.slot(from, microbatch)];
@@ -202,7 +214,7 @@ Ticks WeightFill::input_ready(const Action& action) const {
   return sent + (turns ? times_.turn : times_.transfer(from, stage));
 }
 
-bool WeightFill::fills(const RankState& by, ActionKind kind, Ticks gap) const {
+bool WeightFill::fills(const RankState& own, ActionKind kind, Ticks gap) const {
   switch (rule_) {
     case FillRule::Always:
       return true;
@@ -211,7 +223,7 @@ bool WeightFill::fills(const RankState& by, ActionKind kind, Ticks gap) const {
     case FillRule::BeforeForwards:
       return kind == ActionKind::Forward;
     case FillRule::Evenly:
-      return by.idle + gap > most_idle_;
+      return own.idle + gap > most_idle_;
     case FillRule::Never:
     case FillRule::AsGiven:
       break;
@@ -220,11 +232,11 @@ bool WeightFill::fills(const RankState& by, ActionKind kind, Ticks gap) const {
 }
 
 void WeightFill::do_weight(int rank) {
-  RankState& by = ranks_[rank];
-  const Action weight = by.weights.front();
-  by.weights.pop_front();
-  by.now += times_.stages[index(weight.stage)].weight;
-  --by.held;
+  RankState& own = ranks_[rank];
+  const Action weight = own.weights.front();
+  own.weights.pop_front();
+  own.now += times_.stages[index(weight.stage)].weight;
+  --own.held;
   actions_[rank].push_back(weight);
 }
 

@@ -14,23 +14,24 @@
 
 namespace tandem {
 
-// The rule for a gap that is shorter than a W. A gap in which a W fits is always filled.
+// The rule for a gap (idle time before the next F or I) that is shorter than a W. A gap in which a
+// W fits is always filled.
 enum class FillRule : std::uint8_t {
   Always,          // W fills it, and the next action starts late
   BeforeInputs,    // only if an input gradient comes next
   BeforeForwards,  // only if a forward comes next
   Never,           // the rank waits
-  Evenly,          // if else the rank would have idled longest of all
-  AsGiven,         // no W moves, whatever the gaps
+  Evenly,          // only if the rank would otherwise become the one that has idled longest
+  AsGiven,         // W stay where the skeleton has them, whatever the gaps
 };
 
 inline constexpr std::array kFillRules = {FillRule::Always,         FillRule::BeforeInputs,
                                           FillRule::BeforeForwards, FillRule::Never,
                                           FillRule::AsGiven,        FillRule::Evenly};
 
-// Plays a skeleton action by action, each after its inputs, and decides about W as it goes; so what
-// comes next, and when, is known. REQUIRES: the skeleton belongs to the times' problem, and has W
-// for AsGiven; both outlive this.
+// Plays a skeleton action by action, each after its inputs. Before each action it decides, by the
+// length of the gap, whether to put in a W. REQUIRES: the skeleton belongs to the times' problem,
+// and has W for AsGiven; both outlive this.
 class WeightFill {
  public:
   WeightFill(const ListTimes& times, const Skeleton& skeleton, FillRule rule);
@@ -62,7 +63,13 @@ class WeightFill {
   StepResult step(int rank);
   // Returns when the action's input is there; kNever if that is not known yet.
   Ticks input_ready(const Action& action) const;
-  bool fills(const RankState& by, ActionKind kind, Ticks gap) const;
+  // Returns whether the rule fills a gap shorter than a W before an action of that kind.
+  bool fills(const RankState& own, ActionKind kind, Ticks gap) const;
+  // Does W until a forward fits under the limits. Returns false if none helps.
+  bool make_room(int rank);
+  // Does W in the gap until `ready`, as the rule says.
+  void fill_gap(int rank, ActionKind kind, Ticks ready);
+  void play(int rank, const Action& action, Ticks ready);
   void do_weight(int rank);
   void add_state(std::vector<Ticks>* state) const;
 
