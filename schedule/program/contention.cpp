@@ -1,6 +1,6 @@
-// Computes what communication takes from a device, and the factor by which that slows compute down:
-// n / (n - S) x (1 + mu x M / (1 - M)), which is contention.h's formula. n: the device's SMs; S and
-// M: the SMs and the share of memory bandwidth taken; mu: the share of the op that memory bounds.
+// Computes the resources that communication takes from a device, and the factor by which this slows
+// compute down. The factor is n / (n - S) x (1 + mu x M / (1 - M)), contention.h's formula
+// rewritten.
 #include "schedule/program/contention.h"
 
 #include <algorithm>

@@ -1,17 +1,18 @@
 // Contention: how much communication slows down the compute beside it on a device.
 //
-// An op that states SMs holds them while it is in flight, from its rendezvous to its end. While it
-// waits for a peer it holds none (a real kernel spins on them). Meanwhile its bytes pass through
-// the device's memory. An op that states no SMs (of a copy engine, or of a NIC by itself) takes
-// neither SMs nor bandwidth.
+// A communication op with Op::sms > 0 holds these SMs, and memory bandwidth for its bytes, while it
+// is in flight: from its rendezvous to its end. While it waits for a peer it holds none (a real
+// kernel spins on them). An op without SMs (of a copy engine, or of a NIC by itself) takes neither
+// SMs nor bandwidth.
 //
-// Let ops in flight hold S of the device's n SMs and the share M of its memory bandwidth. A compute
-// op that memory bounds to the share mu then takes its duration times
+// Let ops in flight hold S of the device's n SMs and the share M of its memory bandwidth, and let
+// mu be the share of a compute op's time that is bound by memory. Its duration is then multiplied
+// by
 //
 //     n / (n - S) x ((1 - mu) + mu / (1 - M))
 //
-// For example with n = 100, S = 20, M = 0.2 and mu = 0.5: 1.25 x (0.5 + 0.5 x 1.25) = 1.41. All of
-// the op has fewer SMs; the part that memory bounds has less bandwidth, too.
+// For example with n = 100, S = 20, M = 0.2 and mu = 0.5: 1.25 x (0.5 + 0.5 x 1.25) = 1.41. The
+// whole op has fewer SMs; its memory-bound part also has less bandwidth.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +32,13 @@ struct Taken {
   Taken& operator-=(const Taken& other);
 };
 
-// Returns what an op of a communicator of `members` takes: the SMs that it states, and the
-// bandwidth that its bytes need when it is alone. An op that other flows slow down still takes that
-// much. A rank reads every byte that it sends once, and writes every byte that it receives once.
+// Returns the resources that an op of a communicator of `members` ranks takes: its SMs, and the
+// bandwidth that its bytes need when it is alone (also if other flows slow it down). A rank reads
+// every byte that it sends once, and writes every byte that it receives once.
 Taken taken_by(const Op& op, int members, const SharedDevice& device);
 
-// Returns the factor above. Compute keeps at least one SM and a tenth of the bandwidth.
+// Returns the factor above, with mu = memory_share. Compute keeps at least one SM and a tenth of
+// the bandwidth.
 double slowdown(const SharedDevice& device, const Taken& taken, double memory_share);
 
 // A compute op under way, slowed down by a factor that may change. The time left is not rounded;

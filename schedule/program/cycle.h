@@ -10,16 +10,16 @@
 
 namespace tandem {
 
-// Follows next() from `first` until a place comes again, and returns that cycle. next(place) is a
-// place that `place` waits for.
+// Returns the cycle into which next() leads from `first`. next(place) is a place that `place` waits
+// for.
 template <class Place, class Next>
 std::vector<Place> cycle_from(const Place& first, const Next& next) {
   std::vector<Place> path = {first};
-  std::map<Place, std::size_t> at = {{first, 0}};
+  std::map<Place, std::size_t> index_of = {{first, 0}};  // in `path`
   for (;;) {
     const Place place = next(path.back());
-    const auto [seen, is_new] = at.try_emplace(place, path.size());
-    if (!is_new) return {path.begin() + static_cast<std::ptrdiff_t>(seen->second), path.end()};
+    const auto [found, is_new] = index_of.try_emplace(place, path.size());
+    if (!is_new) return {path.begin() + static_cast<std::ptrdiff_t>(found->second), path.end()};
     path.push_back(place);
   }
 }

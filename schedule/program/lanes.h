@@ -1,4 +1,4 @@
-// The lanes of a body as queues, and how far a rank is on each of them.
+// The lanes of a body as queues of ops, and cursors that say how far a rank is on each lane.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace tandem {
 
 struct LaneQueues {
   std::vector<std::vector<std::uint32_t>> lanes;  // the ops of each lane, in order
-  std::vector<std::uint32_t> place;               // op -> its place on its lane
+  std::vector<std::uint32_t> place;               // by op: its index on its lane
 
   explicit LaneQueues(const Body& body) : lanes(body.lanes.size()), place(body.ops.size()) {
     std::vector<std::uint32_t> counts(lanes.size());
@@ -46,7 +46,7 @@ inline std::vector<std::vector<std::uint32_t>> ops_by_slot(const Body& body) {
   return slots;
 }
 
-// How far a rank is. An executor keeps nothing else about its ops.
+// The progress of a rank: all that an executor keeps about its ops.
 struct LaneCursors {
   std::vector<std::uint32_t> done;  // by lane: ops that have ended
   std::vector<std::uint8_t> busy;   // by lane: its next op has arrived or runs

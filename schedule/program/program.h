@@ -48,8 +48,8 @@ constexpr int kOpKinds = 16;
 
 constexpr bool is_vocabulary(OpKind kind) { return kind >= OpKind::EmbeddingForward; }
 constexpr bool is_compute(OpKind kind) { return kind <= OpKind::Optimizer || is_vocabulary(kind); }
-// Pictures draw a compute op as this kind. Passes of the vocabulary become forwards (E, S) and
-// weight gradients (T, G).
+// Returns the kind as which pictures draw a compute op. Passes of the vocabulary are drawn as
+// forwards (E, S) and weight gradients (T, G).
 constexpr OpKind drawn_as(OpKind kind) {
   if (!is_vocabulary(kind)) return kind;
   return kind <= OpKind::OutputS ? OpKind::Forward : OpKind::BackwardWeight;
@@ -59,16 +59,16 @@ std::optional<OpKind> op_kind_named(std::string_view word);  // nothing: no kind
 CommKind comm_kind(OpKind kind);                             // REQUIRES: !is_compute(kind)
 OpKind op_kind(CommKind kind);                               // REQUIRES: kind is a collective
 
-// One node of the program. Its lane and slot are numbers in its body. There are millions of ops:
-// what an engine reads of each is in its first 24 bytes of 48.
+// One node of the program. Its lane and slot are indices into its body. There are millions of ops,
+// so the fields that an engine reads are in the first 24 of the 48 bytes.
 struct Op {
   OpKind kind = OpKind::Forward;
   std::uint8_t lane = 0;
   std::int16_t slot = -1;        // the communicator, through RankRow::communicators; -1: compute
   std::uint32_t first_wait = 0;  // into Body::waits
   std::uint32_t waits : 24 = 0;
-  std::int32_t way : 8 = 0;  // communication: its Traffic::way, as priced
-  std::int16_t sms = 0;      // communication: taken from compute while in flight
+  std::int32_t way : 8 = 0;  // communication: its algorithm and protocol (Traffic::way), as priced
+  std::int16_t sms = 0;      // communication: SMs taken from compute while in flight
   std::int16_t stage = -1;
   Nanoseconds duration_ns = 0;  // compute: on this device; communication: when alone
   Bytes bytes = 0;
@@ -93,13 +93,13 @@ struct Slot {
   std::uint8_t lane = 0;
 };
 
-// The ops of each rank that has this body. Lane 0 is the compute lane. An op waits only for ops
-// before it in `ops`. A lane's ops are those that name it, in order.
+// The ops of the ranks that have this body. Lane 0 is the compute lane. The ops of a lane run one
+// after another, in the order of `ops`. An op waits only for ops before it in `ops`.
 struct Body {
   std::vector<Lane> lanes;
   std::vector<Slot> slots;
   std::vector<Op> ops;
-  std::vector<std::uint32_t> waits;
+  std::vector<std::uint32_t> waits;  // of all ops, as numbers of ops
 
   std::span<const std::uint32_t> waits_of(const Op& op) const {
     return {waits.data() + op.first_wait, op.waits};
@@ -123,7 +123,7 @@ struct Communicator {
   std::vector<Rank> members;
 };
 
-// The resources of a device that compute and communication share. 0: not known. Then no op takes
+// The resources of a device that compute and communication share. 0: not known, so that no op takes
 // SMs or memory bandwidth.
 struct SharedDevice {
   int sms = 0;
@@ -132,13 +132,15 @@ struct SharedDevice {
   bool operator==(const SharedDevice&) const = default;
 };
 
-// The costs of communication in training beyond those of the same operation alone in a benchmark.
-// Its bytes take `slowdown` times as long (of tensor groups inside a node, of all others between
-// nodes), and each operation takes `overhead_s` longer. A kernel other than NCCL's has a limit of
-// its own, and posts all its messages at once, so that no latency a step remains.
+// The extra costs of communication in training, compared with the same operation in a benchmark.
 struct CommCost {
-  double slowdown = 1, overhead_s = 0;
-  double limit_bytes_per_s = 0;  // of an operation's bytes; 0: what links carry
+  // Factor of the time of the bytes: for tensor groups inside a node, for all others between nodes.
+  double slowdown = 1;
+  double overhead_s = 0;  // for each operation
+  // For a kernel other than NCCL's: its own limit of an operation's rate (0: only that of the
+  // links), and whether it posts all its messages at once, so that there is no latency for each
+  // step.
+  double limit_bytes_per_s = 0;
   bool posts_at_once = false;
 };
 
@@ -147,14 +149,14 @@ struct Program {
   SharedDevice device;
   std::vector<Kernel> kernels;
   std::vector<Body> bodies;
-  std::vector<std::int32_t> split_from;  // by copied body, the last ones: its original (split.h)
+  std::vector<std::int32_t> split_from;  // for each copied body, at the end: its original (split.h)
   std::vector<RankRow> ranks;
   std::vector<Communicator> communicators;
   std::array<CommCost, kGroupKinds> comm_costs;  // for pricing; text forms have only the prices
 
   const Body& body_of(Rank rank) const { return bodies[ranks[index(rank)].body]; }
-  // Returns the number of a body's first op, counting the ops of all bodies before it. It is the
-  // first in the `op` column.
+  // Returns the number of a body's first op in the `op` column of traces, which counts the ops of
+  // all bodies before it.
   std::int64_t first_op(int body) const;
 };
 

@@ -82,15 +82,15 @@ class Reader {
   }
 
   bool read_row() {
-    const std::string& what = row_->cells[0];
-    if (what == "program") return program();
-    if (what == "device") return device();
-    if (what == "kernel") return kernel();
-    if (what == "lane") return body() && text(&body_->lanes.emplace_back().name);
-    if (what == "slot") return body() && slot();
-    if (what == "op") return body() && op();
-    if (what == "communicator") return communicator();
-    if (what == "rank") return rank();
+    const std::string& row_kind = row_->cells[0];
+    if (row_kind == "program") return program();
+    if (row_kind == "device") return device();
+    if (row_kind == "kernel") return kernel();
+    if (row_kind == "lane") return body() && text(&body_->lanes.emplace_back().name);
+    if (row_kind == "slot") return body() && slot();
+    if (row_kind == "op") return body() && op();
+    if (row_kind == "communicator") return communicator();
+    if (row_kind == "rank") return rank();
     return false;
   }
 
@@ -114,8 +114,11 @@ class Reader {
     if (!parsed) return false;
     kernel.gemms = *std::move(parsed);
     // The cells from here on may be missing.
-    const auto said = [&](double* value) { return next_ >= row_->cells.size() || real(value); };
-    if (!said(&kernel.memory_share) || !said(&kernel.attention_flops)) return false;
+    const auto optional_real = [&](double* value) {
+      return next_ >= row_->cells.size() || real(value);
+    };
+    if (!optional_real(&kernel.memory_share) || !optional_real(&kernel.attention_flops))
+      return false;
     if (next_ >= row_->cells.size()) return true;
     AttentionShape& shape = kernel.attention;
     int backward = 0;
@@ -124,7 +127,8 @@ class Reader {
     return backward == 0 || backward == 1;
   }
 
-  // Reads the number of the body that the row is about. The next number makes a new body.
+  // Reads the number of the body that the row is about, and sets body_. A number one above the last
+  // body's makes a new body.
   bool body() {
     std::int64_t number = 0;
     if (!integer(&number) || number < 0 ||

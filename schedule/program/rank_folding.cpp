@@ -29,8 +29,8 @@ std::uint64_t mixed(std::uint64_t state, std::int64_t value) {
   return scatter(state ^ scatter(static_cast<std::uint64_t>(value)));
 }
 
-// The coarsest classes of ranks and of communicators in which all of a class are equal. Classes are
-// told apart by hashes of 64 bits.
+// The coarsest classes of equal ranks and of equal communicators. Classes are compared by hashes of
+// 64 bits.
 class Classes {
  public:
   Classes(const Program& program, std::span<const std::int32_t> colours)
@@ -48,8 +48,8 @@ class Classes {
   std::int32_t of_communicator(std::size_t c) const { return of_communicator_[c]; }
 
  private:
-  // Classes communicators by the (class, slot) of each member, whatever the members' order: hashes
-  // of members are added up.
+  // Puts communicators into classes by the (class, slot) of each member. The members' hashes are
+  // added up, so that their order does not matter.
   void class_communicators() {
     std::vector<std::uint64_t> ends(program_.communicators.size());
     for (std::size_t rank = 0; rank < of_rank_.size(); ++rank) {
@@ -85,11 +85,11 @@ class Classes {
   std::size_t ranks_ = 0, communicators_ = 0;
 };
 
-// The uses of a communicator by its members: (body, folded rank, slot), in order, each once.
-using Ends = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;
+// The uses of a communicator by its members: (body, folded rank, slot), sorted, each once.
+using CommEnds = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;
 
-Ends ends_of(const Program& program, const Classes& classes, std::int32_t communicator) {
-  Ends ends;
+CommEnds ends_of(const Program& program, const Classes& classes, std::int32_t communicator) {
+  CommEnds ends;
   for (const Rank member : program.communicators[communicator].members) {
     const RankRow& rank = program.ranks[index(member)];
     for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot) {

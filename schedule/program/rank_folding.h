@@ -1,5 +1,5 @@
-// RankFolding: decides which ranks are played. Folded, one rank stands for each class of equal
-// ranks and one communicator for each class of equal communicators. Unfolded, every rank stands for
+// RankFolding: decides which ranks are played. Folded, one rank represents each class of equal
+// ranks, and one communicator each class of equal communicators. Unfolded, every rank represents
 // itself. Of 8 replicas of 4 pipeline ranks, for example, folding leaves 4 ranks.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace tandem {
 struct FoldedRank {
   Rank rank{};
   int body = 0;
-  int multiplicity = 1;  // the ranks that it stands for
+  int multiplicity = 1;  // the number of ranks that it represents
   std::vector<std::int32_t> comm_classes;
 };
 
@@ -30,7 +30,7 @@ struct ClassMember {
 struct CommunicatorClass {
   GroupKind group_kind = GroupKind::Pipeline;
   std::vector<ClassMember> members;
-  std::vector<std::int32_t> communicators;  // those that it stands for, which run in lock step
+  std::vector<std::int32_t> communicators;  // represented; they run in lock step
 };
 
 struct RankFolding {
@@ -39,9 +39,10 @@ struct RankFolding {
   bool folded = false;
 };
 
-// Folds equal ranks. Equal ranks have the same body, and in each of its slots communicators of
-// equal ranks. A body has several folded ranks if its ranks meet unlike ones. `colours`, one for
-// each communicator, keep communicators of different colours apart.
+// Folds equal ranks. Two ranks are equal if they have the same body and, in each slot, equal
+// communicators. Two communicators are equal if their members are. A body has several folded ranks
+// if its ranks communicate with different kinds of ranks. `colours`, one for each communicator:
+// those of different colours are never equal.
 RankFolding fold(const Program& program, std::span<const std::int32_t> colours = {});
 RankFolding unfold(const Program& program);
 

@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// Durations for the Replayer: every op takes its own. That of compute is multiplied by its jitter.
+// Ends for the Replayer: every op takes its own duration, and compute also its jitter.
 struct OwnDurations {
   const RankFolding& folding;
   const Jitter& jitter;
@@ -29,8 +29,8 @@ struct OwnDurations {
   }
 };
 
-// The reason why a replay stopped before its end: a walk from one stuck op to the next leads into a
-// cycle.
+// Explains why a replay stopped before its end: a walk from a stuck op to the op that it waits for,
+// and so on, leads into a cycle.
 class Deadlock {
  public:
   Deadlock(const Program& program, const RankFolding& folding,
@@ -61,20 +61,21 @@ class Deadlock {
     return program_.bodies[folding_.folded_ranks[folded_rank].body];
   }
 
-  // Returns what the op waits for: one of its waits, the op before it on its lane, or the op that
-  // another participant has yet to do first.
-  Place blocker(const Place& at) const {
-    const Body& ops = body(at.folded_rank);
-    const Op& op = ops.ops[at.op];
+  // Returns an op that this op waits for: one of its waits, the op before it on its lane, or the op
+  // that another participant must do before it arrives.
+  Place blocker(const Place& place) const {
+    const Body& ops = body(place.folded_rank);
+    const Op& op = ops.ops[place.op];
     for (const std::uint32_t wait : ops.waits_of(op)) {
-      if (!replayer_.has_ended(at.folded_rank, wait)) return {at.folded_rank, wait};
+      if (!replayer_.has_ended(place.folded_rank, wait)) return {place.folded_rank, wait};
     }
-    for (std::uint32_t before = replayer_.number_at(at.folded_rank, op.lane); before != at.op;) {
-      const std::uint32_t behind = replayer_.op_behind(at.folded_rank, before);
-      if (behind == at.op) return {at.folded_rank, before};
+    for (std::uint32_t before = replayer_.number_at(place.folded_rank, op.lane);
+         before != place.op;) {
+      const std::uint32_t behind = replayer_.op_behind(place.folded_rank, before);
+      if (behind == place.op) return {place.folded_rank, before};
       before = behind;
     }
-    const std::int32_t c = folding_.folded_ranks[at.folded_rank].comm_classes[op.slot];
+    const std::int32_t c = folding_.folded_ranks[place.folded_rank].comm_classes[op.slot];
     for (const auto& [other, lane] : replayer_.members(c)) {
       const std::uint32_t next = replayer_.number_at(other, lane);
       if (!replayer_.is_away(other, lane) && next != kNoOp) return {other, next};

@@ -12,8 +12,8 @@
 
 namespace tandem {
 
-// A communication arrives when its rank is ready, and starts when the last participant has arrived.
-// A compute op arrives and starts at the same time.
+// The times of an op; -1: not played. A communication op arrives when its rank is ready for it, and
+// starts when the last participant has arrived. A compute op arrives and starts at the same time.
 struct EventTimes {
   Nanoseconds arrive_ns = -1;
   Nanoseconds start_ns = -1;
@@ -23,13 +23,13 @@ struct EventTimes {
 struct Replay {
   std::vector<std::size_t> first;  // by folded rank: its first event; one event an op follows
   std::vector<EventTimes> events;
-  // By event: its number in an order that respects all waits. The participants of a communication
-  // have the same number.
+  // By event: its number in a topological order. The participants of a communication have the same
+  // number.
   std::vector<std::uint32_t> settled;
 };
 
 // Plays the Program by Kahn's algorithm over lanes, waits and rendezvous, in time linear in ops.
-// The Error of a program that waits for itself names the cycle.
+// If the Program deadlocks, returns an Error that names the cycle.
 Result<Replay> replay(const Program& program, const RankFolding& folding,
                       const Jitter& jitter = {});
 

@@ -1,12 +1,13 @@
-// Replayer: decides which op of a Program may go on, by lanes, waits and rendezvous (Kahn 1962).
-//
-// The type `Ends` decides when an op ends, by two functions:
+// Replayer: plays a Program by Kahn's algorithm (1962). An op starts when the op before it on its
+// lane and all its waits have ended and, for communication, all participants have arrived (a
+// rendezvous). Simulators share this file and differ in `Ends`, the type that decides when an op
+// ends, by two functions:
 //
 //   Nanoseconds compute_ends(std::int32_t folded_rank, std::uint32_t number, const Op& op,
 //                            Nanoseconds start);
 //   Nanoseconds operation_ends(std::int32_t comm_class, const Op& op, Nanoseconds start);
 //
-// They may return kLater instead. The caller then reports the end by end_compute() or
+// These may return kLater instead of an end. The caller then reports the end by end_compute() or
 // end_operation() once it is known.
 #pragma once
 
@@ -24,7 +25,7 @@
 
 namespace tandem {
 
-// A set of a rank's lanes: those that may go on.
+// A set of lanes of one rank, as bits.
 class LaneSet {
  public:
   explicit LaneSet(std::size_t lanes = 0) : lanes_(lanes) { CHECK(lanes <= kMostLanes); }
@@ -51,8 +52,8 @@ class LaneSet {
 
 constexpr std::uint32_t kNoOp = UINT32_MAX;
 
-// The ops of each lane of a body as linked lists. They are in one array, which is read front to
-// back as the ops are.
+// The ops of each lane of a body as linked lists in one array. It is read about as sequentially as
+// the array of ops.
 struct LaneLists {
   std::vector<std::uint32_t> next;   // by op: the next one on its lane, or kNoOp
   std::vector<std::uint32_t> first;  // by lane
@@ -69,7 +70,8 @@ struct LaneMember {
   std::uint8_t lane = 0;
 };
 
-// Plays a Program. Each folded rank runs until its lanes block, and is woken by what it waits for.
+// Plays a Program. Each folded rank runs until all its lanes wait; the end of an op that a lane
+// waits for wakes the rank.
 template <class Ends>
 class Replayer {
  public:
@@ -126,16 +128,16 @@ class Replayer {
   std::uint32_t number_at(std::int32_t folded_rank, std::size_t lane) const {
     return folded_ranks_[folded_rank].lanes[lane].op;
   }
-  // Returns that op, or null if all have ended.
+  // Returns the lane's first op that has not ended, or null if all have.
   const Op* op_at(std::int32_t folded_rank, std::size_t lane) const {
     const std::uint32_t number = number_at(folded_rank, lane);
     return number == kNoOp ? nullptr : &folded_ranks_[folded_rank].ops[number];
   }
-  // Returns whether that op waits for other participants or for its end.
+  // Returns whether the lane's first op that has not ended has arrived.
   bool is_away(std::int32_t folded_rank, std::size_t lane) const {
     return folded_ranks_[folded_rank].lanes[lane].is_away;
   }
-  // Returns the next op on its lane, or kNoOp if there is none.
+  // Returns the op after `op` on its lane, or kNoOp if there is none.
   std::uint32_t op_behind(std::int32_t folded_rank, std::uint32_t op) const {
     return folded_ranks_[folded_rank].next[op];
   }
@@ -154,15 +156,15 @@ class Replayer {
   struct LaneState {
     Nanoseconds end_ns = 0;
     std::uint32_t op = 0;           // the next op, or kNoOp if all have ended
-    bool is_away = false;           // the next op waits for other participants, or for its end
-    std::uint16_t next_waiter = 0;  // list of the lanes that wait for the same op, see waiters_
+    bool is_away = false;           // the next op has arrived: it waits for participants or its end
+    std::uint16_t next_waiter = 0;  // the next lane that waits for the same op, as in waiters_
   };
   // The state of a folded rank. The pointers lead to arrays by op.
   struct State {
     const Op* ops = nullptr;
     const std::uint32_t* next = nullptr;
     EventTimes* events = nullptr;
-    std::uint32_t* settled = nullptr;  // null if not wanted
+    std::uint32_t* settled = nullptr;  // Replay::settled; null if not wanted
     std::uint16_t* waiters = nullptr;
     const std::int32_t* comm_classes = nullptr;  // by slot
     const Body* body = nullptr;
@@ -210,8 +212,9 @@ class Replayer {
     }
   }
 
-  // Prefetches what comes. Ranks take turns after a few ops each, so caches do not hold it by
-  // themselves. It must be inlined: GCC 12 drops calls of a function that only prefetches.
+  // Prefetches the data of the ops that follow. Ranks take turns after a few ops each, so the
+  // hardware does not prefetch it. It must be inlined: GCC 12 drops calls of a function that only
+  // prefetches.
   [[gnu::always_inline]] static void fetch_ahead(const State& state, std::uint32_t op,
                                                  std::uint32_t first_wait) {
     constexpr std::size_t kAhead = 16;
@@ -232,7 +235,7 @@ class Replayer {
     runnable_.push_back(folded_rank);
   }
 
-  // Runs each lane that may go on, round after round in lane order, until none may.
+  // Runs the awake lanes, round after round in lane order, until none is awake.
   void run_lanes(std::int32_t folded_rank) {
     State& state = folded_ranks_[folded_rank];
     std::size_t lane = state.awake.take_from(0);
@@ -243,6 +246,7 @@ class Replayer {
     }
   }
 
+  // Runs the lane's ops until one must wait.
   void run_lane(std::int32_t folded_rank, State* state, std::size_t number) {
     LaneState& lane = state->lanes[number];
     while (lane.op != kNoOp && !lane.is_away) {
@@ -304,7 +308,7 @@ class Replayer {
     lane.is_away = false;
   }
 
-  // Ends the lane's op. The lane goes on, and so may lanes that wait for the op.
+  // Ends the lane's op, moves the lane to its next op, and wakes the lanes that wait for this op.
   void settle(State* state, LaneState* lane, const EventTimes& times) {
     const std::uint32_t op = lane->op;
     state->events[op] = times;
@@ -326,10 +330,11 @@ class Replayer {
   std::vector<State> folded_ranks_;
   std::vector<Rendezvous> rendezvous_;  // by communicator class
   std::vector<std::int32_t> runnable_;
-  std::vector<std::uint16_t> waiters_;  // by event: 1 + a lane that waits for it; 0: none
+  // By event: 1 + the first lane that waits for it, of a list by next_waiter; 0: none.
+  std::vector<std::uint16_t> waiters_;
   Replay out_;
-  std::size_t ended_ = 0;
-  std::uint32_t settled_ = 0;
+  std::size_t ended_ = 0;      // ops of folded ranks
+  std::uint32_t settled_ = 0;  // compute ops and communications
 };
 
 }  // namespace tandem

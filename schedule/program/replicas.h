@@ -8,9 +8,9 @@
 
 namespace tandem {
 
-// Ranks that communicate, directly or not, in groups other than data-parallel ones. Usually a
-// replica is a chain of pipeline ranks with their tensor-parallel peers. If experts are cut over
-// replicas, it is all of those.
+// The ranks in parts that are connected, directly or not, by groups other than data-parallel ones.
+// Usually such a part is one data-parallel replica: a chain of pipeline ranks with their
+// tensor-parallel peers. Replicas that share experts are one part.
 struct Replicas {
   // By replica, in order of its first rank: its ranks, rising.
   std::vector<std::vector<std::int32_t>> ranks;

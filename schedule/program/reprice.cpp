@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <compare>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "schedule/program/rank_folding.h"
@@ -14,8 +14,15 @@
 namespace tandem {
 namespace {
 
-// The key of communication that takes equally long: kind, ranks, between nodes or not, bytes.
-using Like = std::tuple<OpKind, int, bool, Bytes>;
+// The properties that decide how long a communication takes.
+struct CommShape {
+  OpKind kind;
+  int ranks;
+  bool between_nodes;
+  Bytes bytes;
+
+  auto operator<=>(const CommShape&) const = default;
+};
 
 // The prices of communication. Each is looked up once.
 class CommPrices {
@@ -26,7 +33,7 @@ class CommPrices {
   void reprice(const Communicator& communicator, Op* op) {
     const auto ranks = static_cast<int>(communicator.members.size());
     const auto [at, is_new] = prices_.try_emplace(
-        Like{op->kind, ranks, communicator.between_nodes, op->bytes}, std::nullopt);
+        CommShape{op->kind, ranks, communicator.between_nodes, op->bytes}, std::nullopt);
     if (is_new)
       at->second = comm_ns(table_, comm_kind(op->kind), ranks, communicator.between_nodes,
                            static_cast<double>(op->bytes));
@@ -41,7 +48,7 @@ class CommPrices {
  private:
   const CostTable& table_;
   std::map<std::string, std::int64_t>* kept_;
-  std::map<Like, std::optional<Nanoseconds>> prices_;
+  std::map<CommShape, std::optional<Nanoseconds>> prices_;
 };
 
 }  // namespace
@@ -85,8 +92,8 @@ std::vector<std::string> lines_of(const Repriced& repriced, const CostTable& tab
                     table.path, repriced.interpolated));
   if (repriced.kept.empty()) return lines;
   std::string list;
-  for (const auto& [what, ops] : repriced.kept)
-    list += fmt::format("{}{} ({} ops)", list.empty() ? "" : ", ", what, ops);
+  for (const auto& [name, ops] : repriced.kept)
+    list += fmt::format("{}{} ({} ops)", list.empty() ? "" : ", ", name, ops);
   lines.push_back(
       fmt::format("{}: not in it, and as the Program was priced: {}", table.path, list));
   return lines;

@@ -15,14 +15,15 @@ namespace tandem {
 // The parts of a Program for which the table has no exact rows.
 struct Repriced {
   int interpolated = 0;  // shapes of GEMMs and attention that the table lacks
-  // Prices that stayed: "all-reduce of 8 ranks", and the number of ops.
+  // The ops that kept their price: "all-reduce of 8 ranks", and their number.
   std::map<std::string, std::int64_t> kept;
 };
 
-// Gives compute ops the table's time for their kernels, and the kernels its share of memory. Gives
-// communication the time of its kind and number of ranks, inside a node or between nodes. What the
-// table has no rows for keeps its price: communication, and compute without a kernel. An Error, and
-// an unchanged Program, if nothing in the table is like a kernel's shape.
+// Gives compute ops the table's times for their kernels, and the kernels the table's memory shares.
+// Gives communication the table's time for its kind, number of ranks and bytes, inside a node or
+// between nodes. Communication that the table lacks, and compute without a kernel, keep their
+// prices. Returns an Error, with the Program unchanged, if the table has nothing similar to a
+// kernel's shape.
 Result<Repriced> reprice(Program* program, const CostTable& table);
 
 // Returns lines for warnings.

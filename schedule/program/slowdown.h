@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-// Makes each rank's compute take factors[rank] times as long. Copies bodies whose ranks now differ,
-// and returns whether there were any. Ranks that still share a body may then meet other ranks than
-// before, so the program can no longer be folded as before. REQUIRES: a factor a rank.
+// Makes each rank's compute take factors[rank] times as long. Ranks of a body whose factors differ
+// get copies of the body; returns whether there were any, after which the program must be folded
+// anew. REQUIRES: a factor a rank.
 bool slow_ranks(Program* program, std::span<const double> factors);
 
 // Makes the compute of a stage take `factor` times as long, on whatever rank.

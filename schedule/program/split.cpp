@@ -9,7 +9,8 @@
 namespace tandem {
 namespace {
 
-std::int32_t first_body(const Program& program, std::int32_t body) {
+// Returns the body's original if the body is a copy, else the body.
+std::int32_t original_body(const Program& program, std::int32_t body) {
   const std::size_t whole = program.bodies.size() - program.split_from.size();
   const auto number = static_cast<std::size_t>(body);
   return number < whole ? body : program.split_from[number - whole];
@@ -28,7 +29,7 @@ bool split_bodies(Program* program, std::span<const std::int32_t> keys) {
     if (is_new && taken[body]) {
       split = true;
       at->second = static_cast<std::int32_t>(program->bodies.size());
-      program->split_from.push_back(first_body(*program, body));
+      program->split_from.push_back(original_body(*program, body));
       program->bodies.push_back(Body(program->bodies[body]));
     }
     taken[body] = true;
@@ -41,7 +42,7 @@ Program before_splits(const Program& program) {
   Program whole;
   whole.ranks = program.ranks;
   whole.communicators = program.communicators;
-  for (RankRow& rank : whole.ranks) rank.body = first_body(program, rank.body);
+  for (RankRow& rank : whole.ranks) rank.body = original_body(program, rank.body);
   return whole;
 }
 

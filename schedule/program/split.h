@@ -1,4 +1,4 @@
-// Split: gives ranks that no longer do the same bodies of their own.
+// Split: copies bodies for ranks that shared one body and no longer do the same.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,9 @@
 
 namespace tandem {
 
-// Gives ranks whose key differs from that of their body's first rank a copy of the body, one for
-// each key. Returns whether there were any. Ranks that still share a body may then meet other ranks
-// than before; folding takes care of that.
-// REQUIRES: a key a rank.
+// Gives ranks of a body whose keys differ copies of the body, one for each further key. Returns
+// whether it made any copy. Ranks that still share a body may now communicate with ranks of
+// different bodies, so an earlier RankFolding no longer holds. REQUIRES: a key a rank.
 bool split_bodies(Program* program, std::span<const std::int32_t> keys);
 
 // Returns the ranks and communicators as they were before all splits, without bodies.

@@ -57,7 +57,7 @@ Validity check_device(const Program& program) {
   return Done{};
 }
 
-// Checks that an op takes SMs only if it communicates, and leaves some.
+// Checks that an op takes SMs only if it communicates, and fewer than the device has.
 Validity check_sms(const Program& program, int number, const Op& op) {
   const Body& body = program.bodies[number];
   const int sms = program.device.sms;
@@ -74,7 +74,7 @@ Validity check_sms(const Program& program, int number, const Op& op) {
   return Done{};
 }
 
-// Checks a body by itself: its lanes and slots exist, and its waits lead back.
+// Checks a body by itself: its lanes and slots exist, and ops wait only for earlier ops.
 Validity check_body(const Program& program, int number) {
   const Body& body = program.bodies[number];
   if (body.lanes.size() > kMostLanes)
@@ -107,8 +107,8 @@ Validity check_body(const Program& program, int number) {
 
 bool is_transfer(OpKind kind) { return kind == OpKind::Send || kind == OpKind::Recv; }
 
-// Returns whether two ops, of two members of a communicator, are one communication. A role is the
-// member's place in the communicator: role 0 sends, role 1 receives.
+// Returns whether two ops, of two members of a communicator, belong to one communication. A role is
+// the member's index in the communicator: role 0 sends, role 1 receives.
 bool match(const Op& a, int role_a, const Op& b, int role_b) {
   if (a.bytes != b.bytes || a.duration_ns != b.duration_ns || a.part != b.part ||
       a.microbatch != b.microbatch)
@@ -122,7 +122,7 @@ bool match(const Op& a, int role_a, const Op& b, int role_b) {
 // communicator of its kind.
 Validity check_membership(const Program& program) {
   std::set<std::pair<int, int>> members;
-  std::size_t listed = 0;
+  std::size_t listed = 0;  // communicators in all ranks' rows
   for (int c = 0; c < static_cast<int>(program.communicators.size()); ++c) {
     const Communicator& communicator = program.communicators[c];
     for (const Rank member : communicator.members) {
@@ -181,9 +181,9 @@ struct BodySlot {
   auto operator<=>(const BodySlot&) const = default;
 };
 
-// A member of a communicator: its place there, and what it plays.
+// A member of a communicator, and the slot by which it takes part.
 struct CommMember {
-  int role;
+  int role;  // index in the communicator
   int rank;
   BodySlot slot;
 };
@@ -244,10 +244,10 @@ Validity check_communicators(const Program& program) {
   return Done{};
 }
 
-// Checks that the program would end even if each communication blocked its rank, in the body's
-// order, until all participants come. Then no two communicators can wait for each other, which is
-// NCCL's rule for several communicators on one device. p: a folded rank; c: a class of
-// communicators.
+// Checks that the program would end even if a rank did all its ops one after another, and blocked
+// in each communication until all participants have arrived. If so, no two communicators can wait
+// for each other, which NCCL requires of several communicators on one device. p: a folded rank; c:
+// a class of communicators.
 Validity check_issue_order(const Program& program) {
   const RankFolding folding = fold(program);
   std::vector<std::uint32_t> cursor(folding.folded_ranks.size());
@@ -274,17 +274,17 @@ Validity check_issue_order(const Program& program) {
       ++cursor[p];
     }
   }
-  constexpr int kMostTold = 8;
+  constexpr int kMostNamed = 8;
   std::string stuck;
   int count = 0;
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
     const Body& body = program.bodies[folding.folded_ranks[p].body];
-    if (cursor[p] == body.ops.size() || ++count > kMostTold) continue;
+    if (cursor[p] == body.ops.size() || ++count > kMostNamed) continue;
     stuck += fmt::format("{}rank {} issues {}", stuck.empty() ? "" : ", ",
                          index(folding.folded_ranks[p].rank), describe(body, body.ops[cursor[p]]));
   }
   if (count == 0) return Done{};
-  if (count > kMostTold) stuck += fmt::format(", and {} ranks more", count - kMostTold);
+  if (count > kMostNamed) stuck += fmt::format(", and {} ranks more", count - kMostNamed);
   return bad_program(
       "found communicators whose issue orders form a cycle, expected one common order: " + stuck);
 }

@@ -6,23 +6,23 @@
 
 namespace tandem {
 
-// The reason why a Program is not valid, and where in it; -1: not there.
+// The reason why a Program is not valid, and the op, communicator or rank at fault; -1: none.
 struct ProgramFault {
   Error why;
-  int body = -1, op = -1;  // a body's number, and the op's in it;
-  int communicator = -1;   // or a communicator's,
-  int rank = -1;           // or a rank's
+  int body = -1, op = -1;  // the op's number in that body
+  int communicator = -1;
+  int rank = -1;
 };
 using Validity = Result<Done, ProgramFault>;
 
 // Returns an Error that names the op if ranks of a communicator issue different ops, a send has no
-// receive, a wait leads forward, or the program would wait for itself (it names the cycle).
+// receive, an op waits for a later op, or the program would deadlock (it names the cycle).
 // REQUIRES: bodies and communicators that ranks name, and ranks that communicators name, exist.
 Status validate(const Program& program);
-// Does the same, and returns the place too.
+// Does the same, and also says which op, communicator or rank is at fault.
 Validity validity(const Program& program);
 
-// Checks the same except that the issue order ends; sort_by_issue_order() takes care of that.
+// Checks the same except for deadlocks of the issue order, which sort_by_issue_order() excludes.
 Status validate_but_order(const Program& program);
 
 // Returns an Error if all durations of one rank of each body together exceed 100 years: sums of

@@ -11,7 +11,7 @@ namespace tandem {
 namespace {
 
 constexpr double kNotYet = -1;
-// The farthest that an action moves at once.
+// The most places by which one move shifts an action.
 constexpr int kFarthest = 8;
 
 double duration(const OrderCosts& costs, ActionKind kind) {
@@ -90,19 +90,19 @@ bool OrderMoves::replay() {
   replayed_value_ = {};
   for (std::size_t rank = 0; rank < current_.ranks.size(); ++rank) {
     if (position[rank] < current_.ranks[rank].size()) return false;
-    replayed_value_.first = std::max(replayed_value_.first, clock[rank]);
-    replayed_value_.second += clock[rank];
+    replayed_value_.makespan = std::max(replayed_value_.makespan, clock[rank]);
+    replayed_value_.ends += clock[rank];
   }
   return true;
 }
 
-// Finds the critical path: goes back from the action that ends last, always to what its start
-// waited for. Notes the actions that waited for the one before them on their rank.
+// Finds the critical path: goes back from the action that ends last, in each step to the action
+// whose end its start waited for. Notes the actions that waited for their rank's previous action.
 void OrderMoves::find_critical() {
   critical_.clear();
   Place place;
   for (int rank = 0; rank < problem_.pp(); ++rank) {
-    if (!ends_[rank].empty() && ends_[rank].back() == current_value_.first)
+    if (!ends_[rank].empty() && ends_[rank].back() == current_value_.makespan)
       place = {rank, static_cast<int>(ends_[rank].size()) - 1};
   }
   for (;;) {
@@ -142,8 +142,8 @@ void OrderMoves::step() {
   if (critical_.empty()) return;
   const auto [rank, position] = critical_[random_below(static_cast<int>(critical_.size()))];
   const std::vector<Action>& actions = current_.ranks[rank];
-  // Half of the time: moves the action earlier, by 1 or up to 8 places. Else: moves the nearest W
-  // before it to behind it, if there is one.
+  // Half of the moves put the action earlier, by 1 or by up to 8 places. The others put the
+  // nearest W before the action behind it, if there is one.
   int from = position;
   int to =
       random_below(2) == 0 ? position - 1 : std::max(0, position - 1 - random_below(kFarthest));

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include "schedule/order/order.h"
@@ -12,11 +12,11 @@
 
 namespace tandem {
 
-// Local search on one order. A move puts an action of the critical path earlier on its rank, or a
-// W from before it to behind it. If I3 is critical in W2 F6 I3, the moves are W2 I3 F6, I3 W2 F6
-// and F6 I3 W2. No other move can shorten the iteration (van Laarhoven, Aarts and Lenstra, "Job
-// Shop Scheduling by Simulated Annealing", 1992). A move is kept if the order is no worse than it
-// was some moves ago (late acceptance), as for policies.
+// Local search on one order. A move puts an action of the critical path earlier on its rank, or
+// moves a W that is before such an action to a place after it. If I3 is critical in W2 F6 I3, the
+// results are W2 I3 F6, I3 W2 F6 and F6 I3 W2. No other move can shorten the iteration (van
+// Laarhoven, Aarts and Lenstra, "Job Shop Scheduling by Simulated Annealing", 1992). A move is kept
+// if the order is no worse than the order some moves ago (late acceptance).
 class OrderMoves {
  public:
   // REQUIRES: validate(start) is ok; one chain; no action together with the next; the problem
@@ -27,10 +27,15 @@ class OrderMoves {
   void step();
 
   const Order& best() const { return best_; }
-  double best_makespan() const { return best_value_.first; }
+  double best_makespan() const { return best_value_.makespan; }
 
  private:
-  using Value = std::pair<double, double>;  // the makespan, and the sum of all ranks' ends
+  struct Value {
+    double makespan = 0;
+    double ends = 0;  // sum over all ranks; decides between equal makespans
+
+    auto operator<=>(const Value&) const = default;
+  };
   struct Place {
     int rank = 0, position = 0;
   };
@@ -39,6 +44,7 @@ class OrderMoves {
     return static_cast<std::size_t>(index(action.stage)) * problem_.microbatches +
            static_cast<std::size_t>(index(action.microbatch));
   }
+  // Returns when the action's inputs are there, or -1 if that is not known yet.
   double ready(const Action& action) const;
   bool replay();
   void find_critical();
@@ -57,7 +63,7 @@ class OrderMoves {
   std::vector<double> forward_end_, input_end_;         // by stage and microbatch
   std::vector<int> forward_position_, input_position_;  // of those actions on their ranks
   std::vector<std::vector<double>> starts_, ends_;      // by rank and position
-  std::vector<Place> critical_;  // actions that start when the one before them on their rank ends
+  std::vector<Place> critical_;  // of the critical path: actions that waited for their rank only
 };
 
 }  // namespace tandem

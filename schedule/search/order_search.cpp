@@ -27,24 +27,25 @@ struct TriedPolicy {
 // policy some changes ago (Burke and Bykov, "The late acceptance Hill-Climbing heuristic", 2017).
 class PolicyClimb {
  public:
-  PolicyClimb(TriedPolicy start, std::uint64_t seed) : random_(seed), at_(start), best_(start) {
+  PolicyClimb(TriedPolicy start, std::uint64_t seed)
+      : random_(seed), current_(start), best_(start) {
     history_.fill(start.outcome);
   }
 
   void step(const SearchProblem& problem, PolicyScheduler* scheduler) {
-    SchedulePolicy next = changed_policy(problem, at_.policy, &random_);
+    SchedulePolicy next = changed_policy(problem, current_.policy, &random_);
     const PolicyOutcome outcome = scheduler->play(next);
     PolicyOutcome& before = history_[steps_++ % history_.size()];
-    if (outcome <= before || outcome <= at_.outcome) at_ = {std::move(next), outcome};
-    before = at_.outcome;
-    if (at_.outcome < best_.outcome) best_ = at_;
+    if (outcome <= before || outcome <= current_.outcome) current_ = {std::move(next), outcome};
+    before = current_.outcome;
+    if (current_.outcome < best_.outcome) best_ = current_;
   }
 
   const TriedPolicy& best() const { return best_; }
 
  private:
   std::mt19937_64 random_;
-  TriedPolicy at_, best_;
+  TriedPolicy current_, best_;
   std::array<PolicyOutcome, 50> history_;
   std::size_t steps_ = 0;
 };
@@ -58,8 +59,9 @@ bool has_pairs(const Order& order) {
 }  // namespace
 
 int default_candidates(const SearchProblem& problem) {
-  constexpr std::int64_t kActions = 24'000'000, kFewest = 500, kMost = 20'000;
-  const std::int64_t actions = 3LL * problem.stages() * problem.microbatches;
+  constexpr std::int64_t kActions = 24'000'000;  // that take about three seconds to schedule
+  constexpr std::int64_t kFewest = 500, kMost = 20'000;
+  const std::int64_t actions = 3LL * problem.stages() * problem.microbatches;  // F, I and W
   return static_cast<int>(std::clamp(kActions / actions, kFewest, kMost));
 }
 
@@ -81,21 +83,22 @@ class OrderSearch::State {
   State& operator=(State&&) = delete;
   ~State() = default;
 
+  // Plays one candidate: the next waiting policy or, once there are none, a step of a climb.
   void step() {
     if (!waiting_.empty()) {
       const PolicyOutcome outcome = scheduler_->play(waiting_.back());
       tried_.push_back({std::move(waiting_.back()), outcome});
       waiting_.pop_back();
-      if (waiting_.empty()) go_on();
+      if (waiting_.empty()) begin_next_phase();
       return;
     }
     climbs_[turn_++ % climbs_.size()].step(problem_, &*scheduler_);
   }
-  // Refines the best order in which no actions run together. Adds a new order only if a move
-  // improved it.
+  // Refines the best order in which no actions run together, of the best few. Adds a new order only
+  // if a move improved it.
   void refine(int moves) {
-    constexpr std::size_t kLooked = 8;
-    for (const SearchedOrder& start : orders(kLooked)) {
+    constexpr std::size_t kMostTried = 8;
+    for (const SearchedOrder& start : orders(kMostTried)) {
       if (has_pairs(start.order)) continue;
       OrderMoves search(problem_, start.order, 1);
       for (int i = 0; i < moves; ++i) search.step();
@@ -142,8 +145,8 @@ class OrderSearch::State {
     return a.outcome < b.outcome;
   }
 
-  // After the starting policies come the variants of the best, and after those the climbs.
-  void go_on() {
+  // Begins the second phase (variants of the best starting policies), or the third (climbs).
+  void begin_next_phase() {
     const std::vector<TriedPolicy> best = best_of_tried(varied_ ? kClimbs : kVaried);
     for (const TriedPolicy& tried : best) {
       if (varied_) {
@@ -198,7 +201,7 @@ void OrderSearch::play(int candidates) {
 }
 
 void OrderSearch::refine(int candidates) {
-  // A move takes a tenth of a policy's time, and less where it is refused at once.
+  // A move takes a tenth of the time of a policy, and less if it is refused at once.
   constexpr int kMovesOfCandidate = 10;
   state_->refine(kMovesOfCandidate * candidates);
 }

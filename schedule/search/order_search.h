@@ -1,4 +1,5 @@
-// OrderSearch: finds an order for given stages, never slower than those it begins with.
+// OrderSearch: searches for a fast order of given stages. The result is never slower than the
+// orders that the search starts from.
 #pragma once
 
 #include <cstddef>
@@ -19,23 +20,22 @@ struct SearchedOrder {
 // actions alone, so that it is the same on every machine.
 int default_candidates(const SearchProblem& problem);
 
-// A search that goes on as long as somebody asks it to. Its result depends only on the total number
-// of candidates, not on the portions in which they were asked for.
+// A search that the caller continues by calls of play(). The result depends only on the total
+// number of candidates, not on how many a call played.
 class OrderSearch {
  public:
-  // Begins with those of `starts` (named orders, say) that fit.
+  // Starts from those of `starts` (named orders, say) that fit into memory.
   OrderSearch(SearchProblem problem, const std::vector<Order>& starts);
   OrderSearch(OrderSearch&&) noexcept;
   OrderSearch& operator=(OrderSearch&&) noexcept;
   ~OrderSearch();
 
-  // Plays so many more candidates, which are policies.
+  // Plays so many more candidates, each a policy of list scheduling.
   void play(int candidates);
-  // Moves actions of the best order one by one, for about as long as so many candidates take.
+  // Improves the best order by moving single actions, for about as long as so many candidates take.
   void refine(int candidates);
 
-  // Returns a makespan that the best order does not exceed except by rounding; infinity if nothing
-  // fits.
+  // Returns the least makespan so far, up to rounding; infinity if nothing fits.
   double best() const;
   // Returns the best orders, best first, at most `most` and no two alike. All of them fit.
   std::vector<SearchedOrder> orders(std::size_t most) const;

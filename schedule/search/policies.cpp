@@ -17,7 +17,7 @@ using Turns = SchedulePolicy::StageTurns;
 
 // The times of one microbatch that has the pipeline for itself, in the costs' unit.
 struct SingleMicrobatchTimes {
-  std::vector<double> forward, input;  // by stage: its start
+  std::vector<double> forward, input;  // by stage: the start of its F, and of its I
   double period = 0;                   // the busiest rank's work for a microbatch
 };
 
@@ -47,11 +47,11 @@ SingleMicrobatchTimes alone_times(const SearchProblem& problem) {
   return alone;
 }
 
-// The turn of actions that only fill the time that others leave: later than every other turn.
+// The turn of actions that only fill idle time: later than every other turn.
 constexpr double kLast = 1e6;
 
-// Returns the turns of F and of I on a chunk's stages, given the number of chunks. W comes last.
-using Preference = std::function<std::pair<double, double>(int chunk, int chunks)>;
+// Returns the turns of F and of I, in this order, on a stage of chunk c of n chunks. W comes last.
+using Preference = std::function<std::pair<double, double>(int c, int n)>;
 
 const std::vector<Preference>& preferences() {
   static const std::vector<Preference> all = {
@@ -124,8 +124,9 @@ class PolicyMaker {
     return policy;
   }
 
-  // Returns the policy in which an action's turn is when a microbatch that is alone has it, except
-  // that I comes `lead` periods earlier, and W `lag` periods after that microbatch's I.
+  // Returns the policy in which an action's turn is its start time for a microbatch that has the
+  // pipeline for itself. I comes `lead` periods earlier than that, and W `lag` periods later than I
+  // would start.
   SchedulePolicy block(double lead, double lag) const {
     SchedulePolicy policy = empty();
     policy.period = alone_.period;
@@ -136,8 +137,8 @@ class PolicyMaker {
   }
 
   // Returns the policy in which an action's turn is its slot in the building block of V-Half or
-  // V-Min (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024, 3). For slots that
-  // differ modulo 6 on each rank, I comes `later` slots later for some numbers of ranks p.
+  // V-Min (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024, 3). For some numbers
+  // of ranks p, I comes `later` slots later, so that the slots of a rank differ modulo 6.
   SchedulePolicy slots(bool half) const {
     SchedulePolicy policy = empty();
     constexpr double kSlotsOfPeriod = 6;
@@ -154,8 +155,9 @@ class PolicyMaker {
     return policy;
   }
 
-  // Limits what each stage has in flight. A microbatch alone is there from F to the end of I, and
-  // one comes each period: (end of I - start of F) / period, rounded up, and `more`.
+  // Limits the microbatches in flight on each stage. A microbatch alone is in flight from the start
+  // of F to the end of I, and one enters each period. The limit is that time / period, rounded up,
+  // plus `more`.
   SchedulePolicy with_lifespans(SchedulePolicy policy, int more) const {
     for (int s = 0; s < problem_.stages(); ++s) {
       const double span = alone_.input[s] + problem_.costs[s].input - alone_.forward[s];
@@ -182,7 +184,7 @@ int random_below(int count, std::mt19937_64* random) {
 }
 
 template <class T, std::size_t n>
-const T& one_of(const T (&values)[n], std::mt19937_64* random) {
+const T& random_of(const T (&values)[n], std::mt19937_64* random) {
   return values[random_below(static_cast<int>(n), random)];
 }
 
@@ -203,20 +205,21 @@ void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt1
   constexpr double kSteps[] = {-1, -0.5, -0.25, -0.125, 0.125, 0.25, 0.5, 1};
   const double unit =
       policy->period > 0 ? policy->period : std::max(span_of(*policy), 1.) / problem.stages();
-  const double step = one_of(kSteps, random) * unit;
+  const double step = random_of(kSteps, random) * unit;
   double Turns::*const turn =
       std::array{&Turns::forward, &Turns::input, &Turns::weight}[random_below(3, random)];
   const int first = random_below(problem.stages(), random);
-  // 0: stage `first` alone; 1: it and all later ones; 2: those of its rank; 3: those of its chunk.
-  const int how = random_below(4, random);
+  // 0: stage `first` alone; 1: it and all later ones; 2: the later ones of its rank; 3: of its
+  // chunk.
+  const int scope = random_below(4, random);
   for (int s = first; s < problem.stages(); ++s) {
-    Turns& at = policy->stages[s];
-    if (how == 0 && s > first) break;
-    if (how == 2 && problem.rank_of_stage[s] != problem.rank_of_stage[first]) continue;
-    if (how == 3 && s / problem.pp() != first / problem.pp()) break;
-    if (turn == &Turns::weight && at.weight >= kLast)
-      at.weight = at.input + (policy->period > 0 ? policy->period : unit);
-    at.*turn += step;
+    Turns& own = policy->stages[s];
+    if (scope == 0 && s > first) break;
+    if (scope == 2 && problem.rank_of_stage[s] != problem.rank_of_stage[first]) continue;
+    if (scope == 3 && s / problem.pp() != first / problem.pp()) break;
+    if (turn == &Turns::weight && own.weight >= kLast)
+      own.weight = own.input + (policy->period > 0 ? policy->period : unit);
+    own.*turn += step;
   }
 }
 
@@ -224,10 +227,10 @@ void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt1
 void change_limits(const SearchProblem& problem, SchedulePolicy* policy, std::mt19937_64* random) {
   const int step = random_below(2, random) == 0 ? 1 : -1;
   const int first = random_below(problem.stages(), random);
-  const int how = random_below(3, random);  // as in change_turns()
+  const int scope = random_below(3, random);  // as in change_turns()
   for (int s = first; s < problem.stages(); ++s) {
-    if (how == 0 && s > first) break;
-    if (how == 2 && problem.rank_of_stage[s] != problem.rank_of_stage[first]) continue;
+    if (scope == 0 && s > first) break;
+    if (scope == 2 && problem.rank_of_stage[s] != problem.rank_of_stage[first]) continue;
     int& most = policy->stages[s].most_live;
     most = std::max(1, std::min(most, problem.microbatches) + step);
   }
@@ -239,13 +242,13 @@ void change_all(SchedulePolicy* policy, std::mt19937_64* random) {
   constexpr double kTimes[] = {0.5, 0.8, 0.95, 1.05, 1.25, 2};
   switch (random_below(6, random)) {
     case 0:
-      policy->patience = one_of(kPatience, random);
+      policy->patience = random_of(kPatience, random);
       break;
     case 1:
-      policy->other_patience = one_of(kPatience, random) / 2;
+      policy->other_patience = random_of(kPatience, random) / 2;
       break;
     case 2:
-      policy->period *= one_of(kTimes, random);
+      policy->period *= random_of(kTimes, random);
       break;
     case 3:
       policy->weights_first = !policy->weights_first;
@@ -254,7 +257,7 @@ void change_all(SchedulePolicy* policy, std::mt19937_64* random) {
       policy->pace = std::max(-1, policy->pace + random_below(5, random) - 2);
       break;
     default:
-      policy->entry_period *= one_of(kTimes, random);
+      policy->entry_period *= random_of(kTimes, random);
   }
 }
 
@@ -272,10 +275,10 @@ std::vector<SchedulePolicy> variants_of(const SearchProblem& problem,
 SchedulePolicy changed_policy(const SearchProblem& problem, SchedulePolicy policy,
                               std::mt19937_64* random) {
   for (int changes = 1 + random_below(2, random); changes > 0; --changes) {
-    const int what = random_below(8, random);
-    if (what < 4)
+    const int kind = random_below(8, random);
+    if (kind < 4)
       change_turns(problem, &policy, random);
-    else if (what < 7)
+    else if (kind < 7)
       change_limits(problem, &policy, random);
     else
       change_all(&policy, random);

@@ -9,11 +9,13 @@
 
 namespace tandem {
 
-// Returns fixed preferences (deep stages first, forwards or gradients first) and building blocks
-// (each action at its time of a microbatch alone; V-Half's and V-Min's slots in a V).
+// Returns the first policies of a search: fixed preferences (deep stages first, forwards or
+// gradients first), and building blocks (an action's turn is its start time for a microbatch alone
+// or, in a V, its slot in V-Half's or V-Min's block).
 std::vector<SchedulePolicy> starting_policies(const SearchProblem& problem);
 
-// Returns the same turns with whole backwards, limits of what is in flight, patience, and pace.
+// Returns variants of the policy with the same turns: with whole backwards, limits of microbatches
+// in flight, patience, or pace.
 std::vector<SchedulePolicy> variants_of(const SearchProblem& problem, const SchedulePolicy& policy);
 
 // Returns the policy with one or two of its numbers changed: of a stage, of a kind of action on

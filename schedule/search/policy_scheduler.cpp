@@ -1,6 +1,6 @@
-// List scheduling as a discrete-event simulation. Each rank has chosen its next action. The rank
-// whose choice can begin first does it; then this rank and the one that gets the result choose
-// anew.
+// List scheduling as a discrete-event simulation. Each rank has a choice: its next action, and when
+// that can begin. In each step the rank whose choice begins first starts it. Then this rank, and
+// the rank that receives the result, choose anew.
 #include "schedule/search/policy_scheduler.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr double kTicksOfLongest = 720'720;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-// Comes after every turn.
+// A turn after all others.
 constexpr double kNoTurn = std::numeric_limits<double>::infinity();
 
 constexpr ActionKind kKinds[] = {ActionKind::Forward, ActionKind::BackwardInput,
@@ -78,7 +78,7 @@ void PolicyScheduler::reset() {
   for (RankState& rank : ranks_) rank.free_at = 0, rank.held_bytes = 0;
   for (std::vector<Action>& actions : actions_) actions.clear();
   for (int s = 0; s < problem_.stages(); ++s) {
-    for (const Pass pass : {kForward, kInput, kWeight}) look_ahead(s, pass);
+    for (const Pass pass : {kForward, kInput, kWeight}) update_next(s, pass);
   }
   for (int rank = 0; rank < problem_.pp(); ++rank) decide(rank);
 }
@@ -130,7 +130,7 @@ PolicyScheduler::Ticks PolicyScheduler::input_ready(int s, Pass pass) const {
 }
 
 // Notes when the stage's next action of the pass is ready, and its turn.
-void PolicyScheduler::look_ahead(int s, Pass pass) {
+void PolicyScheduler::update_next(int s, Pass pass) {
   const SchedulePolicy::StageTurns& turns = policy_->stages[s];
   const double turn = pass == kForward ? turns.forward
                       : pass == kInput ? turns.input
@@ -138,15 +138,15 @@ void PolicyScheduler::look_ahead(int s, Pass pass) {
   stages_[s].next[pass] = {input_ready(s, pass), turn + policy_->period * stages_[s].done[pass]};
 }
 
-// Chooses the rank's next action: the one that can begin first; of several, that of the least turn.
-// Where the policy says so, it chooses a W that makes room, or waits for an action of an earlier
-// turn.
+// Chooses the rank's next action: the one that can begin first, and of these the one of the least
+// turn. The policy may prefer a W that frees memory (weights_first), or to wait for an action of an
+// earlier turn (patience).
 void PolicyScheduler::decide(int rank) {
   const RankState& state = ranks_[rank];
   Choice best;
   Ticks best_begin = kNever;
   double best_turn = kNoTurn;
-  double kept_back = kNoTurn;  // turn of a forward that only memory keeps back
+  double waiting_turn = kNoTurn;  // least turn of a forward that waits for memory only
   Choice weight;
   double turn_of_weight = kNoTurn;
   for (const int s : state.stages) {
@@ -155,7 +155,7 @@ void PolicyScheduler::decide(int rank) {
       const Next& next = stage.next[pass];
       if (next.input_ready == kNever) continue;
       if (pass == kForward && state.held_bytes + stage.room_bytes > state.limit_bytes) {
-        if (next.input_ready <= state.free_at) kept_back = std::min(kept_back, next.turn);
+        if (next.input_ready <= state.free_at) waiting_turn = std::min(waiting_turn, next.turn);
         continue;
       }
       if (pass == kWeight && next.turn < turn_of_weight) {
@@ -169,7 +169,7 @@ void PolicyScheduler::decide(int rank) {
       best_turn = next.turn;
     }
   }
-  if (best_begin != kNever && policy_->weights_first && kept_back < best_turn &&
+  if (best_begin != kNever && policy_->weights_first && waiting_turn < best_turn &&
       weight.stage >= 0) {
     best = weight;
     best_begin = state.free_at;
@@ -217,7 +217,7 @@ void PolicyScheduler::start(int rank) {
     stage.forward_end[microbatch] = state.free_at;
     state.held_bytes += stage.live_bytes;
     if (s + 1 < problem_.stages()) receiver = s + 1;
-    look_ahead(s, kInput);
+    update_next(s, kInput);
   } else if (pass == kInput) {
     if (policy_->whole) {
       kind = ActionKind::Backward;
@@ -227,14 +227,14 @@ void PolicyScheduler::start(int rank) {
     stage.input_end[microbatch] = state.free_at;
     state.held_bytes -= stage.live_bytes - (policy_->whole ? 0 : stage.stash_bytes);
     receiver = s - 1;
-    look_ahead(s, kForward);
-    look_ahead(s, kWeight);
+    update_next(s, kForward);
+    update_next(s, kWeight);
   } else {
     state.held_bytes -= stage.stash_bytes;
   }
-  look_ahead(s, pass);
+  update_next(s, pass);
   actions_[rank].push_back({Stage{s}, kind, Microbatch{microbatch}});
-  if (receiver >= 0) look_ahead(receiver, pass);
+  if (receiver >= 0) update_next(receiver, pass);
   decide(rank);
   if (receiver >= 0 && stages_[receiver].rank != rank) decide(stages_[receiver].rank);
 }

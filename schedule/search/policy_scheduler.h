@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// The rule by which ranks decide. A rank does the action that can begin first; of several, that of
-// the least turn:
+// The rule by which ranks choose their next action. A rank does the action that can begin first. If
+// several can begin at that time, it does the one of the least turn:
 //
 //   turn = the stage's number for that kind of action + microbatch x period
 //
@@ -23,23 +23,24 @@ namespace tandem {
 //   stage 0   F0 F1    I0 W0 F2 I1 W1
 //   stage 1      F0 I0 W0 F1 I1 W1 F2
 //
-// Numbers that are far apart, with period 0, are a fixed preference: 0 for all F, 1 for all I, 2
-// for all W does whatever F it can. If the numbers are the times of one microbatch alone, and
-// `period` the time between two of them, the policy is a building block (Qi et al., "Pipeline
-// Parallelism with Controllable Memory", arXiv 2405.15362, 2), squeezed together.
+// With period 0 the numbers are a fixed preference: with 0 for all F, 1 for all I and 2 for all W,
+// F goes before I, and I before W. If the numbers are the start times of one microbatch alone, and
+// `period` the time between two microbatches, the policy follows a building block (Qi et al.,
+// "Pipeline Parallelism with Controllable Memory", arXiv 2405.15362, 2), squeezed together.
 struct SchedulePolicy {
   struct StageTurns {
     double forward = 0, input = 0, weight = 0;
-    int most_live = 1 << 30;  // most microbatches between F and I; more would only run ahead
+    int most_live = 1 << 30;  // most microbatches between F and I
 
     bool operator==(const StageTurns&) const = default;
   };
   std::vector<StageTurns> stages;
   double period = 0;  // what each further microbatch adds to the turns
-  // How long a rank waits for an F or an I of an earlier turn than its choice, as a share of the
-  // choice's duration: `patience` if the choice is a W, `other_patience` if it is an F or an I.
+  // The longest time for which a rank postpones its choice to wait for an F or an I of an earlier
+  // turn, as a share of the choice's duration: `patience` if the choice is a W, `other_patience` if
+  // it is an F or an I.
   double patience = 0, other_patience = 0;
-  // Whether a rank does a W while an F of an earlier turn than its choice waits for memory alone.
+  // Whether a rank prefers a W to its choice if an F of an earlier turn waits for memory only.
   bool weights_first = false;
   bool whole = false;  // each backward is one action, I and W together
   // Microbatch m may enter stage 0 from (m - pace) x entry_period on, in the costs' unit; those
@@ -63,9 +64,8 @@ class PolicyScheduler {
  public:
   explicit PolicyScheduler(const SearchProblem& problem);
 
-  // Plays a policy. It never takes more bytes than the limits, and every policy does every action
-  // once: an F leaves room for a microbatch of all later stages of its rank, so what is in flight
-  // can come back.
+  // Plays a policy. It keeps to the limits of bytes, and never deadlocks: an F leaves room for a
+  // microbatch of all later stages of its rank, so that microbatches in flight can come back.
   PolicyOutcome play(const SchedulePolicy& policy);
   // Returns the order of the policy played last.
   Order order() const;
@@ -76,7 +76,7 @@ class PolicyScheduler {
 
   // The next action of a stage in one pass.
   struct Next {
-    Ticks input_ready = 0;  // when its input is there; kNever: not known yet, or none left
+    Ticks input_ready = 0;  // as input_ready() returns
     double turn = 0;
   };
   struct StageState {
@@ -102,9 +102,10 @@ class PolicyScheduler {
 
   void reset();
   Ticks input_ready(int stage, Pass pass) const;
-  void look_ahead(int stage, Pass pass);
+  void update_next(int stage, Pass pass);
   void decide(int rank);
   Choice wait_for(const RankState& rank, Choice choice, Ticks* begin) const;
+  // Starts the rank's choice. Updates the actions that depend on it, and the choices of both ranks.
   void start(int rank);
 
   const SearchProblem& problem_;

@@ -1,4 +1,4 @@
-// SearchProblem: the stages for which an order is searched: their times, bytes and ranks.
+// SearchProblem: the input of an order search, which is the times, bytes and ranks of stages.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// The bytes that a microbatch keeps of a stage.
+// The bytes of activations that a stage keeps for one microbatch.
 struct StageBytes {
   double live = 0;   // from its F to its I or B
   double stash = 0;  // from its I to its W; at most `live`
@@ -19,7 +19,7 @@ struct StageBytes {
 struct SearchProblem {
   int microbatches = 1;
   std::vector<int> rank_of_stage;   // every rank from 0 to pp - 1 has a stage
-  std::vector<OrderCosts> costs;    // by stage; the transfer is to another rank
+  std::vector<OrderCosts> costs;    // by stage; `transfer` is for outputs to another rank
   std::vector<StageBytes> bytes;    // by stage
   std::vector<double> limit_bytes;  // by rank, for all its microbatches; infinity: no limit
 
@@ -27,28 +27,28 @@ struct SearchProblem {
   int pp() const { return static_cast<int>(limit_bytes.size()); }
 };
 
-// Returns whether each rank can hold a microbatch of all its stages. Then there is an order that
-// fits.
+// Returns whether each rank can hold one microbatch of all its stages, so that some order fits.
 bool can_fit(const SearchProblem& problem);
 
-// The rounding of sums of bytes that are added and subtracted one after another.
+// The factor by which rounding may enlarge a sum of bytes that are added and subtracted in turn.
 inline constexpr double kRoundingOfBytes = 1 + 1e-9;
 
-// Return the most bytes that microbatches keep on one rank, or on each rank of an order.
+// Return the peak bytes of activations on one rank, or on each rank of an order.
 double peak_of_rank(const SearchProblem& problem, const std::vector<Action>& actions);
 std::vector<double> peak_bytes(const SearchProblem& problem, const Order& order);
+// Returns whether the order's peaks are within the ranks' limits.
 bool fits(const SearchProblem& problem, const Order& order);
 
 // Returns when the order ends, as replay_stages() plays it.
 double makespan(const SearchProblem& problem, const Order& order);
 
-// Return the ranks of `vpp` stages a rank. In order: stage = chunk * pp + rank. In a V: every
-// second chunk goes back up the ranks.
+// Return the rank of each stage, with `vpp` stages a rank. In order: stage = chunk * pp + rank. In
+// a V: every second chunk goes back up the ranks.
 std::vector<int> stages_in_order(int pp, int vpp);
 std::vector<int> stages_in_a_v(int pp, int vpp);
 
-// Returns the named orders of one chain with these placements, made for the problem's costs, except
-// those that refuse its sizes.
+// Returns the named orders of one chain whose stages lie on the problem's ranks and that accept its
+// sizes, made for its costs.
 std::vector<Order> named_orders_for(const SearchProblem& problem);
 
 }  // namespace tandem
