@@ -25,6 +25,8 @@ class BodyBuilder {
     body_.waits.reserve(ops);
   }
 
+  // Adds a communicator slot on the lane of that name, which it adds if need be. Returns its
+  // number.
   std::int16_t slot(GroupKind group_kind, const std::string& lane_name) {
     const auto lane = std::find_if(body_.lanes.begin(), body_.lanes.end(),
                                    [&](const Lane& known) { return known.name == lane_name; });
@@ -35,8 +37,8 @@ class BodyBuilder {
     return static_cast<std::int16_t>(body_.slots.size() - 1);
   }
 
-  // Adds an op as add_op() does, but skips waits of kNoOp. It makes no array of the other waits,
-  // because lowering adds millions of ops.
+  // Adds an op as add_op() does, but skips waits of kNoOp. It copies the other waits directly,
+  // without an array of them, because lowering adds millions of ops.
   std::uint32_t add(Op op, std::span<const std::uint32_t> waits) {
     if (op.slot >= 0) op.lane = body_.slots[op.slot].lane;
     op.first_wait = static_cast<std::uint32_t>(body_.waits.size());

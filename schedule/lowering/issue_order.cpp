@@ -16,7 +16,7 @@ namespace {
 // The time when a rank issues an op.
 struct Issue {
   Nanoseconds start_ns = 0;
-  std::uint32_t settled = 0;  // decides between equal starts
+  std::uint32_t settled = 0;  // Replay::settled; decides between equal starts
   std::uint32_t op = 0;
 
   auto operator<=>(const Issue&) const = default;
@@ -28,7 +28,7 @@ Status sort_by_issue_order(Program* program) {
   const RankFolding folding = fold(*program);
   ASSIGN_OR_RETURN(const Replay times, replay(*program, folding));
   std::vector<Issue> issues;
-  std::vector<std::uint32_t> place;  // by op: its place among the issues
+  std::vector<std::uint32_t> place;  // by op: its index after sorting
   std::vector<Op> ops;
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
     Body& body = program->bodies[folding.folded_ranks[p].body];

@@ -6,10 +6,9 @@
 
 namespace tandem {
 
-// Sorts each body's ops by their start in a replay without communication times. All ranks then
-// issue communication in one common order. Of all communications not yet issued, the first to start
-// has none before it on any rank; so issuing ends. Returns an Error if the program waits for
-// itself.
+// Sorts each body's ops by their start in a replay of the unpriced program. All ranks then issue
+// communication in one common order, which cannot deadlock: of all communications not yet issued,
+// the first to start is the next one on all its ranks. Returns an Error if the replay deadlocks.
 Status sort_by_issue_order(Program* program);
 
 }  // namespace tandem

@@ -28,7 +28,7 @@ Status check_stages(std::int64_t stages) {
 
 namespace {
 
-// Checks that sizes fit into an Op's numbers.
+// Checks that sizes fit into the integers of an Op.
 Status check_limits(const Context& context) {
   constexpr int kLanes = 250;
   const std::size_t kParts = INT16_MAX;
@@ -99,10 +99,10 @@ Status check_options(const Order& order, const LowerOptions& options) {
   return Done{};
 }
 
-// Lowers the order. Bodies follow `options`. Ranks and communicators follow `ranks`: the same
-// options for the whole job, or those of a job with one rank on each stage.
+// Lowers the order. Bodies are made by `options`, ranks and communicators by `wire_options`. These
+// are the same options, or for one replica those of a job with one rank for each pipeline rank.
 Result<OneReplica> lower_wired(const Order& order, const Workload& work,
-                               const LowerOptions& options, const LowerOptions& ranks) {
+                               const LowerOptions& options, const LowerOptions& wire_options) {
   CHECK(static_cast<int>(work.stages.size()) == order.stages);
   CHECK(work.vocabulary.has_value() == (order.vocabulary > 0));
   CHECK(options.tp * options.cp * options.dp % (options.ep * options.expert_tp) == 0);
@@ -119,11 +119,12 @@ Result<OneReplica> lower_wired(const Order& order, const Workload& work,
   program.device = options.device;
   program.kernels = work.kernels;
   for (int rank = 0; rank < order.pp(); ++rank) {
-    LoweredRank one = lower_rank(context, rank);
-    lowered.slots.push_back(std::move(one.slots));
-    program.bodies.push_back(std::move(one.body));
+    LoweredRank lowered_rank = lower_rank(context, rank);
+    lowered.slots.push_back(std::move(lowered_rank.slots));
+    program.bodies.push_back(std::move(lowered_rank.body));
   }
-  wire({order, work, ranks, context.rank_of_stage, context.produced}, lowered.slots, &program);
+  wire({order, work, wire_options, context.rank_of_stage, context.produced}, lowered.slots,
+       &program);
   RETURN_IF_ERROR(sort_by_issue_order(&program));
   RETURN_IF_ERROR(validate_but_order(program));
   return lowered;
@@ -142,13 +143,13 @@ Result<Program> lower(const Order& order, const Workload& work, const LowerOptio
 
 Result<OneReplica> lower_one_replica(const Order& order, const Workload& work,
                                      const LowerOptions& options) {
-  // One rank is left of each stage. A cut of parameters over some of its ranks (shard > 0) becomes
-  // a cut over that one rank. If two chains (DualPipe) hold a copy of a stage each, these two ranks
-  // are then replicas. A cut over all ranks (shard 0) stays one over both.
-  LowerOptions ranks;
-  ranks.data.shard = std::min(options.data.shard, 1);
-  ranks.data.secondary = std::min(options.data.secondary, 1);
-  return lower_wired(order, work, options, ranks);
+  // Each pipeline rank keeps one rank. Parameters that some ranks shard (shard > 0) are then
+  // sharded over that one rank. If two chains (DualPipe) hold a copy of a stage each, their two
+  // ranks are replicas. Parameters that all ranks shard (shard 0) are sharded over both.
+  LowerOptions one_rank;
+  one_rank.data.shard = std::min(options.data.shard, 1);
+  one_rank.data.secondary = std::min(options.data.secondary, 1);
+  return lower_wired(order, work, options, one_rank);
 }
 
 }  // namespace tandem

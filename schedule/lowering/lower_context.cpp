@@ -21,7 +21,8 @@ std::vector<int> Context::holders(int rank) const {
 
 Context make_context(const Order& order, const Workload& work, const LowerOptions& options) {
   Context context{order, work, options, stage_to_rank(order), {}};
-  std::vector<std::array<std::vector<int>, 2>> sent(order.stages);  // to stage before, and to next
+  // By stage: the microbatches sent to the stage before, and to the next one.
+  std::vector<std::array<std::vector<int>, 2>> sent(order.stages);
   for (const std::vector<Action>& actions : order.ranks) {
     for (const Action& action : actions) {
       if (!is_compute(action.kind)) continue;
@@ -30,9 +31,9 @@ Context make_context(const Order& order, const Workload& work, const LowerOption
     }
   }
   for (int from = 0; from < order.stages; ++from) {
-    for (const bool behind : {false, true}) {
-      const Edge edge{from, behind ? from + 1 : from - 1};
-      if (!sent[from][behind].empty()) context.produced[edge] = std::move(sent[from][behind]);
+    for (const bool to_next : {false, true}) {
+      const Edge edge{from, to_next ? from + 1 : from - 1};
+      if (!sent[from][to_next].empty()) context.produced[edge] = std::move(sent[from][to_next]);
     }
   }
   return context;

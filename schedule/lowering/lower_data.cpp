@@ -1,7 +1,7 @@
 // Lowers the gathers and reductions of ZeRO 0 to 3. A unit is the parameters of one layer (or of
-// the embedding, or the head), and a bucket is the units that one communication carries. The pass
-// tells when it uses a unit and when it has a unit's gradient. This file then adds the bucket's
-// ops.
+// the embedding, or the head), and a bucket is the units that one communication carries. Passes
+// report when they use a unit and when a unit's gradient is complete; the functions here then add
+// the bucket's ops.
 #include "schedule/lowering/lower_data.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ DataLane::DataLane(const Context& context, const std::vector<int>& stages, BodyB
     : context_(context),
       options_(context.options.data),
       builder_(*builder),
-      bucket_(context.order.stages) {
+      bucket_number_(context.order.stages) {
   ParameterUnit all;
   for (const int stage : stages) {
     make_buckets(stage);
@@ -49,31 +49,30 @@ DataLane::ShardGroups DataLane::shard_groups(int shard, std::int16_t* slot,
   return {*slot, *replicas, shard};
 }
 
-// Puts a stage's units into buckets, from the last unit to the first, as gradients come. A bucket
-// is full once it has bucket_bytes. Without that number it is one unit, or in a pipeline the stage.
+// Puts a stage's units into buckets, from the last unit to the first, as gradients are completed. A
+// bucket is full once it has bucket_bytes. Without bucket_bytes it is one unit or, in a pipeline,
+// the whole stage.
 void DataLane::make_buckets(int stage) {
   const std::vector<ParameterUnit>& units = context_.work.stages[stage].units;
   const bool by_unit = context_.order.pp() == 1;
-  const Bytes full = options_.bucket_bytes > 0 ? options_.bucket_bytes
-                     : !by_unit && stage == 0  ? options_.first_stage_bucket_bytes
-                                               : 0;
+  Bytes full = options_.bucket_bytes;
+  if (full <= 0 && !by_unit && stage == 0) full = options_.first_stage_bucket_bytes;
   std::vector<Bucket> reversed;
   for (int unit = static_cast<int>(units.size()) - 1; unit >= 0; --unit) {
-    const bool is_full =
-        full > 0 ? !reversed.empty() && reversed.back().bytes.gradient_bytes +
-                                                reversed.back().bytes.expert_gradient_bytes >=
-                                            full
-                 : by_unit;
-    if (reversed.empty() || is_full) reversed.push_back({.stage = stage});
+    const auto is_full = [&](const ParameterUnit& bytes) {
+      return full > 0 ? bytes.gradient_bytes + bytes.expert_gradient_bytes >= full : by_unit;
+    };
+    if (reversed.empty() || is_full(reversed.back().bytes)) reversed.push_back({.stage = stage});
     reversed.back().first_unit = unit;
     reversed.back().bytes = reversed.back().bytes + units[unit];
   }
-  bucket_[stage].resize(units.size());
+  bucket_number_[stage].resize(units.size());
   const std::size_t begin = buckets_.size();
   buckets_.insert(buckets_.end(), reversed.rbegin(), reversed.rend());
   for (std::size_t i = begin; i < buckets_.size(); ++i) {
     const auto first = static_cast<std::size_t>(buckets_[i].first_unit);
-    std::fill(bucket_[stage].begin() + static_cast<std::ptrdiff_t>(first), bucket_[stage].end(), i);
+    std::fill(bucket_number_[stage].begin() + static_cast<std::ptrdiff_t>(first),
+              bucket_number_[stage].end(), i);
     buckets_[i].part = static_cast<std::int16_t>(i - begin);
     buckets_[i].parts = static_cast<std::int16_t>(reversed.size());
   }
@@ -84,7 +83,7 @@ bool DataLane::gathers_ahead() const {
 }
 
 DataLane::Bucket& DataLane::bucket_of(int stage, int unit) {
-  return buckets_[bucket_[stage][static_cast<std::size_t>(unit)]];
+  return buckets_[bucket_number_[stage][static_cast<std::size_t>(unit)]];
 }
 
 // Returns the next bucket that the forward will use, of the same stage or of the rank's next one.
@@ -105,8 +104,8 @@ void DataLane::begin_pass(int stage, ActionKind kind) {
     if (bucket.stage != stage) continue;
     bucket.is_reduced = false;
     if (options_.zero < 3) continue;
-    // ZeRO 3 drops what the pass before has gathered: after every backward, and after a forward
-    // unless its backward is to find it.
+    // ZeRO 3 drops the parameters that the last pass gathered: after every backward, and after a
+    // forward if reshard_after_forward.
     if (options_.reshard_after_forward || bucket.was_in_backward) bucket.is_gathered = false;
     if (kind != ActionKind::BackwardWeight) bucket.was_in_backward = kind != ActionKind::Forward;
   }
@@ -116,24 +115,25 @@ void DataLane::before_use(int stage, int unit, bool forward,
                           std::array<std::uint32_t, 2> last_computes,
                           std::vector<std::uint32_t>* waits) {
   if (options_.zero == 3 && !gathers_ahead()) {  // gathers for each pass
-    // A gather waits for the last compute. With param_gather it waits only for the one before that,
-    // so that it runs beside the last.
+    // A gather waits for the last compute op. With param_gather it waits only for the op before
+    // that one, so that it overlaps the last.
     Bucket& bucket = bucket_of(stage, unit);
     const std::uint32_t after = last_computes[options_.param_gather ? 1 : 0];
     if (!bucket.is_gathered) gather(&bucket, {&after, 1}, forward);
     waits->push_back(std::exchange(bucket.gathered, kNoOp));
-    // Issues the next gather before this bucket's reduction. Behind that it would have to wait.
+    // Issues the next gather now, since on the lane it would otherwise queue behind this bucket's
+    // reduction.
     Bucket* next = forward ? next_bucket(bucket) : bucket_before(bucket);
     if (options_.param_gather && next != nullptr && next->stage == stage && !next->is_gathered)
       gather(next, {last_computes.data(), 1}, forward);
-  } else if (gathers_ahead()) {  // gathers once an iteration, and one bucket ahead
+  } else if (gathers_ahead()) {  // gathers once an iteration, one bucket ahead
     Bucket& bucket = bucket_of(stage, unit);
     std::vector<std::uint32_t> before = *waits;
     before.push_back(last_computes[0]);
     if (!bucket.is_gathered) gather(&bucket, before);
     Bucket* next = next_bucket(bucket);
     if (next != nullptr && !next->is_gathered) gather(next, before);
-    waits->push_back(std::exchange(bucket.gathered, kNoOp));  // later uses come later on the lane
+    waits->push_back(std::exchange(bucket.gathered, kNoOp));  // only the first use must wait
   }
 }
 
@@ -177,10 +177,10 @@ void DataLane::reduce_norm(std::vector<std::uint32_t>* waits) {
 
 void DataLane::reduce_weight_amax(std::vector<std::uint32_t>* waits) {
   Bytes bytes = 0;
-  std::vector<bool> seen(context_.work.stages.size());
+  std::vector<bool> counted(context_.work.stages.size());
   for (const Bucket& bucket : buckets_) {
-    if (!seen[bucket.stage]) bytes += context_.work.stages[bucket.stage].weight_amax_bytes;
-    seen[bucket.stage] = true;
+    if (!counted[bucket.stage]) bytes += context_.work.stages[bucket.stage].weight_amax_bytes;
+    counted[bucket.stage] = true;
   }
   if (bytes == 0 || dense_.slot < 0) return;
   waits->assign(1, add(OpKind::AllReduce, dense_.slot, bytes, Bucket{.stage = -1}, *waits));
@@ -228,11 +228,11 @@ std::uint32_t DataLane::communicate(OpKind kind, Bytes dense, Bytes expert, cons
       last = add(kind, group.slot, bytes, bucket, before);
       before.assign(1, last);
     }
-    // Ranks that hold the same cut (replicas) sum their gradients too. There are none if the cut's
-    // group has all ranks, as it always does without ZeRO.
+    // Ranks that hold the same shard (replicas) sum their gradients too. There are none if all
+    // ranks shard the parameters, as always without ZeRO.
     if (group.replicas < 0 || kind == OpKind::AllGather) continue;
-    const Bytes cut = (bytes + group.shard - 1) / group.shard;
-    last = add(OpKind::AllReduce, group.replicas, cut, bucket, before);
+    const Bytes shard_bytes = (bytes + group.shard - 1) / group.shard;
+    last = add(OpKind::AllReduce, group.replicas, shard_bytes, bucket, before);
   }
   return last;
 }

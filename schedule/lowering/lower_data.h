@@ -12,7 +12,8 @@
 
 namespace tandem {
 
-// The data lanes of one pipeline rank. lower_rank.cpp calls this in the order of the rank's steps.
+// Adds the gathers and reductions of one pipeline rank to its body. lower_pass.cpp calls it in the
+// order of the rank's steps, lower_rank.cpp at the end of the iteration.
 class DataLane {
  public:
   DataLane(const Context& context, const std::vector<int>& stages, BodyBuilder* builder,
@@ -20,27 +21,27 @@ class DataLane {
 
   // Call when a pass of the stage begins.
   void begin_pass(int stage, ActionKind kind);
-  // Call when a step is about to use the unit's parameters, after `*waits`. Adds gathers, and adds
-  // to `*waits` what the step must wait for. `last_computes`: the rank's last compute op, and the
-  // one before it.
+  // Call before a step that uses the unit's parameters and waits for `*waits`. Adds gathers, and
+  // adds the ones that the step must wait for to `*waits`. `last_computes`: the rank's last compute
+  // op, and the one before it.
   void before_use(int stage, int unit, bool forward, std::array<std::uint32_t, 2> last_computes,
                   std::vector<std::uint32_t>* waits);
-  // Call when the op gave the last gradient of the unit in this pass. `is_last`: of all
-  // microbatches.
+  // Call after the op that completes the unit's gradient in this pass. `is_last`: in the pass of
+  // the last microbatch.
   void after_gradient(int stage, int unit, bool is_last, std::uint32_t op);
-  // Call when a pass that gives gradients has ended with this op.
+  // Call after a pass that gives weight gradients. `op`: its last compute op.
   void end_gradients(int stage, bool is_last, std::uint32_t op);
-  // Returns the reductions that are not overlapped, for which the next compute must wait.
+  // Returns and forgets the reductions that are not overlapped: the next compute op waits for them.
   std::vector<std::uint32_t> take_exposed();
 
   // Before the optimizer: reduces the remaining gradients after `waits`, and adds the last
   // reduction to them.
   void reduce_rest(std::vector<std::uint32_t>* waits);
   // Sums the gradient norm over all ranks after `waits`, and replaces them by that op. With a
-  // distributed optimizer each rank has only the norm of its cut.
+  // distributed optimizer each rank has only the norm of its shard.
   void reduce_norm(std::vector<std::uint32_t>* waits);
-  // After the optimizer: reduces the largest numbers (amax) of the weights that will be gathered
-  // quantized. Treats `waits` as reduce_norm() does.
+  // After the optimizer: reduces the amax of the weights that will be gathered quantized, after
+  // `waits`, and replaces them by that op.
   void reduce_weight_amax(std::vector<std::uint32_t>* waits);
   // After the optimizer: gathers the updated parameters, unless that is done ahead of the forward.
   void gather_rest(std::span<const std::uint32_t> waits);
@@ -50,20 +51,20 @@ class DataLane {
     int stage = 0;
     int first_unit = 0;
     std::int16_t part = 0, parts = 1;
-    ParameterUnit bytes;             // of its units together
+    ParameterUnit bytes;             // sums over its units
     std::uint32_t gathered = kNoOp;  // the op that gathered its parameters
     bool is_gathered = false;
     bool was_in_backward = false;  // its last pass was a backward
     bool is_reduced = false;       // in this pass (zero >= 2), or in the iteration
   };
 
-  // The slot of the ranks that cut the parameters, and of those that hold the same cut; -1: none.
   struct ShardGroups {
-    std::int16_t slot = -1, replicas = -1;
-    int shard = 1;  // ranks that cut the parameters
+    std::int16_t slot = -1;      // of the ranks that shard the parameters; -1: none
+    std::int16_t replicas = -1;  // slot of the ranks that hold the same shard; -1: none
+    int shard = 1;               // number of ranks that shard the parameters
   };
 
-  // Returns whether ZeRO 2 and 3 act for each microbatch. In a pipeline they act once an iteration.
+  // Returns whether ZeRO 2 and 3 communicate for each microbatch, not once an iteration.
   bool each_microbatch() const { return context_.order.pp() == 1; }
   bool scatters_each_pass() const { return options_.zero >= 2 && each_microbatch(); }
   bool gathers_ahead() const;  // before the first forward, not before each pass
@@ -74,8 +75,9 @@ class DataLane {
   Bucket* bucket_before(const Bucket& bucket);
   void gather(Bucket* bucket, std::span<const std::uint32_t> waits, bool forward = true);
   void reduce(Bucket* bucket, std::uint32_t op);
-  // Adds the op that carries the dense bytes, then that of the experts. Gradients that are
-  // scattered are then all-reduced between replicas of the cuts. Returns the last op, or kNoOp.
+  // Adds an op for the dense bytes, then one for the experts' bytes. After each, scattered
+  // gradients are all-reduced between the ranks that hold the same shard. Returns the last op, or
+  // kNoOp.
   std::uint32_t communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
                             std::span<const std::uint32_t> waits);
   std::uint32_t communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
@@ -89,7 +91,7 @@ class DataLane {
   ShardGroups dense_, expert_;
   std::int16_t secondary_ = -1;  // the group from which backwards gather dense parameters
   std::vector<Bucket> buckets_;  // stage by stage, in the order of the forward
-  std::vector<std::vector<std::size_t>> bucket_;  // by stage and unit: its bucket
+  std::vector<std::vector<std::size_t>> bucket_number_;  // by stage and unit: its bucket
   std::uint32_t last_reduction_ = kNoOp;
   std::vector<std::uint32_t> exposed_;
 };

@@ -113,27 +113,27 @@ void PassLowering::run(std::span<const Action> cell, std::span<const std::uint32
   }
   entry_.insert(entry_.end(), open_.begin(), open_.end());
   open_.clear();
-  for (std::size_t at = first_to_run(running), left = running.size(); left > 0;) {
-    Running& now = running[at];
-    const bool exchanges = advance(&now, entry_);
-    if (now.ended()) {
-      end(now);
+  for (std::size_t turn = first_to_run(running), left = running.size(); left > 0;) {
+    Running& current = running[turn];
+    const bool exchanges = advance(&current, entry_);
+    if (current.ended()) {
+      end(current);
       --left;
     }
-    if (left > 0 && ((exchanges && context_.options.expert_overlap) || now.ended())) {
+    if (left > 0 && ((exchanges && context_.options.expert_overlap) || current.ended())) {
       do {
-        at = (at + 1) % running.size();
-      } while (running[at].ended());
+        turn = (turn + 1) % running.size();
+      } while (running[turn].ended());
     }
   }
 }
 
-// Returns the action to begin with. With expert_overlap it is the one that soonest sends tokens to
-// experts: they are in flight while the others compute. Otherwise it is the first.
+// Returns the index of the action that begins. With expert_overlap it is the one that soonest sends
+// tokens to experts, so that the others compute while the tokens are in flight. Otherwise it is 0.
 std::size_t PassLowering::first_to_run(std::span<const Running> cell) const {
   if (!context_.options.expert_overlap) return 0;
   const auto soonest = std::ranges::min_element(
-      cell, {}, [](const Running& one) { return before_exchange_ns(*one.pass); });
+      cell, {}, [](const Running& running) { return before_exchange_ns(*running.pass); });
   return static_cast<std::size_t>(soonest - cell.begin());
 }
 
@@ -178,9 +178,9 @@ void PassLowering::compute(Running* running, const Step& step, std::vector<std::
   const std::uint32_t op = builder_.add(op_of(step, action), *waits);
   last_computes_ = {op, last_computes_[0]};
   running->ops.push_back(op);
-  // The unit's last step in the pass ends its gradient.
-  if (running->gives_gradients && step.unit >= 0 &&
-      next_unit(*running->pass, running->ops.size() - 1) != step.unit)
+  const bool ends_unit =
+      step.unit >= 0 && next_unit(*running->pass, running->ops.size() - 1) != step.unit;
+  if (running->gives_gradients && ends_unit)
     data_.after_gradient(stage, step.unit, running->is_last, op);
 }
 

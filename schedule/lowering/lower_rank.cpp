@@ -1,5 +1,6 @@
-// Lowers one pipeline rank for a whole iteration: its actions with their transfers, then the
-// remaining gradient reductions, the optimizer, and the gathers of updated parameters.
+// Lowers one pipeline rank for a whole iteration: its actions (lower_pass.h) with their pipeline
+// transfers, then the remaining gradient reductions, the optimizer, and the gathers of updated
+// parameters (lower_data.h). A cell is one action, or several that run together.
 #include "schedule/lowering/lower_rank.h"
 
 #include <fmt/format.h>
@@ -25,20 +26,19 @@ using Ops = std::vector<std::uint32_t>;
 
 bool is_forward(const Action& action) { return action.kind == ActionKind::Forward; }
 
-// Returns the end of each cell: the place after its last action. A cell is one action, or several
-// that run together. With `pairs` an F and the B after it are one too, as Megatron-LM's interleaved
-// schedule exchanges after such pairs in its steady state: F F (F B) (F B) B B. If all forwards
-// come before the first B, there is no steady state, and nothing pairs.
+// Returns the end of each cell: the index after its last action. With `pairs`, an F and the B after
+// it are also a cell, as Megatron-LM's interleaved schedule exchanges after such pairs in its
+// steady state: F F (F B) (F B) B B. If all forwards come before the first B, there is no steady
+// state, and there are no pairs.
 std::vector<int> cell_ends(const Actions& actions, bool pairs) {
   const auto first_backward = std::find_if_not(actions.begin(), actions.end(), is_forward);
   pairs &= std::any_of(first_backward, actions.end(), is_forward);
   std::vector<int> ends;
   const int size = static_cast<int>(actions.size());
-  for (int at = 0; at < size; at = ends.back()) {
-    int end = end_of_cell(actions, at);
-    if (pairs && end == at + 1 && end < size && is_forward(actions[at]) &&
-        !is_forward(actions[end]))
-      ++end;
+  for (int begin = 0; begin < size; begin = ends.back()) {
+    int end = end_of_cell(actions, begin);
+    const bool is_single_forward = end == begin + 1 && is_forward(actions[begin]);
+    if (pairs && is_single_forward && end < size && !is_forward(actions[end])) ++end;
     ends.push_back(end);
   }
   return ends;
@@ -115,8 +115,8 @@ class RankLowering {
 
   bool has_pairs() const { return context_.order.exchanges == BatchedP2p::Pairs; }
 
-  // Lowers the actions with transfers that overlap. They are on lanes of their own: receives are
-  // posted ahead, and no action waits for a send.
+  // Lowers the actions with transfers that overlap compute: an action waits only for its own
+  // receive, which is posted ahead, and never for a send.
   void lower_overlapped() {
     int begin = 0;
     Ops received;
@@ -136,8 +136,8 @@ class RankLowering {
     }
   }
 
-  // Lowers the actions with transfers that do not overlap. Between two cells is an exchange, which
-  // waits for the cell before it, and for which the next cell waits.
+  // Lowers the actions with transfers that do not overlap compute. Between two cells is an exchange
+  // of sends and receives, which waits for the cell before it and delays the cell after it.
   void lower_exchanges() {
     const std::vector<int> ends = cell_ends(actions_, has_pairs());
     const auto cell = [&](std::size_t i) {
@@ -145,8 +145,8 @@ class RankLowering {
       const int end = i < ends.size() ? ends[i] : begin;
       return std::span<const Action>{actions_.data() + begin, actions_.data() + end};
     };
-    Ops before;  // waits of the next cell
-    Ops ended;
+    Ops before;  // ops that the next cell waits for
+    Ops ended;   // ops that end the current cell's actions
     receive_for(cell(0), {}, &before);
     ++p2p_batch_;
     for (std::size_t i = 0; i < ends.size(); ++i) {
@@ -168,10 +168,10 @@ class RankLowering {
   struct EdgeEnd {
     Edge edge;
     std::int16_t slot = -1;
-    int arrays = 1;                           // in a transfer
+    int arrays = 1;                           // arrays in a transfer
     const std::vector<int>* order = nullptr;  // microbatches in the sender's order
-    std::size_t posted = 0;                   // receiving end: how many of them are posted
-    Ops received;                             // receiving end, by microbatch: its op
+    std::size_t posted = 0;                   // receiving end: receives posted, in that order
+    Ops received;                             // receiving end, by microbatch: its receive
   };
 
   void add_edge_end(const Edge& edge, std::int16_t slot) {
@@ -184,12 +184,12 @@ class RankLowering {
          &context_.produced.at(edge), 0, Ops(receives ? order.microbatches : 0, kNoOp)});
   }
 
-  // Numbers an edge, which leads to the next stage or to the one before.
+  // Returns the edge's index in end_number_. An edge leads to the next stage or to the one before.
   static std::size_t number_of(const Edge& edge) {
     return std::size_t{2} * edge.first + (edge.first < edge.second ? 1 : 0);
   }
 
-  // Returns null if no transfer is needed.
+  // Returns the rank's end of the edge, or null if both stages are on one rank or one is missing.
   EdgeEnd* edge_end(const Edge& edge) {
     if (!context_.remote(edge.first, edge.second)) return nullptr;
     const std::int32_t end = end_number_[number_of(edge)];
@@ -211,8 +211,8 @@ class RankLowering {
     }
   }
 
-  // Posts the edge's receives, in the sender's order, up to the one that the action needs. Returns
-  // that one.
+  // Posts the edge's receives, in the sender's order, up to the action's own receive. Returns the
+  // action's receive, or kNoOp if it needs none.
   std::uint32_t receive_until(const Action& action) {
     EdgeEnd* from = incoming(action);
     if (from == nullptr) return kNoOp;
@@ -250,9 +250,9 @@ class RankLowering {
     return op;
   }
 
-  // Lowers the end of the iteration, after the last microbatch: gradients over the replicas, the
-  // shared embedding's gradient over first and last stage, the norm over the whole replica, the
-  // optimizer, updated parameters.
+  // Lowers the end of the iteration, after the last microbatch: the remaining gradient reductions,
+  // the shared embedding's gradient over first and last stage, the gradient norm over all GPUs of a
+  // replica, the optimizer, and the gathers of updated parameters.
   void finish() {
     const Workload& work = context_.work;
     Ops before = last_p2p_batch_;
@@ -260,15 +260,15 @@ class RankLowering {
     before.insert(before.end(), open.begin(), open.end());
     before.push_back(passes_.last_compute());
     data_.reduce_rest(&before);
-    const auto reduce = [&](std::int16_t* slot, Bytes bytes) {
+    const auto all_reduce = [&](std::int16_t* slot, Bytes bytes) {
       *slot = builder_.slot(GroupKind::Data, "data");
       const Op op = communication(OpKind::AllReduce, *slot, bytes, -1, -1);
       before.assign(1, builder_.add(op, before));
     };
-    if (shares_embedding()) reduce(&slots_.embedding, work.embedding_gradient_bytes);
+    if (shares_embedding()) all_reduce(&slots_.embedding, work.embedding_gradient_bytes);
     data_.reduce_norm(&before);
     if (work.gradient_norm_bytes > 0 && context_.options.tp * context_.order.pp() > 1)
-      reduce(&slots_.norm, work.gradient_norm_bytes);
+      all_reduce(&slots_.norm, work.gradient_norm_bytes);
     optimize(&before);
     data_.reduce_weight_amax(&before);
     data_.gather_rest(before);
@@ -311,7 +311,8 @@ class RankLowering {
   PassLowering passes_;
   std::int32_t p2p_batch_ = 0;
   Ops last_p2p_batch_;
-  std::vector<std::int32_t> end_number_;  // by number_of(): place in edge_ends_; -1: another's
+  std::vector<std::int32_t>
+      end_number_;  // by number_of(): index in edge_ends_; -1: not this rank's
   std::vector<EdgeEnd> edge_ends_;
 };
 

@@ -8,7 +8,7 @@ namespace tandem {
 
 struct LoweredRank {
   Body body;
-  Slots slots;
+  Slots slots;  // of the body
 };
 
 LoweredRank lower_rank(const Context& context, int rank);

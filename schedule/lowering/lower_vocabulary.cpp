@@ -1,6 +1,6 @@
 // Lowers the communication of vocabulary parallelism, in which every rank holds some rows of the
-// vocabulary. Its passes on each rank: E looks rows up, S and T compute the output layer and its
-// gradients, G adds the embedding's gradient.
+// vocabulary. Each rank has four passes for a microbatch: E looks up embeddings, S and T compute
+// the output layer and its gradients, G adds the embedding's gradient.
 #include "schedule/lowering/lower_vocabulary.h"
 
 #include <string>
@@ -13,7 +13,7 @@ namespace tandem {
 namespace {
 
 // The lane, kind and bytes of each VocabularyComm. A transfer from one rank to all is priced as an
-// all-gather, and a sum for one rank as an all-reduce (docs/decisions.md). They follow and precede:
+// all-gather, and a sum for one rank as an all-reduce (docs/decisions.md). Their order is:
 //
 //   embedding sum       after E of all ranks             before F of the first stage
 //   output              after F of the last stage        before S of all ranks
@@ -47,7 +47,7 @@ VocabularyLanes::VocabularyLanes(const Context& context, BodyBuilder* builder, S
 void VocabularyLanes::before(const Action& action, std::vector<std::uint32_t>* waits) {
   if (context_.order.vocabulary == 0) return;
   const auto take = [&](VocabularyComm comm) { waits->push_back(op_of(comm, action)); };
-  // A rank that takes part without sending posts its op here. The sender has posted it in after().
+  // A rank that only receives posts its op here. The sender has posted its op in after().
   const auto get = [&](VocabularyComm comm) {
     if (op_of(comm, action) == kNoOp) issue(comm, action, {});
     take(comm);

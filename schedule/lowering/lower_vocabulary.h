@@ -11,8 +11,8 @@
 
 namespace tandem {
 
-// The collectives over all pipeline ranks. Every rank issues them in the order of its passes.
-// lower_rank.cpp calls this in the order of the rank's actions. Without vocabulary passes it does
+// Adds the collectives over all pipeline ranks to the body of one rank. lower_rank.cpp calls
+// before() and after() for each action of the rank, in order. Without vocabulary passes they do
 // nothing.
 class VocabularyLanes {
  public:
@@ -20,7 +20,7 @@ class VocabularyLanes {
 
   // Adds to `waits` the op that the action must wait for, if there is one.
   void before(const Action& action, std::vector<std::uint32_t>* waits);
-  // Call when the action has run; `output` is the op that gives its result.
+  // Issues the communication that follows the action. `output`: the op that gives its result.
   void after(const Action& action, std::uint32_t output);
 
  private:

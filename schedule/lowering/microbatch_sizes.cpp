@@ -26,20 +26,21 @@ using PassOfStage = Pass StageWork::*;
 std::vector<SizeCost> step_costs(const Workload& whole, const Workload& halves,
                                  const std::vector<Workload>& shorter, std::size_t stage,
                                  PassOfStage pass) {
-  const auto of = [&](const Workload& work) {
+  const auto times_of = [&](const Workload& work) {
     CHECK(work.stages.size() == whole.stages.size());
     return durations(work.stages[stage].*pass);
   };
-  const std::vector<double> all = of(whole), same = of(halves);
-  CHECK(same.size() == all.size());
-  std::vector<std::vector<double>> less(all.size());  // by step: its times at shorter sizes
+  const std::vector<double> of_whole = times_of(whole), of_halves = times_of(halves);
+  CHECK(of_halves.size() == of_whole.size());
+  std::vector<std::vector<double>> of_shorter(of_whole.size());  // by step, then by shorter size
   for (const Workload& work : shorter) {
-    const std::vector<double> steps = of(work);
-    CHECK(steps.size() == all.size());
-    for (std::size_t i = 0; i < steps.size(); ++i) less[i].push_back(steps[i]);
+    const std::vector<double> steps = times_of(work);
+    CHECK(steps.size() == of_whole.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) of_shorter[i].push_back(steps[i]);
   }
   std::vector<SizeCost> costs;
-  for (std::size_t i = 0; i < all.size(); ++i) costs.push_back(fit(all[i], same[i], less[i]));
+  for (std::size_t i = 0; i < of_whole.size(); ++i)
+    costs.push_back(fit(of_whole[i], of_halves[i], of_shorter[i]));
   return costs;
 }
 
@@ -89,12 +90,12 @@ std::vector<StageCosts> fit(const Workload& whole, const Workload& halves,
 
 void resize_microbatches(Program* program, std::span<const StageCosts> stages, int chains,
                          std::span<const MicrobatchSize> sizes) {
-  const std::size_t of_chain = sizes.size() / chains, chain_stages = stages.size() / chains;
+  const std::size_t chain_sizes = sizes.size() / chains, chain_stages = stages.size() / chains;
   for (Body& body : program->bodies) {
     std::map<std::tuple<OpKind, int, int>, std::size_t> steps;  // by pass: its steps so far
     for (Op& op : body.ops) {
       if (op.microbatch < 0) continue;
-      const std::size_t number = op.stage / chain_stages * of_chain + op.microbatch;
+      const std::size_t number = op.stage / chain_stages * chain_sizes + op.microbatch;
       CHECK(number < sizes.size());
       const MicrobatchSize& size = sizes[number];
       if (!is_compute(op.kind)) {

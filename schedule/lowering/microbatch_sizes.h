@@ -31,9 +31,8 @@ struct SizeCost {
 
 // Fits a cost to measured times: `whole` for a whole microbatch, `halves` for the same tokens in
 // sequences of half the length, and `shorter` for as many sequences of half the length, a quarter,
-// ... In the result, more tokens or squares never cost less, and `whole` is kept exactly. If
-// kernels are wasteful at one of the other sizes, that size's figure is changed. REQUIRES: at least
-// one shorter size.
+// ... In the result, more tokens or squares never cost less. `whole` is kept exactly; the times of
+// other sizes are changed where they contradict this. REQUIRES: at least one shorter size.
 SizeCost fit(double whole, double halves, const std::vector<double>& shorter);
 
 // The compute steps of a stage's passes, in their order, by kind of pass (OpKind's first four).
@@ -44,10 +43,10 @@ using StageCosts = std::array<std::vector<SizeCost>, kPassKinds>;
 std::vector<StageCosts> fit(const Workload& whole, const Workload& halves,
                             const std::vector<Workload>& shorter);
 
-// Gives compute of each microbatch the time that its stage's costs say for its size. Pipeline,
-// tensor, context and expert communication carries its share of the tokens. The program must be
-// priced after this. `sizes` has one chain's microbatches, then the next one's. REQUIRES: a Program
-// lowered from the whole microbatches' workload; a size for every microbatch.
+// Sets the time of each compute op by its stage's costs and its microbatch's size. Multiplies the
+// bytes of pipeline, tensor, context and expert communication by the microbatch's tokens. The
+// program must be priced after this. `sizes` has one chain's microbatches, then the next one's.
+// REQUIRES: a Program lowered from the whole microbatches' workload; a size for every microbatch.
 void resize_microbatches(Program* program, std::span<const StageCosts> stages, int chains,
                          std::span<const MicrobatchSize> sizes);
 

@@ -6,9 +6,8 @@
 //     |--- lead ---|-- lane_before --|------ rest ------>|
 //                                    |- lane_after -|
 //
-// `computed` is lead + lane_before. lane_before and lane_after are the times in which the pass
-// keeps its rank's compute lane; `trail` is what of them comes after the last gradient of a
-// parameter.
+// `computed` is lead + lane_before. The pass occupies its rank's compute lane for lane_before and
+// lane_after. `trail` is the part of that time after the last gradient of a parameter.
 #include "schedule/lowering/pass_floor.h"
 
 #include <algorithm>
@@ -22,9 +21,9 @@ namespace {
 // The times of a pass that is played alone, from its input on.
 struct PlayedPass {
   std::vector<double> ends;             // by step
-  std::optional<double> first_compute;  // the first computation begins
-  double last_compute = 0;              // the last one ends
-  std::optional<double> last_gradient;  // a backward's last gradient of a parameter unit is there
+  std::optional<double> first_compute;  // start of the first computation
+  double last_compute = 0;              // end of the last computation
+  std::optional<double> last_gradient;  // end of a backward's last gradient of a parameter unit
 };
 
 double computed_ns(const Step& step, double slowdown) {
@@ -36,19 +35,19 @@ double computed_ns(const Step& step, double slowdown) {
 PlayedPass play_pass(const Pass& pass, const PassPrices& prices, double slowdown,
                      bool inputs_are_there) {
   PlayedPass played;
-  std::vector<bool> computes;  // by step: it computes, or waits for a step that does
+  std::vector<bool> after_compute;  // by step: it computes, or waits for a step that does
   for (const Step& step : pass.steps) {
     double start = step.computes ? played.last_compute : 0;
-    bool behind_compute = step.computes;
+    bool follows_compute = step.computes;
     for (const int wait : step.waits) {
       start = std::max(start, played.ends[wait]);
-      behind_compute = behind_compute || computes[wait];
+      follows_compute = follows_compute || after_compute[wait];
     }
-    const double time = step.computes                         ? computed_ns(step, slowdown)
-                        : inputs_are_there && !behind_compute ? 0
-                                                              : prices.of(step);
+    const double time = step.computes                          ? computed_ns(step, slowdown)
+                        : inputs_are_there && !follows_compute ? 0
+                                                               : prices.of(step);
     played.ends.push_back(start + time);
-    computes.push_back(behind_compute);
+    after_compute.push_back(follows_compute);
     if (!step.computes) continue;
     if (!played.first_compute) played.first_compute = start;
     played.last_compute = start + time;
@@ -58,7 +57,8 @@ PlayedPass play_pass(const Pass& pass, const PassPrices& prices, double slowdown
   return played;
 }
 
-// Returns the last computation that the output needs (it may be the output itself), or -1.
+// Returns the index of the last compute step that the output needs, or -1. It may be the output
+// itself.
 int last_needed(const Pass& pass) {
   std::vector<bool> awaited(pass.steps.size());
   awaited[pass.output] = true;
@@ -123,7 +123,7 @@ TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sha
     output = std::max(output, from_compute.last_compute) + amax_ns;
     lane_end = std::max(lane_end, output);
   }
-  // If passes share the lane (cells), communication after the last computation does not keep it.
+  // With cells, communication after the last computation does not occupy the lane.
   if (sharing != LaneSharing::None) lane_end = from_compute.last_compute;
   TimedPass timed;
   PassFloor& floor = timed.floor;
@@ -134,7 +134,7 @@ TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sha
   floor.rest = output - floor.lane_before;
   timed.trail = lane_end - from_compute.last_gradient.value_or(from_compute.last_compute);
   if (sharing != LaneSharing::Interleaved) return timed;
-  // Others compute while this pass communicates: it keeps the lane only while it computes.
+  // Other passes compute while this one communicates: it occupies the lane only while it computes.
   floor.lane_before = floor.lane_after = 0;
   for (int i = 0; i < static_cast<int>(pass.steps.size()); ++i) {
     if (pass.steps[i].computes)

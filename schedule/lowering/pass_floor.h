@@ -1,5 +1,5 @@
-// PassFloor of a priced pass: the earliest time of its output, and the least time that it takes its
-// rank's compute lane.
+// Computes the PassFloor of a priced pass: the earliest time of its output, and the least time for
+// which it occupies its rank's compute lane.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace tandem {
 
-// The times of a body's communication in nanoseconds; 0 for communication that it does not have.
+// The prices of a body's communication in nanoseconds; 0 for communication that it does not have.
 class PassPrices {
  public:
   explicit PassPrices(const Body& body);
@@ -40,19 +40,19 @@ struct TimedPass {
 
 // How the actions of a cell share the compute lane.
 enum class LaneSharing : std::uint8_t {
-  None,        // no cells: an action's open communication delays the next action
-  Successive,  // one after another: only the last one's delays the next cell
-  Interleaved  // others compute while one communicates
+  None,        // no cells: communication at an action's end delays the next action
+  Successive,  // one after another: only the last action's communication delays the next cell
+  Interleaved  // one action computes while another communicates
 };
 
-// Returns the floor in nanoseconds. Communication that waits for nothing in the pass may run beside
-// the action before it, so it does not count as the lane's time. With cells, communication left
-// open after the last computation does not count either, and with interleaved passes none counts. A
-// reduction of `amax_ns` follows the output and the last computation.
+// Returns the floor in nanoseconds. Communication that waits for nothing in the pass may overlap
+// the previous action, so it does not count as time on the lane. With cells, communication after
+// the last computation does not count either; with interleaved passes no communication counts. An
+// amax reduction of `amax_ns` follows the output and the last computation.
 TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sharing,
                      double slowdown, double amax_ns);
 
-// Return the least of each number.
+// Return the smaller of each of the numbers.
 PassFloor least_of(const PassFloor& a, const PassFloor& b);
 StageFloor least_of(const StageFloor& a, const StageFloor& b);
 

@@ -31,8 +31,7 @@ Placement round_robin(int ranks, int gpus_per_node) {
 
 namespace {
 
-// Limits an operation to a rate: none of its flows ends before all its bytes could have gone at
-// that rate.
+// Limits an operation to a rate: none of its flows is faster than all its bytes at that rate.
 void limit(Traffic* way, double bytes_per_s) {
   if (bytes_per_s == 0) return;
   way->seconds_per_byte = std::max(way->seconds_per_byte, 1 / bytes_per_s);
@@ -68,8 +67,8 @@ std::vector<DeviceId> devices_of(const Communicator& communicator, const Placeme
   return devices;
 }
 
-// The prices of the operations of all communicators of some programs. Communicators of one class do
-// the same at the same time, so they load links together. `alike` programs have the same ranks.
+// The prices of the operations of all communicators of some programs, which have the same ranks and
+// communicators. Communicators of one class communicate at the same time, so they share links.
 class Prices {
  public:
   Prices(std::span<Program* const> alike, const Cluster& cluster, const Placement& placement)
@@ -78,12 +77,12 @@ class Prices {
   }
 
   const Choices& of(std::int32_t communicator, CommKind kind) const {
-    const std::vector<Choices>& choices = choices_[at(class_of_[communicator], kind)];
+    const std::vector<Choices>& choices = choices_[slot(class_of_[communicator], kind)];
     return choices.size() == 1 ? choices[0] : choices[place_of_[communicator]];
   }
 
-  // Returns a key for each rank. Ranks of a body have equal keys if their communicators take equal
-  // times; only these can go on sharing it.
+  // Returns a key for each rank. Two ranks of a body have equal keys if their communicators take
+  // equal times, so that they can keep sharing the body.
   std::vector<std::int32_t> keys() const {
     std::vector<std::int32_t> keys(program_.ranks.size());
     if (!differ_) return keys;
@@ -92,7 +91,8 @@ class Prices {
       std::vector<Times> own;
       for (const std::int32_t communicator : program_.ranks[rank].communicators) {
         for (int kind = 0; kind < kCommKinds; ++kind) {
-          if (choices_[at(class_of_[communicator], static_cast<CommKind>(kind))].empty()) continue;
+          if (choices_[slot(class_of_[communicator], static_cast<CommKind>(kind))].empty())
+            continue;
           Times& times = own.emplace_back();
           for (const Traffic& way : of(communicator, static_cast<CommKind>(kind)))
             times.emplace_back(way.way, way.latency_ns, way.seconds_per_byte);
@@ -128,7 +128,7 @@ class Prices {
         if (is_compute(op.kind)) continue;
         const std::int32_t comm_class = folded_rank.comm_classes[op.slot];
         const CommKind kind = comm_kind(op.kind);
-        std::vector<Choices>& choices = choices_[at(comm_class, kind)];
+        std::vector<Choices>& choices = choices_[slot(comm_class, kind)];
         if (!choices.empty()) continue;
         choices = choices_of(folding_.comm_classes[comm_class], kind, cluster, placement);
         differ_ |= choices.size() > 1;
@@ -136,7 +136,7 @@ class Prices {
     }
   }
 
-  static std::size_t at(std::int32_t comm_class, CommKind kind) {
+  static std::size_t slot(std::int32_t comm_class, CommKind kind) {
     return static_cast<std::size_t>(comm_class) * kCommKinds + static_cast<std::size_t>(kind);
   }
 
@@ -147,19 +147,19 @@ class Prices {
     for (const std::int32_t c : comm_class.communicators)
       instances.push_back(devices_of(program_.communicators[c], placement));
     std::vector<Choices> choices = lockstep_choices(cluster, kind, instances);
-    for (Choices& one : choices)
-      one = at_training_cost(std::move(one), comm_class.group_kind,
-                             program_.comm_costs[static_cast<std::size_t>(comm_class.group_kind)]);
+    const CommCost& cost = program_.comm_costs[static_cast<std::size_t>(comm_class.group_kind)];
+    for (Choices& ways : choices)
+      ways = at_training_cost(std::move(ways), comm_class.group_kind, cost);
     return choices;
   }
 
   const Program& program_;
   const RankFolding folding_;
-  // By communicator: its class, and its place in the class.
+  // By communicator: its class, and its index in the class.
   std::vector<std::int32_t> class_of_, place_of_;
-  // By communicator class and kind: one for all communicators of the class, or one for each.
+  // By slot(class, kind): one entry for all communicators of the class, or one for each.
   std::vector<std::vector<Choices>> choices_;
-  bool differ_ = false;  // some class has one for each
+  bool differ_ = false;  // whether some class has an entry for each communicator
 };
 
 void price_ops(const Prices& prices, Program* program) {
@@ -168,7 +168,7 @@ void price_ops(const Prices& prices, Program* program) {
     if (priced[rank.body]) continue;
     priced[rank.body] = true;
     Body& body = program->bodies[rank.body];
-    std::vector<const Op*> latest(body.slots.size());  // by slot: an equal op has its price already
+    std::vector<const Op*> latest(body.slots.size());  // by slot: an equal op has the same price
     for (Op& op : body.ops) {
       if (is_compute(op.kind)) continue;
       const Op* known = std::exchange(latest[op.slot], &op);
@@ -230,11 +230,11 @@ std::vector<std::vector<CommUse>> comm_uses(const Body& body) {
 Traffic traffic_of(const Program& program, std::int32_t communicator, const CommUse& use,
                    const Cluster& cluster, const Placement& placement) {
   const Communicator& group = program.communicators[communicator];
-  Choices one;
-  one.push_back(traffic_by(cluster, use.kind, devices_of(group, placement), use.way));
-  one = at_training_cost(std::move(one), group.group_kind,
-                         program.comm_costs[static_cast<std::size_t>(group.group_kind)]);
-  Traffic traffic = std::move(one[0]);
+  Choices ways;
+  ways.push_back(traffic_by(cluster, use.kind, devices_of(group, placement), use.way));
+  ways = at_training_cost(std::move(ways), group.group_kind,
+                          program.comm_costs[static_cast<std::size_t>(group.group_kind)]);
+  Traffic traffic = std::move(ways[0]);
   constexpr Nanoseconds kNoFlow_ns = 10;
   const Nanoseconds bytes_ns = to_ns(static_cast<double>(use.bytes) * traffic.seconds_per_byte);
   if (bytes_ns >= kNoFlow_ns) return traffic;

@@ -23,25 +23,26 @@ Placement in_order(int ranks);
 // nodes. REQUIRES: ranks that fill whole nodes.
 Placement round_robin(int ranks, int gpus_per_node);
 
-// Sets durations and ways from the cluster. The communicators of one class run in lock step: those
-// that share a NIC share its bandwidth, and each takes its own time. Bodies whose ranks'
-// communicators take unlike times are split. Bodies that were split before are priced as if they
-// were not. Also marks the communicators that cross nodes.
+// Sets the durations and ways (algorithm and protocol) of all communication by the cluster. The
+// communicators of one class (rank_folding.h) run at the same time, so those that share a NIC share
+// its bandwidth; each takes its own time. If the communicators of a body's ranks take different
+// times, the body is split (split.h). Classes are those from before earlier splits. Also sets
+// Communicator::between_nodes.
 void price(Program* program, const Cluster& cluster, const Placement& placement);
-// Prices several programs with the same ranks and communicators at once, with the results of
-// pricing each.
+// Prices several programs that have the same ranks and communicators. The result is the same as for
+// each alone, but faster.
 void price(std::span<Program* const> alike, const Cluster& cluster, const Placement& placement);
 
-// Returns an operation's ways at their cost in a training run.
+// Returns the operation's ways with the extra costs of a training run.
 Choices at_training_cost(Choices choices, GroupKind group_kind, const CommCost& cost);
 
-// A use of a communicator by ops: their kind, their way, and the most bytes of one of them.
+// The ops of a communicator that have the same kind and way; `bytes` is of the largest of them.
 struct CommUse {
   CommKind kind = CommKind::SendRecv;
   int way = 0;
   Bytes bytes = 0;
 
-  // Compare without the bytes.
+  // These compare without the bytes.
   bool operator==(const CommUse& other) const { return kind == other.kind && way == other.way; }
   auto operator<=>(const CommUse& other) const {
     return kind != other.kind ? kind <=> other.kind : way <=> other.way;
@@ -51,9 +52,9 @@ struct CommUse {
 // Returns the uses of each slot of a body, each once, in order.
 std::vector<std::vector<CommUse>> comm_uses(const Body& body);
 
-// Returns the traffic of such an op by itself. If its bytes take less than 10 ns (the gradient norm
-// has 4 bytes), it has no flows, and its latency includes them. Otherwise such ops would be the
-// only difference between ranks that are equal in all else.
+// Returns the traffic of such an op alone. If its bytes take less than 10 ns (the gradient norm has
+// 4 bytes), it has no flows, and its latency includes that time. Otherwise such tiny ops could be
+// the only difference between ranks that are equal otherwise, and prevent their folding.
 Traffic traffic_of(const Program& program, std::int32_t communicator, const CommUse& use,
                    const Cluster& cluster, const Placement& placement);
 

@@ -61,10 +61,10 @@ class Wiring {
     }
   }
 
-  // Connects all ranks that hold the same parameters: those `stride` apart, on all pipeline ranks
-  // that hold the stage. `shard` neighbours of them cut the parameters, and ranks at the same place
-  // among their neighbours are replicas. Of holders 0 to 3 with shard 2, {0, 1} and {2, 3} cut, and
-  // {0, 2} and {1, 3} are replicas.
+  // Connects the ranks that hold the same parameters: ranks `stride` apart within a stage, on all
+  // pipeline ranks that hold the stage. Each `shard` neighbours among them shard the parameters;
+  // ranks with the same shard are replicas. Of ranks 0 to 3 with shard 2, {0, 1} and {2, 3} shard,
+  // and {0, 2} and {1, 3} are replicas.
   void connect_holders(int pipeline, std::int16_t Slots::*slot, std::int16_t Slots::*replicas,
                        int stride, int shard) {
     const std::vector<int> holders = context_.holders(pipeline);
@@ -72,16 +72,19 @@ class Wiring {
     const int copies = stage_ranks() / stride;
     const int all = copies * static_cast<int>(holders.size());
     for (int first = 0; first < stride; ++first) {
-      // Connects `size` of them that are `apart`, from `begin` on.
-      const auto connect_some = [&](std::int16_t Slots::*some, int begin, int size, int apart) {
-        if (slots_[pipeline].*some < 0) return;
+      // Connects `size` of these ranks that are `distance` apart in the list of all of them.
+      const auto connect_group = [&](std::int16_t Slots::*of_group, int begin, int size,
+                                     int distance) {
+        if (slots_[pipeline].*of_group < 0) return;
         connect(GroupKind::Data, size, [&](int i) {
-          const int at = begin + i * apart, holder = holders[at / copies];
-          return ClassMember{rank(first + at % copies * stride, holder), slots_[holder].*some};
+          const int copy = begin + i * distance, holder = holders[copy / copies];
+          return ClassMember{rank(first + copy % copies * stride, holder),
+                             slots_[holder].*of_group};
         });
       };
-      for (int begin = 0; begin < all; begin += shard) connect_some(slot, begin, shard, 1);
-      for (int place = 0; place < shard; ++place) connect_some(replicas, place, all / shard, shard);
+      for (int begin = 0; begin < all; begin += shard) connect_group(slot, begin, shard, 1);
+      for (int begin = 0; begin < shard; ++begin)
+        connect_group(replicas, begin, all / shard, shard);
     }
   }
 
@@ -101,7 +104,7 @@ class Wiring {
       });
   }
 
-  // Connects the ranks that have the same place in their stages.
+  // Connects the pipeline ranks, for each position within a stage.
   void connect_vocabulary() {
     for (int comm = 0; comm < kVocabularyComms; ++comm) {
       for (int i = 0; i < stage_ranks() && slots_[0].vocabulary[comm] >= 0; ++i)
@@ -111,6 +114,7 @@ class Wiring {
     }
   }
 
+  // Adds a communicator of `size` members. member_at(i) gives the i-th rank, and its slot.
   template <class MemberOf>
   void connect(GroupKind group_kind, int size, const MemberOf& member_at) {
     Communicator communicator{group_kind, false, {}};
@@ -123,6 +127,7 @@ class Wiring {
     program_->communicators.push_back(std::move(communicator));
   }
 
+  // Connects each rank of pipeline rank `from` with its counterpart of pipeline rank `to`.
   void pair_up(GroupKind group_kind, int from, std::int16_t from_slot, int to,
                std::int16_t to_slot) {
     for (int i = 0; i < stage_ranks(); ++i)

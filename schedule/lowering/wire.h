@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// Fills in the ranks and communicators of a program that has its bodies already, one for each
-// pipeline rank, with these slots.
+// Fills in the ranks and communicators of a program that already has a body for each pipeline rank.
+// `slots`: by body.
 void wire(const Context& context, const std::vector<Slots>& slots, Program* program);
 
 }  // namespace tandem
