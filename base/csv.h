@@ -1,8 +1,8 @@
 // Reads and writes CSV; no other file does. fast-cpp-csv-parser's LineReader reads the lines. The
 // cells are split here, because rows of orders have no fixed columns. A cell may be quoted, and ""
-// in quotes is one quote. Blanks around a cell do not count, except inside quotes. Texts of users
-// do no harm: printable() of base/xml.h escapes what a terminal would obey, and a cell that a
-// spreadsheet would run as a formula is written with a ' before it.
+// in quotes is one quote. Blanks around a cell do not count, except inside quotes. Text from users
+// is made safe: control characters that a terminal would obey are escaped (printable() of
+// base/xml.h), and a cell that a spreadsheet would run as a formula is written with a ' before it.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct CsvFile {
   std::vector<std::string> comments;
   std::vector<CsvRow> rows;
 
-  // The Error "path:line: message".
+  // Returns the Error "path:line: message".
   Error error(int line, std::string_view message) const;
 };
 
@@ -55,7 +55,7 @@ class CsvTable {
   std::vector<std::string> columns_;
 };
 
-// Returns the text as a cell of a file. It is quoted if it would otherwise read as something else.
+// Returns the text as a cell of a file. It is quoted if it would otherwise be read differently.
 // Line ends become blanks, since a row is one line. A text that begins with = + - or @ and is no
 // number gets a ' before it, which reading drops.
 std::string csv_cell(std::string_view text);

@@ -1,6 +1,6 @@
-// Locks bytes of `path`.lock with POSIX locks (fcntl), which hold over NFS and which children do
-// not inherit. Whoever has locked the whole file removes `path`.lock in the end. So a lock may be
-// on a file that is already removed; take() then tries again.
+// Locks bytes of `path`.lock with POSIX locks (fcntl), which work over NFS and which children do
+// not inherit. A holder of the whole file removes `path`.lock at the end. So take() may lock a file
+// that was removed just before; it then tries again.
 #include "base/file_lock.h"
 
 #include <fcntl.h>

@@ -50,8 +50,8 @@ Result<std::string> gunzip(std::string_view bytes, const std::string& path, std:
     text.append(buffer, 0, buffer.size() - stream.avail_out);
     if (text.size() > most)
       return Error::at(path, fmt::format("found more than {} bytes of packed text", most));
-    // Unpacks the next member, as `cat a.gz b.gz` makes a file of two. Skips zeros at the end, with
-    // which some tools fill up the last block.
+    // Goes on with the next member (`cat a.gz b.gz` makes a file of two), or accepts zeros at the
+    // end, with which some tools fill up the last block.
     if (state != Z_STREAM_END) continue;
     if (is_gzip(left))
       state = inflateReset(&stream);

@@ -1,4 +1,4 @@
-// Checks that no command writes over what it reads, or writes two things to one file.
+// Checks that no command overwrites one of its inputs, or writes two outputs to one file.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Counter-based random numbers. A draw depends on its key alone, so every engine draws the same.
-// Beside them a hash of texts.
+// Counter-based random numbers, and a hash of texts. A draw depends on its key alone, so every
+// engine draws the same.
 #pragma once
 
 #include <cmath>
@@ -19,8 +19,8 @@ constexpr std::uint64_t scatter(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Hashes by FNV-1a (Fowler, Noll, Vo): a change of any one byte changes the hash. `before`: the
-// hash of the text before, which is hashed as one with this.
+// Hashes by FNV-1a (Fowler, Noll, Vo): a change of any one byte changes the hash. With the hash of
+// another text as `before`, returns the hash of that text followed by this one.
 constexpr std::uint64_t fnv1a(std::string_view text, std::uint64_t before = 0xcbf29ce484222325u) {
   for (const char c : text) before = (before ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return before;

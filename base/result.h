@@ -8,34 +8,34 @@
 
 namespace tandem {
 
-// The place of a fault, as far as its finder knows it: a rule names what it is about, a file's
-// reader the line. Who knows the names finds their lines. Nobody parses the place from the message,
-// which may be reworded.
+// The place of a fault, as far as the code that found it knows: a rule between keys knows their
+// names, the reader of a file knows the line. Scenario::placed() finds the lines of keys. No code
+// parses the place from the message, which may be reworded.
 struct FaultPlace {
-  std::vector<std::string> keys;  // names of what it is about, the most telling first
+  std::vector<std::string> keys;  // the keys at fault, the most likely first
   std::string source;             // "file:line", "file" or "--set"
 };
 
 // The reason why something could not be done.
 struct Error {
-  enum class Kind : int { Failed = 1, BadInput, Missing };  // 0 is free, for none
+  enum class Kind : int { Failed = 1, BadInput, Missing };  // 0: no Error
   static constexpr Kind Failed = Kind::Failed, BadInput = Kind::BadInput, Missing = Kind::Missing;
 
   std::string message;  // one line: what was found, what was expected
   Kind kind = BadInput;
   FaultPlace place = {};
-  int code = 0;  // the number that another program gave for it; 0: none
+  int code = 0;  // the error code that another program gave; 0: none
 
   // Makes an Error for bad input at "file:line".
   static Error at(std::string source, std::string message) {
     return {std::move(message), BadInput, {.keys = {}, .source = std::move(source)}};
   }
-  // Makes an Error for bad input by what these keys name.
+  // Makes an Error for bad input at these keys.
   static Error of(std::vector<std::string> keys, std::string message) {
     return {std::move(message), BadInput, {.keys = std::move(keys), .source = {}}};
   }
 
-  // Returns the same Error with these keys added. They count if none of its own keys is known.
+  // Returns the same Error with these keys added at the end.
   Error or_of(const std::vector<std::string>& keys) const {
     Error error = *this;
     error.place.keys.insert(error.place.keys.end(), keys.begin(), keys.end());
@@ -49,7 +49,7 @@ struct Error {
 // The value of a Result that has nothing to return but success.
 struct Done {};
 
-// `Why` is another type than Error if callers want to know more than it says.
+// A value, or the reason why there is none. `Why` is Error, or a type with more details.
 template <class T, class Why = Error>
 class [[nodiscard]] Result {
  public:

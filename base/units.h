@@ -18,7 +18,7 @@ constexpr double hour_s = 3600, day_s = 24 * hour_s;
 constexpr double trillion = 1e12;
 
 constexpr double to_seconds(Nanoseconds ns) { return static_cast<double>(ns) * 1e-9; }
-// Saturates at 146 years. Checks of durations refuse such values.
+// Saturates at 146 years, which checks of durations refuse.
 inline Nanoseconds to_ns(double seconds) {
   constexpr double kMost = 0x1p62;
   return std::llround(std::fmin(std::fmax(seconds * 1e9, -kMost), kMost));

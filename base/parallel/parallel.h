@@ -2,9 +2,9 @@
 // costs only its own result, and a library that works once a process (SimGrid) can be used many
 // times.
 //
-// Where there are neither processes nor threads, in_place.cpp runs the same jobs one after another
-// (CMake's TANDEM_IN_PLACE). So a job must leave shared state as it found it: what it changes in a
-// child process is forgotten, what it changes in place is not.
+// In builds without processes and threads (CMake's TANDEM_IN_PLACE), in_place.cpp runs the same
+// jobs one after another in this process. So a job must not change shared state: changes in a child
+// process are forgotten, changes in place are not.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@
 
 namespace tandem {
 
-// Runs job(i) for each i that `next` gives, until it gives nothing, at most `jobs` at once, each in
-// a forked child. As soon as a job ends, on_done gets its result in the parent. A child that dies
-// gives an Error that says how. on_wait is called each half second in which no child has anything
-// to read. The first Error of `next` or on_done ends everything. Children end with this process,
-// however it ends. REQUIRES: jobs >= 1.
+// Runs job(i) for each i that `next` returns, until it returns nothing, at most `jobs` at once,
+// each in a forked child. As soon as a job ends, on_done(i, result) is called in the parent. The
+// result of a child that dies is an Error that says how. on_wait is called after each half second
+// without output of any child. The first Error of `next` or on_done stops all jobs and is returned.
+// Children die with this process, however it ends. REQUIRES: jobs >= 1.
 using NextJob = std::function<Result<std::optional<int>>()>;
 using OnJobDone = std::function<Status(int, const Result<std::string>&)>;
 Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::string>(int)>& job,
@@ -42,8 +42,8 @@ std::vector<Result<std::string>> fork_map(
 void share_among_threads(int threads, std::size_t count,
                          const std::function<void(int, std::size_t)>& job);
 
-// Calls tick() once a second on a thread of its own, from the first second on until it is
-// destroyed. In place, it never does. REQUIRES: nobody forks during its life.
+// Calls tick() once a second on a thread of its own, until the Ticker is destroyed. With
+// TANDEM_IN_PLACE it never does. REQUIRES: the process does not fork meanwhile.
 class Ticker {
  public:
   explicit Ticker(std::function<void()> tick);

@@ -26,9 +26,9 @@ struct Child {
   int job = 0;
   pid_t pid = 0;
   int pipe = -1;
-  // Holds what the child has written so far. Its first byte is 0 for a result, whose text follows;
-  // else it is the kind of an Error, which is followed by: source, 0, keys (each ends with a line
-  // end), 0, message.
+  // The bytes that the child has written so far. The first byte is 0 for a result, followed by its
+  // text. Otherwise it is the Error's kind, followed by: source, 0, keys (each with a line end), 0,
+  // message.
   std::string output;
 };
 

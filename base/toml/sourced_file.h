@@ -16,8 +16,8 @@ namespace tandem {
 // Pairs such as {"intra_GBps", "NVIDIA DGX A100 data sheet, ..."}, in the order of reading.
 using Sources = std::vector<std::pair<std::string, std::string>>;
 
-// Remembers which entries were read; finish() refuses a file with others. All Errors name file,
-// line and key.
+// A file that is read key by key. finish() returns an Error if it has other keys than those that
+// were read. All Errors name file, line and key.
 class SourcedFile {
  public:
   static Result<SourcedFile> read(const std::string& path);

@@ -1,7 +1,7 @@
-// Makes events of the nodes of all ranks. A compute node is an event by itself. The k-th
-// collectives of a process group on all its members are one event, and so are a send and its
-// receive (the k-th of that sender, receiver and tag). A topological sort (Kahn's algorithm) then
-// finds each event's depth, the number of events in the longest chain before it, or a deadlock.
+// Makes events of the nodes of all ranks. A compute node is an event by itself. The k-th collective
+// nodes of a process group on all its members become one event. The k-th send and the k-th receive
+// of a sender, receiver and tag become one event. A topological sort (Kahn's algorithm) then finds
+// each event's depth, the number of events in the longest chain before it, or a deadlock.
 #include "schedule/chakra/chakra_events.h"
 
 #include <fmt/format.h>
@@ -74,7 +74,7 @@ class EventMaker {
   // Makes an event of compute. Collects communication until all of its ranks are known.
   Status add_node(const ChakraPlace& place) {
     const ChakraNode& node = at(place);
-    constexpr std::uint64_t kMost_us = 3'155'760'000'000'000;
+    constexpr std::uint64_t kMost_us = 3'155'760'000'000'000;  // 100 years
     if (node.duration_us > kMost_us)
       return error(place, fmt::format("found duration_micros {}, expected at most 100 years",
                                       node.duration_us));
@@ -129,9 +129,9 @@ class EventMaker {
     out_.events.push_back(std::move(event));
   }
 
-  // Takes the least duration that a rank states. Those of other ranks include waiting. An Error if
-  // no rank states one, unless a price will come, nothing is carried, or Tandem wrote the trace
-  // (rendezvous).
+  // Sets the event's duration to the least that a rank states, since longer ones include waiting.
+  // Returns an Error if no rank states one, unless a cluster will price it, it carries no bytes, or
+  // Tandem wrote the trace (rendezvous).
   Status set_duration(const std::vector<ChakraPlace>& places, ChakraEvent* event) const {
     Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
     for (const ChakraPlace& place : places) {
@@ -145,12 +145,12 @@ class EventMaker {
                  "prices it (--cluster)");
   }
 
-  // Joins the k-th collectives of all members, in their order, into one communication each.
+  // Joins the k-th collectives of all members of a process group into one event, for each k.
   Status add_collectives(const ByRank& by_rank) {
-    const ChakraPlace& first = by_rank.begin()->second.front();
+    const std::vector<ChakraPlace>& lead = by_rank.begin()->second;  // others are compared with it
+    const ChakraPlace& first = lead.front();
     ASSIGN_OR_RETURN(const std::vector<std::int32_t> members,
                      chakra_group(job_, first.rank, at(first)));
-    const std::vector<ChakraPlace>& lead = by_rank.begin()->second;
     for (const std::int32_t member : members) {
       const auto there = by_rank.find(member);
       const std::size_t count = there == by_rank.end() ? 0 : there->second.size();
@@ -188,7 +188,7 @@ class EventMaker {
                                collective_word(node)));
     ChakraEvent event{.members = members, .kind = op_kind(*kind), .bytes = *node.comm_size};
     const auto size = static_cast<Bytes>(members.size());
-    // Chakra's size is what each rank puts in; Tandem's is what each has at the end.
+    // Chakra counts the bytes that each rank puts in; Tandem those that each rank has at the end.
     if (*kind == CommKind::AllGather) {
       if (event.bytes > std::numeric_limits<Bytes>::max() / size)
         return error(places.front(),
@@ -237,8 +237,8 @@ class EventMaker {
     return Done{};
   }
 
-  // Finds what each event waits for: its dependencies, and the event before it on its lane. A rank
-  // has a lane for compute and one for collectives and sends.
+  // Finds the events that each event waits for: its dependencies, and the event before it on its
+  // lane. A rank has a lane for compute and one for collectives and sends.
   void find_waits() {
     waits_.resize(out_.events.size());
     for (std::int32_t rank = 0; rank < ranks(); ++rank) {

@@ -1,5 +1,5 @@
-// ChakraEvents: what the ranks of a job do together: each compute node, each collective with all of
-// its members, each send with its receive.
+// ChakraEvents: the events of a job. An event is a compute node, a collective with the nodes of all
+// its members, or a send with its receive.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct ChakraEvent {
   GroupKind group_kind = GroupKind::Data;
   Bytes bytes = 0;
   Nanoseconds duration_ns = 0;
-  std::int32_t depth = 0;  // events in the longest chain before it
+  std::int32_t depth = 0;  // events in the longest chain of dependencies before it
 };
 
 struct ChakraEvents {

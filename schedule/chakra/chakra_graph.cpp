@@ -1,6 +1,6 @@
-// Sorts the nodes of one rank by their dependencies (Kahn's algorithm), and finds what each must
-// wait for. Nodes that take no time (Passed) drop out: if C depends on a Passed B, and B on A, then
-// C waits for A.
+// Sorts the nodes of one rank by their dependencies (Kahn's algorithm), and finds the nodes that
+// each waits for. Nodes that take no time (Passed) are left out: if C depends on a Passed B, and B
+// on A, then C waits for A.
 #include "schedule/chakra/chakra_graph.h"
 
 #include <fmt/format.h>
@@ -51,12 +51,12 @@ class GraphMaker {
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
       for (const auto* ids : {&nodes_[i].ctrl_deps, &nodes_[i].data_deps}) {
         for (const std::uint64_t id : *ids) {
-          const auto at = by_id.find(id);
-          if (at == by_id.end())
+          const auto found = by_id.find(id);
+          if (found == by_id.end())
             return error(
                 nodes_[i],
                 fmt::format("found a dependency on node {}, expected one that is there", id));
-          dependencies_[i].push_back(at->second);
+          dependencies_[i].push_back(found->second);
         }
       }
       std::sort(dependencies_[i].begin(), dependencies_[i].end());
@@ -137,9 +137,9 @@ class GraphMaker {
                      "found a cycle of dependencies, expected none: " + cycle_text(cycle, text));
   }
 
-  // Sets what a node waits for: its dependencies, and for some of them what those wait for. It does
-  // so instead of a Passed node, which takes no time. It does so besides a receive posted at the
-  // start, which does not itself wait for its dependencies.
+  // Sets the nodes that a node waits for: its dependencies. A Passed dependency is replaced by the
+  // nodes that it waits for. For a PostedFirst dependency these are added, since a receive posted
+  // at the start does not wait for them itself.
   void add_waits(std::uint32_t node) {
     std::vector<std::uint32_t>& waits = graph_.waits[node];
     for (const std::uint32_t dependency : dependencies_[node]) {
@@ -152,8 +152,8 @@ class GraphMaker {
     std::sort(waits.begin(), waits.end());
     waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
     if (graph_.parts[node] != ChakraPart::Passed) return;
-    // The last of the waits on one lane is enough, as a lane runs one node after another. Without
-    // this a chain of Passed nodes would collect all nodes before it.
+    // Keeps only the last wait on each lane, since a lane runs one node after another. Otherwise a
+    // chain of Passed nodes would collect all nodes before it.
     for (const ChakraPart lane : {ChakraPart::Compute, ChakraPart::Queued}) {
       std::uint32_t last = 0;
       for (const std::uint32_t wait : waits) {
@@ -169,7 +169,7 @@ class GraphMaker {
   const std::int32_t rank_;
   const std::vector<ChakraNode>& nodes_;
   std::vector<std::vector<std::uint32_t>> dependencies_;
-  std::vector<std::uint32_t> place_;  // by node: its place in the order
+  std::vector<std::uint32_t> place_;  // by node: its index in graph_.order
   ChakraGraph graph_;
 };
 

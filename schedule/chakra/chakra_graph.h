@@ -1,5 +1,5 @@
-// ChakraGraph: the checked nodes of one rank, in the order in which lanes take them, and what each
-// waits for.
+// ChakraGraph: the checked nodes of one rank in topological order, each with its role and the nodes
+// that it waits for.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ namespace tandem {
 
 // The role of a node in the Program.
 enum class ChakraPart : std::uint8_t {
-  Passed,      // takes no time: its followers wait for what it waits for
+  Passed,      // takes no time and is left out: its followers wait for its dependencies
   Compute,     // on the compute lane
   Queued,      // a collective or a send, on the communication lane
   Received,    // a receive that is posted when its dependencies have ended
-  PostedFirst  // a receive posted at the start; what it depends on delays only the nodes after it
+  PostedFirst  // a receive posted at the start; its dependencies delay only its followers
 };
 
 struct ChakraGraph {
   std::vector<ChakraPart> parts;     // by node
-  std::vector<std::uint32_t> order;  // nodes in topological order; ready ones by id
-  // By node: the nodes that must have ended before it, none of them Passed.
+  std::vector<std::uint32_t> order;  // nodes in topological order; of ready ones the least id first
+  // By node: the nodes that must end before it starts, none of them Passed.
   std::vector<std::vector<std::uint32_t>> waits;
 };
 

@@ -1,6 +1,6 @@
-// Turns each op of a rank into one node, or two (a ring shift), in order of the time at which the
-// ideal engine starts it. A transfer's two ends find each other by a tag, a collective's by the
-// name of a process group.
+// Turns each op of a rank into one node, or two (a ring shift), in the order of start times in a
+// replay. The two ends of a transfer match by a tag, the members of a collective by the name of a
+// process group.
 #include "schedule/chakra/export_chakra.h"
 
 #include <fmt/format.h>
@@ -58,7 +58,7 @@ double memory_bytes(const Kernel& kernel) {
   return bytes;
 }
 
-// Returns the rank that is `step` places further round the ring.
+// Returns the rank that is `step` places after `rank` in the ring.
 std::int32_t neighbour(const Communicator& ring, Rank rank, int step) {
   const auto at = std::find(ring.members.begin(), ring.members.end(), rank);
   const auto size = static_cast<std::ptrdiff_t>(ring.members.size());
@@ -103,12 +103,12 @@ void ChakraExport::add_groups_and_edges() {
   };
   std::vector<std::vector<SlotUse>> uses;  // by body and slot
   for (const Body& body : program_->bodies) {
-    std::vector<SlotUse>& of = uses.emplace_back(body.slots.size());
+    std::vector<SlotUse>& of_slot = uses.emplace_back(body.slots.size());
     for (const Op& op : body.ops) {
       if (is_compute(op.kind)) continue;
-      of[op.slot].sends |= op.kind == OpKind::Send;
-      of[op.slot].shifts |= op.kind == OpKind::RingShift;
-      of[op.slot].collective |= !is_transfer(op.kind);
+      of_slot[op.slot].sends |= op.kind == OpKind::Send;
+      of_slot[op.slot].shifts |= op.kind == OpKind::RingShift;
+      of_slot[op.slot].collective |= !is_transfer(op.kind);
     }
   }
   std::vector<bool> collective(program_->communicators.size());
@@ -133,8 +133,9 @@ std::size_t ChakraExport::first_event(Rank rank) const {
   return replay_.first[folded_rank_of_[index(rank)]];
 }
 
-// Returns the tag of a communicator's transfer of that number; both ends count alike. Communicators
-// between the same two ranks take turns: of two, one has the tags 0, 2, 4 and the other 1, 3, 5.
+// Returns the tag of the edge's transfer of that number. Both ends number transfers in the same
+// way. Edges between the same two ranks have different tags: of two, one has 0, 2, 4 and the other
+// 1, 3, 5.
 std::int64_t ChakraExport::tag(const RankPair& edge, std::int64_t sequence) const {
   const auto is_earlier = [&](const RankPair& other) {
     return std::pair(other.from, other.to) < std::pair(edge.from, edge.to);
@@ -203,14 +204,17 @@ void ChakraExport::add_communication(const Op& op, Rank rank, std::int64_t seque
   nodes->push_back(std::move(node));
 }
 
-// The nodes that each op became. A ring shift is two.
+// The ids of the nodes that each op became: one, or two for a ring shift.
 struct ChakraExport::NodeIds {
-  // By op: its first node, and the one after its last.
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> of_op;
+  struct Range {
+    std::uint64_t begin = 0, end = 0;
+  };
+  std::vector<Range> of_op;
 
-  // Adds each id once: Chakra's older feeder waits for ever for a dependency that is written twice.
+  // Adds the op's nodes to the dependencies `to`, each once: Chakra's older feeder waits for ever
+  // for a dependency that is written twice.
   void add(std::uint32_t op, std::vector<std::uint64_t>* to) const {
-    for (std::uint64_t id = of_op[op].first; id < of_op[op].second; ++id) {
+    for (std::uint64_t id = of_op[op].begin; id < of_op[op].end; ++id) {
       if (std::find(to->begin(), to->end(), id) == to->end()) to->push_back(id);
     }
   }
@@ -219,26 +223,26 @@ struct ChakraExport::NodeIds {
 ChakraTrace ChakraExport::rank(Rank rank) const {
   const Body& body = program_->body_of(rank);
   const std::size_t first = first_event(rank);
-  std::vector<std::uint32_t> in_time(body.ops.size());
-  std::iota(in_time.begin(), in_time.end(), 0U);
-  // Equal starts go in an order that respects all waits.
-  std::sort(in_time.begin(), in_time.end(), [&](std::uint32_t a, std::uint32_t b) {
+  std::vector<std::uint32_t> by_start(body.ops.size());
+  std::iota(by_start.begin(), by_start.end(), 0U);
+  // Ops of equal start are in topological order.
+  std::sort(by_start.begin(), by_start.end(), [&](std::uint32_t a, std::uint32_t b) {
     const auto key = [&](std::uint32_t op) {
       return std::tuple(replay_.events[first + op].start_ns, replay_.settled[first + op], op);
     };
     return key(a) < key(b);
   });
-  // By op: its number among the ops of its slot, and the op before it on its lane.
-  std::vector<std::int64_t> sequence(body.ops.size());
-  std::vector<std::int64_t> of_slot(body.slots.size());
-  std::vector<std::int64_t> before(body.ops.size(), -1), last(body.lanes.size(), -1);
+  std::vector<std::int64_t> sequence(body.ops.size());    // by op: its number on its slot
+  std::vector<std::int64_t> slot_ops(body.slots.size());  // by slot: its ops so far
+  std::vector<std::int64_t> before(body.ops.size(), -1);  // by op: the op before it on its lane
+  std::vector<std::int64_t> last(body.lanes.size(), -1);  // by lane: its last op so far
   for (std::uint32_t op = 0; op < body.ops.size(); ++op) {
-    if (const std::int16_t slot = body.ops[op].slot; slot >= 0) sequence[op] = of_slot[slot]++;
+    if (const std::int16_t slot = body.ops[op].slot; slot >= 0) sequence[op] = slot_ops[slot]++;
     before[op] = std::exchange(last[body.ops[op].lane], op);
   }
   ChakraTrace trace{.rendezvous = true};
-  NodeIds ids{std::vector<std::pair<std::uint64_t, std::uint64_t>>(body.ops.size())};
-  for (const std::uint32_t i : in_time) {
+  NodeIds ids{std::vector<NodeIds::Range>(body.ops.size())};
+  for (const std::uint32_t i : by_start) {
     const Op& op = body.ops[i];
     const EventTimes& played = replay_.events[first + i];
     ChakraNode node = node_of(op, to_us(played.end_ns) - to_us(played.start_ns));
@@ -246,13 +250,13 @@ ChakraTrace ChakraExport::rank(Rank rank) const {
     for (const std::uint32_t wait : waits) ids.add(wait, &node.data_deps);
     if (before[i] >= 0 && std::find(waits.begin(), waits.end(), before[i]) == waits.end())
       ids.add(static_cast<std::uint32_t>(before[i]), &node.ctrl_deps);
-    ids.of_op[i].first = node.id = trace.nodes.size();
+    ids.of_op[i].begin = node.id = trace.nodes.size();
     if (is_compute(op.kind)) {
       trace.nodes.push_back(std::move(node));
     } else {
       add_communication(op, rank, sequence[i], std::move(node), &trace.nodes);
     }
-    ids.of_op[i].second = trace.nodes.size();
+    ids.of_op[i].end = trace.nodes.size();
   }
   return trace;
 }
@@ -272,7 +276,7 @@ std::vector<std::string> ChakraExport::lost() const {
               transfers = 0, empty = 0;
   for (const RankRow& rank : program_->ranks) {
     const Body& body = program_->bodies[rank.body];
-    std::vector<bool> holds(body.lanes.size());  // shares ASTRA-sim's one lane of communication
+    std::vector<bool> queued(body.lanes.size());  // by lane: has ops for ASTRA-sim's one lane
     for (const Op& op : body.ops) {
       const bool computes = is_compute(op.kind);
       compute += computes ? 1 : 0;
@@ -282,9 +286,10 @@ std::vector<std::string> ChakraExport::lost() const {
       exchanges += op.exchange >= 0 ? 1 : 0;
       transfers += computes ? 0 : 1;
       empty += !computes && op.bytes == 0 ? 1 : 0;
-      if (!computes && op.kind != OpKind::Recv) holds[op.lane] = true;
+      if (!computes && op.kind != OpKind::Recv) queued[op.lane] = true;
     }
-    lanes = std::max(lanes, static_cast<std::size_t>(std::count(holds.begin(), holds.end(), true)));
+    lanes =
+        std::max(lanes, static_cast<std::size_t>(std::count(queued.begin(), queued.end(), true)));
   }
   std::vector<std::string> lines = {
       "an op waits for the one before it on its lane by a control dependency: ASTRA-sim keeps it "

@@ -15,8 +15,8 @@
 
 namespace tandem {
 
-// A Program in Chakra's terms. Nodes are numbered in order of time as the ideal engine plays them.
-// Waits become data dependencies, and the op before on a lane becomes a control dependency. A ring
+// A Program as Chakra traces. Nodes are numbered by their start times in a replay (replay.h). Waits
+// become data dependencies, and the previous op on a lane becomes a control dependency. A ring
 // shift becomes a send and a receive. REQUIRES: `program` outlives this.
 class ChakraExport {
  public:
@@ -24,20 +24,19 @@ class ChakraExport {
   static Result<ChakraExport> of(Program&& program) = delete;
   static Result<ChakraExport> of(const Program& program);
 
-  // Returns the trace of a rank. Durations are whole microseconds. Starts and ends are rounded as
-  // they were played, so what one op loses the next one gets, and every chain of ops keeps its
-  // length to the microsecond.
+  // Returns the trace of a rank. Durations are whole microseconds. They are differences of rounded
+  // start and end times, so that rounding errors do not add up along a chain of ops.
   ChakraTrace rank(Rank rank) const;
 
   // Returns the communicators of collectives, numbered from "1".
   ChakraGroups groups() const;
 
-  // Returns what ASTRA-sim cannot represent of this Program, one line each.
+  // Returns the properties of this Program that ASTRA-sim cannot represent, one line each.
   std::vector<std::string> lost() const;
 
  private:
   struct NodeIds;
-  struct RankPair {  // a directed pair of ranks, and a communicator of its transfers
+  struct RankPair {  // two ranks, and a communicator by which the first sends to the second
     std::int32_t from, to, communicator;
     auto operator<=>(const RankPair&) const = default;
   };

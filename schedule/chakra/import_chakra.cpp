@@ -39,8 +39,8 @@ class Bodies {
       for (const std::int64_t value : {static_cast<std::int64_t>(values)...})
         key.append(reinterpret_cast<const char*>(&value), sizeof(value));
     };
-    // The names of lanes are not part of the key: they say which ranks a rank meets, not what it
-    // does.
+    // The names of lanes are not part of the key: they contain numbers of peers, which differ
+    // between ranks with equal ops.
     for (const Slot& slot : body.slots) add(static_cast<int>(slot.group_kind), slot.lane);
     for (const Op& op : body.ops) {
       add(static_cast<int>(op.kind), op.lane, op.slot, op.stage, op.microbatch, op.kernel, op.bytes,
@@ -67,9 +67,8 @@ class ProgramMaker {
         of_rank[place.rank].push_back(static_cast<std::int32_t>(event));
     }
     for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
-      // All ranks sort their events in the same way: by depth, then by number. What an event waits
-      // for has a lower depth, so no two ranks issue communication in orders that wait for each
-      // other.
+      // All ranks sort their events in the same way: by depth, then by number. An event waits only
+      // for events of lower depth, so the ranks' issue orders cannot deadlock.
       std::sort(of_rank[rank].begin(), of_rank[rank].end(), [&](std::int32_t a, std::int32_t b) {
         return std::pair(events_.events[a].depth, a) < std::pair(events_.events[b].depth, b);
       });
@@ -79,10 +78,10 @@ class ProgramMaker {
   }
 
  private:
-  // A rank's lanes besides compute: one for each sender that it receives from, and under -1 the one
-  // for collectives and sends.
+  // A rank's lanes besides compute, and its slots.
   struct Lanes {
-    std::map<std::int32_t, std::uint8_t> of_sender;
+    std::map<std::int32_t, std::uint8_t>
+        of_sender;                                 // receives by sender; -1: collectives and sends
     std::map<std::int32_t, std::int16_t> slot_of;  // by communicator
   };
 
@@ -124,11 +123,12 @@ class ProgramMaker {
     op.stage = static_cast<std::int16_t>(fitting(node.stage, 0x7FFF));
     op.microbatch =
         static_cast<std::int32_t>(fitting(at(event.places.front()).microbatch, 0x7FFFFFFF));
-    // The name of a node becomes a kernel's if nothing else tells what the node computes.
+    // The node's name becomes a kernel's name if the node does not say which pass it is.
     if (is_compute(op.kind) && node.kind.empty() && !node.name.empty()) op.kernel = kernel_of(node);
     return op;
   }
 
+  // Returns the value, or -1 if there is none from 0 to `most`.
   static std::int64_t fitting(std::optional<std::int64_t> value, std::int64_t most) {
     return value && *value >= 0 && *value <= most ? *value : -1;
   }

@@ -12,16 +12,17 @@ namespace tandem {
 
 struct ImportedProgram {
   Program program;
-  std::vector<std::string> left_out;  // one line each
+  std::vector<std::string> left_out;  // about ignored nodes, one line each
 };
 
-// Makes a Program of a job's traces. Ready nodes go by id, on one lane for compute and one for
-// collectives and sends. Receives have a lane for each sender. As in ASTRA-sim a send does not wait
-// for its receive, unless the trace says that it does. Communication takes the time that the trace
-// says. A collective takes the least of its ranks' durations, since the others include waiting.
-// `to_be_priced`: communication may lack a duration and stay at 0, as a cluster will price it. The
-// Errors name file and node: unknown groups, ranks and dependencies, sends without a receive,
-// collectives that differ among their ranks, a deadlock.
+// Makes a Program of a job's traces. A rank has one lane for compute, one for collectives and
+// sends, and one for the receives from each sender. Of several ready nodes the one with the least
+// id runs first. As in ASTRA-sim, a send does not wait for its receive unless the trace is marked
+// as `rendezvous`. Communication has the trace's durations; a collective takes the least of its
+// ranks' durations, since longer ones include waiting. `to_be_priced`: a cluster will price
+// communication, which may therefore lack a duration. The Errors name file and node: unknown
+// groups, ranks and dependencies, sends without a receive, collectives that differ among their
+// ranks, a deadlock.
 Result<ImportedProgram> import_chakra(const ChakraJob& job, bool to_be_priced);
 
 }  // namespace tandem
