@@ -1,5 +1,4 @@
-// Writes JSON as text. Bytes that are no UTF-8, as names from a command line may hold, become
-// U+FFFD.
+// Writes JSON as text. Bytes that are not UTF-8, which a command line may contain, become U+FFFD.
 #pragma once
 
 #include <string>

@@ -24,8 +24,7 @@ enum class Hue : std::uint8_t {
   Silver = 250,
 };
 
-// Returns the text in these colours, followed by the terminal's own. Hue::None leaves a colour as
-// it is.
+// Returns the text in these colours, and then the terminal's default colours. Hue::None: no change.
 std::string painted(std::string_view text, Hue letters, Hue ground = Hue::None);
 
 }  // namespace tandem

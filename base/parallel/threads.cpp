@@ -15,14 +15,14 @@ namespace tandem {
 void share_among_threads(int threads, std::size_t count,
                          const std::function<void(int, std::size_t)>& job) {
   std::atomic<std::size_t> next = 0;
-  std::mutex one_at_a_time;
+  std::mutex failure_mutex;
   std::exception_ptr failure;
   const auto work = [&](int thread) {
     try {
       for (std::size_t i = next++; i < count; i = next++) job(thread, i);
     } catch (...) {
       next = count;
-      const std::lock_guard lock(one_at_a_time);
+      const std::lock_guard lock(failure_mutex);
       if (!failure) failure = std::current_exception();
     }
   };
@@ -48,7 +48,7 @@ struct Ticker::Thread {
   std::function<void()> tick;
   std::mutex mutex;
   std::condition_variable_any stopped;
-  std::jthread thread;  // the last member: it ends before the others are gone
+  std::jthread thread;  // the last member, so that it ends before the others are destroyed
 };
 
 Ticker::Ticker(std::function<void()> tick) : thread_(std::make_unique<Thread>(std::move(tick))) {}

@@ -72,14 +72,12 @@ class Wiring {
     const int copies = stage_ranks() / stride;
     const int all = copies * static_cast<int>(holders.size());
     for (int first = 0; first < stride; ++first) {
-      // Connects `size` of these ranks that are `distance` apart in the list of all of them.
-      const auto connect_group = [&](std::int16_t Slots::*of_group, int begin, int size,
-                                     int distance) {
-        if (slots_[pipeline].*of_group < 0) return;
+      // Connects `size` of these ranks that are `step` apart in the list of all of them.
+      const auto connect_group = [&](std::int16_t Slots::*group, int begin, int size, int step) {
+        if (slots_[pipeline].*group < 0) return;
         connect(GroupKind::Data, size, [&](int i) {
-          const int copy = begin + i * distance, holder = holders[copy / copies];
-          return ClassMember{rank(first + copy % copies * stride, holder),
-                             slots_[holder].*of_group};
+          const int copy = begin + i * step, holder = holders[copy / copies];
+          return ClassMember{rank(first + copy % copies * stride, holder), slots_[holder].*group};
         });
       };
       for (int begin = 0; begin < all; begin += shard) connect_group(slot, begin, shard, 1);

@@ -23,9 +23,7 @@ HeldLimits twice_pp(int pp);
 HeldLimits v_half_limits(int pp);
 HeldLimits v_min_limits(int pp);
 
-// REQUIRES for all below: the spec is checked.
-
-// Returns the times of each stage.
+// Returns the times of each stage. REQUIRES, here and below: the spec is checked.
 std::vector<OrderCosts> stage_costs(const OrderSpec& spec);
 
 // Makes the order's actions, or returns its rounds (OrderTraits::rounds).
