@@ -29,6 +29,8 @@
 namespace tandem {
 namespace {
 
+constexpr double kMoreThanAnyFloor = 1e300;  // in ns or bytes: the start of a search for the least
+
 // Returns whether an op may take less than its price, so that there is no bound.
 bool may_be_faster(const Scenario& scenario, const CompiledJob& job, bool links_are_shared) {
   if (scenario.variability.jitter > 0) return true;
@@ -72,7 +74,8 @@ Order split_and_whole_order(const Order& like) {
 
 // Returns the Program of two microbatches, priced as the job's. Transfers run beside compute, and
 // no two passes run together, so that each op has a price by itself.
-Result<Program> priced(const Scenario& scenario, const CompiledJob& job, const Workload& work) {
+Result<Program> price_two_microbatches(const Scenario& scenario, const CompiledJob& job,
+                                       const Workload& work) {
   const Order order = split_and_whole_order(job.order);
   LowerOptions options = lower_options(scenario.job, order, shared_device(scenario));
   options.overlap_p2p = true;
@@ -132,7 +135,7 @@ std::vector<Nanoseconds> longest_paths(const Program& program, const RankFolding
 std::vector<double> times_after_last_pass(const Program& program, const RankFolding& folding,
                                           const Replay& replay, int pipeline_ranks) {
   const std::vector<Nanoseconds> after = longest_paths(program, folding, replay);
-  std::vector<double> all(pipeline_ranks, 1e300);
+  std::vector<double> times_ns(pipeline_ranks, kMoreThanAnyFloor);
   const std::size_t block = program.ranks.size() / pipeline_ranks;
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
     const FoldedRank& rank = folding.folded_ranks[p];
@@ -141,14 +144,14 @@ std::vector<double> times_after_last_pass(const Program& program, const RankFold
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
       if (is_compute(ops[i].kind) && ops[i].kind != OpKind::Optimizer) last = i;
     }
-    double& finish = all[static_cast<std::size_t>(index(rank.rank)) / block];
+    double& finish = times_ns[static_cast<std::size_t>(index(rank.rank)) / block];
     finish = std::min(finish, static_cast<double>(after[replay.first[p] + last]));
   }
-  return all;
+  return times_ns;
 }
 
-// Returns the time of a body's data-parallel gathers, or else its reductions, for one stage. If
-// these come in several parts, only the first counts.
+// Returns the time of a body's data-parallel gathers (`gathers`) or reductions for one stage. Of
+// communication in several parts only the first counts.
 double data_ns(const Body& body, bool gathers, int stage) {
   double sum = 0;
   for (const Op& op : body.ops) {
@@ -170,7 +173,7 @@ double reductions_ns(const Body& body) {
   return most;
 }
 
-// Returns how many times as long the scenario makes a stage's compute.
+// Returns the factor by which the scenario slows a stage's compute.
 double slowdown_of(const VariabilitySettings& variability, int stage) {
   double factor = 1;
   for (const int slow : variability.stragglers.stages)
@@ -237,7 +240,7 @@ class JobFloors {
   // Returns the least value over the bodies that the GPUs of a pipeline rank have.
   template <class Value>  // Value: double(int body number, const Body&)
   double least(int rank, Value value) const {
-    double least = 1e300;
+    double least = kMoreThanAnyFloor;
     for (const int body : bodies_[rank])
       least = std::min(least, value(body, program_.bodies[body]));
     return least;
@@ -248,8 +251,8 @@ class JobFloors {
     const int rank = rank_of_[s];
     bool first = true;
     for (const int body : bodies_[rank]) {
-      const StageFloor one = passes_of(s, body);
-      floor = std::exchange(first, false) ? one : least_of(floor, one);
+      const StageFloor passes = passes_of(s, body);
+      floor = std::exchange(first, false) ? passes : least_of(floor, passes);
     }
     // Sets the time of a transfer to stage `to`, and of the tensor group's gather behind it.
     const auto set_transfer = [&](int to, double* transfer, double* behind) {
@@ -283,9 +286,9 @@ class JobFloors {
     stage.forward = timed(work.forward, amax).floor;
     stage.input = least_of(whole.floor, input.floor);
     stage.backward = std::min(whole.floor.lane(), input.floor.lane() + weight.floor.lane());
-    if (job_.order.pp() > 1) stage.ready = data_ns(program_.bodies[body], true, s);
-    stage.reduced = std::max(
-        0.0, data_ns(program_.bodies[body], false, s) - std::max(whole.trail, weight.trail));
+    if (job_.order.pp() > 1) stage.ready = data_ns(program_.bodies[body], /*gathers=*/true, s);
+    stage.reduced = std::max(0.0, data_ns(program_.bodies[body], /*gathers=*/false, s) -
+                                      std::max(whole.trail, weight.trail));
     return stage;
   }
 
@@ -306,9 +309,9 @@ class JobFloors {
     return most;
   }
 
-  // Returns the compute time of a microbatch's vocabulary passes, without the embedding (E), which
-  // may come before the first forward. S and T compute the loss and its gradients, G the
-  // embedding's gradient.
+  // Returns the compute time of a microbatch's vocabulary passes: S and T, which compute the loss
+  // and its gradients, and the embedding's gradient. The embedding itself is left out, as it may
+  // come before the first forward.
   double vocabulary(int body) const {
     if (!work_.vocabulary) return 0;
     double sum = 0;
@@ -333,17 +336,18 @@ class JobFloors {
 void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* problem) {
   const DeviceSpec& device = scenario.cluster.spec.device;
   const PlanMemory memory(scenario.job.model, job.plan);
-  const auto with = [&](int stage, int microbatches) {
+  const auto activation_bytes = [&](int stage, int microbatches) {
     const auto in_chain = static_cast<Stage>(stage % (job.order.stages / job.order.chains));
     const LiveActivations::Entry live{in_chain, microbatches};
     return memory.of_rank(std::span(&live, 1), 0).activations;
   };
-  std::vector<double> fixed(job.order.pp(), 1e300);  // the least of a rank's stages
+  std::vector<double> fixed(job.order.pp(), kMoreThanAnyFloor);  // the least of a rank's stages
   for (int s = 0; s < job.order.stages; ++s) {
-    const double one = with(s, 1), per_microbatch = with(s, 2) - one;
+    const double of_one = activation_bytes(s, 1);
+    const double per_microbatch = activation_bytes(s, 2) - of_one;
     problem->stages[s].activation = per_microbatch;
     double& least = fixed[problem->rank_of_stage[s]];
-    least = std::min(least, one - per_microbatch);
+    least = std::min(least, of_one - per_microbatch);
   }
   for (const MemoryTimeline& rank :
        memory_timelines(scenario.job.model, job.plan, job.order, device.gemm_workspace_bytes)) {
@@ -360,7 +364,7 @@ std::optional<LowerBound> iteration_bound(const Scenario& scenario, const Compil
   if (may_be_faster(scenario, job, links_are_shared)) return std::nullopt;
   Workload stages = job.work;
   stages.vocabulary.reset();
-  const auto program = priced(scenario, job, stages);
+  const auto program = price_two_microbatches(scenario, job, stages);
   if (!program.ok()) return std::nullopt;
   BoundProblem problem = JobFloors(scenario, job, job.work, *program).problem();
   const RankFolding folding = fold(*program);

@@ -34,6 +34,19 @@ Status check_fits(const Order& order, const JobSettings& job) {
                   plan.stages(), order.chains > 1 ? " a chain" : "", plan.microbatches()));
 }
 
+// Returns whether the job's named order runs passes together layer by layer.
+bool trades_layers(const JobSettings& job) {
+  return job.expert_overlap && pairs_for_experts(job.order);
+}
+
+// Returns the bucket size of Megatron-LM's DistributedDataParallel: 40 million parameters, or a
+// million for each replica if that is more. Only the first chunk of the first pipeline rank has it.
+Bytes megatron_bucket_bytes(const Plan& plan) {
+  constexpr Bytes kLeastParameters = 40'000'000, kParametersPerReplica = 1'000'000;
+  return std::max(kLeastParameters, kParametersPerReplica * plan.dp * plan.cp) *
+         bytes_of(plan.gradient_dtype);
+}
+
 }  // namespace
 
 Result<std::optional<Order>> listed_order(const JobSettings& job) {
@@ -48,15 +61,6 @@ OrderedPlan ordered_plan(const Plan& plan, const Order& order) {
   const std::vector<int> rank_of = stage_to_rank(order);
   return {plan, order.chains, rank_of.front() == rank_of.back(), order.trades_layers};
 }
-
-namespace {
-
-// Returns whether the job's named order runs passes together layer by layer.
-bool trades_layers(const JobSettings& job) {
-  return job.expert_overlap && pairs_for_experts(job.order);
-}
-
-}  // namespace
 
 OrderedPlan ordered_plan(const JobSettings& job) {
   const OrderTraits& order = traits_of(job.order);
@@ -81,17 +85,6 @@ SharedDevice shared_device(const Scenario& scenario) {
   const DeviceSpec& device = scenario.cluster.spec.device;
   return {device.sms, device.memory_bytes_per_s};
 }
-
-namespace {
-
-// The bucket size of Megatron-LM's DistributedDataParallel: 40 million parameters, or a million for
-// each replica if that is more. It holds only for the first chunk of the first pipeline rank.
-Bytes megatron_bucket_bytes(const Plan& plan) {
-  constexpr Bytes kLeast = 40'000'000, kReplica = 1'000'000;
-  return std::max(kLeast, kReplica * plan.dp * plan.cp) * bytes_of(plan.gradient_dtype);
-}
-
-}  // namespace
 
 LowerOptions lower_options(const JobSettings& job, const Order& order, const SharedDevice& device) {
   const Plan& plan = job.plan;

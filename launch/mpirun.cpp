@@ -104,7 +104,7 @@ void keep_to_this_host(int library) {
   setenv("LD_PRELOAD", preload.c_str(), 1);
 }
 
-// Gives Open MPI the interfaces that were chosen for Tandem's ranks.
+// Sets Open MPI's interfaces to those that were chosen for Tandem's ranks.
 void keep_to_chosen_interfaces() {
   const InterfaceChoice choice = chosen_interfaces(own_environment);
   if (choice.names.empty()) return;
@@ -165,8 +165,8 @@ int write_all(int to, const char* bytes, std::size_t size) {
 // One of mpirun's two streams.
 struct Stream {
   int from = -1, to = -1;
-  bool any = false;  // something came through
-  int failed = 0;    // errno of a write
+  bool passed_any = false;  // at least one byte was read
+  int write_errno = 0;      // of the first write that failed
 
   // Passes a block on. Returns false if the other end is closed.
   bool pass() {
@@ -174,8 +174,8 @@ struct Stream {
     const ssize_t got = read(from, block.data(), block.size());
     if (got < 0 && errno == EINTR) return true;
     if (got <= 0) return false;
-    any = true;
-    if (failed == 0) failed = write_all(to, block.data(), static_cast<std::size_t>(got));
+    passed_any = true;
+    if (write_errno == 0) write_errno = write_all(to, block.data(), static_cast<std::size_t>(got));
     return true;
   }
 };
@@ -193,9 +193,9 @@ char state_of(const std::string& process) {
 // The state of mpirun's children: its ranks, or the daemons that start them on other hosts.
 enum class Children { None, Run, Ended };
 
-// Returns Ended if all children have ended and none was collected. mpirun collects a child that
-// ends at once, so this shows that it is stuck, unless others hold it up or it has ended itself:
-// then the children count as running.
+// Returns Ended if all children have ended and mpirun has collected none of them. A sound mpirun
+// collects a child as soon as it ends, so such an mpirun is stuck. If mpirun itself has ended or is
+// held up (stopped, or waiting for a disk), its children count as running.
 Children children_of(pid_t mpirun) {
   const char state = state_of(std::to_string(mpirun));
   if (state != 'R' && state != 'S') return Children::Run;
@@ -211,10 +211,10 @@ Children children_of(pid_t mpirun) {
   return found;
 }
 
-// How mpirun came to its end, as far as pass_on() had a hand in it.
+// The part that pass_on() had in mpirun's end.
 struct Passed {
-  int signal = 0;      // the last one forwarded; 0: none
-  bool stuck = false;  // mpirun was ended: its ranks had ended and it did not follow
+  int signal = 0;      // the last signal that was forwarded to mpirun; 0: none
+  bool stuck = false;  // mpirun was killed, as it ran on after all of its ranks had ended
 };
 
 // Passes both streams on until both are closed. Ends mpirun if its results cannot be written.
@@ -228,7 +228,7 @@ Passed pass_on(Stream* output, Stream* errors, pid_t process, bool here) {
   std::array<pollfd, 2> ends = {pollfd{output->from, POLLIN, 0}, pollfd{errors->from, POLLIN, 0}};
   int quiet_seconds = 0;
   bool had_ranks = false;
-  for (bool told = false; ends[0].fd >= 0 || ends[1].fd >= 0;) {
+  for (bool terminated = false; ends[0].fd >= 0 || ends[1].fd >= 0;) {
     if (const int signal = caught; signal != 0) {
       caught = 0;
       kill(process, passed.signal = signal);
@@ -242,7 +242,7 @@ Passed pass_on(Stream* output, Stream* errors, pid_t process, bool here) {
     if (quiet_seconds == kQuietSeconds) passed.stuck = kill(process, SIGKILL) == 0;
     if (ends[0].revents != 0 && !output->pass()) ends[0].fd = -1;
     if (ends[1].revents != 0 && !errors->pass()) ends[1].fd = -1;
-    if (output->failed != 0 && !std::exchange(told, true)) kill(process, SIGTERM);
+    if (output->write_errno != 0 && !std::exchange(terminated, true)) kill(process, SIGTERM);
   }
   return passed;
 }
@@ -310,12 +310,12 @@ Result<int> run_mpirun(int ranks) {
   while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
     if (caught != 0) kill(process, caught);
   }
-  if (output.failed != 0)
+  if (output.write_errno != 0)
     return Error{fmt::format("standard output: {}, expected room for the results",
-                             std::strerror(output.failed)),
+                             std::strerror(output.write_errno)),
                  Error::Failed};
   if (passed.stuck) {
-    if (errors.any) return exit_status(Error::Failed);
+    if (errors.passed_any) return exit_status(Error::Failed);
     return Error{"mpirun did not end within 10 s of its ranks, and was ended", Error::Failed};
   }
   if (WIFSIGNALED(status))
@@ -323,14 +323,14 @@ Result<int> run_mpirun(int ranks) {
                              strsignal(WTERMSIG(status))),
                  Error::Failed};
   const int ended = WEXITSTATUS(status);
-  if (ended == 0 && !output.any)
+  if (ended == 0 && !output.passed_any)
     return Error{"mpirun ended with status 0 and no results, expected rank 0's", Error::Failed};
-  if (ended != 0 && !errors.any) {
-    std::string by;
+  if (ended != 0 && !errors.passed_any) {
+    std::string cause;
     if (passed.signal != 0)
-      by = fmt::format(": ended by signal {} ({})", passed.signal, strsignal(passed.signal));
+      cause = fmt::format(": ended by signal {} ({})", passed.signal, strsignal(passed.signal));
     return ended_with(
-        ended, fmt::format("mpirun ended with status {} before a rank said why{}", ended, by));
+        ended, fmt::format("mpirun ended with status {} before a rank said why{}", ended, cause));
   }
   return ended;
 }

@@ -20,8 +20,8 @@
 namespace tandem {
 namespace {
 
-// Counts the ranks that have arrived at a communicator's next operation, and keeps the last of
-// them; the lowest of several that are last.
+// Counts the ranks that have arrived at a communicator's next operation, and keeps the rank that
+// arrived last. If several arrive last, it keeps the lowest.
 struct Arrivals {
   std::size_t arrived = 0;
   Nanoseconds last_ns = -1;
@@ -39,17 +39,17 @@ struct Arrivals {
 struct Replica {
   const ReplicaPlan* plan = nullptr;
   std::span<const std::int32_t> ranks;
-  std::size_t level = 0;          // the next to play
-  std::vector<Nanoseconds> kept;  // ends of the events that the level before kept
+  std::size_t level = 0;          // the next level to play
+  std::vector<Nanoseconds> kept;  // by ReplicaLevel::kept of the level before: the event's end
 
   bool ended() const { return level == plan->levels.size(); }
 };
 
-// Holds what one thread writes while it plays levels; meet() collects it.
+// The buffers and arrivals of one thread. meet() collects its arrivals after each round of levels.
 struct Worker {
   std::vector<Nanoseconds> ends, durations;  // by event of the replica at hand
   std::vector<Arrivals> arrivals;            // by communicator between replicas
-  Arrivals latest;                           // at reductions of gradients
+  Arrivals latest;                           // at gradient reductions
   Nanoseconds last_end = 0;
 };
 
@@ -61,19 +61,19 @@ class Player {
         durations_(program, jitter),
         queues_(lane_queues(program)) {
     number_meeting_communicators();
-    for (const Body& body : program.bodies) form_of_body_.push_back(form_of(body));
+    for (const Body& body : program.bodies) form_of_body_.push_back(number_form(body));
   }
 
   // Makes each replica's plan. Returns false if the Program does not end.
   bool plan() {
     for (const std::vector<std::int32_t>& ranks : replicas_.ranks) {
-      const auto [at, is_new] = plans_.try_emplace(form_of(ranks));
+      const auto [entry, is_new] = plans_.try_emplace(plan_key(ranks));
       if (is_new) {
         auto plan = plan_replica(program_, queues_, replicas_, ranks);
         if (!plan) return false;
-        at->second = *std::move(plan);
+        entry->second = *std::move(plan);
       }
-      playing_.push_back({&at->second, ranks, 0, {}});
+      playing_.push_back({&entry->second, ranks, 0, {}});
     }
     return true;
   }
@@ -109,7 +109,7 @@ class Player {
       trace.ranks.push_back(
           {static_cast<Rank>(rank), program_.ranks[rank].body, 1, plan.first[member]});
     }
-    settle(replica, worker->durations, &trace.events);
+    fill_times(replica, worker->durations, &trace.events);
     return trace;
   }
 
@@ -119,10 +119,10 @@ class Player {
 
  private:
   void number_meeting_communicators() {
-    number_.resize(program_.communicators.size(), -1);
-    for (std::size_t c = 0; c < number_.size(); ++c) {
+    meeting_number_.resize(program_.communicators.size(), -1);
+    for (std::size_t c = 0; c < meeting_number_.size(); ++c) {
       if (!replicas_.between[c]) continue;
-      number_[c] = static_cast<std::int32_t>(meeting_.size());
+      meeting_number_[c] = static_cast<std::int32_t>(meeting_.size());
       meeting_.push_back(static_cast<std::int32_t>(c));
     }
     arrivals_.resize(meeting_.size());
@@ -130,7 +130,7 @@ class Player {
   }
 
   // Returns a number that two bodies share if they differ in durations alone.
-  std::int32_t form_of(const Body& body) {
+  std::int32_t number_form(const Body& body) {
     std::vector<std::int64_t> form;
     for (const Slot& slot : body.slots) form.push_back(slot.lane);
     for (const Op& op : body.ops) {
@@ -143,24 +143,23 @@ class Player {
 
   // Returns a key that replicas share if one plan serves both: their bodies have the same forms,
   // and their ranks meet each other in the same slots.
-  std::vector<std::int32_t> form_of(std::span<const std::int32_t> ranks) const {
-    std::vector<std::int32_t> form;
-    std::map<std::int32_t, std::int32_t> seen;
+  std::vector<std::int32_t> plan_key(std::span<const std::int32_t> ranks) const {
+    std::vector<std::int32_t> key;
+    std::map<std::int32_t, std::int32_t> numbers;  // of communicators inside, as they first occur
     for (const std::int32_t rank : ranks) {
-      form.push_back(form_of_body_[program_.ranks[rank].body]);
-      for (const std::int32_t c : program_.ranks[rank].communicators)
-        form.push_back(
-            replicas_.between[c]
-                ? -1
-                : seen.try_emplace(c, static_cast<std::int32_t>(seen.size())).first->second);
+      key.push_back(form_of_body_[program_.ranks[rank].body]);
+      for (const std::int32_t c : program_.ranks[rank].communicators) {
+        const auto next = static_cast<std::int32_t>(numbers.size());
+        key.push_back(replicas_.between[c] ? -1 : numbers.try_emplace(c, next).first->second);
+      }
     }
-    return form;
+    return key;
   }
 
-  // Returns the step's communicator, by its number among those between replicas.
-  std::int32_t communicator(const Replica& replica, const ReplicaStep& step) const {
+  // Returns the number of the step's communicator among the meeting ones.
+  std::int32_t meeting_number(const Replica& replica, const ReplicaStep& step) const {
     const RankRow& row = program_.ranks[replica.ranks[step.member]];
-    return number_[row.communicators[program_.bodies[row.body].ops[step.op].slot]];
+    return meeting_number_[row.communicators[program_.bodies[row.body].ops[step.op].slot]];
   }
 
   // Returns whether all meetings at the end of the level before have started.
@@ -169,7 +168,8 @@ class Player {
     const ReplicaPlan& plan = *replica.plan;
     return std::ranges::all_of(
         plan.levels[replica.level - 1].meets, [&](const ReplicaMeeting& meeting) {
-          return meeting.instance < starts_[communicator(replica, plan.steps[meeting.step])].size();
+          return meeting.instance <
+                 starts_[meeting_number(replica, plan.steps[meeting.step])].size();
         });
   }
 
@@ -205,7 +205,7 @@ class Player {
     for (const ReplicaMeeting& meeting : before.meets) {
       const ReplicaStep& step = plan.steps[meeting.step];
       const Nanoseconds end =
-          starts_[communicator(replica, step)][meeting.instance] + duration(replica, step);
+          starts_[meeting_number(replica, step)][meeting.instance] + duration(replica, step);
       worker->ends[step.event] = end;
       worker->last_end = std::max(worker->last_end, end);
     }
@@ -236,7 +236,7 @@ class Player {
       }
       if (step.kind == ReplicaStep::Kind::Meets) {
         const std::int32_t rank = replica.ranks[step.member];
-        worker->arrivals[communicator(replica, step)].add(1, ready, rank);
+        worker->arrivals[meeting_number(replica, step)].add(1, ready, rank);
         if (step.reduces) worker->latest.add(1, ready, rank);
       } else {
         start = std::max(start, ready);
@@ -252,9 +252,9 @@ class Player {
     worker->last_end = last_end;
   }
 
-  // Computes all times of a replica from the starts of its meetings, which are known by then.
-  void settle(const Replica& replica, std::span<const Nanoseconds> durations,
-              std::vector<EventTimes>* events) const {
+  // Computes the times of all of a replica's events. REQUIRES: all its meetings have started.
+  void fill_times(const Replica& replica, std::span<const Nanoseconds> durations,
+                  std::vector<EventTimes>* events) const {
     const ReplicaPlan& plan = *replica.plan;
     std::vector<EventTimes>& times = *events;
     std::size_t first_of_gathering = 0, level = 0, meets = 0;
@@ -269,7 +269,7 @@ class Player {
       start = std::max(start, own.arrive_ns);
       if (step.kind == ReplicaStep::Kind::Arrives) continue;
       if (step.kind == ReplicaStep::Kind::Meets)
-        start = starts_[communicator(replica, step)][plan.levels[level].meets[meets++].instance];
+        start = starts_[meeting_number(replica, step)][plan.levels[level].meets[meets++].instance];
       for (std::size_t i = first_of_gathering; i <= s; ++i) {
         EventTimes& event = times[plan.steps[i].event];
         event.start_ns = start;
@@ -280,12 +280,13 @@ class Player {
     }
   }
 
-  // Adds up who has arrived, and starts each operation at which all members have.
+  // Adds a worker's arrivals to those of all replicas. A meeting at which all members have arrived
+  // starts at the last arrival.
   void meet(Worker* worker) {
     for (std::size_t c = 0; c < worker->arrivals.size(); ++c) {
-      const Arrivals came = std::exchange(worker->arrivals[c], {});
-      if (came.arrived == 0) continue;
-      arrivals_[c].add(came.arrived, came.last_ns, came.last_rank);
+      const Arrivals added = std::exchange(worker->arrivals[c], {});
+      if (added.arrived == 0) continue;
+      arrivals_[c].add(added.arrived, added.last_ns, added.last_rank);
       if (arrivals_[c].arrived == program_.communicators[meeting_[c]].members.size())
         starts_[c].push_back(std::exchange(arrivals_[c], {}).last_ns);
     }
@@ -302,11 +303,13 @@ class Player {
   std::vector<std::int32_t> form_of_body_;
   std::map<std::vector<std::int32_t>, ReplicaPlan> plans_;
   std::vector<Replica> playing_;
-  // By communicator: its number among those between replicas; -1: not one of them.
-  std::vector<std::int32_t> number_;
-  std::vector<std::int32_t> meeting_;  // communicators between replicas, by that number
-  std::vector<Arrivals> arrivals_;
-  std::vector<std::vector<Nanoseconds>> starts_;  // starts of each one's operations so far
+  // By communicator: its number among the meeting ones (those between replicas); -1: inside a
+  // replica.
+  std::vector<std::int32_t> meeting_number_;
+  // The three below are by that number.
+  std::vector<std::int32_t> meeting_;             // the communicator
+  std::vector<Arrivals> arrivals_;                // at its next operation
+  std::vector<std::vector<Nanoseconds>> starts_;  // of its operations so far
   Nanoseconds last_end_ = 0;
   Arrivals latest_;
 };
@@ -321,6 +324,33 @@ std::vector<bool> first_of_bodies(const Program& program) {
   return first;
 }
 
+// Fills in the metrics of all ranks, and the trace of the first rank of each body.
+void fill_measured(Player* player, const Program& program, int jobs, PlayedByReplica* played) {
+  std::vector<RankSplit> splits(program.ranks.size());
+  std::vector<std::vector<EventTimes>> events_of_rank(program.ranks.size());
+  const std::vector<bool> is_traced = first_of_bodies(program);
+  std::vector<Worker> workers(jobs);
+  share_among_threads(jobs, player->playing().size(), [&](int thread, std::size_t r) {
+    const Trace trace = player->trace(player->playing()[r], &workers[thread]);
+    std::vector<RankSplit> own = split_ranks(program, trace, played->iteration_ns);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const RankTrace& rank = trace.ranks[i];
+      splits[index(rank.rank)] = own[i];
+      if (!is_traced[index(rank.rank)]) continue;
+      const auto events = trace.events_of(program, rank);
+      events_of_rank[index(rank.rank)].assign(events.begin(), events.end());
+    }
+  });
+  played->metrics = means_of(std::move(splits), played->iteration_ns);
+  for (std::size_t rank = 0; rank < events_of_rank.size(); ++rank) {
+    if (!is_traced[rank]) continue;
+    played->trace.ranks.push_back(
+        {static_cast<Rank>(rank), program.ranks[rank].body, 1, played->trace.events.size()});
+    played->trace.events.insert(played->trace.events.end(), events_of_rank[rank].begin(),
+                                events_of_rank[rank].end());
+  }
+}
+
 }  // namespace
 
 std::optional<PlayedByReplica> play_by_replica(const Program& program, const SimOptions& options,
@@ -333,30 +363,7 @@ std::optional<PlayedByReplica> play_by_replica(const Program& program, const Sim
   PlayedByReplica played{player.last_end(), player.latest(), 0, {}, {}};
   for (const RankRow& row : program.ranks)
     played.ops += static_cast<std::int64_t>(program.bodies[row.body].ops.size());
-  if (!measured) return played;
-
-  std::vector<RankSplit> splits(program.ranks.size());
-  std::vector<std::vector<EventTimes>> kept(program.ranks.size());
-  const std::vector<bool> keep = first_of_bodies(program);
-  std::vector<Worker> workers(jobs);
-  share_among_threads(jobs, player.playing().size(), [&](int thread, std::size_t r) {
-    const Trace trace = player.trace(player.playing()[r], &workers[thread]);
-    std::vector<RankSplit> own = split_ranks(program, trace, played.iteration_ns);
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      const RankTrace& rank = trace.ranks[i];
-      splits[index(rank.rank)] = own[i];
-      if (!keep[index(rank.rank)]) continue;
-      const auto events = trace.events_of(program, rank);
-      kept[index(rank.rank)].assign(events.begin(), events.end());
-    }
-  });
-  played.metrics = means_of(std::move(splits), played.iteration_ns);
-  for (std::size_t rank = 0; rank < kept.size(); ++rank) {
-    if (!keep[rank]) continue;
-    played.trace.ranks.push_back(
-        {static_cast<Rank>(rank), program.ranks[rank].body, 1, played.trace.events.size()});
-    played.trace.events.insert(played.trace.events.end(), kept[rank].begin(), kept[rank].end());
-  }
+  if (measured) fill_measured(&player, program, jobs, &played);
   return played;
 }
 

@@ -1,7 +1,7 @@
-// May we add rounds without replaying? Yes, if three claims hold, each a function here: the longer
-// Program has one round more than the shorter one (find_rounds); its rounds repeat in time
-// (first_steady); and no op of a steady round waits for one that is further away than half of the
-// steady rounds (Reach). Then further rounds repeat too, by induction over the ops.
+// Rounds may be added to a played Program without a replay if three claims hold, each a function or
+// class here: the longer Program has one round more than the shorter one (find_rounds); its rounds
+// repeat in time (first_steady); and no op of a steady round depends on an op that is further away
+// than half of the steady rounds (Reach). Further rounds then repeat, too, by induction.
 //
 // A round of a lane is a fixed number of consecutive ops there, which come again in the next round
 // for later microbatches. When a round is inserted, an op before it stays: it keeps its place on
@@ -74,7 +74,7 @@ class RoundsOfBody {
         shorter_queues_(shorter),
         found_{LaneQueues(longer), std::vector<Rounds>(longer.lanes.size())} {}
 
-  // Returns nothing where they do not overlap.
+  // Returns nothing where, on some lane, the prefix and the suffix do not overlap.
   std::optional<BodyRounds> find() {
     if (longer_.ops.size() <= shorter_.ops.size() ||
         shorter_queues_.lanes.size() != found_.of_lane.size())
@@ -130,8 +130,8 @@ class RoundsOfBody {
         });
   }
 
-  // An op that moves may wait for one that stays only if that one lies before its lane's rounds, as
-  // a gather before all of them, or if its lane has none.
+  // Returns whether every op that stays, and that an op that moves waits for, lies before the
+  // rounds of its own lane (as a gather before all passes does) or on a lane without rounds.
   bool fixed_waits_precede_rounds() const {
     for (std::size_t lane = 0; lane < shorter_queues_.lanes.size(); ++lane) {
       const Rounds& rounds = found_.of_lane[lane];
@@ -209,8 +209,8 @@ bool later_by(const EventTimes& a, const EventTimes& b, Nanoseconds ns) {
          b.end_ns == a.end_ns + ns;
 }
 
-// Returns the smallest r such that in rounds r ... count-2 every op has its like exactly one period
-// later; count-1 if there is none.
+// Returns the smallest r such that every op of rounds r ... count-2 is repeated by the next round
+// exactly one period (in ns) later. Returns count-1 if there is no such r.
 int first_steady(const Program& program, const Trace& trace, const std::vector<BodyRounds>& rounds,
                  int count, Nanoseconds period) {
   int first = 0;
@@ -264,7 +264,7 @@ class Reach {
  private:
   // Notes that an op of one round depends on an op of another.
   void note(std::int64_t round, std::int64_t other_round) {
-    if (round < 0) return;  // what lies before the rounds stays
+    if (round < 0) return;  // an op before the rounds stays
     if (round < count_) {
       reach_ = std::max(reach_, round < other_round ? other_round - round : round - other_round);
     } else if (other_round < 0) {
@@ -293,14 +293,14 @@ class Reach {
         const std::int64_t wait = wait_of(body, in.queues, lane, i, w);
         if (wait < 0) continue;
         const std::int64_t before = in.round_of_op(body, wait);
-        // Returns whether what it waits for has another place in the shorter Program.
-        const auto moves = [&] {
+        // Returns whether the awaited op has another place in the shorter Program.
+        const auto awaited_moves = [&] {
           const std::int64_t in_longer = wait_of(body, in.queues, lane, later, w);
           const std::int64_t in_shorter = wait_of(shorter, fewer, lane, later - rounds.ops, w);
           return in_longer < 0 || in_shorter < 0 ||
                  in.queues.place[in_longer] != fewer.place[in_shorter];
         };
-        if (before >= 0 || moves() || events[wait].end_ns > moves_until)
+        if (before >= 0 || awaited_moves() || events[wait].end_ns > moves_until)
           note(rounds.round_of_place(i), before);
       }
     }
