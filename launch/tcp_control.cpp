@@ -1,6 +1,6 @@
-// Control as a star: each other rank has one TCP connection, to rank 0. Rank 0 gathers what they
-// send and answers all of them. Rank 0's side is a RankCollector until all ranks have joined; the
-// others' side is a Rank0Connector, which retries until rank 0 admits it.
+// Control as a star: every other rank has one TCP connection, to rank 0. Rank 0 gathers the
+// messages of all ranks and answers each. Rank 0's side is a RankCollector until all ranks have
+// joined; the others' side is a Rank0Connector, which retries until rank 0 admits it.
 #include "launch/tcp_control.h"
 
 #include <fmt/format.h>
@@ -30,8 +30,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTick_ms = 20;
 constexpr int kRetry_ms = 100;
-// The coordinator of the watchdogs (exec/supervise) knows better why a rank is missing. So it
-// reports first: this waits a second longer for ranks to join, and 5 seconds after one is lost.
+// The coordinator of the watchdogs (exec/supervise) knows better why a rank is missing, and should
+// report first. So the code here waits one second longer than the coordinator for ranks to join,
+// and 5 seconds before it reports a lost rank.
 constexpr auto kCoordinatorFirst = std::chrono::seconds(1);
 constexpr int kLost_ms = 5000;
 
@@ -65,7 +66,7 @@ void send_message(Connection* connection, ControlKind kind, std::span<const std:
   connection->send(static_cast<std::uint32_t>(kind), body);
 }
 
-// A connection and the messages that have arrived and were not yet asked for.
+// A connection, and the messages that have arrived there and that next_message() has not returned.
 struct Peer {
   Connection connection;
   std::deque<ControlMessage> received;
@@ -120,7 +121,7 @@ class RankCollector {
   Status wait(std::vector<std::optional<Peer>>* peers,
               const std::function<void(Connection*)>& on_join) {
     while (std::ranges::any_of(*peers, [](const auto& peer) { return !peer; })) {
-      if (Clock::now() > until_) return missing(*peers);
+      if (Clock::now() > until_) return missing_ranks(*peers);
       std::vector<pollfd> events;
       admission_.add_events(&events);
       poll(events.data(), events.size(), kTick_ms);
@@ -163,7 +164,7 @@ class RankCollector {
     return Done{};
   }
 
-  Error missing(const std::vector<std::optional<Peer>>& peers) const {
+  Error missing_ranks(const std::vector<std::optional<Peer>>& peers) const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::size_t> ranks;
     for (std::size_t rank = 0; rank < peers.size(); ++rank) {
@@ -202,14 +203,14 @@ class TcpControl final : public Control {
   Status broadcast(std::span<std::byte> bytes) override {
     CHECK(bytes.size() <= kMostMessage);
     if (rank_ != 0) return receive_into(&*peers_[0], 0, ControlKind::Bytes, bytes);
-    const auto tell = [&](Connection* connection) {
+    const auto send_bytes = [&](Connection* connection) {
       send_message(connection, ControlKind::Bytes, bytes);
     };
-    // Tells the ranks that have joined; the others are told as they join.
+    // Sends to the ranks that have joined. The others get the bytes as they join.
     for (std::optional<Peer>& peer : peers_) {
-      if (peer) tell(&peer->connection);
+      if (peer) send_bytes(&peer->connection);
     }
-    return collect_ranks(tell);
+    return collect_ranks(send_bytes);
   }
 
   Status barrier() override {
@@ -280,9 +281,9 @@ std::string addresses_of(const std::string& host) {
   addrinfo* all = nullptr;
   if (getaddrinfo(host.c_str(), nullptr, &hints, &all) != 0) return "";
   std::vector<std::string> found;
-  for (const addrinfo* one = all; one != nullptr; one = one->ai_next) {
+  for (const addrinfo* address = all; address != nullptr; address = address->ai_next) {
     std::array<char, INET6_ADDRSTRLEN> name{};
-    if (getnameinfo(one->ai_addr, one->ai_addrlen, name.data(), name.size(), nullptr, 0,
+    if (getnameinfo(address->ai_addr, address->ai_addrlen, name.data(), name.size(), nullptr, 0,
                     NI_NUMERICHOST) == 0)
       found.emplace_back(name.data());
   }
@@ -290,7 +291,7 @@ std::string addresses_of(const std::string& host) {
   return fmt::format("{}", fmt::join(found, ","));
 }
 
-// The side of ranks other than 0: tries again and again to reach rank 0.
+// The side of ranks other than 0: tries to reach rank 0 until it is admitted or time is up.
 class Rank0Connector {
  public:
   Rank0Connector(const LaunchedRank& own, const Rendezvous& rendezvous, const Hmac& hmac,

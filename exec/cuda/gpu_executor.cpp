@@ -103,7 +103,7 @@ class GpuExecutor {
   Status start(int number);
   Status wait_for_others();
   Status wait_for_end();
-  Status look(std::size_t local_rank);
+  Status note_progress(std::size_t local_rank);
   Status check_payloads();
   void set_arrivals();
   Nanoseconds ready_ns(std::size_t local_rank, std::uint32_t op) const;
@@ -122,7 +122,7 @@ class GpuExecutor {
   std::vector<GpuCommId> ids_;              // ids of the Program's first communicators
   GpuLaunch launch_ = GpuLaunch::Gated;     // of all iterations but the first
   Nanoseconds gate_ns_ = 0;                 // when the gate was opened, on this process's clock
-  Nanoseconds moved_ns_ = 0;                // when an op was seen to have ended last
+  Nanoseconds moved_ns_ = 0;                // when polling began, or last found an op ended
 };
 
 // Returns a communicator's id. In one process members need none.
@@ -166,8 +166,9 @@ std::int64_t GpuExecutor::most_queued() const {
                                             : is_nccl                     ? kNcclCalls
                                                                           : 1;
     if (!is_nccl) continue;
-    const auto at = std::ranges::lower_bound(opened, communicator(call)) - opened.begin();
-    calls[(plan_.streams.size() + static_cast<std::size_t>(at)) % kHardwareQueues] += kNcclOwnCalls;
+    const auto nccl_stream = std::ranges::lower_bound(opened, communicator(call)) - opened.begin();
+    calls[(plan_.streams.size() + static_cast<std::size_t>(nccl_stream)) % kHardwareQueues] +=
+        kNcclOwnCalls;
   }
   return std::ranges::max(calls);
 }
@@ -225,7 +226,7 @@ Status GpuExecutor::compare_clocks(ClockReading RunState::Header::*reading) {
   return Done{};
 }
 
-// Plays an iteration, and once more if the device's queues turn out to hold less than was thought.
+// Plays an iteration, and plays it again if the device's queues prove shorter than expected.
 Status GpuExecutor::play_held(int number, int iteration) {
   RETURN_IF_ERROR(play(number, iteration));
   if (launch_ != GpuLaunch::Gated) return Done{};
@@ -282,15 +283,15 @@ Status GpuExecutor::wait_for_end() {
   for (;; usleep(kPoll_us)) {
     ASSIGN_OR_RETURN(const bool done, gpu_.has_happened(plan_.done));
     for (std::size_t local_rank = 0; local_rank < states_.size(); ++local_rank)
-      RETURN_IF_ERROR(look(local_rank));
+      RETURN_IF_ERROR(note_progress(local_rank));
     if (done) return Done{};
     if (header(0).stop != 0) return Error{"was told to stop", Error::Failed};
     if (control_ == nullptr && now_ns() - moved_ns_ > options_.timeout_ns + longest) return stuck();
   }
 }
 
-// Notes the ops that have ended since the last look.
-Status GpuExecutor::look(std::size_t local_rank) {
+// Notes the times of the ops that have begun or ended since the last call.
+Status GpuExecutor::note_progress(std::size_t local_rank) {
   const auto done = states_[local_rank]->done();
   const auto begun = states_[local_rank]->begun();
   for (std::size_t lane = 0; lane < done.size(); ++lane) {
@@ -319,7 +320,7 @@ Status GpuExecutor::look(std::size_t local_rank) {
   return Done{};
 }
 
-// Returns when all that an op waits for on its own rank had ended.
+// Returns when the last of the ops that an op waits for on its own rank had ended.
 Nanoseconds GpuExecutor::ready_ns(std::size_t local_rank, std::uint32_t op) const {
   const Op& own = body(local_rank).ops[op];
   const LaneQueues& queues = queues_[local_rank];
@@ -331,11 +332,12 @@ Nanoseconds GpuExecutor::ready_ns(std::size_t local_rank, std::uint32_t op) cons
   return ready;
 }
 
-// Sets the arrivals at communications whose members all play here. Their event tells only when the
-// last rank came; the others came when what they waited for had ended.
+// Sets the arrivals at communications whose members all play here. Such members share one begin
+// event, which tells only when the last of them arrived. The others arrived when the ops that they
+// waited for had ended.
 void GpuExecutor::set_arrivals() {
   if (!plan_.all_play_here()) return;
-  std::map<std::int32_t, Nanoseconds> latest;  // by event of the beginning
+  std::map<std::int32_t, Nanoseconds> latest;  // by begin event
   const auto for_comms = [&](auto act) {
     for (std::size_t local_rank = 0; local_rank < times_.size(); ++local_rank) {
       const std::vector<Op>& ops = body(local_rank).ops;

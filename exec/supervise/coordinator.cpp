@@ -22,7 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kRoundEvery_ms = 20;
 constexpr auto kAliveEvery = std::chrono::seconds(1);
-// Time to answer Dump: less than the second that mpirun leaves the ranks of a failed run.
+// The time that ranks have to answer Dump. It is below one second, after which mpirun kills the
+// ranks of a failed run.
 constexpr auto kTimeToAnswer = std::chrono::milliseconds(700);
 
 template <class T>
@@ -57,16 +58,8 @@ class Coordinator {
         members_(program.ranks.size()) {}
 
   RunEnd run() {
-    std::string failure = play();
-    if (!failure.empty()) {
-      send_to_all(MessageKind::Dump);
-      const auto all = [this] {
-        return std::ranges::all_of(members_, [](const Member& member) {
-          return member.state || !member.connection || !member.connection->is_open();
-        });
-      };
-      for (const auto begin = Clock::now(); !all() && Clock::now() - begin < kTimeToAnswer;) tick();
-    }
+    std::string failure = supervise();
+    if (!failure.empty()) collect_states();
     send_to_all(failure.empty() ? MessageKind::Bye : MessageKind::Stop);
     RunEnd run_end;
     run_end.failure = std::move(failure);
@@ -76,7 +69,7 @@ class Coordinator {
       if (!run_end.failure.empty() && member.connection) member.connection->leave_open();
     }
     const bool stuck = run_end.failure == kStuck;
-    if (stuck || run_end.failure == kBroken) run_end.failure = why(&run_end);
+    if (stuck || run_end.failure == kBroken) run_end.failure = cause_of_failure(&run_end);
     if (stuck)
       run_end.failure = fmt::format("no op ended within {:g} s: {}",
                                     to_seconds(options_.timeout_ns), run_end.failure);
@@ -92,20 +85,20 @@ class Coordinator {
     std::optional<Connection> connection;
     ReportMessage status;
     std::optional<RunState> state;
-    std::uint64_t program = 0;
+    std::uint64_t program = 0;  // hash of the Program that the rank runs
   };
 
-  // Plays the run. Returns why it failed, as far as that can be known before the ranks have given
-  // their states; empty: it did not.
-  std::string play() {
+  // Waits until all ranks have ended. Returns why the run failed, as far as that can be known
+  // before the ranks have sent their states; empty: it did not fail.
+  std::string supervise() {
     const auto patience = std::chrono::nanoseconds(options_.timeout_ns);
     const auto begin = Clock::now();
-    while (!all_are(Phase::Joined)) {
+    while (!have_reached(Phase::Joined)) {
       if (Clock::now() - begin > patience)
-        return missing(fmt::format("within {:g} s", to_seconds(options_.timeout_ns)));
+        return missing_ranks(fmt::format("within {:g} s", to_seconds(options_.timeout_ns)));
       tick();
       if (const std::string ending = external_stop_.ending(); !ending.empty())
-        return missing("until the run " + ending);
+        return missing_ranks("until the run " + ending);
       if (std::string failure = broken(); !failure.empty()) return failure;
     }
     send_to_all(MessageKind::Go);
@@ -119,7 +112,20 @@ class Coordinator {
     return "";
   }
 
-  bool all_are(Phase phase) const {
+  // Asks all ranks for their states, and waits for the answers of those that can answer.
+  void collect_states() {
+    send_to_all(MessageKind::Dump);
+    const auto all_answered = [this] {
+      return std::ranges::all_of(members_, [](const Member& member) {
+        return member.state || !member.connection || !member.connection->is_open();
+      });
+    };
+    const auto begin = Clock::now();
+    while (!all_answered() && Clock::now() - begin < kTimeToAnswer) tick();
+  }
+
+  // Returns whether all ranks are in this phase or a later one.
+  bool have_reached(Phase phase) const {
     return std::ranges::all_of(
         members_, [phase](const Member& member) { return member.status.phase >= phase; });
   }
@@ -128,9 +134,10 @@ class Coordinator {
     return member.state && member.status.phase == Phase::Ended;
   }
 
-  // Says which ranks are missing. If none has joined, it can only name the library by which they
-  // meet: MPI starts when all ranks are there, so those that have come cannot join, either.
-  std::string missing(const std::string& when) const {
+  // Says which ranks are missing. If none has joined, it names the library by which they meet
+  // instead: MPI starts only once all ranks are there, so a single missing rank keeps all from
+  // joining.
+  std::string missing_ranks(const std::string& when) const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::size_t> ranks;
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
@@ -191,7 +198,7 @@ class Coordinator {
     }
   }
 
-  // Takes in a watchdog of this run; each rank once.
+  // Admits the watchdog of a rank, unless the rank already has one.
   void admit_watchdog(ProvenCaller* caller) {
     HelloMessage hello;
     if (caller->who.size() != sizeof hello) return;
@@ -232,9 +239,10 @@ class Coordinator {
     return member.status.exit_reason;
   }
 
-  // Returns why the run failed. A rank that did not end itself is the culprit, as others may have
-  // failed because of it. If there is none, what a rank says itself goes before what is concluded.
-  std::string why(RunEnd* run_end) const {
+  // Returns why the run failed. A rank that was killed or does not answer is the cause, as
+  // others may have failed because of it. If there is none, the error that the first rank to fail
+  // reported counts. If no rank reported one, the cause is concluded from the ranks' progress.
+  std::string cause_of_failure(RunEnd* run_end) const {
     std::vector<RankProgress> progress = progress_of(run_end);
     const auto ended_itself = [](const std::string& exit_reason) {
       return exit_reason.starts_with("exited");
@@ -306,7 +314,7 @@ class Coordinator {
   const ExternalStop& external_stop_;
   const std::string& rendezvous_by_;
   std::vector<Member> members_;  // by rank
-  Clock::time_point changed_;    // when a rank made its last step, as far as was heard
+  Clock::time_point changed_;    // when the last report of a new step or phase, or a state, came
   Clock::time_point said_alive_{};
 };
 
