@@ -104,12 +104,13 @@ class GpuPlanner {
   const Program& program_;
   GpuPlan plan_;
   std::vector<LocalRank> local_ranks_;
-  // The ops that have come to a communicator whose members all play here.
+  // By communicator whose members all play here: the ops that have arrived at its next operation.
   std::map<std::int32_t, LocalOps> met_;
   std::size_t lanes_ = 0;  // of all local ranks
-  // seen_[stream][lane of all local ranks]: how many ops of that lane the stream already knows to
-  // have ended, by its earlier waits.
-  std::vector<std::vector<std::uint32_t>> seen_;
+  // known_ended_[stream][lane]: how many of the lane's first ops have ended once the stream's
+  // earlier waits are over. A wait for one of these needs no call. Lanes count over all local
+  // ranks.
+  std::vector<std::vector<std::uint32_t>> known_ended_;
 };
 
 GpuPlanner::GpuPlanner(const Program& program, std::span<const Rank> local_ranks)
@@ -240,7 +241,7 @@ void GpuPlanner::issue(const std::vector<LocalOps>& group) {
 std::int32_t GpuPlanner::add_stream(std::int32_t local_rank, std::uint8_t lane) {
   const auto stream = static_cast<std::int32_t>(plan_.streams.size());
   plan_.streams.push_back({local_rank, lane});
-  seen_.emplace_back(lanes_);
+  known_ended_.emplace_back(lanes_);
   return local_ranks_[local_rank].lane_streams[lane] = stream;
 }
 
@@ -253,7 +254,7 @@ std::int32_t GpuPlanner::stream_of(LocalOp part) {
   return stream;
 }
 
-// Plans what comes before the work: the waits of all local ranks that take part, the payload, and
+// Plans the calls before the work: the waits of all local ranks that take part, the payload, and
 // the record of the begin.
 void GpuPlanner::prepare(const LocalOps& parts) {
   const std::int32_t stream = stream_of(parts[0]);
@@ -261,15 +262,15 @@ void GpuPlanner::prepare(const LocalOps& parts) {
     for_awaited(part, [&](std::uint32_t other) { wait_for_end(stream, {part.local_rank, other}); });
   }
   GpuStream& own = plan_.streams[stream];
-  const GpuVerb what = verb(parts);
-  if (what != GpuVerb::Compute && what != GpuVerb::Emulate) {
+  const GpuVerb work = verb(parts);
+  if (work != GpuVerb::Compute && work != GpuVerb::Emulate) {
     const std::int32_t number = communicator(parts[0]);
     for (const LocalOp part : parts) {
       const PayloadLayout pieces = payload_layout(op(part), members(number), place(number, part));
       own.give_words = std::max(own.give_words, pieces.give_words);
       own.take_words = std::max(own.take_words, pieces.take_words);
     }
-    if (what != GpuVerb::Recv) add(GpuVerb::Fill, stream, parts[0]);
+    if (work != GpuVerb::Recv) add(GpuVerb::Fill, stream, parts[0]);
   }
   const std::int32_t begin = record(stream, parts[0]);
   for (const LocalOp part : parts) {
@@ -284,11 +285,11 @@ void GpuPlanner::prepare(const LocalOps& parts) {
 // already.
 void GpuPlanner::wait_for_end(std::int32_t stream, LocalOp part) {
   const LocalRank& local_rank = local_ranks_[part.local_rank];
-  const std::int32_t other = local_rank.op_streams[part.op];
-  CHECK(other >= 0);
-  std::uint32_t& seen = seen_[stream][local_rank.first_lane + op(part).lane];
-  if (other == stream || local_rank.queues.place[part.op] < seen) return;
-  seen = local_rank.queues.place[part.op] + 1;
+  const std::int32_t op_stream = local_rank.op_streams[part.op];
+  CHECK(op_stream >= 0);
+  std::uint32_t& known_ended = known_ended_[stream][local_rank.first_lane + op(part).lane];
+  if (op_stream == stream || local_rank.queues.place[part.op] < known_ended) return;
+  known_ended = local_rank.queues.place[part.op] + 1;
   wait(stream, events(part).end, part);
 }
 
@@ -314,8 +315,8 @@ void GpuPlanner::conclude(const LocalOps& parts) {
     events(part).end = end;
     local_ranks_[part.local_rank].ends_ns[part.op] = begin_ns + op(part).duration_ns;
   }
-  const GpuVerb what = verb(parts);
-  if (what == GpuVerb::Recv || what == GpuVerb::Move || what == GpuVerb::Collective)
+  const GpuVerb work = verb(parts);
+  if (work == GpuVerb::Recv || work == GpuVerb::Move || work == GpuVerb::Collective)
     add(GpuVerb::Check, stream, parts.back());
 }
 

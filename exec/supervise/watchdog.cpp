@@ -29,7 +29,8 @@ constexpr int kTick_ms = 20;
 constexpr auto kStatusEvery = std::chrono::milliseconds(200);
 constexpr auto kTimeToExit = std::chrono::seconds(5);   // of the child after Bye
 constexpr auto kTimeToAbort = std::chrono::seconds(2);  // of the child after its request to stop
-// The same if the run is ended from outside: mpirun gives a second in all.
+// Time for the child to stop if the run is ended from outside: mpirun then leaves one second in
+// all.
 constexpr auto kTimeWhenEnded = std::chrono::milliseconds(200);
 constexpr auto kTimeToReach = std::chrono::seconds(5);  // of the coordinator
 // The coordinator knows more than a watchdog, so it gets time to report first.
@@ -59,14 +60,14 @@ class Watchdog {
   Status run(const std::string& address, const Digest& key) {
     RETURN_IF_ERROR(join(address, key));
     if (!connection_) return Done{};
-    heard_ = Clock::now();
+    last_heard_ = Clock::now();
     while (connection_->is_open() && !external_stop_.is_orphan() &&
-           Clock::now() - heard_ < patience()) {
+           Clock::now() - last_heard_ < patience()) {
       pollfd event{connection_->descriptor(), POLLIN, 0};
       poll(&event, 1, kTick_ms);
       child_.update();
       for (const ControlMessage& message : connection_->receive()) {
-        heard_ = Clock::now();
+        last_heard_ = Clock::now();
         if (static_cast<MessageKind>(message.kind) == MessageKind::Bye) return leave();
         if (static_cast<MessageKind>(message.kind) == MessageKind::Stop) return stop();
         answer(static_cast<MessageKind>(message.kind));
@@ -226,7 +227,7 @@ class Watchdog {
   RunState& state_;
   ChildProcess& child_;
   std::optional<Connection> connection_;
-  Clock::time_point heard_{};  // when the coordinator was heard last
+  Clock::time_point last_heard_{};  // when the coordinator was heard last
   Clock::time_point reported_{};
   Phase phase_ = Phase::Starting;  // as reported
   std::string exit_reason_;
