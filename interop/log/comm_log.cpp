@@ -1,7 +1,10 @@
-// A file is read line by line. Before a table stand the command, the ranks and their hosts; behind
-// its last row stands a line that ends it. The forms are those of NVIDIA/nccl-tests, src/common.cu
-// and src/util.cu from 2019 to a0b82b2 (2026-07-09), and of stas00/ml-engineering,
-// network/benchmarks/all_reduce_bench.py from 20be3ff (2025-01-15) to 3b2d999 (2026-08-04).
+// A state machine over lines. Lines before a table give its program (all_reduce_perf), its ranks
+// and their hosts. The line of column names opens the table, and a summary line ("Avg bus
+// bandwidth") or the next table closes it. The operation is then inferred from the program's name
+// and from the first row, and each row's busbw is checked against its size and time. Formats:
+// NVIDIA/nccl-tests, src/common.cu and src/util.cu from 2019 to a0b82b2 (2026-07-09), and
+// stas00/ml-engineering, network/benchmarks/all_reduce_bench.py from 20be3ff (2025-01-15) to
+// 3b2d999 (2026-08-04).
 #include "interop/log/comm_log.h"
 
 #include <fmt/format.h>
@@ -21,15 +24,15 @@
 namespace tandem {
 namespace {
 
-// Describes an operation's rows, by nccl-tests' sources.
+// How nccl-tests prints an operation's rows, by its sources.
 struct LoggedOp {
   std::string_view name;
-  bool reduces;                // it has a redop
-  bool rooted;                 // its root is a rank
-  bool by_part;                // count is that of one rank's part of the array
-  bool in_place;               // results in place are checked
+  bool reduces;                // column redop is a reduction such as sum
+  bool rooted;                 // column root is a rank, not -1
+  bool by_part;                // column count is of one rank's part of the array, not of all of it
+  bool in_place;               // results of the in-place variant are checked
   int passes;                  // busbw is size / time x passes (n - 1) / n; 0: size / time
-  bool known_by_name = false;  // its rows look like another's
+  bool known_by_name = false;  // its rows look like another operation's: only its name tells it
 };
 constexpr LoggedOp kLoggedOps[] = {{"all_reduce", true, false, false, true, 2},
                                    {"reduce_scatter", true, false, true, true, 1},
@@ -48,7 +51,7 @@ const std::map<std::string, int, std::less<>> kTypeBytes = {
     {"f8e5m2", 1}, {"half", 2},  {"float16", 2}, {"bfloat16", 2}, {"int32", 4},    {"int", 4},
     {"uint32", 4}, {"float", 4}, {"int64", 8},   {"uint64", 8},   {"double", 8}};
 
-// The columns of an nccl-tests row that tell operations apart.
+// An nccl-tests row's columns by which the operations differ.
 struct RowForm {
   Bytes bytes = 0, count = 0;
   int type_bytes = 0;
@@ -56,12 +59,14 @@ struct RowForm {
   bool checked = false, checked_in_place = false;
 };
 
+// The table whose rows are being read.
 struct OpenTable {
   LoggedTable table;
-  std::vector<std::string> columns;  // empty: a table of all_reduce_bench.py
-  std::optional<RowForm> form;       // of the first row with bytes
-  std::vector<double> bus_GBps;      // of each time
-  int wrong_rows = 0, wrong_line = 0, coarse_rows = 0, coarse_line = 0;
+  std::vector<std::string> columns;      // empty: a table of all_reduce_bench.py
+  std::optional<RowForm> form;           // of the first row with more than 0 bytes
+  std::vector<double> bus_GBps;          // one for each of the table's times
+  int wrong_rows = 0, wrong_line = 0;    // with wrong values: how many, and the first one's line
+  int coarse_rows = 0, coarse_line = 0;  // of too few digits, likewise
 };
 
 std::optional<double> real_of(std::string_view word) {
@@ -80,8 +85,8 @@ bool is_whole(std::string_view word) {
   return word.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Takes away "[3]" and "[1,3]<stdout>:", which MPICH and mpirun write inside lines too, and
-// "host: " and "(worker, pid=7) " before a line of a table.
+// Removes what launchers add: "[3]" (MPICH) and "[1,3]<stdout>:" (mpirun) anywhere in the line, and
+// "(worker, pid=7) " (Ray) or "host: " before a table's line.
 std::string without_labels(std::string text) {
   constexpr std::string_view kStream = "<stdout>:";
   for (std::size_t at = text.find('['); at != std::string::npos; at = text.find('[', at + 1)) {
@@ -96,17 +101,24 @@ std::string without_labels(std::string text) {
     const std::size_t label = text.find(end);
     if (begin == std::string::npos || label == std::string::npos) continue;
     const std::size_t rest = text.find_first_not_of(' ', label + 1);
-    if (end[0] == ')' ? text[begin] == '('
-                      : text.find(' ', begin) > label && rest != std::string::npos &&
-                            (text[rest] == '#' || text[rest] == '|' || is_digit_at(text, rest)))
-      text.erase(0, std::min(rest, text.size()));
+    const bool is_worker = end == ") " && text[begin] == '(';
+    const bool is_host = end == ": " && text.find(' ', begin) > label &&
+                         rest != std::string::npos &&
+                         (text[rest] == '#' || text[rest] == '|' || is_digit_at(text, rest));
+    if (is_worker || is_host) text.erase(0, std::min(rest, text.size()));
   }
   return text;
 }
 
-// Returns the bytes of "32KiB" or "32KB", which were the same, and the bytes of a GBps beside it:
-// 2^30 in the version that writes KB.
-std::optional<std::pair<Bytes, double>> payload_of(std::string_view cell) {
+// The first cell of an all_reduce_bench.py row, and the unit of the rates beside it.
+struct BenchPayload {
+  Bytes bytes = 0;
+  double GBps_unit = GB;  // bytes per second that "1 GBps" means
+};
+
+// Reads "32KiB" or, from older versions, "32KB". Both are 2^15 bytes, but a version that writes KB
+// divides its rates by 2^30, one that writes KiB by 10^9.
+std::optional<BenchPayload> payload_of(std::string_view cell) {
   const std::size_t unit = std::min(cell.find_first_not_of("0123456789"), cell.size());
   const auto number = real_of(cell.substr(0, unit));
   const std::string_view word = cell.substr(unit);
@@ -116,8 +128,8 @@ std::optional<std::pair<Bytes, double>> payload_of(std::string_view cell) {
       word.size() != (power == 0 ? 1U : 2U) + (is_binary && power > 0 ? 1U : 0U) ||
       !word.ends_with('B') || *number > 1024)
     return std::nullopt;
-  return std::pair(static_cast<Bytes>(std::ldexp(*number, 10 * static_cast<int>(power))),
-                   is_binary ? GB : GiB);
+  return BenchPayload{static_cast<Bytes>(std::ldexp(*number, 10 * static_cast<int>(power))),
+                      is_binary ? GB : GiB};
 }
 
 class CommLogReader {
@@ -146,6 +158,7 @@ class CommLogReader {
     return Error::at(fmt::format("{}:{}", source_.path, line_), message);
   }
 
+  // Handles a line by its kind; lines of no known kind may still name the program.
   Status take(const std::string& text) {
     const std::vector<std::string> words = split_words(text);
     if (words.empty()) return Done{};
@@ -196,28 +209,29 @@ class CommLogReader {
     const std::size_t at = text.find(name);
     if (at == std::string::npos) return;
     const char before = at == 0 ? ' ' : text[at - 1];
-    // The line that ends a run names it once more.
+    // A run's last line, "# Collective test concluded: all_reduce_perf", does not begin another.
     if (std::isalnum(static_cast<unsigned char>(before)) == 0 && before != '_' &&
         text.find("concluded") == std::string::npos)
       named_.insert(std::string(op));
   }
 
+  // Reads "#  Rank  0 Group  0 Pid 1234 on HOST device  0 [0x01] NVIDIA H100".
   Status take_rank(const std::vector<std::string>& words) {
-    const auto behind = [&](std::string_view word) {
+    const auto word_after = [&](std::string_view word) {
       const auto at = std::ranges::find(words, word);
       return at == words.end() || at + 1 == words.end() ? std::string() : *(at + 1);
     };
-    const auto rank = real_of(behind("Rank"));
-    if (!rank || *rank < 0 || *rank > 1e6 || behind("on").empty())
+    const auto rank = real_of(word_after("Rank"));
+    if (!rank || *rank < 0 || *rank > 1e6 || word_after("on").empty())
       return fault("found a rank without number or host, expected '# Rank 0 ... on HOST device'");
     if (hosts_.contains(static_cast<int>(*rank)))
       return fault(
           fmt::format("found rank {} twice, expected each rank once: without MPI=1 every "
                       "process of nccl-tests runs alone",
                       *rank));
-    if (const auto group = real_of(behind("Group")); group && *group != 0)
+    if (const auto group = real_of(word_after("Group")); group && *group != 0)
       return fault("found ranks of several groups, which share links, expected one group");
-    hosts_[static_cast<int>(*rank)] = behind("on");
+    hosts_[static_cast<int>(*rank)] = word_after("on");
     return Done{};
   }
 
@@ -229,13 +243,15 @@ class CommLogReader {
     return Done{};
   }
 
+  // Opens a table at "#  size  count  type  redop  root  time  algbw  busbw  #wrong  time ...".
   Status take_head(const std::vector<std::string>& words) {
     RETURN_IF_ERROR(begin_table());
     if (std::exchange(hosts_are_used_, false)) hosts_.clear();
     open_->columns.assign(std::ranges::find(words, "size"), words.end());
     for (const char* column : {"time", "busbw", "#wrong"}) {
-      const bool is_old = std::ranges::count(words, "error") > 0 && *column == '#';
-      if (!is_old && std::ranges::count(words, column) == 0)
+      // Old versions print "error" in place of "#wrong".
+      const bool has_error = std::ranges::count(words, "error") > 0 && *column == '#';
+      if (!has_error && std::ranges::count(words, column) == 0)
         return fault(
             fmt::format("found a table without '{}', expected nccl-tests' columns", column));
     }
@@ -247,7 +263,7 @@ class CommLogReader {
     const auto at = [&](std::string_view name) {
       return static_cast<std::size_t>(std::ranges::find(columns, name) - columns.begin());
     };
-    // Some operations have an empty redop.
+    // An operation that does not reduce may leave the redop blank, which shifts later cells by one.
     const bool no_redop = at("redop") < columns.size() && words.size() > at("redop") &&
                           real_of(words[at("redop")]).has_value();
     const auto cell = [&](std::size_t column) -> std::string_view {
@@ -311,24 +327,25 @@ class CommLogReader {
           fmt::format("found '{:.60}', expected a row of payload, busbw and algbw such as "
                       "| 32KiB | 1.44GBps | 0.82GBps |",
                       text));
-    // Two decimals: below this they leave more than 5 % open.
+    // Rates have two decimals: below 0.1 GBps that may err by over 5 %.
     if (*algbw < 0.1) {
       if (open_->coarse_rows++ == 0) open_->coarse_line = line_;
       return Done{};
     }
-    const auto& [bytes, unit] = *payload;
-    open_->table.times.push_back({bytes, static_cast<double>(bytes) / (*algbw * unit), line_});
-    open_->bus_GBps.push_back(*busbw * unit / GB);
+    const auto bytes = static_cast<double>(payload->bytes);
+    open_->table.times.push_back({payload->bytes, bytes / (*algbw * payload->GBps_unit), line_});
+    open_->bus_GBps.push_back(*busbw * payload->GBps_unit / GB);
     return Done{};
   }
 
-  // Returns those operations, by default of all, whose rows look like these.
+  // Returns the operations that print rows of this form, among `candidates` or, if there are none,
+  // among all.
   static std::vector<std::string> ops_like(const RowForm& form, int ranks,
-                                           const std::set<std::string>& of = {}) {
+                                           const std::set<std::string>& candidates = {}) {
     std::vector<std::string> ops;
     for (const LoggedOp& op : kLoggedOps) {
       const std::string name(op.name);
-      if (of.empty() ? op.known_by_name : !of.contains(name)) continue;
+      if (candidates.empty() ? op.known_by_name : !candidates.contains(name)) continue;
       const double bytes = static_cast<double>(form.count) * form.type_bytes;
       const bool is_like = op.reduces == form.reduces && op.rooted == form.rooted &&
                            static_cast<double>(form.bytes) == bytes * (op.by_part ? ranks : 1) &&
@@ -338,10 +355,11 @@ class CommLogReader {
     return ops;
   }
 
+  // Infers the operation from the programs named before the table, or the hint, and the first row.
   Status name_op(const OpenTable& open, LoggedTable* table) const {
-    const std::set<std::string> said =
+    const std::set<std::string> stated =
         named_.empty() && !hints_.op.empty() ? std::set{hints_.op} : named_;
-    const std::vector<std::string> ops = ops_like(*open.form, table->ranks, said);
+    const std::vector<std::string> ops = ops_like(*open.form, table->ranks, stated);
     if (ops.size() == 1) {
       table->op = ops.front();
       return Done{};
@@ -351,15 +369,16 @@ class CommLogReader {
         "{}", fmt::join(ops.empty() ? ops_like(*open.form, table->ranks) : ops, " or "));
     if (ops.empty())
       return Error::at(
-          place, fmt::format("found a row of {} on {} ranks, expected one of {}",
-                             like.empty() ? "no known operation" : like, table->ranks,
-                             said.empty() ? "some" : fmt::format("{}", fmt::join(said, " or "))));
+          place,
+          fmt::format("found a row of {} on {} ranks, expected one of {}",
+                      like.empty() ? "no known operation" : like, table->ranks,
+                      stated.empty() ? "some" : fmt::format("{}", fmt::join(stated, " or "))));
     return Error::at(place, fmt::format("found rows of {}, expected the name of their program in a "
                                         "line before them, or --op",
                                         like));
   }
 
-  // Checks bus bandwidths against the operation and its ranks.
+  // Checks each row's bus bandwidth against the one that its size, time and ranks give.
   Status check_rows(const OpenTable& open) const {
     const LoggedTable& table = open.table;
     const auto op = std::ranges::find(kLoggedOps, table.op, &LoggedOp::name);
@@ -370,8 +389,10 @@ class CommLogReader {
       const LoggedTime& time = table.times[i];
       const double expected = factor * static_cast<double>(time.bytes) / time.seconds / GB;
       const double found = open.bus_GBps[i];
-      const double digits = time.seconds >= 10 ? 0.06 : 0.02;
-      if (found >= 0.05 && std::abs(found - expected) > digits * expected + 0.011)
+      // The tolerance is the rounding of printed digits: of times, fewer from 10 s on, and of
+      // busbw.
+      const double tolerance = time.seconds >= 10 ? 0.06 : 0.02;
+      if (found >= 0.05 && std::abs(found - expected) > tolerance * expected + 0.011)
         return Error::at(fmt::format("{}:{}", table.path, time.line),
                          fmt::format("found busbw {:.2f} GB/s, expected {:.2f} of {} on {} ranks",
                                      found, expected, table.op, table.ranks));
@@ -379,6 +400,7 @@ class CommLogReader {
     return Done{};
   }
 
+  // Closes the open table, if any: names its operation, sets its ranks, checks and keeps it.
   Status end_table() {
     if (!open_) return Done{};
     OpenTable open = *std::move(open_);
@@ -436,7 +458,7 @@ class CommLogReader {
     return Done{};
   }
 
-  // Returns how many ranks each host has.
+  // Returns how many ranks each host has, hosts in the order of their first ranks.
   std::vector<int> by_host() const {
     std::vector<std::string> order;
     std::vector<int> counts;
@@ -455,9 +477,9 @@ class CommLogReader {
   const CommLogHints& hints_;
   int line_ = 0;
   std::map<int, std::string> hosts_;  // by rank
-  bool hosts_are_used_ = false;       // a table has them: the next rank begins another list
-  std::set<std::string> named_;       // operations that were named since the last table
-  std::string bench_title_;
+  bool hosts_are_used_ = false;       // by a table: the next rank's line begins another list
+  std::set<std::string> named_;       // operations of programs named since the last table
+  std::string bench_title_;           // the line before a table of all_reduce_bench.py
   std::optional<OpenTable> open_;
   std::vector<LoggedTable> tables_;
 };

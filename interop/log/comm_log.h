@@ -16,27 +16,27 @@ struct LoggedTime {
   int line = 0;
 };
 
-// A table of one operation. Rows without bytes and rows with wrong values are left out; without
-// others it has no times and no operation.
+// The rows of one operation. Rows of zero bytes and rows with wrong values are left out. A table
+// with no row left has neither times nor an operation.
 struct LoggedTable {
   std::string path;
-  int line = 0;    // of the head
+  int line = 0;    // of the column names
   std::string op;  // nccl-tests' name: "all_reduce"
   int ranks = 0;
-  std::vector<int> ranks_of_host;  // in the order of their first ranks; empty: not said
-  std::vector<LoggedTime> times;   // out of place
-  std::vector<std::string> notes;  // what was left out, and what the times hold besides
+  std::vector<int> ranks_of_host;  // hosts in the order of their first ranks; empty: unknown
+  std::vector<LoggedTime> times;   // of the out-of-place operation
+  std::vector<std::string> notes;  // which rows were left out, and overhead within the times
 };
 
-// Holds for tables that do not say it.
+// Used for tables that do not state it themselves.
 struct CommLogHints {
   std::string op;  // "": not given
   int ranks = 0;   // 0: not given
 };
 
-// Returns the tables of a file, with labels of launchers taken away. Errors, by file and line: a
-// row that is none, or does not go with the operation and its ranks; no table; ranks or an
-// operation that neither the file nor the hints say.
+// Returns the tables of a file; prefixes that launchers write before lines are ignored. Errors name
+// file and line: a malformed row; a bus bandwidth that contradicts the operation and its ranks; no
+// table; ranks or an operation that neither the file nor the hints state.
 Result<std::vector<LoggedTable>> read_comm_log(const ImportSource& source,
                                                const CommLogHints& hints);
 

@@ -1,5 +1,6 @@
-// Reads words of a script: quotes, and what a $ stands for. Declared in
-// interop/shell/shell_reader.h.
+// Reads words of a script and expands them as bash does: quotes, "$A", "${A:-2}", "$((1 + 2))",
+// "$(echo ...)". Nothing is run: an expansion whose value is unknown stays in the word as written.
+// Declared in interop/shell/shell_reader.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +9,14 @@
 #include "interop/shell/shell_reader.h"
 
 namespace tandem {
+namespace {
 
-// Reads up to a blank or what ends a command. `whole`: blanks in an expanded value split nothing.
+constexpr int kMostNested = 20;  // expansions within each other
+
+}  // namespace
+
+// Reads a word, up to a blank or an operator. `whole`: an expanded value with blanks stays one
+// word.
 void ShellReader::read_word(WordFields* fields, bool whole) {
   while (!at_end() && !error_) {
     const char c = peek();
@@ -70,9 +77,9 @@ void ShellReader::double_quoted(WordFields* fields) {
         fields->add(values[0]);
       } else if (starred_) {
         const auto ifs = script_.variables.find("IFS");
-        const bool own = ifs != script_.variables.end() && !ifs->second.words.empty();
-        const std::string between = own ? ifs->second.words[0].substr(0, 1) : " ";
-        fields->add(fmt::format("{}", fmt::join(values, between)));
+        const bool has_ifs = ifs != script_.variables.end() && !ifs->second.words.empty();
+        const std::string separator = has_ifs ? ifs->second.words[0].substr(0, 1) : " ";
+        fields->add(fmt::format("{}", fmt::join(values, separator)));
       } else {
         fields->add_all(values);
         vanishes = values.empty();
@@ -86,7 +93,7 @@ void ShellReader::double_quoted(WordFields* fields) {
   if (!vanishes) fields->add("");
 }
 
-// Reads up to the closing bracket that balances. Returns the text without the outer ones.
+// Reads from an opening bracket to the one that closes it. Returns the text between the two.
 std::string ShellReader::bracketed(char open, char close) {
   const int line = line_;
   take();
@@ -103,7 +110,8 @@ std::string ShellReader::bracketed(char open, char close) {
   return inside;
 }
 
-// Reads what a $ or a ` stands for. Returns true if it is elements of an array, each a field.
+// Expands the $ or ` that comes next. Returns true for "${A[@]}" and its like: `values` are then an
+// array's elements, each a word of its own; else it is one value.
 bool ShellReader::expansion(std::vector<std::string>* values) {
   starred_ = false;
   const bool many = expand(values);
@@ -160,10 +168,10 @@ bool ShellReader::expand(std::vector<std::string>* values) {
   return braces(name, values);
 }
 
-// Returns what "$(echo ...)" stands for, with assignments before it; nothing: it is not known.
+// Returns the output of "$(A=2; echo $A)": one echo or printf, after assignments. Nothing: the
+// command is another one.
 std::optional<std::string> ShellReader::substituted(const std::string& inside) {
-  constexpr int kMostInside = 20;
-  if (depth_ >= kMostInside ||
+  if (depth_ >= kMostNested ||
       (inside.find("echo") == std::string::npos && inside.find("printf") == std::string::npos))
     return std::nullopt;
   ShellReader inner(inside + "\n", path_);
@@ -179,7 +187,7 @@ std::optional<std::string> ShellReader::substituted(const std::string& inside) {
   return printed;
 }
 
-// Expands "${A:-2}" inside of arithmetic.
+// Expands each "${...}" of an arithmetic expression.
 std::string ShellReader::with_defaults(const std::string& text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -196,8 +204,8 @@ std::string ShellReader::with_defaults(const std::string& text) {
   return plain;
 }
 
-// Expands NAME, NAME[@], NAME[2], NAME:-default, NAME-default, NAME:=default, NAME:+other or
-// NAME:?error.
+// Expands the inside of "${...}": NAME, NAME[@], NAME[2], NAME:-default, NAME-default,
+// NAME:=default, NAME:+other or NAME:?error.
 bool ShellReader::braces(const std::string& inside, std::vector<std::string>* values) {
   if (inside == "@" || inside == "*") return true;  // the script's own arguments: none
   std::size_t end = 0;
@@ -219,7 +227,7 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
   const std::string sign = rest.substr(0, rest.starts_with(':') ? 2 : 1);
   const char kind = sign.empty() ? '-' : sign.back();
   if (set && kind != '+') {
-    // Parts of a value, as in ${A%.*}, are left as they are written.
+    // Operators that cut a value, as in ${A%.*}, are not expanded.
     if (kind != '-' && kind != '=' && kind != '?') return keep(inside, values);
     *values = known->second.words;
     starred_ = all && star;
@@ -234,7 +242,7 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
     inner.script_.variables = script_.variables;
     inner.depth_ = depth_ + 1;
     WordFields fields;
-    if (inner.depth_ < 20) inner.read_word(&fields, true);
+    if (inner.depth_ < kMostNested) inner.read_word(&fields, true);
     if (!inner.script_.failed.empty()) script_.failed.push_back(line_);
     std::string text;
     for (const std::string& one : fields.texts) text += (text.empty() ? "" : " ") + one;
@@ -242,14 +250,16 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
     values->push_back(text);
     return false;
   }
-  // A name set to nothing gives nothing. One that was never set stays as it is written; with [@]
-  // it is an empty array.
+  // A variable set to "" gives "". A variable that was never set stays as written, or is an empty
+  // array with [@].
   if (known != script_.variables.end() || kind == '+') {
     if (!all) values->push_back("");
     return all;
   }
   return all || keep(inside, values);
 }
+
+// Leaves the expansion as it is written.
 bool ShellReader::keep(const std::string& inside, std::vector<std::string>* values) {
   *values = {"${" + inside + "}"};
   return false;
