@@ -24,14 +24,14 @@ struct DocumentNode {
   bool is_null() const { return std::holds_alternative<std::monostate>(value); }
   const List* list() const { return std::get_if<List>(&value); }
   const Map* map() const { return std::get_if<Map>(&value); }
-  // Returns the last field of that name; null: it is no map or has none.
+  // Returns the last field of that name; null: there is none, or this is not a map.
   const DocumentNode* find(std::string_view key) const;
   // Returns the value on one line, shortened if it is long.
   std::string text() const;
 };
 
-// Deeper files are refused: no tool writes them, and functions that read nodes recurse once a
-// level.
+// The deepest nesting that is accepted. No tool writes deeper files, and functions over nodes
+// recurse once per level.
 inline constexpr int kMostDepth = 200;
 
 struct DocumentField {
@@ -44,7 +44,7 @@ Result<DocumentNode> parse_json(const std::string& text, const std::string& path
 Result<DocumentNode> parse_yaml(const std::string& text, const std::string& path);
 Result<DocumentNode> parse_toml(const std::string& text, const std::string& path);
 
-// Reads a word as YAML does without quotes: as a number, true, null or a text.
+// Reads a word as YAML reads unquoted text: as a number, a boolean, null or a string.
 DocumentNode plain_scalar(const std::string& word, int line);
 
 }  // namespace tandem

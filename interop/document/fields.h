@@ -1,4 +1,5 @@
-// FieldReader: takes the values of a file's map by name, and remembers which have been taken.
+// FieldReader: reads the values of a file's map by name, and remembers which were read, so that
+// left() can list the fields that no reader understands.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,9 @@ class FieldReader {
   // REQUIRES: the map outlives this.
   FieldReader(const DocumentNode& map, std::string path) : map_(&map), path_(std::move(path)) {}
 
-  // Returns the first of these fields that is there and not null, and counts it as taken. A value
-  // of another type, or an integer below `least`, sets the error of status() and returns nothing.
+  // Return the value of the first of these fields that is present and not null, and mark it as
+  // read. A value of another type, or an integer below `least`, sets the error of status() and
+  // returns nothing.
   std::optional<std::int64_t> whole(Names names, std::int64_t least = 0);
   std::optional<double> number(Names names);
   std::optional<bool> flag(Names names);
@@ -44,16 +46,16 @@ class FieldReader {
   std::optional<std::vector<std::string>> texts(Names names);
   const DocumentNode* node(Names names);
   bool has(std::string_view name) const;
-  bool is_null(std::string_view name) const;  // it is there, without a value
-  // Returns the first of the names that is there and not null; empty: none.
+  bool is_null(std::string_view name) const;  // present, without a value
+  // Returns the first of the names that is present and not null; empty: none.
   std::string name_of(Names names) const;
-  // Returns where a field stands: "config.json:12".
+  // Returns a field's file and line: "config.json:12".
   std::string place_of(std::string_view name) const;
 
-  // Returns the first fault that was found.
+  // Returns the first error. fail() sets it: "found VALUE, expected EXPECTED".
   Status status() const;
   void fail(std::string_view name, std::string_view expected);
-  // Returns the fields that have not been taken.
+  // Returns the fields that were not read.
   std::vector<const DocumentField*> left() const;
 
  private:

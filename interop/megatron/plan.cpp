@@ -1,7 +1,7 @@
-// Reads the plan that Megatron-LM's arguments describe: how the model is cut, and what overlaps.
-// A missing argument has the default of Megatron-LM or Megatron-Bridge. A call such as
-// a_->flag(...) whose result is not used only counts the argument as taken. Declared in
-// interop/megatron/megatron.h.
+// From Megatron-LM's arguments to keys of a scenario: parallel sizes, batch, layers of each stage,
+// sharding, overlaps. A missing argument has the default of Megatron-LM or Megatron-Bridge. Reading
+// an argument also marks it as understood, so some are read without using their value. Declared
+// in interop/megatron/megatron.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,11 +19,11 @@ namespace {
 
 using Whole = std::int64_t;
 
-// Integers that are taken as they are; those equal to the default are left out.
+// Integer arguments that become keys unchanged, unless they equal Megatron-LM's default.
 struct SizeRow {
   std::string_view name;
   IntegerKey key;
-  Whole usual;
+  Whole default_value;  // 0: the key is always set
 };
 constexpr SizeRow kSizes[] = {{"tensor_model_parallel_size", "parallel.tp", 0},
                               {"pipeline_model_parallel_size", "parallel.pp", 0},
@@ -44,7 +44,8 @@ class MegatronPlan {
     set_sizes();
     set_stages();
     gradient_bytes_ = set_megatron_kernels(a_, style_, before_, plan_);
-    set_data();
+    set_sharding();
+    set_data_overlap();
     set_tensor_overlap();
     set_megatron_optimizer(a_, style_, plan_);
   }
@@ -56,12 +57,11 @@ class MegatronPlan {
     const auto own = plan_->whole_of("model.layers");
     return own ? *own : before_.whole_of("model.layers").value_or(0);
   }
-  Whole dp() const { return dp_; }
 
   void set_sizes() {
     for (const SizeRow& row : kSizes) {
       const auto value = a_->whole(row.name, 1);
-      if (value && *value != row.usual) plan_->set(row.key, *value, a_->spelled(row.name));
+      if (value && *value != row.default_value) plan_->set(row.key, *value, a_->spelled(row.name));
       if (const auto open = a_->open_value(row.name))
         plan_->open.push_back({std::string(row.key.name()), open->where, open->text});
     }
@@ -109,7 +109,7 @@ class MegatronPlan {
     } else if (replicas) {
       plan_->set("parallel.dp", *replicas, a_->spelled("data_parallel_size"));
     }
-    if (gpus_ > 0) world = gpus_;
+    if (gpus_ > 0) world = gpus_;  // --gpus overrides the file
     dp_ = world ? *world / block : replicas.value_or(0);
     const auto micro = plan_->whole_of("parallel.micro_batch");
     if (dp_ > 0 && micro && !plan_->has("parallel.global_batch") &&
@@ -130,7 +130,8 @@ class MegatronPlan {
       plan_->set("parallel.cp_comm", "all_gather", a_->spelled("cp_comm_type"));
     if (type == "a2a+p2p")
       plan_->not_expressed.push_back(a_->spelled("cp_comm_type") + " a2a+p2p: taken as a ring");
-    // Mamba's and linear layers scan over the positions: with all of them, and a part of the heads.
+    // Mamba and linear attention scan over positions, so a rank needs all positions of some heads:
+    // context parallelism is then by all-to-all.
     const bool scans = std::any_of(plan_->keys.begin(), plan_->keys.end(), [](const auto& key) {
       return key.key.ends_with(".mixer") && (key.value == KeyValue(std::string("mamba")) ||
                                              key.value == KeyValue(std::string("linear")));
@@ -143,7 +144,7 @@ class MegatronPlan {
       plan_->set("overlap.context", true, "Transformer Engine's ring, always on");
   }
 
-  // Returns the layers between the bars of a hybrid's pattern: "M*|M-M" is {2, 3}.
+  // Returns the number of layers between the bars of a hybrid model's pattern: "M*|M-M" is {2, 3}.
   std::vector<Whole> pattern_segments() {
     const std::string pattern = a_->text("hybrid_layer_pattern").value_or("");
     std::vector<Whole> segments;
@@ -204,8 +205,8 @@ class MegatronPlan {
     set_transfers();
   }
 
-  // Sets the layers of each stage from a layout, or the layout itself where the loss has a stage of
-  // its own after multi-token prediction. Returns false if it does not fit the model.
+  // Sets parallel.layers_per_stage from a layout. Where multi-token prediction is on a stage before
+  // the loss, sets parallel.layout instead. Returns false if the layout does not fit the model.
   bool set_layout(const std::string& layout, const std::vector<LayoutStage>& stages, Whole layers,
                   const std::string& from) {
     std::vector<Whole> list;
@@ -234,9 +235,9 @@ class MegatronPlan {
     return true;
   }
 
-  // Sets the layers of each stage, if the first or last rank has another number of layers, or if
-  // embedding or loss counts as a layer. Stage s is on rank s % pp; the numbers for the first and
-  // last rank are sums over its virtual stages.
+  // Sets the layers of each stage where they are uneven: the first or last rank has a number of
+  // its own, or the embedding or the loss counts as a layer. Stage s is on rank s % pp, and a
+  // rank's number is the sum over its virtual stages.
   void set_layers_per_stage(Whole layers) {
     const auto first = a_->whole("decoder_first_pipeline_num_layers");
     const auto last = a_->whole("decoder_last_pipeline_num_layers");
@@ -249,7 +250,7 @@ class MegatronPlan {
       return;
     }
     const Whole stages = product_of({pp_, vpp_});
-    std::vector<Whole> list;
+    std::vector<Whole> layers_of_stage;
     const std::string_view name = first           ? "decoder_first_pipeline_num_layers"
                                   : last          ? "decoder_last_pipeline_num_layers"
                                   : embedding > 0 ? "account_for_embedding_in_pipeline_split"
@@ -267,17 +268,18 @@ class MegatronPlan {
         const Whole own = first && rank == 0        ? *first
                           : last && rank == pp_ - 1 ? *last
                                                     : rest / std::max<Whole>(1, ranks);
-        list.push_back(own / vpp_);
+        layers_of_stage.push_back(own / vpp_);
       }
     } else {
-      list.assign(static_cast<std::size_t>(stages), (layers + embedding + loss) / stages);
-      list.front() -= embedding;
-      list.back() -= loss;
+      layers_of_stage.assign(static_cast<std::size_t>(stages),
+                             (layers + embedding + loss) / stages);
+      layers_of_stage.front() -= embedding;
+      layers_of_stage.back() -= loss;
     }
-    if (std::accumulate(list.begin(), list.end(), Whole{0}) != layers ||
-        *std::min_element(list.begin(), list.end()) < 0)
+    if (std::accumulate(layers_of_stage.begin(), layers_of_stage.end(), Whole{0}) != layers ||
+        *std::ranges::min_element(layers_of_stage) < 0)
       return refuse();
-    plan_->set("parallel.layers_per_stage", list, a_->spelled(name));
+    plan_->set("parallel.layers_per_stage", layers_of_stage, a_->spelled(name));
   }
 
   void set_transfers() {
@@ -292,7 +294,8 @@ class MegatronPlan {
       plan_->set("schedule.group", *group, a_->spelled("microbatch_group_size_per_vp_stage"));
   }
 
-  void set_data() {
+  // Sets train.zero: the distributed optimizer is ZeRO 1, FSDP ZeRO 2 or 3. Later flags win.
+  void set_sharding() {
     const bool distributed = a_->flag("use_distributed_optimizer", bridge());
     if (bridge() && !a_->has("use_distributed_optimizer"))
       plan_->assumed.push_back("train.zero = 1: Megatron-Bridge's distributed optimizer");
@@ -305,7 +308,7 @@ class MegatronPlan {
       from = a_->spelled(optimizer.starts_with("dist_") ? "optimizer"
                                                         : "use_layer_wise_distributed_optimizer");
     }
-    // Megatron-DeepSpeed's. The stage itself stands in the JSON file, which may be given, too.
+    // Megatron-DeepSpeed's flag. DeepSpeed's own JSON file also states the stage.
     if (const auto stage = a_->whole("zero_stage"); stage && a_->flag("deepspeed")) {
       zero = *stage;
       from = a_->spelled("zero_stage");
@@ -330,9 +333,10 @@ class MegatronPlan {
                    a_->spelled("torch_fsdp2_reshard_after_forward"));
     }
     if (zero > 0) plan_->set("train.zero", zero, from);
+    zero_ = zero;
     if (const auto instances = a_->whole("num_distributed_optimizer_instances", 1);
         instances.value_or(1) > 1 && zero > 0) {
-      const Whole ranks = product_of({dp(), cp_});  // the instances divide both
+      const Whole ranks = product_of({dp_, cp_});  // optimizer states are sharded over dp x cp
       if (ranks > 0 && ranks % *instances == 0) {
         plan_->set("parallel.hsdp_shard", ranks / *instances,
                    a_->spelled("num_distributed_optimizer_instances"));
@@ -342,9 +346,13 @@ class MegatronPlan {
                         a_->spelled("num_distributed_optimizer_instances"), *instances));
       }
     }
-    const bool by_default = bridge() && dp() != 1;
+  }
+
+  // Sets how gradient reduction and parameter gathering overlap with compute.
+  void set_data_overlap() {
+    const bool by_default = bridge() && dp_ != 1;
     const bool reduces = a_->flag("overlap_grad_reduce", by_default);
-    const bool gathers = a_->flag("overlap_param_gather", by_default && zero > 0);
+    const bool gathers = a_->flag("overlap_param_gather", by_default && zero_ > 0);
     const bool aligned = a_->flag("align_param_gather", !bridge() || (pp_ > 1 && vpp_ > 1));
     if (bridge() && by_default && !a_->has("overlap_grad_reduce"))
       plan_->assumed.push_back(
@@ -360,10 +368,10 @@ class MegatronPlan {
     const auto bucket = a_->whole("ddp_bucket_size", 1);
     // With a pipeline a rank has one bucket, and with ZeRO 3 a bucket is a layer. The default size,
     // in parameters, is max(40 M, 1 M x dp) in Megatron-LM and 128 Mi in Megatron-Bridge.
-    if (!reduces || pp_ > 1 || zero == 3) return;
-    const Whole usual = bridge() ? Whole{128} * 1024 * 1024
-                                 : std::max(Whole{40'000'000}, product_of({1'000'000, dp()}));
-    const Whole parameters = bucket.value_or(usual);
+    if (!reduces || pp_ > 1 || zero_ == 3) return;
+    const Whole default_size = bridge() ? Whole{128} * 1024 * 1024
+                                        : std::max(Whole{40'000'000}, product_of({1'000'000, dp_}));
+    const Whole parameters = bucket.value_or(default_size);
     plan_->set("overlap.bucket_MB", static_cast<double>(parameters * gradient_bytes_) / 1e6,
                fmt::format("{} parameters of {} bytes", parameters, gradient_bytes_));
   }
@@ -403,11 +411,14 @@ class MegatronPlan {
   const ImportedPlan& before_;
   Whole gpus_;
   ImportedPlan* plan_;
-  Whole tp_ = 1, pp_ = 1, cp_ = 1, vpp_ = 1, dp_ = 0, gradient_bytes_ = 4;
+  Whole tp_ = 1, pp_ = 1, cp_ = 1, vpp_ = 1;
+  Whole dp_ = 0;              // 0: unknown
+  Whole zero_ = 0;            // ZeRO stage
+  Whole gradient_bytes_ = 4;  // of one gradient
 };
 
-// Pads the vocabulary of an earlier file's model as Megatron-LM does. That file states the
-// tokenizer's size.
+// Pads the vocabulary size of an earlier file, which is the tokenizer's, as Megatron-LM does: to a
+// multiple of make_vocab_size_divisible_by x tp.
 void pad_vocabulary(MegatronArguments* arguments, const ImportedPlan& before, ImportedPlan* plan) {
   const auto vocab = before.whole_of("model.vocab");
   const auto stated = arguments->whole("vocab_size", 1);
@@ -425,13 +436,13 @@ void pad_vocabulary(MegatronArguments* arguments, const ImportedPlan& before, Im
     plan->set("model.vocab", padded,
               fmt::format("{} padded to a multiple of {}", *vocab, multiple));
   }
-  // It is the same vocabulary, so its place is the earlier file's.
+  // The key's source is the earlier file's line, as both files state the same vocabulary.
   std::ranges::find(plan->keys, "model.vocab", &ImportedKey::key)->where =
       std::ranges::find(before.keys, "model.vocab", &ImportedKey::key)->where;
 }
 
-// Refuses adapters, which forks and wrappers of Megatron-LM have under these names (MindSpeed-LLM,
-// ms-swift, NeMo). A log of ms-swift has the size of an adapter where it trains all weights, too.
+// Refuses adapters such as LoRA, which MindSpeed-LLM, ms-swift and NeMo enable by these names. An
+// adapter's size alone means nothing where the kind of training is "full", as in ms-swift's logs.
 void check_adapters(MegatronArguments* arguments) {
   for (const char* kind : {"train_type", "tuner_type", "finetuning_type"}) {
     if (arguments->text(kind) == "full") return;

@@ -1,5 +1,5 @@
-// ImportedPlan: the content of other tools' files as keys of a scenario, and how it is written
-// down.
+// ImportedPlan: other tools' files (config.json, train.sh, a log) as keys of a scenario, with the
+// line that each key comes from, and lists of what was assumed or not understood.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,9 @@ namespace tandem {
 // One key of a scenario. `comment` names the field that it comes from, or says why it is set.
 // `where` is "config.json:12" if a line states the key, else the file that it is assumed for.
 struct ImportedKey {
-  enum Source { Assumed, Stated, Set };  // by a default; by a line; by an option. The last wins.
+  // Who gives the value: a default, a line of a file, or an option of the command line. In this
+  // order each overrides the ones before.
+  enum Source { Assumed, Stated, Set };
 
   std::string key;  // "parallel.tp", or "model.kinds.moe.experts"
   KeyValue value;
@@ -31,29 +33,29 @@ struct ImportedKey {
 struct WantedFile {
   std::string name;  // without its folders
   std::string where;
-  bool states_plan = false;  // without it the plan is another one
+  bool states_plan = false;  // it holds settings of the plan, which is wrong without them
 };
 
-// A key that a file leaves to somebody else: "auto" in ds_config.json.
+// A key whose value a file leaves open: "auto" in ds_config.json.
 struct OpenKey {
   std::string key, where;
-  std::string field;  // as the file calls it
+  std::string field;  // the file's text: "bf16.enabled = auto"
 };
 
-// A key of which two files state different values.
+// A key for which two files state different values.
 struct KeyConflict {
   std::string key;
   Error error;
 };
 
-// Measurements of the run that a log is of.
+// Measurements that a training log states.
 struct MeasuredRun {
   std::optional<double> iteration_s;  // the median of the iterations after the warm-up
   int iterations = 0, warmup = 0;     // iterations counted in the median, and left out
   std::optional<double> tflops_per_gpu;
   // Rates of logs that state no time of an iteration.
   std::optional<double> tokens_per_gpu_s, samples_per_s;
-  std::optional<double> max_allocated_bytes;  // on the rank that has most
+  std::optional<double> max_allocated_bytes;  // on the rank with the largest peak
 
   bool any() const {
     return iteration_s || tokens_per_gpu_s || samples_per_s || max_allocated_bytes;
@@ -62,13 +64,13 @@ struct MeasuredRun {
 
 class ImportedPlan {
  public:
-  // Sets a key, whatever was said of it before. The key is one of the tables in keys/, and the
-  // value of its type; else this does not compile.
+  // Sets a key and overwrites an earlier value. A key that is not in the tables of keys/, or a
+  // value of another type than the key's, does not compile.
   template <class T>
   void set(KeyOf<ValueTypeOf<T>> key, const T& value, std::string_view comment) {
     set_value(key.name(), ValueTypeOf<T>(value), comment);
   }
-  // Sets a key by the name that a user wrote, or that has the name of a kind of layers in it.
+  // Sets a key that is named at run time: by a user, or with a kind of layers in its name.
   void set_value(std::string_view key, KeyValue value, std::string_view comment);
 
   // Sets a key by an option of the command line, such as "--set".
@@ -82,14 +84,14 @@ class ImportedPlan {
   // Returns whether the plan has a model's layers.
   bool states_model() const;
 
-  // Adds what a later file says: what a file states goes over what is only assumed, and what an
-  // option sets stays. Different values that both state become `conflicts`. Error: layers of
-  // different kinds.
+  // Merges a later file's plan. Its stated values replace assumed ones, and values set by options
+  // stay. Where both files state different values, `conflicts` gets an entry. Error: the two have
+  // layers of different kinds.
   Status add(const ImportedPlan& later);
 
   std::vector<ImportedKey> keys;
   std::vector<std::string> sources;        // "config.json (Hugging Face config.json, llama)"
-  std::vector<std::string> assumed;        // sentences about what no file says
+  std::vector<std::string> assumed;        // sentences about defaults that were used
   std::vector<std::string> left_out;       // sentences about parts of a cluster that no job runs on
   std::vector<std::string> not_expressed;  // understood, but a scenario has no key for it
   std::vector<std::string> not_understood;  // "train.sh:12: --foo 3"
@@ -97,19 +99,19 @@ class ImportedPlan {
   std::vector<OpenKey> open;
   std::vector<KeyConflict> conflicts;
   int without_effect = 0;  // settings that change neither time nor memory
-  std::string size;        // "8.0 B parameters", if somebody counted them
+  std::string size;        // "8.0 B parameters"; empty: not counted
   MeasuredRun measured;
 
  private:
   const KeyValue* find(AnyKey key) const;
 };
 
-// The facts that are known when a file is read.
+// The inputs of a reader beside the file's own text.
 struct ImportContext {
   const std::string& path;
-  const ImportedPlan& before;               // what earlier files said
-  std::int64_t gpus = 0;                    // 0: not said
-  const std::vector<ImportSource>& beside;  // all files that are given
+  const ImportedPlan& before;               // the merged plan of earlier files
+  std::int64_t gpus = 0;                    // of the job; 0: unknown
+  const std::vector<ImportSource>& beside;  // all files of this import
 
   // Returns the given file of that name, without its folders; null: there is none.
   const ImportSource* beside_by_name(std::string_view name) const;
@@ -117,16 +119,15 @@ struct ImportContext {
   std::int64_t stated_or_one(const ImportedPlan& this_file, IntegerKey key) const;
 };
 
-// Returns how many sequences of `seq` tokens fit into `tokens`: a divisor of a replica's sequences,
-// where their number is known, and 1 at least.
+// Returns how many sequences of `seq` tokens fit into `tokens`, at least 1. If the number of a
+// replica's sequences is known (not 0), the result is reduced to a divisor of it.
 std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t of_replica);
 
 // Moves the keys that a scenario does not have yet to `not_expressed`.
 void leave_out_unknown(ImportedPlan* plan);
 
-// Returns a scenario's text. What was understood, each assumption and each thing left out has a
-// comment line of its own.
-// A plan without a cluster gets one as a comment.
+// Returns the plan as a scenario's TOML. Comment lines list the sources, each assumption and each
+// thing left out; a plan without a cluster gets one that is commented out.
 std::string scenario_text(const ImportedPlan& plan);
 
 // Returns a value as TOML writes it.

@@ -12,36 +12,38 @@ namespace tandem {
 
 class ShellBranches {
  public:
-  // Returns whether a command that stands here is run. A branch whose condition is not known counts
-  // as taken, and so do those after it.
+  // Returns whether the next command is run. A branch with an unknown condition counts as taken,
+  // and so do the branches after it.
   bool active() const { return frames_.empty() || frames_.back().active; }
   void open(std::optional<bool> condition);
   void next(std::optional<bool> condition);  // elif
   void otherwise();                          // else
   void close();
-  // How many are open; closes those that were opened behind so many.
+  // Returns how many branches are open; close_to() closes all but the outer `depth`.
   std::size_t depth() const { return frames_.size(); }
   void close_to(std::size_t depth) { frames_.resize(std::min(depth, frames_.size())); }
-  // Returns whether all conditions from `depth` on are known. Leaves these branches: nothing more
-  // of them is run.
+  // Returns whether the conditions of all branches inside of the outer `depth` are known.
   bool is_certain(std::size_t depth) const;
+  // Skips the rest of these branches, as break does.
   void leave(std::size_t depth);
 
-  // A case. A word with a $ in it is not known, and all of its branches are taken.
+  // Opens a case. If the word has a $ in it, its value is unknown and all branches are taken.
   void open_case(const std::string& word);
-  // Returns whether what comes next is a pattern of a case, and takes one: the last of its branch?
+  // Returns whether a pattern of a case comes next.
   bool in_patterns() const { return !frames_.empty() && frames_.back().in_patterns; }
+  // Compares the case's word with a pattern. `is_last`: a branch's commands follow, not another
+  // "|".
   void pattern(const std::string& glob, bool is_last);
   void next_patterns();  // behind ;;
 
  private:
   struct Frame {
-    bool outer;  // whether what is around it is run
-    bool active;
-    bool decided;  // whether a branch of it was taken for certain
+    bool outer;    // whether the commands around it are run
+    bool active;   // whether the current branch is run
+    bool decided;  // whether a branch was taken for certain
     bool is_case = false, in_patterns = false, matches = false;
     std::string word = {};
-    bool known = true;  // its conditions so far
+    bool known = true;  // whether all conditions so far are
   };
   std::vector<Frame> frames_;
 };

@@ -1,5 +1,5 @@
-// ShellLoops: which loops of a script go round. A loop over numbers or words that are known does,
-// another is read once.
+// ShellLoops: repeats a script's loops. A loop over known words or numbers is read once per round,
+// any other loop once.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ class ShellLoops {
   ShellLoops(ShellScript* script, ShellBranches* branches) : script_(script), branches_(branches) {}
 
   // Opens a loop with the words "for A in x y", "for (( a b c" or "while ...", whose body begins at
-  // `body`. `active`: it is run.
+  // `body`. `active`: the loop is run.
   void open(const ShellCommand& words, bool active, ShellPlace body);
   // Ends a round. Returns where the next one begins; nothing: the loop has ended.
   std::optional<ShellPlace> end_round();
-  // Takes "break" or "continue". Where it is not known whether it is run it changes nothing.
+  // Handles "break" or "continue", which has no effect if it is unknown whether it runs.
   void leave(const std::string& word, bool is_known);
   // Notes that a variable was set.
   void assigned();
@@ -39,9 +39,9 @@ class ShellLoops {
     ShellPlace body;
     bool repeats = false, assigns = false, broken = false;
     std::string name, condition, step;
-    std::vector<std::string> words;  // those still to come, the next one last
-    std::size_t round = 0;           // the first command of this round
-    std::size_t before = 0;          // and of the round before; the same: there was none
+    std::vector<std::string> words;  // of the rounds to come, the next one last
+    std::size_t round = 0;           // index of this round's first command
+    std::size_t before = 0;          // likewise of the round before; equal to `round`: none
   };
 
   std::optional<bool> begins(Loop* loop);

@@ -1,6 +1,6 @@
-// ShellReader: reads a script in one pass, command by command. It assigns variables and expands
-// words as a shell does, but runs no command. Of an if it follows the branch whose condition holds,
-// or all of them; loops over what is known go round.
+// ShellReader: interprets a launch script in one pass, command by command. It assigns variables and
+// expands words as bash does, but runs no program. It follows an if's branch whose condition holds,
+// or all branches if the condition is unknown, and repeats loops over known words or numbers.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 
 namespace tandem {
 
-// Stands behind a command, and says how the next one hangs on it.
+// The operator after a command.
 enum class ShellSeparator {
   kEnd,           // ";", the end of a line or of the text
   kAnd,           // "&&"
@@ -28,11 +28,11 @@ enum class ShellSeparator {
   kOther,         // "|", "&" and "("
 };
 
-// A list such as "[ A ] && b && c || d" while it is read.
+// The state within a list such as "[ A ] && b && c || d", whose commands depend on the test A.
 struct ShellGuard {
   bool is_open = false;       // the next command is a branch of its own
-  bool behind_and = false;    // it stands behind "&&", not "||"
-  std::optional<bool> holds;  // A, or its opposite in "[ A ] || b"; nothing: not known
+  bool behind_and = false;    // that command follows "&&", not "||"
+  std::optional<bool> holds;  // A, or its negation in "[ A ] || b"; nothing: unknown
 };
 
 class ShellReader {
@@ -42,7 +42,7 @@ class ShellReader {
   Result<ShellScript> read() {
     read_all();
     if (error_) return *error_;
-    // A loop has its lines once a round.
+    // Each round of a loop adds its lines again.
     for (std::vector<int>* lines : {&script_.branches, &script_.failed, &script_.unset}) {
       std::ranges::sort(*lines);
       lines->erase(std::unique(lines->begin(), lines->end()), lines->end());
@@ -51,8 +51,8 @@ class ShellReader {
   }
 
  private:
-  // The limit of expansions, which may double one another.
-  static constexpr std::size_t kMostText = 4'000'000;
+  // The limit of all expansions together, as A="$A$A" in a loop doubles each time.
+  static constexpr std::size_t kMostText = 4'000'000;  // characters
   static bool is_name(char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
   }
@@ -119,9 +119,9 @@ class ShellReader {
   ShellScript script_;
   ShellBranches branches_;
   ShellLoops loops_{&script_, &branches_};
-  std::vector<std::string> here_ends_;  // of the documents that begin after this line
+  std::vector<std::string> here_ends_;  // end words of here-documents (<<EOF) after this line
   ShellGuard guard_;
-  bool joined_ = false;   // the command stands behind another's && or ||
+  bool joined_ = false;   // the command follows && or ||
   bool starred_ = false;  // the last expansion was of ${A[*]}
   std::optional<Error> error_;
 };

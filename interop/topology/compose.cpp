@@ -1,5 +1,6 @@
-// In: hosts, a node's inside and a fabric, as far as files say them. Out: nodes of equally many
-// hosts, the wires in each, copied from one host's, and the cables between the nodes.
+// Takes hosts from the fabric's file (else from Slurm's blocks or --hosts, or makes them up),
+// groups those that NVLink joins into nodes of equal size, copies one host's wires into each, and
+// adds the cables between switches. A block is Slurm's word for an NVLink domain.
 #include "interop/topology/compose.h"
 
 #include <fmt/format.h>
@@ -16,12 +17,12 @@
 namespace tandem {
 namespace {
 
-// No host has more GPUs: a preset's node that has more is a rack that NVLink joins.
+// A preset's node with more GPUs than any host has is a rack: several hosts that NVLink joins.
 constexpr int kMostGpusOfHost = 16;
 
 bool is_rack(const PresetNode& preset) { return preset.gpus > kMostGpusOfHost; }
 
-// The hosts of a node in the cluster's sense: one, or those of an NVLink domain.
+// A node of the composed cluster: one host, or the hosts of an NVLink domain.
 struct JoinedHosts {
   std::string name;
   std::vector<const FabricHost*> hosts;
@@ -55,14 +56,14 @@ class Composer {
   }
 
  private:
-  bool by_domain() const {
+  bool nvlink_joins_hosts() const {
     return is_rack(preset_) || (topology_.node && topology_.node->joins_hosts);
   }
 
   std::string unused_name() const;
   Status find_hosts();
   void make_hosts();
-  void keep_most_alike();
+  void keep_usual_hosts();
   Status keep_named();
   void drop_bare_leaves();
   void note_left_out(const std::vector<std::string>& hosts, const std::string& why);
@@ -82,18 +83,17 @@ class Composer {
   const ImportedTopology& topology_;
   const PresetNode& preset_;
   const ComposeOptions& options_;
-  const std::string core_;  // the switch that joins what no file joins
+  const std::string core_;  // a made-up switch above all hosts or trees that no file joins
   ComposedCluster cluster_;
-  HostTemplate host_;
+  HostTemplate host_;  // every host's inside
   std::vector<FabricHost> hosts_;
   std::vector<std::string> switches_;
   std::vector<FabricCable> cables_;
-  bool states_rates_ = false;
+  bool states_rates_ = false;  // the fabric's file has ports and rates; Slurm's trees have neither
   std::vector<JoinedHosts> nodes_;
-  bool by_order_ = false;  // NICs and ports are matched in order: their names differ
-  // NICs of a node's file without a port, and ports without a NIC.
+  bool by_order_ = false;  // some host's NICs and ports are matched in order: their names differ
   int unmatched_nics_ = 0, unmatched_ports_ = 0;
-  std::map<std::string, double> down_GBps_;  // by switch: what it carries to its hosts
+  std::map<std::string, double> down_GBps_;  // by switch: sum of the rates to its hosts' NICs
 };
 
 // Returns a name for a switch that no file has.
@@ -118,8 +118,8 @@ void Composer::note_left_out(const std::vector<std::string>& hosts, const std::s
                                             hosts.size() == 1 ? "" : "s", why, hostlist_of(hosts)));
 }
 
-// Keeps the hosts with the usual number of ports: storage and management hosts have others.
-void Composer::keep_most_alike() {
+// Keeps the hosts with the most frequent number of ports: storage hosts, say, have another.
+void Composer::keep_usual_hosts() {
   std::map<std::size_t, int> uses;
   for (const FabricHost& host : hosts_) ++uses[host.ports.size()];
   std::size_t usual = 0;
@@ -159,22 +159,22 @@ Status Composer::find_hosts() {
     cables_ = topology_.fabric->cables;
     states_rates_ = topology_.fabric->states_rates;
     if (!options_.hosts.empty()) return keep_named();
-    if (states_rates_) keep_most_alike();
+    if (states_rates_) keep_usual_hosts();
     return Done{};
   }
   switches_ = {core_};
   for (const NvlinkDomain& domain : topology_.domains) {
-    const std::string at = by_domain() ? core_ : domain.name;
-    if (!by_domain()) {
+    const std::string leaf = nvlink_joins_hosts() ? core_ : domain.name;
+    if (!nvlink_joins_hosts()) {
       switches_.push_back(domain.name);
       cables_.push_back({domain.name, core_, 0});
     }
-    for (const std::string& host : domain.hosts) hosts_.push_back({host, {{"", at, 0}}});
+    for (const std::string& host : domain.hosts) hosts_.push_back({host, {{"", leaf, 0}}});
   }
   if (!hosts_.empty()) {
     cluster_.assumed.push_back(
         fmt::format("a core that never blocks joins {}: no file has a fabric",
-                    by_domain() ? "all hosts" : "the blocks"));
+                    nvlink_joins_hosts() ? "all hosts" : "the blocks"));
     return options_.hosts.empty() ? Status(Done{}) : keep_named();
   }
   for (const std::string& name : options_.hosts) hosts_.push_back({name, {{"", core_, 0}}});
@@ -183,8 +183,7 @@ Status Composer::find_hosts() {
   return Done{};
 }
 
-// Drops leaf switches whose hosts are all left out. A spine stays, though its only own host may be
-// a management host that is left out: other leaves hang on it.
+// Drops leaf switches whose hosts are all left out. Spines with other leaves below them stay.
 void Composer::drop_bare_leaves() {
   std::set<std::string> kept, bare;
   for (const JoinedHosts& node : nodes_) {
@@ -202,7 +201,7 @@ void Composer::drop_bare_leaves() {
     if (kept.contains(cable.to)) bare.erase(cable.from);
   }
   if (bare.empty()) return;
-  std::erase_if(switches_, [&](const std::string& one) { return bare.contains(one); });
+  std::erase_if(switches_, [&](const std::string& name) { return bare.contains(name); });
   std::erase_if(cables_, [&](const FabricCable& cable) {
     return bare.contains(cable.from) || bare.contains(cable.to);
   });
@@ -211,12 +210,13 @@ void Composer::drop_bare_leaves() {
                                           hostlist_of({bare.begin(), bare.end()})));
 }
 
-// Makes hosts with names of its own, as no file has any: whole nodes for the job's GPUs.
+// Makes up hosts n0, n1, ..., as no file names any: as many nodes as the job's GPUs fill.
 void Composer::make_hosts() {
-  const bool rack = by_domain() && topology_.node->hosts == 1;
-  const std::int64_t of_node = std::int64_t{host_.gpus} * (rack ? hosts_of_rack() : 1);
-  const std::int64_t nodes = options_.gpus > 0 ? (options_.gpus - 1) / of_node + 1 : 1;
-  for (std::int64_t i = 0; i < nodes * of_node / host_.gpus; ++i)
+  const bool rack = nvlink_joins_hosts() && topology_.node->hosts == 1;
+  const std::int64_t hosts_per_node = rack ? hosts_of_rack() : 1;
+  const std::int64_t gpus_per_node = host_.gpus * hosts_per_node;
+  const std::int64_t nodes = options_.gpus > 0 ? (options_.gpus - 1) / gpus_per_node + 1 : 1;
+  for (std::int64_t i = 0; i < nodes * hosts_per_node; ++i)
     hosts_.push_back({fmt::format("n{}", i), {{"", core_, 0}}});
   if (nodes > 1)
     cluster_.assumed.push_back(
@@ -225,6 +225,7 @@ void Composer::make_hosts() {
                     nodes));
 }
 
+// Takes a host's inside from the node's file, or makes it from the preset and the fabric's ports.
 Status Composer::find_template() {
   if (topology_.node) {
     ASSIGN_OR_RETURN(host_, host_of(*topology_.node, preset_));
@@ -254,13 +255,12 @@ Status Composer::find_template() {
                              ports, preset_.preset)};
   host_ = host_of(preset_, gpus, nics);
   host_.assumed.push_back(
-      fmt::format("{} GPUs and {} NICs a host, and its inside, by {}: no file "
-                  "has them",
-                  gpus, nics, preset_.preset));
+      fmt::format("{} GPUs and {} NICs a host, and its inside, by {}: no file has them", gpus, nics,
+                  preset_.preset));
   return Done{};
 }
 
-// Makes racks of as many hosts as the preset has, as no file names any host.
+// Groups made-up hosts into racks of as many hosts as the preset's have.
 void Composer::join_made_up() {
   // A dump of several hosts is a node as a whole.
   const std::size_t size = topology_.node->hosts == 1 ? hosts_of_rack() : 1;
@@ -274,32 +274,33 @@ void Composer::join_made_up() {
         fmt::format("NVLink joins {} hosts, as in {}", size, preset_.preset));
 }
 
-// Returns each block's hosts, of those that the fabric has.
+// Returns a node for each block, with those of its hosts that the fabric has.
 std::vector<JoinedHosts> Composer::hosts_by_domain() {
   std::map<std::string, const FabricHost*> by_name;
   for (const FabricHost& host : hosts_) by_name[host.name] = &host;
-  std::vector<std::string> unknown, without;
+  std::vector<std::string> not_in_fabric, in_no_block;
   std::vector<JoinedHosts> joined;
   for (const NvlinkDomain& domain : topology_.domains) {
     JoinedHosts& node = joined.emplace_back(JoinedHosts{domain.name, {}});
     for (const std::string& host : domain.hosts) {
       const auto found = by_name.find(host);
       if (found == by_name.end()) {
-        unknown.push_back(host);
+        not_in_fabric.push_back(host);
         continue;
       }
       node.hosts.push_back(found->second);
       by_name.erase(found);
     }
   }
-  for (const auto& [name, host] : by_name) without.push_back(name);
-  std::ranges::sort(without, in_natural_order);
-  note_left_out(unknown, "of blocks that the fabric does not have");
-  note_left_out(without, "in no block");
+  for (const auto& [name, host] : by_name) in_no_block.push_back(name);
+  std::ranges::sort(in_no_block, in_natural_order);
+  note_left_out(not_in_fabric, "of blocks that the fabric does not have");
+  note_left_out(in_no_block, "in no block");
   return joined;
 }
 
-// Returns how many hosts each domain keeps, so that most are kept: for 18, 18 and 17 hosts 17.
+// Returns the size of nodes that keeps most hosts, as smaller domains are dropped and larger ones
+// cut: 17 for domains of 18, 18 and 17 hosts (3 x 17 against 2 x 18).
 std::size_t common_size(const std::vector<JoinedHosts>& joined) {
   std::size_t size = 0, most = 0;
   for (const JoinedHosts& node : joined) {
@@ -314,20 +315,20 @@ std::size_t common_size(const std::vector<JoinedHosts>& joined) {
   return size;
 }
 
-// Joins hosts into nodes, each of equally many.
+// Groups hosts into nodes of equal size: by block where NVLink joins hosts, else one host a node.
 Status Composer::join_hosts() {
   if (hosts_.empty()) return Error{"found no host, expected some"};
-  if (by_domain() && !topology_.fabric && topology_.domains.empty() && topology_.node) {
+  if (nvlink_joins_hosts() && !topology_.fabric && topology_.domains.empty() && topology_.node) {
     join_made_up();
     return Done{};
   }
-  if (!by_domain() || topology_.domains.empty()) {
+  if (!nvlink_joins_hosts() || topology_.domains.empty()) {
     for (const FabricHost& host : hosts_) nodes_.push_back({host.name, {&host}});
-    if (by_domain())
+    if (nvlink_joins_hosts())
       cluster_.assumed.emplace_back(
           "each host is a node of its own: no file says which hosts NVLink joins (Slurm's blocks, "
           "or topograph's model)");
-    if (!by_domain() && topology_.fabric && !topology_.domains.empty())
+    if (!nvlink_joins_hosts() && topology_.fabric && !topology_.domains.empty())
       cluster_.left_out.push_back(
           fmt::format("{} blocks: NVLink joins no hosts here", topology_.domains.size()));
     return Done{};
@@ -335,100 +336,102 @@ Status Composer::join_hosts() {
   std::vector<JoinedHosts> joined = hosts_by_domain();
   const std::size_t size = common_size(joined);
   if (size == 0) return Error{"found no host of the fabric in any block, expected the same names"};
-  std::vector<std::string> beyond;
+  std::vector<std::string> surplus;
   for (JoinedHosts& node : joined) {
     const std::size_t kept = node.hosts.size() >= size ? size : 0;
-    for (std::size_t i = kept; i < node.hosts.size(); ++i) beyond.push_back(node.hosts[i]->name);
+    for (std::size_t i = kept; i < node.hosts.size(); ++i) surplus.push_back(node.hosts[i]->name);
     node.hosts.resize(kept);
     if (kept > 0) nodes_.push_back(std::move(node));
   }
-  note_left_out(beyond, fmt::format("so that every NVLink domain has {}", size));
+  note_left_out(surplus, fmt::format("so that every NVLink domain has {}", size));
   std::ranges::stable_sort(nodes_, in_natural_order, &JoinedHosts::name);
   return Done{};
 }
 
-// Adds the NICs that are in the fabric, each with its cable to a switch, and the wires to them.
+// Adds a host's NICs, each with its cable to a switch, and all wires of the host but NVLinks. NICs
+// without a port are left out. `site` gives names in the cluster: "n1.gpu0" for "gpu0".
 void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
                         const std::function<std::string(const std::string&)>& site) {
   const bool one_host = node.hosts.size() == 1;
-  const bool all_at_one = !states_rates_;  // Slurm's trees name no devices: one port is for all
+  const bool one_port = !states_rates_;  // Slurm's trees give a host one port, for all its NICs
   std::vector<const FabricPort*> port_of(host_.nics.size());
-  std::size_t found = 0;
+  std::size_t found_nics = 0;
   for (std::size_t i = 0; i < host_.nics.size(); ++i) {
     for (const FabricPort& port : host.ports) {
       if (!port.device.empty() && port.device == host_.nics[i].device) port_of[i] = &port;
     }
-    found += port_of[i] != nullptr ? 1 : 0;
+    found_nics += port_of[i] != nullptr ? 1 : 0;
   }
-  // NICs and ports are matched by name if all NICs or all ports are found so, else in order.
-  const bool named = found > 0 && found >= std::min(host_.nics.size(), host.ports.size());
-  if (!named) std::ranges::fill(port_of, nullptr);
-  by_order_ |= !named && !all_at_one && topology_.node.has_value();
-  for (std::size_t i = 0; i < host_.nics.size() && !named; ++i) {
-    if (all_at_one) port_of[i] = &host.ports.front();
-    if (!all_at_one && i < host.ports.size()) port_of[i] = &host.ports[i];
+  // NICs and ports are matched by device name if that matches all NICs or all ports, else in order.
+  const bool by_name =
+      found_nics > 0 && found_nics >= std::min(host_.nics.size(), host.ports.size());
+  if (!by_name) std::ranges::fill(port_of, nullptr);
+  by_order_ |= !by_name && !one_port && topology_.node.has_value();
+  for (std::size_t i = 0; i < host_.nics.size() && !by_name; ++i) {
+    if (one_port) port_of[i] = &host.ports.front();
+    if (!one_port && i < host.ports.size()) port_of[i] = &host.ports[i];
   }
-  const std::set<const FabricPort*> met(port_of.begin(), port_of.end());
-  if (topology_.node && !all_at_one) {
+  const std::set<const FabricPort*> matched(port_of.begin(), port_of.end());
+  if (topology_.node && !one_port) {
     unmatched_nics_ += static_cast<int>(std::ranges::count(port_of, nullptr));
-    for (const FabricPort& port : host.ports) unmatched_ports_ += met.contains(&port) ? 0 : 1;
+    for (const FabricPort& port : host.ports) unmatched_ports_ += matched.contains(&port) ? 0 : 1;
   }
-  // "nic0" -> its name and its cable's rate.
-  std::map<std::string, std::pair<std::string, double>> name_of;
+  struct CabledNic {
+    std::string name;  // in the cluster
+    double GBps = 0;   // of its cable
+  };
+  std::map<std::string, CabledNic> cabled;  // by name in the template: "nic0"
   for (std::size_t i = 0; i < host_.nics.size(); ++i) {
     if (port_of[i] == nullptr) continue;
     const FabricPort& port = *port_of[i];
-    std::string device = port.device.empty() ? host_.nics[i].device : port.device;
-    std::string name = device.empty() ? fmt::format("nic{}", i) : "nic_" + device;
-    if (!one_host)
-      name = fmt::format("nic_{}_{}", host.name, device.empty() ? fmt::format("{}", i) : device);
-    name = fmt::format("{}.{}", node.name, name);
     const HostNic& nic = host_.nics[i];
-    const double GBps = port.GBps == 0  ? nic.GBps
-                        : nic.is_stated ? std::min(port.GBps, nic.GBps)
-                                        : port.GBps;
+    const std::string device = port.device.empty() ? nic.device : port.device;
+    const std::string id = device.empty() ? std::to_string(i) : device;
+    std::string name = one_host
+                           ? fmt::format("{}.nic{}{}", node.name, device.empty() ? "" : "_", id)
+                           : fmt::format("{}.nic_{}_{}", node.name, host.name, id);
+    double GBps = port.GBps == 0 ? nic.GBps : port.GBps;
+    if (nic.is_stated) GBps = std::min(GBps, nic.GBps);
     cluster_.cables.push_back({name, port.at, GBps, host_.nic_latency_us, 0});
     down_GBps_[port.at] += GBps;
-    name_of[fmt::format("nic{}", i)] = {std::move(name), GBps};
+    cabled[fmt::format("nic{}", i)] = {std::move(name), GBps};
   }
   for (const HostWire& wire : host_.others) {
-    const auto end = [&](const std::string& at) {
-      if (!at.starts_with("nic")) return site(at);
-      const auto nic = name_of.find(at);
-      return nic == name_of.end() ? std::string() : nic->second.first;
+    const auto name_of = [&](const std::string& device) {
+      if (!device.starts_with("nic")) return site(device);
+      const auto nic = cabled.find(device);
+      return nic == cabled.end() ? std::string() : nic->second.name;
     };
-    const std::string from = end(wire.from), to = end(wire.to);
+    const std::string from = name_of(wire.from), to = name_of(wire.to);
     if (from.empty() || to.empty()) continue;
-    // A GPU's own wire to a NIC limits nothing.
-    const bool is_own = wire.from.starts_with("gpu") && wire.to.starts_with("nic");
-    const double GBps = is_own ? std::max(wire.GBps, name_of.at(wire.to).second) : wire.GBps;
+    // A GPU's direct wire to a NIC is never slower than the NIC's cable.
+    const bool is_direct = wire.from.starts_with("gpu") && wire.to.starts_with("nic");
+    const double GBps = is_direct ? std::max(wire.GBps, cabled.at(wire.to).GBps) : wire.GBps;
     cluster_.cables.push_back({from, to, GBps, wire.latency_us, wire.efficiency});
   }
 }
 
+// Adds the wires of each host of a node. GPUs are numbered through the node.
 Status Composer::add_node(const JoinedHosts& node) {
   const bool one_host = node.hosts.size() == 1;
-  std::size_t first = cluster_.cables.size();
+  auto nvlinks_end = static_cast<std::ptrdiff_t>(cluster_.cables.size());
   for (std::size_t i = 0; i < node.hosts.size(); ++i) {
     const FabricHost& host = *node.hosts[i];
     if (std::ranges::find(switches_, host.name) != switches_.end() ||
         std::ranges::find(switches_, node.name) != switches_.end())
       return Error{fmt::format("found '{}' as a host and a switch, expected one", host.name)};
-    const auto site = [&](const std::string& at) {
-      if (at.starts_with("gpu"))
+    const auto site = [&](const std::string& device) {
+      if (device.starts_with("gpu"))
         return fmt::format("{}.gpu{}", node.name,
-                           static_cast<int>(i) * host_.gpus + std::stoi(at.substr(3)));
-      if (at == "nvswitch" || one_host) return fmt::format("{}.{}", node.name, at);
-      return fmt::format("{}.{}_{}", node.name, host.name, at);
+                           static_cast<int>(i) * host_.gpus + std::stoi(device.substr(3)));
+      if (device == "nvswitch" || one_host) return fmt::format("{}.{}", node.name, device);
+      return fmt::format("{}.{}_{}", node.name, host.name, device);
     };
-    // NVLinks come before all other wires of the node: of equally short ways the first is taken.
-    std::vector<ComposedCable> nvlinks;
+    // NVLinks come before the node's other wires: among equally short routes the first is taken.
     for (const HostWire& wire : host_.nvlinks)
-      nvlinks.push_back(
-          {site(wire.from), site(wire.to), wire.GBps, wire.latency_us, wire.efficiency});
-    cluster_.cables.insert(cluster_.cables.begin() + static_cast<std::ptrdiff_t>(first),
-                           nvlinks.begin(), nvlinks.end());
-    first += nvlinks.size();
+      cluster_.cables.insert(cluster_.cables.begin() + nvlinks_end++,
+                             ComposedCable{site(wire.from), site(wire.to), wire.GBps,
+                                           wire.latency_us, wire.efficiency});
     cluster_.hosts.push_back(host.name);
     add_nics(node, host, site);
   }
@@ -447,6 +450,7 @@ void Composer::note_unmatched() {
         fmt::format("{} NICs of hosts: the fabric has no port for them", unmatched_nics_));
 }
 
+// Adds the cables between switches. Rates that no file states follow from the hosts' NICs.
 void Composer::add_fabric() {
   if (states_rates_) {
     for (const FabricCable& cable : cables_)
@@ -456,18 +460,17 @@ void Composer::add_fabric() {
   const std::map<std::string, double> uplinks =
       uplinks_GBps(switches_, cables_, down_GBps_, preset_.oversubscription);
   std::vector<std::string> empty, roots;
-  std::set<std::string> below;
+  std::set<std::string> not_roots;
   for (const FabricCable& cable : cables_) {
-    below.insert(cable.from);
+    not_roots.insert(cable.from);
     if (const double GBps = uplinks.at(cable.from); GBps > 0)
       cluster_.cables.push_back({cable.from, cable.to, GBps, 0, 0});
   }
-  for (const std::string& one : switches_) {
-    const bool is_core = !topology_.fabric && one == core_;
-    if (uplinks.at(one) == 0 && !is_core) {
-      empty.push_back(one);
-    } else if (!below.contains(one)) {
-      roots.push_back(one);
+  for (const std::string& name : switches_) {
+    if (uplinks.at(name) == 0 && (topology_.fabric || name != core_)) {
+      empty.push_back(name);
+    } else if (!not_roots.contains(name)) {
+      roots.push_back(name);
     }
   }
   if (!empty.empty())

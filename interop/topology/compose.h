@@ -1,5 +1,6 @@
-// Compose: joins what files say of a node and of a fabric into one list of cables, with a preset's
-// numbers for what no file says.
+// Composes a cluster from files: joins one host's inside (say, NCCL's XML dump) and the network
+// between hosts (say, ibnetdiscover's output) into one list of cables. Where no file has a number,
+// a preset's is used.
 #pragma once
 
 #include <cstdint>
@@ -12,42 +13,43 @@
 
 namespace tandem {
 
-// A preset's node, in plain numbers; rates are line rates, GB/s a direction.
+// A preset's node as plain numbers. Rates are line rates in GB/s, per direction.
 struct PresetNode {
   std::string preset;
-  std::string device;      // its name, as in DeviceSpec
+  std::string device;      // the GPU's name, as in DeviceSpec
   int gpus = 0, nics = 0;  // of a node
   double intra_GBps = 0, intra_efficiency = 1, intra_latency_us = 0;
   double nic_GBps = 0, inter_efficiency = 1, inter_latency_us = 0;
   double oversubscription = 1;
-  std::vector<std::vector<int>> nvlinks;  // between its GPUs if no switch joins them
+  std::vector<std::vector<int>> nvlinks;  // [i][j]: how many join GPUs i and j, if no switch does
   bool nvls = false;
 };
 
 struct ComposeOptions {
-  std::vector<std::string> hosts;  // only these; empty: those wired as most are
-  std::int64_t gpus = 0;           // of the job, if there is no fabric; 0: one node
+  std::vector<std::string> hosts;  // only these; empty: those with the usual number of ports
+  std::int64_t gpus = 0;           // of the job, used if no file names hosts; 0: one node's
 };
 
 struct ComposedCable {
   std::string from, to;
   double GBps = 0, latency_us = 0;
-  double efficiency = 0;  // its own; 0: the cluster's
+  double efficiency = 0;  // reached share of GBps; 0: the cluster's
 };
 
-// Sites are named NODE.gpu0, NODE.nic0 or NODE.nic_mlx5_0, NODE.nvswitch, NODE.pcie0, NODE.cpu0, a
-// node being a host, or all hosts of an NVLink domain; switches between nodes keep their names.
+// Cables join devices named NODE.gpu0, NODE.nic0 or NODE.nic_mlx5_0, NODE.nvswitch, NODE.pcie0 and
+// NODE.cpu0, and network switches, which keep their names. A node is a host or, where NVLink joins
+// several hosts (an NVL72 rack), all of these.
 struct ComposedCluster {
   std::vector<ComposedCable> cables;
   std::vector<std::string> hosts;  // in order of their GPUs
   int nodes = 0, gpus_per_node = 0;
   double intra_efficiency = 0;  // restated for the cables' rates; 0: the preset's
-  bool nvls = true;             // false: its nodes have no NVLink switch
+  bool nvls = true;             // false: nodes have no NVLink switch
   std::string nvlinks;          // as cluster.nvlinks has them; empty: a switch, or none
-  std::vector<std::string> assumed, left_out;
+  std::vector<std::string> assumed, left_out;  // in words, for the user
 };
 
-// Errors: hosts that no file has, no host left.
+// Errors: no file has a host that the options name; no host is left.
 Result<ComposedCluster> compose(const ImportedTopology& topology, const PresetNode& preset,
                                 const ComposeOptions& options = {});
 

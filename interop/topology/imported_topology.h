@@ -1,5 +1,6 @@
-// ImportedTopology: what files of other tools say of a cluster, in plain values: the inside of a
-// node, the switches and cables that join nodes, the hosts that an NVLink domain joins.
+// ImportedTopology: a cluster as files of other tools describe it, in plain values: the inside of a
+// node, the switches and cables between nodes, and which hosts NVLink joins. Rates are per
+// direction; 0 or an empty text means that the file does not state the value.
 #pragma once
 
 #include <optional>
@@ -9,15 +10,15 @@
 namespace tandem {
 
 struct ImportedGpu {
-  std::string pci_id;  // "10de:2330"; empty: not said
-  int sm = 0;          // compute capability, 90 of an H100; 0: not said
+  std::string pci_id;  // "10de:2330"
+  int sm = 0;          // compute capability: 90 for an H100
 };
 
 // A network device, or a port of one.
 struct ImportedNic {
-  std::string name;    // "mlx5_0"; empty: not said
-  std::string pci_id;  // of the device; empty: not said
-  double GBps = 0;     // a direction; 0: not said
+  std::string name;    // "mlx5_0"
+  std::string pci_id;  // of the device
+  double GBps = 0;
 };
 
 // A wire inside a node. Ends are "gpu0" (by place among the GPUs), "nic0", "nvswitch", or any other
@@ -27,7 +28,7 @@ struct NodeWire {
 
   std::string from, to;
   Kind kind = Pcie;
-  double GBps = 0;  // a direction; 0: not said; NVLinks are counted
+  double GBps = 0;  // of other kinds than NVLink, which is counted
   int nvlinks = 0;
 };
 
@@ -36,17 +37,17 @@ struct ImportedNode {
   std::vector<ImportedNic> nics;
   std::vector<NodeWire> wires;
   int hosts = 1;                // hosts that share one NVLink switch
-  bool states_nvlinks = false;  // false: a list of devices, which has no NVLinks
-  bool states_gpus = true;      // false: network devices alone
-  bool joins_hosts = false;     // its NVLinks lead to a switch of several hosts (MNNVL)
+  bool states_nvlinks = false;  // false: the file only lists devices
+  bool states_gpus = true;      // false: the file only lists network devices
+  bool joins_hosts = false;     // NVLinks lead to a switch shared by several hosts (MNNVL)
   std::string kind;             // "NCCL topology dump", ...
 };
 
-// A host's way into the fabric. Without a device it stands for all of its NICs.
+// A host's port at a switch of the fabric. Without a device it stands for all NICs of the host.
 struct FabricPort {
   std::string device;  // "mlx5_5"
   std::string at;      // the switch
-  double GBps = 0;     // a direction; 0: not said
+  double GBps = 0;
 };
 
 struct FabricHost {
@@ -56,14 +57,14 @@ struct FabricHost {
 
 struct FabricCable {
   std::string from, to;  // switches
-  double GBps = 0;       // a direction; 0: not said
+  double GBps = 0;
 };
 
 struct ImportedFabric {
   std::vector<std::string> switches;
   std::vector<FabricHost> hosts;
   std::vector<FabricCable> cables;
-  bool states_rates = false;  // false: cables and ports have the preset's
+  bool states_rates = false;  // false: cables and ports get the preset's rates
 };
 
 // Hosts that NVLink joins, as in an NVL72 rack; or what Slurm calls a block.
