@@ -1,13 +1,12 @@
 // Writes a plan as names and values of Megatron-LM's fields: {"tensor_model_parallel_size", "8"}.
-// Its flags, and the files of Megatron-Bridge and ChatLearn, are made of them. What Megatron-LM
-// derives by itself is left out; keys that it cannot follow are noted (PlanKeys::leave). Declared
-// in interop/emit/plan_keys.h.
+// Command-line flags and the files of Megatron-Bridge and ChatLearn are made of these. Values that
+// Megatron-LM derives by itself are left out; keys that it has no setting for are noted by
+// PlanKeys::leave(). Declared in interop/emit/plan_keys.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
-#include <span>
 
 #include "base/split.h"
 #include "interop/emit/plan_keys.h"
@@ -29,17 +28,21 @@ constexpr SameField kSame[] = {{"parallel.tp", "tensor_model_parallel_size", ""}
                                {"parallel.micro_batch", "micro_batch_size", ""},
                                {"parallel.global_batch", "global_batch_size", ""}};
 
-// Switches: the field is written with the value `says` if the key has `value`. A key that is not
-// set counts as `otherwise`.
+// Booleans whose field is written only if the key has `value`, as the text `written`. A key that is
+// not set counts as `otherwise`.
 struct SwitchFlag {
   FlagKey key;
   bool value, otherwise;
-  std::string_view field, says;
+  std::string_view field, written;
 };
 constexpr SwitchFlag kSwitches[] = {
     {"train.fused_softmax", false, true, "masked_softmax_fusion", "False"},
     {"train.fused_bias_gelu", false, true, "bias_gelu_fusion", "False"},
     {"train.fused_norm", false, true, "no_persist_layer_norm", "True"}};
+
+// The orders that Megatron-LM runs with virtual stages, and without them.
+constexpr std::string_view kInterleaved = "interleaved";
+constexpr std::string_view kPlainOrders[] = {"1f1b", "none"};
 
 class FieldWriter {
  public:
@@ -54,7 +57,7 @@ class FieldWriter {
       if (!value.empty() && value != row.usual) add(row.field, value);
     }
     for (const SwitchFlag& row : kSwitches) {
-      if (keys_->flag(row.key, row.otherwise) == row.value) add(row.field, row.says);
+      if (keys_->flag(row.key, row.otherwise) == row.value) add(row.field, row.written);
     }
     if (!keys_->flag("train.fused_bias_gelu", true)) add("bias_swiglu_fusion", "False");
     write_sequence();
@@ -66,7 +69,8 @@ class FieldWriter {
     write_cross_entropy();
     write_graphs();
     write_expert_overlap();
-    write_data();
+    write_sharding();
+    write_data_overlap();
     write_context();
     write_tensor();
     require_connections();
@@ -81,7 +85,7 @@ class FieldWriter {
     return std::ranges::any_of(fields_, [&](const auto& one) { return one.first == field; });
   }
 
-  // ChatLearn cuts sequences unless it is told not to; all others only if they are told to.
+  // Writes sequence parallelism: on by default in ChatLearn, off in the others.
   void write_sequence() {
     const bool cuts = keys_->flag("train.sequence_parallel", false);
     if (keys_->whole("parallel.tp", 1) > 1 && (cuts || chatlearn_))
@@ -91,7 +95,7 @@ class FieldWriter {
   void write_stages() {
     const long long tp = keys_->whole("parallel.tp", 1), vpp = keys_->whole("parallel.vpp", 1);
     const long long pp = keys_->whole("parallel.pp", 1);
-    // Megatron-LM derives dp. These calls count its keys as taken.
+    // Megatron-LM derives dp. These calls only mark its keys as expressed.
     keys_->gpus();
     keys_->dp();
     const long long expert_tp = keys_->whole("parallel.expert_tp", 0);
@@ -105,12 +109,9 @@ class FieldWriter {
     const std::string group = keys_->text("schedule.group");
     if (!group.empty() && vpp > 1) add("microbatch_group_size_per_vp_stage", group);
     const std::string order = keys_->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
-    // Orders that Megatron-LM runs with virtual stages, and without them.
-    constexpr std::string_view kVirtual[] = {"interleaved"}, kPlain[] = {"1f1b", "none"};
-    const std::span<const std::string_view> run =
-        vpp > 1 ? std::span<const std::string_view>(kVirtual) : kPlain;
-    const bool fits = std::find(run.begin(), run.end(), order) != run.end();
-    if (!fits && pp > 1) keys_->leave("schedule.order", "Megatron-LM runs 1f1b and interleaved");
+    const bool is_run =
+        vpp > 1 ? order == kInterleaved : std::ranges::count(kPlainOrders, order) > 0;
+    if (!is_run && pp > 1) keys_->leave("schedule.order", "Megatron-LM runs 1f1b and interleaved");
     const bool overlaps = keys_->flag("overlap.p2p", vpp > 1);
     if (vpp > 1) {
       if (!overlaps || bridge_) add("overlap_p2p_comm", word(overlaps));
@@ -124,7 +125,7 @@ class FieldWriter {
     keys_->leave("parallel.scatter_gather", "Megatron-LM has it no more");
   }
 
-  // Writes the layers of each stage where they differ, and how many stages a rank has.
+  // Writes the layers of each stage if they are uneven, and the number of virtual stages.
   void write_layout(long long pp, long long vpp) {
     std::string layout = keys_->text("parallel.layout");
     const bool listed = keys_->has("parallel.layers_per_stage");
@@ -150,7 +151,8 @@ class FieldWriter {
     }
   }
 
-  // Writes a hybrid's stages, which are bars in its pattern; Megatron-LM takes no other flags.
+  // Writes a hybrid model's stages as bars in its layer pattern, the only form that Megatron-LM
+  // takes.
   void write_segments() {
     const std::vector<std::string> letters = keys_->hybrid_layers();
     const std::vector<int> layers = keys_->stage_layers();
@@ -219,13 +221,13 @@ class FieldWriter {
     if (narrow) add("exp_avg_dtype", states);
     if (narrow) add("exp_avg_sq_dtype", states);
     if (!has_muon()) return;
-    // Megatron-Bridge asks for whole layers on each rank by this name.
+    // In Megatron-Bridge "dist_muon" keeps each layer's optimizer states whole on one rank.
     add("optimizer", bridge_ && keys_->whole("train.zero", 0) > 0 ? "dist_muon" : "muon");
     const std::string mode = keys_->text("train.muon_tp", "duplicated");
     if (mode != "duplicated") add("muon_tp_mode", mode);
   }
 
-  // Writes the kernels of attention. cuDNN's ("fused") have fp8.
+  // Writes the attention backend. Attention in fp8 needs cuDNN's, "fused".
   void write_attention() {
     const bool in_fp8 = keys_->flag("train.fp8_attention", false);
     if (in_fp8 && bridge_) add("fp8_dot_product_attention", "True");
@@ -237,7 +239,7 @@ class FieldWriter {
 
   bool has_muon() { return keys_->text("train.optimizer", "adam") == "muon"; }
 
-  // Writes that parameters are gathered in 8 or 4 bits.
+  // Writes whether parameters are gathered in 8 or 4 bits.
   void write_gathered(const std::string& precision, const std::string& recipe) {
     if (!keys_->flag("train.fp8_param_gather", false)) return;
     const bool offloads = !keys_->text("train.optimizer_offload").empty();
@@ -260,7 +262,7 @@ class FieldWriter {
     if (flex) add("moe_flex_dispatcher_backend", dispatcher);
   }
 
-  // Returns a key's list: "core_attn, moe" as two words.
+  // Returns the words of a key's list: {"core_attn", "moe"} of "core_attn, moe".
   std::vector<std::string> words_of(TextKey key) {
     std::string text = keys_->text(key);
     std::ranges::replace(text, ',', ' ');
@@ -291,7 +293,7 @@ class FieldWriter {
     if (!modules.empty()) add("recompute_modules", fmt::format("{}", fmt::join(modules, " ")));
   }
 
-  // Writes what is offloaded, as far as Megatron-LM does it beside what is recomputed.
+  // Writes the offloaded activations, without those of modules that are recomputed.
   void write_offload() {
     const std::string recompute = keys_->text("train.recompute", "none");
     std::vector<std::string> modules = words_of("train.activation_offload_modules");
@@ -352,7 +354,8 @@ class FieldWriter {
     if (bridge_) add("te_rng_tracker", "True");
   }
 
-  // Writes that experts' tokens travel beside another microbatch's compute, where that runs.
+  // Writes that expert all-to-alls overlap with another microbatch's compute, where that is
+  // allowed.
   void write_expert_overlap() {
     const bool delays = keys_->flag("overlap.delay_wgrad", false);
     if (!keys_->flag("overlap.expert", false) || keys_->whole("parallel.ep", 1) == 1) {
@@ -377,11 +380,13 @@ class FieldWriter {
     if (delays) add("delay_wgrad_compute", "True");
   }
 
-  void write_data() {
-    const long long zero = keys_->whole("train.zero", 0), pp = keys_->whole("parallel.pp", 1);
-    // Runs with Megatron-FSDP (ZeRO 2 and 3) set this flag too.
-    const bool by_name = bridge_ && has_muon();  // "dist_muon" says it
-    if (zero > 0 || bridge_) add("use_distributed_optimizer", word(zero > 0 && !by_name));
+  // Returns whether the optimizer's name, "dist_muon", already says that its states are sharded.
+  bool shards_by_name() { return bridge_ && has_muon(); }
+
+  // Writes ZeRO: 1 is the distributed optimizer, 2 and 3 are Megatron-FSDP, with its flag as well.
+  void write_sharding() {
+    const long long zero = keys_->whole("train.zero", 0);
+    if (zero > 0 || bridge_) add("use_distributed_optimizer", word(zero > 0 && !shards_by_name()));
     if (zero > 1) {
       add("use_megatron_fsdp", "True");
       add("data_parallel_sharding_strategy", zero == 2 ? "optim_grads" : "optim_grads_params");
@@ -394,6 +399,12 @@ class FieldWriter {
     } else {
       keys_->leave("parallel.hsdp_shard", "--num-distributed-optimizer-instances of dp / this");
     }
+  }
+
+  // Writes how gradient reduction and parameter gathering overlap, and the bucket size.
+  void write_data_overlap() {
+    const long long zero = keys_->whole("train.zero", 0), pp = keys_->whole("parallel.pp", 1);
+    const bool by_name = shards_by_name();
     const bool reduces = keys_->flag("overlap.grad_reduce", false);
     const bool asked = keys_->flag("overlap.param_gather", zero == 3);
     const bool gathers = asked && reduces && zero > 0 && !by_name;

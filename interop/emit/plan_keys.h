@@ -1,5 +1,5 @@
-// PlanKeys: takes a plan's values by key while it is written. Reading a key marks it as expressed;
-// what is never read is listed as not expressed.
+// PlanKeys: gives a plan's values by key to the writers of other tools' files. Reading a key marks
+// it as expressed in the file; keys never read are listed as not expressed.
 #pragma once
 
 #include <set>
@@ -18,14 +18,14 @@ class PlanKeys {
   // REQUIRES: the settings outlive this.
   explicit PlanKeys(const PlanSettings& settings) : settings_(&settings) {}
 
-  // Returns a key's value of any type as text.
+  // Return a key's value, or `otherwise` if it is not set. text() takes keys of any type.
   std::string text(AnyKey key, std::string_view otherwise = "");
   long long whole(IntegerKey key, long long otherwise);
   bool flag(FlagKey key, bool otherwise);
   bool has(AnyKey key) const;
   // Marks a key as expressed though the format has no word for it.
   void ignore(AnyKey key) { taken_.emplace(key.name()); }
-  // Lists a key in the comment, with the reason: the format says it in part or not at all.
+  // Lists a key, with the reason, among those that the format expresses in part or not at all.
   void leave(AnyKey key, std::string_view why);
 
   // Adds a line for something that is no key of the plan and that the format cannot say.
@@ -34,21 +34,21 @@ class PlanKeys {
   void require(std::string variable) { required_.push_back(std::move(variable)); }
   const std::vector<std::string>& required() const { return required_; }
 
-  // Returns the letters of a hybrid model's layers in Megatron-LM's patterns, one word a layer;
-  // empty: it is none, or some layer has no letter.
+  // Returns the letters of a hybrid model's layers in --hybrid-layer-pattern, one element per
+  // layer; empty: the model is not a hybrid, or some layer has no letter.
   std::vector<std::string> hybrid_layers() const;
-  // Says whether layers have a Mamba mixer, or only one of a layer's two halves.
+  // Returns whether some layer has a Mamba mixer, or a mixer or an MLP alone.
   bool is_hybrid() const;
   // Returns the layers of each stage, as listed or as a scenario cuts them; empty: one stage, or
   // the model's layers are not known.
   std::vector<int> stage_layers();
 
-  // Return the job's GPUs, and the data-parallel size; 0: not known.
+  // Return the job's GPUs, and the data-parallel size; 0: unknown.
   long long gpus();
   long long dp();
 
-  // Returns "key = value" for keys of parallel, schedule, train and overlap that were not taken and
-  // are no defaults, and the lines of leave().
+  // Returns "key = value" for each key of parallel, schedule, train and overlap that was not read
+  // and has no default value, and the lines of leave().
   std::vector<std::string> left() const;
 
  private:
@@ -59,12 +59,12 @@ class PlanKeys {
 
 // A field of Megatron-LM's configuration and its value, as a log has it.
 using MegatronField = std::pair<std::string, std::string>;
-// Who reads the fields: Megatron-LM's command line, or Megatron-Bridge, which has some settings on
-// by itself, or ChatLearn, whose configurations have fewer fields.
+// The program that reads the fields: Megatron-LM's command line; Megatron-Bridge, which enables
+// some settings by default; or ChatLearn, whose configurations have fewer fields.
 enum class MegatronReader { Arguments, Bridge, ChatLearn };
 std::vector<MegatronField> megatron_fields(PlanKeys* keys, MegatronReader reader);
 
-// Each returns a whole file without the comment.
+// Return a file's whole text, without the comment above it.
 std::string deepspeed_text(PlanKeys* keys);
 std::string fsdp_text(PlanKeys* keys);
 std::string torchtitan_text(PlanKeys* keys);

@@ -1,4 +1,4 @@
-// Families of models by model_type: tables of what their config.json does not say.
+// Families of models by model_type: tables of properties that their config.json does not state.
 #pragma once
 
 #include <cstdint>
@@ -7,40 +7,41 @@
 
 namespace tandem {
 
-// How attention differs over the layers if no layer_types say it.
+// Selects the layers with limited attention, if the file has no layer_types.
 enum class WindowRule {
-  None,           // no layer has a window, whatever the file says
+  None,           // no layer has a window, even if the file states one
   All,            // every layer has sliding_window
   FromMaxWindow,  // with use_sliding_window the layers from max_window_layers on
   Every,          // all but each sliding_window_pattern-th
   Alternate,      // the first, the third, ...
-  Chunked,        // attention_chunk_size but for each fourth layer
-  Linear          // gated delta net but for each full_attention_interval-th
+  Chunked,        // all but each fourth have attention_chunk_size
+  Linear          // all but each full_attention_interval-th are gated delta nets
 };
 
 struct ModelFamily {
   std::string_view prefix;  // of model_type
   bool gated = true;
-  bool tied = false;  // where tie_word_embeddings is left out
+  bool tied = false;  // the default of tie_word_embeddings
   bool rms_norm = true;
   bool learned_positions = false;
   bool biases = false;
-  bool qkv_bias = false;        // whatever attention_bias says
-  bool no_output_bias = false;  // attention_bias is of queries, keys and values alone
+  bool qkv_bias = false;        // even if attention_bias is false
+  bool no_output_bias = false;  // attention_bias applies to queries, keys and values only
   bool mlp_bias = false;
   bool qk_norm = false;
   WindowRule window = WindowRule::None;
-  std::string_view omits = {};  // what neither a scenario nor the file has a word for
-  bool is_refused = false;      // without what it omits nothing would be right
+  std::string_view omits = {};  // a part of the model that is left out; empty: none
+  bool is_refused = false;      // that part is essential, so the model is refused
 };
 
-// Returns the family whose prefix fits and is longest; null: not known.
+// Returns the family with the longest matching prefix; null: none matches.
 const ModelFamily* family_of(std::string_view model_type);
 
-// Says what a model_type is that is no decoder-only language model: "an encoder"; empty: not known.
+// Returns the kind of a model that is not a decoder-only language model, such as "an encoder";
+// empty: unknown.
 std::string_view other_model(std::string_view model_type);
 
-// Returns the value that transformers' class has if the file is silent; nothing: not in the table.
+// Returns a field's default in transformers' class; nothing: not in the table.
 std::optional<std::int64_t> class_default(std::string_view model_type, std::string_view field);
 
 // Returns whether a field of config.json changes neither time nor memory.

@@ -44,7 +44,8 @@ class HfReader {
  private:
   void assume(std::string line) { plan_->assumed.push_back(std::move(line)); }
 
-  // Returns a field, or the default of its class, which is noted as assumed; else sets a fault.
+  // Returns a field's value, or the default of transformers' class, which is noted as assumed. A
+  // field without either is an error.
   Whole needed(FieldReader::Names names) {
     if (const auto whole = fields_->whole(names, 1)) return *whole;
     for (const std::string_view name : names) {
@@ -139,8 +140,8 @@ class HfReader {
     if (m_->v_dim == 0) m_->v_dim = m_->hidden / m_->heads;
   }
 
-  // Describes DeepSeek-V4's attention as latent attention. It has one key and value head, which is
-  // as wide as a latent.
+  // Describes DeepSeek-V4's attention as multi-head latent attention (MLA): its single key-value
+  // head takes the place of the latent.
   void as_latent_v4() {
     m_->kv_rank = m_->head_dim;
     m_->nope = m_->head_dim - m_->rope;
@@ -152,7 +153,8 @@ class HfReader {
                     m_->kv_rank, m_->head_dim, m_->q_rank));
   }
 
-  // Reads linear attention: gated delta nets, and MiniMax's and Kimi's, which are priced as such.
+  // Reads linear attention: gated delta nets, and MiniMax's and Kimi's kinds, which are priced as
+  // gated delta nets.
   void read_linear() {
     m_->key_heads = or_default({"linear_num_key_heads"}, 0);
     m_->value_heads = or_default({"linear_num_value_heads"}, 0);
@@ -189,7 +191,7 @@ class HfReader {
     if (m_->mamba_heads > 0 && m_->mamba_head_dim == 0)
       m_->mamba_head_dim = inner / m_->mamba_heads;
     if (m_->mamba_state == 0 || m_->mamba_heads > 0) return;
-    // Mamba-1 has no heads. Mamba-2, which has, stands for it.
+    // Mamba-1 has no heads, and is priced as Mamba-2 with heads of 64 channels.
     m_->mamba_head_dim = 64;
     m_->mamba_heads = inner / m_->mamba_head_dim;
     m_->mamba_groups = 1;
@@ -197,8 +199,8 @@ class HfReader {
                        m_->mamba_heads, m_->mamba_head_dim));
   }
 
-  // Returns what a word of layer_types stands for. Attention of another kind is taken as full and
-  // reported once; another word is a fault.
+  // Returns the meaning of a word in layer_types. Unknown kinds of attention are taken as full
+  // attention and reported once; any other unknown word is an error.
   Attends attends_of(const std::string& type) {
     constexpr std::pair<std::string_view, Attends> kTypes[] = {
         {"full_attention", Attends::All},       {"attention", Attends::All},

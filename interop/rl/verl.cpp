@@ -1,6 +1,6 @@
 // Reads verl's settings: the part that trains the actor, by FSDP or by Megatron-LM, and its SFT.
-// Where nothing is said, the defaults of verl/trainer/config/ in verl-project/verl 1dda039b
-// (2026-08-22) hold. An iteration is one step of the optimizer: a step of verl has several.
+// Missing settings have the defaults of verl/trainer/config/ in verl-project/verl 1dda039b
+// (2026-08-22). An iteration is one step of the optimizer, of which a step of verl has several.
 // Declared in interop/rl/rl.h.
 #include <fmt/format.h>
 
@@ -59,7 +59,7 @@ constexpr std::string_view kOwnConfigs =
 Status add_hydra(const DocumentNode& document, const std::string& path,
                  const ImportContext& context, int depth, MegatronArguments* to);
 
-// Adds the YAML of that name, without its ending. One that is not verl's own has to be given.
+// Adds the settings of NAME.yaml, which must be among the given files unless it is verl's own.
 Status add_config(const std::string& name, const std::string& where, const ImportContext& context,
                   int depth, MegatronArguments* to) {
   constexpr int kMostDefaults = 20;
@@ -75,7 +75,7 @@ Status add_config(const std::string& name, const std::string& where, const Impor
   return Done{};
 }
 
-// Adds a YAML of Hydra's over those that it has under `defaults`.
+// Adds the settings of a Hydra YAML file, after those of the files listed under its `defaults`.
 Status add_hydra(const DocumentNode& document, const std::string& path,
                  const ImportContext& context, int depth, MegatronArguments* to) {
   const DocumentNode* defaults = document.find("defaults");

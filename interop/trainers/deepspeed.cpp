@@ -1,6 +1,6 @@
-// Reads DeepSpeed's ds_config.json: precision, parallel sizes, batch, ZeRO and optimizer, each from
-// a section or a field of the file. Fields that nobody has read are listed or counted. Declared in
-// interop/trainers/trainers.h.
+// Reads DeepSpeed's ds_config.json: precision, parallel sizes, batch, ZeRO and optimizer. Fields
+// that are "auto" are taken out first and noted as open; fields that no function reads are listed
+// as not understood, or counted if they change nothing. Declared in interop/trainers/trainers.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,8 +53,9 @@ bool is_quiet_zero(std::string_view name) {
                             "sub_group_size", "memory_efficient_linear", "allgather_bucket_size"});
 }
 
+// Fields of zero_optimization that a scenario cannot express, and the simplification made instead.
 struct NotExpressedZero {
-  std::string_view name, what;
+  std::string_view name, taken_as;
 };
 constexpr NotExpressedZero kNotExpressedZero[] = {
     {"offload_param", "parameters stay on the GPU"},
@@ -64,7 +65,7 @@ constexpr NotExpressedZero kNotExpressedZero[] = {
     {"stage3_param_persistence_threshold", "every parameter is cut"},
     {"zeropp_loco_param", "gradients are reduced as they are"}};
 
-// Returns whether a field of zero_optimization does nothing in this stage.
+// Returns whether a field of zero_optimization is off by its value or has no effect in this stage.
 bool is_off_in_zero(const DocumentNode& value, std::string_view name, Whole stage) {
   if (name.starts_with("stage3") && stage < 3) return true;
   if (const auto* flag = std::get_if<bool>(&value.value)) return !*flag;
@@ -95,7 +96,7 @@ DocumentNode without_autos(const DocumentNode& node, const std::string& prefix,
   return {std::move(rest), node.line};
 }
 
-// The keys that "auto" leaves open.
+// Fields, and the keys that stay open if they are "auto".
 constexpr std::pair<std::string_view, std::string_view> kOpen[] = {
     {"train_micro_batch_size_per_gpu", "parallel.micro_batch"},
     {"train_batch_size", "parallel.global_batch"},
@@ -328,7 +329,7 @@ class DeepSpeedPlan {
       if (value == nullptr) continue;
       if (!is_off_in_zero(*value, row.name, stage))
         plan_->not_expressed.push_back(fmt::format("{}:{}: {} = {}: {}", context_.path, value->line,
-                                                   row.name, value->text(), row.what));
+                                                   row.name, value->text(), row.taken_as));
     }
     for (const DocumentField* field : zero.left()) {
       if (is_quiet_zero(field->key)) {
