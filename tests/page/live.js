@@ -78,6 +78,8 @@ see(async () => {
   worker.postMessage({program: new Uint8Array(3)});
   while (!engine.broken && engine.worker === worker) await pause(10);
   seen.afterBreak = await choose("variability.jitter", 0.03);
+  await choose("variability.jitter", "");
+  seen.emptied = !("variability.jitter" in report.live.changes);
 
   const atLast = report.live.answered;
   document.getElementById("live-reset").click();

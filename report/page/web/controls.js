@@ -112,7 +112,8 @@ class Controls {
     input.setAttribute("aria-describedby", why.id);
     input.onchange = () => {
       const [chosen] = input.selectedOptions || [];
-      this.change(control, control.tries ? JSON.parse(input.value) : Number(input.value),
+      const typed = input.value === "" ? null : Number(input.value);  // empty: as without the key
+      this.change(control, control.tries ? JSON.parse(input.value) : typed,
         JSON.parse((chosen && chosen.dataset.companions) || "{}"));
     };
     const parts = [make("label", {for: id}, control.name,
@@ -164,9 +165,10 @@ class Controls {
     if (companions) option.dataset.companions = JSON.stringify(companions);
   }
 
-  // Shows an error beside the first control that it is about; returns whether there is one.
-  blame(keys, text) {
-    const field = (keys || []).map((key) => this.fields.get(key))
+  // Shows an error beside the control that the user changed, or else the first that it is about.
+  // Returns whether there is one.
+  blame(keys, text, changed) {
+    const field = [changed, ...(keys || [])].map((key) => this.fields.get(key))
       .find((each) => each && !each.box.hidden);
     if (field) field.why.textContent = text;
     return Boolean(field);

@@ -168,7 +168,8 @@ class Live {
     const changed = Object.keys(this.changes).length > 0;
     byId("live-difference").classList.toggle("bad", changed && result.fits === false);
     this.say(changed ? differenceText(run.began.result, result) + also
-      : "Change a value: the run is simulated again.");
+      : (this.unknownRun ? `This page does not have the address's run ${this.unknownRun}. ` : "") +
+        "Change a value: the run is simulated again.");
     this.answered = (this.answered || 0) + 1;
     this.counted(run);
   }
@@ -177,7 +178,7 @@ class Live {
   refused(error) {
     this.past.pop();
     this.controls.show(this.now, this.run.began.values, this.words);
-    const beside = this.controls.blame(error.keys, error.message);
+    const beside = this.controls.blame(error.keys, error.message, this.asked);
     this.say(beside ? "Refused: the values are as before." : "");
     byId("live-failure").textContent = beside ? "" : error.message;
   }

@@ -160,7 +160,9 @@ function start() {
     drawSplit(data.runs);
   } else if (data.runs.length > 0) {
     const named = new URLSearchParams(location.hash.slice(1)).get("run");
-    chooseRun(data.runs.find(({name}) => name === named) || data.runs[data.chosen]);
+    const found = data.runs.find(({name}) => name === named);
+    if (named && !found && report.live) report.live.unknownRun = named;
+    chooseRun(found || data.runs[data.chosen]);
   }
   let width = window.innerWidth;
   window.addEventListener("resize", () => {

@@ -52,20 +52,25 @@ function columnScale(table, column, range) {
 // table. In d3 only scales of texts have a `step`, and only logarithmic ones a `base`.
 function columnTicks(axis, scale, values, {unit}) {
   if (scale.step) return scale.domain().length > kTextTicksMax ? axis.tickValues([]) : axis;
-  axis.tickFormat((value) => tickText(value, unit));
   const own = [...new Set(values)].filter((value) => value !== null).sort(d3.ascending);
-  if (own.length <= 6 && own.length > 1 && !scale.base) return axis.tickValues(own);
-  return axis.tickValues(ticksOf(scale, scale.base ? 6 : 5, unit));
+  const few = own.length <= 6 && own.length > 1 && !scale.base;
+  const ticks = few ? own : ticksOf(scale, scale.base ? 6 : 5, unit);
+  return axis.tickValues(ticks).tickFormat(tickTexts(ticks, unit));
 }
 
 // Writes a value as the cells of its column do. Bytes have their unit in the cell ("2.5 GiB"),
 // other numbers have it in the column's title.
 const cellText = (value, unit) => typeof value === "string" ? value
   : unit === "bytes" ? memoryTick(value) : unit === "share" ? percent(value) : number(value);
-// Writes a value along an axis, where there is little room: 120000 as "120k".
-const tickText = (value, unit) =>
-  typeof value === "number" && unit !== "bytes" && Math.abs(value) >= 1e5
-    ? d3.format(".4~s")(value) : cellText(value, unit);
+// Returns a function that writes a value along an axis, where there is little room: 120000 as
+// "120k", with as many digits as tell the ticks apart.
+function tickTexts(ticks, unit) {
+  const text = (digits) => (value) =>
+    typeof value === "number" && unit !== "bytes" && Math.abs(value) >= 1e5
+      ? d3.format(`.${digits}~s`)(value) : cellText(value, unit);
+  const apart = (digits) => new Set(ticks.map(text(digits))).size === ticks.length;
+  return text(d3.range(4, 12).find(apart) || 4);
+}
 const shownUnit = ({unit}) => ["bytes", "share"].includes(unit) ? "" : unit;
 
 // Returns 1, 2 and 5 times powers of ten from `least` to `most`, or the powers alone if there are
@@ -250,8 +255,10 @@ class TableCharts {
 
   drawFrontierAxes(svg, x, y, area, width, height) {
     const columnX = this.table.columns[this.x], columnY = this.table.columns[this.y];
-    const axis = (side, scale, ticks, {unit}) => side(scale).tickSizeOuter(0)
-      .tickFormat((value) => tickText(value, unit)).tickValues(ticksOf(scale, ticks, unit));
+    const axis = (side, scale, count, {unit}) => {
+      const ticks = ticksOf(scale, count, unit);
+      return side(scale).tickSizeOuter(0).tickValues(ticks).tickFormat(tickTexts(ticks, unit));
+    };
     svg.append("g").attr("transform", `translate(0,${area.bottom})`)
       .call(axis(d3.axisBottom, x, Math.max(3, Math.floor(width / 130)), columnX));
     svg.append("g").attr("transform", `translate(${area.left},0)`)
