@@ -1,5 +1,7 @@
 #include "interop/log/run_meter.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -63,7 +65,19 @@ std::optional<double>& place_of(Figure what, LineFigures* figures) {
   return figures->allocated_bytes;
 }
 
+bool begins_run(std::string_view line) {
+  const auto has = [&](std::string_view word) { return line.find(word) != line.npos; };
+  return has("using world size:") || has("-- arguments --") ||
+         (has(":::MLLOG") && (has("\"init_start\"") || has("\"run_start\""))) || mlperf_batch(line);
+}
+
 }  // namespace
+
+std::optional<double> mlperf_batch(std::string_view line) {
+  if (line.find(":::MLLOG") == line.npos || line.find("\"global_batch_size\"") == line.npos)
+    return std::nullopt;
+  return number_behind(line, "\"value\":");
+}
 
 std::optional<LineFigures> figures_in(std::string_view line) {
   if (line.find("validate step:") != std::string_view::npos) return std::nullopt;  // torchtitan's
@@ -82,6 +96,7 @@ std::optional<LineFigures> figures_in(std::string_view line) {
   }
   if (!any) return std::nullopt;
   figures.batch = number_behind(line, "global batch size:");
+  if (!figures.batch) figures.batch = number_behind(line, "global_batch_size:");  // NeMo
   return figures;
 }
 
@@ -90,10 +105,14 @@ std::optional<double> RunMeter::batch_or_last(std::optional<double> batch) const
   return batch;
 }
 
-int RunMeter::of_another_batch(std::optional<double> batch) const {
+std::string RunMeter::other_batches(std::optional<double> batch) const {
   const std::optional<double> counted = batch_or_last(batch);
-  return static_cast<int>(std::ranges::count_if(
-      lines_, [&](const LineFigures& line) { return line.batch && line.batch != counted; }));
+  const auto differs = [&](const LineFigures& line) { return line.batch && line.batch != counted; };
+  const auto first = std::ranges::find_if(lines_, differs);
+  if (first == lines_.end()) return "";
+  return fmt::format(
+      "the times of {} iterations whose global batch size, such as {:g}, is not {:g}",
+      std::ranges::count_if(lines_, differs), *first->batch, *counted);
 }
 
 MeasuredRun RunMeter::run(std::optional<double> batch) const {
@@ -130,9 +149,7 @@ LogPart last_run(std::string_view text) {
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
-    const bool starts =
-        line.find("using world size:") != line.npos || line.find("-- arguments --") != line.npos;
-    if (starts && measured) {
+    if (measured && begins_run(line)) {
       begins = LogPart{text.substr(begin), number};
       measured = false;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,10 @@ struct LineFigures {
   std::optional<double> batch;  // the global batch that the line states
 };
 
+// Returns the global batch that an MLPerf log states, in a line of its own, for the steps behind
+// it.
+std::optional<double> mlperf_batch(std::string_view line);
+
 // Returns nothing if the line measures nothing, or if its iteration's time is no number.
 std::optional<LineFigures> figures_in(std::string_view line);
 
@@ -27,8 +32,8 @@ class RunMeter {
   // first iterations, which compile and allocate, do not count. Without a batch, that of the last
   // iteration counts, as a ramp-up ends with the largest.
   MeasuredRun run(std::optional<double> batch) const;
-  // Returns how many iterations state another global batch.
-  int of_another_batch(std::optional<double> batch) const;
+  // Returns the iterations of another global batch in words: how many, and a batch; empty: none.
+  std::string other_batches(std::optional<double> batch) const;
 
   static constexpr int kWarmup = 3;  // iterations at the beginning that do not count
 
@@ -44,7 +49,8 @@ struct LogPart {
 };
 
 // Returns the last of a log's runs that measured an iteration: a job that is started again appends
-// to its log. A run begins with Megatron-LM's world size or its arguments.
+// to its log. A run begins with Megatron-LM's world size or its arguments, or with MLPerf's batch,
+// init_start or run_start.
 LogPart last_run(std::string_view text);
 
 // Returns whether a text has a line that a RunMeter takes.

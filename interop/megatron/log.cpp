@@ -43,6 +43,7 @@ Result<ImportedPlan> import_log(const std::string& whole, const ImportContext& c
   const auto [text, first_line] = last_run(whole);
   MegatronArguments arguments(context.path);
   RunMeter meter;
+  std::optional<double> batch_ahead;  // that MLPerf stated in an earlier line
   std::string label;  // who writes the arguments: lines of other ranks may come between
   bool inside = false, any = false;
   std::size_t begin = 0;
@@ -63,7 +64,10 @@ Result<ImportedPlan> import_log(const std::string& whole, const ImportContext& c
       if (line.label == label) read_argument(line.text, where, &arguments);
     } else if (const auto padded = number_behind(line.text, "dummy tokens (new size:")) {
       arguments.add_field("padded_vocab_size", fmt::format("{:.0f}", *padded), where);
-    } else if (const auto figures = figures_in(line.text)) {
+    } else if (const auto stated = mlperf_batch(line.text)) {
+      batch_ahead = stated;
+    } else if (auto figures = figures_in(line.text)) {
+      if (!figures->batch) figures->batch = batch_ahead;
       meter.take(*figures);
     }
   }
@@ -77,17 +81,16 @@ Result<ImportedPlan> import_log(const std::string& whole, const ImportContext& c
                            " has no arguments block: only what was measured is read");
   }
   std::optional<double> batch;
-  if (const auto stated = plan.whole_of("parallel.global_batch"))
-    batch = static_cast<double>(*stated);
+  for (const ImportedPlan* states : {&context.before, &std::as_const(plan)}) {
+    if (const auto stated = states->whole_of("parallel.global_batch"); stated && !batch)
+      batch = static_cast<double>(*stated);
+  }
   plan.measured = meter.run(batch);
   if (first_line > 1)
     plan.left_out.push_back(
         fmt::format("{}:1 to {}: an earlier run in this log", context.path, first_line - 1));
-  if (const int others = meter.of_another_batch(batch); others > 0)
-    plan.left_out.push_back(
-        fmt::format("{}: the times of {} iterations with another global batch "
-                    "size",
-                    context.path, others));
+  if (const std::string others = meter.other_batches(batch); !others.empty())
+    plan.left_out.push_back(fmt::format("{}: {}", context.path, others));
   return plan;
 }
 

@@ -57,6 +57,8 @@ std::string log_notes(const LogComparison& comparison) {
   if (comparison.measured.iteration_s)
     text += fmt::format("The iteration is the median of {} in the log, the first {} left out.\n",
                         comparison.measured.iterations, comparison.measured.warmup);
+  for (const std::string& part : comparison.left_out)
+    text += fmt::format("Left out are {}.\n", part);
   text += fmt::format(
       "The peak is that of pipeline rank {}, the fullest; the log's is the most that a rank "
       "allocated.\n",

@@ -113,6 +113,15 @@ TEST_CASE("a log without a plan, a measurement, a cluster or a number of GPUs is
                 "bare.log: found no plan, expected Megatron-LM's block '-- arguments");
   check_refused(box.tandem("validate early.log --cluster dgx-h100"),
                 "early.log: found no measurement, expected lines such as 'elapsed");
+  box.file(
+      "other.log", kSmallLogArguments + [] {
+        std::string line = iteration_line("1000.0", "400.0");
+        return line.replace(line.find("size: 128"), 9, "size:  32");
+      }());
+  check_refused(
+      box.tandem("validate other.log --cluster dgx-h100"),
+      "other.log: found no iteration of this job, expected its global batch size; left out: "
+      "other.log: the times of 1 iterations whose global batch size, such as 32, is not 128");
   check_refused(box.tandem("validate train.log --cluster nowhere"), "");
   check_refused(box.tandem("validate none.log --cluster dgx-h100"), "none.log: no such file");
   check_refused(box.tandem("validate train.log --cluster dgx-h100 --set parallel.tp=3"),

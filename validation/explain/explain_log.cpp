@@ -61,6 +61,7 @@ std::vector<LogIteration> log_iterations(std::string_view text,
   std::vector<LogIteration> iterations;
   LogIteration next;
   bool has_seconds = false;
+  std::optional<double> batch_ahead;  // that MLPerf stated in an earlier line
   int line_number = 1;
   for (std::size_t begin = 0; begin < text.size();) {
     // A progress bar ends its lines with \r.
@@ -72,6 +73,7 @@ std::vector<LogIteration> log_iterations(std::string_view text,
     next.checkpoint |= has_word(line, "sav") && has_word(line, "checkpoint");
     next.evaluation |= has_word(line, "validation") || has_word(line, "evaluat");
     if (const auto gpus = number_behind(line, "using world size:")) next.gpus = gpus;
+    if (const auto stated = mlperf_batch(line)) batch_ahead = stated;
     const auto figures = figures_in(line);
     if (!figures) continue;
     has_seconds |= figures->seconds.has_value();
@@ -84,7 +86,7 @@ std::vector<LogIteration> log_iterations(std::string_view text,
       next.seconds = simulated.samples / *figures->samples_per_s;
     }
     if (!std::isfinite(next.seconds) || next.seconds <= 0) continue;
-    next.batch = figures->batch;
+    next.batch = figures->batch ? figures->batch : batch_ahead;
     iterations.push_back(next);
     next = {.gpus = next.gpus};
   }

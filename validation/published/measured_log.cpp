@@ -38,11 +38,15 @@ Status check_log(const std::string& path, const ImportedPlan& plan, const LogOpt
                      "found no plan, expected Megatron-LM's block '-- arguments --', or the script "
                      "or configuration beside it, and the model's config.json: tandem validate "
                      "train.log run.sh config.json");
+  if (!plan.measured.any() && !plan.left_out.empty())
+    return Error::at(path, fmt::format("found no iteration of this job, expected its global batch "
+                                       "size; left out: {}",
+                                       fmt::join(plan.left_out, "; ")));
   if (!plan.measured.any())
     return Error::at(path,
                      "found no measurement, expected lines such as 'elapsed time per iteration "
-                     "(ms):', 'train_step_timing in s:', 'tps:', 'CurrSamplesPerSec=' or 'max "
-                     "allocated:'");
+                     "(ms):', 'train_step_timing in s:', 'tps:', 'CurrSamplesPerSec=', 'max "
+                     "allocated:' or MLPerf's '\"train_step_time\":'");
   if (!names_cluster(options) && !plan.has("cluster.preset"))
     return Error::at(path, fmt::format("found no cluster, expected --cluster PRESET, one of {}",
                                        fmt::join(preset_names(), ", ")));
@@ -129,7 +133,8 @@ Result<LogComparison> compare_log(const std::string& path, const LogOptions& opt
     return Error::at(path,
                      "found costs.source = uniform, expected a model's: nothing of the log would "
                      "be compared");
-  return LogComparison{path, plan.measured, std::move(result)};
+  for (const std::string& text : plan.left_out) result.warnings.push_back("left out: " + text);
+  return LogComparison{path, plan.measured, std::move(result), plan.left_out};
 }
 
 nlohmann::ordered_json to_json(const LogComparison& o) {

@@ -26,7 +26,8 @@ struct LogOptions {
 struct LogComparison {
   std::string log;
   MeasuredRun measured;
-  RunResult simulated;  // has `training`
+  RunResult simulated;                // has `training`
+  std::vector<std::string> left_out;  // of the log: earlier runs, and iterations of other batches
 
   // Return simulated over measured, minus 1; nothing where the log does not have the figure.
   std::optional<double> iteration_error() const;
