@@ -74,40 +74,6 @@ TEST_CASE("of a log the last run counts, and of a ramp-up the iterations of the 
   CHECK(imported("train.log", kSmallLog + kSmallLogArguments).measured.iterations == 3);
 }
 
-TEST_CASE("MLPerf's log states the batch ahead of its steps, and each run begins with it") {
-  const auto event = [](const char* key, const std::string& value) {
-    return fmt::format(":::MLLOG {{\"key\": \"{}\", \"value\": {}, \"metadata\": {{}}}}\n", key,
-                       value);
-  };
-  const auto steps = [&](int count, const char* seconds) {
-    std::string text;
-    for (int i = 0; i < count; ++i)
-      text += event("tracked_stats", fmt::format("{{\"train_step_time\": {}}}", seconds));
-    return text;
-  };
-  const std::string first =
-      event("global_batch_size", "64") + event("run_start", "null") + steps(9, "0.35");
-  const std::string second =
-      event("global_batch_size", "128") + event("run_start", "null") + steps(8, "0.75");
-  const ImportedPlan last = imported("train.log", first + second);
-  CHECK(last.measured.iteration_s.value() == 0.75);
-  CHECK(last.measured.iterations == 5);
-  CHECK(last.left_out == std::vector<std::string>{"train.log:1 to 11: an earlier run in this log"});
-  // Beside a script with another batch nothing of it is this job's; NeMo's lines state their own.
-  const std::string script = "torchrun pretrain_gpt.py --global-batch-size 64 --num-layers 4\n";
-  const auto beside = [&](const std::string& log) {
-    const auto plan = import_sources({{"run.sh", script}, {"train.log", log}}, {.gpus = 8});
-    REQUIRE(plan.ok());
-    return *plan;
-  };
-  CHECK(!beside(second).measured.any());
-  CHECK(beside(first).measured.iteration_s.value() == 0.35);
-  const std::string nemo = "| global_batch_size: 128 | train_step_timing in s: 0.75\n";
-  CHECK(!beside(nemo).measured.any());
-  CHECK(mentions(beside(nemo).left_out,
-                 "1 iterations whose global batch size, such as 128, is not 64"));
-}
-
 TEST_CASE("what a log measured as nothing, or as no number, is not counted") {
   const ImportedPlan plan =
       imported("train.log", kSmallLogArguments + iteration_line("nan", "400.0") +
