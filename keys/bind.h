@@ -80,8 +80,8 @@ template <class Place>
 KeyAt<Place> whole(IntegerKey key, Place place, int least, int most = 1'000'000'000) {
   using Target = typename PlaceTarget<Place>::type;
   return {key, [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
-            const auto* number = std::get_if<std::int64_t>(&value);
-            if (number == nullptr || *number < least || *number > most)
+            const std::optional<std::int64_t> number = whole_number(value);
+            if (!number || *number < least || *number > most)
               return fmt::format("an integer from {} to {}", least, most);
             place(*target) = static_cast<int>(*number);
             return std::nullopt;

@@ -13,7 +13,6 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
-#include "base/xml.h"
 #include "scenarios/checks.h"
 #include "scenarios/costs.h"
 #include "scenarios/fields.h"
@@ -21,7 +20,6 @@
 #include "scenarios/imported_files.h"
 #include "scenarios/layer_kinds.h"
 #include "scenarios/layout.h"
-#include "scenarios/limits.h"
 #include "scenarios/nodes.h"
 #include "scenarios/routing_file.h"
 #include "schedule/lowering/lower.h"
@@ -347,30 +345,6 @@ Status check_baseline(const Scenario& scenario, const ScenarioFile& file) {
                                               nearest(scenario.report.baseline, names))));
 }
 
-// Returns the names of the points, or the file's name if it has no axes.
-std::string name_of(const ScenarioFile& file, const std::vector<const Point*>& points) {
-  std::string joined;
-  for (const Point* point : points) {
-    for (const std::string& name : point->names) joined += (joined.empty() ? "" : ", ") + name;
-  }
-  return joined.empty() ? printable(std::filesystem::path(file.path).stem().string()) : joined;
-}
-
-// Returns the run at one point of each axis.
-RunSettings run_at(const ScenarioFile& file, const std::vector<const Point*>& points,
-                   const std::vector<std::pair<std::string, Setting>>& sets) {
-  RunSettings run{name_of(file, points), {}, {}, file.base};
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    for (const auto& [key, setting] : points[i]->settings) run.settings[key] = setting;
-    for (const std::string& name : points[i]->names) {
-      run.axes.push_back(file.axes[i].name);
-      run.points.push_back(name);
-    }
-  }
-  for (const auto& [key, setting] : sets) run.settings[key] = setting;
-  return run;
-}
-
 }  // namespace
 
 std::string Scenario::place_of(const std::vector<std::string>& keys) const {
@@ -393,34 +367,6 @@ Error Scenario::placed(const Error& error) const {
   if (error.place.keys.empty()) return error;
   return {
       error.text(), error.kind, {.keys = error.place.keys, .source = place_of(error.place.keys)}};
-}
-
-Result<std::vector<RunSettings>> runs_of(const ScenarioFile& file,
-                                         const std::vector<std::pair<std::string, Setting>>& sets,
-                                         const std::string& only) {
-  RETURN_IF_ERROR(check_runs(file, sets));
-  std::vector<RunSettings> runs;
-  ImportedFiles imported(file.path);
-  // Counts through all points like an odometer: the last axis changes fastest.
-  std::vector<std::size_t> digits(file.axes.size());
-  for (bool more = true; more;) {
-    std::vector<const Point*> points;
-    for (std::size_t i = 0; i < digits.size(); ++i)
-      points.push_back(&file.axes[i].points[digits[i]]);
-    if (name_of(file, points).find(only) != std::string::npos) {
-      runs.push_back(run_at(file, points, sets));
-      RETURN_IF_ERROR(imported.complete(&runs.back()));
-    }
-    more = false;
-    for (std::size_t i = digits.size(); i-- > 0 && !more;) {
-      more = ++digits[i] < file.axes[i].points.size();
-      if (!more) digits[i] = 0;
-    }
-  }
-  if (runs.empty())
-    return Error::at("--only",
-                     fmt::format("found no run whose name holds '{}' in {}", only, file.path));
-  return runs;
 }
 
 Result<Scenario> make_scenario(const ScenarioFile& file, const RunSettings& run) {
@@ -475,9 +421,9 @@ Result<Scenario> make_scenario(const std::string& path, const std::string& name,
                                const Settings& settings,
                                const std::vector<std::pair<std::string, Setting>>& sets) {
   const ScenarioFile file{path, settings, {}};
-  RunSettings run = run_at(file, {}, sets);
+  RunSettings run{name, {}, {}, settings};
+  for (const auto& [key, setting] : sets) run.settings[key] = setting;
   RETURN_IF_ERROR(ImportedFiles(path).complete(&run));
-  run.name = name;
   return make_scenario(file, run);
 }
 

@@ -203,8 +203,9 @@ struct RunSettings {
   std::vector<std::string> notes = {};  // as in Scenario
 };
 
-// Returns the runs that are the product of the file's axes, each with `sets` on top, if their name
-// contains `only`. Error: more than limits.runs, found before any of them is made.
+// Returns the runs that are the product of the file's axes, each with `sets` on top: the one named
+// `only`, or else those whose name contains it. Error: more than limits.runs, found before any of
+// them is made.
 Result<std::vector<RunSettings>> runs_of(
     const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets = {},
     const std::string& only = "");

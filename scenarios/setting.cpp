@@ -149,7 +149,12 @@ class Flattener {
 }  // namespace
 
 Error Setting::error(std::string_view key, std::string_view expected) const {
-  return {fmt::format("found {} = {}, expected {}", key, text(), expected),
+  // A text in place of a number or flag is quoted: "2048" is none.
+  const auto begins = [&](std::string_view word) { return expected.starts_with(word); };
+  const bool is_quoted = std::holds_alternative<std::string>(value) &&
+                         (begins("a number") || begins("an integer") || begins("true or false"));
+  const std::string found = is_quoted ? fmt::format("\"{}\"", text()) : text();
+  return {fmt::format("found {} = {}, expected {}", key, found, expected),
           Error::BadInput,
           {.keys = {std::string(key)}, .source = where}};
 }

@@ -288,4 +288,28 @@ TEST_CASE("only the runs whose name is asked for are checked") {
   REQUIRE(one.ok());
   CHECK(one->size() == 1);
   CHECK_FALSE(load_scenarios(path, {}, "parallel.tp=4").ok());
+  // A run's whole name goes over names that contain it.
+  const std::string more =
+      folder.with("more.toml", kSmall + "[matrix]\nparallel.global_batch = [8, 80]\n");
+  CHECK(load_scenarios(more, {}, "parallel.global_batch=8")->size() == 1);
+  CHECK(load_scenarios(more, {}, "global_batch=8")->size() == 2);
+}
+
+TEST_CASE("an integer may be written as a number without a fraction, and not as a text") {
+  const Folder folder;
+  const auto batched = [&](const std::string& batch) {
+    std::string text = kSmall;
+    const std::size_t line = text.find("global_batch");
+    text.replace(line, text.find('\n', line) - line, "global_batch = " + batch);
+    return load_scenarios(folder.with("batch.toml", text));
+  };
+  for (const char* batch : {"64.0", "6.4e1", "0x40"}) {
+    INFO(batch);
+    const auto loaded = batched(batch);
+    REQUIRE(loaded.ok());
+    CHECK(loaded->front().job.plan.global_batch == 64);
+  }
+  const auto refused = [&](const char* batch) { return batched(batch).error().text(); };
+  CHECK(refused("64.5").find("= 64.5, expected an integer from") != std::string::npos);
+  CHECK(refused("\"64\"").find("= \"64\", expected an integer from") != std::string::npos);
 }
