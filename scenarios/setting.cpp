@@ -30,6 +30,10 @@ Result<Setting> to_setting(const toml::node& node, const std::string& where,
   if (const auto* value = node.as_floating_point()) return Setting{value->get(), where};
   if (const auto* value = node.as_string()) return Setting{value->get(), where};
   if (const auto* array = node.as_array()) {
+    if (array->is_array_of_tables())
+      return Error::at(where, fmt::format("found [[{0}]], expected [{0}], or for several runs "
+                                          "[[matrix.{0}]] with a name each",
+                                          key));
     if (!array->empty() && array->is_homogeneous<std::string>()) {
       std::vector<std::string> texts;
       for (const toml::node& item : *array) texts.push_back(item.as_string()->get());

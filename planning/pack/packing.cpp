@@ -168,7 +168,8 @@ Result<std::vector<int>> read_lengths(const std::string& path, int longest,
                                       const std::string& expected) {
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
   if (!table.has("length"))
-    return Error::at(fmt::format("{}:1", path), "found no column 'length', expected one of tokens");
+    return Error::at(fmt::format("{}:1", path),
+                     "found no column 'length', expected one with the tokens of each sequence");
   std::vector<int> lengths;
   for (int row = 0; row < table.size(); ++row) {
     ASSIGN_OR_RETURN(const std::int64_t length, table.integer(row, "length"));

@@ -300,7 +300,7 @@ tp = 2 -> tp = 2;layers_per_stage = 4
 tp = 2 -> tp = 2;layers_per_stage = [4, "4"]
   9: found 'parallel.layers_per_stage' with a list of other things, expected integers
 gpus = 8 -> gpus = 8;nic_Gbitps = "fast"
-  16: found cluster.nic_Gbitps = fast, expected a number above 0
+  16: found cluster.nic_Gbitps = "fast", expected a number above 0
 [cluster] -> [train];recompute = true;[cluster]
   14: found train.recompute = true, expected one of full none selective
 [cluster] -> [train];precision = 16;[cluster]

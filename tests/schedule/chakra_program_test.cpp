@@ -326,6 +326,10 @@ TEST_CASE("what a Program cannot have is refused with file and node") {
   CHECK(why(job_of({{collective(1, sum, 8, 0)}, {collective(1, sum, 8, 0)}})) ==
         "a.0.et: node 1 'g': found communication without duration_micros, expected one, or a "
         "cluster that prices it (--cluster)");
+  ChakraNode symbolic = compute(1, 0);
+  symbolic.num_ops = 1'000'000'000'000'000;
+  CHECK(why(job_of({{symbolic}})).find("found num_ops 1000000000000000 and no duration_micros") !=
+        std::string::npos);
   ChakraNode sizeless = send(1, 1, 5);
   sizeless.comm_size.reset();
   CHECK(why(job_of({{sizeless}, {receive(1, 0, 5)}})) ==
