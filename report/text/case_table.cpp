@@ -51,6 +51,19 @@ std::string unfit_cases(const std::vector<CaseRow>& rows) {
   return text;
 }
 
+// Names the runs that took some 1000 times their prediction: milliseconds among seconds.
+std::string unit_doubts(const std::vector<CaseRow>& rows) {
+  std::string text;
+  for (const CaseRow& row : rows) {
+    if (!row.prediction) continue;
+    const double ratio = row.run.measured_s / row.prediction->predicted_s;
+    if (ratio > 200 && ratio < 5000)
+      text += fmt::format("  {}: measured {:.0f} times the prediction: iteration_s is in seconds\n",
+                          row.run.id, ratio);
+  }
+  return text.empty() ? "" : "\nmilliseconds?\n" + text;
+}
+
 // Returns the names of the CSV's columns: fields of to_json(row), and the reason. The three columns
 // on memory are left out if no run's memory was measured.
 std::vector<std::string> csv_columns(const std::vector<CaseRow>& rows) {
@@ -71,7 +84,7 @@ std::string case_table(const std::vector<CaseRow>& rows, int width) {
   const std::string below = reasons(rows, "");
   return text_table(case_columns(), rows, width) + "\n" +
          text_table(family_columns(), families_and_all(rows), width) +
-         wrapped(memory_line(rows) + unfit_cases(rows), width) +
+         wrapped(memory_line(rows) + unfit_cases(rows) + unit_doubts(rows), width) +
          (below.empty() ? "" : "\nnot predicted:\n" + wrapped(below, width)) +
          wrapped(guesses_text(rows), width);
 }

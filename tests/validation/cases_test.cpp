@@ -384,6 +384,12 @@ TEST_CASE("memory that was measured is held against the fullest GPU's") {
   const std::string narrow = case_table(*rows, 60);
   const std::string line = narrow.substr(narrow.find("memory of 1 rows"));
   CHECK(line.find('\n') <= 60);
+  // A run that took 1000 times as long was probably given in milliseconds.
+  CHECK(case_table(*rows).find("iteration_s is in seconds") == std::string::npos);
+  std::vector<CaseRow> slow = *rows;
+  slow[1].run.measured_s = 1000 * slow[1].prediction->predicted_s;
+  CHECK(case_table(slow).find("b: measured 1000 times the prediction: iteration_s is in seconds") !=
+        std::string::npos);
 }
 
 TEST_CASE("what-ifs compare runs of one source and model with the first of them") {
