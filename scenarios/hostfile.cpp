@@ -38,13 +38,28 @@ Result<std::map<std::string, int>> first_gpus(const ClusterSettings& cluster, in
   return first;
 }
 
+std::string_view without_domain(std::string_view host) { return host.substr(0, host.find('.')); }
+
+// Finds a host by its name, or by its name without domains if just one of the hosts has that:
+// n7.cluster.org is n7.
+auto find_host(const std::map<std::string, int>& first_gpus, const std::string& name) {
+  const auto exact = first_gpus.find(name);
+  if (exact != first_gpus.end()) return exact;
+  const auto is_same = [&](const auto& host) {
+    return without_domain(host.first) == without_domain(name);
+  };
+  const auto found = std::ranges::find_if(first_gpus, is_same);
+  const bool is_only_one = std::ranges::count_if(first_gpus, is_same) == 1;
+  return is_only_one ? found : first_gpus.end();
+}
+
 // Returns the GPUs that each host of the hostfile gives to the job: as many as it has slots.
 Result<std::vector<std::vector<int>>> gpus_by_host(const ClusterSettings& cluster) {
   int gpus_of_host = 0;
   ASSIGN_OR_RETURN(const auto first, first_gpus(cluster, &gpus_of_host));
   std::vector<std::vector<int>> gpus;
   for (const HostSlots& host : cluster.hostfile) {
-    const auto found = first.find(host.name);
+    const auto found = find_host(first, host.name);
     if (found == first.end()) {
       std::vector<std::string> known;
       for (const auto& [name, gpu] : first) known.push_back(name);
@@ -99,18 +114,23 @@ Result<std::vector<HostSlots>> read_hostfile(const std::string& path) {
     const std::vector<std::string> words = split_words(line.substr(0, line.find('#')));
     if (words.empty()) continue;
     ASSIGN_OR_RETURN(HostSlots host, host_of(words, where));
-    const auto [known, is_new] = index_of_host.try_emplace(host.name, hosts.size());
-    if (is_new) {
-      hosts.push_back(std::move(host));
-      continue;
+    const auto names = parse_hostlist(host.name);
+    if (!names.ok()) return Error::at(where, names.error().message);
+    for (const std::string& name : *names) {
+      host.name = name;
+      const auto [known, is_new] = index_of_host.try_emplace(name, hosts.size());
+      if (is_new) {
+        hosts.push_back(host);
+        continue;
+      }
+      // A line without a number of slots counts as one.
+      int& slots = hosts[known->second].slots;
+      slots = std::max(1, slots) + std::max(1, host.slots);
+      if (slots > kMostSlots)
+        return Error::at(where, fmt::format("found more than {} slots on {}, expected at most as "
+                                            "many as it has GPUs",
+                                            kMostSlots, name));
     }
-    // A line without a number of slots counts as one.
-    int& slots = hosts[known->second].slots;
-    slots = std::max(1, slots) + std::max(1, host.slots);
-    if (slots > kMostSlots)
-      return Error::at(where, fmt::format("found more than {} slots on {}, expected at most as "
-                                          "many as it has GPUs",
-                                          kMostSlots, host.name));
   }
   if (hosts.empty()) return Error::at(path, "found no host, expected one a line");
   return hosts;

@@ -61,6 +61,13 @@ TEST_CASE("ranks fill the hosts of a hostfile in its order, or are dealt round o
   CHECK(gpus_of_ranks("a2 slots=1\nb1\na1\n", "placement = \"cyclic\"\n") == Gpus{2, 4, 0, 5});
 }
 
+TEST_CASE("a hostfile may have Slurm's short form, and names with their domains") {
+  CHECK(gpus_of_ranks("a[1-2] slots=2\n") == Gpus{0, 1, 2, 3});
+  CHECK(gpus_of_ranks("b1.cluster.org\na1.cluster.org\n") == Gpus{4, 5, 0, 1});
+  CHECK(refused("a1\na[2-1]\n").starts_with("hosts:2: "));
+  CHECK(refused("a1\nc9.cluster.org\n").starts_with("hosts:2: found host 'c9.cluster.org'"));
+}
+
 TEST_CASE("hosts of one NVLink domain have their GPUs in order of cluster.hosts") {
   // The nodes' six GPUs are six hosts of one GPU.
   CHECK(gpus_of_ranks("h6\nh1\nh3\nh2\n", "hosts = \"h[1-6]\"\n") == Gpus{5, 0, 2, 1});
