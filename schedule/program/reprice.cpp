@@ -15,13 +15,13 @@ namespace tandem {
 namespace {
 
 // The properties that decide how long a communication takes.
-struct CommShape {
+struct PricedShape {
   OpKind kind;
   int ranks;
   bool between_nodes;
   Bytes bytes;
 
-  auto operator<=>(const CommShape&) const = default;
+  auto operator<=>(const PricedShape&) const = default;
 };
 
 // The prices of communication. Each is looked up once.
@@ -33,7 +33,7 @@ class CommPrices {
   void reprice(const Communicator& communicator, Op* op) {
     const auto ranks = static_cast<int>(communicator.members.size());
     const auto [at, is_new] = prices_.try_emplace(
-        CommShape{op->kind, ranks, communicator.between_nodes, op->bytes}, std::nullopt);
+        PricedShape{op->kind, ranks, communicator.between_nodes, op->bytes}, std::nullopt);
     if (is_new)
       at->second = comm_ns(table_, comm_kind(op->kind), ranks, communicator.between_nodes,
                            static_cast<double>(op->bytes));
@@ -48,7 +48,7 @@ class CommPrices {
  private:
   const CostTable& table_;
   std::map<std::string, std::int64_t>* kept_;
-  std::map<CommShape, std::optional<Nanoseconds>> prices_;
+  std::map<PricedShape, std::optional<Nanoseconds>> prices_;
 };
 
 }  // namespace
