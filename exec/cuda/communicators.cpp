@@ -1,6 +1,6 @@
-// Calls NCCL. A call on a communicator of several members does not block: NCCL answers
-// ncclInProgress, and settle() polls until the call is through or the time is up. Inside a group
-// NCCL only notes calls, so they are settled when the group ends.
+// Calls NCCL. A call on a nonblocking communicator returns ncclInProgress, and settle() polls until
+// the call has been carried out or the time is up. Inside a group NCCL only queues calls, so they
+// are settled when the group ends.
 #include "exec/cuda/communicators.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@
 #include "exec/payload/payload_layout.h"
 #include "launch/clock.h"
 
-// NCCL has it since 2.28. Null if the loaded library lacks it, whatever version this is built with.
+// NCCL has ncclAlltoAll since 2.28. A weak symbol is null if the loaded library lacks it.
 extern "C" ncclResult_t ncclAlltoAll(const void* give, void* take, size_t count,
                                      ncclDataType_t type, ncclComm_t communicator,
                                      cudaStream_t stream) __attribute__((weak));
@@ -28,15 +28,15 @@ extern "C" ncclResult_t ncclAlltoAll(const void* give, void* take, size_t count,
 namespace tandem {
 namespace {
 
-// Thread blocks of a transfer within one device: more would only take SMs away.
+// Thread blocks of a transfer within one device: more would only take SMs from compute.
 constexpr int kMoveBlocks = 4;
 
 std::string ranks_of(const Communicator& communicator) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMostListed = 8;
   std::string text = "ranks";
-  for (std::size_t i = 0; i < std::min(kMost, communicator.members.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kMostListed, communicator.members.size()); ++i)
     text += fmt::format("{}{}", i == 0 ? " " : ", ", index(communicator.members[i]));
-  return text + (communicator.members.size() > kMost ? ", ..." : "");
+  return text + (communicator.members.size() > kMostListed ? ", ..." : "");
 }
 
 // Returns the communicators of the Program that the plan's Moves go through.
@@ -67,19 +67,20 @@ Communicators::~Communicators() {
   if (!close().ok()) abort();
 }
 
-Communicators::Own& Communicators::of(std::int32_t communicator) {
-  const auto at = std::ranges::lower_bound(all_, communicator, {}, &Own::number);
-  CHECK(at != all_.end() && at->number == communicator);
-  return *at;
+Communicators::OpenCommunicator& Communicators::opened(std::int32_t number) {
+  const auto found = std::ranges::lower_bound(opened_, number, {}, &OpenCommunicator::number);
+  CHECK(found != opened_.end() && found->number == number);
+  return *found;
 }
 
-Error Communicators::failed(const Own& own, const char* call, ncclResult_t code) const {
+Error Communicators::failed(const OpenCommunicator& own, const char* call,
+                            ncclResult_t code) const {
   Error error = nccl_failed(call, code, own.nccl);
   error.message += fmt::format(" (communicator {} of {})", own.number, own.ranks);
   return error;
 }
 
-Status Communicators::settle(const Own& own, const char* call) const {
+Status Communicators::settle(const OpenCommunicator& own, const char* call) const {
   const Nanoseconds until_ns = now_ns() + timeout_ns_;
   for (;;) {
     ncclResult_t state = ncclSuccess;
@@ -96,10 +97,9 @@ Status Communicators::settle(const Own& own, const char* call) const {
   }
 }
 
-// Settles the call, or inside a group notes the communicator for end_group().
-Status Communicators::took(Own* own, const char* call, ncclResult_t code) {
+Status Communicators::handle(OpenCommunicator* own, const char* call, ncclResult_t code) {
   if (code != ncclSuccess && code != ncclInProgress) return failed(*own, call, code);
-  if (depth_ == 0) return settle(*own, call);
+  if (open_groups_ == 0) return settle(*own, call);
   if (std::ranges::find(grouped_, own) == grouped_.end()) grouped_.push_back(own);
   return Done{};
 }
@@ -110,9 +110,9 @@ Status Communicators::open(const GpuJob& job) {
   reductions_ = job.options.reductions;
   const std::set<std::int32_t> moved =
       job.options.transfers == GpuTransfers::Nccl ? moved_through(job) : std::set<std::int32_t>();
-  all_.reserve(job.plan->communicators.size());
+  opened_.reserve(job.plan->communicators.size());
   for (const GpuCommunicator& planned : job.plan->communicators) {
-    // A communicator whose members all play here serves only a Move, which sends to itself.
+    // A communicator of local ranks only serves just Moves, by sends from this process to itself.
     const bool is_used = planned.members > 1 || moved.contains(planned.communicator);
     if (!is_used) continue;
     ASSIGN_OR_RETURN(const GpuCommId id,
@@ -129,13 +129,14 @@ Status Communicators::start(const GpuJob& job, const GpuCommunicator& planned, G
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = planned.members == 1 ? 1 : 0;
   config.splitShare = 0;
-  const int most = planned.sms > 0 ? planned.sms : planned.members == 1 ? kMoveBlocks : 0;
-  if (most > 0) {
+  const int default_blocks = planned.members == 1 ? kMoveBlocks : 0;  // 0: NCCL chooses
+  const int most_blocks = planned.sms > 0 ? planned.sms : default_blocks;
+  if (most_blocks > 0) {
     config.minCTAs = 1;
-    config.maxCTAs = most;
+    config.maxCTAs = most_blocks;
   }
-  CHECK(all_.empty() || all_.back().number < planned.communicator);
-  Own& own = all_.emplace_back();
+  CHECK(opened_.empty() || opened_.back().number < planned.communicator);
+  OpenCommunicator& own = opened_.emplace_back();
   own.number = planned.communicator;
   own.ranks = ranks_of(job.program->communicators[planned.communicator]);
   own.place = planned.place;
@@ -150,65 +151,65 @@ Status Communicators::start(const GpuJob& job, const GpuCommunicator& planned, G
 Status Communicators::begin_group() {
   if (const ncclResult_t code = ncclGroupStart(); code != ncclSuccess)
     return nccl_failed("ncclGroupStart", code, nullptr);
-  ++depth_;
+  ++open_groups_;
   return Done{};
 }
 
 Status Communicators::end_group() {
   const ncclResult_t code = ncclGroupEnd();
-  --depth_;
+  --open_groups_;
   if (code != ncclSuccess && code != ncclInProgress)
     return grouped_.empty() ? nccl_failed("ncclGroupEnd", code, nullptr)
                             : failed(*grouped_.front(), "ncclGroupEnd", code);
-  if (depth_ > 0) return Done{};
-  for (const Own* own : grouped_) RETURN_IF_ERROR(settle(*own, "ncclGroupEnd"));
+  if (open_groups_ > 0) return Done{};
+  for (const OpenCommunicator* own : grouped_) RETURN_IF_ERROR(settle(*own, "ncclGroupEnd"));
   grouped_.clear();
   return Done{};
 }
 
 Status Communicators::move(const Op& op, std::int32_t communicator, const float* give, float* take,
                            cudaStream_t stream) {
-  Own& own = of(communicator);
+  OpenCommunicator& own = opened(communicator);
   const auto words = static_cast<std::size_t>(payload_layout(op, 2, 0).give_words);
   RETURN_IF_ERROR(begin_group());
-  RETURN_IF_ERROR(took(&own, "ncclSend", ncclSend(give, words, ncclFloat, 0, own.nccl, stream)));
-  RETURN_IF_ERROR(took(&own, "ncclRecv", ncclRecv(take, words, ncclFloat, 0, own.nccl, stream)));
+  RETURN_IF_ERROR(handle(&own, "ncclSend", ncclSend(give, words, ncclFloat, 0, own.nccl, stream)));
+  RETURN_IF_ERROR(handle(&own, "ncclRecv", ncclRecv(take, words, ncclFloat, 0, own.nccl, stream)));
   return end_group();
 }
 
 Status Communicators::communicate(const Op& op, std::int32_t communicator, const float* give,
                                   float* take, cudaStream_t stream) {
-  Own& own = of(communicator);
+  OpenCommunicator& own = opened(communicator);
   const PayloadLayout pieces = payload_layout(op, own.members, own.place);
   const auto gives = static_cast<std::size_t>(pieces.give_words);
   const auto takes = static_cast<std::size_t>(pieces.take_words);
-  const int n = own.members;
   const Number number = number_of_message(*program_, op, communicator, reductions_);
-  const ncclDataType_t type = nccl_type(number);  // in which reductions add
-  const auto each = static_cast<std::size_t>(numbers_a_word(number));
+  const ncclDataType_t type = nccl_type(number);  // of reductions; all else moves words as floats
+  const auto a_word = static_cast<std::size_t>(numbers_a_word(number));
   switch (op.kind) {
     case OpKind::Send:  // of a pipeline edge: member 0 sends, member 1 receives
-      return took(&own, "ncclSend", ncclSend(give, gives, ncclFloat, 1, own.nccl, stream));
+      return handle(&own, "ncclSend", ncclSend(give, gives, ncclFloat, 1, own.nccl, stream));
     case OpKind::Recv:
-      return took(&own, "ncclRecv", ncclRecv(take, takes, ncclFloat, 0, own.nccl, stream));
+      return handle(&own, "ncclRecv", ncclRecv(take, takes, ncclFloat, 0, own.nccl, stream));
     case OpKind::AllReduce:
-      return took(&own, "ncclAllReduce",
-                  ncclAllReduce(give, take, gives * each, type, ncclSum, own.nccl, stream));
+      return handle(&own, "ncclAllReduce",
+                    ncclAllReduce(give, take, gives * a_word, type, ncclSum, own.nccl, stream));
     case OpKind::ReduceScatter:
-      return took(&own, "ncclReduceScatter",
-                  ncclReduceScatter(give, take, takes * each, type, ncclSum, own.nccl, stream));
+      return handle(&own, "ncclReduceScatter",
+                    ncclReduceScatter(give, take, takes * a_word, type, ncclSum, own.nccl, stream));
     case OpKind::AllGather:
-      return took(&own, "ncclAllGather",
-                  ncclAllGather(give, take, gives, ncclFloat, own.nccl, stream));
+      return handle(&own, "ncclAllGather",
+                    ncclAllGather(give, take, gives, ncclFloat, own.nccl, stream));
     case OpKind::AllToAll:
-      return all_to_all(&own, gives / static_cast<std::size_t>(n), give, take, stream);
+      return all_to_all(&own, gives / static_cast<std::size_t>(own.members), give, take, stream);
     case OpKind::RingShift: {
-      const int next = (own.place + 1) % n, before = (own.place + n - 1) % n;
+      const int next = (own.place + 1) % own.members;
+      const int before = (own.place + own.members - 1) % own.members;
       RETURN_IF_ERROR(begin_group());
       RETURN_IF_ERROR(
-          took(&own, "ncclSend", ncclSend(give, gives, ncclFloat, next, own.nccl, stream)));
+          handle(&own, "ncclSend", ncclSend(give, gives, ncclFloat, next, own.nccl, stream)));
       RETURN_IF_ERROR(
-          took(&own, "ncclRecv", ncclRecv(take, takes, ncclFloat, before, own.nccl, stream)));
+          handle(&own, "ncclRecv", ncclRecv(take, takes, ncclFloat, before, own.nccl, stream)));
       return end_group();
     }
     default:
@@ -217,25 +218,26 @@ Status Communicators::communicate(const Op& op, std::int32_t communicator, const
   }
 }
 
-// `each`: how many words go to each member, and come from each.
-Status Communicators::all_to_all(Own* own, std::size_t each, const float* give, float* take,
-                                 cudaStream_t stream) {
+// `words_a_member`: how many words go to each member, and come from each.
+Status Communicators::all_to_all(OpenCommunicator* own, std::size_t words_a_member,
+                                 const float* give, float* take, cudaStream_t stream) {
   if (ncclAlltoAll != nullptr)
-    return took(own, "ncclAlltoAll", ncclAlltoAll(give, take, each, ncclFloat, own->nccl, stream));
+    return handle(own, "ncclAlltoAll",
+                  ncclAlltoAll(give, take, words_a_member, ncclFloat, own->nccl, stream));
   RETURN_IF_ERROR(begin_group());
   for (int member = 0; member < own->members; ++member) {
-    RETURN_IF_ERROR(
-        took(own, "ncclSend",
-             ncclSend(give + member * each, each, ncclFloat, member, own->nccl, stream)));
-    RETURN_IF_ERROR(
-        took(own, "ncclRecv",
-             ncclRecv(take + member * each, each, ncclFloat, member, own->nccl, stream)));
+    RETURN_IF_ERROR(handle(own, "ncclSend",
+                           ncclSend(give + member * words_a_member, words_a_member, ncclFloat,
+                                    member, own->nccl, stream)));
+    RETURN_IF_ERROR(handle(own, "ncclRecv",
+                           ncclRecv(take + member * words_a_member, words_a_member, ncclFloat,
+                                    member, own->nccl, stream)));
   }
   return end_group();
 }
 
 Status Communicators::check() const {
-  for (const Own& own : all_) {
+  for (const OpenCommunicator& own : opened_) {
     if (own.nccl == nullptr) continue;
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = ncclCommGetAsyncError(own.nccl, &state);
@@ -246,16 +248,17 @@ Status Communicators::check() const {
   return Done{};
 }
 
-// Aborts in a thread of its own, for two reasons: this thread may have left a group open, whose end
-// would be awaited, and NCCL may wait for something that never ends.
+// Aborts in a new thread, for two reasons: NCCL's groups are per thread, and the end of a group
+// that this thread has left open would be awaited; and an abort may itself wait forever.
 void Communicators::abort() {
-  constexpr auto kMost = std::chrono::milliseconds(1500);  // the watchdog kills after 2 s
+  constexpr auto kMostWait = std::chrono::milliseconds(1500);  // the watchdog kills after 2 s
   leave_groups();
   std::vector<ncclComm_t> shared;
-  for (const Own& own : all_) {
+  for (const OpenCommunicator& own : opened_) {
     if (own.members > 1 && own.nccl != nullptr) shared.push_back(own.nccl);
   }
-  std::erase_if(all_, [](const Own& own) { return own.members > 1 || own.nccl == nullptr; });
+  std::erase_if(opened_,
+                [](const OpenCommunicator& own) { return own.members > 1 || own.nccl == nullptr; });
   if (shared.empty()) return;
   std::promise<void> promise;
   const std::future<void> done = promise.get_future();
@@ -265,33 +268,33 @@ void Communicators::abort() {
     (void)ncclGroupEnd();
     promise.set_value();
   }).detach();
-  (void)done.wait_for(kMost);
+  (void)done.wait_for(kMostWait);
 }
 
 // Ends the groups that a failure has left open. NCCL drops the calls in them.
 void Communicators::leave_groups() {
-  for (; depth_ > 0; --depth_) (void)ncclGroupEnd();
+  for (; open_groups_ > 0; --open_groups_) (void)ncclGroupEnd();
   grouped_.clear();
 }
 
-// Closes all communicators. Finalizes all of those with several members before it waits for one, as
-// another member may close them in another order.
+// Closes all communicators. Finalizes all that have several members before waiting for any of them,
+// as other members may close them in another order.
 Status Communicators::close() {
-  constexpr Nanoseconds kMost_ns = 10'000'000'000;
+  constexpr Nanoseconds kMostWait_ns = 10'000'000'000;
   leave_groups();
-  timeout_ns_ = std::min(timeout_ns_, kMost_ns);
-  std::erase_if(all_, [](const Own& own) {
+  timeout_ns_ = std::min(timeout_ns_, kMostWait_ns);
+  std::erase_if(opened_, [](const OpenCommunicator& own) {
     if (own.members == 1 && own.nccl != nullptr) (void)ncclCommDestroy(own.nccl);
     return own.members == 1 || own.nccl == nullptr;
   });
-  for (const Own& own : all_) {
+  for (const OpenCommunicator& own : opened_) {
     const ncclResult_t code = ncclCommFinalize(own.nccl);
     if (code != ncclSuccess && code != ncclInProgress) return failed(own, "ncclCommFinalize", code);
   }
-  for (const Own& own : all_) RETURN_IF_ERROR(settle(own, "ncclCommFinalize"));
-  while (!all_.empty()) {
-    const ncclComm_t last = all_.back().nccl;
-    all_.pop_back();
+  for (const OpenCommunicator& own : opened_) RETURN_IF_ERROR(settle(own, "ncclCommFinalize"));
+  while (!opened_.empty()) {
+    const ncclComm_t last = opened_.back().nccl;
+    opened_.pop_back();
     (void)ncclCommDestroy(last);
   }
   return Done{};

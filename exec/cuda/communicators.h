@@ -1,4 +1,4 @@
-// Communicators: messages by NCCL that never wait forever.
+// Communicators: sends and receives messages by NCCL, with a time-out on every call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,13 +14,13 @@
 
 namespace tandem {
 
-// The NCCL communicators of a plan. A communicator with several members does not block: a call that
-// has to wait for others says so, and is asked again until options.timeout_ns has passed. One with
-// a single member waits for nobody, and blocks: otherwise NCCL would start a thread for each
-// operation.
+// The NCCL communicators of a plan. A communicator with several members is nonblocking
+// (ncclConfig_t::blocking = 0): a call that has to wait for other members returns ncclInProgress,
+// and is polled until options.timeout_ns has passed. A communicator with a single member waits for
+// nobody and is blocking, as NCCL starts a thread for each operation of a nonblocking one.
 //
-// Inside a group only transfers may be called. If one fails, the group stays open, and only abort()
-// or the destructor may follow.
+// Between begin_group() and end_group() only communicate() and move() may be called. If one of them
+// fails, the group stays open, and only abort() or the destructor may follow.
 class Communicators {
  public:
   Communicators() = default;
@@ -37,8 +37,8 @@ class Communicators {
 
   Status begin_group();
   Status end_group();
-  // Carries out op's message to or from the other members. `communicator`: its number in the
-  // Program.
+  // Sends op's message to the other members, or receives it, or does both in a collective.
+  // `communicator`: its number in the Program.
   Status communicate(const Op& op, std::int32_t communicator, const float* give, float* take,
                      cudaStream_t stream);
   // Sends op's message from this process to itself. REQUIRES: the communicator has one member.
@@ -47,14 +47,14 @@ class Communicators {
 
   // Returns an Error if a communicator has failed meanwhile.
   Status check() const;
-  // Aborts what is under way among several members, in all communicators at once: one after the
-  // other, NCCL would wait in the first for kernels of the others. Waits for a second or two at
-  // most. Leaves communicators with one member alone: nobody waits for them, and NCCL would wait
-  // for their streams. Nothing else may be called afterwards.
+  // Aborts all communicators with several members at once; one at a time, the first abort would
+  // wait for kernels of the others. Waits for 1.5 s at most. Does not abort communicators with one
+  // member: nobody waits for them, and NCCL would wait for their streams. Nothing else may be
+  // called afterwards.
   void abort();
 
  private:
-  struct Own {
+  struct OpenCommunicator {
     std::int32_t number = 0;  // in the Program
     std::string ranks;        // "ranks 0, 1"
     int place = 0;
@@ -62,24 +62,25 @@ class Communicators {
     ncclComm_t nccl = nullptr;
   };
 
-  Own& of(std::int32_t communicator);
-  Error failed(const Own& own, const char* call, ncclResult_t code) const;
-  // Polls until the communicator has done what it was asked for. `call`: named in the Error.
-  Status settle(const Own& own, const char* call) const;
-  // Handles what an NCCL call on the communicator returned.
-  Status took(Own* own, const char* call, ncclResult_t code);
+  OpenCommunicator& opened(std::int32_t number);
+  Error failed(const OpenCommunicator& own, const char* call, ncclResult_t code) const;
+  // Polls until the communicator has carried out its last call. `call`: named in the Error.
+  Status settle(const OpenCommunicator& own, const char* call) const;
+  // Handles the code that an NCCL call on the communicator returned: settles the call, or inside a
+  // group notes the communicator for end_group().
+  Status handle(OpenCommunicator* own, const char* call, ncclResult_t code);
   Status start(const GpuJob& job, const GpuCommunicator& planned, GpuCommId id);
-  Status all_to_all(Own* own, std::size_t each, const float* give, float* take,
-                    cudaStream_t stream);
+  Status all_to_all(OpenCommunicator* own, std::size_t words_a_member, const float* give,
+                    float* take, cudaStream_t stream);
   void leave_groups();
   Status close();
 
   const Program* program_ = nullptr;
   ReductionTypes reductions_;
   Nanoseconds timeout_ns_ = 0;
-  int depth_ = 0;              // groups that are open
-  std::vector<Own*> grouped_;  // communicators with calls in the open group
-  std::vector<Own> all_;       // by number
+  int open_groups_ = 0;                     // nested calls of ncclGroupStart
+  std::vector<OpenCommunicator*> grouped_;  // communicators with calls in the open group
+  std::vector<OpenCommunicator> opened_;    // in ascending order of numbers
 };
 
 }  // namespace tandem

@@ -1,8 +1,7 @@
-// Plans a GPU's calls by playing the Program at its prices: the local rank whose next op can begin
-// first issues that op, until all are issued. Local ranks play in this process: one rank, or all.
-// An op becomes these calls on its lane's stream: a Wait for each op of another stream that it
-// waits for, a Record of its begin, its work, a Record of its end. An exchange is a group of
-// transfers that NCCL launches as one.
+// Plans a GPU's calls by list scheduling at the ops' prices: again and again, the local rank whose
+// next op can begin first issues that op. A forward that waits for a receive, for example, becomes
+// four calls on its stream: Wait (for the receive's end event), Record (its begin), Compute, Record
+// (its end). Ops of one exchange (batched isend and irecv) are issued as one NCCL group.
 #include "exec/cuda/gpu_plan.h"
 
 #include <fmt/format.h>
@@ -27,9 +26,9 @@ struct LocalOp {
   std::uint32_t op = 0;
 };
 
-// Ops that are issued as one: a single op, or all parts of a communication whose members all play
-// here, in the order of its members.
-using LocalOps = std::vector<LocalOp>;
+// The ops that one call carries out: a single op, or the ops of all members of a communication
+// between local ranks, in the order of its members.
+using JointOps = std::vector<LocalOp>;
 
 class GpuPlanner {
  public:
@@ -44,7 +43,7 @@ class GpuPlanner {
     LaneQueues queues;
     std::map<std::int32_t, std::vector<std::uint32_t>> exchanges;  // number -> its transfers
     std::size_t next = 0;                                          // the next op to issue
-    bool meets = false;                      // waits until all members come to its next op
+    bool waits_for_members = false;          // its next op has arrived; other members have not
     std::vector<Nanoseconds> ends_ns;        // by op, as priced
     std::vector<std::uint32_t> issued;       // ops, by lane
     std::vector<std::int32_t> lane_streams;  // by lane; -1: none yet
@@ -52,64 +51,69 @@ class GpuPlanner {
     std::size_t first_lane = 0;  // the number of its first lane among the lanes of all local ranks
   };
 
-  const Op& op(LocalOp part) const { return local_ranks_[part.local_rank].body->ops[part.op]; }
-  std::int32_t communicator(LocalOp part) const {
-    return local_ranks_[part.local_rank].row->communicators[op(part).slot];
+  const Op& op(LocalOp local_op) const {
+    return local_ranks_[local_op.local_rank].body->ops[local_op.op];
+  }
+  std::int32_t communicator(LocalOp local_op) const {
+    return local_ranks_[local_op.local_rank].row->communicators[op(local_op).slot];
   }
   int members(std::int32_t number) const {
     return static_cast<int>(program_.communicators[number].members.size());
   }
-  int place(std::int32_t number, LocalOp part) const {
+  int place(std::int32_t number, LocalOp local_op) const {
     const auto& all = program_.communicators[number].members;
-    return static_cast<int>(std::ranges::find(all, plan_.local_ranks[part.local_rank]) -
+    return static_cast<int>(std::ranges::find(all, plan_.local_ranks[local_op.local_rank]) -
                             all.begin());
   }
-  // Calls `each` with what the op waits for: the op before it on its lane, then its waits.
+  // Calls `each` with every op that this one waits for: the op before it on its lane, and the ops
+  // in its list of waits.
   template <class Each>
-  void for_awaited(LocalOp part, Each each) const {
-    const LocalRank& local_rank = local_ranks_[part.local_rank];
-    if (const std::uint32_t place = local_rank.queues.place[part.op]; place > 0)
-      each(local_rank.queues.lanes[op(part).lane][place - 1]);
-    for (const std::uint32_t other : local_rank.body->waits_of(op(part))) each(other);
+  void for_awaited(LocalOp local_op, Each each) const {
+    const LocalRank& local_rank = local_ranks_[local_op.local_rank];
+    if (const std::uint32_t place = local_rank.queues.place[local_op.op]; place > 0)
+      each(local_rank.queues.lanes[op(local_op).lane][place - 1]);
+    for (const std::uint32_t other : local_rank.body->waits_of(op(local_op))) each(other);
   }
-  GpuOpEvents& events(LocalOp part) { return plan_.op_events[part.local_rank][part.op]; }
+  GpuOpEvents& events(LocalOp local_op) {
+    return plan_.op_events[local_op.local_rank][local_op.op];
+  }
 
   void join_communicators();
-  Nanoseconds ready_ns(LocalOp part) const;
+  Nanoseconds ready_ns(LocalOp local_op) const;
   std::int32_t first_to_begin() const;
   void advance(std::int32_t number);
-  void meet(LocalOp part);
-  void issue(const std::vector<LocalOps>& group);
+  void arrive(LocalOp local_op);
+  void issue(const std::vector<JointOps>& group);
 
   std::int32_t add_stream(std::int32_t local_rank, std::uint8_t lane);
-  std::int32_t stream_of(LocalOp part);
-  void prepare(const LocalOps& parts);
-  void wait_for_end(std::int32_t stream, LocalOp part);
-  void conclude(const LocalOps& parts);
-  GpuVerb verb(const LocalOps& parts) const;
+  std::int32_t stream_of(LocalOp local_op);
+  void prepare(const JointOps& ops);
+  void wait_for_end(std::int32_t stream, LocalOp local_op);
+  void conclude(const JointOps& ops);
+  GpuVerb verb(const JointOps& ops) const;
 
-  void add(GpuVerb verb, std::int32_t stream, LocalOp part = {-1, 0}) {
-    plan_.calls.push_back({verb, stream, -1, part.local_rank, part.op});
+  void add(GpuVerb verb, std::int32_t stream, LocalOp local_op = {-1, 0}) {
+    plan_.calls.push_back({verb, stream, -1, local_op.local_rank, local_op.op});
   }
-  std::int32_t record(std::int32_t stream, LocalOp part = {-1, 0}) {
+  std::int32_t record(std::int32_t stream, LocalOp local_op = {-1, 0}) {
     const auto event = static_cast<std::int32_t>(plan_.event_streams.size());
     plan_.event_streams.push_back(stream);
-    plan_.calls.push_back({GpuVerb::Record, stream, event, part.local_rank, part.op});
+    plan_.calls.push_back({GpuVerb::Record, stream, event, local_op.local_rank, local_op.op});
     return event;
   }
-  void wait(std::int32_t stream, std::int32_t event, LocalOp part = {-1, 0}) {
-    plan_.calls.push_back({GpuVerb::Wait, stream, event, part.local_rank, part.op});
+  void wait(std::int32_t stream, std::int32_t event, LocalOp local_op = {-1, 0}) {
+    plan_.calls.push_back({GpuVerb::Wait, stream, event, local_op.local_rank, local_op.op});
   }
 
   const Program& program_;
   GpuPlan plan_;
   std::vector<LocalRank> local_ranks_;
-  // By communicator whose members all play here: the ops that have arrived at its next operation.
-  std::map<std::int32_t, LocalOps> met_;
+  // By communicator, if all ranks are local: the ops that have arrived at its next operation.
+  std::map<std::int32_t, JointOps> arrived_;
   std::size_t lanes_ = 0;  // of all local ranks
-  // known_ended_[stream][lane]: how many of the lane's first ops have ended once the stream's
-  // earlier waits are over. A wait for one of these needs no call. Lanes count over all local
-  // ranks.
+  // known_ended_[stream][lane]: how many of the lane's first ops are sure to have ended after the
+  // waits that the stream has so far. Waiting for one of those ops again needs no call. Lanes are
+  // numbered through all local ranks.
   std::vector<std::vector<std::uint32_t>> known_ended_;
 };
 
@@ -138,20 +142,20 @@ GpuPlanner::GpuPlanner(const Program& program, std::span<const Rank> local_ranks
   }
 }
 
-// Lists the communicators that ops use.
+// Lists the communicators that local ranks' ops use.
 void GpuPlanner::join_communicators() {
   std::map<std::int32_t, GpuCommunicator> joined;
   for (std::int32_t number = 0; number < static_cast<std::int32_t>(local_ranks_.size()); ++number) {
     for (std::uint32_t i = 0; i < local_ranks_[number].body->ops.size(); ++i) {
-      const LocalOp part{number, i};
-      if (op(part).slot < 0) continue;
-      const std::int32_t own = communicator(part);
-      const bool is_whole = members(own) == 1 || local_ranks_.size() > 1;
+      const LocalOp local_op{number, i};
+      if (op(local_op).slot < 0) continue;
+      const std::int32_t own = communicator(local_op);
+      const bool is_local = members(own) == 1 || local_ranks_.size() > 1;
       GpuCommunicator& entry = joined[own];
       entry.communicator = own;
-      entry.place = is_whole ? 0 : place(own, part);
-      entry.members = is_whole ? 1 : members(own);
-      entry.sms = std::max(entry.sms, op(part).sms);
+      entry.place = is_local ? 0 : place(own, local_op);
+      entry.members = is_local ? 1 : members(own);
+      entry.sms = std::max(entry.sms, op(local_op).sms);
     }
   }
   for (const auto& [number, entry] : joined) plan_.communicators.push_back(entry);
@@ -170,24 +174,23 @@ GpuPlan GpuPlanner::run() {
   return std::move(plan_);
 }
 
-// Returns when what the op waits for has ended, by prices.
-Nanoseconds GpuPlanner::ready_ns(LocalOp part) const {
+// Returns when the last op that this one waits for has ended, by prices.
+Nanoseconds GpuPlanner::ready_ns(LocalOp local_op) const {
   Nanoseconds ready = 0;
-  for_awaited(part, [&](std::uint32_t other) {
-    ready = std::max(ready, local_ranks_[part.local_rank].ends_ns[other]);
+  for_awaited(local_op, [&](std::uint32_t other) {
+    ready = std::max(ready, local_ranks_[local_op.local_rank].ends_ns[other]);
   });
   return ready;
 }
 
-// Returns the local rank whose next op can begin first; -1: all has been issued. Ops are issued in
-// that order since streams may share a queue of the device, and a call in a queue waits for all
-// calls before it.
+// Returns the local rank whose next op can begin first; -1: all ops have been issued. This order of
+// issue matters as streams may share a hardware queue, where a call waits for all calls before it.
 std::int32_t GpuPlanner::first_to_begin() const {
   std::int32_t first = -1;
   Nanoseconds first_ns = 0;
   for (std::int32_t number = 0; number < static_cast<std::int32_t>(local_ranks_.size()); ++number) {
     const LocalRank& local_rank = local_ranks_[number];
-    if (local_rank.meets || local_rank.next == local_rank.body->ops.size()) continue;
+    if (local_rank.waits_for_members || local_rank.next == local_rank.body->ops.size()) continue;
     const Nanoseconds own_ns = ready_ns({number, static_cast<std::uint32_t>(local_rank.next)});
     if (first >= 0 && own_ns >= first_ns) continue;
     first = number;
@@ -196,46 +199,46 @@ std::int32_t GpuPlanner::first_to_begin() const {
   return first;
 }
 
-// Issues a local rank's next op. A communication whose members all play here is issued once, when
-// the last of them comes to it.
+// Issues a local rank's next op, with the other ops of its exchange.
 void GpuPlanner::advance(std::int32_t number) {
   LocalRank& local_rank = local_ranks_[number];
-  const LocalOp part{number, static_cast<std::uint32_t>(local_rank.next)};
-  if (op(part).slot >= 0 && local_ranks_.size() > 1) return meet(part);
+  const LocalOp local_op{number, static_cast<std::uint32_t>(local_rank.next)};
+  if (op(local_op).slot >= 0 && local_ranks_.size() > 1) return arrive(local_op);
   ++local_rank.next;
-  if (local_rank.op_streams[part.op] >= 0) return;  // it was issued with its exchange
-  std::vector<LocalOps> group;
-  const auto exchange = local_rank.exchanges.find(op(part).exchange);
+  if (local_rank.op_streams[local_op.op] >= 0) return;  // it was issued with its exchange
+  std::vector<JointOps> group;
+  const auto exchange = local_rank.exchanges.find(op(local_op).exchange);
   if (exchange == local_rank.exchanges.end()) {
-    group = {{part}};
+    group = {{local_op}};
   } else {
     for (const std::uint32_t each : exchange->second) group.push_back({{number, each}});
   }
   issue(group);
 }
 
-void GpuPlanner::meet(LocalOp part) {
-  const std::int32_t number = communicator(part);
-  LocalOps& parts = met_[number];
-  parts.push_back(part);
-  local_ranks_[part.local_rank].meets = true;
-  if (static_cast<int>(parts.size()) < members(number)) return;
-  std::ranges::sort(parts, {}, [&](LocalOp each) { return place(number, each); });
-  issue({parts});
-  for (const LocalOp each : parts) {
-    local_ranks_[each.local_rank].meets = false;
+// Issues a communication between local ranks when the op of its last member has arrived.
+void GpuPlanner::arrive(LocalOp local_op) {
+  const std::int32_t number = communicator(local_op);
+  JointOps& ops = arrived_[number];
+  ops.push_back(local_op);
+  local_ranks_[local_op.local_rank].waits_for_members = true;
+  if (static_cast<int>(ops.size()) < members(number)) return;
+  std::ranges::sort(ops, {}, [&](LocalOp each) { return place(number, each); });
+  issue({ops});
+  for (const LocalOp each : ops) {
+    local_ranks_[each.local_rank].waits_for_members = false;
     ++local_ranks_[each.local_rank].next;
   }
-  parts.clear();
+  ops.clear();
 }
 
-// Plans the calls of one op, or of the transfers of an exchange.
-void GpuPlanner::issue(const std::vector<LocalOps>& group) {
-  for (const LocalOps& parts : group) prepare(parts);
+// Plans the calls of one joint op, or of all transfers of an exchange.
+void GpuPlanner::issue(const std::vector<JointOps>& group) {
+  for (const JointOps& ops : group) prepare(ops);
   if (group.size() > 1) add(GpuVerb::GroupBegin, stream_of(group[0][0]));
-  for (const LocalOps& parts : group) add(verb(parts), stream_of(parts[0]), parts[0]);
+  for (const JointOps& ops : group) add(verb(ops), stream_of(ops[0]), ops[0]);
   if (group.size() > 1) add(GpuVerb::GroupEnd, stream_of(group[0][0]));
-  for (const LocalOps& parts : group) conclude(parts);
+  for (const JointOps& ops : group) conclude(ops);
 }
 
 std::int32_t GpuPlanner::add_stream(std::int32_t local_rank, std::uint8_t lane) {
@@ -245,79 +248,81 @@ std::int32_t GpuPlanner::add_stream(std::int32_t local_rank, std::uint8_t lane) 
   return local_ranks_[local_rank].lane_streams[lane] = stream;
 }
 
-// Returns the stream of the op's lane; a new one begins behind stream 0's gate.
-std::int32_t GpuPlanner::stream_of(LocalOp part) {
-  const std::int32_t known = local_ranks_[part.local_rank].lane_streams[op(part).lane];
+// Returns the stream of the op's lane. A new stream waits for the gate event first.
+std::int32_t GpuPlanner::stream_of(LocalOp local_op) {
+  const std::int32_t known = local_ranks_[local_op.local_rank].lane_streams[op(local_op).lane];
   if (known >= 0) return known;
-  const std::int32_t stream = add_stream(part.local_rank, op(part).lane);
+  const std::int32_t stream = add_stream(local_op.local_rank, op(local_op).lane);
   wait(stream, plan_.gate);
   return stream;
 }
 
-// Plans the calls before the work: the waits of all local ranks that take part, the payload, and
-// the record of the begin.
-void GpuPlanner::prepare(const LocalOps& parts) {
-  const std::int32_t stream = stream_of(parts[0]);
-  for (const LocalOp part : parts) {
-    for_awaited(part, [&](std::uint32_t other) { wait_for_end(stream, {part.local_rank, other}); });
+// Plans the calls before the work: the waits of all members' ops, the Fill of the payload, and the
+// Record of the begin.
+void GpuPlanner::prepare(const JointOps& ops) {
+  const std::int32_t stream = stream_of(ops[0]);
+  for (const LocalOp local_op : ops) {
+    for_awaited(local_op, [&](std::uint32_t other) {
+      wait_for_end(stream, {local_op.local_rank, other});
+    });
   }
   GpuStream& own = plan_.streams[stream];
-  const GpuVerb work = verb(parts);
+  const GpuVerb work = verb(ops);
   if (work != GpuVerb::Compute && work != GpuVerb::Emulate) {
-    const std::int32_t number = communicator(parts[0]);
-    for (const LocalOp part : parts) {
-      const PayloadLayout pieces = payload_layout(op(part), members(number), place(number, part));
+    const std::int32_t number = communicator(ops[0]);
+    for (const LocalOp local_op : ops) {
+      const PayloadLayout pieces =
+          payload_layout(op(local_op), members(number), place(number, local_op));
       own.give_words = std::max(own.give_words, pieces.give_words);
       own.take_words = std::max(own.take_words, pieces.take_words);
     }
-    if (work != GpuVerb::Recv) add(GpuVerb::Fill, stream, parts[0]);
+    if (work != GpuVerb::Recv) add(GpuVerb::Fill, stream, ops[0]);
   }
-  const std::int32_t begin = record(stream, parts[0]);
-  for (const LocalOp part : parts) {
-    LocalRank& local_rank = local_ranks_[part.local_rank];
-    CHECK(local_rank.queues.place[part.op] == local_rank.issued[op(part).lane]++);
-    local_rank.op_streams[part.op] = stream;
-    events(part).begin = begin;
+  const std::int32_t begin = record(stream, ops[0]);
+  for (const LocalOp local_op : ops) {
+    LocalRank& local_rank = local_ranks_[local_op.local_rank];
+    CHECK(local_rank.queues.place[local_op.op] == local_rank.issued[op(local_op).lane]++);
+    local_rank.op_streams[local_op.op] = stream;
+    events(local_op).begin = begin;
   }
 }
 
-// Has the stream wait for the end of an op, unless its order or an earlier wait ensures that
-// already.
-void GpuPlanner::wait_for_end(std::int32_t stream, LocalOp part) {
-  const LocalRank& local_rank = local_ranks_[part.local_rank];
-  const std::int32_t op_stream = local_rank.op_streams[part.op];
+// Makes the stream wait for the end of an op, unless the op runs on the same stream or an earlier
+// wait ensures it.
+void GpuPlanner::wait_for_end(std::int32_t stream, LocalOp local_op) {
+  const LocalRank& local_rank = local_ranks_[local_op.local_rank];
+  const std::int32_t op_stream = local_rank.op_streams[local_op.op];
   CHECK(op_stream >= 0);
-  std::uint32_t& known_ended = known_ended_[stream][local_rank.first_lane + op(part).lane];
-  if (op_stream == stream || local_rank.queues.place[part.op] < known_ended) return;
-  known_ended = local_rank.queues.place[part.op] + 1;
-  wait(stream, events(part).end, part);
+  std::uint32_t& known_ended = known_ended_[stream][local_rank.first_lane + op(local_op).lane];
+  if (op_stream == stream || local_rank.queues.place[local_op.op] < known_ended) return;
+  known_ended = local_rank.queues.place[local_op.op] + 1;
+  wait(stream, events(local_op).end, local_op);
 }
 
-// Returns the call that does the work. If all members play here, a transfer is a Move and a
-// collective is emulated.
-GpuVerb GpuPlanner::verb(const LocalOps& parts) const {
-  const Op& own = op(parts[0]);
+// Returns the kind of call that does the work.
+GpuVerb GpuPlanner::verb(const JointOps& ops) const {
+  const Op& own = op(ops[0]);
   if (is_compute(own.kind)) return GpuVerb::Compute;
   const bool is_transfer = own.kind == OpKind::Send || own.kind == OpKind::Recv;
-  if (static_cast<int>(parts.size()) == members(communicator(parts[0])))
-    return is_transfer ? GpuVerb::Move : GpuVerb::Emulate;
+  const bool has_all_members = static_cast<int>(ops.size()) == members(communicator(ops[0]));
+  if (has_all_members) return is_transfer ? GpuVerb::Move : GpuVerb::Emulate;
   if (!is_transfer) return GpuVerb::Collective;
   return own.kind == OpKind::Send ? GpuVerb::Send : GpuVerb::Recv;
 }
 
-// Plans the record of the end and the check of the payload. Prices when the op ends.
-void GpuPlanner::conclude(const LocalOps& parts) {
-  const std::int32_t stream = stream_of(parts[0]);
-  const std::int32_t end = record(stream, parts[0]);
+// Plans the Record of the end and the Check of the payload, and notes the priced end.
+void GpuPlanner::conclude(const JointOps& ops) {
+  const std::int32_t stream = stream_of(ops[0]);
+  const std::int32_t end = record(stream, ops[0]);
   Nanoseconds begin_ns = 0;
-  for (const LocalOp part : parts) begin_ns = std::max(begin_ns, ready_ns(part));
-  for (const LocalOp part : parts) {
-    events(part).end = end;
-    local_ranks_[part.local_rank].ends_ns[part.op] = begin_ns + op(part).duration_ns;
+  for (const LocalOp local_op : ops) begin_ns = std::max(begin_ns, ready_ns(local_op));
+  for (const LocalOp local_op : ops) {
+    events(local_op).end = end;
+    local_ranks_[local_op.local_rank].ends_ns[local_op.op] = begin_ns + op(local_op).duration_ns;
   }
-  const GpuVerb work = verb(parts);
+  const GpuVerb work = verb(ops);
   if (work == GpuVerb::Recv || work == GpuVerb::Move || work == GpuVerb::Collective)
-    add(GpuVerb::Check, stream, parts.back());
+    add(GpuVerb::Check, stream, ops.back());
 }
 
 }  // namespace
