@@ -1,6 +1,6 @@
-// The part of the cuda backend that needs no CUDA: it checks the options and loads
-// libtandem_cuda.so, whose Gpu plays one rank of many processes, or all ranks in this one
-// (--share-gpu).
+// The part of the cuda backend that needs no CUDA: it checks the options and loads the plugin
+// libtandem_cuda.so. The plugin's Gpu plays one rank of a job of many processes, or all ranks in
+// this process (--share-gpu).
 #include "exec/cuda/cuda.h"
 
 #include <fmt/format.h>
@@ -25,8 +25,8 @@
 namespace tandem {
 namespace {
 
-// Looks up a function of the plugin. Keeps standard output for results first, as NCCL prints there
-// where NCCL_DEBUG is set.
+// Looks up a function of the plugin. Before that reserves standard output for results, as NCCL
+// prints there if NCCL_DEBUG is set.
 template <class Function>
 Result<Function> plugin_function(const char* name) {
   keep_standard_output();
@@ -37,7 +37,7 @@ Result<Function> plugin_function(const char* name) {
                Error::Missing};
 }
 
-// Returns how many GPUs this process sees, else why none can be used.
+// Returns how many GPUs this process sees, or an Error that says why none can be used.
 Result<int> cuda_available() {
   ASSIGN_OR_RETURN(const GpuCount count, plugin_function<GpuCount>(kGpuCountSymbol));
   const Result<int> gpus = count();
@@ -54,6 +54,7 @@ Result<std::unique_ptr<Gpu>> open_gpu(int number) {
   return std::unique_ptr<Gpu>(gpu);
 }
 
+// Returns which parts of a run are measured and which are emulated, for the trace's meta lines.
 std::string what_is_real(const ExecOptions& options) {
   const bool timed = options.compute == Compute::Timed;
   const std::string compute =
@@ -70,9 +71,9 @@ std::string what_is_real(const ExecOptions& options) {
                                                 : "priced durations of collectives");
 }
 
-// Asks CUDA for as many queues as there can be, whatever somebody exported for another program:
-// streams that share a queue of the device wait for each other. Returns the number that was set
-// before; empty if there was none or the same. REQUIRES: CUDA has not started.
+// Asks CUDA for the most hardware queues, as streams that share a queue wait for each other.
+// Overwrites any value that the user exported, perhaps for another program. Returns that value if
+// it was another; else an empty string. REQUIRES: CUDA has not started.
 std::string set_queue_count() {
   constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
   constexpr const char* kMost = "32";
@@ -82,7 +83,7 @@ std::string set_queue_count() {
   return given == kMost ? "" : given;
 }
 
-// Returns an Error if a launch would wait for its kernel (CUDA_LAUNCH_BLOCKING): the first one
+// Returns an Error if CUDA_LAUNCH_BLOCKING makes each launch wait for its kernel: the first launch
 // behind the closed gate would wait forever.
 Status check_environment() {
   const char* found = std::getenv("CUDA_LAUNCH_BLOCKING");
@@ -108,7 +109,7 @@ Status check_options(const Program& program, const ExecOptions& options) {
   return Done{};
 }
 
-// Plays all ranks in this process.
+// Plays all ranks in this process, on one GPU.
 Result<std::optional<Execution>> execute_shared(const Program& program, const ExecOptions& options,
                                                 const RanksBackend& backend) {
   std::vector<Rank> local_ranks;
@@ -127,6 +128,7 @@ Result<std::optional<Execution>> execute_shared(const Program& program, const Ex
   return std::optional(assemble(program, options, backend, std::move(run_end)));
 }
 
+// Returns how execute_ranks() describes the backend, joins its processes and plays a rank.
 RanksBackend backend_of(const Program& program, const ExecOptions& options) {
   RanksBackend backend;
   backend.name = "cuda";
@@ -159,7 +161,7 @@ Result<std::optional<Execution>> execute_cuda(const Program& program, const Exec
   return execute_ranks(program, options, backend);
 }
 
-// Starts the ranks on this machine if it has a GPU for each.
+// Starts a process for each rank on this machine, which must have a GPU for each.
 Result<bool> start_on_gpus(int ranks, const ExecOptions& options) {
   if (options.share_gpu) return false;
   ASSIGN_OR_RETURN(const int gpus, cuda_available());
@@ -179,9 +181,9 @@ std::string cuda_state() {
 
 std::vector<BackendPart> cuda_parts() {
   std::vector<BackendPart> parts;
-  const auto tell = plugin_function<GpuSoftwareFunction>(kGpuSoftwareSymbol);
-  if (!tell.ok()) return parts;
-  const GpuSoftware software = (*tell)();
+  const auto software_here = plugin_function<GpuSoftwareFunction>(kGpuSoftwareSymbol);
+  if (!software_here.ok()) return parts;
+  const GpuSoftware software = (*software_here)();
   for (const GpuLibrary& library : software.libraries)
     parts.push_back({library.name, fmt::format("built with {}, found {}", library.built,
                                                library.found.empty() ? "none" : library.found)});

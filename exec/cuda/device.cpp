@@ -1,6 +1,7 @@
-// Opens a GPU for a plan, and says what has happened there. The gate is a kernel that holds all
-// streams until the host has issued an iteration, so that launch times do not count. Calls are
-// issued in issue.cpp.
+// Opens a GPU for a plan: streams, events, buffers, matrices and communicators; and reports which
+// of the plan's events have happened, and when. issue.cpp issues the calls. The gate is a kernel
+// that holds all streams until the host has issued a whole iteration, so that launch overhead is
+// not measured.
 #include "exec/cuda/device.h"
 
 #include <fmt/format.h>
@@ -19,15 +20,15 @@
 namespace tandem {
 namespace {
 
-// Returns whether the device is not ready yet. CUDA keeps that as its last error, where NCCL might
-// find it, so it is cleared.
+// Returns whether the code says "not ready yet". Then clears CUDA's last error, which is the same
+// code, so that NCCL does not take it for a failure of its own.
 bool is_not_yet(cudaError_t code) {
   if (code == cudaErrorNotReady) (void)cudaGetLastError();
   return code == cudaErrorNotReady;
 }
 
-// Polls until the stream has done what it was asked for. Returns false if time runs out. Does not
-// ask NCCL, which says itself why it failed.
+// Polls until the stream has carried out all of its calls. Returns false if time runs out. Failures
+// of NCCL are for the caller to ask (Communicators::check).
 Result<bool> finished(cudaStream_t stream, Nanoseconds until_ns) {
   constexpr useconds_t kPoll_us = 100;
   for (;;) {
@@ -39,12 +40,13 @@ Result<bool> finished(cudaStream_t stream, Nanoseconds until_ns) {
   }
 }
 
-// Returns the bytes that may be taken, leaving some for NCCL and cuBLASLt.
+// Returns the bytes of device memory that may be taken. Leaves 5 % of the memory for NCCL and
+// cuBLASLt.
 Result<double> free_bytes() {
-  constexpr double kShare = 0.05;  // of all
+  constexpr double kReservedShare = 0.05;
   std::size_t free = 0, all = 0;
   RETURN_IF_CUDA_FAILS(cudaMemGetInfo, &free, &all);
-  return std::max(0.0, static_cast<double>(free) - kShare * static_cast<double>(all));
+  return std::max(0.0, static_cast<double>(free) - kReservedShare * static_cast<double>(all));
 }
 
 }  // namespace
@@ -57,19 +59,20 @@ Result<std::unique_ptr<Device>> Device::make(int number) {
   return device;
 }
 
-// Leaves alone what may never end: freeing its memory would wait for it.
+// Frees everything if the streams become idle. Otherwise leaks parts_, as freeing memory would wait
+// for kernels that may never end.
 Device::~Device() {
   if (!parts_) return;
-  constexpr Nanoseconds kMost_ns = 10'000'000'000, kAfterAbort_ns = 500'000'000;
+  constexpr Nanoseconds kMostWait_ns = 10'000'000'000, kMostWaitAfterAbort_ns = 500'000'000;
   watch_.reset();
   parts_->gate.open_for_good();
   (void)cudaSetDevice(number_);
-  if (!aborted_ && is_idle(kMost_ns)) return;
+  if (!aborted_ && is_idle(kMostWait_ns)) return;
   abort();
-  if (!is_idle(kAfterAbort_ns)) (void)parts_.release();
+  if (!is_idle(kMostWaitAfterAbort_ns)) (void)parts_.release();
 }
 
-// Returns whether the streams have done all that they were asked for within the time.
+// Returns whether the streams have carried out all of their calls within the time.
 bool Device::is_idle(Nanoseconds within_ns) const {
   const Nanoseconds until_ns = now_ns() + within_ns;
   for (std::size_t i = 0; i < parts_->partitions.streams(); ++i) {
@@ -86,7 +89,7 @@ Result<GpuShare> Device::open(GpuJob job) {
   RETURN_IF_CUDA_FAILS(cudaSetDevice, number_);
   for (const Rank rank : job_.plan->local_ranks) {
     const Body& own = job_.program->body_of(rank);
-    std::vector<std::string>& names = names_.emplace_back();
+    std::vector<std::string>& names = op_names_.emplace_back();
     for (const Op& each : own.ops) names.push_back(describe(own, each));
   }
   RETURN_IF_ERROR(open_streams(job_.options.share_gpu));
@@ -187,24 +190,25 @@ Status Device::open_multipliers(GpuShare* share) {
   return Done{};
 }
 
-// Carries out one message of each kind and size before the gate is used. NCCL connects members and
-// loads kernels when it first meets a size, and CUDA loads its own kernels for the first copy on
-// the device. Both may wait for other ranks and for the device, which must not happen behind a
-// closed gate.
+// Carries out one message of each kind and size before the gate is used. At the first message of a
+// size NCCL connects members and loads kernels, and at the first copy CUDA loads kernels of its
+// own. Both may wait for other ranks and for the device: behind a closed gate that would be a
+// deadlock.
 Status Device::connect() {
   std::set<std::tuple<std::int32_t, OpKind, Bytes>> seen;
-  std::vector<const GpuCall*> first;
+  std::vector<const GpuCall*> first_calls;
   for (const GpuCall& call : job_.plan->calls) {
-    const bool is_real =
+    const bool sends_bytes =
         call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
         call.verb == GpuVerb::Collective ||
         (call.verb == GpuVerb::Move && job_.options.transfers != GpuTransfers::Priced);
-    if (!is_real) continue;
+    if (!sends_bytes) continue;
     const Op& own = op(call);
-    if (seen.insert({communicator(call), own.kind, own.bytes}).second) first.push_back(&call);
+    if (seen.insert({communicator(call), own.kind, own.bytes}).second) first_calls.push_back(&call);
   }
-  std::ranges::stable_sort(first, {}, [this](const GpuCall* call) { return communicator(*call); });
-  for (const GpuCall* call : first) {
+  std::ranges::stable_sort(first_calls, {},
+                           [this](const GpuCall* call) { return communicator(*call); });
+  for (const GpuCall* call : first_calls) {
     RETURN_IF_ERROR(call->verb == GpuVerb::Move ? move(*call) : communicate(*call));
     ASSIGN_OR_RETURN(const bool ended, finished(stream(*call), now_ns() + job_.options.timeout_ns));
     RETURN_IF_ERROR(parts_->communicators.check());
@@ -229,9 +233,9 @@ Result<Nanoseconds> Device::open_gate() {
 }
 
 Result<bool> Device::has_happened(std::int32_t event) {
-  constexpr Nanoseconds kBetween_ns = 10'000'000;
-  if (const Nanoseconds now = now_ns(); now - looked_ns_ >= kBetween_ns) {
-    looked_ns_ = now;
+  constexpr Nanoseconds kCheckInterval_ns = 10'000'000;
+  if (const Nanoseconds now = now_ns(); now - checked_ns_ >= kCheckInterval_ns) {
+    checked_ns_ = now;
     RETURN_IF_ERROR(parts_->communicators.check());
   }
   const cudaError_t code = cudaEventQuery(parts_->events[event].get());
@@ -240,23 +244,25 @@ Result<bool> Device::has_happened(std::int32_t event) {
   return !by_graph_ || graph_came_to(event);
 }
 
-// Returns whether the graph launched last has come to the event. In a graph an event keeps its time
-// of the launch before until it is recorded again:
+// Returns whether the graph launched last has recorded the event. Until then the event keeps its
+// time of the launch before, so new times are told from old ones by their order, where the digit is
+// the launch:
 //   gate 1 < event 1 <= done 1 < gate 2 < event 2 <= done 2
-// So the gate's event is new if it is later than `done`, and another event is new if it is later
-// than a new gate's.
+// The gate's event is new if it is later than `done`. Another event is new if the gate's is, and it
+// is not earlier than the gate's.
 bool Device::graph_came_to(std::int32_t event) const {
   if (parts_->gate.done()) return true;
   const GpuPlan& plan = *job_.plan;
   if (event == plan.done) return false;
-  const auto is_later = [&](std::int32_t than, std::int32_t one) {
+  const auto is_later = [&](std::int32_t earlier, std::int32_t later) {
     float ms = 0;
     const cudaError_t code =
-        cudaEventElapsedTime(&ms, parts_->events[than].get(), parts_->events[one].get());
-    if (code != cudaSuccess) (void)cudaGetLastError();  // one of them has never happened
-    return code == cudaSuccess && (ms > 0 || (ms == 0 && than == plan.gate));
+        cudaEventElapsedTime(&ms, parts_->events[earlier].get(), parts_->events[later].get());
+    if (code != cudaSuccess) (void)cudaGetLastError();  // an event has never been recorded
+    return code == cudaSuccess && (ms > 0 || (ms == 0 && earlier == plan.gate));
   };
-  return is_later(plan.done, plan.gate) && (event == plan.gate || is_later(plan.gate, event));
+  const bool gate_is_new = is_later(plan.done, plan.gate);
+  return gate_is_new && (event == plan.gate || is_later(plan.gate, event));
 }
 
 Result<Nanoseconds> Device::ns_since_gate(std::int32_t event) {

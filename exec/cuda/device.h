@@ -51,14 +51,14 @@ class Device final : public Gpu {
   struct DestroyGraph {
     void operator()(CUgraphExec_st* graph) const { cudaGraphExecDestroy(graph); }
   };
-  // All that may still be in use after an abort. It can be left alone then, neither freed nor
-  // waited for.
+  // Everything that the GPU may still use after an abort. It is leaked then, as freeing it would
+  // wait for the GPU.
   struct Parts {
     Gate gate;
     Stream setup;  // for copies beside the plan's streams
     Partitions partitions;
     std::vector<Event> events;  // timed, by number in the plan
-    // Events for use in a capture, made at the first one.
+    // Events that are used only while a graph is captured. They are made at the first capture.
     std::vector<Event> dependencies;  // by number in the plan
     std::vector<Event> ends;          // by stream
     std::vector<Messages> messages;   // by stream
@@ -72,10 +72,10 @@ class Device final : public Gpu {
     void operator()(CUgraph_st* graph) const { cudaGraphDestroy(graph); }
   };
   using Graph = std::unique_ptr<CUgraph_st, DestroyTemplate>;
-  // How an iteration's payloads are checked, by call.
+  // How the Checks of an iteration go with the other calls, by index of the call.
   struct Checks {
-    std::vector<const GpuCall*> of_call;  // the Check of the payload that it brings; null: none
-    std::vector<bool> skipped;            // Checks of payloads that no call brings
+    std::vector<const GpuCall*> of_call;  // the Check of the payload that it receives; null: none
+    std::vector<bool> skipped;            // true: a Check of a payload that no call receives
   };
 
   explicit Device(int number) : number_(number) {}
@@ -90,7 +90,7 @@ class Device final : public Gpu {
   bool graph_came_to(std::int32_t event) const;
 
   Checks plan_checks(std::span<const GpuCall> calls) const;
-  bool brings_nothing(const GpuCall& call) const;
+  bool only_takes_time(const GpuCall& call) const;
   Status issue_all(std::span<const GpuCall> calls, const Checks& checks);
   Status issue_one(const GpuCall& call, bool captures);
   Status prepare(const GpuCall& call, bool captures);
@@ -115,12 +115,12 @@ class Device final : public Gpu {
   GpuFacts facts_;
   GpuJob job_;
   bool aborted_ = false;
-  bool by_graph_ = false;                        // whether the iteration issued last is a graph
-  Nanoseconds looked_ns_ = 0;                    // last look at communicators for failures
-  std::vector<std::vector<std::string>> names_;  // by local rank and op, for profilers
+  bool by_graph_ = false;       // whether the iteration issued last is a graph
+  Nanoseconds checked_ns_ = 0;  // when communicators were last checked for failures
+  std::vector<std::vector<std::string>> op_names_;  // by local rank and op, for profilers
   std::unique_ptr<Parts> parts_;
-  bool held_ = true;
-  std::unique_ptr<GateWatch> watch_;  // lives while the gate is closed; last: it looks at the gate
+  bool held_ = true;  // whether the gate held the iteration issued last until open_gate()
+  std::unique_ptr<GateWatch> watch_;  // lives while the gate is closed; uses parts_
 };
 
 }  // namespace tandem

@@ -36,10 +36,10 @@ struct GpuJob {
   const Program* program = nullptr;
   const GpuPlan* plan = nullptr;
   ExecOptions options;
-  // Returns the id of a communicator of the Program that has several members. It is called in the
-  // order of their numbers, once for each, as all processes may have to agree on it.
+  // Returns the id of a communicator of the Program that has several members. It is called once for
+  // each, in the order of their numbers, as it may wait for all processes to agree on the id.
   std::function<Result<GpuCommId>(std::int32_t communicator)> id;
-  // It is called after each step of opening, of which there may be thousands.
+  // Is called after each step of open(), of which there may be thousands.
   std::function<void()> on_progress;
 };
 
@@ -48,14 +48,14 @@ struct GpuShare {
   std::vector<int> sms;  // by local rank
   // True: no two local ranks share an SM (green contexts, read back from the kernels).
   bool disjoint = false;
-  std::string note;  // why they are not, if that was asked for: "plain streams: ..."; else empty
+  std::string note;  // why they share SMs though options.share_gpu: "plain streams: ..."
 };
 
-// A payload that arrived wrong.
+// A message that was received with wrong numbers.
 struct GpuFault {
   std::int32_t local_rank = 0;
   std::uint32_t op = 0;
-  std::int64_t wrong = 0, checked = 0;  // numbers
+  std::int64_t wrong = 0, checked = 0;  // counts of numbers
 };
 
 // A GPU that carries out calls. One thread uses it. A function waits for the device only if its
@@ -73,18 +73,18 @@ class Gpu {
 
   // Returns how many kernels a Compute call puts into its stream at most. REQUIRES: open.
   virtual std::int64_t launches(const GpuCall& call) const = 0;
-  // Makes a graph of the calls, for issue(). Returns an Error if that cannot be; everything else
-  // goes on.
+  // Captures a CUDA graph of the calls, for issue(). After an Error the Gpu can still issue calls
+  // directly.
   virtual Status capture(std::span<const GpuCall> calls) = 0;
-  // Issues all calls of an iteration in order, or the graph of them. They begin when the gate is
-  // opened, before or after this. `iteration` counts from 0, warm-up included; payloads depend on
-  // it.
+  // Issues all calls of an iteration in order, or the graph of them. The device begins them when
+  // the gate is opened, which may be before or after this. `iteration` counts from 0, warm-up
+  // included; payloads depend on it.
   virtual Status issue(std::span<const GpuCall> calls, int iteration, bool by_graph) = 0;
-  // Opens the gate. Returns when, by now_ns().
+  // Opens the gate. Returns the time of opening, by now_ns().
   virtual Result<Nanoseconds> open_gate() = 0;
-  // Returns whether the gate held the iteration issued last until open_gate(). If no call has been
-  // issued for some seconds, the device's queues are full, or another process's; the gate then
-  // opens by itself, so that nobody waits for what it holds. Times mean nothing in that case.
+  // Returns whether the gate held the iteration issued last until open_gate(). False: issuing
+  // stalled for some seconds, as a hardware queue of this or another process was full, and the gate
+  // opened by itself to prevent a deadlock. The iteration's times are meaningless then.
   virtual bool held() const = 0;
   // Returns whether an event of the iteration has happened. Returns an Error if the device or a
   // communicator has failed.
@@ -93,7 +93,7 @@ class Gpu {
   virtual Result<Nanoseconds> ns_since_gate(std::int32_t event) = 0;
   // Returns the faults of the iteration, if it was checked. REQUIRES: GpuPlan::done has happened.
   virtual Result<std::vector<GpuFault>> faults() = 0;
-  // Aborts what communicators have under way. Nothing else may be called afterwards.
+  // Aborts all communication under way. Nothing else may be called afterwards.
   virtual void abort() = 0;
 };
 
@@ -101,7 +101,7 @@ class Gpu {
 // Error::Missing if there is no driver or no such device.
 constexpr const char* kGpuSymbol = "tandem_open_gpu";
 using OpenGpu = Result<Gpu*> (*)(int number);
-// The function that counts those devices.
+// The function of libtandem_cuda.so that returns how many devices this process sees.
 constexpr const char* kGpuCountSymbol = "tandem_gpu_count";
 using GpuCount = Result<int> (*)();
 

@@ -1,8 +1,8 @@
 // Plays iterations of a GpuPlan. All calls of an iteration are issued behind a closed gate, a
-// kernel that holds all streams. The gate opens on all ranks at one time. Then the events are
-// polled until all have happened; they give each op's times. The first iteration has no gate, and
-// checks payloads. If the device's queues cannot hold all calls, the others are launched as a CUDA
-// graph, or directly.
+// kernel that holds all streams. The gate opens on all ranks at one time. Then the host polls the
+// events, which give each op's times, until all have happened. The first iteration has no gate, and
+// checks payloads. If the device's queues cannot hold all calls behind the gate, the later
+// iterations are launched as a CUDA graph, or directly.
 #include "exec/cuda/gpu_executor.h"
 
 #include <fmt/format.h>
@@ -28,12 +28,12 @@ namespace {
 
 constexpr useconds_t kPoll_us = 200;  // between looks at the device
 
-// Calls that NCCL makes for an operation (2.28, src/enqueue.cc): a wait, a kernel and a record in
-// the stream that it is given, and a wait and a record in the communicator's own stream.
+// CUDA calls that NCCL makes for an operation (2.28, src/enqueue.cc): a wait, a kernel and a record
+// in the stream that the caller gives, and a wait and a record in the communicator's own stream.
 constexpr std::int64_t kNcclCalls = 3, kNcclOwnCalls = 2;
 
-// How many ids are made and broadcast at once: NCCL keeps a socket and a thread for each id until
-// all members have come.
+// The number of communicator ids made and broadcast at once: NCCL keeps a socket and a thread for
+// each id until all members have joined.
 constexpr std::size_t kIdsAtOnce = 64;
 
 class GpuExecutor {
@@ -65,7 +65,7 @@ class GpuExecutor {
     RETURN_IF_ERROR(play(0, -warmup));
     RETURN_IF_ERROR(choose_launch());
     for (int number = 1; number < warmup + options_.iterations; ++number)
-      RETURN_IF_ERROR(play_held(number, number - warmup));
+      RETURN_IF_ERROR(play_gated(number, number - warmup));
     if (control_ != nullptr) RETURN_IF_ERROR(control_->barrier());
     return compare_clocks(&RunState::Header::after);
   }
@@ -92,13 +92,13 @@ class GpuExecutor {
   Result<bool> any(bool own) { return control_ == nullptr ? own : control_->any(own); }
   bool shares_queues() const { return queue_use_.all() > kHardwareQueues; }
   std::vector<std::int32_t> nccl_communicators() const;
-  std::int64_t most_queued() const;
+  std::int64_t longest_queue() const;
   Status choose_launch();
   Status launch_otherwise(const std::string& why);
 
   Status compare_clocks(ClockReading RunState::Header::*reading);
 
-  Status play_held(int number, int iteration);
+  Status play_gated(int number, int iteration);
   Status play(int number, int iteration);
   Status start(int number);
   Status wait_for_others();
@@ -122,19 +122,19 @@ class GpuExecutor {
   std::vector<GpuCommId> ids_;              // ids of the Program's first communicators
   GpuLaunch launch_ = GpuLaunch::Gated;     // of all iterations but the first
   Nanoseconds gate_ns_ = 0;                 // when the gate was opened, on this process's clock
-  Nanoseconds moved_ns_ = 0;                // when polling began, or last found an op ended
+  Nanoseconds progress_ns_ = 0;             // when polling began, or last found an op ended
 };
 
-// Returns a communicator's id. In one process members need none.
+// Returns a communicator's id, which only members in several processes need.
 Result<GpuCommId> GpuExecutor::id_of(std::int32_t communicator) {
   if (control_ == nullptr) return GpuCommId{};
   while (ids_.size() <= static_cast<std::size_t>(communicator)) RETURN_IF_ERROR(agree_on_ids());
   return ids_[communicator];
 }
 
-// Makes the ids of the next communicators on rank 0 and broadcasts them to all. This cannot
-// deadlock, as all open communicators in the same order: a rank that waits here has opened its
-// earlier ones, so rank 0 does not wait for it in one of those, and comes here too.
+// Makes the ids of the next communicators on rank 0 and broadcasts them to all ranks. This cannot
+// deadlock, as all ranks open communicators in the same order: a rank that waits here has opened
+// all its earlier communicators, so rank 0 does not wait for it in any of them, and comes here too.
 Status GpuExecutor::agree_on_ids() {
   const std::size_t first = ids_.size();
   ids_.resize(std::min(first + kIdsAtOnce, program_.communicators.size()));
@@ -156,15 +156,15 @@ std::vector<std::int32_t> GpuExecutor::nccl_communicators() const {
   return {used.begin(), used.end()};
 }
 
-// Returns the number of calls that an iteration puts into the queue that takes the most.
-std::int64_t GpuExecutor::most_queued() const {
+// Returns the most calls that an iteration puts into one hardware queue.
+std::int64_t GpuExecutor::longest_queue() const {
   std::array<std::int64_t, kHardwareQueues> calls{};
   const std::vector<std::int32_t> opened = nccl_communicators();
   for (const GpuCall& call : plain_) {
     const bool is_nccl = is_by_nccl(call, options_.transfers);
-    calls[call.stream % kHardwareQueues] += call.verb == GpuVerb::Compute ? gpu_.launches(call)
-                                            : is_nccl                     ? kNcclCalls
-                                                                          : 1;
+    const std::int64_t other_calls = is_nccl ? kNcclCalls : 1;
+    calls[call.stream % kHardwareQueues] +=
+        call.verb == GpuVerb::Compute ? gpu_.launches(call) : other_calls;
     if (!is_nccl) continue;
     const auto nccl_stream = std::ranges::lower_bound(opened, communicator(call)) - opened.begin();
     calls[(plan_.streams.size() + static_cast<std::size_t>(nccl_stream)) % kHardwareQueues] +=
@@ -178,26 +178,29 @@ std::int64_t GpuExecutor::most_queued() const {
 Status GpuExecutor::choose_launch() {
   launch_ = options_.launch;
   if (launch_ != GpuLaunch::Gated) return Done{};
-  ASSIGN_OR_RETURN(const bool is_full, any(most_queued() > options_.gate_calls));
+  ASSIGN_OR_RETURN(const bool is_full, any(longest_queue() > options_.gate_calls));
   if (!is_full) return Done{};
   return launch_otherwise(fmt::format("its queues hold {} calls", options_.gate_calls));
 }
 
-// Chooses a launch without the gate. Over several GPUs it is a graph if one can be captured: an
-// operation that is launched directly costs a thread of NCCL's, as its communicators do not block.
-// On one GPU it is direct, as a graph need not keep ranks on SMs of their own.
+// Chooses a launch without the gate. Over several GPUs that is a graph if it can be captured, as
+// NCCL starts a thread for each operation that is launched directly on a nonblocking communicator.
+// On one GPU it is a direct launch, as a graph may not keep the ranks on their own SMs.
 Status GpuExecutor::launch_otherwise(const std::string& why) {
   launch_ = GpuLaunch::Direct;
-  std::string what = "launched directly";
+  std::string launch = "launched directly";
   if (!plan_.all_play_here()) {
     const Status captured = gpu_.capture(plain_);
     ASSIGN_OR_RETURN(const bool failed, any(!captured.ok()));
     if (!failed) launch_ = GpuLaunch::Graph;
-    what = !failed         ? "launched as a graph"
-           : captured.ok() ? "launched directly, as another rank has no graph"
-                           : "launched directly, without a graph (" + captured.error().text() + ")";
+    if (!failed)
+      launch = "launched as a graph";
+    else if (captured.ok())
+      launch += ", as another rank has no graph";
+    else
+      launch += ", without a graph (" + captured.error().text() + ")";
   }
-  add_note(fmt::format(", {}: {}", what, why));
+  add_note(fmt::format(", {}: {}", launch, why));
   return Done{};
 }
 
@@ -226,8 +229,8 @@ Status GpuExecutor::compare_clocks(ClockReading RunState::Header::*reading) {
   return Done{};
 }
 
-// Plays an iteration, and plays it again if the device's queues prove shorter than expected.
-Status GpuExecutor::play_held(int number, int iteration) {
+// Plays an iteration. If the device's queues were too short for the gate, plays it again without.
+Status GpuExecutor::play_gated(int number, int iteration) {
   RETURN_IF_ERROR(play(number, iteration));
   if (launch_ != GpuLaunch::Gated) return Done{};
   ASSIGN_OR_RETURN(const bool is_full, any(!gpu_.held()));
@@ -236,8 +239,8 @@ Status GpuExecutor::play_held(int number, int iteration) {
   return play(number, iteration);
 }
 
-// `number`: counts from 0, warm-up included. `iteration`: counts the kept ones from 0; negative:
-// warm-up.
+// Plays an iteration. `number` counts all iterations from 0. `iteration` counts those after the
+// warm-up from 0, and is negative during the warm-up.
 Status GpuExecutor::play(int number, int iteration) {
   times_.clear();
   for (RunState* state : states_) {
@@ -254,6 +257,8 @@ Status GpuExecutor::play(int number, int iteration) {
   return check_payloads();
 }
 
+// Issues an iteration's calls, and opens the gate together with all other ranks: before issuing if
+// the launch is direct, else afterwards.
 Status GpuExecutor::start(int number) {
   const bool direct = number == 0 || launch_ == GpuLaunch::Direct;
   const bool by_graph = !direct && launch_ == GpuLaunch::Graph;
@@ -273,20 +278,21 @@ Status GpuExecutor::wait_for_others() {
   return control_ == nullptr ? Status(Done{}) : wait_for_start(control_, header(0).before.ahead_ns);
 }
 
-// Polls the device until all has ended, and notes how far it has come.
+// Polls the device until all ops have ended. Notes the times of ops on the way.
 Status GpuExecutor::wait_for_end() {
-  Nanoseconds longest = 0;
+  Nanoseconds longest_op_ns = 0;
   for (const Body& each : program_.bodies) {
-    for (const Op& op : each.ops) longest = std::max(longest, op.duration_ns);
+    for (const Op& op : each.ops) longest_op_ns = std::max(longest_op_ns, op.duration_ns);
   }
-  moved_ns_ = now_ns();
+  progress_ns_ = now_ns();
   for (;; usleep(kPoll_us)) {
     ASSIGN_OR_RETURN(const bool done, gpu_.has_happened(plan_.done));
     for (std::size_t local_rank = 0; local_rank < states_.size(); ++local_rank)
       RETURN_IF_ERROR(note_progress(local_rank));
     if (done) return Done{};
     if (header(0).stop != 0) return Error{"was told to stop", Error::Failed};
-    if (control_ == nullptr && now_ns() - moved_ns_ > options_.timeout_ns + longest) return stuck();
+    const Nanoseconds idle_ns = now_ns() - progress_ns_;
+    if (control_ == nullptr && idle_ns > options_.timeout_ns + longest_op_ns) return stuck();
   }
 }
 
@@ -314,13 +320,13 @@ Status GpuExecutor::note_progress(std::size_t local_rank) {
       begun[lane] = 0;
       ++done[lane];
       ++header(local_rank).steps;
-      moved_ns_ = now_ns();
+      progress_ns_ = now_ns();
     }
   }
   return Done{};
 }
 
-// Returns when the last of the ops that an op waits for on its own rank had ended.
+// Returns when the last op that this op waits for on its own rank had ended.
 Nanoseconds GpuExecutor::ready_ns(std::size_t local_rank, std::uint32_t op) const {
   const Op& own = body(local_rank).ops[op];
   const LaneQueues& queues = queues_[local_rank];
@@ -332,9 +338,9 @@ Nanoseconds GpuExecutor::ready_ns(std::size_t local_rank, std::uint32_t op) cons
   return ready;
 }
 
-// Sets the arrivals at communications whose members all play here. Such members share one begin
-// event, which tells only when the last of them arrived. The others arrived when the ops that they
-// waited for had ended.
+// Sets the arrivals of members at communications among local ranks. The members share one begin
+// event, which gives only the arrival of the last member. Each other member arrived when the last
+// op that it waited for had ended.
 void GpuExecutor::set_arrivals() {
   if (!plan_.all_play_here()) return;
   std::map<std::int32_t, Nanoseconds> latest;  // by begin event

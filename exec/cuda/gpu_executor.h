@@ -1,5 +1,4 @@
-// The executor of a GPU: it issues iterations of a Program behind a gate and reads their times off
-// events.
+// Plays a GpuPlan on a Gpu: issues its iterations and reads the ops' times from CUDA events.
 #pragma once
 
 #include <memory>
@@ -17,11 +16,12 @@ namespace tandem {
 // The states of a plan's local ranks, one each.
 using RunStates = std::span<RunState* const>;
 
-// Plays all iterations and notes them in `states`; the first state also says what was real. The
-// first iteration is always a warm-up with checked payloads. It is launched directly, as CUDA and
-// NCCL load and connect things at first use, which may wait for the device. `control`: of a job of
-// many processes, all of which call this. Null: this process plays all ranks, and a run in which no
-// op ends within the time-out is an Error that says why.
+// Plays all iterations and writes their times to `states`. The first state also gets a note about
+// the devices and the kind of launch. The first iteration is always a warm-up whose payloads are
+// checked. It is launched without a gate, as CUDA and NCCL load kernels and connect at first use,
+// which may wait for the device. `control` connects the processes of a job, all of which call this.
+// Null: this process plays all ranks, and returns an Error with a diagnosis if no op ends within
+// the time-out.
 Status play_gpu(const Program& program, const ExecOptions& options, const GpuPlan& plan, Gpu* gpu,
                 Control* control, RunStates states);
 

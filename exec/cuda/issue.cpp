@@ -1,5 +1,5 @@
-// Issues the calls of an iteration, one by one or captured once as a graph. Declared in
-// exec/cuda/device.h.
+// Issues the calls of an iteration: one by one, or captured once as a CUDA graph that is launched
+// in each iteration. Declared in exec/cuda/device.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// Names what the host issues during its life, for profilers.
+// Marks the calls that the host issues during its life with an op's name, for profilers.
 class NvtxRange {
  public:
 #ifdef TANDEM_NVTX
@@ -30,7 +30,7 @@ class NvtxRange {
   NvtxRange& operator=(const NvtxRange&) = delete;
 };
 
-// Returns whether the call stands for a message that arrives in its stream's `take`.
+// Returns whether the call receives a message into its stream's `take`, or takes the time for it.
 bool receives_payload(GpuVerb verb) {
   return verb == GpuVerb::Recv || verb == GpuVerb::Move || verb == GpuVerb::Collective ||
          verb == GpuVerb::Emulate;
@@ -50,7 +50,7 @@ bool is_checked(std::span<const GpuCall> calls) {
 }  // namespace
 
 Status Device::issue(std::span<const GpuCall> calls, int iteration, bool by_graph) {
-  constexpr Nanoseconds kMost_ns = 5'000'000'000;  // far more than a call takes
+  constexpr Nanoseconds kStall_ns = 5'000'000'000;  // far more than issuing a call takes
   RETURN_IF_CUDA_FAILS(cudaSetDevice, number_);
   RETURN_IF_ERROR(parts_->payloads.begin(iteration, parts_->setup.get()));
   by_graph_ = by_graph;
@@ -63,25 +63,25 @@ Status Device::issue(std::span<const GpuCall> calls, int iteration, bool by_grap
     return Done{};
   }
   if (!parts_->gate.is_open())
-    watch_ =
-        std::make_unique<GateWatch>(&parts_->gate, std::min(kMost_ns, job_.options.timeout_ns / 2));
+    watch_ = std::make_unique<GateWatch>(&parts_->gate,
+                                         std::min(kStall_ns, job_.options.timeout_ns / 2));
   return issue_all(calls, plan_checks(calls));
 }
 
-// Pairs each Check with its message: the last call before it on its stream that receives one. The
-// message's buffer is then poisoned before it comes (Payloads::poison).
+// Pairs each Check with the call that receives its message: the last such call before it on its
+// stream. The message's buffer is poisoned before that call (Payloads::poison).
 Device::Checks Device::plan_checks(std::span<const GpuCall> calls) const {
   Checks checks;
   checks.of_call.assign(calls.size(), nullptr);
   checks.skipped.assign(calls.size(), false);
-  std::vector<std::ptrdiff_t> last(job_.plan->streams.size(), -1);
+  std::vector<std::ptrdiff_t> last_receiving(job_.plan->streams.size(), -1);  // by stream
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const GpuCall& call = calls[i];
-    if (receives_payload(call.verb)) last[call.stream] = static_cast<std::ptrdiff_t>(i);
+    if (receives_payload(call.verb)) last_receiving[call.stream] = static_cast<std::ptrdiff_t>(i);
     if (call.verb != GpuVerb::Check) continue;
-    const std::ptrdiff_t brought = last[call.stream];
-    if (brought >= 0 && !brings_nothing(calls[brought])) {
-      checks.of_call[brought] = &call;
+    const std::ptrdiff_t receiving = last_receiving[call.stream];
+    if (receiving >= 0 && !only_takes_time(calls[receiving])) {
+      checks.of_call[receiving] = &call;
     } else {
       checks.skipped[i] = true;
     }
@@ -89,8 +89,8 @@ Device::Checks Device::plan_checks(std::span<const GpuCall> calls) const {
   return checks;
 }
 
-// Returns whether the call only takes time, and no payload arrives.
-bool Device::brings_nothing(const GpuCall& call) const {
+// Returns whether the call takes its priced duration, and moves no bytes.
+bool Device::only_takes_time(const GpuCall& call) const {
   return call.verb == GpuVerb::Emulate ||
          (call.verb == GpuVerb::Move && job_.options.transfers == GpuTransfers::Priced);
 }
@@ -109,17 +109,18 @@ Status Device::issue_all(std::span<const GpuCall> calls, const Checks& checks) {
 
 // Issues a call. An Error names its op and rank.
 Status Device::issue_one(const GpuCall& call, bool captures) {
-  const Status asked = acts_on_op(call.verb) ? carry_out(call) : prepare(call, captures);
-  if (asked.ok()) return asked;
-  const std::int32_t of =
+  const Status issued = acts_on_op(call.verb) ? carry_out(call) : prepare(call, captures);
+  if (issued.ok()) return issued;
+  const std::int32_t local_rank =
       call.local_rank >= 0 ? call.local_rank : job_.plan->streams[call.stream].local_rank;
-  const std::string what =
-      call.local_rank >= 0 ? names_[of][call.op] : std::string(verb_name(call.verb));
-  return Error{fmt::format("{}, in {} of rank {}", asked.error().text(), what,
-                           index(job_.plan->local_ranks[of])),
-               asked.error().kind};
+  const std::string name =
+      call.local_rank >= 0 ? op_names_[local_rank][call.op] : std::string(verb_name(call.verb));
+  return Error{fmt::format("{}, in {} of rank {}", issued.error().text(), name,
+                           index(job_.plan->local_ranks[local_rank])),
+               issued.error().kind};
 }
 
+// Issues a call that does no op's work.
 Status Device::prepare(const GpuCall& call, bool captures) {
   switch (call.verb) {
     case GpuVerb::Gate:
@@ -144,8 +145,9 @@ Status Device::prepare(const GpuCall& call, bool captures) {
   }
 }
 
+// Issues a call that does an op's work.
 Status Device::carry_out(const GpuCall& call) {
-  const NvtxRange range(names_[call.local_rank][call.op]);
+  const NvtxRange range(op_names_[call.local_rank][call.op]);
   switch (call.verb) {
     case GpuVerb::Compute:
       return compute(call);
@@ -160,9 +162,9 @@ Status Device::carry_out(const GpuCall& call) {
   }
 }
 
-// Records an event. Inside a capture an event is either timed or can be waited for by other
-// streams, so each event of the plan is two CUDA events there: one of `events` to be timed, one of
-// `dependencies` to be waited for.
+// Records an event. While a graph is captured, a CUDA event can either be timed or be waited for by
+// other streams. So each event of the plan is two CUDA events there: one of `events` for its time,
+// one of `dependencies` for the waits.
 Status Device::record(const GpuCall& call, bool captures) {
   cudaEvent_t event = parts_->events[call.event].get();
   if (!captures) {
@@ -232,21 +234,22 @@ Status Device::capture(std::span<const GpuCall> calls) {
   return Done{};
 }
 
-// Captures the calls as a graph. The mode is relaxed because NCCL makes its calls from a thread of
-// its own.
+// Captures the calls as a graph. The capture mode is relaxed, as NCCL makes its calls from a thread
+// of its own.
 Result<Device::Graph> Device::capture_graph(std::span<const GpuCall> calls) {
   cudaStream_t first = parts_->partitions.stream(0);
   RETURN_IF_CUDA_FAILS(cudaStreamBeginCapture, first, cudaStreamCaptureModeRelaxed);
-  const Status asked = capture_all(calls);
+  const Status captured = capture_all(calls);
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(first, &graph);
   Graph own(graph);
-  if (!asked.ok()) return asked.error();
+  if (!captured.ok()) return captured.error();
   if (ended != cudaSuccess) return cuda_failed("cudaStreamEndCapture", ended);
   return own;
 }
 
-// Captures the calls. All streams join the capture first, and join stream 0 again before it ends.
+// Captures the calls. Stream 0 begins the capture: all other streams fork from it by an event
+// first, and join it again before the capture ends.
 Status Device::capture_all(std::span<const GpuCall> calls) {
   const std::vector<Event>& ends = parts_->ends;
   cudaStream_t first = parts_->partitions.stream(0);

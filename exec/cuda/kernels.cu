@@ -15,7 +15,7 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kThreads = 256;
 constexpr int kCopyThreads = 512;
-constexpr int kMostBlocks = 1024;  // of payload kernels, which loop over the rest
+constexpr int kMostBlocks = 1024;  // of payload kernels; their blocks loop over more data
 
 __device__ std::uint64_t device_ns() {
   std::uint64_t time;
@@ -23,7 +23,7 @@ __device__ std::uint64_t device_ns() {
   return time;
 }
 
-// Waits until the device's clock shows end_ns, in sleeps of 500 ns; in the last 2 us, of 20 ns.
+// Waits until the device's clock shows end_ns. Sleeps 500 ns at a time, and 20 ns in the last 2 us.
 __device__ void wait_until(std::uint64_t end_ns) {
   constexpr std::int64_t kClose_ns = 2000;
   for (;;) {
@@ -48,8 +48,7 @@ __global__ void spin_kernel(std::int64_t duration_ns) {
   wait_until(device_ns() + static_cast<std::uint64_t>(duration_ns));
 }
 
-// Waits long enough for all blocks to be in flight together, so that they spread over all SMs there
-// are.
+// Keeps each block running for 100 us, so that all blocks run at once and cover all SMs.
 __global__ void record_sms_kernel(std::uint32_t* bits) {
   constexpr std::uint64_t kTogether_ns = 100'000;
   wait_until(device_ns() + kTogether_ns);
@@ -58,15 +57,15 @@ __global__ void record_sms_kernel(std::uint32_t* bits) {
   if (threadIdx.x == 0 && sm < kSmWords * 32) atomicOr(&bits[sm / 32], 1u << (sm % 32));
 }
 
-// Copies `count` units in all, again and again the same `window` units.
+// Copies `count` units of 16 bytes in all, the same `window` units over and over.
 __global__ void copy_kernel(const uint4* __restrict__ from, uint4* __restrict__ to,
                             std::int64_t count, std::int64_t window) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   const std::int64_t own = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   for (std::int64_t left = count; left > 0; left -= window) {
-    const std::int64_t here = left < window ? left : window;
+    const std::int64_t units = left < window ? left : window;
 #pragma unroll 4
-    for (std::int64_t i = own; i < here; i += stride) to[i] = from[i];
+    for (std::int64_t i = own; i < units; i += stride) to[i] = from[i];
   }
 }
 
@@ -81,7 +80,7 @@ __global__ void random_kernel(T* to, std::int64_t count, std::uint64_t key) {
   }
 }
 
-// Does what payload_word() of exec/payload/payload.cpp does: one random number of 64 bits gives
+// Returns the same as payload_word() of exec/payload/payload.h: one random number of 64 bits gives
 // eight words, a byte each, the first from the lowest byte.
 __device__ float payload_word(std::uint64_t key, std::int32_t member, std::int64_t i) {
   const std::uint64_t base = scatter(key + scatter(static_cast<std::uint64_t>(member)));
@@ -89,21 +88,22 @@ __device__ float payload_word(std::uint64_t key, std::int32_t member, std::int64
   return static_cast<float>(draw >> (8 * (i % 8)) & 0xff);
 }
 
-// Returns the word that a piece should hold, as a 16-bit addend if T has 16 bits.
+// Returns number i that a piece should hold: the payload word, or its addend() if T has 16 bits.
 template <class T>
 __device__ float expected_word(const DevicePiece& piece, std::int32_t members, std::uint64_t key,
                                std::int64_t i) {
-  const auto of = [&](std::int32_t member) {
+  const auto share_of = [&](std::int32_t member) {
     const float word = payload_word(key, member, piece.first + i);
     return sizeof(T) == sizeof(float) ? word : addend(word, member);
   };
-  if (piece.member != DevicePiece::kSum) return of(piece.member);
-  float sum = 0;  // of whole numbers, and below 2^24: exact in any order
-  for (std::int32_t member = 0; member < members; ++member) sum += of(member);
+  if (piece.member != DevicePiece::kSum) return share_of(piece.member);
+  float sum = 0;  // of whole numbers, and below 2^24: exact in any order of adding
+  for (std::int32_t member = 0; member < members; ++member) sum += share_of(member);
   return sum;
 }
 
-// Calls each(piece, i) for every number of the pieces: pieces go over y, numbers over x.
+// Calls each(piece, i) for every number i of the pieces. The grid's y goes over pieces, x over
+// numbers.
 template <class Each>
 __device__ void for_numbers(const DevicePieces& all, Each each) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -123,7 +123,7 @@ __global__ void fill_kernel(DevicePieces all, std::uint64_t key, T* buffer) {
   });
 }
 
-// Sets all bits: a NaN of every type.
+// Sets all bits, which is a NaN in every floating-point type.
 template <class Bits>
 __global__ void poison_kernel(DevicePieces all, Bits* buffer) {
   for_numbers(all, [&](const DevicePiece& piece, std::int64_t i) {
@@ -131,7 +131,7 @@ __global__ void poison_kernel(DevicePieces all, Bits* buffer) {
   });
 }
 
-// Counts wrong words. A NaN differs from everything.
+// Counts wrong numbers. A NaN differs from every number.
 template <class T>
 __global__ void check_kernel(DevicePieces all, std::uint64_t key, const T* buffer,
                              unsigned long long* wrong) {
@@ -154,19 +154,21 @@ cudaError_t launch(cudaStream_t stream, dim3 blocks, int threads, void (*kernel)
   return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 
-// Makes an SM that runs the kernel give the most shared memory that it can. A kernel without shared
-// memory gets an SM of L1 cache only, and no kernel that needs more, such as each of NCCL's, starts
-// on that SM before the first one has ended: measured on an H200, where transfers waited for spin
-// kernels of milliseconds. Matrix products, which a spin kernel stands for, ask for much
-// themselves.
+// Makes SMs that run the kernel set aside the most shared memory that they can. By default an SM
+// that runs a kernel without shared memory gives all of it to the L1 cache. A kernel that needs
+// shared memory, as NCCL's do, then cannot start on that SM until the first one has ended: on an
+// H200, transfers waited for spin kernels of milliseconds. The matrix products that a spin kernel
+// stands for ask for much shared memory themselves.
 template <class... Parameters>
 cudaError_t leave_shared_memory(void (*kernel)(Parameters...)) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                               cudaSharedmemCarveoutMaxShared);
 }
 
+// Returns a one-dimensional grid.
 dim3 line(int blocks) { return dim3(static_cast<unsigned>(blocks)); }
 
+// Returns the grid for for_numbers(), of kMostBlocks blocks at most.
 dim3 blocks_of(const DevicePieces& pieces) {
   const std::int64_t y = std::clamp(pieces.count, 1, kMostBlocks);
   const std::int64_t x = (pieces.most_numbers + kThreads - 1) / kThreads;
@@ -202,7 +204,7 @@ cudaError_t copy_bytes(cudaStream_t stream, int blocks, const void* from, void* 
 
 cudaError_t fill_random(cudaStream_t stream, Number number, void* to, std::int64_t count,
                         std::uint64_t key) {
-  const dim3 blocks = line(4096);
+  const dim3 blocks = line(4096);  // enough to fill any device; each block loops over the rest
   switch (number) {
     case Number::Fp32:
       return launch(stream, blocks, kThreads, random_kernel<float>, static_cast<float*>(to), count,
@@ -262,8 +264,7 @@ cudaError_t check_pieces(cudaStream_t stream, const DevicePieces& pieces, std::u
 
 cudaError_t load_kernels(cudaStream_t stream, GateWords* gate) {
   constexpr std::int64_t kUnit = sizeof(uint4);
-  if (const cudaError_t asked = leave_shared_memory(spin_kernel); asked != cudaSuccess)
-    return asked;
+  if (const cudaError_t set = leave_shared_memory(spin_kernel); set != cudaSuccess) return set;
   for (const cudaError_t launched :
        {hold_gate(stream, gate), stamp_done(stream, gate), spin(stream, 1, 0),
         copy_bytes(stream, 1, nullptr, nullptr, 0, kUnit)}) {

@@ -1,3 +1,5 @@
+// A product is opened once: cuBLASLt's heuristic chooses its algorithm, and check() compares 64 of
+// its entries with the host's dot products. Then it runs as often as the ops need it.
 #include "exec/cuda/product.h"
 
 #include <cuda_bf16.h>
@@ -14,6 +16,7 @@
 namespace tandem {
 namespace {
 
+// Returns the type of c where a and b have this type.
 Number result_of(Number number) { return number == Number::Fp8 ? Number::Bf16 : number; }
 
 cudaDataType_t type_of(Number number) {
@@ -42,10 +45,11 @@ const char* name_of(Number number) {
   }
 }
 
-// Returns how far an entry may be off, as a share of |c| + sqrt(k). Products of two numbers that
-// are uniform in (-1, 1) have the variance 1/9, so a sum of k of them has the spread sqrt(k) / 3,
-// and a wrong entry is off by as much. TF32 and FP16 round to 2^-11, BF16 to 2^-8; sums of FP8 are
-// cut at 14 bits.
+// Returns how far an entry of c may be off, as a share of |c| + sqrt(k). A product of two numbers
+// uniform in (-1, 1) has the variance 1/9, so a sum of k such products has the standard deviation
+// sqrt(k) / 3, and a wrong entry is off by about as much, which is well above the tolerance.
+// Rounding stays below it: TF32 and FP16 round to 2^-11, BF16 to 2^-8, and FP8 sums are cut to 14
+// bits.
 double tolerance(Number number) {
   return number == Number::Fp32 || number == Number::Fp16 ? 3e-3 : 1.5e-2;
 }
@@ -126,9 +130,9 @@ Result<Product::Layout> Product::layout(Number number, std::int64_t rows, std::i
   return layout;
 }
 
-// Stores matrices by rows, where cuBLASLt expects columns: it sees our a as a^T and our c as c^T.
-// So it computes c^T = b^T a^T. Our b is stored by columns, so cuBLASLt sees b itself, and
-// transposes it.
+// cuBLASLt takes all matrices as column-major. So it sees our row-major a and c as a^T and c^T, and
+// is asked for c^T = b^T a^T. Our b is column-major: cuBLASLt sees b itself, and is told to
+// transpose it (TRANSA, as b^T is its first operand).
 Result<Product> Product::open(cublasLtHandle_t handle, const ProductShape& shape, int sms) {
   Product product;
   product.shape_ = shape;
@@ -151,6 +155,7 @@ Result<Product> Product::open(cublasLtHandle_t handle, const ProductShape& shape
   return product;
 }
 
+// Chooses the algorithm that cuBLASLt expects to be fastest within kWorkspaceBytes.
 Status Product::choose(cublasLtHandle_t handle) {
   struct Destroy {
     void operator()(cublasLtMatmulPreferenceOpaque_t* own) const {
@@ -193,10 +198,11 @@ Status Product::check(const ProductMemory& memory, std::uint64_t seed, cudaStrea
   const ProductShape& s = shape_;
   const Number result = result_of(s.number);
   for (std::uint64_t entry = 0; entry < kEntries; ++entry) {
-    auto below = [&, at = 3 * entry](std::int64_t most) mutable {
-      return static_cast<std::int64_t>(scatter(seed + at++) % static_cast<std::uint64_t>(most));
+    auto random_below = [&, draw = 3 * entry](std::int64_t most) mutable {
+      return static_cast<std::int64_t>(scatter(seed + draw++) % static_cast<std::uint64_t>(most));
     };
-    const std::int64_t batch = below(s.batch), row = below(s.m), column = below(s.n);
+    const std::int64_t batch = random_below(s.batch), row = random_below(s.m),
+                       column = random_below(s.n);
     ASSIGN_OR_RETURN(const auto a, copied(s.number, memory.a, (batch * s.m + row) * s.k, s.k));
     ASSIGN_OR_RETURN(const auto b, copied(s.number, memory.b, (batch * s.n + column) * s.k, s.k));
     ASSIGN_OR_RETURN(const auto c, copied(result, memory.c, (batch * s.m + row) * s.n + column, 1));

@@ -14,10 +14,10 @@
 
 namespace tandem {
 
-// c = a b: `batch` products of (m x k) by (k x n). All are stored by rows but b, which is stored by
-// columns: the weights of a layer lie so, and FP8 products allow nothing else.
+// c = a b: `batch` products of (m x k) by (k x n). a and c are row-major. b is column-major, as the
+// weights of a layer are, and as cuBLASLt demands for FP8.
 struct ProductShape {
-  Number number = Number::Bf16;  // of a and b, and of c, which is in Bf16 if they are in Fp8
+  Number number = Number::Bf16;  // of a, b and c; with Fp8, c is in Bf16
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
 
   auto operator<=>(const ProductShape&) const = default;
@@ -34,7 +34,7 @@ Result<CublasLt> open_cublas();
 
 constexpr std::int64_t kWorkspaceBytes = 32 << 20;  // the most that an algorithm may ask for
 
-// Memory of the device for a product. The workspace belongs to the stream.
+// Memory of the device for a product. The workspace is shared by all products of one stream.
 struct ProductMemory {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -44,7 +44,7 @@ struct ProductMemory {
 
 class Product {
  public:
-  // `sms`: how many it may use; 0: all. Error::Failed if cuBLASLt has no algorithm.
+  // `sms`: how many SMs the product may use; 0: all. Error::Failed if cuBLASLt has no algorithm.
   static Result<Product> open(cublasLtHandle_t handle, const ProductShape& shape, int sms);
 
   const ProductShape& shape() const { return shape_; }
