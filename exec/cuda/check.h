@@ -1,5 +1,5 @@
-// Turns failures of CUDA, its driver, NCCL and cuBLASLt into Errors: the call's name and their own
-// words.
+// Turns failures of CUDA, its driver, NCCL and cuBLASLt into Errors: the call's name and the
+// library's own message.
 #pragma once
 
 #include <cublasLt.h>
@@ -18,8 +18,8 @@ inline Error cuda_failed(const char* call, cudaError_t code) {
   return Error{std::string(call) + ": " + cudaGetErrorString(code), Error::Failed};
 }
 
-// Adds the number of the code: the runtime numbers codes as the driver does, but does not know them
-// all.
+// Takes the message from the runtime, which uses the driver's codes. Adds the code's number, as the
+// runtime does not know all codes.
 inline Error driver_failed(const char* call, CUresult code) {
   return Error{std::string(call) + ": " + cudaGetErrorString(static_cast<cudaError_t>(code)) +
                    " (" + std::to_string(code) + ")",

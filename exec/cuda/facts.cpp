@@ -1,4 +1,5 @@
-// Finds out what a device is and which software drives it. Declared in exec/cuda/device.h.
+// Reads the properties of devices and the versions of the software that drives them. Declared in
+// exec/cuda/device.h.
 #include <fmt/format.h>
 
 #include <regex>
@@ -21,8 +22,8 @@ std::string cuda_version(int version) {
   return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-// Returns the kernel module's version. If the system does not tell it, returns the newest CUDA that
-// it can run.
+// Returns the version of the driver's kernel module, or else the newest CUDA that the driver
+// supports.
 Result<std::string> driver_version() {
   static const std::regex number("\\b[0-9]+\\.[0-9]+(\\.[0-9]+)?\\b");
   const auto text = read_file("/proc/driver/nvidia/version");

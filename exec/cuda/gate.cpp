@@ -13,12 +13,12 @@ Status Gate::open_words() {
 
 void Gate::expect() { store(&words_->wanted, load(&words_->wanted) + 1); }
 
-// Opens the gate of the iteration issued last, or of the next one if that is open already.
+// Opens the gate of the iteration announced last, or of the next one if that gate is open already.
 Nanoseconds Gate::open() {
   const std::uint32_t wanted = load(&words_->wanted), opened = load(&words_->opened);
-  const Nanoseconds at_ns = now_ns();
+  const Nanoseconds opened_ns = now_ns();
   if (opened != kAllOpened) store(&words_->opened, opened < wanted ? wanted : wanted + 1);
-  return at_ns;
+  return opened_ns;
 }
 
 void Gate::open_for_good() {
@@ -41,17 +41,17 @@ void GateWatch::end() {
 }
 
 void GateWatch::watch() {
-  const std::chrono::nanoseconds most(most_ns_);
-  std::int64_t before = -1;
+  const std::chrono::nanoseconds interval(most_ns_);
+  std::int64_t calls_before = -1;
   std::unique_lock lock(mutex_);
-  while (!end_.wait_for(lock, most, [this] { return ended_; })) {
-    const std::int64_t now = calls_;
-    if (now == before) {
+  while (!end_.wait_for(lock, interval, [this] { return ended_; })) {
+    const std::int64_t calls = calls_;
+    if (calls == calls_before) {
       opened_ = true;
       gate_->open();
       return;
     }
-    before = now;
+    calls_before = calls;
   }
 }
 

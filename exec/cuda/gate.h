@@ -16,8 +16,8 @@
 
 namespace tandem {
 
-// The host's side of GateWords. The gate is opened once an iteration, before or after the iteration
-// is issued.
+// The host's side of GateWords. The host calls expect() and open() once for each iteration, in
+// either order. The iteration's gate kernel holds all streams until both have been called.
 class Gate {
  public:
   Status open_words();
@@ -28,9 +28,9 @@ class Gate {
   bool is_open() const { return load(&words_->opened) >= load(&words_->wanted); }
   // Opens the gate. Returns when, by now_ns().
   Nanoseconds open();
-  // Opens the gate for whatever follows: it holds nothing any more.
+  // Opens the gate for all iterations to come.
   void open_for_good();
-  // Returns whether the iteration issued last has been carried out. Only graphs say so.
+  // Returns whether the graph launched last has been carried out. Other launches do not tell.
   bool done() const { return load(&words_->done) >= load(&words_->wanted); }
 
  private:
@@ -45,8 +45,8 @@ class Gate {
   Mapped<GateWords> words_;
 };
 
-// Opens the gate if issuing stalls, by a thread that runs while this lives. A queue of the device
-// takes only so many calls, and those held by the gate do not leave it. Issuing may stall here, or
+// Opens the gate if issuing stalls, by a thread that runs while this lives. A hardware queue takes
+// about 1,000 calls, and calls that the gate holds do not leave it. So issuing may stall here, or
 // in another process whose queues fill with messages to ranks that are held here.
 class GateWatch {
  public:
@@ -58,7 +58,7 @@ class GateWatch {
 
   void issued() { calls_.fetch_add(1, std::memory_order_relaxed); }
   void end();                              // stops watching
-  bool opened() const { return opened_; }  // whether it had to open the gate
+  bool opened() const { return opened_; }  // whether this has opened the gate
 
  private:
   void watch();
@@ -70,7 +70,7 @@ class GateWatch {
   std::mutex mutex_;
   std::condition_variable end_;
   bool ended_ = false;
-  std::thread thread_;  // last: it looks at the others
+  std::thread thread_;  // last, as it uses the other members
 };
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Streams, events and memory of the device. Each is given back when its owner goes.
+// Owners of CUDA streams, events and memory, which free what they own when they are destroyed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,18 +26,18 @@ using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
 struct FreeDevice {
   void operator()(void* memory) const { cudaFree(memory); }
 };
-// Memory of the device; null if none was asked for.
+// Memory of the device; null if its size is 0.
 template <class T>
 using DeviceArray = std::unique_ptr<T[], FreeDevice>;
 
 struct FreeMapped {
   void operator()(void* memory) const { cudaFreeHost(memory); }
 };
-// Memory of the host that the device reads and writes too, under the same address.
+// Host memory that is mapped into the device at the same address.
 template <class T>
 using Mapped = std::unique_ptr<T, FreeMapped>;
 
-// Makes a stream that does not wait for the legacy stream, nor that for it.
+// Makes a stream that does not synchronize with the legacy default stream.
 inline Result<Stream> make_stream(int priority) {
   cudaStream_t stream = nullptr;
   RETURN_IF_CUDA_FAILS(cudaStreamCreateWithPriority, &stream, cudaStreamNonBlocking, priority);

@@ -1,3 +1,5 @@
+// Each kernel becomes a Job: products by cuBLASLt and bytes to copy. All products of a number type
+// share one pair of operands, and all products share one result c.
 #include "exec/cuda/multiplier.h"
 
 #include <fmt/format.h>
@@ -13,13 +15,13 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kUnit = 16;                // bytes that a thread copies at once
-constexpr std::int64_t kWindowBytes = 256 << 20;  // beyond any L2
-constexpr std::int64_t kSide = 16;                // FP8: sides are multiples of it
-constexpr std::int64_t kAttentionBatch = 64;      // products of attention that make a batch
+constexpr std::int64_t kCopyUnit = 16;            // bytes that a thread copies at once
+constexpr std::int64_t kWindowBytes = 256 << 20;  // larger than any L2 cache
+constexpr std::int64_t kFp8Side = 16;             // sides of FP8 matrices are multiples of it
+constexpr std::int64_t kAttentionBatch = 64;      // products of attention in one batch
 
-std::int64_t rounded_up(std::int64_t of, std::int64_t unit) {
-  return (of + unit - 1) / unit * unit;
+std::int64_t rounded_up(std::int64_t count, std::int64_t unit) {
+  return (count + unit - 1) / unit * unit;
 }
 
 Result<Number> number_of(const std::string& precision) {
@@ -30,12 +32,13 @@ Result<Number> number_of(const std::string& precision) {
   return Error{fmt::format("found precision {}, expected fp32, fp16, bf16 or fp8", precision)};
 }
 
+// Returns the GEMM's shape with each side times `scale`, at least 1.
 ProductShape scaled(const Gemm& gemm, Number number, double scale) {
-  const auto side = [scale](std::int64_t of) {
-    const double length = std::round(static_cast<double>(of) * scale);
+  const auto scaled_side = [scale](std::int64_t side) {
+    const double length = std::round(static_cast<double>(side) * scale);
     return static_cast<std::int64_t>(std::clamp(length, 1.0, 0x1p40));
   };
-  return {number, gemm.batch, side(gemm.m), side(gemm.n), side(gemm.k)};
+  return {number, gemm.batch, scaled_side(gemm.m), scaled_side(gemm.n), scaled_side(gemm.k)};
 }
 
 // Returns the type that attention multiplies in. REQUIRES: number_of(precision) is ok.
@@ -47,30 +50,32 @@ Number sixteen_bits(const std::string& precision) {
 
 void Multiplier::add_product(ProductShape shape, std::int64_t times, Job* job) {
   if (shape.number == Number::Fp8) {
-    const ProductShape asked = shape;
-    for (std::int64_t* side : {&shape.m, &shape.n, &shape.k}) *side = rounded_up(*side, kSide);
-    rounded_ |= shape != asked;
+    const ProductShape exact = shape;
+    for (std::int64_t* side : {&shape.m, &shape.n, &shape.k}) *side = rounded_up(*side, kFp8Side);
+    rounded_ |= shape != exact;
   }
-  const auto [at, is_new] = numbers_.try_emplace(shape, shapes_.size());
+  const auto [found, is_new] = shape_indices_.try_emplace(shape, shapes_.size());
   if (is_new) shapes_.push_back(shape);
-  job->tasks.push_back({at->second, times});
+  job->tasks.push_back({found->second, times});
   Operands& operands = operands_[shape.number];
   operands.a = std::max(operands.a, shape.a_numbers());
   operands.b = std::max(operands.b, shape.b_numbers());
   c_bytes_ = std::max(c_bytes_, shape.c_bytes());
 }
 
-// Adds products that stand for `flops` of attention: scores times values of one head, (1024 x 1024)
-// by (1024 x 128), in batches of 64. Less than half the FLOPs of one such product are carried out
-// as one smaller product of t tokens, of 2 * 128 * t^2 FLOPs.
+// Adds products with about `flops` FLOPs that stand for attention: scores times values of one head,
+// (1024 x 1024) by (1024 x 128), in batches of 64. If `flops` is less than half of one such
+// product, adds one smaller product of t tokens, which has 2 * 128 * t^2 FLOPs.
 void Multiplier::add_attention(double flops, Number number, Job* job) {
   constexpr std::int64_t kTokens = 1024, kHead = 128;
   const ProductShape whole{number, 1, kTokens, kHead, kTokens};
   const auto count = std::llround(flops / whole.flops());
   if (count == 0) {
     const double side = std::sqrt(flops / (2.0 * kHead));
-    const auto tokens = std::clamp<std::int64_t>(std::llround(side / kSide), 1, kTokens / kSide);
-    add_product({number, 1, tokens * kSide, kHead, tokens * kSide}, 1, job);
+    const auto units =
+        std::clamp<std::int64_t>(std::llround(side / kFp8Side), 1, kTokens / kFp8Side);
+    const std::int64_t tokens = units * kFp8Side;
+    add_product({number, 1, tokens, kHead, tokens}, 1, job);
     return;
   }
   ProductShape batch = whole;
@@ -84,14 +89,15 @@ void Multiplier::add(const Kernel& kernel, const ExecOptions& options, Job* job)
   const Number number = *number_of(options.precision);
   const double scale = options.gemm_scale;
   for (const Gemm& gemm : kernel.gemms) {
-    const bool wide = gemm.in_16_bits && number == Number::Fp8;
-    add_product(scaled(gemm, wide ? Number::Bf16 : number, scale), 1, job);
+    const bool stays_wide = gemm.in_16_bits && number == Number::Fp8;
+    add_product(scaled(gemm, stays_wide ? Number::Bf16 : number, scale), 1, job);
   }
   if (kernel.attention_flops > 0)
     add_attention(kernel.attention_flops * scale * scale * scale, sixteen_bits(options.precision),
                   job);
-  const auto half = std::llround(kernel.memory_bytes / 2 * scale * scale);  // read, and written
-  job->copied_bytes = rounded_up(half, kUnit);
+  // A copy reads and writes each of its bytes, so it moves twice as many.
+  const auto copied = std::llround(kernel.memory_bytes / 2 * scale * scale);
+  job->copied_bytes = rounded_up(copied, kCopyUnit);
   window_bytes_ = std::max(window_bytes_, std::min(job->copied_bytes, kWindowBytes));
 }
 
@@ -108,8 +114,8 @@ Result<Multiplier> Multiplier::plan(const Program& program, const Body& body,
           fmt::format("found {} without a kernel, expected the shapes of its matrices to "
                       "multiply: costs.source = \"uniform\" has none",
                       describe(body, op))};
-    const auto [at, is_new] = own.jobs_.try_emplace(op.kernel);
-    if (is_new) own.add(program.kernels[op.kernel], options, &at->second);
+    const auto [job, is_new] = own.jobs_.try_emplace(op.kernel);
+    if (is_new) own.add(program.kernels[op.kernel], options, &job->second);
   }
   return own;
 }
@@ -145,14 +151,13 @@ Status Multiplier::open(cudaStream_t stream, std::uint64_t seed) {
   if (window_bytes_ > 0)
     RETURN_IF_CUDA_FAILS(fill_random, stream, Number::Fp32, from_.get(),
                          window_bytes_ / static_cast<std::int64_t>(sizeof(float)), scatter(key));
-  // c is NaN before a product runs, so that check() finds entries that it never wrote.
-  constexpr int kNaN = 0xff;  // in all types
+  // c is filled with NaNs before a product runs, so that check() finds entries that it never wrote.
+  constexpr int kNaNByte = 0xff;  // all bits set: a NaN in all types
   for (const ProductShape& shape : shapes_) {
-    // If it may use all of the device's SMs, it has no limit (0).
-    ASSIGN_OR_RETURN(Product product,
-                     Product::open(cublas_.get(), shape, sms_ < device_sms_ ? sms_ : 0));
-    RETURN_IF_CUDA_FAILS(cudaMemsetAsync, c_.get(), kNaN, static_cast<std::size_t>(shape.c_bytes()),
-                         stream);
+    const int most_sms = sms_ < device_sms_ ? sms_ : 0;  // 0: all
+    ASSIGN_OR_RETURN(Product product, Product::open(cublas_.get(), shape, most_sms));
+    RETURN_IF_CUDA_FAILS(cudaMemsetAsync, c_.get(), kNaNByte,
+                         static_cast<std::size_t>(shape.c_bytes()), stream);
     RETURN_IF_ERROR(product.run(cublas_.get(), memory(shape), stream));
     RETURN_IF_ERROR(product.check(memory(shape), scatter(key), stream));
     products_.push_back(std::move(product));
@@ -162,24 +167,24 @@ Status Multiplier::open(cudaStream_t stream, std::uint64_t seed) {
 }
 
 std::int64_t Multiplier::launches(std::int32_t kernel) const {
-  constexpr std::int64_t kOfProduct = 2;  // the second adds up the parts of a split product
+  constexpr std::int64_t kOfProduct = 2;  // split-K has a second kernel, which adds up the parts
   std::int64_t all = 1;                   // the copy
   for (const Task& task : jobs_.at(kernel).tasks) all += kOfProduct * task.times;
   return all;
 }
 
 Status Multiplier::run(std::int32_t kernel, cudaStream_t stream) const {
-  const auto at = jobs_.find(kernel);
-  CHECK(at != jobs_.end());
-  for (const Task& task : at->second.tasks) {
+  const auto job = jobs_.find(kernel);
+  CHECK(job != jobs_.end());
+  for (const Task& task : job->second.tasks) {
     const Product& product = products_[task.product];
     for (std::int64_t i = 0; i < task.times; ++i)
       RETURN_IF_ERROR(product.run(cublas_.get(), memory(product.shape()), stream));
   }
-  constexpr int kBlocksAnSm = 2;  // of 512 threads: half of an SM's, to leave room for others
-  if (at->second.copied_bytes > 0)
+  constexpr int kBlocksAnSm = 2;  // of 512 threads: half of what an SM holds, as others need room
+  if (job->second.copied_bytes > 0)
     RETURN_IF_CUDA_FAILS(copy_bytes, stream, kBlocksAnSm * sms_, from_.get(), to_.get(),
-                         at->second.copied_bytes, window_bytes_);
+                         job->second.copied_bytes, window_bytes_);
   return Done{};
 }
 

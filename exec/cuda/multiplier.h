@@ -16,37 +16,39 @@
 namespace tandem {
 
 // Does the work of a body's kernels on random matrices. GEMMs keep their shapes, with each side
-// times options.gemm_scale. The FLOPs of a fused attention become batches of 1024 x 1024 by 1024 x
-// 128, or smaller, in 16 bits. Memory-bound passes copy their bytes.
+// times options.gemm_scale. A fused attention becomes products of (1024 x 1024) by (1024 x 128), or
+// smaller ones, with as many FLOPs, in 16 bits. Memory-bound kernels copy their bytes.
 class Multiplier {
  public:
-  // Returns Error(BadInput) if a compute op that takes time has no kernel. `sms`: of the local
-  // rank; `device_sms`: of the whole device.
+  // Plans the products and copies of each kernel. `sms`: the local rank's SMs; `device_sms`: all of
+  // the device's. Error(BadInput) if a compute op that takes time has no kernel.
   static Result<Multiplier> plan(const Program& program, const Body& body,
                                  const ExecOptions& options, int sms, int device_sms);
 
-  double bytes() const;  // device memory that open() takes
-  // Returns whether a side was rounded up to a multiple of 16, as FP8 needs it.
+  double bytes() const;  // device memory that open() allocates
+  // Returns whether a side was rounded up to a multiple of 16, which FP8 needs.
   bool rounded() const { return rounded_; }
-  // Takes memory, chooses algorithms, and multiplies each shape once. Error::Failed if a result is
-  // wrong. Waits for the stream.
+  // Allocates memory, chooses algorithms, and multiplies each shape once. Error::Failed if a result
+  // is wrong. Waits for the stream.
   Status open(cudaStream_t stream, std::uint64_t seed);
-  // Returns how many launches run() makes at most. REQUIRES: as run().
+  // Returns how many kernels run() launches at most. REQUIRES: as for run().
   std::int64_t launches(std::int32_t kernel) const;
   // Puts a kernel's work into the stream. REQUIRES: the kernel is one of the body's ops that take
   // time.
   Status run(std::int32_t kernel, cudaStream_t stream) const;
 
  private:
-  // A shape, and how often it is multiplied.
+  // A product that a kernel's work includes, `times` times.
   struct Task {
     std::size_t product = 0;  // into shapes_ and products_
     std::int64_t times = 1;
   };
+  // The work that stands for a kernel.
   struct Job {
     std::vector<Task> tasks;
     std::int64_t copied_bytes = 0;
   };
+  // The matrices a and b of all products in one number type, as large as the largest needs.
   struct Operands {
     double a = 0, b = 0;  // how many numbers each has
     DeviceArray<std::byte> a_memory, b_memory;
@@ -61,12 +63,12 @@ class Multiplier {
   int sms_ = 0;
   int device_sms_ = 0;
   bool rounded_ = false;
-  std::map<ProductShape, std::size_t> numbers_;  // shape -> its index in shapes_
+  std::map<ProductShape, std::size_t> shape_indices_;  // into shapes_
   std::vector<ProductShape> shapes_;
   std::map<std::int32_t, Job> jobs_;  // by kernel
   std::map<Number, Operands> operands_;
   double c_bytes_ = 0;
-  std::int64_t window_bytes_ = 0;
+  std::int64_t window_bytes_ = 0;  // size of from_ and to_; longer copies go over them repeatedly
   CublasLt cublas_;
   std::vector<Product> products_;
   DeviceArray<std::byte> c_, from_, to_, workspace_;

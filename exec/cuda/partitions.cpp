@@ -1,5 +1,5 @@
-// Gives each local rank an equal share of the GPU's SMs by a green context (CUDA 12.4: a context
-// with SMs of its own). If that fails, all ranks use plain streams on all SMs.
+// Gives each local rank an equal share of the GPU's SMs by a green context (CUDA 12.4). If that
+// fails, all ranks use plain streams on all SMs.
 #include "exec/cuda/partitions.h"
 
 #include <fmt/format.h>
@@ -24,16 +24,16 @@ Status look_up(const char* name, unsigned version, Function* function) {
   return Done{};
 }
 
-// Returns a stream's priority: lanes that compute yield to those that communicate.
+// Returns a stream's priority: communication goes before compute.
 Result<int> priority_of(const GpuStream& stream) {
   int lowest = 0, highest = 0;
   RETURN_IF_CUDA_FAILS(cudaDeviceGetStreamPriorityRange, &lowest, &highest);
   return stream.lane == 0 ? lowest : highest;
 }
 
-// Splits the SMs evenly among the local ranks. The driver rounds the size of a part to what the
-// device can divide, and may then find too few parts. So it is asked for smaller and smaller ones,
-// until each rank gets one.
+// Splits the SMs evenly among the local ranks. The driver rounds the size of a part up to its
+// granularity, and may then find too few parts. So it is asked for smaller and smaller parts, until
+// there is one for each rank.
 Result<std::vector<CUdevResource>> split(const GreenDriver& driver, CUdevice device,
                                          unsigned local_ranks) {
   CUdevResource all{};
@@ -52,6 +52,7 @@ Result<std::vector<CUdevResource>> split(const GreenDriver& driver, CUdevice dev
 
 using SmSet = std::bitset<std::size_t{32} * kSmWords>;
 
+// Reads the set of SMs that record_sms() has written as kSmWords words.
 SmSet sms_of(const std::uint32_t* words) {
   SmSet sms;
   for (std::size_t sm = 0; sm < sms.size(); ++sm) sms[sm] = (words[sm / 32] >> (sm % 32) & 1) != 0;
@@ -61,7 +62,8 @@ SmSet sms_of(const std::uint32_t* words) {
 }  // namespace
 
 Result<GreenDriver> GreenDriver::load() {
-  constexpr unsigned kGreen = 12040, kOld = 4000;  // CUDA versions that have the calls
+  // The CUDA versions that introduced the functions: 12040 is 12.4.
+  constexpr unsigned kOld = 4000, kGreen = 12040, kGreenStreams = 12050;
   GreenDriver driver;
   RETURN_IF_ERROR(look_up("cuDeviceGet", kOld, &driver.cuDeviceGet));
   RETURN_IF_ERROR(look_up("cuDeviceGetDevResource", kGreen, &driver.cuDeviceGetDevResource));
@@ -70,8 +72,7 @@ Result<GreenDriver> GreenDriver::load() {
   RETURN_IF_ERROR(look_up("cuDevResourceGenerateDesc", kGreen, &driver.cuDevResourceGenerateDesc));
   RETURN_IF_ERROR(look_up("cuGreenCtxCreate", kGreen, &driver.cuGreenCtxCreate));
   RETURN_IF_ERROR(look_up("cuGreenCtxDestroy", kGreen, &driver.cuGreenCtxDestroy));
-  // Streams of green contexts came with 12.5.
-  RETURN_IF_ERROR(look_up("cuGreenCtxStreamCreate", 12050, &driver.cuGreenCtxStreamCreate));
+  RETURN_IF_ERROR(look_up("cuGreenCtxStreamCreate", kGreenStreams, &driver.cuGreenCtxStreamCreate));
   return driver;
 }
 
@@ -131,9 +132,9 @@ Status Partitions::open_plain(const GpuPlan& plan, int device_sms) {
   return Done{};
 }
 
-// Tries out events across streams. CUDA's "event and stream must be on the same CUDA context"
-// leaves open whether green contexts count as the device's context, which our events and NCCL's
-// belong to.
+// Tries out whether events work across the streams. CUDA demands that "event and stream must be on
+// the same CUDA context". Its manual does not say whether a green context counts as the device's
+// context, which our events and NCCL's belong to.
 Status Partitions::try_events() const {
   ASSIGN_OR_RETURN(const Event first, make_event(true));
   ASSIGN_OR_RETURN(const Event last, make_event(true));
@@ -163,8 +164,8 @@ Status Partitions::check_sms(const GpuPlan& plan) {
   for (const Stream& stream : streams_) RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, stream.get());
   RETURN_IF_CUDA_FAILS(cudaMemcpy, words.data(), bits.get(), bytes, cudaMemcpyDeviceToHost);
   if (contexts_.empty()) return Done{};
-  // A local rank gets more SMs than were asked for when a module with dynamic parallelism has been
-  // loaded.
+  // A module with dynamic parallelism, once loaded, makes green contexts use more SMs than they
+  // were given, so counts are compared too.
   for (std::size_t a = 0; a < local_ranks && share_.note.empty(); ++a) {
     const SmSet own = sms_of(&words[a * kSmWords]);
     if (own.count() > static_cast<std::size_t>(share_.sms[a]))

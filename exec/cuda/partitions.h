@@ -1,5 +1,5 @@
-// Partitions: the streams of local ranks that share a GPU. Each rank has SMs of its own if the
-// driver has green contexts.
+// Partitions: the streams of local ranks that share a GPU. If the driver has green contexts (CUDA
+// contexts that are limited to some of the SMs), each rank has SMs of its own.
 #pragma once
 
 #include <cuda.h>
@@ -14,8 +14,8 @@
 
 namespace tandem {
 
-// The driver's calls for green contexts. They are looked up at run time, as nothing links to the
-// driver.
+// The driver's functions for green contexts. They are looked up at run time, as nothing links to
+// the driver.
 struct GreenDriver {
   decltype(&::cuDeviceGet) cuDeviceGet = nullptr;
   decltype(&::cuDeviceGetDevResource) cuDeviceGetDevResource = nullptr;
@@ -25,7 +25,7 @@ struct GreenDriver {
   decltype(&::cuGreenCtxDestroy) cuGreenCtxDestroy = nullptr;
   decltype(&::cuGreenCtxStreamCreate) cuGreenCtxStreamCreate = nullptr;
 
-  // Returns an Error if one of them is missing: drivers before 550 have none.
+  // Returns an Error if a function is missing. Drivers before 550 have none of them.
   static Result<GreenDriver> load();
 };
 
@@ -37,11 +37,11 @@ class Partitions {
   Partitions(const Partitions&) = delete;
   Partitions& operator=(const Partitions&) = delete;
 
-  // `own_sms`: each local rank is to have SMs of its own. If there are no green contexts, the
-  // streams are plain ones, and share().note says why.
+  // Makes the streams. `own_sms`: on SMs of its own for each local rank. If green contexts fail,
+  // the streams are plain ones, and share().note says why.
   Status open(const GpuPlan& plan, int device, int device_sms, bool own_sms);
-  // Runs kernels that report their SMs. If green contexts do not keep local ranks apart,
-  // share().note says so. Waits for the device.
+  // Runs kernels that record the SMs they run on, and sets share().disjoint. If local ranks do
+  // share SMs in spite of green contexts, share().note says so. Waits for the device.
   Status check_sms(const GpuPlan& plan);
 
   cudaStream_t stream(std::int32_t number) const { return streams_[number].get(); }

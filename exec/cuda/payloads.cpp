@@ -9,7 +9,8 @@
 
 namespace tandem {
 
-// Adds the pieces of a call's message. They are the same in every iteration; only the key changes.
+// Adds the pieces of a Fill's or Check's message. They are the same in every iteration: only the
+// key of the payload changes.
 void Payloads::add(const GpuJob& job, const GpuCall& call, std::vector<DevicePiece>* pieces) {
   const bool gives = call.verb == GpuVerb::Fill;
   const Rank rank = plan_->local_ranks[call.local_rank];
@@ -25,12 +26,13 @@ void Payloads::add(const GpuJob& job, const GpuCall& call, std::vector<DevicePie
   message.pieces.members = static_cast<std::int32_t>(members.size());
   message.pieces.number =
       number_of_message(*program_, op, message.communicator, job.options.reductions);
-  const std::int64_t each = numbers_a_word(message.pieces.number);
+  const std::int64_t a_word = numbers_a_word(message.pieces.number);
   for (const PayloadPiece& piece : job.options.full_payload ? own : sampled(own)) {
     static_assert(PayloadPiece::kSum == DevicePiece::kSum);
-    pieces->push_back({each * piece.offset, each * piece.words, each * piece.first, piece.member});
-    message.pieces.most_numbers = std::max(message.pieces.most_numbers, each * piece.words);
-    message.numbers += each * piece.words;
+    const std::int64_t numbers = a_word * piece.words;
+    pieces->push_back({a_word * piece.offset, numbers, a_word * piece.first, piece.member});
+    message.pieces.most_numbers = std::max(message.pieces.most_numbers, numbers);
+    message.numbers += numbers;
     ++message.pieces.count;
   }
 }
@@ -47,11 +49,11 @@ Status Payloads::open(const GpuJob& job) {
   for (const GpuCall& call : plan_->calls) {
     if (call.verb != GpuVerb::Fill && call.verb != GpuVerb::Check) continue;
     add(job, call, &pieces);
-    most_checks_ += call.verb == GpuVerb::Check ? 1 : 0;
+    checks_a_plan_ += call.verb == GpuVerb::Check ? 1 : 0;
   }
   const auto count = static_cast<std::int64_t>(pieces.size());
   ASSIGN_OR_RETURN(pieces_, make_array<DevicePiece>(count));
-  ASSIGN_OR_RETURN(wrong_, make_array<unsigned long long>(most_checks_));
+  ASSIGN_OR_RETURN(wrong_, make_array<unsigned long long>(checks_a_plan_));
   if (count > 0)
     RETURN_IF_CUDA_FAILS(cudaMemcpy, pieces_.get(), pieces.data(),
                          pieces.size() * sizeof(DevicePiece), cudaMemcpyHostToDevice);
@@ -67,9 +69,9 @@ Status Payloads::open(const GpuJob& job) {
 Status Payloads::begin(int iteration, cudaStream_t stream) {
   iteration_ = iteration;
   checks_.clear();
-  if (most_checks_ == 0) return Done{};
+  if (checks_a_plan_ == 0) return Done{};
   RETURN_IF_CUDA_FAILS(cudaMemsetAsync, wrong_.get(), 0,
-                       static_cast<std::size_t>(most_checks_) * sizeof wrong_[0], stream);
+                       static_cast<std::size_t>(checks_a_plan_) * sizeof wrong_[0], stream);
   RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, stream);
   return Done{};
 }
@@ -95,7 +97,7 @@ Status Payloads::poison(const GpuCall& check, float* take, cudaStream_t stream) 
 Status Payloads::check(const GpuCall& call, const float* take, cudaStream_t stream) {
   const Message& message = taken(call);
   const std::uint64_t message_key = key(call, message);
-  CHECK(static_cast<std::int64_t>(checks_.size()) < most_checks_);
+  CHECK(static_cast<std::int64_t>(checks_.size()) < checks_a_plan_);
   unsigned long long* wrong = wrong_.get() + checks_.size();
   checks_.push_back({call.local_rank, call.op, 0, message.numbers});
   RETURN_IF_CUDA_FAILS(check_pieces, stream, message.pieces, message_key, take, wrong);

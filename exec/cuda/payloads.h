@@ -1,5 +1,5 @@
-// Payloads: messages that are filled and checked on the device, with the words of
-// exec/payload/payload.h. Counts here are of numbers: one of fp32, or two of 16 bits, for a word.
+// Payloads: fills and checks messages on the device, with the words of exec/payload/payload.h.
+// Counts here are in numbers of a message's type: a word is one number of fp32, or two of 16 bits.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tandem {
 
-// Knows the pieces of every message that a plan fills or checks, and counts wrong numbers.
+// Holds the pieces of every message that a plan fills or checks, and the counts of wrong numbers.
 class Payloads {
  public:
   Status open(const GpuJob& job);
@@ -20,15 +20,16 @@ class Payloads {
   // Begins an iteration: forgets the faults of the one before. Waits for the device's memset.
   Status begin(int iteration, cudaStream_t stream);
   Status fill(const GpuCall& call, float* give, cudaStream_t stream) const;
-  // Poisons the buffer before the message of a Check comes, so that numbers that it does not
-  // write are found.
+  // Fills the buffer with NaNs before the message of a Check arrives, so that the Check finds
+  // numbers that the message did not write.
   Status poison(const GpuCall& check, float* take, cudaStream_t stream) const;
   Status check(const GpuCall& call, const float* take, cudaStream_t stream);
-  // Waits for a copy on the stream. REQUIRES: the checks have been carried out.
+  // Returns the messages with wrong numbers. Waits for a copy on the stream. REQUIRES: the checks
+  // have been carried out.
   Result<std::vector<GpuFault>> faults(cudaStream_t stream) const;
 
  private:
-  // The pieces of one op, given or taken.
+  // The pieces that one op gives, or those that it takes.
   struct Message {
     std::int32_t first = -1;  // into pieces_; -1: the plan does not fill or check it
     DevicePieces pieces;
@@ -46,10 +47,10 @@ class Payloads {
   std::uint64_t seed_ = 0;
   int iteration_ = 0;
   std::vector<std::vector<Message>> given_, taken_;  // by local rank and op
-  DeviceArray<DevicePiece> pieces_;
-  std::int64_t most_checks_ = 0;
-  DeviceArray<unsigned long long> wrong_;  // wrong numbers, by check of the iteration
-  std::vector<GpuFault> checks_;           // checks of the iteration; `wrong` is not read yet
+  DeviceArray<DevicePiece> pieces_;                  // of all messages
+  std::int64_t checks_a_plan_ = 0;
+  DeviceArray<unsigned long long> wrong_;  // counts of wrong numbers, by index in checks_
+  std::vector<GpuFault> checks_;           // Checks issued in the iteration; `wrong` is not set
 };
 
 }  // namespace tandem

@@ -10,8 +10,8 @@
 namespace tandem {
 namespace {
 
-// Asks for as many queues as there can be, unless a number is set: streams that share a queue wait
-// for each other. REQUIRES: CUDA has not started.
+// Asks CUDA for the most hardware queues unless the user has set a number, as streams that share a
+// queue wait for each other. REQUIRES: CUDA has not started.
 void set_queue_count_if_unset() {
   constexpr int kKeepWhatIsSet = 0;
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", kKeepWhatIsSet);

@@ -1,4 +1,5 @@
-// The number types of messages: gradients and partial sums are added up in types of their own.
+// The number types of messages: options choose the types in which NCCL adds up gradients and
+// partial sums of activations.
 #pragma once
 
 #include <nccl.h>
@@ -11,8 +12,8 @@
 
 namespace tandem {
 
-// Returns the type for an op of the Program's communicator. What is not added up goes as words of
-// 32 bits, whatever they mean.
+// Returns the type in which the op's message is added up. A message that is only moved goes as
+// words of 32 bits (Fp32), whatever its type. `communicator`: its number in the Program.
 Number number_of_message(const Program& program, const Op& op, std::int32_t communicator,
                          const ReductionTypes& types);
 

@@ -1,5 +1,5 @@
-// The libraries that the cuda plugin was built with and has found here, and the GPUs: for tandem
-// doctor.
+// The libraries that the cuda plugin was built with and has loaded, and the GPUs of this machine,
+// as tandem doctor prints them.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct GpuSoftware {
   std::vector<std::string> gpus;  // "NVIDIA H100 80GB HBM3, 132 SMs, 85.0 GB, compute ..."
 };
 
-// The function of libtandem_cuda.so that tells them.
+// The function of libtandem_cuda.so that returns them.
 constexpr const char* kGpuSoftwareSymbol = "tandem_gpu_software";
 using GpuSoftwareFunction = GpuSoftware (*)();
 
