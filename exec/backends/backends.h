@@ -1,4 +1,4 @@
-// The table of backends. A new one is one more row in backends.cpp.
+// The table of backends. To add a backend, add a row in backends.cpp.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// Returns all backends. The first is the one that needs nothing.
+// Returns all backends. The first needs no other software.
 std::span<const Backend> backends();
 // Returns null if no backend has that name.
 const Backend* backend_named(std::string_view name);

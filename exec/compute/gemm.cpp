@@ -1,6 +1,6 @@
-// Compute ops by OpenBLAS. Each kernel becomes a Job: products of random matrices and bytes to
-// copy. One set of operands, large enough for every product of the body, serves all of them.
-// Freivalds' algorithm checks one product of each shape.
+// Does compute ops by OpenBLAS. Each kernel becomes a Job: products of random matrices, and bytes
+// to copy. All products share one set of matrices a, b and c, as large as the largest product of
+// the body needs. Before any op starts, Freivalds' algorithm checks one product of each shape.
 #include "exec/compute/gemm.h"
 
 #include <fmt/format.h>
@@ -39,7 +39,8 @@ struct Job {
   std::int64_t copied_bytes = 0;
 };
 
-// How many floats each operand has: enough for every product of a body.
+// Sizes of a unit's matrices and of its two copy buffers, in floats: enough for every job of a
+// body.
 struct Sizes {
   double a = 0, b = 0, c = 0;
   double copied = 0;
@@ -47,20 +48,21 @@ struct Sizes {
   double bytes() const { return sizeof(float) * (a + b + c + 2 * copied); }
 };
 
-constexpr std::int64_t kCopyFloats = 8 << 20;  // copied at once: beyond any cache
+constexpr std::int64_t kCopyFloats = 8 << 20;  // the most copied at once: larger than any cache
 
+// Returns the GEMM's sizes with each side times `scale`, at least 1.
 GemmSizes scaled(const Gemm& gemm, double scale) {
-  const auto side = [scale](std::int64_t of) {
-    const double length = std::round(static_cast<double>(of) * scale);
+  const auto scaled_side = [scale](std::int64_t side) {
+    const double length = std::round(static_cast<double>(side) * scale);
     return static_cast<std::int64_t>(std::clamp(length, 1.0, 0x1p52));
   };
-  return {gemm.batch, side(gemm.m), side(gemm.n), side(gemm.k)};
+  return {gemm.batch, scaled_side(gemm.m), scaled_side(gemm.n), scaled_side(gemm.k)};
 }
 
-// Returns square products that have about `flops` FLOPs together: 2 side^3 each.
+// Returns products of square matrices that have about `flops` FLOPs together: 2 side^3 each.
 GemmSizes attention(double flops) {
-  constexpr double kSide = 512;
-  const double side = std::clamp(std::round(std::cbrt(flops / 2)), 1.0, kSide);
+  constexpr double kMostSide = 512;
+  const double side = std::clamp(std::round(std::cbrt(flops / 2)), 1.0, kMostSide);
   const double batch = std::max(1.0, std::round(flops / (2 * side * side * side)));
   const auto length = static_cast<std::int64_t>(side);
   return {static_cast<std::int64_t>(batch), length, length, length};
@@ -71,10 +73,12 @@ Job job_of(const Kernel& kernel, double scale) {
   for (const Gemm& gemm : kernel.gemms) job.products.push_back(scaled(gemm, scale));
   if (kernel.attention_flops > 0)
     job.products.push_back(attention(kernel.attention_flops * scale * scale * scale));
-  job.copied_bytes = std::llround(kernel.memory_bytes / 2 * scale * scale);  // read, and written
+  // A copy reads and writes each of its bytes, so it moves twice as many.
+  job.copied_bytes = std::llround(kernel.memory_bytes / 2 * scale * scale);
   return job;
 }
 
+// Makes the sizes large enough for the job.
 void enlarge(Sizes* sizes, const Job& job) {
   const auto floats = [](std::int64_t x, std::int64_t y) {
     return static_cast<double>(x) * static_cast<double>(y);
@@ -88,11 +92,13 @@ void enlarge(Sizes* sizes, const Job& job) {
   sizes->copied = std::max(sizes->copied, std::min(copied, double{kCopyFloats}));
 }
 
+// Returns an Error if `units` units need more than a quarter of the machine's memory, or if a
+// matrix has 2^31 numbers or more.
 Status check_memory(const Sizes& sizes, int units, double scale) {
   const double quarter = 0.25 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                          static_cast<double>(sysconf(_SC_PAGE_SIZE));
   const double needed = sizes.bytes() * units;
-  // OpenBLAS takes sides as ints; a matrix of fewer than 2^31 numbers has no longer side.
+  // OpenBLAS takes sides as ints, which hold every side of a matrix of fewer than 2^31 numbers.
   const double longest = std::max({sizes.a, sizes.b, sizes.c});
   if (needed <= quarter && longest <= std::numeric_limits<int>::max()) return Done{};
   return Error{
@@ -102,7 +108,7 @@ Status check_memory(const Sizes& sizes, int units, double scale) {
                   needed / GB, units, scale, quarter / GB)};
 }
 
-// Uniform in (-1, 1).
+// Returns random numbers, uniform in (-1, 1).
 std::vector<float> random_matrix(double floats, std::uint64_t seed) {
   std::vector<float> matrix(static_cast<std::size_t>(floats));
   const std::uint64_t key = scatter(seed);
@@ -111,10 +117,10 @@ std::vector<float> random_matrix(double floats, std::uint64_t seed) {
   return matrix;
 }
 
-// Returns whether c = a b, by Freivalds 1977: c x = a (b x) for a random x of -1 and 1. A wrong c
-// passes with a probability of at most a half. An entry of c x has the spread sqrt(n k) / 3. The
-// bound is 0.3 % of it, and rounding errors are far below. An entry of c that is missing or
-// misplaced is off by about sqrt(k) / 3.
+// Returns whether c = a b, by Freivalds 1977: whether c x = a (b x) for a random vector x of -1 and
+// 1. A wrong c passes with a probability of at most 1/2. An entry of c x has the standard deviation
+// sqrt(n k) / 3, and may be off by 0.3 % of that: far more than rounding errors, but for n below
+// 100,000 less than the sqrt(k) / 3 or so that a missing or misplaced entry of c makes.
 bool is_product(const GemmSizes& p, const float* a, const float* b, const float* c,
                 std::uint64_t seed) {
   std::vector<double> x(p.n), bx(p.k);
@@ -176,8 +182,8 @@ class OpenBlasUnit final : public GemmUnit {
   int event() const override { return event_; }
 
  private:
-  // start() sets started_; the thread takes the op from there, does it, sets ended_ and makes
-  // event_ readable.
+  // start() sets started_ to an op. The thread takes it from there, does the op, sets ended_ and
+  // makes event_ readable.
   static constexpr std::int64_t kNothing = -1, kStop = -2;
 
   void pin(int core);
@@ -192,11 +198,12 @@ class OpenBlasUnit final : public GemmUnit {
   OpenBlas blas_;
   std::vector<Job> jobs_;  // by kernel
   std::uint64_t seed_;
-  std::vector<float> a_, b_, c_, from_, to_;
+  std::vector<float> a_, b_, c_;  // all products are c_ = a_ b_, or of their first numbers
+  std::vector<float> from_, to_;  // copies go over these repeatedly
   int event_;
   std::atomic<std::int64_t> started_ = kNothing;  // the op to do, kNothing or kStop
   std::atomic<bool> ended_ = true;
-  Nanoseconds end_ns_ = 0, busy_ns_ = 0;  // written before ended_
+  Nanoseconds end_ns_ = 0, busy_ns_ = 0;  // of the op done last; written before ended_
   std::thread thread_;
 };
 
@@ -216,13 +223,13 @@ Status OpenBlasUnit::check_products() {
   return Done{};
 }
 
-// Pins the thread to a core. Leaves it free if the machine does not allow that.
+// Pins the thread to a core. If the system does not allow that, the thread stays unpinned.
 void OpenBlasUnit::pin(int core) {
   cpu_set_t allowed, own;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  int left = core % CPU_COUNT(&allowed);
+  int cores_to_skip = core % CPU_COUNT(&allowed);
   for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || left-- > 0) continue;
+    if (!CPU_ISSET(cpu, &allowed) || cores_to_skip-- > 0) continue;
     CPU_ZERO(&own);
     CPU_SET(cpu, &own);
     pthread_setaffinity_np(thread_.native_handle(), sizeof own, &own);
@@ -230,6 +237,7 @@ void OpenBlasUnit::pin(int core) {
   }
 }
 
+// The thread: does one op after another until started_ is kStop.
 void OpenBlasUnit::work() {
   for (;;) {
     started_.wait(kNothing);
@@ -250,9 +258,9 @@ void OpenBlasUnit::run(const Job& job) {
   for (const GemmSizes& p : job.products) {
     for (std::int64_t i = 0; i < p.batch; ++i) multiply(p);
   }
-  const auto most = static_cast<std::int64_t>(to_.size() * sizeof(float));
-  for (std::int64_t left = most > 0 ? job.copied_bytes : 0; left > 0; left -= most)
-    std::memcpy(to_.data(), from_.data(), static_cast<std::size_t>(std::min(left, most)));
+  const auto buffer_bytes = static_cast<std::int64_t>(to_.size() * sizeof(float));
+  for (std::int64_t left = buffer_bytes > 0 ? job.copied_bytes : 0; left > 0; left -= buffer_bytes)
+    std::memcpy(to_.data(), from_.data(), static_cast<std::size_t>(std::min(left, buffer_bytes)));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace tandem {
 
 Result<OpenBlas> open_openblas() {
-  // It stays open: its threads may outlive every use.
+  // The library is never closed, as its threads may outlive every use.
   void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     return Error{fmt::format("matrix products unavailable: {}; on Debian it is in "

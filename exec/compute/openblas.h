@@ -1,12 +1,12 @@
-// OpenBLAS, opened at its first use: no build needs it, and programs that do not multiply never
-// load it.
+// Loads OpenBLAS at its first use, so that builds do not need it, and programs that do not multiply
+// never load it.
 #pragma once
 
 #include "base/result.h"
 
 namespace tandem {
 
-// The functions that we use, as cblas.h declares them; its enumerations are ints.
+// The functions that we use, as cblas.h declares them, with ints for its enumerations.
 struct OpenBlas {
   static constexpr int kRowMajor = 101, kNoTranspose = 111;
   void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
@@ -19,8 +19,8 @@ struct OpenBlas {
   }
 };
 
-// Opens the library, and has each product run on its caller's thread alone. Error::Missing if there
-// is none.
+// Loads the library, and sets it to one thread: each product runs on its caller's thread alone.
+// Error::Missing if there is no OpenBLAS.
 Result<OpenBlas> open_openblas();
 
 }  // namespace tandem

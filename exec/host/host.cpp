@@ -13,6 +13,7 @@
 namespace tandem {
 namespace {
 
+// Returns which parts of a run are measured and which are emulated, for the trace's meta lines.
 std::string what_is_real(const ExecOptions& options) {
   if (options.compute == Compute::Timed)
     return "measured: when ops ran, and their payloads; emulated-compute: priced durations; "
@@ -25,6 +26,7 @@ std::string what_is_real(const ExecOptions& options) {
       scale);
 }
 
+// Opens a unit for each rank, which carries out its compute ops; none if compute is timed.
 Result<std::vector<std::unique_ptr<GemmUnit>>> open_units(const Program& program,
                                                           const ExecOptions& options) {
   std::vector<std::unique_ptr<GemmUnit>> units;

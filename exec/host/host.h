@@ -1,4 +1,4 @@
-// The host backend: all ranks in this process.
+// The host backend: plays all ranks in this process, without GPUs.
 #pragma once
 
 #include "base/result.h"
@@ -10,8 +10,8 @@ namespace tandem {
 
 Backend host_backend();
 
-// Plays all ranks in this process, by one event loop. Links are emulated: an op of a communicator
-// takes the time that it is priced at, and no other transfer slows it.
+// Plays all ranks in this process, by one event loop. Links are emulated: a communication takes its
+// priced duration, and other transfers do not slow it.
 //
 // REQUIRES: program is validated, except in tests of what happens when it is not.
 Result<Execution> execute_host(const Program& program, const ExecOptions& options);

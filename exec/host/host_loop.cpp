@@ -1,7 +1,7 @@
-// Event loop over all ranks: a priority queue holds when each op in progress is due, the earliest
-// on top. When an op ends, the loop starts the ops that now wait for nothing more. In: a Program.
-// Out: when each op arrived and ended, by this process's clock. Nothing is folded here: a folded
-// rank is one rank, a communicator class one communicator.
+// Plays a Program in real time by an event loop over all ranks. A priority queue holds the
+// deadlines of the ops in progress. When an op ends, the loop starts every op that waited only for
+// it. The result is when each op arrived and ended, by this process's clock. Nothing is folded
+// here: a folded rank is one rank, a communicator class one communicator.
 #include "exec/host/host_loop.h"
 
 #include <fmt/format.h>
@@ -18,8 +18,8 @@
 namespace tandem {
 namespace {
 
-constexpr Nanoseconds kSpin_ns = 100'000;    // spun before a deadline: a sleep may be this late
-constexpr Nanoseconds kPayload_ns = 20'000;  // a part of a payload takes less
+constexpr Nanoseconds kSpin_ns = 100'000;  // the loop spins so long, as a sleep may be as late
+constexpr Nanoseconds kPayloadStep_ns = 20'000;  // a step of moving a payload takes less
 
 }  // namespace
 
@@ -40,7 +40,7 @@ HostLoop::HostLoop(const Program& program, const ExecOptions& options,
     }
   }
   for (const std::unique_ptr<GemmUnit>& unit : units)
-    products_.push_back({unit->event(), POLLIN, 0});
+    unit_events_.push_back({unit->event(), POLLIN, 0});
 }
 
 void HostLoop::reset(int iteration) {
@@ -67,7 +67,7 @@ std::string HostLoop::play(int iteration) {
   const auto ranks = static_cast<std::int32_t>(folding_.folded_ranks.size());
   for (std::int32_t rank = 0; rank < ranks; ++rank) start_ready(rank);
   while (ended_ < ops_ && failure_.empty()) {
-    if (events_.empty() && products_under_way_ == 0) return diagnosis();
+    if (events_.empty() && products_in_progress_ == 0) return diagnosis();
     await();
     while (!events_.empty() && events_.top().time <= now_ns() && failure_.empty()) {
       const Event event = events_.top();
@@ -94,28 +94,29 @@ void HostLoop::handle(const Event& event) {
   const std::int32_t comm_class = event.subject;
   if (transfers_[comm_class].transfer.done()) {
     end_transfer(comm_class);
-  } else {
-    move_payload(comm_class);
-    const Nanoseconds due_ns = std::max(transfers_[comm_class].due_ns, last_end_ns_);
-    if (failure_.empty() && now_ns() > due_ns + options_.timeout_ns)
-      failure_ = stuck();
-    else
-      schedule(now_ns(), EventKind::TransferIsDue, comm_class);
+    return;
   }
+  // The payload is late: moves a step of it, and comes back at once.
+  move_payload(comm_class);
+  const Nanoseconds due_ns = std::max(transfers_[comm_class].due_ns, last_end_ns_);
+  if (failure_.empty() && now_ns() > due_ns + options_.timeout_ns)
+    failure_ = stuck();
+  else
+    schedule(now_ns(), EventKind::TransferIsDue, comm_class);
 }
 
 void HostLoop::await() {
   const bool multiplies = !units_.empty();
   const Nanoseconds deadline =
       events_.empty() ? last_end_ns_ + options_.timeout_ns : events_.top().time;
-  while (!moving_.empty() && failure_.empty() && now_ns() + kPayload_ns < deadline)
+  while (!moving_.empty() && failure_.empty() && now_ns() + kPayloadStep_ns < deadline)
     move_payload(moving_.front());
   if (!failure_.empty()) return;
-  // Beside products the loop does not spin, as it has no core of its own.
+  // If units multiply, the loop does not spin, as it would take a core from them.
   const Nanoseconds sleep_ns =
       std::max<Nanoseconds>(0, deadline - now_ns() - (multiplies ? 0 : kSpin_ns));
   const timespec time{sleep_ns / 1'000'000'000, sleep_ns % 1'000'000'000};
-  if (multiplies || sleep_ns > 0) ppoll(products_.data(), products_.size(), &time, nullptr);
+  if (multiplies || sleep_ns > 0) ppoll(unit_events_.data(), unit_events_.size(), &time, nullptr);
   if (multiplies) {
     end_products();
     return;
@@ -125,12 +126,12 @@ void HostLoop::await() {
 }
 
 void HostLoop::end_products() {
-  for (std::size_t rank = 0; rank < products_.size(); ++rank) {
-    if (std::exchange(products_[rank].revents, 0) == 0) continue;
+  for (std::size_t rank = 0; rank < unit_events_.size(); ++rank) {
+    if (std::exchange(unit_events_[rank].revents, 0) == 0) continue;
     std::uint64_t ended = 0;
-    CHECK(read(products_[rank].fd, &ended, sizeof ended) == sizeof ended);
-    --products_under_way_;
-    // The op that the lane is at ended when its thread says so, not when the loop came to it.
+    CHECK(read(unit_events_[rank].fd, &ended, sizeof ended) == sizeof ended);
+    --products_in_progress_;
+    // The op ended at the time that its thread noted, not when the loop came to it.
     const auto ended_rank = static_cast<std::int32_t>(rank);
     const std::uint32_t op = queues(ended_rank).lanes[0][cursors_[rank].done[0]];
     end_op(ended_rank, 0);
@@ -152,7 +153,7 @@ std::string HostLoop::diagnosis() const {
   return diagnose(program_, progress);
 }
 
-// Ranks. docs/design.md ("What a schedule means") says what an op waits for.
+// Ranks. docs/design.md ("What a schedule means") defines what an op waits for.
 
 void HostLoop::start_ready(std::int32_t rank) {
   cursors_[rank].start_ready(body(rank), queues(rank), [&](std::uint32_t op) { start(rank, op); });
@@ -193,7 +194,7 @@ void HostLoop::begin_compute(std::int32_t rank, std::uint32_t i) {
   const Nanoseconds now = now_ns();
   recording_[rank][i].arrive_ns = now;
   if (!units_.empty() && op.duration_ns > 0) {
-    ++products_under_way_;
+    ++products_in_progress_;
     units_[rank]->start(i);
     return;
   }
@@ -216,8 +217,9 @@ Taken HostLoop::taken_from(std::int32_t rank, const Op& op) const {
   return taken_by(op, static_cast<int>(class_members_[comm_class].size()), program_.device);
 }
 
-// Operations of a communicator class.
+// Communication.
 
+// Returns the op that a member of a communicator is at.
 std::uint32_t HostLoop::op_at(const ClassMember& class_member) const {
   const std::uint8_t lane = body(class_member.folded_rank).slots[class_member.slot].lane;
   return queues(class_member.folded_rank)
@@ -232,7 +234,7 @@ TransferMember HostLoop::transfer_member(std::int32_t comm_class,
           payload_key(options_.seed, iteration_, comm_class, op)};
 }
 
-// Begins the communication when its last member has arrived.
+// Counts a member's arrival. Begins the communication when its last member has arrived.
 void HostLoop::arrive(std::int32_t comm_class, Nanoseconds duration_ns) {
   Transfer& transfer = transfers_[comm_class];
   if (++transfer.arrived < class_members_[comm_class].size()) return;
@@ -265,7 +267,8 @@ void HostLoop::move_payload(std::int32_t comm_class) {
 void HostLoop::end_transfer(std::int32_t comm_class) {
   for (const ClassMember& class_member : class_members_[comm_class])
     end_op(class_member.folded_rank, body(class_member.folded_rank).slots[class_member.slot].lane);
-  // A whole payload may take longer than its transfer is priced at.
+  // Moving a whole payload may take longer than its priced duration, which says nothing about
+  // wake-ups.
   const Transfer& transfer = transfers_[comm_class];
   if (!options_.full_payload) note_wake_up(transfer.begin_ns, transfer.due_ns, last_end_ns_);
   for (const ClassMember& class_member : class_members_[comm_class])

@@ -1,8 +1,9 @@
 // HostLoop: plays one iteration of a Program in one process, by one event loop over all ranks.
 //
-// Every op has an absolute deadline. The loop sleeps until shortly before the next one and spins
-// the rest; meanwhile it moves payloads. It notes the clock's time when it comes to an op, never
-// the deadline. So the times include the loop's lateness, which adds up as it would on a device.
+// Every op in progress has a deadline: its begin plus its priced duration. Until the next deadline
+// the loop moves payloads, sleeps, and spins the last 0.1 ms. It records the clock's time when it
+// handles an op, not the deadline. So the times include the loop's lateness, which accumulates from
+// op to op as it would on a device.
 #pragma once
 
 #include <poll.h>
@@ -28,44 +29,45 @@ namespace tandem {
 
 class HostLoop {
  public:
-  // `units`: one a rank, which multiply; none: compute is timed.
+  // `units`: one for each rank, which carry out its compute ops; none: compute is timed.
   HostLoop(const Program& program, const ExecOptions& options,
            std::span<const std::unique_ptr<GemmUnit>> units);
 
-  // Plays an iteration, whose number is part of what messages hold. Returns why it failed; empty:
-  // it did not.
+  // Plays an iteration. Payloads depend on its number. Returns the reason of a failure; empty if it
+  // succeeded.
   std::string play(int iteration);
 
   // Returns the times of the iteration played last.
   const Recording& recording() const { return recording_; }
-  // Returns how many messages and results of collectives all iterations have checked, one for each
-  // receiver.
+  // Returns how many payloads have been checked in all iterations, one for each receiver of a
+  // message or of a collective's result.
   std::int64_t payloads_checked() const { return payloads_checked_; }
-  // Covers all iterations but the first ones, which warm up.
+  // Returns how late ops ended in all iterations after the warm-up.
   LateWakeUps late() { return wake_ups_.found(); }
 
  private:
   enum class EventKind : std::uint8_t { ComputeEnds, TransferIsDue };
   struct Event {
     Nanoseconds time = 0;
-    std::uint64_t number = 0;  // breaks ties: in order of scheduling
+    std::uint64_t number = 0;  // events of equal time go in the order of scheduling
     EventKind kind = EventKind::ComputeEnds;
     std::int32_t subject = 0;  // the rank whose timed compute op ends, or the communicator class
-    std::uint32_t generation = 0;
+    std::uint32_t generation = 0;  // of a TimedCompute
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : number > other.number;
     }
   };
-  // A rank's timed compute op under way, which communication slows.
+  // A rank's timed compute op in progress. Communication that uses SMs slows it.
   struct TimedCompute {
-    Taken taken;
+    Taken taken;  // SMs and bandwidth that communication takes from the rank
     SlowedOp op;
     Nanoseconds begin_ns = 0;
     bool running = false;
-    std::uint32_t generation = 0;  // events of an older one are void
+    std::uint32_t generation = 0;  // events of an earlier generation are void
   };
+  // A communication in progress of one communicator.
   struct Transfer {
-    std::size_t arrived = 0;
+    std::size_t arrived = 0;  // members that wait for the others
     Nanoseconds begin_ns = 0;
     Nanoseconds due_ns = 0;  // as priced; a payload may take longer
     PayloadTransfer transfer;
@@ -93,14 +95,14 @@ class HostLoop {
   void move_payload(std::int32_t comm_class);
   void end_transfer(std::int32_t comm_class);
 
-  // Notes an op that has ended, when it was due and when it ended.
+  // Notes how late an op ended, unless in the warm-up.
   void note_wake_up(Nanoseconds begin_ns, Nanoseconds due_ns, Nanoseconds end_ns);
 
   void schedule(Nanoseconds time, EventKind kind, std::int32_t subject,
                 std::uint32_t generation = 0);
   void handle(const Event& event);
-  // Waits until the next deadline, and moves payloads meanwhile. Beside products it also returns
-  // when one ends.
+  // Waits until the next deadline, and moves payloads meanwhile. If units multiply, it also returns
+  // when a product ends.
   void await();
   void end_products();
   std::string diagnosis() const;
@@ -118,15 +120,15 @@ class HostLoop {
   std::vector<LaneCursors> cursors_;
   std::vector<TimedCompute> computes_;
   std::vector<Transfer> transfers_;
-  std::deque<std::int32_t> moving_;  // communicator classes whose payloads are on their way
+  std::deque<std::int32_t> moving_;  // communicator classes whose payloads are being moved
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::uint64_t scheduled_ = 0;
-  std::vector<pollfd> products_;  // by rank: its unit's event
-  int products_under_way_ = 0;
+  std::uint64_t scheduled_ = 0;      // events so far
+  std::vector<pollfd> unit_events_;  // by rank: its unit's eventfd
+  int products_in_progress_ = 0;
   Nanoseconds last_end_ns_ = 0;
 
   Recording recording_;
-  std::size_t ops_ = 0, ended_ = 0;
+  std::size_t ops_ = 0, ended_ = 0;  // of the iteration, over all ranks
   std::int64_t payloads_checked_ = 0;
   WakeUps wake_ups_;
   std::string failure_;

@@ -9,9 +9,10 @@ namespace tandem {
 namespace {
 
 constexpr std::int64_t kWordsADraw = 8;    // a draw is 64 random bits: a byte for each word
-constexpr std::size_t kBlockWords = 1024;  // compared at once
+constexpr std::size_t kBlockWords = 1024;  // words that are computed and compared at once
 
-// A member's words, as random numbers that any rank can compute: a hash of the key and a counter.
+// A member's words, by a counter-based generator: draw i is a hash of the key, the member and i, so
+// any rank can compute any word.
 class MemberWords {
  public:
   MemberWords(std::uint64_t key, int member)
@@ -26,15 +27,16 @@ class MemberWords {
   std::uint64_t base_;
 };
 
+// Returns a draw's word: byte number `place`, from the lowest.
 float word_of(std::uint64_t draw, std::int64_t place) {
   return static_cast<float>(draw >> (8 * place) & 0xff);
 }
 
-// Calls block(at, words) for blocks that together cover all words.
+// Calls block(begin, count) for blocks of words that together cover all `words` words.
 template <class Block>
 void for_blocks(std::size_t words, Block block) {
-  for (std::size_t at = 0; at < words; at += kBlockWords)
-    block(at, std::min(kBlockWords, words - at));
+  for (std::size_t begin = 0; begin < words; begin += kBlockWords)
+    block(begin, std::min(kBlockWords, words - begin));
 }
 
 std::int64_t differences(std::span<const float> words, const float* expected) {
@@ -85,9 +87,9 @@ std::int64_t wrong_words(std::span<const float> words, std::uint64_t key, int me
                          std::int64_t first) {
   std::array<float, kBlockWords> expected;
   std::int64_t wrong = 0;
-  for_blocks(words.size(), [&](std::size_t at, std::size_t count) {
-    fill({expected.data(), count}, key, member, first + static_cast<std::int64_t>(at));
-    wrong += differences(words.subspan(at, count), expected.data());
+  for_blocks(words.size(), [&](std::size_t begin, std::size_t count) {
+    fill({expected.data(), count}, key, member, first + static_cast<std::int64_t>(begin));
+    wrong += differences(words.subspan(begin, count), expected.data());
   });
   return wrong;
 }
@@ -96,13 +98,13 @@ std::int64_t wrong_sums(std::span<const float> words, std::uint64_t key, int mem
                         std::int64_t first) {
   std::array<float, kBlockWords> sums, own;
   std::int64_t wrong = 0;
-  for_blocks(words.size(), [&](std::size_t at, std::size_t count) {
+  for_blocks(words.size(), [&](std::size_t begin, std::size_t count) {
     sums.fill(0);
     for (int member = 0; member < members; ++member) {
-      fill({own.data(), count}, key, member, first + static_cast<std::int64_t>(at));
+      fill({own.data(), count}, key, member, first + static_cast<std::int64_t>(begin));
       for (std::size_t i = 0; i < count; ++i) sums[i] += own[i];
     }
-    wrong += differences(words.subspan(at, count), sums.data());
+    wrong += differences(words.subspan(begin, count), sums.data());
   });
   return wrong;
 }

@@ -1,5 +1,6 @@
-// Payload: the words that messages hold, made so that a wrong pairing is found. Words are whole
-// numbers from 0 to 255 as floats: sums over 65,536 ranks are exact.
+// Payload: the pseudorandom words (floats) that test messages hold. A receiver computes the words
+// that it expects, so a message from the wrong op or rank is found. Words are whole numbers from 0
+// to 255, so sums over up to 65,536 ranks are exact in fp32.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,17 @@
 
 namespace tandem {
 
-// Returns the key of a message: it depends on the communicator, the iteration, and the op's kind of
-// traffic, microbatch and part. Two ops that may match have the same key.
+// Returns the key from which a message's words are computed: a hash of the communicator, the
+// iteration, and the op's kind of communication, microbatch and part. So the ops of all members of
+// one communication have the same key.
 std::uint64_t payload_key(std::uint64_t seed, int iteration, std::int32_t communicator,
                           const Op& op);
 
-// Returns how many floats hold `bytes`; at least one.
+// Returns how many words `bytes` bytes need; at least one.
 std::int64_t payload_words(Bytes bytes);
 
-// Returns word i of what `member` of the communicator contributes. In an all-to-all and the like
-// that is word i of the whole array that the member holds.
+// Returns word i of the data that `member` of the communicator contributes. In an all-to-all or a
+// reduce-scatter the data is the whole array that the member holds, with a block for each member.
 float payload_word(std::uint64_t key, int member, std::int64_t i);
 
 // Sets words[i] = payload_word(key, member, first + i).
@@ -29,8 +31,8 @@ void fill(std::span<float> words, std::uint64_t key, int member, std::int64_t fi
 std::int64_t wrong_words(std::span<const float> words, std::uint64_t key, int member,
                          std::int64_t first = 0);
 
-// Returns how many of words[i] are not the sum of payload_word(key, member, first + i) over
-// `members`.
+// Returns how many of words[i] are not the sum of payload_word(key, member, first + i) over members
+// 0 to members - 1.
 std::int64_t wrong_sums(std::span<const float> words, std::uint64_t key, int members,
                         std::int64_t first = 0);
 

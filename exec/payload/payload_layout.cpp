@@ -1,6 +1,6 @@
-// Lays out messages. An op has {words given, words taken, pieces given, pieces taken}, a piece has
-// {offset, words, member, first}. In a reduce-scatter of n members, for example, each gives n
-// chunks of `each` words and takes one, the sum of chunk `own`.
+// Lays out messages. A PayloadLayout is written {give_words, take_words, given, taken}, a piece
+// {offset, words, member, first}. In a reduce-scatter of n members, for example, each member gives
+// n chunks of `chunk` words and takes one chunk: the sum of all members' chunk number `own`.
 #include "exec/payload/payload_layout.h"
 
 #include <algorithm>
@@ -10,10 +10,9 @@
 namespace tandem {
 
 PayloadLayout payload_layout(const Op& op, int members, int own) {
-  const std::int64_t n = members;
-  const std::int64_t each = (payload_words(op.bytes) + n - 1) / n;  // words of a chunk, of n
-  const std::int64_t whole = n * each;
   const std::int64_t words = payload_words(op.bytes);
+  const std::int64_t chunk = (words + members - 1) / members;  // words of one of `members` chunks
+  const std::int64_t whole = members * chunk;
   PayloadLayout pieces;
   switch (op.kind) {
     case OpKind::Send:
@@ -25,18 +24,18 @@ PayloadLayout payload_layout(const Op& op, int members, int own) {
     case OpKind::AllReduce:
       return {words, words, {{0, words, own, 0}}, {{0, words, PayloadPiece::kSum, 0}}};
     case OpKind::ReduceScatter:
-      pieces = {whole, each, {}, {{0, each, PayloadPiece::kSum, own * each}}};
-      for (int i = 0; i < members; ++i) pieces.given.push_back({i * each, each, own, i * each});
+      pieces = {whole, chunk, {}, {{0, chunk, PayloadPiece::kSum, own * chunk}}};
+      for (int i = 0; i < members; ++i) pieces.given.push_back({i * chunk, chunk, own, i * chunk});
       return pieces;
     case OpKind::AllGather:
-      pieces = {each, whole, {{0, each, own, 0}}, {}};
-      for (int i = 0; i < members; ++i) pieces.taken.push_back({i * each, each, i, 0});
+      pieces = {chunk, whole, {{0, chunk, own, 0}}, {}};
+      for (int i = 0; i < members; ++i) pieces.taken.push_back({i * chunk, chunk, i, 0});
       return pieces;
     case OpKind::AllToAll:
       pieces = {whole, whole, {}, {}};
       for (int i = 0; i < members; ++i) {
-        pieces.given.push_back({i * each, each, own, i * each});
-        pieces.taken.push_back({i * each, each, i, own * each});
+        pieces.given.push_back({i * chunk, chunk, own, i * chunk});
+        pieces.taken.push_back({i * chunk, chunk, i, own * chunk});
       }
       return pieces;
     default:

@@ -1,4 +1,5 @@
-// PayloadLayout: which words of a message a rank fills, and which it can check.
+// PayloadLayout: the words that a rank gives in a communication, and the words that it must
+// receive.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace tandem {
 
-// Words of a buffer and what they hold: word `offset + i` is payload_word(key, member, first + i),
-// or the sum of that over all members if `member` is kSum.
+// Consecutive words of a buffer, and the payload that they hold: word `offset + i` of the buffer is
+// payload_word(key, member, first + i), or the sum of these over all members if `member` is kSum.
 struct PayloadPiece {
   static constexpr int kSum = -1;
   std::int64_t offset = 0;
@@ -19,7 +20,8 @@ struct PayloadPiece {
   std::int64_t first = 0;
 };
 
-// How many words a rank gives and takes in an op, and what they hold.
+// The buffers of one rank in an op: their sizes, and the payload that they hold. The rank fills all
+// of `given`. `taken` has the words that it can check.
 struct PayloadLayout {
   std::int64_t give_words = 0;
   std::int64_t take_words = 0;
@@ -27,7 +29,7 @@ struct PayloadLayout {
   std::vector<PayloadPiece> taken;
 };
 
-// `own`: the rank's place among `members`.
+// Returns the layout for an op. `own`: the rank's place among the communicator's `members` members.
 PayloadLayout payload_layout(const Op& op, int members, int own);
 
 // Returns the first and the last kSampleWords words of each piece.
@@ -37,7 +39,7 @@ std::vector<PayloadPiece> sampled(const std::vector<PayloadPiece>& pieces);
 void fill_buffer(std::span<float> buffer, std::uint64_t key,
                  const std::vector<PayloadPiece>& pieces);
 
-// Returns how many words are not what the pieces say.
+// Returns how many words of the buffer differ from the pieces' payload.
 std::int64_t wrong_in_buffer(std::span<const float> buffer, std::uint64_t key, int members,
                              const std::vector<PayloadPiece>& pieces);
 

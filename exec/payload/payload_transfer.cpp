@@ -1,5 +1,5 @@
-// Goes from receiver to receiver, kStepWords words a step: fills the words as each sender does by
-// its own op, moves them, and compares them with what the receiver's op expects.
+// Goes from receiver to receiver, kStepWords words a step: computes the words of each sender by the
+// sender's own op, copies them, and compares them with the words that the receiver's op expects.
 #include "exec/payload/payload_transfer.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace tandem {
 namespace {
 
 constexpr std::int64_t kStepWords = 1024;
-constexpr std::int64_t kSampledWords = 1024;  // shared among the members
+constexpr std::int64_t kSampledWords = 1024;  // over all members, if not all words are moved
 
 bool reduces(CommKind kind) {
   return kind == CommKind::AllReduce || kind == CommKind::ReduceScatter;
@@ -45,14 +45,14 @@ PayloadTransfer::PayloadTransfer(std::vector<TransferMember> transfer_members, b
 
 std::string PayloadTransfer::step() {
   std::array<float, kStepWords> sent, received;
-  const std::int64_t count = std::min(kStepWords, words_ - at_);
+  const std::int64_t count = std::min(kStepWords, words_ - moved_);
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
   const std::span<float> out(sent.data(), count), in(received.data(), count);
   const int n = members();
   const bool one_sender = kind() == CommKind::SendRecv || kind() == CommKind::RingShift;
   const int first_sender = one_sender ? (receiver_ + n - 1) % n : 0;
   const int senders_end = one_sender ? first_sender + 1 : n;
-  const std::int64_t first = block_ * receiver_ + at_;
+  const std::int64_t first = block_ * receiver_ + moved_;
   const std::uint64_t key = transfer_members_[receiver_].key;
   std::string wrong;
   if (reduces(kind())) received.fill(0);
@@ -68,15 +68,15 @@ std::string PayloadTransfer::step() {
   }
   if (reduces(kind())) {
     const std::int64_t differ = wrong_sums(in, key, n, first);
-    // A wrong sum is blamed on a member whose op has another key than the receiver's.
-    const auto other = std::ranges::find_if(transfer_members_,
-                                            [&](const TransferMember& p) { return p.key != key; });
+    // The complaint about a wrong sum names a member whose op has another key than the receiver's.
+    const auto other = std::ranges::find_if(
+        transfer_members_, [&](const TransferMember& each) { return each.key != key; });
     if (differ > 0)
       wrong = complaint(static_cast<int>(other - transfer_members_.begin()) % n, differ, count);
   }
-  at_ += count;
-  if (at_ == words_) {
-    at_ = 0;
+  moved_ += count;
+  if (moved_ == words_) {
+    moved_ = 0;
     ++receiver_;
   }
   return wrong;

@@ -1,5 +1,5 @@
-// PayloadTransfer: the payload of one communication inside a process. It is filled by its senders,
-// moved, and checked by its receivers against their own ops.
+// PayloadTransfer: moves the payload of one communication between ranks of one process. The words
+// are made by the senders' ops, and compared with those that the receivers' ops expect.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-// A member of the communicator, and the op that it has come with.
+// A member of the communicator, and the op with which it takes part.
 struct TransferMember {
   Rank rank{};
   const Body* body = nullptr;
@@ -18,23 +18,23 @@ struct TransferMember {
   std::uint64_t key = 0;
 };
 
-// Moves and checks what each member receives, as words of op.bytes:
-//   send, recv       the words of member 0, at member 1
-//   all-reduce       the sums over all members, at each
-//   reduce-scatter   block r of the sums, at member r
-//   all-gather       a block of each member, at all
-//   all-to-all       block r of each member's array, at member r
-//   ring shift       the words of the member before, at each
+// Moves and checks the words that each member receives, op.bytes of them in all:
+//   send, recv       member 1 receives the words of member 0
+//   all-reduce       each member receives the sums over all members
+//   reduce-scatter   member r receives block r of the sums
+//   all-gather       each member receives a block of each member
+//   all-to-all       member r receives block r of each member's array
+//   ring shift       each member receives the words of the member before it
 class PayloadTransfer {
  public:
   PayloadTransfer() = default;
-  // `transfer_members`: in the order in which the communicator lists its members. `full`: moves all
-  // words; else about 4 KiB of all that is received together, at least a word of each message.
+  // `transfer_members`: in the order in which the communicator lists its members. `full`: all words
+  // are moved; else about 4 KiB over all receivers, and at least a word of each message.
   PayloadTransfer(std::vector<TransferMember> transfer_members, bool full);
 
   bool done() const { return receiver_ == receivers_end_; }
-  // Moves and checks one part of what one member receives, for some microseconds. Returns what is
-  // wrong; empty: nothing. REQUIRES: !done().
+  // Moves and checks some of the words that one member receives, which takes some microseconds.
+  // Returns a complaint if they are wrong, else an empty string. REQUIRES: !done().
   std::string step();
   int receivers() const { return receivers_end_ - receivers_begin_; }
 
@@ -44,11 +44,11 @@ class PayloadTransfer {
   std::string complaint(int sender, std::int64_t wrong, std::int64_t words) const;
 
   std::vector<TransferMember> transfer_members_;
-  std::int64_t words_ = 0;  // words that a receiver has of each sender
-  std::int64_t block_ = 0;  // from one receiver's first word in an array to the next one's
+  std::int64_t words_ = 0;  // words that a receiver gets from each sender
+  std::int64_t block_ = 0;  // receiver r gets words of a sender's array from word r * block_ on
   int receivers_begin_ = 0, receivers_end_ = 0;
-  int receiver_ = 0;
-  std::int64_t at_ = 0;  // the next of words_
+  int receiver_ = 0;        // the member whose words are moved next
+  std::int64_t moved_ = 0;  // of words_, for this receiver
 };
 
 }  // namespace tandem
