@@ -11,7 +11,7 @@ Result<std::optional<Execution>> execute(const Program& program, const Backend& 
 
 Result<bool> start_ranks(const Backend& backend, int ranks, const ExecOptions& options) {
   if (!backend.own_processes || ranks == 1) return false;
-  // A single launched process is the one that asks for a job: a shell that srun started, say.
+  // A single launched process does not play a rank yet: srun may have started a shell, say.
   const std::optional<LaunchedRank> launched = launched_rank();
   if (launched && launched->ranks > 1) return false;
   return backend.start(ranks, options);

@@ -1,5 +1,5 @@
-// Executors play a Program for real, by the rules that the simulators obey: their options, and what
-// they give.
+// The options and results of executors, which play a Program in real time by the same rules as the
+// simulators.
 #pragma once
 
 #include <array>
@@ -14,27 +14,27 @@
 
 namespace tandem {
 
-// How an iteration reaches the GPU. Gated: all of its calls are issued before it begins, so that
-// the host's time to launch is not measured. Direct: it begins with the first call. Graph: it is
-// captured once, then launched whole.
+// How the calls of an iteration are issued to the GPU. Gated: all calls are issued before the first
+// may begin, so that the host's launch overhead is not measured. Direct: calls begin as they are
+// issued. Graph: the calls are captured once as a CUDA graph, which each iteration launches.
 //
-// An iteration with more calls than the device's queues hold cannot be gated. Many processes then
-// try a graph, and launch directly if there is none; one process launches directly. The trace says
+// Gated falls back if an iteration has more calls than the device's queues hold: to Graph in a job
+// of many processes, to Direct if there is no graph or only one process. The trace's meta lines say
 // so.
 enum class GpuLaunch { Gated, Direct, Graph };
-constexpr std::int64_t kGateCalls = 900;  // calls in a queue; users report that some 1,000 fit
+constexpr std::int64_t kGateCalls = 900;  // calls in a hardware queue; users report that 1,000 fit
 
-// The number type that reductions add up in: fp32, fp16 or bf16. Empty: fp32.
+// The number types in which NCCL's reductions add up: fp32, fp16 or bf16. Empty: fp32.
 struct ReductionTypes {
-  std::string gradients;  // of data groups; norms are always fp32
-  std::string others;     // of tensor groups and the like: partial sums of activations
+  std::string gradients;  // in data-parallel groups; gradient norms are always fp32
+  std::string others;     // in all other groups: partial sums of activations
 };
 
 struct ExecOptions {
   Compute compute = Compute::Timed;
   double gemm_scale = 1;      // factor on m, n and k of every GEMM: FLOPs go with its third power
-  bool full_payload = false;  // true: every byte of a message is filled and checked, not a part
-  int warmup = 1;             // iterations that are played first and not kept
+  bool full_payload = false;  // fill and check every byte of a message, not a sample
+  int warmup = 1;             // iterations that are played first and not recorded
   int iterations = 5;
   Nanoseconds timeout_ns = 60'000'000'000;  // some op must end within this time
   std::uint64_t seed = 1;                   // of payloads and matrices
@@ -47,19 +47,19 @@ struct ExecOptions {
   std::int64_t gate_calls = kGateCalls;  // calls that a device queue takes behind the closed gate
 };
 
-// The result of a run, all ranks unfolded. The iterations differ in times only; their meta lines
-// say what was real.
+// The result of a run of all ranks, none folded. The traces of its iterations differ in times only;
+// their meta lines say what was measured and what emulated.
 struct Execution {
   std::string backend;
   std::string real;  // "measured: ...; emulated-compute: ..."
   std::vector<Trace> iterations;
   std::int64_t payloads_checked = 0;
-  // The run had more streams than a GPU has hardware queues: they may have held each other up,
-  // though no rule of the Program says so.
+  // The run had more streams than a GPU has hardware queues. So ops may have waited for each other
+  // that are independent in the Program.
   bool shares_queues = false;
-  // Late wake-ups of the kept iterations, on the rank that was latest.
+  // Late wake-ups of the recorded iterations, on the rank that was latest.
   LateWakeUps late;
-  // The reason why the run failed; empty: it did not. The last iteration of a failed run is
+  // The reason of a failure; empty if the run succeeded. The last iteration of a failed run is
   // partial: ops that did not end have end_ns -1.
   std::string failure;
 };

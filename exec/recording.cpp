@@ -24,8 +24,8 @@ Nanoseconds begin_of(const Recording& recording) {
   return begin == kNever ? 0 : begin;
 }
 
-// Sets when one communication started: when the last of its `members` arrived. `events`: of those
-// that have an op for it.
+// Sets when one communication of `members` members started: when the last member arrived. `events`:
+// of the members that have an op for it, which in a valid Program are all.
 void set_start(std::vector<EventTimes*>* events, std::size_t members) {
   bool all = events->size() == members;
   Nanoseconds latest = -1;
@@ -60,14 +60,14 @@ Trace trace_of(const Program& program, const Recording& recording) {
       trace.events.push_back({arrive, computes ? arrive : -1, end});
     }
   }
-  // Computations start on arrival, as set above. A communication starts when its last member
-  // arrives: the k-th ops of a communicator's members are one communication.
-  std::vector<std::vector<std::vector<std::uint32_t>>> slots;
-  for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
+  // Compute ops start on arrival, as set above. A communication starts when its last member
+  // arrives. The k-th ops of a communicator's members are one communication.
+  std::vector<std::vector<std::vector<std::uint32_t>>> slot_ops;  // by body and slot
+  for (const Body& body : program.bodies) slot_ops.push_back(ops_by_slot(body));
   std::vector<EventTimes*> events;
   for (const CommunicatorClass& comm_class : unfold(program).comm_classes) {
     const auto ops_of = [&](const ClassMember& member) -> const std::vector<std::uint32_t>& {
-      return slots[trace.ranks[member.folded_rank].body][member.slot];
+      return slot_ops[trace.ranks[member.folded_rank].body][member.slot];
     };
     std::size_t operations = 0;
     for (const ClassMember& member : comm_class.members)

@@ -1,4 +1,4 @@
-// Recording: the times that the ranks of a real run noted, op by op, and the Trace made of them.
+// Recording: the times of each rank's ops in a real run, and the Trace made from them.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@
 
 namespace tandem {
 
-// When a rank was ready for an op, and when the op ended there, on a clock that all ranks share.
-// -1: not yet.
+// When a rank arrived at an op (was ready for it), and when the op ended there, on a clock that all
+// ranks share. -1: not yet.
 struct OwnTimes {
   Nanoseconds arrive_ns = -1;
   Nanoseconds end_ns = -1;
@@ -23,22 +23,23 @@ struct OwnTimes {
 using Recording = std::vector<std::vector<OwnTimes>>;
 
 // Makes the trace. Times count from the first arrival of any rank. A communication starts at the
-// latest arrival of its participants, or at its end if the clocks' error puts that before it. Where
-// it ended but a participant's arrival is unknown, the latest known arrival counts. Ops that have
-// not ended keep end_ns -1, and start_ns -1 too unless all participants have arrived.
+// latest arrival of its members, or of those whose arrivals are known; but not after its end, if
+// clock errors put the arrival there. Ops that have not ended keep end_ns -1. Their start_ns is -1
+// too, unless all members have arrived.
 //
-// REQUIRES: ranks' vectors are as long as their bodies.
+// REQUIRES: recording has a vector for each rank, with times for each op of its body.
 Trace trace_of(const Program& program, const Recording& recording);
 
-// Facts for the meta lines of a real run's iteration.
+// The values that meta_lines() writes.
 struct RunMeta {
   std::string backend;
-  std::string real;
+  std::string real;  // Execution::real
   std::uint64_t seed = 1;
   int iteration = 1;  // from 1; 0: a warm-up that failed
   int iterations = 1;
   bool complete = true;
 };
+// Returns the meta lines of a real iteration's trace, as keys and values.
 std::vector<std::pair<std::string, std::string>> meta_lines(const Program& program,
                                                             const RunMeta& meta);
 
