@@ -1,7 +1,7 @@
-// Finds the least times (floors) from which lower_bound() computes a job's bound. It lowers and
-// prices a Program of two microbatches, one with a split backward and one with a whole one. From
-// their prices come the floors of each stage and rank: passes, transfers, reductions, and what
-// follows the last pass. Terms of a Program:
+// Finds the least times (floors) from which lower_bound() computes a job's bound. Lowers and prices
+// a Program of two microbatches, one with split backwards (input and weight gradients apart) and
+// one with whole backwards. Its ops' prices give the floors of each stage and rank: of passes,
+// transfers and reductions, and of the time after the last pass. Terms of a Program:
 //   body         the ops that a rank does in an iteration; ranks that do the same share one
 //   lane         a queue of a body, whose ops run one after another: compute, tensor, 0>1, ...
 //   folded rank  a rank that is played for all ranks equal to it
@@ -35,8 +35,9 @@ constexpr double kMoreThanAnyFloor = 1e300;  // in ns or bytes: the start of a s
 bool may_be_faster(const Scenario& scenario, const CompiledJob& job, bool links_are_shared) {
   if (scenario.variability.jitter > 0) return true;
   if (!links_are_shared) return false;
-  // A link that several groups share is priced as if all of them used it at once, at one rate. A
-  // transfer is faster while the link is, or where groups come at other times, as ranks differ.
+  // A price assumes that all groups that share a link use it at once, at a constant rate. A
+  // transfer is faster if the link is faster for a while, or if the groups use it at different
+  // times, as ranks that differ do.
   const SlowLink& slow = scenario.variability.slow_link;
   const bool link_changes = !slow.name.empty() && !slow.fails_for_good();
   const bool ranks_of_a_stage_are_alike =
@@ -44,8 +45,9 @@ bool may_be_faster(const Scenario& scenario, const CompiledJob& job, bool links_
   return link_changes || !ranks_of_a_stage_are_alike;
 }
 
-// Returns an order with every pass of every stage: forwards down the chains, gradients up. The
-// first microbatch has split backwards, the second whole ones.
+// Returns an order of two microbatches over the stages and ranks of `like`. The first microbatch
+// has split backwards, the second whole ones. DualPipe has two chains: the
+// model's stages twice.
 Order split_and_whole_order(const Order& like) {
   Order order{.name = like.name, .stages = like.stages, .microbatches = 2, .chains = like.chains};
   order.ranks.resize(like.ranks.size());
@@ -54,8 +56,8 @@ Order split_and_whole_order(const Order& like) {
     order.ranks[rank_of[stage]].push_back(
         {static_cast<Stage>(stage), kind, static_cast<Microbatch>(microbatch)});
   };
-  // Two chains go side by side, so that both ranks that hold a stage's parameters use them at the
-  // same turn.
+  // Two chains take turns, so that both ranks that hold a stage's parameters use them at the same
+  // turn.
   const int per_chain = like.stages / like.chains;
   const auto add_all = [&](ActionKind kind, int microbatch) {
     for (int turn = 0; turn < per_chain; ++turn) {
@@ -72,8 +74,8 @@ Order split_and_whole_order(const Order& like) {
   return order;
 }
 
-// Returns the Program of two microbatches, priced as the job's. Transfers run beside compute, and
-// no two passes run together, so that each op has a price by itself.
+// Returns the Program of two microbatches, priced like the job's. Transfers overlap compute, and no
+// two passes run together, so that each op has a price of its own.
 Result<Program> price_two_microbatches(const Scenario& scenario, const CompiledJob& job,
                                        const Workload& work) {
   const Order order = split_and_whole_order(job.order);
@@ -92,8 +94,9 @@ bool is_reduction(const Op& op) {
          op.stage >= 0;
 }
 
-// Returns, for each event of the replay, the longest path from its end through the ops that come
-// once an iteration. Reductions of single stages count as 0 here.
+// Returns the length of the longest path from the end of each event of the replay, through ops that
+// come once an iteration (microbatch -1: reductions, the optimizer). Reductions of single stages
+// have length 0 here, as problem() counts them apart.
 std::vector<Nanoseconds> longest_paths(const Program& program, const RankFolding& folding,
                                        const Replay& replay) {
   struct Event {
@@ -101,8 +104,8 @@ std::vector<Nanoseconds> longest_paths(const Program& program, const RankFolding
     int body = 0;
     std::uint32_t op = 0;
   };
-  // By Replay::settled: an op, or all participants' ops of one communication. Each comes after all
-  // that it waits for.
+  // The events in topological order: at each number of Replay::settled one compute op, or the ops
+  // of all members of one communication.
   std::vector<std::vector<Event>> settled(replay.settled.size());
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
     const int body = folding.folded_ranks[p].body;
@@ -110,48 +113,48 @@ std::vector<Nanoseconds> longest_paths(const Program& program, const RankFolding
       settled[replay.settled[replay.first[p] + i]].push_back({replay.first[p] + i, body, i});
   }
   const std::vector<LaneQueues> queues = lane_queues(program);
-  std::vector<Nanoseconds> after(replay.settled.size());  // by event
+  std::vector<Nanoseconds> after_ns(replay.settled.size());  // by event: the path after its end
   for (auto events = settled.rbegin(); events != settled.rend(); ++events) {
-    Nanoseconds path = 0;  // the op and the longest path after it, over all participants
+    Nanoseconds path = 0;  // the events' duration and the longest path after them
     for (const auto& [number, body, op_number] : *events) {
       const Op& op = program.bodies[body].ops[op_number];
-      path = std::max(path, after[number] + (is_reduction(op) ? 0 : op.duration_ns));
+      path = std::max(path, after_ns[number] + (is_reduction(op) ? 0 : op.duration_ns));
     }
     for (const auto& [number, body, op_number] : *events) {
       const Op& op = program.bodies[body].ops[op_number];
       if (op.microbatch >= 0) continue;
       const auto extend = [&, first = number - op_number](std::uint32_t earlier) {
-        after[first + earlier] = std::max(after[first + earlier], path);
+        after_ns[first + earlier] = std::max(after_ns[first + earlier], path);
       };
       for (const std::uint32_t wait : program.bodies[body].waits_of(op)) extend(wait);
       const std::uint32_t place = queues[body].place[op_number];
       if (place > 0) extend(queues[body].lanes[op.lane][place - 1]);
     }
   }
-  return after;
+  return after_ns;
 }
 
 // Returns, for each pipeline rank, the least time from its last pass to the iteration's end.
 std::vector<double> times_after_last_pass(const Program& program, const RankFolding& folding,
                                           const Replay& replay, int pipeline_ranks) {
-  const std::vector<Nanoseconds> after = longest_paths(program, folding, replay);
+  const std::vector<Nanoseconds> after_ns = longest_paths(program, folding, replay);
   std::vector<double> times_ns(pipeline_ranks, kMoreThanAnyFloor);
-  const std::size_t block = program.ranks.size() / pipeline_ranks;
+  const std::size_t gpus = program.ranks.size() / pipeline_ranks;  // of a pipeline rank
   for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
     const FoldedRank& rank = folding.folded_ranks[p];
     const std::vector<Op>& ops = program.bodies[rank.body].ops;
-    std::uint32_t last = 0;
+    std::uint32_t last_pass = 0;
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
-      if (is_compute(ops[i].kind) && ops[i].kind != OpKind::Optimizer) last = i;
+      if (is_compute(ops[i].kind) && ops[i].kind != OpKind::Optimizer) last_pass = i;
     }
-    double& finish = times_ns[static_cast<std::size_t>(index(rank.rank)) / block];
-    finish = std::min(finish, static_cast<double>(after[replay.first[p] + last]));
+    double& finish = times_ns[static_cast<std::size_t>(index(rank.rank)) / gpus];
+    finish = std::min(finish, static_cast<double>(after_ns[replay.first[p] + last_pass]));
   }
   return times_ns;
 }
 
-// Returns the time of a body's data-parallel gathers (`gathers`) or reductions for one stage. Of
-// communication in several parts only the first counts.
+// Returns the time of a body's data-parallel gathers, or else reductions, for one stage. If a
+// communication is split into parts, only part 0 counts.
 double data_ns(const Body& body, bool gathers, int stage) {
   double sum = 0;
   for (const Op& op : body.ops) {
@@ -162,14 +165,14 @@ double data_ns(const Body& body, bool gathers, int stage) {
   return sum;
 }
 
-// Returns the time of reductions on the lane of the body that has most of them.
+// Returns the time of the body's reductions on the lane where they take longest.
 double reductions_ns(const Body& body) {
-  std::map<int, double> lanes;
+  std::map<int, double> lane_ns;
   for (const Op& op : body.ops) {
-    if (is_reduction(op)) lanes[op.lane] += static_cast<double>(op.duration_ns);
+    if (is_reduction(op)) lane_ns[op.lane] += static_cast<double>(op.duration_ns);
   }
   double most = 0;
-  for (const auto& [lane, sum] : lanes) most = std::max(most, sum);
+  for (const auto& [lane, sum] : lane_ns) most = std::max(most, sum);
   return most;
 }
 
@@ -183,21 +186,22 @@ double slowdown_of(const VariabilitySettings& variability, int stage) {
   return factor;
 }
 
-// Returns how passes that run together share the compute lane: whether they take turns while one
-// communicates (expert overlap), run one after another (pairs of the order), or never run together.
+// Returns how passes that the order runs together share the compute lane: Interleaved with expert
+// overlap, where one pass computes while the other communicates; Successive if the order pairs
+// passes; else None.
 LaneSharing sharing_of(const Scenario& scenario, const Order& order) {
   const LowerOptions options = lower_options(scenario.job, order, {});
   if (options.expert_overlap) return LaneSharing::Interleaved;
   const bool exchanges_pairs = order.exchanges == BatchedP2p::Pairs && !options.overlap_p2p;
-  const auto has_cells = [](const std::vector<Action>& actions) {
+  const auto has_pairs = [](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, &Action::with_next);
   };
-  return exchanges_pairs || std::ranges::any_of(order.ranks, has_cells) ? LaneSharing::Successive
-                                                                        : LaneSharing::None;
+  const bool pairs_passes = exchanges_pairs || std::ranges::any_of(order.ranks, has_pairs);
+  return pairs_passes ? LaneSharing::Successive : LaneSharing::None;
 }
 
-// Collects the floors of all stages and ranks. GPUs of one pipeline rank may have different bodies:
-// the least time counts.
+// Collects the floors of all stages and ranks. The GPUs of one pipeline rank may have different
+// bodies: each floor is the least over these bodies.
 class JobFloors {
  public:
   JobFloors(const Scenario& scenario, const CompiledJob& job, const Workload& work,
@@ -208,10 +212,10 @@ class JobFloors {
         program_(program),
         rank_of_(stage_to_rank(job.order)),
         sharing_(sharing_of(scenario, job.order)) {
-    const std::size_t block = program.ranks.size() / job.order.ranks.size();
+    const std::size_t gpus = program.ranks.size() / job.order.ranks.size();  // of a pipeline rank
     bodies_.resize(job.order.ranks.size());
     for (std::size_t rank = 0; rank < program.ranks.size(); ++rank)
-      bodies_[rank / block].insert(program.ranks[rank].body);
+      bodies_[rank / gpus].insert(program.ranks[rank].body);
     for (const Body& body : program.bodies) prices_.emplace_back(body);
   }
 
@@ -227,8 +231,8 @@ class JobFloors {
            .lane = least(rank, [&](int body, const Body&) { return busiest_lane(rank, body); }),
            .vocabulary = least(rank, [&](int body, const Body&) { return vocabulary(body); })});
     }
-    // With ZeRO 2 and one pipeline rank each microbatch's gradients are scattered, and the time
-    // left after the last one is not known.
+    // With ZeRO 2 and one pipeline rank, gradients are reduced after each microbatch, and how much
+    // of that is left after the last microbatch is not known: it counts as 0.
     if (job_.order.pp() == 1 && job_.plan.zero >= 2) {
       for (StageFloor& stage : problem.stages) stage.reduced = 0;
       problem.ranks.front().reductions = 0;
@@ -246,6 +250,7 @@ class JobFloors {
     return least;
   }
 
+  // Returns all floors of stage s.
   StageFloor floor_of(int s) const {
     StageFloor floor;
     const int rank = rank_of_[s];
@@ -254,15 +259,16 @@ class JobFloors {
       const StageFloor passes = passes_of(s, body);
       floor = std::exchange(first, false) ? passes : least_of(floor, passes);
     }
-    // Sets the time of a transfer to stage `to`, and of the tensor group's gather behind it.
-    const auto set_transfer = [&](int to, double* transfer, double* behind) {
+    // Sets the time of a transfer to stage `to`, and of the tensor group's all-gather that follows
+    // it (sequence parallelism).
+    const auto set_transfer = [&](int to, double* transfer, double* gather) {
       if (to < 0 || rank_of_[to] == rank) return;
       const std::string lane = std::to_string(s) + ">" + std::to_string(to);
       const int arrays = work_.arrays_between(s, to, job_.order.stages / job_.order.chains);
       *transfer = least(rank, [&](int body, const Body&) {
         return prices_[body].of(lane, OpKind::Send, arrays * work_.pipeline_bytes);
       });
-      *behind = least(rank_of_[to], [&](int body, const Body&) {
+      *gather = least(rank_of_[to], [&](int body, const Body&) {
         return prices_[body].of("tensor", OpKind::AllGather, arrays * work_.pipeline_gather_bytes);
       });
     };
@@ -271,7 +277,7 @@ class JobFloors {
     return floor;
   }
 
-  // Returns the floor of a stage's passes and data parallelism, where GPUs have this body.
+  // Returns the floors of a stage's passes and data parallelism on GPUs with this body.
   StageFloor passes_of(int s, int body) const {
     const StageWork& work = work_.stages[s];
     const PassPrices& prices = prices_[body];
@@ -331,8 +337,9 @@ class JobFloors {
   std::vector<PassPrices> prices_;     // by body
 };
 
-// Adds the bytes that a microbatch takes on each stage, and the bytes that each rank has room for.
-// On a stage m microbatches take fixed + m x per_microbatch bytes, so m = 1 and 2 give both.
+// Sets the bytes that a microbatch's activations take on each stage, and the bytes that each rank
+// has room for. On a stage m microbatches take fixed + m x per_microbatch bytes: the bytes for m =
+// 1 and m = 2 give both unknowns.
 void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* problem) {
   const DeviceSpec& device = scenario.cluster.spec.device;
   const PlanMemory memory(scenario.job.model, job.plan);
@@ -362,9 +369,9 @@ void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* 
 std::optional<LowerBound> iteration_bound(const Scenario& scenario, const CompiledJob& job,
                                           bool links_are_shared) {
   if (may_be_faster(scenario, job, links_are_shared)) return std::nullopt;
-  Workload stages = job.work;
-  stages.vocabulary.reset();
-  const auto program = price_two_microbatches(scenario, job, stages);
+  Workload without_vocabulary = job.work;  // vocabulary passes are not part of the two microbatches
+  without_vocabulary.vocabulary.reset();
+  const auto program = price_two_microbatches(scenario, job, without_vocabulary);
   if (!program.ok()) return std::nullopt;
   BoundProblem problem = JobFloors(scenario, job, job.work, *program).problem();
   const RankFolding folding = fold(*program);
@@ -375,7 +382,7 @@ std::optional<LowerBound> iteration_bound(const Scenario& scenario, const Compil
   for (int rank = 0; rank < job.order.pp(); ++rank) problem.ranks[rank].finish = finish[rank];
   if (!scenario.costs.uniform) add_memory(scenario, job, &problem);
   LowerBound bound = lower_bound(problem);
-  bound.makespan *= 1e-9;
+  bound.makespan *= 1e-9;  // ns to seconds
   return bound;
 }
 

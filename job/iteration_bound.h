@@ -1,5 +1,5 @@
-// IterationBound: a lower bound of a job's iteration, which no order of its stages on its ranks can
-// beat within the GPUs' memory.
+// IterationBound: a lower bound of a job's iteration time, for all orders of its stages' passes
+// that fit into the GPUs' memory.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,13 @@
 namespace tandem {
 
 // Returns the bound in seconds of the whole iteration: passes, transfers, and the part of data
-// parallelism and the optimizer that no order hides (docs/bounds.md). All other settings of the
-// scenario stay. A rank may hold what its GPU has room for, or what this order holds if that is
-// more. Returns nothing where an op may take less than its price: with jitter, and on links where
-// the ranks of a stage differ. It also returns nothing where one microbatch cannot be lowered both
-// with split and with whole backwards. `links_are_shared`: the engine lets transfers share links.
+// parallelism and the optimizer that no order can overlap (docs/bounds.md). Only the order of
+// passes may vary, all other settings stay. A rank may hold as much as its GPU has room for, or as
+// this order holds if that is more.
+//
+// Returns nullopt if an op may take less than its price: with jitter, or if links are shared and
+// the ranks of a stage differ. Also returns nullopt if one Program cannot have both split and whole
+// backwards. `links_are_shared`: the engine lets transfers share the bandwidth of links.
 std::optional<LowerBound> iteration_bound(const Scenario& scenario, const CompiledJob& job,
                                           bool links_are_shared);
 

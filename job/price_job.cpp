@@ -1,6 +1,6 @@
 // Turns a job's settings into costs: compute by the cost model, collectives inside passes by the
-// cluster, with each framework's slowdowns. Times "alone" are for making an order: each operation
-// by itself on the cluster, one after another.
+// cluster, both times the framework's slowdowns. Times "alone" assume that each operation has the
+// cluster to itself, and that operations run one after another: orders are made from these.
 #include "job/price_job.h"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@
 namespace tandem {
 namespace {
 
-// Times of the job's communication, each operation alone on the cluster.
+// Gives times of the job's communication, each operation alone on the cluster.
 class JobCommTimes {
  public:
   JobCommTimes(const Model& model, const Plan& plan, const CostSettings& costs, const Site& site)
@@ -44,15 +44,15 @@ class JobCommTimes {
   CommCosts costs_;
 };
 
-// Returns whether ranks fill node after node. Otherwise they are dealt out over the nodes, and rank
-// 1 is not on GPU 1.
+// Returns whether ranks fill node after node: rank 1 is on GPU 1. Otherwise ranks are placed round
+// robin over the nodes.
 bool in_blocks(const Placement& placement) {
   return placement.size() < 2 || placement[1] == DeviceId{1};
 }
 
 // Returns the time of an all-reduce in the slowest tensor group. If ranks fill equal nodes one
-// after another, the groups' positions on nodes repeat after lcm(tp, GPUs of a node) ranks: groups
-// of 6 on nodes of 8 after 24. So the groups of one period are enough.
+// after another, the groups' positions on nodes repeat after lcm(tp, GPUs of a node) ranks: with
+// groups of 6 on nodes of 8 after 24 ranks. Then only the groups of one period are tried.
 Nanoseconds slowest_tensor_ns(const JobCommTimes& alone, const Plan& plan, const Site& site,
                               Bytes bytes) {
   const auto& [cluster, placement] = site;
@@ -67,7 +67,8 @@ Nanoseconds slowest_tensor_ns(const JobCommTimes& alone, const Plan& plan, const
   return slowest;
 }
 
-// Returns the stated seconds times the slowdown of costs.software, which is 1 if none is named.
+// Returns the uniform costs times the compute slowdown of costs.software, which is 1 without that
+// key.
 UniformCosts uniform_costs(const CostSettings& costs) {
   const UniformCosts& own = *costs.uniform;
   const double slowdown = costs.profile.compute_stretch;
@@ -75,23 +76,32 @@ UniformCosts uniform_costs(const CostSettings& costs) {
           own.weight_s * slowdown};
 }
 
-// Returns the seconds of a pass when nothing overlaps.
+// The first group of a kind: rank 0 and every stride-th rank after it.
+struct GroupShape {
+  int ranks = 1, stride = 1;
+};
+
+// Returns the first group in which a step of a pass communicates.
+GroupShape group_of(const Step& step, const Plan& plan) {
+  if (step.among_experts) return {plan.expert_tensor(), 1};
+  if (step.group_kind == GroupKind::Tensor) return {plan.tp, 1};
+  if (step.group_kind == GroupKind::Context) return {plan.cp, plan.tp};
+  return {plan.ep, plan.expert_tensor()};
+}
+
+// Returns the seconds of a pass if nothing overlaps.
 double seconds_alone(const Pass& pass, const Plan& plan, const JobCommTimes& alone) {
   Nanoseconds sum = 0;
   for (const Step& step : pass.steps) {
     sum += step.duration_ns;
     if (step.computes) continue;
-    const auto [ranks, stride] = step.among_experts ? std::pair{plan.expert_tensor(), 1}
-                                 : step.group_kind == GroupKind::Tensor ? std::pair{plan.tp, 1}
-                                 : step.group_kind == GroupKind::Context
-                                     ? std::pair{plan.cp, plan.tp}
-                                     : std::pair{plan.ep, plan.expert_tensor()};
-    sum += alone.of(step.group_kind, step.collective, step.bytes, 0, ranks, stride);
+    const GroupShape group = group_of(step, plan);
+    sum += alone.of(step.group_kind, step.collective, step.bytes, 0, group.ranks, group.stride);
   }
   return to_seconds(sum);
 }
 
-// Returns how many ranks of a stage are played: one if it can stand for all others.
+// Returns how many ranks of a stage are played: one if the ranks fold, as they all do the same.
 int played_ranks(const Scenario& scenario) {
   const Plan& plan = scenario.job.plan;
   return scenario.fold && !scenario.variability.makes_ranks_differ() ? 1
@@ -107,8 +117,8 @@ double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTra
                                                             stage.backward_weight.steps.size()
                                                       : stage.backward.steps.size());
   }
-  // Each edge between two ranks is crossed forward and back: by a send, a receive, and perhaps a
-  // gather after it.
+  // Each edge between stages on two ranks has a transfer forward and one back. A transfer is a
+  // send, a receive, and perhaps an all-gather after it: 2 x 2 or 2 x 3 ops.
   const std::vector<int> rank_of = ranks_of_chain(order, plan.pp, plan.vpp);
   double edges = 0;
   for (std::size_t stage = 1; stage < rank_of.size(); ++stage)
@@ -152,9 +162,10 @@ CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfil
   const auto of = [&](GroupKind group_kind) -> CommCost& {
     return costs[static_cast<std::size_t>(group_kind)];
   };
-  const bool partial = plan.tp < cluster.gpus_per_node;
-  of(GroupKind::Tensor) = {profile.tensor_stretch * (partial ? profile.partial_tensor_stretch : 1),
-                           profile.tensor_overhead_s};
+  const bool is_partial = plan.tp < cluster.gpus_per_node;  // tensor groups are less than a node
+  of(GroupKind::Tensor) = {
+      profile.tensor_stretch * (is_partial ? profile.partial_tensor_stretch : 1),
+      profile.tensor_overhead_s};
   of(GroupKind::Pipeline) = {profile.pipeline_stretch, profile.pipeline_overhead_s};
   of(GroupKind::Data).slowdown =
       plan.gathers_each_microbatch() ? profile.zero3_stretch : profile.data_stretch;
@@ -181,21 +192,21 @@ Workload price_workload(const Model& model, const OrderedPlan& plan, const CostS
     work.pipeline_bytes = std::llround(costs.p2p_bytes);
     return work;
   }
-  OrderedPlan there = plan;
-  there.expert_nodes = with_placement(plan, site).expert_nodes;
+  OrderedPlan placed = plan;
+  placed.expert_nodes = with_placement(plan, site).expert_nodes;
   CostModel prices = cost_model(costs, site.cluster.spec().device, plan.precision);
   prices.profile.compute_stretch *= slowest_of(nodes_of(site), costs.profile);
   if (!collective_ns) collective_ns = block_collective_ns(model, plan, costs, site);
-  return make_workload(model, there, prices, *collective_ns,
+  return make_workload(model, placed, prices, *collective_ns,
                        [&](const Model& layer, Recompute recompute) {
-                         return offloaded_activations(layer, there, recompute).copied;
+                         return offloaded_activations(layer, placed, recompute).copied;
                        });
 }
 
 Workload for_chains(Workload chain, int chains) {
-  const std::vector<StageWork> one = chain.stages;
+  const std::vector<StageWork> stages = chain.stages;
   for (int copy = 1; copy < chains; ++copy)
-    chain.stages.insert(chain.stages.end(), one.begin(), one.end());
+    chain.stages.insert(chain.stages.end(), stages.begin(), stages.end());
   return chain;
 }
 
@@ -208,11 +219,11 @@ Workload price_workload(const JobSettings& job, const Order& order, const CostSe
 std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, const Plan& plan,
                                     const CostSettings& costs, const Site& site) {
   const JobCommTimes alone(model, plan, costs, site);
-  const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
+  const int stride = plan.tp * plan.cp * plan.dp;  // to the same rank of the next stage
   const double transfer_s = plan.pp == 1
                                 ? 0
                                 : to_seconds(alone.of(GroupKind::Pipeline, CommKind::SendRecv,
-                                                      chain.pipeline_bytes, 0, 2, next));
+                                                      chain.pipeline_bytes, 0, 2, stride));
   if (costs.uniform) {
     const UniformCosts own = uniform_costs(costs);
     return std::vector<OrderCosts>(plan.stages(),
@@ -226,7 +237,7 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, c
   if (plan.pp > 1 && chain.last_edge_arrays > 1) {
     all.back().transfer =
         to_seconds(alone.of(GroupKind::Pipeline, CommKind::SendRecv,
-                            chain.last_edge_arrays * chain.pipeline_bytes, 0, 2, next));
+                            chain.last_edge_arrays * chain.pipeline_bytes, 0, 2, stride));
     all[all.size() - 2].transfer = all.back().transfer;
   }
   return all;
@@ -237,9 +248,9 @@ VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, cons
   CHECK(chain.vocabulary.has_value());
   const VocabularyWork& work = *chain.vocabulary;
   const JobCommTimes alone(model, plan, costs, site);
-  const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
+  const int stride = plan.tp * plan.cp * plan.dp;  // to the same rank of the next stage
   const auto over_all = [&](CommKind kind, Bytes bytes) {
-    return to_seconds(alone.of(GroupKind::Pipeline, kind, bytes, 0, plan.pp, next));
+    return to_seconds(alone.of(GroupKind::Pipeline, kind, bytes, 0, plan.pp, stride));
   };
   const double sum = over_all(CommKind::AllReduce, work.activation_bytes);
   const double send = over_all(CommKind::AllGather, work.activation_bytes);

@@ -1,4 +1,4 @@
-// PriceJob: prices a job's stages and communication for the places of its ranks on the cluster.
+// PriceJob: prices a job's stages and communication, given where its ranks are on the cluster.
 #pragma once
 
 #include <array>
@@ -16,43 +16,43 @@
 
 namespace tandem {
 
-// Returns the plan with what depends on the placement: on how many nodes the GPUs of the first
-// expert group are.
+// Returns the plan with expert_nodes set: the number of nodes that hold the first expert group.
 Plan with_placement(Plan plan, const Site& site);
 
-// The costs that a framework adds to the cluster's own figures, by GroupKind.
+// The costs that a framework adds to the cluster's own latencies and bandwidths, by GroupKind.
 using CommCosts = std::array<CommCost, kGroupKinds>;
 CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfile& profile,
                      const ClusterSpec& cluster);
 
-// Returns the time of the collectives round one block in the slowest tensor group (see
-// make_workload).
+// Returns the time of the tensor collectives around one block (attention or MLP) in the slowest
+// tensor group, as make_workload() needs it.
 Nanoseconds block_collective_ns(const Model& model, const Plan& plan, const CostSettings& costs,
                                 const Site& site);
 
-// Returns one chain's priced work. `collective_ns`: the result of block_collective_ns(), if the
-// caller has it. REQUIRES: the costs' table and profile outlive the call.
+// Returns the priced work of one chain (one pass through all stages of a pipeline).
+// `collective_ns`: the result of block_collective_ns(), if the caller has it. REQUIRES: the costs'
+// table and profile outlive the call.
 Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,
                         const Site& site, std::optional<Nanoseconds> collective_ns = std::nullopt);
 
-// Returns the work of so many chains, each like this one.
+// Returns the work of `chains` chains like this one: 2 with DualPipe, else 1.
 Workload for_chains(Workload chain, int chains);
 
-// Returns the work of all chains of a job in this order.
+// Returns the priced work of all chains of a job with this order.
 Workload price_workload(const JobSettings& job, const Order& order, const CostSettings& costs,
                         const Site& site);
 
-// Returns the time of every stage's actions, when nothing overlaps.
+// Returns the times in seconds of every stage's actions if nothing overlaps.
 std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, const Plan& plan,
                                     const CostSettings& costs, const Site& site);
 
-// Returns the times of a rank's vocabulary passes when nothing overlaps, and of the communication
-// between them over the pipeline. REQUIRES: chain.vocabulary.
+// Returns the times in seconds of a rank's vocabulary passes if nothing overlaps, and of the
+// communication between them over the pipeline. REQUIRES: chain.vocabulary.
 VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, const Plan& plan,
                                  const CostSettings& costs, const Site& site);
 
-// Gives an Error if a run has more ops than limits.ops. It counts the ops of every rank that is
-// played, without those that come once an iteration.
+// Returns an Error if a run has more ops than limits.ops. Counts the ops of every rank that is
+// played, but not those that come once an iteration.
 Status check_ops(const Workload& chain, const Scenario& scenario);
 
 }  // namespace tandem

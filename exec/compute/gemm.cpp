@@ -73,7 +73,7 @@ Job job_of(const Kernel& kernel, double scale) {
   for (const Gemm& gemm : kernel.gemms) job.products.push_back(scaled(gemm, scale));
   if (kernel.attention_flops > 0)
     job.products.push_back(attention(kernel.attention_flops * scale * scale * scale));
-  // A copy reads and writes each of its bytes, so it moves twice as many.
+  // A copy of n bytes reads n and writes n.
   job.copied_bytes = std::llround(kernel.memory_bytes / 2 * scale * scale);
   return job;
 }

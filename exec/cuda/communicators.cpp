@@ -43,10 +43,7 @@ std::string ranks_of(const Communicator& communicator) {
 std::set<std::int32_t> moved_through(const GpuJob& job) {
   std::set<std::int32_t> found;
   for (const GpuCall& call : job.plan->calls) {
-    if (call.verb != GpuVerb::Move) continue;
-    const Rank rank = job.plan->local_ranks[call.local_rank];
-    const Op& op = job.program->body_of(rank).ops[call.op];
-    found.insert(job.program->ranks[index(rank)].communicators[op.slot]);
+    if (call.verb == GpuVerb::Move) found.insert(communicator_of(*job.program, *job.plan, call));
   }
   return found;
 }

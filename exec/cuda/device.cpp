@@ -288,9 +288,4 @@ const Body& Device::body(const GpuCall& call) const {
   return job_.program->body_of(job_.plan->local_ranks[call.local_rank]);
 }
 
-std::int32_t Device::communicator(const GpuCall& call) const {
-  const Rank rank = job_.plan->local_ranks[call.local_rank];
-  return job_.program->ranks[index(rank)].communicators[op(call).slot];
-}
-
 }  // namespace tandem

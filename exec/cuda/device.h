@@ -106,7 +106,9 @@ class Device final : public Gpu {
 
   const Body& body(const GpuCall& call) const;
   const Op& op(const GpuCall& call) const { return body(call).ops[call.op]; }
-  std::int32_t communicator(const GpuCall& call) const;
+  std::int32_t communicator(const GpuCall& call) const {
+    return communicator_of(*job_.program, *job_.plan, call);
+  }
   cudaStream_t stream(const GpuCall& call) const { return parts_->partitions.stream(call.stream); }
   float* give(const GpuCall& call) const { return parts_->messages[call.stream].give.get(); }
   float* take(const GpuCall& call) const { return parts_->messages[call.stream].take.get(); }

@@ -75,11 +75,6 @@ class GpuExecutor {
     return program_.body_of(plan_.local_ranks[local_rank]);
   }
   RunState::Header& header(std::size_t local_rank) { return states_[local_rank]->header(); }
-  std::int32_t communicator(const GpuCall& call) const {  // its number in the Program
-    const auto local_rank = static_cast<std::size_t>(call.local_rank);
-    return program_.ranks[index(plan_.local_ranks[local_rank])]
-        .communicators[body(local_rank).ops[call.op].slot];
-  }
   const GpuOpEvents& events(std::size_t local_rank, std::uint32_t op) const {
     return plan_.op_events[local_rank][op];
   }
@@ -91,7 +86,6 @@ class GpuExecutor {
 
   Result<bool> any(bool own) { return control_ == nullptr ? own : control_->any(own); }
   bool shares_queues() const { return queue_use_.all() > kHardwareQueues; }
-  std::vector<std::int32_t> nccl_communicators() const;
   std::int64_t longest_queue() const;
   Status choose_launch();
   Status launch_otherwise(const std::string& why);
@@ -147,26 +141,18 @@ Status GpuExecutor::agree_on_ids() {
   return control_->broadcast(std::as_writable_bytes(batch));
 }
 
-// Returns the communicators that send by NCCL, by number.
-std::vector<std::int32_t> GpuExecutor::nccl_communicators() const {
-  std::set<std::int32_t> used;
-  for (const GpuCall& call : plain_) {
-    if (is_by_nccl(call, options_.transfers)) used.insert(communicator(call));
-  }
-  return {used.begin(), used.end()};
-}
-
 // Returns the most calls that an iteration puts into one hardware queue.
 std::int64_t GpuExecutor::longest_queue() const {
   std::array<std::int64_t, kHardwareQueues> calls{};
-  const std::vector<std::int32_t> opened = nccl_communicators();
+  const std::vector<std::int32_t> opened = nccl_communicators(program_, plan_, options_.transfers);
   for (const GpuCall& call : plain_) {
     const bool is_nccl = is_by_nccl(call, options_.transfers);
     const std::int64_t other_calls = is_nccl ? kNcclCalls : 1;
     calls[call.stream % kHardwareQueues] +=
         call.verb == GpuVerb::Compute ? gpu_.launches(call) : other_calls;
     if (!is_nccl) continue;
-    const auto nccl_stream = std::ranges::lower_bound(opened, communicator(call)) - opened.begin();
+    const std::int32_t own = communicator_of(program_, plan_, call);
+    const auto nccl_stream = std::ranges::lower_bound(opened, own) - opened.begin();
     calls[(plan_.streams.size() + static_cast<std::size_t>(nccl_stream)) % kHardwareQueues] +=
         kNcclOwnCalls;
   }

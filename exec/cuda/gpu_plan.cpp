@@ -346,20 +346,29 @@ GpuPlan gpu_plan(const Program& program, std::span<const Rank> local_ranks) {
   return GpuPlanner(program, local_ranks).run();
 }
 
+std::int32_t communicator_of(const Program& program, const GpuPlan& plan, const GpuCall& call) {
+  const Rank rank = plan.local_ranks[call.local_rank];
+  return program.ranks[index(rank)].communicators[program.body_of(rank).ops[call.op].slot];
+}
+
 bool is_by_nccl(const GpuCall& call, GpuTransfers transfers) {
   return call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
          call.verb == GpuVerb::Collective ||
          (call.verb == GpuVerb::Move && transfers == GpuTransfers::Nccl);
 }
 
-GpuQueueUse queue_use(const Program& program, const GpuPlan& plan, GpuTransfers transfers) {
+std::vector<std::int32_t> nccl_communicators(const Program& program, const GpuPlan& plan,
+                                             GpuTransfers transfers) {
   std::set<std::int32_t> used;
   for (const GpuCall& call : plan.calls) {
-    if (!is_by_nccl(call, transfers)) continue;
-    const Rank rank = plan.local_ranks[call.local_rank];
-    used.insert(program.ranks[index(rank)].communicators[program.body_of(rank).ops[call.op].slot]);
+    if (is_by_nccl(call, transfers)) used.insert(communicator_of(program, plan, call));
   }
-  return {static_cast<int>(plan.streams.size()), static_cast<int>(used.size())};
+  return {used.begin(), used.end()};
+}
+
+GpuQueueUse queue_use(const Program& program, const GpuPlan& plan, GpuTransfers transfers) {
+  return {static_cast<int>(plan.streams.size()),
+          static_cast<int>(nccl_communicators(program, plan, transfers).size())};
 }
 
 std::vector<GpuCall> without_checks(std::span<const GpuCall> calls) {

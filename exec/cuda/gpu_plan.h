@@ -93,8 +93,15 @@ struct GpuPlan {
 // program is validated.
 GpuPlan gpu_plan(const Program& program, std::span<const Rank> local_ranks);
 
+// Returns the communicator of the op that a call carries out: its number in the Program.
+std::int32_t communicator_of(const Program& program, const GpuPlan& plan, const GpuCall& call);
+
 // Returns whether NCCL carries out the call. `transfers`: how Moves are carried out.
 bool is_by_nccl(const GpuCall& call, GpuTransfers transfers);
+
+// Returns the numbers of the communicators whose messages NCCL carries out, in ascending order.
+std::vector<std::int32_t> nccl_communicators(const Program& program, const GpuPlan& plan,
+                                             GpuTransfers transfers);
 
 // The streams that share the device's hardware queues: those of the plan, and one that NCCL makes
 // for each communicator in use, to order its launches.

@@ -95,7 +95,7 @@ void Multiplier::add(const Kernel& kernel, const ExecOptions& options, Job* job)
   if (kernel.attention_flops > 0)
     add_attention(kernel.attention_flops * scale * scale * scale, sixteen_bits(options.precision),
                   job);
-  // A copy reads and writes each of its bytes, so it moves twice as many.
+  // A copy of n bytes reads n and writes n.
   const auto copied = std::llround(kernel.memory_bytes / 2 * scale * scale);
   job->copied_bytes = rounded_up(copied, kCopyUnit);
   window_bytes_ = std::max(window_bytes_, std::min(job->copied_bytes, kWindowBytes));

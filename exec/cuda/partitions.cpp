@@ -87,12 +87,11 @@ void Partitions::close() {
 
 Status Partitions::open(const GpuPlan& plan, int device, int device_sms, bool own_sms) {
   if (!own_sms || plan.local_ranks.size() < 2) return open_plain(plan, device_sms);
-  if (const Status green = open_green(plan, device); !green.ok()) {
-    close();
-    RETURN_IF_ERROR(open_plain(plan, device_sms));
-    share_.note = "plain streams: " + green.error().text();
-    return Done{};
-  }
+  const Status green = open_green(plan, device);
+  if (green.ok()) return green;
+  close();
+  RETURN_IF_ERROR(open_plain(plan, device_sms));
+  share_.note = "plain streams: " + green.error().text();
   return Done{};
 }
 

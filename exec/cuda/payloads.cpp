@@ -16,7 +16,7 @@ void Payloads::add(const GpuJob& job, const GpuCall& call, std::vector<DevicePie
   const Rank rank = plan_->local_ranks[call.local_rank];
   const Op& op = program_->body_of(rank).ops[call.op];
   Message& message = (gives ? given_ : taken_)[call.local_rank][call.op];
-  message.communicator = program_->ranks[index(rank)].communicators[op.slot];
+  message.communicator = communicator_of(*program_, *plan_, call);
   const std::vector<Rank>& members = program_->communicators[message.communicator].members;
   const auto member = std::ranges::find(members, rank) - members.begin();
   const PayloadLayout all =

@@ -267,8 +267,7 @@ void HostLoop::move_payload(std::int32_t comm_class) {
 void HostLoop::end_transfer(std::int32_t comm_class) {
   for (const ClassMember& class_member : class_members_[comm_class])
     end_op(class_member.folded_rank, body(class_member.folded_rank).slots[class_member.slot].lane);
-  // Moving a whole payload may take longer than its priced duration, which says nothing about
-  // wake-ups.
+  // A whole payload may take longer than its price, though the loop wakes up in time.
   const Transfer& transfer = transfers_[comm_class];
   if (!options_.full_payload) note_wake_up(transfer.begin_ns, transfer.due_ns, last_end_ns_);
   for (const ClassMember& class_member : class_members_[comm_class])
