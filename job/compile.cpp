@@ -1,7 +1,6 @@
-// Compiles in three stages, of which each begins with the one before: to_prices() gives the
-// cluster, the plan and the priced work, to_order() also the order, to_program() all of a
-// CompiledJob. Inside them Errors name keys of the scenario. The functions of the header add the
-// file's line.
+// Compiles in three stages, each of which calls the one before: to_prices() gives the cluster, the
+// plan and the priced work, to_order() adds the order, to_program() all else. Their Errors name
+// keys of the scenario only; the functions of the header add the file and line.
 #include "job/compile.h"
 
 #include <optional>
@@ -19,7 +18,7 @@
 namespace tandem {
 namespace {
 
-// The values of compile() up to the prices of compute, and the order if the job lists one.
+// The results of compile()'s steps up to the priced work, and the order if the job lists one.
 struct PricedJob {
   Site site;
   OrderedPlan plan;
@@ -37,6 +36,7 @@ Result<PricedJob> to_prices(const Scenario& scenario) {
   return PricedJob{std::move(site), plan, std::move(chain), std::move(listed)};
 }
 
+// Returns the values that the job's named order is made from.
 OrderSpec spec_of(const Scenario& scenario, const PricedJob& priced) {
   const JobSettings& job = scenario.job;
   return order_spec(
@@ -86,7 +86,7 @@ Result<CompiledJob> to_program(const Scenario& scenario,
   return job;
 }
 
-// Returns the value, with an error at the scenario's keys.
+// Returns the value. Adds the file and line of the scenario's keys to an Error.
 template <class Value>
 Result<Value> at_keys(const Scenario& scenario, Result<Value> made) {
   if (!made.ok()) return scenario.placed(made.error());

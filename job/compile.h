@@ -3,10 +3,10 @@
 //   site -> plan -> priced workload -> order -> program -> slower parts -> prices
 //
 // Each step is a function of the values before it, in a file of its own (site, order_job,
-// price_job, perturb), so that a caller can stop after any step and go on with values of its own.
+// price_job, perturb), so that a caller can also make the steps one by one.
 //
-// REQUIRES, of each function here: the scenario leaves nothing open. Where schedule.order or
-// parallel.layout is "auto", planning/choose/resolve.h closes it.
+// REQUIRES, for each function here: no key of the scenario is still "auto" (schedule.order,
+// parallel.layout). planning/choose/resolve.h chooses their values.
 #pragma once
 
 #include <functional>
@@ -24,34 +24,34 @@
 
 namespace tandem {
 
-// The values of compile() up to the order.
+// The results of compile()'s steps up to the order.
 struct OrderedJob {
   Site site;
   OrderedPlan plan;
-  Workload chain;  // the work of one chain
+  Workload chain;  // the work of one chain of stages; DualPipe has two chains
   Order order;
 };
 
 // A compiled job: what an engine or an executor needs to play it.
 struct CompiledJob {
-  OrderedPlan plan;  // the scenario's plan, with what the order determines of it
+  OrderedPlan plan;  // the scenario's plan, completed by the order
   Workload work;     // the work of all chains
   Order order;
   Program program;
   Site site;
   std::vector<std::string> warnings;
-  bool folds = true;  // ranks with one body do the same; stragglers may make them differ
+  bool folds = true;  // ranks with the same body behave alike; false: stragglers differ
 };
 
-// Returns what the named order of the job is made from: sizes, and costs if it needs them.
+// Returns the values that the job's named order is made from: sizes, and costs if it needs them.
 // REQUIRES: the job names an order.
 Result<OrderSpec> named_order(const Scenario& scenario);
 
-// Compiles up to the order. Errors are at the scenario's keys.
+// Compiles up to the order. Errors name the file and line of the scenario's keys.
 Result<OrderedJob> order_job(const Scenario& scenario);
 
 // Compiles the scenario. `before_prices` may change the lowered Program before it is priced. Errors
-// are at the scenario's keys.
+// name the file and line of the scenario's keys.
 Result<CompiledJob> compile(const Scenario& scenario,
                             const std::function<void(CompiledJob*)>& before_prices = {});
 

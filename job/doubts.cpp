@@ -11,8 +11,8 @@
 namespace tandem {
 namespace {
 
-// Below one GEMM tile (128) the cost model is meaningless. It was fitted to runs far above: seq
-// from 1024, vocab from 50257.
+// The side of a GEMM tile: for smaller sizes the cost model is meaningless. It was fitted to runs
+// with seq >= 1024 and vocab >= 50257.
 constexpr int kLeastSize = 128;
 
 void add_uneven_stages(const Scenario& s, std::vector<std::string>* lines) {
@@ -60,15 +60,15 @@ std::string host_link_source(const std::string& preset) {
   return "";
 }
 
-// Warns of a NIC that is set to be faster than its slot. The slot is taken to have as many lanes as
-// the GPU's.
+// Warns of a NIC that is set to be faster than its PCIe slot, which is assumed to be as fast as the
+// GPU's link to the host.
 void add_fast_nics(const Scenario& s, std::vector<std::string>* lines) {
   const ClusterSpec& spec = s.cluster.spec;
   const double slot_bytes_per_s = spec.device.host_link_bytes_per_s;
   if (!s.costs.need_cluster() || !s.places.contains("cluster.nic_Gbitps") ||
       slot_bytes_per_s == 0 || spec.nic_bytes_per_s <= slot_bytes_per_s)
     return;
-  if (!s.cluster.preset.empty()) {  // its makers may have given the NIC a better slot
+  if (!s.cluster.preset.empty()) {  // a machine of a preset may have faster slots for its NICs
     const auto preset = load_preset(s.cluster.preset);
     if (preset.ok() && spec.nic_bytes_per_s <= preset->nic_bytes_per_s) return;
   }
@@ -81,7 +81,7 @@ void add_fast_nics(const Scenario& s, std::vector<std::string>* lines) {
                   host_link_source(s.cluster.preset)));
 }
 
-// Names keys of leaf switches that a cluster without any has.
+// Warns of keys of leaf switches if the cluster has no leaf switches.
 void add_leaves(const Scenario& s, std::vector<std::string>* lines) {
   if (!s.costs.need_cluster() || s.cluster.spec.fabric.kind != Fabric::Star) return;
   for (const char* key : {"cluster.nodes_per_leaf", "cluster.oversubscription"}) {
@@ -93,7 +93,7 @@ void add_leaves(const Scenario& s, std::vector<std::string>* lines) {
   }
 }
 
-// Says that a capacity below the mean load drops tokens, which MFU and tokens/s count.
+// Warns that experts with a capacity below the mean load drop tokens, which MFU and tokens/s count.
 void add_dropped_tokens(const Scenario& s, std::vector<std::string>* lines) {
   const double capacity = s.job.model.capacity_factor;
   if (!s.job.model.is_moe() || capacity == 0 || capacity >= 1) return;

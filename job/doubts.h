@@ -8,9 +8,8 @@
 
 namespace tandem {
 
-// Returns one line for each doubt, "file:line: what was found": stages that are uneven though no
-// key lists them, a key that this order does not read, sizes below those that the cost model was
-// made for.
+// Returns one line for each doubt, "file:line: ...": about uneven stages that no key asks for, keys
+// without effect, sizes too small for the cost model, and the like.
 std::vector<std::string> doubts(const Scenario& scenario);
 
 // Returns whether the seed has any effect on runs of the scenario.

@@ -28,20 +28,20 @@ std::string rerouting_note(const SlowLink& failed, const Program& program,
   for (const Communicator& communicator : program.communicators) {
     const std::vector<Rank>& members = communicator.members;
     for (std::size_t i = 0; i < members.size() && members.size() > 1; ++i) {
-      const DeviceId one = placement[index(members[i])];
+      const DeviceId device = placement[index(members[i])];
       const DeviceId next = placement[index(members[(i + 1) % members.size()])];
-      pairs.emplace_back(one, next);
-      pairs.emplace_back(next, one);
+      pairs.emplace_back(device, next);
+      pairs.emplace_back(next, device);
     }
   }
   std::ranges::sort(pairs);
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
-  const auto others = std::ranges::count_if(pairs, [&](const auto& pair) {
+  const auto changed = std::ranges::count_if(pairs, [&](const auto& pair) {
     return cluster.route(pair.first, pair.second) != with_all.route(pair.first, pair.second);
   });
   return fmt::format(
       "{} has failed: {} of {} routes between neighbours in communicators go another way",
-      failed.name, others, pairs.size());
+      failed.name, changed, pairs.size());
 }
 
 }  // namespace tandem

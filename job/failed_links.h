@@ -1,4 +1,4 @@
-// FailedLinks: runs a job without the links that have failed for good, as the scenario says.
+// FailedLinks: removes the links from a cluster that fail for good by the scenario.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace tandem {
 
-// Returns the scenario without its failed links. Stragglers and jitter stay.
+// Returns the scenario with no link slow or failed. Stragglers and jitter stay.
 Scenario with_all_links(Scenario scenario);
 
-// Removes the failed links from the cluster, so that routes go round them. Error: there is no such
-// link, or a GPU has no other way.
+// Removes the failed links from the cluster, so that routes avoid them. Returns an Error if there
+// is no such link, or if a GPU has no other route.
 Status remove_failed_links(const SlowLink& slow, Cluster* cluster);
 
 // Returns a sentence that says how many routes between neighbours in the program's communicators

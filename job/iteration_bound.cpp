@@ -46,8 +46,7 @@ bool may_be_faster(const Scenario& scenario, const CompiledJob& job, bool links_
 }
 
 // Returns an order of two microbatches over the stages and ranks of `like`. The first microbatch
-// has split backwards, the second whole ones. DualPipe has two chains: the
-// model's stages twice.
+// has split backwards, the second whole ones. DualPipe has two chains of stages.
 Order split_and_whole_order(const Order& like) {
   Order order{.name = like.name, .stages = like.stages, .microbatches = 2, .chains = like.chains};
   order.ranks.resize(like.ranks.size());
@@ -56,8 +55,7 @@ Order split_and_whole_order(const Order& like) {
     order.ranks[rank_of[stage]].push_back(
         {static_cast<Stage>(stage), kind, static_cast<Microbatch>(microbatch)});
   };
-  // Two chains take turns, so that both ranks that hold a stage's parameters use them at the same
-  // turn.
+  // Both chains act in each turn, so that both ranks with a stage's parameters use them together.
   const int per_chain = like.stages / like.chains;
   const auto add_all = [&](ActionKind kind, int microbatch) {
     for (int turn = 0; turn < per_chain; ++turn) {
@@ -338,8 +336,8 @@ class JobFloors {
 };
 
 // Sets the bytes that a microbatch's activations take on each stage, and the bytes that each rank
-// has room for. On a stage m microbatches take fixed + m x per_microbatch bytes: the bytes for m =
-// 1 and m = 2 give both unknowns.
+// has room for. On a stage m microbatches take fixed + m x per_microbatch bytes, two unknowns that
+// follow from the bytes for one and for two microbatches.
 void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* problem) {
   const DeviceSpec& device = scenario.cluster.spec.device;
   const PlanMemory memory(scenario.job.model, job.plan);

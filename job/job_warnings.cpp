@@ -52,7 +52,8 @@ Status add_failed_links(const Scenario& scenario, const CompiledJob& job,
   return Done{};
 }
 
-// Warns of what the table does not cover in the run that it prices.
+// Warns if the cost table does not cover all kernels of the run, or was measured in another
+// precision.
 void add_table(const Scenario& scenario, const Program& program, std::vector<std::string>* lines) {
   if (!scenario.costs.table) return;
   const CostTable& table = *scenario.costs.table;

@@ -10,8 +10,8 @@
 
 namespace tandem {
 
-// Returns one line for each warning, with the scenario's name. Error: the cluster cannot be built
-// without the links that have failed.
+// Returns one line for each warning, with the scenario's name. Returns an Error if the cluster with
+// all links, to which the one without failed links is compared, cannot be built.
 Result<std::vector<std::string>> job_warnings(const Scenario& scenario, const CompiledJob& job);
 
 }  // namespace tandem

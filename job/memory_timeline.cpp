@@ -1,6 +1,6 @@
-// Memory follows from the order alone: each forward adds a microbatch's activations of its stage,
-// and each backward or input gradient frees them. Bytes come from the model's PlanMemory, times
-// from a trace (StepEnds).
+// Goes through each rank's actions in order: a forward adds a microbatch's activations of its
+// stage, a backward or input gradient frees them. PlanMemory gives their bytes; no times are
+// needed. Times of the steps come from a trace (StepEnds).
 #include "job/memory_timeline.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-// The microbatches alive in each stage of a rank, action by action.
+// Counts the microbatches whose activations are held (live) in each stage of a rank.
 class LiveStages {
  public:
   LiveStages(const Order& order, int rank) : place_(order.stages) {
@@ -24,7 +24,7 @@ class LiveStages {
     }
   }
 
-  // Says whether the action changes what is alive.
+  // Carries out an action. Returns whether it changes the live activations.
   bool act(const Action& action) {
     const bool grows = action.kind == ActionKind::Forward;
     if (!grows && !produces_gradient(action.kind)) return false;
@@ -36,7 +36,7 @@ class LiveStages {
 
  private:
   std::vector<LiveActivations::Entry> live_;
-  std::vector<std::size_t> place_;  // of a stage in live_
+  std::vector<std::size_t> place_;  // by stage: its index in live_
 };
 
 }  // namespace
@@ -63,23 +63,24 @@ std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPl
                                              const Order& order, double workspace_bytes) {
   const std::vector<int> outputs = peak_outputs(order);
   const PlanMemory plan_memory(model, plan);
-  std::vector<MemoryTimeline> memories;
+  std::vector<MemoryTimeline> timelines;
   for (int rank = 0; rank < order.pp(); ++rank) {
-    // With vocabulary parallelism, a microbatch's logits are held between its two output passes, S
-    // and T. The most microbatches that are ever between them are counted all the time.
+    // With vocabulary parallelism, a microbatch's logits are held between its output passes S and
+    // T. The most microbatches that are ever between the two are counted all the time.
     LiveStages live(order, rank);
     const auto memory_now = [&] { return plan_memory.of_rank(live.now(), outputs[rank]); };
-    MemoryTimeline& memory = memories.emplace_back(MemoryTimeline{rank, memory_now(), {}});
-    memory.held.activations = 0;
-    memory.held.workspace = workspace_bytes;
-    memory.steps.push_back({});
+    MemoryTimeline& timeline = timelines.emplace_back(MemoryTimeline{rank, memory_now(), {}});
+    timeline.held.activations = 0;
+    timeline.held.workspace = workspace_bytes;
+    timeline.steps.push_back({});
     for (const Action& action : order.ranks[rank]) {
-      const bool amid_trade = order.trades_layers && action.with_next;
-      if (live.act(action) && !amid_trade)
-        memory.steps.push_back({action, memory_now().activations});
+      // Passes that run together layer by layer make one step, at the end of the second pass.
+      const bool goes_on = order.trades_layers && action.with_next;
+      if (live.act(action) && !goes_on)
+        timeline.steps.push_back({action, memory_now().activations});
     }
   }
-  return memories;
+  return timelines;
 }
 
 std::vector<MemoryPart> peak_parts(const Model& model, const OrderedPlan& plan, const Order& order,

@@ -1,4 +1,4 @@
-// MemoryTimeline: the memory that a GPU of each pipeline rank holds in the course of an iteration.
+// MemoryTimeline: the memory that each pipeline rank's GPUs hold over an iteration.
 #pragma once
 
 #include <map>
@@ -15,15 +15,16 @@
 namespace tandem {
 
 // A rank's memory after each of its actions. A forward adds activations, and its backward (or input
-// gradient) frees them; all else stays the same.
+// gradient) frees them. All other memory is constant.
 struct MemoryTimeline {
-  // The memory from an action's end on. The first step has no action: it is the iteration's start.
+  // The memory from the end of an action until the next step. The first step has no action: it is
+  // the iteration's start.
   struct Step {
     std::optional<Action> action;
     double activations = 0;  // bytes
   };
   int pipeline_rank = 0;
-  MemoryUse held;  // all but activations
+  MemoryUse held;  // the constant memory: all but activations
   std::vector<Step> steps;
 
   // Returns the first step with the most activations.
@@ -37,13 +38,13 @@ LiveActivations live_activations(const Order& order);
 std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
                                              const Order& order, double workspace_bytes);
 
-// Returns the parts of what the timeline's rank holds at its peak, all but `held.workspace`; they
-// add up to the rest. REQUIRES: the timeline is of this order.
+// Returns the parts of the memory that the timeline's rank holds at its peak, without
+// `held.workspace`. REQUIRES: the timeline is of this order.
 std::vector<MemoryPart> peak_parts(const Model& model, const OrderedPlan& plan, const Order& order,
                                    const MemoryTimeline& timeline);
 
-// Looks up when a step's action ended on the first GPU of its pipeline rank, or on the GPU that was
-// played in its place.
+// Looks up when a step's action ended on the first GPU of its pipeline rank, or on the GPU that
+// stands for it in a folded run.
 class StepEnds {
  public:
   StepEnds(int pipeline_rank, int pipeline_ranks, const Program& program, const Trace& trace);

@@ -1,6 +1,6 @@
-// A job's order is listed (in a PyTorch CSV, or found by the search) or named (1f1b, zbv, ...).
-// Here a listed order is read and checked against the plan, a named one gets what it is made from,
-// and the options of lowering are taken from the job.
+// A job's order is either listed (in a file such as a PyTorch CSV, or by the search) or named
+// (1f1b, zbv, ...). A listed order is read here and checked against the plan. For a named order,
+// the values that it is made from are collected.
 #include "job/order_job.h"
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 namespace tandem {
 namespace {
 
+// Checks that a listed order has the plan's ranks, stages, microbatches and vocabulary passes.
 Status check_fits(const Order& order, const JobSettings& job) {
   const Plan& plan = job.plan;
   if (order.vocabulary != plan.vocabulary)
@@ -34,13 +35,15 @@ Status check_fits(const Order& order, const JobSettings& job) {
                   plan.stages(), order.chains > 1 ? " a chain" : "", plan.microbatches()));
 }
 
-// Returns whether the job's named order runs passes together layer by layer.
+// Returns whether the job's named order runs passes together layer by layer, so that one pass
+// computes while the other exchanges tokens between experts.
 bool trades_layers(const JobSettings& job) {
   return job.expert_overlap && pairs_for_experts(job.order);
 }
 
 // Returns the bucket size of Megatron-LM's DistributedDataParallel: 40 million parameters, or a
-// million for each replica if that is more. Only the first chunk of the first pipeline rank has it.
+// million for each replica if that is more. Only the first chunk of the first pipeline rank splits
+// its gradients into buckets.
 Bytes megatron_bucket_bytes(const Plan& plan) {
   constexpr Bytes kLeastParameters = 40'000'000, kParametersPerReplica = 1'000'000;
   return std::max(kLeastParameters, kParametersPerReplica * plan.dp * plan.cp) *

@@ -29,9 +29,8 @@ CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfil
 Nanoseconds block_collective_ns(const Model& model, const Plan& plan, const CostSettings& costs,
                                 const Site& site);
 
-// Returns the priced work of one chain (one pass through all stages of a pipeline).
-// `collective_ns`: the result of block_collective_ns(), if the caller has it. REQUIRES: the costs'
-// table and profile outlive the call.
+// Returns the priced work of one chain: all stages of the model. `collective_ns`: the result of
+// block_collective_ns(), if the caller has it. REQUIRES: the costs' table and profile outlive it.
 Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,
                         const Site& site, std::optional<Nanoseconds> collective_ns = std::nullopt);
 

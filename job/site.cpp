@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-// Returns a cluster for uniform costs: every transfer takes p2p_s, whatever it carries.
+// Returns a cluster for uniform costs: every transfer takes p2p_s, whatever its size.
 ClusterSpec uniform_cluster(double p2p_s) {
   ClusterSpec spec;
   spec.name = "uniform";
@@ -23,7 +23,8 @@ Result<Cluster> build_cluster(const ClusterSettings& settings, const CostSetting
   ClusterSpec spec = costs.need_cluster()
                          ? settings.spec
                          : uniform_cluster(costs.p2p_s * costs.profile.pipeline_stretch);
-  // Background traffic takes a part of what NICs, or stated cables, carry between nodes.
+  // Background traffic takes a part of the bandwidth between nodes: of the cables if the scenario
+  // states them, else of the NICs.
   (spec.cables ? spec.inter_efficiency : spec.nic_bytes_per_s) *= 1 - variability.background;
   const int nodes = (settings.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
   auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : settings.gpus);

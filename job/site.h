@@ -1,4 +1,4 @@
-// Site: a job's cluster, and the GPU of each rank on it. It is the first value of compile().
+// Site: a job's cluster, and the GPU of each rank on it: the result of compile()'s first step.
 #pragma once
 
 #include "base/result.h"
@@ -13,17 +13,18 @@ struct Site {
   Placement placement;  // the GPU of each rank
 };
 
-// Builds the scenario's site. A cluster of more than one node has whole nodes. Links that have
-// failed for good are left out, and background traffic takes its share. Costs that need no cluster
-// get one on which every transfer takes p2p_s. Errors name their keys, but not the file's lines.
+// Builds the scenario's site. A cluster of more than one node has whole nodes only. Links that fail
+// for good are left out, and background traffic takes its bandwidth. If the costs need no cluster,
+// every transfer of the site takes costs.p2p_s. Errors name keys, but not the file's lines.
 Result<Site> build_site(const Scenario& scenario);
 
-// Does the same, with errors at the lines of the scenario's keys.
+// Does the same. Errors also name the file and line of the keys.
 Result<Site> make_site(const Scenario& scenario);
 
-// Builds the cluster alone, with errors at the lines of the scenario's keys.
+// Builds the cluster alone, with such errors.
 Result<Cluster> make_cluster(const Scenario& scenario);
 
+// Returns the GPU of each rank: as listed, round robin over the nodes, or node after node.
 Placement place_ranks(const ClusterSettings& settings, const Cluster& cluster);
 
 }  // namespace tandem

@@ -19,31 +19,16 @@ namespace {
 // Returns the type of c where a and b have this type.
 Number result_of(Number number) { return number == Number::Fp8 ? Number::Bf16 : number; }
 
-cudaDataType_t type_of(Number number) {
-  switch (number) {
-    case Number::Fp32:
-      return CUDA_R_32F;
-    case Number::Fp16:
-      return CUDA_R_16F;
-    case Number::Bf16:
-      return CUDA_R_16BF;
-    default:
-      return CUDA_R_8F_E4M3;
-  }
-}
-
-const char* name_of(Number number) {
-  switch (number) {
-    case Number::Fp32:
-      return "fp32";
-    case Number::Fp16:
-      return "fp16";
-    case Number::Bf16:
-      return "bf16";
-    default:
-      return "fp8";
-  }
-}
+struct NumberType {
+  const char* name;
+  cudaDataType_t type;
+};
+constexpr NumberType kNumberTypes[] = {  // by Number
+    {"fp32", CUDA_R_32F},
+    {"fp16", CUDA_R_16F},
+    {"bf16", CUDA_R_16BF},
+    {"fp8", CUDA_R_8F_E4M3}};
+const NumberType& type_of(Number number) { return kNumberTypes[static_cast<int>(number)]; }
 
 // Returns how far an entry of c may be off, as a share of |c| + sqrt(k). A product of two numbers
 // uniform in (-1, 1) has the variance 1/9, so a sum of k such products has the standard deviation
@@ -104,7 +89,7 @@ double ProductShape::c_bytes() const {
 
 std::string describe(const ProductShape& shape) {
   return fmt::format("{} x ({} x {} by {} x {}) in {}", shape.batch, shape.m, shape.k, shape.k,
-                     shape.n, name_of(shape.number));
+                     shape.n, type_of(shape.number).name);
 }
 
 Result<CublasLt> open_cublas() {
@@ -117,7 +102,7 @@ Result<CublasLt> open_cublas() {
 Result<Product::Layout> Product::layout(Number number, std::int64_t rows, std::int64_t columns,
                                         std::int64_t batch) {
   cublasLtMatrixLayout_t made = nullptr;
-  RETURN_IF_CUBLAS_FAILS(cublasLtMatrixLayoutCreate, &made, type_of(number),
+  RETURN_IF_CUBLAS_FAILS(cublasLtMatrixLayoutCreate, &made, type_of(number).type,
                          static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(columns),
                          rows);
   Layout layout(made);
