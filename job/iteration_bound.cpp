@@ -226,8 +226,8 @@ class JobFloors {
     for (int rank = 0; rank < job_.order.pp(); ++rank) {
       problem.ranks.push_back(
           {.reductions = least(rank, [](int, const Body& body) { return reductions_ns(body); }),
-           .lane = least(rank, [&](int body, const Body&) { return busiest_lane(rank, body); }),
-           .vocabulary = least(rank, [&](int body, const Body&) { return vocabulary(body); })});
+           .lane = least(rank, [&](int body, const Body&) { return busiest_lane_ns(rank, body); }),
+           .vocabulary = least(rank, [&](int body, const Body&) { return vocabulary_ns(body); })});
     }
     // With ZeRO 2 and one pipeline rank, gradients are reduced after each microbatch, and how much
     // of that is left after the last microbatch is not known: it counts as 0.
@@ -275,7 +275,9 @@ class JobFloors {
     return floor;
   }
 
-  // Returns the floors of a stage's passes and data parallelism on GPUs with this body.
+  // Returns the floors of a stage's passes and data parallelism on GPUs with this body. Orders may
+  // have whole or split backwards: the faster counts. Reductions may overlap the compute that comes
+  // after the stage's last gradient (TimedPass::trail).
   StageFloor passes_of(int s, int body) const {
     const StageWork& work = work_.stages[s];
     const PassPrices& prices = prices_[body];
@@ -297,7 +299,7 @@ class JobFloors {
   }
 
   // Returns the time that a microbatch takes on the body's busiest communication lane.
-  double busiest_lane(int rank, int body) const {
+  double busiest_lane_ns(int rank, int body) const {
     double most = 0;
     for (const char* lane : {"tensor", "expert tensor", "context", "expert"}) {
       double sum = 0;
@@ -316,7 +318,7 @@ class JobFloors {
   // Returns the compute time of a microbatch's vocabulary passes: S and T, which compute the loss
   // and its gradients, and the embedding's gradient. The embedding itself is left out, as it may
   // come before the first forward.
-  double vocabulary(int body) const {
+  double vocabulary_ns(int body) const {
     if (!work_.vocabulary) return 0;
     double sum = 0;
     for (const Pass* pass :
@@ -348,11 +350,11 @@ void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* 
   };
   std::vector<double> fixed(job.order.pp(), kMoreThanAnyFloor);  // the least of a rank's stages
   for (int s = 0; s < job.order.stages; ++s) {
-    const double of_one = activation_bytes(s, 1);
-    const double per_microbatch = activation_bytes(s, 2) - of_one;
+    const double first_bytes = activation_bytes(s, 1);
+    const double per_microbatch = activation_bytes(s, 2) - first_bytes;
     problem->stages[s].activation = per_microbatch;
     double& least = fixed[problem->rank_of_stage[s]];
-    least = std::min(least, of_one - per_microbatch);
+    least = std::min(least, first_bytes - per_microbatch);
   }
   for (const MemoryTimeline& rank :
        memory_timelines(scenario.job.model, job.plan, job.order, device.gemm_workspace_bytes)) {

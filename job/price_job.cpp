@@ -30,8 +30,8 @@ class JobCommTimes {
         costs_(comm_costs(model, with_placement(plan, site), costs.profile, site.cluster.spec())) {}
 
   // Returns the time of an operation among `ranks` ranks: `first` and every stride-th one after it.
-  Nanoseconds of(GroupKind group_kind, CommKind kind, Bytes bytes, int first, int ranks,
-                 int stride) const {
+  Nanoseconds time_ns(GroupKind group_kind, CommKind kind, Bytes bytes, int first, int ranks,
+                      int stride) const {
     std::vector<DeviceId> devices;
     for (int i = 0; i < ranks; ++i) devices.push_back(site_.placement[first + i * stride]);
     const CommCost cost = costs_[static_cast<std::size_t>(group_kind)];
@@ -62,8 +62,8 @@ Nanoseconds slowest_tensor_ns(const JobCommTimes& alone, const Plan& plan, const
   const int groups_end = static_cast<int>(repeats ? std::min(period, ranks) : ranks);
   Nanoseconds slowest = 0;
   for (int first = 0; first < groups_end; first += plan.tp)
-    slowest = std::max(slowest,
-                       alone.of(GroupKind::Tensor, CommKind::AllReduce, bytes, first, plan.tp, 1));
+    slowest = std::max(
+        slowest, alone.time_ns(GroupKind::Tensor, CommKind::AllReduce, bytes, first, plan.tp, 1));
   return slowest;
 }
 
@@ -96,7 +96,8 @@ double seconds_alone(const Pass& pass, const Plan& plan, const JobCommTimes& alo
     sum += step.duration_ns;
     if (step.computes) continue;
     const GroupShape group = group_of(step, plan);
-    sum += alone.of(step.group_kind, step.collective, step.bytes, 0, group.ranks, group.stride);
+    sum +=
+        alone.time_ns(step.group_kind, step.collective, step.bytes, 0, group.ranks, group.stride);
   }
   return to_seconds(sum);
 }
@@ -159,20 +160,20 @@ Plan with_placement(Plan plan, const Site& site) {
 CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfile& profile,
                      const ClusterSpec& cluster) {
   CommCosts costs;
-  const auto of = [&](GroupKind group_kind) -> CommCost& {
+  const auto cost_of = [&](GroupKind group_kind) -> CommCost& {
     return costs[static_cast<std::size_t>(group_kind)];
   };
   const bool is_partial = plan.tp < cluster.gpus_per_node;  // tensor groups are less than a node
-  of(GroupKind::Tensor) = {
+  cost_of(GroupKind::Tensor) = {
       profile.tensor_stretch * (is_partial ? profile.partial_tensor_stretch : 1),
       profile.tensor_overhead_s};
-  of(GroupKind::Pipeline) = {profile.pipeline_stretch, profile.pipeline_overhead_s};
-  of(GroupKind::Data).slowdown =
+  cost_of(GroupKind::Pipeline) = {profile.pipeline_stretch, profile.pipeline_overhead_s};
+  cost_of(GroupKind::Data).slowdown =
       plan.gathers_each_microbatch() ? profile.zero3_stretch : profile.data_stretch;
   if (const auto kernel = exchange_kernel(model, plan, cluster))
-    of(GroupKind::Expert) = {.overhead_s = kernel->launch_s,
-                             .limit_bytes_per_s = kernel->bytes_per_s,
-                             .posts_at_once = kernel->launch_s > 0};
+    cost_of(GroupKind::Expert) = {.overhead_s = kernel->launch_s,
+                                  .limit_bytes_per_s = kernel->bytes_per_s,
+                                  .posts_at_once = kernel->launch_s > 0};
   return costs;
 }
 
@@ -222,8 +223,8 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, c
   const int stride = plan.tp * plan.cp * plan.dp;  // to the same rank of the next stage
   const double transfer_s = plan.pp == 1
                                 ? 0
-                                : to_seconds(alone.of(GroupKind::Pipeline, CommKind::SendRecv,
-                                                      chain.pipeline_bytes, 0, 2, stride));
+                                : to_seconds(alone.time_ns(GroupKind::Pipeline, CommKind::SendRecv,
+                                                           chain.pipeline_bytes, 0, 2, stride));
   if (costs.uniform) {
     const UniformCosts own = uniform_costs(costs);
     return std::vector<OrderCosts>(plan.stages(),
@@ -236,8 +237,8 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, c
                    seconds_alone(stage.backward_weight, plan, alone), transfer_s});
   if (plan.pp > 1 && chain.last_edge_arrays > 1) {
     all.back().transfer =
-        to_seconds(alone.of(GroupKind::Pipeline, CommKind::SendRecv,
-                            chain.last_edge_arrays * chain.pipeline_bytes, 0, 2, stride));
+        to_seconds(alone.time_ns(GroupKind::Pipeline, CommKind::SendRecv,
+                                 chain.last_edge_arrays * chain.pipeline_bytes, 0, 2, stride));
     all[all.size() - 2].transfer = all.back().transfer;
   }
   return all;
@@ -250,7 +251,7 @@ VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, cons
   const JobCommTimes alone(model, plan, costs, site);
   const int stride = plan.tp * plan.cp * plan.dp;  // to the same rank of the next stage
   const auto over_all = [&](CommKind kind, Bytes bytes) {
-    return to_seconds(alone.of(GroupKind::Pipeline, kind, bytes, 0, plan.pp, stride));
+    return to_seconds(alone.time_ns(GroupKind::Pipeline, kind, bytes, 0, plan.pp, stride));
   };
   const double sum = over_all(CommKind::AllReduce, work.activation_bytes);
   const double send = over_all(CommKind::AllGather, work.activation_bytes);

@@ -16,8 +16,8 @@ std::span<const Backend> backends() {
 }
 
 const Backend* backend_named(std::string_view name) {
-  const auto at = std::ranges::find(backends(), name, &Backend::name);
-  return at == backends().end() ? nullptr : &*at;
+  const auto found = std::ranges::find(backends(), name, &Backend::name);
+  return found == backends().end() ? nullptr : &*found;
 }
 
 std::vector<std::string> backend_names() {

@@ -41,11 +41,11 @@ class GpuPlanner {
     const RankRow* row = nullptr;
     const Body* body = nullptr;
     LaneQueues queues;
-    std::map<std::int32_t, std::vector<std::uint32_t>> exchanges;  // number -> its transfers
+    std::map<std::int32_t, std::vector<std::uint32_t>> exchanges;  // by number: its transfers
     std::size_t next = 0;                                          // the next op to issue
     bool waits_for_members = false;          // its next op has arrived; other members have not
     std::vector<Nanoseconds> ends_ns;        // by op, as priced
-    std::vector<std::uint32_t> issued;       // ops, by lane
+    std::vector<std::uint32_t> issued;       // how many ops, by lane
     std::vector<std::int32_t> lane_streams;  // by lane; -1: none yet
     std::vector<std::int32_t> op_streams;    // by op; -1: not issued
     std::size_t first_lane = 0;  // the number of its first lane among the lanes of all local ranks
