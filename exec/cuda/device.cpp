@@ -191,9 +191,8 @@ Status Device::open_multipliers(GpuShare* share) {
 }
 
 // Carries out one message of each kind and size before the gate is used. At the first message of a
-// size NCCL connects members and loads kernels, and at the first copy CUDA loads kernels of its
-// own. Both may wait for other ranks and for the device: behind a closed gate that would be a
-// deadlock.
+// size NCCL connects members and loads kernels; at the first copy CUDA loads kernels. Both may wait
+// for other ranks and for the device: behind a closed gate that would be a deadlock.
 Status Device::connect() {
   std::set<std::tuple<std::int32_t, OpKind, Bytes>> seen;
   std::vector<const GpuCall*> first_calls;

@@ -65,7 +65,7 @@ class GpuExecutor {
     RETURN_IF_ERROR(play(0, -warmup));
     RETURN_IF_ERROR(choose_launch());
     for (int number = 1; number < warmup + options_.iterations; ++number)
-      RETURN_IF_ERROR(play_gated(number, number - warmup));
+      RETURN_IF_ERROR(play_or_fall_back(number, number - warmup));
     if (control_ != nullptr) RETURN_IF_ERROR(control_->barrier());
     return compare_clocks(&RunState::Header::after);
   }
@@ -92,7 +92,7 @@ class GpuExecutor {
 
   Status compare_clocks(ClockReading RunState::Header::*reading);
 
-  Status play_gated(int number, int iteration);
+  Status play_or_fall_back(int number, int iteration);
   Status play(int number, int iteration);
   Status start(int number);
   Status wait_for_others();
@@ -178,13 +178,13 @@ Status GpuExecutor::launch_otherwise(const std::string& why) {
   if (!plan_.all_play_here()) {
     const Status captured = gpu_.capture(plain_);
     ASSIGN_OR_RETURN(const bool failed, any(!captured.ok()));
-    if (!failed) launch_ = GpuLaunch::Graph;
-    if (!failed)
+    if (!failed) {
+      launch_ = GpuLaunch::Graph;
       launch = "launched as a graph";
-    else if (captured.ok())
-      launch += ", as another rank has no graph";
-    else
-      launch += ", without a graph (" + captured.error().text() + ")";
+    } else {
+      launch += captured.ok() ? ", as another rank has no graph"
+                              : ", without a graph (" + captured.error().text() + ")";
+    }
   }
   add_note(fmt::format(", {}: {}", launch, why));
   return Done{};
@@ -216,7 +216,7 @@ Status GpuExecutor::compare_clocks(ClockReading RunState::Header::*reading) {
 }
 
 // Plays an iteration. If the device's queues were too short for the gate, plays it again without.
-Status GpuExecutor::play_gated(int number, int iteration) {
+Status GpuExecutor::play_or_fall_back(int number, int iteration) {
   RETURN_IF_ERROR(play(number, iteration));
   if (launch_ != GpuLaunch::Gated) return Done{};
   ASSIGN_OR_RETURN(const bool is_full, any(!gpu_.held()));

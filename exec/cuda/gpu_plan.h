@@ -24,7 +24,7 @@ namespace tandem {
 // The kinds of calls. Compute to Check carry out their op, or fill and check its payload. A Wait or
 // Record names an op only for error messages.
 enum class GpuVerb : std::uint8_t {
-  Gate,        // holds its stream until the gate is opened
+  Gate,        // a kernel that holds its stream until the host opens the gate
   Wait,        // its stream waits for `event` (cudaStreamWaitEvent)
   Record,      // `event` happens when its stream comes here, and is timed (cudaEventRecord)
   Compute,     // the op's kernel, or its duration
