@@ -175,7 +175,7 @@ Status GpuExecutor::choose_launch() {
 Status GpuExecutor::launch_otherwise(const std::string& why) {
   launch_ = GpuLaunch::Direct;
   std::string launch = "launched directly";
-  if (!plan_.all_play_here()) {
+  if (!plan_.all_ranks_are_local()) {
     const Status captured = gpu_.capture(plain_);
     ASSIGN_OR_RETURN(const bool failed, any(!captured.ok()));
     if (!failed) {
@@ -199,7 +199,7 @@ std::string GpuExecutor::note(const GpuShare& share) const {
   const GpuFacts& facts = gpu_.facts();
   std::string text = fmt::format("{}, driver {}, CUDA {}, NCCL {}, cuBLAS {}", facts.name,
                                  facts.driver, facts.runtime, facts.nccl, facts.cublas);
-  if (plan_.all_play_here() && share.disjoint)
+  if (plan_.all_ranks_are_local() && share.disjoint)
     text += fmt::format(", {} SMs a rank",
                         fmt::join(std::set(share.sms.begin(), share.sms.end()), " or "));
   if (!share.note.empty()) text += ", " + share.note;
@@ -328,7 +328,7 @@ Nanoseconds GpuExecutor::ready_ns(std::size_t local_rank, std::uint32_t op) cons
 // event, which gives only the arrival of the last member. Each other member arrived when the last
 // op that it waited for had ended.
 void GpuExecutor::set_arrivals() {
-  if (!plan_.all_play_here()) return;
+  if (!plan_.all_ranks_are_local()) return;
   std::map<std::int32_t, Nanoseconds> latest;  // by begin event
   const auto for_comms = [&](auto act) {
     for (std::size_t local_rank = 0; local_rank < times_.size(); ++local_rank) {
@@ -382,7 +382,7 @@ Status play_gpu(const Program& program, const ExecOptions& options, const GpuPla
   const Status played = GpuExecutor(program, options, plan, gpu, control, states).run();
   if (played.ok()) return played;
   Error error = played.error();  // if it plays one rank, the coordinator names that rank
-  if (plan.all_play_here() && error.kind == Error::Failed &&
+  if (plan.all_ranks_are_local() && error.kind == Error::Failed &&
       error.message.find("rank") == std::string::npos)
     error.message += fmt::format(" (ranks 0 to {})", plan.local_ranks.size() - 1);
   for (RunState* state : states) state->fail(error);  // before other ranks notice

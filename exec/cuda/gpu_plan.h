@@ -83,7 +83,7 @@ struct GpuPlan {
   std::vector<std::vector<GpuOpEvents>> op_events;  // by local rank and op
   std::vector<GpuCall> calls;
 
-  bool all_play_here() const { return local_ranks.size() > 1; }
+  bool all_ranks_are_local() const { return local_ranks.size() > 1; }
   // Returns the communicator with that number in the Program. REQUIRES: the plan has it.
   const GpuCommunicator& communicator(std::int32_t number) const;
 };

@@ -44,42 +44,42 @@ PayloadTransfer::PayloadTransfer(std::vector<TransferMember> transfer_members, b
 }
 
 std::string PayloadTransfer::step() {
-  std::array<float, kStepWords> sent, received;
+  std::array<float, kStepWords> sent_buffer, received_buffer;
   const std::int64_t count = std::min(kStepWords, words_ - moved_);
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
-  const std::span<float> out(sent.data(), count), in(received.data(), count);
+  const std::span<float> sent(sent_buffer.data(), count), received(received_buffer.data(), count);
   const int n = members();
   const bool one_sender = kind() == CommKind::SendRecv || kind() == CommKind::RingShift;
   const int first_sender = one_sender ? (receiver_ + n - 1) % n : 0;
   const int senders_end = one_sender ? first_sender + 1 : n;
-  const std::int64_t first = block_ * receiver_ + moved_;
+  const std::int64_t first = block_ * receiver_ + moved_;  // word of each sender's array
   const std::uint64_t key = transfer_members_[receiver_].key;
-  std::string wrong;
-  if (reduces(kind())) received.fill(0);
-  for (int sender = first_sender; sender < senders_end && wrong.empty(); ++sender) {
-    fill(out, transfer_members_[sender].key, sender, first);
+  std::string error;
+  if (reduces(kind())) received_buffer.fill(0);
+  for (int sender = first_sender; sender < senders_end && error.empty(); ++sender) {
+    fill(sent, transfer_members_[sender].key, sender, first);
     if (reduces(kind())) {
-      for (std::int64_t i = 0; i < count; ++i) in[i] += out[i];
+      for (std::int64_t i = 0; i < count; ++i) received[i] += sent[i];
       continue;
     }
-    std::memcpy(in.data(), out.data(), bytes);
-    const std::int64_t differ = wrong_words(in, key, sender, first);
-    if (differ > 0) wrong = complaint(sender, differ, count);
+    std::memcpy(received.data(), sent.data(), bytes);
+    const std::int64_t wrong = wrong_words(received, key, sender, first);
+    if (wrong > 0) error = complaint(sender, wrong, count);
   }
   if (reduces(kind())) {
-    const std::int64_t differ = wrong_sums(in, key, n, first);
+    const std::int64_t wrong = wrong_sums(received, key, n, first);
     // The complaint about a wrong sum names a member whose op has another key than the receiver's.
     const auto other = std::ranges::find_if(
         transfer_members_, [&](const TransferMember& each) { return each.key != key; });
-    if (differ > 0)
-      wrong = complaint(static_cast<int>(other - transfer_members_.begin()) % n, differ, count);
+    if (wrong > 0)
+      error = complaint(static_cast<int>(other - transfer_members_.begin()) % n, wrong, count);
   }
   moved_ += count;
   if (moved_ == words_) {
     moved_ = 0;
     ++receiver_;
   }
-  return wrong;
+  return error;
 }
 
 std::string PayloadTransfer::complaint(int sender, std::int64_t wrong, std::int64_t words) const {

@@ -87,7 +87,7 @@ class FakeCuda : public Gpu {
     options.alone = true;
     options.queues = kHardwareQueues;
     options.nccl_streams =
-        !job_.plan->all_play_here() || job_.options.transfers == GpuTransfers::Nccl;
+        !job_.plan->all_ranks_are_local() || job_.options.transfers == GpuTransfers::Nccl;
     options.duration_ns = [this](const GpuPlan&, const GpuCall& call) { return duration_ns(call); };
     ASSIGN_OR_RETURN(FakeRun run, play(*job_.program, {&asked, 1}, options));
     events_ = std::move(run.event_ns[0]);

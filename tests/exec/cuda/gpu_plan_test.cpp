@@ -37,7 +37,7 @@ FakeRun played(const Program& program, const std::vector<GpuPlan>& plans, int qu
 void require_ideal(const Program& program, const std::vector<GpuPlan>& plans) {
   const Trace trace = ideal_trace(program);
   const FakeRun run = played(program, plans);
-  const bool shared = plans.size() == 1 && plans[0].all_play_here();
+  const bool shared = plans.size() == 1 && plans[0].all_ranks_are_local();
   std::size_t ops = 0, unlike = 0;
   Nanoseconds last = 0;
   std::vector<Nanoseconds> rank_ends(program.ranks.size());
