@@ -1,7 +1,9 @@
-// Rounds may be added to a played Program without a replay if three claims hold, each a function or
-// class here: the longer Program has one round more than the shorter one (find_rounds); its rounds
-// repeat in time (first_steady); and no op of a steady round depends on an op that is further away
-// than half of the steady rounds (Reach). Further rounds then repeat, too, by induction.
+// Rounds may be added to a played Program without a replay if three claims hold:
+// 1. find_rounds(): the longer Program has one round more than the shorter one.
+// 2. first_steady(): its rounds repeat in time.
+// 3. Reach: no op of a steady round depends on an op that is further away than half of the steady
+//    rounds.
+// Further rounds then repeat, too, by induction.
 //
 // A round of a lane is a fixed number of consecutive ops there, which come again in the next round
 // for later microbatches. When a round is inserted, an op before it stays: it keeps its place on
@@ -12,6 +14,7 @@
 #include "sim/steady_state.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <span>
 #include <utility>
@@ -24,23 +27,23 @@
 namespace tandem {
 namespace {
 
-// Places [begin, end) of a lane hold whole rounds of `ops` ops. ops == 0: no rounds; places < begin
-// come before all rounds, the others after.
+// The rounds of a lane: its places [begin, end) hold whole rounds of `ops` ops each. ops == 0: the
+// lane has no rounds; places < begin come before the rounds of other lanes, the others after.
 struct Rounds {
   std::uint32_t begin = 0, ops = 0, end = 0;
 
-  static constexpr int kAfter = INT32_MAX;
-  int count() const { return ops == 0 ? kAfter : static_cast<int>((end - begin) / ops); }
-  // Returns the round of a place. Places before the first round are in rounds below 0.
+  static constexpr int kAfterAll = INT32_MAX;  // a round's number
+  int count() const { return ops == 0 ? kAfterAll : static_cast<int>((end - begin) / ops); }
+  // Returns the number of the round that a place lies in: below 0 before `begin`, count() or more
+  // from `end` on.
   std::int64_t round_of_place(std::uint32_t place) const {
-    if (ops == 0) return place < begin ? -1 : kAfter;
+    if (ops == 0) return place < begin ? -1 : kAfterAll;
     const auto from_begin = static_cast<std::int64_t>(place) - begin;
     return from_begin >= 0 ? from_begin / ops : -1 - (-1 - from_begin) / ops;
   }
 };
 
-// The rounds of a body. Rounds are counted per lane: an op's number in the body has no influence on
-// its times.
+// The rounds of a body, by lane: only the order of ops on their lane counts, not that in the body.
 struct BodyRounds {
   LaneQueues queues;
   std::vector<Rounds> of_lane;
@@ -58,12 +61,14 @@ bool same_but_place(const Op& a, const Op& b) {
          a.duration_ns == b.duration_ns && (a.exchange < 0) == (b.exchange < 0);
 }
 
-// Finds a body's rounds. On each lane, the longest equal prefix of both bodies has the ops that
-// stay. The longest suffix that is equal but `microbatches` later has the ops that move. If the two
-// overlap, a round may have been inserted anywhere there. With one microbatch a round:
+// Finds a body's rounds by comparing each lane of the shorter body with that of the longer one:
+// - The ops of the longest equal prefix may stay when a round is inserted.
+// - The ops of the longest suffix that is equal but for `microbatches` later microbatches may move.
+// If prefix and suffix overlap, the round may have been inserted at any place of the overlap.
+// Example with one microbatch a round:
 //
-//   shorter  w F0 B0 F1 B1 d          w F0 B0 F1 B1 stay
-//   longer   w F0 B0 F1 B1 F2 B2 d    F0 B0 F1 B1 d move: there they are F1 B1 F2 B2 d
+//   shorter  w F0 B0 F1 B1 d          prefix: w F0 B0 F1 B1
+//   longer   w F0 B0 F1 B1 F2 B2 d    suffix: F0 B0 F1 B1 d, which are F1 B1 F2 B2 d in the longer
 //   rounds     F0 B0|F1 B1|F2 B2
 class RoundsOfBody {
  public:
@@ -74,7 +79,7 @@ class RoundsOfBody {
         shorter_queues_(shorter),
         found_{LaneQueues(longer), std::vector<Rounds>(longer.lanes.size())} {}
 
-  // Returns nothing where, on some lane, the prefix and the suffix do not overlap.
+  // Returns nothing if the prefix and the suffix of some lane do not overlap.
   std::optional<BodyRounds> find() {
     if (longer_.ops.size() <= shorter_.ops.size() ||
         shorter_queues_.lanes.size() != found_.of_lane.size())
@@ -85,7 +90,7 @@ class RoundsOfBody {
           static_cast<std::uint32_t>(longer_lane(lane).size() - shorter_lane(lane).size());
     }
     for (std::size_t lane = 0; lane < shorter_queues_.lanes.size(); ++lane) {
-      if (!find_on(lane)) return std::nullopt;
+      if (!find_on_lane(lane)) return std::nullopt;
     }
     if (!fixed_waits_precede_rounds()) return std::nullopt;
     return std::move(found_);
@@ -96,24 +101,26 @@ class RoundsOfBody {
   const Queue& shorter_lane(std::size_t lane) const { return shorter_queues_.lanes[lane]; }
   const Queue& longer_lane(std::size_t lane) const { return found_.queues.lanes[lane]; }
 
-  // Finds a lane's rounds. The ops before `front` stay, those from `begin` on move.
-  bool find_on(std::size_t lane) {
+  // Finds a lane's rounds: its prefix ends at `prefix_end`, its suffix begins at `begin`.
+  bool find_on_lane(std::size_t lane) {
     Rounds& rounds = found_.of_lane[lane];
-    const auto most = static_cast<std::uint32_t>(shorter_lane(lane).size());
-    std::uint32_t front = 0;
-    while (front < most && same(longer_lane(lane)[front], shorter_lane(lane)[front], 0)) ++front;
-    std::uint32_t begin = most;
+    const auto size = static_cast<std::uint32_t>(shorter_lane(lane).size());
+    std::uint32_t prefix_end = 0;
+    while (prefix_end < size &&
+           same(longer_lane(lane)[prefix_end], shorter_lane(lane)[prefix_end], 0))
+      ++prefix_end;
+    std::uint32_t begin = size;
     while (begin > 0 && same(longer_lane(lane)[begin - 1 + rounds.ops],
                              shorter_lane(lane)[begin - 1], microbatches_))
       --begin;
     rounds.begin = begin;
-    rounds.end = front + rounds.ops;
-    return begin <= front;
+    rounds.end = prefix_end + rounds.ops;
+    return begin <= prefix_end;
   }
 
-  // Returns whether op `in_longer` is the same as `in_shorter`, `later` microbatches on. Each wait
-  // on another lane must be at the same place, or (if later > 0) exactly one round later. Waits on
-  // its own lane need no check: those ops have ended before it.
+  // Returns whether op `in_longer` equals op `in_shorter` but for a microbatch that is `later`
+  // higher. Each op on another lane that it waits for must be at the same place, or (if later > 0)
+  // exactly one round later. Waits for ops of its own lane need no check: these end before it.
   bool same(std::uint32_t in_longer, std::uint32_t in_shorter, int later) const {
     const Op &longer = longer_.ops[in_longer], &shorter = shorter_.ops[in_shorter];
     const int microbatches = shorter.microbatch < 0 ? 0 : later;
@@ -125,13 +132,14 @@ class RoundsOfBody {
           const std::uint8_t lane = longer_.ops[wait].lane;
           if (lane != shorter_.ops[before].lane) return false;
           if (lane == longer.lane) return true;
-          const std::uint32_t moves = place(wait) - shorter_queues_.place[before];
-          return moves == 0 || (later > 0 && moves == found_.of_lane[lane].ops);
+          const std::uint32_t places_later = place(wait) - shorter_queues_.place[before];
+          return places_later == 0 || (later > 0 && places_later == found_.of_lane[lane].ops);
         });
   }
 
-  // Returns whether every op that stays, and that an op that moves waits for, lies before the
-  // rounds of its own lane (as a gather before all passes does) or on a lane without rounds.
+  // Looks at each op that stays although an op that moves waits for it. Returns whether all of them
+  // lie before the rounds of their lane (as a gather before all passes does) or on a lane without
+  // rounds.
   bool fixed_waits_precede_rounds() const {
     for (std::size_t lane = 0; lane < shorter_queues_.lanes.size(); ++lane) {
       const Rounds& rounds = found_.of_lane[lane];
@@ -177,9 +185,9 @@ std::optional<std::vector<BodyRounds>> find_rounds(const Program& shorter, const
   return rounds;
 }
 
-// Moves each lane's `begin` on to the time at which the last of all lanes begins its rounds, so
-// that rounds of the same number lie beside each other in time. Leaves each lane one round at
-// least. Returns the fewest rounds of any lane.
+// Moves each lane's `begin` to its first op at or after the time when the last of all lanes begins
+// its rounds, so that rounds of the same number lie beside each other in time. Leaves each lane one
+// round at least. Returns the fewest rounds of any lane.
 int align(const Program& program, const Trace& trace, std::vector<BodyRounds>* rounds) {
   const auto each_lane = [&](const auto& visit) {
     for (const RankTrace& rank : trace.ranks) {
@@ -195,7 +203,7 @@ int align(const Program& program, const Trace& trace, std::vector<BodyRounds>* r
   each_lane([&](const auto& ops, const auto& start_ns, const Rounds* lane) {
     if (lane->ops > 0) begin_ns = std::max(begin_ns, start_ns(ops[lane->begin]));
   });
-  int count = Rounds::kAfter;
+  int count = Rounds::kAfterAll;
   each_lane([&](const auto& ops, const auto& start_ns, Rounds* lane) {
     const auto first = std::ranges::lower_bound(ops, begin_ns, {}, start_ns) - ops.begin();
     lane->begin = std::clamp(static_cast<std::uint32_t>(first), lane->begin, lane->end - lane->ops);
@@ -204,15 +212,16 @@ int align(const Program& program, const Trace& trace, std::vector<BodyRounds>* r
   return count;
 }
 
-bool later_by(const EventTimes& a, const EventTimes& b, Nanoseconds ns) {
+// Returns whether all times of `b` are those of `a` plus `ns`.
+bool is_later_by(const EventTimes& a, const EventTimes& b, Nanoseconds ns) {
   return b.arrive_ns == a.arrive_ns + ns && b.start_ns == a.start_ns + ns &&
          b.end_ns == a.end_ns + ns;
 }
 
-// Returns the smallest r such that every op of rounds r ... count-2 is repeated by the next round
-// exactly one period (in ns) later. Returns count-1 if there is no such r.
+// Returns the first steady round: the smallest r such that every op of rounds r ... count-2 is
+// repeated by the next round exactly one period later. Returns count-1 if there is no such r.
 int first_steady(const Program& program, const Trace& trace, const std::vector<BodyRounds>& rounds,
-                 int count, Nanoseconds period) {
+                 int count, Nanoseconds period_ns) {
   int first = 0;
   for (const RankTrace& rank : trace.ranks) {
     const std::span<const EventTimes> events = trace.events_of(program, rank);
@@ -224,7 +233,7 @@ int first_steady(const Program& program, const Trace& trace, const std::vector<B
           lane_rounds.begin + static_cast<std::uint32_t>(first) * lane_rounds.ops;
       std::uint32_t i = lane_rounds.begin + static_cast<std::uint32_t>(count - 1) * lane_rounds.ops;
       while (i > begin &&
-             later_by(events[ops[i - 1]], events[ops[i - 1 + lane_rounds.ops]], period))
+             is_later_by(events[ops[i - 1]], events[ops[i - 1 + lane_rounds.ops]], period_ns))
         --i;
       if (i > begin) first = static_cast<int>((i - 1 - lane_rounds.begin) / lane_rounds.ops) + 1;
     }
@@ -232,19 +241,19 @@ int first_steady(const Program& program, const Trace& trace, const std::vector<B
   return first;
 }
 
-// Returns what the op at `place` of a lane waits for: number 0 is the op before it on its lane, the
-// others are its waits. Returns -1 for none, and for a wait on its own lane.
-std::int64_t wait_of(const Body& body, const LaneQueues& queues, std::size_t lane,
-                     std::uint32_t place, std::uint32_t number) {
+// Returns the op that the op at `place` of a lane waits for: as number 0 the op before it on its
+// lane, as number n > 0 its n-th wait. Returns -1 for none, and for a wait on its own lane.
+std::int64_t awaited_op(const Body& body, const LaneQueues& queues, std::size_t lane,
+                        std::uint32_t place, std::uint32_t number) {
   const std::vector<std::uint32_t>& ops = queues.lanes[lane];
   if (number == 0) return place > 0 ? std::int64_t{ops[place - 1]} : -1;
   const std::uint32_t wait = body.waits_of(body.ops[ops[place]])[number - 1];
   return body.ops[wait].lane == lane ? -1 : std::int64_t{wait};
 }
 
-// Computes how many rounds lie at most between an op of the rounds and what it waits for or
-// communicates with. There is no bound if an op after the rounds depends on one before them.
-// REQUIRES: two rounds or more.
+// Computes the greatest distance, in rounds, between an op of the steady rounds and an op that it
+// waits for or communicates with. There is no bound if an op after these rounds depends on one
+// before them. REQUIRES: two rounds or more.
 class Reach {
  public:
   Reach(const Program& shorter, const Program& program, const Trace& trace,
@@ -253,60 +262,64 @@ class Reach {
 
   std::optional<std::int64_t> farthest() {
     for (const RankTrace& rank : trace_.ranks) {
-      const LaneQueues fewer(shorter_.bodies[rank.body]);
-      for (std::size_t lane = 0; lane < fewer.lanes.size(); ++lane) note_waits(rank, lane, fewer);
+      const LaneQueues shorter_queues(shorter_.bodies[rank.body]);
+      for (std::size_t lane = 0; lane < shorter_queues.lanes.size(); ++lane)
+        note_waits(rank, lane, shorter_queues);
     }
     note_communication();
     if (!bounded_) return std::nullopt;
-    return reach_;
+    return farthest_;
   }
 
  private:
-  // Notes that an op of one round depends on an op of another.
+  // Notes that an op of `round` depends on an op of `other_round`.
   void note(std::int64_t round, std::int64_t other_round) {
     if (round < 0) return;  // an op before the rounds stays
     if (round < count_) {
-      reach_ = std::max(reach_, round < other_round ? other_round - round : round - other_round);
+      farthest_ = std::max(farthest_, std::abs(round - other_round));
     } else if (other_round < 0) {
       bounded_ = false;
     }
   }
 
-  // Notes the waits of a lane's ops. A wait for an op that stays, before all rounds, counts only if
-  // it ends last of all that the op waits for. Otherwise something that moves decides the start.
-  void note_waits(const RankTrace& rank, std::size_t lane, const LaneQueues& fewer) {
+  // Notes the waits of a lane's ops. A wait for an op before the rounds that stays counts only if
+  // that op ends after all awaited ops that move: otherwise one of these decides the start.
+  void note_waits(const RankTrace& rank, std::size_t lane, const LaneQueues& shorter_queues) {
     const Body &body = program_.bodies[rank.body], &shorter = shorter_.bodies[rank.body];
-    const BodyRounds& in = rounds_[rank.body];
-    const Rounds& rounds = in.of_lane[lane];
+    const BodyRounds& body_rounds = rounds_[rank.body];
+    const LaneQueues& queues = body_rounds.queues;
+    const Rounds& rounds = body_rounds.of_lane[lane];
     const std::span<const EventTimes> events = trace_.events_of(program_, rank);
-    const std::vector<std::uint32_t>& ops = in.queues.lanes[lane];
+    const std::vector<std::uint32_t>& ops = queues.lanes[lane];
     for (std::uint32_t i = rounds.begin; i < ops.size(); ++i) {
       const std::uint32_t later = i >= rounds.begin + rounds.ops ? i : i + rounds.ops;
       const std::uint32_t count = 1 + body.ops[ops[i]].waits;
-      Nanoseconds moves_until = -1;
+      Nanoseconds moving_end_ns = -1;
       for (std::uint32_t w = 0; w < count; ++w) {
-        const std::int64_t wait = wait_of(body, in.queues, lane, i, w);
-        if (wait >= 0 && in.round_of_op(body, wait) >= 0)
-          moves_until = std::max(moves_until, events[wait].end_ns);
+        const std::int64_t wait = awaited_op(body, queues, lane, i, w);
+        if (wait >= 0 && body_rounds.round_of_op(body, wait) >= 0)
+          moving_end_ns = std::max(moving_end_ns, events[wait].end_ns);
       }
       for (std::uint32_t w = 0; w < count; ++w) {
-        const std::int64_t wait = wait_of(body, in.queues, lane, i, w);
+        const std::int64_t wait = awaited_op(body, queues, lane, i, w);
         if (wait < 0) continue;
-        const std::int64_t before = in.round_of_op(body, wait);
+        const std::int64_t wait_round = body_rounds.round_of_op(body, wait);
         // Returns whether the awaited op has another place in the shorter Program.
         const auto awaited_moves = [&] {
-          const std::int64_t in_longer = wait_of(body, in.queues, lane, later, w);
-          const std::int64_t in_shorter = wait_of(shorter, fewer, lane, later - rounds.ops, w);
+          const std::int64_t in_longer = awaited_op(body, queues, lane, later, w);
+          const std::int64_t in_shorter =
+              awaited_op(shorter, shorter_queues, lane, later - rounds.ops, w);
           return in_longer < 0 || in_shorter < 0 ||
-                 in.queues.place[in_longer] != fewer.place[in_shorter];
+                 queues.place[in_longer] != shorter_queues.place[in_shorter];
         };
-        if (before >= 0 || awaited_moves() || events[wait].end_ns > moves_until)
-          note(rounds.round_of_place(i), before);
+        if (wait_round >= 0 || awaited_moves() || events[wait].end_ns > moving_end_ns)
+          note(rounds.round_of_place(i), wait_round);
       }
     }
   }
 
-  // Notes the members of each communicator: they meet in the order of their ops on it.
+  // Notes the members of each communicator: the n-th op of one runs together with the n-th op of
+  // every other.
   void note_communication() {
     const RankFolding folding = fold(program_);
     std::vector<std::vector<std::vector<std::uint32_t>>> slots;
@@ -315,16 +328,16 @@ class Reach {
       const auto body_of = [&](const ClassMember& member) {
         return folding.folded_ranks[member.folded_rank].body;
       };
-      const ClassMember& one = comm.members.front();
+      const ClassMember& first = comm.members.front();
       for (const ClassMember& other : comm.members) {
-        const auto& ours = slots[body_of(one)][one.slot];
-        const auto& theirs = slots[body_of(other)][other.slot];
-        CHECK(ours.size() == theirs.size());
-        for (std::size_t n = 0; n < ours.size(); ++n) {
-          const std::int64_t our_round = round_of(body_of(one), ours[n]);
-          const std::int64_t their_round = round_of(body_of(other), theirs[n]);
-          note(our_round, their_round);
-          note(their_round, our_round);
+        const auto& first_ops = slots[body_of(first)][first.slot];
+        const auto& other_ops = slots[body_of(other)][other.slot];
+        CHECK(first_ops.size() == other_ops.size());
+        for (std::size_t n = 0; n < first_ops.size(); ++n) {
+          const std::int64_t first_round = round_of(body_of(first), first_ops[n]);
+          const std::int64_t other_round = round_of(body_of(other), other_ops[n]);
+          note(first_round, other_round);
+          note(other_round, first_round);
         }
       }
     }
@@ -339,7 +352,7 @@ class Reach {
   const Trace& trace_;
   const std::vector<BodyRounds>& rounds_;
   const std::int64_t count_;
-  std::int64_t reach_ = 0;
+  std::int64_t farthest_ = 0;
   bool bounded_ = true;
 };
 
@@ -351,53 +364,55 @@ PlayedProgram measured(const Program& program, const Trace& trace) {
   return {&program, measure(program, trace), end, static_cast<std::int64_t>(trace.events.size())};
 }
 
-bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, const Trace& of_longer,
+bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, const Trace& longer_trace,
                int microbatches) {
   const Program& program = *longer.program;
   auto rounds = find_rounds(*shorter.program, program, microbatches);
   if (!rounds) return false;
-  const int count = align(program, of_longer, &*rounds);
-  const Nanoseconds period = longer.iteration_ns - shorter.iteration_ns;
-  if (period <= 0) return false;
-  const int first = first_steady(program, of_longer, *rounds, count, period);
-  if (count - first < 2) return false;
-  for (BodyRounds& of : *rounds) {
-    for (Rounds& lane : of.of_lane) lane.begin += first * lane.ops;
+  const int count = align(program, longer_trace, &*rounds);
+  const Nanoseconds period_ns = longer.iteration_ns - shorter.iteration_ns;
+  if (period_ns <= 0) return false;
+  const int first = first_steady(program, longer_trace, *rounds, count, period_ns);
+  const int steady_rounds = count - first;
+  if (steady_rounds < 2) return false;
+  for (BodyRounds& body : *rounds) {
+    for (Rounds& lane : body.of_lane) lane.begin += first * lane.ops;
   }
-  const auto reach = Reach(*shorter.program, program, of_longer, *rounds, count - first).farthest();
-  return reach && count - first >= 2 * *reach + 1;
+  const auto farthest =
+      Reach(*shorter.program, program, longer_trace, *rounds, steady_rounds).farthest();
+  return farthest && steady_rounds >= 2 * *farthest + 1;
 }
 
 PlayedProgram with_rounds(const PlayedProgram& shorter, const PlayedProgram& longer,
                           std::int64_t more) {
   const Program &shorter_program = *shorter.program, &longer_program = *longer.program;
-  const auto further = [more](Nanoseconds a, Nanoseconds b) { return b + more * (b - a); };
+  // Continues the line through a value of `shorter` and one of `longer` by `more` rounds.
+  const auto extrapolated = [more](std::int64_t shorter_value, std::int64_t longer_value) {
+    return longer_value + more * (longer_value - shorter_value);
+  };
   std::vector<RankSplit> splits = longer.metrics.ranks;
   for (std::size_t r = 0; r < splits.size(); ++r) {
-    const RankSplit& less = shorter.metrics.ranks[r];
+    const RankSplit& shorter_split = shorter.metrics.ranks[r];
     RankSplit& split = splits[r];
-    const auto extend = [&](Nanoseconds RankSplit::*time) {
-      split.*time = further(less.*time, split.*time);
-    };
     for (const auto time :
          {&RankSplit::compute_ns, &RankSplit::bubble_ns, &RankSplit::window_bubble_ns,
           &RankSplit::exposed_between_nodes_ns, &RankSplit::last_end_ns})
-      extend(time);
+      split.*time = extrapolated(shorter_split.*time, split.*time);
     for (const auto times : {&RankSplit::exposed_ns, &RankSplit::comm_ns, &RankSplit::overlap_ns}) {
       for (int kind = 0; kind < kGroupKinds; ++kind)
-        (split.*times)[kind] = further((less.*times)[kind], (split.*times)[kind]);
+        (split.*times)[kind] = extrapolated((shorter_split.*times)[kind], (split.*times)[kind]);
     }
     const int body = longer_program.ranks[index(split.rank)].body;
     std::vector<SlotBytes> sent = bytes_by_slot(longer_program.bodies[body]);
-    const std::vector<SlotBytes> sent_less = bytes_by_slot(shorter_program.bodies[body]);
+    const std::vector<SlotBytes> shorter_sent = bytes_by_slot(shorter_program.bodies[body]);
     for (std::size_t slot = 0; slot < sent.size(); ++slot)
-      sent[slot] = {further(sent_less[slot].whole, sent[slot].whole),
-                    further(sent_less[slot].in_rings, sent[slot].in_rings)};
+      sent[slot] = {extrapolated(shorter_sent[slot].whole, sent[slot].whole),
+                    extrapolated(shorter_sent[slot].in_rings, sent[slot].in_rings)};
     split.sent_bytes = sent_bytes(longer_program, split.rank, sent);
   }
-  const Nanoseconds iteration = further(shorter.iteration_ns, longer.iteration_ns);
-  return {&longer_program, means_of(std::move(splits), iteration), iteration,
-          further(shorter.ops, longer.ops)};
+  const Nanoseconds iteration_ns = extrapolated(shorter.iteration_ns, longer.iteration_ns);
+  return {&longer_program, means_of(std::move(splits), iteration_ns), iteration_ns,
+          extrapolated(shorter.ops, longer.ops)};
 }
 
 }  // namespace tandem
