@@ -1,8 +1,8 @@
 // Plays data-parallel replicas level by level. A meeting is a communication between replicas, such
-// as a gradient's all-reduce. A level is what a replica can play before its next meetings
-// (sim/replica_plan.h). All replicas whose meetings have started play their next level, on several
-// threads. Then the arrivals are added up, and a meeting at which all members have arrived gets its
-// start: the last arrival.
+// as a gradient's all-reduce. A level is the part of a replica up to its next meetings
+// (sim/replica_plan.h). In each turn all replicas whose meetings have started play their next
+// level, on several threads. Then their arrivals are added up, and each meeting at which all
+// members have arrived gets its start: the last arrival.
 #include "sim/by_replica.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@
 namespace tandem {
 namespace {
 
-// Counts the ranks that have arrived at a communicator's next operation, and keeps the rank that
-// arrived last. If several arrive last, it keeps the lowest.
+// Counts the ranks that have arrived at a communicator's next operation, and keeps the last one to
+// arrive: the lowest rank if several arrive last.
 struct Arrivals {
   std::size_t arrived = 0;
   Nanoseconds last_ns = -1;
@@ -40,16 +40,16 @@ struct Replica {
   const ReplicaPlan* plan = nullptr;
   std::span<const std::int32_t> ranks;
   std::size_t level = 0;          // the next level to play
-  std::vector<Nanoseconds> kept;  // by ReplicaLevel::kept of the level before: the event's end
+  std::vector<Nanoseconds> kept;  // the ends of the events in the last level's ReplicaLevel::kept
 
   bool ended() const { return level == plan->levels.size(); }
 };
 
-// The buffers and arrivals of one thread. meet() collects its arrivals after each round of levels.
+// The buffers and arrivals of one thread. collect_arrivals() empties it after each turn.
 struct Worker {
-  std::vector<Nanoseconds> ends, durations;  // by event of the replica at hand
-  std::vector<Arrivals> arrivals;            // by communicator between replicas
-  Arrivals latest;                           // at gradient reductions
+  std::vector<Nanoseconds> ends, durations;  // by event of the replica that it plays
+  std::vector<Arrivals> arrivals;            // by meeting_number()
+  Arrivals reduction_arrivals;               // at gradient reductions
   Nanoseconds last_end = 0;
 };
 
@@ -82,19 +82,19 @@ class Player {
   bool play(int threads) {
     std::vector<Worker> workers(threads);
     for (;;) {
-      std::vector<Replica*> able;
+      std::vector<Replica*> ready;
       bool all_ended = true;
       for (Replica& replica : playing_) {
         if (replica.ended()) continue;
         all_ended = false;
-        if (has_met(replica)) able.push_back(&replica);
+        if (has_met(replica)) ready.push_back(&replica);
       }
       if (all_ended) return true;
-      if (able.empty()) return false;
-      share_among_threads(threads, able.size(), [&](int thread, std::size_t i) {
-        play_level(able[i], &workers[thread]);
+      if (ready.empty()) return false;
+      share_among_threads(threads, ready.size(), [&](int thread, std::size_t i) {
+        play_level(ready[i], &workers[thread]);
       });
-      for (Worker& worker : workers) meet(&worker);
+      for (Worker& worker : workers) collect_arrivals(&worker);
     }
   }
 
@@ -103,11 +103,11 @@ class Player {
     const ReplicaPlan& plan = *replica.plan;
     fill_durations(replica, worker);
     Trace trace;
-    trace.events.resize(plan.first.back());
+    trace.events.resize(plan.first_event.back());
     for (std::size_t member = 0; member < replica.ranks.size(); ++member) {
       const std::int32_t rank = replica.ranks[member];
       trace.ranks.push_back(
-          {static_cast<Rank>(rank), program_.ranks[rank].body, 1, plan.first[member]});
+          {static_cast<Rank>(rank), program_.ranks[rank].body, 1, plan.first_event[member]});
     }
     fill_times(replica, worker->durations, &trace.events);
     return trace;
@@ -115,18 +115,18 @@ class Player {
 
   std::vector<Replica>& playing() { return playing_; }
   Nanoseconds last_end() const { return last_end_; }
-  Rank latest() const { return static_cast<Rank>(latest_.last_rank); }
+  Rank latest() const { return static_cast<Rank>(reduction_arrivals_.last_rank); }
 
  private:
   void number_meeting_communicators() {
     meeting_number_.resize(program_.communicators.size(), -1);
     for (std::size_t c = 0; c < meeting_number_.size(); ++c) {
       if (!replicas_.between[c]) continue;
-      meeting_number_[c] = static_cast<std::int32_t>(meeting_.size());
-      meeting_.push_back(static_cast<std::int32_t>(c));
+      meeting_number_[c] = static_cast<std::int32_t>(meeting_communicators_.size());
+      meeting_communicators_.push_back(static_cast<std::int32_t>(c));
     }
-    arrivals_.resize(meeting_.size());
-    starts_.resize(meeting_.size());
+    arrivals_.resize(meeting_communicators_.size());
+    starts_.resize(meeting_communicators_.size());
   }
 
   // Returns a number that two bodies share if they differ in durations alone.
@@ -142,7 +142,7 @@ class Player {
   }
 
   // Returns a key that replicas share if one plan serves both: their bodies have the same forms,
-  // and their ranks meet each other in the same slots.
+  // and the same slots connect the same members.
   std::vector<std::int32_t> plan_key(std::span<const std::int32_t> ranks) const {
     std::vector<std::int32_t> key;
     std::map<std::int32_t, std::int32_t> numbers;  // of communicators inside, as they first occur
@@ -156,13 +156,13 @@ class Player {
     return key;
   }
 
-  // Returns the number of the step's communicator among the meeting ones.
+  // Returns the number of the step's communicator among those between replicas.
   std::int32_t meeting_number(const Replica& replica, const ReplicaStep& step) const {
     const RankRow& row = program_.ranks[replica.ranks[step.member]];
     return meeting_number_[row.communicators[program_.bodies[row.body].ops[step.op].slot]];
   }
 
-  // Returns whether all meetings at the end of the level before have started.
+  // Returns whether all meetings at the end of the last level have started.
   bool has_met(const Replica& replica) const {
     if (replica.level == 0) return true;
     const ReplicaPlan& plan = *replica.plan;
@@ -174,16 +174,16 @@ class Player {
   }
 
   void fill_durations(const Replica& replica, Worker* worker) const {
-    worker->durations.resize(replica.plan->first.back());
+    worker->durations.resize(replica.plan->first_event.back());
     for (std::size_t member = 0; member < replica.ranks.size(); ++member)
       durations_.draw(replica.ranks[member],
-                      worker->durations.data() + replica.plan->first[member]);
+                      worker->durations.data() + replica.plan->first_event[member]);
   }
 
   void play_level(Replica* replica, Worker* worker) const {
     const ReplicaPlan& plan = *replica->plan;
-    worker->ends.resize(std::max(worker->ends.size(), plan.first.back()));
-    worker->arrivals.resize(meeting_.size());
+    worker->ends.resize(std::max(worker->ends.size(), plan.first_event.back()));
+    worker->arrivals.resize(meeting_communicators_.size());
     if (replica->level == 0)
       fill_durations(*replica, worker);
     else
@@ -209,7 +209,7 @@ class Player {
       worker->ends[step.event] = end;
       worker->last_end = std::max(worker->last_end, end);
     }
-    worker->durations.resize(std::max(worker->durations.size(), plan.first.back()));
+    worker->durations.resize(std::max(worker->durations.size(), plan.first_event.back()));
     for (std::size_t s = before.end_step; s < plan.levels[replica.level].end_step; ++s)
       worker->durations[plan.steps[s].event] = duration(replica, plan.steps[s]);
   }
@@ -218,8 +218,9 @@ class Player {
     return durations_.of(replica.ranks[step.member], step.op);
   }
 
-  // Plays steps [begin, end). The members of a communication inside the replica have steps one
-  // after another, a gathering: all but the last only arrive, then all start at the last arrival.
+  // Plays steps [begin, end). A communication inside the replica is a gathering: one step for each
+  // member, one after another. All but the last step only arrive; then all start at the last
+  // arrival.
   void run_steps(std::size_t begin, std::size_t end, const Replica& replica, Worker* worker) const {
     const ReplicaPlan& plan = *replica.plan;
     Nanoseconds* const ends = worker->ends.data();
@@ -237,7 +238,7 @@ class Player {
       if (step.kind == ReplicaStep::Kind::Meets) {
         const std::int32_t rank = replica.ranks[step.member];
         worker->arrivals[meeting_number(replica, step)].add(1, ready, rank);
-        if (step.reduces) worker->latest.add(1, ready, rank);
+        if (step.reduces) worker->reduction_arrivals.add(1, ready, rank);
       } else {
         start = std::max(start, ready);
         for (std::size_t i = first_of_gathering; i <= s; ++i) {
@@ -257,10 +258,10 @@ class Player {
                   std::vector<EventTimes>* events) const {
     const ReplicaPlan& plan = *replica.plan;
     std::vector<EventTimes>& times = *events;
-    std::size_t first_of_gathering = 0, level = 0, meets = 0;
+    std::size_t first_of_gathering = 0, level = 0, meeting = 0;
     Nanoseconds start = 0;
     for (std::size_t s = 0; s + 1 < plan.steps.size(); ++s) {
-      while (s == plan.levels[level].end_step) ++level, meets = 0;
+      for (; s == plan.levels[level].end_step; ++level) meeting = 0;
       const ReplicaStep& step = plan.steps[s];
       EventTimes& own = times[step.event];
       own.arrive_ns = 0;
@@ -269,7 +270,8 @@ class Player {
       start = std::max(start, own.arrive_ns);
       if (step.kind == ReplicaStep::Kind::Arrives) continue;
       if (step.kind == ReplicaStep::Kind::Meets)
-        start = starts_[meeting_number(replica, step)][plan.levels[level].meets[meets++].instance];
+        start =
+            starts_[meeting_number(replica, step)][plan.levels[level].meets[meeting++].instance];
       for (std::size_t i = first_of_gathering; i <= s; ++i) {
         EventTimes& event = times[plan.steps[i].event];
         event.start_ns = start;
@@ -280,18 +282,18 @@ class Player {
     }
   }
 
-  // Adds a worker's arrivals to those of all replicas. A meeting at which all members have arrived
+  // Moves a worker's arrivals to those of all replicas. A meeting at which all members have arrived
   // starts at the last arrival.
-  void meet(Worker* worker) {
+  void collect_arrivals(Worker* worker) {
     for (std::size_t c = 0; c < worker->arrivals.size(); ++c) {
       const Arrivals added = std::exchange(worker->arrivals[c], {});
       if (added.arrived == 0) continue;
       arrivals_[c].add(added.arrived, added.last_ns, added.last_rank);
-      if (arrivals_[c].arrived == program_.communicators[meeting_[c]].members.size())
+      if (arrivals_[c].arrived == program_.communicators[meeting_communicators_[c]].members.size())
         starts_[c].push_back(std::exchange(arrivals_[c], {}).last_ns);
     }
-    const Arrivals latest = std::exchange(worker->latest, {});
-    if (latest.arrived > 0) latest_.add(latest.arrived, latest.last_ns, latest.last_rank);
+    const Arrivals added = std::exchange(worker->reduction_arrivals, {});
+    if (added.arrived > 0) reduction_arrivals_.add(added.arrived, added.last_ns, added.last_rank);
     last_end_ = std::max(last_end_, worker->last_end);
   }
 
@@ -303,15 +305,13 @@ class Player {
   std::vector<std::int32_t> form_of_body_;
   std::map<std::vector<std::int32_t>, ReplicaPlan> plans_;
   std::vector<Replica> playing_;
-  // By communicator: its number among the meeting ones (those between replicas); -1: inside a
-  // replica.
+  std::vector<std::int32_t> meeting_communicators_;  // those between replicas
+  // By communicator: its index among them; -1: it is inside a replica.
   std::vector<std::int32_t> meeting_number_;
-  // The three below are by that number.
-  std::vector<std::int32_t> meeting_;             // the communicator
-  std::vector<Arrivals> arrivals_;                // at its next operation
-  std::vector<std::vector<Nanoseconds>> starts_;  // of its operations so far
+  std::vector<Arrivals> arrivals_;                // by meeting number: at its next operation
+  std::vector<std::vector<Nanoseconds>> starts_;  // by meeting number: of its operations so far
   Nanoseconds last_end_ = 0;
-  Arrivals latest_;
+  Arrivals reduction_arrivals_;
 };
 
 // Marks the first rank of each body.

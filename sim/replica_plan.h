@@ -17,41 +17,41 @@
 
 namespace tandem {
 
-// A step ends an event: an op of one of the replica's members (its ranks, counted from 0).
+// A step plays one event: an op of one of the replica's members (its ranks, counted from 0). Events
+// are numbered member after member.
 struct ReplicaStep {
   enum class Kind : std::uint8_t {
     Compute,
     Arrives,  // at a communication inside the replica; steps of the other members follow
-    Starts,   // the last member to arrive: the operation starts on all of them
+    Starts,   // the last member's arrival: the operation starts on all of them
     Meets,    // arrives at a communication with other replicas
   };
   std::uint32_t event = 0;
   std::uint32_t first_wait = 0;  // into ReplicaPlan::waits, up to the next step's
-  std::uint32_t op = 0;
+  std::uint32_t op = 0;          // in the member's body
   std::uint16_t member = 0;
   Kind kind = Kind::Compute;
   bool reduces = false;  // kind Meets: a reduction of gradients
 };
 
-// A step of kind Meets; the op is number `instance` of those on its communicator.
+// A step of kind Meets. Its op is number `instance` of the member's ops on that communicator.
 struct ReplicaMeeting {
   std::uint32_t step = 0;
   std::uint32_t instance = 0;
 };
 
-// The steps that can be played once the meetings of the levels before have started. They end before
-// `end_step`, where every lane has ended or waits for other replicas.
+// The steps that can be played once the meetings of all earlier levels have started. After them
+// every lane has ended or waits for other replicas.
 struct ReplicaLevel {
-  std::size_t end_step = 0;
+  std::size_t end_step = 0;  // the next level's first step
   std::vector<ReplicaMeeting> meets;
-  // Events of this level or earlier ones that later steps wait for.
-  std::vector<std::uint32_t> kept;
+  std::vector<std::uint32_t> kept;  // events until here that steps of later levels wait for
 };
 
 struct ReplicaPlan {
-  std::vector<std::size_t> first;    // by member: its first event; one more at the end
-  std::vector<ReplicaStep> steps;    // one more at the end
-  std::vector<std::uint32_t> waits;  // events
+  std::vector<std::size_t> first_event;  // by member; a last entry has the number of events
+  std::vector<ReplicaStep> steps;        // a last entry, no step, has the end of the waits
+  std::vector<std::uint32_t> waits;      // events
   std::vector<ReplicaLevel> levels;
 
   std::span<const std::uint32_t> waits_of(std::size_t step) const {
@@ -59,8 +59,8 @@ struct ReplicaPlan {
   }
 };
 
-// Returns the plan, or nothing if the replica would wait for ever. `queues` are those of the
-// program's bodies.
+// Returns the plan of the replica of these ranks, or nothing if the replica would wait for ever.
+// `queues`: by body.
 std::optional<ReplicaPlan> plan_replica(const Program& program, std::span<const LaneQueues> queues,
                                         const Replicas& replicas,
                                         std::span<const std::int32_t> ranks);
