@@ -14,22 +14,23 @@ class DrawnDurations {
  public:
   DrawnDurations(const Program& program, const Jitter& jitter);
 
-  // Writes the durations of the rank's ops, by op of its body, to `durations`. Compute ops get, to
-  // the nanosecond, what Jitter::apply gives.
+  // Writes the durations of the rank's ops, by op of its body, to `durations`. Those of compute ops
+  // are, to the nanosecond, what Jitter::apply gives.
   void draw(std::int32_t rank, Nanoseconds* durations) const;
+  // Returns the duration of one op.
   Nanoseconds of(std::int32_t rank, std::uint32_t op) const;
 
  private:
-  struct Drawn {
+  struct JitteredOp {
     std::uint32_t op = 0;
-    double duration_ns = 0;
+    double priced_ns = 0;
   };
   struct BodyDurations {
-    std::vector<Nanoseconds> undisturbed;
-    std::vector<Drawn> drawn;
+    std::vector<Nanoseconds> priced;  // of all ops, without jitter
+    std::vector<JitteredOp> jittered;
   };
-  void draw_some(std::int32_t rank, const Drawn* drawn, std::size_t count,
-                 Nanoseconds* durations) const;
+  void draw_block(std::int32_t rank, const JitteredOp* ops, std::size_t count,
+                  Nanoseconds* durations) const;
 
   const Program& program_;
   const Jitter jitter_;

@@ -36,8 +36,8 @@ struct SimOptions {
   bool folded() const { return fold && jitter == 0 && link_changes.empty(); }
 };
 
-// Plays without link contention: every communication takes as long as it does alone. One pass over
-// the ops; in order of time only where communication takes SMs from the compute beside it.
+// Plays without link contention: every communication takes as long as it does alone. This is one
+// pass over the ops, or a discrete-event simulation where communication takes SMs from compute.
 Result<Trace> ideal(const Program& program, const SimOptions& options = {});
 
 // Plays with link contention: flows that share a link share its bandwidth, by SimGrid's fluid

@@ -1,5 +1,5 @@
-// The ideal engine: a replay of the Program, or a playback without links where communication slows
-// compute. Declared in sim/engines.h.
+// The ideal engine: replays the Program. Where communication slows compute, it uses a Playback
+// without links. Declared in sim/engines.h.
 #include "schedule/program/replay.h"
 #include "sim/engines.h"
 #include "sim/playback.h"

@@ -11,8 +11,9 @@ namespace tandem {
 void noise_factors(const double* u1, const double* u2, std::size_t count, double sigma,
                    double* factors);
 
-// glibc's vector functions are within 4 units in the last place (2^-52). A sigma of at most 10
-// multiplies the error of the normal draw, which is below 9, in the exponent.
+// glibc's vector functions are within 4 units in the last place (2^-52). The factor is the
+// exponential of sigma (at most 10) x a normal draw (below 9), so the draw's relative error grows
+// to at most 90 times as much in the factor. The bound leaves room.
 constexpr double kNoiseFactorError = 1e-11;
 
 }  // namespace tandem

@@ -29,10 +29,10 @@ Patterns::Patterns(const Program& program, const RankFolding& folding, const Tra
                    std::span<const double> link_bytes_per_s)
     : first_pattern_(folding.comm_classes.size() * kCommKinds, kNoLinks) {
   network_.bytes_per_s.assign(link_bytes_per_s.begin(), link_bytes_per_s.end());
-  std::vector<std::vector<std::vector<CommUse>>> uses;
+  std::vector<std::vector<std::vector<CommUse>>> uses;  // by body and slot
   for (const Body& body : program.bodies) uses.push_back(comm_uses(body));
   for (std::size_t c = 0; c < folding.comm_classes.size(); ++c) {
-    const ClassMember& member = folding.comm_classes[c].members.front();  // all issue the same
+    const ClassMember& member = folding.comm_classes[c].members.front();  // all issue equal ops
     for (const CommUse& use : uses[folding.folded_ranks[member.folded_rank].body][member.slot]) {
       std::int32_t& first = first_pattern_[c * kCommKinds + static_cast<std::size_t>(use.kind)];
       if (first < 0) first = static_cast<std::int32_t>(patterns_.size());
@@ -53,20 +53,19 @@ std::int32_t Patterns::number_of(std::int32_t comm_class, const Op& op) const {
 }
 
 Pattern Patterns::pattern_of(const Traffic& traffic) {
-  // The key of the flow set: the operation's seconds per byte, then each flow.
-  std::vector<std::tuple<std::int32_t, double, int>> flows = {{0, traffic.seconds_per_byte, 0}};
+  std::vector<std::tuple<std::int32_t, double, int>> key = {{0, traffic.seconds_per_byte, 0}};
   for (const Flow& flow : traffic.flows)
-    flows.emplace_back(route_of(flow), flow.share, flow.multiplicity);
+    key.emplace_back(route_of(flow), flow.share, flow.multiplicity);
   const auto [at, is_new] =
-      flow_set_numbers_.try_emplace(std::move(flows), static_cast<std::int32_t>(flow_sets_.size()));
+      flow_set_numbers_.try_emplace(std::move(key), static_cast<std::int32_t>(flow_sets_.size()));
   if (is_new) flow_sets_.push_back(flow_set_of(traffic));
   return {.flow_set = at->second, .latency_ns = traffic.latency_ns, .way = traffic.way};
 }
 
-// All flows end together where they have rates in proportion to their shares, and these rates are
-// max-min fair: each flow crosses a saturated link on which none is faster (Bertsekas and Gallager
-// 1992, "Data Networks", 6.5.2). An all-to-all behind one switch is an example. Flows that share no
-// link are bound by their own links alone, and must load them alike.
+// A set is even if rates in proportion to the flows' shares, with which all end together, are
+// max-min fair: each flow crosses a saturated link on which no flow is faster (Bertsekas and
+// Gallager 1992, "Data Networks", 6.5.2). An all-to-all behind one switch is an example. Flows that
+// share no link are each limited by their own links, and must load these alike.
 FlowSet Patterns::flow_set_of(const Traffic& traffic) {
   FlowSet set;
   set.seconds_per_byte = traffic.seconds_per_byte;
@@ -77,14 +76,14 @@ FlowSet Patterns::flow_set_of(const Traffic& traffic) {
       loads[link].add(seconds, flow.share);
     }
   }
-  const bool meets_itself =
+  const bool flows_share_links =
       std::ranges::any_of(loads, [](const auto& load) { return load.second.flows > 1; });
   for (const auto& [link, load] : loads) set.links.push_back(index(link));
   std::vector<double> on_links;  // by flow: seconds per byte on its slowest link
   bool end_together = true;
   for (const Flow& flow : traffic.flows) {
     double seconds = 0;
-    bool is_bound = !meets_itself;
+    bool is_bound = !flows_share_links;  // crosses a saturated link on which no flow is faster
     for (const LinkId link : flow.links) {
       seconds = std::max(seconds, loads[link].seconds);
       is_bound |= is_about(loads[link].seconds, set.seconds_per_byte) &&
@@ -97,7 +96,7 @@ FlowSet Patterns::flow_set_of(const Traffic& traffic) {
     set.flows.push_back({route_of(flow), flow.share, alone_s, flow.multiplicity});
   }
   set.is_even = end_together;
-  set.has_closed_form = set.is_even || !meets_itself;
+  set.has_closed_form = set.is_even || !flows_share_links;
   if (set.is_even && set.seconds_per_byte > 0) set.load = on_links.front() / set.seconds_per_byte;
   return set;
 }

@@ -1,4 +1,6 @@
-// Patterns: which flows each operation of a Program puts on which links, laid out for a playback.
+// Patterns: the flows that each operation of a Program puts on links, stored so that a Playback
+// finds them by number. A kind's operations may have several ways (Traffic::way: an algorithm and
+// protocol), each with its own pattern.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,7 @@
 
 namespace tandem {
 
-// Returns what an operation of a communicator class puts on the links.
+// Returns the traffic of an operation of a communicator class.
 using TrafficOf = std::function<Traffic(std::int32_t comm_class, const CommUse& use)>;
 
 // The flows of an operation. Operations with equal flows share one FlowSet.
@@ -30,18 +32,18 @@ struct FlowSet {
   std::vector<Flow> flows;
   std::vector<std::int32_t> links;  // each link once
   double seconds_per_byte = 0;      // of the operation, when alone
-  // Alone on its links, it takes seconds_per_byte: no two flows share a link, or it is even.
-  bool has_closed_form = false;
   bool is_even = false;  // all flows end together, however many such operations run at once
   double load = 1;       // where it is even: the part of its links' bandwidth that it takes alone
+  // The operation takes seconds_per_byte when alone: it is even, or no two flows share a link.
+  bool has_closed_form = false;
 };
 
-// How a communicator class's operations of one kind and way use the network.
+// The use of the network by a communicator class's operations of one kind and way.
 struct Pattern {
   std::int32_t flow_set = 0;
   Nanoseconds latency_ns = 0;
   int way = 0;
-  std::int32_t ways = 0;    // of this kind, from this pattern on; 0 but in the first of a kind
+  std::int32_t ways = 0;    // in the first pattern of a kind: the number of its patterns; else 0
   bool is_private = false;  // no other communicator class uses any of its links
 };
 
@@ -72,8 +74,9 @@ class Patterns {
   std::vector<Pattern> patterns_;
   // By communicator class x kind: the pattern of its first way.
   std::vector<std::int32_t> first_pattern_;
-  // Routes by links and limit; flow sets by seconds, routes, shares and multiplicities.
+  // By links and limit.
   std::map<std::pair<std::vector<LinkId>, double>, std::int32_t> route_numbers_;
+  // By (0, seconds_per_byte, 0), then (route, share, multiplicity) of each flow.
   std::map<std::vector<std::tuple<std::int32_t, double, int>>, std::int32_t> flow_set_numbers_;
 };
 

@@ -1,6 +1,6 @@
-// Discrete-event simulation with an event queue of its own beside the solver's. In: a Program, its
-// folding and its traffic; out: the times of each op. Here are the clock and the queue; links and
-// compute beside communication are in playback_links.cpp and playback_compute.cpp.
+// Discrete-event simulation with two event queues: its own and the solver's. In: a Program, its
+// folding and its traffic; out: the times of each op. This file has the clock and the queue; links
+// and compute beside communication are in playback_links.cpp and playback_compute.cpp.
 #include "sim/playback.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kProgressStep = 1 << 16;
+constexpr std::size_t kProgressStep = 1 << 16;  // ops
 
 }  // namespace
 
@@ -28,8 +28,8 @@ Playback::Playback(const Program& program, const RankFolding& folding, Patterns 
       replayer_(program, folding, false, this),
       transfers_(folding.comm_classes.size()),
       link_uses_(network().bytes_per_s.size()),
-      shared_(in_order_of_time_ ? folding.folded_ranks.size() : 0) {
-  for (const FlowSet& flows : patterns_.flow_sets()) together_.emplace_back(flows.load);
+      computes_(in_order_of_time_ ? folding.folded_ranks.size() : 0) {
+  for (const FlowSet& flows : patterns_.flow_sets()) sharing_.emplace_back(flows.load);
 }
 
 Playback::Playback(const Program& program, const RankFolding& folding,
@@ -43,7 +43,7 @@ Playback::Playback(const Program& program, const RankFolding& folding, const Tra
 
 Result<Replay> Playback::run(FlowSolver* solver) {
   solver_ = solver;
-  pump();
+  run_events();
   if (solver_ != nullptr) solver_->run(this);
   if (!replayer_.have_all_ended()) return first_that_never_ended();
   return replayer_.take();
@@ -73,7 +73,7 @@ Nanoseconds Playback::compute_ends(std::int32_t folded_rank, std::uint32_t numbe
   const Nanoseconds duration_ns = options_.jitter.apply(op.duration_ns, index(rank), number);
   count_ops(1);
   if (!in_order_of_time_) return start + duration_ns;
-  begin_shared(folded_rank, op, duration_ns);
+  begin_slowed(folded_rank, op, duration_ns);
   return kLater;
 }
 
@@ -96,19 +96,19 @@ Nanoseconds Playback::operation_ends(std::int32_t comm_class, const Op& op, Nano
 }
 
 void Playback::count_ops(std::size_t ops) {
-  untold_ops_ += ops;
-  if (untold_ops_ < kProgressStep) return;
-  options_.on_progress(static_cast<std::int64_t>(std::exchange(untold_ops_, 0)));
+  unreported_ops_ += ops;
+  if (unreported_ops_ < kProgressStep) return;
+  options_.on_progress(static_cast<std::int64_t>(std::exchange(unreported_ops_, 0)));
 }
 
 void Playback::schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation) {
-  events_.push({time, scheduled_++, subject, generation});
+  events_.push({time, events_scheduled_++, subject, generation});
 }
 
-// Plays the queue's events. While flows are in the solver it goes no further than the solver's
-// clock: it asks to be woken at the next event and returns. Before time goes on, compute whose
-// slowdown changed gets its new end.
-void Playback::pump() {
+// Handles the queue's events. While flows are in the solver, it goes no further than the solver's
+// clock: it asks the solver to wake it at the next event, and returns. Before time goes on, compute
+// whose slowdown changed gets its new end.
+void Playback::run_events() {
   for (;;) {
     if (!pending_.empty() && solver_now_ != now_) {
       solver_->wake_at(now_);
@@ -116,7 +116,7 @@ void Playback::pump() {
     }
     start_pending();
     replayer_.run();
-    if (!changed_.empty() && (events_.empty() || events_.top().time > now_)) restretch();
+    if (!changed_.empty() && (events_.empty() || events_.top().time > now_)) reschedule_changed();
     if (events_.empty()) return;
     const Event event = events_.top();
     if (is_void(event)) {
@@ -129,13 +129,13 @@ void Playback::pump() {
     }
     events_.pop();
     now_ = std::max(now_, event.time);  // the solver rounds its times to ns
-    happen(event);
+    handle(event);
   }
 }
 
-void Playback::happen(const Event& event) {
+void Playback::handle(const Event& event) {
   if (event.subject >= 0) {
-    shared_[event.subject].running = false;
+    computes_[event.subject].running = false;
     replayer_.end_compute(event.subject, now_);
     return;
   }
@@ -148,7 +148,7 @@ void Playback::happen(const Event& event) {
 
 void Playback::on_wake(Nanoseconds now) {
   now_ = solver_now_ = now;
-  pump();
+  run_events();
 }
 
 void Playback::on_flow_end(std::int32_t flow, Nanoseconds now) {
@@ -157,7 +157,7 @@ void Playback::on_flow_end(std::int32_t flow, Nanoseconds now) {
   free_flows_.push_back(flow);
   --flows_in_solver_;
   if (--transfers_[comm_class].flows == 0) end_operation(comm_class);
-  pump();
+  run_events();
 }
 
 }  // namespace tandem

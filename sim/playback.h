@@ -1,21 +1,21 @@
 // Playback: computes a Program's times where operations share links, or communication slows
 // compute.
 //
-// Most ops need no event. The end of an operation whose links no other communicator uses, and of
-// compute that nothing slows, is known when it starts; a Replayer (schedule/program/replayer.h)
-// goes ahead with those. An operation on links that others use, too, begins and ends as an event,
-// in order of time:
+// Most ops need no event. For an operation whose links no other communicator uses, and for compute
+// that nothing slows, the end is known at the start; a Replayer (schedule/program/replayer.h) plays
+// these ahead of time. An operation on links that other communicators use begins and ends as an
+// event, in order of time:
 //
-// - alone on its links, or together with operations over exactly the same ones: a closed form;
-// - as soon as an operation uses a part of links in use: all operations there go to the FlowSolver,
-//   with the bytes that they have left.
+// - alone on its links, or beside operations over exactly the same ones: its end has a closed form;
+// - as soon as an operation uses only some of the links of another: both, and all others on these
+//   links, go to the FlowSolver with the bytes that they have left.
 //
 // The times are those that the solver would give for all operations (tested), at a fraction of the
 // work.
 //
 // Where communication takes SMs, compute beside it slows down (schedule/program/contention.h), and
-// every op goes in order of time. All that begins and ends at one instant is counted before time
-// goes on, so the order of ties changes no time.
+// every op is an event. All beginnings and ends of one instant are counted before time goes on, so
+// the order of simultaneous events changes no time.
 #pragma once
 
 #include <cstdint>
@@ -49,10 +49,9 @@ class Playback final : public FlowListener {
   Playback(const Program& program, const RankFolding& folding, const TrafficOf& traffic_of,
            std::span<const double> link_bytes_per_s, const PlaybackOptions& options);
 
-  // The links and routes that flows of this playback may take.
   const FlowNetwork& network() const { return patterns_.network(); }
 
-  // Returns the events; a folded rank's begin at first[folded_rank]. Error if some op never ended.
+  // Plays the Program. Returns an Error if an op never ends (a deadlock).
   // `solver` may be null where there are no links.
   Result<Replay> run(FlowSolver* solver = nullptr);
 
@@ -67,6 +66,7 @@ class Playback final : public FlowListener {
 
   static constexpr Nanoseconds kLater = Replayer<Playback>::kLater;
 
+  // Idle: no operation is under way, or its end was known at its start.
   enum class Phase : std::uint8_t { Idle, Latency, ClosedForm, Solved };
   // The operation that a communicator class has under way.
   struct Transfer {
@@ -77,14 +77,14 @@ class Playback final : public FlowListener {
     std::uint32_t generation = 0;  // events with an older number are void
     Phase phase = Phase::Idle;
   };
-  // Who uses a link: operations of one flow set in closed form, or operations in the solver.
+  // The users of a link: operations of one flow set in closed form, or operations in the solver.
   struct LinkUse {
     std::int32_t flow_set = -1;  // in closed form; -1: none
-    std::int32_t solved = 0;
+    std::int32_t solved = 0;     // the number of operations in the solver
   };
   // A folded rank's compute, where some communication takes SMs.
-  struct SharedCompute {
-    Taken taken;
+  struct SlowedCompute {
+    Taken taken;  // by communication that is under way
     SlowedOp op;
     bool running = false;
     bool changed = false;          // at this instant: its end must be computed again
@@ -110,24 +110,24 @@ class Playback final : public FlowListener {
 
   void on_wake(Nanoseconds now) override;
   void on_flow_end(std::int32_t flow, Nanoseconds now) override;
-  void pump();
-  // Says whether the op has been given another end since the event was scheduled.
+  void run_events();
+  // Returns whether the op was given another end after the event was scheduled.
   bool is_void(const Event& event) const {
     if (event.subject < 0) return transfers_[~event.subject].generation != event.generation;
-    return shared_[event.subject].generation != event.generation;
+    return computes_[event.subject].generation != event.generation;
   }
   void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);
-  void happen(const Event& event);
+  void handle(const Event& event);
   void count_ops(std::size_t ops);
   Error first_that_never_ended() const;
 
   // Compute beside communication that takes SMs is in playback_compute.cpp.
-  void begin_shared(std::int32_t folded_rank, const Op& op, Nanoseconds duration_ns);
+  void begin_slowed(std::int32_t folded_rank, const Op& op, Nanoseconds duration_ns);
   void take_sms(std::int32_t comm_class);
   void give_sms_back(std::int32_t comm_class);
   Taken taken_from(std::int32_t comm_class, const Op& op) const;
   void mark_changed(std::int32_t folded_rank);
-  void restretch();
+  void reschedule_changed();
 
   // Operations on links are in playback_links.cpp.
   const FlowSet& flows_of(const Transfer& transfer) const {
@@ -137,10 +137,10 @@ class Playback final : public FlowListener {
   Nanoseconds alone_ns(const Transfer& transfer) const;
   void begin_flows(std::int32_t comm_class);
   bool may_join(std::int32_t flow_set) const;
-  void enter(std::int32_t flow_set, std::int32_t comm_class);
-  void leave(std::int32_t flow_set);
+  void enter_closed_form(std::int32_t flow_set, std::int32_t comm_class);
+  void leave_closed_form(std::int32_t flow_set);
   void schedule_next_end(std::int32_t flow_set);
-  void solve(std::int32_t comm_class, double elapsed_s);
+  void move_to_solver(std::int32_t comm_class, double elapsed_s);
   void start_pending();
   void end_operation(std::int32_t comm_class);
   void free_links(const Transfer& transfer);
@@ -148,25 +148,25 @@ class Playback final : public FlowListener {
   const Program& program_;
   const RankFolding& folding_;
   const PlaybackOptions options_;
-  const bool in_order_of_time_;  // every op, since some take SMs
+  const bool in_order_of_time_;  // every op is an event, since some take SMs
   const Patterns patterns_;
 
   Replayer<Playback> replayer_;
-  std::vector<Transfer> transfers_;         // by communicator class
-  std::vector<ProcessorSharing> together_;  // by flow set: its operations in closed form
+  std::vector<Transfer> transfers_;        // by communicator class
+  std::vector<ProcessorSharing> sharing_;  // by flow set: its operations in closed form
   std::vector<LinkUse> link_uses_;
-  std::vector<SharedCompute> shared_;  // by folded rank; empty where no op takes SMs
-  std::vector<std::int32_t> changed_;  // folded ranks whose compute needs a new end
+  std::vector<SlowedCompute> computes_;  // by folded rank; empty where no op takes SMs
+  std::vector<std::int32_t> changed_;    // folded ranks whose compute needs a new end
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::uint64_t scheduled_ = 0;
+  std::uint64_t events_scheduled_ = 0;
   Nanoseconds now_ = 0;
-  std::size_t untold_ops_ = 0;  // played since on_progress was last called
+  std::size_t unreported_ops_ = 0;  // played since on_progress was last called
 
   FlowSolver* solver_ = nullptr;
   Nanoseconds solver_now_ = 0;
-  std::vector<PendingFlow> pending_;  // to start as soon as the solver's clock is at now_
-  std::vector<std::int32_t> class_of_flow_;
-  std::vector<std::int32_t> free_flows_;
+  std::vector<PendingFlow> pending_;         // to start as soon as the solver's clock is at now_
+  std::vector<std::int32_t> class_of_flow_;  // by flow number: its communicator class
+  std::vector<std::int32_t> free_flows_;     // flow numbers that may be used again
   std::int32_t flows_in_solver_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// A playback's operations on links that other communicators use, too. An operation that is alone on
-// its links, or only beside others over exactly the same links, ends by a closed form (processor
-// sharing). The solver has the rest.
+// Playback's operations on links that several communicators use. An operation that is alone on its
+// links, or only beside others over exactly the same links, ends by a closed form (processor
+// sharing). All others are in the solver.
 // Declared in sim/playback.h.
 #include <algorithm>
 
@@ -20,76 +20,76 @@ Nanoseconds Playback::alone_ns(const Transfer& transfer) const {
          to_ns(static_cast<double>(transfer.bytes) * flows_of(transfer).seconds_per_byte);
 }
 
-// Begins the operation in closed form if it can. If it needs a part of links in use, it and all
-// that use them go to the solver.
+// Begins the operation in closed form if possible. Otherwise it and all operations in closed form
+// on its links go to the solver.
 void Playback::begin_flows(std::int32_t comm_class) {
   const Transfer& transfer = transfers_[comm_class];
   const FlowSet& flows = flows_of(transfer);
   const std::int32_t flow_set = patterns_[transfer.pattern].flow_set;
   if (may_join(flow_set)) {
-    enter(flow_set, comm_class);
+    enter_closed_form(flow_set, comm_class);
     return;
   }
   for (const std::int32_t link : flows.links) {
-    if (link_uses_[link].flow_set >= 0) leave(link_uses_[link].flow_set);
+    if (link_uses_[link].flow_set >= 0) leave_closed_form(link_uses_[link].flow_set);
   }
-  solve(comm_class, 0);
+  move_to_solver(comm_class, 0);
 }
 
-// Returns whether an operation of these flows can go in closed form: its links are free, or only
-// operations of the same flow set use them, which share them evenly.
+// Returns whether an operation of this flow set can begin in closed form: its links are free, or
+// are used only by operations of the same flow set, which share them evenly.
 bool Playback::may_join(std::int32_t flow_set) const {
   const FlowSet& flows = patterns_.flow_sets()[flow_set];
   if (!options_.closed_forms || !flows.has_closed_form) return false;
-  if (!together_[flow_set].empty()) return flows.is_even;
+  if (!sharing_[flow_set].empty()) return flows.is_even;
   return std::ranges::all_of(flows.links, [&](std::int32_t link) {
     return link_uses_[link].flow_set < 0 && link_uses_[link].solved == 0;
   });
 }
 
-void Playback::enter(std::int32_t flow_set, std::int32_t comm_class) {
+void Playback::enter_closed_form(std::int32_t flow_set, std::int32_t comm_class) {
   Transfer& transfer = transfers_[comm_class];
-  ProcessorSharing& together = together_[flow_set];
+  ProcessorSharing& sharing = sharing_[flow_set];
   transfer.phase = Phase::ClosedForm;
-  if (together.empty()) {
+  if (sharing.empty()) {
     for (const std::int32_t link : patterns_.flow_sets()[flow_set].links)
       link_uses_[link].flow_set = flow_set;
   } else {
-    ++transfers_[together.next()].generation;  // its end, as scheduled, is void
+    ++transfers_[sharing.next()].generation;  // voids its scheduled end
   }
-  together.enter(comm_class,
-                 static_cast<double>(transfer.bytes) * flows_of(transfer).seconds_per_byte, now_);
+  sharing.enter(comm_class,
+                static_cast<double>(transfer.bytes) * flows_of(transfer).seconds_per_byte, now_);
   schedule_next_end(flow_set);
 }
 
 void Playback::schedule_next_end(std::int32_t flow_set) {
-  const ProcessorSharing& together = together_[flow_set];
-  const std::int32_t comm_class = together.next();
-  schedule(std::max(now_, together.next_end_ns()), ~comm_class,
-           ++transfers_[comm_class].generation);
+  const ProcessorSharing& sharing = sharing_[flow_set];
+  const std::int32_t comm_class = sharing.next();
+  schedule(std::max(now_, sharing.next_end_ns()), ~comm_class, ++transfers_[comm_class].generation);
 }
 
 // Moves the flow set's operations from the closed form to the solver.
-void Playback::leave(std::int32_t flow_set) {
+void Playback::leave_closed_form(std::int32_t flow_set) {
   for (const std::int32_t link : patterns_.flow_sets()[flow_set].links)
     link_uses_[link].flow_set = -1;
-  together_[flow_set].leave(
-      now_, [&](std::int32_t comm_class, double elapsed_s) { solve(comm_class, elapsed_s); });
+  sharing_[flow_set].leave(now_, [&](std::int32_t comm_class, double elapsed_s) {
+    move_to_solver(comm_class, elapsed_s);
+  });
 }
 
-// Hands the operation's flows to the solver, less what they have moved: as much as in `elapsed_s`
-// seconds alone.
-void Playback::solve(std::int32_t comm_class, double elapsed_s) {
+// Hands the operation's flows to the solver with the bytes that they have left. They have moved the
+// bytes that they would move in `elapsed_s` seconds alone.
+void Playback::move_to_solver(std::int32_t comm_class, double elapsed_s) {
   Transfer& transfer = transfers_[comm_class];
   transfer.phase = Phase::Solved;
   ++transfer.generation;
   for (const std::int32_t link : flows_of(transfer).links) ++link_uses_[link].solved;
   const auto bytes = static_cast<double>(transfer.bytes);
   for (const FlowSet::Flow& flow : flows_of(transfer).flows) {
-    const double left = 1 - elapsed_s / (flow.alone_s * bytes);  // share of the flow
-    if (left <= 0) continue;
+    const double left_share = 1 - elapsed_s / (flow.alone_s * bytes);
+    if (left_share <= 0) continue;
     for (int i = 0; i < flow.multiplicity; ++i) {
-      pending_.push_back({comm_class, flow.route, flow.share * bytes * left});
+      pending_.push_back({comm_class, flow.route, flow.share * bytes * left_share});
       ++transfer.flows;
     }
   }
@@ -126,8 +126,8 @@ void Playback::free_links(const Transfer& transfer) {
     return;
   }
   const std::int32_t flow_set = patterns_[transfer.pattern].flow_set;
-  together_[flow_set].take_next();
-  if (!together_[flow_set].empty()) {
+  sharing_[flow_set].take_next();
+  if (!sharing_[flow_set].empty()) {
     schedule_next_end(flow_set);
     return;
   }

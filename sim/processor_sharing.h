@@ -1,6 +1,8 @@
-// Processor sharing: the ends, in closed form, of operations that go over the same links at once,
-// each with an equal share (egalitarian processor sharing: Kleinrock 1976, "Queueing Systems" II,
-// 4.4).
+// Processor sharing: computes in closed form the ends of operations that use the same links at
+// once, each with an equal share (egalitarian processor sharing: Kleinrock 1976, "Queueing Systems"
+// II, 4.4). It keeps a virtual time, as fair queueing does: the service, in seconds alone, that an
+// operation present from the beginning has got. An operation ends when the virtual time has
+// advanced by its seconds alone.
 //
 // Example: one operation takes 4 s alone; at 2 s another of 4 s comes (load 1). Both go at half
 // speed: the first ends at 6 s, and the second, alone again, at 8 s.
@@ -31,32 +33,31 @@ class ProcessorSharing {
   // Removes the operation next(), which has ended.
   void take_next();
 
-  // Removes all operations, and calls each(operation, seconds of service) with the seconds alone to
-  // which its progress amounts.
+  // Removes all operations, and calls each(operation, elapsed_s): so far it has made the progress
+  // that it makes in elapsed_s seconds alone.
   template <class Each>
   void leave(Nanoseconds now, const Each& each) {
-    serve_until(now);
+    advance_to(now);
     for (const Operation& operation : operations_)
-      each(operation.number, served_s_ - operation.enter_s);
+      each(operation.number, virtual_s_ - operation.enter_s);
     operations_.clear();
   }
 
  private:
-  // An operation's service so far is served_s_ now, less served_s_ when it came.
   struct Operation {
-    double end_s = 0, enter_s = 0;
+    double end_s = 0, enter_s = 0;  // virtual times
     std::int32_t number = 0;
   };
 
   // Speed of each operation, relative to being alone.
   double speed() const;
   double next_end_s() const;
-  void serve_until(Nanoseconds now);
+  void advance_to(Nanoseconds now);
 
   double load_ = 1;
-  Nanoseconds begin_ns_ = 0;  // when the first came; the seconds below count from here
-  double since_s_ = 0;        // when the number of operations last changed, not rounded
-  double served_s_ = 0;       // at since_s_: service of one that has been here since begin_ns_
+  Nanoseconds begin_ns_ = 0;           // when the first operation came; seconds count from here
+  double since_s_ = 0;                 // when the number of operations last changed, not rounded
+  double virtual_s_ = 0;               // the virtual time at since_s_
   std::vector<Operation> operations_;  // by falling end
 };
 

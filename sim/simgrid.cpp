@@ -55,7 +55,7 @@ Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Plac
   Playback playback(program, folding, traffic_on,
                     folded ? folded->link_bytes_per_s : link_bytes_per_s,
                     {.jitter = {options.jitter, options.seed},
-                     // A closed form takes a link's rate as the same throughout.
+                     // A closed form assumes that a link's bandwidth does not change.
                      .closed_forms = options.closed_forms && options.link_changes.empty(),
                      .on_progress = options.on_progress});
   FlowNetwork network = playback.network();
