@@ -1,9 +1,5 @@
-// Both ends prove that they know the key, in messages of these parts (drawn in the header):
-//   Challenge             the listener's nonce ("challenge")
-//   Introduction          proof, the caller's nonce, who it is
-//   Admitted or Refused   proof, why
-// A proof is an HMAC of the key over the protocol's name, the message's kind, both nonces and the
-// last part of the message.
+// Challenge and response, as drawn in the header. "challenge" is the listener's nonce, "nonce" the
+// caller's.
 #include "launch/admission.h"
 
 #include <fmt/format.h>
@@ -36,8 +32,8 @@ void append(std::vector<std::byte>* to, std::span<const std::byte> bytes) {
   to->insert(to->end(), bytes.begin(), bytes.end());
 }
 
-// Returns the proof that whoever sends `text` as a message of this kind knows the key and both
-// nonces of this connection.
+// Returns the proof that the sender of `text` in a message of this kind knows the key and both
+// nonces of the connection.
 Digest proof(const Hmac& hmac, std::span<const std::byte> key, AdmissionKind kind,
              const Digest& challenge, const Digest& nonce, std::span<const std::byte> text) {
   constexpr std::string_view kProtocol = "tandem ranks 2";
@@ -50,11 +46,11 @@ Digest proof(const Hmac& hmac, std::span<const std::byte> key, AdmissionKind kin
   return hmac(key, all);
 }
 
-void say(Connection* connection, AdmissionKind kind, std::span<const std::byte> body) {
+void send_admission(Connection* connection, AdmissionKind kind, std::span<const std::byte> body) {
   connection->send(static_cast<std::uint32_t>(kind), body);
 }
 
-bool is(const ControlMessage& message, AdmissionKind kind) {
+bool is_kind(const ControlMessage& message, AdmissionKind kind) {
   return static_cast<AdmissionKind>(message.kind) == kind;
 }
 
@@ -70,17 +66,17 @@ void answer(const Hmac& hmac, std::span<const std::byte> key, ProvenCaller* call
   std::vector<std::byte> body;
   append(&body, proof(hmac, key, kind, caller->challenge, caller->nonce, words));
   append(&body, words);
-  say(&caller->connection, kind, body);
+  send_admission(&caller->connection, kind, body);
 }
 
-IntroductionResult found(const char* whom) {
+IntroductionResult unproven_end(const char* description) {
   IntroductionResult result;
-  result.found = whom;
+  result.found = description;
   return result;
 }
 
-// Returns how many unproven connections may be open. Half of the files that this process may open
-// stay for the run itself.
+// Returns the number of unproven connections that may be open. Half of the files that this process
+// may open stay for the run itself.
 std::size_t most_unproven_callers(std::size_t expected) {
   constexpr std::size_t kLeast = 64;
   rlimit files{};
@@ -129,7 +125,7 @@ void AdmissionListener::accept_waiting() {
     if (unproven_.size() >= most_unproven_) unproven_.pop_front();
     UnprovenCaller& unproven = unproven_.emplace_back(
         UnprovenCaller{std::move(*connection), random_digest(), Clock::now()});
-    say(&unproven.connection, AdmissionKind::Challenge, unproven.challenge);
+    send_admission(&unproven.connection, AdmissionKind::Challenge, unproven.challenge);
   }
 }
 
@@ -146,13 +142,13 @@ std::vector<ProvenCaller> AdmissionListener::take_proven() {
   return callers;
 }
 
-// Closes a connection that proves nothing, without an answer.
+// Checks an Introduction, if one has come. Closes the connection without an answer if it is wrong.
 std::optional<ProvenCaller> AdmissionListener::prove(UnprovenCaller* unproven) const {
   const std::optional<ControlMessage> message = unproven->connection.receive_one();
   if (!message) return std::nullopt;
   Connection connection = std::move(unproven->connection);
   const std::span<const std::byte> body = message->body;
-  if (!is(*message, AdmissionKind::Introduction) || body.size() < 2 * sizeof(Digest))
+  if (!is_kind(*message, AdmissionKind::Introduction) || body.size() < 2 * sizeof(Digest))
     return std::nullopt;
   const Digest nonce = digest_at(body, sizeof(Digest));
   const std::span<const std::byte> who = body.subspan(2 * sizeof(Digest));
@@ -175,7 +171,7 @@ void AdmissionListener::refuse(ProvenCaller* caller, const std::string& why) con
 IntroductionResult introduce(Connection connection, const Hmac& hmac,
                              std::span<const std::byte> key, std::span<const std::byte> who,
                              std::size_t most_bytes, Clock::time_point until) {
-  const auto next = [&](Clock::time_point at_latest) -> std::optional<ControlMessage> {
+  const auto wait_for_message = [&](Clock::time_point at_latest) -> std::optional<ControlMessage> {
     for (;;) {
       if (auto message = connection.receive_one()) return message;
       if (!connection.is_open() || Clock::now() >= at_latest) return std::nullopt;
@@ -184,20 +180,21 @@ IntroductionResult introduce(Connection connection, const Hmac& hmac,
     }
   };
   connection.expect_at_most(kMostAnswer);
-  const auto challenged = next(std::min(until, Clock::now() + kTimeToChallenge));
-  if (!challenged) return found("somebody who does not answer");
-  if (!is(*challenged, AdmissionKind::Challenge) || challenged->body.size() != sizeof(Digest))
-    return found("another program");
+  const auto challenged = wait_for_message(std::min(until, Clock::now() + kTimeToChallenge));
+  if (!challenged) return unproven_end("somebody who does not answer");
+  if (!is_kind(*challenged, AdmissionKind::Challenge) || challenged->body.size() != sizeof(Digest))
+    return unproven_end("another program");
   const Digest challenge = digest_at(challenged->body, 0), nonce = random_digest();
-  say(&connection, AdmissionKind::Introduction, introduction(hmac, key, challenge, nonce, who));
-  const auto answered = next(until);
+  send_admission(&connection, AdmissionKind::Introduction,
+                 introduction(hmac, key, challenge, nonce, who));
+  const auto answered = wait_for_message(until);
   constexpr const char* kOtherSecret = "somebody with another secret";
-  if (!answered && connection.is_open()) return found("somebody who does not answer");
-  if (!answered || answered->body.size() < sizeof(Digest)) return found(kOtherSecret);
+  if (!answered && connection.is_open()) return unproven_end("somebody who does not answer");
+  if (!answered || answered->body.size() < sizeof(Digest)) return unproven_end(kOtherSecret);
   const std::span<const std::byte> words = std::span(answered->body).subspan(sizeof(Digest));
   const auto kind = static_cast<AdmissionKind>(answered->kind);
   if (!hmac.same(digest_at(answered->body, 0), proof(hmac, key, kind, challenge, nonce, words)))
-    return found(kOtherSecret);
+    return unproven_end(kOtherSecret);
   IntroductionResult result;
   if (kind == AdmissionKind::Refused)
     result.refused.assign(reinterpret_cast<const char*>(words.data()), words.size());

@@ -1,13 +1,14 @@
 // Admission: both ends of a connection prove to each other that they know the run's key. Nothing
-// that an end says is used before that.
+// that an end says is used before it has proven that.
 //
 //   listening end                          connecting end
 //   Challenge: a nonce            ------>
-//                                 <------  Introduction: a nonce, who it is, the proof of both
-//   Admitted or Refused, and why  ------>
+//                                 <------  Introduction: proof, a nonce, who it is
+//   Admitted or Refused: proof, why  --->
 //
-// A proof is an HMAC over both nonces and the text, so that neither can be used again. Later
-// messages are neither secret nor signed.
+// A proof is an HMAC of the key over the protocol's name, the message's kind, both nonces and the
+// last part of the message. The nonces keep a recorded proof from being used again. Later messages
+// are neither secret nor signed.
 #pragma once
 
 #include <poll.h>
@@ -42,10 +43,10 @@ struct ProvenCaller {
 };
 
 // The listening end. It closes a connection whose other end does not prove within 5 seconds that it
-// knows the key. Too many at once: it closes the oldest, which had the most time.
+// knows the key. If too many have not yet done so, it closes the oldest, which had the most time.
 class AdmissionListener {
  public:
-  // `expected`: how many may connect at once.
+  // `expected`: the number of callers that may connect at once.
   AdmissionListener(Listener listener, Secret key, const Hmac& hmac, std::size_t expected);
 
   // Adds the descriptors to poll for.
@@ -77,12 +78,11 @@ class AdmissionListener {
   std::list<UnprovenCaller> unproven_;  // oldest first
 };
 
-// The outcome of introduce(): a connection whose other end knows the key and admits us; or its
-// reason for refusing us; or, if it did not prove that it knows the key, what was found instead.
+// The outcome of introduce(). One of these is set.
 struct IntroductionResult {
-  std::optional<Connection> connection;
-  std::string refused;
-  std::string found;  // "somebody who does not answer"; other end unproven
+  std::optional<Connection> connection;  // the other end knows the key and admits this process
+  std::string refused;                   // the other end knows the key, and this is its reason
+  std::string found;  // instead of an end that knows the key: "somebody who does not answer"
 };
 
 // The connecting end. Waits until `until` for the answer, but only 2 seconds for the challenge, and

@@ -31,7 +31,7 @@ inline void sleep_until(Nanoseconds until, int descriptor = -1) {
   ppoll(&event, descriptor < 0 ? 0 : 1, &time, nullptr);
 }
 
-// Makes this thread's sleeps end on time during its life, not up to 50 us later.
+// During its life this thread's sleeps end on time, not up to 50 us late (Linux's timer slack).
 class ExactSleep {
  public:
   ExactSleep() : before_ns_(prctl(PR_GET_TIMERSLACK)) { prctl(PR_SET_TIMERSLACK, 1); }

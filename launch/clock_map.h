@@ -1,4 +1,4 @@
-// ClockMap: translates times of a rank's own clock into rank 0's.
+// ClockMap: translates times of a rank's own clock into times of rank 0's.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,8 @@
 
 namespace tandem {
 
-// Interpolates between a reading before and one after a run: the drift between them is linear. It
-// is 0 if `after` was not read.
+// Interpolates linearly between a reading before and one after a run. Without the latter
+// (round_trip_ns 0) it assumes that the clocks do not drift.
 class ClockMap {
  public:
   ClockMap(const ClockReading& before, const ClockReading& after) : before_(before) {
@@ -18,7 +18,7 @@ class ClockMap {
                static_cast<double>(after.at_ns - before.at_ns);
   }
 
-  // Keeps -1, which means never.
+  // Returns -1 (never) for -1.
   Nanoseconds operator()(Nanoseconds own) const {
     if (own < 0) return own;
     return own - before_.ahead_ns - std::llround(drift_ * static_cast<double>(own - before_.at_ns));
@@ -26,7 +26,7 @@ class ClockMap {
 
  private:
   ClockReading before_;
-  double drift_ = 0;
+  double drift_ = 0;  // ns ahead per ns
 };
 
 }  // namespace tandem

@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-constexpr int kPings = 64;
+constexpr int kPings = 64;  // readings of each clock
 
 // Takes one reading of `other`'s clock, on rank 0's side.
 Status read_other_clock(int other, const NumberConnection& connection) {

@@ -1,6 +1,6 @@
 // Sends and receives whole messages over TCP sockets that never block. A connection closes itself
-// if the other end takes no byte for a second, or sends what is no message. An address lists the
-// ways to a host, the best first: "10.0.0.1,fd00::1:29500".
+// if the other end takes no byte for a second, or sends bytes that are no message. An address lists
+// a host's addresses, the best first, and a port: "10.0.0.1,fd00::1:29500".
 #include "launch/connection.h"
 
 #include <arpa/inet.h>
@@ -26,12 +26,12 @@
 namespace tandem {
 namespace {
 
-Error failed(const char* what) {
-  return Error{fmt::format("{}: {}", what, std::strerror(errno)), Error::Failed};
+Error call_failed(const char* function) {
+  return Error{fmt::format("{}: {}", function, std::strerror(errno)), Error::Failed};
 }
 
 // Waits for at most a second. Returns whether the socket is ready for `events`.
-bool ready(int socket, short events) {
+bool wait_until_ready(int socket, short events) {
   constexpr int kPatience_ms = 1000;
   pollfd event{socket, events, 0};
   int found = 0;
@@ -41,7 +41,7 @@ bool ready(int socket, short events) {
   return found == 1 && (event.revents & events) != 0;
 }
 
-// An address of either family and a port.
+// An IPv4 or IPv6 address and a port.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -70,13 +70,13 @@ std::optional<SocketAddress> socket_address(const std::string& host, int port) {
 
 bool connect_to(int socket, SocketAddress address) {
   if (connect(socket, address.get(), address.size) == 0) return true;
-  if (errno != EINPROGRESS || !ready(socket, POLLOUT)) return false;
+  if (errno != EINPROGRESS || !wait_until_ready(socket, POLLOUT)) return false;
   int error = 0;
   socklen_t size = sizeof error;
   return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
-// Turns Nagle's algorithm off. Messages are short, and the other end waits for them.
+// Turns Nagle's algorithm off: messages are short, and the other end waits for them.
 void send_at_once(int socket) {
   const int yes = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -90,19 +90,19 @@ int bound_port(int socket) {
                                         : reinterpret_cast<sockaddr_in*>(own.get())->sin_port);
 }
 
-// Listens at an address; port 0 means a free one. `any`: a socket of IPv6 accepts IPv4, too.
-Result<Descriptor> listen_at(SocketAddress address, bool any) {
-  constexpr int kWaiting = 4096;
+// Listens at an address; port 0 means a free one. `dual_stack`: an IPv6 socket accepts IPv4, too.
+Result<Descriptor> listen_at(SocketAddress address, bool dual_stack) {
+  constexpr int kBacklog = 4096;  // connections that wait to be accepted
   Descriptor own(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!own) return failed("socket");
+  if (!own) return call_failed("socket");
   const int yes = 1;  // lets a port be reused at once after an earlier run
   setsockopt(own.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (address.family() == AF_INET6) {
-    const int alone = any ? 0 : 1;
-    setsockopt(own.number(), IPPROTO_IPV6, IPV6_V6ONLY, &alone, sizeof alone);
+    const int ipv6_only = dual_stack ? 0 : 1;
+    setsockopt(own.number(), IPPROTO_IPV6, IPV6_V6ONLY, &ipv6_only, sizeof ipv6_only);
   }
-  if (bind(own.number(), address.get(), address.size) != 0) return failed("bind");
-  if (listen(own.number(), kWaiting) != 0) return failed("listen");
+  if (bind(own.number(), address.get(), address.size) != 0) return call_failed("bind");
+  if (listen(own.number(), kBacklog) != 0) return call_failed("listen");
   return own;
 }
 
@@ -143,7 +143,7 @@ void Connection::send(std::uint32_t kind, std::span<const std::byte> body) {
         part = part.subspan(static_cast<std::size_t>(sent));
       } else if (errno == EINTR) {
         continue;
-      } else if (errno != EAGAIN || !ready(socket_.number(), POLLOUT)) {
+      } else if (errno != EAGAIN || !wait_until_ready(socket_.number(), POLLOUT)) {
         socket_ = {};
       }
     }
@@ -170,8 +170,8 @@ std::vector<ControlMessage> Connection::receive(std::size_t most_messages) {
   return std::move(read->messages);
 }
 
-// Reads one block. Returns false if no more has come, or if so much is here that it holds a whole
-// message, which must be taken first.
+// Reads one block. Returns false if no more bytes have come, or if those that are pending must hold
+// a whole message, which is to be taken first.
 bool Connection::read_block() {
   std::array<std::byte, 1 << 16> block;
   while (is_open() && pending_.size() <= most_bytes_ + sizeof(MessageHead)) {
@@ -193,9 +193,8 @@ Result<Listener> listen_on(const InterfaceChoice& choice, int port) {
   Listener listener;
   if (choice.names.empty()) {
     auto socket = listen_at(*socket_address("::", port), true);
-    if (!socket.ok())
-      socket =  // the host has no IPv6
-          listen_at(*socket_address("0.0.0.0", port), true);
+    const bool has_ipv6 = socket.ok();
+    if (!has_ipv6) socket = listen_at(*socket_address("0.0.0.0", port), true);
     if (!socket.ok()) return socket.error();
     listener.sockets.push_back(std::move(*socket));
   } else {
@@ -234,10 +233,10 @@ Result<Connection> connect(const std::string& address) {
   const auto port =
       parse_integer(std::string_view(address).substr(std::min(colon + 1, address.size())));
   for (std::string host; port.ok() && std::getline(hosts, host, ',');) {
-    const auto there = socket_address(host, static_cast<int>(*port));
-    if (!there) continue;
-    Descriptor own(socket(there->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!own || !connect_to(own.number(), *there)) continue;
+    const auto other = socket_address(host, static_cast<int>(*port));
+    if (!other) continue;
+    Descriptor own(socket(other->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!own || !connect_to(own.number(), *other)) continue;
     send_at_once(own.number());
     return Connection(std::move(own));
   }

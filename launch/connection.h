@@ -35,7 +35,7 @@ class Descriptor {
 };
 
 // One end of a connection. Sending waits, receiving does not. The connection closes if the other
-// end sends something that is no message, or more than it may.
+// end sends bytes that are no message, or a message that is too large.
 class Connection {
  public:
   // `most_bytes`: the largest message body that the other end may send.
@@ -50,10 +50,9 @@ class Connection {
   // Returns the messages that have come by now, up to about a mebibyte; the rest comes with the
   // next call. Closes the connection if the other end has closed it.
   std::vector<ControlMessage> receive() { return receive(SIZE_MAX); }
-  // Returns only the first of them.
+  // Returns the first message that has come by now, if any.
   std::optional<ControlMessage> receive_one();
-  // Lets go of the socket and sends nothing more. The other end sees it close when this process
-  // ends.
+  // Gives the socket up without closing it. The other end sees it close when this process ends.
   void leave_open() { (void)socket_.release(); }
 
  private:
@@ -77,11 +76,11 @@ struct Listener {
 // Listens on the chosen interfaces, IPv4 and IPv6. `port` 0: any free port. `address` lists the
 // best addresses first, as many as fit into kMostAddress.
 Result<Listener> listen_on(const InterfaceChoice& choice, int port = 0);
-// Listens at the first free port of the kPortsTried from `port` on.
+constexpr std::size_t kMostAddress = 500;  // characters
+// Listens at the first free port of `port` and the kPortsTried - 1 after it.
 Result<Listener> listen_near(const InterfaceChoice& choice, int port);
 constexpr int kPortsTried = 8;
 constexpr int kMostPort = 65535;
-constexpr std::size_t kMostAddress = 500;
 
 // Accepts a waiting connection. Returns nothing, with errno set, if there is none.
 std::optional<Connection> accept_connection(const Listener& listener, std::size_t most_bytes);

@@ -1,5 +1,4 @@
-// Control: the few operations by which the processes of one run agree: who they are, when they
-// begin, how far their clocks differ.
+// Control: the few collective operations by which the processes of one run coordinate.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +9,8 @@
 
 namespace tandem {
 
-// A reading of another rank's clock by rank 0. At `at_ns` of that clock it was `ahead_ns` ahead of
-// rank 0's, give or take half the round trip.
+// A comparison of a rank's clock with rank 0's: when the rank's clock showed `at_ns`, it was
+// `ahead_ns` ahead of rank 0's, give or take half the round trip.
 struct ClockReading {
   Nanoseconds at_ns = 0;
   Nanoseconds ahead_ns = 0;
@@ -28,9 +27,9 @@ class Control {
 
   // All ranks must call each of these.
   virtual Status broadcast(std::span<std::byte> bytes) = 0;  // from rank 0
-  virtual Status barrier() = 0;                              // lets others use the core meanwhile
+  virtual Status barrier() = 0;                              // waits without using the core
   virtual Result<bool> any(bool own) = 0;                    // whether `own` is true on any rank
-  virtual Result<ClockReading> compare_clocks() = 0;
+  virtual Result<ClockReading> compare_clocks() = 0;         // of this rank's clock
 };
 
 }  // namespace tandem

@@ -10,13 +10,15 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "base/split.h"
 
 namespace tandem {
 namespace {
 
-// Returns the address as text, or "" if it is neither IPv4 nor IPv6.
+// Returns the address as text, or "" if it is neither IPv4 nor an IPv6 address that is valid beyond
+// one link.
 std::string numeric_address(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address->sa_family == AF_INET)
@@ -70,23 +72,25 @@ std::vector<std::string> own_interfaces(const InterfaceChoice& choice) {
 }
 
 Result<std::vector<std::string>> own_addresses(const InterfaceChoice& choice) {
-  std::vector<std::string> first, second, loopback;  // IPv4, IPv6, loopback of either
+  std::vector<std::string> ipv4, ipv6, loopback;
   std::set<std::string> names;
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) all = nullptr;
-  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
-    const std::string text = numeric_address(one->ifa_addr);
+  for (const ifaddrs* own = all; own != nullptr; own = own->ifa_next) {
+    if (own->ifa_addr == nullptr || (own->ifa_flags & IFF_UP) == 0) continue;
+    const std::string text = numeric_address(own->ifa_addr);
     if (text.empty()) continue;
-    names.insert(one->ifa_name);
-    if (!choice.takes(one->ifa_name)) continue;
-    const bool is_loopback = (one->ifa_flags & IFF_LOOPBACK) != 0;
-    (is_loopback ? loopback : one->ifa_addr->sa_family == AF_INET ? first : second).push_back(text);
+    names.insert(own->ifa_name);
+    if (!choice.takes(own->ifa_name)) continue;
+    const bool is_ipv4 = own->ifa_addr->sa_family == AF_INET;
+    const bool is_loopback = (own->ifa_flags & IFF_LOOPBACK) != 0;
+    (is_loopback ? loopback : is_ipv4 ? ipv4 : ipv6).push_back(text);
   }
   if (all != nullptr) freeifaddrs(all);
-  first.insert(first.end(), second.begin(), second.end());
-  first.insert(first.end(), loopback.begin(), loopback.end());
-  if (!first.empty()) return first;
+  std::vector<std::string> addresses = std::move(ipv4);
+  addresses.insert(addresses.end(), ipv6.begin(), ipv6.end());
+  addresses.insert(addresses.end(), loopback.begin(), loopback.end());
+  if (!addresses.empty()) return addresses;
   if (choice.names.empty()) return std::vector<std::string>{"127.0.0.1"};
   return Error{fmt::format("{}: found none of these interfaces, expected some of {}", choice.source,
                            fmt::join(names, ", ")),

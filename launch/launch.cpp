@@ -27,15 +27,15 @@
 namespace tandem {
 namespace {
 
-// A launcher, and its variables for a process's rank.
-struct Family {
+// A launcher, and the environment variables in which it tells a process its rank.
+struct LauncherVariables {
   const char* name;
   const char* rank;
   const char* ranks;
   const char* local_rank;
 };
 
-constexpr std::array<Family, 5> kFamilies = {{
+constexpr std::array<LauncherVariables, 5> kLaunchers = {{
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
     {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"},
     {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
@@ -43,14 +43,14 @@ constexpr std::array<Family, 5> kFamilies = {{
     {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
 }};
 
-std::optional<int> number(const char* text) {
+std::optional<int> rank_number(const char* text) {
   if (text == nullptr) return std::nullopt;
   const auto value = parse_integer(text);
   if (!value.ok() || *value < 0 || *value > 1'000'000'000) return std::nullopt;
   return static_cast<int>(*value);
 }
 
-volatile std::sig_atomic_t pending_signal = 0;
+volatile std::sig_atomic_t pending_signal = 0;  // caught and not yet passed on; 0: none
 
 // The child processes of run_ranks().
 class LocalRanks {
@@ -94,8 +94,8 @@ class LocalRanks {
     return Done{};
   }
 
-  // Waits until all ranks have ended, by themselves or by SIGTERM and then SIGKILL when their time
-  // is over. Returns the exit status of the run.
+  // Waits until all ranks have ended. After a failure, a signal or rank 0's end they get a time to
+  // end by themselves; then SIGTERM, and after another time SIGKILL. Returns the run's exit status.
   int wait() {
     while (!all_have_ended()) {
       constexpr timespec kTick{0, 20'000'000};
@@ -103,13 +103,13 @@ class LocalRanks {
       if (const int signal = pending_signal; signal != 0) {
         pending_signal = 0;
         signal_all(signal);
-        end_all_after(kTimeToEnd);
+        signal_all_after(kTimeToEnd);
       }
       reap_ended();
-      if (Clock::now() < end_at_) continue;
+      if (Clock::now() < next_signal_at_) continue;
       signal_all(sigterm_sent_ ? SIGKILL : SIGTERM);
       sigterm_sent_ = true;
-      end_at_ = Clock::now() + (members_[0].status < 0 ? kTimeToWrite : kTimeToAbort);
+      next_signal_at_ = Clock::now() + (members_[0].status < 0 ? kTimeToWrite : kTimeToAbort);
     }
     const auto worst = std::ranges::max_element(members_, {}, &Member::status);
     return members_[0].status != 0 ? members_[0].status : worst->status;
@@ -117,11 +117,12 @@ class LocalRanks {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // The time that other ranks have to end after rank 0 has failed. It has said why.
+  // Time for the other ranks to end after rank 0 has failed. Rank 0 has reported why.
   static constexpr auto kTimeAfterRank0 = std::chrono::milliseconds(500);
-  // The same after another rank has failed. Rank 0 may need the watchdogs' patience to say why.
+  // Time after another rank has failed: rank 0 may have to wait for watchdogs before it reports
+  // why.
   static constexpr auto kTimeToNotice = std::chrono::seconds(4);
-  // The same after rank 0 has ended well, or after a signal came.
+  // Time after rank 0 has succeeded, or after a signal came.
   static constexpr auto kTimeToEnd = std::chrono::seconds(10);
   // Time from SIGTERM to SIGKILL. Rank 0 may still write a trace; others at most abort
   // communication.
@@ -148,14 +149,15 @@ class LocalRanks {
     set(kSecretVariable, secret.text());
     set("TANDEM_SOCKET_IFNAME", "=lo");
     unsetenv("TORCHELASTIC_USE_AGENT_STORE");
-    for (const Family& family : kFamilies) {
-      if (family.name == std::string_view("torchrun")) continue;
-      for (const char* other : {family.rank, family.ranks, family.local_rank}) unsetenv(other);
+    for (const LauncherVariables& launcher : kLaunchers) {
+      if (launcher.name == std::string_view("torchrun")) continue;
+      for (const char* other : {launcher.rank, launcher.ranks, launcher.local_rank})
+        unsetenv(other);
     }
   }
 
   bool all_have_ended() const {
-    return std::ranges::none_of(members_, [](const Member& one) { return one.status < 0; });
+    return std::ranges::none_of(members_, [](const Member& member) { return member.status < 0; });
   }
 
   void signal_all(int signal) const {
@@ -164,8 +166,8 @@ class LocalRanks {
     }
   }
 
-  void end_all_after(Clock::duration time) {
-    if (!sigterm_sent_) end_at_ = std::min(end_at_, Clock::now() + time);
+  void signal_all_after(Clock::duration time) {
+    if (!sigterm_sent_) next_signal_at_ = std::min(next_signal_at_, Clock::now() + time);
   }
 
   void reap_ended() {
@@ -174,27 +176,28 @@ class LocalRanks {
       if (member.status >= 0 || waitpid(member.process, &status, WNOHANG) != member.process)
         continue;
       member.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      const bool well = member.status == 0;
+      const bool succeeded = member.status == 0;
       if (&member == &members_[0])
-        end_all_after(well ? Clock::duration(kTimeToEnd) : kTimeAfterRank0);
-      else if (!well)
-        end_all_after(kTimeToNotice);
+        signal_all_after(succeeded ? Clock::duration(kTimeToEnd) : kTimeAfterRank0);
+      else if (!succeeded)
+        signal_all_after(kTimeToNotice);
     }
   }
 
-  std::vector<Member> members_;  // by rank
-  Clock::time_point end_at_ = Clock::time_point::max();
+  std::vector<Member> members_;        // by rank
+  Clock::time_point next_signal_at_ =  // of SIGTERM, then of SIGKILL
+      Clock::time_point::max();
   bool sigterm_sent_ = false;
 };
 
 }  // namespace
 
 std::optional<LaunchedRank> launched_rank(const Environment& get) {
-  for (const Family& family : kFamilies) {
-    const auto rank = number(get(family.rank)), ranks = number(get(family.ranks)),
-               local_rank = number(get(family.local_rank));
+  for (const LauncherVariables& launcher : kLaunchers) {
+    const auto rank = rank_number(get(launcher.rank)), ranks = rank_number(get(launcher.ranks)),
+               local_rank = rank_number(get(launcher.local_rank));
     if (rank && ranks && local_rank && *rank < *ranks)
-      return LaunchedRank{*rank, *ranks, *local_rank, family.name};
+      return LaunchedRank{*rank, *ranks, *local_rank, launcher.name};
   }
   return std::nullopt;
 }
@@ -211,7 +214,7 @@ bool rank_0_reports(const Error& error) {
 }
 
 Result<int> run_ranks(int ranks) {
-  std::string port;  // free now; if it is taken later the ranks meet at the next
+  std::string port;  // free now; if another program takes it, the ranks meet at the next one
   {
     ASSIGN_OR_RETURN(const Listener free, listen_on(loopback_alone()));
     port = std::to_string(free.port());

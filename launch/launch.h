@@ -35,10 +35,10 @@ bool mpirun_is_local(const Environment& get);
 // would listen on every interface. REQUIRES: MPI has not started, and no other thread runs.
 void prepare_only_rank();
 
-// Runs this process's own command line again under mpirun, one process a rank. Passes their output
-// on, waits until they have ended and returns mpirun's exit status. They end with this process. If
-// mpirun_is_local(), ranks communicate by shared memory, and nothing listens except on loopback.
-// Error::Failed if mpirun could not work (too few open files, no folder to write, no standard
+// Runs this process's own command line again under mpirun, one process a rank. Passes the ranks'
+// output on, waits until they have ended and returns mpirun's exit status. If this process ends, so
+// do the ranks. If mpirun_is_local(), they communicate by shared memory and listen on loopback
+// only. Error::Failed if mpirun could not work (too few open files, no folder to write, no standard
 // output) or if results were lost. Error::Missing without libtandem_loopback.so.
 //
 // REQUIRES: no other thread runs.
@@ -46,11 +46,12 @@ Result<int> run_mpirun(int ranks);
 
 // Runs this process's own command line `ranks` times on this machine and waits until all have
 // ended. Each process has torchrun's variables and a secret drawn for them (launch/secret.h) in its
-// environment. They listen on loopback alone. SIGINT and SIGTERM are passed on. If one ends badly,
-// the others get time to say why and are then ended. They end with this process, too.
+// environment. The ranks listen on loopback alone, and get SIGINT and SIGTERM passed on. If one of
+// them fails, the others get time to report it and are then ended. If this process ends, so do the
+// ranks.
 //
-// Returns the exit status to end with: rank 0's if that is not 0, else the greatest of all. A rank
-// that a signal ended counts as 128 + the signal.
+// Returns rank 0's exit status if that is not 0, else the greatest of all. A rank that a signal
+// ended counts as 128 + the signal.
 //
 // REQUIRES: no other thread runs, and no children.
 Result<int> run_ranks(int ranks);

@@ -31,8 +31,8 @@ struct MessagesRead {
 };
 
 // Reads at most the first `most_messages` messages. Error::Failed if a head is malformed or
-// announces a body of more than `most_bytes`: what follows cannot be told apart. Any bytes are safe
-// to read. No memory is taken for a body that has not come.
+// announces a body of more than `most_bytes`: the bytes after it cannot be split into messages. Any
+// bytes are safe to read. No memory is taken for a body that has not come.
 Result<MessagesRead> read_messages(std::span<const std::byte> bytes, std::size_t most_bytes,
                                    std::size_t most_messages = SIZE_MAX);
 

@@ -53,9 +53,10 @@ Result<Rendezvous> torchrun(const Environment& get) {
         fmt::format("found RANK and WORLD_SIZE, and no {}, expected it as torchrun sets it",
                     rendezvous.host.empty() ? "MASTER_ADDR" : "MASTER_PORT")};
   // If torchrun's agent keeps the store, it listens at MASTER_PORT itself: rank 0 takes the next.
-  const bool taken = text(get, {"TORCHELASTIC_USE_AGENT_STORE"}) == "True";
+  const bool is_taken = text(get, {"TORCHELASTIC_USE_AGENT_STORE"}) == "True";
   const int next = master == 65535 ? master - 1 : master + 1;
-  rendezvous.port = own != 0 ? own : taken ? next : master;
+  rendezvous.port = is_taken ? next : master;
+  if (own != 0) rendezvous.port = own;
   return rendezvous;
 }
 

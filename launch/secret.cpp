@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns "/home/me/.config/tandem/secret", say, or "" if the environment names no home.
+// Returns a path such as "/home/me/.config/tandem/secret", or "" if the environment names no home.
 std::string user_secret_path(const Environment& get) {
   const auto folder = [&](const char* name) {
     const char* value = get(name);
@@ -47,7 +47,7 @@ Error unusable(const std::string& path, const std::string& found) {
 }
 
 // Writes a new secret to a temporary file and hard-links that to its place. If many ranks do this
-// at once, one link succeeds. The others find the file there (EEXIST), which is as good.
+// at once, one link succeeds. The other ranks get EEXIST and use the file that is there.
 Status create_secret_file(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   std::error_code failed;
@@ -70,7 +70,7 @@ Status create_secret_file(const std::string& path) {
 
 // Reads the user's secret file, which is created if it is missing. Refuses a file that others own
 // or may read.
-Result<Secret> own_secret(const std::string& path) {
+Result<Secret> user_secret(const std::string& path) {
   if (!fs::exists(path)) RETURN_IF_ERROR(create_secret_file(path));
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) return unusable(path, std::strerror(errno));
@@ -187,7 +187,7 @@ Result<Secret> job_secret(const Environment& get) {
                              "secret that they are of one job",
                              kSecretVariable),
                  Error::Failed};
-  return own_secret(path);
+  return user_secret(path);
 }
 
 }  // namespace tandem

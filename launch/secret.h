@@ -63,10 +63,10 @@ Secret random_secret();
 constexpr const char* kSecretVariable = "TANDEM_SECRET";
 constexpr std::size_t kLeastSecret = 16;  // characters
 
-// Returns the job's secret. It is TANDEM_SECRET, which the launcher hands on to the ranks.
-// Otherwise it is the user's own, in the file tandem/secret below XDG_CONFIG_HOME or ~/.config,
-// which only the user may read. A missing file is created, whole or not at all: the ranks of a job
-// may all try at once, on hosts that share the folder. An Error if there is neither, or if others
+// Returns the job's secret: TANDEM_SECRET, which the launcher hands on to the ranks, or else the
+// user's own. That is in the file tandem/secret below XDG_CONFIG_HOME or ~/.config, which only the
+// user may read. A missing file is created, whole or not at all: the ranks of a job may all try at
+// once, on hosts that share the folder. An Error if there is no such folder either, or if others
 // may read the file.
 Result<Secret> job_secret(const Environment& get);
 

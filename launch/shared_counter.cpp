@@ -27,7 +27,7 @@ namespace {
 enum : char { kNext = 'n', kMeet = 'm', kLeave = 'l' };
 
 struct Question {
-  char what = 0;
+  char kind = 0;
   std::int64_t own = 0;  // of kMeet
 };
 
@@ -68,22 +68,22 @@ Result<std::unique_ptr<Counter>> open_counter(const LaunchedRank& own) {
                  Error::Missing};
   std::unique_ptr<Counter> counter(reinterpret_cast<MakeCounter>(*symbol)());
   if (counter->rank() == own.rank && counter->ranks() == own.ranks) return counter;
-  const Error strange{
+  const Error other_mpi{
       fmt::format("found rank {} of {} by MPI, expected rank {} of {} as {} says: is it started by "
                   "another MPI's mpirun?",
                   counter->rank(), counter->ranks(), own.rank, own.ranks, own.family)};
   (void)counter.release();  // deleting it would wait for the others
-  return strange;
+  return other_mpi;
 }
 
 // Answers by MPI. kMeet and kLeave wait for all ranks.
 Result<std::int64_t> answer(const Question& question, Counter* counter) {
-  if (question.what == kNext) return counter->next();
+  if (question.kind == kNext) return counter->next();
   return counter->greatest(question.own);
 }
 
 // Serves the parent in the child process, until the parent leaves or is gone. Looks for a question
-// every millisecond. In between it lets MPI work, since other ranks' numbers may need this rank.
+// every millisecond. In between it lets MPI make progress: rank 0 holds the counter for all.
 void serve_parent(int socket, const LaunchedRank& own) {
   auto opened = open_counter(own);
   if (!send_value(socket, answer_of(opened.ok() ? Result<std::int64_t>(0) : opened.error())) ||
@@ -100,8 +100,8 @@ void serve_parent(int socket, const LaunchedRank& own) {
     Question question;
     if (!receive_value(socket, &question)) return;
     const Result<std::int64_t> result = answer(question, counter);
-    if (question.what == kLeave && result.ok()) delete counter;
-    if (!send_value(socket, answer_of(result)) || question.what == kLeave) return;
+    if (question.kind == kLeave && result.ok()) delete counter;
+    if (!send_value(socket, answer_of(result)) || question.kind == kLeave) return;
   }
 }
 
@@ -143,9 +143,9 @@ SharedCounter::~SharedCounter() {
   }
 }
 
-Result<std::int64_t> SharedCounter::ask(char what, std::int64_t own) {
+Result<std::int64_t> SharedCounter::ask(char kind, std::int64_t own) {
   Answer answer;
-  if (!send_value(socket_, Question{what, own}) || !receive_value(socket_, &answer))
+  if (!send_value(socket_, Question{kind, own}) || !receive_value(socket_, &answer))
     return Error{"found MPI ended, expected it to share the work", Error::Failed};
   if (answer.failure[0] != 0) return Error{answer.failure, answer.kind};
   return answer.number;

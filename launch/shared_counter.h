@@ -32,7 +32,7 @@ class SharedCounter {
 
  private:
   SharedCounter(int socket, pid_t child) : socket_(socket), child_(child) {}
-  Result<std::int64_t> ask(char what, std::int64_t own);
+  Result<std::int64_t> ask(char kind, std::int64_t own);
 
   int socket_;
   pid_t child_;

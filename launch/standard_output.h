@@ -9,9 +9,9 @@ namespace tandem {
 // Returns the stream to print results to: stdout, or what that was before keep_standard_output().
 std::FILE* standard_output();
 
-// Sends everything written to file descriptor 1 to standard error, until the process ends: threads
-// and destructors of a library may print late. standard_output() still goes where stdout went. A
-// second call does nothing. Neither does a call when nothing is open.
+// From now on, bytes written to file descriptor 1 go to standard error, until the process ends:
+// threads and destructors of a library may print late. standard_output() still goes where stdout
+// went. Does nothing if called again, or if descriptor 1 is closed.
 void keep_standard_output();
 
 // Restores file descriptor 1, before another program takes this process's place.

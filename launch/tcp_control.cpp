@@ -1,6 +1,6 @@
 // Control as a star: every other rank has one TCP connection, to rank 0. Rank 0 gathers the
-// messages of all ranks and answers each. Rank 0's side is a RankCollector until all ranks have
-// joined; the others' side is a Rank0Connector, which retries until rank 0 admits it.
+// messages of all ranks and answers each. While ranks join, rank 0 uses a RankCollector, and each
+// other rank a Rank0Connector, which retries until rank 0 admits it.
 #include "launch/tcp_control.h"
 
 #include <fmt/format.h>
@@ -34,9 +34,10 @@ constexpr int kRetry_ms = 100;
 // report first. So the code here waits one second longer than the coordinator for ranks to join,
 // and 5 seconds before it reports a lost rank.
 constexpr auto kCoordinatorFirst = std::chrono::seconds(1);
-constexpr int kLost_ms = 5000;
+constexpr int kReportLostAfter_ms = 5000;
 
-// The kinds of messages between ranks that have met. Here and Go are the two halves of a barrier.
+// The kinds of messages between ranks that have joined. A barrier is a Here from each rank to rank
+// 0, then a Go to each.
 enum class ControlKind : std::uint32_t { Bytes = 0x7a1dE004, Here, Go, Numbers };
 
 // A rank and the run that it wants to join.
@@ -87,7 +88,7 @@ Result<ControlMessage> next_message(Peer* peer, int rank, ControlKind kind) {
     poll(&event, 1, -1);
   }
   if (peer->received.empty()) {
-    poll(nullptr, 0, kLost_ms);
+    poll(nullptr, 0, kReportLostAfter_ms);
     return Error{fmt::format("rank {} is gone, expected it to go on", rank), Error::Failed};
   }
   ControlMessage message = std::move(peer->received.front());
@@ -117,7 +118,7 @@ class RankCollector {
         timeout_ns_(timeout_ns),
         until_(Clock::now() + std::chrono::nanoseconds(timeout_ns) + kCoordinatorFirst) {}
 
-  // Waits for all ranks that have not come. Calls on_join() once for each that comes.
+  // Waits until all ranks have joined. Calls on_join() once for each that joins.
   Status wait(std::vector<std::optional<Peer>>* peers,
               const std::function<void(Connection*)>& on_join) {
     while (std::ranges::any_of(*peers, [](const auto& peer) { return !peer; })) {
@@ -227,22 +228,22 @@ class TcpControl final : public Control {
   }
 
   Result<bool> any(bool own) override {
-    std::byte word{static_cast<unsigned char>(own ? 1 : 0)};
-    const std::span<std::byte> all(&word, 1);
+    std::byte result{static_cast<unsigned char>(own ? 1 : 0)};
+    const std::span<std::byte> message(&result, 1);
     if (rank_ != 0) {
-      send_message(&peers_[0]->connection, ControlKind::Bytes, all);
-      RETURN_IF_ERROR(receive_into(&*peers_[0], 0, ControlKind::Bytes, all));
-      return word != std::byte{0};
+      send_message(&peers_[0]->connection, ControlKind::Bytes, message);
+      RETURN_IF_ERROR(receive_into(&*peers_[0], 0, ControlKind::Bytes, message));
+      return result != std::byte{0};
     }
     RETURN_IF_ERROR(collect_ranks([](Connection*) {}));
     for (int other = 1; other < ranks_; ++other) {
       std::byte others{0};
       RETURN_IF_ERROR(receive_into(&*peers_[other], other, ControlKind::Bytes, {&others, 1}));
-      word |= others;
+      result |= others;
     }
     for (int other = 1; other < ranks_; ++other)
-      send_message(&peers_[other]->connection, ControlKind::Bytes, all);
-    return word != std::byte{0};
+      send_message(&peers_[other]->connection, ControlKind::Bytes, message);
+    return result != std::byte{0};
   }
 
   Result<ClockReading> compare_clocks() override {
@@ -262,9 +263,9 @@ class TcpControl final : public Control {
   // Waits until all ranks have joined. Does nothing if they have.
   Status collect_ranks(const std::function<void(Connection*)>& on_join) {
     if (!collector_) return Done{};
-    const Status all = collector_->wait(&peers_, on_join);
-    if (all.ok()) collector_.reset();
-    return all;
+    const Status joined = collector_->wait(&peers_, on_join);
+    if (joined.ok()) collector_.reset();
+    return joined;
   }
 
   int rank_ = 0;
@@ -302,13 +303,13 @@ class Rank0Connector {
         timeout_ns_(timeout_ns),
         until_(Clock::now() + std::chrono::nanoseconds(timeout_ns)) {}
 
-  // Tries two ports in each round: the rendezvous' own, and one of the next, in turn. Rank 0
-  // listens on one of the next if another job holds its own.
+  // Tries two ports in each round: that of the rendezvous and, in turn, one of the ports after it,
+  // where rank 0 listens if another program holds the first.
   Result<std::unique_ptr<Control>> run() {
     std::string found = "nobody";
     for (int i = 0; Clock::now() < until_; ++i, poll(nullptr, 0, kRetry_ms)) {
-      const int other = 1 + i % (kPortsTried - 1);
-      for (const int port : {rendezvous_.port, std::min(rendezvous_.port + other, kMostPort)}) {
+      const int offset = 1 + i % (kPortsTried - 1);
+      for (const int port : {rendezvous_.port, std::min(rendezvous_.port + offset, kMostPort)}) {
         IntroductionResult result = try_port(port);
         if (result.connection)
           return std::unique_ptr<Control>(

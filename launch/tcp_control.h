@@ -11,13 +11,14 @@
 
 namespace tandem {
 
-// Joins the run. Rank 0 listens at the rendezvous' port or one of the next, and returns at once.
-// Its first operation waits for the others, a second longer than `timeout_ns`: by then a
-// coordinator knows who is missing, and says so. The others try to reach rank 0 until `timeout_ns`
-// are over. Both ends prove that they know the secret before anything else is said
-// (launch/admission.h). Later operations wait without end for ranks that live. After a rank is lost
-// they return an Error after 5 seconds, since its watchdog knows more and reports first. A single
-// rank needs no rendezvous. Error::Missing without libcrypto.
+// Joins the run. Both ends of a connection prove first that they know the secret
+// (launch/admission.h). A single rank needs no rendezvous. Error::Missing without libcrypto.
+//
+// Rank 0 listens at the rendezvous' port or one of the next, and returns at once. Its first
+// operation waits for the other ranks, a second longer than `timeout_ns`: by then the coordinator
+// (exec/supervise) has reported which ranks are missing. The other ranks try to reach rank 0 until
+// `timeout_ns` are over. Later operations wait without end for ranks that live. If a rank is lost,
+// they return an Error after 5 seconds: its watchdog knows more and reports first.
 Result<std::unique_ptr<Control>> join_tcp(const LaunchedRank& own, const Rendezvous& rendezvous,
                                           Nanoseconds timeout_ns);
 
