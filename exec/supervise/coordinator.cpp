@@ -1,7 +1,7 @@
 // Coordinator of a run of many processes, a thread on rank 0. It waits until the watchdogs of all
-// ranks report Joined, and sends Go; then until all report Ended, and sends Bye. If something
-// fails, it sends Dump, to get the ranks' states, then Stop, and says why the run failed. Declared
-// in exec/supervise/watchdog.h.
+// ranks report Joined, and sends Go; then it waits until all report Ended, and sends Bye. If
+// something fails, it sends Dump, gathers the ranks' states, sends Stop, and concludes from the
+// states why the run failed. Declared in exec/supervise/watchdog.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -77,9 +77,9 @@ class Coordinator {
   }
 
  private:
-  // Placeholders for a failure that the ranks' states will explain.
-  static constexpr const char* kStuck = "stuck";
-  static constexpr const char* kBroken = "broken";
+  // Placeholders of supervise() for a failure that the ranks' states will explain.
+  static constexpr const char* kStuck = "stuck";    // no op has ended for too long
+  static constexpr const char* kBroken = "broken";  // a rank or its watchdog is gone
 
   struct Member {
     std::optional<Connection> connection;
@@ -88,26 +88,26 @@ class Coordinator {
     std::uint64_t program = 0;  // hash of the Program that the rank runs
   };
 
-  // Waits until all ranks have ended. Returns why the run failed, as far as that can be known
-  // before the ranks have sent their states; empty: it did not fail.
+  // Waits until all ranks have ended. Returns why the run failed, or a placeholder if only the
+  // ranks' states can say; empty: it did not fail.
   std::string supervise() {
     const auto patience = std::chrono::nanoseconds(options_.timeout_ns);
     const auto begin = Clock::now();
     while (!have_reached(Phase::Joined)) {
       if (Clock::now() - begin > patience)
         return missing_ranks(fmt::format("within {:g} s", to_seconds(options_.timeout_ns)));
-      tick();
+      run_round();
       if (const std::string ending = external_stop_.ending(); !ending.empty())
         return missing_ranks("until the run " + ending);
-      if (std::string failure = broken(); !failure.empty()) return failure;
+      if (std::string failure = fault(); !failure.empty()) return failure;
     }
     send_to_all(MessageKind::Go);
     const auto stuck_after = patience + std::chrono::nanoseconds(longest_compute_ns(program_));
-    changed_ = Clock::now();
+    last_progress_ = Clock::now();
     while (!std::ranges::all_of(members_, has_ended)) {
-      if (Clock::now() - changed_ > stuck_after) return kStuck;
-      tick();
-      if (std::string failure = broken(); !failure.empty()) return failure;
+      if (Clock::now() - last_progress_ > stuck_after) return kStuck;
+      run_round();
+      if (std::string failure = fault(); !failure.empty()) return failure;
     }
     return "";
   }
@@ -121,7 +121,7 @@ class Coordinator {
       });
     };
     const auto begin = Clock::now();
-    while (!all_answered() && Clock::now() - begin < kTimeToAnswer) tick();
+    while (!all_answered() && Clock::now() - begin < kTimeToAnswer) run_round();
   }
 
   // Returns whether all ranks are in this phase or a later one.
@@ -152,10 +152,10 @@ class Coordinator {
                        more == 0 ? "" : fmt::format(" and {} more", more), when, members_.size());
   }
 
-  // Returns a fault after which the run cannot go on; empty: none. A rank that is stopped is no
-  // such fault, as it can go on. Names a rank's fault before a signal, because mpirun sends a
-  // signal when a rank fails.
-  std::string broken() const {
+  // Returns a fault after which the run cannot go on; empty: none. A rank that is stopped can go
+  // on, so this is no fault. A rank's fault counts before a signal, because mpirun sends a signal
+  // when a rank fails.
+  std::string fault() const {
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       const Member& member = members_[rank];
       if (member.connection && member.program != own_.program)
@@ -177,10 +177,10 @@ class Coordinator {
     }
   }
 
-  // Does one round: takes in what watchdogs have sent, for 20 ms at most.
-  void tick() {
-    if (const auto now = Clock::now(); now - said_alive_ > kAliveEvery) {
-      said_alive_ = now;
+  // Waits for messages of watchdogs, for 20 ms at most, and handles them.
+  void run_round() {
+    if (const auto now = Clock::now(); now - alive_sent_ > kAliveEvery) {
+      alive_sent_ = now;
       send_to_all(MessageKind::Alive);
     }
     std::vector<pollfd> events;
@@ -194,7 +194,7 @@ class Coordinator {
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       if (!members_[rank].connection) continue;
       for (const ControlMessage& message : members_[rank].connection->receive())
-        take_in(rank, message);
+        handle(rank, message);
     }
   }
 
@@ -214,7 +214,7 @@ class Coordinator {
     member.program = hello.program;
   }
 
-  void take_in(std::size_t rank, const ControlMessage& message) {
+  void handle(std::size_t rank, const ControlMessage& message) {
     Member& member = members_[rank];
     const int body = program_.ranks[rank].body;
     if (static_cast<MessageKind>(message.kind) == MessageKind::Report) {
@@ -222,13 +222,13 @@ class Coordinator {
       if (!status) return;
       status->exit_reason[sizeof status->exit_reason - 1] = 0;
       if (status->steps != member.status.steps || status->phase != member.status.phase)
-        changed_ = Clock::now();
+        last_progress_ = Clock::now();
       member.status = *status;
     }
     if (static_cast<MessageKind>(message.kind) == MessageKind::State &&
         message.body.size() == RunState::size_of(program_, body, options_.iterations)) {
       member.state.emplace(program_, body, options_.iterations, message.body);
-      changed_ = Clock::now();
+      last_progress_ = Clock::now();
     }
   }
 
@@ -239,17 +239,19 @@ class Coordinator {
     return member.status.exit_reason;
   }
 
-  // Returns why the run failed. A rank that was killed or does not answer is the cause, as
-  // others may have failed because of it. If there is none, the error that the first rank to fail
-  // reported counts. If no rank reported one, the cause is concluded from the ranks' progress.
+  // Returns why the run failed. The first of these that applies is the cause, as other ranks may
+  // have failed because of it: ranks that were killed or do not answer; the error of the rank that
+  // reported one first; the op that does not end, found from the ranks' progress (diagnose()).
   std::string cause_of_failure(RunEnd* run_end) const {
     std::vector<RankProgress> progress = progress_of(run_end);
     const auto ended_itself = [](const std::string& exit_reason) {
       return exit_reason.starts_with("exited");
     };
-    if (std::ranges::any_of(run_end->exit_reasons, [&](const std::string& exit_reason) {
+    const bool any_killed =
+        std::ranges::any_of(run_end->exit_reasons, [&](const std::string& exit_reason) {
           return !exit_reason.empty() && !ended_itself(exit_reason);
-        })) {
+        });
+    if (any_killed) {
       for (RankProgress& rank : progress) {
         if (ended_itself(rank.exit_reason)) rank.exit_reason.clear();
       }
@@ -263,8 +265,8 @@ class Coordinator {
     return diagnose(program_, progress);
   }
 
-  // Returns the rank that failed first by rank 0's clock, as others may have failed because of it.
-  // A rank that has not compared clocks yet failed before all others.
+  // Returns the rank that failed first by rank 0's clock. A rank that has not compared clocks yet
+  // counts as having failed before all others.
   std::optional<std::size_t> first_to_fail(const RunEnd& run_end) const {
     std::optional<std::size_t> first;
     Nanoseconds first_ns = std::numeric_limits<Nanoseconds>::max();
@@ -281,8 +283,8 @@ class Coordinator {
     return first;
   }
 
-  // Returns the progress of all ranks in the iteration of the slowest: a rank that is ahead has
-  // ended all its ops there.
+  // Returns the progress of all ranks in the slowest rank's iteration. A rank that is in a later
+  // one has ended all its ops.
   std::vector<RankProgress> progress_of(RunEnd* run_end) const {
     std::uint32_t slowest = ~std::uint32_t{0};
     for (const auto& state : run_end->states) {
@@ -313,9 +315,9 @@ class Coordinator {
   AdmissionListener admission_;
   const ExternalStop& external_stop_;
   const std::string& rendezvous_by_;
-  std::vector<Member> members_;  // by rank
-  Clock::time_point changed_;    // when the last report of a new step or phase, or a state, came
-  Clock::time_point said_alive_{};
+  std::vector<Member> members_;      // by rank
+  Clock::time_point last_progress_;  // when a new step, phase or state was last received
+  Clock::time_point alive_sent_{};
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
-// Walk of the wait-for graph. Its nodes are ops; an op that has not ended points to an op that
-// blocks it: one before it on its lane, one that it waits for, or the op of a partner that has not
-// begun it. The walk begins at the first op that has not ended, and stops at a cycle, at a partner
-// that never comes, or at an op that nothing blocks.
+// Walk along the wait-for graph, as deadlock detection does. Nodes are ops. An op that has not
+// ended has an edge to one op that blocks it: the one before it on its lane, one that it waits for,
+// or its partner's op of the same communication if that has not begun. The walk begins at the first
+// op that has not ended, and stops at a cycle, at an op without a partner, or at an op that nothing
+// blocks.
 #include "exec/supervise/diagnose.h"
 
 #include <fmt/format.h>
@@ -23,11 +24,12 @@ struct OpPlace {
   bool operator==(const OpPlace&) const = default;
 };
 
-// The reason why an op has not ended.
+// The reason why an op has not ended. GoesOn: nothing blocks it. NotBegun: nothing keeps it from
+// beginning.
 struct Reason {
   enum Kind { Blocked, NoPartner, GoesOn, NotBegun } kind = GoesOn;
-  OpPlace next;           // Blocked: by this one
-  std::int32_t rank = 0;  // NoPartner: the rank that has no partner for it
+  OpPlace next;           // Blocked: the op that blocks it
+  std::int32_t rank = 0;  // NoPartner: the rank that has no op of this communication
 };
 
 class Diagnosis {
@@ -56,12 +58,12 @@ class Diagnosis {
     return place < own.done[lane] || (place == own.done[lane] && own.begun[lane]);
   }
 
-  // Returns a lane's next op; nothing if all have ended.
+  // Returns a lane's first op that has not ended; nothing if all have.
   std::optional<OpPlace> next_op(std::int32_t rank, std::size_t lane) const;
-  // Returns the ops that a rank is in.
+  // Returns the ops that a rank has begun and not ended.
   std::vector<OpPlace> begun(std::int32_t rank) const;
   // Returns the op of `member` that takes part in the communication `at`.
-  std::optional<OpPlace> match(OpPlace at, std::int32_t member) const;
+  std::optional<OpPlace> partner_of(OpPlace at, std::int32_t member) const;
 
   const std::vector<Rank>& members_of(OpPlace at) const {
     return program_.communicators[program_.ranks[at.rank].communicators[op(at).slot]].members;
@@ -74,7 +76,7 @@ class Diagnosis {
   const Program& program_;
   std::span<const RankProgress> progress_;
   std::vector<LaneQueues> queues_;
-  std::vector<std::vector<std::vector<std::uint32_t>>> slots_;  // body -> slot -> its ops
+  std::vector<std::vector<std::vector<std::uint32_t>>> slots_;  // ops, by body and slot
 };
 
 std::optional<OpPlace> Diagnosis::next_op(std::int32_t rank, std::size_t lane) const {
@@ -93,7 +95,7 @@ std::vector<OpPlace> Diagnosis::begun(std::int32_t rank) const {
   return places;
 }
 
-std::optional<OpPlace> Diagnosis::match(OpPlace at, std::int32_t member) const {
+std::optional<OpPlace> Diagnosis::partner_of(OpPlace at, std::int32_t member) const {
   const std::vector<std::uint32_t>& own = slots_[program_.ranks[at.rank].body][op(at).slot];
   const auto place = std::ranges::find(own, at.op) - own.begin();
   const std::vector<std::int32_t>& slots = program_.ranks[member].communicators;
@@ -118,15 +120,14 @@ Reason Diagnosis::reason(OpPlace at) const {
   if (is_compute(op(at).kind)) return {Reason::GoesOn};
   for (const Rank member : members_of(at)) {
     if (index(member) == at.rank) continue;
-    const std::optional<OpPlace> other = match(at, index(member));
+    const std::optional<OpPlace> other = partner_of(at, index(member));
     if (!other) return {Reason::NoPartner, {}, index(member)};
     if (!has_begun(*other)) return {Reason::Blocked, *other};
   }
   return {Reason::GoesOn};
 }
 
-// Names the ranks that wait for `rank`: they are in a communication with it, which it has not come
-// to or is in, too.
+// Names the ranks that wait for `rank`: those in a communication with it that `rank` has not ended.
 std::string Diagnosis::waiters_for(std::int32_t rank) const {
   constexpr int kNamed = 3;
   std::string text;
@@ -135,7 +136,7 @@ std::string Diagnosis::waiters_for(std::int32_t rank) const {
     if (other == rank || !progress_[other].exit_reason.empty()) continue;
     for (const OpPlace at : begun(other)) {
       if (is_compute(op(at).kind) || std::ranges::count(members_of(at), Rank{rank}) == 0) continue;
-      const std::optional<OpPlace> partner = match(at, rank);
+      const std::optional<OpPlace> partner = partner_of(at, rank);
       if (!partner || has_ended(*partner)) continue;
       if (++waiters <= kNamed)
         text += fmt::format("; rank {} waits for it in {}", other, this->text(at));
@@ -162,8 +163,7 @@ std::string Diagnosis::of_exit_reasons() const {
   return text;
 }
 
-// Describes the cycle that the path's last place closes, by the ops in which a rank waits for
-// another one.
+// Describes the cycle that the path's last op closes, by its ops that wait for another rank.
 std::string Diagnosis::cycle(std::vector<OpPlace> path) const {
   path.erase(path.begin(), std::ranges::find(path, path.back()));
   path.pop_back();

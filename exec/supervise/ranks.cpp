@@ -27,11 +27,11 @@ struct CoordinatorAddress {
   Digest run{};
 };
 
-// Joins all ranks, and plays once all are there.
+// Passes rank 0's CoordinatorAddress to all ranks, waits until all have joined, and plays.
 Status play(const RanksBackend& backend, const LaunchedRank& own, CoordinatorAddress coordinator,
             Control* control, RunState* state) {
   RunState::Header& header = state->header();
-  if (own.rank == 0) header.phase = Phase::Joined;  // only others can be missing
+  if (own.rank == 0) header.phase = Phase::Joined;  // the broadcast waits for the others
   RETURN_IF_ERROR(control->broadcast(std::as_writable_bytes(std::span(&coordinator, 1))));
   std::memcpy(header.coordinator, coordinator.address, sizeof header.coordinator);
   header.run = coordinator.run;
@@ -44,9 +44,9 @@ Status play(const RanksBackend& backend, const LaunchedRank& own, CoordinatorAdd
   return Done{};
 }
 
-// Plays in the child. Returns its exit status.
-int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own,
-                    const CoordinatorAddress& coordinator, RunState* state) {
+// Joins and plays in the child. Returns its exit status.
+int play_in_child(const RanksBackend& backend, const LaunchedRank& own,
+                  const CoordinatorAddress& coordinator, RunState* state) {
   Status status = Done{};
   std::unique_ptr<Control> control;
   try {
@@ -58,7 +58,7 @@ int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own,
   }
   if (status.ok()) return 0;
   state->fail(status.error());
-  (void)control.release();  // closing it waits for the others, and they wait for this rank
+  (void)control.release();  // closing it would wait for ranks that wait for this one
   return exit_status(status.error());
 }
 
@@ -77,8 +77,7 @@ Recording recording_of(const Program& program, RunEnd* run_end, int iteration) {
   return recording;
 }
 
-// Returns the iteration that the slowest rank is in, of the ranks that have answered. It counts
-// from 1; 0: a warm-up.
+// Returns the iteration of the slowest rank that has answered, counted from 1; 0: a warm-up.
 int iteration_under_way(const ExecOptions& options, const RunEnd& run_end) {
   int least = options.warmup + options.iterations;
   for (const auto& state : run_end.states) {
@@ -87,7 +86,7 @@ int iteration_under_way(const ExecOptions& options, const RunEnd& run_end) {
   return std::max(0, least - options.warmup);
 }
 
-// Returns what is real, with the note that rank 0 wrote about itself.
+// Returns Execution::real: the backend's text and rank 0's note.
 std::string what_is_real(const RanksBackend& backend, const RunEnd& run_end) {
   const auto& first = run_end.states.front();
   const std::string note = first ? first->header().note : "";
@@ -113,11 +112,12 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
   }
   const bool failed = !run_end.failure.empty();
   const int last = failed ? iteration_under_way(options, run_end) : options.iterations;
-  const bool all_told = std::ranges::all_of(run_end.states, [](const auto& s) { return bool(s); });
+  const bool all_answered =
+      std::ranges::all_of(run_end.states, [](const auto& s) { return bool(s); });
   for (int i = 0; i < std::max(1, last); ++i) {
     Trace& trace =
         execution.iterations.emplace_back(trace_of(program, recording_of(program, &run_end, i)));
-    const bool complete = all_told && (!failed || i + 1 < last);
+    const bool complete = all_answered && (!failed || i + 1 < last);
     trace.meta = meta_lines(program, {backend.name, execution.real, options.seed,
                                       std::min(i + 1, last), options.iterations, complete});
   }
@@ -146,24 +146,24 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
     coordinator.run = random_digest();
   }
   const std::string address = listener.address;
-  ChildProcess child([&] { return play_or_say_why(backend, own, coordinator, &state); });
+  ChildProcess child([&] { return play_in_child(backend, own, coordinator, &state); });
   const ExternalStop external_stop(launched.has_value());
   RunEnd run_end;
-  std::thread gathering;
+  std::thread coordinating;
   if (own.rank == 0)
-    gathering = std::thread([&] {
+    coordinating = std::thread([&] {
       AdmissionListener admission(std::move(listener), Secret(coordinator.run), hmac,
                                   program.ranks.size());
       run_end = coordinate(program, options, hello, std::move(admission), external_stop,
                            backend.rendezvous_by);
     });
-  const Status guarded =
+  const Status watched =
       watch(hello, options, address, coordinator.run, hmac, external_stop, &state, &child);
   if (own.rank != 0) {
-    if (!guarded.ok()) return guarded.error();
+    if (!watched.ok()) return watched.error();
     return std::optional<Execution>();
   }
-  gathering.join();
+  coordinating.join();
   if (run_end.kind != Error::Failed) return Error{run_end.failure, run_end.kind};
   return std::optional(assemble(program, options, backend, std::move(run_end)));
 }

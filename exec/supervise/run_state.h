@@ -1,4 +1,5 @@
-// RunState: what a rank that plays shows of itself, in memory that outlives it.
+// RunState: the progress, times and errors of a rank that plays, in memory that outlives its
+// process.
 #pragma once
 
 #include <atomic>
@@ -22,19 +23,19 @@ namespace tandem {
 // all others have joined.
 enum class Phase : std::uint32_t { Starting, Joined, Playing, Ended };
 
-// A rank's state as plain bytes. The process that plays shares it with its watchdog, which sends it
-// to rank 0 as it is. One process writes it, others read it at any time.
+// A rank's state as plain bytes. The process that plays shares these with its watchdog, which sends
+// them to rank 0 unchanged. One process writes, others read at any time.
 class RunState {
  public:
   struct Header {
     std::atomic<Phase> phase;
-    std::atomic<std::uint32_t> go;  // all have joined
+    std::atomic<std::uint32_t> go;  // 1: all ranks have joined
     // The watchdog sets `stop` when the run is over. A child that polls it sets `heeds_stop`: it
-    // then has a while to abort what others wait for, and is killed after that.
+    // then has a while to abort communication that others wait for before it is killed.
     std::atomic<std::uint32_t> stop, heeds_stop;
     std::atomic<std::uint32_t> iteration;  // under way, warm-up included
-    // Counts the ops that have ended, over all iterations, and before the first op the things that
-    // the rank has opened. While the count grows, the rank makes progress.
+    // Counts the ops that have ended, over all iterations, and before the first op the resources
+    // that the rank has opened. While the count grows, the rank makes progress.
     std::atomic<std::uint64_t> steps;
     std::int64_t payloads_checked;
     std::uint32_t shares_queues;  // Execution::shares_queues
@@ -43,10 +44,10 @@ class RunState {
     ClockReading after;           // and after the last; round_trip_ns 0: not read
     Digest run;                   // the run's key, by which watchdogs join
     char coordinator[512];        // where rank 0 listens
-    char note[512];      // what it plays on and the like; rank 0's is added to what is real
+    char note[512];      // such as the devices it plays on; rank 0's is added to Execution::real
     char failure[1024];  // why the rank gave up, in its own words
     Error::Kind failure_kind;
-    Nanoseconds failed_ns;  // when, on its own clock
+    Nanoseconds failed_ns;  // when it gave up, on its own clock
   };
 
   // Makes a zeroed state, in memory that a forked child shares.
@@ -57,10 +58,10 @@ class RunState {
 
   Header& header() { return *reinterpret_cast<Header*>(bytes_.data()); }
   const Header& header() const { return *reinterpret_cast<const Header*>(bytes_.data()); }
-  // By lane: how many ops have ended in this iteration; whether the next one has arrived.
+  // By lane: the number of ops that have ended in this iteration; whether the next one has begun.
   std::span<std::uint32_t> done();
   std::span<std::uint8_t> begun();
-  // Returns the times of iteration i of the kept ones, by op, on the rank's own clock.
+  // Returns the times of a kept iteration (counted from 0), by op, on the rank's own clock.
   std::span<OwnTimes> times(int iteration);
   std::span<const std::byte> bytes() const { return bytes_; }
 

@@ -1,5 +1,5 @@
-// A watchdog joins its run at the coordinator. Then, every 20 ms, it looks after its child, does
-// what the coordinator says, and reports how far the child is, until one of these happens:
+// A watchdog connects to its run's coordinator. Then, every 20 ms, it checks its child, does what
+// the coordinator says, and reports how far the child is, until one of these happens:
 //   Bye: all ranks have played. The child gets 5 s to close its transport.
 //   Stop: the run has failed. The child is ended; all ranks but rank 0 wait for rank 0's process.
 //   The coordinator is gone or silent, or this process is an orphan. The child is ended.
@@ -29,11 +29,10 @@ constexpr int kTick_ms = 20;
 constexpr auto kStatusEvery = std::chrono::milliseconds(200);
 constexpr auto kTimeToExit = std::chrono::seconds(5);   // of the child after Bye
 constexpr auto kTimeToAbort = std::chrono::seconds(2);  // of the child after its request to stop
-// Time for the child to stop if the run is ended from outside: mpirun then leaves one second in
-// all.
-constexpr auto kTimeWhenEnded = std::chrono::milliseconds(200);
+// The same if the run is ended from outside: mpirun then kills all after a second.
+constexpr auto kTimeToAbortWhenEnded = std::chrono::milliseconds(200);
 constexpr auto kTimeToReach = std::chrono::seconds(5);  // of the coordinator
-// The coordinator knows more than a watchdog, so it gets time to report first.
+// A watchdog waits so much longer than the coordinator, which knows more and should report first.
 constexpr auto kCoordinatorFirst = std::chrono::seconds(5);
 
 std::atomic<int> last_signal = 0;  // a handler sets it, and another thread reads it
@@ -68,7 +67,7 @@ class Watchdog {
       child_.update();
       for (const ControlMessage& message : connection_->receive()) {
         last_heard_ = Clock::now();
-        if (static_cast<MessageKind>(message.kind) == MessageKind::Bye) return leave();
+        if (static_cast<MessageKind>(message.kind) == MessageKind::Bye) return let_child_exit();
         if (static_cast<MessageKind>(message.kind) == MessageKind::Stop) return stop();
         answer(static_cast<MessageKind>(message.kind));
       }
@@ -88,6 +87,7 @@ class Watchdog {
   // The rank whose watchdog reports that rank 0 is lost. Rank 0 reports all other failures.
   static constexpr int kReporterOfRank0 = 1;
 
+  // Returns how long the coordinator may be silent.
   Clock::duration patience() const {
     return std::chrono::nanoseconds(options_.timeout_ns) + kCoordinatorFirst;
   }
@@ -115,7 +115,7 @@ class Watchdog {
     return reach(address, key);
   }
 
-  // Connects to the coordinator. Tries again for a while: if very many programs connect to the
+  // Connects to the coordinator. Retries for 5 s: if very many programs connect to the
   // coordinator's port at once, it drops some of them.
   Status reach(const std::string& address, const Digest& key) {
     IntroductionResult result;
@@ -156,30 +156,32 @@ class Watchdog {
     const bool over = child_.is_gone() || state_.header().phase.load() == Phase::Ended;
     const auto now = Clock::now();
     const Phase phase = state_.header().phase;
-    if (now - reported_ > kStatusEvery || child_.exit_reason() != exit_reason_ || phase != phase_) {
-      reported_ = now;
-      exit_reason_ = child_.exit_reason();
-      phase_ = phase;
+    if (now - last_report_ > kStatusEvery || child_.exit_reason() != reported_exit_reason_ ||
+        phase != reported_phase_) {
+      last_report_ = now;
+      reported_exit_reason_ = child_.exit_reason();
+      reported_phase_ = phase;
       ReportMessage message;
       message.steps = state_.header().steps;
       message.phase = phase;
       message.gone = child_.is_gone() ? 1 : 0;
-      std::strncpy(message.exit_reason, exit_reason_.c_str(), sizeof message.exit_reason - 1);
+      std::strncpy(message.exit_reason, reported_exit_reason_.c_str(),
+                   sizeof message.exit_reason - 1);
       connection_->send(static_cast<std::uint32_t>(MessageKind::Report),
                         std::as_bytes(std::span(&message, 1)));
     }
-    if (over && !sent_) send_state();
+    if (over && !state_sent_) send_state();
   }
 
   void send_state() {
-    sent_ = true;
+    state_sent_ = true;
     connection_->send(static_cast<std::uint32_t>(MessageKind::State), state_.bytes());
   }
 
   // Gives the child time to close its transport, and kills it if it does not exit by itself. An
   // Error names a child that dies meanwhile: mpirun may then end rank 0 before it has written its
   // results.
-  Status leave() {
+  Status let_child_exit() {
     for (const auto begin = Clock::now(); !child_.is_gone() && Clock::now() - begin < kTimeToExit;
          poll(nullptr, 0, kTick_ms))
       child_.update();
@@ -196,13 +198,13 @@ class Watchdog {
     return hello_.rank == 0 ? Status(Done{}) : wait_for_rank_0();
   }
 
-  // Ends the child. A child that polls for the request to stop first gets a while to abort what
-  // other ranks wait for.
+  // Ends the child. A child that polls for the request to stop (heeds_stop) first gets a while to
+  // abort communication that other ranks wait for.
   void end_child() {
     RunState::Header& own = state_.header();
     own.stop = 1;
     const bool was_ended = !external_stop_.is_orphan() && !external_stop_.ending().empty();
-    const Clock::duration time = was_ended ? Clock::duration(kTimeWhenEnded) : kTimeToAbort;
+    const Clock::duration time = was_ended ? Clock::duration(kTimeToAbortWhenEnded) : kTimeToAbort;
     for (const auto begin = Clock::now();
          own.heeds_stop != 0 && !child_.is_gone() && Clock::now() - begin < time;
          poll(nullptr, 0, kTick_ms))
@@ -211,7 +213,7 @@ class Watchdog {
   }
 
   // Waits for rank 0's process to end: the coordinator keeps the connection open until then.
-  // Without a connection it waits 5 s.
+  // Without a connection, waits 5 s.
   Status wait_for_rank_0() {
     for (const auto begin = Clock::now(); !external_stop_.is_orphan(); poll(nullptr, 0, kTick_ms)) {
       if (connection_) connection_->receive();
@@ -228,10 +230,10 @@ class Watchdog {
   ChildProcess& child_;
   std::optional<Connection> connection_;
   Clock::time_point last_heard_{};  // when the coordinator was heard last
-  Clock::time_point reported_{};
-  Phase phase_ = Phase::Starting;  // as reported
-  std::string exit_reason_;
-  bool sent_ = false;
+  Clock::time_point last_report_{};
+  Phase reported_phase_ = Phase::Starting;
+  std::string reported_exit_reason_;
+  bool state_sent_ = false;
 };
 
 }  // namespace
@@ -251,7 +253,7 @@ ChildProcess::ChildProcess(const std::function<int()>& body) {
   int status = tandem::exit_status(Error::Failed);
   try {
     status = body();
-  } catch (...) {  // nothing of the parent's may run here
+  } catch (...) {  // the parent's handlers must not run in the child
   }
   _exit(status);
 }

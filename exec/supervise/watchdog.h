@@ -1,5 +1,6 @@
-// Watchdogs: every rank that plays is a child of a watchdog, which observes it and reports to the
-// coordinator on rank 0. So a rank may die, stop or hang, and it is known what happened to it.
+// Watchdogs: every process that plays a rank is the child of a watchdog, which observes it and
+// reports to the coordinator on rank 0. So if a rank dies, stops or hangs, the run can say which
+// one and why.
 //
 //   rank's process          watchdog (its parent)              coordinator (a thread on rank 0)
 //   writes RunState  ---->  reads it, waits for the child ---> waits for all, ends the run
@@ -23,21 +24,27 @@
 
 namespace tandem {
 
-// The messages between watchdogs and coordinator. Bye: all have played. Stop: the run has failed.
-// Alive: the coordinator is there. A watchdog that hears nothing from it for the time-out and a
-// while gives up.
-enum class MessageKind : std::uint32_t { Go = 1, Report, Dump, State, Bye, Stop, Alive };
+// The messages between coordinator and watchdogs.
+enum class MessageKind : std::uint32_t {
+  Go = 1,  // from the coordinator: all ranks have joined, play
+  Report,  // from a watchdog: a ReportMessage
+  Dump,    // from the coordinator: send the RunState
+  State,   // from a watchdog: the bytes of the RunState
+  Bye,     // from the coordinator: all ranks have played
+  Stop,    // from the coordinator: the run has failed
+  Alive,   // from the coordinator, every second; a watchdog gives up if it hears nothing for long
+};
 
 // A watchdog's first message. It proves by the run's key that it belongs to the run
 // (launch/admission.h).
 struct HelloMessage {
   std::int32_t rank = 0;
-  std::uint32_t zero = 0;
-  std::uint64_t program = 0;  // hash
+  std::uint32_t zero = 0;     // in place of padding
+  std::uint64_t program = 0;  // hash of the Program
 };
 
 struct ReportMessage {
-  std::uint64_t steps = 0;  // as the rank's state has them
+  std::uint64_t steps = 0;  // RunState::Header::steps
   Phase phase = Phase::Starting;
   std::uint32_t gone = 0;      // 1: the rank's process has ended
   char exit_reason[112] = "";  // "was killed by signal 9 (Killed)"; empty: alive
@@ -53,7 +60,8 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess() { kill(); }
 
-  void update();  // updates what follows
+  // Collects changes of the child's state for the functions below.
+  void update();
   bool is_gone() const { return gone_; }
   int exit_status() const { return exit_status_; }
   // Says how it ended or was stopped; empty: alive, or exited with 0.
@@ -67,9 +75,9 @@ class ChildProcess {
   std::string exit_reason_;
 };
 
-// Tells whether a run is ended from outside: by SIGTERM or SIGINT, or by the end of the process
-// that started the ranks. The signals are caught from here to the end of the process, so that it
-// can tell what it knows.
+// Detects that a run is ended from outside: by SIGTERM or SIGINT, or by the end of the process that
+// started the ranks. Once constructed, these signals stay caught until the process ends, so that it
+// can still report.
 class ExternalStop {
  public:
   // `launched`: somebody started the ranks, and they end with that process.
@@ -83,10 +91,10 @@ class ExternalStop {
   std::optional<pid_t> parent_;
 };
 
-// Watches a rank until the coordinator says Bye; the child has ended by then. When a run fails, the
-// watchdogs of ranks other than 0 stay until rank 0's process ends: if one left, mpirun would end
-// all ranks, and rank 0 has yet to report. `address` and `key`: of the coordinator and the run;
-// empty: the rank will write them into its state. Returns an Error if the rank cannot join, or if
+// Watches a rank until its run ends. The child has ended on return. When a run fails, the watchdogs
+// of ranks other than 0 stay until rank 0's process ends: if one left, mpirun would end all ranks
+// before rank 0 has reported. `address`: of the coordinator; `key`: of the run; if empty, both are
+// read from the rank's state once it has joined. Returns an Error if the rank cannot join, or if
 // the coordinator is lost or silent, but none if the run was ended from outside.
 Status watch(const HelloMessage& hello, const ExecOptions& options, const std::string& address,
              const Digest& key, const Hmac& hmac, const ExternalStop& external_stop,
@@ -100,8 +108,8 @@ struct RunEnd {
   Error::Kind kind = Error::Failed;             // of the failure
 };
 
-// Waits for the watchdogs of all ranks, and ends the run. `rendezvous_by`: what did not start if no
-// rank comes: "MPI".
+// Runs the coordinator: waits for the watchdogs of all ranks, and ends the run. `rendezvous_by`:
+// the library to blame if no rank joins, such as "MPI".
 RunEnd coordinate(const Program& program, const ExecOptions& options, const HelloMessage& own,
                   AdmissionListener admission, const ExternalStop& external_stop,
                   const std::string& rendezvous_by);
