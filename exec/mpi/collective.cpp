@@ -13,17 +13,17 @@ Collective::Collective(const Message& message, int members, int own, int slice, 
       members_(members),
       own_(own),
       words_(static_cast<std::int64_t>(std::max(message.give.size(), message.take.size()))),
-      each_((words_ + members - 1) / members),
-      slice_begin_(each_ * slice / slices),
-      slice_end_(each_ * (slice + 1) / slices) {
+      chunk_words_((words_ + members - 1) / members),
+      slice_begin_(chunk_words_ * slice / slices),
+      slice_end_(chunk_words_ * (slice + 1) / slices) {
   if (reduces()) {
     for (std::vector<float>& sum : sums_) sum.resize(slice_end_ - slice_begin_);
   }
-  keep_own();
+  copy_own_chunk();
 }
 
-// Copies what a rank gives to itself.
-void Collective::keep_own() {
+// Copies the chunk that does not travel, as this rank both gives and takes it.
+void Collective::copy_own_chunk() {
   const Range own = chunk(own_);
   if (message_.kind == OpKind::AllGather) {
     std::ranges::copy(message_.give.subspan(slice_begin_, own.words),
@@ -39,7 +39,7 @@ int Collective::steps() const {
 }
 
 Collective::Range Collective::chunk(int number) const {
-  const std::int64_t begin = place(number) * each_;
+  const std::int64_t begin = wrapped(number) * chunk_words_;
   const std::int64_t first = std::min(words_, begin + slice_begin_);
   return {first, std::min(words_, begin + slice_end_) - first};
 }
@@ -51,24 +51,24 @@ std::optional<Collective::Step> Collective::step() const {
   return step_ < members_ - 1 ? reduce_step() : gather_step(step_ - (members_ - 1));
 }
 
-// Chunk own - 1 starts its way round the ring here. After n - 1 steps the sum of chunk `own` is
-// here.
+// This rank is the first to send chunk own - 1 round the ring. After n - 1 steps it has the sum of
+// chunk `own`.
 Collective::Step Collective::reduce_step() const {
   const Range out = chunk(own_ - 1 - step_), in = chunk(own_ - 2 - step_);
   const std::span<const float> sum = sums_[step_ % 2];
-  return {place(own_ + 1), place(own_ - 1),
+  return {wrapped(own_ + 1), wrapped(own_ - 1),
           step_ == 0 ? message_.give.subspan(out.first, out.words) : sum.first(out.words),
           std::span(sums_[(step_ + 1) % 2]).first(in.words)};
 }
 
 Collective::Step Collective::gather_step(int step) const {
   const Range out = chunk(own_ - step), in = chunk(own_ - 1 - step);
-  return {place(own_ + 1), place(own_ - 1), message_.take.subspan(out.first, out.words),
+  return {wrapped(own_ + 1), wrapped(own_ - 1), message_.take.subspan(out.first, out.words),
           message_.take.subspan(in.first, in.words)};
 }
 
 Collective::Step Collective::exchange_step() const {
-  const int to = place(own_ + 1 + step_), from = place(own_ - 1 - step_);
+  const int to = wrapped(own_ + 1 + step_), from = wrapped(own_ - 1 - step_);
   const Range out = chunk(to), in = chunk(from);
   return {to, from, message_.give.subspan(out.first, out.words),
           message_.take.subspan(in.first, in.words)};
@@ -80,8 +80,8 @@ void Collective::end_step() {
     const std::span<float> sum = std::span(sums_[(step_ + 1) % 2]).first(in.words);
     const std::span<const float> own = message_.give.subspan(in.first, in.words);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
-    const bool reduced = step_ == members_ - 2;
-    if (reduced) {
+    const bool is_complete = step_ == members_ - 2;
+    if (is_complete) {
       const bool scatters = message_.kind == OpKind::ReduceScatter;
       std::ranges::copy(sum, message_.take.begin() + (scatters ? slice_begin_ : in.first));
     }

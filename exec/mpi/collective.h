@@ -1,6 +1,6 @@
-// Collective: a collective as the steps of one of its ranks. Each step sends a message to one
-// neighbour and receives one from another. The algorithms are rings, as the simulator prices them
-// and as NCCL runs large messages.
+// Collective: the steps of one rank in a collective. Each step sends a message to one rank and
+// receives one from another. The algorithms are rings, as the simulator prices them and as NCCL
+// runs large messages.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace tandem {
 
-// A collective of n ranks takes n-1 steps; an all-reduce takes 2(n-1), as its words are reduced
-// chunk by chunk round the ring, then gathered (Patarasuk and Yuan 2009). An all-to-all exchanges
-// with one rank after the other. This object does one slice of every chunk, out of `slices`, so
+// A collective of n ranks takes n-1 steps; an all-reduce takes 2(n-1), as it is a ring
+// reduce-scatter, then a ring all-gather (Patarasuk and Yuan 2009). An all-to-all exchanges with
+// one rank after the other. One object does one slice of each of the n chunks, out of `slices`, so
 // that one slice travels while another is added up.
 class Collective {
  public:
@@ -26,9 +26,9 @@ class Collective {
     std::span<const float> send;
     std::span<float> receive;
   };
-  // Returns the step at hand; nothing: all are done.
+  // Returns the current step, or nothing after the last.
   std::optional<Step> step() const;
-  // Takes in what the step received.
+  // Adds up or keeps the words that the step received, and goes on to the next.
   void end_step();
 
  private:
@@ -39,21 +39,22 @@ class Collective {
     return message_.kind == OpKind::AllReduce || message_.kind == OpKind::ReduceScatter;
   }
   int steps() const;
-  int place(int number) const { return (number % members_ + members_) % members_; }
+  // Returns the number modulo the members, for places and chunks beyond either end of the ring.
+  int wrapped(int number) const { return (number % members_ + members_) % members_; }
   Range chunk(int number) const;  // this slice of the chunk, within words_
   Step reduce_step() const;
   Step gather_step(int step) const;
   Step exchange_step() const;
-  void keep_own();
+  void copy_own_chunk();
 
   Message message_;
   int members_ = 1;
   int own_ = 0;
   int step_ = 0;
-  std::int64_t words_ = 0;                        // words that are cut in chunks
-  std::int64_t each_ = 0;                         // words of a chunk; the last ones may have fewer
-  std::int64_t slice_begin_ = 0, slice_end_ = 0;  // of each chunk
-  // The sums of two chunks so far: one is received while the other is sent.
+  std::int64_t words_ = 0;                        // of all chunks
+  std::int64_t chunk_words_ = 0;                  // of a chunk; the last chunks may have fewer
+  std::int64_t slice_begin_ = 0, slice_end_ = 0;  // words of each chunk
+  // Partial sums of two chunks: one is received while the other is sent.
   mutable std::vector<float> sums_[2];
 };
 

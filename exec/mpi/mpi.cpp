@@ -30,7 +30,7 @@ Error unavailable(const Error& why) {
       Error::Missing};
 }
 
-// Refuses messages that are too long for MPI, which counts words in ints.
+// Refuses messages that are too long for MPI, which counts words as int.
 Status check_sizes(const Program& program) {
   constexpr Bytes kMost = Bytes{std::numeric_limits<int>::max()} * Bytes{sizeof(float)};
   for (const Body& body : program.bodies) {
@@ -50,7 +50,7 @@ std::string what_is_real(const ExecOptions& options) {
   return real + (options.full_payload ? ", with the time to fill and check all of them" : "");
 }
 
-// Starts the ranks by mpirun, but not below another mpirun, which forbids it.
+// Starts the ranks by mpirun, unless this process is itself a rank of mpirun, which forbids that.
 Result<bool> start_by_mpirun(int ranks, const ExecOptions&) {
   const std::optional<LaunchedRank> launched = launched_rank();
   if (launched && launched->family != "Slurm" && launched->family != "torchrun") return false;
@@ -73,12 +73,12 @@ Result<std::unique_ptr<Transport>> open_mpi(const LaunchedRank& own) {
   if (own.ranks == 1) prepare_only_rank();
   std::unique_ptr<Transport> transport(make_transport());
   if (transport->rank() == own.rank && transport->ranks() == own.ranks) return transport;
-  const Error strange{
+  const Error other_mpi{
       fmt::format("found rank {} of {} by MPI, expected rank {} of {} as {} says: is it started by "
                   "another MPI's mpirun?",
                   transport->rank(), transport->ranks(), own.rank, own.ranks, own.family)};
   (void)transport.release();  // closing it would wait for the others
-  return strange;
+  return other_mpi;
 }
 
 Result<std::optional<Execution>> execute_mpi(const Program& program, const ExecOptions& options) {

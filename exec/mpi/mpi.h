@@ -1,4 +1,4 @@
-// The mpi backend: ranks meet and send messages by MPI, which a plugin wraps.
+// The mpi backend: ranks join and send messages by MPI, through a plugin.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,16 @@ namespace tandem {
 
 Backend mpi_backend();
 
-// Plays in one process a rank, as mpirun or srun started them; messages are real. Returns the
-// Execution on rank 0 and nothing on the others. Opens the plugin libtandem_mpi.so; Error::Missing
-// if it cannot.
+// Plays this process's rank of the job that mpirun or srun started; messages are real. Returns the
+// Execution on rank 0 and nothing on the others. Error::Missing if the plugin libtandem_mpi.so does
+// not open.
 Result<std::optional<Execution>> execute_mpi(const Program& program, const ExecOptions& options);
 
 // Returns ok if the plugin opens, else why it does not.
 Status mpi_available();
 
-// Opens the Control of ranks that have no library to meet by, for `join`. It goes over TCP if
-// rendezvous_of() (launch/rendezvous.h) says where, else by MPI's plugin; a single rank is alone.
+// Opens a Control for RanksBackend::join of backends without a rendezvous of their own: over TCP if
+// rendezvous_of() (launch/rendezvous.h) finds an address, else by MPI's plugin.
 Result<std::unique_ptr<Control>> join_ranks(const LaunchedRank& own, Nanoseconds timeout_ns);
 
 }  // namespace tandem

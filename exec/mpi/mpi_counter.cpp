@@ -1,4 +1,5 @@
-// The plugin libtandem_mpi.so: a counter that all ranks share, in rank 0's memory.
+// Counter of the plugin libtandem_mpi.so: a number in rank 0's memory that all ranks fetch and
+// increment by one-sided MPI.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -43,7 +44,7 @@ class MpiCounter final : public Counter {
     return number;
   }
 
-  // Polls, so that others have the core while it waits.
+  // Polls, so that other processes may use the core meanwhile.
   Result<std::int64_t> greatest(std::int64_t own) override {
     std::int64_t most = 0;
     MPI_Request request = MPI_REQUEST_NULL;

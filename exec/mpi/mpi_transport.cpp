@@ -1,6 +1,6 @@
-// The plugin libtandem_mpi.so: messages by nonblocking MPI. A collective is made of messages too,
-// in the steps of collective.h: the collectives of Open MPI 4 are linear, or a third slower than a
-// ring should be (docs/runtime.md).
+// Transport of the plugin libtandem_mpi.so, by nonblocking MPI messages. Collectives are made of
+// messages, too, in the steps of collective.h: the collectives of Open MPI 4 are linear, or a third
+// slower than a ring should be (docs/runtime.md).
 #include <mpi.h>
 #include <unistd.h>
 
@@ -63,15 +63,15 @@ class MpiTransport final : public Transport {
 
   Result<bool> has_ended(int ticket) override {
     UnderWay& own = under_way_[ticket];
-    if (own.from >= 0) {
+    if (own.receives_from >= 0) {
       int received = 0;
       RETURN_IF_MPI_FAILS(MPI_Test, &own.received, &received, MPI_STATUS_IGNORE);
       if (received == 0) return false;
       RETURN_IF_ERROR(send_receipt(&own));
     }
-    ASSIGN_OR_RETURN(bool ended, have_ended(own.others));
+    ASSIGN_OR_RETURN(bool ended, have_ended(own.send_requests));
     for (Slice& slice : own.slices) {
-      ASSIGN_OR_RETURN(const bool slice_ended, move(&slice, own.communicator));
+      ASSIGN_OR_RETURN(const bool slice_ended, advance(&slice, own.communicator));
       ended &= slice_ended;
     }
     if (ended) free_.push_back(ticket);
@@ -110,12 +110,12 @@ class MpiTransport final : public Transport {
  private:
   struct Group {
     std::vector<int> members;
-    int own = -1;  // this rank's place
+    int own = -1;  // this rank's place; -1: it is not a member
   };
   static constexpr int kPingTag = 0;
 
-  // The tags of a communicator: one for its messages, one for receipts (the receiver has all of a
-  // message), and one for each slice of a collective.
+  // The tags of a communicator: one for its messages, one for receipts (by which a receiver says
+  // that it has all of a message), and one for each slice of a collective.
   static constexpr int kSlicesMost = 4;
   static int tag(std::int32_t communicator) { return 1 + (2 + kSlicesMost) * communicator; }
   static int receipt_tag(std::int32_t communicator) { return tag(communicator) + 1; }
@@ -127,14 +127,14 @@ class MpiTransport final : public Transport {
   struct Slice {
     Collective collective;
     int tag = 0;
-    std::vector<MPI_Request> requests;
+    std::vector<MPI_Request> requests;  // of the step
   };
 
   struct UnderWay {
-    int from = -1;  // the rank whose message `received` waits for; -1: none, or it has come
     std::int32_t communicator = 0;
+    int receives_from = -1;  // a rank; -1: receives nothing, or no longer
     MPI_Request received = MPI_REQUEST_NULL;
-    std::vector<MPI_Request> others;
+    std::vector<MPI_Request> send_requests;  // of the message sent, and of its receipt
     std::vector<Slice> slices;
   };
 
@@ -167,9 +167,9 @@ class MpiTransport final : public Transport {
     return Done{};
   }
 
-  // Takes the slice through its steps, as far as messages have come. Returns whether the last step
-  // has ended.
-  Result<bool> move(Slice* slice, std::int32_t communicator) {
+  // Takes the slice through its steps as far as messages have arrived. Returns whether the last
+  // step has ended.
+  Result<bool> advance(Slice* slice, std::int32_t communicator) {
     while (slice->collective.step()) {
       ASSIGN_OR_RETURN(const bool ended, have_ended(slice->requests));
       if (!ended) return false;
@@ -200,30 +200,30 @@ class MpiTransport final : public Transport {
     return ended != 0;
   }
 
-  // Sends a message and waits for its receipt. A synchronous send is not enough: it ends when its
-  // receiver has begun.
+  // Starts sending a message, and receiving its receipt. A synchronous send alone is not enough: it
+  // ends when its receiver has begun.
   static Status send(const Message& message, int to, UnderWay* own) {
     RETURN_IF_MPI_FAILS(MPI_Irecv, nullptr, 0, MPI_BYTE, to, receipt_tag(message.communicator),
-                        MPI_COMM_WORLD, &own->others.emplace_back(MPI_REQUEST_NULL));
+                        MPI_COMM_WORLD, &own->send_requests.emplace_back(MPI_REQUEST_NULL));
     RETURN_IF_MPI_FAILS(MPI_Issend, message.give.data(), static_cast<int>(message.give.size()),
                         MPI_FLOAT, to, tag(message.communicator), MPI_COMM_WORLD,
-                        &own->others.emplace_back(MPI_REQUEST_NULL));
+                        &own->send_requests.emplace_back(MPI_REQUEST_NULL));
     return Done{};
   }
 
   static Status receive(const Message& message, int from, UnderWay* own) {
-    own->from = from;
+    own->receives_from = from;
     RETURN_IF_MPI_FAILS(MPI_Irecv, message.take.data(), static_cast<int>(message.take.size()),
                         MPI_FLOAT, from, tag(message.communicator), MPI_COMM_WORLD, &own->received);
     return Done{};
   }
 
   static Status send_receipt(UnderWay* own) {
-    MPI_Request word = MPI_REQUEST_NULL;
-    RETURN_IF_MPI_FAILS(MPI_Isend, nullptr, 0, MPI_BYTE, own->from, receipt_tag(own->communicator),
-                        MPI_COMM_WORLD, &word);
-    MPI_Request_free(&word);
-    own->from = -1;
+    MPI_Request receipt = MPI_REQUEST_NULL;
+    RETURN_IF_MPI_FAILS(MPI_Isend, nullptr, 0, MPI_BYTE, own->receives_from,
+                        receipt_tag(own->communicator), MPI_COMM_WORLD, &receipt);
+    MPI_Request_free(&receipt);
+    own->receives_from = -1;
     return Done{};
   }
 
@@ -249,7 +249,7 @@ class MpiTransport final : public Transport {
   int ranks_ = 1;
   std::vector<Group> groups_;        // the program's communicators
   std::vector<UnderWay> under_way_;  // by ticket
-  std::vector<int> free_;
+  std::vector<int> free_;            // tickets that may be used again
 };
 
 }  // namespace

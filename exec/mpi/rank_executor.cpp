@@ -1,5 +1,5 @@
-// Polling loop of one rank: it starts the ops that wait for nothing more on this rank, then asks
-// in turn whether the computation or a message has ended. In: a Program, and the Transport. Out:
+// Polling loop of one rank: it starts the ops that wait for no other op of this rank, then polls
+// the messages and the computation under way for their ends. In: a Program, and the Transport. Out:
 // the times of each op, in the RunState that the watchdog reads.
 #include "exec/mpi/rank_executor.h"
 
@@ -21,9 +21,9 @@
 namespace tandem {
 namespace {
 
-constexpr Nanoseconds kPoll_ns = 50'000;     // between looks at messages under way
-constexpr Nanoseconds kSpin_ns = 50'000;     // spun before a deadline: sleeping is not exact
-constexpr Nanoseconds kIdle_ns = 5'000'000;  // between looks if no message is under way
+constexpr Nanoseconds kPoll_ns = 50'000;     // between polls while a message is under way
+constexpr Nanoseconds kSpin_ns = 50'000;     // spun before a deadline, as a sleep may end late
+constexpr Nanoseconds kIdle_ns = 5'000'000;  // between polls if no message is under way
 
 class RankExecutor {
  public:
@@ -55,7 +55,10 @@ class RankExecutor {
   }
 
  private:
-  // A lane's op under way, and room for the largest message of the lane.
+  // Lane 0 has the compute ops, each other lane the messages of some communicators.
+  static constexpr std::uint8_t kComputeLane = 0;
+
+  // A lane's op under way, and buffers for the largest message of the lane.
   struct LaneState {
     bool under_way = false;
     std::uint32_t op = 0;
@@ -72,16 +75,16 @@ class RankExecutor {
     }
     for (std::uint32_t i = 0; i < body_.ops.size(); ++i) {
       const Op& op = body_.ops[i];
-      pieces_.push_back(is_compute(op.kind) ? PayloadLayout{}
-                                            : payload_layout(op, members(op), own_place(op)));
+      payloads_.push_back(is_compute(op.kind) ? PayloadLayout{}
+                                              : payload_layout(op, members(op), own_place(op)));
       LaneState& lane = lanes_[op.lane];
-      const auto give = static_cast<std::size_t>(pieces_[i].give_words);
-      const auto take = static_cast<std::size_t>(pieces_[i].take_words);
+      const auto give = static_cast<std::size_t>(payloads_[i].give_words);
+      const auto take = static_cast<std::size_t>(payloads_[i].take_words);
       lane.give.resize(std::max(lane.give.size(), give));
       lane.take.resize(std::max(lane.take.size(), take));
       if (options_.full_payload) continue;
-      pieces_[i].given = sampled(pieces_[i].given);
-      pieces_[i].taken = sampled(pieces_[i].taken);
+      payloads_[i].given = sampled(payloads_[i].given);
+      payloads_[i].taken = sampled(payloads_[i].taken);
     }
     for (LaneState& lane : lanes_) fill(lane.give, options_.seed, transport_.rank());
     return Done{};
@@ -142,17 +145,17 @@ class RankExecutor {
       if (gemm_) gemm_->start(i);
       return Done{};
     }
-    const PayloadLayout& pieces = pieces_[i];
-    fill_buffer(lane.give, key(op), pieces.given);
+    const PayloadLayout& payload = payloads_[i];
+    fill_buffer(lane.give, key(op), payload.given);
     ASSIGN_OR_RETURN(lane.ticket,
                      transport_.start({op.kind, row_.communicators[op.slot],
-                                       std::span(lane.give).first(pieces.give_words),
-                                       std::span(lane.take).first(pieces.take_words)}));
+                                       std::span(lane.give).first(payload.give_words),
+                                       std::span(lane.take).first(payload.take_words)}));
     return Done{};
   }
 
   Status end_messages(std::size_t* ended) {
-    for (std::size_t number = 1; number < lanes_.size(); ++number) {
+    for (std::size_t number = kComputeLane + 1; number < lanes_.size(); ++number) {
       LaneState& lane = lanes_[number];
       if (!lane.under_way) continue;
       ASSIGN_OR_RETURN(const bool has_ended, transport_.has_ended(lane.ticket));
@@ -165,12 +168,12 @@ class RankExecutor {
   }
 
   void end_compute(std::size_t* ended) {
-    LaneState& lane = lanes_[0];
+    LaneState& lane = lanes_[kComputeLane];
     if (!lane.under_way || !compute_has_ended()) return;
     std::uint64_t ends = 0;
     // EAGAIN: the eventfd was already drained.
     if (gemm_ && read(gemm_->event(), &ends, sizeof ends) < 0) ends = 0;
-    end(0);
+    end(kComputeLane);
     OwnTimes& times = times_[lane.op];
     if (gemm_) times.end_ns = gemm_->end_ns();
     const Nanoseconds due_ns = gemm_ ? times.arrive_ns + gemm_->busy_ns() : deadline();
@@ -178,8 +181,9 @@ class RankExecutor {
     ++*ended;
   }
 
+  // Returns the end of the compute op under way, if its duration is only waited for.
   Nanoseconds deadline() const {
-    const std::uint32_t op = lanes_[0].op;
+    const std::uint32_t op = lanes_[kComputeLane].op;
     return times_[op].arrive_ns + body_.ops[op].duration_ns;
   }
   bool compute_has_ended() const { return gemm_ ? gemm_->ended() : now_ns() >= deadline(); }
@@ -191,13 +195,13 @@ class RankExecutor {
 
   Status check_payload(const LaneState& lane) {
     const Op& op = body_.ops[lane.op];
-    const PayloadLayout& pieces = pieces_[lane.op];
-    if (pieces.taken.empty()) return Done{};
-    const std::int64_t words = wrong_in_buffer(lane.take, key(op), members(op), pieces.taken);
+    const PayloadLayout& payload = payloads_[lane.op];
+    if (payload.taken.empty()) return Done{};
+    const std::int64_t words = wrong_in_buffer(lane.take, key(op), members(op), payload.taken);
     ++state_.header().payloads_checked;
     if (words == 0) return Done{};
     std::int64_t checked = 0;
-    for (const PayloadPiece& piece : pieces.taken) checked += piece.words;
+    for (const PayloadPiece& piece : payload.taken) checked += piece.words;
     const int from = op.kind == OpKind::Recv ? index(members_of(op)[0]) : -1;
     return Error{
         fmt::format("received other bytes in {} than {} should have sent: {} of {} words "
@@ -207,14 +211,14 @@ class RankExecutor {
         Error::Failed};
   }
 
-  // Sleeps until the next thing may happen.
+  // Sleeps until an op may end.
   void wait() {
-    const bool messages = std::any_of(lanes_.begin() + 1, lanes_.end(),
-                                      [](const LaneState& lane) { return lane.under_way; });
-    const bool timed = lanes_[0].under_way && !gemm_;
-    Nanoseconds until = now_ns() + (messages ? kPoll_ns : kIdle_ns);
-    if (timed) until = std::min(until, deadline() - kSpin_ns);
-    sleep_until(until, gemm_ && lanes_[0].under_way ? gemm_->event() : -1);
+    const bool any_message = std::any_of(lanes_.begin() + kComputeLane + 1, lanes_.end(),
+                                         [](const LaneState& lane) { return lane.under_way; });
+    const bool computes = lanes_[kComputeLane].under_way;
+    Nanoseconds until = now_ns() + (any_message ? kPoll_ns : kIdle_ns);
+    if (computes && !gemm_) until = std::min(until, deadline() - kSpin_ns);
+    sleep_until(until, computes && gemm_ ? gemm_->event() : -1);
   }
 
   void note_progress() {
@@ -232,8 +236,8 @@ class RankExecutor {
   const LaneQueues queues_;
   LaneCursors cursors_;
   std::vector<LaneState> lanes_;
-  std::vector<PayloadLayout> pieces_;  // by op
-  std::unique_ptr<GemmUnit> gemm_;
+  std::vector<PayloadLayout> payloads_;  // by op
+  std::unique_ptr<GemmUnit> gemm_;       // multiplies matrices; null: durations are only waited for
   WakeUps wake_ups_;
   int iteration_ = 0;
   std::span<OwnTimes> times_;

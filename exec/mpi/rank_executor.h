@@ -1,5 +1,4 @@
-// A rank that plays its part of a Program: it computes here, and sends its messages over a
-// Transport.
+// Plays a rank's part of a Program on this host's cores, with messages over a Transport.
 #pragma once
 
 #include "base/result.h"
@@ -10,9 +9,9 @@
 
 namespace tandem {
 
-// Plays all iterations and notes them in `state`. All ranks call it. Matrices are multiplied on
-// core `core` of those allowed. Returns an Error if a message holds what it should not, or if the
-// transport fails. Waits without end for a peer that never comes.
+// Plays all iterations and writes their times into `state`. All ranks call it. Matrices are
+// multiplied on the `core`-th of the cores that this process may use. Returns an Error if a message
+// holds wrong data, or if the transport fails. Waits without end for a peer that never comes.
 Status play_rank(const Program& program, const ExecOptions& options, int core, Transport* transport,
                  RunState* state);
 

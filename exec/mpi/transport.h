@@ -12,9 +12,10 @@
 
 namespace tandem {
 
-// The data that this rank gives and takes in one communication. In a reduce-scatter of n ranks a
-// rank takes an n-th of what it gives, in an all-gather it gives an n-th of what it takes, and in
-// the others both are equal. A sender takes nothing, a receiver gives nothing.
+// The data that this rank gives and takes in one communication. In a reduce-scatter of n ranks,
+// `take` has an n-th of the size of `give`; in an all-gather, `give` has an n-th of the size of
+// `take`; in other collectives both have one size. A sender takes nothing, a receiver gives
+// nothing.
 struct Message {
   OpKind kind = OpKind::Send;
   std::int32_t communicator = 0;
@@ -22,21 +23,20 @@ struct Message {
   std::span<float> take;
 };
 
-// Carries a rank's messages. One thread calls it. All ranks of the program have it open, and each
-// has its number.
+// Carries a rank's messages. One thread calls it. Each rank of the program has one Transport.
 class Transport : public Control {
  public:
   ~Transport() override = default;  // waits until all ranks do this
 
-  // Makes the program's communicators ready. All ranks call it.
+  // Prepares the program's communicators. All ranks must call it.
   virtual Status open(const Program& program) = 0;
 
   // Starts a message without waiting, and returns a ticket. The spans stay in use until the message
-  // has ended. A communicator carries one message at a time. A send has ended when its receiver has
-  // all of it.
+  // has ended. A communicator carries one message at a time. A send ends when its receiver has all
+  // of the message.
   virtual Result<int> start(const Message& message) = 0;
-  // Returns whether the message has ended; returns true once a ticket. Messages move on while this
-  // is called.
+  // Returns whether the message has ended. The ticket is void after it has returned true. Messages
+  // make progress only during these calls.
   virtual Result<bool> has_ended(int ticket) = 0;
 };
 
