@@ -21,6 +21,18 @@ struct LinkLoad {
   }
 };
 
+std::map<LinkId, LinkLoad> link_loads(const Traffic& traffic,
+                                      std::span<const double> link_bytes_per_s) {
+  std::map<LinkId, LinkLoad> loads;
+  for (const Flow& flow : traffic.flows) {
+    for (const LinkId link : flow.links) {
+      const double seconds = flow.share * flow.multiplicity / link_bytes_per_s[index(link)];
+      loads[link].add(seconds, flow.share);
+    }
+  }
+  return loads;
+}
+
 bool is_about(double a, double b) { return std::abs(a - b) <= 1e-12 * std::max(a, b); }
 
 }  // namespace
@@ -69,17 +81,11 @@ Pattern Patterns::pattern_of(const Traffic& traffic) {
 FlowSet Patterns::flow_set_of(const Traffic& traffic) {
   FlowSet set;
   set.seconds_per_byte = traffic.seconds_per_byte;
-  std::map<LinkId, LinkLoad> loads;
-  for (const Flow& flow : traffic.flows) {
-    for (const LinkId link : flow.links) {
-      const double seconds = flow.share * flow.multiplicity / network_.bytes_per_s[index(link)];
-      loads[link].add(seconds, flow.share);
-    }
-  }
+  std::map<LinkId, LinkLoad> loads = link_loads(traffic, network_.bytes_per_s);
   const bool flows_share_links =
       std::ranges::any_of(loads, [](const auto& load) { return load.second.flows > 1; });
   for (const auto& [link, load] : loads) set.links.push_back(index(link));
-  std::vector<double> on_links;  // by flow: seconds per byte on its slowest link
+  std::vector<double> slowest_link_s;  // by flow: seconds per byte on its slowest link
   bool end_together = true;
   for (const Flow& flow : traffic.flows) {
     double seconds = 0;
@@ -89,15 +95,16 @@ FlowSet Patterns::flow_set_of(const Traffic& traffic) {
       is_bound |= is_about(loads[link].seconds, set.seconds_per_byte) &&
                   flow.share == loads[link].largest_share;
     }
-    on_links.push_back(seconds);
+    slowest_link_s.push_back(seconds);
     const double alone_s = std::max(limited_s(flow), seconds);
-    end_together &=
-        is_bound && is_about(alone_s, set.seconds_per_byte) && is_about(seconds, on_links.front());
+    end_together &= is_bound && is_about(alone_s, set.seconds_per_byte) &&
+                    is_about(seconds, slowest_link_s.front());
     set.flows.push_back({route_of(flow), flow.share, alone_s, flow.multiplicity});
   }
   set.is_even = end_together;
   set.has_closed_form = set.is_even || !flows_share_links;
-  if (set.is_even && set.seconds_per_byte > 0) set.load = on_links.front() / set.seconds_per_byte;
+  if (set.is_even && set.seconds_per_byte > 0)
+    set.load = slowest_link_s.front() / set.seconds_per_byte;
   return set;
 }
 

@@ -188,7 +188,7 @@ std::optional<std::vector<BodyRounds>> find_rounds(const Program& shorter, const
 // Moves each lane's `begin` to its first op at or after the time when the last of all lanes begins
 // its rounds, so that rounds of the same number lie beside each other in time. Leaves each lane one
 // round at least. Returns the fewest rounds of any lane.
-int align(const Program& program, const Trace& trace, std::vector<BodyRounds>* rounds) {
+int align_rounds(const Program& program, const Trace& trace, std::vector<BodyRounds>* rounds) {
   const auto each_lane = [&](const auto& visit) {
     for (const RankTrace& rank : trace.ranks) {
       const std::span<const EventTimes> events = trace.events_of(program, rank);
@@ -292,7 +292,9 @@ class Reach {
     const std::span<const EventTimes> events = trace_.events_of(program_, rank);
     const std::vector<std::uint32_t>& ops = queues.lanes[lane];
     for (std::uint32_t i = rounds.begin; i < ops.size(); ++i) {
-      const std::uint32_t later = i >= rounds.begin + rounds.ops ? i : i + rounds.ops;
+      // The op's place, or in the first round its repetition's: a place from which the shorter
+      // Program has the same op one round earlier.
+      const std::uint32_t compared = i >= rounds.begin + rounds.ops ? i : i + rounds.ops;
       const std::uint32_t count = 1 + body.ops[ops[i]].waits;
       Nanoseconds moving_end_ns = -1;
       for (std::uint32_t w = 0; w < count; ++w) {
@@ -306,9 +308,9 @@ class Reach {
         const std::int64_t wait_round = body_rounds.round_of_op(body, wait);
         // Returns whether the awaited op has another place in the shorter Program.
         const auto awaited_moves = [&] {
-          const std::int64_t in_longer = awaited_op(body, queues, lane, later, w);
+          const std::int64_t in_longer = awaited_op(body, queues, lane, compared, w);
           const std::int64_t in_shorter =
-              awaited_op(shorter, shorter_queues, lane, later - rounds.ops, w);
+              awaited_op(shorter, shorter_queues, lane, compared - rounds.ops, w);
           return in_longer < 0 || in_shorter < 0 ||
                  queues.place[in_longer] != shorter_queues.place[in_shorter];
         };
@@ -369,7 +371,7 @@ bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, const 
   const Program& program = *longer.program;
   auto rounds = find_rounds(*shorter.program, program, microbatches);
   if (!rounds) return false;
-  const int count = align(program, longer_trace, &*rounds);
+  const int count = align_rounds(program, longer_trace, &*rounds);
   const Nanoseconds period_ns = longer.iteration_ns - shorter.iteration_ns;
   if (period_ns <= 0) return false;
   const int first = first_steady(program, longer_trace, *rounds, count, period_ns);
