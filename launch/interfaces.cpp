@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <utility>
 
 #include "base/split.h"
 
@@ -87,10 +86,9 @@ Result<std::vector<std::string>> own_addresses(const InterfaceChoice& choice) {
     (is_loopback ? loopback : is_ipv4 ? ipv4 : ipv6).push_back(text);
   }
   if (all != nullptr) freeifaddrs(all);
-  std::vector<std::string> addresses = std::move(ipv4);
-  addresses.insert(addresses.end(), ipv6.begin(), ipv6.end());
-  addresses.insert(addresses.end(), loopback.begin(), loopback.end());
-  if (!addresses.empty()) return addresses;
+  ipv4.insert(ipv4.end(), ipv6.begin(), ipv6.end());
+  ipv4.insert(ipv4.end(), loopback.begin(), loopback.end());
+  if (!ipv4.empty()) return ipv4;  // all addresses by now
   if (choice.names.empty()) return std::vector<std::string>{"127.0.0.1"};
   return Error{fmt::format("{}: found none of these interfaces, expected some of {}", choice.source,
                            fmt::join(names, ", ")),

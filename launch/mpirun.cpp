@@ -38,6 +38,9 @@ namespace tandem {
 namespace {
 
 volatile std::sig_atomic_t caught = 0;  // the last signal caught and not yet forwarded; 0: none
+constexpr int kKeepWhatIsSet = 0;       // for setenv()
+
+Error failed(std::string why) { return Error{std::move(why), Error::Failed}; }
 
 // Checks that Open MPI's mpirun, its daemon and its ranks can open enough files, and raises the
 // limit if it may. With too few, mpirun hangs.
@@ -51,11 +54,10 @@ Status check_files(int ranks) {
     setrlimit(RLIMIT_NOFILE, &files);
     return Done{};
   }
-  return Error{
+  return failed(
       fmt::format("found at most {} open files (ulimit -n), expected {} for mpirun with {} "
                   "ranks; --backend host needs none",
-                  files.rlim_max, needed, ranks),
-      Error::Failed};
+                  files.rlim_max, needed, ranks));
 }
 
 // Checks that Open MPI can write the folder of the files that its processes share.
@@ -66,9 +68,8 @@ Status check_session_folder() {
   }
   const Status writable = check_writable(fmt::format("{}/tandem.{}", folder, getpid()));
   if (writable.ok()) return Done{};
-  return Error{fmt::format("{}; mpirun expects a folder that it can write: TMPDIR names another",
-                           writable.error().text()),
-               Error::Failed};
+  return failed(fmt::format("{}; mpirun expects a folder that it can write: TMPDIR names another",
+                            writable.error().text()));
 }
 
 const char* own_environment(const char* name) { return std::getenv(name); }
@@ -98,7 +99,6 @@ void prefer_shared_memory() {
 // LD_PRELOAD.
 void keep_to_this_host(int loopback_library) {
   prefer_shared_memory();
-  constexpr int kKeepWhatIsSet = 0;
   setenv("TANDEM_SOCKET_IFNAME", "=lo", kKeepWhatIsSet);
   const std::string found = variable("LD_PRELOAD");
   const std::string preload =
@@ -145,7 +145,6 @@ std::vector<std::string> command_line(int ranks, bool is_local) {
     keep_to_this_host(loopback_library);
   else
     keep_to_chosen_interfaces();
-  constexpr int kKeepWhatIsSet = 0;
   setenv("HWLOC_HIDE_ERRORS", "2", kKeepWhatIsSet);  // hwloc complains where there is no /sys
   become(std::move(words));
   std::fprintf(stderr, "mpirun: %s; --backend host needs no MPI\n", std::strerror(errno));
@@ -276,8 +275,7 @@ struct MpirunPipe {
 
 Result<MpirunPipe> new_pipe() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    return Error{fmt::format("mpirun: {}", std::strerror(errno)), Error::Failed};
+  if (pipe2(ends, O_CLOEXEC) != 0) return failed(fmt::format("mpirun: {}", std::strerror(errno)));
   return MpirunPipe{Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
@@ -286,20 +284,18 @@ Result<MpirunPipe> new_pipe() {
 Result<int> outcome(int wait_status, const Stream& output, const Stream& errors,
                     const SignalsToMpirun& sent) {
   if (output.write_errno != 0)
-    return Error{fmt::format("standard output: {}, expected room for the results",
-                             std::strerror(output.write_errno)),
-                 Error::Failed};
+    return failed(fmt::format("standard output: {}, expected room for the results",
+                              std::strerror(output.write_errno)));
   if (sent.killed_stuck) {
     if (errors.passed_any) return exit_status(Error::Failed);
-    return Error{"mpirun did not end within 10 s of its ranks, and was ended", Error::Failed};
+    return failed("mpirun did not end within 10 s of its ranks, and was ended");
   }
   if (WIFSIGNALED(wait_status))
-    return Error{fmt::format("mpirun was killed by signal {} ({})", WTERMSIG(wait_status),
-                             strsignal(WTERMSIG(wait_status))),
-                 Error::Failed};
+    return failed(fmt::format("mpirun was killed by signal {} ({})", WTERMSIG(wait_status),
+                              strsignal(WTERMSIG(wait_status))));
   const int status = WEXITSTATUS(wait_status);
   if (status == 0 && !output.passed_any)
-    return Error{"mpirun ended with status 0 and no results, expected rank 0's", Error::Failed};
+    return failed("mpirun ended with status 0 and no results, expected rank 0's");
   if (status != 0 && !errors.passed_any) {
     std::string cause;
     if (sent.forwarded != 0)
@@ -328,7 +324,7 @@ bool mpirun_is_local(const Environment& get) {
 
 Result<int> run_mpirun(int ranks) {
   if (fcntl(STDOUT_FILENO, F_GETFD) < 0)
-    return Error{"standard output: found it closed, expected room for the results", Error::Failed};
+    return failed("standard output: found it closed, expected room for the results");
   RETURN_IF_ERROR(check_files(ranks));
   RETURN_IF_ERROR(check_session_folder());
   const bool is_local = mpirun_is_local(own_environment);
@@ -342,8 +338,7 @@ Result<int> run_mpirun(int ranks) {
   const pid_t parent = getpid();
   const pid_t mpirun = fork();
   if (mpirun < 0)
-    return Error{fmt::format("mpirun could not be started: {}", std::strerror(errno)),
-                 Error::Failed};
+    return failed(fmt::format("mpirun could not be started: {}", std::strerror(errno)));
   if (mpirun == 0)
     become_mpirun(command_line(ranks, is_local), output_pipe.write_end.number(),
                   error_pipe.write_end.number(), parent, loopback_library.number());

@@ -21,14 +21,9 @@ namespace tandem {
 namespace {
 
 // Colours are hashes of 64 bits: equal colours are taken for equal things.
-std::uint64_t mixed(std::uint64_t state, std::uint64_t value) {
-  return scatter(state ^ scatter(value));
-}
-std::uint64_t mixed(std::uint64_t state, std::int64_t value) {
-  return mixed(state, static_cast<std::uint64_t>(value));
-}
-std::uint64_t mixed(std::uint64_t state, int value) {
-  return mixed(state, static_cast<std::uint64_t>(value));
+template <class Integer>
+std::uint64_t mixed(std::uint64_t state, Integer value) {
+  return scatter(state ^ scatter(static_cast<std::uint64_t>(value)));
 }
 std::uint64_t mixed(std::uint64_t state, double value) {
   return mixed(state, std::bit_cast<std::uint64_t>(value));
@@ -236,15 +231,15 @@ class SmallerNetwork {
       built.link_bytes_per_s.push_back(links_[l].bytes_per_s *
                                        static_cast<double>(links_[l].count) /
                                        static_cast<double>(unit_of(static_cast<std::int32_t>(l))));
-    const std::vector<std::int32_t> represented_class = represented_classes();
+    const std::unordered_map<std::int32_t, std::int32_t> comm_class = comm_class_by_first();
     const std::span<const Operation> operations = refined_.operations();
     for (std::size_t i = 0; i < operations.size(); ++i) {
       const Operation& operation = operations[i];
-      const std::int32_t comm_class = represented_class[operation.communicator];
-      if (comm_class < 0) continue;
+      const auto represented = comm_class.find(operation.communicator);
+      if (represented == comm_class.end()) continue;
       const std::size_t end =
           i + 1 < operations.size() ? operations[i + 1].first_flow : refined_.flows().size();
-      built.traffic[{comm_class, operation.use}] =
+      built.traffic[{represented->second, operation.use}] =
           traffic_of(operation, end, built.link_bytes_per_s);
     }
     return built;
@@ -308,15 +303,12 @@ class SmallerNetwork {
   }
   std::int64_t unit_of(std::int32_t link) const { return units_[root(link)]; }
 
-  // Returns, by communicator, its class if it is the first one there and so represents it, else -1.
-  std::vector<std::int32_t> represented_classes() const {
-    std::size_t communicators = 0;
+  // Returns each class of communicators by its first communicator, which represents it.
+  std::unordered_map<std::int32_t, std::int32_t> comm_class_by_first() const {
+    std::unordered_map<std::int32_t, std::int32_t> comm_classes;
     for (const CommunicatorClass& comm_class : refined_.folding().comm_classes)
-      communicators += comm_class.communicators.size();
-    std::vector<std::int32_t> comm_classes(communicators, -1);
-    for (std::size_t c = 0; c < refined_.folding().comm_classes.size(); ++c)
-      comm_classes[refined_.folding().comm_classes[c].communicators.front()] =
-          static_cast<std::int32_t>(c);
+      comm_classes.emplace(comm_class.communicators.front(),
+                           static_cast<std::int32_t>(comm_classes.size()));
     return comm_classes;
   }
 
