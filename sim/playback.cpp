@@ -65,8 +65,6 @@ Error Playback::first_that_never_ended() const {
   CHECK(false && "an op was counted twice");
 }
 
-// The two functions below return an op's end, or kLater if an event will give it.
-
 Nanoseconds Playback::compute_ends(std::int32_t folded_rank, std::uint32_t number, const Op& op,
                                    Nanoseconds start) {
   const Rank rank = folding_.folded_ranks[folded_rank].rank;

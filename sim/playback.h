@@ -46,16 +46,17 @@ class Playback final : public FlowListener {
  public:
   // Plays without links: every communication takes its duration, as if alone.
   Playback(const Program& program, const RankFolding& folding, const PlaybackOptions& options);
+  // Plays over links of these bandwidths, which operations share.
   Playback(const Program& program, const RankFolding& folding, const TrafficOf& traffic_of,
            std::span<const double> link_bytes_per_s, const PlaybackOptions& options);
 
   const FlowNetwork& network() const { return patterns_.network(); }
 
-  // Plays the Program. Returns an Error if an op never ends (a deadlock).
-  // `solver` may be null where there are no links.
+  // Plays the Program. Returns an Error if an op never ends (a deadlock). `solver` may be null
+  // where there are no links.
   Result<Replay> run(FlowSolver* solver = nullptr);
 
-  // The Replayer calls these two.
+  // Called by the Replayer. Each returns an op's end, or kLater if an event will give it.
   Nanoseconds compute_ends(std::int32_t folded_rank, std::uint32_t number, const Op& op,
                            Nanoseconds start);
   Nanoseconds operation_ends(std::int32_t comm_class, const Op& op, Nanoseconds start);

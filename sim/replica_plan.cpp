@@ -43,9 +43,9 @@ class Planner {
   }
 
  private:
-  // The k-th op that each member issues on one communicator inside the replica.
+  // A communication inside the replica: each member has one event of it.
   struct Gathering {
-    std::vector<std::uint32_t> ready;  // events
+    std::vector<std::uint32_t> ready;  // the events that are ready so far
     std::size_t members = 0;
   };
 
@@ -73,13 +73,13 @@ class Planner {
     for (std::uint32_t event = 0; event < events(); ++event) {
       const std::uint16_t member = member_[event];
       const auto first = static_cast<std::uint32_t>(plan_.first_event[member]);
-      const Body& ops = body(member);
-      const Op& op = ops.ops[event - first];
+      const Body& own = body(member);
+      const Op& op = own.ops[event - first];
       const LaneQueues& lanes = queues[row(member).body];
       const std::uint32_t place = lanes.place[event - first];
       if (place > 0) waits_.push_back(first + lanes.lanes[op.lane][place - 1]);
-      for (const std::uint32_t wait : ops.waits_of(op)) {
-        if (ops.ops[wait].lane != op.lane) waits_.push_back(first + wait);
+      for (const std::uint32_t wait : own.waits_of(op)) {
+        if (own.ops[wait].lane != op.lane) waits_.push_back(first + wait);
       }
       open_waits_[event] = static_cast<std::uint32_t>(waits_.size()) - first_wait_.back();
       first_wait_.push_back(static_cast<std::uint32_t>(waits_.size()));
