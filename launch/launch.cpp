@@ -103,7 +103,7 @@ class LocalRanks {
       if (const int signal = pending_signal; signal != 0) {
         pending_signal = 0;
         signal_all(signal);
-        signal_all_after(kTimeToEnd);
+        terminate_all_after(kTimeToEnd);
       }
       reap_ended();
       if (Clock::now() < next_signal_at_) continue;
@@ -119,8 +119,7 @@ class LocalRanks {
   using Clock = std::chrono::steady_clock;
   // Time for the other ranks to end after rank 0 has failed. Rank 0 has reported why.
   static constexpr auto kTimeAfterRank0 = std::chrono::milliseconds(500);
-  // Time after another rank has failed: rank 0 may have to wait for watchdogs before it reports
-  // why.
+  // Time after another rank has failed. Rank 0 may wait for watchdogs before it reports why.
   static constexpr auto kTimeToNotice = std::chrono::seconds(4);
   // Time after rank 0 has succeeded, or after a signal came.
   static constexpr auto kTimeToEnd = std::chrono::seconds(10);
@@ -166,7 +165,7 @@ class LocalRanks {
     }
   }
 
-  void signal_all_after(Clock::duration time) {
+  void terminate_all_after(Clock::duration time) {
     if (!sigterm_sent_) next_signal_at_ = std::min(next_signal_at_, Clock::now() + time);
   }
 
@@ -178,15 +177,14 @@ class LocalRanks {
       member.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       const bool succeeded = member.status == 0;
       if (&member == &members_[0])
-        signal_all_after(succeeded ? Clock::duration(kTimeToEnd) : kTimeAfterRank0);
+        terminate_all_after(succeeded ? Clock::duration(kTimeToEnd) : kTimeAfterRank0);
       else if (!succeeded)
-        signal_all_after(kTimeToNotice);
+        terminate_all_after(kTimeToNotice);
     }
   }
 
-  std::vector<Member> members_;        // by rank
-  Clock::time_point next_signal_at_ =  // of SIGTERM, then of SIGKILL
-      Clock::time_point::max();
+  std::vector<Member> members_;                                  // by rank
+  Clock::time_point next_signal_at_ = Clock::time_point::max();  // SIGTERM, then SIGKILL
   bool sigterm_sent_ = false;
 };
 
