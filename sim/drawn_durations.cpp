@@ -10,11 +10,8 @@
 #include "sim/noise_factors.h"
 
 namespace tandem {
-namespace {
 
 constexpr std::size_t kBlock = 256;  // ops
-
-}  // namespace
 
 DrawnDurations::DrawnDurations(const Program& program, const Jitter& jitter)
     : program_(program), jitter_(jitter) {

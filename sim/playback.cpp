@@ -12,11 +12,8 @@
 #include "schedule/program/validate.h"
 
 namespace tandem {
-namespace {
 
 constexpr std::size_t kProgressStep = 1 << 16;  // ops
-
-}  // namespace
 
 Playback::Playback(const Program& program, const RankFolding& folding, Patterns patterns,
                    const PlaybackOptions& options)
