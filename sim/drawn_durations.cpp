@@ -11,8 +11,6 @@
 
 namespace tandem {
 
-constexpr std::size_t kBlock = 256;  // ops
-
 DrawnDurations::DrawnDurations(const Program& program, const Jitter& jitter)
     : program_(program), jitter_(jitter) {
   for (const Body& body : program.bodies) {

@@ -21,6 +21,7 @@ class DrawnDurations {
   Nanoseconds of(std::int32_t rank, std::uint32_t op) const;
 
  private:
+  static constexpr std::size_t kBlock = 256;  // ops that are drawn together
   struct JitteredOp {
     std::uint32_t op = 0;
     double priced_ns = 0;

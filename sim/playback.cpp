@@ -13,8 +13,6 @@
 
 namespace tandem {
 
-constexpr std::size_t kProgressStep = 1 << 16;  // ops
-
 Playback::Playback(const Program& program, const RankFolding& folding, Patterns patterns,
                    const PlaybackOptions& options)
     : program_(program),
@@ -91,8 +89,9 @@ Nanoseconds Playback::operation_ends(std::int32_t comm_class, const Op& op, Nano
 }
 
 void Playback::count_ops(std::size_t ops) {
+  constexpr std::size_t kReportEvery = 1 << 16;
   unreported_ops_ += ops;
-  if (unreported_ops_ < kProgressStep) return;
+  if (unreported_ops_ < kReportEvery) return;
   options_.on_progress(static_cast<std::int64_t>(std::exchange(unreported_ops_, 0)));
 }
 
