@@ -78,7 +78,7 @@ TEST_CASE("experts ask for groups that divide them, and a sensible number of cho
        {[](Model*, Plan* p) {
           p->precision = "fp8", p->fp8_recipe = Fp8Recipe::Rowwise, p->fp8_param_gather = true;
         },
-        "train.fp8_param_gather: found true, expected false with fp8_recipe = rowwise"},
+        "train.fp8_recipe: found rowwise, expected another with fp8_param_gather"},
        {[](Model*, Plan* p) { p->ep = 0; }, "parallel.ep: found 0, expected a positive number"},
        {[](Model* m, Plan*) { m->experts = -1; },
         "model.experts: found -1, expected 0 (for the default) or a positive number"},

@@ -413,9 +413,8 @@ Status check_dtypes(const Plan& plan) {
     return Error::of({"train.fp8_recipe"},
                      "train.fp8_recipe: found one, expected train.precision = fp8 with it");
   if (plan.fp8_recipe == Fp8Recipe::Rowwise && plan.fp8_param_gather)
-    return Error::of(
-        {"train.fp8_recipe", "train.fp8_param_gather"},
-        "train.fp8_param_gather: found true, expected false with fp8_recipe = rowwise");
+    return Error::of({"train.fp8_recipe"},
+                     "train.fp8_recipe: found rowwise, expected another with fp8_param_gather");
   if (plan.amax_reduction != AmaxReduction::All &&
       (plan.precision != "fp8" || plan.fp8_recipe != Fp8Recipe::Delayed))
     return Error::of({"train.amax_reduction"},
