@@ -1,4 +1,5 @@
-// Reads Accelerate's configuration of PyTorch's FSDP, as `accelerate config` writes it. Declared in
+// Reads Accelerate's YAML for PyTorch's FSDP, as `accelerate config` writes it: number of GPUs,
+// precision, sharding (fsdp_config) and parallel sizes (parallelism_config). Declared in
 // interop/trainers/trainers.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +14,14 @@
 namespace tandem {
 namespace {
 
-// Returns a map of the file; an empty one if it is not there.
+// Fields that change neither time nor memory.
+constexpr std::string_view kQuietAccelerate =
+    "compute_environment distributed_type machine_rank num_machines main_* rdzv_* "
+    "same_network tpu_* use_cpu debug enable_cpu* downcast_bf16 fsdp_version fsdp_auto_wrap* "
+    "fsdp_transformer_layer* fsdp_state_dict* fsdp_forward_prefetch fsdp_cpu_ram* fsdp_sync_* "
+    "fsdp_use_orig* dynamo_config";
+
+// Returns a map of the file; an empty map if the file does not have it.
 const DocumentNode& section_of(FieldReader* top, std::string_view name) {
   static const DocumentNode kNothing{DocumentNode::Map{}, 1};
   const DocumentNode* node = top->node({name});
@@ -21,7 +29,7 @@ const DocumentNode& section_of(FieldReader* top, std::string_view name) {
   return node == nullptr || node->map() == nullptr ? kNothing : *node;
 }
 
-// Returns the strategy, given by its name, or by its number from 1 on, as older versions write it.
+// Returns the strategy's name. Older versions write its number, from 1 on.
 std::optional<std::string> sharding_strategy(FieldReader* fsdp) {
   constexpr std::string_view kStrategies[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
                                               "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"};
@@ -41,16 +49,16 @@ void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
   const auto strategy = sharding_strategy(fsdp);
   const auto reshard = fsdp->node({"fsdp_reshard_after_forward"});
   // FSDP 1 has a strategy, FSDP 2 a flag. The strategy may stand in the flag's field.
-  bool parameters = true;
+  bool cuts_parameters = true;
   if (const auto* flag = reshard == nullptr ? nullptr : std::get_if<bool>(&reshard->value))
-    parameters = *flag;
+    cuts_parameters = *flag;
   const auto* word = reshard == nullptr ? nullptr : std::get_if<std::string>(&reshard->value);
   const std::string name = strategy ? *strategy : word != nullptr ? *word : "";
-  if (name == "SHARD_GRAD_OP" || name == "HYBRID_SHARD_ZERO2") parameters = false;
+  if (name == "SHARD_GRAD_OP" || name == "HYBRID_SHARD_ZERO2") cuts_parameters = false;
   if (name == "NO_SHARD") {
     plan->not_expressed.push_back("NO_SHARD: replicas are whole");
   } else {
-    plan->set("train.zero", parameters ? 3 : 2,
+    plan->set("train.zero", cuts_parameters ? 3 : 2,
               strategy ? "fsdp_sharding_strategy" : "fsdp_reshard_after_forward");
   }
   if (name.starts_with("HYBRID_SHARD"))
@@ -105,27 +113,7 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
   for (FieldReader* reader : {&top, &fsdp, &parallel}) {
     RETURN_IF_ERROR(reader->status());
     for (const DocumentField* field : reader->left()) {
-      if (matches_any(field->key, {"compute_environment",
-                                   "distributed_type",
-                                   "machine_rank",
-                                   "num_machines",
-                                   "main_*",
-                                   "rdzv_*",
-                                   "same_network",
-                                   "tpu_*",
-                                   "use_cpu",
-                                   "debug",
-                                   "enable_cpu*",
-                                   "downcast_bf16",
-                                   "fsdp_version",
-                                   "fsdp_auto_wrap*",
-                                   "fsdp_transformer_layer*",
-                                   "fsdp_state_dict*",
-                                   "fsdp_forward_prefetch",
-                                   "fsdp_cpu_ram*",
-                                   "fsdp_sync_*",
-                                   "fsdp_use_orig*",
-                                   "dynamo_config"})) {
+      if (matches_word(field->key, kQuietAccelerate)) {
         ++plan.without_effect;
       } else {
         plan.not_understood.push_back(fmt::format("{}:{}: {} = {}", context.path, field->value.line,

@@ -80,7 +80,7 @@ struct AutoField {
   int line = 0;
 };
 
-// Returns the document without the fields that are "auto", which go into `autos`.
+// Returns the document without the fields that are "auto", and appends these to `autos`.
 DocumentNode without_autos(const DocumentNode& node, const std::string& prefix,
                            std::vector<AutoField>* autos) {
   if (node.map() == nullptr) return node;
@@ -96,20 +96,22 @@ DocumentNode without_autos(const DocumentNode& node, const std::string& prefix,
   return {std::move(rest), node.line};
 }
 
-// Fields, and the keys that stay open if they are "auto".
-constexpr std::pair<std::string_view, std::string_view> kOpen[] = {
-    {"train_micro_batch_size_per_gpu", "parallel.micro_batch"},
-    {"train_batch_size", "parallel.global_batch"},
-    {"bf16.enabled", "train.precision"},
-    {"bfloat16.enabled", "train.precision"},
-    {"fp16.enabled", "train.precision"}};
+// A field, and the key that stays open if the field is "auto".
+struct KeyOfAuto {
+  std::string_view field, key;
+};
+constexpr KeyOfAuto kKeysOfAutos[] = {{"train_micro_batch_size_per_gpu", "parallel.micro_batch"},
+                                      {"train_batch_size", "parallel.global_batch"},
+                                      {"bf16.enabled", "train.precision"},
+                                      {"bfloat16.enabled", "train.precision"},
+                                      {"fp16.enabled", "train.precision"}};
 
 class DeepSpeedPlan {
  public:
   DeepSpeedPlan(const DocumentNode& document, const std::vector<AutoField>& autos,
                 const ImportContext& context, ImportedPlan* plan)
       : context_(context), plan_(plan), top_(document, context.path) {
-    for (const AutoField& field : autos) open(field);
+    for (const AutoField& field : autos) note_auto(field);
   }
 
   Status read() {
@@ -123,7 +125,7 @@ class DeepSpeedPlan {
     if (top_.node({"activation_checkpointing"}) != nullptr)
       plan_->not_expressed.push_back(
           "activation_checkpointing: how layers are recomputed, not which: train.recompute says");
-    optimizer();
+    note_optimizer();
     for (const DocumentField* field : top_.left()) {
       if (is_quiet_deepspeed(field->key)) {
         ++plan_->without_effect;
@@ -135,19 +137,18 @@ class DeepSpeedPlan {
   }
 
  private:
-  void open(const AutoField& field) {
+  void note_auto(const AutoField& field) {
     const std::string where = fmt::format("{}:{}", context_.path, field.line);
-    const auto row =
-        std::ranges::find_if(kOpen, [&](const auto& one) { return one.first == field.name; });
-    if (row != std::end(kOpen)) {
-      plan_->open.push_back({std::string(row->second), where, field.name + " = auto"});
-      is_precision_open_ |= row->second == "train.precision";
+    const auto row = std::ranges::find(kKeysOfAutos, field.name, &KeyOfAuto::field);
+    if (row != std::end(kKeysOfAutos)) {
+      plan_->open.push_back({std::string(row->key), where, field.name + " = auto"});
+      is_precision_open_ |= row->key == "train.precision";
     } else if (field.name == "zero_optimization.reduce_bucket_size") {
       // Hugging Face's trainer sets the square of the hidden size.
       const Whole hidden = context_.before.whole_of("model.hidden").value_or(0);
-      if (hidden > 0) bucket_ = static_cast<double>(product_of({hidden, hidden}));
+      if (hidden > 0) bucket_elements_ = static_cast<double>(product_of({hidden, hidden}));
       plan_->assumed.push_back(fmt::format(
-          "{}: {} elements a bucket, {}", where, bucket_,
+          "{}: {} elements a bucket, {}", where, bucket_elements_,
           hidden > 0 ? "the square of the model's hidden size, as Hugging Face's trainer sets it"
                      : "DeepSpeed's default: no earlier file states the hidden size"));
     } else {
@@ -277,11 +278,11 @@ class DeepSpeedPlan {
     }
   }
 
-  // Sets a key from a field, in which 1 and -1 mean none. `counts`: whether DeepSpeed reads the
-  // field in this stage.
-  void set_whole_above_one(FieldReader* zero, const char* field, IntegerKey key, bool counts) {
+  // Sets a key from a field, in which 1 and -1 mean none. `is_used`: DeepSpeed reads the field in
+  // this ZeRO stage.
+  void set_whole_above_one(FieldReader* zero, const char* field, IntegerKey key, bool is_used) {
     const Whole value = zero->whole({field}, -1).value_or(0);
-    if (value > 1 && counts) plan_->set(key, value, fmt::format("zero_optimization.{}", field));
+    if (value > 1 && is_used) plan_->set(key, value, fmt::format("zero_optimization.{}", field));
   }
 
   // Sets the share of the optimizer that is in the CPU's memory (`ratio` is ZeRO-Offload++'s).
@@ -317,7 +318,7 @@ class DeepSpeedPlan {
     if (stage == 3)
       plan_->set("overlap.param_gather", true, "stage 3 gathers the next layer ahead");
     if (overlaps && (stage == 1 || stage == 2)) {
-      const double elements = bucket.value_or(bucket_);
+      const double elements = bucket.value_or(bucket_elements_);
       plan_->set("overlap.bucket_MB", elements * gradient_bytes_ / 1e6,
                  fmt::format("{:.0f} elements of {} bytes", elements, gradient_bytes_));
     }
@@ -341,7 +342,7 @@ class DeepSpeedPlan {
     keep_fault(zero);
   }
 
-  void optimizer() {
+  void note_optimizer() {
     const DocumentNode* node = top_.node({"optimizer"});
     const DocumentNode* type = node == nullptr ? nullptr : node->find("type");
     if (type == nullptr) return;
@@ -359,8 +360,8 @@ class DeepSpeedPlan {
   bool is_bf16_ = false, is_fp16_ = false;
   Whole autotp_ = 1;  // AutoTP's tensor ranks
   int gradient_bytes_ = 4;
-  double bucket_ = 5e8;             // elements, if the file states none
-  bool is_precision_open_ = false;  // "auto"
+  double bucket_elements_ = 5e8;    // unless the file states it; DeepSpeed's default
+  bool is_precision_open_ = false;  // the file leaves it "auto"
 };
 
 }  // namespace

@@ -15,10 +15,10 @@ namespace {
 
 using Whole = std::int64_t;
 
-// PyTorch's names of schedules, ours, and how many stages a rank has in them.
+// A pipeline schedule: its names in PyTorch and in Tandem, and the stages that a rank has in it.
 struct TitanSchedule {
   std::string_view theirs, ours;
-  Whole stages;
+  Whole rank_stages;
 };
 constexpr TitanSchedule kSchedules[] = {{"1F1B", "1f1b", 1},
                                         {"GPipe", "gpipe", 1},
@@ -28,6 +28,7 @@ constexpr TitanSchedule kSchedules[] = {{"1F1B", "1f1b", 1},
                                         {"ZBVZeroBubble", "zbv", 2},
                                         {"DualPipeV", "dualpipev", 2}};
 
+// Tables that change neither time nor memory.
 constexpr std::string_view kQuietSections[] = {
     "job",     "profiling",         "metrics", "lr_scheduler",    "checkpoint",
     "compile", "validation",        "comm",    "fault_tolerance", "experimental",
@@ -76,9 +77,9 @@ class TitanPlan {
     return context_.gpus > 0 ? context_.gpus : context_.before.whole_of("cluster.gpus").value_or(0);
   }
 
-  void set_sizes(FieldReader* p) {
+  void set_sizes(FieldReader* parallel) {
     const auto degree = [&](std::string_view name, IntegerKey key) {
-      const Whole size = p->whole({name}, 1).value_or(1);
+      const Whole size = parallel->whole({name}, 1).value_or(1);
       if (size > 1) plan_->set(key, size, name);
       return size;
     };
@@ -86,59 +87,65 @@ class TitanPlan {
     pp_ = degree("pipeline_parallel_degree", "parallel.pp");
     cp_ = degree("context_parallel_degree", "parallel.cp");
     degree("expert_parallel_degree", "parallel.ep");
-    if (const Whole expert_tp = p->whole({"expert_tensor_parallel_degree"}, 1).value_or(0);
+    if (const Whole expert_tp = parallel->whole({"expert_tensor_parallel_degree"}, 1).value_or(0);
         expert_tp > 0 && expert_tp != tp_)
       plan_->set("parallel.expert_tp", expert_tp, "expert_tensor_parallel_degree");
     if (cp_ > 1) {
-      const std::string way = p->text({"context_parallel_rotate_method"}).value_or("allgather");
-      if (way == "allgather") plan_->set("parallel.cp_comm", "all_gather", "the default");
+      const std::string method =
+          parallel->text({"context_parallel_rotate_method"}).value_or("allgather");
+      if (method == "allgather") plan_->set("parallel.cp_comm", "all_gather", "the default");
     }
-    if (p->flag({"enable_sequence_parallel"}).value_or(true) && tp_ > 1)
+    if (parallel->flag({"enable_sequence_parallel"}).value_or(true) && tp_ > 1)
       plan_->set("train.sequence_parallel", true, "with tensor_parallel_degree");
-    if (p->flag({"enable_async_tensor_parallel"}).value_or(false) && tp_ > 1)
+    if (parallel->flag({"enable_async_tensor_parallel"}).value_or(false) && tp_ > 1)
       plan_->set("overlap.tensor", "ring", "enable_async_tensor_parallel");
-    const Whole replicas = p->whole({"data_parallel_replicate_degree"}, 1).value_or(1);
-    const Whole shard = p->whole({"data_parallel_shard_degree"}, -1).value_or(-1);
-    const Whole block = product_of({tp_, pp_, cp_});
-    if (shard == 0) p->fail("data_parallel_shard_degree", "-1 or an integer from 1 on");
-    dp_ = shard > 0 ? product_of({shard, replicas}) : gpus() / block;
-    if (shard > 0) plan_->set("parallel.dp", dp_, "data_parallel_replicate x shard degree");
-    if (shard != 1) {
-      plan_->set("train.zero", Whole{3}, "data_parallel_shard_degree: FSDP2");
-      plan_->set("overlap.grad_reduce", true, "FSDP2 reduces layer by layer");
-      const std::string reshard = p->text({"fsdp_reshard_after_forward"}).value_or("default");
-      if (reshard == "never" || (reshard == "default" && pp_ > 1))
-        plan_->set("train.reshard_after_forward", false, "fsdp_reshard_after_forward");
-      if (reshard == "always" && pp_ > 1)
-        plan_->not_expressed.push_back(
-            "fsdp_reshard_after_forward = always: a pipeline's parameters stay gathered");
-    } else if (replicas > 1) {
-      plan_->set("overlap.grad_reduce", true, "DDP reduces bucket by bucket");
-      if (pp_ == 1) plan_->set("overlap.bucket_MB", 104.8576, "torchtitan's 100 MiB");
-    }
-    if (replicas > 1 && shard != 1) {
-      const Whole inside = shard > 0 ? shard : gpus() / product_of({block, replicas});
-      if (inside > 0) {
-        // hsdp_shard counts context ranks, as they shard too. torchtitan's degree does not.
-        plan_->set("parallel.hsdp_shard", product_of({inside, cp_}), "data_parallel_shard_degree");
-      } else {
-        plan_->not_expressed.push_back(fmt::format(
-            "data_parallel_replicate_degree = {}: what shards inside is not known without --gpus",
-            replicas));
-      }
-    }
-    if (p->text({"expert_parallel_comm_backend"}).value_or("standard") != "standard")
+    set_data_parallel(parallel);
+    if (parallel->text({"expert_parallel_comm_backend"}).value_or("standard") != "standard")
       plan_->not_expressed.push_back(
           "expert_parallel_comm_backend: tokens are sent by NCCL's all-to-all");
   }
 
-  void set_schedule(FieldReader* p, FieldReader* training) {
-    const std::string name = p->text({"pipeline_parallel_schedule"}).value_or("1F1B");
-    const std::string csv = p->text({"pipeline_parallel_schedule_csv"}).value_or("");
-    const auto each = p->whole({"pipeline_parallel_layers_per_stage"}, 1);
-    const Whole first = p->whole({"pipeline_parallel_first_stage_less_layers"}).value_or(1);
-    const Whole last = p->whole({"pipeline_parallel_last_stage_less_layers"}).value_or(1);
-    const Whole micro = p->whole({"pipeline_parallel_microbatch_size"}, 1).value_or(1);
+  // Sets the replicas, and FSDP2 (shard degree other than 1), DDP or both (HSDP) between them. A
+  // shard degree of -1 means all GPUs that the other degrees leave.
+  void set_data_parallel(FieldReader* parallel) {
+    const Whole replicas = parallel->whole({"data_parallel_replicate_degree"}, 1).value_or(1);
+    const Whole shard = parallel->whole({"data_parallel_shard_degree"}, -1).value_or(-1);
+    const Whole replica_gpus = product_of({tp_, pp_, cp_});
+    if (shard == 0) parallel->fail("data_parallel_shard_degree", "-1 or an integer from 1 on");
+    dp_ = shard > 0 ? product_of({shard, replicas}) : gpus() / replica_gpus;
+    if (shard > 0) plan_->set("parallel.dp", dp_, "data_parallel_replicate x shard degree");
+    if (shard != 1) {
+      set_fsdp(parallel);
+    } else if (replicas > 1) {
+      plan_->set("overlap.grad_reduce", true, "DDP reduces bucket by bucket");
+      if (pp_ == 1) plan_->set("overlap.bucket_MB", 104.8576, "torchtitan's 100 MiB");
+    }
+    if (replicas == 1 || shard == 1) return;
+    const Whole shard_size = shard > 0 ? shard : gpus() / product_of({replica_gpus, replicas});
+    if (shard_size > 0) {
+      // hsdp_shard counts context ranks, as they shard too. torchtitan's degree does not.
+      plan_->set("parallel.hsdp_shard", product_of({shard_size, cp_}),
+                 "data_parallel_shard_degree");
+    } else {
+      plan_->not_expressed.push_back(fmt::format(
+          "data_parallel_replicate_degree = {}: what shards inside is not known without --gpus",
+          replicas));
+    }
+  }
+
+  void set_fsdp(FieldReader* parallel) {
+    plan_->set("train.zero", Whole{3}, "data_parallel_shard_degree: FSDP2");
+    plan_->set("overlap.grad_reduce", true, "FSDP2 reduces layer by layer");
+    const std::string reshard = parallel->text({"fsdp_reshard_after_forward"}).value_or("default");
+    if (reshard == "never" || (reshard == "default" && pp_ > 1))
+      plan_->set("train.reshard_after_forward", false, "fsdp_reshard_after_forward");
+    if (reshard == "always" && pp_ > 1)
+      plan_->not_expressed.push_back(
+          "fsdp_reshard_after_forward = always: a pipeline's parameters stay gathered");
+  }
+
+  void set_batch(FieldReader* parallel, FieldReader* training) {
+    const Whole micro = parallel->whole({"pipeline_parallel_microbatch_size"}, 1).value_or(1);
     const Whole local = training->whole({"local_batch_size", "batch_size"}, 1).value_or(1);
     const Whole global = training->whole({"global_batch_size"}, -1).value_or(-1);
     plan_->set("parallel.micro_batch", pp_ > 1 ? micro : local,
@@ -151,28 +158,37 @@ class TitanPlan {
       plan_->not_expressed.push_back(
           fmt::format("local_batch_size = {}: the batch is not known without --gpus", local));
     }
+  }
+
+  void set_schedule(FieldReader* parallel, FieldReader* training) {
+    const std::string name = parallel->text({"pipeline_parallel_schedule"}).value_or("1F1B");
+    const std::string csv = parallel->text({"pipeline_parallel_schedule_csv"}).value_or("");
+    const auto layers_per_stage = parallel->whole({"pipeline_parallel_layers_per_stage"}, 1);
+    const Whole first = parallel->whole({"pipeline_parallel_first_stage_less_layers"}).value_or(1);
+    const Whole last = parallel->whole({"pipeline_parallel_last_stage_less_layers"}).value_or(1);
+    set_batch(parallel, training);
     if (pp_ == 1) return;
-    const auto row = std::find_if(std::begin(kSchedules), std::end(kSchedules),
-                                  [&](const TitanSchedule& one) { return one.theirs == name; });
+    const auto row = std::ranges::find(kSchedules, name, &TitanSchedule::theirs);
     if (!csv.empty()) {
       plan_->set("schedule.order", csv, "pipeline_parallel_schedule_csv");
     } else if (row == std::end(kSchedules)) {
-      p->fail("pipeline_parallel_schedule", "1F1B, Interleaved1F1B, GPipe or a zero-bubble one");
+      parallel->fail("pipeline_parallel_schedule",
+                     "1F1B, Interleaved1F1B, GPipe or a zero-bubble one");
       return;
     } else {
       plan_->set("schedule.order", row->ours, "pipeline_parallel_schedule");
     }
-    Whole stages = row == std::end(kSchedules) ? 1 : row->stages;
+    Whole rank_stages = row == std::end(kSchedules) ? 1 : row->rank_stages;
     const Whole layers = context_.before.whole_of("model.layers").value_or(0);
-    if (each && layers > 0) {
+    if (layers_per_stage && layers > 0) {
       // Embedding and head count as `first` and `last` layers. The sum, divided by pp x layers of a
       // stage and rounded up, is the stages of a rank.
-      stages = (layers + first + last - 1) / product_of({pp_, *each}) + 1;
-    } else if (stages > 1) {
-      plan_->assumed.push_back(fmt::format("parallel.vpp = {}: as torchtitan has it", stages));
+      rank_stages = (layers + first + last - 1) / product_of({pp_, *layers_per_stage}) + 1;
+    } else if (rank_stages > 1) {
+      plan_->assumed.push_back(fmt::format("parallel.vpp = {}: as torchtitan has it", rank_stages));
     }
-    if (stages > 1) plan_->set("parallel.vpp", stages, "stages a rank of the schedule");
-    set_layers(layers, first, last, product_of({pp_, stages}));
+    if (rank_stages > 1) plan_->set("parallel.vpp", rank_stages, "stages a rank of the schedule");
+    set_layers(layers, first, last, product_of({pp_, rank_stages}));
   }
 
   // Sets the layers of each stage. Embedding and head count as `first` and `last` layers of the
@@ -192,8 +208,8 @@ class TitanPlan {
 
   void set_training(FieldReader* training) {
     if (const auto seq = training->whole({"seq_len"}, 1)) plan_->set("model.seq", *seq, "seq_len");
-    const std::string wide = training->text({"mixed_precision_param"}).value_or("bfloat16");
-    if (wide == "float32") plan_->set("train.precision", "fp32", "mixed_precision_param");
+    const std::string dtype = training->text({"mixed_precision_param"}).value_or("bfloat16");
+    if (dtype == "float32") plan_->set("train.precision", "fp32", "mixed_precision_param");
     if (training->text({"mixed_precision_reduce"}).value_or("float32") == "bfloat16")
       plan_->set("train.gradient_dtype", "bf16", "mixed_precision_reduce");
     if (training->flag({"enable_cpu_offload"}).value_or(false))
@@ -227,8 +243,7 @@ class TitanPlan {
         memory->has("selective_ac_option") ? memory->node({"selective_ac_option"})->text() : "op"));
   }
 
-  // Sets how float8's scales are found. torchao gathers weights in float8 with tensorwise scales
-  // alone.
+  // Sets float8's scaling recipe. torchao gathers weights in float8 with tensorwise scales only.
   void set_fp8_recipe() {
     if (fp8_recipe_ == "rowwise" || fp8_recipe_ == "rowwise_with_gw_hp") {
       plan_->set("train.fp8_recipe", "rowwise", "recipe_name");
@@ -268,7 +283,7 @@ class TitanPlan {
           flavor));
   }
 
-  // Says that a layer runs uncompiled, as torchtitan's default is: the measured runs were compiled.
+  // Notes that the run is not compiled, torchtitan's default, while a compiled one is simulated.
   void note_eager() {
     const DocumentNode* table = document_.find("compile");
     const DocumentNode* enable = table == nullptr ? nullptr : table->find("enable");
@@ -280,7 +295,7 @@ class TitanPlan {
         on == nullptr ? ", the default" : ""));
   }
 
-  // Lists the fields that nobody has read, or counts them if they have no effect.
+  // Lists the fields that no call has read, or counts them if they have no effect.
   void list_unread_fields(const FieldReader& reader) {
     for (const DocumentField* field : reader.left()) {
       const auto* flag = std::get_if<bool>(&field->value.value);

@@ -1,7 +1,7 @@
 // Reads torchtitan's overrides of its command line, which it takes in place of TOML since February
-// 2026, as `tune --emit torchtitan` writes them. Names are of pytorch/torchtitan b5bcd76c
-// (2026-08-21). They become the fields of a TOML file, whose reader makes the plan. Declared in
-// interop/trainers/trainers.h.
+// 2026, as `tune --emit torchtitan` writes them: "--parallelism.tensor_parallel_degree 8". They
+// become the fields of a TOML file, from which import_torchtitan() makes the plan. Names are of
+// pytorch/torchtitan b5bcd76c (2026-08-21). Declared in interop/trainers/trainers.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,9 +13,10 @@
 namespace tandem {
 namespace {
 
-// The names that TOML had for the same; an empty value is the one that is given.
+// An override whose field had another name in the TOML files. `value` is the field's; empty: the
+// override's own.
 struct TitanRow {
-  std::string_view now, before, value;
+  std::string_view name, toml_name, value;
 };
 constexpr TitanRow kRenamed[] = {
     {"parallelism.no_enable_sequence_parallel", "parallelism.enable_sequence_parallel", "false"},
@@ -26,6 +27,8 @@ class TitanOverrides {
  public:
   explicit TitanOverrides(std::string path) : path_(std::move(path)) {}
 
+  // Adds the overrides among a command's words: "--section.field=value", or "--section.field
+  // value". Without a value it is a switch.
   void add(const std::vector<std::string>& words, int line) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       constexpr std::string_view kMode = "activation-checkpoint:";
@@ -42,15 +45,16 @@ class TitanOverrides {
                           : is_switch                 ? "true"
                                                       : words[i + 1];
       for (const TitanRow& row : kRenamed) {
-        if (row.now != name) continue;
-        name = row.before;
+        if (row.name != name) continue;
+        name = row.toml_name;
         if (!row.value.empty()) value = row.value;
       }
       set(name, value, line);
     }
   }
 
-  // Returns the overrides as a TOML file has them: sequences where these count tokens.
+  // Returns the overrides as a TOML file has them. Batch sizes are in sequences there, in tokens
+  // here.
   Result<DocumentNode> document() {
     const auto seq = whole("training.seq_len");
     const auto micro = take("training.num_tokens_per_microbatch_per_dp_rank");
@@ -77,12 +81,13 @@ class TitanOverrides {
     sections_.push_back({std::string(name), {DocumentNode::Map{}, 1}});
     return std::get_if<DocumentNode::Map>(&sections_.back().value.value);
   }
+  // Sets "section.field". Line 0 stands for the line of the last override.
   void set(const std::string& name, const std::string& value, int line) {
     const std::size_t dot = name.find('.');
     if (line > 0) line_ = line;
-    DocumentNode::Map* of = section(name.substr(0, dot));
-    std::erase_if(*of, [&](const auto& field) { return field.key == name.substr(dot + 1); });
-    of->push_back({name.substr(dot + 1), plain_scalar(value, line > 0 ? line : line_)});
+    DocumentNode::Map* fields = section(name.substr(0, dot));
+    std::erase_if(*fields, [&](const auto& field) { return field.key == name.substr(dot + 1); });
+    fields->push_back({name.substr(dot + 1), plain_scalar(value, line > 0 ? line : line_)});
   }
   std::optional<std::int64_t> whole(const std::string& name) {
     const std::size_t dot = name.find('.');
@@ -92,6 +97,7 @@ class TitanOverrides {
     }
     return std::nullopt;
   }
+  // Returns the field's value, and removes the field.
   std::optional<std::int64_t> take(const std::string& name) {
     const auto found = whole(name);
     const std::size_t dot = name.find('.');
@@ -127,12 +133,12 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
   }
   ASSIGN_OR_RETURN(const DocumentNode document, overrides.document());
   const auto world = script.variables.find("WORLD_SIZE");
+  const DocumentNode world_size = world == script.variables.end() || world->second.words.empty()
+                                      ? DocumentNode{}
+                                      : plain_scalar(world->second.words[0], world->second.line);
+  const auto stated_gpus = whole_number(world_size);
   std::int64_t gpus = context.gpus;
-  const DocumentNode size = world == script.variables.end() || world->second.words.empty()
-                                ? DocumentNode{}
-                                : plain_scalar(world->second.words[0], world->second.line);
-  const auto stated = whole_number(size);
-  if (gpus == 0 && stated && *stated > 0) gpus = std::min(*stated, kMostWhole);
+  if (gpus == 0 && stated_gpus && *stated_gpus > 0) gpus = std::min(*stated_gpus, kMostWhole);
   const ImportContext inner = {
       .path = context.path, .before = context.before, .gpus = gpus, .beside = context.beside};
   ASSIGN_OR_RETURN(ImportedPlan plan, import_torchtitan(document, inner));
@@ -143,11 +149,11 @@ Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
     plan.wanted.push_back(
         {name.substr(name.rfind('/') + 1), fmt::format("{}:{}", context.path, file->line)});
   }
-  if (stated && *stated > 0) {
-    plan.set("cluster.gpus", std::min(*stated, kMostWhole), "WORLD_SIZE");
-    plan.keys.back().where = fmt::format("{}:{}", context.path, size.line);
+  if (stated_gpus && *stated_gpus > 0) {
+    plan.set("cluster.gpus", std::min(*stated_gpus, kMostWhole), "WORLD_SIZE");
+    plan.keys.back().where = fmt::format("{}:{}", context.path, world_size.line);
   }
-  // Graphs are on by default.
+  // CUDA graphs are on by default.
   const DocumentNode* training = document.find("training");
   if (training == nullptr || training->find("disable_cuda_graphs") == nullptr)
     plan.set("train.cuda_graphs", true, "default of --training.disable_cuda_graphs");

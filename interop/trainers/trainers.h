@@ -1,4 +1,5 @@
-// Plans of DeepSpeed, torchtitan and Accelerate. The model is in none of their files.
+// Readers of the files of PyTorch trainers. is_X() tells whether a file is of the format,
+// import_X() makes its plan. None of these files states the model.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace tandem {
 
-// ds_config.json. What is "auto", which Hugging Face's trainer fills in, is left open.
+// ds_config.json. Fields that are "auto", which Hugging Face's trainer fills in, are left open.
 bool is_deepspeed(const DocumentNode& document);
 Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const ImportContext& context);
 
@@ -18,7 +19,7 @@ Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const Import
 bool is_torchtitan(const DocumentNode& document);
 Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context);
 
-// torchtitan's overrides of its command line, in a script.
+// The options of torchtitan's command line, in a script.
 bool has_torchtitan_overrides(const std::string& text);
 Result<ImportedPlan> import_torchtitan_overrides(const ShellScript& script,
                                                  const ImportContext& context);

@@ -20,9 +20,10 @@ constexpr std::string_view kQuiet =
     "include_* mixture* tokenized_path stage finetuning_type packing neat_packing "
     "disable_gradient_checkpointing group_by_length full_determinism optim_args ";
 
-// Fields that a scenario has no key for. They are listed if they are on; `always`: in any case.
+// Fields that a scenario has no key for, and the simplification made instead. They are listed if
+// they are on, or, with `always`, in any case.
 struct NotExpressedSetting {
-  std::string_view field, what;
+  std::string_view field, taken_as;
   bool always = false;
 };
 constexpr NotExpressedSetting kNotExpressed[] = {
@@ -66,7 +67,9 @@ class TrainingArguments {
   }
 
  private:
-  // Refuses what is more than training all weights of a language model.
+  using Whole = std::int64_t;
+
+  // Refuses tasks other than training all weights of one language model.
   void check_task() {
     // LLaMA-Factory's default is an adapter.
     const std::string kind =
@@ -115,7 +118,8 @@ class TrainingArguments {
                                     ": fsdp_config: FSDP is as train.zero says");
   }
 
-  // Takes the sizes that trainers on Megatron-LM have, as LLaMA-Factory's mcore_adapter.
+  // Sets the parallel sizes, which trainers on Megatron-LM have, such as LLaMA-Factory's
+  // mcore_adapter.
   void set_sizes() {
     constexpr std::pair<const char*, const char*> kSizes[] = {
         {"tensor_model_parallel_size", "parallel.tp"},
@@ -132,7 +136,7 @@ class TrainingArguments {
       plan_.set("train.zero", Whole{1}, "use_distributed_optimizer");
   }
 
-  // global batch = microbatch x accumulation steps x replicas.
+  // Sets the batch: global batch = microbatch x accumulation steps x replicas.
   void set_batch() {
     const Whole micro = fields_.whole({"per_device_train_batch_size"}, 1).value_or(8);
     const Whole steps = fields_.whole({"gradient_accumulation_steps"}, 1).value_or(1);
@@ -152,9 +156,9 @@ class TrainingArguments {
 
   void set_memory() {
     // LLaMA-Factory recomputes by default.
-    const bool asks = fields_.flag({"gradient_checkpointing"}).value_or(false);
+    const bool is_on = fields_.flag({"gradient_checkpointing"}).value_or(false);
     const bool recomputes =
-        is_factory_ ? !fields_.flag({"disable_gradient_checkpointing"}).value_or(false) : asks;
+        is_factory_ ? !fields_.flag({"disable_gradient_checkpointing"}).value_or(false) : is_on;
     if (recomputes)
       plan_.set("train.recompute", "full",
                 is_factory_ ? "LLaMA-Factory's disable_gradient_checkpointing"
@@ -183,7 +187,7 @@ class TrainingArguments {
       });
       if (row != std::end(kNotExpressed)) {
         if (row->always || !is_off(field->value))
-          plan_.not_expressed.push_back(fmt::format("{}: {}", place, row->what));
+          plan_.not_expressed.push_back(fmt::format("{}: {}", place, row->taken_as));
       } else if (matches_word(field->key, kQuiet)) {
         ++plan_.without_effect;
       } else {
@@ -191,8 +195,6 @@ class TrainingArguments {
       }
     }
   }
-
-  using Whole = std::int64_t;
 
   const ImportContext& context_;
   FieldReader fields_;
