@@ -1,5 +1,6 @@
-// Reads the output of `ibnetdiscover`: each switch with a link a line, then each channel adapter.
-// All cables are read from the switches. Adapters' blocks name the adapters if no switch does.
+// Reads the output of `ibnetdiscover`: a block for each switch and each channel adapter (HCA), with
+// a line for each of its links. Cables are read from the switches' blocks only. Names of hosts come
+// from the descriptions of adapters, in either kind of block.
 // Declared in interop/topology/readers.h.
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/hostlist.h"
@@ -18,7 +20,7 @@
 namespace tandem {
 namespace {
 
-// The speed of a lane.
+// The speed of one lane of a link, by InfiniBand's name for it.
 struct LaneSpeed {
   std::string_view name;
   double Gbitps;
@@ -31,14 +33,14 @@ constexpr std::array kLanes = {
 
 // Returns the GB/s of "4xNDR"; nothing: the text is of another form.
 std::optional<double> link_GBps(std::string_view text) {
-  const std::size_t by = text.find('x');
+  const std::size_t cross = text.find('x');
   int width = 0;
-  if (by == text.npos) return std::nullopt;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + by, width);
-  if (failed != std::errc{} || end != text.data() + by || width < 1 || width > 12)
+  if (cross == text.npos) return std::nullopt;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + cross, width);
+  if (failed != std::errc{} || end != text.data() + cross || width < 1 || width > 12)
     return std::nullopt;
   for (const LaneSpeed& lane : kLanes) {
-    if (text.substr(by + 1) == lane.name) return width * lane.Gbitps / 8;
+    if (text.substr(cross + 1) == lane.name) return width * lane.Gbitps / 8;
   }
   return std::nullopt;
 }
@@ -52,8 +54,8 @@ std::optional<std::string_view> quoted(std::string_view line, std::size_t* from)
   return line.substr(open + 1, close - open - 1);
 }
 
-// Returns A09-P1-IBLEAF-04-04 of "MF0;A09-P1-IBLEAF-04-04:MQM9701/U1". Characters that a CSV would
-// trip over become dashes.
+// Returns A09-P1-IBLEAF-04-04 of "MF0;A09-P1-IBLEAF-04-04:MQM9701/U1". Other characters than
+// letters, digits, - and _ become dashes, for the name goes into a CSV.
 std::string switch_name(std::string_view description) {
   std::string_view name = description;
   if (const std::size_t semicolon = name.find(';'); semicolon != name.npos)
@@ -65,11 +67,12 @@ std::string switch_name(std::string_view description) {
   return clean;
 }
 
-// An adapter: a host's device, or one of no host.
+// A channel adapter. `host` and `device` are empty if the description names none.
 struct Adapter {
   std::string description, host, device;
 };
 
+// In the description of a switch's own adapter, which reduces inside the network (SHARP).
 constexpr std::string_view kAggregation = "Aggregation Node";
 
 // Splits "a08-p1-dgx-04-c01 mlx5_5", "... HCA-6" and "host mlx5_0 extra" at the blank. "MT4129
@@ -98,8 +101,14 @@ Adapter adapter_of(std::string_view description) {
   return adapter;
 }
 
-// A GUID and its port. "S-..." is a switch's, "H-..." an adapter's.
-using CableEnd = std::pair<std::string, int>;
+struct CableEnd {
+  std::string guid;  // "S-..." of a switch, "H-..." of an adapter
+  int port = 0;
+
+  bool operator<(const CableEnd& other) const {
+    return std::tie(guid, port) < std::tie(other.guid, other.port);
+  }
+};
 
 struct FoundCable {
   CableEnd from, to;
@@ -138,6 +147,7 @@ class Fabric {
   std::vector<std::string> left_out;
 
  private:
+  // Reads a block's first line: Switch 65 "S-guid" # "description" ..., or Ca 1 "H-guid" # ...
   Status read_head(std::string_view line, int number) {
     std::size_t at = 0;
     const auto guid = quoted(line, &at);
@@ -146,23 +156,24 @@ class Fabric {
       return Error::at(source_.at(number),
                        "found a line of a switch or an adapter without its GUID and description, "
                        "expected both in quotes");
-    here_ = *guid;
-    at_switch_ = line.starts_with("Switch");
-    if (at_switch_) {
-      switches_.try_emplace(here_, switch_name(*description));
+    block_guid_ = *guid;
+    in_switch_block_ = line.starts_with("Switch");
+    if (in_switch_block_) {
+      switches_.try_emplace(block_guid_, switch_name(*description));
     } else {
-      note_adapter(here_, *description);
+      note_adapter(block_guid_, *description);
     }
     return Done{};
   }
 
+  // Keeps the first description of an adapter that names its host.
   void note_adapter(const std::string& guid, std::string_view description) {
     Adapter adapter = adapter_of(description);
     Adapter& known = adapters_[guid];
     if (known.host.empty()) known = std::move(adapter);
   }
 
-  // Reads a link of a switch, or of an adapter, which states its own lid first:
+  // Reads a link in the block of a switch or of an adapter (second form):
   //   [port] "S-guid"[port] # "description" lid N 4xNDR
   //   [port](guid) "S-guid"[port] # lid N lmc N "description" lid N 4xNDR
   Status read_cable(std::string_view line, int number) {
@@ -172,7 +183,7 @@ class Fabric {
                                    "\"description\" lid N 4xNDR",
                                    what));
     };
-    if (here_.empty()) return wrong("the switch that it is of");
+    if (block_guid_.empty()) return wrong("the switch that it is of");
     std::size_t at = 0;
     const auto peer = quoted(line, &at);
     if (!peer || peer->size() < 3) return wrong("the GUID of its other end");
@@ -184,9 +195,9 @@ class Fabric {
     const std::string_view trimmed = line.substr(0, blank + 1);
     const auto GBps = link_GBps(trimmed.substr(trimmed.find_last_of(" \t") + 1));
     if (!GBps) return wrong("its width and speed");
-    if (!at_switch_) return Done{};  // read from the switch
+    if (!in_switch_block_) return Done{};  // the switch's block has the same link
     if (peer->starts_with("H-")) note_adapter(std::string(*peer), *description);
-    cables_.push_back({{here_, *port}, {std::string(*peer), *to_port}, *GBps});
+    cables_.push_back({{block_guid_, *port}, {std::string(*peer), *to_port}, *GBps});
     return Done{};
   }
 
@@ -202,17 +213,17 @@ class Fabric {
 
   std::map<std::string, std::string> unique_names() const;
 
-  void leave_out(const std::set<std::string>& ends, std::string_view what, std::string_view why);
+  void leave_out(const std::set<std::string>& ends, std::string_view noun, std::string_view why);
 
   const TopologySource& source_;
-  std::string here_;                             // the GUID of the block that is read
-  bool at_switch_ = false;                       // whether it is a switch's
-  std::map<std::string, std::string> switches_;  // GUID -> name
+  std::string block_guid_;  // of the block that is being read
+  bool in_switch_block_ = false;
+  std::map<std::string, std::string> switches_;  // names by GUID
   std::map<std::string, Adapter> adapters_;      // by GUID
   std::vector<FoundCable> cables_;
 };
 
-// Returns the switches' names. Switches of one name, or of none, get their GUID into it.
+// Returns the switches' names by GUID. The GUID is added to a name that several have, or none.
 std::map<std::string, std::string> Fabric::unique_names() const {
   std::map<std::string, int> uses;
   for (const auto& [guid, name] : switches_) ++uses[name];
@@ -224,13 +235,14 @@ std::map<std::string, std::string> Fabric::unique_names() const {
   return names;
 }
 
-// Notes ends of links: "2 ends without a host's name, such as 'x'".
-void Fabric::leave_out(const std::set<std::string>& ends, std::string_view what,
+// Notes ends of links that are left out: 2, "end" and " without a host's name" become "2 ends
+// without a host's name".
+void Fabric::leave_out(const std::set<std::string>& ends, std::string_view noun,
                        std::string_view why) {
   if (!ends.empty())
-    left_out.push_back(fmt::format("{}: {} {}{}{}", source_.path, ends.size(), what,
+    left_out.push_back(fmt::format("{}: {} {}{}{}", source_.path, ends.size(), noun,
                                    ends.size() == 1       ? ""
-                                   : what.ends_with("ch") ? "es"
+                                   : noun.ends_with("ch") ? "es"
                                                           : "s",
                                    why));
 }
@@ -245,15 +257,16 @@ ImportedFabric Fabric::fabric() {
   std::set<std::pair<CableEnd, CableEnd>> seen;
   std::set<std::string> aggregation, nameless, unknown, loops;
   for (const FoundCable& cable : cables_) {
-    const std::string& to = cable.to.first;
-    if (to == cable.from.first) {
-      loops.insert(names.at(to));
+    const std::string& to = cable.to.guid;
+    const std::string& from_switch = names.at(cable.from.guid);
+    if (to == cable.from.guid) {
+      loops.insert(from_switch);
       continue;
     }
-    if (const auto there = names.find(to); there != names.end()) {
-      // Each end states the cable, unless the file was cut: once is enough.
+    if (const auto to_switch = names.find(to); to_switch != names.end()) {
+      // Both switches state the cable, unless the file was cut. It is added once.
       if (seen.insert(std::minmax(cable.from, cable.to)).second)
-        fabric.cables.push_back({names.at(cable.from.first), there->second, cable.GBps});
+        fabric.cables.push_back({from_switch, to_switch->second, cable.GBps});
       continue;
     }
     const auto found = adapters_.find(to);
@@ -262,7 +275,7 @@ ImportedFabric Fabric::fabric() {
     } else if (!found->second.host.empty()) {
       FabricHost& host = hosts[found->second.host];
       host.name = found->second.host;
-      host.ports.push_back({found->second.device, names.at(cable.from.first), cable.GBps});
+      host.ports.push_back({found->second.device, from_switch, cable.GBps});
     } else if (found->second.description.find(kAggregation) != std::string::npos) {
       aggregation.insert(to);
     } else {

@@ -21,15 +21,15 @@ struct ImportedNic {
   double GBps = 0;
 };
 
-// A wire inside a node. Ends are "gpu0" (by place among the GPUs), "nic0", "nvswitch", or any other
-// name: a PCIe switch or a CPU.
+// A wire inside a node. Its ends are "gpu0" and "nic0" (numbered by place in ImportedNode's lists),
+// "nvswitch", or any other name for a PCIe switch or a CPU.
 struct NodeWire {
   enum Kind { Nvlink, Pcie, C2c, Sockets };
 
   std::string from, to;
   Kind kind = Pcie;
-  double GBps = 0;  // of other kinds than NVLink, which is counted
-  int nvlinks = 0;
+  double GBps = 0;  // of all kinds but Nvlink
+  int nvlinks = 0;  // of Nvlink: how many NVLinks the wire bundles
 };
 
 struct ImportedNode {
@@ -46,7 +46,7 @@ struct ImportedNode {
 // A host's port at a switch of the fabric. Without a device it stands for all NICs of the host.
 struct FabricPort {
   std::string device;  // "mlx5_5"
-  std::string at;      // the switch
+  std::string at;      // the switch's name
   double GBps = 0;
 };
 

@@ -6,8 +6,9 @@
 namespace tandem {
 namespace {
 
+// Rates of one NVLink, for GPUs of compute capability `sm` up to that of the row before.
 struct NvlinkRate {
-  int sm;  // from this one on
+  int sm;
   double nccl_GBps, line_GBps;
 };
 
@@ -22,17 +23,18 @@ const NvlinkRate* nvlink_of(int sm) {
   return nullptr;
 }
 
-// NCCL's speed of a lane, in 100 Mbit/s, by the transfer rate.
+// NCCL's speed of a PCIe lane by its transfer rate.
 struct PcieSpeed {
   std::string_view GTps;
-  double lane;
+  double lane_100Mbitps;
 };
 
 constexpr std::array kPcieSpeeds = {PcieSpeed{"2.5", 15}, PcieSpeed{"5", 30},
                                     PcieSpeed{"8", 60},   PcieSpeed{"16", 120},
                                     PcieSpeed{"32", 240}, PcieSpeed{"64", 480}};
-// For a speed or a width that is not known; and how often 100 Mbit/s are in a GB/s.
-constexpr double kOtherSpeed = 60, kWidth = 16, kLanesPerGBps = 80;
+// NCCL's lane speed and number of lanes where the file states no known ones.
+constexpr double kOtherSpeed_100Mbitps = 60, kUsualLanes = 16;
+constexpr double k100MbitpsPerGBps = 80;
 
 constexpr int kVolta = 70, kAmpere = 80, kHopper = 90, kBlackwell = 100;
 
@@ -68,11 +70,11 @@ double nvlink_line_GBps(int sm) {
 double pcie_GBps(std::string_view speed, double width) {
   const std::string_view rate = speed.substr(0, speed.find(' '));
   const std::string_view whole = rate.ends_with(".0") ? rate.substr(0, rate.size() - 2) : rate;
-  double lane = kOtherSpeed;
+  double lane_100Mbitps = kOtherSpeed_100Mbitps;
   for (const PcieSpeed& known : kPcieSpeeds) {
-    if (whole == known.GTps) lane = known.lane;
+    if (whole == known.GTps) lane_100Mbitps = known.lane_100Mbitps;
   }
-  return (width > 0 ? width : kWidth) * lane / kLanesPerGBps;
+  return (width > 0 ? width : kUsualLanes) * lane_100Mbitps / k100MbitpsPerGBps;
 }
 
 double pcie_GBps_of(int sm) {
@@ -81,6 +83,7 @@ double pcie_GBps_of(int sm) {
 }
 
 double socket_GBps(std::string_view arch, std::string_view vendor, double family, double model) {
+  // GB/s.
   constexpr double kArm = 6, kPower = 32, kAmd = 16, kBroadwell = 6, kSkylake = 10,
                    kSapphireRapids = 22, kEmeraldRapids = 40;
   // NCCL takes Skylake's for other vendors. Intel's model numbers: 0x55 Skylake, 0x8F Sapphire

@@ -22,7 +22,7 @@ std::string lower(std::string_view text) {
   return small;
 }
 
-// A line without its comment. A line that ends in a backslash goes on in the next.
+// The words of a line without its comment, joined with the next line where it ends in a backslash.
 struct SlurmLine {
   int number = 0;  // of the first line
   std::vector<std::string> words;
@@ -55,7 +55,7 @@ std::string name_of(const std::string& word) { return lower(word.substr(0, word.
 constexpr std::array<std::string_view, 6> kNames = {"switchname", "switches",  "nodes",
                                                     "linkspeed",  "blockname", "blocksizes"};
 
-// Returns the values by name. Each name may come once, and must be known.
+// Returns a line's values by name. Errors: a name that is not known or comes twice.
 Result<std::map<std::string, std::string>> values_of(const TopologySource& source,
                                                      const SlurmLine& line) {
   std::map<std::string, std::string> values;

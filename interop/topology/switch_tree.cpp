@@ -17,7 +17,7 @@ Result<std::vector<std::string>> SwitchTree::names(int line, const std::string& 
   return names;
 }
 
-// Checks that a name is there, is new, and can stand for a site in a list of cables.
+// Checks that a name is not empty, is new, and can be a device's name in a list of cables.
 Status SwitchTree::check_name(int line, std::string_view kind, const std::string& name,
                               std::map<std::string, int>* lines) const {
   if (name.empty())
@@ -59,8 +59,8 @@ Status SwitchTree::add_block(int line, const std::string& name, const std::strin
   return Done{};
 }
 
-// Walks up from each switch, until the root or a switch of an earlier walk. A walk that returns to
-// a switch where it has been has found a cycle.
+// Walks up from each switch, until the root or a switch that any walk has visited. If that was this
+// walk, the switches form a cycle.
 Status SwitchTree::check_no_cycle(const std::map<std::string, std::string>& above) const {
   std::map<std::string, std::size_t> walk_at;
   for (std::size_t walk = 0; walk < switches_.size(); ++walk) {
@@ -77,7 +77,8 @@ Status SwitchTree::check_no_cycle(const std::map<std::string, std::string>& abov
 Result<ImportedFabric> SwitchTree::fabric() const {
   ImportedFabric fabric;
   std::set<std::string> known;
-  std::map<std::string, std::string> above, at_switch;
+  std::map<std::string, std::string> above;      // a switch -> the one above it
+  std::map<std::string, std::string> at_switch;  // a host -> its switch
   for (const Switch& one : switches_) {
     known.insert(one.name);
     fabric.switches.push_back(one.name);

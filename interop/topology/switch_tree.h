@@ -1,5 +1,6 @@
-// SwitchTree: switches and what hangs below each, by names alone, as Slurm and topograph write
-// them.
+// SwitchTree: switches, with the names of the switches and hosts below each, and blocks of hosts
+// that NVLink joins, as Slurm's and topograph's files state them. Checks the names and that the
+// switches form trees.
 #pragma once
 
 #include <map>
@@ -17,8 +18,8 @@ class SwitchTree {
   // `path` and `kind`: in Errors and notes.
   SwitchTree(std::string path, std::string kind) : path_(std::move(path)), kind_(std::move(kind)) {}
 
-  // Adds a switch with hostlists of switches, of hosts, or of both. Errors: a malformed list, none,
-  // a switch that is there already, a name with blanks or quotes.
+  // Adds a switch with hostlists ("n[1-4]") of the switches and of the hosts below it. Errors: a
+  // malformed list, two empty lists, a switch that was added before, a name with blanks or quotes.
   Status add_switch(int line, const std::string& name, const std::string& switches,
                     const std::string& hosts);
   Status add_block(int line, const std::string& name, const std::string& hosts);

@@ -1,3 +1,4 @@
+// A table of readers: the first one that recognises a file's text reads the file.
 #include "interop/topology/topologies.h"
 
 #include <array>

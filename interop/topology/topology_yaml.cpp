@@ -13,10 +13,10 @@
 namespace tandem {
 namespace {
 
-// Returns a field's names as one hostlist, "a[1-4],b", whether they are a text or a list.
-Result<std::string> hostlist_in(const TopologySource& source, const DocumentNode& of,
+// Returns the names in a map's field, a text or a list, as one hostlist: "a[1-4],b".
+Result<std::string> hostlist_in(const TopologySource& source, const DocumentNode& map,
                                 std::string_view key) {
-  const DocumentNode* node = of.find(key);
+  const DocumentNode* node = map.find(key);
   if (node == nullptr || node->is_null()) return std::string();
   if (const auto* text = std::get_if<std::string>(&node->value)) return *text;
   std::string joined;
@@ -35,12 +35,12 @@ Result<std::string> hostlist_in(const TopologySource& source, const DocumentNode
   return node->text();  // a name that is a number
 }
 
-// Reads a list of maps: {switch, children, nodes} or {block, nodes}.
-Status read_list(const TopologySource& source, const DocumentNode& of, std::string_view list_key,
-                 std::string_view name_key, SwitchTree* tree) {
-  const DocumentNode* list = of.find(list_key);
+// Reads a topology's list of maps: {switch, children, nodes} or {block, nodes}.
+Status read_list(const TopologySource& source, const DocumentNode& topology,
+                 std::string_view list_key, std::string_view name_key, SwitchTree* tree) {
+  const DocumentNode* list = topology.find(list_key);
   if (list == nullptr || list->list() == nullptr)
-    return Error::at(source.at(of.line),
+    return Error::at(source.at(topology.line),
                      fmt::format("found no list of {}, expected one", list_key));
   for (const DocumentNode& item : *list->list()) {
     ASSIGN_OR_RETURN(const std::string name, hostlist_in(source, item, name_key));
@@ -66,12 +66,12 @@ std::string name_of_topology(const DocumentNode& topology) {
   return name == nullptr ? "without a name" : name->text();
 }
 
-// Reads a list of topologies. Of several trees, and of several lists of blocks, it takes one: the
-// cluster's default, else the first.
+// Reads Slurm's list of topologies. Takes one tree and one list of blocks: of several, the one that
+// is the cluster's default, else the first.
 Status read_slurm(const TopologySource& source, const DocumentNode::List& list, SwitchTree* tree,
                   std::vector<std::string>* left_out) {
-  const DocumentNode* chosen[2] = {nullptr, nullptr};
   constexpr std::string_view kKinds[2] = {"tree", "block"};
+  const DocumentNode* chosen[2] = {nullptr, nullptr};  // by kind
   for (const DocumentNode& topology : list) {
     bool known = false;
     for (int kind = 0; kind < 2; ++kind) {

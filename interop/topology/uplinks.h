@@ -9,12 +9,12 @@
 
 namespace tandem {
 
-// Returns by switch what it carries up, GB/s: all that comes from its switches below, and the share
-// of its own hosts' traffic (`down`, by switch) that the oversubscription leaves. REQUIRES: cables
-// from each switch to the one above it, without a cycle.
+// Returns the rate that each switch carries up, GB/s: the sum of the rates that the switches below
+// it carry up, plus its own hosts' rate (`down_GBps`, by switch) divided by the oversubscription.
+// REQUIRES: each cable leads from a switch to the one above it, and there is no cycle.
 std::map<std::string, double> uplinks_GBps(const std::vector<std::string>& switches,
                                            const std::vector<FabricCable>& cables,
-                                           const std::map<std::string, double>& down,
+                                           const std::map<std::string, double>& down_GBps,
                                            double oversubscription);
 
 }  // namespace tandem
