@@ -1,8 +1,9 @@
-// Reads NCCL's topology files, trees of <system>, <cpu>, <pci> (bridges, then devices) with a <gpu>
-// or a <nic> and its <net> inside. There are three kinds: full dumps with NVLinks; lists of devices
-// with PCI classes but without NVLinks, as clouds ship them; and lists without classes. So a device
-// is recognised by what is in it, else by its class, and missing NVLinks are left to the preset.
-// Declared in interop/topology/readers.h.
+// Reads NCCL's topology files: a <system> of <cpu>s, below which nested <pci> stand for PCIe
+// bridges and, innermost, for devices, with a <gpu> or a <nic> and its <net>s inside. There are
+// three kinds: full dumps with NVLinks; lists of devices with PCI classes but without NVLinks, as
+// clouds ship them; and lists without classes. So a device is recognised by its child, else by its
+// class, and missing NVLinks are left to the preset. GPUs and NICs are collected first, then
+// numbered by node(). Declared in interop/topology/readers.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,11 +18,14 @@
 namespace tandem {
 namespace {
 
+// PCI classes, or how they begin.
 constexpr std::string_view kSwitchClass = "0x0680", kGpuClass = "0x03", kNicClass = "0x02";
-constexpr std::string_view kManyHosts = "fffffff:ff:ff.0";  // the target of a rack's NVLinks
-constexpr double kNetMbitps = 10000;  // that NCCL takes for a net that states no speed
+// The target of NVLinks that lead to a switch shared by several hosts.
+constexpr std::string_view kManyHosts = "fffffff:ff:ff.0";
+constexpr double kUsualNetMbitps = 10000;  // NCCL's assumption for a net that states no speed
+constexpr double kMbitpsPerGBps = 8000;
 
-// The range in which an attribute must be, if the file has it.
+// The range in which an attribute must be where an element has it.
 struct NumberRange {
   std::string_view attribute;
   double least, most;
@@ -32,8 +36,13 @@ constexpr std::array kRanges = {NumberRange{"link_width", 0, 64}, NumberRange{"s
                                 NumberRange{"dev", -1, 1e5},      NumberRange{"sm", 0, 1000},
                                 NumberRange{"familyid", -1, 1e5}, NumberRange{"modelid", -1, 1e5}};
 
+struct FoundCpu {
+  std::string name;  // "cpu0"
+  int host = 0;
+};
+
 struct FoundNvlink {
-  std::string target;  // a busid
+  std::string target;  // the busid of a GPU or an NVLink switch
   bool to_switch = false;
   int count = 0, line = 0;
 };
@@ -41,7 +50,8 @@ struct FoundNvlink {
 // A GPU of the file, before GPUs are numbered.
 struct FoundGpu {
   int host = 0, dev = -1;
-  std::string busid, at;  // the PCIe switch or CPU that it hangs on
+  std::string busid;
+  std::string parent;  // the PCIe switch or CPU above it: "pcie0", "cpu1"
   double pcie_GBps = 0, c2c_GBps = 0;
   ImportedGpu gpu;
   std::vector<FoundNvlink> nvlinks;
@@ -49,7 +59,7 @@ struct FoundGpu {
 
 struct FoundNic {
   int host = 0, dev = -1;
-  std::string at;
+  std::string parent;
   double pcie_GBps = 0;
   ImportedNic nic;
 };
@@ -106,10 +116,11 @@ class NcclSystem {
     return Done{};
   }
 
-  static bool is_device(const XmlElement& pci, std::string_view child, std::string_view of) {
-    return pci.child(child) != nullptr || pci.text("class").starts_with(of);
+  static bool is_device(const XmlElement& pci, std::string_view child, std::string_view pci_class) {
+    return pci.child(child) != nullptr || pci.text("class").starts_with(pci_class);
   }
 
+  // Returns "10de:2330" of vendor 0x10de and device 0x2330; empty: the file does not state them.
   static std::string pci_id(const XmlElement& pci) {
     const auto digits = [&](std::string_view attribute) {
       const std::string_view text = pci.text(attribute);
@@ -130,11 +141,12 @@ class NcclSystem {
     const std::string name = fmt::format("cpu{}", cpus_.size());
     const double sockets = socket_GBps(cpu.text("arch"), cpu.text("vendor"), cpu.number("familyid"),
                                        cpu.number("modelid"));
-    for (const auto& [other, of_host] : cpus_) {
-      if (of_host == host)
-        wires_.push_back({.from = other, .to = name, .kind = NodeWire::Sockets, .GBps = sockets});
+    for (const FoundCpu& other : cpus_) {
+      if (other.host == host)
+        wires_.push_back(
+            {.from = other.name, .to = name, .kind = NodeWire::Sockets, .GBps = sockets});
     }
-    cpus_.emplace_back(name, host);
+    cpus_.push_back({name, host});
     for (const XmlElement& child : cpu.children) {
       if (child.name == "pci") RETURN_IF_ERROR(read_pci(child, name, host));
       if (child.name == "nic") RETURN_IF_ERROR(add_nets(child, nullptr, name, host));
@@ -166,35 +178,36 @@ class NcclSystem {
     return fastest;
   }
 
-  Status read_pci(const XmlElement& pci, const std::string& at, int host) {
-    if (is_device(pci, "gpu", kGpuClass)) return add_gpu(pci, at, host);
-    if (const XmlElement* nic = pci.child("nic")) return add_nets(*nic, &pci, at, host);
+  // Reads a device, or a bridge with all below it.
+  Status read_pci(const XmlElement& pci, const std::string& parent, int host) {
+    if (is_device(pci, "gpu", kGpuClass)) return add_gpu(pci, parent, host);
+    if (const XmlElement* nic = pci.child("nic")) return add_nets(*nic, &pci, parent, host);
     const bool bare_nic =
         pci.text("class").starts_with(kNicClass) || (!has_classes_ && pci.children.empty());
     if (bare_nic) {
-      nics_.push_back({host, -1, at, rate_of(pci), {"", pci_id(pci), 0}});
+      nics_.push_back({host, -1, parent, rate_of(pci), {"", pci_id(pci), 0}});
       return Done{};
     }
     if (pci.text("class").starts_with(kSwitchClass)) return Done{};
-    std::string here = at;
-    if (devices_in(pci) > 1) {  // a switch; with one device it is but a wire
-      here = fmt::format("pcie{}", switches_++);
-      const bool is_told = pci.number("link_width") > 1;
-      wires_.push_back({.from = here,
-                        .to = at,
+    std::string inner_parent = parent;  // a bridge above one device is left out
+    if (devices_in(pci) > 1) {
+      inner_parent = fmt::format("pcie{}", switches_++);
+      const bool states_rate = pci.number("link_width") > 1;
+      wires_.push_back({.from = inner_parent,
+                        .to = parent,
                         .kind = NodeWire::Pcie,
-                        .GBps = is_told ? rate_of(pci) : fastest_below(pci)});
+                        .GBps = states_rate ? rate_of(pci) : fastest_below(pci)});
     }
     for (const XmlElement& child : pci.children) {
-      if (child.name == "pci") RETURN_IF_ERROR(read_pci(child, here, host));
+      if (child.name == "pci") RETURN_IF_ERROR(read_pci(child, inner_parent, host));
     }
     return Done{};
   }
 
-  Status add_gpu(const XmlElement& pci, const std::string& at, int host) {
+  Status add_gpu(const XmlElement& pci, const std::string& parent, int host) {
     FoundGpu found{.host = host,
                    .busid = std::string(pci.text("busid")),
-                   .at = at,
+                   .parent = parent,
                    .pcie_GBps = rate_of(pci),
                    .gpu = {pci_id(pci), 0}};
     if (const XmlElement* gpu = pci.child("gpu")) {
@@ -228,47 +241,50 @@ class NcclSystem {
     return Done{};
   }
 
-  Status add_nets(const XmlElement& nic, const XmlElement* pci, const std::string& at, int host) {
+  // Adds the nets of a <nic>. `pci`: its PCI device; null: it hangs on the CPU without one.
+  Status add_nets(const XmlElement& nic, const XmlElement* pci, const std::string& parent,
+                  int host) {
     if (nic.child("net") == nullptr)
       left_out.push_back(fmt::format("{}: a <nic> without a <net>", source_.at(nic.line)));
     for (const XmlElement& net : nic.children) {
       if (net.name != "net") continue;
-      const double speed = net.number("speed");
+      const double speed_Mbitps = net.number("speed");
       nics_.push_back({host,
                        static_cast<int>(net.number("dev", -1)),
-                       at,
+                       parent,
                        pci == nullptr ? pcie_GBps("", 0) : rate_of(*pci),
                        {std::string(net.text("name")), pci == nullptr ? "" : pci_id(*pci),
-                        speed > 0 ? speed / 8000 : 0}});
+                        speed_Mbitps > 0 ? speed_Mbitps / kMbitpsPerGBps : 0}});
     }
     return Done{};
   }
 
   void add_nvlinks(ImportedNode* node);
-  void take_slow_nets(ImportedNode* node);
+  void take_usual_speeds(ImportedNode* node);
 
   const TopologySource& source_;
   bool has_classes_ = false, states_nvlinks_ = false, joins_hosts_ = false;
-  std::vector<std::string> hosts_;
-  std::vector<std::pair<std::string, int>> cpus_;  // names and hosts
+  std::vector<std::string> hosts_;  // their hashes
+  std::vector<FoundCpu> cpus_;
   int switches_ = 0;
   std::vector<FoundGpu> gpus_;
   std::vector<FoundNic> nics_;
   std::vector<NodeWire> wires_;
 };
 
+// Adds a wire for the NVLinks of each GPU to a switch, and for those of each pair of GPUs.
 void NcclSystem::add_nvlinks(ImportedNode* node) {
-  std::map<std::pair<int, std::string>, int> place;  // by host and busid
+  std::map<std::pair<int, std::string>, int> gpu_at;  // by host and busid
   for (std::size_t i = 0; i < gpus_.size(); ++i)
-    place[{gpus_[i].host, gpus_[i].busid}] = static_cast<int>(i);
+    gpu_at[{gpus_[i].host, gpus_[i].busid}] = static_cast<int>(i);
   std::map<std::pair<int, int>, int> links;  // from GPU to GPU, as each end states it
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     int to_switch = 0;
     for (const FoundNvlink& link : gpus_[i].nvlinks) {
-      const auto other = place.find({gpus_[i].host, link.target});
+      const auto other = gpu_at.find({gpus_[i].host, link.target});
       if (link.to_switch) {
         to_switch += link.count;
-      } else if (other != place.end()) {
+      } else if (other != gpu_at.end()) {
         links[{static_cast<int>(i), other->second}] += link.count;
       } else {
         left_out.push_back(fmt::format(
@@ -285,7 +301,7 @@ void NcclSystem::add_nvlinks(ImportedNode* node) {
   }
   for (const auto& [ends, count] : links) {
     const auto back = links.find({ends.second, ends.first});
-    if (ends.first > ends.second && back != links.end()) continue;  // stands there already
+    if (ends.first > ends.second && back != links.end()) continue;  // added from the other end
     node->wires.push_back({.from = fmt::format("gpu{}", std::min(ends.first, ends.second)),
                            .to = fmt::format("gpu{}", std::max(ends.first, ends.second)),
                            .kind = NodeWire::Nvlink,
@@ -293,13 +309,13 @@ void NcclSystem::add_nvlinks(ImportedNode* node) {
   }
 }
 
-// Gives nets that state no speed the one that NCCL takes, where others state theirs. Where none
-// does, the preset says it.
-void NcclSystem::take_slow_nets(ImportedNode* node) {
+// Gives nets without a speed the one that NCCL assumes, unless no net states one: then the preset's
+// is used.
+void NcclSystem::take_usual_speeds(ImportedNode* node) {
   const auto unknown = std::ranges::count(node->nics, 0.0, &ImportedNic::GBps);
   if (unknown == 0 || unknown == std::ssize(node->nics)) return;
   for (ImportedNic& nic : node->nics) {
-    if (nic.GBps == 0) nic.GBps = kNetMbitps / 8000;
+    if (nic.GBps == 0) nic.GBps = kUsualNetMbitps / kMbitpsPerGBps;
   }
   assumed.push_back(
       fmt::format("{}: {} of {} nets state no speed and have 10 Gbit/s, as NCCL takes "
@@ -307,6 +323,7 @@ void NcclSystem::take_slow_nets(ImportedNode* node) {
                   source_.path, unknown, node->nics.size()));
 }
 
+// Numbers GPUs and NICs by host and NCCL's device number, and wires them.
 Result<ImportedNode> NcclSystem::node() {
   const auto in_order = [](const auto& a, const auto& b) {
     return std::pair(a.host, a.dev) < std::pair(b.host, b.dev);
@@ -325,27 +342,27 @@ Result<ImportedNode> NcclSystem::node() {
   node.states_gpus = !gpus_.empty();
   node.joins_hosts = joins_hosts_;
   add_nvlinks(&node);
-  bool replaced = false;
+  bool replaces_pcie = false;
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     const FoundGpu& gpu = gpus_[i];
     node.gpus.push_back(gpu.gpu);
     const bool c2c = gpu.c2c_GBps > 0;
-    replaced |= c2c;
+    replaces_pcie |= c2c;
     node.wires.push_back({.from = fmt::format("gpu{}", i),
-                          .to = gpu.at,
+                          .to = gpu.parent,
                           .kind = c2c ? NodeWire::C2c : NodeWire::Pcie,
                           .GBps = c2c ? gpu.c2c_GBps : gpu.pcie_GBps});
   }
-  if (replaced) left_out.emplace_back("PCIe between GPUs and CPUs that NVLink-C2C joins");
+  if (replaces_pcie) left_out.emplace_back("PCIe between GPUs and CPUs that NVLink-C2C joins");
   for (std::size_t i = 0; i < nics_.size(); ++i) {
     node.nics.push_back(nics_[i].nic);
     node.wires.push_back({.from = fmt::format("nic{}", i),
-                          .to = nics_[i].at,
+                          .to = nics_[i].parent,
                           .kind = NodeWire::Pcie,
                           .GBps = nics_[i].pcie_GBps});
   }
   node.wires.insert(node.wires.end(), wires_.begin(), wires_.end());
-  take_slow_nets(&node);
+  take_usual_speeds(&node);
   if (!has_classes_ && gpus_.empty())
     assumed.push_back(
         fmt::format("{}: its {} PCI devices have no class and are taken for network "

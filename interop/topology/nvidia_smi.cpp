@@ -1,6 +1,9 @@
-// Reads the table of `nvidia-smi topo -m`: columns by tabs or blanks, a header that may be
-// underlined by ANSI codes, network devices as NIC0 with a legend, or by their names. It states
-// neither GPUs nor speeds. Declared in interop/topology/readers.h.
+// Reads the table of `nvidia-smi topo -m`, which states for each pair of devices how they are
+// connected (NV4, PIX, SYS). From the PCIe paths the PCIe switches and sockets are inferred, from
+// the counts of NVLinks whether there is an NVLink switch. Columns are separated by tabs or blanks,
+// the header may be underlined by ANSI codes, and network devices are called NIC0 with a legend, or
+// by their names. Neither models of GPUs nor speeds are stated. Declared in
+// interop/topology/readers.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,11 +20,11 @@
 namespace tandem {
 namespace {
 
-// The most NVLinks that one GPU has. If the table counts more for a GPU to all others together,
-// they lead to a switch, which each count goes through.
+// The most NVLinks that one GPU has. If a GPU's counts to all others sum to more, its links lead to
+// a switch, and each cell counts the same links again.
 constexpr int kMostNvlinksOfGpu = 18;
 
-// The cells for a way by PCIe. It leads through one bridge (PIX), several bridges (PXB), the CPU's
+// The cells for a path by PCIe. It leads through one bridge (PIX), several bridges (PXB), the CPU's
 // host bridge (PHB), several host bridges (NODE) or two sockets (SYS; older drivers write SOC). NV4
 // means four NVLinks.
 constexpr std::array<std::string_view, 7> kPaths = {"X", "PIX", "PXB", "PHB", "NODE", "SYS", "SOC"};
@@ -43,7 +46,7 @@ bool is_gpu_name(std::string_view word) {
   return word.starts_with("GPU") && digits_of(word.substr(3)) >= 0;
 }
 
-// Returns the devices that a header names: all words before its columns of affinities.
+// Returns the devices that a header names: all words before its columns "CPU Affinity" and so on.
 std::vector<std::string> devices_in_header(const std::vector<std::string>& words) {
   std::vector<std::string> devices;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -133,8 +136,8 @@ Result<SmiTable> read_table(const TopologySource& source) {
   return table;
 }
 
-// Groups of devices: if two are near one another, they are in one group. A group is named by its
-// first device.
+// Groups of devices: two devices that are near each other are in one group. Its first device stands
+// for the group.
 class DeviceGroups {
  public:
   template <class Near>
@@ -166,8 +169,8 @@ bool is_path(const SmiTable& table, std::size_t i, std::size_t j,
   return std::ranges::find(paths, cell) != paths.end();
 }
 
-// Returns the columns of network devices that training does not use: those without a PCIe switch in
-// common with a GPU, where others have one. They are for storage and management.
+// Returns the columns of network devices that training does not use, but storage and management:
+// the ones that share no PCIe switch with a GPU, if other ones do.
 std::set<std::size_t> idle_nics(const SmiTable& table) {
   std::set<std::size_t> near, far;
   for (std::size_t i = 0; i < table.devices.size(); ++i) {
@@ -180,7 +183,8 @@ std::set<std::size_t> idle_nics(const SmiTable& table) {
   return near.empty() ? std::set<std::size_t>() : far;
 }
 
-// Returns whether devices are on one socket: by their path, or by their cores if NVLinks hide it.
+// Returns whether devices are on one socket: by their path, or, where the cell counts NVLinks in
+// its place, by equal CPU affinity.
 bool share_socket(const SmiTable& table, std::size_t i, std::size_t j) {
   if (is_path(table, i, j, {"PIX", "PXB", "PHB", "NODE"})) return true;
   const auto own = table.affinity.find(table.devices[i]);
@@ -189,9 +193,9 @@ bool share_socket(const SmiTable& table, std::size_t i, std::size_t j) {
          other != table.affinity.end() && own->second == other->second;
 }
 
-// Adds the NVLinks of all GPUs. They lead to a switch if every pair has equally many and a GPU
-// cannot have so many for each: with NV18 among 8 GPUs it would need 7 x 18. Two GPUs with all 18
-// have a switch, too.
+// Adds the NVLinks of all GPUs. They lead to a switch if every pair has equally many, and a GPU
+// would need more than it has to reach each other GPU by its own: with NV18 among 8 GPUs 7 x 18.
+// Two GPUs with all 18 have a switch, too.
 void add_nvlinks(const SmiTable& table, const std::vector<std::size_t>& gpus, ImportedNode* node) {
   const auto links = [&](std::size_t i, std::size_t j) {
     return nvlinks_of(table.cells.at(table.devices[gpus[i]])[gpus[j]]).value_or(0);
@@ -219,6 +223,51 @@ void add_nvlinks(const SmiTable& table, const std::vector<std::size_t>& gpus, Im
   }
 }
 
+// Returns the name of a network device: "mlx5_0" for a column NIC0 with a legend.
+std::string nic_name(const SmiTable& table, std::size_t column) {
+  const auto known = table.legend.find(table.devices[column]);
+  return known == table.legend.end() ? table.devices[column] : known->second;
+}
+
+// Adds the GPUs, and the network devices that are not idle, each with a wire to its PCIe switch, or
+// to its CPU if it shares no switch. Adds the wires from switches to CPUs and between CPUs, too.
+void add_devices(const SmiTable& table, const std::set<std::size_t>& idle, ImportedNode* node) {
+  const std::size_t devices = table.devices.size();
+  const DeviceGroups bridges(devices, [&](std::size_t i, std::size_t j) {
+    return is_path(table, i, j, {"PIX", "PXB"});
+  });
+  const DeviceGroups sockets(
+      devices, [&](std::size_t i, std::size_t j) { return share_socket(table, i, j); });
+  std::map<std::size_t, std::string> switches, cpus;  // names by group
+  for (std::size_t i = 0; i < devices; ++i) {
+    if (idle.contains(i)) continue;
+    std::string name;
+    if (is_gpu_name(table.devices[i])) {
+      name = fmt::format("gpu{}", node->gpus.size());
+      node->gpus.emplace_back();
+    } else {
+      name = fmt::format("nic{}", node->nics.size());
+      node->nics.push_back({nic_name(table, i), "", 0});
+    }
+    const auto [cpu, is_new] = cpus.try_emplace(sockets.of(i), fmt::format("cpu{}", cpus.size()));
+    for (const auto& [group, other] : cpus) {
+      if (is_new && other != cpu->second)
+        node->wires.push_back({.from = other,
+                               .to = cpu->second,
+                               .kind = NodeWire::Sockets,
+                               .GBps = socket_GBps("", "", 0, 0)});
+    }
+    std::string parent = cpu->second;
+    if (bridges.is_shared(i)) {
+      const auto [bridge, is_first] =
+          switches.try_emplace(bridges.of(i), fmt::format("pcie{}", switches.size()));
+      if (is_first) node->wires.push_back({.from = bridge->second, .to = parent});
+      parent = bridge->second;
+    }
+    node->wires.push_back({.from = name, .to = parent});
+  }
+}
+
 }  // namespace
 
 bool is_nvidia_smi(std::string_view text) {
@@ -239,57 +288,17 @@ Status read_nvidia_smi(const TopologySource& source, ImportedTopology* topology)
   ImportedNode node;
   node.kind = "nvidia-smi topo -m";
   node.states_nvlinks = true;
-  const std::size_t devices = table.devices.size();
-  const DeviceGroups bridges(devices, [&](std::size_t i, std::size_t j) {
-    return is_path(table, i, j, {"PIX", "PXB"});
-  });
-  const DeviceGroups sockets(
-      devices, [&](std::size_t i, std::size_t j) { return share_socket(table, i, j); });
-  const std::set<std::size_t> idle = idle_nics(table);
-  std::vector<std::size_t> gpus;
-  std::vector<NodeWire> wires;
-  std::vector<std::string> left_out;
-  std::map<std::size_t, std::string> switches, cpus;
+  std::vector<std::size_t> gpus;  // their columns
   for (std::size_t i = 0; i < table.devices.size(); ++i) {
-    const std::string& device = table.devices[i];
-    const auto known = table.legend.find(device);
-    const std::string nic = known == table.legend.end() ? device : known->second;
-    if (idle.contains(i)) {
-      left_out.push_back(nic);
-      continue;
-    }
-    std::string name;
-    if (is_gpu_name(device)) {
-      name = fmt::format("gpu{}", gpus.size());
-      gpus.push_back(i);
-      node.gpus.emplace_back();
-    } else {
-      name = fmt::format("nic{}", node.nics.size());
-      node.nics.push_back({nic, "", 0});
-    }
-    const auto [cpu, is_new] = cpus.try_emplace(sockets.of(i), fmt::format("cpu{}", cpus.size()));
-    if (is_new) {
-      for (const auto& [group, other] : cpus) {
-        if (other != cpu->second)
-          wires.push_back({.from = other,
-                           .to = cpu->second,
-                           .kind = NodeWire::Sockets,
-                           .GBps = socket_GBps("", "", 0, 0)});
-      }
-    }
-    std::string at = cpu->second;
-    if (bridges.is_shared(i)) {
-      const auto [bridge, first] =
-          switches.try_emplace(bridges.of(i), fmt::format("pcie{}", switches.size()));
-      if (first) wires.push_back({.from = bridge->second, .to = at});
-      at = bridge->second;
-    }
-    wires.push_back({.from = name, .to = at});
+    if (is_gpu_name(table.devices[i])) gpus.push_back(i);
   }
   if (gpus.empty())
     return Error::at(source.at(table.line), "found no GPU in the table, expected GPU0, GPU1, ...");
+  const std::set<std::size_t> idle = idle_nics(table);
+  std::vector<std::string> left_out;
+  for (const std::size_t i : idle) left_out.push_back(nic_name(table, i));
   add_nvlinks(table, gpus, &node);
-  node.wires.insert(node.wires.end(), wires.begin(), wires.end());
+  add_devices(table, idle, &node);
   if (topology->node)
     return Error::at(source.path, "found a second file of a node's inside, expected one");
   topology->assumed.push_back(
