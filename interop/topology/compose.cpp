@@ -72,6 +72,7 @@ class Composer {
   std::vector<JoinedHosts> hosts_by_domain();
   Status join_hosts();
   Status add_node(const JoinedHosts& node);
+  std::vector<const FabricPort*> match_ports(const FabricHost& host);
   void add_nics(const JoinedHosts& node, const FabricHost& host,
                 const std::function<std::string(const std::string&)>& site);
   void note_unmatched();
@@ -91,7 +92,7 @@ class Composer {
   std::vector<FabricCable> cables_;
   bool states_rates_ = false;  // the fabric's file has ports and rates; Slurm's trees have neither
   std::vector<JoinedHosts> nodes_;
-  bool by_order_ = false;  // some host's NICs and ports are matched in order: their names differ
+  bool by_order_ = false;  // some host's NICs and ports are matched in order, as their names differ
   int unmatched_nics_ = 0, unmatched_ports_ = 0;
   std::map<std::string, double> down_GBps_;  // by switch: sum of the rates to its hosts' NICs
 };
@@ -183,9 +184,9 @@ Status Composer::find_hosts() {
   return Done{};
 }
 
-// Drops leaf switches whose hosts are all left out. Spines with other leaves below them stay.
+// Drops leaf switches whose hosts are all left out. Spines, cabled to leaves that are kept, stay.
 void Composer::drop_bare_leaves() {
-  std::set<std::string> kept, bare;
+  std::set<std::string> kept, bare;  // switches
   for (const JoinedHosts& node : nodes_) {
     for (const FabricHost* host : node.hosts) {
       for (const FabricPort& port : host->ports) kept.insert(port.at);
@@ -315,7 +316,7 @@ std::size_t common_size(const std::vector<JoinedHosts>& joined) {
   return size;
 }
 
-// Groups hosts into nodes of equal size: by block where NVLink joins hosts, else one host a node.
+// Groups hosts into nodes of equal size: by block where NVLink joins hosts, else one node per host.
 Status Composer::join_hosts() {
   if (hosts_.empty()) return Error{"found no host, expected some"};
   if (nvlink_joins_hosts() && !topology_.fabric && topology_.domains.empty() && topology_.node) {
@@ -348,65 +349,64 @@ Status Composer::join_hosts() {
   return Done{};
 }
 
+// Returns for each NIC of the template the host's port that it uses; null: there is none. NICs and
+// ports are matched by device name if that matches all NICs or all ports, else in order.
+std::vector<const FabricPort*> Composer::match_ports(const FabricHost& host) {
+  std::vector<const FabricPort*> port_of(host_.nics.size());
+  if (!states_rates_) {  // Slurm's trees give a host one port, for all its NICs
+    std::ranges::fill(port_of, &host.ports.front());
+    return port_of;
+  }
+  for (std::size_t i = 0; i < port_of.size(); ++i) {
+    for (const FabricPort& port : host.ports) {
+      if (!port.device.empty() && port.device == host_.nics[i].device) port_of[i] = &port;
+    }
+  }
+  const std::ptrdiff_t found = std::ssize(port_of) - std::ranges::count(port_of, nullptr);
+  if (found == 0 || found < std::min(std::ssize(port_of), std::ssize(host.ports))) {
+    by_order_ |= topology_.node.has_value();
+    for (std::size_t i = 0; i < port_of.size(); ++i)
+      port_of[i] = i < host.ports.size() ? &host.ports[i] : nullptr;
+  }
+  if (!topology_.node) return port_of;
+  const std::set<const FabricPort*> matched(port_of.begin(), port_of.end());
+  unmatched_nics_ += static_cast<int>(std::ranges::count(port_of, nullptr));
+  for (const FabricPort& port : host.ports) unmatched_ports_ += matched.contains(&port) ? 0 : 1;
+  return port_of;
+}
+
 // Adds a host's NICs, each with its cable to a switch, and all wires of the host but NVLinks. NICs
 // without a port are left out. `site` gives names in the cluster: "n1.gpu0" for "gpu0".
 void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
                         const std::function<std::string(const std::string&)>& site) {
-  const bool one_host = node.hosts.size() == 1;
-  const bool one_port = !states_rates_;  // Slurm's trees give a host one port, for all its NICs
-  std::vector<const FabricPort*> port_of(host_.nics.size());
-  std::size_t found_nics = 0;
-  for (std::size_t i = 0; i < host_.nics.size(); ++i) {
-    for (const FabricPort& port : host.ports) {
-      if (!port.device.empty() && port.device == host_.nics[i].device) port_of[i] = &port;
-    }
-    found_nics += port_of[i] != nullptr ? 1 : 0;
-  }
-  // NICs and ports are matched by device name if that matches all NICs or all ports, else in order.
-  const bool by_name =
-      found_nics > 0 && found_nics >= std::min(host_.nics.size(), host.ports.size());
-  if (!by_name) std::ranges::fill(port_of, nullptr);
-  by_order_ |= !by_name && !one_port && topology_.node.has_value();
-  for (std::size_t i = 0; i < host_.nics.size() && !by_name; ++i) {
-    if (one_port) port_of[i] = &host.ports.front();
-    if (!one_port && i < host.ports.size()) port_of[i] = &host.ports[i];
-  }
-  const std::set<const FabricPort*> matched(port_of.begin(), port_of.end());
-  if (topology_.node && !one_port) {
-    unmatched_nics_ += static_cast<int>(std::ranges::count(port_of, nullptr));
-    for (const FabricPort& port : host.ports) unmatched_ports_ += matched.contains(&port) ? 0 : 1;
-  }
-  struct CabledNic {
-    std::string name;  // in the cluster
-    double GBps = 0;   // of its cable
-  };
-  std::map<std::string, CabledNic> cabled;  // by name in the template: "nic0"
+  const std::vector<const FabricPort*> port_of = match_ports(host);
+  std::map<std::string, ComposedCable> cable_of;  // by the NIC's name in the template: "nic0"
   for (std::size_t i = 0; i < host_.nics.size(); ++i) {
     if (port_of[i] == nullptr) continue;
     const FabricPort& port = *port_of[i];
     const HostNic& nic = host_.nics[i];
     const std::string device = port.device.empty() ? nic.device : port.device;
     const std::string id = device.empty() ? std::to_string(i) : device;
-    std::string name = one_host
-                           ? fmt::format("{}.nic{}{}", node.name, device.empty() ? "" : "_", id)
-                           : fmt::format("{}.nic_{}_{}", node.name, host.name, id);
+    const std::string name =
+        node.hosts.size() == 1 ? fmt::format("{}.nic{}{}", node.name, device.empty() ? "" : "_", id)
+                               : fmt::format("{}.nic_{}_{}", node.name, host.name, id);
     double GBps = port.GBps == 0 ? nic.GBps : port.GBps;
     if (nic.is_stated) GBps = std::min(GBps, nic.GBps);
     cluster_.cables.push_back({name, port.at, GBps, host_.nic_latency_us, 0});
     down_GBps_[port.at] += GBps;
-    cabled[fmt::format("nic{}", i)] = {std::move(name), GBps};
+    cable_of[fmt::format("nic{}", i)] = cluster_.cables.back();
   }
   for (const HostWire& wire : host_.others) {
     const auto name_of = [&](const std::string& device) {
       if (!device.starts_with("nic")) return site(device);
-      const auto nic = cabled.find(device);
-      return nic == cabled.end() ? std::string() : nic->second.name;
+      const auto cable = cable_of.find(device);
+      return cable == cable_of.end() ? std::string() : cable->second.from;
     };
     const std::string from = name_of(wire.from), to = name_of(wire.to);
     if (from.empty() || to.empty()) continue;
     // A GPU's direct wire to a NIC is never slower than the NIC's cable.
     const bool is_direct = wire.from.starts_with("gpu") && wire.to.starts_with("nic");
-    const double GBps = is_direct ? std::max(wire.GBps, cabled.at(wire.to).GBps) : wire.GBps;
+    const double GBps = is_direct ? std::max(wire.GBps, cable_of.at(wire.to).GBps) : wire.GBps;
     cluster_.cables.push_back({from, to, GBps, wire.latency_us, wire.efficiency});
   }
 }

@@ -26,8 +26,8 @@ struct PresetNode {
 };
 
 struct ComposeOptions {
-  std::vector<std::string> hosts;  // only these; empty: those with the usual number of ports
-  std::int64_t gpus = 0;           // of the job, used if no file names hosts; 0: one node's
+  std::vector<std::string> hosts;  // only these; empty: all with the usual number of ports
+  std::int64_t gpus = 0;           // of the job, used if no file names hosts; 0: those of one node
 };
 
 struct ComposedCable {
@@ -43,10 +43,10 @@ struct ComposedCluster {
   std::vector<ComposedCable> cables;
   std::vector<std::string> hosts;  // in order of their GPUs
   int nodes = 0, gpus_per_node = 0;
-  double intra_efficiency = 0;  // restated for the cables' rates; 0: the preset's
+  double intra_efficiency = 0;  // reached share of the rates of NVLinks; 0: the preset's
   bool nvls = true;             // false: nodes have no NVLink switch
-  std::string nvlinks;          // as cluster.nvlinks has them; empty: a switch, or none
-  std::vector<std::string> assumed, left_out;  // in words, for the user
+  std::string nvlinks;  // value of cluster.nvlinks; empty: a switch joins the GPUs, or no NVLink
+  std::vector<std::string> assumed, left_out;  // notes for the user
 };
 
 // Errors: no file has a host that the options name; no host is left.

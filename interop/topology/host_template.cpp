@@ -45,9 +45,10 @@ void add_preset_nvlinks(const PresetNode& preset, HostTemplate* host) {
         {fmt::format("gpu{}", i), "nvswitch", preset.intra_GBps, preset.intra_latency_us / 2, 0});
 }
 
-// Restates the preset's efficiency for the rates that NCCL counts, so that rate x efficiency stays
-// the same: an NVLink of 25 GB/s at 0.8 carries 20; of NCCL's 20.6 GB/s that is 0.97. Where NCCL
-// counts less than the preset's share, as of a V100's links at 0.89, the links carry that share.
+// Converts the preset's efficiency, a share of the line rate, into a share of NCCL's rates, so that
+// rate x efficiency stays the same: an NVLink of 25 GB/s at 0.8 carries 20, which is 0.97 of NCCL's
+// 20.6 GB/s. If that exceeds 1 (a V100's 25 GB/s at 0.89 carry more than NCCL's 20), the wires get
+// the higher rate and the efficiency is 1.
 void restate_efficiency(const PresetNode& preset, int sm, HostTemplate* host) {
   const double restated = preset.intra_efficiency * nvlink_line_GBps(sm) / nccl_nvlink_GBps(sm);
   for (HostWire& wire : host->nvlinks) wire.GBps *= std::max(1.0, restated);
@@ -59,60 +60,61 @@ void restate_efficiency(const PresetNode& preset, int sm, HostTemplate* host) {
 
 // Returns the most NVLinks that one of a node's GPUs has.
 int most_nvlinks(const ImportedNode& node) {
-  std::map<std::string, int> of_gpu;
+  std::map<std::string, int> links_of;  // by GPU
   for (const NodeWire& wire : node.wires) {
     for (const std::string& end : {wire.from, wire.to})
-      if (end.starts_with("gpu")) of_gpu[end] += wire.nvlinks;
+      if (end.starts_with("gpu")) links_of[end] += wire.nvlinks;
   }
   int most = 1;
-  for (const auto& [gpu, links] : of_gpu) most = std::max(most, links);
+  for (const auto& [gpu, links] : links_of) most = std::max(most, links);
   return most;
 }
 
-// Returns the rate of all NVLinks of a preset's GPU. Where no switch joins its GPUs, the preset has
-// the rate of its best joined pair.
+// Returns the rate of all NVLinks of a preset's GPU together. Without a switch, intra_GBps is the
+// rate of the pair of GPUs that most NVLinks join.
 double nvlinks_GBps(const PresetNode& preset) {
-  int pair = 1, all = 1;
+  int most_of_pair = 1, most_of_gpu = 1;
   for (const std::vector<int>& row : preset.nvlinks) {
-    pair = std::max(pair, *std::ranges::max_element(row));
-    all = std::max(all, std::accumulate(row.begin(), row.end(), 0));
+    most_of_pair = std::max(most_of_pair, *std::ranges::max_element(row));
+    most_of_gpu = std::max(most_of_gpu, std::accumulate(row.begin(), row.end(), 0));
   }
-  return preset.intra_GBps * all / pair;
+  return preset.intra_GBps * most_of_gpu / most_of_pair;
 }
 
-// Adds NVLinks that a file counts: at NCCL's rate for one, or, if nothing says which GPUs they are
-// of, so that a GPU's links together have the rate of the preset's.
+// Adds NVLinks that a file counts, each at NCCL's rate for this kind of GPU. If the kind is
+// unknown, a GPU's links together get the rate of the preset's.
 void add_counted_nvlinks(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
   const int sm = sm_of(node, preset);
-  const double each_by_sm = nccl_nvlink_GBps(sm);  // 0: nothing says it
-  const double each = each_by_sm > 0 ? each_by_sm : nvlinks_GBps(preset) / most_nvlinks(node);
+  const double nccl_GBps = nccl_nvlink_GBps(sm);  // of one link; 0: the kind is unknown
+  const double link_GBps = nccl_GBps > 0 ? nccl_GBps : nvlinks_GBps(preset) / most_nvlinks(node);
   for (const NodeWire& wire : node.wires) {
     if (wire.kind != NodeWire::Nvlink) continue;
     const bool to_switch = wire.to == "nvswitch";
     host->has_switch |= to_switch;
-    host->nvlinks.push_back({wire.from, wire.to, wire.nvlinks * each,
+    host->nvlinks.push_back({wire.from, wire.to, wire.nvlinks * link_GBps,
                              preset.intra_latency_us / (to_switch ? 2 : 1), 0, wire.nvlinks});
   }
   if (host->nvlinks.empty()) return;
-  if (each_by_sm > 0) return restate_efficiency(preset, sm, host);
+  if (nccl_GBps > 0) return restate_efficiency(preset, sm, host);
   host->assumed.push_back(
       fmt::format("NVLinks as fast as {}'s: no file says which GPUs they are of", preset.preset));
 }
 
-// Returns what a NIC carries if no file says it: the preset's rate, or its share of a node's.
+// Returns a NIC's rate if no file states it: the preset's, or, of more NICs than the preset has, an
+// equal share of the preset's sum.
 double usual_nic_GBps(const PresetNode& preset, std::size_t nics) {
   return std::min(preset.nic_GBps, preset.nic_GBps * preset.nics / static_cast<double>(nics));
 }
 
 void add_nics(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
-  bool usual = false;
+  bool has_usual = false;  // some NIC's rate is not stated
   for (const ImportedNic& nic : node.nics) {
-    usual |= nic.GBps == 0;
+    has_usual |= nic.GBps == 0;
     host->nics.push_back({nic.name,
                           nic.GBps > 0 ? nic.GBps : usual_nic_GBps(preset, node.nics.size()),
                           nic.GBps > 0});
   }
-  if (usual)
+  if (has_usual)
     host->assumed.push_back(fmt::format("NICs of {:g} Gbit/s, by {}: no file says it",
                                         8 * usual_nic_GBps(preset, node.nics.size()),
                                         preset.preset));
@@ -140,24 +142,25 @@ void spread_gpus(const ImportedNode& node, const PresetNode& preset, HostTemplat
 
 using Adjacency = std::vector<std::vector<int>>;
 
-// Returns whether NVLinks lead from each GPU to each other, perhaps through others.
+// Returns whether NVLinks join all GPUs, directly or through other GPUs.
 bool is_connected(const Adjacency& adjacency) {
-  std::vector<bool> seen(adjacency.size());
+  std::vector<bool> reached(adjacency.size());
   std::vector<std::size_t> next = {0};
   while (!next.empty()) {
     const std::size_t here = next.back();
     next.pop_back();
-    if (seen[here]) continue;
-    seen[here] = true;
+    if (reached[here]) continue;
+    reached[here] = true;
     for (std::size_t to = 0; to < adjacency.size(); ++to) {
       if (adjacency[here][to] > 0) next.push_back(to);
     }
   }
-  return std::ranges::find(seen, false) == seen.end();
+  return std::ranges::find(reached, false) == reached.end();
 }
 
-// Returns the NVLinks between GPUs as cluster.nvlinks has them: for each pair a digit. Empty: there
-// is a switch, or there are more than eight GPUs, or counts above nine that have no common divisor.
+// Returns the NVLinks between each two GPUs as cluster.nvlinks has them, one digit a pair: counts
+// above 9 are divided by a common divisor. Empty: there is a switch, there are more than eight GPUs
+// or no such divisor, or NVLinks do not join all GPUs.
 Adjacency adjacency_of(const HostTemplate& host) {
   constexpr int kMostGpus = 8, kMostLinks = 9;
   if (host.has_switch || host.nvlinks.empty() || host.gpus > kMostGpus) return {};
@@ -176,8 +179,8 @@ Adjacency adjacency_of(const HostTemplate& host) {
   return is_connected(adjacency) ? adjacency : Adjacency{};
 }
 
-// Replaces NVLinks between GPUs by a hub, as in presets without a switch. `adjacency` keeps which
-// pairs have how many.
+// Replaces NVLinks between GPUs by a hub, as in presets without a switch. `adjacency` keeps how
+// many each pair has.
 void join_by_hub(const PresetNode& preset, HostTemplate* host) {
   host->adjacency = adjacency_of(*host);
   if (host->adjacency.empty()) return;
@@ -194,17 +197,18 @@ void join_by_hub(const PresetNode& preset, HostTemplate* host) {
 
 bool has_no_rate(const NodeWire& wire) { return wire.kind == NodeWire::Pcie && wire.GBps == 0; }
 
-// Adds a preset's NICs. GPUs share NICs evenly, or a GPU has several; each wire joins one of both.
+// Adds a preset's NICs. GPUs share a NIC, or a GPU has several, evenly; a wire joins each GPU to
+// each of its NICs.
 void add_own_nics(const PresetNode& preset, int nics, HostTemplate* host) {
   for (int i = 0; i < nics; ++i)
     host->nics.push_back({"", usual_nic_GBps(preset, static_cast<std::size_t>(nics)), false});
-  // Wires to the NICs, which limit nothing.
-  const auto wire = [&](int gpu, int nic) {
+  // Joins a GPU to a NIC by a wire as fast as the NIC, which so limits nothing.
+  const auto add_wire = [&](int gpu, int nic) {
     host->others.push_back(
         {fmt::format("gpu{}", gpu), fmt::format("nic{}", nic), preset.nic_GBps, 0, 1});
   };
   for (int i = 0; i < std::max(host->gpus, nics); ++i)
-    host->gpus >= nics ? wire(i, i * nics / host->gpus) : wire(i * host->gpus / nics, i);
+    host->gpus >= nics ? add_wire(i, i * nics / host->gpus) : add_wire(i * host->gpus / nics, i);
 }
 
 // A PCIe switch, or a CPU, with the GPUs and NICs that hang on it.
@@ -215,19 +219,18 @@ struct PcieSite {
 
 std::size_t nic_number(const std::string& site) { return std::stoul(site.substr(3)); }
 
-}  // namespace
-
-void bundle_nics(HostTemplate* host) {
+// Returns for each NIC the first one of its bundle: itself, if it is not bundled.
+std::vector<std::size_t> bundles_of(const HostTemplate& host) {
   std::map<std::string, PcieSite> sites;
-  for (const HostWire& wire : host->others) {
+  for (const HostWire& wire : host.others) {
     if (wire.from.starts_with("gpu")) ++sites[wire.to].gpus;
     if (wire.from.starts_with("nic")) sites[wire.to].nics.push_back(nic_number(wire.from));
   }
-  std::vector<std::size_t> bundle_of(host->nics.size());  // the NIC that stands for it
+  std::vector<std::size_t> bundle_of(host.nics.size());
   for (std::size_t i = 0; i < bundle_of.size(); ++i) bundle_of[i] = i;
   for (const auto& [site, here] : sites) {
     const auto differs = [&, first = here.nics.empty() ? 0 : here.nics.front()](std::size_t nic) {
-      return host->nics[nic].GBps != host->nics[first].GBps;
+      return host.nics[nic].GBps != host.nics[first].GBps;
     };
     if (here.gpus == 0 || here.nics.size() % here.gpus != 0 ||
         std::ranges::any_of(here.nics, differs))
@@ -236,6 +239,13 @@ void bundle_nics(HostTemplate* host) {
     for (std::size_t i = 0; i < here.nics.size(); ++i)
       bundle_of[here.nics[i]] = here.nics[i - i % each];
   }
+  return bundle_of;
+}
+
+}  // namespace
+
+void bundle_nics(HostTemplate* host) {
+  const std::vector<std::size_t> bundle_of = bundles_of(*host);
   std::vector<HostNic> bundles;
   std::map<std::string, std::string> name_of;  // "nic4" -> "nic1", of NICs that stand for others
   for (std::size_t i = 0; i < bundle_of.size(); ++i) {
@@ -294,8 +304,9 @@ Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset)
         fmt::format("PCIe of {:g} GB/s, as {}'s GPUs have: the file states no "
                     "rate",
                     pcie, preset.preset));
-  // Without NVLinks a message between two GPUs passes both their PCIe wires: each has half of the
-  // latency. A message to another node passes one of them, so the NIC's cable has that less.
+  // Without NVLinks a message between two GPUs passes both their PCIe wires, so each has half of
+  // the latency. A message to another node passes its GPU's wire first, so the NIC's cable has that
+  // much less.
   const double inside_us = host.nvlinks.empty() ? preset.intra_latency_us / 2 : 0;
   host.nic_latency_us = std::max(0.0, host.nic_latency_us - inside_us);
   for (const NodeWire& wire : node.wires) {

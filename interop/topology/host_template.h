@@ -13,7 +13,7 @@ struct HostWire {
   std::string from, to;  // devices without the host's name: "gpu0", "nic1", "nvswitch"
   double GBps = 0, latency_us = 0;
   double efficiency = 0;  // 0: the cluster's for wires inside a node
-  int nvlinks = 0;        // how many NVLinks it bundles
+  int nvlinks = 0;        // how many NVLinks the wire bundles
 };
 
 struct HostNic {
@@ -36,14 +36,14 @@ struct HostTemplate {
   std::vector<std::string> assumed;
 };
 
-// Makes the template from what a file has of a node's inside.
+// Makes the template from a file about a node's inside; the preset fills its gaps.
 Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset);
 
 // Merges NICs of equal rate on one PCIe switch, where there are several for each GPU, into one NIC
 // per GPU with the sum of their rates, as NCCL sends through all of a GPU's nearest NICs.
 void bundle_nics(HostTemplate* host);
 
-// Makes the template from the preset, with the given numbers of GPUs and NICs.
+// Makes the template from the preset alone, with the given numbers of GPUs and NICs.
 HostTemplate host_of(const PresetNode& preset, int gpus, int nics);
 
 }  // namespace tandem
