@@ -1,6 +1,7 @@
-// Reads each file with the importer of its kind, and merges the results in order. What a
-// file states goes over what another assumes; ImportContext::before gives an importer what earlier
-// files, --set and --gpus say.
+// Reads each file with the importer of its kind, and merges the plans in order; an importer gets
+// the plan of --set, --gpus and earlier files as ImportContext::before. A kind is recognised by
+// marks in the text, else by the name's ending. A file that another given file reads (a base YAML,
+// say) is left to that file's importer.
 #include "interop/import.h"
 
 #include <fmt/format.h>
@@ -94,8 +95,9 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
   return import_shell_script(script, context);
 }
 
-// Returns the sources in the order in which they need each other: models first, as others ask for
-// their layers, and ds_config.json last, as it leaves precision and batch to others.
+// Returns the sources in the order in which they need each other: models first, as other importers
+// ask for their layers, and ds_config.json last, as it may leave precision and batch to other
+// files.
 std::vector<ImportSource> in_order_of_need(std::vector<ImportSource> sources) {
   const auto has = [](const ImportSource& source, const char* word) {
     return source.text.find(word) != std::string::npos;
@@ -109,13 +111,14 @@ std::vector<ImportSource> in_order_of_need(std::vector<ImportSource> sources) {
   return sources;
 }
 
-// Returns whether a line of the text begins so.
+// Returns whether some line of the text begins with `begin`.
 bool has_line(const std::string& text, const std::string& begin) {
   return text.starts_with(begin) || text.find('\n' + begin) != std::string::npos;
 }
 
-// Returns whether a script starts Hydra with this YAML: "--config-name=grpo", or "$NAME" behind
-// "NAME=grpo".
+// Returns whether a script starts Hydra with the YAML of this stem: with --config-name=grpo, or
+// with
+// --config-name=$NAME where the script has NAME=grpo.
 bool names_config(const std::string& text, const std::string& stem) {
   if (text.find("--config-name") == std::string::npos && text.find("-cn") == std::string::npos)
     return false;
@@ -135,7 +138,8 @@ bool is_read_by_another(const ImportSource& source, const std::vector<ImportSour
   const std::filesystem::path file = std::filesystem::path(source.path).filename();
   const bool is_script = file.extension() == ".sh";
   if (!is_script && file.extension() != ".yaml" && file.extension() != ".yml") return false;
-  const auto names = [&](const std::string& text, const std::string& name) {
+  // Returns whether the text has the name as a word or as the last part of a path.
+  const auto names = [](const std::string& text, const std::string& name) {
     for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
       if (at > 0 && std::string_view(" \t\"'/:[,").find(text[at - 1]) != std::string::npos)
         return true;
@@ -144,23 +148,20 @@ bool is_read_by_another(const ImportSource& source, const std::vector<ImportSour
   };
   const std::string stem = file.stem().string();
   return std::ranges::any_of(sources, [&](const ImportSource& other) {
-    const bool is_default = has_line(other.text, "defaults:") &&
-                            other.text.find("- " + stem + '\n') != std::string::npos;
-    if (!is_script && other.path != source.path && (is_default || names_config(other.text, stem)))
-      return true;
-    if (is_script)
-      return other.path != source.path && is_mlperf(other.text, other.path) &&
-             names(other.text, file.string());
-    const bool reads = other.path != source.path &&
-                       (has_line(other.text, "modules:") || has_line(other.text, "extends:") ||
+    if (other.path == source.path) return false;
+    if (is_script) return is_mlperf(other.text, other.path) && names(other.text, file.string());
+    const bool is_hydra_default = has_line(other.text, "defaults:") &&
+                                  other.text.find("- " + stem + '\n') != std::string::npos;
+    if (is_hydra_default || names_config(other.text, stem)) return true;
+    const bool reads = (has_line(other.text, "modules:") || has_line(other.text, "extends:") ||
                         has_line(other.text, "defaults:") || has_line(other.text, "bases:") ||
                         has_line(other.text, "includes:"));
     return reads && (names(other.text, file.string()) ||
-                     names(other.text, file.stem().string() + "}" + file.extension().string()));
+                     names(other.text, stem + "}" + file.extension().string()));
   });
 }
 
-// Checks the sizes that somebody sets, before any file's reader divides by them.
+// Checks the sizes that options set, before any file's reader divides by them.
 Status check_sets(const std::map<std::string, KeyValue>& sets) {
   constexpr std::string_view kSizes[] = {
       "parallel.tp",           "parallel.pp",  "parallel.vpp",       "parallel.cp",
@@ -176,8 +177,8 @@ Status check_sets(const std::map<std::string, KeyValue>& sets) {
   return Done{};
 }
 
-// Lists the files that others read and nobody gave. Error: no file states the model, which may be
-// there.
+// Lists the files that given files read and that were not given. Error: no file states the model,
+// which the missing file may.
 Status check_wanted(const std::vector<ImportSource>& sources, ImportedPlan* plan) {
   for (const WantedFile& wanted : plan->wanted) {
     const bool given = std::ranges::any_of(sources, [&](const ImportSource& source) {
@@ -199,7 +200,7 @@ Status check_wanted(const std::vector<ImportSource>& sources, ImportedPlan* plan
   return Done{};
 }
 
-// Checks that each stage can have as many layers as the others, unless the plan states how many.
+// Checks that stages divide the layers evenly, unless the plan states the layers of each stage.
 Status check_stages(const ImportedPlan& plan) {
   const auto layers = plan.whole_of("model.layers");
   const std::int64_t pp = plan.whole_of("parallel.pp").value_or(1);
@@ -233,12 +234,12 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
     if (is_read_by_another(source, sources)) continue;
     const ImportContext context = {
         .path = source.path, .before = plan, .gpus = options.gpus, .beside = sources};
-    ASSIGN_OR_RETURN(ImportedPlan one, import_one(source.text, context));
-    for (ImportedKey& key : one.keys) {
+    ASSIGN_OR_RETURN(ImportedPlan file_plan, import_one(source.text, context));
+    for (ImportedKey& key : file_plan.keys) {
       key.source = key.where.empty() ? ImportedKey::Assumed : ImportedKey::Stated;
       if (key.where.empty()) key.where = source.path;
     }
-    RETURN_IF_ERROR(plan.add(one));
+    RETURN_IF_ERROR(plan.add(file_plan));
   }
   if (plan.text_of("train.precision") == "fp32" && plan.flag_of("train.flash_attention") &&
       !options.sets.contains("train.flash_attention"))

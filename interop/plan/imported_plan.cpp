@@ -1,5 +1,6 @@
-// Keeps the keys that importers set, one value of a name, and writes them as a
-// scenario in TOML: comments on what was assumed and left out, then a table for each group of keys.
+// Keeps the keys that importers set, merges the plans of several files (add), and writes a plan as
+// a scenario in TOML: comments on what was assumed and left out, then a table for each group of
+// keys.
 #include "interop/plan/imported_plan.h"
 
 #include <fmt/format.h>
@@ -51,6 +52,7 @@ std::size_t utf8_size(std::string_view text) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
   };
   const unsigned first = byte(0);
+  // The first byte says how many bytes the character has; 0x80 to 0xc1 and 0xf5 on begin none.
   const std::size_t size = first < 0x80                    ? 1
                            : first >= 0xc2 && first < 0xe0 ? 2
                            : first >= 0xe0 && first < 0xf0 ? 3
@@ -60,12 +62,13 @@ std::size_t utf8_size(std::string_view text) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
   // UTF-8 forbids longer forms than needed, halves of surrogate pairs, and numbers above 10FFFF.
-  const bool odd = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
-                   (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
-  return odd ? 0 : size;
+  const bool is_forbidden = (first == 0xe0 && byte(1) < 0xa0) ||
+                            (first == 0xed && byte(1) > 0x9f) ||
+                            (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
+  return is_forbidden ? 0 : size;
 }
 
-// Replaces bytes that are not UTF-8: TOML is UTF-8, names and values of other files need not be.
+// Replaces bytes that are not UTF-8 by "?", as TOML is UTF-8 and other tools' files need not be.
 std::string as_utf8(std::string text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t size = utf8_size(std::string_view(text).substr(i));
@@ -75,14 +78,15 @@ std::string as_utf8(std::string text) {
   return text;
 }
 
-// Returns the lines of one table, with their comments in one column.
+// Returns the lines of one table, with their comments in one column, behind all but long lines.
 std::string table_text(const std::vector<const ImportedKey*>& keys) {
+  constexpr std::size_t kLongLine = 60;
   std::size_t widest = 0;
   std::vector<std::string> lines;
   for (const ImportedKey* key : keys) {
     lines.push_back(
         fmt::format("{} = {}", key->key.substr(key->key.rfind('.') + 1), toml_value(key->value)));
-    if (lines.back().size() < 60) widest = std::max(widest, lines.back().size());
+    if (lines.back().size() < kLongLine) widest = std::max(widest, lines.back().size());
   }
   std::string text;
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -107,7 +111,7 @@ std::string toml_text(std::string_view text) {
   return quoted + '"';
 }
 
-// The names of the kinds of layers, joined: "dense, moe"; empty: all layers are alike.
+// Returns the names of the kinds of layers, joined: "dense, moe"; empty: all layers are alike.
 std::string kinds_of(const ImportedPlan& plan) {
   constexpr std::string_view kKinds = "model.kinds.";
   std::set<std::string> names;
@@ -118,16 +122,16 @@ std::string kinds_of(const ImportedPlan& plan) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Checks that two files which state a model mean the same kinds of layers: keys of one kind mean
-// nothing for another.
+// Checks that two plans which both state a model have the same kinds of layers, as keys of one kind
+// mean nothing for another. Options that set the layers end the conflict.
 Status check_kinds(const ImportedPlan& earlier, const ImportedPlan& later) {
   if (!earlier.states_model() || !later.states_model()) return Done{};
-  const bool is_set = std::ranges::any_of(earlier.keys, [](const ImportedKey& key) {
+  const bool are_layers_set = std::ranges::any_of(earlier.keys, [](const ImportedKey& key) {
     return key.source == ImportedKey::Set &&
            (key.key.starts_with("model.kinds.") || key.key == "model.layers" ||
             key.key == "model.pattern");
   });
-  if (is_set) return Done{};
+  if (are_layers_set) return Done{};
   const std::string before = kinds_of(earlier), now = kinds_of(later);
   if (before == now) return Done{};
   const auto where = [](const ImportedPlan& plan) {
@@ -136,11 +140,11 @@ Status check_kinds(const ImportedPlan& earlier, const ImportedPlan& later) {
     });
     return key->where;
   };
-  const auto told = [](const std::string& kinds) {
+  const auto in_words = [](const std::string& kinds) {
     return kinds.empty() ? "layers that are all alike" : "layers of the kinds " + kinds;
   };
-  return Error::at(where(later), fmt::format("found {}, but {} has {}: leave one out", told(now),
-                                             where(earlier), told(before)));
+  return Error::at(where(later), fmt::format("found {}, but {} has {}: leave one out",
+                                             in_words(now), where(earlier), in_words(before)));
 }
 
 }  // namespace
@@ -208,17 +212,17 @@ const ImportSource* ImportContext::beside_by_name(std::string_view name) const {
   return found == beside.end() ? nullptr : &*found;
 }
 
-std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t of_replica) {
-  std::int64_t most = std::max<std::int64_t>(1, tokens / std::max<std::int64_t>(1, seq));
-  if (of_replica < 1) return most;
-  most = std::min(most, of_replica);
-  while (of_replica % most != 0) --most;
-  return most;
+std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t replica_sequences) {
+  std::int64_t fitting = std::max<std::int64_t>(1, tokens / std::max<std::int64_t>(1, seq));
+  if (replica_sequences < 1) return fitting;
+  fitting = std::min(fitting, replica_sequences);
+  while (replica_sequences % fitting != 0) --fitting;
+  return fitting;
 }
 
 Status ImportedPlan::add(const ImportedPlan& later) {
   RETURN_IF_ERROR(check_kinds(*this, later));
-  std::vector<std::string> more = later.assumed;
+  std::vector<std::string> later_assumed = later.assumed;
   for (const ImportedKey& key : later.keys) {
     const auto known = std::ranges::find(keys, key.key, &ImportedKey::key);
     if (known == keys.end()) {
@@ -234,17 +238,19 @@ Status ImportedPlan::add(const ImportedPlan& later) {
                                             "--set {}=...",
                                             key.key, toml_value(key.value), known->where,
                                             toml_value(known->value), key.key))});
-    // A key that one file assumed and another one states is no assumption.
-    const auto says = [&](const std::string& text) { return text.starts_with(key.key + " = "); };
-    if (key.source > known->source) std::erase_if(assumed, says);
-    if (key.source < known->source) std::erase_if(more, says);
+    // A key that one file assumes and another one states is no assumption.
+    const auto is_of_key = [&](const std::string& assumption) {
+      return assumption.starts_with(key.key + " = ");
+    };
+    if (key.source > known->source) std::erase_if(assumed, is_of_key);
+    if (key.source < known->source) std::erase_if(later_assumed, is_of_key);
     if (key.source >= known->source) *known = key;
   }
   const auto append = [](const auto& from, auto* to) {
     to->insert(to->end(), from.begin(), from.end());
   };
   append(later.sources, &sources);
-  append(more, &assumed);
+  append(later_assumed, &assumed);
   append(later.left_out, &left_out);
   append(later.not_expressed, &not_expressed);
   append(later.not_understood, &not_understood);
@@ -277,7 +283,7 @@ std::string scenario_text(const ImportedPlan& plan) {
   if (plan.without_effect > 0)
     text += fmt::format("# {} settings more change neither time nor memory\n", plan.without_effect);
 
-  std::vector<std::string> order;  // names of tables, as written
+  std::vector<std::string> order;  // of the tables' names
   std::map<std::string, std::vector<const ImportedKey*>> tables;
   for (const std::string_view name : kTables) {
     for (const ImportedKey& key : plan.keys) {

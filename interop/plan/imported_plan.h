@@ -119,9 +119,10 @@ struct ImportContext {
   std::int64_t stated_or_one(const ImportedPlan& this_file, IntegerKey key) const;
 };
 
-// Returns how many sequences of `seq` tokens fit into `tokens`, at least 1. If the number of a
-// replica's sequences is known (not 0), the result is reduced to a divisor of it.
-std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t of_replica);
+// Returns how many sequences of `seq` tokens fit into `tokens`, at least 1: the size of a
+// microbatch. If `replica_sequences`, those of a replica in an iteration, is known (not 0), the
+// result is reduced to a divisor of it.
+std::int64_t sequences_in(std::int64_t tokens, std::int64_t seq, std::int64_t replica_sequences);
 
 // Moves the keys that a scenario does not have yet to `not_expressed`.
 void leave_out_unknown(ImportedPlan* plan);

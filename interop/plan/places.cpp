@@ -1,5 +1,5 @@
 // Finds the line of the file that an imported key comes from, "config.json:12", for messages about
-// that key. It goes by names of fields: a key does not remember what it was read from.
+// that key. As a key does not remember its field, fields are tried by name.
 #include "interop/plan/places.h"
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 namespace tandem {
 namespace {
 
-// The fields that keys of [model] and its kinds are read from, by their names in config.json and in
-// Megatron-LM, if these differ from the key's.
+// The fields, in config.json and in Megatron-LM, that a key of [model] or of its kinds is read
+// from, where their names differ from the key's.
 struct FieldsOfKey {
   AnyKey key;
   std::string_view fields;
@@ -49,8 +49,8 @@ constexpr FieldsOfKey kFields[] = {
     {"model.qk_nope_head_dim", "qk_nope_head_dim qk_head_dim"},
     {"model.qk_rope_head_dim", "qk_rope_head_dim qk_pos_emb_head_dim"}};
 
-// Tries the field that the comment begins with, then the fields that such a key is usually read
-// from, then a field that is called as the key is.
+// Tries the field that the comment begins with, then the key's row of kFields, then the field of
+// the key's own name.
 std::string place_of_key(const ImportedKey& key, const PlaceOfField& place_of) {
   const std::size_t end = key.comment.find_first_of(" ,:");
   if (const std::string place = place_of(key.comment.substr(0, end)); !place.empty()) return place;
@@ -64,7 +64,7 @@ std::string place_of_key(const ImportedKey& key, const PlaceOfField& place_of) {
   return place_of(name);
 }
 
-// Returns the field of that name at the top, by its way ("train.zero"), or in any part of the top.
+// Returns the field of that name at the top, by its path ("train.zero"), or in any map at the top.
 const DocumentNode* field_in(const DocumentNode& document, std::string_view name) {
   if (name.empty()) return nullptr;
   if (const DocumentNode* own = document.find(name)) return own;

@@ -1,3 +1,4 @@
+// Sums up a plan in rows, from its keys and the defaults of a scenario.
 #include "interop/plan/understood.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ const ImportedKey* find(const ImportedPlan& plan, std::string_view name) {
   return key == plan.keys.end() ? nullptr : &*key;
 }
 
-// Returns the key's value as a scenario writes it, without quotes; else what stands for it.
+// Returns the key's value as a scenario writes it, but without quotes; `otherwise`: it is not set.
 std::string value_of(const ImportedPlan& plan, std::string_view name, std::string_view otherwise) {
   const ImportedKey* key = find(plan, name);
   if (key == nullptr) return std::string(otherwise);
@@ -24,7 +25,7 @@ std::string value_of(const ImportedPlan& plan, std::string_view name, std::strin
   return value;
 }
 
-// Returns the places of the keys that a line states, each once; "assumed" where there are none.
+// Returns the places of those keys that a file or an option states, each once; "assumed": none is.
 std::string places_of(const ImportedPlan& plan, std::initializer_list<std::string_view> names) {
   std::vector<std::string> places;
   for (const std::string_view name : names) {
@@ -39,9 +40,9 @@ std::string replicas_of(const ImportedPlan& plan) {
   if (const auto dp = plan.whole_of("parallel.dp")) return fmt::format("{}", *dp);
   const auto gpus = plan.whole_of("cluster.gpus");
   const auto one = [&](IntegerKey key) { return plan.whole_of(key).value_or(1); };
-  const std::int64_t each =
+  const std::int64_t replica_gpus =
       product_of({one("parallel.tp"), one("parallel.pp"), one("parallel.cp")});
-  return gpus ? fmt::format("{}", *gpus / each) : "?";
+  return gpus ? fmt::format("{}", *gpus / replica_gpus) : "?";
 }
 
 }  // namespace

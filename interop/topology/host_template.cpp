@@ -217,7 +217,7 @@ struct PcieSite {
   std::vector<std::size_t> nics;
 };
 
-std::size_t nic_number(const std::string& site) { return std::stoul(site.substr(3)); }
+std::size_t nic_number(const std::string& nic) { return std::stoul(nic.substr(3)); }
 
 // Returns for each NIC the first one of its bundle: itself, if it is not bundled.
 std::vector<std::size_t> bundles_of(const HostTemplate& host) {
@@ -228,16 +228,16 @@ std::vector<std::size_t> bundles_of(const HostTemplate& host) {
   }
   std::vector<std::size_t> bundle_of(host.nics.size());
   for (std::size_t i = 0; i < bundle_of.size(); ++i) bundle_of[i] = i;
-  for (const auto& [site, here] : sites) {
-    const auto differs = [&, first = here.nics.empty() ? 0 : here.nics.front()](std::size_t nic) {
+  for (const auto& [name, site] : sites) {
+    const auto differs = [&, first = site.nics.empty() ? 0 : site.nics.front()](std::size_t nic) {
       return host.nics[nic].GBps != host.nics[first].GBps;
     };
-    if (here.gpus == 0 || here.nics.size() % here.gpus != 0 ||
-        std::ranges::any_of(here.nics, differs))
+    if (site.gpus == 0 || site.nics.size() % site.gpus != 0 ||
+        std::ranges::any_of(site.nics, differs))
       continue;
-    const std::size_t each = here.nics.size() / here.gpus;
-    for (std::size_t i = 0; i < here.nics.size(); ++i)
-      bundle_of[here.nics[i]] = here.nics[i - i % each];
+    const std::size_t bundle_size = site.nics.size() / site.gpus;
+    for (std::size_t i = 0; i < site.nics.size(); ++i)
+      bundle_of[site.nics[i]] = site.nics[i - i % bundle_size];
   }
   return bundle_of;
 }
