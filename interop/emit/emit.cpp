@@ -1,5 +1,5 @@
-// Chooses the emitter of a format by its name, and puts a comment into its text for each key that
-// the format cannot say. Megatron-LM's flags and the YAML files of Megatron-Bridge and ChatLearn
+// Chooses the emitter of a format by its name, and adds a comment for each key that the format
+// cannot express. Megatron-LM's flags and the YAML files of Megatron-Bridge and ChatLearn
 // are written here, from one list of Megatron-LM's fields (megatron_fields).
 #include "interop/emit/emit.h"
 
@@ -9,14 +9,13 @@
 #include <algorithm>
 
 #include "base/nearest.h"
-#include "base/split.h"
 #include "interop/document/fields.h"
 #include "interop/emit/plan_keys.h"
 
 namespace tandem {
 namespace {
 
-// Fields whose flag has another name than the field. Some have it for one value only.
+// Fields whose flag is not named like the field, for any value or for one only.
 struct FlagName {
   std::string_view field, value, flag;  // value "": any
 };
@@ -57,8 +56,9 @@ std::string yaml_value(const std::string& value) {
   return value;
 }
 
-// Returns the sections of Megatron-Bridge's configuration that have a field. Its overlap section
-// replaces what the one on data parallelism says, and is read with a distributed optimizer alone.
+// Returns the sections of Megatron-Bridge's configuration that a field is written in, separated by
+// blanks. Some fields are in both ddp and comm_overlap: comm_overlap replaces ddp's value, but is
+// read with a distributed optimizer only.
 std::string_view bridge_sections(std::string_view field) {
   constexpr std::pair<std::string_view, std::string_view> kSections[] = {
       {"micro_batch_size", "train"},
@@ -132,8 +132,7 @@ std::string nemo_text(PlanKeys* keys) {
                                          "mixed_precision", "comm_overlap"}) {
     std::string lines;
     for (const auto& [name, value] : fields) {
-      const std::vector<std::string> all = split_words(std::string(bridge_sections(name)));
-      if (std::ranges::find(all, section) == all.end()) continue;
+      if (!matches_word(section, bridge_sections(name))) continue;
       lines += fmt::format("  {}: {}\n", name, value.starts_with('[') ? value : yaml_value(value));
     }
     if (!lines.empty()) text += fmt::format("{}:\n{}", section, lines);
@@ -141,7 +140,7 @@ std::string nemo_text(PlanKeys* keys) {
   return text;
 }
 
-// The fields that ChatLearn's trainer has, and those of its megatron_model_cfg.
+// The fields of ChatLearn's policy_trainer, and of the megatron_model_cfg in it.
 constexpr std::string_view kChatLearnTrainer =
     "tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size "
     "expert_model_parallel_size expert_tensor_parallel_size virtual_pipeline_model_parallel_size "
@@ -185,13 +184,13 @@ constexpr EmitFormat kFormats[] = {
     {"fsdp", fsdp_text, "# ", "huggingface/accelerate 16cb6eb8 of 2026-07-24"},
     {"torchtitan", torchtitan_text, "# ", "pytorch/torchtitan b5bcd76c of 2026-08-21"}};
 
-// Adds fields that nobody reads, as JSON has no comments.
+// Adds the notes as fields that DeepSpeed ignores, as JSON has no comments.
 std::string with_json_notes(const std::string& text, std::string_view rules, const PlanKeys& keys) {
   std::string note = fmt::format("  \"_keeps_the_rules_of\": \"{}\",\n", rules);
-  for (const auto& [name, all] :
+  for (const auto& [name, notes] :
        {std::pair{"_environment", keys.required()}, std::pair{"_not_expressed", keys.left()}}) {
     std::string lines;
-    for (std::string line : all) {
+    for (std::string line : notes) {
       std::replace(line.begin(), line.end(), '"', '\'');
       lines += fmt::format("{}\"{}\"", lines.empty() ? "" : ", ", line);
     }
@@ -212,7 +211,7 @@ Result<std::string> emit_plan(const std::string& name, const PlanSettings& setti
   for (const EmitFormat& format : kFormats) {
     if (format.name != name) continue;
     PlanKeys keys(settings);
-    keys.ignore("train.framework");  // each format is of one
+    keys.ignore("train.framework");  // each format belongs to one framework
     if (keys.flag("train.expandable_segments", false))
       keys.require("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
     const std::string text = format.text(&keys);

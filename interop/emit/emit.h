@@ -10,20 +10,20 @@
 
 namespace tandem {
 
-// Values by scenario key, texts without quotes: "parallel.tp" -> "8". cluster.gpus is the job's.
-// model.layers, model.seq and cluster.gpus_per_node are used where they are known.
+// Values by scenario key, texts without quotes: "parallel.tp" -> "8". cluster.gpus is the number of
+// the job's GPUs. model.layers, model.seq and cluster.gpus_per_node may be missing.
 using PlanSettings = std::map<std::string, std::string>;
 
-// The setting that is no key: the letters of a hybrid model's layers in Megatron-LM's patterns, one
-// word a layer: "M - M *".
+// A setting that is no scenario key: the layers of a hybrid model in the letters of Megatron-LM's
+// --hybrid-layer-pattern, separated by blanks: "M - M *".
 inline constexpr std::string_view kHybridLayers = "hybrid_layers";
 
-// Returns megatron, nemo, chatlearn, deepspeed, fsdp, torchtitan.
+// Returns the formats: megatron, nemo, chatlearn, deepspeed, fsdp, torchtitan.
 std::vector<std::string> emit_names();
 
-// Returns the text. What the format cannot say is a comment in it, and so are the version whose
-// rules it keeps and the environment variables that this requires. An Error names the nearest
-// format.
+// Returns the text in the format of that name. Comments in it list the keys that the format cannot
+// express, the version of the tool whose rules it follows, and environment variables that the plan
+// requires. Error: no format has that name; it names the nearest.
 Result<std::string> emit_plan(const std::string& name, const PlanSettings& settings);
 
 }  // namespace tandem

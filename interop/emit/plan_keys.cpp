@@ -1,3 +1,4 @@
+// Converts a plan's values from text, and derives sizes that they imply: GPUs, dp, stages' layers.
 #include "interop/emit/plan_keys.h"
 
 #include <fmt/format.h>
@@ -29,23 +30,21 @@ bool PlanKeys::flag(FlagKey key, bool otherwise) {
 bool PlanKeys::has(AnyKey key) const { return settings_->contains(std::string(key.name())); }
 
 void PlanKeys::leave(AnyKey key, std::string_view why) {
-  taken_.emplace(key.name());  // one line is enough
+  taken_.emplace(key.name());  // so that left() does not list it again
   const auto found = settings_->find(std::string(key.name()));
   if (found != settings_->end())
     left_.push_back(fmt::format("{} = {}: {}", key.name(), found->second, why));
 }
 
-long long PlanKeys::gpus() {
-  const long long block =
-      whole("parallel.tp", 1) * whole("parallel.pp", 1) * whole("parallel.cp", 1);
-  return whole("cluster.gpus", block * whole("parallel.dp", 0));
+long long PlanKeys::replica_gpus() {
+  return whole("parallel.tp", 1) * whole("parallel.pp", 1) * whole("parallel.cp", 1);
 }
 
-long long PlanKeys::dp() {
-  const long long block =
-      whole("parallel.tp", 1) * whole("parallel.pp", 1) * whole("parallel.cp", 1);
-  return whole("parallel.dp", whole("cluster.gpus", 0) / block);
+long long PlanKeys::gpus() {
+  return whole("cluster.gpus", replica_gpus() * whole("parallel.dp", 0));
 }
+
+long long PlanKeys::dp() { return whole("parallel.dp", whole("cluster.gpus", 0) / replica_gpus()); }
 
 std::vector<std::string> PlanKeys::hybrid_layers() const {
   const auto found = settings_->find(std::string(kHybridLayers));
@@ -82,20 +81,20 @@ void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {
   if (keys->whole(key, 1) > 1) keys->leave(key, why);
 }
 
-// Lists the keys that nobody has taken, except those whose value is a default and changes nothing.
-// Most defaults are "off" in some form. Fusions and resharding are on by default. In
-// recompute_layers and group a 1 or 0 means something, so these two are always listed.
+// Lists the keys that were not read, except those with a default value. Most defaults are "off" in
+// some form; fusions and resharding are on by default. recompute_layers and group have no default,
+// so these two are always listed.
 std::vector<std::string> PlanKeys::left() const {
   const auto found = settings_->find("parallel.tp");
   const std::string tp = found == settings_->end() ? "1" : found->second;
   std::vector<std::string> lines = left_;
   for (const auto& [key, value] : *settings_) {
     const bool of_plan = matches_any(key, {"parallel.*", "schedule.*", "train.*", "overlap.*"});
-    const bool usually_on = matches_any(
+    const bool has_no_off = matches_any(
         key, {"train.fused_*", "train.reshard_*", "train.recompute_layers", "schedule.group"});
     const bool is_default = key == "parallel.expert_tp"    ? value == tp
                             : key == "train.cross_entropy" ? value == "native"
-                            : usually_on                   ? value == "true"
+                            : has_no_off                   ? value == "true"
                                          : matches_any(value, {"0", "1", "false", "off", "none"});
     if (of_plan && !taken_.contains(key) && !is_default)
       lines.push_back(fmt::format("{} = {}", key, value));

@@ -52,6 +52,8 @@ class PlanKeys {
   std::vector<std::string> left() const;
 
  private:
+  long long replica_gpus();
+
   const PlanSettings* settings_;
   std::set<std::string, std::less<>> taken_;
   std::vector<std::string> left_, required_;

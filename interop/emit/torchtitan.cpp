@@ -1,8 +1,8 @@
-// A plan as torchtitan's overrides on the command line. Declared in interop/emit/plan_keys.h.
+// Writes a plan as a script with the options of torchtitan's command line. Declared in
+// interop/emit/plan_keys.h.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "interop/emit/plan_keys.h"
@@ -10,15 +10,17 @@
 namespace tandem {
 namespace {
 
-// Orders and their names in PyTorch.
-constexpr std::pair<std::string_view, std::string_view> kSchedules[] = {
-    {"1f1b", "1F1B"},
-    {"gpipe", "GPipe"},
-    {"interleaved", "Interleaved1F1B"},
-    {"looped-bfs", "LoopedBFS"},
-    {"interleaved-zb", "InterleavedZeroBubble"},
-    {"zbv", "ZBVZeroBubble"},
-    {"dualpipev", "DualPipeV"}};
+// An order of the pipeline, and its name in PyTorch.
+struct TorchOrderName {
+  std::string_view order, torch_name;
+};
+constexpr TorchOrderName kSchedules[] = {{"1f1b", "1F1B"},
+                                         {"gpipe", "GPipe"},
+                                         {"interleaved", "Interleaved1F1B"},
+                                         {"looped-bfs", "LoopedBFS"},
+                                         {"interleaved-zb", "InterleavedZeroBubble"},
+                                         {"zbv", "ZBVZeroBubble"},
+                                         {"dualpipev", "DualPipeV"}};
 
 class TitanWriter {
  public:
@@ -37,7 +39,7 @@ class TitanWriter {
     text += "MODULE=llama3 CONFIG=llama3_8b ./run_train.sh \"${OVERRIDES[@]}\"\n";
     if (keys_->gpus() > 0) text += fmt::format("WORLD_SIZE={}\n", keys_->gpus());
     text += "OVERRIDES=(\n" + lines_;
-    // Options behind a policy of recomputation would be that policy's.
+    // The recomputation policy comes last: torchtitan takes options behind it for options of it.
     return text +
            fmt::format("    activation-checkpoint:{}\n)\n", keys_->text("train.recompute", "none"));
   }
@@ -48,7 +50,7 @@ class TitanWriter {
   }
   void add(std::string_view name, long long value) { add(name, fmt::format("{}", value)); }
 
-  // torchtitan counts tokens, of sequences that are packed.
+  // Writes batch and precision. torchtitan counts batches in tokens, not in sequences.
   void write_training() {
     const long long micro = keys_->whole("parallel.micro_batch", 1);
     const long long global = keys_->whole("parallel.global_batch", micro * std::max(1LL, dp_));
@@ -72,17 +74,19 @@ class TitanWriter {
       keys_->leave("train.gradient_dtype", "gradients are reduced in fp32");
   }
 
-  // Our hsdp_shard counts context ranks; torchtitan's shard degree does not: divide by cp.
+  // Writes how ranks shard. hsdp_shard counts context ranks, torchtitan's shard degree does not, so
+  // it is hsdp_shard / cp.
   void write_shards() {
     const long long zero = keys_->whole("train.zero", 0), cp = keys_->whole("parallel.cp", 1);
-    const long long cut = keys_->whole("parallel.hsdp_shard", cp * (zero > 0 ? dp_ : 1));
-    if (cut % cp != 0) keys_->leave("parallel.hsdp_shard", "whole groups of context ranks shard");
-    shard_ = cut % cp != 0 ? dp_ : cut / cp;
+    const long long shard = keys_->whole("parallel.hsdp_shard", cp * (zero > 0 ? dp_ : 1));
+    if (shard % cp != 0) keys_->leave("parallel.hsdp_shard", "whole groups of context ranks shard");
+    shard_degree_ = shard % cp != 0 ? dp_ : shard / cp;
     if (dp_ > 0) {
-      add("parallelism.data_parallel_replicate_degree", shard_ > 0 ? dp_ / shard_ : 1);
-      add("parallelism.data_parallel_shard_degree", shard_);
+      add("parallelism.data_parallel_replicate_degree",
+          shard_degree_ > 0 ? dp_ / shard_degree_ : 1);
+      add("parallelism.data_parallel_shard_degree", shard_degree_);
     }
-    if (zero == 1 && shard_ != 1)
+    if (zero == 1 && shard_degree_ != 1)
       keys_->leave("train.zero", "FSDP2 cuts gradients too, and parameters or not");
     const bool frees = keys_->flag("train.reshard_after_forward", true) && zero == 3;
     if (zero == 1 || zero == 2 || (zero == 3 && keys_->has("train.reshard_after_forward")))
@@ -93,12 +97,12 @@ class TitanWriter {
       keys_->leave("overlap.param_gather", "FSDP2 always gathers ahead");
   }
 
-  // Experts are spread over ranks that cut dense layers: those of FSDP, context and tensors.
+  // Writes how experts are spread: over the ranks that shard dense layers by FSDP, cp and tp.
   void write_experts() {
     const long long ep = keys_->whole("parallel.ep", 1);
-    const long long cutting = std::max(1LL, shard_) * keys_->whole("parallel.cp", 1) * tp_;
+    const long long shards = std::max(1LL, shard_degree_) * keys_->whole("parallel.cp", 1) * tp_;
     const long long expert_tp = keys_->whole("parallel.expert_tp", ep > 1 ? 1 : tp_);
-    const bool fits = cutting % ep == 0;
+    const bool fits = shards % ep == 0;
     if (!fits) keys_->leave("parallel.ep", "it divides FSDP's shards x cp x tp");
     add("parallelism.expert_parallel_degree", fits ? ep : 1);
     if (expert_tp != (ep > 1 ? 1 : tp_))
@@ -111,12 +115,11 @@ class TitanWriter {
     const std::string order = keys_->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
     keys_->flag("overlap.p2p", vpp > 1);
     if (pp_ == 1) return;
-    const auto* const known =
-        std::ranges::find(kSchedules, order, [](const auto& row) { return row.first; });
+    const auto* const known = std::ranges::find(kSchedules, order, &TorchOrderName::order);
     if (known == std::end(kSchedules)) {
       keys_->leave("schedule.order", "torchtitan has no schedule of that name");
     } else {
-      add("parallelism.pipeline_parallel_schedule", known->second);
+      add("parallelism.pipeline_parallel_schedule", known->torch_name);
     }
     const std::vector<int> layers = keys_->stage_layers();
     const long long all = keys_->whole("model.layers", 0);
@@ -125,7 +128,8 @@ class TitanWriter {
         keys_->leave("parallel.vpp", "layers_per_stage says it: model.layers is unknown");
       return;
     }
-    // Stages of equally many layers, of which the first and the last may have one fewer.
+    // torchtitan can say: equally many layers in each stage, and one fewer in the first and the
+    // last.
     const long long less = layers.size() > 2 ? layers[1] - layers[0] : 0;
     const auto stages = static_cast<long long>(layers.size());
     if ((less != 0 && less != 1) || all + 2 * less != layers[1] * stages ||
@@ -149,7 +153,7 @@ class TitanWriter {
     const bool overlaps = keys_->text("overlap.tensor", "off") != "off";
     if (overlaps && !splits) add("compile.enable_async_tensor_parallel", "");
     if (overlaps && splits) keys_->leave("overlap.tensor", "async TP needs compile.enable");
-    // Graphs are on by default.
+    // CUDA graphs are on by default.
     if (!keys_->flag("train.cuda_graphs", false) || pp_ > 1 || keys_->whole("parallel.ep", 1) > 1) {
       add("training.disable_cuda_graphs", "");
       keys_->leave("train.cuda_graphs", "without pipeline and experts only");
@@ -163,7 +167,7 @@ class TitanWriter {
 
   PlanKeys* keys_;
   long long tp_ = keys_->whole("parallel.tp", 1), pp_ = keys_->whole("parallel.pp", 1);
-  long long dp_ = keys_->dp(), shard_ = 1;
+  long long dp_ = keys_->dp(), shard_degree_ = 1;
   std::string lines_;
 };
 

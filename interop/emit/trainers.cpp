@@ -1,8 +1,8 @@
-// A plan as DeepSpeed's and Accelerate's files. Declared in interop/emit/plan_keys.h.
+// Writes a plan as DeepSpeed's ds_config.json and as Accelerate's YAML. Declared in
+// interop/emit/plan_keys.h.
 #include <fmt/format.h>
 
 #include <algorithm>
-
 #include <vector>
 
 #include "interop/emit/plan_keys.h"
@@ -17,7 +17,7 @@ void leave_selective(PlanKeys* keys) {
     keys->leave("train.recompute", "whole layers are recomputed, or none");
 }
 
-using JsonFields = std::vector<std::string>;  // "\"name\": value"
+using JsonFields = std::vector<std::string>;  // "name": value, with the quotes
 
 void add_batch(PlanKeys* keys, JsonFields* fields) {
   const long long dp = keys->dp(), micro = keys->whole("parallel.micro_batch", 1);
@@ -100,15 +100,15 @@ void add_zero(PlanKeys* keys, JsonFields* fields) {
   fields->push_back(stage + "}");
 }
 
-// Writes how many processes and machines there are. Nodes have 8 GPUs where nobody says. Accelerate
-// starts as many processes on every machine.
+// Returns the lines for the numbers of processes and machines. A node has 8 GPUs unless a key says
+// otherwise. Accelerate starts equally many processes on each machine.
 std::string machines_text(PlanKeys* keys, long long gpus) {
-  const long long node = std::max(1LL, keys->whole("cluster.gpus_per_node", 8));
-  long long machines = (gpus + node - 1) / node;
+  const long long node_gpus = std::max(1LL, keys->whole("cluster.gpus_per_node", 8));
+  long long machines = (gpus + node_gpus - 1) / node_gpus;
   while (gpus % machines != 0) ++machines;
   if (machines > 1) {
-    if (gpus % node != 0)
-      keys->note(fmt::format("{} GPUs on nodes of {}: {} machines have {} each", gpus, node,
+    if (gpus % node_gpus != 0)
+      keys->note(fmt::format("{} GPUs on nodes of {}: {} machines have {} each", gpus, node_gpus,
                              machines, gpus / machines));
     keys->require(
         "machine_rank, main_process_ip and main_process_port differ by machine: give "
@@ -117,8 +117,8 @@ std::string machines_text(PlanKeys* keys, long long gpus) {
   return fmt::format("num_processes: {}\nnum_machines: {}\n", gpus, machines);
 }
 
-// Returns whether Accelerate's sizes can say that `shard` ranks shard. These include context ranks,
-// as a scenario counts them.
+// Returns whether Accelerate's sizes can express that `shard` ranks, context ranks included, share
+// one copy of the parameters.
 bool can_shard(long long shard, long long dp, long long tp, long long cp) {
   const bool divides = shard > 0 && shard % cp == 0 && dp * cp % shard == 0;
   const bool has_shards = shard > cp, has_replicas = shard != dp * cp;
@@ -167,14 +167,15 @@ std::string fsdp_text(PlanKeys* keys) {
     keys->leave("train.zero", "FSDP cuts gradients, and parameters or not");
   if (tp > 1 || cp > 1 || shard > 0) {
     text += "parallelism_config:\n";
-    const bool is_cut = can_shard(shard, dp, tp, cp);
-    if (shard > 0 && !is_cut)
+    const bool is_expressed = can_shard(shard, dp, tp, cp);
+    if (shard > 0 && !is_expressed)
       keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard, or more");
-    // The sizes multiply to all processes.
+    // The product of all sizes is the number of processes.
     if (dp > 0) {
+      text += fmt::format("  parallelism_config_dp_replicate_size: {}\n",
+                          is_expressed ? dp * cp / shard : 1);
       text +=
-          fmt::format("  parallelism_config_dp_replicate_size: {}\n", is_cut ? dp * cp / shard : 1);
-      text += fmt::format("  parallelism_config_dp_shard_size: {}\n", is_cut ? shard / cp : dp);
+          fmt::format("  parallelism_config_dp_shard_size: {}\n", is_expressed ? shard / cp : dp);
     }
     if (tp > 1) text += fmt::format("  parallelism_config_tp_size: {}\n", tp);
     if (cp > 1) text += fmt::format("  parallelism_config_cp_size: {}\n", cp);
