@@ -1,7 +1,8 @@
-// A state machine over lines. Lines before a table give its program (all_reduce_perf), its ranks
-// and their hosts. The line of column names opens the table, and a summary line ("Avg bus
-// bandwidth") or the next table closes it. The operation is then inferred from the program's name
-// and from the first row, and each row's busbw is checked against its size and time. Formats:
+// Reads a log line by line (take), with at most one open table. Lines before a table give its
+// program (all_reduce_perf), its ranks and their hosts. The line of column names opens the table,
+// and a summary line ("Avg bus bandwidth") or the next table closes it. The operation is then
+// inferred from the program's name and the first row, and each row's busbw is checked against its
+// size and time. Formats:
 // NVIDIA/nccl-tests, src/common.cu and src/util.cu from 2019 to a0b82b2 (2026-07-09), and
 // stas00/ml-engineering, network/benchmarks/all_reduce_bench.py from 20be3ff (2025-01-15) to
 // 3b2d999 (2026-08-04).
@@ -24,15 +25,15 @@
 namespace tandem {
 namespace {
 
-// How nccl-tests prints an operation's rows, by its sources.
+// An operation of nccl-tests, and the properties of its rows by which it is recognised.
 struct LoggedOp {
   std::string_view name;
   bool reduces;                // column redop is a reduction such as sum
   bool rooted;                 // column root is a rank, not -1
   bool by_part;                // column count is of one rank's part of the array, not of all of it
   bool in_place;               // results of the in-place variant are checked
-  int passes;                  // busbw is size / time x passes (n - 1) / n; 0: size / time
-  bool known_by_name = false;  // its rows look like another operation's: only its name tells it
+  int passes;                  // busbw = size / time x passes x (ranks - 1) / ranks; 0: size / time
+  bool known_by_name = false;  // its rows look like another operation's
 };
 constexpr LoggedOp kLoggedOps[] = {{"all_reduce", true, false, false, true, 2},
                                    {"reduce_scatter", true, false, true, true, 1},
@@ -51,7 +52,7 @@ const std::map<std::string, int, std::less<>> kTypeBytes = {
     {"f8e5m2", 1}, {"half", 2},  {"float16", 2}, {"bfloat16", 2}, {"int32", 4},    {"int", 4},
     {"uint32", 4}, {"float", 4}, {"int64", 8},   {"uint64", 8},   {"double", 8}};
 
-// An nccl-tests row's columns by which the operations differ.
+// The cells of an nccl-tests row by which the operations differ (LoggedOp).
 struct RowForm {
   Bytes bytes = 0, count = 0;
   int type_bytes = 0;
@@ -65,8 +66,8 @@ struct OpenTable {
   std::vector<std::string> columns;      // empty: a table of all_reduce_bench.py
   std::optional<RowForm> form;           // of the first row with more than 0 bytes
   std::vector<double> bus_GBps;          // one for each of the table's times
-  int wrong_rows = 0, wrong_line = 0;    // with wrong values: how many, and the first one's line
-  int coarse_rows = 0, coarse_line = 0;  // of too few digits, likewise
+  int wrong_rows = 0, wrong_line = 0;    // rows with wrong values, and the first one's line
+  int coarse_rows = 0, coarse_line = 0;  // rows whose rates have too few digits, likewise
 };
 
 std::optional<double> real_of(std::string_view word) {
@@ -85,7 +86,8 @@ bool is_whole(std::string_view word) {
   return word.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Removes what launchers add: "[3]" (MPICH) and "[1,3]<stdout>:" (mpirun) anywhere in the line, and
+// Removes the labels that launchers add: "[3]" (MPICH) and "[1,3]<stdout>:" (mpirun) anywhere in
+// the line, and
 // "(worker, pid=7) " (Ray) or "host: " before a table's line.
 std::string without_labels(std::string text) {
   constexpr std::string_view kStream = "<stdout>:";
@@ -260,29 +262,34 @@ class CommLogReader {
 
   Status take_row(const std::vector<std::string>& words) {
     const std::vector<std::string>& columns = open_->columns;
-    const auto at = [&](std::string_view name) {
+    const auto column_of = [&](std::string_view name) {
       return static_cast<std::size_t>(std::ranges::find(columns, name) - columns.begin());
     };
     // An operation that does not reduce may leave the redop blank, which shifts later cells by one.
-    const bool no_redop = at("redop") < columns.size() && words.size() > at("redop") &&
-                          real_of(words[at("redop")]).has_value();
+    const std::size_t redop_column = column_of("redop");
+    const bool no_redop = redop_column < columns.size() && redop_column < words.size() &&
+                          real_of(words[redop_column]).has_value();
     const auto cell = [&](std::size_t column) -> std::string_view {
-      const std::size_t i = column - (no_redop && column > at("redop") ? 1 : 0);
+      const std::size_t i = column - (no_redop && column > redop_column ? 1 : 0);
       return column < columns.size() && i < words.size() ? words[i] : std::string_view();
     };
-    const std::size_t wrong = at("#wrong") < columns.size() ? at("#wrong") : at("error");
-    const auto again = std::find(columns.rbegin(), columns.rend(), columns[wrong]);
-    const auto in_place = static_cast<std::size_t>(columns.rend() - again) - 1;
+    const std::size_t wrong =
+        column_of("#wrong") < columns.size() ? column_of("#wrong") : column_of("error");
+    // The in-place results have columns of the same names behind those of the out-of-place ones.
+    const auto last = std::find(columns.rbegin(), columns.rend(), columns[wrong]);
+    const auto wrong_in_place = static_cast<std::size_t>(columns.rend() - last) - 1;
     RowForm form;
     const auto bytes = real_of(cell(0)), count = real_of(cell(1));
-    const auto time_us = real_of(cell(at("time"))), busbw = real_of(cell(at("busbw")));
+    const auto time_us = real_of(cell(column_of("time")));
+    const auto busbw = real_of(cell(column_of("busbw")));
     const auto type = kTypeBytes.find(cell(2));
-    const auto root = real_of(cell(at("root"))), wrong_values = real_of(cell(wrong));
+    const auto root = real_of(cell(column_of("root"))), wrong_values = real_of(cell(wrong));
     const auto is_check = [&](std::size_t column) {
       return cell(column) == "N/A" || real_of(cell(column));
     };
     if (!bytes || !count || !time_us || !busbw || *bytes < 0 || *bytes > 0x1p50 || *time_us <= 0 ||
-        *count < 0 || *count > 0x1p50 || *busbw < 0 || !is_check(wrong) || !is_check(in_place))
+        *count < 0 || *count > 0x1p50 || *busbw < 0 || !is_check(wrong) ||
+        !is_check(wrong_in_place))
       return fault(fmt::format("found '{:.60}', expected a row of {}", fmt::join(words, " "),
                                fmt::join(columns, ", ")));
     if (type == kTypeBytes.end())
@@ -291,11 +298,11 @@ class CommLogReader {
     form.count = static_cast<Bytes>(*count);
     form.type_bytes = type->second;
     constexpr std::string_view kNoRedop = "none";
-    const std::string_view redop = no_redop ? kNoRedop : cell(at("redop"));
+    const std::string_view redop = no_redop ? kNoRedop : cell(redop_column);
     form.reduces = redop != kNoRedop && !redop.empty();
     form.rooted = root && *root >= 0;
     form.checked = wrong_values.has_value();
-    form.checked_in_place = real_of(cell(in_place)).has_value();
+    form.checked_in_place = real_of(cell(wrong_in_place)).has_value();
     if (columns[wrong] == "#wrong" && wrong_values && *wrong_values != 0) {
       if (open_->wrong_rows++ == 0) open_->wrong_line = line_;
       return Done{};
@@ -347,10 +354,10 @@ class CommLogReader {
       const std::string name(op.name);
       if (candidates.empty() ? op.known_by_name : !candidates.contains(name)) continue;
       const double bytes = static_cast<double>(form.count) * form.type_bytes;
-      const bool is_like = op.reduces == form.reduces && op.rooted == form.rooted &&
+      const bool matches = op.reduces == form.reduces && op.rooted == form.rooted &&
                            static_cast<double>(form.bytes) == bytes * (op.by_part ? ranks : 1) &&
                            (!form.checked || form.checked_in_place == op.in_place);
-      if (is_like || op.known_by_name) ops.push_back(name);
+      if (matches || op.known_by_name) ops.push_back(name);
     }
     return ops;
   }
@@ -365,17 +372,17 @@ class CommLogReader {
       return Done{};
     }
     const std::string place = fmt::format("{}:{}", table->path, table->times.front().line);
-    const auto like = fmt::format(
+    const auto similar = fmt::format(
         "{}", fmt::join(ops.empty() ? ops_like(*open.form, table->ranks) : ops, " or "));
     if (ops.empty())
       return Error::at(
           place,
           fmt::format("found a row of {} on {} ranks, expected one of {}",
-                      like.empty() ? "no known operation" : like, table->ranks,
+                      similar.empty() ? "no known operation" : similar, table->ranks,
                       stated.empty() ? "some" : fmt::format("{}", fmt::join(stated, " or "))));
     return Error::at(place, fmt::format("found rows of {}, expected the name of their program in a "
                                         "line before them, or --op",
-                                        like));
+                                        similar));
   }
 
   // Checks each row's bus bandwidth against the one that its size, time and ranks give.
@@ -389,8 +396,8 @@ class CommLogReader {
       const LoggedTime& time = table.times[i];
       const double expected = factor * static_cast<double>(time.bytes) / time.seconds / GB;
       const double found = open.bus_GBps[i];
-      // The tolerance is the rounding of printed digits: of times, fewer from 10 s on, and of
-      // busbw.
+      // The tolerance is for rounding: times of 10 s and more have fewer digits, busbw has two
+      // decimals.
       const double tolerance = time.seconds >= 10 ? 0.06 : 0.02;
       if (found >= 0.05 && std::abs(found - expected) > tolerance * expected + 0.011)
         return Error::at(fmt::format("{}:{}", table.path, time.line),
@@ -421,14 +428,11 @@ class CommLogReader {
       tables_.push_back(std::move(table));
       return Done{};
     }
-    if (open.columns.empty()) RETURN_IF_ERROR(take_title(&table));
-    for (const auto& [rank, host] : hosts_) {
-      if (open.columns.empty()) break;
-      if (rank != table.ranks++)
-        return Error::at(place, fmt::format("found no rank {}, expected all ranks up to {}",
-                                            table.ranks - 1, hosts_.rbegin()->first));
+    if (open.columns.empty()) {
+      take_title(&table);
+    } else {
+      RETURN_IF_ERROR(take_ranks(place, &table));
     }
-    if (table.ranks > 0 && !open.columns.empty()) table.ranks_of_host = by_host();
     if (table.ranks == 0) table.ranks = hints_.ranks;
     if (table.ranks == 0)
       return Error::at(place, "found a table without its ranks, expected --ranks and --nodes");
@@ -442,7 +446,7 @@ class CommLogReader {
   }
 
   // Reads "The average bandwidth of all_reduce over 16 ranks (5 warmups / 20 trials):".
-  Status take_title(LoggedTable* table) {
+  void take_title(LoggedTable* table) {
     table->op = "all_reduce";
     if (const auto ranks = number_behind(bench_title_, " over "))
       table->ranks = static_cast<int>(std::min(*ranks, 1e6));
@@ -455,29 +459,30 @@ class CommLogReader {
           "20 to 30 us",
           table->path, table->line));
     bench_title_.clear();
-    return Done{};
   }
 
-  // Returns how many ranks each host has, hosts in the order of their first ranks.
-  std::vector<int> by_host() const {
-    std::vector<std::string> order;
-    std::vector<int> counts;
+  // Takes the ranks, and how many of them each host has, from the lines before the table, if any.
+  Status take_ranks(const std::string& place, LoggedTable* table) const {
+    std::vector<std::string> hosts;  // in the order of their first ranks
     for (const auto& [rank, host] : hosts_) {
-      const auto at = std::ranges::find(order, host) - order.begin();
-      if (at == static_cast<std::ptrdiff_t>(order.size())) {
-        order.push_back(host);
-        counts.push_back(0);
+      if (rank != table->ranks++)
+        return Error::at(place, fmt::format("found no rank {}, expected all ranks up to {}",
+                                            table->ranks - 1, hosts_.rbegin()->first));
+      const auto at = std::ranges::find(hosts, host) - hosts.begin();
+      if (at == std::ssize(hosts)) {
+        hosts.push_back(host);
+        table->ranks_of_host.push_back(0);
       }
-      ++counts[static_cast<std::size_t>(at)];
+      ++table->ranks_of_host[static_cast<std::size_t>(at)];
     }
-    return counts;
+    return Done{};
   }
 
   const ImportSource& source_;
   const CommLogHints& hints_;
   int line_ = 0;
   std::map<int, std::string> hosts_;  // by rank
-  bool hosts_are_used_ = false;       // by a table: the next rank's line begins another list
+  bool hosts_are_used_ = false;       // a table had them: the next line of a rank begins a new list
   std::set<std::string> named_;       // operations of programs named since the last table
   std::string bench_title_;           // the line before a table of all_reduce_bench.py
   std::optional<OpenTable> open_;

@@ -1,4 +1,4 @@
-// Reads measured times of communication: what nccl-tests and all_reduce_bench.py print.
+// Reads measured times of collectives from the output of nccl-tests and all_reduce_bench.py.
 #pragma once
 
 #include <string>
@@ -28,13 +28,13 @@ struct LoggedTable {
   std::vector<std::string> notes;  // which rows were left out, and overhead within the times
 };
 
-// Used for tables that do not state it themselves.
+// The operation and ranks of tables that do not state theirs.
 struct CommLogHints {
   std::string op;  // "": not given
   int ranks = 0;   // 0: not given
 };
 
-// Returns the tables of a file; prefixes that launchers write before lines are ignored. Errors name
+// Returns the tables of a file, and ignores the labels that launchers add to lines. Errors name
 // file and line: a malformed row; a bus bandwidth that contradicts the operation and its ranks; no
 // table; ranks or an operation that neither the file nor the hints state.
 Result<std::vector<LoggedTable>> read_comm_log(const ImportSource& source,
