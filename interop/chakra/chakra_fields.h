@@ -1,4 +1,4 @@
-// Attributes of Chakra's nodes by name: one table for the readers and the writer.
+// The attributes of Chakra's nodes, by name, in tables that the readers and the writer share.
 #pragma once
 
 #include <array>
@@ -10,12 +10,12 @@
 
 namespace tandem {
 
-// The fields of AttributeProto for a single value.
+// The types of a single value, by their field numbers in AttributeProto.
 enum class ChakraValue { Int32 = 7, Int64 = 9, Uint64 = 13, Bool = 27, String = 29 };
 
 struct ChakraInteger {
   std::string_view name;
-  ChakraValue written;  // the type that ASTRA-sim's feeder reads
+  ChakraValue written;  // the type that we write, as ASTRA-sim's feeder expects it
   std::optional<std::int64_t> ChakraNode::*value;
 };
 
@@ -42,8 +42,8 @@ inline constexpr std::array<ChakraText, 3> kChakraTexts = {{
     {"tandem_group", &ChakraNode::group_kind},
 }};
 
-// Returns whether a file's version is one that we read: "" (which proto3 leaves out), 0.0.4 and
-// 1.*.
+// Returns whether a file's version can be read: 0.0.4, 1.*, or "", which stands for a version that
+// the file does not state.
 bool is_known_chakra_version(std::string_view version);
 
 }  // namespace tandem

@@ -19,14 +19,14 @@ constexpr int kVersion = 1, kMetadataAttribute = 2;
 constexpr int kId = 1, kName = 2, kType = 3, kCtrlDeps = 4, kDataDeps = 5, kDuration = 7,
               kAttribute = 10;
 constexpr int kAttributeName = 1, kBoolList = 28;
-// An attribute of our own in the metadata: sends wait for their receives.
+// Tandem's attribute in the metadata, tandem_sends = rendezvous: sends wait for their receives.
 constexpr std::string_view kSends = "tandem_sends", kRendezvous = "rendezvous";
 
-void write_attribute(WireWriter* node, int field, std::string_view name, ChakraValue as,
+void write_attribute(WireWriter* node, int field, std::string_view name, ChakraValue type,
                      std::uint64_t value) {
   WireWriter attribute;
   attribute.bytes(kAttributeName, name);
-  attribute.number(static_cast<int>(as), value);
+  attribute.number(static_cast<int>(type), value);
   node->bytes(field, attribute.text());
 }
 
@@ -78,8 +78,8 @@ std::int64_t zigzag(std::uint64_t value) {
   return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
 }
 
-// Returns the value if the field is one of AttributeProto's fields for a single integer. Writers
-// differ in the one that they choose.
+// Returns the value of a field of AttributeProto for a single integer; nothing: it is another
+// field. Tools differ in the integer type that they write, so all are read.
 std::optional<std::int64_t> integer_of(const WireField& field) {
   const auto plain = static_cast<std::int64_t>(field.value);
   switch (field.number) {
@@ -156,8 +156,8 @@ void set_attribute(const Attribute& attribute, ChakraNode* node) {
   }
 }
 
-// Reads a node's field. Returns false if its bytes are not of the field's kind. The type is kept as
-// a number, to be checked later.
+// Reads a field into the node, or the node's type into `type`, as it is not checked yet. Returns
+// false if the field has another wire type than it should.
 bool read_node_field(const WireField& field, std::uint64_t* type, ChakraNode* node) {
   switch (field.number) {
     case kId:
@@ -202,7 +202,7 @@ class Decoder {
   }
 
  private:
-  Error error(std::string_view what) const { return Error::at(path_, std::string(what)); }
+  Error error(std::string_view message) const { return Error::at(path_, std::string(message)); }
 
   // Takes the next message, and returns its bytes without the length.
   Result<std::string_view> message() {

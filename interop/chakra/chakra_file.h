@@ -10,9 +10,11 @@
 
 namespace tandem {
 
+// Returns the binary form of a rank's trace.
 std::string encode_chakra(const ChakraTrace& trace);
 
-// Errors name the message or the node: a file cut short, another schema version, no message at all.
+// Reads the binary form. Errors name the message or the node: a file cut short, another schema
+// version, no message at all.
 Result<ChakraTrace> decode_chakra(std::string_view bytes, const std::string& path);
 
 // Reads {"workload_graph": [{"Id", "Name", "NodeType", "runtime", "data_deps", ...}]}.
@@ -26,7 +28,7 @@ bool is_chakra_path(const std::string& path);
 // PREFIX.groups.json, if there is one. Errors: a missing rank, and those of each file.
 Result<ChakraJob> read_chakra_job(const std::string& path, const std::string& groups_path);
 
-// Returns {"1": [0, 1], ...}.
+// Returns process groups as ASTRA-sim reads them: {"1": [0, 1], ...}.
 std::string groups_json(const ChakraGroups& groups);
 
 }  // namespace tandem

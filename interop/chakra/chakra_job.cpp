@@ -1,5 +1,6 @@
 // Reads the files of a job: a trace for each rank, x.0.et, x.1.et and so on (or x.0.json), and the
-// process groups beside them. Declared in interop/chakra/chakra_file.h.
+// process groups in x.groups.json. Reads the JSON form of a trace, too. Declared in
+// interop/chakra/chakra_file.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -42,7 +43,7 @@ std::optional<RankPath> rank_path(const std::string& path) {
 }
 
 // Returns the ranks that have a file with this prefix and ending.
-std::set<std::int32_t> ranks_there(const RankPath& parts) {
+std::set<std::int32_t> ranks_with_files(const RankPath& parts) {
   std::set<std::int32_t> ranks;
   const fs::path folder = fs::path(parts.prefix).parent_path();
   std::error_code ignored;
@@ -54,11 +55,11 @@ std::set<std::int32_t> ranks_there(const RankPath& parts) {
   return ranks;
 }
 
-Error node_error(const std::string& path, const DocumentNode& at, std::string_view what) {
-  return Error::at(fmt::format("{}:{}", path, at.line), std::string(what));
+Error node_error(const std::string& path, const DocumentNode& node, std::string_view message) {
+  return Error::at(fmt::format("{}:{}", path, node.line), std::string(message));
 }
 
-// Returns the integer of that key. A true counts as 1, a false as 0.
+// Returns the integer of that key, where true is 1 and false 0; nothing: the key is not there.
 Result<std::optional<std::int64_t>> integer_at(const DocumentNode& node, std::string_view key,
                                                const std::string& path) {
   const DocumentNode* value = node.find(key);
@@ -91,8 +92,8 @@ Status read_ids(const DocumentNode& node, std::string_view key, const std::strin
 // Returns whether a list of flags, one for each dimension of the network, holds a false.
 bool leaves_some_out(const DocumentNode& flags) {
   return flags.list() != nullptr && std::ranges::any_of(*flags.list(), [](const auto& flag) {
-           const bool* is = std::get_if<bool>(&flag.value);
-           return is != nullptr && !*is;
+           const bool* value = std::get_if<bool>(&flag.value);
+           return value != nullptr && !*value;
          });
 }
 
@@ -117,7 +118,7 @@ Result<ChakraNode> json_node(const DocumentNode& from, const std::string& path) 
   for (const ChakraInteger& integer : kChakraIntegers) {
     ASSIGN_OR_RETURN(node.*integer.value, integer_at(from, integer.name, path));
   }
-  const auto text = [&](std::string_view key, std::string* to) {
+  const auto read_text = [&](std::string_view key, std::string* to) {
     if (const DocumentNode* value = from.find(key)) {
       const auto* plain = std::get_if<std::string>(&value->value);
       *to = plain != nullptr ? *plain : value->text();
@@ -125,8 +126,8 @@ Result<ChakraNode> json_node(const DocumentNode& from, const std::string& path) 
   };
   if (const DocumentNode* dimensions = from.find("involved_dim"); dimensions != nullptr)
     node.some_dimensions = leaves_some_out(*dimensions);
-  text("Name", &node.name);
-  for (const ChakraText& field : kChakraTexts) text(field.name, &(node.*field.value));
+  read_text("Name", &node.name);
+  for (const ChakraText& field : kChakraTexts) read_text(field.name, &(node.*field.value));
   RETURN_IF_ERROR(read_ids(from, "data_deps", path, &node.data_deps));
   RETURN_IF_ERROR(read_ids(from, "ctrl_deps", path, &node.ctrl_deps));
   return node;
@@ -190,7 +191,7 @@ Result<ChakraJob> read_chakra_job(const std::string& path, const std::string& gr
   RETURN_IF_ERROR(check_readable(path, "a rank's Chakra trace"));
   ChakraJob job{.prefix = parts->prefix, .ending = parts->ending};
   std::int32_t expected = 0;
-  for (const std::int32_t rank : ranks_there(*parts)) {
+  for (const std::int32_t rank : ranks_with_files(*parts)) {
     if (rank != expected)
       return Error::at(job.path(expected),
                        fmt::format("found no such file beside {}, expected one for every rank",
@@ -205,8 +206,8 @@ Result<ChakraJob> read_chakra_job(const std::string& path, const std::string& gr
     job.ranks.push_back(std::move(trace));
   }
   job.groups_path = groups_path;
-  const std::string beside = job.prefix + ".groups.json";
-  if (groups_path.empty() && fs::exists(beside)) job.groups_path = beside;
+  const std::string usual_path = job.prefix + ".groups.json";
+  if (groups_path.empty() && fs::exists(usual_path)) job.groups_path = usual_path;
   if (!job.groups_path.empty()) {
     ASSIGN_OR_RETURN(job.groups, read_groups(job.groups_path));
   }

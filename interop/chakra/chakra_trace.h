@@ -1,5 +1,5 @@
-// Chakra execution traces (MLCommons; et_def.proto, schema 0.0.4): the work of one rank as nodes
-// with dependencies. They are plain values that know no Program.
+// Chakra execution traces (MLCommons; et_def.proto, schema 0.0.4) as plain values: the work of each
+// rank as nodes (compute, send, receive, collective) with dependencies.
 #pragma once
 
 #include <array>
@@ -56,16 +56,16 @@ struct ChakraNode {
   std::string pg_name;           // process group; empty or "0": all ranks
   bool some_dimensions = false;  // involved_dim leaves out some of the network's dimensions
 
-  // Attributes of our own, which others pass over.
+  // Attributes of Tandem alone, which other tools ignore.
   std::optional<std::int64_t> stage, microbatch;
-  // op_kind_name() of compute, group_kind_name() of communication
-  std::string kind, group_kind;
+  std::string kind;        // of compute: its op_kind_name()
+  std::string group_kind;  // of communication: its group_kind_name()
 };
 
 // The trace of one rank.
 struct ChakraTrace {
   std::string version = "0.0.4";
-  bool rendezvous = false;  // a send waits for its receive (an attribute of our own)
+  bool rendezvous = false;  // a send waits for its receive (Tandem's attribute)
   std::vector<ChakraNode> nodes;
 };
 
@@ -74,8 +74,8 @@ using ChakraGroups = std::map<std::string, std::vector<std::int32_t>>;
 
 // All ranks of a job, and the paths by which Errors name their files.
 struct ChakraJob {
-  std::string prefix;  // of PREFIX.<rank>.et
-  std::string ending = "et";
+  std::string prefix;         // of PREFIX.<rank>.et
+  std::string ending = "et";  // or "json"
   std::vector<ChakraTrace> ranks;
   ChakraGroups groups;
   std::string groups_path;  // empty: none

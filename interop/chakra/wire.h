@@ -25,12 +25,11 @@ class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
 
-  // Returns the next field. Returns nothing at the end, and if the bytes are no such message:
-  // is_broken() tells which.
+  // Returns the next field; nothing: the end, or, with is_broken(), malformed bytes.
   std::optional<WireField> next();
-  // Reads a number by itself. Returns nothing at the end, or if it is cut short.
+  // Reads a number that stands without a field's key; nothing: the bytes end before it does.
   std::optional<std::uint64_t> varint();
-  // Takes so many bytes. Returns nothing if there are fewer.
+  // Takes the next `size` bytes; nothing: there are fewer.
   std::optional<std::string_view> take(std::uint64_t size);
 
   bool is_broken() const { return broken_; }
