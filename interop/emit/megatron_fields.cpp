@@ -1,7 +1,7 @@
 // Writes a plan as names and values of Megatron-LM's fields: {"tensor_model_parallel_size", "8"}.
 // Command-line flags and the files of Megatron-Bridge and ChatLearn are made of these. Values that
-// Megatron-LM derives by itself are left out; keys that it has no setting for are noted by
-// PlanKeys::leave(). Declared in interop/emit/plan_keys.h.
+// Megatron-LM derives by itself are left out; keys that it has no setting for, or only together
+// with other settings, are noted by PlanKeys::leave(). Declared in interop/emit/plan_keys.h.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -63,6 +63,9 @@ class FieldWriter {
     write_sequence();
     write_stages();
     write_precision();
+    write_attention();
+    write_gathered();
+    write_optimizer();
     write_dispatcher();
     write_recompute();
     write_offload();
@@ -87,9 +90,9 @@ class FieldWriter {
 
   // Writes sequence parallelism: on by default in ChatLearn, off in the others.
   void write_sequence() {
-    const bool cuts = keys_->flag("train.sequence_parallel", false);
-    if (keys_->whole("parallel.tp", 1) > 1 && (cuts || chatlearn_))
-      add("sequence_parallel", word(cuts));
+    const bool is_on = keys_->flag("train.sequence_parallel", false);
+    if (keys_->whole("parallel.tp", 1) > 1 && (is_on || chatlearn_))
+      add("sequence_parallel", word(is_on));
   }
 
   void write_stages() {
@@ -106,12 +109,16 @@ class FieldWriter {
     } else {
       write_layout(pp, vpp);
     }
+    write_order(pp, vpp);
+  }
+
+  // Writes how microbatches are scheduled, and how transfers between stages overlap.
+  void write_order(long long pp, long long vpp) {
     const std::string group = keys_->text("schedule.group");
     if (!group.empty() && vpp > 1) add("microbatch_group_size_per_vp_stage", group);
     const std::string order = keys_->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
-    const bool is_run =
-        vpp > 1 ? order == kInterleaved : std::ranges::count(kPlainOrders, order) > 0;
-    if (!is_run && pp > 1) keys_->leave("schedule.order", "Megatron-LM runs 1f1b and interleaved");
+    const bool runs = vpp > 1 ? order == kInterleaved : std::ranges::count(kPlainOrders, order) > 0;
+    if (!runs && pp > 1) keys_->leave("schedule.order", "Megatron-LM runs 1f1b and interleaved");
     const bool overlaps = keys_->flag("overlap.p2p", vpp > 1);
     if (vpp > 1) {
       if (!overlaps || bridge_) add("overlap_p2p_comm", word(overlaps));
@@ -121,8 +128,8 @@ class FieldWriter {
     if (keys_->flag("overlap.batch_p2p", false) == overlaps && pp > 1 &&
         keys_->has("overlap.batch_p2p"))
       keys_->leave("overlap.batch_p2p", "transfers are batched where they do not overlap");
-    if (!keys_->flag("parallel.scatter_gather", false)) return;
-    keys_->leave("parallel.scatter_gather", "Megatron-LM has it no more");
+    if (keys_->flag("parallel.scatter_gather", false))
+      keys_->leave("parallel.scatter_gather", "Megatron-LM has it no more");
   }
 
   // Writes the layers of each stage if they are uneven, and the number of virtual stages.
@@ -133,13 +140,14 @@ class FieldWriter {
     const auto differs = [&](int stage) { return stage != layers[1 % layers.size()]; };
     const bool uneven = std::ranges::any_of(layers, differs);
     const long long all = keys_->whole("model.layers", 0);
-    const bool counts_ends = uneven && !listed && all > 0 && (all + 2) % (pp * vpp) == 0;
+    // Embedding and loss can count as a layer each, by two fields that ChatLearn does not have.
+    const bool counts_ends =
+        uneven && !listed && all > 0 && (all + 2) % (pp * vpp) == 0 && !chatlearn_;
     if (layout.empty() || layout == "auto" || layout == "even") {
-      const bool flags = counts_ends && !chatlearn_;  // ChatLearn has no such fields
-      layout = (listed || uneven) && !flags
+      layout = (listed || uneven) && !counts_ends
                    ? layout_text(layers, static_cast<int>(keys_->whole("model.mtp_layers", 0)))
                    : "";
-      if (flags) {
+      if (counts_ends) {
         add("account_for_embedding_in_pipeline_split", "True");
         add("account_for_loss_in_pipeline_split", "True");
       }
@@ -169,9 +177,9 @@ class FieldWriter {
     }
     std::string pattern;
     std::size_t next = 0;
-    for (const int own : layers) {
+    for (const int stage : layers) {
       if (next > 0) pattern += '|';
-      for (int i = 0; i < own; ++i) pattern += letters[next++];
+      for (int i = 0; i < stage; ++i) pattern += letters[next++];
     }
     add("hybrid_layer_pattern", pattern);
   }
@@ -207,19 +215,20 @@ class FieldWriter {
       add("accumulate_allreduce_grads_in_fp32", "True");
     if (gradients == "fp16" && precision != "fp16")
       keys_->leave("train.gradient_dtype", "gradients are fp32 or bf16");
-    write_attention();
-    write_gathered(precision, recipe);
+  }
+
+  void write_optimizer() {
     if (const std::string share = keys_->text("train.optimizer_offload"); !share.empty()) {
       add("optimizer_cpu_offload", "True");
       add("optimizer_offload_fraction", share);
     }
-    const std::string states = keys_->text("train.optimizer_dtype");
-    const bool narrow = !states.empty() && states != "fp32";
+    const std::string dtype = keys_->text("train.optimizer_dtype");
+    const bool is_narrow = !dtype.empty() && dtype != "fp32";
     const bool remainders = keys_->flag("train.param_remainders", false);
-    if (narrow || remainders || has("optimizer_cpu_offload"))
+    if (is_narrow || remainders || has("optimizer_cpu_offload"))
       add("use_precision_aware_optimizer", "True");
-    if (narrow) add("exp_avg_dtype", states);
-    if (narrow) add("exp_avg_sq_dtype", states);
+    if (is_narrow) add("exp_avg_dtype", dtype);
+    if (is_narrow) add("exp_avg_sq_dtype", dtype);
     if (!has_muon()) return;
     // In Megatron-Bridge "dist_muon" keeps each layer's optimizer states whole on one rank.
     add("optimizer", bridge_ && keys_->whole("train.zero", 0) > 0 ? "dist_muon" : "muon");
@@ -240,7 +249,9 @@ class FieldWriter {
   bool has_muon() { return keys_->text("train.optimizer", "adam") == "muon"; }
 
   // Writes whether parameters are gathered in 8 or 4 bits.
-  void write_gathered(const std::string& precision, const std::string& recipe) {
+  void write_gathered() {
+    const std::string precision = keys_->text("train.precision", "bf16");
+    const std::string recipe = keys_->text("train.fp8_recipe", "delayed");
     if (!keys_->flag("train.fp8_param_gather", false)) return;
     const bool offloads = !keys_->text("train.optimizer_offload").empty();
     if (precision != "fp8" && precision != "nvfp4")
@@ -297,11 +308,12 @@ class FieldWriter {
   void write_offload() {
     const std::string recompute = keys_->text("train.recompute", "none");
     std::vector<std::string> modules = words_of("train.activation_offload_modules");
-    const bool repeats = recompute == "selective" &&
-                         std::ranges::count(words_of("train.recompute_modules"), "moe") > 0;
+    const bool recomputes_moe = recompute == "selective" &&
+                                std::ranges::count(words_of("train.recompute_modules"), "moe") > 0;
     const auto removed = std::erase_if(modules, [&](const std::string& module) {
-      const bool inner = module == "expert_fc1" || module == "moe_act";
-      return recompute == "full" || (repeats && (inner || module == "fused_group_mlp"));
+      const bool is_of_moe =
+          module == "expert_fc1" || module == "moe_act" || module == "fused_group_mlp";
+      return recompute == "full" || (recomputes_moe && is_of_moe);
     });
     if (removed > 0)
       keys_->leave("train.activation_offload_modules", "without those that are recomputed whole");
@@ -354,8 +366,8 @@ class FieldWriter {
     if (bridge_) add("te_rng_tracker", "True");
   }
 
-  // Writes that expert all-to-alls overlap with another microbatch's compute, where that is
-  // allowed.
+  // Writes that expert all-to-alls overlap with another microbatch's compute, unless other settings
+  // forbid it.
   void write_expert_overlap() {
     const bool delays = keys_->flag("overlap.delay_wgrad", false);
     if (!keys_->flag("overlap.expert", false) || keys_->whole("parallel.ep", 1) == 1) {
@@ -366,11 +378,11 @@ class FieldWriter {
     const std::string precision = keys_->text("train.precision", "bf16");
     const std::vector<std::string> modules = words_of("train.recompute_modules");
     const std::string recompute = keys_->text("train.recompute");
-    const bool whole =
+    const bool recomputes_experts =
         recompute == "full" || (recompute == "selective" && std::ranges::count(modules, "moe") > 0);
-    const bool pairs = keys_->whole("parallel.vpp", 1) > 1 || keys_->whole("parallel.pp", 1) == 1;
-    if (!pairs || keys_->is_hybrid() || dispatcher == "allgather" || whole || precision == "fp32" ||
-        keys_->whole("model.mtp_layers", 0) > 1) {
+    const bool paired = keys_->whole("parallel.vpp", 1) > 1 || keys_->whole("parallel.pp", 1) == 1;
+    if (!paired || keys_->is_hybrid() || dispatcher == "allgather" || recomputes_experts ||
+        precision == "fp32" || keys_->whole("model.mtp_layers", 0) > 1) {
       const std::string_view why =
           "with vpp or pp 1, all-to-all, 16 bits and no recomputed experts only";
       keys_->leave("overlap.expert", why);
@@ -406,12 +418,13 @@ class FieldWriter {
     const long long zero = keys_->whole("train.zero", 0), pp = keys_->whole("parallel.pp", 1);
     const bool by_name = shards_by_name();
     const bool reduces = keys_->flag("overlap.grad_reduce", false);
-    const bool asked = keys_->flag("overlap.param_gather", zero == 3);
-    const bool gathers = asked && reduces && zero > 0 && !by_name;
-    if (asked && by_name) {
+    const bool wants_gathers = keys_->flag("overlap.param_gather", zero == 3);
+    const bool gathers = wants_gathers && reduces && zero > 0 && !by_name;
+    if (wants_gathers && by_name) {
       keys_->leave("overlap.param_gather", "Megatron-Bridge's Muon gathers at the end");
-    } else if (asked && !gathers)
+    } else if (wants_gathers && !gathers) {
       keys_->leave("overlap.param_gather", "with ZeRO and overlap.grad_reduce only");
+    }
     const bool aligned = keys_->flag("overlap.align_param_gather", true);
     const bool stages = keys_->whole("parallel.vpp", 1) > 1;
     if (reduces || bridge_) add("overlap_grad_reduce", word(reduces));
@@ -442,11 +455,13 @@ class FieldWriter {
 
   void write_tensor() {
     const std::string method = keys_->text("overlap.tensor", "off");
-    const bool cuts =
+    const bool has_sequence =
         keys_->whole("parallel.tp", 1) > 1 && keys_->flag("train.sequence_parallel", false);
-    if (method != "off" && !cuts) keys_->leave("overlap.tensor", "with train.sequence_parallel");
-    if (bridge_ || (method != "off" && cuts)) add("tp_comm_overlap", word(method != "off" && cuts));
-    if (method == "off" || !cuts) return;
+    const bool overlaps = method != "off" && has_sequence;
+    if (method != "off" && !has_sequence)
+      keys_->leave("overlap.tensor", "with train.sequence_parallel");
+    if (bridge_ || overlaps) add("tp_comm_overlap", word(overlaps));
+    if (!overlaps) return;
     if (method != "ring")
       keys_->leave("overlap.tensor", "Transformer Engine's own methods, GEMM by GEMM");
     // Transformer Engine pipelines these two GEMMs by default.
@@ -461,11 +476,12 @@ class FieldWriter {
     if (has("use_megatron_fsdp")) {
       keys_->require("CUDA_DEVICE_MAX_CONNECTIONS unset or above 1, for Megatron-FSDP");
     } else if (keys_->whole("parallel.tp", 1) > 1 || keys_->whole("parallel.cp", 1) > 1) {
-      const bool either = has("overlap_moe_expert_parallel_comm");
-      keys_->require(either ? "CUDA_DEVICE_MAX_CONNECTIONS=32 or 1 on GPUs before Blackwell: tp or "
-                              "cp wants 1, overlapped experts want more"
-                            : "CUDA_DEVICE_MAX_CONNECTIONS=1 on GPUs before Blackwell, for tp or "
-                              "cp above 1");
+      const bool overlaps_experts = has("overlap_moe_expert_parallel_comm");
+      keys_->require(overlaps_experts
+                         ? "CUDA_DEVICE_MAX_CONNECTIONS=32 or 1 on GPUs before Blackwell: tp or "
+                           "cp wants 1, overlapped experts want more"
+                         : "CUDA_DEVICE_MAX_CONNECTIONS=1 on GPUs before Blackwell, for tp or "
+                           "cp above 1");
     }
   }
 
