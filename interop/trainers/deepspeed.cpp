@@ -14,44 +14,20 @@ namespace {
 
 using Whole = std::int64_t;
 
-// Returns whether a section or a field changes neither time nor memory.
-bool is_quiet_deepspeed(std::string_view name) {
-  return matches_any(name, {"_*",
-                            "scheduler",
-                            "steps_per_print",
-                            "gradient_clipping",
-                            "prescale_*",
-                            "gradient_predivide*",
-                            "wall_clock*",
-                            "dump_state",
-                            "memory_breakdown",
-                            "tensorboard",
-                            "wandb",
-                            "csv_monitor",
-                            "comet",
-                            "flops_profiler",
-                            "autotuning",
-                            "checkpoint",
-                            "data_efficiency",
-                            "seed",
-                            "comms_logger",
-                            "zero_allow_untested_optimizer",
-                            "zero_force_*",
-                            "disable_allgather",
-                            "aio",
-                            "elasticity",
-                            "compile"});
-}
+// Sections and fields that change neither time nor memory.
+constexpr std::string_view kQuietDeepSpeed =
+    "_* scheduler steps_per_print gradient_clipping prescale_* gradient_predivide* wall_clock* "
+    "dump_state memory_breakdown tensorboard wandb csv_monitor comet flops_profiler autotuning "
+    "checkpoint data_efficiency seed comms_logger zero_allow_untested_optimizer zero_force_* "
+    "disable_allgather aio elasticity compile";
 
-// Returns whether a field of zero_optimization is passed over: sizes of buffers that a scenario
-// does not have, and checkpoints.
-bool is_quiet_zero(std::string_view name) {
-  return matches_any(name, {"allgather_partitions", "reduce_scatter", "contiguous_gradients",
-                            "round_robin_gradients", "*gather_16bit*", "*gather_fp16*",
-                            "load_from_fp32*", "elastic_checkpoint", "ignore_unused*",
-                            "legacy_stage1", "override_module*", "log_trace*", "stage3_max_*",
-                            "sub_group_size", "memory_efficient_linear", "allgather_bucket_size"});
-}
+// Fields of zero_optimization that are passed over: sizes of buffers that a scenario does not have,
+// and checkpoints.
+constexpr std::string_view kQuietZero =
+    "allgather_partitions reduce_scatter contiguous_gradients round_robin_gradients "
+    "*gather_16bit* *gather_fp16* load_from_fp32* elastic_checkpoint ignore_unused* legacy_stage1 "
+    "override_module* log_trace* stage3_max_* sub_group_size memory_efficient_linear "
+    "allgather_bucket_size";
 
 // Fields of zero_optimization that a scenario cannot express, and the simplification made instead.
 struct NotExpressedZero {
@@ -126,13 +102,7 @@ class DeepSpeedPlan {
       plan_->not_expressed.push_back(
           "activation_checkpointing: how layers are recomputed, not which: train.recompute says");
     note_optimizer();
-    for (const DocumentField* field : top_.left()) {
-      if (is_quiet_deepspeed(field->key)) {
-        ++plan_->without_effect;
-      } else {
-        plan_->not_understood.push_back(place(*field));
-      }
-    }
+    list_unread(top_, kQuietDeepSpeed);
     return top_.status();
   }
 
@@ -155,9 +125,16 @@ class DeepSpeedPlan {
       ++plan_->without_effect;
     }
   }
-  std::string place(const DocumentField& field) const {
-    return fmt::format("{}:{}: {} = {}", context_.path, field.value.line, field.key,
-                       field.value.text());
+  // Lists the fields that were not read, or counts those that are `quiet`.
+  void list_unread(const FieldReader& reader, std::string_view quiet) {
+    for (const DocumentField* field : reader.left()) {
+      if (matches_word(field->key, quiet)) {
+        ++plan_->without_effect;
+      } else {
+        plan_->not_understood.push_back(fmt::format(
+            "{}:{}: {} = {}", context_.path, field->value.line, field->key, field->value.text()));
+      }
+    }
   }
   // Returns a field that is a map; null: it is not there.
   const DocumentNode* section(std::string_view name) {
@@ -332,13 +309,7 @@ class DeepSpeedPlan {
         plan_->not_expressed.push_back(fmt::format("{}:{}: {} = {}: {}", context_.path, value->line,
                                                    row.name, value->text(), row.taken_as));
     }
-    for (const DocumentField* field : zero.left()) {
-      if (is_quiet_zero(field->key)) {
-        ++plan_->without_effect;
-      } else {
-        plan_->not_understood.push_back(place(*field));
-      }
-    }
+    list_unread(zero, kQuietZero);
     keep_fault(zero);
   }
 
