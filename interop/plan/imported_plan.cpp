@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/xml.h"
+#include "interop/document/fields.h"
 #include "interop/plan/understood.h"
 
 namespace tandem {
@@ -203,6 +204,16 @@ bool ImportedPlan::states_model() const { return has("model.layers") || has("mod
 std::int64_t ImportContext::stated_or_one(const ImportedPlan& this_file, IntegerKey key) const {
   const auto own = this_file.whole_of(key);
   return own ? *own : before.whole_of(key).value_or(1);
+}
+
+std::int64_t ImportContext::job_gpus() const {
+  return gpus > 0 ? gpus : before.whole_of("cluster.gpus").value_or(0);
+}
+
+std::int64_t ImportContext::data_parallel(const ImportedPlan& this_file) const {
+  return job_gpus() / product_of({stated_or_one(this_file, "parallel.tp"),
+                                  stated_or_one(this_file, "parallel.pp"),
+                                  stated_or_one(this_file, "parallel.cp")});
 }
 
 const ImportSource* ImportContext::beside_by_name(std::string_view name) const {

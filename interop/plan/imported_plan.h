@@ -117,6 +117,10 @@ struct ImportContext {
   const ImportSource* beside_by_name(std::string_view name) const;
   // Returns the key's value from this file, else from an earlier file, else 1.
   std::int64_t stated_or_one(const ImportedPlan& this_file, IntegerKey key) const;
+  // Return the job's GPUs, also as earlier files state them, and the data-parallel size: GPUs / (tp
+  // x pp x cp). 0: unknown.
+  std::int64_t job_gpus() const;
+  std::int64_t data_parallel(const ImportedPlan& this_file) const;
 };
 
 // Returns how many sequences of `seq` tokens fit into `tokens`, at least 1: the size of a

@@ -70,10 +70,8 @@ class NcclSystem {
 
   Status read(const XmlElement& system) {
     RETURN_IF_ERROR(check_numbers(system));
-    for (const XmlElement& cpu : system.children) {
-      if (cpu.name != "cpu") continue;
-      has_classes_ |= any_has_class(cpu);
-    }
+    for (const XmlElement& cpu : system.children)
+      has_classes_ |= cpu.name == "cpu" && any_has_class(cpu);
     for (const XmlElement& cpu : system.children) {
       if (cpu.name == "cpu") RETURN_IF_ERROR(read_cpu(cpu));
       if (cpu.name == "pci" || cpu.name == "nic")

@@ -1,9 +1,8 @@
 // Reads the table of `nvidia-smi topo -m`, which states for each pair of devices how they are
-// connected (NV4, PIX, SYS). From the PCIe paths the PCIe switches and sockets are inferred, from
-// the counts of NVLinks whether there is an NVLink switch. Columns are separated by tabs or blanks,
-// the header may be underlined by ANSI codes, and network devices are called NIC0 with a legend, or
-// by their names. Neither models of GPUs nor speeds are stated. Declared in
-// interop/topology/readers.h.
+// joined (NV4, PIX, SYS). From the PCIe paths the PCIe switches and sockets are inferred, from the
+// counts of NVLinks whether there is an NVLink switch. The header may be underlined by ANSI codes,
+// and network devices are called NIC0 with a legend, or by their names. The table states neither
+// models of GPUs nor speeds. Declared in interop/topology/readers.h.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -235,11 +235,7 @@ class DeepSpeedPlan {
     if (global && *global % autotp_ != 0)
       top_.fail("train_batch_size", fmt::format("a multiple of autotp_size = {}", autotp_));
     if (global) global = *global / autotp_;
-    const Whole gpus =
-        context_.gpus > 0 ? context_.gpus : context_.before.whole_of("cluster.gpus").value_or(0);
-    const Whole dp = gpus / product_of({context_.stated_or_one(*plan_, "parallel.tp"),
-                                        context_.stated_or_one(*plan_, "parallel.pp"),
-                                        context_.stated_or_one(*plan_, "parallel.cp")});
+    const Whole dp = context_.data_parallel(*plan_);
     const Whole passes = product_of({dp, steps.value_or(1)});
     if (!micro && global && dp > 0 && *global / passes > 0) micro = *global / passes;
     if (!global && micro && dp > 0) global = product_of({*micro, passes});

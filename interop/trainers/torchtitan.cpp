@@ -29,10 +29,9 @@ constexpr TitanSchedule kSchedules[] = {{"1F1B", "1f1b", 1},
                                         {"DualPipeV", "dualpipev", 2}};
 
 // Tables that change neither time nor memory.
-constexpr std::string_view kQuietSections[] = {
-    "job",     "profiling",         "metrics", "lr_scheduler",    "checkpoint",
-    "compile", "validation",        "comm",    "fault_tolerance", "experimental",
-    "debug",   "memory_estimation", "eval"};
+constexpr std::string_view kQuietSections =
+    "job profiling metrics lr_scheduler checkpoint compile validation comm fault_tolerance "
+    "experimental debug memory_estimation eval";
 
 class TitanPlan {
  public:
@@ -73,10 +72,6 @@ class TitanPlan {
   }
 
  private:
-  Whole gpus() const {
-    return context_.gpus > 0 ? context_.gpus : context_.before.whole_of("cluster.gpus").value_or(0);
-  }
-
   void set_sizes(FieldReader* parallel) {
     const auto degree = [&](std::string_view name, IntegerKey key) {
       const Whole size = parallel->whole({name}, 1).value_or(1);
@@ -112,7 +107,7 @@ class TitanPlan {
     const Whole shard = parallel->whole({"data_parallel_shard_degree"}, -1).value_or(-1);
     const Whole replica_gpus = product_of({tp_, pp_, cp_});
     if (shard == 0) parallel->fail("data_parallel_shard_degree", "-1 or an integer from 1 on");
-    dp_ = shard > 0 ? product_of({shard, replicas}) : gpus() / replica_gpus;
+    dp_ = shard > 0 ? product_of({shard, replicas}) : context_.job_gpus() / replica_gpus;
     if (shard > 0) plan_->set("parallel.dp", dp_, "data_parallel_replicate x shard degree");
     if (shard != 1) {
       set_fsdp(parallel);
@@ -121,7 +116,8 @@ class TitanPlan {
       if (pp_ == 1) plan_->set("overlap.bucket_MB", 104.8576, "torchtitan's 100 MiB");
     }
     if (replicas == 1 || shard == 1) return;
-    const Whole shard_size = shard > 0 ? shard : gpus() / product_of({replica_gpus, replicas});
+    const Whole shard_size =
+        shard > 0 ? shard : context_.job_gpus() / product_of({replica_gpus, replicas});
     if (shard_size > 0) {
       // hsdp_shard counts context ranks, as they shard too. torchtitan's degree does not.
       plan_->set("parallel.hsdp_shard", product_of({shard_size, cp_}),
@@ -316,8 +312,7 @@ class TitanPlan {
   // Counts the fields of tables without effect, and lists tables that are not known.
   void count_sections() {
     for (const DocumentField& section : *document_.map()) {
-      const bool quiet = std::find(std::begin(kQuietSections), std::end(kQuietSections),
-                                   section.key) != std::end(kQuietSections);
+      const bool quiet = matches_word(section.key, kQuietSections);
       const auto size = section.value.map() == nullptr ? 1 : section.value.map()->size();
       if (quiet) plan_->without_effect += static_cast<int>(size);
       if (!quiet && !matches_any(section.key, {"parallelism", "training", "activation_checkpoint",

@@ -144,11 +144,7 @@ class TrainingArguments {
               fields_.has("per_device_train_batch_size")
                   ? "per_device_train_batch_size"
                   : "default of per_device_train_batch_size");
-    const Whole gpus =
-        context_.gpus > 0 ? context_.gpus : context_.before.whole_of("cluster.gpus").value_or(0);
-    const Whole dp = gpus / product_of({context_.stated_or_one(plan_, "parallel.tp"),
-                                        context_.stated_or_one(plan_, "parallel.pp"),
-                                        context_.stated_or_one(plan_, "parallel.cp")});
+    const Whole dp = context_.data_parallel(plan_);
     if (dp > 0)
       plan_.set("parallel.global_batch", product_of({micro, steps, dp}),
                 fmt::format("{} a device x {} accumulation steps x {} replicas", micro, steps, dp));
