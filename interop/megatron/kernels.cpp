@@ -32,7 +32,7 @@ class MegatronKernels {
  public:
   MegatronKernels(MegatronArguments* arguments, MegatronStyle style, const ImportedPlan& before,
                   ImportedPlan* plan)
-      : a_(arguments), style_(style), before_(before), plan_(plan) {}
+      : args_(arguments), style_(style), before_(before), plan_(plan) {}
 
   int set() {
     set_precision();
@@ -47,47 +47,50 @@ class MegatronKernels {
 
  private:
   void set_precision() {
-    const bool bf16 = a_->flag("bf16"), fp16 = a_->flag("fp16");
-    const auto fp8 = a_->text("fp8"), fp4 = a_->text("fp4");
+    const bool bf16 = args_->flag("bf16"), fp16 = args_->flag("fp16");
+    const auto fp8 = args_->text("fp8"), fp4 = args_->text("fp4");
     // Megatron-Bridge names all at once: "bf16_with_fp8_current_scaling_mixed".
-    const auto mixed = a_->text("mixed_precision");
+    const auto mixed = args_->text("mixed_precision");
     const bool named = mixed.has_value();
     const std::string recipe =
-        a_->text("fp8_recipe").value_or(style_ == MegatronStyle::Bridge ? "tensorwise" : "delayed");
-    const bool tensor_amax = a_->flag("tp_only_amax_red");
+        args_->text("fp8_recipe")
+            .value_or(style_ == MegatronStyle::Bridge ? "tensorwise" : "delayed");
+    const bool tensor_amax = args_->flag("tp_only_amax_red");
     const auto off = [](const std::optional<std::string>& word) {
       return !word || *word == "False" || *word == "false";
     };
     if (!off(fp4) || (named && mixed->find("fp4") != std::string::npos)) {
-      plan_->set("train.precision", "nvfp4", a_->spelled(named ? "mixed_precision" : "fp4"));
+      plan_->set("train.precision", "nvfp4", args_->spelled(named ? "mixed_precision" : "fp4"));
     } else if (!off(fp8) || (named && mixed->find("fp8") != std::string::npos)) {
-      plan_->set("train.precision", "fp8", a_->spelled(named ? "mixed_precision" : "fp8"));
+      plan_->set("train.precision", "fp8", args_->spelled(named ? "mixed_precision" : "fp8"));
       set_recipe(named && off(fp8) ? *mixed : recipe, named && off(fp8));
       if (tensor_amax && !plan_->has("train.fp8_recipe"))
-        plan_->set("train.amax_reduction", "tensor", a_->spelled("tp_only_amax_red"));
+        plan_->set("train.amax_reduction", "tensor", args_->spelled("tp_only_amax_red"));
     } else if (fp16 || (named && mixed->starts_with("fp16"))) {
-      plan_->set("train.precision", "fp16", a_->spelled(named ? "mixed_precision" : "fp16"));
+      plan_->set("train.precision", "fp16", args_->spelled(named ? "mixed_precision" : "fp16"));
     } else if (bf16 || (named && mixed->starts_with("bf16"))) {
-      plan_->set("train.precision", "bf16", a_->spelled(named ? "mixed_precision" : "bf16"));
+      plan_->set("train.precision", "bf16", args_->spelled(named ? "mixed_precision" : "bf16"));
     } else if (!named && style_ != MegatronStyle::Bridge) {
       plan_->set("train.precision", "fp32", "neither --bf16 nor --fp16");
     }
     const std::string precision = plan_->text_of("train.precision");
-    if (named && (precision == "fp8" || precision == "nvfp4") && !a_->has("fp8_param_gather") &&
-        !a_->has("fp4_param_gather") && mixed->find("subchannel") == std::string::npos) {
-      plan_->set("train.fp8_param_gather", true, a_->spelled("mixed_precision"));
+    if (named && (precision == "fp8" || precision == "nvfp4") && !args_->has("fp8_param_gather") &&
+        !args_->has("fp4_param_gather") && mixed->find("subchannel") == std::string::npos) {
+      plan_->set("train.fp8_param_gather", true, args_->spelled("mixed_precision"));
       plan_->assumed.push_back("train.fp8_param_gather = true: by Megatron-Bridge's " + *mixed);
     }
-    if (fp16 && (a_->flag("accumulate_allreduce_grads_in_fp32") || a_->flag("grad_reduce_in_fp32")))
-      plan_->set("train.gradient_dtype", "fp32", a_->spelled("accumulate_allreduce_grads_in_fp32"));
+    if (fp16 &&
+        (args_->flag("accumulate_allreduce_grads_in_fp32") || args_->flag("grad_reduce_in_fp32")))
+      plan_->set("train.gradient_dtype", "fp32",
+                 args_->spelled("accumulate_allreduce_grads_in_fp32"));
     else if (fp16)
       gradient_bytes_ = 2;
     const bool bf16_sums =
-        a_->flag("grad_reduce_in_bf16") ||
-        (a_->has("grad_reduce_in_fp32") && !a_->flag("grad_reduce_in_fp32", true));
-    a_->flag("accumulate_allreduce_grads_in_fp32");  // counts it as taken, as bf16 has it anyway
+        args_->flag("grad_reduce_in_bf16") ||
+        (args_->has("grad_reduce_in_fp32") && !args_->flag("grad_reduce_in_fp32", true));
+    args_->flag("accumulate_allreduce_grads_in_fp32");  // counts it as taken, as bf16 has it anyway
     if (bf16_sums && !fp16) {
-      plan_->set("train.gradient_dtype", "bf16", a_->spelled("grad_reduce_in_bf16"));
+      plan_->set("train.gradient_dtype", "bf16", args_->spelled("grad_reduce_in_bf16"));
       gradient_bytes_ = 2;
     }
   }
@@ -96,7 +99,7 @@ class MegatronKernels {
   void set_recipe(const std::string& recipe, bool in_name) {
     for (const auto& [theirs, ours] : kRecipes) {
       const bool fits = in_name ? recipe.find(theirs) != std::string::npos : recipe == theirs;
-      if (fits && !ours.empty()) plan_->set("train.fp8_recipe", ours, a_->spelled("fp8_recipe"));
+      if (fits && !ours.empty()) plan_->set("train.fp8_recipe", ours, args_->spelled("fp8_recipe"));
       if (fits) return;
     }
     // Two names differ from their recipes: "subchannel", and NanoV2's "current".
@@ -104,58 +107,59 @@ class MegatronKernels {
         recipe.find("subchannel") != std::string::npos || recipe.find("nanov2") == 0;
     if (in_name && (blocks || recipe.find("current") != std::string::npos))
       plan_->set("train.fp8_recipe", blocks ? "blockwise" : "current",
-                 a_->spelled("mixed_precision"));
+                 args_->spelled("mixed_precision"));
     if (!in_name)
-      plan_->not_understood.push_back(fmt::format("{} {}", a_->spelled("fp8_recipe"), recipe));
+      plan_->not_understood.push_back(fmt::format("{} {}", args_->spelled("fp8_recipe"), recipe));
   }
 
   void set_kernels() {
-    std::string backend = a_->text("attention_backend").value_or("auto");
+    std::string backend = args_->text("attention_backend").value_or("auto");
     backend = backend.substr(backend.rfind('.') + 1);
-    const bool local = a_->text("transformer_impl").value_or("transformer_engine") == "local";
-    const bool asked = a_->flag("use_flash_attn");
+    const bool local = args_->text("transformer_impl").value_or("transformer_engine") == "local";
+    const bool asked = args_->flag("use_flash_attn");
     // Megatron-LM's enumeration. The value is a name, or the number of one.
     constexpr std::string_view kBackends[] = {"flash", "fused", "unfused", "local", "auto"};
     if (backend.size() == 1 && backend[0] >= '1' && backend[0] <= '5')
       backend = kBackends[backend[0] - '1'];
     if (std::find(std::begin(kBackends), std::end(kBackends), backend) == std::end(kBackends))
-      a_->fail("attention_backend", "flash, fused, unfused, local or auto");
+      args_->fail("attention_backend", "flash, fused, unfused, local or auto");
     if (asked || backend == "flash" || backend == "fused" || (backend == "auto" && !local)) {
-      plan_->set(
-          "train.flash_attention", true,
-          asked ? a_->spelled("use_flash_attn") : a_->spelled("attention_backend") + " " + backend);
+      plan_->set("train.flash_attention", true,
+                 asked ? args_->spelled("use_flash_attn")
+                       : args_->spelled("attention_backend") + " " + backend);
     } else if (before_.has("train.flash_attention")) {
-      plan_->set("train.flash_attention", false, a_->spelled("attention_backend"));
+      plan_->set("train.flash_attention", false, args_->spelled("attention_backend"));
     }
     for (const SwitchRow& row : kSwitches) {
-      const bool value = a_->flag(row.name, row.usual);
-      if (value != row.ours) plan_->set(row.key, value, a_->spelled(row.name));
+      const bool value = args_->flag(row.name, row.usual);
+      if (value != row.ours) plan_->set(row.key, value, args_->spelled(row.name));
     }
     const std::string precision = plan_->text_of("train.precision");
-    if (a_->flag("fp8_dot_product_attention") && (precision == "fp8" || precision == "nvfp4") &&
+    if (args_->flag("fp8_dot_product_attention") && (precision == "fp8" || precision == "nvfp4") &&
         plan_->flag_of("train.flash_attention"))
-      plan_->set("train.fp8_attention", true, a_->spelled("fp8_dot_product_attention"));
-    const bool gelu = a_->flag("bias_gelu_fusion", true),
-               swiglu = a_->flag("bias_swiglu_fusion", true),
-               activation = a_->flag("bias_activation_fusion", true);
+      plan_->set("train.fp8_attention", true, args_->spelled("fp8_dot_product_attention"));
+    const bool gelu = args_->flag("bias_gelu_fusion", true),
+               swiglu = args_->flag("bias_swiglu_fusion", true),
+               activation = args_->flag("bias_activation_fusion", true);
     const bool gated = plan_->flag_of("model.gated_mlp");
     if (!activation || (gated ? !swiglu : !gelu))
       plan_->set("train.fused_bias_gelu", false,
-                 a_->spelled(!activation ? "bias_activation_fusion"
-                             : gated     ? "bias_swiglu_fusion"
-                                         : "bias_gelu_fusion"));
-    const bool persists = a_->flag("persist_layer_norm", true);
-    if (!persists || a_->flag("no_persist_layer_norm"))
+                 args_->spelled(!activation ? "bias_activation_fusion"
+                                : gated     ? "bias_swiglu_fusion"
+                                            : "bias_gelu_fusion"));
+    const bool persists = args_->flag("persist_layer_norm", true);
+    if (!persists || args_->flag("no_persist_layer_norm"))
       plan_->set("train.fused_norm", false,
-                 a_->spelled(persists ? "no_persist_layer_norm" : "persist_layer_norm"));
+                 args_->spelled(persists ? "no_persist_layer_norm" : "persist_layer_norm"));
     constexpr std::string_view kNoGraphs = "none";
-    const std::string graphs = a_->text("cuda_graph_impl").value_or(std::string(kNoGraphs));
-    const bool older = a_->flag("enable_cuda_graph"), external = a_->flag("external_cuda_graph");
+    const std::string graphs = args_->text("cuda_graph_impl").value_or(std::string(kNoGraphs));
+    const bool older = args_->flag("enable_cuda_graph"),
+               external = args_->flag("external_cuda_graph");
     if (graphs != kNoGraphs || older || external) {
       plan_->set("train.cuda_graphs", true,
-                 a_->spelled(older      ? "enable_cuda_graph"
-                             : external ? "external_cuda_graph"
-                                        : "cuda_graph_impl"));
+                 args_->spelled(older      ? "enable_cuda_graph"
+                                : external ? "external_cuda_graph"
+                                           : "cuda_graph_impl"));
       for (const char* name : {"cuda_graph_modules", "cuda_graph_scope"}) set_graph_scope(name);
     }
   }
@@ -165,7 +169,7 @@ class MegatronKernels {
   void set_graph_scope(const char* name) {
     constexpr std::string_view kKnown[] = {"attn", "mamba",      "mlp",
                                            "moe",  "moe_router", "moe_preprocess"};
-    std::string scope = a_->text(name).value_or(""), known;
+    std::string scope = args_->text(name).value_or(""), known;
     std::ranges::replace_if(
         scope, [](char c) { return std::string_view("[]',\"").find(c) != std::string_view::npos; },
         ' ');
@@ -176,50 +180,50 @@ class MegatronKernels {
       if (is_known) known += (known.empty() ? "" : ", ") + word;
       if (!is_known)
         plan_->not_expressed.push_back(
-            fmt::format("{} {}: launched kernel by kernel", a_->spelled(name), word));
+            fmt::format("{} {}: launched kernel by kernel", args_->spelled(name), word));
     }
-    if (!known.empty()) plan_->set("train.cuda_graph_scope", known, a_->spelled(name));
+    if (!known.empty()) plan_->set("train.cuda_graph_scope", known, args_->spelled(name));
   }
 
   // Sets the dispatcher. It has no effect where one GPU has all experts, and is left out.
   void set_dispatcher() {
     const bool bridge = style_ == MegatronStyle::Bridge;
     std::string word =
-        a_->text("moe_token_dispatcher_type").value_or(bridge ? "alltoall" : "allgather");
-    const std::string backend = a_->text("moe_flex_dispatcher_backend").value_or("deepep");
-    const bool old = a_->flag("moe_enable_deepep");
+        args_->text("moe_token_dispatcher_type").value_or(bridge ? "alltoall" : "allgather");
+    const std::string backend = args_->text("moe_flex_dispatcher_backend").value_or("deepep");
+    const bool old = args_->flag("moe_enable_deepep");
     if (word == "flex" || old) word = backend;
-    if (a_->whole("expert_model_parallel_size").value_or(1) == 1 || word == "alltoall") return;
+    if (args_->whole("expert_model_parallel_size").value_or(1) == 1 || word == "alltoall") return;
     if (word == "ncclep") {
       plan_->assumed.push_back("ncclep sends as DeepEP does");
       word = "deepep";
     }
-    plan_->set("parallel.dispatcher", word, a_->spelled("moe_token_dispatcher_type"));
+    plan_->set("parallel.dispatcher", word, args_->spelled("moe_token_dispatcher_type"));
     if (word != "deepep") return;
     for (const char* name : {"moe_flex_dispatcher_num_sms", "moe_deepep_num_sms"}) {
-      const auto sms = a_->whole(name, 1);
-      if (sms) plan_->set("overlap.expert_sms", *sms, a_->spelled(name));
+      const auto sms = args_->whole(name, 1);
+      if (sms) plan_->set("overlap.expert_sms", *sms, args_->spelled(name));
     }
   }
 
   // Sets how many tokens an expert takes at most.
   void set_capacity() {
-    const auto factor = a_->text("moe_expert_capacity_factor");
-    const bool pads = a_->flag("moe_pad_expert_input_to_capacity");
+    const auto factor = args_->text("moe_expert_capacity_factor");
+    const bool pads = args_->flag("moe_pad_expert_input_to_capacity");
     if (!factor || *factor == "None") return;
     const auto number = parse_number(*factor);
     if (!number.ok() || *number <= 0) {
-      a_->fail("moe_expert_capacity_factor", "a number above 0");
+      args_->fail("moe_expert_capacity_factor", "a number above 0");
       return;
     }
-    plan_->set("model.capacity_factor", *number, a_->spelled("moe_expert_capacity_factor"));
+    plan_->set("model.capacity_factor", *number, args_->spelled("moe_expert_capacity_factor"));
     if (pads)
-      plan_->set("model.pad_to_capacity", true, a_->spelled("moe_pad_expert_input_to_capacity"));
+      plan_->set("model.pad_to_capacity", true, args_->spelled("moe_pad_expert_input_to_capacity"));
   }
 
   // Returns a list, "[core_attn, moe]" or "core_attn moe", with commas alone.
   std::string words_of(const char* name, const char* otherwise) {
-    std::string words = a_->text(name).value_or(otherwise), list;
+    std::string words = args_->text(name).value_or(otherwise), list;
     std::ranges::replace_if(
         words, [](char c) { return std::string_view("[],'\"").find(c) != std::string_view::npos; },
         ' ');
@@ -229,70 +233,71 @@ class MegatronKernels {
 
   // Sets what is offloaded: by module, or as Transformer Engine does it, by layer.
   void set_offload() {
-    const bool fine = a_->flag("fine_grained_activation_offloading");
+    const bool fine = args_->flag("fine_grained_activation_offloading");
     const std::string modules = words_of("offload_modules", "");
-    const auto layers = a_->whole("cpu_offloading_num_layers");
+    const auto layers = args_->whole("cpu_offloading_num_layers");
     // Megatron-LM's flag is the number alone.
-    const bool by_layer = a_->flag("cpu_offloading", style_ != MegatronStyle::Bridge);
+    const bool by_layer = args_->flag("cpu_offloading", style_ != MegatronStyle::Bridge);
     if (fine && !modules.empty())
-      plan_->set("train.activation_offload_modules", modules, a_->spelled("offload_modules"));
-    if (by_layer && layers.value_or(0) > 0 && a_->flag("cpu_offloading_activations", true))
+      plan_->set("train.activation_offload_modules", modules, args_->spelled("offload_modules"));
+    if (by_layer && layers.value_or(0) > 0 && args_->flag("cpu_offloading_activations", true))
       plan_->set("train.activation_offload_layers", *layers,
-                 a_->spelled("cpu_offloading_num_layers"));
-    if (by_layer && layers.value_or(0) > 0 && a_->flag("cpu_offloading_weights"))
-      plan_->not_expressed.push_back(a_->spelled("cpu_offloading_weights") +
+                 args_->spelled("cpu_offloading_num_layers"));
+    if (by_layer && layers.value_or(0) > 0 && args_->flag("cpu_offloading_weights"))
+      plan_->not_expressed.push_back(args_->spelled("cpu_offloading_weights") +
                                      ": weights stay on the GPU");
   }
 
   // Sets how the loss is computed. Megatron-LM's default is unfused, Megatron-Bridge's native
   // (megatron/bridge/models/gpt_provider.py:205 at 067f987d); its recipes name te.
   void set_cross_entropy() {
-    const bool fused = a_->flag("cross_entropy_loss_fusion", style_ == MegatronStyle::Bridge);
-    const std::string kind = a_->text("cross_entropy_fusion_impl").value_or("native");
-    if (kind != "native" && kind != "te") a_->fail("cross_entropy_fusion_impl", "native or te");
-    const bool says_kind = fused && a_->text("cross_entropy_fusion_impl");
-    plan_->set("train.cross_entropy", fused ? kind : "unfused",
-               a_->spelled(says_kind ? "cross_entropy_fusion_impl" : "cross_entropy_loss_fusion"));
+    const bool fused = args_->flag("cross_entropy_loss_fusion", style_ == MegatronStyle::Bridge);
+    const std::string kind = args_->text("cross_entropy_fusion_impl").value_or("native");
+    if (kind != "native" && kind != "te") args_->fail("cross_entropy_fusion_impl", "native or te");
+    const bool says_kind = fused && args_->text("cross_entropy_fusion_impl");
+    plan_->set(
+        "train.cross_entropy", fused ? kind : "unfused",
+        args_->spelled(says_kind ? "cross_entropy_fusion_impl" : "cross_entropy_loss_fusion"));
   }
 
   void set_recompute() {
-    std::string granularity = a_->text("recompute_granularity").value_or("");
-    std::string from = a_->spelled("recompute_granularity");
+    std::string granularity = args_->text("recompute_granularity").value_or("");
+    std::string from = args_->spelled("recompute_granularity");
     // This flag is of Megatron-LM before 2022, and of Megatron-DeepSpeed.
-    if (a_->flag("checkpoint_activations") && granularity.empty()) {
+    if (args_->flag("checkpoint_activations") && granularity.empty()) {
       granularity = "full";
-      from = a_->spelled("checkpoint_activations");
+      from = args_->spelled("checkpoint_activations");
     }
-    if (a_->flag("recompute_activations") && granularity.empty()) {
+    if (args_->flag("recompute_activations") && granularity.empty()) {
       granularity = "selective";
-      from = a_->spelled("recompute_activations");
+      from = args_->spelled("recompute_activations");
     }
     std::string list = words_of("recompute_modules", "core_attn");
-    if (a_->flag("moe_layer_recompute") && granularity.empty()) {
+    if (args_->flag("moe_layer_recompute") && granularity.empty()) {
       granularity = "selective";
       list = "moe";
-      from = a_->spelled("moe_layer_recompute");
+      from = args_->spelled("moe_layer_recompute");
     }
-    const std::string method = a_->text("recompute_method").value_or("uniform");
-    const auto layers = a_->whole("recompute_num_layers");
+    const std::string method = args_->text("recompute_method").value_or("uniform");
+    const auto layers = args_->whole("recompute_num_layers");
     if (granularity == "full") {
       plan_->set("train.recompute", "full", from);
       if (method == "block" && layers)
-        plan_->set("train.recompute_layers", *layers, a_->spelled("recompute_num_layers"));
+        plan_->set("train.recompute_layers", *layers, args_->spelled("recompute_num_layers"));
       if (method == "uniform" && layers.value_or(1) > 1)
         plan_->not_expressed.push_back(
             fmt::format("{} {}: with uniform, each layer is a chunk of its own",
-                        a_->spelled("recompute_num_layers"), *layers));
+                        args_->spelled("recompute_num_layers"), *layers));
     } else if (granularity == "selective") {
       plan_->set("train.recompute", "selective", from);
       if (list != "core_attn")
-        plan_->set("train.recompute_modules", list, a_->spelled("recompute_modules"));
+        plan_->set("train.recompute_modules", list, args_->spelled("recompute_modules"));
     } else if (!granularity.empty()) {
-      a_->fail("recompute_granularity", "full or selective");
+      args_->fail("recompute_granularity", "full or selective");
     }
   }
 
-  MegatronArguments* a_;
+  MegatronArguments* args_;
   MegatronStyle style_;
   const ImportedPlan& before_;
   ImportedPlan* plan_;

@@ -27,76 +27,77 @@ constexpr Whole kUsualVocab = 128'000;
 class MegatronModel {
  public:
   MegatronModel(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan)
-      : a_(arguments), style_(style), plan_(plan) {}
+      : args_(arguments), style_(style), plan_(plan) {}
 
   void set() {
-    if (a_->has("decoder_num_layers"))
-      a_->fail("decoder_num_layers", "a decoder-only model, not an encoder-decoder");
-    if (a_->flag("perform_rl_step"))
-      a_->fail("perform_rl_step", "training without rollouts, which are not covered");
-    if (a_->flag("vision_pretraining"))
-      a_->fail("vision_pretraining", "a language model, not one of pictures");
-    const auto pattern = a_->text("hybrid_layer_pattern");
-    layers_ = a_->whole("num_layers", 1).value_or(0);
+    if (args_->has("decoder_num_layers"))
+      args_->fail("decoder_num_layers", "a decoder-only model, not an encoder-decoder");
+    if (args_->flag("perform_rl_step"))
+      args_->fail("perform_rl_step", "training without rollouts, which are not covered");
+    if (args_->flag("vision_pretraining"))
+      args_->fail("vision_pretraining", "a language model, not one of pictures");
+    const auto pattern = args_->text("hybrid_layer_pattern");
+    layers_ = args_->whole("num_layers", 1).value_or(0);
     // A pattern without sizes says only how the layers of another file's model are cut.
-    if (layers_ == 0 && !(pattern && a_->has("hidden_size"))) return;
+    if (layers_ == 0 && !(pattern && args_->has("hidden_size"))) return;
     if (layers_ > kMostLayers) {
-      a_->fail("num_layers", fmt::format("at most {} layers", kMostLayers));
+      args_->fail("num_layers", fmt::format("at most {} layers", kMostLayers));
       return;
     }
-    hidden_ = a_->whole("hidden_size", 1).value_or(0);
-    heads_ = a_->whole("num_attention_heads", 1).value_or(0);
-    if (hidden_ == 0) a_->fail("hidden_size", "it beside the layers");
-    if (heads_ == 0) a_->fail("num_attention_heads", "it beside the layers");
-    if (!a_->status().ok()) return;
+    hidden_ = args_->whole("hidden_size", 1).value_or(0);
+    heads_ = args_->whole("num_attention_heads", 1).value_or(0);
+    if (hidden_ == 0) args_->fail("hidden_size", "it beside the layers");
+    if (heads_ == 0) args_->fail("num_attention_heads", "it beside the layers");
+    if (!args_->status().ok()) return;
     read_attention();
     read_mlp();
-    plan_->set("model.hidden", hidden_, a_->spelled("hidden_size"));
+    plan_->set("model.hidden", hidden_, args_->spelled("hidden_size"));
     const auto layers = pattern ? by_pattern(*pattern) : by_rules();
-    if (!a_->status().ok() || layers.empty()) return;
-    write_layers(layers, pattern ? a_->spelled("hybrid_layer_pattern") : a_->spelled("num_layers"),
+    if (!args_->status().ok() || layers.empty()) return;
+    write_layers(layers,
+                 pattern ? args_->spelled("hybrid_layer_pattern") : args_->spelled("num_layers"),
                  plan_);
     set_vocabulary();
     set_style();
-    if (const auto mtp = a_->whole("mtp_num_layers"); mtp.value_or(0) > 0)
-      plan_->set("model.mtp_layers", *mtp, a_->spelled("mtp_num_layers"));
+    if (const auto mtp = args_->whole("mtp_num_layers"); mtp.value_or(0) > 0)
+      plan_->set("model.mtp_layers", *mtp, args_->spelled("mtp_num_layers"));
   }
 
  private:
   void read_attention() {
     kv_heads_ = heads_;
-    const auto groups = a_->whole("num_query_groups", 1);
-    if (groups && (style_ == MegatronStyle::Bridge || a_->flag("group_query_attention")))
+    const auto groups = args_->whole("num_query_groups", 1);
+    if (groups && (style_ == MegatronStyle::Bridge || args_->flag("group_query_attention")))
       kv_heads_ = *groups;
-    if (const auto heads = a_->whole("num_key_value_heads", 1))  // Megatron-DeepSpeed's
+    if (const auto heads = args_->whole("num_key_value_heads", 1))  // Megatron-DeepSpeed's
       kv_heads_ = *heads;
-    head_dim_ = a_->whole("kv_channels", 1).value_or(0);
-    latent_ = a_->flag("multi_latent_attention");
+    head_dim_ = args_->whole("kv_channels", 1).value_or(0);
+    latent_ = args_->flag("multi_latent_attention");
     if (latent_) {
-      q_rank_ = a_->whole("q_lora_rank").value_or(0);
-      kv_rank_ = a_->whole("kv_lora_rank").value_or(32);
-      nope_ = a_->whole("qk_head_dim").value_or(128);
-      rope_ = a_->whole("qk_pos_emb_head_dim").value_or(64);
-      v_dim_ = a_->whole("v_head_dim").value_or(128);
+      q_rank_ = args_->whole("q_lora_rank").value_or(0);
+      kv_rank_ = args_->whole("kv_lora_rank").value_or(32);
+      nope_ = args_->whole("qk_head_dim").value_or(128);
+      rope_ = args_->whole("qk_pos_emb_head_dim").value_or(64);
+      v_dim_ = args_->whole("v_head_dim").value_or(128);
     }
-    qk_norm_ = (a_->flag("qk_layernorm") || a_->flag("qk_l2_norm")) && !latent_;
-    qkv_bias_ = a_->flag("add_qkv_bias");
-    sinks_ = a_->text("softmax_type").value_or("vanilla") == "learnable";
+    qk_norm_ = (args_->flag("qk_layernorm") || args_->flag("qk_l2_norm")) && !latent_;
+    qkv_bias_ = args_->flag("add_qkv_bias");
+    sinks_ = args_->text("softmax_type").value_or("vanilla") == "learnable";
     // The argument counts the positions before a token's own, so the window is one more. -1 means
     // all positions, and makes 0.
-    if (const auto window = a_->wholes("window_size"); window && !window->empty())
+    if (const auto window = args_->wholes("window_size"); window && !window->empty())
       window_ = window->front() + 1;
-    const std::string variant = a_->text("experimental_attention_variant").value_or("");
+    const std::string variant = args_->text("experimental_attention_variant").value_or("");
     delta_ = variant == "gated_delta_net" || variant.starts_with("gdn");
     if (variant == "gdn2")
       plan_->assumed.push_back("gdn2 is priced as gated_delta_net: " +
-                               a_->spelled("experimental_attention_variant"));
+                               args_->spelled("experimental_attention_variant"));
     if (!variant.empty() && variant != "dsa" && !delta_)
-      a_->fail("experimental_attention_variant", "dsa, gdn or gated_delta_net");
+      args_->fail("experimental_attention_variant", "dsa, gdn or gated_delta_net");
     if (variant == "dsa") {
-      index_heads_ = a_->whole("dsa_indexer_n_heads").value_or(0);
-      index_head_dim_ = a_->whole("dsa_indexer_head_dim").value_or(0);
-      index_topk_ = a_->whole("dsa_indexer_topk").value_or(0);
+      index_heads_ = args_->whole("dsa_indexer_n_heads").value_or(0);
+      index_head_dim_ = args_->whole("dsa_indexer_head_dim").value_or(0);
+      index_topk_ = args_->whole("dsa_indexer_topk").value_or(0);
     }
     read_spread();
   }
@@ -113,7 +114,7 @@ class MegatronModel {
     std::vector<char> softmax(static_cast<std::size_t>(layers_), 0);
     mark_layers("linear_attention_freq", true, &softmax);
     for (std::size_t i = 0; i < linear_.size(); ++i) linear_[i] = softmax[i] != 0 ? 0 : 1;
-    if (a_->has("linear_attention_freq") && python_list(*a_->text("linear_attention_freq"))) {
+    if (args_->has("linear_attention_freq") && python_list(*args_->text("linear_attention_freq"))) {
       for (std::size_t i = 0; i < linear_.size(); ++i) linear_[i] = softmax[i];
     }
   }
@@ -121,11 +122,11 @@ class MegatronModel {
   // Marks layers as the argument says: an integer N marks each N-th layer; a list has 0 or 1 for
   // every layer. Does nothing if `counts` is false.
   void mark_layers(std::string_view name, bool counts, std::vector<char>* marks) {
-    const auto text = a_->text(name);
+    const auto text = args_->text(name);
     if (!text || !counts) return;
     if (const auto list = python_list(*text)) {
       if (list->size() != marks->size()) {
-        a_->fail(name, fmt::format("a list of {} layers", marks->size()));
+        args_->fail(name, fmt::format("a list of {} layers", marks->size()));
         return;
       }
       for (std::size_t i = 0; i < marks->size(); ++i) (*marks)[i] = (*list)[i] != 0 ? 1 : 0;
@@ -135,42 +136,42 @@ class MegatronModel {
       }
       return;
     }
-    const Whole every = a_->whole(name, 1).value_or(1);
+    const Whole every = args_->whole(name, 1).value_or(1);
     for (std::size_t i = 0; i < marks->size(); ++i)
       (*marks)[i] = (static_cast<Whole>(i) + 1) % every == 0 ? 1 : 0;
   }
 
   void read_mlp() {
-    gated_ = a_->flag("swiglu") || a_->flag("quick_geglu");
-    if (a_->flag("squared_relu")) gated_ = false;
+    gated_ = args_->flag("swiglu") || args_->flag("quick_geglu");
+    if (args_->flag("squared_relu")) gated_ = false;
     // Megatron-LM's default: 4 x hidden, or for a gated MLP 2/3 of that in whole multiples of 64.
     ffn_ = gated_ ? 4 * hidden_ * 2 / 3 / 64 * 64 : 4 * hidden_;
-    ffn_ = a_->whole("ffn_hidden_size", 1).value_or(ffn_);
-    experts_ = a_->whole("num_experts").value_or(0);
-    biases_ = a_->flag("add_bias_linear", true);
+    ffn_ = args_->whole("ffn_hidden_size", 1).value_or(ffn_);
+    experts_ = args_->whole("num_experts").value_or(0);
+    biases_ = args_->flag("add_bias_linear", true);
     sparse_.assign(static_cast<std::size_t>(layers_), experts_ > 0 ? 1 : 0);
     if (experts_ == 0) return;
-    if (style_ == MegatronStyle::Megatron && !a_->flag("moe_grouped_gemm"))
+    if (style_ == MegatronStyle::Megatron && !args_->flag("moe_grouped_gemm"))
       plan_->assumed.push_back("experts are one grouped GEMM: there is no --moe-grouped-gemm");
-    top_k_ = a_->whole("moe_router_topk", 1).value_or(2);
-    expert_ffn_ = a_->whole("moe_ffn_hidden_size", 1).value_or(ffn_);
-    shared_ = a_->whole("moe_shared_expert_intermediate_size").value_or(0);
-    moe_latent_ = a_->whole("moe_latent_size").value_or(0);
-    router_groups_ = a_->whole("moe_router_num_groups").value_or(0);
-    router_topk_groups_ = a_->whole("moe_router_group_topk").value_or(0);
-    router_bias_ = a_->flag("moe_router_enable_expert_bias");
-    const auto freq = a_->text("moe_layer_freq");
+    top_k_ = args_->whole("moe_router_topk", 1).value_or(2);
+    expert_ffn_ = args_->whole("moe_ffn_hidden_size", 1).value_or(ffn_);
+    shared_ = args_->whole("moe_shared_expert_intermediate_size").value_or(0);
+    moe_latent_ = args_->whole("moe_latent_size").value_or(0);
+    router_groups_ = args_->whole("moe_router_num_groups").value_or(0);
+    router_topk_groups_ = args_->whole("moe_router_group_topk").value_or(0);
+    router_bias_ = args_->flag("moe_router_enable_expert_bias");
+    const auto freq = args_->text("moe_layer_freq");
     if (!freq || layers_ == 0) return;
     if (const auto list = python_list(*freq)) {
       if (list->size() != sparse_.size()) {
-        a_->fail("moe_layer_freq", fmt::format("a list of {} layers", layers_));
+        args_->fail("moe_layer_freq", fmt::format("a list of {} layers", layers_));
         return;
       }
       for (std::size_t i = 0; i < sparse_.size(); ++i) sparse_[i] = (*list)[i] != 0 ? 1 : 0;
       return;
     }
     // The first layer of each N has experts.
-    const Whole every = a_->whole("moe_layer_freq", 1).value_or(1);
+    const Whole every = args_->whole("moe_layer_freq", 1).value_or(1);
     for (std::size_t i = 0; i < sparse_.size(); ++i)
       sparse_[i] = static_cast<Whole>(i) % every == 0 ? 1 : 0;
   }
@@ -201,21 +202,21 @@ class MegatronModel {
 
   void add_linear(ImportedLayer* layer) {
     layer->set("model.mixer", "linear");
-    layer->set("model.linear_key_heads", a_->whole("linear_num_key_heads").value_or(16));
-    layer->set("model.linear_value_heads", a_->whole("linear_num_value_heads").value_or(32));
-    layer->set("model.linear_key_head_dim", a_->whole("linear_key_head_dim").value_or(128));
-    layer->set("model.linear_value_head_dim", a_->whole("linear_value_head_dim").value_or(128));
-    layer->set("model.linear_conv", a_->whole("linear_conv_kernel_dim").value_or(4));
+    layer->set("model.linear_key_heads", args_->whole("linear_num_key_heads").value_or(16));
+    layer->set("model.linear_value_heads", args_->whole("linear_num_value_heads").value_or(32));
+    layer->set("model.linear_key_head_dim", args_->whole("linear_key_head_dim").value_or(128));
+    layer->set("model.linear_value_head_dim", args_->whole("linear_value_head_dim").value_or(128));
+    layer->set("model.linear_conv", args_->whole("linear_conv_kernel_dim").value_or(4));
   }
 
   void add_mamba(ImportedLayer* layer) {
-    const Whole dim = a_->whole("mamba_head_dim", 1).value_or(64);
+    const Whole dim = args_->whole("mamba_head_dim", 1).value_or(64);
     layer->set("model.mixer", "mamba");
     // Without a number of heads the layer is twice as wide as the model.
-    layer->set("model.mamba_heads", a_->whole("mamba_num_heads", 1).value_or(2 * hidden_ / dim));
+    layer->set("model.mamba_heads", args_->whole("mamba_num_heads", 1).value_or(2 * hidden_ / dim));
     layer->set("model.mamba_head_dim", dim);
-    layer->set("model.mamba_state", a_->whole("mamba_state_dim").value_or(128));
-    layer->set("model.mamba_groups", a_->whole("mamba_num_groups").value_or(8));
+    layer->set("model.mamba_state", args_->whole("mamba_state_dim").value_or(128));
+    layer->set("model.mamba_groups", args_->whole("mamba_num_groups").value_or(8));
     layer->set("model.mamba_conv", 4L);
     layer->set("model.mamba_chunk", 128L);
   }
@@ -275,15 +276,15 @@ class MegatronModel {
     if (pattern.find('/') != std::string::npos)
       plan_->not_expressed.push_back(fmt::format(
           "{}: patterns behind a slash: layers of multi-token prediction are as the last",
-          a_->spelled("hybrid_layer_pattern")));
+          args_->spelled("hybrid_layer_pattern")));
     pattern = pattern.substr(0, pattern.find('/'));
     std::erase(pattern, '|');  // they say where stages end
     std::vector<ImportedLayer> layers;
     if (experts_ == 0 && pattern.find('E') != std::string::npos)
-      a_->fail("num_experts", "experts for the letter E");
+      args_->fail("num_experts", "experts for the letter E");
     if (pattern.find_first_not_of("ME*-") != std::string::npos || pattern.empty() ||
         pattern.size() > kMostLayers) {
-      a_->fail("hybrid_layer_pattern", "letters M, E, * and -");
+      args_->fail("hybrid_layer_pattern", "letters M, E, * and -");
       return layers;
     }
     for (const char c : pattern) {
@@ -302,20 +303,20 @@ class MegatronModel {
 
   // Sets the vocabulary, padded as Megatron-LM pads it.
   void set_vocabulary() {
-    const Whole tp = std::max<Whole>(1, a_->whole("tensor_model_parallel_size").value_or(1));
+    const Whole tp = std::max<Whole>(1, args_->whole("tensor_model_parallel_size").value_or(1));
     const Whole multiple =
-        a_->flag("pad_vocab_size", true)
-            ? product_of({a_->whole("make_vocab_size_divisible_by", 1).value_or(128), tp})
+        args_->flag("pad_vocab_size", true)
+            ? product_of({args_->whole("make_vocab_size_divisible_by", 1).value_or(128), tp})
             : 1;
-    if (const auto padded = a_->whole("padded_vocab_size", 1)) {
-      plan_->set("model.vocab", *padded, a_->spelled("padded_vocab_size"));
+    if (const auto padded = args_->whole("padded_vocab_size", 1)) {
+      plan_->set("model.vocab", *padded, args_->spelled("padded_vocab_size"));
       return;
     }
-    auto vocab = a_->whole("vocab_size", 1);
-    std::string from = a_->spelled("vocab_size");
+    auto vocab = args_->whole("vocab_size", 1);
+    std::string from = args_->spelled("vocab_size");
     if (!vocab) {
-      const std::string words =
-          a_->text("tokenizer_type").value_or("") + ' ' + a_->text("tokenizer_model").value_or("");
+      const std::string words = args_->text("tokenizer_type").value_or("") + ' ' +
+                                args_->text("tokenizer_model").value_or("");
       for (const KnownTokenizer& known : kTokenizers) {
         if (!vocab && words.find(known.name) != std::string::npos) {
           vocab = known.vocab;
@@ -337,27 +338,28 @@ class MegatronModel {
   // LayerNorm, learned positions and biases (GPT's).
   void set_style() {
     // Megatron-DeepSpeed writes "rmsnorm".
-    const std::string norm = a_->text("normalization").value_or("LayerNorm");
+    const std::string norm = args_->text("normalization").value_or("LayerNorm");
     const bool is_rms = norm == "RMSNorm" || norm == "rmsnorm";
     if (!is_rms && norm != "LayerNorm" && norm != "layernorm")
-      a_->fail("normalization", "LayerNorm or RMSNorm");
+      args_->fail("normalization", "LayerNorm or RMSNorm");
     if (is_rms != gated_)
-      plan_->set("model.norm", is_rms ? "rmsnorm" : "layernorm", a_->spelled("normalization"));
-    const std::string positions = a_->text("position_embedding_type").value_or("learned_absolute");
+      plan_->set("model.norm", is_rms ? "rmsnorm" : "layernorm", args_->spelled("normalization"));
+    const std::string positions =
+        args_->text("position_embedding_type").value_or("learned_absolute");
     const bool learned =
-        positions == "learned_absolute" && a_->flag("add_position_embedding", true);
+        positions == "learned_absolute" && args_->flag("add_position_embedding", true);
     if (learned == gated_)
-      plan_->set("model.learned_positions", learned, a_->spelled("position_embedding_type"));
-    if (biases_ == gated_) plan_->set("model.biases", biases_, a_->spelled("add_bias_linear"));
-    const bool tied = a_->has("share_embeddings_and_output_weights")
-                          ? a_->flag("share_embeddings_and_output_weights", true)
-                          : !a_->flag("untie_embeddings_and_output_weights");
+      plan_->set("model.learned_positions", learned, args_->spelled("position_embedding_type"));
+    if (biases_ == gated_) plan_->set("model.biases", biases_, args_->spelled("add_bias_linear"));
+    const bool tied = args_->has("share_embeddings_and_output_weights")
+                          ? args_->flag("share_embeddings_and_output_weights", true)
+                          : !args_->flag("untie_embeddings_and_output_weights");
     if (!tied)
       plan_->set("model.tied_embeddings", false,
-                 a_->spelled("untie_embeddings_and_output_weights"));
+                 args_->spelled("untie_embeddings_and_output_weights"));
   }
 
-  MegatronArguments* a_;
+  MegatronArguments* args_;
   MegatronStyle style_;
   ImportedPlan* plan_;
   Whole layers_ = 0, hidden_ = 0, heads_ = 0, kv_heads_ = 0, head_dim_ = 0, window_ = 0;

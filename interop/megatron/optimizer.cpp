@@ -9,25 +9,25 @@ namespace {
 class MegatronOptimizer {
  public:
   MegatronOptimizer(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan)
-      : a_(arguments), bridge_(style == MegatronStyle::Bridge), plan_(plan) {}
+      : args_(arguments), bridge_(style == MegatronStyle::Bridge), plan_(plan) {}
 
   void set() {
-    const std::string optimizer = a_->text("optimizer").value_or("adam");
+    const std::string optimizer = args_->text("optimizer").value_or("adam");
     if (optimizer.ends_with("muon")) {
       set_muon(optimizer);
     } else if (optimizer != "adam") {
       plan_->not_expressed.push_back(
-          fmt::format("{} {}: taken as Adam", a_->spelled("optimizer"), optimizer));
+          fmt::format("{} {}: taken as Adam", args_->spelled("optimizer"), optimizer));
     }
-    const bool offloads = a_->flag("optimizer_cpu_offload");
+    const bool offloads = args_->flag("optimizer_cpu_offload");
     if (offloads) {
-      const double share = a_->number("optimizer_offload_fraction").value_or(1);
-      if (share < 0 || share > 1) a_->fail("optimizer_offload_fraction", "a number from 0 to 1");
-      plan_->set("train.optimizer_offload", share, a_->spelled("optimizer_cpu_offload"));
+      const double share = args_->number("optimizer_offload_fraction").value_or(1);
+      if (share < 0 || share > 1) args_->fail("optimizer_offload_fraction", "a number from 0 to 1");
+      plan_->set("train.optimizer_offload", share, args_->spelled("optimizer_cpu_offload"));
     }
-    const bool remainders = a_->flag("store_param_remainders", true);
-    if (!a_->flag("use_precision_aware_optimizer")) {
-      if (bridge_ && !a_->has("use_precision_aware_optimizer"))
+    const bool remainders = args_->flag("store_param_remainders", true);
+    if (!args_->flag("use_precision_aware_optimizer")) {
+      if (bridge_ && !args_->has("use_precision_aware_optimizer"))
         plan_->assumed.push_back(
             "train.optimizer_dtype = fp32: the file states none; a recipe in Python may");
       return;
@@ -39,48 +39,49 @@ class MegatronOptimizer {
     const std::string precision = plan_->text_of("train.precision");
     if (remainders && !offloads && (precision.empty() || precision == "bf16") &&
         plan_->whole_of("train.zero") == 1)
-      plan_->set("train.param_remainders", true, a_->spelled("use_precision_aware_optimizer"));
+      plan_->set("train.param_remainders", true, args_->spelled("use_precision_aware_optimizer"));
   }
 
  private:
   void set_muon(const std::string& optimizer) {
-    plan_->set("train.optimizer", "muon", a_->spelled("optimizer"));
-    const std::string mode = a_->text("muon_tp_mode").value_or("duplicated");
+    plan_->set("train.optimizer", "muon", args_->spelled("optimizer"));
+    const std::string mode = args_->text("muon_tp_mode").value_or("duplicated");
     if (mode == "blockwise" || mode == "distributed")
-      plan_->set("train.muon_tp", mode, a_->spelled("muon_tp_mode"));
+      plan_->set("train.muon_tp", mode, args_->spelled("muon_tp_mode"));
     else if (mode != "duplicated")
-      a_->fail("muon_tp_mode", "duplicated, blockwise or distributed");
+      args_->fail("muon_tp_mode", "duplicated, blockwise or distributed");
     if (optimizer == "adaptive_muon")
-      plan_->not_expressed.push_back(a_->spelled("optimizer") +
+      plan_->not_expressed.push_back(args_->spelled("optimizer") +
                                      " adaptive_muon: its second moment is not there");
     if (bridge_ && optimizer == "dist_muon")
       plan_->not_expressed.push_back(
-          a_->spelled("optimizer") +
+          args_->spelled("optimizer") +
           " dist_muon: gradients are scattered, and Adam's state of the embedding is cut");
   }
 
   // Sets the type of both moments.
   void set_moments() {
     const auto read = [&](std::string_view name) {
-      const std::string text = a_->text(name).value_or("fp32");
+      const std::string text = args_->text(name).value_or("fp32");
       for (const auto& [theirs, ours] : {std::pair{"bfloat16", "bf16"},
                                          {"float16", "fp16"},
                                          {"float32", "fp32"},
                                          {"uint8", "fp8"}}) {
         if (text == ours || text.find(theirs) != std::string::npos) return std::string(ours);
       }
-      a_->fail(name, "fp32, bf16, fp16 or fp8");
+      args_->fail(name, "fp32, bf16, fp16 or fp8");
       return std::string("fp32");
     };
     const std::string first = read("exp_avg_dtype"), second = read("exp_avg_sq_dtype");
     if (first == "bf16" || first == "fp16" || first == "fp8")
-      plan_->set("train.optimizer_dtype", first, a_->spelled("exp_avg_dtype"));
+      plan_->set("train.optimizer_dtype", first, args_->spelled("exp_avg_dtype"));
     if (first != second)
       plan_->not_expressed.push_back(fmt::format("{} {}: taken as {}, as the first moment",
-                                                 a_->spelled("exp_avg_sq_dtype"), second, first));
+                                                 args_->spelled("exp_avg_sq_dtype"), second,
+                                                 first));
   }
 
-  MegatronArguments* a_;
+  MegatronArguments* args_;
   bool bridge_;
   ImportedPlan* plan_;
 };

@@ -37,17 +37,17 @@ class MegatronPlan {
  public:
   MegatronPlan(MegatronArguments* arguments, MegatronStyle style, const ImportedPlan& before,
                Whole gpus, ImportedPlan* plan)
-      : a_(arguments), style_(style), before_(before), gpus_(gpus), plan_(plan) {}
+      : args_(arguments), style_(style), before_(before), gpus_(gpus), plan_(plan) {}
 
   void set() {
     plan_->set("train.framework", "megatron", "Megatron-LM's arguments");
     set_sizes();
     set_stages();
-    gradient_bytes_ = set_megatron_kernels(a_, style_, before_, plan_);
+    gradient_bytes_ = set_megatron_kernels(args_, style_, before_, plan_);
     set_sharding();
     set_data_overlap();
     set_tensor_overlap();
-    set_megatron_optimizer(a_, style_, plan_);
+    set_megatron_optimizer(args_, style_, plan_);
   }
 
  private:
@@ -60,76 +60,78 @@ class MegatronPlan {
 
   void set_sizes() {
     for (const SizeRow& row : kSizes) {
-      const auto value = a_->whole(row.name, 1);
-      if (value && *value != row.default_value) plan_->set(row.key, *value, a_->spelled(row.name));
-      if (const auto open = a_->open_value(row.name))
+      const auto value = args_->whole(row.name, 1);
+      if (value && *value != row.default_value)
+        plan_->set(row.key, *value, args_->spelled(row.name));
+      if (const auto open = args_->open_value(row.name))
         plan_->open.push_back({std::string(row.key.name()), open->where, open->text});
     }
-    tp_ = a_->whole("tensor_model_parallel_size", 1).value_or(1);
-    pp_ = a_->whole("pipeline_model_parallel_size", 1).value_or(1);
-    cp_ = a_->whole("context_parallel_size", 1).value_or(1);
+    tp_ = args_->whole("tensor_model_parallel_size", 1).value_or(1);
+    pp_ = args_->whole("pipeline_model_parallel_size", 1).value_or(1);
+    cp_ = args_->whole("context_parallel_size", 1).value_or(1);
     set_gpus();
     // A dense model has no experts to cut.
-    const bool dense = plan_->has("model.layers") && !a_->has("num_experts");
-    if (const auto etp = a_->whole("expert_tensor_parallel_size", 1);
+    const bool dense = plan_->has("model.layers") && !args_->has("num_experts");
+    if (const auto etp = args_->whole("expert_tensor_parallel_size", 1);
         etp && *etp != tp_ && !dense) {
-      plan_->set("parallel.expert_tp", *etp, a_->spelled("expert_tensor_parallel_size"));
+      plan_->set("parallel.expert_tp", *etp, args_->spelled("expert_tensor_parallel_size"));
     }
-    if (const auto schedule = a_->text("step_batch_size_schedule");
+    if (const auto schedule = args_->text("step_batch_size_schedule");
         schedule && !plan_->has("parallel.global_batch")) {
       // In "0:384 200B:768" the batch is 768 from 200 B tokens on. The last batch trains most
       // tokens.
       const std::string last = schedule->substr(schedule->rfind(':') + 1);
       if (const auto list = python_list("[" + last + "]"); list && list->size() == 1) {
-        plan_->set("parallel.global_batch", list->front(), a_->spelled("step_batch_size_schedule"));
+        plan_->set("parallel.global_batch", list->front(),
+                   args_->spelled("step_batch_size_schedule"));
         plan_->assumed.push_back(fmt::format(
             "parallel.global_batch = {}: the last of the schedule '{}'", list->front(), *schedule));
       } else {
-        a_->fail("step_batch_size_schedule", "AT:BATCH ...");
+        args_->fail("step_batch_size_schedule", "AT:BATCH ...");
       }
     }
     if (cp_ > 1) set_context();
-    if (a_->flag("sequence_parallel") && tp_ > 1)
-      plan_->set("train.sequence_parallel", true, a_->spelled("sequence_parallel"));
+    if (args_->flag("sequence_parallel") && tp_ > 1)
+      plan_->set("train.sequence_parallel", true, args_->spelled("sequence_parallel"));
   }
 
   void set_gpus() {
-    auto world = a_->whole("world_size", 1);
-    std::string from = a_->spelled("world_size");
-    const auto nodes = a_->whole("nnodes", 1), each = a_->whole("gpus_per_node", 1);
+    auto world = args_->whole("world_size", 1);
+    std::string from = args_->spelled("world_size");
+    const auto nodes = args_->whole("nnodes", 1), each = args_->whole("gpus_per_node", 1);
     if (!world && (nodes || each)) {
       world = product_of({nodes.value_or(1), each.value_or(8)});
       from = "nodes x GPUs a node";
       if (!each) plan_->assumed.push_back("8 GPUs a node: the file states only how many nodes");
     }
-    const auto replicas = a_->whole("data_parallel_size", 1);
+    const auto replicas = args_->whole("data_parallel_size", 1);
     const Whole block = product_of({tp_, pp_, cp_});
     if (world) {
       plan_->set("cluster.gpus", *world, from);
     } else if (replicas) {
-      plan_->set("parallel.dp", *replicas, a_->spelled("data_parallel_size"));
+      plan_->set("parallel.dp", *replicas, args_->spelled("data_parallel_size"));
     }
     if (gpus_ > 0) world = gpus_;  // --gpus overrides the file
     dp_ = world ? *world / block : replicas.value_or(0);
     const auto micro = plan_->whole_of("parallel.micro_batch");
     if (dp_ > 0 && micro && !plan_->has("parallel.global_batch") &&
-        !a_->has("step_batch_size_schedule"))
+        !args_->has("step_batch_size_schedule"))
       plan_->set("parallel.global_batch", product_of({*micro, dp_}),
-                 a_->spelled("global_batch_size") + ": a microbatch on each replica");
+                 args_->spelled("global_batch_size") + ": a microbatch on each replica");
   }
 
   void set_context() {
-    std::string type = a_->text("cp_comm_type").value_or("p2p");
+    std::string type = args_->text("cp_comm_type").value_or("p2p");
     std::erase_if(type, [](char c) { return c == '[' || c == ']' || c == '\'' || c == '"'; });
     type = type.substr(0, type.find_first_of(" ,"));
     if (type != "p2p" && type != "a2a" && type != "a2a+p2p" && type != "allgather" &&
         type != "all_gather")
-      a_->fail("cp_comm_type", "p2p, a2a, allgather or a2a+p2p");
-    if (type == "a2a") plan_->set("parallel.cp_comm", "all_to_all", a_->spelled("cp_comm_type"));
+      args_->fail("cp_comm_type", "p2p, a2a, allgather or a2a+p2p");
+    if (type == "a2a") plan_->set("parallel.cp_comm", "all_to_all", args_->spelled("cp_comm_type"));
     if (type == "allgather" || type == "all_gather")
-      plan_->set("parallel.cp_comm", "all_gather", a_->spelled("cp_comm_type"));
+      plan_->set("parallel.cp_comm", "all_gather", args_->spelled("cp_comm_type"));
     if (type == "a2a+p2p")
-      plan_->not_expressed.push_back(a_->spelled("cp_comm_type") + " a2a+p2p: taken as a ring");
+      plan_->not_expressed.push_back(args_->spelled("cp_comm_type") + " a2a+p2p: taken as a ring");
     // Mamba and linear attention scan over positions, so a rank needs all positions of some heads:
     // context parallelism is then by all-to-all.
     const bool scans = std::any_of(plan_->keys.begin(), plan_->keys.end(), [](const auto& key) {
@@ -138,7 +140,7 @@ class MegatronPlan {
     });
     if (scans && type != "a2a") {
       plan_->set("parallel.cp_comm", "all_to_all", "Mamba's layers and delta nets");
-      plan_->not_expressed.push_back(a_->spelled("cp_comm_type") + " " + type +
+      plan_->not_expressed.push_back(args_->spelled("cp_comm_type") + " " + type +
                                      ": attention changes heads for positions, as the scans do");
     } else if (type == "p2p" || type == "a2a+p2p")
       plan_->set("overlap.context", true, "Transformer Engine's ring, always on");
@@ -146,7 +148,7 @@ class MegatronPlan {
 
   // Returns the number of layers between the bars of a hybrid model's pattern: "M*|M-M" is {2, 3}.
   std::vector<Whole> pattern_segments() {
-    const std::string pattern = a_->text("hybrid_layer_pattern").value_or("");
+    const std::string pattern = args_->text("hybrid_layer_pattern").value_or("");
     std::vector<Whole> segments;
     for (const std::string& segment : split(pattern.substr(0, pattern.find('/')), "|"))
       segments.push_back(static_cast<Whole>(segment.size()));
@@ -155,52 +157,52 @@ class MegatronPlan {
 
   void set_stages() {
     if (pp_ == 1 && pattern_segments().size() > 1)
-      plan_->not_expressed.push_back(a_->spelled("hybrid_layer_pattern") +
+      plan_->not_expressed.push_back(args_->spelled("hybrid_layer_pattern") +
                                      ": bars cut nothing without pipeline stages");
     const Whole layers = model_layers();
     Whole vpp = 1;
     std::string from;
-    if (const auto layout = a_->text("pipeline_model_parallel_layout")) {
+    if (const auto layout = args_->text("pipeline_model_parallel_layout")) {
       const auto stages = layout_stages(*layout);
       if (!stages || static_cast<Whole>(stages->size()) % pp_ != 0) {
-        a_->fail("pipeline_model_parallel_layout",
-                 fmt::format("E, t, m, L and bars for a multiple of {} stages", pp_));
+        args_->fail("pipeline_model_parallel_layout",
+                    fmt::format("E, t, m, L and bars for a multiple of {} stages", pp_));
         return;
       }
-      from = a_->spelled("pipeline_model_parallel_layout");
+      from = args_->spelled("pipeline_model_parallel_layout");
       if (!set_layout(*layout, *stages, layers, from)) return;
       vpp = static_cast<Whole>(stages->size()) / pp_;
     } else if (const std::vector<Whole> segments = pattern_segments();
                segments.size() > 1 && pp_ > 1) {
-      from = a_->spelled("hybrid_layer_pattern");
+      from = args_->spelled("hybrid_layer_pattern");
       if (static_cast<Whole>(segments.size()) % pp_ != 0) {
-        a_->fail("hybrid_layer_pattern", fmt::format("bars for a multiple of {} stages", pp_));
+        args_->fail("hybrid_layer_pattern", fmt::format("bars for a multiple of {} stages", pp_));
         return;
       }
       plan_->set("parallel.layers_per_stage", segments, from);
       vpp = static_cast<Whole>(segments.size()) / pp_;
-    } else if (const auto sizes = a_->whole("virtual_pipeline_model_parallel_size", 1)) {
+    } else if (const auto sizes = args_->whole("virtual_pipeline_model_parallel_size", 1)) {
       vpp = *sizes;
-      from = a_->spelled("virtual_pipeline_model_parallel_size");
-    } else if (const auto stages = a_->whole("num_virtual_stages_per_pipeline_rank", 1)) {
+      from = args_->spelled("virtual_pipeline_model_parallel_size");
+    } else if (const auto stages = args_->whole("num_virtual_stages_per_pipeline_rank", 1)) {
       vpp = *stages;
-      from = a_->spelled("num_virtual_stages_per_pipeline_rank");
-    } else if (const auto each = a_->whole("num_layers_per_virtual_pipeline_stage", 1)) {
-      from = a_->spelled("num_layers_per_virtual_pipeline_stage");
-      const Whole all = layers + (a_->flag("account_for_embedding_in_pipeline_split") ? 1 : 0) +
-                        (a_->flag("account_for_loss_in_pipeline_split") ? 1 : 0);
+      from = args_->spelled("num_virtual_stages_per_pipeline_rank");
+    } else if (const auto each = args_->whole("num_layers_per_virtual_pipeline_stage", 1)) {
+      from = args_->spelled("num_layers_per_virtual_pipeline_stage");
+      const Whole all = layers + (args_->flag("account_for_embedding_in_pipeline_split") ? 1 : 0) +
+                        (args_->flag("account_for_loss_in_pipeline_split") ? 1 : 0);
       if (layers == 0 || all % product_of({pp_, *each}) != 0) {
-        a_->fail("num_layers_per_virtual_pipeline_stage",
-                 layers == 0 ? "num_layers too, here or in an earlier file"
-                             : fmt::format("a divisor of {} layers / {} stages", all, pp_));
+        args_->fail("num_layers_per_virtual_pipeline_stage",
+                    layers == 0 ? "num_layers too, here or in an earlier file"
+                                : fmt::format("a divisor of {} layers / {} stages", all, pp_));
         return;
       }
       vpp = all / pp_ / *each;
     }
-    a_->whole("num_layers_per_virtual_pipeline_stage");
+    args_->whole("num_layers_per_virtual_pipeline_stage");
     if (vpp > 1) plan_->set("parallel.vpp", vpp, from);
     vpp_ = vpp;
-    if (!a_->has("pipeline_model_parallel_layout") && !plan_->has("parallel.layers_per_stage"))
+    if (!args_->has("pipeline_model_parallel_layout") && !plan_->has("parallel.layers_per_stage"))
       set_layers_per_stage(layers);
     set_transfers();
   }
@@ -213,8 +215,8 @@ class MegatronPlan {
     Whole sum = 0;
     for (const LayoutStage& stage : stages) sum += list.emplace_back(stage.layers);
     if (layers > 0 && sum != layers) {
-      a_->fail("pipeline_model_parallel_layout",
-               fmt::format("{} t, as many as there are layers", layers));
+      args_->fail("pipeline_model_parallel_layout",
+                  fmt::format("{} t, as many as there are layers", layers));
       return false;
     }
     const LayoutStage& last = stages.back();
@@ -239,10 +241,10 @@ class MegatronPlan {
   // its own, or the embedding or the loss counts as a layer. Stage s is on rank s % pp, and a
   // rank's number is the sum over its virtual stages.
   void set_layers_per_stage(Whole layers) {
-    const auto first = a_->whole("decoder_first_pipeline_num_layers");
-    const auto last = a_->whole("decoder_last_pipeline_num_layers");
-    const Whole embedding = a_->flag("account_for_embedding_in_pipeline_split") ? 1 : 0;
-    const Whole loss = a_->flag("account_for_loss_in_pipeline_split") ? 1 : 0;
+    const auto first = args_->whole("decoder_first_pipeline_num_layers");
+    const auto last = args_->whole("decoder_last_pipeline_num_layers");
+    const Whole embedding = args_->flag("account_for_embedding_in_pipeline_split") ? 1 : 0;
+    const Whole loss = args_->flag("account_for_loss_in_pipeline_split") ? 1 : 0;
     if (pp_ == 1 || (!first && !last && embedding + loss == 0)) return;
     if (layers == 0) {
       plan_->not_expressed.push_back(
@@ -256,7 +258,7 @@ class MegatronPlan {
                                   : embedding > 0 ? "account_for_embedding_in_pipeline_split"
                                                   : "account_for_loss_in_pipeline_split";
     const auto refuse = [&] {
-      a_->fail(name, fmt::format("{} layers over {} stages", layers, stages));
+      args_->fail(name, fmt::format("{} layers over {} stages", layers, stages));
     };
     // At most two stages have no layer: that of the embedding and that of the loss.
     if (stages > layers + 2) return refuse();
@@ -279,71 +281,71 @@ class MegatronPlan {
     if (std::accumulate(layers_of_stage.begin(), layers_of_stage.end(), Whole{0}) != layers ||
         *std::ranges::min_element(layers_of_stage) < 0)
       return refuse();
-    plan_->set("parallel.layers_per_stage", layers_of_stage, a_->spelled(name));
+    plan_->set("parallel.layers_per_stage", layers_of_stage, args_->spelled(name));
   }
 
   void set_transfers() {
-    const bool overlaps = a_->flag("overlap_p2p_comm", true) && vpp_ > 1;
-    const bool batches = a_->flag("batch_p2p_comm", true);
+    const bool overlaps = args_->flag("overlap_p2p_comm", true) && vpp_ > 1;
+    const bool batches = args_->flag("batch_p2p_comm", true);
     if (pp_ > 1 && vpp_ > 1 && !overlaps)
-      plan_->set("overlap.p2p", false, a_->spelled("overlap_p2p_comm"));
+      plan_->set("overlap.p2p", false, args_->spelled("overlap_p2p_comm"));
     if (pp_ > 1 && !overlaps && batches)
       plan_->set("overlap.batch_p2p", true, "Megatron-LM's where transfers do not overlap");
-    const auto group = a_->whole("microbatch_group_size_per_vp_stage", 1);
+    const auto group = args_->whole("microbatch_group_size_per_vp_stage", 1);
     if (group && vpp_ > 1 && *group != pp_)
-      plan_->set("schedule.group", *group, a_->spelled("microbatch_group_size_per_vp_stage"));
+      plan_->set("schedule.group", *group, args_->spelled("microbatch_group_size_per_vp_stage"));
   }
 
   // Sets train.zero: the distributed optimizer is ZeRO 1, FSDP ZeRO 2 or 3. Later flags win.
   void set_sharding() {
-    const bool distributed = a_->flag("use_distributed_optimizer", bridge());
-    if (bridge() && !a_->has("use_distributed_optimizer"))
+    const bool distributed = args_->flag("use_distributed_optimizer", bridge());
+    if (bridge() && !args_->has("use_distributed_optimizer"))
       plan_->assumed.push_back("train.zero = 1: Megatron-Bridge's distributed optimizer");
     Whole zero = distributed ? 1 : 0;
-    std::string from = a_->spelled("use_distributed_optimizer");
+    std::string from = args_->spelled("use_distributed_optimizer");
     // A layer-wise optimizer gives each rank the states of whole layers: ZeRO 1.
-    if (const std::string optimizer = a_->text("optimizer").value_or("");
-        optimizer.starts_with("dist_") || a_->flag("use_layer_wise_distributed_optimizer")) {
+    if (const std::string optimizer = args_->text("optimizer").value_or("");
+        optimizer.starts_with("dist_") || args_->flag("use_layer_wise_distributed_optimizer")) {
       zero = 1;
-      from = a_->spelled(optimizer.starts_with("dist_") ? "optimizer"
-                                                        : "use_layer_wise_distributed_optimizer");
+      from = args_->spelled(
+          optimizer.starts_with("dist_") ? "optimizer" : "use_layer_wise_distributed_optimizer");
     }
     // Megatron-DeepSpeed's flag. DeepSpeed's own JSON file also states the stage.
-    if (const auto stage = a_->whole("zero_stage"); stage && a_->flag("deepspeed")) {
+    if (const auto stage = args_->whole("zero_stage"); stage && args_->flag("deepspeed")) {
       zero = *stage;
-      from = a_->spelled("zero_stage");
-      if (zero > 3) a_->fail("zero_stage", "0 to 3");
+      from = args_->spelled("zero_stage");
+      if (zero > 3) args_->fail("zero_stage", "0 to 3");
     }
-    if (a_->flag("use_megatron_fsdp") || a_->flag("use_custom_fsdp")) {
+    if (args_->flag("use_megatron_fsdp") || args_->flag("use_custom_fsdp")) {
       const std::string strategy =
-          a_->text("data_parallel_sharding_strategy").value_or("optim_grads_params");
-      from = a_->spelled("data_parallel_sharding_strategy");
+          args_->text("data_parallel_sharding_strategy").value_or("optim_grads_params");
+      from = args_->spelled("data_parallel_sharding_strategy");
       zero = strategy == "no_shard"      ? 0
              : strategy == "optim"       ? 1
              : strategy == "optim_grads" ? 2
                                          : 3;
     } else {
-      a_->text("data_parallel_sharding_strategy");
+      args_->text("data_parallel_sharding_strategy");
     }
-    if (a_->flag("use_torch_fsdp2")) {
+    if (args_->flag("use_torch_fsdp2")) {
       zero = 3;
-      from = a_->spelled("use_torch_fsdp2");
-      if (!a_->flag("torch_fsdp2_reshard_after_forward", true))
+      from = args_->spelled("use_torch_fsdp2");
+      if (!args_->flag("torch_fsdp2_reshard_after_forward", true))
         plan_->set("train.reshard_after_forward", false,
-                   a_->spelled("torch_fsdp2_reshard_after_forward"));
+                   args_->spelled("torch_fsdp2_reshard_after_forward"));
     }
     if (zero > 0) plan_->set("train.zero", zero, from);
     zero_ = zero;
-    if (const auto instances = a_->whole("num_distributed_optimizer_instances", 1);
+    if (const auto instances = args_->whole("num_distributed_optimizer_instances", 1);
         instances.value_or(1) > 1 && zero > 0) {
       const Whole ranks = product_of({dp_, cp_});  // optimizer states are sharded over dp x cp
       if (ranks > 0 && ranks % *instances == 0) {
         plan_->set("parallel.hsdp_shard", ranks / *instances,
-                   a_->spelled("num_distributed_optimizer_instances"));
+                   args_->spelled("num_distributed_optimizer_instances"));
       } else {
         plan_->not_expressed.push_back(
             fmt::format("{} {}: how many GPUs shard is not known without the job's",
-                        a_->spelled("num_distributed_optimizer_instances"), *instances));
+                        args_->spelled("num_distributed_optimizer_instances"), *instances));
       }
     }
   }
@@ -351,21 +353,21 @@ class MegatronPlan {
   // Sets how gradient reduction and parameter gathering overlap with compute.
   void set_data_overlap() {
     const bool by_default = bridge() && dp_ != 1;
-    const bool reduces = a_->flag("overlap_grad_reduce", by_default);
-    const bool gathers = a_->flag("overlap_param_gather", by_default && zero_ > 0);
-    const bool aligned = a_->flag("align_param_gather", !bridge() || (pp_ > 1 && vpp_ > 1));
-    if (bridge() && by_default && !a_->has("overlap_grad_reduce"))
+    const bool reduces = args_->flag("overlap_grad_reduce", by_default);
+    const bool gathers = args_->flag("overlap_param_gather", by_default && zero_ > 0);
+    const bool aligned = args_->flag("align_param_gather", !bridge() || (pp_ > 1 && vpp_ > 1));
+    if (bridge() && by_default && !args_->has("overlap_grad_reduce"))
       plan_->assumed.push_back(
           "overlap.grad_reduce and param_gather: on in Megatron-Bridge with dp > 1");
-    if (reduces) plan_->set("overlap.grad_reduce", true, a_->spelled("overlap_grad_reduce"));
+    if (reduces) plan_->set("overlap.grad_reduce", true, args_->spelled("overlap_grad_reduce"));
     if (gathers) {
-      plan_->set("overlap.param_gather", true, a_->spelled("overlap_param_gather"));
+      plan_->set("overlap.param_gather", true, args_->spelled("overlap_param_gather"));
       if (vpp_ == 1 || !aligned)
         plan_->set(
             "overlap.align_param_gather", false,
-            vpp_ == 1 ? "forced off without virtual stages" : a_->spelled("align_param_gather"));
+            vpp_ == 1 ? "forced off without virtual stages" : args_->spelled("align_param_gather"));
     }
-    const auto bucket = a_->whole("ddp_bucket_size", 1);
+    const auto bucket = args_->whole("ddp_bucket_size", 1);
     // With a pipeline a rank has one bucket, and with ZeRO 3 a bucket is a layer. The default size,
     // in parameters, is max(40 M, 1 M x dp) in Megatron-LM and 128 Mi in Megatron-Bridge.
     if (!reduces || pp_ > 1 || zero_ == 3) return;
@@ -379,8 +381,8 @@ class MegatronPlan {
   // Sets how tensor-parallel communication overlaps with each GEMM, by Transformer Engine's
   // defaults. A flag may switch it off for some GEMMs.
   void set_tensor_overlap() {
-    if (!a_->flag("tp_comm_overlap") || tp_ == 1) return;
-    const std::string from = a_->spelled("tp_comm_overlap");
+    if (!args_->flag("tp_comm_overlap") || tp_ == 1) return;
+    const std::string from = args_->spelled("tp_comm_overlap");
     if (!plan_->has("train.sequence_parallel")) {
       plan_->set("train.sequence_parallel", true, from);
       plan_->assumed.push_back("train.sequence_parallel = true: " + from + " needs it");
@@ -395,7 +397,7 @@ class MegatronPlan {
       }
     };
     const auto set_off = [&](std::initializer_list<TextKey> gemms, std::string_view flag) {
-      if (!a_->flag(flag, true)) set_gemms(gemms, "off", a_->spelled(flag));
+      if (!args_->flag(flag, true)) set_gemms(gemms, "off", args_->spelled(flag));
     };
     set_gemms({"overlap.gemm.proj_fprop", "overlap.gemm.fc2_fprop"}, "pipelined", from);
     set_off({"overlap.gemm.proj_fprop", "overlap.gemm.fc2_fprop"}, "tp_comm_overlap_rs");
@@ -406,7 +408,7 @@ class MegatronPlan {
     set_off({"overlap.gemm.qkv_wgrad", "overlap.gemm.fc1_wgrad"}, "tp_comm_bulk_wgrad");
   }
 
-  MegatronArguments* a_;
+  MegatronArguments* args_;
   MegatronStyle style_;
   const ImportedPlan& before_;
   Whole gpus_;

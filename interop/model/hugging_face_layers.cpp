@@ -17,7 +17,7 @@ constexpr std::string_view kBlockTypes = "mamba, attention, moe and mlp";
 class HfLayers {
  public:
   HfLayers(const HfModel& model, FieldReader* fields, ImportedPlan* plan)
-      : m_(model), fields_(fields), plan_(plan) {}
+      : model_(model), fields_(fields), plan_(plan) {}
 
   Result<std::vector<ImportedLayer>> read() {
     const auto pattern = pattern_text();
@@ -37,7 +37,8 @@ class HfLayers {
     auto pattern = fields_->text({"hybrid_override_pattern"});
     const auto words = fields_->texts({"layers_block_type"});
     if (pattern || !words) return pattern;
-    if (m_.family->prefix != "nemotron_h") fields_->fail("layers_block_type", "it of nemotron_h");
+    if (model_.family->prefix != "nemotron_h")
+      fields_->fail("layers_block_type", "it of nemotron_h");
     constexpr std::pair<std::string_view, char> kLetters[] = {
         {"mamba", 'M'}, {"attention", '*'}, {"moe", 'E'}, {"mlp", '-'}};
     std::string letters;
@@ -52,92 +53,95 @@ class HfLayers {
   // Sets softmax attention. `global`: the layer attends to all positions and others do not, so it
   // may have sizes of its own.
   void set_heads(bool global, ImportedLayer* layer) const {
-    if (m_.kv_rank > 0) {
+    if (model_.kv_rank > 0) {
       layer->set("model.mixer", "latent");
-      layer->set("model.heads", m_.heads);
-      if (m_.q_rank > 0) layer->set("model.q_lora_rank", m_.q_rank);
-      layer->set("model.kv_lora_rank", m_.kv_rank);
-      layer->set("model.qk_nope_head_dim", m_.nope);
-      layer->set("model.qk_rope_head_dim", m_.rope);
-      layer->set("model.v_head_dim", m_.v_dim);
+      layer->set("model.heads", model_.heads);
+      if (model_.q_rank > 0) layer->set("model.q_lora_rank", model_.q_rank);
+      layer->set("model.kv_lora_rank", model_.kv_rank);
+      layer->set("model.qk_nope_head_dim", model_.nope);
+      layer->set("model.qk_rope_head_dim", model_.rope);
+      layer->set("model.v_head_dim", model_.v_dim);
     } else {
-      const Whole kv = global && m_.global_kv_heads > 0 ? m_.global_kv_heads : m_.kv_heads;
-      const Whole dim = global && m_.global_head_dim > 0 ? m_.global_head_dim : m_.head_dim;
-      layer->set("model.heads", m_.heads);
-      if (kv != m_.heads) layer->set("model.kv_heads", kv);
-      if (dim > 0 && dim * m_.heads != m_.hidden) layer->set("model.head_dim", dim);
-      if (global && m_.shared_kv) layer->set("model.shared_kv", true);
+      const Whole kv =
+          global && model_.global_kv_heads > 0 ? model_.global_kv_heads : model_.kv_heads;
+      const Whole dim =
+          global && model_.global_head_dim > 0 ? model_.global_head_dim : model_.head_dim;
+      layer->set("model.heads", model_.heads);
+      if (kv != model_.heads) layer->set("model.kv_heads", kv);
+      if (dim > 0 && dim * model_.heads != model_.hidden) layer->set("model.head_dim", dim);
+      if (global && model_.shared_kv) layer->set("model.shared_kv", true);
     }
-    if (m_.qk_norm) layer->set("model.qk_norm", true);
-    if (m_.qkv_bias) layer->set("model.attention_bias", true);
-    if (m_.output_bias) layer->set("model.output_bias", true);
-    if (m_.is("gpt_oss")) layer->set("model.attention_sinks", true);
-    if (m_.index_topk > 0) {
-      layer->set("model.index_heads", m_.index_heads);
-      layer->set("model.index_head_dim", m_.index_head_dim);
-      layer->set("model.index_topk", m_.index_topk);
+    if (model_.qk_norm) layer->set("model.qk_norm", true);
+    if (model_.qkv_bias) layer->set("model.attention_bias", true);
+    if (model_.output_bias) layer->set("model.output_bias", true);
+    if (model_.is("gpt_oss")) layer->set("model.attention_sinks", true);
+    if (model_.index_topk > 0) {
+      layer->set("model.index_heads", model_.index_heads);
+      layer->set("model.index_head_dim", model_.index_head_dim);
+      layer->set("model.index_topk", model_.index_topk);
     }
   }
 
   void set_linear(ImportedLayer* layer) const {
     layer->set("model.mixer", "linear");
-    layer->set("model.linear_key_heads", m_.key_heads);
-    layer->set("model.linear_value_heads", m_.value_heads);
-    layer->set("model.linear_key_head_dim", m_.key_dim);
-    layer->set("model.linear_value_head_dim", m_.value_dim);
-    layer->set("model.linear_conv", m_.conv);
+    layer->set("model.linear_key_heads", model_.key_heads);
+    layer->set("model.linear_value_heads", model_.value_heads);
+    layer->set("model.linear_key_head_dim", model_.key_dim);
+    layer->set("model.linear_value_head_dim", model_.value_dim);
+    layer->set("model.linear_conv", model_.conv);
   }
 
   void set_mamba(ImportedLayer* layer) const {
     layer->set("model.mixer", "mamba");
-    layer->set("model.mamba_heads", m_.mamba_heads);
-    layer->set("model.mamba_head_dim", m_.mamba_head_dim);
-    layer->set("model.mamba_state", m_.mamba_state);
-    if (m_.mamba_groups > 0) layer->set("model.mamba_groups", m_.mamba_groups);
-    if (m_.mamba_conv > 0) layer->set("model.mamba_conv", m_.mamba_conv);
-    if (m_.mamba_chunk > 0) layer->set("model.mamba_chunk", m_.mamba_chunk);
+    layer->set("model.mamba_heads", model_.mamba_heads);
+    layer->set("model.mamba_head_dim", model_.mamba_head_dim);
+    layer->set("model.mamba_state", model_.mamba_state);
+    if (model_.mamba_groups > 0) layer->set("model.mamba_groups", model_.mamba_groups);
+    if (model_.mamba_conv > 0) layer->set("model.mamba_conv", model_.mamba_conv);
+    if (model_.mamba_chunk > 0) layer->set("model.mamba_chunk", model_.mamba_chunk);
   }
 
   void set_dense(ImportedLayer* layer) const {
-    layer->set("model.ffn_hidden", m_.ffn);
-    if (m_.gated) layer->set("model.gated_mlp", true);
-    if (m_.mlp_bias) layer->set("model.mlp_bias", true);
+    layer->set("model.ffn_hidden", model_.ffn);
+    if (model_.gated) layer->set("model.gated_mlp", true);
+    if (model_.mlp_bias) layer->set("model.mlp_bias", true);
   }
 
   void set_experts(ImportedLayer* layer) const {
-    if (m_.gated && !layer->has("model.gated_mlp")) layer->set("model.gated_mlp", true);
-    if (m_.mlp_bias && !layer->has("model.mlp_bias")) layer->set("model.mlp_bias", true);
-    layer->set("model.experts", m_.experts);
-    layer->set("model.top_k", m_.top_k);
-    if (m_.router_topk_groups > 0 && m_.router_topk_groups < m_.router_groups) {
-      layer->set("model.router_groups", m_.router_groups);
-      layer->set("model.router_topk_groups", m_.router_topk_groups);
+    if (model_.gated && !layer->has("model.gated_mlp")) layer->set("model.gated_mlp", true);
+    if (model_.mlp_bias && !layer->has("model.mlp_bias")) layer->set("model.mlp_bias", true);
+    layer->set("model.experts", model_.experts);
+    layer->set("model.top_k", model_.top_k);
+    if (model_.router_topk_groups > 0 && model_.router_topk_groups < model_.router_groups) {
+      layer->set("model.router_groups", model_.router_groups);
+      layer->set("model.router_topk_groups", model_.router_topk_groups);
     }
-    layer->set("model.expert_ffn_hidden", m_.expert_ffn);
+    layer->set("model.expert_ffn_hidden", model_.expert_ffn);
     // An MLP beside the experts is a shared one, which all tokens take.
-    const Whole shared = m_.shared + (m_.has_dense_mlp_too ? m_.ffn : 0);
+    const Whole shared = model_.shared + (model_.has_dense_mlp_too ? model_.ffn : 0);
     if (shared > 0) layer->set("model.shared_expert_ffn", shared);
-    if (m_.latent > 0) layer->set("model.moe_latent", m_.latent);
-    if (m_.router_bias) layer->set("model.router_bias", true);
+    if (model_.latent > 0) layer->set("model.moe_latent", model_.latent);
+    if (model_.router_bias) layer->set("model.router_bias", true);
   }
 
   // Makes the layers from `attends` and `sparse`. A layer's name says how it differs from others:
   // "dense" and "moe", "local" and "global", or "local_moe" and so on.
   std::vector<ImportedLayer> by_rules() {
     std::vector<ImportedLayer> layers;
-    const bool mixed =
-        std::find(m_.sparse.begin(), m_.sparse.end(), m_.sparse[0] == 0) != m_.sparse.end();
-    const bool alike = std::count(m_.attends.begin(), m_.attends.end(), m_.attends[0]) == m_.layers;
-    for (std::size_t i = 0; i < m_.attends.size(); ++i) {
+    const bool mixed = std::find(model_.sparse.begin(), model_.sparse.end(),
+                                 model_.sparse[0] == 0) != model_.sparse.end();
+    const bool alike = std::count(model_.attends.begin(), model_.attends.end(),
+                                  model_.attends[0]) == model_.layers;
+    for (std::size_t i = 0; i < model_.attends.size(); ++i) {
       ImportedLayer layer;
-      const Attends kind = m_.attends[i];
+      const Attends kind = model_.attends[i];
       const bool global = kind == Attends::All && !alike;
       const std::string attention = alike                     ? ""
                                     : kind == Attends::Linear ? "linear"
                                     : kind == Attends::Mamba  ? "mamba"
                                     : kind == Attends::All    ? "global"
                                                               : "local";
-      const std::string mlp = !mixed && !alike ? "" : m_.sparse[i] ? "moe" : "dense";
+      const std::string mlp = !mixed && !alike ? "" : model_.sparse[i] ? "moe" : "dense";
       layer.name = attention + (attention.empty() || mlp.empty() ? "" : "_") + mlp;
       if (kind == Attends::Linear) {
         set_linear(&layer);
@@ -146,10 +150,10 @@ class HfLayers {
       } else {
         set_heads(global, &layer);
       }
-      if (kind == Attends::Window) layer.set("model.window", m_.window);
-      if (kind == Attends::Chunk) layer.set("model.attention_chunk", m_.chunk);
-      if (!m_.sparse[i]) set_dense(&layer);
-      if (m_.sparse[i]) set_experts(&layer);
+      if (kind == Attends::Window) layer.set("model.window", model_.window);
+      if (kind == Attends::Chunk) layer.set("model.attention_chunk", model_.chunk);
+      if (!model_.sparse[i]) set_dense(&layer);
+      if (model_.sparse[i]) set_experts(&layer);
       layers.push_back(std::move(layer));
     }
     return layers;
@@ -159,15 +163,15 @@ class HfLayers {
   // attention) or an MLP (E: experts, -: dense).
   std::vector<ImportedLayer> by_pattern(const std::string& pattern) {
     std::vector<ImportedLayer> layers;
-    const bool fits = m_.layers == 0 || static_cast<Whole>(pattern.size()) == m_.layers;
+    const bool fits = model_.layers == 0 || static_cast<Whole>(pattern.size()) == model_.layers;
     const bool known = pattern.find_first_not_of("ME*-") == std::string::npos;
     if (!fits || !known || pattern.size() > kMostLayers || pattern.empty()) {
       fields_->fail(fields_->name_of({"hybrid_override_pattern", "layers_block_type"}),
-                    m_.layers == 0 ? "letters M, E, * and -, one a layer"
-                                   : fmt::format("{} letters M, E, * and -", m_.layers));
+                    model_.layers == 0 ? "letters M, E, * and -, one a layer"
+                                       : fmt::format("{} letters M, E, * and -", model_.layers));
       return layers;
     }
-    if (m_.experts == 0 && pattern.find('E') != std::string::npos)
+    if (model_.experts == 0 && pattern.find('E') != std::string::npos)
       fields_->fail("n_routed_experts", "experts for the letter E");
     for (const char c : pattern) {
       ImportedLayer layer;
@@ -190,8 +194,8 @@ class HfLayers {
   // Reads Llama-Nemotron's blocks: every layer has its own heads and widths.
   std::vector<ImportedLayer> by_blocks(const DocumentNode& blocks) {
     std::vector<ImportedLayer> layers;
-    if (blocks.list() == nullptr || static_cast<Whole>(blocks.list()->size()) != m_.layers) {
-      fields_->fail("block_configs", fmt::format("a list of {} layers", m_.layers));
+    if (blocks.list() == nullptr || static_cast<Whole>(blocks.list()->size()) != model_.layers) {
+      fields_->fail("block_configs", fmt::format("a list of {} layers", model_.layers));
       return layers;
     }
     for (const DocumentNode& block : *blocks.list()) layers.push_back(layer_of_block(block));
@@ -219,18 +223,18 @@ class HfLayers {
       layer.set("model.mixer", "none");
     } else {
       const auto group = attention.whole({"n_heads_in_group"}, 1);
-      m_.kv_heads = attention.whole({"num_key_value_heads"}, 1)
-                        .value_or(group ? m_.heads / *group : kv_heads_);
+      model_.kv_heads = attention.whole({"num_key_value_heads"}, 1)
+                            .value_or(group ? model_.heads / *group : kv_heads_);
       set_heads(false, &layer);
     }
-    m_.ffn = ffn_;
+    model_.ffn = ffn_;
     // The model's own code has the width 2/3 x ffn_mult x hidden, rounded up to a multiple of 256.
     const auto times = ffn.number({"ffn_mult"});
     const bool possible = times.value_or(1) > 0 && times.value_or(1) < 1000;
     if (times && possible)
-      m_.ffn =
-          (static_cast<Whole>(2 * *times * static_cast<double>(m_.hidden) / 3) + 255) / 256 * 256;
-    m_.ffn = ffn.whole({"intermediate_size"}, 1).value_or(m_.ffn);
+      model_.ffn = (static_cast<Whole>(2 * *times * static_cast<double>(model_.hidden) / 3) + 255) /
+                   256 * 256;
+    model_.ffn = ffn.whole({"intermediate_size"}, 1).value_or(model_.ffn);
     if (is_nothing(&ffn)) {
       layer.set("model.mlp", false);
     } else {
@@ -241,8 +245,8 @@ class HfLayers {
     return layer;
   }
 
-  HfModel m_;  // with block_configs its heads and widths change from block to block
-  const Whole kv_heads_ = m_.kv_heads, ffn_ = m_.ffn;  // for a block that states none
+  HfModel model_;  // with block_configs its heads and widths change from block to block
+  const Whole kv_heads_ = model_.kv_heads, ffn_ = model_.ffn;  // for a block that states none
   FieldReader* fields_;
   ImportedPlan* plan_;
   bool told_linear_ = false;

@@ -22,7 +22,7 @@ bool contains(const std::vector<Whole>& list, Whole value) {
 class HfReader {
  public:
   HfReader(FieldReader* fields, HfModel* model, ImportedPlan* plan)
-      : fields_(fields), m_(model), plan_(plan) {}
+      : fields_(fields), model_(model), plan_(plan) {}
 
   Status read() {
     read_sizes();
@@ -37,7 +37,7 @@ class HfReader {
     read_experts();
     RETURN_IF_ERROR(fields_->status());
     read_sparse_layers();
-    if (m_->is("longcat")) split_layers();
+    if (model_->is("longcat")) split_layers();
     return fields_->status();
   }
 
@@ -49,9 +49,9 @@ class HfReader {
   Whole needed(FieldReader::Names names) {
     if (const auto whole = fields_->whole(names, 1)) return *whole;
     for (const std::string_view name : names) {
-      if (const auto value = class_default(m_->type, name)) {
+      if (const auto value = class_default(model_->type, name)) {
         assume(fmt::format("{} = {}: left out, what transformers' class for {} has", name, *value,
-                           m_->type));
+                           model_->type));
         return *value;
       }
     }
@@ -72,7 +72,7 @@ class HfReader {
     }
     if (node != nullptr) return fields_->whole(names).value_or(otherwise);
     for (const std::string_view name : names) {
-      const auto value = class_default(m_->type, name);
+      const auto value = class_default(model_->type, name);
       if (value && !fields_->is_null(name)) return *value;
     }
     return otherwise;
@@ -85,118 +85,120 @@ class HfReader {
         fields_->has("hybrid_override_pattern") || fields_->has("layers_block_type");
     const FieldReader::Names layers = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
     const FieldReader::Names hidden = {"hidden_size", "n_embd", "n_embed", "d_model"};
-    m_->layers_field = fields_->name_of(layers);
-    m_->hidden_field = fields_->name_of(hidden);
-    m_->layers = by_pattern && m_->layers_field.empty() ? 0 : needed(layers);
-    m_->hidden = needed(hidden);
-    m_->heads = needed({"num_attention_heads", "n_head", "n_heads"});
-    m_->vocab = needed({"vocab_size", "padded_vocab_size"});
-    m_->gated = m_->family->gated;
-    m_->biases = fields_->flag({"bias", "use_bias"}).value_or(m_->family->biases);
-    if (m_->layers > kMostLayers)
-      fields_->fail(m_->layers_field, fmt::format("at most {} layers", kMostLayers));
+    model_->layers_field = fields_->name_of(layers);
+    model_->hidden_field = fields_->name_of(hidden);
+    model_->layers = by_pattern && model_->layers_field.empty() ? 0 : needed(layers);
+    model_->hidden = needed(hidden);
+    model_->heads = needed({"num_attention_heads", "n_head", "n_heads"});
+    model_->vocab = needed({"vocab_size", "padded_vocab_size"});
+    model_->gated = model_->family->gated;
+    model_->biases = fields_->flag({"bias", "use_bias"}).value_or(model_->family->biases);
+    if (model_->layers > kMostLayers)
+      fields_->fail(model_->layers_field, fmt::format("at most {} layers", kMostLayers));
   }
 
   void read_attention() {
-    m_->kv_heads = or_default({"num_key_value_heads", "n_head_kv", "num_kv_heads",
-                               "multi_query_group_num", "num_attention_groups"},
-                              m_->heads);
+    model_->kv_heads = or_default({"num_key_value_heads", "n_head_kv", "num_kv_heads",
+                                   "multi_query_group_num", "num_attention_groups"},
+                                  model_->heads);
     const bool newer = fields_->flag({"new_decoder_architecture"}).value_or(false);
-    const bool usually = (m_->is("falcon") && !m_->is("falcon_h1")) || m_->is("gpt_bigcode");
-    if (fields_->flag({"multi_query"}).value_or(usually) && !newer) m_->kv_heads = 1;
+    const bool usually =
+        (model_->is("falcon") && !model_->is("falcon_h1")) || model_->is("gpt_bigcode");
+    if (fields_->flag({"multi_query"}).value_or(usually) && !newer) model_->kv_heads = 1;
     if (const DocumentNode* inner = fields_->node({"attn_config"}); inner && inner->map()) {
       FieldReader attention(*inner, "attn_config");
-      m_->kv_heads = attention.whole({"kv_n_heads"}, 1).value_or(m_->kv_heads);
+      model_->kv_heads = attention.whole({"kv_n_heads"}, 1).value_or(model_->kv_heads);
     }
-    m_->head_dim = or_default({"head_dim", "kv_channels", "attention_head_dim"}, 0);
-    m_->global_head_dim = fields_->whole({"global_head_dim"}).value_or(0);
-    m_->global_kv_heads = fields_->whole({"num_global_key_value_heads"}).value_or(0);
-    m_->shared_kv = fields_->flag({"attention_k_eq_v"}).value_or(false);
+    model_->head_dim = or_default({"head_dim", "kv_channels", "attention_head_dim"}, 0);
+    model_->global_head_dim = fields_->whole({"global_head_dim"}).value_or(0);
+    model_->global_kv_heads = fields_->whole({"num_global_key_value_heads"}).value_or(0);
+    model_->shared_kv = fields_->flag({"attention_k_eq_v"}).value_or(false);
     const bool all = fields_->flag({"attention_bias"}).value_or(false);
-    const bool qkv =
-        fields_->flag({"qkv_bias", "add_qkv_bias", "use_qkv_bias"}).value_or(m_->family->qkv_bias);
-    m_->qkv_bias = all || qkv;
-    m_->output_bias =
-        fields_->flag({"attention_out_bias"}).value_or(all && !m_->family->no_output_bias);
-    m_->qk_norm =
-        fields_->flag({"use_qk_norm", "qk_layernorm", "qk_norm"}).value_or(m_->family->qk_norm);
-    m_->index_heads = fields_->whole({"index_n_heads"}).value_or(0);
-    m_->index_head_dim = fields_->whole({"index_head_dim"}).value_or(0);
-    m_->index_topk = fields_->whole({"index_topk"}).value_or(0);
-    m_->window = or_default({"sliding_window"}, 0);
-    m_->chunk = or_default({"attention_chunk_size"}, 0);
+    const bool qkv = fields_->flag({"qkv_bias", "add_qkv_bias", "use_qkv_bias"})
+                         .value_or(model_->family->qkv_bias);
+    model_->qkv_bias = all || qkv;
+    model_->output_bias =
+        fields_->flag({"attention_out_bias"}).value_or(all && !model_->family->no_output_bias);
+    model_->qk_norm =
+        fields_->flag({"use_qk_norm", "qk_layernorm", "qk_norm"}).value_or(model_->family->qk_norm);
+    model_->index_heads = fields_->whole({"index_n_heads"}).value_or(0);
+    model_->index_head_dim = fields_->whole({"index_head_dim"}).value_or(0);
+    model_->index_topk = fields_->whole({"index_topk"}).value_or(0);
+    model_->window = or_default({"sliding_window"}, 0);
+    model_->chunk = or_default({"attention_chunk_size"}, 0);
   }
 
   void read_latent() {
-    m_->q_rank = or_default({"q_lora_rank"}, 0);
-    m_->kv_rank = or_default({"kv_lora_rank"}, 0);
-    m_->nope = or_default({"qk_nope_head_dim"}, 0);
-    m_->rope = or_default({"qk_rope_head_dim"}, 0);
-    m_->v_dim = or_default({"v_head_dim"}, 0);
-    if (m_->is("deepseek_v4") && m_->kv_rank == 0) return as_latent_v4();
-    if (m_->kv_rank == 0) return;
-    if (m_->nope == 0) fields_->fail("qk_nope_head_dim", "it beside kv_lora_rank");
-    if (m_->rope == 0) fields_->fail("qk_rope_head_dim", "it beside kv_lora_rank");
-    if (m_->v_dim == 0) m_->v_dim = m_->hidden / m_->heads;
+    model_->q_rank = or_default({"q_lora_rank"}, 0);
+    model_->kv_rank = or_default({"kv_lora_rank"}, 0);
+    model_->nope = or_default({"qk_nope_head_dim"}, 0);
+    model_->rope = or_default({"qk_rope_head_dim"}, 0);
+    model_->v_dim = or_default({"v_head_dim"}, 0);
+    if (model_->is("deepseek_v4") && model_->kv_rank == 0) return as_latent_v4();
+    if (model_->kv_rank == 0) return;
+    if (model_->nope == 0) fields_->fail("qk_nope_head_dim", "it beside kv_lora_rank");
+    if (model_->rope == 0) fields_->fail("qk_rope_head_dim", "it beside kv_lora_rank");
+    if (model_->v_dim == 0) model_->v_dim = model_->hidden / model_->heads;
   }
 
   // Describes DeepSeek-V4's attention as multi-head latent attention (MLA): its single key-value
   // head takes the place of the latent.
   void as_latent_v4() {
-    m_->kv_rank = m_->head_dim;
-    m_->nope = m_->head_dim - m_->rope;
-    m_->v_dim = m_->head_dim;
+    model_->kv_rank = model_->head_dim;
+    model_->nope = model_->head_dim - model_->rope;
+    model_->v_dim = model_->head_dim;
     assume(
         fmt::format("DeepSeek-V4's attention is latent attention of rank {}: one key and value "
                     "head of {}, queries of rank {}; its compressed keys and grouped output are "
                     "not there",
-                    m_->kv_rank, m_->head_dim, m_->q_rank));
+                    model_->kv_rank, model_->head_dim, model_->q_rank));
   }
 
   // Reads linear attention: gated delta nets, and MiniMax's and Kimi's kinds, which are priced as
   // gated delta nets.
   void read_linear() {
-    m_->key_heads = or_default({"linear_num_key_heads"}, 0);
-    m_->value_heads = or_default({"linear_num_value_heads"}, 0);
-    m_->key_dim = or_default({"linear_key_head_dim"}, 0);
-    m_->value_dim = or_default({"linear_value_head_dim"}, 0);
-    m_->conv = or_default({"linear_conv_kernel_dim"}, 0);
-    if (m_->is("minimax")) {  // without a convolution
-      m_->key_heads = m_->value_heads = m_->heads;
-      m_->key_dim = m_->value_dim = m_->head_dim > 0 ? m_->head_dim : m_->hidden / m_->heads;
-      m_->conv = 1;
+    model_->key_heads = or_default({"linear_num_key_heads"}, 0);
+    model_->value_heads = or_default({"linear_num_value_heads"}, 0);
+    model_->key_dim = or_default({"linear_key_head_dim"}, 0);
+    model_->value_dim = or_default({"linear_value_head_dim"}, 0);
+    model_->conv = or_default({"linear_conv_kernel_dim"}, 0);
+    if (model_->is("minimax")) {  // without a convolution
+      model_->key_heads = model_->value_heads = model_->heads;
+      model_->key_dim = model_->value_dim =
+          model_->head_dim > 0 ? model_->head_dim : model_->hidden / model_->heads;
+      model_->conv = 1;
     }
     const DocumentNode* kimi = fields_->node({"linear_attn_config"});
     if (kimi == nullptr || kimi->map() == nullptr) return;
     FieldReader inner(*kimi, "linear_attn_config");
-    m_->key_heads = m_->value_heads = inner.whole({"num_heads"}).value_or(m_->heads);
-    m_->key_dim = m_->value_dim = inner.whole({"head_dim"}).value_or(128);
-    m_->conv = inner.whole({"short_conv_kernel_size"}).value_or(4);
+    model_->key_heads = model_->value_heads = inner.whole({"num_heads"}).value_or(model_->heads);
+    model_->key_dim = model_->value_dim = inner.whole({"head_dim"}).value_or(128);
+    model_->conv = inner.whole({"short_conv_kernel_size"}).value_or(4);
     for (const Whole layer : inner.wholes({"kda_layers"}).value_or(std::vector<Whole>()))
       delta_layers_.push_back(layer - 1);
     assume("Kimi's delta attention is priced as a gated delta net");
   }
 
   void read_mamba() {
-    m_->mamba_heads = fields_->whole({"mamba_num_heads", "mamba_n_heads"}).value_or(0);
+    model_->mamba_heads = fields_->whole({"mamba_num_heads", "mamba_n_heads"}).value_or(0);
     const DocumentNode* dim = fields_->node({"mamba_head_dim", "mamba_d_head"});
     if (dim != nullptr && dim->text() != "auto")
-      m_->mamba_head_dim = fields_->whole({"mamba_head_dim", "mamba_d_head"}).value_or(0);
-    m_->mamba_state = fields_->whole({"ssm_state_size", "mamba_d_state"}).value_or(0);
-    m_->mamba_groups = fields_->whole({"n_groups", "mamba_n_groups"}).value_or(0);
-    m_->mamba_conv = fields_->whole({"conv_kernel", "mamba_d_conv"}).value_or(0);
-    m_->mamba_chunk = fields_->whole({"chunk_size", "mamba_chunk_size"}).value_or(0);
+      model_->mamba_head_dim = fields_->whole({"mamba_head_dim", "mamba_d_head"}).value_or(0);
+    model_->mamba_state = fields_->whole({"ssm_state_size", "mamba_d_state"}).value_or(0);
+    model_->mamba_groups = fields_->whole({"n_groups", "mamba_n_groups"}).value_or(0);
+    model_->mamba_conv = fields_->whole({"conv_kernel", "mamba_d_conv"}).value_or(0);
+    model_->mamba_chunk = fields_->whole({"chunk_size", "mamba_chunk_size"}).value_or(0);
     const Whole expand = fields_->whole({"mamba_expand", "expand"}, 1).value_or(2);
-    const Whole inner = product_of({expand, m_->hidden});
-    if (m_->mamba_heads > 0 && m_->mamba_head_dim == 0)
-      m_->mamba_head_dim = inner / m_->mamba_heads;
-    if (m_->mamba_state == 0 || m_->mamba_heads > 0) return;
+    const Whole inner = product_of({expand, model_->hidden});
+    if (model_->mamba_heads > 0 && model_->mamba_head_dim == 0)
+      model_->mamba_head_dim = inner / model_->mamba_heads;
+    if (model_->mamba_state == 0 || model_->mamba_heads > 0) return;
     // Mamba-1 has no heads, and is priced as Mamba-2 with heads of 64 channels.
-    m_->mamba_head_dim = 64;
-    m_->mamba_heads = inner / m_->mamba_head_dim;
-    m_->mamba_groups = 1;
+    model_->mamba_head_dim = 64;
+    model_->mamba_heads = inner / model_->mamba_head_dim;
+    model_->mamba_groups = 1;
     assume(fmt::format("Mamba's first form is priced as its second, of {} heads of {}",
-                       m_->mamba_heads, m_->mamba_head_dim));
+                       model_->mamba_heads, model_->mamba_head_dim));
   }
 
   // Returns the meaning of a word in layer_types. Unknown kinds of attention are taken as full
@@ -225,8 +227,8 @@ class HfReader {
   // Checks that a list has an entry for each layer.
   template <class Entry>
   void check_length(std::string_view name, const std::optional<std::vector<Entry>>& list) {
-    if (list && static_cast<Whole>(list->size()) < m_->layers)
-      fields_->fail(name, fmt::format("{} layers' types", m_->layers));
+    if (list && static_cast<Whole>(list->size()) < model_->layers)
+      fields_->fail(name, fmt::format("{} layers' types", model_->layers));
   }
 
   // Finds what each layer attends to: from a list of the file, or by its family's rule.
@@ -240,7 +242,7 @@ class HfReader {
     check_length("layer_types", types);
     check_length("attn_type_list", linear);
     if (!fields_->status().ok()) return;
-    for (Whole i = 0; i < m_->layers; ++i) {
+    for (Whole i = 0; i < model_->layers; ++i) {
       const auto at = static_cast<std::size_t>(i);
       Attends kind = contains(delta_layers_, i) ? Attends::Linear : by_rule(i);
       if (types) {
@@ -251,12 +253,13 @@ class HfReader {
         const bool attends = softmax ? contains(*softmax, i) : i % period == offset;
         kind = attends ? Attends::All : Attends::Mamba;
       }
-      if ((kind == Attends::Window && m_->window == 0) ||
-          (kind == Attends::Chunk && m_->chunk == 0))
+      if ((kind == Attends::Window && model_->window == 0) ||
+          (kind == Attends::Chunk && model_->chunk == 0))
         kind = Attends::All;
-      m_->attends.push_back(kind);
+      model_->attends.push_back(kind);
     }
-    if (m_->is("minimax") && std::count(m_->attends.begin(), m_->attends.end(), Attends::Linear))
+    if (model_->is("minimax") &&
+        std::count(model_->attends.begin(), model_->attends.end(), Attends::Linear))
       assume("MiniMax's lightning attention is priced as a gated delta net");
   }
 
@@ -284,7 +287,7 @@ class HfReader {
                                                                             : Attends::All;
     const auto at = static_cast<std::size_t>(i);
     const bool fourth = at < rope_layers_.size() ? rope_layers_[at] == 0 : (i + 1) % 4 == 0;
-    switch (m_->family->window) {
+    switch (model_->family->window) {
       case WindowRule::None:
         return Attends::All;
       case WindowRule::All:
@@ -304,37 +307,38 @@ class HfReader {
   }
 
   void read_mlp() {
-    m_->ffn = or_default({"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "d_ff"}, 0);
+    model_->ffn =
+        or_default({"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "d_ff"}, 0);
     if (const auto ratio = fields_->whole({"expansion_ratio"}, 1))
-      m_->ffn = product_of({*ratio, m_->hidden});
+      model_->ffn = product_of({*ratio, model_->hidden});
     // LFM2's width is 2/3 of what the field says, rounded up to a multiple of block_multiple_of.
     const Whole multiple = fields_->whole({"block_multiple_of"}, 1).value_or(256);
     if (fields_->flag({"block_auto_adjust_ff_dim"}).value_or(false))
-      m_->ffn = (2 * m_->ffn / 3 + multiple - 1) / multiple * multiple;
-    m_->mlp_bias = fields_->flag({"mlp_bias"}).value_or(m_->family->mlp_bias);
-    m_->experts =
+      model_->ffn = (2 * model_->ffn / 3 + multiple - 1) / multiple * multiple;
+    model_->mlp_bias = fields_->flag({"mlp_bias"}).value_or(model_->family->mlp_bias);
+    model_->experts =
         or_default({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, 0);
-    m_->top_k = or_default({"num_experts_per_tok", "experts_per_token", "top_k_experts",
-                            "num_experts_per_token", "moe_k", "moe_topk", "moe_top_k"},
-                           0);
+    model_->top_k = or_default({"num_experts_per_tok", "experts_per_token", "top_k_experts",
+                                "num_experts_per_token", "moe_k", "moe_topk", "moe_top_k"},
+                               0);
     if (const DocumentNode* inner = fields_->node({"ffn_config"}); inner && inner->map()) {
       FieldReader ffn(*inner, "ffn_config");
-      m_->ffn = ffn.whole({"ffn_hidden_size"}, 1).value_or(m_->ffn);
-      m_->experts = ffn.whole({"moe_num_experts"}).value_or(m_->experts);
-      m_->top_k = ffn.whole({"moe_top_k"}).value_or(m_->top_k);
+      model_->ffn = ffn.whole({"ffn_hidden_size"}, 1).value_or(model_->ffn);
+      model_->experts = ffn.whole({"moe_num_experts"}).value_or(model_->experts);
+      model_->top_k = ffn.whole({"moe_top_k"}).value_or(model_->top_k);
     }
   }
 
   void read_experts() {
     const Whole expert_ffn = or_default({"moe_intermediate_size", "expert_ffn_hidden_size"}, 0);
-    m_->expert_ffn = expert_ffn > 0 ? expert_ffn : m_->ffn;
+    model_->expert_ffn = expert_ffn > 0 ? expert_ffn : model_->ffn;
     const auto dense = fields_->whole({"intermediate_size_mlp", "dense_intermediate_size"}, 1);
-    if (m_->is("llama4")) m_->shared = m_->ffn;
-    if (dense || m_->is("llama4"))
-      m_->ffn = dense.value_or(or_default({"intermediate_size_mlp"}, m_->ffn));
-    if (m_->ffn == 0 && (m_->experts == 0 || expert_ffn == 0)) {
-      m_->ffn = product_of({4, m_->hidden});
-      assume(fmt::format("the MLP is 4 hidden = {} wide", m_->ffn));
+    if (model_->is("llama4")) model_->shared = model_->ffn;
+    if (dense || model_->is("llama4"))
+      model_->ffn = dense.value_or(or_default({"intermediate_size_mlp"}, model_->ffn));
+    if (model_->ffn == 0 && (model_->experts == 0 || expert_ffn == 0)) {
+      model_->ffn = product_of({4, model_->hidden});
+      assume(fmt::format("the MLP is 4 hidden = {} wide", model_->ffn));
     }
     const Whole count = or_default(
         {"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"},
@@ -343,23 +347,23 @@ class HfReader {
         fields_->whole({"moe_shared_expert_intermediate_size", "shared_expert_intermediate_size",
                         "shared_intermediate_size", "share_expert_dim"});
     if (width) {
-      m_->shared = *width;
+      model_->shared = *width;
     } else if (count > 0) {
-      m_->shared = product_of({count, m_->expert_ffn});
+      model_->shared = product_of({count, model_->expert_ffn});
     }
     // Granite's hybrid models may have no experts, and only what they call the shared MLP.
-    if (m_->experts == 0 && m_->shared > 0) m_->ffn = m_->shared;
-    m_->latent = fields_->whole({"moe_latent_size", "routed_expert_hidden_size"}).value_or(0);
-    m_->has_dense_mlp_too = fields_->flag({"enable_moe_block"}).value_or(false);
+    if (model_->experts == 0 && model_->shared > 0) model_->ffn = model_->shared;
+    model_->latent = fields_->whole({"moe_latent_size", "routed_expert_hidden_size"}).value_or(0);
+    model_->has_dense_mlp_too = fields_->flag({"enable_moe_block"}).value_or(false);
     // A router's bias has one value for each expert, as DeepSeek's e_score_correction_bias.
     const bool corrected = fields_->text({"topk_method"}).value_or("") == "noaux_tc";
-    m_->router_bias =
+    model_->router_bias =
         fields_->flag({"use_routing_bias", "moe_router_enable_expert_bias", "moe_use_aux_free"})
-            .value_or(corrected || m_->is("gpt_oss") || m_->is("glm") || m_->is("nemotron_h") ||
-                      m_->is("longcat"));
-    m_->router_groups = fields_->whole({"n_group"}).value_or(0);
-    m_->router_topk_groups = fields_->whole({"topk_group"}).value_or(0);
-    if (m_->experts > 0 && m_->top_k == 0)
+            .value_or(corrected || model_->is("gpt_oss") || model_->is("glm") ||
+                      model_->is("nemotron_h") || model_->is("longcat"));
+    model_->router_groups = fields_->whole({"n_group"}).value_or(0);
+    model_->router_topk_groups = fields_->whole({"topk_group"}).value_or(0);
+    if (model_->experts > 0 && model_->top_k == 0)
       fields_->fail("num_experts_per_tok", "experts a token takes");
   }
 
@@ -400,14 +404,14 @@ class HfReader {
     check_length("moe_layer_freq", listed);
     check_length("mlp_layer_types", types);
     if (!fields_->status().ok()) return;
-    for (Whole i = 0; i < m_->layers; ++i) {
+    for (Whole i = 0; i < model_->layers; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const bool sparse = types        ? (*types)[at] == "sparse"
                           : listed     ? (*listed)[at] != 0
                           : moe_layers ? contains(*moe_layers, i)
                                        : i >= first && (last < 0 || i <= last) && i % step == 0 &&
                                              i % period == offset && !contains(dense_only, i);
-      m_->sparse.push_back(m_->experts > 0 && sparse ? 1 : 0);
+      model_->sparse.push_back(model_->experts > 0 && sparse ? 1 : 0);
     }
   }
 
@@ -415,22 +419,23 @@ class HfReader {
   // experts beside its MLP. Some experts compute nothing: a token takes fewer real ones.
   void split_layers() {
     const Whole idle = fields_->whole({"zero_expert_num"}).value_or(0);
-    const Whole taken = m_->top_k * m_->experts / std::max<Whole>(1, m_->experts + idle);
+    const Whole taken =
+        model_->top_k * model_->experts / std::max<Whole>(1, model_->experts + idle);
     assume(fmt::format("each of {} layers is two, with experts beside the first one's MLP",
-                       m_->layers));
-    if (taken != m_->top_k)
+                       model_->layers));
+    if (taken != model_->top_k)
       assume(fmt::format("a token takes {} experts: of {}, as {} more compute nothing", taken,
-                         m_->top_k, idle));
-    m_->top_k = std::max<Whole>(1, taken);
-    m_->layers *= 2;
-    m_->has_dense_mlp_too = true;
-    m_->attends.assign(static_cast<std::size_t>(m_->layers), Attends::All);
-    m_->sparse.clear();
-    for (Whole i = 0; i < m_->layers; ++i) m_->sparse.push_back(i % 2 == 0 ? 1 : 0);
+                         model_->top_k, idle));
+    model_->top_k = std::max<Whole>(1, taken);
+    model_->layers *= 2;
+    model_->has_dense_mlp_too = true;
+    model_->attends.assign(static_cast<std::size_t>(model_->layers), Attends::All);
+    model_->sparse.clear();
+    for (Whole i = 0; i < model_->layers; ++i) model_->sparse.push_back(i % 2 == 0 ? 1 : 0);
   }
 
   FieldReader* fields_;
-  HfModel* m_;
+  HfModel* model_;
   ImportedPlan* plan_;
   std::vector<Whole> delta_layers_, rope_layers_;
   std::string letters_;

@@ -39,31 +39,31 @@ constexpr std::string_view kNotArguments =
 class NemoRlPlan {
  public:
   NemoRlPlan(MegatronArguments* settings, const ImportContext& context)
-      : s_(settings), context_(context) {}
+      : settings_(settings), context_(context) {}
 
   Result<ImportedPlan> read() {
-    const bool megatron = s_->flag("policy.megatron_cfg.enabled");
+    const bool megatron = settings_->flag("policy.megatron_cfg.enabled");
     for (const char* name :
          {"policy.dtensor_cfg.lora_cfg.enabled", "policy.megatron_cfg.peft.enabled"}) {
-      if (s_->flag(name)) s_->fail(name, "false: adapters are not covered");
+      if (settings_->flag(name)) settings_->fail(name, "false: adapters are not covered");
     }
-    if (!megatron && !s_->flag("policy.dtensor_cfg.enabled", true))
-      s_->fail("policy.dtensor_cfg.enabled", "true, or policy.megatron_cfg.enabled");
+    if (!megatron && !settings_->flag("policy.dtensor_cfg.enabled", true))
+      settings_->fail("policy.dtensor_cfg.enabled", "true, or policy.megatron_cfg.enabled");
     set_gpus();
-    const auto mtp = s_->whole("policy.megatron_cfg.mtp_num_layers").value_or(0);
-    RETURN_IF_ERROR(s_->status());
+    const auto mtp = settings_->whole("policy.megatron_cfg.mtp_num_layers").value_or(0);
+    RETURN_IF_ERROR(settings_->status());
     RETURN_IF_ERROR(megatron ? set_megatron() : set_dtensor());
     set_data();
-    RETURN_IF_ERROR(s_->status());
-    if (const auto model = s_->text("policy.model_name"))
+    RETURN_IF_ERROR(settings_->status());
+    if (const auto model = settings_->text("policy.model_name"))
       plan_.assumed.push_back(fmt::format("{}: the model is {}, whose config.json states it",
-                                          s_->place_of("policy.model_name"), *model));
+                                          settings_->place_of("policy.model_name"), *model));
     // Both backends leave multi-token prediction out, unless megatron_cfg has layers of it.
     if (!megatron || mtp == 0) leave_out_mtp(context_.before, &plan_);
-    s_->list_unread_settings(
+    settings_->list_unread_settings(
         std::string(kNemoRlQuiet) + (megatron ? "policy.dtensor_cfg.*" : "policy.megatron_cfg.*"),
         &plan_);
-    place_keys([&](std::string_view field) { return s_->place_of(field); }, &plan_);
+    place_keys([&](std::string_view field) { return settings_->place_of(field); }, &plan_);
     plan_.sources = {context_.path + " (NeMo-RL, the policy's training)"};
     return std::move(plan_);
   }
@@ -76,35 +76,35 @@ class NemoRlPlan {
   // nemo_rl/algorithms/grpo.py:861: generation may have GPUs of its own.
   void set_gpus() {
     const std::string colocated = "policy.generation.colocated.";
-    std::int64_t nodes = s_->whole("cluster.num_nodes", 1).value_or(1);
-    std::int64_t each = s_->whole("cluster.gpus_per_node", 1).value_or(8);
-    if (s_->has_any("grpo.") && !s_->flag(colocated + "enabled", true)) {
-      const auto taken = s_->whole(colocated + "resources.gpus_per_node");
+    std::int64_t nodes = settings_->whole("cluster.num_nodes", 1).value_or(1);
+    std::int64_t each = settings_->whole("cluster.gpus_per_node", 1).value_or(8);
+    if (settings_->has_any("grpo.") && !settings_->flag(colocated + "enabled", true)) {
+      const auto taken = settings_->whole(colocated + "resources.gpus_per_node");
       if (nodes == 1) {
         each -= taken.value_or(0);
       } else {
-        nodes -= s_->whole(colocated + "resources.num_nodes").value_or(0);
+        nodes -= settings_->whole(colocated + "resources.num_nodes").value_or(0);
       }
     }
-    if (nodes < 1 || each < 1) s_->fail("cluster.num_nodes", "GPUs that generation leaves");
+    if (nodes < 1 || each < 1) settings_->fail("cluster.num_nodes", "GPUs that generation leaves");
     gpus_ = context_.gpus > 0 ? context_.gpus : product_of({nodes, each});
     plan_.set("cluster.gpus", product_of({nodes, each}),
-              s_->spelled(s_->has("cluster.gpus_per_node") ? "cluster.gpus_per_node"
-                                                           : "cluster.num_nodes"));
+              settings_->spelled(settings_->has("cluster.gpus_per_node") ? "cluster.gpus_per_node"
+                                                                         : "cluster.num_nodes"));
   }
 
   Status set_megatron() {
     MegatronArguments all(context_.path), arguments(context_.path);
-    const std::string precision = s_->text("policy.precision").value_or("bfloat16");
+    const std::string precision = settings_->text("policy.precision").value_or("bfloat16");
     arguments.add_field(precision == "float16" ? "fp16" : "bf16", "True",
-                        s_->place_of("policy.precision"), "policy.precision");
+                        settings_->place_of("policy.precision"), "policy.precision");
     const std::string megatron = "policy.megatron_cfg.";
-    const bool recomputes = s_->flag(megatron + "activation_checkpointing");
-    const bool fp8 = s_->flag(megatron + "fp8_cfg.enabled");
+    const bool recomputes = settings_->flag(megatron + "activation_checkpointing");
+    const bool fp8 = settings_->flag(megatron + "fp8_cfg.enabled");
     for (const char* part : {"optimizer.", "distributed_data_parallel_config.", "model_overrides."})
-      s_->move_fields(megatron + part, &all);
-    if (fp8) s_->move_fields(megatron + "fp8_cfg.", &all);
-    s_->move_fields(megatron, &all);
+      settings_->move_fields(megatron + part, &all);
+    if (fp8) settings_->move_fields(megatron + "fp8_cfg.", &all);
+    settings_->move_fields(megatron, &all);
     all.leave_out(kNotArguments);
     if (!recomputes) all.leave_out("recompute_*");
     all.move_fields("", &arguments);
@@ -116,36 +116,37 @@ class NemoRlPlan {
 
   // nemo_rl/models/automodel/setup.py:464, nemo_rl/models/dtensor/parallelize.py:508.
   Status set_dtensor() {
-    note_settings("policy.dtensor_cfg.", kDtensorNotes, s_, &plan_);
+    note_settings("policy.dtensor_cfg.", kDtensorNotes, settings_, &plan_);
     constexpr std::pair<const char*, const char*> kSizes[] = {
         {"tensor_parallel_size", "parallel.tp"},
         {"context_parallel_size", "parallel.cp"},
         {"expert_parallel_size", "parallel.ep"}};
     for (const auto& [field, key] : kSizes) {
-      if (const auto size = s_->whole(dtensor(field), 1))
+      if (const auto size = settings_->whole(dtensor(field), 1))
         plan_.set_value(key, *size, dtensor(field));
     }
     plan_.set("train.zero", 3, "policy.dtensor_cfg.enabled: FSDP2");
     plan_.set("train.framework", "fsdp", "PyTorch's FSDP2");
     // nemo_rl/algorithms/loss/utils.py:341: logits become fp32, all or a part at a time.
     const std::string chunk = "policy.logprob_chunk_size";
-    const bool parts = s_->whole(chunk).has_value();
-    plan_.set("train.cross_entropy", parts ? "chunked" : "unfused", s_->spelled(chunk));
+    const bool parts = settings_->whole(chunk).has_value();
+    plan_.set("train.cross_entropy", parts ? "chunked" : "unfused", settings_->spelled(chunk));
     plan_.set("overlap.grad_reduce", true, "FSDP2 reduces layer by layer");
     plan_.set("overlap.param_gather", true, "FSDP2 gathers the next layer ahead");
-    const std::string precision = s_->text("policy.precision").value_or("bfloat16");
+    const std::string precision = settings_->text("policy.precision").value_or("bfloat16");
     plan_.set("train.precision",
               precision == "float32"   ? "fp32"
               : precision == "float16" ? "fp16"
                                        : "bf16",
-              s_->spelled("policy.precision"));
+              settings_->spelled("policy.precision"));
     plan_.set("train.gradient_dtype", "fp32", "FSDP2 reduces in fp32");
     plan_.set("train.flash_attention", true, "attention is one kernel");
-    if (s_->flag(dtensor("sequence_parallel")) && plan_.whole_of("parallel.tp").value_or(1) > 1)
+    if (settings_->flag(dtensor("sequence_parallel")) &&
+        plan_.whole_of("parallel.tp").value_or(1) > 1)
       plan_.set("train.sequence_parallel", true, dtensor("sequence_parallel"));
-    if (s_->flag(dtensor("activation_checkpointing")))
+    if (settings_->flag(dtensor("activation_checkpointing")))
       plan_.set("train.recompute", "full", dtensor("activation_checkpointing"));
-    const auto replicas = s_->whole(dtensor("dp_replicate_size"), 1).value_or(1);
+    const auto replicas = settings_->whole(dtensor("dp_replicate_size"), 1).value_or(1);
     const std::int64_t ranks = gpus_ / plan_.whole_of("parallel.tp").value_or(1);
     if (replicas > 1 && ranks % replicas == 0)
       plan_.set("parallel.hsdp_shard", ranks / replicas, dtensor("dp_replicate_size"));
@@ -154,10 +155,10 @@ class NemoRlPlan {
 
   void set_data() {
     // nemo_rl/algorithms/dpo.py:602: an example is a pair of sequences.
-    const std::int64_t pair = s_->has_any("dpo.") || s_->has_any("rm.") ? 2 : 1;
-    const auto seq = s_->whole("policy.max_total_sequence_length", 1);
-    const auto global = s_->whole("policy.train_global_batch_size", 1);
-    const auto micro = s_->whole("policy.train_micro_batch_size", 1);
+    const std::int64_t pair = settings_->has_any("dpo.") || settings_->has_any("rm.") ? 2 : 1;
+    const auto seq = settings_->whole("policy.max_total_sequence_length", 1);
+    const auto global = settings_->whole("policy.train_global_batch_size", 1);
+    const auto micro = settings_->whole("policy.train_micro_batch_size", 1);
     if (seq) plan_.set("model.seq", *seq, "policy.max_total_sequence_length");
     if (global)
       plan_.set("parallel.global_batch", product_of({*global, pair}),
@@ -168,8 +169,8 @@ class NemoRlPlan {
     const std::int64_t dp =
         gpus_ / product_of({one("parallel.tp"), one("parallel.pp"), one("parallel.cp")});
     for (const std::string part : {"policy.sequence_packing.", "policy.dynamic_batching."}) {
-      const auto tokens = s_->whole(part + "train_mb_tokens", 1);
-      if (!s_->flag(part + "enabled") || !tokens || !seq) continue;
+      const auto tokens = settings_->whole(part + "train_mb_tokens", 1);
+      if (!settings_->flag(part + "enabled") || !tokens || !seq) continue;
       sequences = sequences_in(*tokens, *seq, dp > 0 ? global.value_or(0) * pair / dp : 0);
       from = part + "train_mb_tokens";
     }
@@ -178,8 +179,8 @@ class NemoRlPlan {
       plan_.assumed.push_back(
           fmt::format("model.seq = {}: every sequence is as long as it may be", *seq));
     const std::int64_t answers =
-        product_of({s_->whole("grpo.num_prompts_per_step").value_or(0),
-                    s_->whole("grpo.num_generations_per_prompt").value_or(1)});
+        product_of({settings_->whole("grpo.num_prompts_per_step").value_or(0),
+                    settings_->whole("grpo.num_generations_per_prompt").value_or(1)});
     const std::int64_t steps = global ? answers / *global : 1;
     plan_.not_expressed.push_back(fmt::format(
         "{}: generation and models beside the policy (reference, reward, teacher, value) are not "
@@ -187,7 +188,7 @@ class NemoRlPlan {
         context_.path, steps > 1 ? fmt::format(", of which a step of NeMo-RL has {}", steps) : ""));
   }
 
-  MegatronArguments* s_;
+  MegatronArguments* settings_;
   const ImportContext& context_;
   std::int64_t gpus_ = 0;
   ImportedPlan plan_;

@@ -58,35 +58,35 @@ constexpr std::string_view kOpenRlhfQuiet =
 class OpenRlhfPlan {
  public:
   OpenRlhfPlan(MegatronArguments* settings, const ImportContext& context, bool sft)
-      : s_(settings), context_(context), sft_(sft) {}
+      : settings_(settings), context_(context), sft_(sft) {}
 
   Result<ImportedPlan> read() {
-    if (s_->whole("ds.lora.rank").value_or(0) > 0)
-      s_->fail("ds.lora.rank", "0: adapters are not covered");
+    if (settings_->whole("ds.lora.rank").value_or(0) > 0)
+      settings_->fail("ds.lora.rank", "0: adapters are not covered");
     std::int64_t gpus = 0;
-    if (!sft_ || s_->has("actor.num_gpus_per_node"))
-      gpus = product_of({s_->whole("actor.num_nodes", 1).value_or(1),
-                         s_->whole("actor.num_gpus_per_node", 1).value_or(8)});
+    if (!sft_ || settings_->has("actor.num_gpus_per_node"))
+      gpus = product_of({settings_->whole("actor.num_nodes", 1).value_or(1),
+                         settings_->whole("actor.num_gpus_per_node", 1).value_or(8)});
     const std::int64_t known = context_.gpus > 0 ? context_.gpus : gpus;
     const std::int64_t seq = length();
-    const std::int64_t global = s_->whole("train.batch_size", 1).value_or(128);
-    std::int64_t micro = s_->whole("train.micro_batch_size", 1).value_or(sft_ ? 8 : 1);
-    const std::int64_t tp = s_->whole("ds.tensor_parallel_size", 1).value_or(1);
-    const std::int64_t ring = s_->whole("ds.ring_attn_size", 1).value_or(1);
+    const std::int64_t global = settings_->whole("train.batch_size", 1).value_or(128);
+    std::int64_t micro = settings_->whole("train.micro_batch_size", 1).value_or(sft_ ? 8 : 1);
+    const std::int64_t tp = settings_->whole("ds.tensor_parallel_size", 1).value_or(1);
+    const std::int64_t ring = settings_->whole("ds.ring_attn_size", 1).value_or(1);
     const std::int64_t dp = known / product_of({tp, ring});
-    const auto tokens = s_->whole("train.max_tokens_per_gpu", 1);
-    const bool packs = s_->flag("train.dynamic_batch_enable");
+    const auto tokens = settings_->whole("train.max_tokens_per_gpu", 1);
+    const bool packs = settings_->flag("train.dynamic_batch_enable");
     if (packs)
       micro =
           sequences_in(product_of({tokens.value_or(16192), ring}), seq, dp > 0 ? global / dp : 0);
-    const std::string dtype = s_->text("ds.param_dtype").value_or("bf16");
-    const std::int64_t stage = s_->whole("ds.zero_stage").value_or(2);
-    const bool overlaps = s_->flag("ds.overlap_comm", stage == 3);
+    const std::string dtype = settings_->text("ds.param_dtype").value_or("bf16");
+    const std::int64_t stage = settings_->whole("ds.zero_stage").value_or(2);
+    const bool overlaps = settings_->flag("ds.overlap_comm", stage == 3);
     // The configuration that openrlhf/utils/deepspeed/deepspeed_utils.py hands to DeepSpeed.
     DocumentNode::Map zero = {
         field("stage", stage, "ds.zero_stage"), field("overlap_comm", overlaps, "ds.overlap_comm"),
-        field("zero_hpz_partition_size", s_->whole("ds.zpg", 1).value_or(1), "ds.zpg")};
-    if (s_->flag("ds.adam_offload"))
+        field("zero_hpz_partition_size", settings_->whole("ds.zpg", 1).value_or(1), "ds.zpg")};
+    if (settings_->flag("ds.adam_offload"))
       zero.push_back({"offload_optimizer",
                       {DocumentNode::Map{field("device", std::string("cpu"), "ds.adam_offload")},
                        line_of("ds.adam_offload")}});
@@ -101,26 +101,27 @@ class OpenRlhfPlan {
             {"fp16", {DocumentNode::Map{field("enabled", dtype == "fp16", "ds.param_dtype")}, 0}},
             {"zero_optimization", {zero, 0}}},
         0};
-    RETURN_IF_ERROR(s_->status());
+    RETURN_IF_ERROR(settings_->status());
     const ImportContext inner = {
         .path = context_.path, .before = context_.before, .gpus = known, .beside = context_.beside};
     ASSIGN_OR_RETURN(ImportedPlan plan, import_deepspeed(config, inner));
     place(&plan);
-    if (gpus > 0) plan.set("cluster.gpus", gpus, s_->spelled("actor.num_gpus_per_node"));
-    if (ring > 1) plan.set("parallel.cp_comm", "ring", s_->spelled("ds.ring_attn_size"));
-    plan.set("model.seq", seq, s_->spelled("data.max_len"));
-    plan.set("train.flash_attention", true, s_->spelled("ds.attn_implementation"));
-    if (s_->flag("actor.gradient_checkpointing_enable"))
-      plan.set("train.recompute", "full", s_->spelled("actor.gradient_checkpointing_enable"));
-    if (s_->text("actor.optim").value_or("adam") == "muon")
-      plan.not_expressed.push_back(s_->place_of("actor.optim") +
+    if (gpus > 0) plan.set("cluster.gpus", gpus, settings_->spelled("actor.num_gpus_per_node"));
+    if (ring > 1) plan.set("parallel.cp_comm", "ring", settings_->spelled("ds.ring_attn_size"));
+    plan.set("model.seq", seq, settings_->spelled("data.max_len"));
+    plan.set("train.flash_attention", true, settings_->spelled("ds.attn_implementation"));
+    if (settings_->flag("actor.gradient_checkpointing_enable"))
+      plan.set("train.recompute", "full",
+               settings_->spelled("actor.gradient_checkpointing_enable"));
+    if (settings_->text("actor.optim").value_or("adam") == "muon")
+      plan.not_expressed.push_back(settings_->place_of("actor.optim") +
                                    ": actor.optim = muon: taken as Adam");
-    if (s_->flag("ds.use_liger_kernel"))
-      plan.not_expressed.push_back(s_->place_of("ds.use_liger_kernel") +
+    if (settings_->flag("ds.use_liger_kernel"))
+      plan.not_expressed.push_back(settings_->place_of("ds.use_liger_kernel") +
                                    ": ds.use_liger_kernel: kernels are as fast as others");
-    if (const auto model = s_->text("actor.model_name_or_path"))
+    if (const auto model = settings_->text("actor.model_name_or_path"))
       plan.assumed.push_back(fmt::format("{}: the model is {}, whose config.json states it",
-                                         s_->place_of("actor.model_name_or_path"), *model));
+                                         settings_->place_of("actor.model_name_or_path"), *model));
     plan.assumed.push_back(
         fmt::format("model.seq = {}: every sequence is as long as it may be", seq));
     if (!sft_)
@@ -128,8 +129,8 @@ class OpenRlhfPlan {
           context_.path +
           ": rollouts and models beside the actor (reference, critic, reward) are "
           "not covered: an iteration is one optimizer step of the actor");
-    s_->list_unread_settings(kOpenRlhfQuiet, &plan);
-    place_keys([&](std::string_view name) { return s_->place_of(name); }, &plan);
+    settings_->list_unread_settings(kOpenRlhfQuiet, &plan);
+    place_keys([&](std::string_view name) { return settings_->place_of(name); }, &plan);
     plan.sources = {context_.path + " (OpenRLHF)"};
     return plan;
   }
@@ -137,13 +138,14 @@ class OpenRlhfPlan {
  private:
   // Returns the length of a prompt with its answer.
   std::int64_t length() {
-    const auto prompt = s_->whole("prompt_max_len", 1), answer = s_->whole("generate_max_len", 1);
+    const auto prompt = settings_->whole("prompt_max_len", 1),
+               answer = settings_->whole("generate_max_len", 1);
     if (prompt || answer) return product_of({prompt.value_or(1024) + answer.value_or(1024), 1});
-    return s_->whole("data.max_len", 1).value_or(2048);
+    return settings_->whole("data.max_len", 1).value_or(2048);
   }
 
   int line_of(std::string_view name) const {
-    const std::string where = s_->place_of(name);
+    const std::string where = settings_->place_of(name);
     return where.empty() ? 0 : std::atoi(where.c_str() + where.rfind(':') + 1);
   }
   // A field of DeepSpeed's configuration, which a flag sets.
@@ -159,7 +161,7 @@ class OpenRlhfPlan {
     }
   }
 
-  MegatronArguments* s_;
+  MegatronArguments* settings_;
   const ImportContext& context_;
   bool sft_;
 };

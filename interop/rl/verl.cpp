@@ -97,40 +97,41 @@ Status add_hydra(const DocumentNode& document, const std::string& path,
 class VerlPlan {
  public:
   VerlPlan(MegatronArguments* settings, const ImportContext& context)
-      : s_(settings), context_(context), sft_(!settings->has_any("actor_rollout_ref.")) {}
+      : settings_(settings), context_(context), sft_(!settings->has_any("actor_rollout_ref.")) {}
 
   Result<ImportedPlan> read() {
     const std::string engine = engine_of();
     check_adapters();
-    RETURN_IF_ERROR(s_->status());
+    RETURN_IF_ERROR(settings_->status());
     const bool megatron = engine == "megatron";
     set_gpus();
-    note_settings(model_, kModelNotes, s_, &plan_);
-    note_settings(actor_, kActorNotes, s_, &plan_);
-    note_settings(engine_, kEngineNotes, s_, &plan_);
+    note_settings(model_prefix_, kModelNotes, settings_, &plan_);
+    note_settings(actor_prefix_, kActorNotes, settings_, &plan_);
+    note_settings(engine_prefix_, kEngineNotes, settings_, &plan_);
     RETURN_IF_ERROR(megatron ? set_megatron() : set_fsdp());
     set_data();
-    RETURN_IF_ERROR(s_->status());
+    RETURN_IF_ERROR(settings_->status());
     set_model();
-    s_->list_unread_settings(kQuiet, &plan_);
-    place_keys([&](std::string_view field) { return s_->place_of(field); }, &plan_);
+    settings_->list_unread_settings(kQuiet, &plan_);
+    place_keys([&](std::string_view field) { return settings_->place_of(field); }, &plan_);
     plan_.sources = {context_.path + (sft_ ? " (verl, SFT)" : " (verl, the actor's training)")};
     return std::move(plan_);
   }
 
  private:
-  std::string actor(std::string_view name) const { return actor_ + std::string(name); }
-  std::string engine(std::string_view name) const { return engine_ + std::string(name); }
+  std::string actor(std::string_view name) const { return actor_prefix_ + std::string(name); }
+  std::string engine(std::string_view name) const { return engine_prefix_ + std::string(name); }
 
   // Returns "fsdp", "fsdp2" or "megatron", and sets the prefix of its settings.
   std::string engine_of() {
-    if (!sft_) model_ = "actor_rollout_ref.model.", actor_ = "actor_rollout_ref.actor.";
+    if (!sft_)
+      model_prefix_ = "actor_rollout_ref.model.", actor_prefix_ = "actor_rollout_ref.actor.";
     std::string name, from;
     // The last one that is there counts most; an engine's settings alone tell it too.
     for (const char* field : {"config_name", "model_engine", "engine",
                               "actor@actor_rollout_ref.actor", "actor_rollout_ref.actor.strategy",
                               "engine.strategy", "actor_rollout_ref.actor.fsdp_config.strategy"}) {
-      const std::string word = s_->text(field).value_or("");
+      const std::string word = settings_->text(field).value_or("");
       for (const char* known : {"megatron", "fsdp2", "fsdp_turbo", "fsdp", "dp", "veomni",
                                 "torchtitan", "automodel", "mindspeed"}) {
         if (word.find(known) == std::string::npos) continue;
@@ -140,31 +141,32 @@ class VerlPlan {
       }
     }
     if (name.empty())
-      name = s_->has_any("actor_rollout_ref.actor.megatron.tensor") ? "megatron" : "fsdp";
+      name = settings_->has_any("actor_rollout_ref.actor.megatron.tensor") ? "megatron" : "fsdp";
     if (name == "dp") name = "fsdp";
     // verl's megatron_lite has settings of its own.
-    if (s_->has_any("actor_rollout_ref.actor.engine."))
+    if (settings_->has_any("actor_rollout_ref.actor.engine."))
       from = name = "actor_rollout_ref.actor.engine.tp";
     if (name != "megatron" && name != "fsdp" && name != "fsdp2")
-      s_->fail(from, "the engine fsdp, fsdp2 or megatron");
-    engine_ = sft_ ? "engine." : actor(name == "megatron" ? "megatron." : "fsdp_config.");
+      settings_->fail(from, "the engine fsdp, fsdp2 or megatron");
+    engine_prefix_ = sft_ ? "engine." : actor(name == "megatron" ? "megatron." : "fsdp_config.");
     return name;
   }
 
   void check_adapters() {
     for (const char* name : {"lora_rank", "lora.rank", "lora_adapter_path", "lora.adapter_path"}) {
-      if (s_->text(model_ + name).value_or("0") != "0")
-        s_->fail(model_ + name, "none: adapters are not covered");
+      if (settings_->text(model_prefix_ + name).value_or("0") != "0")
+        settings_->fail(model_prefix_ + name, "none: adapters are not covered");
     }
   }
 
   void set_gpus() {
     const std::string nodes = sft_ ? "nnodes" : "trainer.nnodes";
     const std::string each = sft_ ? "gpus_per_node" : "trainer.n_gpus_per_node";
-    const bool known = !sft_ || s_->has(each);
-    gpus_ = product_of({s_->whole(nodes, 1).value_or(1), s_->whole(each, 1).value_or(8)});
+    const bool known = !sft_ || settings_->has(each);
+    gpus_ =
+        product_of({settings_->whole(nodes, 1).value_or(1), settings_->whole(each, 1).value_or(8)});
     if (!known) gpus_ = 0;
-    if (gpus_ > 0) plan_.set("cluster.gpus", gpus_, s_->has(each) ? each : nodes);
+    if (gpus_ > 0) plan_.set("cluster.gpus", gpus_, settings_->has(each) ? each : nodes);
     if (context_.gpus > 0) gpus_ = context_.gpus;
   }
 
@@ -178,26 +180,26 @@ class VerlPlan {
           std::pair{"moe_token_dispatcher_type", "alltoall"},
           std::pair{"overlap_grad_reduce", "False"}, std::pair{"batch_p2p_comm", "False"}})
       arguments.add_field(name, value, "");
-    const std::string dtype = s_->text(engine("dtype")).value_or("bfloat16");
-    arguments.add_field(dtype == "float16" ? "fp16" : "bf16", "True", s_->place_of(engine("dtype")),
-                        engine("dtype"));
-    s_->move_fields(engine("override_transformer_config."), &arguments);
-    s_->move_fields(engine("override_ddp_config."), &arguments);
+    const std::string dtype = settings_->text(engine("dtype")).value_or("bfloat16");
+    arguments.add_field(dtype == "float16" ? "fp16" : "bf16", "True",
+                        settings_->place_of(engine("dtype")), engine("dtype"));
+    settings_->move_fields(engine("override_transformer_config."), &arguments);
+    settings_->move_fields(engine("override_ddp_config."), &arguments);
     const std::string optim = sft_ ? "optim." : actor("optim.");
-    s_->move_fields(optim + "override_optimizer_config.", &arguments);
+    settings_->move_fields(optim + "override_optimizer_config.", &arguments);
     for (const char* name :
          {"optimizer", "use_precision_aware_optimizer", "exp_avg_dtype", "exp_avg_sq_dtype",
           "main_grads_dtype", "use_layer_wise_distributed_optimizer"}) {
-      if (const auto value = s_->text(optim + name))
-        arguments.add_field(name, *value, s_->place_of(optim + name), optim + name);
+      if (const auto value = settings_->text(optim + name))
+        arguments.add_field(name, *value, settings_->place_of(optim + name), optim + name);
     }
     for (const char* name :
          {"tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size",
           "virtual_pipeline_model_parallel_size", "expert_model_parallel_size",
           "expert_tensor_parallel_size", "sequence_parallel", "use_distributed_optimizer",
           "use_megatron_fsdp"}) {
-      if (const auto value = s_->text(engine(name)))
-        arguments.add_field(name, *value, s_->place_of(engine(name)), engine(name));
+      if (const auto value = settings_->text(engine(name)))
+        arguments.add_field(name, *value, settings_->place_of(engine(name)), engine(name));
     }
     ImportedPlan noted = std::move(plan_);
     ASSIGN_OR_RETURN(plan_, import_megatron(&arguments, context_.path, MegatronStyle::Megatron,
@@ -207,79 +209,82 @@ class VerlPlan {
 
   // verl/workers/engine/fsdp/transformer_impl.py:377 (_build_fsdp_module), engine/fsdp.yaml.
   Status set_fsdp() {
-    const bool frees = s_->flag(engine("reshard_after_forward"), true);
-    const Whole size = s_->whole(engine("fsdp_size"), -1).value_or(-1);
+    const bool frees = settings_->flag(engine("reshard_after_forward"), true);
+    const Whole size = settings_->whole(engine("fsdp_size"), -1).value_or(-1);
     if (size != 1)
-      plan_.set("train.zero", frees ? 3 : 2, s_->spelled(engine("reshard_after_forward")));
+      plan_.set("train.zero", frees ? 3 : 2, settings_->spelled(engine("reshard_after_forward")));
     if (size > 1 && (gpus_ == 0 || size < gpus_))
       plan_.set("parallel.hsdp_shard", size, engine("fsdp_size"));
     // Its loss is FlashAttention's (verl/utils/torch_functional.py:73), as is usual with this word.
     plan_.set("train.framework", "fsdp", "verl's FSDP");
     plan_.set("overlap.grad_reduce", true, "FSDP reduces layer by layer");
     if (size != 1) plan_.set("overlap.param_gather", true, "FSDP gathers the next layer ahead");
-    const std::string model_dtype = s_->text(engine("model_dtype")).value_or("fp32");
+    const std::string model_dtype = settings_->text(engine("model_dtype")).value_or("fp32");
     const std::string mixed = engine("mixed_precision.param_dtype");
-    std::string name = s_->has(mixed) ? mixed : engine("dtype");
-    const std::string dtype = s_->text(mixed).value_or(s_->text(engine("dtype")).value_or("bf16"));
+    std::string name = settings_->has(mixed) ? mixed : engine("dtype");
+    const std::string dtype =
+        settings_->text(mixed).value_or(settings_->text(engine("dtype")).value_or("bf16"));
     plan_.set("train.precision",
               dtype.find("bf") == 0            ? "bf16"
               : dtype.find("16") != dtype.npos ? "fp16"
                                                : "fp32",
-              s_->spelled(name));
+              settings_->spelled(name));
     const std::string reduce = engine("mixed_precision.reduce_dtype");
-    const bool narrow = s_->text(reduce).value_or("fp32").find("16") != std::string::npos;
+    const bool narrow = settings_->text(reduce).value_or("fp32").find("16") != std::string::npos;
     if (narrow || dtype.find("16") != std::string::npos)
-      plan_.set("train.gradient_dtype", narrow ? "bf16" : "fp32", s_->spelled(reduce));
+      plan_.set("train.gradient_dtype", narrow ? "bf16" : "fp32", settings_->spelled(reduce));
     if (model_dtype.find("16") != std::string::npos) {
       plan_.set("train.optimizer_dtype", "bf16", engine("model_dtype"));
       plan_.not_expressed.push_back(fmt::format("{}: {} = {}: a master copy in fp32 is there",
-                                                s_->place_of(engine("model_dtype")),
+                                                settings_->place_of(engine("model_dtype")),
                                                 engine("model_dtype"), model_dtype));
     }
     Whole ulysses = 1;
     for (const std::string& field :
          {actor("ulysses_sequence_parallel_size"), engine("ulysses_sequence_parallel_size")}) {
-      const Whole ranks = s_->whole(field, 1).value_or(1);
+      const Whole ranks = settings_->whole(field, 1).value_or(1);
       if (ranks > ulysses) plan_.set("parallel.cp", ulysses = ranks, field);
     }
     if (ulysses > 1) plan_.set("parallel.cp_comm", "all_to_all", "Ulysses");
-    const std::string recompute = model_ + "enable_gradient_checkpointing";
-    if (s_->flag(recompute, true)) plan_.set("train.recompute", "full", s_->spelled(recompute));
-    const std::string attention = model_ + "override_config.attn_implementation";
-    if (s_->text(attention).value_or("flash_attention_2") != "eager")
-      plan_.set("train.flash_attention", true, s_->spelled(attention));
+    const std::string recompute = model_prefix_ + "enable_gradient_checkpointing";
+    if (settings_->flag(recompute, true))
+      plan_.set("train.recompute", "full", settings_->spelled(recompute));
+    const std::string attention = model_prefix_ + "override_config.attn_implementation";
+    if (settings_->text(attention).value_or("flash_attention_2") != "eager")
+      plan_.set("train.flash_attention", true, settings_->spelled(attention));
     const std::string optimizer = actor("optim.optimizer");
-    if (const std::string kind = s_->text(optimizer).value_or("AdamW");
+    if (const std::string kind = settings_->text(optimizer).value_or("AdamW");
         kind.find("Adam") == std::string::npos || kind.find("8bit") != std::string::npos)
       plan_.not_expressed.push_back(fmt::format("{}: {} = {}: taken as Adam with states in fp32",
-                                                s_->place_of(optimizer), optimizer, kind));
+                                                settings_->place_of(optimizer), optimizer, kind));
     return Done{};
   }
 
   // Sets length and batch. verl counts prompts, of which each has rollout.n answers.
   void set_data() {
-    Whole seq = s_->whole("data.max_length", 1).value_or(1024);
-    std::string seq_from = s_->spelled("data.max_length");
+    Whole seq = settings_->whole("data.max_length", 1).value_or(1024);
+    std::string seq_from = settings_->spelled("data.max_length");
     std::string batch = "data.train_batch_size", micro = "data.micro_batch_size_per_gpu",
                 tokens = "data.max_token_len_per_gpu", dynamic = "data.use_dynamic_bsz";
     Whole global = 0;
     if (!sft_) {
-      const Whole prompt = s_->whole("data.max_prompt_length", 0).value_or(512);
-      const Whole answer = s_->whole("data.max_response_length", 0).value_or(512);
+      const Whole prompt = settings_->whole("data.max_prompt_length", 0).value_or(512);
+      const Whole answer = settings_->whole("data.max_response_length", 0).value_or(512);
       seq = std::max<Whole>(1, prompt + answer);
-      seq_from = s_->spelled(s_->has("data.max_response_length") ? "data.max_response_length"
-                                                                 : "data.max_prompt_length");
-      const Whole answers = s_->whole("actor_rollout_ref.rollout.n", 1).value_or(1);
-      const Whole prompts = s_->whole(batch, 0).value_or(1024);
+      seq_from =
+          settings_->spelled(settings_->has("data.max_response_length") ? "data.max_response_length"
+                                                                        : "data.max_prompt_length");
+      const Whole answers = settings_->whole("actor_rollout_ref.rollout.n", 1).value_or(1);
+      const Whole prompts = settings_->whole(batch, 0).value_or(1024);
       batch = actor("ppo_mini_batch_size");
       micro = actor("ppo_micro_batch_size_per_gpu");
       tokens = actor("ppo_max_token_len_per_gpu");
       dynamic = actor("use_dynamic_bsz");
-      const Whole mini = s_->whole(batch, 1).value_or(256);
+      const Whole mini = settings_->whole(batch, 1).value_or(256);
       global = product_of({mini, answers});
       plan_.set("parallel.global_batch", global,
-                s_->spelled(batch) + fmt::format(" {} x rollout.n {}", mini, answers));
-      const Whole epochs = s_->whole(actor("ppo_epochs"), 1).value_or(1);
+                settings_->spelled(batch) + fmt::format(" {} x rollout.n {}", mini, answers));
+      const Whole epochs = settings_->whole(actor("ppo_epochs"), 1).value_or(1);
       plan_.not_expressed.push_back(fmt::format(
           "{}: rollouts and models beside the actor (reference, critic, reward) are not covered: "
           "an iteration is one optimizer step of the actor{}",
@@ -288,8 +293,8 @@ class VerlPlan {
                                                      std::max<Whole>(1, prompts / mini) * epochs)
                                        : ""));
     } else {
-      global = s_->whole(batch, 1).value_or(256);
-      plan_.set("parallel.global_batch", global, s_->spelled(batch));
+      global = settings_->whole(batch, 1).value_or(256);
+      plan_.set("parallel.global_batch", global, settings_->spelled(batch));
     }
     plan_.set("model.seq", seq, seq_from);
     plan_.assumed.push_back(
@@ -298,36 +303,36 @@ class VerlPlan {
     const Whole cp = one("parallel.cp");
     const Whole dp = gpus_ / product_of({one("parallel.tp"), one("parallel.pp"), cp});
     const Whole of_replica = dp > 0 ? global / dp : 0;
-    const auto own = s_->whole(micro, 1);
-    const auto all = sft_ ? std::nullopt : s_->whole(actor("ppo_micro_batch_size"), 1);
-    const Whole most = s_->whole(tokens, 1).value_or(sft_ ? 8192 : 16384);
-    if (s_->flag(dynamic, sft_)) {
+    const auto own = settings_->whole(micro, 1);
+    const auto all = sft_ ? std::nullopt : settings_->whole(actor("ppo_micro_batch_size"), 1);
+    const Whole most = settings_->whole(tokens, 1).value_or(sft_ ? 8192 : 16384);
+    if (settings_->flag(dynamic, sft_)) {
       // verl/workers/engine/utils.py:111: a microbatch has so many tokens on each GPU of a
       // sequence.
       plan_.set("parallel.micro_batch", sequences_in(product_of({most, cp}), seq, of_replica),
-                s_->spelled(tokens) + fmt::format(" / {} tokens a sequence", seq));
+                settings_->spelled(tokens) + fmt::format(" / {} tokens a sequence", seq));
     } else if (own) {
       plan_.set("parallel.micro_batch", *own, micro);
     } else if (all && dp > 0) {
       plan_.set("parallel.micro_batch", std::max<Whole>(1, *all / dp),
                 actor("ppo_micro_batch_size"));
     } else if (sft_) {
-      plan_.set("parallel.micro_batch", 4, s_->spelled(micro));
+      plan_.set("parallel.micro_batch", 4, settings_->spelled(micro));
     }
   }
 
   void set_model() {
-    if (const auto path = s_->text(model_ + "path"))
+    if (const auto path = settings_->text(model_prefix_ + "path"))
       plan_.assumed.push_back(fmt::format("{}: the model is {}, whose config.json states it",
-                                          s_->place_of(model_ + "path"), *path));
+                                          settings_->place_of(model_prefix_ + "path"), *path));
     // verl/utils/megatron_utils.py:1820, verl/workers/config/model.py:240.
-    if (!s_->flag(model_ + "mtp.enable")) leave_out_mtp(context_.before, &plan_);
+    if (!settings_->flag(model_prefix_ + "mtp.enable")) leave_out_mtp(context_.before, &plan_);
   }
 
-  MegatronArguments* s_;
+  MegatronArguments* settings_;
   const ImportContext& context_;
   bool sft_;
-  std::string model_ = "model.", actor_, engine_;
+  std::string model_prefix_ = "model.", actor_prefix_, engine_prefix_;
   Whole gpus_ = 0;
   ImportedPlan plan_;
 };
