@@ -65,6 +65,7 @@ constexpr std::string_view kNegativeFields[] = {"no_persist_layer_norm",
                                                 "disable_symmetric_registration",
                                                 "disable_bf16_reduced_precision_matmul"};
 
+// Returns a field's name as a flag, "--num-layers". Dotted names are no flags and stay.
 std::string flag_of(std::string_view name) {
   if (name.find('.') != std::string_view::npos) return std::string(name);
   std::string flag = "--" + std::string(name);
@@ -72,6 +73,7 @@ std::string flag_of(std::string_view name) {
   return flag;
 }
 
+// Returns whether a value refers to a shell variable that is never set, or to another setting.
 bool is_open(std::string_view value) {
   return value.starts_with('$') || value.find("${") != std::string_view::npos ||
          value.find("$(") != std::string_view::npos;
@@ -96,10 +98,11 @@ class ListReader {
   }
 
  private:
-  // No model has longer lists.
-  static constexpr std::size_t kMost = 10'000;
+  // No model has longer or deeper lists.
+  static constexpr std::size_t kMostElements = 10'000;
+  static constexpr int kMostParentheses = 20;
 
-  std::int64_t whole() {
+  std::int64_t integer() {
     const std::int64_t value = digits_of(text_.word());
     failed_ = failed_ || value < 0;
     return std::max<std::int64_t>(value, 0);
@@ -107,21 +110,21 @@ class ListReader {
   std::vector<std::int64_t> sum() {
     std::vector<std::int64_t> list = product();
     while (!failed_ && text_.next('+')) {
-      const auto more = product();
-      list.insert(list.end(), more.begin(), more.end());
-      if (list.size() > kMost) failed_ = true;
+      const auto summand = product();
+      list.insert(list.end(), summand.begin(), summand.end());
+      if (list.size() > kMostElements) failed_ = true;
     }
     return list;
   }
   std::vector<std::int64_t> product() {
     std::vector<std::int64_t> list;
-    if (++depth_ > 20) failed_ = true;
+    if (++depth_ > kMostParentheses) failed_ = true;
     if (!failed_ && text_.next('(')) {
       list = sum();
       failed_ = failed_ || !text_.next(')');
     } else if (!failed_ && text_.next('[')) {
       while (!failed_ && !text_.next(']')) {
-        list.push_back(whole());
+        list.push_back(integer());
         if (text_.next(',')) continue;
         failed_ = failed_ || !text_.next(']');
         break;
@@ -131,12 +134,12 @@ class ListReader {
     }
     --depth_;
     while (!failed_ && text_.next('*')) {
-      const auto times = static_cast<std::size_t>(whole());
-      if (times * list.size() > kMost) failed_ = true;
-      std::vector<std::int64_t> many;
+      const auto times = static_cast<std::size_t>(integer());
+      if (times * list.size() > kMostElements) failed_ = true;
+      std::vector<std::int64_t> repeated;
       for (std::size_t i = 0; i < times && !failed_; ++i)
-        many.insert(many.end(), list.begin(), list.end());
-      list = std::move(many);
+        repeated.insert(repeated.end(), list.begin(), list.end());
+      list = std::move(repeated);
     }
     return list;
   }
@@ -146,8 +149,8 @@ class ListReader {
   bool failed_ = false;
 };
 
-// Returns whether a flag with these values may be a switch: one value that is empty or not known
-// is none of its own.
+// Returns whether a flag with these values may be a switch, which takes none. A single value that
+// is empty or an unset shell variable may stand for no value at all.
 bool is_switch(const std::vector<std::string>& values) {
   return values.empty() || (values.size() == 1 && (values[0].empty() || is_open(values[0])));
 }
@@ -176,23 +179,23 @@ void MegatronArguments::add_flag(const std::string& flag, const std::vector<std:
   std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
   std::replace(name.begin(), name.end(), '-', '_');
   std::string value = values.empty() ? "True" : "";
-  for (const std::string& one : values) value += (value.empty() ? "" : " ") + one;
-  const bool negative = std::find(std::begin(kNegativeFields), std::end(kNegativeFields), name) !=
-                        std::end(kNegativeFields);
-  // Lists a variable behind a switch, which may hold further flags.
-  const auto list_variable = [&] {
+  for (const std::string& word : values) value += (value.empty() ? "" : " ") + word;
+  const bool is_negative_field = std::find(std::begin(kNegativeFields), std::end(kNegativeFields),
+                                           name) != std::end(kNegativeFields);
+  // In "--swiglu $EXTRA" the variable behind the switch may hold further flags: it is listed.
+  const auto list_variable_behind = [&] {
     if (!values.empty() && is_open(value)) open_[value] = {value, flag, where};
   };
   for (const FlagAlias& alias : kAliases) {
     if (alias.flag != name) continue;
-    if (!alias.value.empty()) list_variable();
+    if (!alias.value.empty()) list_variable_behind();
     put(std::string(alias.field),
         {alias.value.empty() ? value : std::string(alias.value), flag, where});
     return;
   }
   for (const std::string_view prefix : {"no_", "disable_"}) {
-    if (!negative && is_switch(values) && name.starts_with(prefix)) {
-      list_variable();
+    if (!is_negative_field && is_switch(values) && name.starts_with(prefix)) {
+      list_variable_behind();
       name.erase(0, prefix.size());
       value = "False";
     }
@@ -200,8 +203,8 @@ void MegatronArguments::add_flag(const std::string& flag, const std::vector<std:
   put(name, {value, flag, where});
 }
 
-// Sets an argument, whatever was said of it before. If its value is still a variable, "${SIZE}", it
-// is kept apart to be listed.
+// Sets an argument in place of an earlier one. Arguments whose value is still a variable,
+// "${SIZE}", are kept apart in open_, to be listed.
 void MegatronArguments::put(const std::string& name, Argument argument) {
   if (is_open(argument.value) && !is_quiet_argument(name)) {
     arguments_.erase(name);
@@ -215,16 +218,17 @@ void MegatronArguments::put(const std::string& name, Argument argument) {
 void MegatronArguments::add_field(const std::string& name, const std::string& value,
                                   const std::string& where, const std::string& spelled) {
   const std::string plain = without_quotes(value);
-  const std::string& as = spelled.empty() ? name : spelled;
+  const std::string& shown = spelled.empty() ? name : spelled;
   for (const FlagAlias& alias : kAliases) {
     if (alias.flag != name) continue;
-    // A flag that sets a value of its own, and is off, says nothing of the field. Nor does None.
-    if (alias.value.empty() ? !is_none(plain) : plain == "True")
+    // "disable_bias_linear: False" leaves add_bias_linear at its default, as None would.
+    const bool is_set = alias.value.empty() ? !is_none(plain) : plain == "True";
+    if (is_set)
       put(std::string(alias.field),
-          {alias.value.empty() ? plain : std::string(alias.value), as, where});
+          {alias.value.empty() ? plain : std::string(alias.value), shown, where});
     return;
   }
-  put(name, {plain, as, where});
+  put(name, {plain, shown, where});
 }
 
 void MegatronArguments::move_fields(std::string_view prefix, MegatronArguments* to) {
@@ -244,24 +248,29 @@ void MegatronArguments::leave_out(std::string_view globs) {
     std::erase_if(*fields, [&](const auto& field) { return matches_word(field.first, globs); });
 }
 
+std::string MegatronArguments::without_references(std::string value) const {
+  // The last reference first, as it may be inside another: "${mul:${nodes},8}".
+  for (std::size_t from; (from = value.rfind("${")) != std::string::npos;) {
+    const std::size_t to = value.find('}', from);
+    if (to == std::string::npos) break;
+    const std::string inner = value.substr(from + 2, to - from - 2);
+    const auto named = arguments_.find(inner);
+    std::string text = named == arguments_.end() ? "" : named->second.value;
+    if (const auto factors = python_list("[" + inner.substr(inner.find(':') + 1) + "]");
+        inner.starts_with("mul:") && factors && factors->size() == 2)
+      text = fmt::format("{}", product_of({factors->front(), factors->back()}));
+    if (text.empty() || text.find("${") != std::string::npos) break;
+    value.replace(from, to + 1 - from, text);
+  }
+  return value;
+}
+
 void MegatronArguments::resolve_references() {
-  // Every round resolves one reference at least, or is the last.
+  // A round resolves one argument, as others may refer to it. The last round resolves none.
   for (bool resolved = true; resolved;) {
     resolved = false;
-    for (auto open = open_.begin(); open != open_.end() && !resolved; ++open) {
-      std::string value = open->second.value;
-      for (std::size_t from; (from = value.rfind("${")) != std::string::npos;) {
-        const std::size_t to = value.find('}', from);
-        if (to == std::string::npos) break;
-        const std::string inner = value.substr(from + 2, to - from - 2);
-        const auto named = arguments_.find(inner);
-        std::string text = named == arguments_.end() ? "" : named->second.value;
-        if (const auto factors = python_list("[" + inner.substr(inner.find(':') + 1) + "]");
-            inner.starts_with("mul:") && factors && factors->size() == 2)
-          text = fmt::format("{}", product_of({factors->front(), factors->back()}));
-        if (text.empty() || text.find("${") != std::string::npos) break;
-        value.replace(from, to + 1 - from, text);
-      }
+    for (auto open = open_.begin(); open != open_.end(); ++open) {
+      const std::string value = without_references(open->second.value);
       if (value.find("${") != std::string::npos) continue;
       Argument argument = {value, open->second.spelled, open->second.where};
       arguments_[open->first] = std::move(argument);
@@ -392,21 +401,21 @@ void MegatronArguments::list_unread_flags(ImportedPlan* plan) const {
     plan->not_understood.push_back(
         fmt::format("{}: {} {}: that has no value there", open.where, open.spelled, open.value));
   for (const auto& [name, argument] : arguments_) {
-    const auto what = not_expressed_argument(name, argument.value);
+    const auto effect = not_expressed_argument(name, argument.value);
     // "--no-rope-fusion", not "--no-rope-fusion False".
     const bool is_switch = argument.spelled.starts_with("--") &&
                            (argument.value == "True" || argument.value == "False");
-    const std::string at = fmt::format("{}: {}{}", argument.where, argument.spelled,
-                                       is_switch ? "" : " " + argument.value);
+    const std::string line = fmt::format("{}: {}{}", argument.where, argument.spelled,
+                                         is_switch ? "" : " " + argument.value);
     const bool idle = is_idle(name);
-    if (what && !what->empty() && !idle) {
-      plan->not_expressed.push_back(fmt::format("{}: {}", at, *what));
+    if (effect && !effect->empty() && !idle) {
+      plan->not_expressed.push_back(fmt::format("{}: {}", line, *effect));
     } else if (taken_.contains(name) && !idle) {
       continue;
-    } else if (idle || what || is_quiet_argument(name) || is_off(argument.value)) {
+    } else if (idle || effect || is_quiet_argument(name) || is_off(argument.value)) {
       ++plan->without_effect;
     } else {
-      plan->not_understood.push_back(at);
+      plan->not_understood.push_back(line);
     }
   }
 }

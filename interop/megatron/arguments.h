@@ -69,16 +69,21 @@ class MegatronArguments {
 
  private:
   struct Argument {
-    std::string value, spelled, where;
+    std::string value;
+    std::string spelled;  // the name as the file writes it
+    std::string where;    // "train.sh:12"
   };
+  // Marks the field as read; null: it is missing or None.
   const Argument* take(std::string_view name);
   void put(const std::string& name, Argument argument);
+  // Returns the value with references, "${nodes}" and "${mul:2,8}", replaced as far as possible.
+  std::string without_references(std::string value) const;
 
   std::string path_;
   std::map<std::string, Argument, std::less<>> arguments_;
   // Arguments whose value is a shell variable that is never set.
   std::map<std::string, Argument, std::less<>> open_;
-  std::set<std::string, std::less<>> taken_;
+  std::set<std::string, std::less<>> taken_;  // fields that were read
   std::optional<Error> fault_;
 };
 

@@ -52,10 +52,10 @@ class MegatronPlan {
 
  private:
   bool bridge() const { return style_ == MegatronStyle::Bridge; }
-  // Returns the layers of this file's model, or of an earlier file's.
+  // Returns the number of layers of this file's model, or of an earlier file's; 0: unknown.
   Whole model_layers() const {
-    const auto own = plan_->whole_of("model.layers");
-    return own ? *own : before_.whole_of("model.layers").value_or(0);
+    const auto layers = plan_->whole_of("model.layers");
+    return layers ? *layers : before_.whole_of("model.layers").value_or(0);
   }
 
   void set_sizes() {
@@ -76,43 +76,49 @@ class MegatronPlan {
         etp && *etp != tp_ && !dense) {
       plan_->set("parallel.expert_tp", *etp, args_->spelled("expert_tensor_parallel_size"));
     }
-    if (const auto schedule = args_->text("step_batch_size_schedule");
-        schedule && !plan_->has("parallel.global_batch")) {
-      // In "0:384 200B:768" the batch is 768 from 200 B tokens on. The last batch trains most
-      // tokens.
-      const std::string last = schedule->substr(schedule->rfind(':') + 1);
-      if (const auto list = python_list("[" + last + "]"); list && list->size() == 1) {
-        plan_->set("parallel.global_batch", list->front(),
-                   args_->spelled("step_batch_size_schedule"));
-        plan_->assumed.push_back(fmt::format(
-            "parallel.global_batch = {}: the last of the schedule '{}'", list->front(), *schedule));
-      } else {
-        args_->fail("step_batch_size_schedule", "AT:BATCH ...");
-      }
-    }
+    set_batch_schedule();
     if (cp_ > 1) set_context();
     if (args_->flag("sequence_parallel") && tp_ > 1)
       plan_->set("train.sequence_parallel", true, args_->spelled("sequence_parallel"));
   }
 
+  // Takes the last batch of a schedule, which trains most tokens: in "0:384 200B:768" the batch is
+  // 768 from 200 B tokens on.
+  void set_batch_schedule() {
+    const auto schedule = args_->text("step_batch_size_schedule");
+    if (!schedule || plan_->has("parallel.global_batch")) return;
+    const std::string last = schedule->substr(schedule->rfind(':') + 1);
+    if (const auto list = python_list("[" + last + "]"); list && list->size() == 1) {
+      plan_->set("parallel.global_batch", list->front(),
+                 args_->spelled("step_batch_size_schedule"));
+      plan_->assumed.push_back(fmt::format(
+          "parallel.global_batch = {}: the last of the schedule '{}'", list->front(), *schedule));
+    } else {
+      args_->fail("step_batch_size_schedule", "AT:BATCH ...");
+    }
+  }
+
+  // Sets the number of GPUs, or else of replicas (dp). A batch that is not stated is one microbatch
+  // on each replica, as in Megatron-LM.
   void set_gpus() {
     auto world = args_->whole("world_size", 1);
     std::string from = args_->spelled("world_size");
-    const auto nodes = args_->whole("nnodes", 1), each = args_->whole("gpus_per_node", 1);
-    if (!world && (nodes || each)) {
-      world = product_of({nodes.value_or(1), each.value_or(8)});
+    const auto nodes = args_->whole("nnodes", 1), gpus_per_node = args_->whole("gpus_per_node", 1);
+    if (!world && (nodes || gpus_per_node)) {
+      world = product_of({nodes.value_or(1), gpus_per_node.value_or(8)});
       from = "nodes x GPUs a node";
-      if (!each) plan_->assumed.push_back("8 GPUs a node: the file states only how many nodes");
+      if (!gpus_per_node)
+        plan_->assumed.push_back("8 GPUs a node: the file states only how many nodes");
     }
     const auto replicas = args_->whole("data_parallel_size", 1);
-    const Whole block = product_of({tp_, pp_, cp_});
+    const Whole gpus_of_replica = product_of({tp_, pp_, cp_});
     if (world) {
       plan_->set("cluster.gpus", *world, from);
     } else if (replicas) {
       plan_->set("parallel.dp", *replicas, args_->spelled("data_parallel_size"));
     }
     if (gpus_ > 0) world = gpus_;  // --gpus overrides the file
-    dp_ = world ? *world / block : replicas.value_or(0);
+    dp_ = world ? *world / gpus_of_replica : replicas.value_or(0);
     const auto micro = plan_->whole_of("parallel.micro_batch");
     if (dp_ > 0 && micro && !plan_->has("parallel.global_batch") &&
         !args_->has("step_batch_size_schedule"))
@@ -134,11 +140,11 @@ class MegatronPlan {
       plan_->not_expressed.push_back(args_->spelled("cp_comm_type") + " a2a+p2p: taken as a ring");
     // Mamba and linear attention scan over positions, so a rank needs all positions of some heads:
     // context parallelism is then by all-to-all.
-    const bool scans = std::any_of(plan_->keys.begin(), plan_->keys.end(), [](const auto& key) {
+    const bool has_scans = std::any_of(plan_->keys.begin(), plan_->keys.end(), [](const auto& key) {
       return key.key.ends_with(".mixer") && (key.value == KeyValue(std::string("mamba")) ||
                                              key.value == KeyValue(std::string("linear")));
     });
-    if (scans && type != "a2a") {
+    if (has_scans && type != "a2a") {
       plan_->set("parallel.cp_comm", "all_to_all", "Mamba's layers and delta nets");
       plan_->not_expressed.push_back(args_->spelled("cp_comm_type") + " " + type +
                                      ": attention changes heads for positions, as the scans do");
@@ -155,85 +161,98 @@ class MegatronPlan {
     return segments;
   }
 
+  // Sets the layers of each stage and the virtual stages of each rank (vpp). The first of these
+  // that is stated counts: a layout, bars in a hybrid model's pattern, a number.
   void set_stages() {
-    if (pp_ == 1 && pattern_segments().size() > 1)
+    const Whole layers = model_layers();
+    const std::vector<Whole> segments = pattern_segments();
+    if (pp_ == 1 && segments.size() > 1)
       plan_->not_expressed.push_back(args_->spelled("hybrid_layer_pattern") +
                                      ": bars cut nothing without pipeline stages");
-    const Whole layers = model_layers();
-    Whole vpp = 1;
-    std::string from;
-    if (const auto layout = args_->text("pipeline_model_parallel_layout")) {
-      const auto stages = layout_stages(*layout);
-      if (!stages || static_cast<Whole>(stages->size()) % pp_ != 0) {
-        args_->fail("pipeline_model_parallel_layout",
-                    fmt::format("E, t, m, L and bars for a multiple of {} stages", pp_));
-        return;
-      }
-      from = args_->spelled("pipeline_model_parallel_layout");
-      if (!set_layout(*layout, *stages, layers, from)) return;
-      vpp = static_cast<Whole>(stages->size()) / pp_;
-    } else if (const std::vector<Whole> segments = pattern_segments();
-               segments.size() > 1 && pp_ > 1) {
-      from = args_->spelled("hybrid_layer_pattern");
-      if (static_cast<Whole>(segments.size()) % pp_ != 0) {
-        args_->fail("hybrid_layer_pattern", fmt::format("bars for a multiple of {} stages", pp_));
-        return;
-      }
-      plan_->set("parallel.layers_per_stage", segments, from);
-      vpp = static_cast<Whole>(segments.size()) / pp_;
-    } else if (const auto sizes = args_->whole("virtual_pipeline_model_parallel_size", 1)) {
-      vpp = *sizes;
-      from = args_->spelled("virtual_pipeline_model_parallel_size");
-    } else if (const auto stages = args_->whole("num_virtual_stages_per_pipeline_rank", 1)) {
-      vpp = *stages;
-      from = args_->spelled("num_virtual_stages_per_pipeline_rank");
-    } else if (const auto each = args_->whole("num_layers_per_virtual_pipeline_stage", 1)) {
-      from = args_->spelled("num_layers_per_virtual_pipeline_stage");
-      const Whole all = layers + (args_->flag("account_for_embedding_in_pipeline_split") ? 1 : 0) +
-                        (args_->flag("account_for_loss_in_pipeline_split") ? 1 : 0);
-      if (layers == 0 || all % product_of({pp_, *each}) != 0) {
-        args_->fail("num_layers_per_virtual_pipeline_stage",
-                    layers == 0 ? "num_layers too, here or in an earlier file"
-                                : fmt::format("a divisor of {} layers / {} stages", all, pp_));
-        return;
-      }
-      vpp = all / pp_ / *each;
-    }
-    args_->whole("num_layers_per_virtual_pipeline_stage");
-    if (vpp > 1) plan_->set("parallel.vpp", vpp, from);
-    vpp_ = vpp;
-    if (!args_->has("pipeline_model_parallel_layout") && !plan_->has("parallel.layers_per_stage"))
-      set_layers_per_stage(layers);
+    const auto layout = args_->text("pipeline_model_parallel_layout");
+    const bool is_valid = layout                           ? set_layout(*layout, layers)
+                          : segments.size() > 1 && pp_ > 1 ? set_segments(segments)
+                                                           : set_virtual_stages(layers);
+    if (!is_valid) return;
+    args_->whole("num_layers_per_virtual_pipeline_stage");  // marks it as understood
+    if (!layout && !plan_->has("parallel.layers_per_stage")) set_layers_per_stage(layers);
     set_transfers();
+  }
+
+  void set_vpp(Whole vpp, const std::string& from) {
+    vpp_ = vpp;
+    if (vpp > 1) plan_->set("parallel.vpp", vpp, from);
   }
 
   // Sets parallel.layers_per_stage from a layout. Where multi-token prediction is on a stage before
   // the loss, sets parallel.layout instead. Returns false if the layout does not fit the model.
-  bool set_layout(const std::string& layout, const std::vector<LayoutStage>& stages, Whole layers,
-                  const std::string& from) {
-    std::vector<Whole> list;
+  bool set_layout(const std::string& layout, Whole layers) {
+    const auto stages = layout_stages(layout);
+    if (!stages || static_cast<Whole>(stages->size()) % pp_ != 0) {
+      args_->fail("pipeline_model_parallel_layout",
+                  fmt::format("E, t, m, L and bars for a multiple of {} stages", pp_));
+      return false;
+    }
+    const std::string from = args_->spelled("pipeline_model_parallel_layout");
+    std::vector<Whole> layers_of_stage;
     Whole sum = 0;
-    for (const LayoutStage& stage : stages) sum += list.emplace_back(stage.layers);
+    for (const LayoutStage& stage : *stages) sum += layers_of_stage.emplace_back(stage.layers);
     if (layers > 0 && sum != layers) {
       args_->fail("pipeline_model_parallel_layout",
                   fmt::format("{} t, as many as there are layers", layers));
       return false;
     }
-    const LayoutStage& last = stages.back();
-    if (stages.front().embeddings == 0 || last.losses == 0)
+    const LayoutStage &first = stages->front(), &last = stages->back();
+    if (first.embeddings == 0 || last.losses == 0)
       plan_->not_expressed.push_back(
           from + ": the embedding is on the first stage, and the loss on the last");
-    if (pp_ > 1 && stages.front().embeddings == 1 && last.losses == 1 &&
-        has_mtp_before_loss(stages)) {
+    if (pp_ > 1 && first.embeddings == 1 && last.losses == 1 && has_mtp_before_loss(*stages)) {
       plan_->set("parallel.layout", layout, from);
-      return true;
+    } else {
+      if (std::any_of(stages->begin(), stages->end() - 1,
+                      [](const LayoutStage& stage) { return stage.mtp_layers != 0; }))
+        plan_->not_expressed.push_back(from + ": multi-token prediction is on the last stage");
+      plan_->set("parallel.layers_per_stage", layers_of_stage, from);
     }
-    for (const LayoutStage& stage : stages) {
-      if (stage.mtp_layers == 0 || &stage == &last) continue;
-      plan_->not_expressed.push_back(from + ": multi-token prediction is on the last stage");
-      break;
+    set_vpp(static_cast<Whole>(stages->size()) / pp_, from);
+    return true;
+  }
+
+  // Sets the layers of each stage from a hybrid model's pattern. Returns false if ranks would have
+  // different numbers of stages.
+  bool set_segments(const std::vector<Whole>& segments) {
+    if (static_cast<Whole>(segments.size()) % pp_ != 0) {
+      args_->fail("hybrid_layer_pattern", fmt::format("bars for a multiple of {} stages", pp_));
+      return false;
     }
-    plan_->set("parallel.layers_per_stage", list, from);
+    const std::string from = args_->spelled("hybrid_layer_pattern");
+    plan_->set("parallel.layers_per_stage", segments, from);
+    set_vpp(static_cast<Whole>(segments.size()) / pp_, from);
+    return true;
+  }
+
+  // Sets the virtual stages of each rank from their number or from the layers of each. Returns
+  // false if the layers cannot be split so.
+  bool set_virtual_stages(Whole layers) {
+    for (const char* name :
+         {"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"}) {
+      if (const auto stages = args_->whole(name, 1)) {
+        set_vpp(*stages, args_->spelled(name));
+        return true;
+      }
+    }
+    const std::string_view name = "num_layers_per_virtual_pipeline_stage";
+    const auto layers_of_stage = args_->whole(name, 1);
+    if (!layers_of_stage) return true;
+    // The embedding and the loss may count as a layer each.
+    const Whole all = layers + (args_->flag("account_for_embedding_in_pipeline_split") ? 1 : 0) +
+                      (args_->flag("account_for_loss_in_pipeline_split") ? 1 : 0);
+    if (layers == 0 || all % product_of({pp_, *layers_of_stage}) != 0) {
+      args_->fail(name, layers == 0 ? "num_layers too, here or in an earlier file"
+                                    : fmt::format("a divisor of {} layers / {} stages", all, pp_));
+      return false;
+    }
+    set_vpp(all / pp_ / *layers_of_stage, args_->spelled(name));
     return true;
   }
 
@@ -263,14 +282,15 @@ class MegatronPlan {
     // At most two stages have no layer: that of the embedding and that of the loss.
     if (stages > layers + 2) return refuse();
     if (first || last) {
-      const Whole ranks = pp_ - (first ? 1 : 0) - (last ? 1 : 0);
-      const Whole rest = layers - first.value_or(0) - last.value_or(0);
+      const Whole middle_ranks = pp_ - (first ? 1 : 0) - (last ? 1 : 0);
+      const Whole middle_layers = layers - first.value_or(0) - last.value_or(0);
       for (Whole stage = 0; stage < stages; ++stage) {
         const Whole rank = stage % pp_;
-        const Whole own = first && rank == 0        ? *first
-                          : last && rank == pp_ - 1 ? *last
-                                                    : rest / std::max<Whole>(1, ranks);
-        layers_of_stage.push_back(own / vpp_);
+        const Whole layers_of_rank = first && rank == 0 ? *first
+                                     : last && rank == pp_ - 1
+                                         ? *last
+                                         : middle_layers / std::max<Whole>(1, middle_ranks);
+        layers_of_stage.push_back(layers_of_rank / vpp_);
       }
     } else {
       layers_of_stage.assign(static_cast<std::size_t>(stages),
@@ -350,7 +370,8 @@ class MegatronPlan {
     }
   }
 
-  // Sets how gradient reduction and parameter gathering overlap with compute.
+  // Sets how gradient reduction and parameter gathering overlap with compute. REQUIRES:
+  // set_sharding and set_stages have run.
   void set_data_overlap() {
     const bool by_default = bridge() && dp_ != 1;
     const bool reduces = args_->flag("overlap_grad_reduce", by_default);
@@ -410,8 +431,8 @@ class MegatronPlan {
 
   MegatronArguments* args_;
   MegatronStyle style_;
-  const ImportedPlan& before_;
-  Whole gpus_;
+  const ImportedPlan& before_;  // what earlier files said
+  Whole gpus_;                  // of the option --gpus; 0: it is not given
   ImportedPlan* plan_;
   Whole tp_ = 1, pp_ = 1, cp_ = 1, vpp_ = 1;
   Whole dp_ = 0;              // 0: unknown
