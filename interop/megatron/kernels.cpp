@@ -1,5 +1,5 @@
-// Reads precision, kernels and recompute from Megatron-LM's arguments. Declared in
-// interop/megatron/megatron.h.
+// Turns Megatron-LM's arguments for precision, fused kernels, CUDA graphs, expert dispatch,
+// recompute and offloading into keys of a scenario. Declared in interop/megatron/megatron.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 namespace tandem {
 namespace {
 
-// Switches. `usual`: Megatron-LM's default; `ours`: a scenario's.
+// Flags that become keys unchanged, unless they equal a scenario's default.
 struct SwitchRow {
   std::string_view name;
   FlagKey key;
-  bool usual, ours;
+  bool megatron_default, scenario_default;
 };
 constexpr SwitchRow kSwitches[] = {
     {"fp8_param_gather", "train.fp8_param_gather", false, false},
@@ -24,8 +24,11 @@ constexpr SwitchRow kSwitches[] = {
     {"overlap_moe_expert_parallel_comm", "overlap.expert", false, false},
     {"delay_wgrad_compute", "overlap.delay_wgrad", false, false}};
 
-// The values of fp8_recipe in a scenario's words.
-constexpr std::pair<std::string_view, std::string_view> kRecipes[] = {
+// A value of Megatron-LM's fp8_recipe, and that of train.fp8_recipe; empty: a scenario's default.
+struct RecipeRow {
+  std::string_view megatron, scenario;
+};
+constexpr RecipeRow kRecipes[] = {
     {"delayed", ""}, {"tensorwise", "current"}, {"blockwise", "blockwise"}, {"mxfp8", "mxfp8"}};
 
 class MegatronKernels {
@@ -46,98 +49,125 @@ class MegatronKernels {
   }
 
  private:
+  // Sets the number format and the FP8 recipe. Megatron-Bridge's mixed_precision names both at
+  // once, "bf16_with_fp8_current_scaling_mixed".
   void set_precision() {
     const bool bf16 = args_->flag("bf16"), fp16 = args_->flag("fp16");
     const auto fp8 = args_->text("fp8"), fp4 = args_->text("fp4");
-    // Megatron-Bridge names all at once: "bf16_with_fp8_current_scaling_mixed".
     const auto mixed = args_->text("mixed_precision");
-    const bool named = mixed.has_value();
+    const bool is_named = mixed.has_value();
+    const auto name_has = [&](std::string_view word) {
+      return is_named && mixed->find(word) != std::string::npos;
+    };
     const std::string recipe =
         args_->text("fp8_recipe")
             .value_or(style_ == MegatronStyle::Bridge ? "tensorwise" : "delayed");
     const bool tensor_amax = args_->flag("tp_only_amax_red");
-    const auto off = [](const std::optional<std::string>& word) {
+    const auto is_unset = [](const std::optional<std::string>& word) {
       return !word || *word == "False" || *word == "false";
     };
-    if (!off(fp4) || (named && mixed->find("fp4") != std::string::npos)) {
-      plan_->set("train.precision", "nvfp4", args_->spelled(named ? "mixed_precision" : "fp4"));
-    } else if (!off(fp8) || (named && mixed->find("fp8") != std::string::npos)) {
-      plan_->set("train.precision", "fp8", args_->spelled(named ? "mixed_precision" : "fp8"));
-      set_recipe(named && off(fp8) ? *mixed : recipe, named && off(fp8));
+    const auto set_format = [&](std::string_view format, std::string_view field) {
+      plan_->set("train.precision", format, args_->spelled(is_named ? "mixed_precision" : field));
+    };
+    if (!is_unset(fp4) || name_has("fp4")) {
+      set_format("nvfp4", "fp4");
+    } else if (!is_unset(fp8) || name_has("fp8")) {
+      set_format("fp8", "fp8");
+      const bool is_in_name = is_named && is_unset(fp8);
+      set_recipe(is_in_name ? *mixed : recipe, is_in_name);
       if (tensor_amax && !plan_->has("train.fp8_recipe"))
         plan_->set("train.amax_reduction", "tensor", args_->spelled("tp_only_amax_red"));
-    } else if (fp16 || (named && mixed->starts_with("fp16"))) {
-      plan_->set("train.precision", "fp16", args_->spelled(named ? "mixed_precision" : "fp16"));
-    } else if (bf16 || (named && mixed->starts_with("bf16"))) {
-      plan_->set("train.precision", "bf16", args_->spelled(named ? "mixed_precision" : "bf16"));
-    } else if (!named && style_ != MegatronStyle::Bridge) {
+    } else if (fp16 || (is_named && mixed->starts_with("fp16"))) {
+      set_format("fp16", "fp16");
+    } else if (bf16 || (is_named && mixed->starts_with("bf16"))) {
+      set_format("bf16", "bf16");
+    } else if (!is_named && style_ != MegatronStyle::Bridge) {
       plan_->set("train.precision", "fp32", "neither --bf16 nor --fp16");
     }
     const std::string precision = plan_->text_of("train.precision");
-    if (named && (precision == "fp8" || precision == "nvfp4") && !args_->has("fp8_param_gather") &&
-        !args_->has("fp4_param_gather") && mixed->find("subchannel") == std::string::npos) {
+    const bool is_stated = args_->has("fp8_param_gather") || args_->has("fp4_param_gather");
+    if (is_named && (precision == "fp8" || precision == "nvfp4") && !is_stated &&
+        !name_has("subchannel")) {
       plan_->set("train.fp8_param_gather", true, args_->spelled("mixed_precision"));
       plan_->assumed.push_back("train.fp8_param_gather = true: by Megatron-Bridge's " + *mixed);
     }
+    set_gradient_dtype(fp16);
+  }
+
+  // Sets the format in which gradients are summed: fp32 with bf16 weights and fp16 with fp16 ones,
+  // unless another is stated.
+  void set_gradient_dtype(bool fp16) {
     if (fp16 &&
         (args_->flag("accumulate_allreduce_grads_in_fp32") || args_->flag("grad_reduce_in_fp32")))
       plan_->set("train.gradient_dtype", "fp32",
                  args_->spelled("accumulate_allreduce_grads_in_fp32"));
     else if (fp16)
       gradient_bytes_ = 2;
-    const bool bf16_sums =
+    const bool sums_in_bf16 =
         args_->flag("grad_reduce_in_bf16") ||
         (args_->has("grad_reduce_in_fp32") && !args_->flag("grad_reduce_in_fp32", true));
-    args_->flag("accumulate_allreduce_grads_in_fp32");  // counts it as taken, as bf16 has it anyway
-    if (bf16_sums && !fp16) {
+    args_->flag("accumulate_allreduce_grads_in_fp32");  // marks it as understood: bf16's default
+    if (sums_in_bf16 && !fp16) {
       plan_->set("train.gradient_dtype", "bf16", args_->spelled("grad_reduce_in_bf16"));
       gradient_bytes_ = 2;
     }
   }
 
-  // Sets the recipe. `in_name`: `recipe` is the name of a mixed precision that contains it.
-  void set_recipe(const std::string& recipe, bool in_name) {
-    for (const auto& [theirs, ours] : kRecipes) {
-      const bool fits = in_name ? recipe.find(theirs) != std::string::npos : recipe == theirs;
-      if (fits && !ours.empty()) plan_->set("train.fp8_recipe", ours, args_->spelled("fp8_recipe"));
+  // Sets the FP8 recipe. `is_in_name`: `recipe` is a mixed_precision whose name contains it.
+  void set_recipe(const std::string& recipe, bool is_in_name) {
+    for (const RecipeRow& row : kRecipes) {
+      const bool fits =
+          is_in_name ? recipe.find(row.megatron) != std::string::npos : recipe == row.megatron;
+      if (fits && !row.scenario.empty())
+        plan_->set("train.fp8_recipe", row.scenario, args_->spelled("fp8_recipe"));
       if (fits) return;
     }
-    // Two names differ from their recipes: "subchannel", and NanoV2's "current".
+    // Three words in names of mixed_precision are no values of fp8_recipe.
     const bool blocks =
         recipe.find("subchannel") != std::string::npos || recipe.find("nanov2") == 0;
-    if (in_name && (blocks || recipe.find("current") != std::string::npos))
+    if (is_in_name && (blocks || recipe.find("current") != std::string::npos))
       plan_->set("train.fp8_recipe", blocks ? "blockwise" : "current",
                  args_->spelled("mixed_precision"));
-    if (!in_name)
+    if (!is_in_name)
       plan_->not_understood.push_back(fmt::format("{} {}", args_->spelled("fp8_recipe"), recipe));
   }
 
   void set_kernels() {
+    set_attention();
+    for (const SwitchRow& row : kSwitches) {
+      const bool value = args_->flag(row.name, row.megatron_default);
+      if (value != row.scenario_default) plan_->set(row.key, value, args_->spelled(row.name));
+    }
+    const std::string precision = plan_->text_of("train.precision");
+    if (args_->flag("fp8_dot_product_attention") && (precision == "fp8" || precision == "nvfp4") &&
+        plan_->flag_of("train.flash_attention"))
+      plan_->set("train.fp8_attention", true, args_->spelled("fp8_dot_product_attention"));
+    set_fusions();
+    set_cuda_graphs();
+  }
+
+  void set_attention() {
     std::string backend = args_->text("attention_backend").value_or("auto");
     backend = backend.substr(backend.rfind('.') + 1);
-    const bool local = args_->text("transformer_impl").value_or("transformer_engine") == "local";
-    const bool asked = args_->flag("use_flash_attn");
+    const bool is_local = args_->text("transformer_impl").value_or("transformer_engine") == "local";
+    const bool is_asked = args_->flag("use_flash_attn");
     // Megatron-LM's enumeration. The value is a name, or the number of one.
     constexpr std::string_view kBackends[] = {"flash", "fused", "unfused", "local", "auto"};
     if (backend.size() == 1 && backend[0] >= '1' && backend[0] <= '5')
       backend = kBackends[backend[0] - '1'];
     if (std::find(std::begin(kBackends), std::end(kBackends), backend) == std::end(kBackends))
       args_->fail("attention_backend", "flash, fused, unfused, local or auto");
-    if (asked || backend == "flash" || backend == "fused" || (backend == "auto" && !local)) {
+    if (is_asked || backend == "flash" || backend == "fused" || (backend == "auto" && !is_local)) {
       plan_->set("train.flash_attention", true,
-                 asked ? args_->spelled("use_flash_attn")
-                       : args_->spelled("attention_backend") + " " + backend);
+                 is_asked ? args_->spelled("use_flash_attn")
+                          : args_->spelled("attention_backend") + " " + backend);
     } else if (before_.has("train.flash_attention")) {
       plan_->set("train.flash_attention", false, args_->spelled("attention_backend"));
     }
-    for (const SwitchRow& row : kSwitches) {
-      const bool value = args_->flag(row.name, row.usual);
-      if (value != row.ours) plan_->set(row.key, value, args_->spelled(row.name));
-    }
-    const std::string precision = plan_->text_of("train.precision");
-    if (args_->flag("fp8_dot_product_attention") && (precision == "fp8" || precision == "nvfp4") &&
-        plan_->flag_of("train.flash_attention"))
-      plan_->set("train.fp8_attention", true, args_->spelled("fp8_dot_product_attention"));
+  }
+
+  // Sets whether the MLP's activation and the norms are fused kernels.
+  void set_fusions() {
     const bool gelu = args_->flag("bias_gelu_fusion", true),
                swiglu = args_->flag("bias_swiglu_fusion", true),
                activation = args_->flag("bias_activation_fusion", true);
@@ -151,6 +181,9 @@ class MegatronKernels {
     if (!persists || args_->flag("no_persist_layer_norm"))
       plan_->set("train.fused_norm", false,
                  args_->spelled(persists ? "no_persist_layer_norm" : "persist_layer_norm"));
+  }
+
+  void set_cuda_graphs() {
     constexpr std::string_view kNoGraphs = "none";
     const std::string graphs = args_->text("cuda_graph_impl").value_or(std::string(kNoGraphs));
     const bool older = args_->flag("enable_cuda_graph"),
@@ -164,49 +197,56 @@ class MegatronKernels {
     }
   }
 
+  // Returns the words of a list, "[core_attn, moe]" or "core_attn moe".
+  std::vector<std::string> words_of(const char* name, const char* default_list) {
+    std::string list = args_->text(name).value_or(default_list);
+    std::ranges::replace_if(
+        list, [](char c) { return std::string_view("[],'\"").find(c) != std::string_view::npos; },
+        ' ');
+    return split_words(list);
+  }
+
   // Sets which parts of a layer are in CUDA graphs, from "attn moe_router" or "[attn, mlp]". "full"
   // means all: nothing is set.
   void set_graph_scope(const char* name) {
     constexpr std::string_view kKnown[] = {"attn", "mamba",      "mlp",
                                            "moe",  "moe_router", "moe_preprocess"};
-    std::string scope = args_->text(name).value_or(""), known;
-    std::ranges::replace_if(
-        scope, [](char c) { return std::string_view("[]',\"").find(c) != std::string_view::npos; },
-        ' ');
-    for (const std::string& word : split(scope, " ")) {
-      if (word.empty()) continue;
+    std::string known;
+    for (const std::string& word : words_of(name, "")) {
       if (word.starts_with("full")) return;
-      const bool is_known = std::ranges::find(kKnown, word) != std::end(kKnown);
-      if (is_known) known += (known.empty() ? "" : ", ") + word;
-      if (!is_known)
+      if (std::ranges::find(kKnown, word) != std::end(kKnown)) {
+        known += (known.empty() ? "" : ", ") + word;
+      } else {
         plan_->not_expressed.push_back(
             fmt::format("{} {}: launched kernel by kernel", args_->spelled(name), word));
+      }
     }
     if (!known.empty()) plan_->set("train.cuda_graph_scope", known, args_->spelled(name));
   }
 
-  // Sets the dispatcher. It has no effect where one GPU has all experts, and is left out.
+  // Sets how tokens are sent to experts. Nothing is set where each GPU has all experts (EP = 1).
   void set_dispatcher() {
     const bool bridge = style_ == MegatronStyle::Bridge;
-    std::string word =
+    std::string dispatcher =
         args_->text("moe_token_dispatcher_type").value_or(bridge ? "alltoall" : "allgather");
     const std::string backend = args_->text("moe_flex_dispatcher_backend").value_or("deepep");
-    const bool old = args_->flag("moe_enable_deepep");
-    if (word == "flex" || old) word = backend;
-    if (args_->whole("expert_model_parallel_size").value_or(1) == 1 || word == "alltoall") return;
-    if (word == "ncclep") {
+    const bool is_deepep = args_->flag("moe_enable_deepep");  // the older flag
+    if (dispatcher == "flex" || is_deepep) dispatcher = backend;
+    if (args_->whole("expert_model_parallel_size").value_or(1) == 1 || dispatcher == "alltoall")
+      return;
+    if (dispatcher == "ncclep") {
       plan_->assumed.push_back("ncclep sends as DeepEP does");
-      word = "deepep";
+      dispatcher = "deepep";
     }
-    plan_->set("parallel.dispatcher", word, args_->spelled("moe_token_dispatcher_type"));
-    if (word != "deepep") return;
+    plan_->set("parallel.dispatcher", dispatcher, args_->spelled("moe_token_dispatcher_type"));
+    if (dispatcher != "deepep") return;
     for (const char* name : {"moe_flex_dispatcher_num_sms", "moe_deepep_num_sms"}) {
       const auto sms = args_->whole(name, 1);
       if (sms) plan_->set("overlap.expert_sms", *sms, args_->spelled(name));
     }
   }
 
-  // Sets how many tokens an expert takes at most.
+  // Sets how many tokens an expert takes at most, as a multiple of the mean.
   void set_capacity() {
     const auto factor = args_->text("moe_expert_capacity_factor");
     const bool pads = args_->flag("moe_pad_expert_input_to_capacity");
@@ -221,24 +261,15 @@ class MegatronKernels {
       plan_->set("model.pad_to_capacity", true, args_->spelled("moe_pad_expert_input_to_capacity"));
   }
 
-  // Returns a list, "[core_attn, moe]" or "core_attn moe", with commas alone.
-  std::string words_of(const char* name, const char* otherwise) {
-    std::string words = args_->text(name).value_or(otherwise), list;
-    std::ranges::replace_if(
-        words, [](char c) { return std::string_view("[],'\"").find(c) != std::string_view::npos; },
-        ' ');
-    for (const std::string& word : split_words(words)) list += (list.empty() ? "" : ", ") + word;
-    return list;
-  }
-
-  // Sets what is offloaded: by module, or as Transformer Engine does it, by layer.
+  // Sets which activations are offloaded to the CPU: of some modules, or of some layers, as
+  // Transformer Engine does it.
   void set_offload() {
-    const bool fine = args_->flag("fine_grained_activation_offloading");
-    const std::string modules = words_of("offload_modules", "");
+    const bool by_module = args_->flag("fine_grained_activation_offloading");
+    const std::string modules = fmt::format("{}", fmt::join(words_of("offload_modules", ""), ", "));
     const auto layers = args_->whole("cpu_offloading_num_layers");
-    // Megatron-LM's flag is the number alone.
+    // In Megatron-LM the number of layers alone switches it on.
     const bool by_layer = args_->flag("cpu_offloading", style_ != MegatronStyle::Bridge);
-    if (fine && !modules.empty())
+    if (by_module && !modules.empty())
       plan_->set("train.activation_offload_modules", modules, args_->spelled("offload_modules"));
     if (by_layer && layers.value_or(0) > 0 && args_->flag("cpu_offloading_activations", true))
       plan_->set("train.activation_offload_layers", *layers,
@@ -254,16 +285,16 @@ class MegatronKernels {
     const bool fused = args_->flag("cross_entropy_loss_fusion", style_ == MegatronStyle::Bridge);
     const std::string kind = args_->text("cross_entropy_fusion_impl").value_or("native");
     if (kind != "native" && kind != "te") args_->fail("cross_entropy_fusion_impl", "native or te");
-    const bool says_kind = fused && args_->text("cross_entropy_fusion_impl");
+    const bool is_kind_stated = fused && args_->text("cross_entropy_fusion_impl");
     plan_->set(
         "train.cross_entropy", fused ? kind : "unfused",
-        args_->spelled(says_kind ? "cross_entropy_fusion_impl" : "cross_entropy_loss_fusion"));
+        args_->spelled(is_kind_stated ? "cross_entropy_fusion_impl" : "cross_entropy_loss_fusion"));
   }
 
   void set_recompute() {
     std::string granularity = args_->text("recompute_granularity").value_or("");
     std::string from = args_->spelled("recompute_granularity");
-    // This flag is of Megatron-LM before 2022, and of Megatron-DeepSpeed.
+    // Megatron-LM before 2022 and Megatron-DeepSpeed have this flag.
     if (args_->flag("checkpoint_activations") && granularity.empty()) {
       granularity = "full";
       from = args_->spelled("checkpoint_activations");
@@ -272,10 +303,11 @@ class MegatronKernels {
       granularity = "selective";
       from = args_->spelled("recompute_activations");
     }
-    std::string list = words_of("recompute_modules", "core_attn");
+    std::string modules =
+        fmt::format("{}", fmt::join(words_of("recompute_modules", "core_attn"), ", "));
     if (args_->flag("moe_layer_recompute") && granularity.empty()) {
       granularity = "selective";
-      list = "moe";
+      modules = "moe";
       from = args_->spelled("moe_layer_recompute");
     }
     const std::string method = args_->text("recompute_method").value_or("uniform");
@@ -290,8 +322,8 @@ class MegatronKernels {
                         args_->spelled("recompute_num_layers"), *layers));
     } else if (granularity == "selective") {
       plan_->set("train.recompute", "selective", from);
-      if (list != "core_attn")
-        plan_->set("train.recompute_modules", list, args_->spelled("recompute_modules"));
+      if (modules != "core_attn")
+        plan_->set("train.recompute_modules", modules, args_->spelled("recompute_modules"));
     } else if (!granularity.empty()) {
       args_->fail("recompute_granularity", "full or selective");
     }

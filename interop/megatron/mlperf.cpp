@@ -1,5 +1,6 @@
-// Reads MLPerf's configurations, which set variables: NVIDIA's, whose names have sizes too, and
-// AMD's. What they source is read in its place, where it is given. Declared in
+// Reads MLPerf's configurations: shell scripts that export variables such as
+// TENSOR_MODEL_PARALLEL=4, which stand for Megatron-LM's arguments. The names of NVIDIA's files
+// state sizes too. A file that a script sources is read in its place, if it was given. Declared in
 // interop/megatron/files.h.
 #include <fmt/format.h>
 
@@ -65,71 +66,21 @@ constexpr MlperfRow kMlperf[] = {
     {"ACM", "recompute_method"},
     {"ACL", "recompute_num_layers"}};
 
-bool is_mlperf_quiet(std::string_view name) {
-  return matches_any(name, {"WALLTIME*",
-                            "DGXSYSTEM",
-                            "MAX_STEPS",
-                            "SEGMENT",
-                            "NEXP",
-                            "SBATCH*",
-                            "*_CHECK*",
-                            "VAL_*",
-                            "LOAD*",
-                            "SEED",
-                            "TARGET*",
-                            "NCCL_*",
-                            "CUDA_*",
-                            "NVTE_*",
-                            "UB_*",
-                            "MC_*",
-                            "SLURM*",
-                            "HYDRA*",
-                            "*_DIR",
-                            "*_PATH",
-                            "*LR",
-                            "WARMUP*",
-                            "LR*",
-                            "BINDCMD",
-                            "MINIBS",
-                            "FP8_AMAX*",
-                            "FP8_REDUCE_AMAX",
-                            "FP4_RECIPE",
-                            "WGRAD_DEFERRAL*",
-                            "MLPERF_*",
-                            "TOKENIZERS_*",
-                            "HF_*",
-                            "TQDM*",
-                            "PYTORCH_*",
-                            "NEMO_*",
-                            "TRAIN_ONLY",
-                            "OMP_NUM*",
-                            "MODEL_SIZE",
-                            "SIZE",
-                            "*_EVERY*",
-                            "GC_*",
-                            "VBOOST*",
-                            "ATTEMPT_*",
-                            "OPT_LR*",
-                            "*_CKPT*",
-                            "EVAL*",
-                            "SKIP_EVALS",
-                            "START_*",
-                            "LEGACY_DATASET",
-                            "TAG",
-                            "DATADIR",
-                            "CONT",
-                            "NPAR",
-                            "FROM_HF",
-                            "STEP_TIME*",
-                            "DEPENDENCIES",
-                            "REMOTE"});
-}
+// Variables that change neither time nor memory, by globs.
+constexpr std::string_view kMlperfQuiet =
+    "WALLTIME* DGXSYSTEM MAX_STEPS SEGMENT NEXP SBATCH* *_CHECK* VAL_* LOAD* SEED TARGET* "
+    "NCCL_* CUDA_* NVTE_* UB_* MC_* SLURM* HYDRA* *_DIR *_PATH *LR WARMUP* LR* BINDCMD MINIBS "
+    "FP8_AMAX* FP8_REDUCE_AMAX FP4_RECIPE WGRAD_DEFERRAL* MLPERF_* TOKENIZERS_* HF_* TQDM* "
+    "PYTORCH_* NEMO_* TRAIN_ONLY OMP_NUM* MODEL_SIZE SIZE *_EVERY* GC_* VBOOST* ATTEMPT_* "
+    "OPT_LR* *_CKPT* EVAL* SKIP_EVALS START_* LEGACY_DATASET TAG DATADIR CONT NPAR FROM_HF "
+    "STEP_TIME* DEPENDENCIES REMOTE";
 
-// The parts of an MLPerf configuration's name: the machine, the nodes, the GPUs of each, the
-// microbatches of an iteration on a replica, and sizes (0: not in the name).
+// The parts of a name such as "config_DGXB200_64x8x144xtp4pp8cp2_cg.sh".
 struct MlperfName {
-  std::string gpu;
-  std::int64_t nodes = 0, gpus = 0, microbatches = 0, tp = 0, pp = 0, cp = 0, ep = 0;
+  std::string machine;                          // "DGXB200"
+  std::int64_t nodes = 0, gpus_per_node = 0;    // 64 and 8
+  std::int64_t microbatches = 0;                // 144 of an iteration, on each replica
+  std::int64_t tp = 0, pp = 0, cp = 0, ep = 0;  // 0: not in the name
 };
 
 // Returns the number that follows `letters` at `at`, and moves `at` past it; 0: there is none.
@@ -146,19 +97,20 @@ std::int64_t digits_behind(const std::string& text, std::string_view letters, st
   return value;
 }
 
-// Reads "config_DGXB200_64x8x144xtp4pp8cp2_cg.sh"; nothing: the name has another form.
+// Reads a file's name; nothing: it has another form.
 std::optional<MlperfName> mlperf_name(const std::string& path) {
+  constexpr std::string_view kPrefix = "config_";
   const std::string name = std::filesystem::path(path).stem().string();
-  if (!name.starts_with("config_")) return std::nullopt;
-  const std::size_t second = name.find('_', 7);
-  if (second == std::string::npos) return std::nullopt;
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::size_t machine_end = name.find('_', kPrefix.size());
+  if (machine_end == std::string::npos) return std::nullopt;
   MlperfName found;
-  found.gpu = name.substr(7, second - 7);
-  std::size_t at = second + 1;
+  found.machine = name.substr(kPrefix.size(), machine_end - kPrefix.size());
+  std::size_t at = machine_end + 1;
   found.nodes = digits_behind(name, "", &at);
-  found.gpus = digits_behind(name, "x", &at);
+  found.gpus_per_node = digits_behind(name, "x", &at);
   found.microbatches = digits_behind(name, "x", &at);
-  if (found.nodes == 0 || found.gpus == 0 || found.microbatches == 0) return std::nullopt;
+  if (found.nodes == 0 || found.gpus_per_node == 0 || found.microbatches == 0) return std::nullopt;
   at += at < name.size() && name[at] == 'x' ? 1 : 0;
   found.tp = digits_behind(name, "tp", &at);
   found.pp = digits_behind(name, "pp", &at);
@@ -179,18 +131,20 @@ std::string_view preset_of_machine(std::string_view machine) {
   return "";
 }
 
+// Returns a variable's value; empty: it is not set.
 std::string variable_of(const ShellScript& script, std::string_view name) {
   const auto found = script.variables.find(std::string(name));
   return found == script.variables.end() || found->second.words.empty() ? ""
                                                                         : found->second.words[0];
 }
 
-// The lines of a script, and of those that it reads into itself where they are given beside it.
+// A script's text with the files that it sources in place of their `source` lines.
 struct IncludedScript {
   std::string text;
   std::vector<std::string> places;  // of each line: "config_common.sh:3"
 };
 
+// Adds a script's lines to *all, with those of the files that it sources and that were given.
 void include(const std::string& text, const std::string& path, const ImportContext& context,
              int depth, IncludedScript* all) {
   constexpr int kMostIncluded = 20;
@@ -210,6 +164,58 @@ void include(const std::string& text, const std::string& path, const ImportConte
     all->text += line + '\n';
     all->places.push_back(where);
   }
+}
+
+void add_name_fields(const MlperfName& name, const std::string& path,
+                     MegatronArguments* arguments) {
+  const auto add = [&](const char* field, std::int64_t value) {
+    if (value > 0) arguments->add_field(field, fmt::format("{}", value), path);
+  };
+  add("nnodes", name.nodes);
+  add("gpus_per_node", name.gpus_per_node);
+  add("tensor_model_parallel_size", name.tp);
+  add("pipeline_model_parallel_size", name.pp);
+  add("context_parallel_size", name.cp);
+  add("expert_model_parallel_size", name.ep);
+}
+
+// Adds a variable that stands for an argument to the arguments; lists any other in *lists.
+void add_variable(const std::string& variable, std::string value, const std::string& where,
+                  MegatronArguments* arguments, ImportedPlan* lists) {
+  const auto* row =
+      std::find_if(std::begin(kMlperf), std::end(kMlperf),
+                   [&](const MlperfRow& known) { return known.variable == variable; });
+  if (row != std::end(kMlperf)) {
+    if (value == "True" && row->field == "fp8") value = "hybrid";
+    if (value == "True" && row->field == "fp4") value = "nvfp4";
+    arguments->add_field(std::string(row->field), value, where, variable);
+  } else if (variable.starts_with("LORA_")) {
+    lists->not_expressed.push_back(fmt::format(
+        "{}: {}={}: all weights are trained: adapters are not covered", where, variable, value));
+  } else if (matches_word(variable, kMlperfQuiet)) {
+    ++lists->without_effect;
+  } else {
+    lists->not_understood.push_back(fmt::format("{}: {}={}", where, variable, value));
+  }
+}
+
+// Sets the global batch: the microbatches of MINIBS, or else of the file's name, times replicas
+// (dp) and microbatch size.
+void set_mlperf_batch(const ShellScript& script, const std::optional<MlperfName>& name,
+                      ImportedPlan* plan) {
+  std::int64_t microbatches = name ? name->microbatches : 0;
+  if (const auto list = python_list("[" + variable_of(script, "MINIBS") + "]");
+      list && list->size() == 1)
+    microbatches = list->front();
+  const auto gpus = plan->whole_of("cluster.gpus");
+  const std::int64_t gpus_of_replica = product_of({plan->whole_of("parallel.tp").value_or(1),
+                                                   plan->whole_of("parallel.pp").value_or(1),
+                                                   plan->whole_of("parallel.cp").value_or(1)});
+  if (microbatches == 0 || !gpus || *gpus % gpus_of_replica != 0) return;
+  plan->set("parallel.global_batch",
+            product_of({microbatches, *gpus / gpus_of_replica,
+                        plan->whole_of("parallel.micro_batch").value_or(1)}),
+            fmt::format("{} microbatches a replica", microbatches));
 }
 
 }  // namespace
@@ -232,38 +238,11 @@ Result<ImportedPlan> import_mlperf(const std::string& own_text, const ImportCont
   };
   const auto name = mlperf_name(context.path);
   MegatronArguments arguments(context.path);
-  const auto field = [&](std::string_view to, std::int64_t value) {
-    if (value > 0) arguments.add_field(std::string(to), fmt::format("{}", value), context.path);
-  };
-  if (name) {
-    field("nnodes", name->nodes);
-    field("gpus_per_node", name->gpus);
-    field("tensor_model_parallel_size", name->tp);
-    field("pipeline_model_parallel_size", name->pp);
-    field("context_parallel_size", name->cp);
-    field("expert_model_parallel_size", name->ep);
-  }
+  if (name) add_name_fields(*name, context.path, &arguments);
   ImportedPlan lists;  // what is not understood and the like, added to the plan at the end
-  for (const auto& named : script.variables) {
-    const std::string& variable = named.first;
-    const ShellVariable& value = named.second;
-    const std::string where = place(value.line);
-    std::string text = value.words.empty() ? "" : value.words[0];
-    const auto row = std::find_if(std::begin(kMlperf), std::end(kMlperf),
-                                  [&](const MlperfRow& one) { return one.variable == variable; });
-    if (row != std::end(kMlperf)) {
-      if (text == "True" && row->field == "fp8") text = "hybrid";
-      if (text == "True" && row->field == "fp4") text = "nvfp4";
-      arguments.add_field(std::string(row->field), text, where, variable);
-    } else if (variable.starts_with("LORA_")) {
-      lists.not_expressed.push_back(fmt::format(
-          "{}: {}={}: all weights are trained: adapters are not covered", where, variable, text));
-    } else if (is_mlperf_quiet(variable)) {
-      ++lists.without_effect;
-    } else {
-      lists.not_understood.push_back(fmt::format("{}: {}={}", where, variable, text));
-    }
-  }
+  for (const auto& [variable, value] : script.variables)
+    add_variable(variable, value.words.empty() ? "" : value.words[0], place(value.line), &arguments,
+                 &lists);
   if (context.path.find("lora") != std::string::npos)
     lists.not_expressed.push_back(
         context.path +
@@ -281,24 +260,12 @@ Result<ImportedPlan> import_mlperf(const std::string& own_text, const ImportCont
                    import_megatron(&arguments, context.path + " (MLPerf configuration)",
                                    MegatronStyle::Bridge, context.before, context.gpus));
   RETURN_IF_ERROR(plan.add(lists));
-  const std::string microbatches = variable_of(script, "MINIBS");
-  std::int64_t count = name ? name->microbatches : 0;
-  if (const auto list = python_list("[" + microbatches + "]"); list && list->size() == 1)
-    count = list->front();
-  const auto gpus = plan.whole_of("cluster.gpus");
-  const std::int64_t block = product_of({plan.whole_of("parallel.tp").value_or(1),
-                                         plan.whole_of("parallel.pp").value_or(1),
-                                         plan.whole_of("parallel.cp").value_or(1)});
-  if (count > 0 && gpus && *gpus % block == 0 && !arguments.has("global_batch_size")) {
-    plan.set("parallel.global_batch",
-             product_of({count, *gpus / block, plan.whole_of("parallel.micro_batch").value_or(1)}),
-             fmt::format("{} microbatches a replica", count));
-  }
-  if (name && !preset_of_machine(name->gpu).empty())
-    plan.set("cluster.preset", preset_of_machine(name->gpu), name->gpu);
+  if (!arguments.has("global_batch_size")) set_mlperf_batch(script, name, &plan);
+  if (name && !preset_of_machine(name->machine).empty())
+    plan.set("cluster.preset", preset_of_machine(name->machine), name->machine);
   else if (name)
     plan.not_understood.push_back(
-        fmt::format("{}: machine {}: name a preset with --cluster", context.path, name->gpu));
+        fmt::format("{}: machine {}: name a preset with --cluster", context.path, name->machine));
   return plan;
 }
 
