@@ -22,7 +22,7 @@ struct KnownTokenizer {
 };
 constexpr KnownTokenizer kTokenizers[] = {
     {"nemotron_2_256k", 256000}, {"GPT2BPETokenizer", 50257}, {"Llama2Tokenizer", 32000}};
-constexpr Whole kUsualVocab = 128'000;
+constexpr Whole kUsualVocab = 128'000;  // where the tokenizer is unknown
 
 class MegatronModel {
  public:
@@ -99,38 +99,37 @@ class MegatronModel {
       index_head_dim_ = args_->whole("dsa_indexer_head_dim").value_or(0);
       index_topk_ = args_->whole("dsa_indexer_topk").value_or(0);
     }
-    read_spread();
+    read_attention_kinds();
   }
 
   // Reads which layers attend to all positions, and which are linear. For linear_attention_freq an
   // integer N makes each N-th layer softmax attention and all others linear; a list has a 1 for
   // each linear layer.
-  void read_spread() {
+  void read_attention_kinds() {
     full_.assign(static_cast<std::size_t>(layers_), window_ == 0 ? 1 : 0);
     linear_.assign(static_cast<std::size_t>(layers_), 0);
     mark_layers("window_attn_skip_freq", window_ > 0, &full_);
     if (!delta_) return;
-    linear_.assign(static_cast<std::size_t>(layers_), 1);
-    std::vector<char> softmax(static_cast<std::size_t>(layers_), 0);
-    mark_layers("linear_attention_freq", true, &softmax);
-    for (std::size_t i = 0; i < linear_.size(); ++i) linear_[i] = softmax[i] != 0 ? 0 : 1;
-    if (args_->has("linear_attention_freq") && python_list(*args_->text("linear_attention_freq"))) {
-      for (std::size_t i = 0; i < linear_.size(); ++i) linear_[i] = softmax[i];
-    }
+    std::vector<char> marks(static_cast<std::size_t>(layers_), 0);
+    mark_layers("linear_attention_freq", true, &marks);
+    const auto freq = args_->text("linear_attention_freq");
+    const bool marks_linear = freq && python_list(*freq);
+    for (std::size_t i = 0; i < marks.size(); ++i)
+      linear_[i] = (marks[i] != 0) == marks_linear ? 1 : 0;
   }
 
   // Marks layers as the argument says: an integer N marks each N-th layer; a list has 0 or 1 for
-  // every layer. Does nothing if `counts` is false.
-  void mark_layers(std::string_view name, bool counts, std::vector<char>* marks) {
+  // every layer. An argument that is not `in_use` is only marked as read.
+  void mark_layers(std::string_view name, bool in_use, std::vector<char>* marks) {
     const auto text = args_->text(name);
-    if (!text || !counts) return;
+    if (!text || !in_use) return;
     if (const auto list = python_list(*text)) {
       if (list->size() != marks->size()) {
         args_->fail(name, fmt::format("a list of {} layers", marks->size()));
         return;
       }
       for (std::size_t i = 0; i < marks->size(); ++i) (*marks)[i] = (*list)[i] != 0 ? 1 : 0;
-      // In this list 1 stands for a window, and the marks are of layers without one.
+      // A 1 in this list is a layer with a window; the marks are of layers without one.
       if (name == "window_attn_skip_freq") {
         for (char& mark : *marks) mark = mark != 0 ? 0 : 1;
       }
@@ -212,7 +211,7 @@ class MegatronModel {
   void add_mamba(ImportedLayer* layer) {
     const Whole dim = args_->whole("mamba_head_dim", 1).value_or(64);
     layer->set("model.mixer", "mamba");
-    // Without a number of heads the layer is twice as wide as the model.
+    // By default all heads together are twice as wide as the model.
     layer->set("model.mamba_heads", args_->whole("mamba_num_heads", 1).value_or(2 * hidden_ / dim));
     layer->set("model.mamba_head_dim", dim);
     layer->set("model.mamba_state", args_->whole("mamba_state_dim").value_or(128));
@@ -244,16 +243,16 @@ class MegatronModel {
   // differs from others: "dense" and "moe", "local" and "global", or "local_moe" and so on.
   std::vector<ImportedLayer> by_rules() {
     std::vector<ImportedLayer> layers;
-    const auto alike = [](const std::vector<char>& marks) {
+    const auto all_same = [](const std::vector<char>& marks) {
       return std::count(marks.begin(), marks.end(), marks[0]) ==
              static_cast<std::ptrdiff_t>(marks.size());
     };
-    const bool one_mlp = alike(sparse_), one_attention = alike(full_) && alike(linear_);
+    const bool same_mlp = all_same(sparse_), same_attention = all_same(full_) && all_same(linear_);
     for (std::size_t i = 0; i < sparse_.size(); ++i) {
       ImportedLayer layer;
       const std::string attention = linear_[i] != 0 ? "linear" : full_[i] != 0 ? "global" : "local";
       const std::string mlp = sparse_[i] != 0 ? "moe" : "dense";
-      layer.name = one_attention ? mlp : one_mlp ? attention : attention + "_" + mlp;
+      layer.name = same_attention ? mlp : same_mlp ? attention : attention + "_" + mlp;
       if (linear_[i] != 0) {
         add_linear(&layer);
       } else {
@@ -278,7 +277,7 @@ class MegatronModel {
           "{}: patterns behind a slash: layers of multi-token prediction are as the last",
           args_->spelled("hybrid_layer_pattern")));
     pattern = pattern.substr(0, pattern.find('/'));
-    std::erase(pattern, '|');  // they say where stages end
+    std::erase(pattern, '|');  // ends of stages, which plan.cpp reads
     std::vector<ImportedLayer> layers;
     if (experts_ == 0 && pattern.find('E') != std::string::npos)
       args_->fail("num_experts", "experts for the letter E");
@@ -363,10 +362,11 @@ class MegatronModel {
   MegatronStyle style_;
   ImportedPlan* plan_;
   Whole layers_ = 0, hidden_ = 0, heads_ = 0, kv_heads_ = 0, head_dim_ = 0, window_ = 0;
-  Whole q_rank_ = 0, kv_rank_ = 0, nope_ = 0, rope_ = 0, v_dim_ = 0;
+  Whole q_rank_ = 0, kv_rank_ = 0, nope_ = 0, rope_ = 0, v_dim_ = 0;  // of latent attention
   Whole index_heads_ = 0, index_head_dim_ = 0, index_topk_ = 0;
   Whole router_groups_ = 0, router_topk_groups_ = 0;
   Whole ffn_ = 0, experts_ = 0, top_k_ = 0, expert_ffn_ = 0, shared_ = 0, moe_latent_ = 0;
+  // Multi-head latent attention (MLA); gated delta net (linear attention) in some layers.
   bool latent_ = false, delta_ = false, qk_norm_ = false, qkv_bias_ = false, sinks_ = false,
        gated_ = false;
   bool biases_ = true, router_bias_ = false;

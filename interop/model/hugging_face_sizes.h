@@ -1,4 +1,5 @@
-// The sizes of a config.json's model, read by the names and the rules of its family.
+// HfModel: the sizes of the model that a Hugging Face config.json describes, and for each layer what
+// it attends to and whether its MLP is experts.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,16 @@
 
 namespace tandem {
 
-enum class Attends { All, Window, Chunk, Linear, Mamba };
+// How a layer mixes positions.
+enum class Attends {
+  All,     // softmax attention to all positions before
+  Window,  // to the last `window` positions
+  Chunk,   // to the positions in the same chunk of `chunk`
+  Linear,  // linear attention, such as a gated delta net
+  Mamba
+};
 
-// A model's sizes. 0: it has none of it.
+// 0: the model has no such part.
 struct HfModel {
   using Whole = std::int64_t;
 
@@ -22,12 +30,13 @@ struct HfModel {
   Whole layers = 0, hidden = 0, heads = 0, vocab = 0;
   std::string layers_field, hidden_field;  // their names in the file
   bool gated = true, biases = false;
-  // Attention. global: of layers that attend to all positions where others do not.
+  // Attention. global_...: of layers that attend to all positions, in a model with windows.
   Whole kv_heads = 0, head_dim = 0, global_head_dim = 0, global_kv_heads = 0;
-  Whole q_rank = 0, kv_rank = 0, nope = 0, rope = 0, v_dim = 0;
-  Whole index_heads = 0, index_head_dim = 0, index_topk = 0, window = 0, chunk = 0;
+  Whole q_rank = 0, kv_rank = 0, nope = 0, rope = 0, v_dim = 0;  // latent attention (MLA)
+  Whole index_heads = 0, index_head_dim = 0, index_topk = 0;  // DeepSeek's sparse attention
+  Whole window = 0, chunk = 0;                               // positions
   bool shared_kv = false, qkv_bias = false, output_bias = false, qk_norm = false;
-  // Layers of linear attention or Mamba.
+  // Linear attention, then Mamba.
   Whole key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0, conv = 0;
   Whole mamba_heads = 0, mamba_head_dim = 0, mamba_state = 0, mamba_groups = 0, mamba_conv = 0,
         mamba_chunk = 0;

@@ -1,6 +1,7 @@
-// Reads verl's settings: the part that trains the actor, by FSDP or by Megatron-LM, and its SFT.
-// Missing settings have the defaults of verl/trainer/config/ in verl-project/verl 1dda039b
-// (2026-08-22). An iteration is one step of the optimizer, of which a step of verl has several.
+// Turns verl's settings for training the actor (the policy), by FSDP or by Megatron-LM, or for
+// supervised fine-tuning (SFT) into keys of a scenario. Missing settings have the defaults of
+// verl/trainer/config/ in verl-project/verl 1dda039b (2026-08-22). A scenario's iteration is one
+// step of the optimizer; a step of verl has several.
 // Declared in interop/rl/rl.h.
 #include <fmt/format.h>
 
@@ -103,12 +104,11 @@ class VerlPlan {
     const std::string engine = engine_of();
     check_adapters();
     RETURN_IF_ERROR(settings_->status());
-    const bool megatron = engine == "megatron";
     set_gpus();
     note_settings(model_prefix_, kModelNotes, settings_, &plan_);
     note_settings(actor_prefix_, kActorNotes, settings_, &plan_);
     note_settings(engine_prefix_, kEngineNotes, settings_, &plan_);
-    RETURN_IF_ERROR(megatron ? set_megatron() : set_fsdp());
+    RETURN_IF_ERROR(engine == "megatron" ? set_megatron() : set_fsdp());
     set_data();
     RETURN_IF_ERROR(settings_->status());
     set_model();
@@ -119,15 +119,16 @@ class VerlPlan {
   }
 
  private:
+  // Return the full name of an actor's or an engine's setting.
   std::string actor(std::string_view name) const { return actor_prefix_ + std::string(name); }
   std::string engine(std::string_view name) const { return engine_prefix_ + std::string(name); }
 
-  // Returns "fsdp", "fsdp2" or "megatron", and sets the prefix of its settings.
+  // Returns "fsdp", "fsdp2" or "megatron", and sets the prefixes of the settings' names.
   std::string engine_of() {
     if (!sft_)
       model_prefix_ = "actor_rollout_ref.model.", actor_prefix_ = "actor_rollout_ref.actor.";
     std::string name, from;
-    // The last one that is there counts most; an engine's settings alone tell it too.
+    // The last of these fields that names an engine counts.
     for (const char* field : {"config_name", "model_engine", "engine",
                               "actor@actor_rollout_ref.actor", "actor_rollout_ref.actor.strategy",
                               "engine.strategy", "actor_rollout_ref.actor.fsdp_config.strategy"}) {
@@ -140,10 +141,11 @@ class VerlPlan {
         break;
       }
     }
+    // If none does, settings that only Megatron-LM has tell the engine.
     if (name.empty())
       name = settings_->has_any("actor_rollout_ref.actor.megatron.tensor") ? "megatron" : "fsdp";
     if (name == "dp") name = "fsdp";
-    // verl's megatron_lite has settings of its own.
+    // The engine megatron_lite has these settings, and is refused.
     if (settings_->has_any("actor_rollout_ref.actor.engine."))
       from = name = "actor_rollout_ref.actor.engine.tp";
     if (name != "megatron" && name != "fsdp" && name != "fsdp2")
@@ -161,12 +163,13 @@ class VerlPlan {
 
   void set_gpus() {
     const std::string nodes = sft_ ? "nnodes" : "trainer.nnodes";
-    const std::string each = sft_ ? "gpus_per_node" : "trainer.n_gpus_per_node";
-    const bool known = !sft_ || settings_->has(each);
-    gpus_ =
-        product_of({settings_->whole(nodes, 1).value_or(1), settings_->whole(each, 1).value_or(8)});
-    if (!known) gpus_ = 0;
-    if (gpus_ > 0) plan_.set("cluster.gpus", gpus_, settings_->has(each) ? each : nodes);
+    const std::string gpus_per_node = sft_ ? "gpus_per_node" : "trainer.n_gpus_per_node";
+    const bool is_known = !sft_ || settings_->has(gpus_per_node);
+    gpus_ = product_of(
+        {settings_->whole(nodes, 1).value_or(1), settings_->whole(gpus_per_node, 1).value_or(8)});
+    if (!is_known) gpus_ = 0;
+    if (gpus_ > 0)
+      plan_.set("cluster.gpus", gpus_, settings_->has(gpus_per_node) ? gpus_per_node : nodes);
     if (context_.gpus > 0) gpus_ = context_.gpus;
   }
 
@@ -207,15 +210,18 @@ class VerlPlan {
     return plan_.add(noted);
   }
 
-  // verl/workers/engine/fsdp/transformer_impl.py:377 (_build_fsdp_module), engine/fsdp.yaml.
+  // Follows verl/workers/engine/fsdp/transformer_impl.py:377 (_build_fsdp_module) and
+  // engine/fsdp.yaml. fsdp_size is the GPUs that share a copy: -1 for all, 1 for no sharding.
   Status set_fsdp() {
-    const bool frees = settings_->flag(engine("reshard_after_forward"), true);
+    const bool reshards = settings_->flag(engine("reshard_after_forward"), true);
     const Whole size = settings_->whole(engine("fsdp_size"), -1).value_or(-1);
     if (size != 1)
-      plan_.set("train.zero", frees ? 3 : 2, settings_->spelled(engine("reshard_after_forward")));
+      plan_.set("train.zero", reshards ? 3 : 2,
+                settings_->spelled(engine("reshard_after_forward")));
     if (size > 1 && (gpus_ == 0 || size < gpus_))
       plan_.set("parallel.hsdp_shard", size, engine("fsdp_size"));
-    // Its loss is FlashAttention's (verl/utils/torch_functional.py:73), as is usual with this word.
+    // The loss is FlashAttention's fused one (verl/utils/torch_functional.py:73), which the
+    // framework "fsdp" implies.
     plan_.set("train.framework", "fsdp", "verl's FSDP");
     plan_.set("overlap.grad_reduce", true, "FSDP reduces layer by layer");
     if (size != 1) plan_.set("overlap.param_gather", true, "FSDP gathers the next layer ahead");
@@ -230,9 +236,11 @@ class VerlPlan {
                                                : "fp32",
               settings_->spelled(name));
     const std::string reduce = engine("mixed_precision.reduce_dtype");
-    const bool narrow = settings_->text(reduce).value_or("fp32").find("16") != std::string::npos;
-    if (narrow || dtype.find("16") != std::string::npos)
-      plan_.set("train.gradient_dtype", narrow ? "bf16" : "fp32", settings_->spelled(reduce));
+    const bool reduces_in_16_bits =
+        settings_->text(reduce).value_or("fp32").find("16") != std::string::npos;
+    if (reduces_in_16_bits || dtype.find("16") != std::string::npos)
+      plan_.set("train.gradient_dtype", reduces_in_16_bits ? "bf16" : "fp32",
+                settings_->spelled(reduce));
     if (model_dtype.find("16") != std::string::npos) {
       plan_.set("train.optimizer_dtype", "bf16", engine("model_dtype"));
       plan_.not_expressed.push_back(fmt::format("{}: {} = {}: a master copy in fp32 is there",
@@ -260,61 +268,79 @@ class VerlPlan {
     return Done{};
   }
 
-  // Sets length and batch. verl counts prompts, of which each has rollout.n answers.
+  // Sets sequence length, global batch and microbatch.
   void set_data() {
     Whole seq = settings_->whole("data.max_length", 1).value_or(1024);
     std::string seq_from = settings_->spelled("data.max_length");
-    std::string batch = "data.train_batch_size", micro = "data.micro_batch_size_per_gpu",
-                tokens = "data.max_token_len_per_gpu", dynamic = "data.use_dynamic_bsz";
-    Whole global = 0;
     if (!sft_) {
+      const std::string answer_field = "data.max_response_length";
       const Whole prompt = settings_->whole("data.max_prompt_length", 0).value_or(512);
-      const Whole answer = settings_->whole("data.max_response_length", 0).value_or(512);
+      const Whole answer = settings_->whole(answer_field, 0).value_or(512);
       seq = std::max<Whole>(1, prompt + answer);
-      seq_from =
-          settings_->spelled(settings_->has("data.max_response_length") ? "data.max_response_length"
-                                                                        : "data.max_prompt_length");
-      const Whole answers = settings_->whole("actor_rollout_ref.rollout.n", 1).value_or(1);
-      const Whole prompts = settings_->whole(batch, 0).value_or(1024);
-      batch = actor("ppo_mini_batch_size");
-      micro = actor("ppo_micro_batch_size_per_gpu");
-      tokens = actor("ppo_max_token_len_per_gpu");
-      dynamic = actor("use_dynamic_bsz");
-      const Whole mini = settings_->whole(batch, 1).value_or(256);
-      global = product_of({mini, answers});
-      plan_.set("parallel.global_batch", global,
-                settings_->spelled(batch) + fmt::format(" {} x rollout.n {}", mini, answers));
-      const Whole epochs = settings_->whole(actor("ppo_epochs"), 1).value_or(1);
-      plan_.not_expressed.push_back(fmt::format(
-          "{}: rollouts and models beside the actor (reference, critic, reward) are not covered: "
-          "an iteration is one optimizer step of the actor{}",
-          context_.path,
-          prompts > mini || epochs > 1 ? fmt::format(", of which a step of verl has {}",
-                                                     std::max<Whole>(1, prompts / mini) * epochs)
-                                       : ""));
-    } else {
-      global = settings_->whole(batch, 1).value_or(256);
-      plan_.set("parallel.global_batch", global, settings_->spelled(batch));
+      seq_from = settings_->spelled(settings_->has(answer_field) ? answer_field
+                                                                 : "data.max_prompt_length");
     }
+    const Whole global_batch = sft_ ? set_sft_batch() : set_actor_batch();
     plan_.set("model.seq", seq, seq_from);
     plan_.assumed.push_back(
         fmt::format("model.seq = {}: every sequence is as long as it may be", seq));
-    const auto one = [&](IntegerKey key) { return plan_.whole_of(key).value_or(1); };
-    const Whole cp = one("parallel.cp");
-    const Whole dp = gpus_ / product_of({one("parallel.tp"), one("parallel.pp"), cp});
-    const Whole of_replica = dp > 0 ? global / dp : 0;
-    const auto own = settings_->whole(micro, 1);
-    const auto all = sft_ ? std::nullopt : settings_->whole(actor("ppo_micro_batch_size"), 1);
-    const Whole most = settings_->whole(tokens, 1).value_or(sft_ ? 8192 : 16384);
+    set_microbatch(global_batch, seq);
+  }
+
+  // Returns the global batch, in sequences.
+  Whole set_sft_batch() {
+    const Whole batch = settings_->whole("data.train_batch_size", 1).value_or(256);
+    plan_.set("parallel.global_batch", batch, settings_->spelled("data.train_batch_size"));
+    return batch;
+  }
+
+  // Returns the global batch, in sequences. verl counts prompts, of which each has rollout.n
+  // answers; a step of verl has train_batch_size of them, and one of the optimizer
+  // ppo_mini_batch_size.
+  Whole set_actor_batch() {
+    const Whole answers = settings_->whole("actor_rollout_ref.rollout.n", 1).value_or(1);
+    const Whole prompts = settings_->whole("data.train_batch_size", 0).value_or(1024);
+    const std::string mini_field = actor("ppo_mini_batch_size");
+    const Whole mini = settings_->whole(mini_field, 1).value_or(256);
+    const Whole batch = product_of({mini, answers});
+    plan_.set("parallel.global_batch", batch,
+              settings_->spelled(mini_field) + fmt::format(" {} x rollout.n {}", mini, answers));
+    const Whole epochs = settings_->whole(actor("ppo_epochs"), 1).value_or(1);
+    plan_.not_expressed.push_back(fmt::format(
+        "{}: rollouts and models beside the actor (reference, critic, reward) are not covered: "
+        "an iteration is one optimizer step of the actor{}",
+        context_.path,
+        prompts > mini || epochs > 1 ? fmt::format(", of which a step of verl has {}",
+                                                   std::max<Whole>(1, prompts / mini) * epochs)
+                                     : ""));
+    return batch;
+  }
+
+  // Sets the sequences of a microbatch: as many as fit into a number of tokens where the batch size
+  // is dynamic, else as many as are stated for each GPU or for all together.
+  void set_microbatch(Whole global_batch, Whole seq) {
+    const std::string micro =
+        sft_ ? "data.micro_batch_size_per_gpu" : actor("ppo_micro_batch_size_per_gpu");
+    const std::string tokens =
+        sft_ ? "data.max_token_len_per_gpu" : actor("ppo_max_token_len_per_gpu");
+    const std::string dynamic = sft_ ? "data.use_dynamic_bsz" : actor("use_dynamic_bsz");
+    const auto size_of = [&](IntegerKey key) { return plan_.whole_of(key).value_or(1); };
+    const Whole cp = size_of("parallel.cp");
+    const Whole dp = gpus_ / product_of({size_of("parallel.tp"), size_of("parallel.pp"), cp});
+    const Whole of_replica = dp > 0 ? global_batch / dp : 0;
+    const auto of_gpu = settings_->whole(micro, 1);
+    const auto of_all = sft_ ? std::nullopt : settings_->whole(actor("ppo_micro_batch_size"), 1);
+    const Whole most_tokens = settings_->whole(tokens, 1).value_or(sft_ ? 8192 : 16384);
     if (settings_->flag(dynamic, sft_)) {
-      // verl/workers/engine/utils.py:111: a microbatch has so many tokens on each GPU of a
-      // sequence.
-      plan_.set("parallel.micro_batch", sequences_in(product_of({most, cp}), seq, of_replica),
+      // A sequence is split over cp GPUs, each of which takes so many tokens of a microbatch
+      // (verl/workers/engine/utils.py:111).
+      plan_.set("parallel.micro_batch",
+                sequences_in(product_of({most_tokens, cp}), seq, of_replica),
                 settings_->spelled(tokens) + fmt::format(" / {} tokens a sequence", seq));
-    } else if (own) {
-      plan_.set("parallel.micro_batch", *own, micro);
-    } else if (all && dp > 0) {
-      plan_.set("parallel.micro_batch", std::max<Whole>(1, *all / dp),
+    } else if (of_gpu) {
+      plan_.set("parallel.micro_batch", *of_gpu, micro);
+    } else if (of_all && dp > 0) {
+      plan_.set("parallel.micro_batch", std::max<Whole>(1, *of_all / dp),
                 actor("ppo_micro_batch_size"));
     } else if (sft_) {
       plan_.set("parallel.micro_batch", 4, settings_->spelled(micro));
@@ -325,15 +351,16 @@ class VerlPlan {
     if (const auto path = settings_->text(model_prefix_ + "path"))
       plan_.assumed.push_back(fmt::format("{}: the model is {}, whose config.json states it",
                                           settings_->place_of(model_prefix_ + "path"), *path));
-    // verl/utils/megatron_utils.py:1820, verl/workers/config/model.py:240.
+    // verl trains without multi-token prediction (MTP) unless told to
+    // (verl/utils/megatron_utils.py:1820, verl/workers/config/model.py:240).
     if (!settings_->flag(model_prefix_ + "mtp.enable")) leave_out_mtp(context_.before, &plan_);
   }
 
   MegatronArguments* settings_;
   const ImportContext& context_;
-  bool sft_;
+  bool sft_;  // supervised fine-tuning, not the actor's training
   std::string model_prefix_ = "model.", actor_prefix_, engine_prefix_;
-  Whole gpus_ = 0;
+  Whole gpus_ = 0;  // 0: unknown
   ImportedPlan plan_;
 };
 
