@@ -18,7 +18,7 @@ bool contains(const std::vector<Whole>& list, Whole value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// Reads one file. Each function is called once.
+// Reads one file. Each read_ function is called once, in this order.
 class HfReader {
  public:
   HfReader(FieldReader* fields, HfModel* model, ImportedPlan* plan)
@@ -32,7 +32,7 @@ class HfReader {
     read_linear();
     read_mamba();
     RETURN_IF_ERROR(fields_->status());
-    read_spread();
+    read_attends();
     read_mlp();
     read_experts();
     RETURN_IF_ERROR(fields_->status());
@@ -101,10 +101,11 @@ class HfReader {
     model_->kv_heads = or_default({"num_key_value_heads", "n_head_kv", "num_kv_heads",
                                    "multi_query_group_num", "num_attention_groups"},
                                   model_->heads);
+    // Falcon's first decoder and GPT-BigCode have one key-value head (multi-query attention).
     const bool newer = fields_->flag({"new_decoder_architecture"}).value_or(false);
-    const bool usually =
+    const bool is_multi_query =
         (model_->is("falcon") && !model_->is("falcon_h1")) || model_->is("gpt_bigcode");
-    if (fields_->flag({"multi_query"}).value_or(usually) && !newer) model_->kv_heads = 1;
+    if (fields_->flag({"multi_query"}).value_or(is_multi_query) && !newer) model_->kv_heads = 1;
     if (const DocumentNode* inner = fields_->node({"attn_config"}); inner && inner->map()) {
       FieldReader attention(*inner, "attn_config");
       model_->kv_heads = attention.whole({"kv_n_heads"}, 1).value_or(model_->kv_heads);
@@ -113,12 +114,12 @@ class HfReader {
     model_->global_head_dim = fields_->whole({"global_head_dim"}).value_or(0);
     model_->global_kv_heads = fields_->whole({"num_global_key_value_heads"}).value_or(0);
     model_->shared_kv = fields_->flag({"attention_k_eq_v"}).value_or(false);
-    const bool all = fields_->flag({"attention_bias"}).value_or(false);
-    const bool qkv = fields_->flag({"qkv_bias", "add_qkv_bias", "use_qkv_bias"})
-                         .value_or(model_->family->qkv_bias);
-    model_->qkv_bias = all || qkv;
-    model_->output_bias =
-        fields_->flag({"attention_out_bias"}).value_or(all && !model_->family->no_output_bias);
+    const bool all_biases = fields_->flag({"attention_bias"}).value_or(false);
+    const bool qkv_biases = fields_->flag({"qkv_bias", "add_qkv_bias", "use_qkv_bias"})
+                                .value_or(model_->family->qkv_bias);
+    model_->qkv_bias = all_biases || qkv_biases;
+    model_->output_bias = fields_->flag({"attention_out_bias"})
+                              .value_or(all_biases && !model_->family->no_output_bias);
     model_->qk_norm =
         fields_->flag({"use_qk_norm", "qk_layernorm", "qk_norm"}).value_or(model_->family->qk_norm);
     model_->index_heads = fields_->whole({"index_n_heads"}).value_or(0);
@@ -232,9 +233,10 @@ class HfReader {
   }
 
   // Finds what each layer attends to: from a list of the file, or by its family's rule.
-  void read_spread() {
+  void read_attends() {
     const auto types = fields_->texts({"layer_types"});
-    const auto linear = fields_->wholes({"attn_type_list"});  // MiniMax's: 0 is linear
+    const auto linear = fields_->wholes({"attn_type_list"});  // MiniMax: 0 is linear attention
+    // Models of Mamba layers name those with attention, or a period and the offset in it.
     const auto softmax = fields_->wholes({"attn_layer_indices"});
     const Whole period = fields_->whole({"attn_layer_period"}, 1).value_or(0);
     const Whole offset = fields_->whole({"attn_layer_offset"}).value_or(0);
@@ -243,12 +245,12 @@ class HfReader {
     check_length("attn_type_list", linear);
     if (!fields_->status().ok()) return;
     for (Whole i = 0; i < model_->layers; ++i) {
-      const auto at = static_cast<std::size_t>(i);
+      const auto index = static_cast<std::size_t>(i);
       Attends kind = contains(delta_layers_, i) ? Attends::Linear : by_rule(i);
       if (types) {
-        kind = attends_of((*types)[at]);
+        kind = attends_of((*types)[index]);
       } else if (linear) {
-        kind = (*linear)[at] == 0 ? Attends::Linear : Attends::All;
+        kind = (*linear)[index] == 0 ? Attends::Linear : Attends::All;
       } else if (softmax || period > 0) {
         const bool attends = softmax ? contains(*softmax, i) : i % period == offset;
         kind = attends ? Attends::All : Attends::Mamba;
@@ -273,8 +275,8 @@ class HfReader {
         letters->find_first_not_of("LG") == std::string::npos)
       letters_ = *letters;
     else
-      every_ = or_default(pattern, 0);
-    interval_ = or_default({"full_attention_interval"}, 0);
+      window_pattern_ = or_default(pattern, 0);
+    full_interval_ = or_default({"full_attention_interval"}, 0);
     first_window_layer_ = or_default({"max_window_layers"}, 0);
     uses_window_ = fields_->flag({"use_sliding_window"}).value_or(false);
     rope_layers_ = fields_->wholes({"no_rope_layers"}).value_or(std::vector<Whole>());
@@ -286,7 +288,8 @@ class HfReader {
       return letters_[static_cast<std::size_t>(i) % letters_.size()] == 'L' ? Attends::Window
                                                                             : Attends::All;
     const auto at = static_cast<std::size_t>(i);
-    const bool fourth = at < rope_layers_.size() ? rope_layers_[at] == 0 : (i + 1) % 4 == 0;
+    // Llama 4's layers without rotary positions attend to all: each fourth, unless a list has a 0.
+    const bool no_rope = at < rope_layers_.size() ? rope_layers_[at] == 0 : (i + 1) % 4 == 0;
     switch (model_->family->window) {
       case WindowRule::None:
         return Attends::All;
@@ -297,11 +300,12 @@ class HfReader {
       case WindowRule::FromMaxWindow:
         return uses_window_ && i >= first_window_layer_ ? Attends::Window : Attends::All;
       case WindowRule::Every:
-        return every_ > 0 && (i + 1) % every_ != 0 ? Attends::Window : Attends::All;
+        return window_pattern_ > 0 && (i + 1) % window_pattern_ != 0 ? Attends::Window
+                                                                     : Attends::All;
       case WindowRule::Chunked:
-        return fourth ? Attends::All : Attends::Chunk;
+        return no_rope ? Attends::All : Attends::Chunk;
       case WindowRule::Linear:
-        return interval_ > 0 && (i + 1) % interval_ != 0 ? Attends::Linear : Attends::All;
+        return full_interval_ > 0 && (i + 1) % full_interval_ != 0 ? Attends::Linear : Attends::All;
     }
     return Attends::All;
   }
@@ -332,6 +336,7 @@ class HfReader {
   void read_experts() {
     const Whole expert_ffn = or_default({"moe_intermediate_size", "expert_ffn_hidden_size"}, 0);
     model_->expert_ffn = expert_ffn > 0 ? expert_ffn : model_->ffn;
+    // Llama 4's intermediate_size is an expert's width; dense MLPs have a field of their own.
     const auto dense = fields_->whole({"intermediate_size_mlp", "dense_intermediate_size"}, 1);
     if (model_->is("llama4")) model_->shared = model_->ffn;
     if (dense || model_->is("llama4"))
@@ -340,26 +345,26 @@ class HfReader {
       model_->ffn = product_of({4, model_->hidden});
       assume(fmt::format("the MLP is 4 hidden = {} wide", model_->ffn));
     }
-    const Whole count = or_default(
+    const Whole shared_experts = or_default(
         {"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"},
         0);
-    const auto width =
+    const auto shared_width =
         fields_->whole({"moe_shared_expert_intermediate_size", "shared_expert_intermediate_size",
                         "shared_intermediate_size", "share_expert_dim"});
-    if (width) {
-      model_->shared = *width;
-    } else if (count > 0) {
-      model_->shared = product_of({count, model_->expert_ffn});
+    if (shared_width) {
+      model_->shared = *shared_width;
+    } else if (shared_experts > 0) {
+      model_->shared = product_of({shared_experts, model_->expert_ffn});
     }
     // Granite's hybrid models may have no experts, and only what they call the shared MLP.
     if (model_->experts == 0 && model_->shared > 0) model_->ffn = model_->shared;
     model_->latent = fields_->whole({"moe_latent_size", "routed_expert_hidden_size"}).value_or(0);
     model_->has_dense_mlp_too = fields_->flag({"enable_moe_block"}).value_or(false);
     // A router's bias has one value for each expert, as DeepSeek's e_score_correction_bias.
-    const bool corrected = fields_->text({"topk_method"}).value_or("") == "noaux_tc";
+    const bool has_correction = fields_->text({"topk_method"}).value_or("") == "noaux_tc";
     model_->router_bias =
         fields_->flag({"use_routing_bias", "moe_router_enable_expert_bias", "moe_use_aux_free"})
-            .value_or(corrected || model_->is("gpt_oss") || model_->is("glm") ||
+            .value_or(has_correction || model_->is("gpt_oss") || model_->is("glm") ||
                       model_->is("nemotron_h") || model_->is("longcat"));
     model_->router_groups = fields_->whole({"n_group"}).value_or(0);
     model_->router_topk_groups = fields_->whole({"topk_group"}).value_or(0);
@@ -367,7 +372,7 @@ class HfReader {
       fields_->fail("num_experts_per_tok", "experts a token takes");
   }
 
-  // Returns the layers that have experts, from a list or from a text such as "4,5,6".
+  // Returns the indices of layers that have experts, from a list or from a text such as "4,5,6".
   std::optional<std::vector<Whole>> listed_layers() {
     const auto text = fields_->text({"moe_layers_enum"});
     if (!text) return fields_->wholes({"moe_layers"});
@@ -387,12 +392,13 @@ class HfReader {
   void read_sparse_layers() {
     const Whole first = or_default({"first_k_dense_replace", "moe_layer_start_index"}, 0);
     const Whole last = fields_->whole({"moe_layer_end_index"}, -1).value_or(-1);
+    // A list with a 1 for each layer that has experts, or N: each N-th layer has them.
     const DocumentNode* freq = fields_->node({"moe_layer_freq"});
-    const bool lists = freq != nullptr && freq->list() != nullptr;
-    const auto listed = lists ? fields_->wholes({"moe_layer_freq"}) : std::nullopt;
+    const bool is_list = freq != nullptr && freq->list() != nullptr;
+    const auto listed = is_list ? fields_->wholes({"moe_layer_freq"}) : std::nullopt;
     const Whole step =
-        lists ? 1 : std::max<Whole>(1, fields_->whole({"moe_layer_freq"}).value_or(1));
-    const auto dense_only = fields_->wholes({"mlp_only_layers"}).value_or(std::vector<Whole>());
+        is_list ? 1 : std::max<Whole>(1, fields_->whole({"moe_layer_freq"}).value_or(1));
+    const auto dense_layers = fields_->wholes({"mlp_only_layers"}).value_or(std::vector<Whole>());
     const Whole period =
         std::max<Whole>(1, or_default({"decoder_sparse_step", "interleave_moe_layer_step",
                                        "moe_layer_interval", "expert_layer_period"},
@@ -405,12 +411,12 @@ class HfReader {
     check_length("mlp_layer_types", types);
     if (!fields_->status().ok()) return;
     for (Whole i = 0; i < model_->layers; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      const bool sparse = types        ? (*types)[at] == "sparse"
-                          : listed     ? (*listed)[at] != 0
+      const auto index = static_cast<std::size_t>(i);
+      const bool sparse = types        ? (*types)[index] == "sparse"
+                          : listed     ? (*listed)[index] != 0
                           : moe_layers ? contains(*moe_layers, i)
                                        : i >= first && (last < 0 || i <= last) && i % step == 0 &&
-                                             i % period == offset && !contains(dense_only, i);
+                                             i % period == offset && !contains(dense_layers, i);
       model_->sparse.push_back(model_->experts > 0 && sparse ? 1 : 0);
     }
   }
@@ -419,14 +425,14 @@ class HfReader {
   // experts beside its MLP. Some experts compute nothing: a token takes fewer real ones.
   void split_layers() {
     const Whole idle = fields_->whole({"zero_expert_num"}).value_or(0);
-    const Whole taken =
+    const Whole real_top_k =
         model_->top_k * model_->experts / std::max<Whole>(1, model_->experts + idle);
     assume(fmt::format("each of {} layers is two, with experts beside the first one's MLP",
                        model_->layers));
-    if (taken != model_->top_k)
-      assume(fmt::format("a token takes {} experts: of {}, as {} more compute nothing", taken,
+    if (real_top_k != model_->top_k)
+      assume(fmt::format("a token takes {} experts: of {}, as {} more compute nothing", real_top_k,
                          model_->top_k, idle));
-    model_->top_k = std::max<Whole>(1, taken);
+    model_->top_k = std::max<Whole>(1, real_top_k);
     model_->layers *= 2;
     model_->has_dense_mlp_too = true;
     model_->attends.assign(static_cast<std::size_t>(model_->layers), Attends::All);
@@ -438,8 +444,8 @@ class HfReader {
   HfModel* model_;
   ImportedPlan* plan_;
   std::vector<Whole> delta_layers_, rope_layers_;
-  std::string letters_;
-  Whole every_ = 0, interval_ = 0, first_window_layer_ = 0;
+  std::string letters_;  // of EXAONE's repeated pattern, L for a window and G for all
+  Whole window_pattern_ = 0, full_interval_ = 0, first_window_layer_ = 0;
   bool uses_window_ = false;
 };
 

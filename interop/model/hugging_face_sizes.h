@@ -1,5 +1,5 @@
-// HfModel: the sizes of the model that a Hugging Face config.json describes, and for each layer what
-// it attends to and whether its MLP is experts.
+// HfModel: the sizes of the model that a Hugging Face config.json describes, and for each layer
+// what it attends to and whether its MLP is experts.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct HfModel {
   // Attention. global_...: of layers that attend to all positions, in a model with windows.
   Whole kv_heads = 0, head_dim = 0, global_head_dim = 0, global_kv_heads = 0;
   Whole q_rank = 0, kv_rank = 0, nope = 0, rope = 0, v_dim = 0;  // latent attention (MLA)
-  Whole index_heads = 0, index_head_dim = 0, index_topk = 0;  // DeepSeek's sparse attention
-  Whole window = 0, chunk = 0;                               // positions
+  Whole index_heads = 0, index_head_dim = 0, index_topk = 0;     // DeepSeek's sparse attention
+  Whole window = 0, chunk = 0;                                   // positions
   bool shared_kv = false, qkv_bias = false, output_bias = false, qk_norm = false;
   // Linear attention, then Mamba.
   Whole key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0, conv = 0;
