@@ -11,6 +11,7 @@
 namespace tandem {
 namespace {
 
+// Parts of models that are left out, or simulated in another way.
 constexpr std::string_view kParallel = "attention and the MLP side by side: one follows the other";
 constexpr std::string_view kMoreNorms = "norms behind attention and the MLP, as well as before";
 
@@ -127,7 +128,10 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "zamba", .omits = "layers that share their weights", .is_refused = true}};
 
 // Models of other kinds, by globs of their model_type.
-constexpr std::pair<std::string_view, std::string_view> kOtherModels[] = {
+struct OtherModel {
+  std::string_view globs, kind;
+};
+constexpr OtherModel kOtherModels[] = {
     {"t5* mt5* umt5* bart* mbart* pegasus* marian* m2m* switch_* longt5* prophetnet* nllb* led "
      "blenderbot* fsmt encoder-decoder *_seq2seq",
      "an encoder-decoder"},
@@ -281,7 +285,7 @@ constexpr ClassDefault kDefaults[] = {
     {"falcon", "num_hidden_layers", 32},
     {"falcon", "num_attention_heads", 71}};
 
-// Fields that a scenario has no key for, and what Tandem leaves out or simulates instead.
+// Fields that a scenario has no key for, and what they describe or what is simulated instead.
 struct NotExpressed {
   std::string_view field, what;
 };
@@ -340,11 +344,11 @@ constexpr std::string_view kQuietFields =
     "masked_softmax_fusion bias_dropout_fusion slow_but_exact *_loss_weight norm_head "
     "norm_softmax multi_gate normalization_function ";
 
-// Returns whether a row's prefix fits and is at least as long as `than`. So qwen3_next wins over
-// qwen3.
+// Returns whether a row's prefix fits and is at least as long as the best one so far: qwen3_next
+// wins over qwen3.
 template <class Row>
-bool matches_longer(std::string_view model_type, const Row& row, std::string_view than) {
-  return model_type.starts_with(row.prefix) && row.prefix.size() >= than.size();
+bool is_better_match(std::string_view model_type, const Row& row, std::string_view best) {
+  return model_type.starts_with(row.prefix) && row.prefix.size() >= best.size();
 }
 
 }  // namespace
@@ -352,14 +356,14 @@ bool matches_longer(std::string_view model_type, const Row& row, std::string_vie
 const ModelFamily* family_of(std::string_view model_type) {
   const ModelFamily* found = nullptr;
   for (const ModelFamily& family : kFamilies) {
-    if (matches_longer(model_type, family, found == nullptr ? "" : found->prefix)) found = &family;
+    if (is_better_match(model_type, family, found == nullptr ? "" : found->prefix)) found = &family;
   }
   return found;
 }
 
 std::string_view other_model(std::string_view model_type) {
-  for (const auto& [globs, is] : kOtherModels) {
-    if (matches_word(model_type, globs)) return is;
+  for (const OtherModel& other : kOtherModels) {
+    if (matches_word(model_type, other.globs)) return other.kind;
   }
   return "";
 }
@@ -368,7 +372,7 @@ std::optional<std::int64_t> class_default(std::string_view model_type, std::stri
   std::optional<std::int64_t> value;
   std::string_view longest;
   for (const ClassDefault& row : kDefaults) {
-    if (row.field != field || !matches_longer(model_type, row, longest)) continue;
+    if (row.field != field || !is_better_match(model_type, row, longest)) continue;
     longest = row.prefix;
     value = row.value;
   }

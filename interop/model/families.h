@@ -7,15 +7,15 @@
 
 namespace tandem {
 
-// Selects the layers with limited attention, if the file has no layer_types.
+// Selects the layers whose attention does not reach all positions, if the file has no layer_types.
 enum class WindowRule {
   None,           // no layer has a window, even if the file states one
   All,            // every layer has sliding_window
   FromMaxWindow,  // with use_sliding_window the layers from max_window_layers on
-  Every,          // all but each sliding_window_pattern-th
+  Every,          // all but each N-th, where N is sliding_window_pattern
   Alternate,      // the first, the third, ...
   Chunked,        // all but each fourth have attention_chunk_size
-  Linear          // all but each full_attention_interval-th are gated delta nets
+  Linear          // all but each N-th are gated delta nets: N is full_attention_interval
 };
 
 struct ModelFamily {
@@ -30,8 +30,8 @@ struct ModelFamily {
   bool mlp_bias = false;
   bool qk_norm = false;
   WindowRule window = WindowRule::None;
-  std::string_view omits = {};  // a part of the model that is left out; empty: none
-  bool is_refused = false;      // that part is essential, so the model is refused
+  std::string_view omits = {};  // a part of the model that an import leaves out; empty: none
+  bool is_refused = false;      // the part is essential: such a model is not imported
 };
 
 // Returns the family with the longest matching prefix; null: none matches.
@@ -46,7 +46,7 @@ std::optional<std::int64_t> class_default(std::string_view model_type, std::stri
 
 // Returns whether a field of config.json changes neither time nor memory.
 bool is_quiet_field(std::string_view name);
-// Says what a scenario cannot express of a field that has a value; empty: nothing.
+// Returns the part of a model that such a field describes and a scenario cannot; empty: none.
 std::string_view not_expressed_field(std::string_view name);
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
 // Imports a config.json in three steps: sizes by the names and rules of its family
-// (hugging_face_sizes), a list of layers from them (hugging_face_layers), and here what is of the
-// whole model: sequence, embeddings and style. Fields that nobody has read are listed or counted.
+// (hugging_face_sizes), a list of layers from them (hugging_face_layers), and here the settings of
+// the whole model: sequence, embeddings, norms. Fields that no step has read are listed or counted.
 #include "interop/model/hugging_face.h"
 
 #include <fmt/format.h>
@@ -16,8 +16,8 @@
 namespace tandem {
 namespace {
 
-// The length of sequences if no file says it, or the model's longest if that is shorter. Models are
-// mostly trained on shorter sequences than the longest that they accept.
+// Tokens of a sequence if no file states them and the model accepts that many. Models are mostly
+// trained on shorter sequences than the longest that they accept.
 constexpr std::int64_t kUsualSequence = 4096;
 
 // Returns the language model inside a multimodal one; null: there is none.
@@ -31,6 +31,7 @@ const DocumentNode* language_model(const DocumentNode& document) {
   return nullptr;
 }
 
+// Returns the text of a field; empty: it is missing or no text.
 std::string word_of(const DocumentNode& map, std::string_view key) {
   const DocumentNode* node = map.find(key);
   const auto* word = node == nullptr ? nullptr : std::get_if<std::string>(&node->value);
@@ -39,11 +40,11 @@ std::string word_of(const DocumentNode& map, std::string_view key) {
 
 void set_sequence(const ModelFamily& family, const ImportedPlan& before, FieldReader* fields,
                   ImportedPlan* plan) {
-  const auto most =
+  const auto longest =
       fields->whole({"max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length",
                      "seq_length", "max_seq_len", "model_max_length", "max_model_len"},
                     1);
-  std::optional<std::int64_t> trained;
+  std::optional<std::int64_t> trained;  // the length before rope scaling stretched it
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     const DocumentNode* rope = fields->node({name});
     if (rope == nullptr || rope->map() == nullptr) continue;
@@ -52,21 +53,21 @@ void set_sequence(const ModelFamily& family, const ImportedPlan& before, FieldRe
         trained = *whole;
     }
   }
-  if (const auto said = before.whole_of("model.seq")) {
-    plan->set("model.seq", *said, "an earlier file");
+  if (const auto stated = before.whole_of("model.seq")) {
+    plan->set("model.seq", *stated, "an earlier file");
     return;
   }
   // All learned positions have to be trained, so sequences are as long as there are positions.
   const std::int64_t seq = trained ? *trained
-                           : family.learned_positions && most
-                               ? *most
-                               : std::min(most.value_or(kUsualSequence), kUsualSequence);
+                           : family.learned_positions && longest
+                               ? *longest
+                               : std::min(longest.value_or(kUsualSequence), kUsualSequence);
   plan->set("model.seq", seq, "");
   plan->assumed.push_back(
       fmt::format("model.seq = {}{}: config.json does not say what length is trained", seq,
-                  trained ? ", what rope scaling begins from"
-                  : most  ? fmt::format(", of at most {}", *most)
-                          : std::string()));
+                  trained   ? ", what rope scaling begins from"
+                  : longest ? fmt::format(", of at most {}", *longest)
+                            : std::string()));
 }
 
 void set_embeddings(const ModelFamily& family, const DocumentNode& outer, bool multimodal,
@@ -95,17 +96,17 @@ void set_style(const HfModel& model, ImportedPlan* plan) {
 
 void list_unread_fields(const FieldReader& fields, const std::string& path, ImportedPlan* plan) {
   for (const DocumentField* field : fields.left()) {
-    const std::string at = fmt::format("{}:{}", path, field->value.line);
-    const bool off =
+    const std::string where = fmt::format("{}:{}", path, field->value.line);
+    const bool is_off =
         matches_any(field->value.text(), {"null", "false", "0", "-0", "[]", "{}", "[false]", ""});
-    const std::string_view what = not_expressed_field(field->key);
-    if (!what.empty() && !off) {
-      plan->not_expressed.push_back(fmt::format("{}: {}: {}", at, field->key, what));
-    } else if (is_quiet_field(field->key) || off || !what.empty()) {
+    const std::string_view effect = not_expressed_field(field->key);
+    if (!effect.empty() && !is_off) {
+      plan->not_expressed.push_back(fmt::format("{}: {}: {}", where, field->key, effect));
+    } else if (is_quiet_field(field->key) || is_off || !effect.empty()) {
       ++plan->without_effect;
     } else {
       plan->not_understood.push_back(
-          fmt::format("{}: {} = {}", at, field->key, field->value.text()));
+          fmt::format("{}: {} = {}", where, field->key, field->value.text()));
     }
   }
 }
@@ -122,7 +123,8 @@ bool is_hugging_face(const DocumentNode& document) {
 Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std::string& path,
                                          const ImportedPlan& before) {
   const DocumentNode* inner = language_model(document);
-  FieldReader fields(inner == nullptr ? document : *inner, path);
+  const DocumentNode& settings = inner == nullptr ? document : *inner;
+  FieldReader fields(settings, path);
   HfModel model;
   model.type = word_of(document, "model_type");
   if (inner != nullptr && !word_of(*inner, "model_type").empty())
@@ -131,7 +133,7 @@ Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std
   ImportedPlan plan;
   plan.sources.push_back(fmt::format("{} (Hugging Face config.json, model_type {})", path,
                                      model.type.empty() ? "not said" : model.type));
-  const DocumentNode* type = (inner == nullptr ? document : *inner).find("model_type");
+  const DocumentNode* type = settings.find("model_type");
   const std::string where = type == nullptr ? path : fmt::format("{}:{}", path, type->line);
   if (model.family == nullptr) {
     const std::string_view other = other_model(model.type);
@@ -168,8 +170,8 @@ Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std
   plan.set("train.flash_attention", true, "");
   plan.assumed.push_back("train.flash_attention = true: what trainers run today");
   RETURN_IF_ERROR(fields.status());
-  place_keys(inner == nullptr ? document : *inner, path, &plan);
-  // The line of the longest sequence does not state the one that is trained.
+  place_keys(settings, path, &plan);
+  // model.seq has no source: its field states the longest sequence, not the one that is trained.
   std::ranges::find(plan.keys, "model.seq", &ImportedKey::key)->where.clear();
   list_unread_fields(fields, path, &plan);
   if (inner != nullptr) {

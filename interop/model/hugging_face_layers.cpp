@@ -1,6 +1,7 @@
-// Makes a model's layers one by one from its sizes. Three kinds of files: with a rule or a list
-// over the layers' numbers (most), with a pattern of letters (Nemotron-H), and with a block of
-// settings for every layer (Llama-Nemotron).
+// Makes the list of a model's layers, each with its keys of a scenario, from the model's sizes.
+// Files are of three kinds: most have a rule or a list over the layers' indices (by_rules),
+// Nemotron-H's a pattern of letters (by_pattern), Llama-Nemotron's a block of settings for every
+// layer (by_blocks).
 #include "interop/model/hugging_face_layers.h"
 
 #include <fmt/format.h>
@@ -44,15 +45,16 @@ class HfLayers {
     std::string letters;
     for (const std::string& word : *words) {
       const auto* letter =
-          std::ranges::find_if(kLetters, [&](const auto& one) { return one.first == word; });
+          std::ranges::find_if(kLetters, [&](const auto& known) { return known.first == word; });
       if (letter == std::end(kLetters)) fields_->fail("layers_block_type", kBlockTypes);
       letters += letter == std::end(kLetters) ? '?' : letter->second;
     }
     return letters;
   }
-  // Sets softmax attention. `global`: the layer attends to all positions and others do not, so it
-  // may have sizes of its own.
-  void set_heads(bool global, ImportedLayer* layer) const {
+
+  // Sets softmax attention. `is_global`: the layer attends to all positions and others do not, so
+  // it may have sizes of its own.
+  void set_heads(bool is_global, ImportedLayer* layer) const {
     if (model_.kv_rank > 0) {
       layer->set("model.mixer", "latent");
       layer->set("model.heads", model_.heads);
@@ -63,13 +65,13 @@ class HfLayers {
       layer->set("model.v_head_dim", model_.v_dim);
     } else {
       const Whole kv =
-          global && model_.global_kv_heads > 0 ? model_.global_kv_heads : model_.kv_heads;
+          is_global && model_.global_kv_heads > 0 ? model_.global_kv_heads : model_.kv_heads;
       const Whole dim =
-          global && model_.global_head_dim > 0 ? model_.global_head_dim : model_.head_dim;
+          is_global && model_.global_head_dim > 0 ? model_.global_head_dim : model_.head_dim;
       layer->set("model.heads", model_.heads);
       if (kv != model_.heads) layer->set("model.kv_heads", kv);
       if (dim > 0 && dim * model_.heads != model_.hidden) layer->set("model.head_dim", dim);
-      if (global && model_.shared_kv) layer->set("model.shared_kv", true);
+      if (is_global && model_.shared_kv) layer->set("model.shared_kv", true);
     }
     if (model_.qk_norm) layer->set("model.qk_norm", true);
     if (model_.qkv_bias) layer->set("model.attention_bias", true);
@@ -128,27 +130,29 @@ class HfLayers {
   // "dense" and "moe", "local" and "global", or "local_moe" and so on.
   std::vector<ImportedLayer> by_rules() {
     std::vector<ImportedLayer> layers;
-    const bool mixed = std::find(model_.sparse.begin(), model_.sparse.end(),
-                                 model_.sparse[0] == 0) != model_.sparse.end();
-    const bool alike = std::count(model_.attends.begin(), model_.attends.end(),
-                                  model_.attends[0]) == model_.layers;
+    const bool mixed_mlps = std::find(model_.sparse.begin(), model_.sparse.end(),
+                                      model_.sparse[0] == 0) != model_.sparse.end();
+    const bool same_attention = std::count(model_.attends.begin(), model_.attends.end(),
+                                           model_.attends[0]) == model_.layers;
     for (std::size_t i = 0; i < model_.attends.size(); ++i) {
       ImportedLayer layer;
       const Attends kind = model_.attends[i];
-      const bool global = kind == Attends::All && !alike;
-      const std::string attention = alike                     ? ""
+      const bool is_global = kind == Attends::All && !same_attention;
+      const std::string attention = same_attention            ? ""
                                     : kind == Attends::Linear ? "linear"
                                     : kind == Attends::Mamba  ? "mamba"
                                     : kind == Attends::All    ? "global"
                                                               : "local";
-      const std::string mlp = !mixed && !alike ? "" : model_.sparse[i] ? "moe" : "dense";
+      const std::string mlp = !mixed_mlps && !same_attention ? ""
+                              : model_.sparse[i]             ? "moe"
+                                                             : "dense";
       layer.name = attention + (attention.empty() || mlp.empty() ? "" : "_") + mlp;
       if (kind == Attends::Linear) {
         set_linear(&layer);
       } else if (kind == Attends::Mamba) {
         set_mamba(&layer);
       } else {
-        set_heads(global, &layer);
+        set_heads(is_global, &layer);
       }
       if (kind == Attends::Window) layer.set("model.window", model_.window);
       if (kind == Attends::Chunk) layer.set("model.attention_chunk", model_.chunk);
@@ -164,8 +168,8 @@ class HfLayers {
   std::vector<ImportedLayer> by_pattern(const std::string& pattern) {
     std::vector<ImportedLayer> layers;
     const bool fits = model_.layers == 0 || static_cast<Whole>(pattern.size()) == model_.layers;
-    const bool known = pattern.find_first_not_of("ME*-") == std::string::npos;
-    if (!fits || !known || pattern.size() > kMostLayers || pattern.empty()) {
+    const bool is_known = pattern.find_first_not_of("ME*-") == std::string::npos;
+    if (!fits || !is_known || pattern.size() > kMostLayers || pattern.empty()) {
       fields_->fail(fields_->name_of({"hybrid_override_pattern", "layers_block_type"}),
                     model_.layers == 0 ? "letters M, E, * and -, one a layer"
                                        : fmt::format("{} letters M, E, * and -", model_.layers));
@@ -213,10 +217,10 @@ class HfLayers {
     // Returns whether this half of the layer, attention or MLP, is left out.
     const auto is_nothing = [&](FieldReader* half) {
       const bool linear = half->flag({"replace_with_linear"}).value_or(false);
-      if (linear && !told_linear_)
+      if (linear && !has_listed_linear_)
         plan_->not_expressed.push_back(
             "block_configs: replace_with_linear, one product: taken as nothing");
-      told_linear_ = told_linear_ || linear;
+      has_listed_linear_ = has_listed_linear_ || linear;
       return half->flag({"no_op"}).value_or(false) || linear;
     };
     if (is_nothing(&attention)) {
@@ -229,18 +233,19 @@ class HfLayers {
     }
     model_.ffn = ffn_;
     // The model's own code has the width 2/3 x ffn_mult x hidden, rounded up to a multiple of 256.
-    const auto times = ffn.number({"ffn_mult"});
-    const bool possible = times.value_or(1) > 0 && times.value_or(1) < 1000;
-    if (times && possible)
-      model_.ffn = (static_cast<Whole>(2 * *times * static_cast<double>(model_.hidden) / 3) + 255) /
-                   256 * 256;
+    const auto ffn_mult = ffn.number({"ffn_mult"});
+    const bool is_possible = ffn_mult.value_or(1) > 0 && ffn_mult.value_or(1) < 1000;
+    if (ffn_mult && is_possible)
+      model_.ffn =
+          (static_cast<Whole>(2 * *ffn_mult * static_cast<double>(model_.hidden) / 3) + 255) / 256 *
+          256;
     model_.ffn = ffn.whole({"intermediate_size"}, 1).value_or(model_.ffn);
     if (is_nothing(&ffn)) {
       layer.set("model.mlp", false);
     } else {
       set_dense(&layer);
     }
-    if (!attention.status().ok() || !ffn.status().ok() || !possible || block.map() == nullptr)
+    if (!attention.status().ok() || !ffn.status().ok() || !is_possible || block.map() == nullptr)
       fields_->fail("block_configs", "no_op, n_heads_in_group and ffn_mult in each");
     return layer;
   }
@@ -249,7 +254,7 @@ class HfLayers {
   const Whole kv_heads_ = model_.kv_heads, ffn_ = model_.ffn;  // for a block that states none
   FieldReader* fields_;
   ImportedPlan* plan_;
-  bool told_linear_ = false;
+  bool has_listed_linear_ = false;  // the plan says already what is done with replace_with_linear
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Layers of an imported model: one by one as a file has them, and the text that a scenario has for
-// them.
+// Layers of an imported model: a list with one entry a layer, and how a scenario writes it: each
+// kind of layer once, and a pattern of the kinds' names.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace tandem {
 // More layers than any model has: a typing error is likelier.
 inline constexpr int kMostLayers = 2000;
 
-// A layer's kind by name, and the keys that it sets with their values.
+// The name of a layer's kind, such as "moe", and the keys of a scenario that it sets.
 struct ImportedLayer {
   std::string name;
   std::vector<std::pair<AnyKey, KeyValue>> keys;
@@ -28,8 +28,8 @@ struct ImportedLayer {
   bool operator==(const ImportedLayer&) const = default;
 };
 
-// Returns the text of the form "a*3 + (b + c*2)*4" that gives these names in order with the fewest
-// runs.
+// Returns the shortest pattern that gives these names in order, such as "a*3 + (b + c*2)*4". Its
+// length is counted in runs: here three, a*3, b and c*2.
 std::string pattern_of(const std::vector<std::string>& names);
 
 // Writes the layers: if all are alike, as model.layers and keys of [model]; else as model.pattern
