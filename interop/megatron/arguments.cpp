@@ -52,18 +52,10 @@ constexpr FlagAlias kAliases[] = {
 
 // Fields whose own names begin with "no" or "disable". In other flags these words negate a field:
 // --no-bias-swiglu-fusion sets bias_swiglu_fusion to False.
-constexpr std::string_view kNegativeFields[] = {"no_persist_layer_norm",
-                                                "no_load_optim",
-                                                "no_load_rng",
-                                                "no_save_optim",
-                                                "no_save_rng",
-                                                "no_weight_decay_cond_type",
-                                                "no_rope_freq",
-                                                "no_record_throughput",
-                                                "disable_straggler_on_startup",
-                                                "disable_jit_fuser",
-                                                "disable_symmetric_registration",
-                                                "disable_bf16_reduced_precision_matmul"};
+constexpr std::string_view kNegativeFields =
+    "no_persist_layer_norm no_load_optim no_load_rng no_save_optim no_save_rng "
+    "no_weight_decay_cond_type no_rope_freq no_record_throughput disable_straggler_on_startup "
+    "disable_jit_fuser disable_symmetric_registration disable_bf16_reduced_precision_matmul";
 
 // Returns a field's name as a flag, "--num-layers". Dotted names are no flags and stay.
 std::string flag_of(std::string_view name) {
@@ -180,8 +172,7 @@ void MegatronArguments::add_flag(const std::string& flag, const std::vector<std:
   std::replace(name.begin(), name.end(), '-', '_');
   std::string value = values.empty() ? "True" : "";
   for (const std::string& word : values) value += (value.empty() ? "" : " ") + word;
-  const bool is_negative_field = std::find(std::begin(kNegativeFields), std::end(kNegativeFields),
-                                           name) != std::end(kNegativeFields);
+  const bool is_negative_field = matches_word(name, kNegativeFields);
   // In "--swiglu $EXTRA" the variable behind the switch may hold further flags: it is listed.
   const auto list_variable_behind = [&] {
     if (!values.empty() && is_open(value)) open_[value] = {value, flag, where};
