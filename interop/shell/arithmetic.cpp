@@ -23,7 +23,9 @@ class ShellExpression {
   }
 
  private:
+  // Larger results fail, so that nothing overflows. So do deeper brackets.
   static constexpr long long kMost = 1'000'000'000'000;
+  static constexpr int kMostBrackets = 50;
 
   long long bounded(long long value) {
     if (value > kMost || value < -kMost) failed_ = true;
@@ -56,21 +58,21 @@ class ShellExpression {
   long long product() {
     long long value = atom();
     while (!failed_) {
-      const bool times = text_.next('*'), over = !times && text_.next('/'),
-                 modulo = !times && !over && text_.next('%');
-      if (!times && !over && !modulo) break;
+      const bool multiplies = text_.next('*'), divides = !multiplies && text_.next('/'),
+                 is_modulo = !multiplies && !divides && text_.next('%');
+      if (!multiplies && !divides && !is_modulo) break;
       const long long by = atom();
-      if (!times && by == 0) failed_ = true;
+      if (!multiplies && by == 0) failed_ = true;
       if (failed_) return 0;
-      // The bound's square does not fit the type.
-      if (times && value != 0 && std::llabs(by) > kMost / std::llabs(value)) failed_ = true;
+      // The square of kMost does not fit the type, so the product is checked beforehand.
+      if (multiplies && value != 0 && std::llabs(by) > kMost / std::llabs(value)) failed_ = true;
       if (failed_) return 0;
-      value = times ? value * by : over ? value / by : value % by;
+      value = multiplies ? value * by : divides ? value / by : value % by;
     }
     return value;
   }
   long long atom() {
-    if (++depth_ > 50) failed_ = true;
+    if (++depth_ > kMostBrackets) failed_ = true;
     long long value = 0;
     if (failed_) return 0;
     if (text_.next('(')) {
@@ -113,7 +115,7 @@ bool shell_step(const std::string& text, int line,
                 std::map<std::string, ShellVariable>* variables) {
   std::string step = text;
   std::erase_if(step, [](unsigned char c) { return std::isspace(c) != 0; });
-  // Nobody takes its value, so "++i" is "i++".
+  // The value of the expression is not used, so "++i" does the same as "i++".
   if (step.starts_with("++") || step.starts_with("--")) step = step.substr(2) + step.substr(0, 2);
   const auto end = std::ranges::find_if_not(
       step, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
@@ -131,7 +133,7 @@ bool shell_step(const std::string& text, int line,
   long long value = 0;
   if (expression.empty()) return false;
   if (!shell_arithmetic(expression, *variables, &value)) {
-    variables->erase(name);  // it has some other value now
+    variables->erase(name);  // its value is unknown from here on
     return false;
   }
   (*variables)[name] = {{fmt::format("{}", value)}, line};

@@ -1,4 +1,4 @@
-// Follows if, elif and else with a stack of what is open. In
+// Follows if, elif, else and case with a stack of those that are open. In
 //   if A; then x; elif B; then y; else z; fi
 // x is taken if A holds or is not known, y if A does not certainly hold and B holds or is not
 // known, and z if neither certainly holds.

@@ -22,9 +22,9 @@ class ShellBranches {
   // Returns how many branches are open; close_to() closes all but the outer `depth`.
   std::size_t depth() const { return frames_.size(); }
   void close_to(std::size_t depth) { frames_.resize(std::min(depth, frames_.size())); }
-  // Returns whether the conditions of all branches inside of the outer `depth` are known.
+  // Returns whether the conditions of all open branches but the outer `depth` are known.
   bool is_certain(std::size_t depth) const;
-  // Skips the rest of these branches, as break does.
+  // Skips the rest of all open branches but the outer `depth`, as break does.
   void leave(std::size_t depth);
 
   // Opens a case. If the word has a $ in it, its value is unknown and all branches are taken.
@@ -37,13 +37,15 @@ class ShellBranches {
   void next_patterns();  // behind ;;
 
  private:
-  struct Frame {
+  struct Frame {   // an if or a case that is open
     bool outer;    // whether the commands around it are run
     bool active;   // whether the current branch is run
     bool decided;  // whether a branch was taken for certain
-    bool is_case = false, in_patterns = false, matches = false;
-    std::string word = {};
-    bool known = true;  // whether all conditions so far are
+    bool is_case = false;
+    bool in_patterns = false;  // a pattern of the case comes next
+    bool matches = false;      // whether one of the branch's patterns so far does
+    std::string word = {};     // the case's
+    bool known = true;         // whether all conditions so far are known
   };
   std::vector<Frame> frames_;
 };

@@ -21,8 +21,9 @@ std::vector<std::string> word_texts(const ShellCommand& words, std::size_t first
   return texts;
 }
 
-// Takes a command that ends at `separator`: a part of an if, a case or a loop, a command that sets
-// variables, or one to keep.
+// Handles a command that ends at `separator`: a part of an if, a case or a loop changes which
+// commands are run, some commands set variables, and all others that are run go into the script's
+// list.
 void ShellReader::end_command(ShellCommand words, ShellSeparator separator) {
   const bool active = branches_.active();
   const bool joins = separator == ShellSeparator::kAnd || separator == ShellSeparator::kOr;
@@ -50,7 +51,7 @@ void ShellReader::end_command(ShellCommand words, ShellSeparator separator) {
   script_.commands.push_back(std::move(words));
 }
 
-// Takes "case WORD in" from the front of a command, which leaves the first pattern.
+// Removes "case WORD in" from the front of a command; the first pattern is left.
 void ShellReader::open_case(ShellCommand* words, bool active) {
   const std::string word = (*words)[1].text;
   if (active && word.find('$') != std::string::npos) script_.branches.push_back((*words)[0].line);
@@ -58,8 +59,7 @@ void ShellReader::open_case(ShellCommand* words, bool active) {
   words->erase(words->begin(), words->begin() + 3);
 }
 
-// Opens the branch of "if A" or "elif A". A part of a longer condition, as in "if A && B", decides
-// nothing.
+// Opens the branch of "if A" or "elif A". A longer condition, "if A && B", counts as unknown.
 void ShellReader::open_if(const ShellCommand& words, ShellSeparator separator) {
   const bool is_whole = separator == ShellSeparator::kEnd;
   const std::optional<bool> holds =
@@ -72,8 +72,8 @@ void ShellReader::open_if(const ShellCommand& words, ShellSeparator separator) {
   }
 }
 
-// Returns whether a test holds. Where it is run (`active`), notes its line if that is not known, or
-// if a variable without a value decides it.
+// Returns whether a test holds; nothing: unknown. If the test is run (`active`), lists its line
+// where the result is unknown or a variable without a value decides it.
 std::optional<bool> ShellReader::condition(const std::vector<std::string>& texts, int line,
                                            bool active) {
   bool unset = false;

@@ -63,7 +63,7 @@ void ShellReader::single_quoted(WordFields* fields) {
 void ShellReader::double_quoted(WordFields* fields) {
   const int line = line_;
   take();
-  bool vanishes = false;  // "${A[@]}" of an empty array is no word, while "" is an empty one
+  bool vanishes = false;  // "${A[@]}" of an empty array makes no word; "" makes an empty one
   while (!at_end() && peek() != '"') {
     if (peek() == '\\') {
       take();
@@ -120,6 +120,7 @@ bool ShellReader::expansion(std::vector<std::string>* values) {
   return many;
 }
 
+// Does the same without counting characters, and may leave `values` empty.
 bool ShellReader::expand(std::vector<std::string>* values) {
   if (take() == '`') {
     std::string inside;
@@ -132,8 +133,8 @@ bool ShellReader::expand(std::vector<std::string>* values) {
     std::string inside = bracketed('(', ')');
     inside = inside.size() >= 2 ? inside.substr(1, inside.size() - 2) : "";
     long long result = 0;
-    const bool whole = shell_arithmetic(with_defaults(inside), script_.variables, &result);
-    values->push_back(whole ? fmt::format("{}", result) : "$((" + inside + "))");
+    const bool is_known = shell_arithmetic(with_defaults(inside), script_.variables, &result);
+    values->push_back(is_known ? fmt::format("{}", result) : "$((" + inside + "))");
     return false;
   }
   if (peek() == '(') {
@@ -147,9 +148,9 @@ bool ShellReader::expand(std::vector<std::string>* values) {
     const std::size_t otherwise = inside.rfind(kElse);
     const std::string word =
         otherwise == std::string::npos ? "" : inside.substr(otherwise + kElse.size());
-    const bool plain = !word.empty() && std::ranges::all_of(word, is_name);
-    if (plain) script_.failed.push_back(line_);
-    values->push_back(plain ? word : "$(" + inside + ")");
+    const bool is_plain = !word.empty() && std::ranges::all_of(word, is_name);
+    if (is_plain) script_.failed.push_back(line_);
+    values->push_back(is_plain ? word : "$(" + inside + ")");
     return false;
   }
   if (peek() == '{') return braces(bracketed('{', '}'), values);
@@ -213,39 +214,39 @@ bool ShellReader::braces(const std::string& inside, std::vector<std::string>* va
   const std::string name = inside.substr(0, end);
   std::string rest = inside.substr(end);
   const bool all = rest.starts_with("[@]") || rest.starts_with("[*]");
-  const bool star = rest.starts_with("[*]");
+  const bool is_star = rest.starts_with("[*]");
   if (all) rest.erase(0, 3);
   const auto known = script_.variables.find(name);
-  const bool set = known != script_.variables.end() && !known->second.words.empty() &&
-                   !(known->second.words.size() == 1 && known->second.words[0].empty());
+  const bool is_set = known != script_.variables.end() && !known->second.words.empty() &&
+                      !(known->second.words.size() == 1 && known->second.words[0].empty());
   std::size_t index = 0;
   if (const std::size_t close = rest.find(']'); rest.starts_with('[') && close < 8) {
     const long long number = digits_of(rest.substr(1, close - 1));
     index = static_cast<std::size_t>(number);
     rest.erase(0, close + 1);
   }
-  const std::string sign = rest.substr(0, rest.starts_with(':') ? 2 : 1);
-  const char kind = sign.empty() ? '-' : sign.back();
-  if (set && kind != '+') {
+  const std::string op = rest.substr(0, rest.starts_with(':') ? 2 : 1);
+  const char kind = op.empty() ? '-' : op.back();  // of ":-" and "-"
+  if (is_set && kind != '+') {
     // Operators that cut a value, as in ${A%.*}, are not expanded.
     if (kind != '-' && kind != '=' && kind != '?') return keep(inside, values);
     *values = known->second.words;
-    starred_ = all && star;
+    starred_ = is_star;
     if (all) return true;
     if (index >= values->size()) return keep(inside, values);
     *values = {(*values)[index]};
     return false;
   }
-  if ((set && kind == '+') || (!set && !sign.empty() && (kind == '-' || kind == '='))) {
-    const std::string otherwise = rest.substr(sign.size());
-    ShellReader inner(otherwise + "\n", path_);
+  const bool takes_default = !is_set && !op.empty() && (kind == '-' || kind == '=');
+  if (takes_default || (is_set && kind == '+')) {
+    ShellReader inner(rest.substr(op.size()) + "\n", path_);
     inner.script_.variables = script_.variables;
     inner.depth_ = depth_ + 1;
     WordFields fields;
     if (inner.depth_ < kMostNested) inner.read_word(&fields, true);
     if (!inner.script_.failed.empty()) script_.failed.push_back(line_);
     std::string text;
-    for (const std::string& one : fields.texts) text += (text.empty() ? "" : " ") + one;
+    for (const std::string& word : fields.texts) text += (text.empty() ? "" : " ") + word;
     if (kind == '=' && !name.empty()) script_.variables[name] = {{text}, line_};
     values->push_back(text);
     return false;

@@ -5,7 +5,7 @@
 namespace tandem {
 namespace {
 
-// The limit of all rounds. A loop that waits for something may have more.
+// The limit of all rounds together. A loop that waits for something may have more.
 constexpr int kMostRounds = 10'000;
 
 void note(int line, std::vector<int>* lines) {
@@ -25,14 +25,14 @@ void ShellLoops::open(const ShellCommand& words, bool active, ShellPlace body) {
   if (active && words[0].text == "for" && words.size() == 5 && words[1].text == "((") {
     loop.condition = words[3].text;
     loop.step = words[4].text;
-    if (shell_step(words[2].text, loop.line, &script_->variables)) runs = begins(&loop);
+    if (shell_step(words[2].text, loop.line, &script_->variables)) runs = begin_round(&loop);
   } else if (active && words[0].text == "for" && words.size() > 2 && words[2].text == "in" &&
              std::all_of(words.begin() + 3, words.end(), is_known)) {
     loop.name = words[1].text;
     for (std::size_t i = words.size(); i-- > 3;) {
       if (!words[i].text.empty()) loop.words.push_back(words[i].text);
     }
-    runs = begins(&loop);
+    runs = begin_round(&loop);
   }
   if (active && words[0].text == "while") {
     bool unset = false;
@@ -45,8 +45,8 @@ void ShellLoops::open(const ShellCommand& words, bool active, ShellPlace body) {
   loops_.push_back(std::move(loop));
 }
 
-// Returns whether a round begins; nothing: that is not known.
-std::optional<bool> ShellLoops::begins(Loop* loop) {
+// Sets the loop's variable for its next round. Returns whether there is one; nothing: unknown.
+std::optional<bool> ShellLoops::begin_round(Loop* loop) {
   if (++rounds_ > kMostRounds) return std::nullopt;
   if (loop->name.empty()) {
     long long holds = 0;
@@ -66,7 +66,7 @@ std::optional<ShellPlace> ShellLoops::end_round() {
   if (loop.repeats) {
     compare_rounds(&loop);
     const bool steps = loop.step.empty() || shell_step(loop.step, loop.line, &script_->variables);
-    if (!loop.broken) again = steps ? begins(&loop) : std::nullopt;
+    if (!loop.broken) again = steps ? begin_round(&loop) : std::nullopt;
   }
   branches_->close_to(loop.depth);
   if (again.value_or(false)) {

@@ -37,20 +37,23 @@ class ShellLoops {
     int line;
     std::size_t depth;  // of the branches around it
     ShellPlace body;
-    bool repeats = false, assigns = false, broken = false;
-    std::string name, condition, step;
+    bool repeats = false;            // whether its rounds are known
+    bool assigns = false;            // whether it sets variables
+    bool broken = false;             // whether no further round begins, as after break
+    std::string name;                // the variable of "for A in x y"
+    std::string condition, step;     // of "for ((a; condition; step))"
     std::vector<std::string> words;  // of the rounds to come, the next one last
     std::size_t round = 0;           // index of this round's first command
     std::size_t before = 0;          // likewise of the round before; equal to `round`: none
   };
 
-  std::optional<bool> begins(Loop* loop);
+  std::optional<bool> begin_round(Loop* loop);
   void compare_rounds(Loop* loop);
 
   ShellScript* script_;
   ShellBranches* branches_;
   std::vector<Loop> loops_;
-  int rounds_ = 0;
+  int rounds_ = 0;  // of all loops
 };
 
 }  // namespace tandem

@@ -6,7 +6,8 @@
 namespace tandem {
 namespace {
 
-// Returns the format with `words` in its places, once or until no word is left.
+// Returns what printf prints: the format with `words` for %s, %d and %i, repeated until no word is
+// left; nothing: the format has other directives.
 std::optional<std::string> formatted(const std::string& format,
                                      const std::vector<std::string>& words) {
   std::string text;

@@ -1,5 +1,6 @@
-// Reads a script's text as commands: comments, words, assignments, redirections. Declared in
-// interop/shell/shell_reader.h; parse_shell in interop/shell/shell.h.
+// Splits a script's text into commands: skips comments and redirections, collects words, and
+// assigns variables. end_command() in commands.cpp then decides whether a command is run. Declared
+// in interop/shell/shell_reader.h; parse_shell in interop/shell/shell.h.
 #include "interop/shell/shell.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@
 namespace tandem {
 
 // Skips blanks, continued lines and comments; with `newlines` also ends of lines. A comment
-// "#SBATCH --nodes=4" sets variables of Slurm.
+// "#SBATCH --nodes=4" sets Slurm's variables, such as SLURM_NNODES.
 void ShellReader::skip(bool newlines) {
   while (!at_end()) {
     if (peek() == '\\' && peek(1) == '\n') {
@@ -35,7 +36,7 @@ void ShellReader::skip(bool newlines) {
   }
 }
 
-// Reads a simple command and what ends it.
+// Reads a simple command up to its separator, and ends it.
 void ShellReader::command() {
   ShellCommand words;
   bool assigns = false;
@@ -87,7 +88,8 @@ ShellSeparator ShellReader::take_separator() {
   return c == '|' || c == '&' || c == '(' ? ShellSeparator::kOther : ShellSeparator::kEnd;
 }
 
-// Reads "((...))": the words of a condition where its value is known, and for a loop its parts.
+// Reads "((...))" as words: for "for ((a; b; c))" its three parts; else, if the value is known, a
+// test with the same result, "[ 1 -ne 0 ]".
 void ShellReader::arithmetic_command(ShellCommand* words) {
   const int line = line_;
   std::string inside = bracketed('(', ')');
@@ -123,17 +125,18 @@ bool ShellReader::is_keyword(const std::string& word) {
   return false;
 }
 
-// Skips a redirection. The lines that "<<EOF" takes begin after this one.
+// Skips a redirection. The lines of a here-document, "<<EOF", begin after this line.
 void ShellReader::redirection() {
-  const bool here = text_.compare(at_, 2, "<<") == 0 && text_.compare(at_, 3, "<<<") != 0;
+  const bool is_here_document =
+      text_.compare(at_, 2, "<<") == 0 && text_.compare(at_, 3, "<<<") != 0;
   while (peek() == '<' || peek() == '>' || peek() == '&' || peek() == '-') take();
   skip(false);
   WordFields target;
   read_word(&target);
-  if (here && !target.texts.empty()) here_ends_.push_back(target.texts[0]);
+  if (is_here_document && !target.texts.empty()) here_ends_.push_back(target.texts[0]);
 }
 
-// Skips the lines of the documents that the line before asked for, up to "EOF" of each.
+// Skips the lines of the here-documents that the line before opened, up to the end word of each.
 void ShellReader::here_documents() {
   for (const std::string& end : std::exchange(here_ends_, {})) {
     std::string line;
@@ -151,24 +154,25 @@ bool ShellReader::assignment() {
   std::size_t end = at_;
   while (end < text_.size() && is_name(text_[end])) ++end;
   if (end == at_ || std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) return false;
-  const bool more = end < text_.size() && text_[end] == '+';
-  if (end + (more ? 1 : 0) >= text_.size() || text_[end + (more ? 1 : 0)] != '=') return false;
+  const bool appends = end < text_.size() && text_[end] == '+';
+  const std::size_t equals = end + (appends ? 1 : 0);
+  if (equals >= text_.size() || text_[equals] != '=') return false;
   const std::string name = text_.substr(at_, end - at_);
   const int line = line_;
-  at_ = end + (more ? 2 : 1);
+  at_ = equals + 1;
   const auto known = script_.variables.find(name);
   std::vector<std::string> value;
   if (peek() == '(') {
     take();
     value = array(line);
-    if (more && known != script_.variables.end())
+    if (appends && known != script_.variables.end())
       value.insert(value.begin(), known->second.words.begin(), known->second.words.end());
   } else {
     WordFields fields;
     if (!at_end() && !is_blank(peek()) && peek() != '\n' && peek() != ';') read_word(&fields, true);
     std::string joined;
     for (const std::string& text : fields.texts) joined += (joined.empty() ? "" : " ") + text;
-    if (more && known != script_.variables.end()) value = known->second.words;
+    if (appends && known != script_.variables.end()) value = known->second.words;
     if (value.empty()) value.emplace_back();
     value[0] += joined;
   }
@@ -178,12 +182,14 @@ bool ShellReader::assignment() {
     script_.variables[name] = {std::move(value), line};
   } else if (!value.empty() && value[0].find_first_not_of(" \t\n") != std::string::npos &&
              value[0].compare(value[0].find_first_not_of(" \t\n"), 2, "--") == 0) {
-    // A branch that is not taken would set options: the variable is empty, unless it is set.
+    // A branch that is not taken would set options ("--..."): the variable is empty, unless it has
+    // a value.
     script_.variables.try_emplace(name, ShellVariable{{}, line});
   }
   return true;
 }
 
+// Reads an array's words up to the ) at its end.
 std::vector<std::string> ShellReader::array(int line) {
   std::vector<std::string> words;
   while (true) {

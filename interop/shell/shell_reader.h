@@ -30,7 +30,7 @@ enum class ShellSeparator {
 
 // The state within a list such as "[ A ] && b && c || d", whose commands depend on the test A.
 struct ShellGuard {
-  bool is_open = false;       // the next command is a branch of its own
+  bool is_open = false;       // the next command belongs to the list
   bool behind_and = false;    // that command follows "&&", not "||"
   std::optional<bool> holds;  // A, or its negation in "[ A ] || b"; nothing: unknown
 };
@@ -53,7 +53,7 @@ class ShellReader {
  private:
   // The limit of all expansions together, as A="$A$A" in a loop doubles each time.
   static constexpr std::size_t kMostText = 4'000'000;  // characters
-  static bool is_name(char c) {
+  static bool is_name(char c) {                        // whether a name may have it
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
   }
   static bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -74,6 +74,7 @@ class ShellReader {
     if (!error_) error_ = Error::at(fmt::format("{}:{}", path_, line), what);
     at_ = text_.size();
   }
+  // Counts expanded characters, and fails where they are too many.
   void count(std::size_t size) {
     expanded_ += size;
     if (expanded_ > kMostText)
@@ -114,8 +115,10 @@ class ShellReader {
   static bool keep(const std::string& inside, std::vector<std::string>* values);
 
   std::string text_, path_;
-  std::size_t at_ = 0, expanded_ = 0;
-  int line_ = 1, depth_ = 0;
+  std::size_t at_ = 0;        // index of the next character in text_
+  std::size_t expanded_ = 0;  // characters of all expansions so far
+  int line_ = 1;
+  int depth_ = 0;  // readers around this one, as in "${A:-${B:-2}}"
   ShellScript script_;
   ShellBranches branches_;
   ShellLoops loops_{&script_, &branches_};
