@@ -14,12 +14,12 @@
 namespace tandem {
 namespace {
 
-// Programs by their names: a file's without its folders, a module's behind -m, or a command's. An
-// empty `is` marks Megatron-LM's entry points; the first row that matches counts.
+// Programs that a script may start, by globs of their names: a file's without its folders, a
+// module's behind -m, or a command's. The first row that matches counts.
 struct ProgramRow {
   std::string_view globs;
-  std::string_view is;       // "an encoder-decoder (T5)"
-  std::string_view instead;  // what to give; empty: nothing can be had
+  std::string_view kind;     // "T5, an encoder-decoder"; empty: an entry point that is supported
+  std::string_view instead;  // the file to import instead; empty: none
 };
 
 // Entry points of Megatron-LM and of its forks (Megatron-DeepSpeed, Pai-Megatron-Patch, MindSpeed).
@@ -73,15 +73,16 @@ std::vector<StartedProgram> programs_of(const ShellScript& script, const std::st
   for (const ShellCommand& command : script.commands) {
     if (!command.empty() && command[0].text == "echo") continue;
     std::string before;
-    bool first = true;  // of the command, behind assignments
+    bool may_start = true;  // only assignments and commands such as "srun" came before
     for (const ShellWord& word : command) {
       std::istringstream parts(word.text);
       for (std::string part; parts >> part; before = part) {
         std::erase_if(part, [](char c) { return c == '\'' || c == '"'; });
         const std::string name = part.substr(part.rfind('/') + 1);
-        if (name.ends_with(".py") || before == "-m" || before == "--module" || first)
+        if (name.ends_with(".py") || before == "-m" || before == "--module" || may_start)
           programs.push_back({name, fmt::format("{}:{}", path, word.line)});
-        first = first && (name.find('=') != std::string::npos ||
+        may_start =
+            may_start && (name.find('=') != std::string::npos ||
                           matches_any(name, {"srun", "sudo", "nohup", "exec", "env", "time", "eval",
                                              "bash", "sh", "-c", "-u", "uv", "run"}));
       }
@@ -110,19 +111,19 @@ bool has_word(const ShellScript& script, std::string_view globs) {
          });
 }
 
-Error refused(const StartedProgram& program, std::string_view is, std::string_view instead) {
+Error refused(const StartedProgram& program, std::string_view kind, std::string_view instead) {
   return Error::at(
       program.where,
       instead.empty()
           ? fmt::format("found {}, which trains {}: expected a decoder-only language model",
-                        program.name, is)
+                        program.name, kind)
           : fmt::format("found {}, which starts {}: its flags are not Megatron-LM's; give {}",
-                        program.name, is, instead));
+                        program.name, kind, instead));
 }
 
 const ProgramRow* row_of(const StartedProgram& program, std::span<const ProgramRow> rows) {
   const auto row = std::ranges::find_if(
-      rows, [&](const ProgramRow& one) { return matches_word(program.name, one.globs); });
+      rows, [&](const ProgramRow& row) { return matches_word(program.name, row.globs); });
   return row == rows.end() ? nullptr : &*row;
 }
 
@@ -133,14 +134,14 @@ Result<Launcher> launcher_of(const ShellScript& script, const std::string& path)
   for (const StartedProgram& program : programs) {
     const ProgramRow* row = row_of(program, kMegatron);
     if (row == nullptr) continue;
-    if (row->is.empty()) return Launcher::Megatron;
-    return refused(program, row->is, "");
+    if (row->kind.empty()) return Launcher::Megatron;
+    return refused(program, row->kind, "");
   }
   if (has_word(script, "--rollout-batch-size --actor-num-nodes --actor-num-gpus-per-node"))
     return Launcher::Slime;
   for (const StartedProgram& program : programs) {
     if (const ProgramRow* row = row_of(program, kOthers))
-      return refused(program, row->is, row->instead);
+      return refused(program, row->kind, row->instead);
   }
   const auto python = std::ranges::find_if(
       programs, [](const StartedProgram& program) { return program.name.ends_with(".py"); });
@@ -171,7 +172,7 @@ std::vector<StartedCommand> commands_of(const ShellScript& script, const std::st
   std::vector<StartedCommand> found;
   for (const ShellCommand& command : script.commands) {
     if (!command.empty() && command[0].text == "echo") continue;
-    StartedCommand one;
+    StartedCommand started;
     for (const ShellWord& word : command) {
       // A word may be a whole command, for eval or bash -c.
       const bool is_command = word.text.find(" -m ") != std::string::npos ||
@@ -179,19 +180,19 @@ std::vector<StartedCommand> commands_of(const ShellScript& script, const std::st
       for (const std::string& part :
            is_command ? split_words(word.text) : std::vector<std::string>{word.text}) {
         const bool may_start =
-            part.ends_with(".py") ||
-            (!one.before.empty() && matches_any(one.before.back().text, {"-m", "--module"}));
-        if (!one.name.empty()) {
-          one.behind.push_back({part, word.line});
+            part.ends_with(".py") || (!started.before.empty() &&
+                                      matches_any(started.before.back().text, {"-m", "--module"}));
+        if (!started.name.empty()) {
+          started.behind.push_back({part, word.line});
         } else if (may_start && matches_word(part.substr(part.rfind('/') + 1), globs)) {
-          one.name = part;
-          one.where = fmt::format("{}:{}", path, word.line);
+          started.name = part;
+          started.where = fmt::format("{}:{}", path, word.line);
         } else {
-          one.before.push_back({part, word.line});
+          started.before.push_back({part, word.line});
         }
       }
     }
-    if (!one.name.empty()) found.push_back(std::move(one));
+    if (!started.name.empty()) found.push_back(std::move(started));
   }
   return found;
 }

@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// A stage: how many t, E, m and L it has.
+// A stage, with its numbers of the letters t, E, m and L.
 struct LayoutStage {
   int layers = 0, embeddings = 0, mtp_layers = 0, losses = 0;
 };
@@ -26,8 +26,8 @@ std::string layout_text(const std::vector<int>& layers_per_stage, int mtp_layers
 // alone.
 bool has_mtp_before_loss(const std::vector<LayoutStage>& stages);
 
-// Returns the arguments that say the same without a layout: "--decoder-first-pipeline-num-layers 5"
-// and so on; empty: none can. `vpp`: stages a pipeline rank.
+// Returns arguments with the same meaning, such as "--decoder-first-pipeline-num-layers 5"; empty:
+// there are none. `vpp`: stages of each pipeline rank.
 std::string layout_arguments(const std::vector<int>& layers_per_stage, int vpp);
 
 }  // namespace tandem

@@ -1,4 +1,5 @@
-// Reads the optimizer from Megatron-LM's arguments. Declared in interop/megatron/megatron.h.
+// Turns Megatron-LM's arguments for the optimizer, its offloading and the precision of its states
+// into keys of a scenario. Declared in interop/megatron/megatron.h.
 #include <fmt/format.h>
 
 #include "interop/megatron/megatron.h"
@@ -25,7 +26,7 @@ class MegatronOptimizer {
       if (share < 0 || share > 1) args_->fail("optimizer_offload_fraction", "a number from 0 to 1");
       plan_->set("train.optimizer_offload", share, args_->spelled("optimizer_cpu_offload"));
     }
-    const bool remainders = args_->flag("store_param_remainders", true);
+    const bool keeps_remainders = args_->flag("store_param_remainders", true);
     if (!args_->flag("use_precision_aware_optimizer")) {
       if (bridge_ && !args_->has("use_precision_aware_optimizer"))
         plan_->assumed.push_back(
@@ -37,7 +38,7 @@ class MegatronOptimizer {
     // offloaded or its parameter is in 8 bits (megatron/core/optimizer/__init__.py:588 at
     // d98e8a64).
     const std::string precision = plan_->text_of("train.precision");
-    if (remainders && !offloads && (precision.empty() || precision == "bf16") &&
+    if (keeps_remainders && !offloads && (precision.empty() || precision == "bf16") &&
         plan_->whole_of("train.zero") == 1)
       plan_->set("train.param_remainders", true, args_->spelled("use_precision_aware_optimizer"));
   }
@@ -59,7 +60,7 @@ class MegatronOptimizer {
           " dist_muon: gradients are scattered, and Adam's state of the embedding is cut");
   }
 
-  // Sets the type of both moments.
+  // Sets the number format of Adam's moments: a scenario has one for both.
   void set_moments() {
     const auto read = [&](std::string_view name) {
       const std::string text = args_->text(name).value_or("fp32");

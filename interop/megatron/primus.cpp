@@ -1,6 +1,6 @@
-// Reads Primus' YAML of an experiment, whose settings are Megatron-LM's arguments, with the files
-// that it names: a model's, and what that one extends. Declared in interop/megatron/files.h.
-// Facts are of AMD-AGI/Primus fd1eeaba (2026-08-22).
+// Reads Primus' YAML of an experiment, whose settings are Megatron-LM's arguments, and the files
+// that it names: a model's, and those that a file extends. Later settings replace earlier ones.
+// Defaults follow AMD-AGI/Primus fd1eeaba (2026-08-22). Declared in interop/megatron/files.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,18 +39,16 @@ constexpr std::string_view kOwnFiles =
 constexpr std::string_view kPrimusQuiet =
     "*sink_level trainable disable_* mlflow_* use_rocm_mem_info* torch_profiler_* turbo_* odc_* "
     "enable_primus_turbo log_avg_* generate_tracelens* zero_bubble_* pp_warmup pp_max_mem "
-    "pp_cost_* "
-    "communication_method debug_* dump_pp_data moe_router_force* cross_entropy_fusion_impl "
-    "dataloader_mp_context weight_deosc* mock_dataset.* torch_compile.* enable_zb_runtime "
-    "enable_zero_bubble enable_exactly_numeric_match allow_padding* auto_offload_time "
-    "auto_continue_train "
-    "offload_overlap_sr interleave_group_size num_seq_splits profile_memory_iter "
-    "use_deprecated* use_pytorch_profiler pytorch_profiler* record_shapes use_nsys* final_logit* "
-    "attn_logit* router_logit* lfm_layer_types conv_* hf_path empty_cache* stage "
-    "original_max_position_embeddings activation_offload_time offload_time framework trainer_class "
-    "moe_use_fused_router* no_fp8_weight_transpose_cache sink_window* sink_sliding_window "
-    "enable_packed_sequences "
-    "use_packed_attention offload_ops lora.* async_tensor_model* ";
+    "pp_cost_* communication_method debug_* dump_pp_data moe_router_force* "
+    "cross_entropy_fusion_impl dataloader_mp_context weight_deosc* mock_dataset.* torch_compile.* "
+    "enable_zb_runtime enable_zero_bubble enable_exactly_numeric_match allow_padding* "
+    "auto_offload_time auto_continue_train offload_overlap_sr interleave_group_size "
+    "num_seq_splits profile_memory_iter use_deprecated* use_pytorch_profiler pytorch_profiler* "
+    "record_shapes use_nsys* final_logit* attn_logit* router_logit* lfm_layer_types conv_* "
+    "hf_path empty_cache* stage original_max_position_embeddings activation_offload_time "
+    "offload_time framework trainer_class moe_use_fused_router* no_fp8_weight_transpose_cache "
+    "sink_window* sink_sliding_window enable_packed_sequences use_packed_attention offload_ops "
+    "lora.* async_tensor_model*";
 
 // Settings that a scenario has no key for, where they are on.
 constexpr std::pair<std::string_view, std::string_view> kPrimusNotes[] = {
@@ -67,7 +65,7 @@ constexpr std::pair<std::string_view, std::string_view> kPrimusNotes[] = {
     {"offload", "activations stay on the GPU"},
     {"cpu_offload", "activations stay on the GPU"}};
 
-// patch_primus_pipeline's orders, and ours.
+// Pipeline orders of patch_primus_pipeline, and their names in a scenario; empty: the default.
 constexpr std::pair<std::string_view, std::string_view> kPrimusOrders[] = {
     {"1f1b", "1f1b"},         {"1f1b-interleaved", ""}, {"zero-bubble", "zb1p"},
     {"zbv-formatted", "zbv"}, {"v-half", "v-half"},     {"v-min", "v-min"}};
@@ -108,7 +106,7 @@ class Primus {
     arguments_.add_field(std::string(name), std::string(value), "");
   }
 
-  // Returns the text with the defaults of "${VARIABLE:default}".
+  // Replaces each "${VARIABLE:default}" by its default.
   std::string plain(std::string text) {
     for (std::size_t from; (from = text.find("${")) != std::string::npos;) {
       const std::size_t colon = text.find(':', from), to = text.find('}', from);
@@ -172,7 +170,7 @@ class Primus {
         lists_.not_expressed.push_back(
             fmt::format("{}: {} {}: {}", arguments_.place_of(name), name, value, what));
     }
-    // Primus' own DeepEP.
+    // Primus has its own DeepEP, with a number of compute units (AMD's SMs).
     const auto units = arguments_.text("turbo_deepep_num_cu");
     arguments_.flag("turbo_deepep_use_comm_stream");
     if (arguments_.flag("use_turbo_deepep")) {

@@ -1,6 +1,6 @@
-// Reads NeMo-RL's YAML, with the files that it has under `defaults`, and the overrides of a script:
-// the part that trains the policy, by PyTorch's FSDP2 ("dtensor") or by Megatron-Bridge. Facts are
-// of NVIDIA-NeMo/RL 7ea279ab (2026-08-22). Declared in interop/rl/rl.h.
+// Reads what trains the policy, PyTorch's FSDP2 ("dtensor") or Megatron-Bridge, from NeMo-RL's YAML
+// and the files that it names under `defaults`. Defaults follow NVIDIA-NeMo/RL 7ea279ab
+// (2026-08-22). Declared in interop/rl/rl.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -73,22 +73,23 @@ class NemoRlPlan {
     return "policy.dtensor_cfg." + std::string(name);
   }
 
-  // nemo_rl/algorithms/grpo.py:861: generation may have GPUs of its own.
+  // Sets the GPUs that train: generation may have some of its own (nemo_rl/algorithms/grpo.py:861).
   void set_gpus() {
     const std::string colocated = "policy.generation.colocated.";
     std::int64_t nodes = settings_->whole("cluster.num_nodes", 1).value_or(1);
-    std::int64_t each = settings_->whole("cluster.gpus_per_node", 1).value_or(8);
+    std::int64_t gpus_per_node = settings_->whole("cluster.gpus_per_node", 1).value_or(8);
     if (settings_->has_any("grpo.") && !settings_->flag(colocated + "enabled", true)) {
       const auto taken = settings_->whole(colocated + "resources.gpus_per_node");
       if (nodes == 1) {
-        each -= taken.value_or(0);
+        gpus_per_node -= taken.value_or(0);
       } else {
         nodes -= settings_->whole(colocated + "resources.num_nodes").value_or(0);
       }
     }
-    if (nodes < 1 || each < 1) settings_->fail("cluster.num_nodes", "GPUs that generation leaves");
-    gpus_ = context_.gpus > 0 ? context_.gpus : product_of({nodes, each});
-    plan_.set("cluster.gpus", product_of({nodes, each}),
+    if (nodes < 1 || gpus_per_node < 1)
+      settings_->fail("cluster.num_nodes", "GPUs that generation leaves");
+    gpus_ = context_.gpus > 0 ? context_.gpus : product_of({nodes, gpus_per_node});
+    plan_.set("cluster.gpus", product_of({nodes, gpus_per_node}),
               settings_->spelled(settings_->has("cluster.gpus_per_node") ? "cluster.gpus_per_node"
                                                                          : "cluster.num_nodes"));
   }
@@ -114,7 +115,7 @@ class NemoRlPlan {
     return plan_.add(noted);
   }
 
-  // nemo_rl/models/automodel/setup.py:464, nemo_rl/models/dtensor/parallelize.py:508.
+  // Follows nemo_rl/models/automodel/setup.py:464 and nemo_rl/models/dtensor/parallelize.py:508.
   Status set_dtensor() {
     note_settings("policy.dtensor_cfg.", kDtensorNotes, settings_, &plan_);
     constexpr std::pair<const char*, const char*> kSizes[] = {
@@ -129,8 +130,8 @@ class NemoRlPlan {
     plan_.set("train.framework", "fsdp", "PyTorch's FSDP2");
     // nemo_rl/algorithms/loss/utils.py:341: logits become fp32, all or a part at a time.
     const std::string chunk = "policy.logprob_chunk_size";
-    const bool parts = settings_->whole(chunk).has_value();
-    plan_.set("train.cross_entropy", parts ? "chunked" : "unfused", settings_->spelled(chunk));
+    const bool is_chunked = settings_->whole(chunk).has_value();
+    plan_.set("train.cross_entropy", is_chunked ? "chunked" : "unfused", settings_->spelled(chunk));
     plan_.set("overlap.grad_reduce", true, "FSDP2 reduces layer by layer");
     plan_.set("overlap.param_gather", true, "FSDP2 gathers the next layer ahead");
     const std::string precision = settings_->text("policy.precision").value_or("bfloat16");
@@ -154,24 +155,27 @@ class NemoRlPlan {
   }
 
   void set_data() {
-    // nemo_rl/algorithms/dpo.py:602: an example is a pair of sequences.
-    const std::int64_t pair = settings_->has_any("dpo.") || settings_->has_any("rm.") ? 2 : 1;
+    // DPO and reward models train on pairs of sequences (nemo_rl/algorithms/dpo.py:602).
+    const std::int64_t sequences_per_example =
+        settings_->has_any("dpo.") || settings_->has_any("rm.") ? 2 : 1;
     const auto seq = settings_->whole("policy.max_total_sequence_length", 1);
     const auto global = settings_->whole("policy.train_global_batch_size", 1);
     const auto micro = settings_->whole("policy.train_micro_batch_size", 1);
     if (seq) plan_.set("model.seq", *seq, "policy.max_total_sequence_length");
     if (global)
-      plan_.set("parallel.global_batch", product_of({*global, pair}),
-                fmt::format("policy.train_global_batch_size{}", pair > 1 ? " x 2 of a pair" : ""));
-    std::int64_t sequences = product_of({micro.value_or(1), pair});
+      plan_.set("parallel.global_batch", product_of({*global, sequences_per_example}),
+                fmt::format("policy.train_global_batch_size{}",
+                            sequences_per_example > 1 ? " x 2 of a pair" : ""));
+    std::int64_t sequences = product_of({micro.value_or(1), sequences_per_example});
     std::string from = "policy.train_micro_batch_size";
-    const auto one = [&](IntegerKey key) { return plan_.whole_of(key).value_or(1); };
-    const std::int64_t dp =
-        gpus_ / product_of({one("parallel.tp"), one("parallel.pp"), one("parallel.cp")});
+    const auto size_of = [&](IntegerKey key) { return plan_.whole_of(key).value_or(1); };
+    const std::int64_t dp = gpus_ / product_of({size_of("parallel.tp"), size_of("parallel.pp"),
+                                                size_of("parallel.cp")});
     for (const std::string part : {"policy.sequence_packing.", "policy.dynamic_batching."}) {
       const auto tokens = settings_->whole(part + "train_mb_tokens", 1);
       if (!settings_->flag(part + "enabled") || !tokens || !seq) continue;
-      sequences = sequences_in(*tokens, *seq, dp > 0 ? global.value_or(0) * pair / dp : 0);
+      sequences =
+          sequences_in(*tokens, *seq, dp > 0 ? global.value_or(0) * sequences_per_example / dp : 0);
       from = part + "train_mb_tokens";
     }
     plan_.set("parallel.micro_batch", sequences, from);
@@ -194,7 +198,7 @@ class NemoRlPlan {
   ImportedPlan plan_;
 };
 
-// Adds a file over those that it has under `defaults`.
+// Adds a file's settings, after those of the files under its `defaults`.
 Status add_nemo_rl(const DocumentNode& document, const std::string& path,
                    const ImportContext& context, int depth, MegatronArguments* to) {
   constexpr int kMostDefaults = 20;
@@ -220,7 +224,7 @@ Status add_nemo_rl(const DocumentNode& document, const std::string& path,
 }  // namespace
 
 bool is_nemo_rl(const DocumentNode& document) {
-  // A recipe may have nothing but what it changes of its defaults.
+  // A recipe may have only `defaults` and the settings that it changes.
   const DocumentNode* defaults = document.find("defaults");
   if (defaults != nullptr && defaults->list() != nullptr && !defaults->list()->empty())
     defaults = &defaults->list()->front();

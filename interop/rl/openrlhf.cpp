@@ -1,6 +1,7 @@
-// Reads OpenRLHF's flags: DeepSpeed's settings of the actor, and of its SFT. Defaults and names are
-// of openrlhf/cli/train_ppo_ray.py and train_sft.py, OpenRLHF/OpenRLHF 3c3be623 (2026-08-13); the
-// names without dots are those of versions before 0.10. Declared in interop/rl/rl.h.
+// Reads OpenRLHF's flags for training the actor (the policy), or for supervised fine-tuning (SFT).
+// It writes the DeepSpeed configuration that OpenRLHF would make of them, and imports that.
+// Defaults and names follow openrlhf/cli/train_ppo_ray.py and train_sft.py, OpenRLHF/OpenRLHF
+// 3c3be623 (2026-08-13). Declared in interop/rl/rl.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace tandem {
 namespace {
 
-// Names of older versions.
+// Names in versions before 0.10, and those of today.
 constexpr std::pair<std::string_view, std::string_view> kOlder[] = {
     {"train_batch_size", "train.batch_size"},
     {"micro_train_batch_size", "train.micro_batch_size"},
@@ -67,47 +68,19 @@ class OpenRlhfPlan {
     if (!sft_ || settings_->has("actor.num_gpus_per_node"))
       gpus = product_of({settings_->whole("actor.num_nodes", 1).value_or(1),
                          settings_->whole("actor.num_gpus_per_node", 1).value_or(8)});
-    const std::int64_t known = context_.gpus > 0 ? context_.gpus : gpus;
+    const std::int64_t known_gpus = context_.gpus > 0 ? context_.gpus : gpus;
     const std::int64_t seq = length();
-    const std::int64_t global = settings_->whole("train.batch_size", 1).value_or(128);
-    std::int64_t micro = settings_->whole("train.micro_batch_size", 1).value_or(sft_ ? 8 : 1);
-    const std::int64_t tp = settings_->whole("ds.tensor_parallel_size", 1).value_or(1);
-    const std::int64_t ring = settings_->whole("ds.ring_attn_size", 1).value_or(1);
-    const std::int64_t dp = known / product_of({tp, ring});
-    const auto tokens = settings_->whole("train.max_tokens_per_gpu", 1);
-    const bool packs = settings_->flag("train.dynamic_batch_enable");
-    if (packs)
-      micro =
-          sequences_in(product_of({tokens.value_or(16192), ring}), seq, dp > 0 ? global / dp : 0);
-    const std::string dtype = settings_->text("ds.param_dtype").value_or("bf16");
-    const std::int64_t stage = settings_->whole("ds.zero_stage").value_or(2);
-    const bool overlaps = settings_->flag("ds.overlap_comm", stage == 3);
-    // The configuration that openrlhf/utils/deepspeed/deepspeed_utils.py hands to DeepSpeed.
-    DocumentNode::Map zero = {
-        field("stage", stage, "ds.zero_stage"), field("overlap_comm", overlaps, "ds.overlap_comm"),
-        field("zero_hpz_partition_size", settings_->whole("ds.zpg", 1).value_or(1), "ds.zpg")};
-    if (settings_->flag("ds.adam_offload"))
-      zero.push_back({"offload_optimizer",
-                      {DocumentNode::Map{field("device", std::string("cpu"), "ds.adam_offload")},
-                       line_of("ds.adam_offload")}});
-    const DocumentNode config = {
-        DocumentNode::Map{
-            field("train_batch_size", global, "train.batch_size"),
-            field("train_micro_batch_size_per_gpu", micro, "train.micro_batch_size"),
-            field("sequence_parallel_size", ring, "ds.ring_attn_size"),
-            {"tensor_parallel",
-             {DocumentNode::Map{field("autotp_size", tp, "ds.tensor_parallel_size")}, 0}},
-            {"bf16", {DocumentNode::Map{field("enabled", dtype == "bf16", "ds.param_dtype")}, 0}},
-            {"fp16", {DocumentNode::Map{field("enabled", dtype == "fp16", "ds.param_dtype")}, 0}},
-            {"zero_optimization", {zero, 0}}},
-        0};
+    const DocumentNode config = deepspeed_config(known_gpus, seq);
     RETURN_IF_ERROR(settings_->status());
-    const ImportContext inner = {
-        .path = context_.path, .before = context_.before, .gpus = known, .beside = context_.beside};
+    const ImportContext inner = {.path = context_.path,
+                                 .before = context_.before,
+                                 .gpus = known_gpus,
+                                 .beside = context_.beside};
     ASSIGN_OR_RETURN(ImportedPlan plan, import_deepspeed(config, inner));
-    place(&plan);
+    clear_places(&plan);
     if (gpus > 0) plan.set("cluster.gpus", gpus, settings_->spelled("actor.num_gpus_per_node"));
-    if (ring > 1) plan.set("parallel.cp_comm", "ring", settings_->spelled("ds.ring_attn_size"));
+    if (settings_->whole("ds.ring_attn_size", 1).value_or(1) > 1)
+      plan.set("parallel.cp_comm", "ring", settings_->spelled("ds.ring_attn_size"));
     plan.set("model.seq", seq, settings_->spelled("data.max_len"));
     plan.set("train.flash_attention", true, settings_->spelled("ds.attn_implementation"));
     if (settings_->flag("actor.gradient_checkpointing_enable"))
@@ -136,7 +109,43 @@ class OpenRlhfPlan {
   }
 
  private:
-  // Returns the length of a prompt with its answer.
+  // Returns the configuration that openrlhf/utils/deepspeed/deepspeed_utils.py hands to DeepSpeed.
+  // `seq`: tokens of a sequence.
+  DocumentNode deepspeed_config(std::int64_t gpus, std::int64_t seq) const {
+    const std::int64_t global = settings_->whole("train.batch_size", 1).value_or(128);
+    std::int64_t micro = settings_->whole("train.micro_batch_size", 1).value_or(sft_ ? 8 : 1);
+    const std::int64_t tp = settings_->whole("ds.tensor_parallel_size", 1).value_or(1);
+    const std::int64_t ring = settings_->whole("ds.ring_attn_size", 1).value_or(1);
+    const std::int64_t dp = gpus / product_of({tp, ring});
+    const auto tokens = settings_->whole("train.max_tokens_per_gpu", 1);
+    const bool is_dynamic = settings_->flag("train.dynamic_batch_enable");
+    if (is_dynamic)
+      micro =
+          sequences_in(product_of({tokens.value_or(16192), ring}), seq, dp > 0 ? global / dp : 0);
+    const std::string dtype = settings_->text("ds.param_dtype").value_or("bf16");
+    const std::int64_t stage = settings_->whole("ds.zero_stage").value_or(2);
+    const bool overlaps = settings_->flag("ds.overlap_comm", stage == 3);
+    DocumentNode::Map zero = {
+        field("stage", stage, "ds.zero_stage"), field("overlap_comm", overlaps, "ds.overlap_comm"),
+        field("zero_hpz_partition_size", settings_->whole("ds.zpg", 1).value_or(1), "ds.zpg")};
+    if (settings_->flag("ds.adam_offload"))
+      zero.push_back({"offload_optimizer",
+                      {DocumentNode::Map{field("device", std::string("cpu"), "ds.adam_offload")},
+                       line_of("ds.adam_offload")}});
+    return {
+        DocumentNode::Map{
+            field("train_batch_size", global, "train.batch_size"),
+            field("train_micro_batch_size_per_gpu", micro, "train.micro_batch_size"),
+            field("sequence_parallel_size", ring, "ds.ring_attn_size"),
+            {"tensor_parallel",
+             {DocumentNode::Map{field("autotp_size", tp, "ds.tensor_parallel_size")}, 0}},
+            {"bf16", {DocumentNode::Map{field("enabled", dtype == "bf16", "ds.param_dtype")}, 0}},
+            {"fp16", {DocumentNode::Map{field("enabled", dtype == "fp16", "ds.param_dtype")}, 0}},
+            {"zero_optimization", {zero, 0}}},
+        0};
+  }
+
+  // Returns the tokens of a prompt with its answer.
   std::int64_t length() {
     const auto prompt = settings_->whole("prompt_max_len", 1),
                answer = settings_->whole("generate_max_len", 1);
@@ -148,14 +157,14 @@ class OpenRlhfPlan {
     const std::string where = settings_->place_of(name);
     return where.empty() ? 0 : std::atoi(where.c_str() + where.rfind(':') + 1);
   }
-  // A field of DeepSpeed's configuration, which a flag sets.
+  // Returns a field of DeepSpeed's configuration, at the line of the flag that sets it.
   template <class T>
   DocumentField field(const char* name, T value, std::string_view flag) const {
     return {name, {std::move(value), line_of(flag)}};
   }
 
-  // Takes the places of lines that no flag has stated away.
-  static void place(ImportedPlan* plan) {
+  // Clears the places of keys that no flag states: field() gives these line 0.
+  static void clear_places(ImportedPlan* plan) {
     for (ImportedKey& key : plan->keys) {
       if (key.where.ends_with(":0")) key.where.clear();
     }
@@ -163,7 +172,7 @@ class OpenRlhfPlan {
 
   MegatronArguments* settings_;
   const ImportContext& context_;
-  bool sft_;
+  bool sft_;  // supervised fine-tuning, not the actor's training
 };
 
 }  // namespace

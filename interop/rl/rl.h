@@ -1,5 +1,5 @@
-// Trainers by reinforcement learning: of their files the part that trains the actor (the policy).
-// Rollouts, and models beside the actor, are named as not covered.
+// Importers of reinforcement-learning trainers' files. They read the part that trains the actor
+// (the policy); rollouts and the other models are listed as not covered.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ inline constexpr std::string_view kVerlPrograms = "verl.*";
 Result<ImportedPlan> import_verl(const std::vector<StartedCommand>& commands,
                                  const ImportContext& context);
 
-// NeMo-RL's YAML, with those that it has under `defaults`.
+// NeMo-RL's YAML, with the files under its `defaults`.
 bool is_nemo_rl(const DocumentNode& document);
 Result<ImportedPlan> import_nemo_rl(const DocumentNode& document, const ImportContext& context);
 

@@ -1,5 +1,5 @@
-// Settings of trainers by reinforcement learning, as one list of dotted names: from YAML, and from
-// overrides on a command line.
+// Reads the settings of reinforcement-learning trainers, from YAML and from overrides on a command
+// line, into one list of dotted names.
 //
 //   policy: {megatron_cfg: {enabled: true}}      -> policy.megatron_cfg.enabled = True
 //   +trainer.nnodes=2                            -> trainer.nnodes = 2
@@ -26,22 +26,24 @@ void add_document(const DocumentNode& map, const std::string& path, const std::s
 // Adds a command's words of the form NAME=VALUE.
 void add_overrides(const StartedCommand& command, const std::string& path, MegatronArguments* to);
 
-// Returns the YAML that Hydra begins with, without its folders and ending: "--config-name=ppo".
+// Returns the name of Hydra's first YAML file, without folders and ending: "ppo" of
+// "--config-name=ppo".
 std::optional<ShellWord> hydra_config(const ShellCommand& words);
 
-// Adds torchrun's nodes and GPUs of a node as nnodes and gpus_per_node.
+// Adds torchrun's --nnodes and --nproc-per-node as nnodes and gpus_per_node.
 void add_torchrun(const StartedCommand& command, const std::string& path, MegatronArguments* to);
 
-// A row of settings, with blanks between, and what is simulated where one is not `usual`.
+// Settings that a scenario has no key for, and what is simulated instead. `names`: separated by
+// blanks. The user is told `what` if a value is not the `usual` one.
 struct SettingNote {
   std::string_view names, usual, what;
 };
 
-// Adds to `plan` the settings under `prefix` that such rows name.
+// Lists in the plan the settings under `prefix` whose values are not the usual ones.
 void note_settings(std::string_view prefix, std::span<const SettingNote> rows,
                    MegatronArguments* settings, ImportedPlan* plan);
 
-// Sets no multi-token prediction where an earlier file's model has some.
+// Sets model.mtp_layers to 0 if an earlier file's model has multi-token prediction (MTP).
 void leave_out_mtp(const ImportedPlan& before, ImportedPlan* plan);
 
 }  // namespace tandem
