@@ -29,42 +29,43 @@ constexpr std::string_view kSlimeQuiet =
 // Sets the batch, the length and the microbatch of slime's trainer, which it takes from those of
 // its rollouts (slime/utils/arguments.py:1971, slime/utils/dp_schedule.py:118, THUDM/slime
 // 624b824a).
-void set_slime_data(const ImportContext& context, MegatronArguments* a, ImportedPlan* lists) {
-  const auto one = [&](const char* name) { return a->whole(name, 1).value_or(1); };
+void set_slime_data(const ImportContext& context, MegatronArguments* args, ImportedPlan* lists) {
+  const auto size_of = [&](const char* name) { return args->whole(name, 1).value_or(1); };
   const auto set = [&](const char* name, std::int64_t value, const char* from) {
-    a->add_field(name, fmt::format("{}", value), a->place_of(from), a->spelled(from));
+    args->add_field(name, fmt::format("{}", value), args->place_of(from), args->spelled(from));
   };
-  if (const auto steps = a->whole("num_steps_per_rollout", 1);
-      steps && a->has("rollout_batch_size"))
+  if (const auto steps = args->whole("num_steps_per_rollout", 1);
+      steps && args->has("rollout_batch_size"))
     set("global_batch_size",
-        product_of({one("rollout_batch_size"), one("n_samples_per_prompt")}) / *steps,
+        product_of({size_of("rollout_batch_size"), size_of("n_samples_per_prompt")}) / *steps,
         "num_steps_per_rollout");
-  const auto answer = a->whole("rollout_max_response_len", 1);
+  const auto answer = args->whole("rollout_max_response_len", 1);
   if (answer) {
-    const std::int64_t longest = *answer + a->whole("rollout_max_prompt_len", 0).value_or(0);
+    const std::int64_t longest = *answer + args->whole("rollout_max_prompt_len", 0).value_or(0);
     set("seq_length", longest, "rollout_max_response_len");
-    lists->assumed.push_back(fmt::format(
-        "model.seq = {}: every answer is as long as it may be{}", longest,
-        a->has("rollout_max_prompt_len") ? ", and its prompt too" : "; prompts are not counted"));
+    lists->assumed.push_back(
+        fmt::format("model.seq = {}: every answer is as long as it may be{}", longest,
+                    args->has("rollout_max_prompt_len") ? ", and its prompt too"
+                                                        : "; prompts are not counted"));
   }
-  const auto tokens = a->whole("max_tokens_per_gpu", 1);
-  if (!a->flag("use_dynamic_batch_size") || !tokens || !a->has("seq_length")) return;
-  const std::int64_t cp = one("context_parallel_size");
-  const std::int64_t gpus = context.gpus > 0
-                                ? context.gpus
-                                : product_of({one("actor_num_nodes"),
-                                              a->whole("actor_num_gpus_per_node", 1).value_or(8)});
-  const std::int64_t replicas = gpus / product_of({one("tensor_model_parallel_size"),
-                                                   one("pipeline_model_parallel_size"), cp});
-  const std::int64_t batch = a->whole("global_batch_size", 1).value_or(0);
+  const auto tokens = args->whole("max_tokens_per_gpu", 1);
+  if (!args->flag("use_dynamic_batch_size") || !tokens || !args->has("seq_length")) return;
+  const std::int64_t cp = size_of("context_parallel_size");
+  const std::int64_t gpus =
+      context.gpus > 0 ? context.gpus
+                       : product_of({size_of("actor_num_nodes"),
+                                     args->whole("actor_num_gpus_per_node", 1).value_or(8)});
+  const std::int64_t replicas = gpus / product_of({size_of("tensor_model_parallel_size"),
+                                                   size_of("pipeline_model_parallel_size"), cp});
+  const std::int64_t batch = args->whole("global_batch_size", 1).value_or(0);
   set("micro_batch_size",
-      sequences_in(product_of({*tokens, cp}), one("seq_length"),
+      sequences_in(product_of({*tokens, cp}), size_of("seq_length"),
                    replicas > 0 ? batch / replicas : 0),
       "max_tokens_per_gpu");
 }
 
-// Adds what slime (slime/backends/megatron_utils/arguments.py) sets by itself, and says what of it
-// is not covered.
+// Adds the arguments that slime sets by itself (slime/backends/megatron_utils/arguments.py), and
+// lists what is not covered.
 void set_slime(const ImportContext& context, MegatronArguments* arguments, ImportedPlan* lists) {
   const std::string& path = context.path;
   set_slime_data(context, arguments, lists);
@@ -83,8 +84,8 @@ void set_slime(const ImportContext& context, MegatronArguments* arguments, Impor
   arguments->leave_out(kSlimeQuiet);
 }
 
-// Sets the GPUs of a script that starts one process a GPU itself, by srun or mpirun. What torchrun
-// states is known already.
+// Sets the number of GPUs if srun or mpirun starts a process on each. torchrun's flags, which count
+// more, are among the arguments already.
 void set_launched_gpus(const ShellScript& script, const std::string& path,
                        MegatronArguments* arguments) {
   if (arguments->has("nnodes") || arguments->has("gpus_per_node") || arguments->has("world_size"))
@@ -141,9 +142,9 @@ int add_flags(const ShellCommand& command, const std::string& path, MegatronArgu
   std::vector<ShellWord> words;
   for (const ShellWord& word : command) {
     // A word may be a whole command, for eval or bash -c.
-    const bool several =
+    const bool is_command =
         word.text.find(" --") != std::string::npos || word.text.find(".py ") != std::string::npos;
-    if (!several && (!is_flag(word.text) || word.text.find(' ') == std::string::npos)) {
+    if (!is_command && (!is_flag(word.text) || word.text.find(' ') == std::string::npos)) {
       words.push_back(word);
       continue;
     }
@@ -214,7 +215,7 @@ Result<ImportedPlan> import_shell_script(const ShellScript& script, const Import
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (launch script)",
                                    MegatronStyle::Megatron, context.before, context.gpus));
-  // Who starts the arguments may set the precision itself, as slime does.
+  // Arguments without a program: the trainer that takes them may set the precision by itself.
   if (launcher == Launcher::Arguments)
     std::erase_if(plan.keys, [](const ImportedKey& key) {
       return key.where.empty() &&

@@ -50,12 +50,13 @@ std::string target_text(const DocumentNode& map) {
   return target == nullptr ? "" : written_value(*target);
 }
 
-// Bridge's sections whose fields are Megatron-LM's. The others change neither time nor memory.
-constexpr std::string_view kSections[] = {"model",        "train",           "dataset",   "ddp",
-                                          "comm_overlap", "mixed_precision", "optimizer", "dist"};
+// Sections of Megatron-Bridge's file whose fields are Megatron-LM's. The others change neither time
+// nor memory.
+constexpr std::string_view kBridgeSections =
+    "model train dataset ddp comm_overlap mixed_precision optimizer dist";
 
-// Returns whether to ignore a field of those sections: it is bookkeeping of Bridge, or its name
-// means something else in Megatron-LM.
+// Returns whether to ignore a field of these sections: Megatron-Bridge uses it for itself, or its
+// name means something else in Megatron-LM.
 bool is_bridge_quiet(std::string_view section, std::string_view name) {
   if (section == "dataset") return name != "seq_length" && name != "sequence_length";
   if (section == "dist") return name != "use_megatron_fsdp" && name != "use_torch_fsdp2";
@@ -68,10 +69,36 @@ bool is_bridge_quiet(std::string_view section, std::string_view name) {
                             "generation_config", "hf_model_id", "data_parallel_size"});
 }
 
+// Returns the name of a Bridge field in Megatron-LM.
 std::string field_name(std::string_view section, std::string_view name) {
   if (name == "sequence_length") return "seq_length";
   if (section == "dataset" && name == "seq_length") return "seq_length";
   return std::string(name);
+}
+
+// Adds a field of one of kBridgeSections to the arguments, or counts it as without effect.
+Status add_bridge_field(std::string_view section, const DocumentField& field,
+                        const ImportContext& context, MegatronArguments* arguments,
+                        ImportedPlan* lists) {
+  if (is_bridge_quiet(section, field.key)) {
+    ++lists->without_effect;
+    return Done{};
+  }
+  const std::string where = place_in(context, field.value);
+  const std::string text =
+      field.value.map() != nullptr ? target_text(field.value) : written_value(field.value);
+  const std::string name = field_name(section, field.key);
+  if (name == "teacher" && !field.value.is_null())
+    return Error::at(where, "found model.teacher, expected null: distillation is not covered");
+  if (matches_any(name, {"vision_config", "freeze_vision_model"}) && !field.value.is_null())
+    lists->not_expressed.push_back(fmt::format(
+        "{}: model.{}: a vision tower is not covered: the language model counts", where, name));
+  // One field may stand in two sections: FSDP is on if dist or ddp says so, and the None of one
+  // section does not replace the other's value. The sequence length is in model and dataset, the
+  // distributed flag in optimizer and ddp.
+  if (matches_any(name, {"use_megatron_fsdp", "use_torch_fsdp2"}) && text != "True") return Done{};
+  if (text != "None" || !arguments->has(name)) arguments->add_field(name, text, where);
+  return Done{};
 }
 
 }  // namespace
@@ -128,48 +155,24 @@ Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportCon
                      "found peft, expected null: adapters are not covered");
   MegatronArguments arguments(context.path);
   ImportedPlan lists;  // what is not covered, added to the plan at the end
-  int quiet = 0;
   for (const DocumentField& section : *document.map()) {
-    const bool counts =
-        std::find(std::begin(kSections), std::end(kSections), section.key) != std::end(kSections);
-    const std::string where = place_in(context, section.value);
     if (section.key == "mixed_precision" && section.value.map() == nullptr) {
-      arguments.add_field("mixed_precision", written_value(section.value), where);
+      arguments.add_field("mixed_precision", written_value(section.value),
+                          place_in(context, section.value));
       continue;
     }
     if (section.value.map() == nullptr) continue;
-    if (!counts) {
-      quiet += static_cast<int>(section.value.map()->size());
+    if (!matches_word(section.key, kBridgeSections)) {
+      lists.without_effect += static_cast<int>(section.value.map()->size());
       continue;
     }
-    for (const DocumentField& field : *section.value.map()) {
-      if (is_bridge_quiet(section.key, field.key)) {
-        ++quiet;
-        continue;
-      }
-      const std::string text =
-          field.value.map() != nullptr ? target_text(field.value) : written_value(field.value);
-      const std::string name = field_name(section.key, field.key);
-      if (name == "teacher" && !field.value.is_null())
-        return Error::at(place_in(context, field.value),
-                         "found model.teacher, expected null: distillation is not covered");
-      if (matches_any(name, {"vision_config", "freeze_vision_model"}) && !field.value.is_null())
-        lists.not_expressed.push_back(
-            fmt::format("{}: model.{}: a vision tower is not covered: the language model counts",
-                        place_in(context, field.value), name));
-      // One field may stand in two sections: a None does not replace a value from another. The
-      // sequence length is in model and dataset, the distributed flag in optimizer and ddp.
-      // FSDP is on if dist or ddp says so.
-      if (matches_any(name, {"use_megatron_fsdp", "use_torch_fsdp2"}) && text != "True") continue;
-      if (text != "None" || !arguments.has(name))
-        arguments.add_field(name, text, place_in(context, field.value));
-    }
+    for (const DocumentField& field : *section.value.map())
+      RETURN_IF_ERROR(add_bridge_field(section.key, field, context, &arguments, &lists));
   }
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (Megatron-Bridge run_config.yaml)",
                                    MegatronStyle::Bridge, context.before, context.gpus));
   RETURN_IF_ERROR(plan.add(lists));
-  plan.without_effect += quiet;
   return plan;
 }
 

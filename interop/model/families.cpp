@@ -15,6 +15,15 @@ namespace {
 constexpr std::string_view kParallel = "attention and the MLP side by side: one follows the other";
 constexpr std::string_view kMoreNorms = "norms behind attention and the MLP, as well as before";
 
+constexpr ModelFamily gpt_like(std::string_view prefix) {
+  return {.prefix = prefix,
+          .gated = false,
+          .tied = true,
+          .rms_norm = false,
+          .learned_positions = true,
+          .biases = true};
+}
+
 constexpr ModelFamily kFamilies[] = {
     {.prefix = "llama"},
     {.prefix = "llama4", .window = WindowRule::Chunked},
@@ -90,24 +99,9 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "deci"},
     {.prefix = "nemotron", .gated = false, .rms_norm = false},
     {.prefix = "nemotron_h", .gated = false},
-    {.prefix = "gpt2",
-     .gated = false,
-     .tied = true,
-     .rms_norm = false,
-     .learned_positions = true,
-     .biases = true},
-    {.prefix = "gpt_bigcode",
-     .gated = false,
-     .tied = true,
-     .rms_norm = false,
-     .learned_positions = true,
-     .biases = true},
-    {.prefix = "opt",
-     .gated = false,
-     .tied = true,
-     .rms_norm = false,
-     .learned_positions = true,
-     .biases = true},
+    gpt_like("gpt2"),
+    gpt_like("gpt_bigcode"),
+    gpt_like("opt"),
     {.prefix = "gpt_neox", .gated = false, .rms_norm = false, .biases = true},
     {.prefix = "bloom", .gated = false, .tied = true, .rms_norm = false, .biases = true},
     {.prefix = "starcoder2",

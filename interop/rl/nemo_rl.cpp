@@ -55,9 +55,7 @@ class NemoRlPlan {
     RETURN_IF_ERROR(megatron ? set_megatron() : set_dtensor());
     set_data();
     RETURN_IF_ERROR(settings_->status());
-    if (const auto model = settings_->text("policy.model_name"))
-      plan_.assumed.push_back(fmt::format("{}: the model is {}, whose config.json states it",
-                                          settings_->place_of("policy.model_name"), *model));
+    note_model("policy.model_name", settings_, &plan_);
     // Both backends leave multi-token prediction out, unless megatron_cfg has layers of it.
     if (!megatron || mtp == 0) leave_out_mtp(context_.before, &plan_);
     settings_->list_unread_settings(
@@ -179,9 +177,7 @@ class NemoRlPlan {
       from = part + "train_mb_tokens";
     }
     plan_.set("parallel.micro_batch", sequences, from);
-    if (seq)
-      plan_.assumed.push_back(
-          fmt::format("model.seq = {}: every sequence is as long as it may be", *seq));
+    if (seq) assume_longest(*seq, &plan_);
     const std::int64_t answers =
         product_of({settings_->whole("grpo.num_prompts_per_step").value_or(0),
                     settings_->whole("grpo.num_generations_per_prompt").value_or(1)});

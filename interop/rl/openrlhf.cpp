@@ -92,11 +92,8 @@ class OpenRlhfPlan {
     if (settings_->flag("ds.use_liger_kernel"))
       plan.not_expressed.push_back(settings_->place_of("ds.use_liger_kernel") +
                                    ": ds.use_liger_kernel: kernels are as fast as others");
-    if (const auto model = settings_->text("actor.model_name_or_path"))
-      plan.assumed.push_back(fmt::format("{}: the model is {}, whose config.json states it",
-                                         settings_->place_of("actor.model_name_or_path"), *model));
-    plan.assumed.push_back(
-        fmt::format("model.seq = {}: every sequence is as long as it may be", seq));
+    note_model("actor.model_name_or_path", settings_, &plan);
+    assume_longest(seq, &plan);
     if (!sft_)
       plan.not_expressed.push_back(
           context_.path +

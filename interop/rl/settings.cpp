@@ -82,6 +82,17 @@ void note_settings(std::string_view prefix, std::span<const SettingNote> rows,
   }
 }
 
+void note_model(std::string_view setting, MegatronArguments* settings, ImportedPlan* plan) {
+  if (const auto model = settings->text(setting))
+    plan->assumed.push_back(fmt::format("{}: the model is {}, whose config.json states it",
+                                        settings->place_of(setting), *model));
+}
+
+void assume_longest(std::int64_t seq, ImportedPlan* plan) {
+  plan->assumed.push_back(
+      fmt::format("model.seq = {}: every sequence is as long as it may be", seq));
+}
+
 void leave_out_mtp(const ImportedPlan& before, ImportedPlan* plan) {
   const auto mtp = std::ranges::find(before.keys, "model.mtp_layers", &ImportedKey::key);
   if (mtp == before.keys.end()) return;

@@ -43,6 +43,12 @@ struct SettingNote {
 void note_settings(std::string_view prefix, std::span<const SettingNote> rows,
                    MegatronArguments* settings, ImportedPlan* plan);
 
+// Notes the model that a setting names: its config.json has to be given too.
+void note_model(std::string_view setting, MegatronArguments* settings, ImportedPlan* plan);
+
+// Notes that every sequence is taken as `seq` tokens long, the longest that is allowed.
+void assume_longest(std::int64_t seq, ImportedPlan* plan);
+
 // Sets model.mtp_layers to 0 if an earlier file's model has multi-token prediction (MTP).
 void leave_out_mtp(const ImportedPlan& before, ImportedPlan* plan);
 

@@ -282,8 +282,7 @@ class VerlPlan {
     }
     const Whole global_batch = sft_ ? set_sft_batch() : set_actor_batch();
     plan_.set("model.seq", seq, seq_from);
-    plan_.assumed.push_back(
-        fmt::format("model.seq = {}: every sequence is as long as it may be", seq));
+    assume_longest(seq, &plan_);
     set_microbatch(global_batch, seq);
   }
 
@@ -348,9 +347,7 @@ class VerlPlan {
   }
 
   void set_model() {
-    if (const auto path = settings_->text(model_prefix_ + "path"))
-      plan_.assumed.push_back(fmt::format("{}: the model is {}, whose config.json states it",
-                                          settings_->place_of(model_prefix_ + "path"), *path));
+    note_model(model_prefix_ + "path", settings_, &plan_);
     // verl trains without multi-token prediction (MTP) unless told to
     // (verl/utils/megatron_utils.py:1820, verl/workers/config/model.py:240).
     if (!settings_->flag(model_prefix_ + "mtp.enable")) leave_out_mtp(context_.before, &plan_);
