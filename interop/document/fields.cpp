@@ -54,10 +54,10 @@ const DocumentField* FieldReader::field(Names names) {
   if (const DocumentNode::Map* fields = map_->map()) {
     for (const std::string_view name : names) {
       // If two fields have one name, the last one counts.
-      for (auto one = fields->rbegin(); one != fields->rend(); ++one) {
-        if (one->key != name) continue;
-        taken_.insert(one->key);
-        if (first == nullptr && !one->value.is_null()) first = &*one;
+      for (auto field = fields->rbegin(); field != fields->rend(); ++field) {
+        if (field->key != name) continue;
+        taken_.insert(field->key);
+        if (first == nullptr && !field->value.is_null()) first = &*field;
       }
     }
   }

@@ -24,7 +24,7 @@ std::int64_t product_of(std::initializer_list<std::int64_t> factors);
 
 // Returns whether the name matches one of the globs: "*" stands for any text.
 bool matches_any(std::string_view name, std::initializer_list<std::string_view> globs);
-// Does the same with globs in one text, separated by blanks.
+// Does the same with globs in one text, separated by blanks: "lr* *_dir".
 bool matches_word(std::string_view name, std::string_view globs);
 bool matches_glob(std::string_view name, std::string_view glob);
 
@@ -59,6 +59,7 @@ class FieldReader {
   std::vector<const DocumentField*> left() const;
 
  private:
+  // Marks all of the names as read; null: none is present with a value.
   const DocumentField* field(Names names);
 
   const DocumentNode* map_;

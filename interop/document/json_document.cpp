@@ -42,7 +42,7 @@ std::string without_infinities(std::string text) {
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (quoted && text[i] == '\\') {
-      ++i;  // the character behind it ends no text
+      ++i;  // skips an escaped character, such as a quote
       continue;
     }
     if (text[i] == '"') quoted = !quoted;

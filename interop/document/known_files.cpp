@@ -7,10 +7,11 @@
 namespace tandem {
 namespace {
 
-// A file that has all of `fields` ("a.b": b in the map a) and none of `never`.
+// A file is of this kind if it has all of `fields` ("a.b": b in the map a) and not `absent_field`.
 struct RefusedFile {
-  std::string_view fields, never;
-  std::string_view is, instead;
+  std::string_view fields, absent_field;
+  std::string_view kind;     // "Axolotl's configuration"
+  std::string_view instead;  // the files to give
 };
 
 constexpr std::string_view kModelAndSets =
@@ -41,11 +42,12 @@ constexpr RefusedFile kFiles[] = {
     {"dim n_layers n_heads", "", "a params.json of Llama's or Mistral's own",
      "the model's config.json"}};
 
-const DocumentNode* at(const DocumentNode& document, std::string_view name) {
+// Returns the field "a.b"; null: there is none.
+const DocumentNode* field_at(const DocumentNode& document, std::string_view name) {
   const std::size_t dot = name.find('.');
   const DocumentNode* found = document.find(name.substr(0, dot));
   if (found == nullptr || dot == std::string_view::npos) return found;
-  return at(*found, name.substr(dot + 1));
+  return field_at(*found, name.substr(dot + 1));
 }
 
 }  // namespace
@@ -53,14 +55,15 @@ const DocumentNode* at(const DocumentNode& document, std::string_view name) {
 std::optional<Error> known_but_not_read(const DocumentNode& document, const std::string& path) {
   for (const RefusedFile& row : kFiles) {
     const DocumentNode* last = nullptr;
-    bool is = true;
+    bool has_all = true;
     for (const std::string& field : split(row.fields, " ")) {
-      last = at(document, field);
-      is = is && last != nullptr;
+      last = field_at(document, field);
+      has_all = has_all && last != nullptr;
     }
-    if (!is || (!row.never.empty() && at(document, row.never) != nullptr)) continue;
+    if (!has_all || (!row.absent_field.empty() && field_at(document, row.absent_field) != nullptr))
+      continue;
     return Error::at(fmt::format("{}:{}", path, last->line),
-                     fmt::format("found {}, which is not read: give {}", row.is, row.instead));
+                     fmt::format("found {}, which is not read: give {}", row.kind, row.instead));
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
-// Names files of tools that Tandem does not read, so that they are refused by name and not taken
-// for another tool's.
+// Recognises files of tools that Tandem does not read, so that they are refused by name and not
+// mistaken for another tool's.
 #pragma once
 
 #include <optional>

@@ -16,7 +16,7 @@
 namespace tandem {
 
 bool XmlElement::has(std::string_view attribute) const {
-  return std::ranges::any_of(attributes, [&](const auto& one) { return one.first == attribute; });
+  return std::ranges::any_of(attributes, [&](const auto& pair) { return pair.first == attribute; });
 }
 
 std::string_view XmlElement::text(std::string_view attribute) const {
@@ -34,15 +34,15 @@ double XmlElement::number(std::string_view attribute, double otherwise) const {
   return is_whole && !value.empty() ? number : otherwise;
 }
 
-const XmlElement* XmlElement::child(std::string_view of) const {
-  const auto found = std::ranges::find(children, of, &XmlElement::name);
+const XmlElement* XmlElement::child(std::string_view child_name) const {
+  const auto found = std::ranges::find(children, child_name, &XmlElement::name);
   return found == children.end() ? nullptr : &*found;
 }
 
 #ifdef TANDEM_XML
 namespace {
 
-// Finds the lines of rising offsets. Each is counted from the one before.
+// Finds the lines of rising offsets into the text, counting from the offset before.
 class LineCounter {
  public:
   explicit LineCounter(std::string_view text) : text_(text) {}

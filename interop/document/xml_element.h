@@ -22,7 +22,8 @@ struct XmlElement {
   bool has(std::string_view attribute) const;
   // Returns the attribute's number; `otherwise`: it has none.
   double number(std::string_view attribute, double otherwise = 0) const;
-  const XmlElement* child(std::string_view of) const;
+  // Returns the first child of that name; null: there is none.
+  const XmlElement* child(std::string_view child_name) const;
 };
 
 // Returns the root element. Errors begin with "path:line": text that is no XML or cut off, and a

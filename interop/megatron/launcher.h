@@ -2,7 +2,7 @@
 //
 //   torchrun --nproc_per_node 8 pretrain_gpt.py ...   -> Megatron-LM
 //   composer train.py a.yaml                          -> LLM-Foundry, whose flags are others
-//   MODEL_ARGS=(--num-layers 32 --hidden-size 4096)   -> nothing: arguments that another one starts
+//   MODEL_ARGS=(--num-layers 32 --hidden-size 4096)   -> no program: another script uses these
 #pragma once
 
 #include <functional>
@@ -23,25 +23,26 @@ enum class Launcher {
 };
 
 // Returns what the script starts. Errors: a program that takes other flags, or that trains no
-// decoder-only language model; no program and no flags of Megatron-LM's. They say what the script
-// looks like, and which files say more.
+// decoder-only language model; neither a program nor Megatron-LM's flags. An Error names the
+// program, and the file to import instead.
 Result<Launcher> launcher_of(const ShellScript& script, const std::string& path);
 
-// One command that starts a program: "torchrun --nnodes 2 -m" "verl.trainer.main_ppo" "a=1".
+// A command that starts a program, cut in three: "torchrun --nnodes 2 -m", "verl.trainer.main_ppo",
+// "a=1".
 struct StartedCommand {
-  std::string name, where;
-  ShellCommand before, behind;
+  std::string name, where;      // of the program: "verl.trainer.main_ppo" and "train.sh:12"
+  ShellCommand before, behind;  // the words around it
 };
 
 // Returns the commands that start a program of such a name, "verl.trainer.*".
 std::vector<StartedCommand> commands_of(const ShellScript& script, const std::string& path,
                                         std::string_view globs);
 
-// Adds the files that a script reads into itself to what is wanted, each with its line's place.
+// Lists the files that a script sources under `wanted`, each with the place of its line.
 void list_sourced_files(const ShellScript& script,
                         const std::function<std::string(int line)>& place, ImportedPlan* lists);
 
-// Adds the lines of the script whose conditions are not known to what is assumed.
+// Lists the lines whose conditions or loops are not known under `assumed`.
 void list_branches(const ShellScript& script, const std::string& path, ImportedPlan* plan);
 
 }  // namespace tandem

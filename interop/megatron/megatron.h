@@ -1,5 +1,5 @@
-// Turns Megatron-LM's arguments into keys of a scenario, with all that Megatron derives or has on
-// by default.
+// Turns Megatron-LM's arguments into keys of a scenario. Arguments that are not stated have the
+// defaults that Megatron-LM or Megatron-Bridge gives or derives.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@
 
 namespace tandem {
 
-// The program whose defaults hold where nothing is said.
+// The program whose defaults hold for arguments that are not stated.
 enum class MegatronStyle { Megatron, Bridge };
 
-// `before`: what earlier files said, such as the model. `gpus` 0: what the arguments say.
+// Imports the arguments of one file (`source`). `before`: what earlier files said, such as the
+// model. `gpus`: the number of GPUs instead of the arguments'; 0: theirs.
 Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::string& source,
                                      MegatronStyle style, const ImportedPlan& before,
                                      std::int64_t gpus);

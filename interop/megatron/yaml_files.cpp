@@ -29,7 +29,7 @@ void list_environment(const DocumentNode& document, const ImportContext& context
   if (variables == nullptr || variables->map() == nullptr) return;
   for (const DocumentField& field : *variables->map()) {
     const auto* row = std::find_if(std::begin(kKeys), std::end(kKeys),
-                                   [&](const auto& one) { return one.first == field.key; });
+                                   [&](const auto& known) { return known.first == field.key; });
     if (row == std::end(kKeys)) {
       ++plan->without_effect;
     } else {
@@ -188,7 +188,7 @@ Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const Import
   if (trainer.map() == nullptr)
     return Error::at(place_in(context, trainer),
                      "found models.policy_trainer without fields, expected a map");
-  // Defaults; the file may say otherwise.
+  // ChatLearn's defaults, which the file may replace.
   arguments.add_field("bf16", "True", context.path);
   arguments.add_field("sequence_parallel", "True", context.path);
   const DocumentNode* runtime = document.find("runtime_args");
@@ -206,8 +206,8 @@ Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const Import
         arguments.add_field("world_size", text, where);
       } else if (field.key == "max_token_in_packing") {
         const DocumentNode* packing = trainer.find("packing");
-        const auto* on = packing == nullptr ? nullptr : std::get_if<bool>(&packing->value);
-        if (on != nullptr && *on) {
+        const auto* packs = packing == nullptr ? nullptr : std::get_if<bool>(&packing->value);
+        if (packs != nullptr && *packs) {
           arguments.add_field("seq_length", text, where);
           lists.assumed.push_back(fmt::format(
               "model.seq = {}: packing fills max_token_in_packing; a microbatch is one pack",
@@ -215,7 +215,7 @@ Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const Import
           arguments.add_field("micro_batch_size", "1", where);
         }
       } else if (section == &trainer && field.key == "seq_length" && arguments.has("seq_length")) {
-        continue;
+        continue;  // a pack's length counts
       } else if (field.key == "megatron_model_cfg" && field.value.map() != nullptr) {
         for (const DocumentField& inner : *field.value.map())
           arguments.add_field(inner.key, written_value(inner.value),

@@ -1,5 +1,5 @@
 // ShellScript: the variables that a launch script sets and the commands that it runs, as far as
-// that can be told without running it.
+// they are known without running it.
 #pragma once
 
 #include <cstddef>
@@ -44,16 +44,17 @@ struct ShellScript {
 // Reads a script. Errors: quotes or brackets that do not end, expansions without end.
 Result<ShellScript> parse_shell(const std::string& text, const std::string& path);
 
-// Evaluates an integer expression of numbers, names, + - * / % ( ) and a comparison; false: it is
-// none.
+// Evaluates an integer expression of numbers, names, + - * / % ( ) and a comparison. Returns false
+// if the text is something else, or a name has no number.
 bool shell_arithmetic(const std::string& text,
                       const std::map<std::string, ShellVariable>& variables, long long* result);
 
-// Runs "i = 0", "i += 2", "i++" and the like; false: it is none of these, or not known.
+// Runs "i = 0", "i += 2", "i++" and the like. Returns false if the text is something else, or its
+// value is unknown.
 bool shell_step(const std::string& text, int line, std::map<std::string, ShellVariable>* variables);
 
-// Returns what a command of echo or printf prints; nothing: it is another one, or has words that
-// are not known.
+// Returns the text that an echo or printf command prints; nothing: it is another command, or a word
+// is unknown.
 std::optional<std::string> printed_text(const std::vector<std::string>& words);
 
 }  // namespace tandem
