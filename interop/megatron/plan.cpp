@@ -1,7 +1,7 @@
-// From Megatron-LM's arguments to keys of a scenario: parallel sizes, batch, layers of each stage,
-// sharding, overlaps. A missing argument has the default of Megatron-LM or Megatron-Bridge. Reading
-// an argument also marks it as understood, so some are read without using their value. Declared
-// in interop/megatron/megatron.h.
+// Turns Megatron-LM's arguments for parallel sizes, batch, layers of each stage, sharding and
+// overlaps into keys of a scenario. A missing argument has the default of Megatron-LM or
+// Megatron-Bridge. Reading an argument also marks it as understood, so some are read without using
+// their value. Declared in interop/megatron/megatron.h.
 #include <fmt/format.h>
 
 #include <algorithm>

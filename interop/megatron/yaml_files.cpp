@@ -101,6 +101,44 @@ Status add_bridge_field(std::string_view section, const DocumentField& field,
   return Done{};
 }
 
+// ChatLearn's settings without effect. Maps and most of its runtime's fields have none either.
+constexpr std::string_view kChatLearnQuiet =
+    "packing *clip_ratio generation_batch_size trainable gpu_per_process cpu_per_process num_cpu "
+    "sync_frequency free_* offload_* model_config_file *coef* *kl*";
+
+// Adds a field of ChatLearn's runtime or trainer to the arguments, or counts it as without effect.
+void add_chatlearn_field(const DocumentField& field, bool is_of_trainer,
+                         const DocumentNode& trainer, const ImportContext& context,
+                         MegatronArguments* arguments, ImportedPlan* lists) {
+  const std::string where = place_in(context, field.value);
+  const std::string text = written_value(field.value);
+  if (field.key == "train_global_batch_size") {
+    arguments->add_field("global_batch_size", text, where);
+  } else if (field.key == "train_micro_batch_size") {
+    arguments->add_field("micro_batch_size", text, where);
+  } else if (field.key == "num_gpu") {
+    arguments->add_field("world_size", text, where);
+  } else if (field.key == "max_token_in_packing") {
+    const DocumentNode* packing = trainer.find("packing");
+    const auto* packs = packing == nullptr ? nullptr : std::get_if<bool>(&packing->value);
+    if (packs == nullptr || !*packs) return;
+    arguments->add_field("seq_length", text, where);
+    lists->assumed.push_back(fmt::format(
+        "model.seq = {}: packing fills max_token_in_packing; a microbatch is one pack", text));
+    arguments->add_field("micro_batch_size", "1", where);
+  } else if (is_of_trainer && field.key == "seq_length" && arguments->has("seq_length")) {
+    return;  // a length that is there already counts more
+  } else if (field.key == "megatron_model_cfg" && field.value.map() != nullptr) {
+    for (const DocumentField& inner : *field.value.map())
+      arguments->add_field(inner.key, written_value(inner.value), place_in(context, inner.value));
+  } else if (!is_of_trainer || field.value.map() != nullptr ||
+             matches_word(field.key, kChatLearnQuiet)) {
+    ++lists->without_effect;
+  } else {
+    arguments->add_field(field.key, text, where);
+  }
+}
+
 }  // namespace
 
 std::string written_value(const DocumentNode& node) {
@@ -195,41 +233,8 @@ Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const Import
   if (runtime == nullptr) runtime = document.find("runtime");
   for (const DocumentNode* section : {runtime, &trainer}) {
     if (section == nullptr || section->map() == nullptr) continue;
-    for (const DocumentField& field : *section->map()) {
-      const std::string where = place_in(context, field.value);
-      const std::string text = written_value(field.value);
-      if (field.key == "train_global_batch_size") {
-        arguments.add_field("global_batch_size", text, where);
-      } else if (field.key == "train_micro_batch_size") {
-        arguments.add_field("micro_batch_size", text, where);
-      } else if (field.key == "num_gpu") {
-        arguments.add_field("world_size", text, where);
-      } else if (field.key == "max_token_in_packing") {
-        const DocumentNode* packing = trainer.find("packing");
-        const auto* packs = packing == nullptr ? nullptr : std::get_if<bool>(&packing->value);
-        if (packs != nullptr && *packs) {
-          arguments.add_field("seq_length", text, where);
-          lists.assumed.push_back(fmt::format(
-              "model.seq = {}: packing fills max_token_in_packing; a microbatch is one pack",
-              text));
-          arguments.add_field("micro_batch_size", "1", where);
-        }
-      } else if (section == &trainer && field.key == "seq_length" && arguments.has("seq_length")) {
-        continue;  // a pack's length counts
-      } else if (field.key == "megatron_model_cfg" && field.value.map() != nullptr) {
-        for (const DocumentField& inner : *field.value.map())
-          arguments.add_field(inner.key, written_value(inner.value),
-                              place_in(context, inner.value));
-      } else if (section == runtime || field.value.map() != nullptr ||
-                 matches_any(field.key,
-                             {"packing", "*clip_ratio", "generation_batch_size", "trainable",
-                              "gpu_per_process", "cpu_per_process", "num_cpu", "sync_frequency",
-                              "free_*", "offload_*", "model_config_file", "*coef*", "*kl*"})) {
-        ++lists.without_effect;
-      } else {
-        arguments.add_field(field.key, text, where);
-      }
-    }
+    for (const DocumentField& field : *section->map())
+      add_chatlearn_field(field, section == &trainer, trainer, context, &arguments, &lists);
   }
   if (!lists.assumed.empty())
     lists.assumed.push_back("each sequence of the global batch is a pack of its own");

@@ -392,7 +392,7 @@ class HfReader {
   void read_sparse_layers() {
     const Whole first = or_default({"first_k_dense_replace", "moe_layer_start_index"}, 0);
     const Whole last = fields_->whole({"moe_layer_end_index"}, -1).value_or(-1);
-    // A list with a 1 for each layer that has experts, or N: each N-th layer has them.
+    // A list with a 1 for each layer that has experts, or N: the first of each N layers has them.
     const DocumentNode* freq = fields_->node({"moe_layer_freq"});
     const bool is_list = freq != nullptr && freq->list() != nullptr;
     const auto listed = is_list ? fields_->wholes({"moe_layer_freq"}) : std::nullopt;
