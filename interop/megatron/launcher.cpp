@@ -123,7 +123,7 @@ Error refused(const StartedProgram& program, std::string_view kind, std::string_
 
 const ProgramRow* row_of(const StartedProgram& program, std::span<const ProgramRow> rows) {
   const auto row = std::ranges::find_if(
-      rows, [&](const ProgramRow& row) { return matches_word(program.name, row.globs); });
+      rows, [&](const ProgramRow& known) { return matches_word(program.name, known.globs); });
   return row == rows.end() ? nullptr : &*row;
 }
 
