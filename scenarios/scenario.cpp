@@ -223,13 +223,14 @@ Status check_cluster(const Scenario& s) {
     return Error::of({"report.least_bandwidth", "cluster.links_file"},
                      "found report.least_bandwidth with cluster.links_file, expected one of them: "
                      "its links have a bandwidth each");
-  // A file that --set gives replaces the scenario's own links.
-  const bool replaces = s.place_of({"cluster.links_file"}) == "--set";
+  // The scenario's keys do not contradict a file that --set gives; keys of --set do.
+  const bool file_is_set = s.place_of({"cluster.links_file"}) == "--set";
   for (const char* key :
        {"cluster.intra_GBps", "cluster.intra_latency_us", "cluster.nics_per_node",
         "cluster.nic_Gbitps", "cluster.inter_latency_us", "cluster.fabric",
         "cluster.nodes_per_leaf", "cluster.oversubscription", "cluster.nics_on_switch"}) {
-    if (s.places.contains(key) && !(replaces && s.place_of({key}) != "--set"))
+    const bool is_replaced = file_is_set && s.place_of({key}) != "--set";
+    if (s.places.contains(key) && !is_replaced)
       return Error::of({key}, fmt::format("found {} with cluster.links_file, expected one of them: "
                                           "the file has the links, their rates and latencies",
                                           key));
@@ -256,7 +257,9 @@ Status check_sms(const Scenario& s) {
 
 Status check_slow_link(const Scenario& s) {
   const SlowLink& slow = s.variability.slow_link;
-  if (slow.name.empty() == s.places.contains("variability.slow_link_rate"))
+  const bool has_link = !slow.name.empty();
+  const bool has_rate = s.places.contains("variability.slow_link_rate");
+  if (has_link != has_rate)
     return Error::of(
         {"variability.slow_link", "variability.slow_link_rate"},
         "found one of variability.slow_link and variability.slow_link_rate, expected both: "

@@ -137,9 +137,8 @@ class RoundsOfBody {
         });
   }
 
-  // Looks at each op that stays although an op that moves waits for it. Returns whether all of them
-  // lie before the rounds of their lane (as a gather before all passes does) or on a lane without
-  // rounds.
+  // An op that moves may wait for one that stays, such as a gather before all passes. Returns
+  // whether each op so awaited lies before the rounds of its lane, or on a lane without rounds.
   bool fixed_waits_precede_rounds() const {
     for (std::size_t lane = 0; lane < shorter_queues_.lanes.size(); ++lane) {
       const Rounds& rounds = found_.of_lane[lane];
@@ -252,8 +251,8 @@ std::int64_t awaited_op(const Body& body, const LaneQueues& queues, std::size_t 
 }
 
 // Computes the greatest distance, in rounds, between an op of the steady rounds and an op that it
-// waits for or communicates with. There is no bound if an op after these rounds depends on one
-// before them. REQUIRES: two rounds or more.
+// waits for or communicates with. It is unbounded if an op after these rounds waits for one before
+// them, as no number of rounds then separates the two. REQUIRES: two rounds or more.
 class Reach {
  public:
   Reach(const Program& shorter, const Program& program, const Trace& trace,
@@ -282,8 +281,8 @@ class Reach {
     }
   }
 
-  // Notes the waits of a lane's ops. A wait for an op before the rounds that stays counts only if
-  // that op ends after all awaited ops that move: otherwise one of these decides the start.
+  // Notes the waits of a lane's ops. A wait for an op before the rounds that stays is ignored if an
+  // awaited op that moves ends no earlier: the start follows that one.
   void note_waits(const RankTrace& rank, std::size_t lane, const LaneQueues& shorter_queues) {
     const Body &body = program_.bodies[rank.body], &shorter = shorter_.bodies[rank.body];
     const BodyRounds& body_rounds = rounds_[rank.body];
@@ -292,8 +291,8 @@ class Reach {
     const std::span<const EventTimes> events = trace_.events_of(program_, rank);
     const std::vector<std::uint32_t>& ops = queues.lanes[lane];
     for (std::uint32_t i = rounds.begin; i < ops.size(); ++i) {
-      // The op's place, or in the first round its repetition's: a place from which the shorter
-      // Program has the same op one round earlier.
+      // The shorter Program has the op at `compared` - rounds.ops. In the first round that would
+      // lie before the rounds, so that the op's repetition one round later is compared.
       const std::uint32_t compared = i >= rounds.begin + rounds.ops ? i : i + rounds.ops;
       const std::uint32_t count = 1 + body.ops[ops[i]].waits;
       Nanoseconds moving_end_ns = -1;

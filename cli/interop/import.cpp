@@ -31,7 +31,7 @@ struct ImportCommand {
   std::string output, cluster, comm_groups, hosts;
   int gpus = 0;
   bool partial = false;
-  std::vector<ImportSource> sources;  // the inputs' texts; empty for Chakra traces
+  std::vector<ImportSource> sources;  // the inputs' texts, by input_of(); none of Chakra's
 };
 
 // Returns "671.0 B parameters (671026419200)".
@@ -92,8 +92,8 @@ Status import_traces(const ImportCommand& options) {
 }
 
 // Checks that the job's GPUs make whole pipelines: pp stages, each of a multiple of tp * cp GPUs
-// (outside the experts) and of ep * expert_tp (inside them). A launch script often has 1 node in
-// the place of a number that its user fills in.
+// (outside the experts) and of ep * expert_tp (inside them). Without this check a launch script
+// that has 1 node where its user fills in a number would give a job that cannot run.
 Status check_gpus(const ImportedPlan& plan) {
   constexpr std::int64_t kMost = 4096;  // keeps the product of sizes within 64 bits
   const auto size = [&](IntegerKey key, std::int64_t otherwise) {
@@ -149,7 +149,8 @@ Result<ImportedPlan> import_all(const ImportCommand& options,
   return plan;
 }
 
-// Reads the files, and finds the kind of each from its text.
+// Called before run_import(): reads the files into options->sources, and returns their kinds, which
+// their texts tell.
 Result<CommandInput> input_of(ImportCommand* options) {
   CommandInput input{options->inputs[0], ""};
   if (is_chakra_path(input.path)) return CommandInput{input.path, "c"};

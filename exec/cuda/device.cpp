@@ -190,9 +190,9 @@ Status Device::open_multipliers(GpuShare* share) {
   return Done{};
 }
 
-// Carries out one message of each kind and size before the gate is used. At the first message of a
-// size NCCL connects members and loads kernels; at the first copy CUDA loads kernels. Both may wait
-// for other ranks and for the device: behind a closed gate that would be a deadlock.
+// Carries out one message of each communicator, kind and size before the gate is used. At the first
+// message of a size NCCL connects members and loads kernels; at the first copy CUDA loads kernels.
+// Both may wait for other ranks and for the device: behind a closed gate that would be a deadlock.
 Status Device::connect() {
   std::set<std::tuple<std::int32_t, OpKind, Bytes>> seen;
   std::vector<const GpuCall*> first_calls;
@@ -223,6 +223,7 @@ Status Device::connect() {
 }
 
 Result<Nanoseconds> Device::open_gate() {
+  // If issuing stalled the watch has opened the gate (gate.h): then the iteration was not held.
   if (watch_) {
     watch_->end();
     held_ = !watch_->opened();
@@ -243,9 +244,9 @@ Result<bool> Device::has_happened(std::int32_t event) {
   return !by_graph_ || graph_came_to(event);
 }
 
-// Returns whether the graph launched last has recorded the event. Until then the event keeps its
-// time of the launch before, so new times are told from old ones by their order, where the digit is
-// the launch:
+// Returns whether the graph launched last has recorded the event. An event that it has not reached
+// still has its time of the launch before, so new times are told from old ones by their order,
+// where the digit is the launch:
 //   gate 1 < event 1 <= done 1 < gate 2 < event 2 <= done 2
 // The gate's event is new if it is later than `done`. Another event is new if the gate's is, and it
 // is not earlier than the gate's.

@@ -45,10 +45,10 @@ void add_preset_nvlinks(const PresetNode& preset, HostTemplate* host) {
         {fmt::format("gpu{}", i), "nvswitch", preset.intra_GBps, preset.intra_latency_us / 2, 0});
 }
 
-// Converts the preset's efficiency, a share of the line rate, into a share of NCCL's rates, so that
-// rate x efficiency stays the same: an NVLink of 25 GB/s at 0.8 carries 20, which is 0.97 of NCCL's
-// 20.6 GB/s. If that exceeds 1 (a V100's 25 GB/s at 0.89 carry more than NCCL's 20), the wires get
-// the higher rate and the efficiency is 1.
+// NCCL counts less for an NVLink than its line rate, of which the preset's efficiency is a share.
+// Restates it as a share of NCCL's rate, so that rate x efficiency stays the same: an NVLink of 25
+// GB/s at 0.8 carries 20, which is 0.97 of NCCL's 20.6 GB/s. If that exceeds 1 (a V100's 25 GB/s at
+// 0.89 carry more than NCCL's 20), the wires get the higher rate and the efficiency is 1.
 void restate_efficiency(const PresetNode& preset, int sm, HostTemplate* host) {
   const double restated = preset.intra_efficiency * nvlink_line_GBps(sm) / nccl_nvlink_GBps(sm);
   for (HostWire& wire : host->nvlinks) wire.GBps *= std::max(1.0, restated);
@@ -100,8 +100,8 @@ void add_counted_nvlinks(const ImportedNode& node, const PresetNode& preset, Hos
       fmt::format("NVLinks as fast as {}'s: no file says which GPUs they are of", preset.preset));
 }
 
-// Returns a NIC's rate if no file states it: the preset's, or, of more NICs than the preset has, an
-// equal share of the preset's sum.
+// Returns a NIC's rate if no file states it: the preset's. If there are more NICs than the preset
+// has, they share the preset's sum equally.
 double usual_nic_GBps(const PresetNode& preset, std::size_t nics) {
   return std::min(preset.nic_GBps, preset.nic_GBps * preset.nics / static_cast<double>(nics));
 }
@@ -158,9 +158,9 @@ bool is_connected(const Adjacency& adjacency) {
   return std::ranges::find(reached, false) == reached.end();
 }
 
-// Returns the NVLinks between each two GPUs as cluster.nvlinks has them, one digit a pair: counts
-// above 9 are divided by a common divisor. Empty: there is a switch, there are more than eight GPUs
-// or no such divisor, or NVLinks do not join all GPUs.
+// Returns the NVLinks between each two GPUs, divided by the least common divisor that leaves one
+// digit a pair, as cluster.nvlinks has them. Empty: there is a switch, there are more than eight
+// GPUs or no such divisor, or NVLinks do not join all GPUs.
 Adjacency adjacency_of(const HostTemplate& host) {
   constexpr int kMostGpus = 8, kMostLinks = 9;
   if (host.has_switch || host.nvlinks.empty() || host.gpus > kMostGpus) return {};
@@ -247,7 +247,7 @@ std::vector<std::size_t> bundles_of(const HostTemplate& host) {
 void bundle_nics(HostTemplate* host) {
   const std::vector<std::size_t> bundle_of = bundles_of(*host);
   std::vector<HostNic> bundles;
-  std::map<std::string, std::string> name_of;  // "nic4" -> "nic1", of NICs that stand for others
+  std::map<std::string, std::string> name_of;  // of each bundle's first NIC: "nic4" -> "nic1"
   for (std::size_t i = 0; i < bundle_of.size(); ++i) {
     if (bundle_of[i] != i) continue;
     name_of[fmt::format("nic{}", i)] = fmt::format("nic{}", bundles.size());

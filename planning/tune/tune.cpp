@@ -212,16 +212,17 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
   return finalists;
 }
 
-// Plays the best plans with pp > 1 once with every refinement and adds the results to the
-// finalists. If the space allows no plan without refinement, the refined plans replace the plain
-// ones.
+// Plays the best plans with pp > 1, at most options.refine, with each refinement, and adds the
+// results to the finalists. If the space allows no plan without refinement, the refined plans
+// replace the plain ones.
 void refine(const Scenario& base, const std::vector<Refinement>& refinements,
             const std::function<bool()>& is_late, const TuneOptions& options, Tuned* tuned) {
   std::vector<Scenario> scenarios;
   for (const Finalist& finalist : tuned->finalists) {
-    const bool is_refined = is_best(finalist) && finalist.result.ok() &&
-                            finalist.candidate.layout.pp > 1 && !options.stop();
-    if (!is_refined || tuned->refined.size() >= static_cast<std::size_t>(options.refine)) continue;
+    const bool is_refinable = is_best(finalist) && finalist.result.ok() &&
+                              finalist.candidate.layout.pp > 1 && !options.stop();
+    if (!is_refinable || tuned->refined.size() >= static_cast<std::size_t>(options.refine))
+      continue;
     tuned->refined.push_back({finalist.candidate, *finalist.result, {}});
     for (const Refinement& refinement : refinements) {
       if (refinement.any()) scenarios.push_back(refined(base, finalist.candidate, refinement));

@@ -1,5 +1,5 @@
-// Writes the tables of a profile. Sums run over ranks; "a rank" in a title divides them by the
-// ranks that have some, so that a table reads as one rank's step.
+// Writes the tables of a profile. Times of communication and passes are divided by the ranks that
+// have some, times of kernels by all ranks; counts are sums.
 #include "report/text/profile_table.h"
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ double share(Nanoseconds part, Nanoseconds whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-// A total over ranks, and how many ranks it has. A rank that stands for several counts once.
+// A total over ranks, and how many ranks have some. A rank that stands for several counts once.
 template <class Total>
 struct Summed {
   Total total;

@@ -2,8 +2,8 @@
 // rank that works most. Each gap has up to three parts:
 //
 //   waiting    no later action of the rank has its input yet
-//   memory     only forwards have their input, and the rank holds as many activations as at its
-//   peak postponed  some later action could run, but the order puts another one first
+//   memory     only forwards have their input, and the rank's activations are at their peak
+//   postponed  some later action could run, but the order puts another one first
 #include "schedule/order/bubble.h"
 
 #include <algorithm>

@@ -94,8 +94,8 @@ class OrderSearch::State {
     }
     climbs_[turn_++ % climbs_.size()].step(problem_, &*scheduler_);
   }
-  // Refines the best order in which no actions run together, of the best few. Adds a new order only
-  // if a move improved it.
+  // Takes the fastest of the best few orders in which no actions run together, and improves it by
+  // moves. Adds a new order only if a move improved it.
   void refine(int moves) {
     constexpr std::size_t kMostTried = 8;
     for (const SearchedOrder& start : orders(kMostTried)) {
@@ -145,18 +145,19 @@ class OrderSearch::State {
     return a.outcome < b.outcome;
   }
 
-  // Begins the second phase (variants of the best starting policies), or the third (climbs).
+  // Called when no policy waits: adds variants of the best starting policies the first time, and
+  // begins climbs the second time.
   void begin_next_phase() {
-    const std::vector<TriedPolicy> best = best_of_tried(varied_ ? kClimbs : kVaried);
+    const std::vector<TriedPolicy> best = best_of_tried(has_variants_ ? kClimbs : kVaried);
     for (const TriedPolicy& tried : best) {
-      if (varied_) {
+      if (has_variants_) {
         climbs_.emplace_back(tried, climbs_.size() + 1);
         continue;
       }
       const std::vector<SchedulePolicy> variants = variants_of(problem_, tried.policy);
       waiting_.insert(waiting_.begin(), variants.rbegin(), variants.rend());
     }
-    varied_ = true;
+    has_variants_ = true;
   }
 
   // Returns the best tried policies, no two of equal outcome.
@@ -184,7 +185,7 @@ class OrderSearch::State {
   std::optional<PolicyScheduler> scheduler_;
   std::vector<SchedulePolicy> waiting_;  // still to be tried, the next one last
   std::vector<TriedPolicy> tried_;
-  bool varied_ = false;
+  bool has_variants_ = false;
   std::vector<PolicyClimb> climbs_;
   std::size_t turn_ = 0;
 };

@@ -88,15 +88,16 @@ Status set_constants(const FitPlan& plan, const PublishedFit& fit, const std::st
                      FileTexts* texts) {
   for (std::size_t k = 0; k < plan.constants.size(); ++k) {
     const Constant& constant = plan.constants[k];
-    const std::string open =
+    const std::string uncertainty =
         fit.sigma.empty() ? std::string() : fmt::format(", +- {:.2g}", fit.sigma[k]);
     const std::vector<std::string> families =
         fit.information.empty() ? std::vector<std::string>{} : determined_by(fit, k);
+    const bool no_family_tells = !fit.information.empty() && families.empty();
     const std::string source =
-        families.empty() && !fit.information.empty()
+        no_family_tells
             ? fmt::format("believed, +- {:g}: no row of {} tells", constant.sigma, origin)
-            : fmt::format("fit to {}{}; before {:g} +- {:g}{}{}", origin, open, constant.prior,
-                          constant.sigma, families.empty() ? "" : "; by ",
+            : fmt::format("fit to {}{}; before {:g} +- {:g}{}{}", origin, uncertainty,
+                          constant.prior, constant.sigma, families.empty() ? "" : "; by ",
                           fmt::join(families, ", "));
     if (!is_of_devices(constant)) {
       RETURN_IF_ERROR(set_value(constant.profile, constant.key, fit.values[k], source, texts));
