@@ -44,12 +44,12 @@ Status measure(DeviceOptions options) {
   ASSIGN_OR_RETURN(const Program program, read_program(options.program));
   ASSIGN_OR_RETURN(const bool played,
                    start_ranks(backend, static_cast<int>(program.ranks.size()), options.exec));
-  if (played) return Done{};  // as child processes, of which rank 0 has printed
+  if (played) return Done{};  // the ranks ran as child processes; rank 0 has printed
   const auto table = calibrate_device(program, backend, options.exec);
   if (!table.ok() && table.error().kind == Error::BadInput)
     return Error::at(options.program, table.error().text());
   if (!table.ok()) return table.error();
-  if (!*table) return Done{};  // this process is a rank other than 0, which prints
+  if (!*table) return Done{};  // not rank 0, which alone prints
   if (!options.output.empty()) RETURN_IF_ERROR(write_file(options.output, to_text(**table)));
   fmt::print(standard_output(), "{}",
              options.json ? to_json(**table).dump(2) + "\n"

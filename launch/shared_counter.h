@@ -21,7 +21,7 @@ class SharedCounter {
   static Result<SharedCounter> join(const LaunchedRank& own);
   SharedCounter(SharedCounter&& other) noexcept;
   SharedCounter& operator=(SharedCounter&&) = delete;
-  ~SharedCounter();  // ends its child; before leave() the launcher then ends all ranks
+  ~SharedCounter();  // ends its child; without leave() before, all ranks are ended
 
   // Returns 0, 1, 2, ...: each number goes to one rank only.
   Result<std::int64_t> next();

@@ -74,8 +74,8 @@ class ColourRefinement {
             route_links_.data() + flows_[flow + 1].first_link};
   }
 
-  // Refines until the partition is equitable. Returns false as soon as half of the ranks or more
-  // would have to be played.
+  // Refines until the partition is equitable. Returns false if a split leaves half of the ranks or
+  // more to be played; a first folding that is that large already is kept.
   bool refine() {
     for (;;) {
       colour_flows();
@@ -312,8 +312,8 @@ class SmallerNetwork {
     return comm_classes;
   }
 
-  // Returns the operation's traffic on the smaller network. Its flow groups end before `end`. Of
-  // several groups of one class the first stands for all.
+  // Returns the operation's traffic on the smaller network. Its flow groups end before `end`. The
+  // first group of a class stands for those of all communicators of the class.
   Traffic traffic_of(const Operation& operation, std::size_t end,
                      std::span<const double> link_bytes_per_s) const {
     Traffic traffic;

@@ -37,8 +37,8 @@ struct LockStep {
   std::map<std::pair<std::int32_t, CommUse>, Traffic> traffic;
 };
 
-// Returns the coarsest folding that is exact, or nothing where it would play half of the ranks or
-// more.
+// Returns the coarsest folding that is exact, or nothing where splitting classes leaves half of the
+// ranks or more to be played.
 std::optional<LockStep> lock_step(const Program& program, const Cluster& cluster,
                                   const Placement& placement);
 

@@ -49,6 +49,7 @@ struct Colour {
 };
 constexpr int kComputeColours = static_cast<int>(OpKind::Optimizer) + 1;
 constexpr int kColours = kComputeColours + kGroupKinds;
+// In the order of OpKind up to Optimizer, then of GroupKind.
 constexpr std::array<Colour, kColours> kPalette = {{{"forward", "#56b4e9"},
                                                     {"backward", "#e69f00"},
                                                     {"input gradient", "#d55e00"},
@@ -141,9 +142,9 @@ struct BusySpan {
 
 using BlocksByColour = std::array<std::vector<BusySpan>, kColours>;
 
-// Merges a row's blocks, which come in order of start. Neighbours of one colour become one block,
-// and so does a crowd: several blocks within a third of a pixel. A crowd takes the colour that
-// fills most of its time.
+// Merges a row's blocks, which come in order of start. Collects blocks in a crowd as long as it
+// stays within a third of a pixel; a wide block is a crowd of one. Draws the crowd in the colour
+// that fills most of its time, joined to the block before it if that has the same colour.
 class Merger {
  public:
   void add(const BusySpan& block, Nanoseconds length_ns, int colour) {

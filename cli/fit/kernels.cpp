@@ -45,8 +45,9 @@ std::string source_of(std::size_t rows, const std::string& operation) {
   return fmt::format("fit to {} {} that ran alone (validation/kernels)", rows, operation);
 }
 
-// Fits the constants to each GPU's kernels. Adds to `lines` the errors of a cross-check (a fit to
-// every other kernel predicts the rest), and to `texts` the GPU's file with the fitted values.
+// Fits the constants to each GPU's kernels. Adds to `lines` the errors of a cross-check, in which
+// a fit to a random half of the kernels predicts the other half, and to `texts` the GPU's file with
+// the fitted values.
 Status fit_devices(const TimedKernels& kernels, const std::vector<DeviceConstant>& constants,
                    const std::string& operation, std::vector<KernelErrors>* lines, Texts* texts) {
   for (const auto& [gpu, timed] : kernels) {
@@ -90,8 +91,8 @@ Result<std::string> device_path_of(const ClusterSpec& spec) {
   return Error{fmt::format("{}: its GPU '{}' has no file", spec.name, spec.device.name)};
 }
 
-// Fits the constants of DeepEP and sets them in the files of the presets' GPUs. An Error: two
-// presets have the same GPU, whose file holds the constants of one.
+// Fits the constants of DeepEP and sets them in the files of the presets' GPUs. An Error if two
+// presets have the same GPU: its file can hold the constants of one preset only.
 Status fit_exchange_kernels(const TimedExchanges& exchanges, std::vector<KernelErrors>* lines,
                             Texts* texts) {
   std::map<std::string, std::string> preset_of;  // by its GPU's file

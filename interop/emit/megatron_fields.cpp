@@ -395,7 +395,7 @@ class FieldWriter {
   // Returns whether the optimizer's name, "dist_muon", already says that its states are sharded.
   bool shards_by_name() { return bridge_ && has_muon(); }
 
-  // Writes ZeRO: 1 is the distributed optimizer, 2 and 3 are Megatron-FSDP, with its flag as well.
+  // Writes ZeRO: 1 is the distributed optimizer, 2 and 3 are Megatron-FSDP, with that flag, too.
   void write_sharding() {
     const long long zero = keys_->whole("train.zero", 0);
     if (zero > 0 || bridge_) add("use_distributed_optimizer", word(zero > 0 && !shards_by_name()));

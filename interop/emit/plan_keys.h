@@ -37,7 +37,7 @@ class PlanKeys {
   // Returns the letters of a hybrid model's layers in --hybrid-layer-pattern, one element per
   // layer; empty: the model is not a hybrid, or some layer has no letter.
   std::vector<std::string> hybrid_layers() const;
-  // Returns whether some layer has a Mamba mixer, or a mixer or an MLP alone.
+  // Returns whether the model has a pattern of hybrid layers, or a Mamba mixer.
   bool is_hybrid() const;
   // Returns the layers of each stage, as listed or as a scenario cuts them; empty: one stage, or
   // the model's layers are not known.
@@ -48,7 +48,7 @@ class PlanKeys {
   long long dp();
 
   // Returns "key = value" for each key of parallel, schedule, train and overlap that was not read
-  // and has no default value, and the lines of leave().
+  // and whose value is not the default, and the lines of leave().
   std::vector<std::string> left() const;
 
  private:

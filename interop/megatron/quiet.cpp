@@ -10,8 +10,8 @@
 namespace tandem {
 namespace {
 
-// Arguments that a scenario has no key for. Tandem simulates `what` instead, and says so to the
-// user when the value differs from `usual`.
+// Arguments that a scenario has no key for. `what`: what the user is told if the value differs from
+// `usual`, mostly what is simulated instead.
 struct NotExpressedArgument {
   std::string_view name, usual, what;
 };
@@ -96,7 +96,8 @@ constexpr std::string_view kIdle =
     "exp_avg* microbatch_group* account_for* padded_* transformer_impl "
     "position_embedding_type cuda_graph_modules cuda_graph_scope add_qkv* ";
 
-// Arguments that never change time or memory, as globs, by theme.
+// Arguments that never change time or memory, as globs, by theme. Used only for arguments that no
+// reader has read and kNotExpressed does not name.
 
 // Learning rates, losses and numbers of the optimizer.
 constexpr std::string_view kQuietOptimizer =
@@ -204,8 +205,8 @@ std::string_view type_of(std::string_view value) {
   return value;
 }
 
-// Returns whether the value is the usual one, however it is written. What is off or empty is usual
-// too, unless the argument is usually on.
+// Returns whether the value is the usual one, however it is written. An empty value is
+// always usual; one that is off, only if the argument is not usually on.
 bool is_usual(const NotExpressedArgument& row, std::string_view value) {
   if (row.usual == "True") return value == "True" || value == "true" || is_none(value);
   if (is_off(value) || type_of(value) == row.usual) return true;

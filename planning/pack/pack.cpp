@@ -2,8 +2,8 @@
 // the file are played in three ways: all sequences padded to model.seq, each microbatch padded to
 // its longest sequence, and sequences packed into bins. The cost of a microbatch of any size is
 // interpolated in its tokens and in the squares of its sequences' lengths, as attention's work
-// grows with the squares. The fit uses prices at the full length, at the same tokens in two halves,
-// and at shorter lengths.
+// grows with the squares. The fit uses three kinds of prices: one sequence of full
+// length; two of half the length, with as many tokens and half the squares; shorter ones.
 #include "planning/pack/pack.h"
 
 #include <fmt/format.h>

@@ -38,7 +38,7 @@ class Progress:
 
     @property
     def listener(self):
-        """The function that the library calls; None where nothing is to be shown."""
+        """This object, for the library to call; None if there is nobody to tell."""
         return self if self._listener or self._display else None
 
     def __call__(self, *news):

@@ -1,7 +1,7 @@
-// Finds clock shifts in two steps. Each pair of ranks gets a difference: the median difference of
-// the ends of their common collectives, or one that their transfers bound. Shifts then spread along
-// these pairs from rank to rank. In: ranks with clocks of their own. Out: the same ranks on the
-// clock of the first of each connected set.
+// Finds clock shifts in two steps. Each rank gets a difference to the first rank of its
+// collectives, the median difference of their ends, or one that their transfers bound. Shifts then
+// spread along these pairs from rank to rank. In: ranks with clocks of their own. Out: the same
+// ranks on the clock of the first of each connected set.
 #include "traces/profile/align.h"
 
 #include <fmt/format.h>
@@ -67,7 +67,7 @@ Participants participants_of(const ProfileRank& rank, const ProfileKernel& kerne
 
 void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollectives* all) {
   using Group = std::tuple<std::string, std::string, std::string>;
-  std::map<Group, std::int64_t> counts, counted;
+  std::map<Group, std::int64_t> totals, seen;
   const auto each = [&](const auto& use) {
     for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
       if (rank.kernels[i].collective < 0) continue;
@@ -76,22 +76,24 @@ void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollecti
     }
   };
   each([&](std::size_t, const Participants& who) {
-    ++counts[{who.group, who.ranks, who.collective}];
+    ++totals[{who.group, who.ranks, who.collective}];
   });
   each([&](std::size_t i, const Participants& who) {
     const Group group{who.group, who.ranks, who.collective};
     const std::int64_t sequence = rank.collectives[rank.kernels[i].collective].sequence;
-    // Without sequence numbers kernels match by order, if all ranks have equally many.
+    // Without sequence numbers kernels match by order. The key holds the group's total, so that
+    // ranks with unequal totals do not match.
     CollectiveKey key{who.group, who.ranks, who.collective, sequence};
     if (sequence < 0)
-      key = {who.group, who.ranks, fmt::format("{} of {}", who.collective, counts[group]),
-             counted[group]++};
+      key = {who.group, who.ranks, fmt::format("{} of {}", who.collective, totals[group]),
+             seen[group]++};
     Matched& matched = (*all)[key];
     matched.group_size = who.size;
     matched.ends_together = who.collective == "all-reduce" || who.collective == "all-gather" ||
                             who.collective == "reduce-scatter" || who.collective == "all-to-all" ||
                             who.collective == "barrier";
     matched.is_transfer = who.collective == "send/recv" && who.ranks.find('>') != std::string::npos;
+    // A sequence number that a rank uses twice counts once.
     if (matched.participations.empty() || matched.participations.back().rank != place)
       matched.participations.push_back({place, i});
   });
@@ -119,9 +121,9 @@ Differences differences_of(const Profile& profile, const MatchedCollectives& mat
   return differences;
 }
 
-// Returns differences from transfers. No receive ends before its send, so transfers from one rank
-// to the other bound their difference on one side, those back on the other side; the middle is
-// taken.
+// Returns differences from transfers, of which none is received before it is sent. If the first
+// rank sends, its end less the receiver's is at most the difference of their clocks; if it
+// receives, at least. The middle of both bounds is taken, or the only one.
 Differences bounded_by_transfers(const Profile& profile, const MatchedCollectives& matched) {
   struct Bounds {
     std::optional<Nanoseconds> least, most;

@@ -18,8 +18,8 @@ CommKind comm_kind(Dispatcher dispatcher, Direction direction) {
   return direction == Direction::Out ? CommKind::AllGather : CommKind::ReduceScatter;
 }
 
-// Adds an exchange that follows the chain's last step but is not part of the chain. Returns its
-// step, or the chain's last step if all experts are on this GPU.
+// Adds an exchange that starts after the pass's last step, and that the steps added next do not
+// wait for. Returns its step, or the chain's last step if all experts are on this GPU.
 int exchange(PricedPass* pass, const ExpertGroup& group, Direction direction) {
   if (group.size == 1) return pass->last();
   const Bytes bytes = direction == Direction::Out ? group.sent_bytes : group.returned_bytes;
@@ -27,9 +27,9 @@ int exchange(PricedPass* pass, const ExpertGroup& group, Direction direction) {
                       {.sms = group.sms}, pass->after_last());
 }
 
-// Returns places_of_token for a router that first picks router_topk_groups of router_groups groups,
-// and then a token's experts in these groups. Example: with 4 of 8 groups, a token's experts are
-// among half of all experts, on half of the places.
+// Returns on how many places a token's experts lie if the router first picks router_topk_groups of
+// router_groups groups, and then the experts in these. Example: with 4 of 8 groups, a token's
+// experts are among half of all experts, on half of the places.
 double places_of_groups(const Model& model, int places) {
   const int groups = std::max(model.router_groups, 1),
             taken = std::max(model.router_topk_groups, 1);
@@ -57,7 +57,7 @@ constexpr int kDeepEpSms = 20;
 
 // Rate of DeepEP's SMs between nodes, relative to that inside one: 0.8 to dispatch, 0.67 to
 // combine, alike on 2 and 4 nodes of H100s (aiconfigurator's table of DeepEP, 8192 tokens and
-// more).
+// more). 0.75 is taken for both.
 constexpr double kSmRateOverNodes = 0.75;
 
 int exchange_sms(const Plan& plan) {
