@@ -248,7 +248,8 @@ TEST_CASE("torchtitan's float8 has the scales of its recipe_name, wherever its t
     const auto titan = [&](const char* lines) {
       return imported("job.toml",
                       fmt::format("[model]\nconverters = [\"float8\"]\n{}\n{}\n"
-                                  "[training]\nlocal_batch_size = 1\n",
+                                  "[training]\nlocal_batch_size = 1\n[parallelism]\n"
+                                  "tensor_parallel_degree = 1\n",
                                   table, lines),
                       8);
     };
@@ -576,7 +577,9 @@ TEST_CASE("MLPerf's log states the batch ahead of its steps, and each run begins
   CHECK(last.measured.iterations == 5);
   CHECK(last.left_out == std::vector<std::string>{"train.log:1 to 11: an earlier run in this log"});
   // Beside a script with another batch nothing of it is this job's; NeMo's lines state their own.
-  const std::string script = "torchrun pretrain_gpt.py --global-batch-size 64 --num-layers 4\n";
+  const std::string script =
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --global-batch-size 64 --micro-batch-size 1 "
+      "--num-layers 4 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024\n";
   const auto beside = [&](const std::string& log) {
     const auto plan = import_sources({{"run.sh", script}, {"train.log", log}}, {.gpus = 8});
     REQUIRE(plan.ok());
