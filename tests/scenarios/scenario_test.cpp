@@ -286,7 +286,7 @@ layers = 8 -> layers.first = 8
 TEST_CASE("a value of the wrong type is refused at its line") {
   check_refused(kSmall, R"(
 layers = 8 -> layers = "8"
-  2: found model.layers = 8, expected an integer from 1 to 1000000000
+  2: found model.layers = "8", expected an integer from 1 to 1000000000
 layers = 8 -> layers = 8.5
   2: found model.layers = 8.5, expected an integer from 1 to 1000000000
 layers = 8 -> layers = 2026-01-01
