@@ -166,9 +166,9 @@ class Controls {
   }
 
   // Shows an error beside the control that the user changed, or else the first that it is about.
-  // Returns whether there is one.
+  // Returns whether there is one; an error without keys is about none.
   blame(keys, text, changed) {
-    const field = [changed, ...(keys || [])].map((key) => this.fields.get(key))
+    const field = (keys ? [changed, ...keys] : []).map((key) => this.fields.get(key))
       .find((each) => each && !each.box.hidden);
     if (field) field.why.textContent = text;
     return Boolean(field);
