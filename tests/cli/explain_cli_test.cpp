@@ -205,7 +205,7 @@ TEST_CASE("causes that were put into real runs on an H100 are found") {
   const Json none = Json::parse(
       box.tandem(fmt::format("explain {0}job.toml {0}none.json.gz --engine ideal --json", kTraces))
           .out);
-  for (const Json& cause : none.at("causes")) CHECK(cause.at("alone_s").get<double>() < 0.006);
+  for (const Json& cause : none.at("causes")) CHECK(cause.at("alone_s").get<double>() < 0.009);
 }
 
 namespace {
@@ -295,7 +295,7 @@ TEST_CASE("a log alone tells checkpoints, evaluations and a drift, and not why a
   const Ran both = box.tandem("explain job.toml p train.log --engine ideal --json");
   REQUIRE(both.status == 0);
   CHECK(Json::parse(both.out).at("causes") == Json::array());
-  CHECK(Json::parse(both.out).at("notes").size() == 2);
+  CHECK(Json::parse(both.out).at("notes").size() == 3);
   // The engine that a process may use once plays both.
   const Ran simgrid = box.tandem("explain job.toml p train.log --engine simgrid --json");
   INFO(simgrid.err);

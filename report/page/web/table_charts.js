@@ -62,12 +62,10 @@ function columnTicks(axis, scale, values, {unit}) {
 // other numbers have it in the column's title.
 const cellText = (value, unit) => typeof value === "string" ? value
   : unit === "bytes" ? memoryTick(value) : unit === "share" ? percent(value) : number(value);
-// Returns a function that writes a value along an axis, where there is little room: 120000 as
-// "120k", with as many digits as tell the ticks apart.
+// Writes values along an axis: 120000 as "120k", with as many digits as tell the ticks apart.
 function tickTexts(ticks, unit) {
-  const text = (digits) => (value) =>
-    typeof value === "number" && unit !== "bytes" && Math.abs(value) >= 1e5
-      ? d3.format(`.${digits}~s`)(value) : cellText(value, unit);
+  const text = (digits) => (value) => unit !== "bytes" && Math.abs(value) >= 1e5
+    ? d3.format(`.${digits}~s`)(value) : cellText(value, unit);
   const apart = (digits) => new Set(ticks.map(text(digits))).size === ticks.length;
   return text(d3.range(4, 12).find(apart) || 4);
 }
@@ -255,10 +253,8 @@ class TableCharts {
 
   drawFrontierAxes(svg, x, y, area, width, height) {
     const columnX = this.table.columns[this.x], columnY = this.table.columns[this.y];
-    const axis = (side, scale, count, {unit}) => {
-      const ticks = ticksOf(scale, count, unit);
-      return side(scale).tickSizeOuter(0).tickValues(ticks).tickFormat(tickTexts(ticks, unit));
-    };
+    const axis = (side, scale, count, {unit}, ticks = ticksOf(scale, count, unit)) =>
+      side(scale).tickSizeOuter(0).tickValues(ticks).tickFormat(tickTexts(ticks, unit));
     svg.append("g").attr("transform", `translate(0,${area.bottom})`)
       .call(axis(d3.axisBottom, x, Math.max(3, Math.floor(width / 130)), columnX));
     svg.append("g").attr("transform", `translate(${area.left},0)`)
