@@ -155,7 +155,8 @@ TEST_CASE("bad input is one line with its place, exit status 2, and no file") {
   };
   const std::vector<Bad> cases = {
       {changed(kSmall, "heads", "head"), "bad.toml:4: found unknown key 'model.head', expected"},
-      {changed(kSmall, "= 1024", "= \"1024\""), "bad.toml:3: found model.hidden = \"1024\", expected"},
+      {changed(kSmall, "= 1024", "= \"1024\""),
+       "bad.toml:3: found model.hidden = \"1024\", expected"},
       {changed(kSmall, "seq = 512", "seq = -512"), "bad.toml:5: found model.seq = -512, expected"},
       {changed(kSmall, "gpus = 8", "gpus = 16"),
        "bad.toml:15: found cluster.gpus = 16, expected tp x pp x dp = 2 x 2 x 2 = 8"},
