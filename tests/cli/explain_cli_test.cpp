@@ -205,7 +205,7 @@ TEST_CASE("causes that were put into real runs on an H100 are found") {
   const Json none = Json::parse(
       box.tandem(fmt::format("explain {0}job.toml {0}none.json.gz --engine ideal --json", kTraces))
           .out);
-  for (const Json& cause : none.at("causes")) CHECK(cause.at("alone_s").get<double>() < 0.009);
+  for (const Json& cause : none.at("causes")) CHECK(cause.at("alone_s").get<double>() < 0.006);
 }
 
 namespace {
