@@ -65,11 +65,22 @@ std::vector<KnownFile> known_files(const std::vector<NamedFile>& inputs) {
   return known;
 }
 
+// Refuses a name whose ending promises a format that Tandem does not write: its pictures are SVG.
+Status check_ending(const NamedFile& output) {
+  for (const char* ending : {".png", ".jpg", ".jpeg", ".gif", ".pdf"}) {
+    if (output.path.ends_with(ending))
+      return Error{fmt::format("{}: found {}, expected another ending: pictures are written as SVG",
+                               output.name, output.path)};
+  }
+  return Done{};
+}
+
 }  // namespace
 
 Status check_outputs(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs) {
   std::vector<KnownFile> known = known_files(inputs);
   for (const NamedFile& output : outputs) {
+    RETURN_IF_ERROR(check_ending(output));
     const std::optional<Identity> identity = output_identity(output.path);
     if (!identity) continue;
     for (const auto& [other, other_identity] : known) {

@@ -5,11 +5,13 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/json_text.h"
 #include "cli/command_line/commands.h"
 #include "cli/command_line/files.h"
 #include "cli/command_line/text_width.h"
+#include "job/doubts.h"
 #include "launch/standard_output.h"
 #include "report/page/html_page.h"
 #include "report/page/plan_page.h"
@@ -55,6 +57,12 @@ Status run_size(const SizeCommand& options) {
   RETURN_IF_ERROR(Space::among(options.among));
   ASSIGN_OR_RETURN(const std::vector<SizeCase> cases,
                    load_size_cases(options.input, sets, options.only));
+  std::set<std::string> doubts;  // cases share theirs
+  for (const SizeCase& each : cases) {
+    for (const std::string& doubt : doubts_of_any_plan(each.scenario)) {
+      if (doubts.insert(doubt).second) say("warning: " + doubt);
+    }
+  }
   ASSIGN_OR_RETURN(
       const SizeResult result,
       size(cases, options.among, {.jobs = jobs_or_cores(options.jobs), .engine = options.plays()}));

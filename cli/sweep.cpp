@@ -141,6 +141,9 @@ Status run_sweep(const SweepCommand& options) {
   if (ended->failed > 0)
     say(fmt::format("{}: {} of {} runs failed, the first is '{}': see the column error",
                     ended->written, ended->failed, ended->rows, ended->first_failure));
+  if (ended->warned > 0)
+    say(fmt::format("{}: {} of {} runs have warnings: see the column warnings", ended->written,
+                    ended->warned, ended->rows));
   fmt::print(standard_output(), "{}: {} rows\n", ended->written, ended->rows);
   return write_report(options, *ended);
 }

@@ -17,6 +17,7 @@
 #include "cli/command_line/files.h"
 #include "cli/command_line/text_width.h"
 #include "interop/emit/emit.h"
+#include "job/doubts.h"
 #include "launch/standard_output.h"
 #include "planning/tune/frameworks.h"
 #include "report/page/html_page.h"
@@ -158,6 +159,7 @@ Status run_tune(TuneCommand options) {
     ASSIGN_OR_RETURN(scenario, load());
   }
   for (const std::string& note : scenario.notes) say("warning: " + note);
+  for (const std::string& doubt : doubts_of_any_plan(scenario)) say("warning: " + doubt);
   ASSIGN_OR_RETURN(const Tuned tuned, search_plans(options, scenario, space, framework));
   if (!options.report.empty()) {
     const std::string title = fmt::format("Which plan of {} on {} GPUs is fastest?", scenario.name,

@@ -49,6 +49,26 @@ void add_small_sizes(const Scenario& s, std::vector<std::string>* lines) {
   }
 }
 
+template <Mixer kMixer>
+bool has_mixer(const Scenario& s) {
+  return std::ranges::any_of(kinds_of(s.job.model), [](const LayersOfKind& layers) {
+    return layers.kind->mixer == kMixer;
+  });
+}
+
+// Warns of long sequences whose attention is not said to be fused: frameworks of today fuse it.
+void add_unfused_attention(const Scenario& s, std::vector<std::string>* lines) {
+  constexpr int kLongSequence = 4096;
+  const bool attends = has_mixer<Mixer::Heads>(s) || has_mixer<Mixer::Latent>(s);
+  if (s.costs.uniform || s.job.model.seq < kLongSequence || !attends ||
+      s.places.contains("train.flash_attention"))
+    return;
+  lines->push_back(fmt::format(
+      "train.flash_attention is not set, so each head keeps a matrix of {} x {}, as before 2022: "
+      "set it to true for a framework of today, or to false to mean this",
+      s.job.model.seq, s.job.model.seq));
+}
+
 // Returns the preset's source for its GPUs' link to the host, in brackets; empty if there is none.
 std::string host_link_source(const std::string& preset) {
   if (preset.empty()) return "";
@@ -93,6 +113,63 @@ void add_leaves(const Scenario& s, std::vector<std::string>* lines) {
   }
 }
 
+// A key that does nothing unless another key has a value. It stands for all that begin with it.
+struct ConditionalKey {
+  const char* key;
+  const char* condition;
+  bool (*holds)(const Scenario&);  // or the key has the value that means nothing
+};
+
+bool moves_gradients_or_parameters_early(const Scenario& s) {
+  return s.job.data.grad_reduce || s.job.data.param_gather;
+}
+
+constexpr ConditionalKey kConditionalKeys[] = {
+    {"model.q_lora_rank", "model.mixer = latent", has_mixer<Mixer::Latent>},
+    {"model.kv_lora_rank", "model.mixer = latent", has_mixer<Mixer::Latent>},
+    {"model.qk_nope_head_dim", "model.mixer = latent", has_mixer<Mixer::Latent>},
+    {"model.qk_rope_head_dim", "model.mixer = latent", has_mixer<Mixer::Latent>},
+    {"model.v_head_dim", "model.mixer = latent", has_mixer<Mixer::Latent>},
+    {"model.mamba_", "model.mixer = mamba", has_mixer<Mixer::Mamba>},
+    {"model.linear_", "model.mixer = linear", has_mixer<Mixer::Linear>},
+    {"schedule.budget", "schedule.order = auto",
+     [](const Scenario& s) {
+       const auto order = s.settings.find("schedule.order");
+       return order != s.settings.end() && order->second.text() == "auto";
+     }},
+    {"train.recompute_modules", "train.recompute = selective",
+     [](const Scenario& s) { return s.job.plan.recompute == Recompute::Selective; }},
+    {"train.cuda_graph_scope", "train.cuda_graphs = true",
+     [](const Scenario& s) { return s.job.plan.cuda_graphs; }},
+    {"train.fp8_param_gather", "train.precision = fp8 or nvfp4",
+     [](const Scenario& s) {
+       return !s.job.plan.fp8_param_gather || is_quantized(s.job.plan.precision);
+     }},
+    {"train.reshard_after_forward", "train.zero = 3",
+     [](const Scenario& s) { return s.job.plan.zero == 3; }},
+    {"overlap.bucket_MB", "overlap.grad_reduce or overlap.param_gather",
+     moves_gradients_or_parameters_early},
+    {"overlap.data_sms", "overlap.grad_reduce or overlap.param_gather",
+     moves_gradients_or_parameters_early},
+    {"overlap.delay_wgrad", "model.experts",
+     [](const Scenario& s) { return !s.job.plan.delay_wgrad || s.job.model.is_moe(); }},
+    {"overlap.expert_sms", "model.experts", [](const Scenario& s) { return s.job.model.is_moe(); }},
+    {"costs.p2p_s", "costs.source = uniform",
+     [](const Scenario& s) { return s.costs.uniform.has_value(); }},
+    {"variability.straggler_factor", "straggler_ranks, _nodes, _stages or _share",
+     [](const Scenario& s) { return s.variability.stragglers.any(); }},
+    {"variability.slow_link_", "variability.slow_link",
+     [](const Scenario& s) { return !s.variability.slow_link.name.empty(); }}};
+
+void add_conditional_keys(const Scenario& s, std::vector<std::string>* lines) {
+  for (const ConditionalKey& row : kConditionalKeys) {
+    const auto set = s.places.lower_bound(row.key);
+    if (set == s.places.end() || !set->first.starts_with(row.key) || row.holds(s)) continue;
+    lines->push_back(fmt::format("{}: {} has no effect without {}", s.place_of({set->first}),
+                                 set->first, row.condition));
+  }
+}
+
 // Warns that experts with a capacity below the mean load drop tokens, which MFU and tokens/s count.
 void add_dropped_tokens(const Scenario& s, std::vector<std::string>* lines) {
   const double capacity = s.job.model.capacity_factor;
@@ -105,14 +182,22 @@ void add_dropped_tokens(const Scenario& s, std::vector<std::string>* lines) {
 
 }  // namespace
 
+std::vector<std::string> doubts_of_any_plan(const Scenario& scenario) {
+  std::vector<std::string> lines;
+  add_small_sizes(scenario, &lines);
+  add_unfused_attention(scenario, &lines);
+  add_fast_nics(scenario, &lines);
+  add_leaves(scenario, &lines);
+  add_dropped_tokens(scenario, &lines);
+  return lines;
+}
+
 std::vector<std::string> doubts(const Scenario& scenario) {
   std::vector<std::string> lines;
   add_uneven_stages(scenario, &lines);
   add_group(scenario, &lines);
-  add_small_sizes(scenario, &lines);
-  add_fast_nics(scenario, &lines);
-  add_leaves(scenario, &lines);
-  add_dropped_tokens(scenario, &lines);
+  add_conditional_keys(scenario, &lines);
+  for (std::string& line : doubts_of_any_plan(scenario)) lines.push_back(std::move(line));
   return lines;
 }
 

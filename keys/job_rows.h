@@ -9,7 +9,7 @@ inline constexpr KeyRow kJobRows[] = {
     {"model.from",
      "text or list of texts: files of other tools that give the keys of [model], as tandem import "
      "reads them"},
-    {"model.name", "text: shown in tables"},
+    {"model.name", "text: names the job in the tables of tandem size"},
     {"model.layers", "integer: transformer layers"},
     {"model.hidden", "integer: hidden size h"},
     {"model.seq", "integer: tokens a sequence s"},

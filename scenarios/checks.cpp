@@ -34,9 +34,9 @@ Status check_expert_keys(const Scenario& s) {
   if (s.job.model.is_moe() || s.places.contains("model.experts")) return Done{};
   for (const char* key :
        {"model.top_k", "model.router_groups", "model.router_topk_groups", "model.expert_ffn_hidden",
-        "model.shared_expert_ffn", "model.expert_imbalance", "model.routing",
-        "model.capacity_factor", "model.pad_to_capacity", "parallel.dispatcher",
-        "parallel.fp8_dispatch"}) {
+        "model.shared_expert_ffn", "model.moe_latent", "model.router_bias",
+        "model.expert_imbalance", "model.routing", "model.capacity_factor", "model.pad_to_capacity",
+        "parallel.dispatcher", "parallel.fp8_dispatch"}) {
     if (s.places.contains(key))
       return Error::of(
           {key}, fmt::format("found {} without model.experts, expected both: a dense model has no "

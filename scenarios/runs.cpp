@@ -50,7 +50,14 @@ RunSettings run_at(const ScenarioFile& file, const Points& points,
       run.points.push_back(name);
     }
   }
-  for (const auto& [key, setting] : sets) run.settings[key] = setting;
+  for (const auto& [key, setting] : sets) {
+    run.settings[key] = setting;
+    if (std::ranges::find(file.axes, key, &Axis::name) != file.axes.end())
+      run.notes.push_back(
+          fmt::format("{}: {}={} stands over the axis matrix.{}: runs that differ in it alone are "
+                      "the same, whatever their names say",
+                      setting.where, key, setting.text(), key));
+  }
   return run;
 }
 

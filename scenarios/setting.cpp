@@ -109,7 +109,7 @@ class Flattener {
         return Error::at(
             place(node),
             fmt::format("found [[{}]] with other things than tables, expected tables", name));
-      Point& point = axis.points.emplace_back();
+      Point point;
       if (const toml::node* given = table->get("name")) {
         ASSIGN_OR_RETURN(point.names, names(*given));
       }
@@ -117,6 +117,7 @@ class Flattener {
       if (point.names.empty())
         return Error::at(place(node),
                          fmt::format("found [[{}]] without a name, expected name = \"...\"", name));
+      RETURN_IF_ERROR(add(point, node, &axis));
     }
     return axis;
   }
@@ -126,10 +127,20 @@ class Flattener {
     Axis axis{name, {}};
     for (const toml::node& node : array) {
       ASSIGN_OR_RETURN(const Setting setting, to_setting(node, place(node), name));
-      axis.points.push_back(
-          {{printable(fmt::format("{}={}", name, setting.text()))}, {{name, setting}}});
+      RETURN_IF_ERROR(
+          add({{printable(fmt::format("{}={}", name, setting.text()))}, {{name, setting}}}, node,
+              &axis));
     }
     return axis;
+  }
+
+  // Adds a point to the axis. Error: the axis has its name, by which a user tells runs apart.
+  Status add(const Point& point, const toml::node& node, Axis* axis) const {
+    if (std::ranges::find(axis->points, point.names, &Point::names) != axis->points.end())
+      return Error::at(place(node), fmt::format("found '{}' twice, expected another run",
+                                                fmt::join(point.names, ", ")));
+    axis->points.push_back(point);
+    return Done{};
   }
 
   // Reads a name, or a list of names, in printable form, as --only is compared with that form.
@@ -279,6 +290,11 @@ Result<Axis> read_list(const std::string& path) {
   if (file.rows.size() < 2)
     return file.error(1, "found no rows, expected a header row of keys and a row a run");
   const std::vector<std::string>& keys = file.rows.front().cells;
+  for (const std::string& key : keys) {
+    if (std::ranges::count(keys, key) > 1)
+      return file.error(file.rows.front().line,
+                        fmt::format("found the column {} twice, expected it once", key));
+  }
   Axis axis{"list", {}};
   for (const CsvRow& row : std::span(file.rows).subspan(1)) {
     if (row.cells.size() != keys.size())

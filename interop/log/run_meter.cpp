@@ -33,6 +33,7 @@ constexpr LogWord kWords[] = {
     {"train_step_timing in s:", Figure::Seconds, 1},              // NeMo
     {"train_step_timing in s=", Figure::Seconds, 1},              //
     {"tps:", Figure::TokensOfGpu, 1, "step:"},                    // torchtitan
+    {"wps:", Figure::TokensOfGpu, 1, "step:"},                    // its releases of 2024
     {"tflops:", Figure::Tflops, 1, "step:"},                      //
     {"CurrSamplesPerSec=", Figure::Samples, 1},                   // DeepSpeed
     {"MaxMemAllocated=", Figure::Bytes, kGiB},                    //

@@ -36,7 +36,8 @@ void read_argument(const std::string& line, const std::string& where, MegatronAr
 }  // namespace
 
 bool is_log(const std::string& text) {
-  return text.find(kEnd) != std::string::npos || has_measurement(text);
+  return text.find(kEnd) != std::string::npos || text.find(":::MLLOG") != std::string::npos ||
+         has_measurement(text);
 }
 
 Result<ImportedPlan> import_log(const std::string& whole, const ImportContext& context) {

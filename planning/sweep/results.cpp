@@ -222,7 +222,8 @@ Result<Results::RowsFound> Results::read(const std::string& path) const {
     const std::string error(table.text(i, "error"));
     // The line is written anew with this sweep's columns of settings. If a run has two rows, the
     // later one counts.
-    found.rows[run->second] = {line(run->second, error, outputs), !error.empty()};
+    found.rows[run->second] = {line(run->second, error, outputs), !error.empty(),
+                               !table.text(i, "warnings").empty()};
   }
   return found;
 }

@@ -36,6 +36,7 @@ class Results {
   struct Row {
     std::string line;
     bool failed = false;
+    bool warned = false;  // the run has warnings
   };
   struct RowsFound {
     std::map<int, Row> rows;  // by the run's number

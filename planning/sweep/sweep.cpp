@@ -382,6 +382,7 @@ class Sweep {
     for (const std::string& part : parts) fs::remove(part);
     SweepEnd ended{path, static_cast<int>(rows.size())};
     for (const auto& [run, row] : rows) {
+      if (row.warned) ++ended.warned;
       if (!row.failed) continue;
       if (ended.failed++ == 0) ended.first_failure = results_.runs()[run].name;
     }

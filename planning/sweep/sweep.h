@@ -37,7 +37,7 @@ struct SweepStart {
 
 struct SweepEnd {
   std::string written;  // the path of the CSV, or of the shard's part
-  int rows = 0, failed = 0;
+  int rows = 0, failed = 0, warned = 0;
   std::string first_failure;
   bool is_reporter = true;  // only one of several ranks reports
 };

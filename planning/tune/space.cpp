@@ -147,6 +147,8 @@ Result<Space> Space::among(const std::vector<std::string>& texts,
           fmt::format("--among: found key '{}', expected one that a search chooses; "
                       "nearest is '{}'",
                       key, nearest(key, known))};
+    if (space.names(key))
+      return Error{fmt::format("--among: found {} twice, expected all its values in one", key)};
     std::vector<std::string> values = split(text.substr(equals + 1) + ",", ",");
     for (std::string& value : values) {
       RETURN_IF_ERROR(check_value(key, value, orders));

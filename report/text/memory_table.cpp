@@ -94,10 +94,11 @@ std::string memory_table(const std::vector<RunResult>& results, int width) {
     }
     const Training& training = *result.training;
     const double capacity = training.memory.capacity;
-    text += wrapped(
-        fmt::format("{}: the fullest GPU is of pipeline rank {}, at {:.3f} s, where {} ends.\n",
-                    name, training.peak.pipeline_rank, training.peak.at_s, training.peak.action),
-        width);
+    text +=
+        wrapped(fmt::format("{}: the fullest GPU is of pipeline rank {}, at {} s, where {} ends.\n",
+                            name, training.peak.pipeline_rank, seconds_text(training.peak.at_s),
+                            training.peak.action),
+                width);
     std::vector<Column<MemoryRow>> columns = {
         {"class", [](const MemoryRow& r) { return r.kind; }, Place::Name},
         {"tensors", [](const MemoryRow& r) { return r.tensors; }, Place::Name},

@@ -18,4 +18,9 @@ std::string signed_percent(const std::optional<double>& share) {
   return share ? signed_percent(*share) : "-";
 }
 
+std::string seconds_text(double seconds) {
+  const bool is_short = seconds != 0 && std::abs(seconds) < 0.01;
+  return is_short ? fmt::format("{:.3g}", seconds) : fmt::format("{:.3f}", seconds);
+}
+
 }  // namespace tandem

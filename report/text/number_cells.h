@@ -1,4 +1,4 @@
-// Cells that hold shares, in percent.
+// Cells that hold shares, in percent, and seconds.
 #pragma once
 
 #include <optional>
@@ -12,5 +12,9 @@ std::string percent(const std::optional<double>& share);
 // Return a share in percent with its sign: "+12.3". What rounds to zero is "0.0", without a sign.
 std::string signed_percent(double share);
 std::string signed_percent(const std::optional<double>& share);
+
+// Returns seconds to the millisecond: "1.234"; less than 0.01 s, and not 0, to three digits:
+// "0.00123", "1.23e-05".
+std::string seconds_text(double seconds);
 
 }  // namespace tandem

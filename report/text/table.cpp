@@ -119,8 +119,7 @@ std::vector<RunColumn> run_columns(const std::vector<RunResult>& results, bool t
   std::vector<RunColumn> list = name_columns(results.front());
   const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
   add_sizes(results, &list);
-  list.push_back({"iteration s",
-                  [](const RunResult& run) { return fmt::format("{:.3f}", run.iteration_s); },
+  list.push_back({"iteration s", [](const RunResult& run) { return seconds_text(run.iteration_s); },
                   Place::First});
   if (any_run(results, [](const RunResult& run) { return run.interval_s.has_value(); }))
     list.push_back({"90 % s",
@@ -145,9 +144,8 @@ std::vector<RunColumn> run_columns(const std::vector<RunResult>& results, bool t
   if (traffic) {
     list.push_back(
         {"GB sent", [=](const RunResult& run) { return rate(sum(run.sent_bytes) / GB); }});
-    list.push_back({"exposed s", [](const RunResult& run) {
-                      return fmt::format("{:.3f}", sum(run.exposed_s));
-                    }});
+    list.push_back(
+        {"exposed s", [](const RunResult& run) { return seconds_text(sum(run.exposed_s)); }});
   }
   if (any_run(results,
               [](const RunResult& run) { return run.published_tflops_per_gpu.has_value(); }))
@@ -272,7 +270,7 @@ std::string tokens_rate(const Training& training) {
 }
 
 std::string iteration_text(const RunResult& result) {
-  return fmt::format("{:.3f}{}", result.iteration_s, is_guess(result.calibrated) ? "*" : "");
+  return seconds_text(result.iteration_s) + (is_guess(result.calibrated) ? "*" : "");
 }
 
 std::string percent_above(const RunResult& result) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "report/text/number_cells.h"
 #include "report/text/table.h"
 
 namespace tandem {
@@ -58,7 +59,7 @@ std::string plans_table(const Tuned& tuned, int width) {
       simulated("fits", [](Run, Train t) { return verdict_cell(t); }),
       {"stage level s",
        [](const Finalist& f) {
-         return f.stage_level_ns ? fmt::format("{:.3f}", to_seconds(*f.stage_level_ns)) : "";
+         return f.stage_level_ns ? seconds_text(to_seconds(*f.stage_level_ns)) : "";
        },
        Place::First}};
   return text_table(columns, tuned.finalists, width);
@@ -128,7 +129,7 @@ std::string verdict_of(const RuleCheck& verdict) {
 
 std::string verdicts_table(const Tuned& tuned, int width) {
   const auto seconds = [](const std::optional<Found>& found) {
-    return found ? fmt::format("{:.3f}", to_seconds(found->iteration_ns)) : "";
+    return found ? seconds_text(to_seconds(found->iteration_ns)) : "";
   };
   const std::vector<Column<RuleCheck>> columns = {
       {"rule", [](const RuleCheck& v) { return v.rule; }, Place::Name},

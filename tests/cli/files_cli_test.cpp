@@ -141,6 +141,8 @@ TEST_CASE("no output is another output, whether it is there or not") {
        "--perfetto: found too.csv, the same file as --trace there.csv, expected another one"},
       {"simulate base.toml --trace dangling --perfetto new.csv",
        "--perfetto: found new.csv, the same file as --trace dangling, expected another one"},
+      {"simulate base.toml --plot a.png",
+       "--plot: found a.png, expected another ending: pictures are written as SVG"},
       {"run base.toml --trace a --plot a", "--plot: found a, the same file as --trace, expected"},
       {"compare t.csv t.csv --perfetto a --report a", "--report: found a, the same file as --pe"},
       {"validate base.toml --csv a --page a", "--page: found a, the same file as --csv, expected"},

@@ -67,6 +67,11 @@ TEST_CASE("cuts that no micro batch divides are no cuts, not too large ones") {
   CHECK(counts.cuts_memory == 0);
 }
 
+TEST_CASE("a key that is named twice is refused") {
+  CHECK(Space::among({"parallel.tp=1", "parallel.pp=1", "parallel.tp=2"}).error().text() ==
+        "--among: found parallel.tp twice, expected all its values in one");
+}
+
 TEST_CASE("a value that is named twice is tried once") {
   const Scenario base = load(kSmall, {"parallel.tp=1", "parallel.pp=1", "parallel.dp=8"}).front();
   const auto enumerated = [&](const std::string& shards) {

@@ -102,6 +102,9 @@ TEST_CASE("where no run can be, a sweep is refused and leaves nothing") {
   sandbox.file("list.csv", "name,parallel.qp\na,2\n");
   check_refused(sandbox.tandem("sweep runs.toml --list list.csv -o all.csv"),
                 "list.csv:2: found unknown key 'parallel.qp'");
+  sandbox.file("list.csv", "name,parallel.tp,parallel.tp\na,1,2\n");
+  check_refused(sandbox.tandem("sweep runs.toml --list list.csv -o all.csv"),
+                "list.csv:1: found the column parallel.tp twice, expected it once");
   check_refused(sandbox.tandem("sweep runs.toml -o all.csv --shard 3/2"),
                 "--shard: found '3/2', expected I/N");
   // The scenario has a fault too, and is not read.
@@ -110,6 +113,17 @@ TEST_CASE("where no run can be, a sweep is refused and leaves nothing") {
                                "OMPI_COMM_WORLD_LOCAL_RANK=0"),
                 "--shard: found 2 ranks (Open MPI), expected one process");
   CHECK(sandbox.files() == Names{"list.csv", "runs.toml"});
+}
+
+TEST_CASE("a sweep says how many of its runs have warnings, which its CSV holds") {
+  const Sandbox sandbox;
+  sandbox.file("axis.toml", kTwoStages + "[matrix]\nparallel.global_batch = [4, 8]\n");
+  const Ran ran =
+      sandbox.tandem("sweep axis.toml -o all.csv --engine ideal --set parallel.global_batch=8");
+  CHECK(ran.status == 0);
+  CHECK(ran.err == "all.csv: 2 of 2 runs have warnings: see the column warnings\n");
+  CHECK(sandbox.read("all.csv").find("stands over the axis matrix.parallel.global_batch") !=
+        std::string::npos);
 }
 
 TEST_CASE("a list's rows are runs over the scenario, an empty cell leaves its setting") {

@@ -1,5 +1,7 @@
 // What can be played, but hardly means what it says: a warning, or an Error where nothing could run
 // it.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "job/doubts.h"
@@ -61,6 +63,29 @@ TEST_CASE("keys of leaves are said to have no effect on a star") {
             .empty());
 }
 
+TEST_CASE("a key that does nothing without another key is said to") {
+  for (const auto& [set, condition] : std::vector<std::pair<std::string, std::string>>{
+           {"model.kv_lora_rank=512", "model.mixer = latent"},
+           {"model.mamba_heads=16", "model.mixer = mamba"},
+           {"model.linear_conv=3", "model.mixer = linear"},
+           {"schedule.budget=100", "schedule.order = auto"},
+           {"train.recompute_modules=mlp", "train.recompute = selective"},
+           {"train.cuda_graph_scope=attn", "train.cuda_graphs = true"},
+           {"train.fp8_param_gather=true", "train.precision = fp8 or nvfp4"},
+           {"train.reshard_after_forward=false", "train.zero = 3"},
+           {"overlap.bucket_MB=5", "overlap.grad_reduce or overlap.param_gather"},
+           {"overlap.delay_wgrad=true", "model.experts"},
+           {"costs.p2p_s=1", "costs.source = uniform"},
+           {"variability.straggler_factor=2", "straggler_ranks, _nodes, _stages or _share"},
+           {"variability.slow_link_from_s=1", "variability.slow_link"}})
+    CHECK(doubt_of({set}) == fmt::format("--set: {} has no effect without {}",
+                                         set.substr(0, set.find('=')), condition));
+  CHECK(doubts_of(kSmall, {"overlap.delay_wgrad=false", "train.fp8_param_gather=false"}).empty());
+  CHECK(doubts_of(kSmall, {"train.recompute=selective", "train.recompute_modules=mlp"}).empty());
+  CHECK(doubts_of(kSmall, {"schedule.order=auto", "schedule.budget=100"}).empty());
+  CHECK(doubts_of(kSmall, {"overlap.bucket_MB=5", "overlap.grad_reduce=true"}).empty());
+}
+
 TEST_CASE("stages that pp x vpp makes uneven are a warning, but where the ends count as layers") {
   // 32 layers on 2 x 3 stages: five of ceil(32 / 6) = 6, and 2 on the last.
   const std::string line = doubt_of({"model.layers=32", "parallel.vpp=3"});
@@ -78,6 +103,16 @@ TEST_CASE("a group of microbatches counts for interleaved alone, and is a warnin
   const std::string line = doubt_of({"schedule.group=4"});
   CHECK(line.find("--set: found schedule.group = 4 with schedule.order = 1f1b") == 0);
   CHECK(doubts_of(kSmall, {"schedule.group=4", "parallel.vpp=2"}).empty());
+}
+
+TEST_CASE("long sequences whose attention nobody says to be fused are doubted, whatever the plan") {
+  CHECK(doubt_of({"model.seq=8192"}) ==
+        "train.flash_attention is not set, so each head keeps a matrix of 8192 x 8192, as before "
+        "2022: set it to true for a framework of today, or to false to mean this");
+  CHECK(doubts_of_any_plan(load(kSmall, {"model.seq=8192"}).front()).size() == 1);
+  for (const char* said : {"true", "false"})
+    CHECK(doubts_of(kSmall, {"model.seq=8192", std::string("train.flash_attention=") + said})
+              .empty());
 }
 
 TEST_CASE("sequences and vocabularies below a GEMM's tile are a warning") {

@@ -239,6 +239,17 @@ name = ["B", "second"]
   CHECK(scenarios[7].variability.seed == 2);
 }
 
+TEST_CASE("a setting over an axis of its key is said: the names of its runs say another value") {
+  const std::string text = kSmall + "[matrix]\ntrain.recompute = [\"none\", \"full\"]\n";
+  for (const Scenario& s : load(text, {"train.recompute=full", "model.layers=16"})) {
+    CHECK(s.job.plan.recompute == Recompute::Full);
+    CHECK(s.notes == Names{"--set: train.recompute=full stands over the axis "
+                           "matrix.train.recompute: runs that differ in it alone are the same, "
+                           "whatever their names say"});
+  }
+  CHECK(load(text, {"model.layers=16"}).front().notes.empty());
+}
+
 TEST_CASE("an axis of lists gives each list to one run") {
   const auto scenarios = load(kSmall + "[matrix]\nparallel.layers_per_stage = [[4, 4], [5, 3]]\n");
   REQUIRE(scenarios.size() == 2);
@@ -454,6 +465,10 @@ TEST_CASE("variants without names, axes without values and misplaced words are r
   17: found matrix.parallel.tp without a list, expected the values to run
 (more) -> [matrix];parallel.tp = []
   17: found matrix.parallel.tp without a list, expected the values to run
+(more) -> [matrix];parallel.tp = [1, 2, 1]
+  17: found 'parallel.tp=1' twice, expected another run
+(more) -> [[variant]];name = "A";[[variant]];name = "A"
+  18: found 'A' twice, expected another run
 (more) -> [[variant]];name = "A";cluster.gpus = 9
   18: found cluster.gpus = 9, expected tp x pp x dp = 2 x 2 x 2 = 8 (run 'A')
 )");

@@ -275,6 +275,7 @@ TEST_CASE("bf16 gradients halve the scatter's bytes, an fp8 gather halves the ga
   const Bytes gathered = bytes(OpKind::AllGather), scattered = bytes(OpKind::ReduceScatter);
   CHECK(scattered == 2 * gathered);  // fp32 gradients, 16-bit parameters
   plan.gradient_dtype = "bf16";
+  plan.precision = "fp8";
   plan.fp8_param_gather = true;
   CHECK(2 * bytes(OpKind::ReduceScatter) == scattered);
   CHECK(2 * bytes(OpKind::AllGather) == gathered);

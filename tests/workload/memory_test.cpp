@@ -127,8 +127,16 @@ TEST_CASE("ZeRO updates a data-parallel rank's cut, and leaves the bytes of unit
   }
 }
 
-TEST_CASE("an fp8 gather halves a unit's parameter bytes") {
+TEST_CASE("an fp8 gather halves a unit's parameter bytes, in fp8 alone") {
   Plan plan = plan_of(8);
+  const auto first_bytes = [&] {
+    return make_workload(gpt_22b(), plan, a100()).stages[0].units[0].parameter_bytes;
+  };
+  const Bytes in_16_bits = first_bytes();
+  plan.fp8_param_gather = true;
+  CHECK(first_bytes() == in_16_bits);
+  plan.fp8_param_gather = false;
+  plan.precision = "fp8";
   const Workload wide = make_workload(gpt_22b(), plan, a100());
   plan.fp8_param_gather = true;
   const Workload narrow = make_workload(gpt_22b(), plan, a100());

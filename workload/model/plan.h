@@ -221,7 +221,7 @@ struct Plan {
   // 0: none.
   int zero_hpz = 0;
   bool fp8_attention = false;     // fused attention multiplies in fp8
-  bool fp8_param_gather = false;  // parameters are gathered in fp8, half of bf16's bytes
+  bool fp8_param_gather = false;  // with fp8 or nvfp4: parameters are gathered in half bf16's bytes
   std::array<GemmOverlap, kTensorGemms> tensor_overlap;  // by TensorGemm
   ContextComm context_comm = ContextComm::Ring;
   bool overlap_context = false;         // the ring's steps beside attention's parts
