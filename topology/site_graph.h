@@ -25,8 +25,4 @@ using SiteGraph =
     boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Vertex, SiteEdge>;
 using SiteId = SiteGraph::vertex_descriptor;
 
-// A part of that graph, with vertices and edges numbered anew.
-using LinkGraph =
-    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, SiteEdge>;
-
 }  // namespace tandem
