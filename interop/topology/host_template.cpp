@@ -23,26 +23,22 @@ int sm_of(const ImportedNode& node, const PresetNode& preset) {
   return sm_of_device(preset.device);
 }
 
-// Adds the preset's NVLinks between the host's GPUs.
+// Adds the preset's NVLinks between the host's GPUs: its first ones, if the host has fewer.
 void add_preset_nvlinks(const PresetNode& preset, HostTemplate* host) {
-  if (static_cast<int>(preset.nvlinks.size()) == host->gpus) {
-    int most = 1;
-    for (const std::vector<int>& row : preset.nvlinks)
-      most = std::max(most, *std::ranges::max_element(row));
-    for (int i = 0; i < host->gpus; ++i) {
-      for (int j = i + 1; j < host->gpus; ++j) {
-        if (const int links = preset.nvlinks[i][j]; links > 0)
-          host->nvlinks.push_back({fmt::format("gpu{}", i), fmt::format("gpu{}", j),
-                                   preset.intra_GBps * links / most, preset.intra_latency_us, 0,
-                                   links});
-      }
+  int most = 1;
+  for (const std::vector<int>& row : preset.nvlinks)
+    most = std::max(most, *std::ranges::max_element(row));
+  host->has_switch = preset.nvlinks.empty();
+  for (int i = 0; i < host->gpus; ++i) {
+    const std::string gpu = fmt::format("gpu{}", i);
+    if (host->has_switch)
+      host->nvlinks.push_back({gpu, "nvswitch", preset.intra_GBps, preset.intra_latency_us / 2, 0});
+    for (int j = i + 1; j < host->gpus && !host->has_switch; ++j) {
+      if (const int links = preset.nvlinks[i][j]; links > 0)
+        host->nvlinks.push_back({gpu, fmt::format("gpu{}", j), preset.intra_GBps * links / most,
+                                 preset.intra_latency_us, 0, links});
     }
-    return;
   }
-  host->has_switch = true;
-  for (int i = 0; i < host->gpus; ++i)
-    host->nvlinks.push_back(
-        {fmt::format("gpu{}", i), "nvswitch", preset.intra_GBps, preset.intra_latency_us / 2, 0});
 }
 
 // NCCL counts less for an NVLink than its line rate, of which the preset's efficiency is a share.

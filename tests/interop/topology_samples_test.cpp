@@ -142,4 +142,18 @@ TEST_CASE("NICs that no GPU reaches by a PCIe switch are for storage, if others 
   CHECK(topology_in("smi", old).node->nics.size() == 1);
 }
 
+TEST_CASE("fewer bare GPUs than the preset has keep its NVLinks among the first, and no switch") {
+  PresetNode preset = eight_h100();
+  preset.gpus = 4;
+  preset.nvlinks = {{0, 2, 1, 1}, {2, 0, 1, 1}, {1, 1, 0, 2}, {1, 1, 2, 0}};
+  const std::string gpu = R"(<pci class="0x030200" link_speed="16 GT/s" link_width="16"/>)";
+  const ComposedCluster node = composed(
+      topology_in("three.xml", "<system version=\"1\"><cpu>" + gpu + gpu + gpu + "</cpu></system>"),
+      preset);
+  CHECK(node.nvlinks == "021 201 110");
+  CHECK(cables_at(node, "gpu2").front() == "n0.gpu2 n0.nvlinks 450");
+  CHECK(cables_at(node, "nvswitch").empty());
+  CHECK_FALSE(node.nvls);
+}
+
 }  // namespace tandem
