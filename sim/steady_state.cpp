@@ -7,10 +7,10 @@
 //
 // A round of a lane is a fixed number of consecutive ops there, which come again in the next round
 // for later microbatches. When a round is inserted, an op before it stays: it keeps its place on
-// its lane. An op behind it moves: by one round, to a place `ops` later. Three rounds of two ops:
+// its lane. An op behind it moves: to a place one round later. Three rounds of two ops:
 //
 //   lane:   w w | F0 B0 | F1 B1 | F2 B2 | d d
-//               begin                   end         ops = 2, count() = 3
+//               begin                   end         round_ops = 2, count() = 3
 #include "sim/steady_state.h"
 
 #include <algorithm>
@@ -27,31 +27,38 @@
 namespace tandem {
 namespace {
 
-// The rounds of a lane: its places [begin, end) hold whole rounds of `ops` ops each. ops == 0: the
-// lane has no rounds; places < begin come before the rounds of other lanes, the others after.
-struct Rounds {
-  std::uint32_t begin = 0, ops = 0, end = 0;
+// A lane of the longer Program's body. Its places [begin, end) hold whole rounds of `round_ops` ops
+// each. round_ops == 0: the lane has no rounds; places < begin come before the rounds of other
+// lanes, the others after.
+struct LaneRounds {
+  std::vector<std::uint32_t> ops;  // of the lane, by place
+  std::uint32_t begin = 0, round_ops = 0, end = 0;
 
   static constexpr int kAfterAll = INT32_MAX;  // a round's number
-  int count() const { return ops == 0 ? kAfterAll : static_cast<int>((end - begin) / ops); }
+  int count() const {
+    return round_ops == 0 ? kAfterAll : static_cast<int>((end - begin) / round_ops);
+  }
+  std::uint32_t place_of_round(int round) const {
+    return begin + static_cast<std::uint32_t>(round) * round_ops;
+  }
   // Returns the number of the round that a place lies in: below 0 before `begin`, count() or more
   // from `end` on.
   std::int64_t round_of_place(std::uint32_t place) const {
-    if (ops == 0) return place < begin ? -1 : kAfterAll;
+    if (round_ops == 0) return place < begin ? -1 : kAfterAll;
     const auto from_begin = static_cast<std::int64_t>(place) - begin;
-    return from_begin >= 0 ? from_begin / ops : -1 - (-1 - from_begin) / ops;
+    return from_begin >= 0 ? from_begin / round_ops : -1 - (-1 - from_begin) / round_ops;
   }
 };
 
-// The rounds of a body, by lane: only the order of ops on their lane counts, not that in the body.
+// The rounds of a body. Only the order of ops on their lane counts, not that in the body.
 struct BodyRounds {
-  LaneQueues queues;
-  std::vector<Rounds> of_lane;
+  const Body* body = nullptr;  // the longer Program's
+  std::vector<LaneRounds> lanes;
+  std::vector<std::uint32_t> place;  // by op: on its lane
+  std::vector<bool> is_fixed;        // by wait of ops that move: the op that it is for stays
 
-  const Rounds& lane_of(const Op& op) const { return of_lane[op.lane]; }
-  std::int64_t round_of_op(const Body& body, std::uint32_t op) const {
-    return lane_of(body.ops[op]).round_of_place(queues.place[op]);
-  }
+  const LaneRounds& lane_of(std::uint32_t op) const { return lanes[body->ops[op].lane]; }
+  std::int64_t round_of(std::uint32_t op) const { return lane_of(op).round_of_place(place[op]); }
 };
 
 bool same_but_place(const Op& a, const Op& b) {
@@ -77,45 +84,46 @@ class RoundsOfBody {
         longer_(longer),
         microbatches_(microbatches),
         shorter_queues_(shorter),
-        found_{LaneQueues(longer), std::vector<Rounds>(longer.lanes.size())} {}
+        found_{&longer, {}, {}, std::vector<bool>(longer.waits.size())} {
+    LaneQueues queues(longer);
+    found_.place = std::move(queues.place);
+    for (std::vector<std::uint32_t>& ops : queues.lanes) found_.lanes.push_back({std::move(ops)});
+  }
 
   // Returns nothing if the prefix and the suffix of some lane do not overlap.
   std::optional<BodyRounds> find() {
-    if (longer_.ops.size() <= shorter_.ops.size() ||
-        shorter_queues_.lanes.size() != found_.of_lane.size())
+    const std::size_t lanes = shorter_queues_.lanes.size();
+    if (longer_.ops.size() <= shorter_.ops.size() || lanes != found_.lanes.size())
       return std::nullopt;
-    for (std::size_t lane = 0; lane < shorter_queues_.lanes.size(); ++lane) {
-      if (longer_lane(lane).size() < shorter_lane(lane).size()) return std::nullopt;
-      found_.of_lane[lane].ops =
-          static_cast<std::uint32_t>(longer_lane(lane).size() - shorter_lane(lane).size());
+    for (std::size_t i = 0; i < lanes; ++i) {
+      LaneRounds& lane = found_.lanes[i];
+      if (lane.ops.size() < shorter_queues_.lanes[i].size()) return std::nullopt;
+      lane.round_ops =
+          static_cast<std::uint32_t>(lane.ops.size() - shorter_queues_.lanes[i].size());
     }
-    for (std::size_t lane = 0; lane < shorter_queues_.lanes.size(); ++lane) {
-      if (!find_on_lane(lane)) return std::nullopt;
+    for (std::size_t i = 0; i < lanes; ++i) {
+      if (!find_on_lane(shorter_queues_.lanes[i], &found_.lanes[i])) return std::nullopt;
     }
-    if (!fixed_waits_precede_rounds()) return std::nullopt;
+    for (std::size_t i = 0; i < lanes; ++i) {
+      if (!find_fixed_waits(shorter_queues_.lanes[i], found_.lanes[i])) return std::nullopt;
+    }
     return std::move(found_);
   }
 
  private:
   using Queue = std::vector<std::uint32_t>;
-  const Queue& shorter_lane(std::size_t lane) const { return shorter_queues_.lanes[lane]; }
-  const Queue& longer_lane(std::size_t lane) const { return found_.queues.lanes[lane]; }
 
   // Finds a lane's rounds: its prefix ends at `prefix_end`, its suffix begins at `begin`.
-  bool find_on_lane(std::size_t lane) {
-    Rounds& rounds = found_.of_lane[lane];
-    const auto size = static_cast<std::uint32_t>(shorter_lane(lane).size());
+  bool find_on_lane(const Queue& shorter, LaneRounds* lane) const {
+    const auto size = static_cast<std::uint32_t>(shorter.size());
     std::uint32_t prefix_end = 0;
-    while (prefix_end < size &&
-           same(longer_lane(lane)[prefix_end], shorter_lane(lane)[prefix_end], 0))
-      ++prefix_end;
-    std::uint32_t begin = size;
-    while (begin > 0 && same(longer_lane(lane)[begin - 1 + rounds.ops],
-                             shorter_lane(lane)[begin - 1], microbatches_))
-      --begin;
-    rounds.begin = begin;
-    rounds.end = prefix_end + rounds.ops;
-    return begin <= prefix_end;
+    while (prefix_end < size && same(lane->ops[prefix_end], shorter[prefix_end], 0)) ++prefix_end;
+    lane->begin = size;
+    while (lane->begin > 0 && same(lane->ops[lane->begin - 1 + lane->round_ops],
+                                   shorter[lane->begin - 1], microbatches_))
+      --lane->begin;
+    lane->end = prefix_end + lane->round_ops;
+    return lane->begin <= prefix_end;
   }
 
   // Returns whether op `in_longer` equals op `in_shorter` but for a microbatch that is `later`
@@ -132,32 +140,29 @@ class RoundsOfBody {
           const std::uint8_t lane = longer_.ops[wait].lane;
           if (lane != shorter_.ops[before].lane) return false;
           if (lane == longer.lane) return true;
-          const std::uint32_t places_later = place(wait) - shorter_queues_.place[before];
-          return places_later == 0 || (later > 0 && places_later == found_.of_lane[lane].ops);
+          const std::uint32_t places_later = found_.place[wait] - shorter_queues_.place[before];
+          return places_later == 0 || (later > 0 && places_later == found_.lanes[lane].round_ops);
         });
   }
 
-  // An op that moves may wait for one that stays, such as a gather before all passes. Returns
-  // whether each op so awaited lies before the rounds of its lane, or on a lane without rounds.
-  bool fixed_waits_precede_rounds() const {
-    for (std::size_t lane = 0; lane < shorter_queues_.lanes.size(); ++lane) {
-      const Rounds& rounds = found_.of_lane[lane];
-      for (std::uint32_t i = rounds.begin; i < shorter_lane(lane).size(); ++i) {
-        const std::span waits = longer_.waits_of(longer_.ops[longer_lane(lane)[i + rounds.ops]]);
-        const std::span before = shorter_.waits_of(shorter_.ops[shorter_lane(lane)[i]]);
-        for (std::size_t w = 0; w < waits.size(); ++w) {
-          if (longer_.ops[waits[w]].lane == lane) continue;
-          const Rounds& waited = found_.lane_of(longer_.ops[waits[w]]);
-          if (waited.ops > 0 && place(waits[w]) == shorter_queues_.place[before[w]] &&
-              place(waits[w]) >= waited.begin)
-            return false;
-        }
+  // An op that moves may wait for one that stays, such as a gather before all passes. Marks these
+  // waits, and returns whether each op so awaited on another lane lies before the rounds there, or
+  // on a lane without rounds.
+  bool find_fixed_waits(const Queue& shorter, const LaneRounds& lane) {
+    for (std::size_t i = lane.begin; i < shorter.size(); ++i) {
+      const Op& op = longer_.ops[lane.ops[i + lane.round_ops]];
+      const std::span before = shorter_.waits_of(shorter_.ops[shorter[i]]);
+      for (std::size_t w = 0; w < before.size(); ++w) {
+        const std::uint32_t awaited = longer_.waits[op.first_wait + w];
+        const std::uint32_t place = found_.place[awaited];
+        if (place != shorter_queues_.place[before[w]]) continue;
+        found_.is_fixed[op.first_wait + w] = true;
+        const LaneRounds& other = found_.lane_of(awaited);
+        if (&other != &lane && other.round_ops > 0 && place >= other.begin) return false;
       }
     }
     return true;
   }
-
-  std::uint32_t place(std::uint32_t op) const { return found_.queues.place[op]; }
 
   const Body& shorter_;
   const Body& longer_;
@@ -184,37 +189,30 @@ std::optional<std::vector<BodyRounds>> find_rounds(const Program& shorter, const
   return rounds;
 }
 
+// Calls visit(lane, events) for each lane of each rank that was played.
+void for_each_lane(const Program& program, const Trace& trace, auto& rounds, auto visit) {
+  for (const RankTrace& rank : trace.ranks) {
+    for (auto& lane : rounds[rank.body].lanes) visit(lane, trace.events_of(program, rank));
+  }
+}
+
 // Moves each lane's `begin` to its first op at or after the time when the last of all lanes begins
 // its rounds, so that rounds of the same number lie beside each other in time. Leaves each lane one
 // round at least. Returns the fewest rounds of any lane.
 int align_rounds(const Program& program, const Trace& trace, std::vector<BodyRounds>* rounds) {
-  const auto each_lane = [&](const auto& visit) {
-    for (const RankTrace& rank : trace.ranks) {
-      const std::span<const EventTimes> events = trace.events_of(program, rank);
-      BodyRounds& body = (*rounds)[rank.body];
-      for (std::size_t lane = 0; lane < body.of_lane.size(); ++lane) {
-        const auto start_ns = [&](std::uint32_t op) { return events[op].start_ns; };
-        visit(body.queues.lanes[lane], start_ns, &body.of_lane[lane]);
-      }
-    }
-  };
   Nanoseconds begin_ns = 0;
-  each_lane([&](const auto& ops, const auto& start_ns, const Rounds* lane) {
-    if (lane->ops > 0) begin_ns = std::max(begin_ns, start_ns(ops[lane->begin]));
+  for_each_lane(program, trace, *rounds, [&](const LaneRounds& lane, auto events) {
+    if (lane.round_ops > 0) begin_ns = std::max(begin_ns, events[lane.ops[lane.begin]].start_ns);
   });
-  int count = Rounds::kAfterAll;
-  each_lane([&](const auto& ops, const auto& start_ns, Rounds* lane) {
-    const auto first = std::ranges::lower_bound(ops, begin_ns, {}, start_ns) - ops.begin();
-    lane->begin = std::clamp(static_cast<std::uint32_t>(first), lane->begin, lane->end - lane->ops);
-    count = std::min(count, lane->count());
+  int count = LaneRounds::kAfterAll;
+  for_each_lane(program, trace, *rounds, [&](LaneRounds& lane, auto events) {
+    const auto start_ns = [&](std::uint32_t op) { return events[op].start_ns; };
+    const auto first = std::ranges::lower_bound(lane.ops, begin_ns, {}, start_ns);
+    lane.begin = std::clamp(static_cast<std::uint32_t>(first - lane.ops.begin()), lane.begin,
+                            lane.end - lane.round_ops);
+    count = std::min(count, lane.count());
   });
   return count;
-}
-
-// Returns whether all times of `b` are those of `a` plus `ns`.
-bool is_later_by(const EventTimes& a, const EventTimes& b, Nanoseconds ns) {
-  return b.arrive_ns == a.arrive_ns + ns && b.start_ns == a.start_ns + ns &&
-         b.end_ns == a.end_ns + ns;
 }
 
 // Returns the first steady round: the smallest r such that every op of rounds r ... count-2 is
@@ -222,32 +220,48 @@ bool is_later_by(const EventTimes& a, const EventTimes& b, Nanoseconds ns) {
 int first_steady(const Program& program, const Trace& trace, const std::vector<BodyRounds>& rounds,
                  int count, Nanoseconds period_ns) {
   int first = 0;
-  for (const RankTrace& rank : trace.ranks) {
-    const std::span<const EventTimes> events = trace.events_of(program, rank);
-    for (std::size_t lane = 0; lane < rounds[rank.body].of_lane.size(); ++lane) {
-      const Rounds& lane_rounds = rounds[rank.body].of_lane[lane];
-      if (lane_rounds.ops == 0) continue;
-      const std::vector<std::uint32_t>& ops = rounds[rank.body].queues.lanes[lane];
-      const std::uint32_t begin =
-          lane_rounds.begin + static_cast<std::uint32_t>(first) * lane_rounds.ops;
-      std::uint32_t i = lane_rounds.begin + static_cast<std::uint32_t>(count - 1) * lane_rounds.ops;
-      while (i > begin &&
-             is_later_by(events[ops[i - 1]], events[ops[i - 1 + lane_rounds.ops]], period_ns))
-        --i;
-      if (i > begin) first = static_cast<int>((i - 1 - lane_rounds.begin) / lane_rounds.ops) + 1;
-    }
-  }
+  for_each_lane(program, trace, rounds, [&](const LaneRounds& lane, auto events) {
+    if (lane.round_ops == 0) return;
+    const auto repeats = [&](std::uint32_t place) {
+      const EventTimes& event = events[lane.ops[place]];
+      const EventTimes& next = events[lane.ops[place + lane.round_ops]];
+      return next.arrive_ns == event.arrive_ns + period_ns &&
+             next.start_ns == event.start_ns + period_ns && next.end_ns == event.end_ns + period_ns;
+    };
+    std::uint32_t place = lane.place_of_round(count - 1);
+    while (place > lane.place_of_round(first) && repeats(place - 1)) --place;
+    if (place > lane.place_of_round(first))
+      first = static_cast<int>(lane.round_of_place(place - 1)) + 1;
+  });
   return first;
 }
 
-// Returns the op that the op at `place` of a lane waits for: as number 0 the op before it on its
-// lane, as number n > 0 its n-th wait. Returns -1 for none, and for a wait on its own lane.
-std::int64_t awaited_op(const Body& body, const LaneQueues& queues, std::size_t lane,
-                        std::uint32_t place, std::uint32_t number) {
-  const std::vector<std::uint32_t>& ops = queues.lanes[lane];
-  if (number == 0) return place > 0 ? std::int64_t{ops[place - 1]} : -1;
-  const std::uint32_t wait = body.waits_of(body.ops[ops[place]])[number - 1];
-  return body.ops[wait].lane == lane ? -1 : std::int64_t{wait};
+// An op that another one waits for.
+struct Awaited {
+  std::uint32_t op = 0;
+  std::int64_t round = 0;
+  bool stays = false;  // when a round is inserted and the other one moves
+};
+
+// Fills in what the op at `place` of a lane waits for: the op before it on its lane, and ops on
+// other lanes.
+void find_awaited(const BodyRounds& body, const LaneRounds& lane, std::uint32_t place,
+                  std::vector<Awaited>* awaited) {
+  awaited->clear();
+  const auto add = [&](std::uint32_t op, bool stays) {
+    awaited->push_back({op, body.round_of(op), stays});
+  };
+  if (place > 0) add(lane.ops[place - 1], lane.round_ops == 0);
+  // Which waits are fixed is known of the ops behind the first round. Its own ops wait as their
+  // repetitions do one round later.
+  const bool in_first_round = place < lane.begin + lane.round_ops;
+  const Op& op = body.body->ops[lane.ops[place]];
+  const Op& repetition = body.body->ops[lane.ops[place + (in_first_round ? lane.round_ops : 0)]];
+  const std::span waits = body.body->waits_of(op);
+  for (std::size_t w = 0; w < waits.size(); ++w) {
+    if (body.body->ops[waits[w]].lane != op.lane)
+      add(waits[w], body.is_fixed[repetition.first_wait + w]);
+  }
 }
 
 // Computes the greatest distance, in rounds, between an op of the steady rounds and an op that it
@@ -255,15 +269,14 @@ std::int64_t awaited_op(const Body& body, const LaneQueues& queues, std::size_t 
 // them, as no number of rounds then separates the two. REQUIRES: two rounds or more.
 class Reach {
  public:
-  Reach(const Program& shorter, const Program& program, const Trace& trace,
-        const std::vector<BodyRounds>& rounds, int count)
-      : shorter_(shorter), program_(program), trace_(trace), rounds_(rounds), count_(count) {}
+  Reach(const Program& program, const Trace& trace, const std::vector<BodyRounds>& rounds,
+        int count)
+      : program_(program), trace_(trace), rounds_(rounds), count_(count) {}
 
   std::optional<std::int64_t> farthest() {
     for (const RankTrace& rank : trace_.ranks) {
-      const LaneQueues shorter_queues(shorter_.bodies[rank.body]);
-      for (std::size_t lane = 0; lane < shorter_queues.lanes.size(); ++lane)
-        note_waits(rank, lane, shorter_queues);
+      for (const LaneRounds& lane : rounds_[rank.body].lanes)
+        note_waits(rounds_[rank.body], lane, trace_.events_of(program_, rank));
     }
     note_communication();
     if (!bounded_) return std::nullopt;
@@ -283,38 +296,18 @@ class Reach {
 
   // Notes the waits of a lane's ops. A wait for an op before the rounds that stays is ignored if an
   // awaited op that moves ends no earlier: the start follows that one.
-  void note_waits(const RankTrace& rank, std::size_t lane, const LaneQueues& shorter_queues) {
-    const Body &body = program_.bodies[rank.body], &shorter = shorter_.bodies[rank.body];
-    const BodyRounds& body_rounds = rounds_[rank.body];
-    const LaneQueues& queues = body_rounds.queues;
-    const Rounds& rounds = body_rounds.of_lane[lane];
-    const std::span<const EventTimes> events = trace_.events_of(program_, rank);
-    const std::vector<std::uint32_t>& ops = queues.lanes[lane];
-    for (std::uint32_t i = rounds.begin; i < ops.size(); ++i) {
-      // The shorter Program has the op at `compared` - rounds.ops. In the first round that would
-      // lie before the rounds, so that the op's repetition one round later is compared.
-      const std::uint32_t compared = i >= rounds.begin + rounds.ops ? i : i + rounds.ops;
-      const std::uint32_t count = 1 + body.ops[ops[i]].waits;
+  void note_waits(const BodyRounds& body, const LaneRounds& lane,
+                  std::span<const EventTimes> events) {
+    std::vector<Awaited> awaited;
+    for (std::uint32_t place = lane.begin; place < lane.ops.size(); ++place) {
+      find_awaited(body, lane, place, &awaited);
       Nanoseconds moving_end_ns = -1;
-      for (std::uint32_t w = 0; w < count; ++w) {
-        const std::int64_t wait = awaited_op(body, queues, lane, i, w);
-        if (wait >= 0 && body_rounds.round_of_op(body, wait) >= 0)
-          moving_end_ns = std::max(moving_end_ns, events[wait].end_ns);
+      for (const Awaited& each : awaited) {
+        if (each.round >= 0) moving_end_ns = std::max(moving_end_ns, events[each.op].end_ns);
       }
-      for (std::uint32_t w = 0; w < count; ++w) {
-        const std::int64_t wait = awaited_op(body, queues, lane, i, w);
-        if (wait < 0) continue;
-        const std::int64_t wait_round = body_rounds.round_of_op(body, wait);
-        // Returns whether the awaited op has another place in the shorter Program.
-        const auto awaited_moves = [&] {
-          const std::int64_t in_longer = awaited_op(body, queues, lane, compared, w);
-          const std::int64_t in_shorter =
-              awaited_op(shorter, shorter_queues, lane, compared - rounds.ops, w);
-          return in_longer < 0 || in_shorter < 0 ||
-                 queues.place[in_longer] != shorter_queues.place[in_shorter];
-        };
-        if (wait_round >= 0 || awaited_moves() || events[wait].end_ns > moving_end_ns)
-          note(rounds.round_of_place(i), wait_round);
+      for (const Awaited& each : awaited) {
+        if (each.round >= 0 || !each.stays || events[each.op].end_ns > moving_end_ns)
+          note(lane.round_of_place(place), each.round);
       }
     }
   }
@@ -335,8 +328,8 @@ class Reach {
         const auto& other_ops = slots[body_of(other)][other.slot];
         CHECK(first_ops.size() == other_ops.size());
         for (std::size_t n = 0; n < first_ops.size(); ++n) {
-          const std::int64_t first_round = round_of(body_of(first), first_ops[n]);
-          const std::int64_t other_round = round_of(body_of(other), other_ops[n]);
+          const std::int64_t first_round = rounds_[body_of(first)].round_of(first_ops[n]);
+          const std::int64_t other_round = rounds_[body_of(other)].round_of(other_ops[n]);
           note(first_round, other_round);
           note(other_round, first_round);
         }
@@ -344,11 +337,6 @@ class Reach {
     }
   }
 
-  std::int64_t round_of(int body, std::uint32_t op) const {
-    return rounds_[body].round_of_op(program_.bodies[body], op);
-  }
-
-  const Program& shorter_;
   const Program& program_;
   const Trace& trace_;
   const std::vector<BodyRounds>& rounds_;
@@ -377,10 +365,9 @@ bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, const 
   const int steady_rounds = count - first;
   if (steady_rounds < 2) return false;
   for (BodyRounds& body : *rounds) {
-    for (Rounds& lane : body.of_lane) lane.begin += first * lane.ops;
+    for (LaneRounds& lane : body.lanes) lane.begin = lane.place_of_round(first);
   }
-  const auto farthest =
-      Reach(*shorter.program, program, longer_trace, *rounds, steady_rounds).farthest();
+  const auto farthest = Reach(program, longer_trace, *rounds, steady_rounds).farthest();
   return farthest && steady_rounds >= 2 * *farthest + 1;
 }
 
