@@ -237,7 +237,7 @@ int first_steady(const Program& program, const Trace& trace, const std::vector<B
 }
 
 // An op that another one waits for.
-struct Awaited {
+struct AwaitedOp {
   std::uint32_t op = 0;
   std::int64_t round = 0;
   bool stays = false;  // when a round is inserted and the other one moves
@@ -246,7 +246,7 @@ struct Awaited {
 // Fills in what the op at `place` of a lane waits for: the op before it on its lane, and ops on
 // other lanes.
 void find_awaited(const BodyRounds& body, const LaneRounds& lane, std::uint32_t place,
-                  std::vector<Awaited>* awaited) {
+                  std::vector<AwaitedOp>* awaited) {
   awaited->clear();
   const auto add = [&](std::uint32_t op, bool stays) {
     awaited->push_back({op, body.round_of(op), stays});
@@ -298,14 +298,14 @@ class Reach {
   // awaited op that moves ends no earlier: the start follows that one.
   void note_waits(const BodyRounds& body, const LaneRounds& lane,
                   std::span<const EventTimes> events) {
-    std::vector<Awaited> awaited;
+    std::vector<AwaitedOp> awaited;
     for (std::uint32_t place = lane.begin; place < lane.ops.size(); ++place) {
       find_awaited(body, lane, place, &awaited);
       Nanoseconds moving_end_ns = -1;
-      for (const Awaited& each : awaited) {
+      for (const AwaitedOp& each : awaited) {
         if (each.round >= 0) moving_end_ns = std::max(moving_end_ns, events[each.op].end_ns);
       }
-      for (const Awaited& each : awaited) {
+      for (const AwaitedOp& each : awaited) {
         if (each.round >= 0 || !each.stays || events[each.op].end_ns > moving_end_ns)
           note(lane.round_of_place(place), each.round);
       }
