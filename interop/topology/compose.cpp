@@ -17,58 +17,46 @@
 namespace tandem {
 namespace {
 
-// The ports that a host's NICs use.
-struct MatchedPorts {
-  std::vector<const FabricPort*> of_nic;  // null: the NIC has none, and is left out
-  bool by_order = false;  // NICs and ports are matched in order, as their names differ
-  std::ptrdiff_t unmatched_nics = 0, unmatched_ports = 0;
+// What the files of the node and of the fabric do not say alike, over all hosts.
+struct Mismatch {
+  bool by_order = false;  // some host's NICs and ports are matched in order: their names differ
+  std::ptrdiff_t nics = 0, ports = 0;  // of hosts, without a partner
 };
 
-// Matches NICs and ports by device name if that matches all NICs or all ports, else in order.
-MatchedPorts match_ports(const std::vector<HostNic>& nics, const FabricHost& host,
-                         bool has_port_of_each_nic) {
-  MatchedPorts matched;
-  std::vector<const FabricPort*>& port_of = matched.of_nic;
-  if (!has_port_of_each_nic) {  // Slurm's trees give a host one port, for all its NICs
-    port_of.resize(nics.size(), &host.ports.front());
-    return matched;
-  }
-  port_of.resize(nics.size());
+// Returns for each NIC the host's port that it uses; null: there is none. NICs and ports are
+// matched by device name if that matches all NICs or all ports, else in order.
+std::vector<const FabricPort*> match_ports(const std::vector<HostNic>& nics,
+                                           const std::vector<FabricPort>& ports,
+                                           Mismatch* mismatch) {
+  std::vector<const FabricPort*> port_of(nics.size());
   for (std::size_t i = 0; i < nics.size(); ++i) {
-    for (const FabricPort& port : host.ports) {
+    for (const FabricPort& port : ports) {
       if (!port.device.empty() && port.device == nics[i].device) port_of[i] = &port;
     }
   }
   const std::ptrdiff_t found = std::ssize(port_of) - std::ranges::count(port_of, nullptr);
-  if (found == 0 || found < std::min(std::ssize(port_of), std::ssize(host.ports))) {
-    matched.by_order = true;
+  if (found == 0 || found < std::min(std::ssize(port_of), std::ssize(ports))) {
+    mismatch->by_order = true;
     for (std::size_t i = 0; i < nics.size(); ++i)
-      port_of[i] = i < host.ports.size() ? &host.ports[i] : nullptr;
+      port_of[i] = i < ports.size() ? &ports[i] : nullptr;
   }
-  matched.unmatched_nics = std::ranges::count(port_of, nullptr);
-  matched.unmatched_ports = std::ranges::count_if(host.ports, [&](const FabricPort& port) {
-    return std::ranges::find(port_of, &port) == port_of.end();
-  });
-  return matched;
+  mismatch->nics += std::ranges::count(port_of, nullptr);
+  for (const FabricPort& port : ports) {
+    if (std::ranges::find(port_of, &port) == port_of.end()) ++mismatch->ports;
+  }
+  return port_of;
 }
 
-void note_unmatched(const std::vector<MatchedPorts>& hosts, ComposedCluster* cluster) {
-  bool by_order = false;
-  std::ptrdiff_t nics = 0, ports = 0;
-  for (const MatchedPorts& host : hosts) {
-    by_order |= host.by_order;
-    nics += host.unmatched_nics;
-    ports += host.unmatched_ports;
-  }
-  if (by_order)
+void note(const Mismatch& mismatch, ComposedCluster* cluster) {
+  if (mismatch.by_order)
     cluster->assumed.emplace_back(
         "a host's NICs meet its ports in their order: the files call them differently");
-  if (ports > 0)
+  if (mismatch.ports > 0)
+    cluster->left_out.push_back(fmt::format(
+        "{} ports of hosts in the fabric: the node's file has no NIC for them", mismatch.ports));
+  if (mismatch.nics > 0)
     cluster->left_out.push_back(
-        fmt::format("{} ports of hosts in the fabric: the node's file has no NIC for them", ports));
-  if (nics > 0)
-    cluster->left_out.push_back(
-        fmt::format("{} NICs of hosts: the fabric has no port for them", nics));
+        fmt::format("{} NICs of hosts: the fabric has no port for them", mismatch.nics));
 }
 
 // A host of a node. Gives its devices their names in the cluster.
@@ -97,12 +85,14 @@ struct HostOfNode {
   }
 };
 
-// Adds a host's NICs, each with its cable to a switch, and all wires of the host but NVLinks.
-void add_nics(const HostOfNode& of, const MatchedPorts& ports, std::vector<ComposedCable>* cables) {
+// Adds a host's NICs, each with its cable to a switch, and all wires of the host but NVLinks. NICs
+// without a port are left out.
+void add_nics(const HostOfNode& of, const std::vector<const FabricPort*>& port_of,
+              std::vector<ComposedCable>* cables) {
   std::map<std::string, ComposedCable> cable_of;  // by the NIC's name in the template: "nic0"
   for (std::size_t i = 0; i < of.inside.nics.size(); ++i) {
-    if (ports.of_nic[i] == nullptr) continue;
-    const FabricPort& port = *ports.of_nic[i];
+    if (port_of[i] == nullptr) continue;
+    const FabricPort& port = *port_of[i];
     const HostNic& nic = of.inside.nics[i];
     double GBps = port.GBps == 0 ? nic.GBps : port.GBps;
     if (nic.is_stated) GBps = std::min(GBps, nic.GBps);
@@ -125,13 +115,13 @@ void add_nics(const HostOfNode& of, const MatchedPorts& ports, std::vector<Compo
   }
 }
 
-// Adds the cables of all nodes. Returns which ports their hosts' NICs use.
-Result<std::vector<MatchedPorts>> add_nodes(const ClusterHosts& hosts, ComposedCluster* cluster) {
+// Adds the cables of all nodes.
+Result<Mismatch> add_nodes(const ClusterHosts& hosts, ComposedCluster* cluster) {
   const std::vector<std::string>& switches = hosts.network.switches;
   const auto is_switch = [&](const std::string& name) {
     return std::ranges::find(switches, name) != switches.end();
   };
-  std::vector<MatchedPorts> matched;
+  Mismatch mismatch;
   for (const JoinedHosts& node : hosts.nodes) {
     // NVLinks come before the node's other wires: among equally short routes the first is taken.
     for (std::size_t i = 0; i < node.hosts.size(); ++i) {
@@ -146,11 +136,16 @@ Result<std::vector<MatchedPorts>> add_nodes(const ClusterHosts& hosts, ComposedC
     }
     for (std::size_t i = 0; i < node.hosts.size(); ++i) {
       const HostOfNode of{hosts.inside, node, i};
-      matched.push_back(match_ports(hosts.inside.nics, of.host(), hosts.network.states_rates));
-      add_nics(of, matched.back(), &cluster->cables);
+      const std::vector<FabricPort>& ports = of.host().ports;
+      // Slurm's trees give a host one port, for all its NICs.
+      add_nics(of,
+               hosts.network.states_rates
+                   ? match_ports(hosts.inside.nics, ports, &mismatch)
+                   : std::vector<const FabricPort*>(hosts.inside.nics.size(), &ports.front()),
+               &cluster->cables);
     }
   }
-  return matched;
+  return mismatch;
 }
 
 // Adds the cables between switches, with rates that follow from the hosts' NICs, as no file states
@@ -209,8 +204,8 @@ Result<ComposedCluster> compose(const ImportedTopology& topology, const PresetNo
                                 const ComposeOptions& options) {
   ComposedCluster cluster;
   ASSIGN_OR_RETURN(const ClusterHosts hosts, cluster_hosts(topology, preset, options, &cluster));
-  ASSIGN_OR_RETURN(const std::vector<MatchedPorts> matched, add_nodes(hosts, &cluster));
-  if (topology.node) note_unmatched(matched, &cluster);
+  ASSIGN_OR_RETURN(const Mismatch mismatch, add_nodes(hosts, &cluster));
+  if (topology.node) note(mismatch, &cluster);
   if (hosts.network.states_rates) {
     for (const FabricCable& cable : hosts.network.cables)
       cluster.cables.push_back({cable.from, cable.to, cable.GBps, 0, 0});

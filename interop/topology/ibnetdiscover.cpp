@@ -115,9 +115,9 @@ struct FoundCable {
   double GBps = 0;
 };
 
-class Fabric {
+class IbnetFile {
  public:
-  explicit Fabric(const TopologySource& source) : source_(source) {}
+  explicit IbnetFile(const TopologySource& source) : source_(source) {}
 
   Status read() {
     int number = 0;
@@ -224,7 +224,7 @@ class Fabric {
 };
 
 // Returns the switches' names by GUID. The GUID is added to a name that several have, or none.
-std::map<std::string, std::string> Fabric::unique_names() const {
+std::map<std::string, std::string> IbnetFile::unique_names() const {
   std::map<std::string, int> uses;
   for (const auto& [guid, name] : switches_) ++uses[name];
   std::map<std::string, std::string> names;
@@ -237,8 +237,8 @@ std::map<std::string, std::string> Fabric::unique_names() const {
 
 // Notes ends of links that are left out: 2, "end" and " without a host's name" become "2 ends
 // without a host's name".
-void Fabric::leave_out(const std::set<std::string>& ends, std::string_view noun,
-                       std::string_view why) {
+void IbnetFile::leave_out(const std::set<std::string>& ends, std::string_view noun,
+                          std::string_view why) {
   if (!ends.empty())
     left_out.push_back(fmt::format("{}: {} {}{}{}", source_.path, ends.size(), noun,
                                    ends.size() == 1       ? ""
@@ -247,7 +247,7 @@ void Fabric::leave_out(const std::set<std::string>& ends, std::string_view noun,
                                    why));
 }
 
-ImportedFabric Fabric::fabric() {
+ImportedFabric IbnetFile::fabric() {
   ImportedFabric fabric;
   fabric.states_rates = true;
   const std::map<std::string, std::string> names = unique_names();
@@ -309,7 +309,7 @@ bool is_ibnetdiscover(std::string_view text) {
 }
 
 Status read_ibnetdiscover(const TopologySource& source, ImportedTopology* topology) {
-  Fabric file(source);
+  IbnetFile file(source);
   RETURN_IF_ERROR(file.read());
   ImportedFabric fabric = file.fabric();
   if (fabric.hosts.empty())
