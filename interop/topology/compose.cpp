@@ -12,7 +12,6 @@
 
 #include "base/hostlist.h"
 #include "interop/topology/joined_hosts.h"
-#include "interop/topology/uplinks.h"
 
 namespace tandem {
 namespace {
@@ -148,6 +147,37 @@ Result<Mismatch> add_nodes(const ClusterHosts& hosts, ComposedCluster* cluster) 
   return mismatch;
 }
 
+// Returns the rate that each switch carries up, GB/s: the sum of the rates that the switches below
+// it carry up, plus its own hosts' rate (`down_GBps`, by switch) divided by the oversubscription.
+// REQUIRES: each cable leads from a switch to the one above it, and there is no cycle.
+std::map<std::string, double> uplinks_GBps(const ImportedFabric& network,
+                                           const std::map<std::string, double>& down_GBps,
+                                           double oversubscription) {
+  std::map<std::string, double> GBps;
+  std::map<std::string, std::string> above;  // a switch -> the one above it
+  std::map<std::string, int> missing;  // how many switches directly below have not been added yet
+  for (const std::string& name : network.switches) {
+    const auto own = down_GBps.find(name);
+    GBps[name] = own == down_GBps.end() ? 0 : own->second / oversubscription;
+  }
+  for (const FabricCable& cable : network.cables) {
+    above[cable.from] = cable.to;
+    ++missing[cable.to];
+  }
+  const std::map<std::string, int> below = missing;
+  for (const std::string& leaf : network.switches) {
+    if (below.contains(leaf)) continue;
+    // Goes up from a leaf, and stops at a switch of which some switch below has not been added.
+    std::string here = leaf;
+    for (auto up = above.find(here); up != above.end(); up = above.find(here)) {
+      GBps[up->second] += GBps[here];
+      here = up->second;
+      if (--missing[here] > 0) break;
+    }
+  }
+  return GBps;
+}
+
 // Adds the cables between switches, with rates that follow from the hosts' NICs, as no file states
 // them. `has_file`: a file has the switches, though.
 void add_switch_cables(const ClusterHosts& hosts, const PresetNode& preset, bool has_file,
@@ -156,7 +186,7 @@ void add_switch_cables(const ClusterHosts& hosts, const PresetNode& preset, bool
   std::map<std::string, double> down_GBps;  // by switch: sum of the rates to its hosts' NICs
   for (const ComposedCable& cable : cluster->cables) down_GBps[cable.to] += cable.GBps;
   const std::map<std::string, double> uplinks =
-      uplinks_GBps(network.switches, network.cables, down_GBps, preset.oversubscription);
+      uplinks_GBps(network, down_GBps, preset.oversubscription);
   std::set<std::string> not_roots;
   for (const FabricCable& cable : network.cables) {
     not_roots.insert(cable.from);
