@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 namespace tandem {
 namespace {
@@ -78,7 +77,7 @@ Routes::PortPair Routes::nearest_ports(int from, int to) const {
     if (outs.empty() || in.hops() + outs.front().hops() >= best_hops) break;
     for (const PortPath& out : outs) {
       if (in.hops() + out.hops() >= best_hops) break;
-      if (!fabric_.joins(sites_[node_of(from)][out.port], sites_[node_of(to)][in.port])) continue;
+      if (!fabric_.joins(port_of(from, out), port_of(to, in))) continue;
       best_hops = in.hops() + out.hops();
       best = {&out, &in};
     }
@@ -103,28 +102,24 @@ bool Routes::find(int from, int to, std::vector<LinkId>* links) const {
   const PortPair ports = nearest_ports(from, to);
   if (ports.out == nullptr) return false;
   add_inside(from, ports.out->edges);
-  fabric_.add_links(sites_[node_of(from)][ports.out->port], sites_[node_of(to)][ports.in->port],
-                    links);
+  fabric_.add_links(port_of(from, *ports.out), port_of(to, *ports.in), links);
   add_inside(to, ports.in->edges);
   return true;
 }
 
-// Returns the strongly connected components of the fabric that a GPU sends into, then -1, then
-// those that it receives from. GPUs with equal results reach the same GPUs of other nodes.
-std::vector<int> Routes::fabric_reach(int gpu, const std::vector<int>& component) const {
+// Returns the strongly connected components of the fabric that a GPU sends into, and those that it
+// receives from. GPUs with equal results reach the same GPUs of other nodes.
+Routes::FabricReach Routes::fabric_reach(int gpu, const std::vector<int>& component) const {
   const NodePaths& paths = *node(node_of(gpu)).paths;
-  std::set<int> into, from;
+  FabricReach reach;
   for (const PortPath& path : paths.to_ports[place_of(gpu)]) {
-    for (const FabricPaths::Hop& hop : fabric_.links_up(sites_[node_of(gpu)][path.port]))
-      into.insert(component[hop.far_switch]);
+    for (const FabricPaths::Hop& hop : fabric_.links_up(port_of(gpu, path)))
+      reach.first.insert(component[hop.far_switch]);
   }
   for (const PortPath& path : paths.from_ports[place_of(gpu)]) {
-    for (const FabricPaths::Hop& hop : fabric_.links_down(sites_[node_of(gpu)][path.port]))
-      from.insert(component[hop.far_switch]);
+    for (const FabricPaths::Hop& hop : fabric_.links_down(port_of(gpu, path)))
+      reach.second.insert(component[hop.far_switch]);
   }
-  std::vector<int> reach(into.begin(), into.end());
-  reach.push_back(-1);
-  reach.insert(reach.end(), from.begin(), from.end());
   return reach;
 }
 
@@ -133,7 +128,7 @@ std::optional<std::pair<int, int>> Routes::unreachable_pair() const {
   std::vector<LinkId> links;
   // GPUs of equal reach need only one representative, and a second one on another node, so that
   // there are pairs between nodes.
-  std::map<std::vector<int>, std::vector<int>> gpus_by_reach;
+  std::map<FabricReach, std::vector<int>> gpus_by_reach;
   for (int gpu = 0; gpu < static_cast<int>(gpus_.size()); ++gpu) {
     const auto& inside = node(node_of(gpu)).paths->gpu_to_gpu[place_of(gpu)];
     for (int place = 0; place < static_cast<int>(inside.size()); ++place) {

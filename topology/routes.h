@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -41,12 +42,15 @@ class Routes {
   struct PortPair {
     const PortPath *out = nullptr, *in = nullptr;  // null: no pair is joined
   };
+  using FabricReach = std::pair<std::set<int>, std::set<int>>;
 
   int node_of(int gpu) const { return graph_[gpus_[gpu]].node; }
   int place_of(int gpu) const { return place_[gpus_[gpu]]; }
+  // `path`: of the GPU.
+  SiteId port_of(int gpu, const PortPath& path) const { return sites_[node_of(gpu)][path.port]; }
   const Node& node(int number) const;
   PortPair nearest_ports(int from, int to) const;
-  std::vector<int> fabric_reach(int gpu, const std::vector<int>& component) const;
+  FabricReach fabric_reach(int gpu, const std::vector<int>& component) const;
 
   const SiteGraph& graph_;
   std::vector<SiteId> gpus_;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "interop/topology/nccl_rates.h"
 
@@ -211,6 +212,7 @@ void add_own_nics(const PresetNode& preset, int nics, HostTemplate* host) {
 struct PcieSite {
   int gpus = 0;
   std::vector<std::size_t> nics;
+  std::set<double> nic_GBps;
 };
 
 std::size_t nic_number(const std::string& nic) { return std::stoul(nic.substr(3)); }
@@ -220,17 +222,15 @@ std::vector<std::size_t> bundles_of(const HostTemplate& host) {
   std::map<std::string, PcieSite> sites;
   for (const HostWire& wire : host.others) {
     if (wire.from.starts_with("gpu")) ++sites[wire.to].gpus;
-    if (wire.from.starts_with("nic")) sites[wire.to].nics.push_back(nic_number(wire.from));
+    if (!wire.from.starts_with("nic")) continue;
+    const std::size_t nic = nic_number(wire.from);
+    sites[wire.to].nics.push_back(nic);
+    sites[wire.to].nic_GBps.insert(host.nics[nic].GBps);
   }
   std::vector<std::size_t> bundle_of(host.nics.size());
-  for (std::size_t i = 0; i < bundle_of.size(); ++i) bundle_of[i] = i;
+  std::iota(bundle_of.begin(), bundle_of.end(), 0);
   for (const auto& [name, site] : sites) {
-    const auto differs = [&, first = site.nics.empty() ? 0 : site.nics.front()](std::size_t nic) {
-      return host.nics[nic].GBps != host.nics[first].GBps;
-    };
-    if (site.gpus == 0 || site.nics.size() % site.gpus != 0 ||
-        std::ranges::any_of(site.nics, differs))
-      continue;
+    if (site.gpus == 0 || site.nics.size() % site.gpus != 0 || site.nic_GBps.size() > 1) continue;
     const std::size_t bundle_size = site.nics.size() / site.gpus;
     for (std::size_t i = 0; i < site.nics.size(); ++i)
       bundle_of[site.nics[i]] = site.nics[i - i % bundle_size];
@@ -243,10 +243,10 @@ std::vector<std::size_t> bundles_of(const HostTemplate& host) {
 void bundle_nics(HostTemplate* host) {
   const std::vector<std::size_t> bundle_of = bundles_of(*host);
   std::vector<HostNic> bundles;
-  std::map<std::string, std::string> name_of;  // of each bundle's first NIC: "nic4" -> "nic1"
+  std::vector<std::size_t> number_of(bundle_of.size());  // by a bundle's first NIC
   for (std::size_t i = 0; i < bundle_of.size(); ++i) {
     if (bundle_of[i] != i) continue;
-    name_of[fmt::format("nic{}", i)] = fmt::format("nic{}", bundles.size());
+    number_of[i] = bundles.size();
     bundles.push_back(host->nics[i]);
     bundles.back().GBps *= static_cast<double>(std::ranges::count(bundle_of, i));
   }
@@ -258,10 +258,10 @@ void bundle_nics(HostTemplate* host) {
   std::vector<HostWire> wires;
   for (HostWire wire : host->others) {
     if (wire.from.starts_with("nic")) {
-      const auto name = name_of.find(wire.from);
-      if (name == name_of.end()) continue;
-      wire.GBps *= bundles[nic_number(name->second)].GBps / host->nics[nic_number(wire.from)].GBps;
-      wire.from = name->second;
+      const std::size_t nic = nic_number(wire.from);
+      if (bundle_of[nic] != nic) continue;
+      wire.GBps *= bundles[number_of[nic]].GBps / host->nics[nic].GBps;
+      wire.from = fmt::format("nic{}", number_of[nic]);
     }
     wires.push_back(std::move(wire));
   }
