@@ -31,12 +31,10 @@ Error wrong_value(std::string_view what, double value, std::string_view expected
 
 Status check_fabric(const Fabric& fabric) {
   if (fabric.kind == Fabric::Star) return Done{};
-  if (fabric.nodes_per_leaf < 1) {
+  if (fabric.nodes_per_leaf < 1)
     return wrong_value("nodes_per_leaf", fabric.nodes_per_leaf, "at least 1");
-  }
-  if (!std::isfinite(fabric.oversubscription) || fabric.oversubscription < 1) {
+  if (!std::isfinite(fabric.oversubscription) || fabric.oversubscription < 1)
     return wrong_value("oversubscription", fabric.oversubscription, "at least 1");
-  }
   return Done{};
 }
 
@@ -57,9 +55,8 @@ Status check_spec(const ClusterSpec& spec, int gpus) {
   using InUnit = std::tuple<std::string_view, double, std::string_view>;  // name, value, key
   for (auto [name, value] : {Named{"gpus", gpus}, Named{"gpus_per_node", spec.gpus_per_node},
                              Named{"nics_per_node", spec.nics_per_node}}) {
-    if (value < 1 || value > kMaxGpus) {
+    if (value < 1 || value > kMaxGpus)
       return wrong_value(name, value, fmt::format("1 to {}", kMaxGpus));
-    }
   }
   for (auto [name, value, key] : {InUnit{"intra bytes/s", spec.intra_bytes_per_s, "intra_GBps"},
                                   InUnit{"NIC bytes/s", spec.nic_bytes_per_s, "nic_Gbitps"}}) {
@@ -91,18 +88,15 @@ Status check_spec(const ClusterSpec& spec, int gpus) {
     if (!(value >= 0 && value < 1000))
       return wrong_value(name, value, "at least 0 and below 1000", key);
   }
-  if (!spec.nvlinks.empty() && static_cast<int>(spec.nvlinks.size()) != spec.gpus_per_node) {
+  if (!spec.nvlinks.empty() && static_cast<int>(spec.nvlinks.size()) != spec.gpus_per_node)
     return wrong_value("gpus_per_node", spec.gpus_per_node,
                        fmt::format("{}, as nvlinks has", spec.nvlinks.size()));
-  }
-  if (spec.gpus_per_node % spec.nics_per_node != 0) {
+  if (spec.gpus_per_node % spec.nics_per_node != 0)
     return wrong_value("gpus_per_node", spec.gpus_per_node,
                        fmt::format("a multiple of nics_per_node = {}", spec.nics_per_node));
-  }
-  if (gpus > spec.gpus_per_node && gpus % spec.gpus_per_node != 0) {
+  if (gpus > spec.gpus_per_node && gpus % spec.gpus_per_node != 0)
     return wrong_value("gpus", gpus,
                        fmt::format("a multiple of gpus_per_node = {}", spec.gpus_per_node));
-  }
   return check_fabric(spec.fabric);
 }
 
@@ -244,10 +238,9 @@ void Cluster::Graph::add_vertices() {
 void Cluster::Graph::add_all_links() {
   // Each link gets half of a message's latency, since a message crosses two links of its kind.
   const double gpu_rate = spec.intra_bytes_per_s * spec.intra_efficiency;
-  for (int i = 0; i < gpus; ++i) {
+  for (int i = 0; i < gpus; ++i)
     link_pair(wiring[gpu_vertex(i)].name, gpu_vertex(i), switch_vertex(node_of[i]), gpu_rate,
               intra_latency_ns / 2);
-  }
   const double nic_rate = spec.nic_bytes_per_s * spec.inter_efficiency;
   for (int i = 0; i < nics; ++i) {
     const SiteId upper = leaves == 0 ? 0 : leaf_vertex(leaf_of(i));
@@ -257,10 +250,9 @@ void Cluster::Graph::add_all_links() {
   // fewer nodes.
   double nics_per_leaf = spec.fabric.nodes_per_leaf;
   if (spec.fabric.kind == Fabric::FatTree) nics_per_leaf *= spec.nics_per_node;
-  for (int i = 0; i < leaves; ++i) {
+  for (int i = 0; i < leaves; ++i)
     link_pair(wiring[leaf_vertex(i)].name, leaf_vertex(i), 0,
               nics_per_leaf * nic_rate / spec.fabric.oversubscription, 0);
-  }
 }
 
 void Cluster::Graph::add_wires() {

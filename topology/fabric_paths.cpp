@@ -94,8 +94,9 @@ FabricPaths::FabricPaths(const SiteGraph& graph, const std::vector<bool>& failed
   number_ports(nodes);
 }
 
-// Numbers the ports leaf by leaf, and the leaves below one spine one after the other. Leaves and
-// spines come in the order of their first ports.
+// Numbers the ports leaf by leaf, and the leaves below one spine one after the other. A leaf is the
+// first switch of a port, a spine a switch above leaves. Both come in the order of their first
+// ports.
 void FabricPaths::number_ports(const std::vector<std::vector<SiteId>>& nodes) {
   constexpr int kNone = std::numeric_limits<int>::max();
   const auto leaf_of = [&](SiteId port) { return links_down_[port].front().far_switch; };

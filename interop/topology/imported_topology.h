@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tandem {
@@ -30,6 +31,10 @@ struct NodeWire {
   Kind kind = Pcie;
   double GBps = 0;  // of all kinds but Nvlink
   int nvlinks = 0;  // of Nvlink: how many NVLinks the wire bundles
+
+  static NodeWire of_nvlinks(std::string from, std::string to, int nvlinks) {
+    return {std::move(from), std::move(to), Nvlink, 0, nvlinks};
+  }
 };
 
 struct ImportedNode {

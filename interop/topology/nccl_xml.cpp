@@ -292,18 +292,15 @@ void NcclSystem::add_nvlinks(ImportedNode* node) {
       }
     }
     if (to_switch > 0)
-      node->wires.push_back({.from = fmt::format("gpu{}", i),
-                             .to = "nvswitch",
-                             .kind = NodeWire::Nvlink,
-                             .nvlinks = to_switch});
+      node->wires.push_back(NodeWire::of_nvlinks(fmt::format("gpu{}", i), "nvswitch", to_switch));
   }
   for (const auto& [ends, count] : links) {
     const auto back = links.find({ends.second, ends.first});
     if (ends.first > ends.second && back != links.end()) continue;  // added from the other end
-    node->wires.push_back({.from = fmt::format("gpu{}", std::min(ends.first, ends.second)),
-                           .to = fmt::format("gpu{}", std::max(ends.first, ends.second)),
-                           .kind = NodeWire::Nvlink,
-                           .nvlinks = std::max(count, back == links.end() ? 0 : back->second)});
+    node->wires.push_back(
+        NodeWire::of_nvlinks(fmt::format("gpu{}", std::min(ends.first, ends.second)),
+                             fmt::format("gpu{}", std::max(ends.first, ends.second)),
+                             std::max(count, back == links.end() ? 0 : back->second)));
   }
 }
 

@@ -208,16 +208,11 @@ void add_nvlinks(const SmiTable& table, const std::vector<std::size_t>& gpus, Im
                                    each == kMostNvlinksOfGpu);
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     if (is_switch)
-      node->wires.push_back({.from = fmt::format("gpu{}", i),
-                             .to = "nvswitch",
-                             .kind = NodeWire::Nvlink,
-                             .nvlinks = each});
+      node->wires.push_back(NodeWire::of_nvlinks(fmt::format("gpu{}", i), "nvswitch", each));
     for (std::size_t j = i + 1; j < gpus.size() && !is_switch; ++j) {
       if (links(i, j) > 0)
-        node->wires.push_back({.from = fmt::format("gpu{}", i),
-                               .to = fmt::format("gpu{}", j),
-                               .kind = NodeWire::Nvlink,
-                               .nvlinks = links(i, j)});
+        node->wires.push_back(
+            NodeWire::of_nvlinks(fmt::format("gpu{}", i), fmt::format("gpu{}", j), links(i, j)));
     }
   }
 }
