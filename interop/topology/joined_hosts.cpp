@@ -204,13 +204,11 @@ std::vector<JoinedHosts> hosts_by_domain(const std::vector<FabricHost>& hosts,
   for (const NvlinkDomain& domain : domains) {
     JoinedHosts& node = joined.emplace_back(JoinedHosts{domain.name, {}});
     for (const std::string& host : domain.hosts) {
-      const auto found = by_name.find(host);
-      if (found == by_name.end()) {
+      if (const auto found = by_name.extract(host)) {
+        node.hosts.push_back(*found.mapped());
+      } else {
         not_in_fabric.push_back(host);
-        continue;
       }
-      node.hosts.push_back(*found->second);
-      by_name.erase(found);
     }
   }
   for (const auto& [name, host] : by_name) in_no_block.push_back(name);
@@ -251,9 +249,10 @@ Result<std::vector<JoinedHosts>> nodes_of_common_size(std::vector<JoinedHosts> j
   return joined;
 }
 
-// Groups hosts into nodes of equal size: by block where NVLink joins hosts, else one node per host.
+// Groups hosts into nodes of equal size: one host each, or where NVLink joins hosts those of a
+// block or, if no file has a network, `usual_hosts`.
 Result<std::vector<JoinedHosts>> join_hosts(const ImportedTopology& topology,
-                                            const PresetNode& preset, int gpus_per_host,
+                                            const PresetNode& preset, int usual_hosts,
                                             const std::vector<FabricHost>& hosts,
                                             ComposedCluster* notes) {
   if (hosts.empty()) return Error{"found no host, expected some"};
@@ -271,10 +270,10 @@ Result<std::vector<JoinedHosts>> join_hosts(const ImportedTopology& topology,
         "or topograph's model)");
     return nodes_of_size(hosts, 1);
   }
-  const int size = usual_hosts_of_node(topology, preset, gpus_per_host);
-  if (size > 1)
-    notes->assumed.push_back(fmt::format("NVLink joins {} hosts, as in {}", size, preset.preset));
-  return nodes_of_size(hosts, size);
+  if (usual_hosts > 1)
+    notes->assumed.push_back(
+        fmt::format("NVLink joins {} hosts, as in {}", usual_hosts, preset.preset));
+  return nodes_of_size(hosts, usual_hosts);
 }
 
 void add_switches(const std::vector<FabricHost>& hosts, std::set<std::string>* switches) {
@@ -310,11 +309,11 @@ Result<ClusterHosts> cluster_hosts(const ImportedTopology& topology, const Prese
   const std::string core = unused_name(topology, options);
   ASSIGN_OR_RETURN(ImportedFabric network, network_of(topology, preset, options, core, notes));
   ASSIGN_OR_RETURN(HostTemplate inside, inside_of_hosts(topology, preset, network));
+  const int usual_hosts = usual_hosts_of_node(topology, preset, inside.gpus);
   if (network.hosts.empty() && topology.node)
-    network.hosts = made_up_hosts(options.gpus, inside.gpus,
-                                  usual_hosts_of_node(topology, preset, inside.gpus), core, notes);
+    network.hosts = made_up_hosts(options.gpus, inside.gpus, usual_hosts, core, notes);
   ASSIGN_OR_RETURN(std::vector<JoinedHosts> nodes,
-                   join_hosts(topology, preset, inside.gpus, network.hosts, notes));
+                   join_hosts(topology, preset, usual_hosts, network.hosts, notes));
   if (network.states_rates) drop_bare_leaves(topology.fabric->hosts, nodes, &network, notes);
   notes->assumed.insert(notes->assumed.begin(), inside.assumed.begin(), inside.assumed.end());
   return ClusterHosts{std::move(inside), std::move(nodes), std::move(network), core};
