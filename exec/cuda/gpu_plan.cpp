@@ -1,7 +1,8 @@
-// Plans a GPU's calls by list scheduling at the ops' prices: again and again, the local rank whose
-// next op can begin first issues that op. A forward that waits for a receive, for example, becomes
-// four calls on its stream: Wait (for the receive's end event), Record (its begin), Compute, Record
-// (its end). Ops of one exchange (batched isend and irecv) are issued as one NCCL group.
+// Plans a GPU's calls in two steps. IssueOrder is list scheduling at the ops' prices: again and
+// again, the local rank whose next op can begin first issues that op. CallWriter turns each op into
+// calls on its lane's stream. A forward that waits for a receive, for example, becomes four: Wait
+// (for the receive's end event), Record (its begin), Compute, Record (its end). Ops of one exchange
+// (batched isend and irecv) are issued as one NCCL group.
 #include "exec/cuda/gpu_plan.h"
 
 #include <fmt/format.h>
@@ -20,9 +21,9 @@
 namespace tandem {
 namespace {
 
-// An op of a local rank.
+// An op of a local rank. By default none.
 struct LocalOp {
-  std::int32_t local_rank = 0;
+  std::int32_t local_rank = -1;
   std::uint32_t op = 0;
 };
 
@@ -30,299 +31,304 @@ struct LocalOp {
 // between local ranks, in the order of its members.
 using JointOps = std::vector<LocalOp>;
 
-class GpuPlanner {
+// The ops of the local ranks, as both steps read them. Lanes are numbered through all local ranks.
+class OpTable {
  public:
-  GpuPlanner(const Program& program, std::span<const Rank> local_ranks);
+  OpTable(const Program& program, std::span<const Rank> ranks) : program_(program), ranks_(ranks) {
+    for (const Rank rank : ranks) {
+      queues_.emplace_back(program.body_of(rank));
+      first_lane_.push_back(std::exchange(lanes_, lanes_ + queues_.back().lanes.size()));
+    }
+  }
 
-  GpuPlan run();
+  std::int32_t ranks() const { return static_cast<std::int32_t>(ranks_.size()); }
+  const std::vector<Op>& ops(std::int32_t local_rank) const {
+    return program_.body_of(ranks_[local_rank]).ops;
+  }
+  const Op& op(LocalOp own) const { return ops(own.local_rank)[own.op]; }
+  std::size_t lanes() const { return lanes_; }
+  std::size_t lane(std::int32_t local_rank, std::uint8_t own) const {
+    return first_lane_[local_rank] + own;
+  }
+  std::uint32_t place_on_lane(LocalOp own) const { return queues_[own.local_rank].place[own.op]; }
 
- private:
-  struct LocalRank {
-    const RankRow* row = nullptr;
-    const Body* body = nullptr;
-    LaneQueues queues;
-    std::map<std::int32_t, std::vector<std::uint32_t>> exchanges;  // by number: its transfers
-    std::size_t next = 0;                                          // the next op to issue
-    bool waits_for_members = false;          // its next op has arrived; other members have not
-    std::vector<Nanoseconds> ends_ns;        // by op, as priced
-    std::vector<std::uint32_t> issued;       // how many ops, by lane
-    std::vector<std::int32_t> lane_streams;  // by lane; -1: none yet
-    std::vector<std::int32_t> op_streams;    // by op; -1: not issued
-    std::size_t first_lane = 0;  // the number of its first lane among the lanes of all local ranks
-  };
+  // Return the number of the op's communicator, its members, and the op's rank's place among them.
+  std::int32_t communicator(LocalOp own) const {
+    return program_.ranks[index(ranks_[own.local_rank])].communicators[op(own).slot];
+  }
+  const std::vector<Rank>& members(LocalOp own) const {
+    return program_.communicators[communicator(own)].members;
+  }
+  int place(LocalOp own) const {
+    const std::vector<Rank>& all = members(own);
+    return static_cast<int>(std::ranges::find(all, ranks_[own.local_rank]) - all.begin());
+  }
 
-  const Op& op(LocalOp local_op) const {
-    return local_ranks_[local_op.local_rank].body->ops[local_op.op];
-  }
-  std::int32_t communicator(LocalOp local_op) const {
-    return local_ranks_[local_op.local_rank].row->communicators[op(local_op).slot];
-  }
-  int members(std::int32_t number) const {
-    return static_cast<int>(program_.communicators[number].members.size());
-  }
-  int place(std::int32_t number, LocalOp local_op) const {
-    const auto& all = program_.communicators[number].members;
-    return static_cast<int>(std::ranges::find(all, plan_.local_ranks[local_op.local_rank]) -
-                            all.begin());
-  }
   // Calls `each` with every op that this one waits for: the op before it on its lane, and the ops
   // in its list of waits.
   template <class Each>
-  void for_awaited(LocalOp local_op, Each each) const {
-    const LocalRank& local_rank = local_ranks_[local_op.local_rank];
-    if (const std::uint32_t place = local_rank.queues.place[local_op.op]; place > 0)
-      each(local_rank.queues.lanes[op(local_op).lane][place - 1]);
-    for (const std::uint32_t other : local_rank.body->waits_of(op(local_op))) each(other);
-  }
-  GpuOpEvents& events(LocalOp local_op) {
-    return plan_.op_events[local_op.local_rank][local_op.op];
+  void for_awaited(LocalOp own, Each each) const {
+    if (const std::uint32_t place = place_on_lane(own); place > 0)
+      each(LocalOp{own.local_rank, queues_[own.local_rank].lanes[op(own).lane][place - 1]});
+    for (const std::uint32_t wait : program_.body_of(ranks_[own.local_rank]).waits_of(op(own)))
+      each(LocalOp{own.local_rank, wait});
   }
 
-  void join_communicators();
-  Nanoseconds ready_ns(LocalOp local_op) const;
-  std::int32_t first_to_begin() const;
-  void advance(std::int32_t number);
-  void arrive(LocalOp local_op);
-  void issue(const std::vector<JointOps>& group);
+ private:
+  const Program& program_;
+  std::span<const Rank> ranks_;
+  std::vector<LaneQueues> queues_;       // by local rank
+  std::vector<std::size_t> first_lane_;  // by local rank
+  std::size_t lanes_ = 0;
+};
 
-  std::int32_t add_stream(std::int32_t local_rank, std::uint8_t lane);
-  std::int32_t stream_of(LocalOp local_op);
-  void prepare(const JointOps& ops);
-  void wait_for_end(std::int32_t stream, LocalOp local_op);
-  void conclude(const JointOps& ops);
-  GpuVerb verb(const JointOps& ops) const;
-
-  void add(GpuVerb verb, std::int32_t stream, LocalOp local_op = {-1, 0}) {
-    plan_.calls.push_back({verb, stream, -1, local_op.local_rank, local_op.op});
+// Gives the ops in the order in which they can begin at their prices. This order matters as streams
+// may share a hardware queue, where a call waits for all calls before it.
+class IssueOrder {
+ public:
+  explicit IssueOrder(const OpTable& table) : table_(table), progress_(table.ranks()) {
+    for (std::int32_t number = 0; number < table.ranks(); ++number)
+      progress_[number].ends_ns.assign(table.ops(number).size(), -1);
+    if (table.ranks() > 1) return;
+    for (std::uint32_t i = 0; i < table.ops(0).size(); ++i) {
+      const std::int32_t exchange = table.ops(0)[i].exchange;
+      if (exchange >= 0) exchanges_[exchange].push_back({{0, i}});
+    }
   }
-  std::int32_t record(std::int32_t stream, LocalOp local_op = {-1, 0}) {
+
+  // Returns what is issued next: one joint op, or all transfers of an exchange. Empty: all ops have
+  // been issued.
+  std::vector<JointOps> next() {
+    for (std::int32_t first = first_to_begin(); first >= 0; first = first_to_begin()) {
+      std::vector<JointOps> group = take_next(first);
+      for (const JointOps& joint : group) note_end(joint);
+      if (!group.empty()) return group;
+    }
+    for (std::int32_t number = 0; number < table_.ranks(); ++number)
+      CHECK(progress_[number].next == table_.ops(number).size());
+    return {};
+  }
+
+ private:
+  struct Progress {
+    std::uint32_t next = 0;            // the next op
+    bool waits_for_members = false;    // the next op has arrived; other members have not
+    std::vector<Nanoseconds> ends_ns;  // by op, as priced; -1: not issued
+  };
+
+  // Returns when the last op that this one waits for has ended.
+  Nanoseconds ready_ns(LocalOp own) const {
+    Nanoseconds ready = 0;
+    table_.for_awaited(own, [&](LocalOp other) {
+      ready = std::max(ready, progress_[other.local_rank].ends_ns[other.op]);
+    });
+    return ready;
+  }
+
+  // Returns the local rank whose next op can begin first; -1: there is none.
+  std::int32_t first_to_begin() const {
+    std::int32_t first = -1;
+    Nanoseconds first_ns = 0;
+    for (std::int32_t number = 0; number < table_.ranks(); ++number) {
+      const Progress& own = progress_[number];
+      if (own.waits_for_members || own.next == table_.ops(number).size()) continue;
+      const Nanoseconds own_ns = ready_ns({number, own.next});
+      if (first >= 0 && own_ns >= first_ns) continue;
+      first = number;
+      first_ns = own_ns;
+    }
+    return first;
+  }
+
+  // Takes a local rank's next op. Returns it, with the others of its exchange or communication;
+  // empty: it was issued with its exchange, or waits for other members.
+  std::vector<JointOps> take_next(std::int32_t local_rank) {
+    Progress& progress = progress_[local_rank];
+    const LocalOp own{local_rank, progress.next};
+    if (table_.op(own).slot >= 0 && table_.ranks() > 1) return arrive(own);
+    ++progress.next;
+    if (progress.ends_ns[own.op] >= 0) return {};
+    const auto exchange = exchanges_.find(table_.op(own).exchange);
+    return exchange == exchanges_.end() ? std::vector<JointOps>{{own}} : exchange->second;
+  }
+
+  // Returns a communication between local ranks when the op of its last member has arrived.
+  std::vector<JointOps> arrive(LocalOp own) {
+    JointOps& joint = arrived_[table_.communicator(own)];
+    joint.push_back(own);
+    progress_[own.local_rank].waits_for_members = true;
+    if (joint.size() < table_.members(own).size()) return {};
+    std::ranges::sort(joint, {}, [&](LocalOp each) { return table_.place(each); });
+    for (const LocalOp each : joint) {
+      progress_[each.local_rank].waits_for_members = false;
+      ++progress_[each.local_rank].next;
+    }
+    return {std::exchange(joint, {})};
+  }
+
+  void note_end(const JointOps& joint) {
+    Nanoseconds begin_ns = 0;
+    for (const LocalOp own : joint) begin_ns = std::max(begin_ns, ready_ns(own));
+    for (const LocalOp own : joint)
+      progress_[own.local_rank].ends_ns[own.op] = begin_ns + table_.op(own).duration_ns;
+  }
+
+  const OpTable& table_;
+  std::vector<Progress> progress_;  // by local rank
+  // If one rank is local: the transfers of each exchange, by its number.
+  std::map<std::int32_t, std::vector<JointOps>> exchanges_;
+  // If all ranks are local: the ops that have arrived at each communicator's next operation.
+  std::map<std::int32_t, JointOps> arrived_;
+};
+
+bool sends_message(GpuVerb work) {
+  return work == GpuVerb::Send || work == GpuVerb::Move || work == GpuVerb::Collective;
+}
+
+bool receives_message(GpuVerb work) {
+  return work == GpuVerb::Recv || work == GpuVerb::Move || work == GpuVerb::Collective;
+}
+
+// Writes the calls of ops that come in the order of their issue, and the streams and events of
+// these calls.
+class CallWriter {
+ public:
+  // Begins with the gate, on the first local rank's compute stream.
+  explicit CallWriter(const OpTable& table) : table_(table), lane_streams_(table.lanes(), -1) {
+    for (std::int32_t number = 0; number < table.ranks(); ++number)
+      plan_.op_events.emplace_back(table.ops(number).size());
+    add_stream(0, 0);
+    add(GpuVerb::Gate, 0);
+    plan_.gate = record(0);
+  }
+
+  // Writes the calls of one joint op, or of all transfers of an exchange.
+  void issue(const std::vector<JointOps>& group) {
+    for (const JointOps& joint : group) prepare(joint);
+    if (group.size() > 1) add(GpuVerb::GroupBegin, stream_of(group[0][0]));
+    for (const JointOps& joint : group) add(work_of(joint), stream_of(joint[0]), joint[0]);
+    if (group.size() > 1) add(GpuVerb::GroupEnd, stream_of(group[0][0]));
+    for (const JointOps& joint : group) conclude(joint);
+  }
+
+  // Makes stream 0 wait for all others, and returns the plan.
+  GpuPlan finish() {
+    for (std::int32_t stream = 1; stream < static_cast<std::int32_t>(plan_.streams.size());
+         ++stream)
+      add(GpuVerb::Wait, 0, {}, record(stream));
+    plan_.done = record(0);
+    return std::move(plan_);
+  }
+
+ private:
+  // Returns the kind of call that does the work.
+  GpuVerb work_of(const JointOps& joint) const {
+    const OpKind kind = table_.op(joint[0]).kind;
+    if (is_compute(kind)) return GpuVerb::Compute;
+    const bool is_transfer = kind == OpKind::Send || kind == OpKind::Recv;
+    const bool has_all_members = joint.size() == table_.members(joint[0]).size();
+    if (has_all_members) return is_transfer ? GpuVerb::Move : GpuVerb::Emulate;
+    if (!is_transfer) return GpuVerb::Collective;
+    return kind == OpKind::Send ? GpuVerb::Send : GpuVerb::Recv;
+  }
+
+  // Writes the calls before the work: the waits of all members' ops, the Fill of the payload, and
+  // the Record of the begin.
+  void prepare(const JointOps& joint) {
+    const std::int32_t stream = stream_of(joint[0]);
+    for (const LocalOp own : joint)
+      table_.for_awaited(own, [&](LocalOp other) { wait_for_end(stream, other); });
+    const GpuVerb work = work_of(joint);
+    if (sends_message(work) || receives_message(work)) enlarge(&plan_.streams[stream], joint);
+    if (sends_message(work)) add(GpuVerb::Fill, stream, joint[0]);
+    const std::int32_t begin = record(stream, joint[0]);
+    for (const LocalOp own : joint) events(own).begin = begin;
+  }
+
+  // Writes the Record of the end and the Check of the payload.
+  void conclude(const JointOps& joint) {
+    const std::int32_t stream = stream_of(joint[0]);
+    const std::int32_t end = record(stream, joint[0]);
+    for (const LocalOp own : joint) events(own).end = end;
+    if (receives_message(work_of(joint))) add(GpuVerb::Check, stream, joint.back());
+  }
+
+  // Makes the stream wait for the end of an op, unless the op runs on the same stream or an earlier
+  // wait ensures it.
+  void wait_for_end(std::int32_t stream, LocalOp own) {
+    CHECK(events(own).begin >= 0);  // the op has been issued
+    const std::uint32_t place = table_.place_on_lane(own);
+    std::uint32_t& known = known_ended_[stream][table_.lane(own.local_rank, table_.op(own).lane)];
+    if (plan_.event_streams[events(own).begin] == stream || place < known) return;
+    known = place + 1;
+    add(GpuVerb::Wait, stream, own, events(own).end);
+  }
+
+  // Makes a stream's buffers large enough for the members' messages.
+  void enlarge(GpuStream* stream, const JointOps& joint) const {
+    for (const LocalOp own : joint) {
+      const auto members = static_cast<int>(table_.members(own).size());
+      const PayloadLayout layout = payload_layout(table_.op(own), members, table_.place(own));
+      stream->give_words = std::max(stream->give_words, layout.give_words);
+      stream->take_words = std::max(stream->take_words, layout.take_words);
+    }
+  }
+
+  // Returns the stream of the op's lane. A new stream waits for the gate event first.
+  std::int32_t stream_of(LocalOp own) {
+    const std::uint8_t lane = table_.op(own).lane;
+    const std::int32_t known = lane_streams_[table_.lane(own.local_rank, lane)];
+    if (known >= 0) return known;
+    const std::int32_t stream = add_stream(own.local_rank, lane);
+    add(GpuVerb::Wait, stream, {}, plan_.gate);
+    return stream;
+  }
+  std::int32_t add_stream(std::int32_t local_rank, std::uint8_t lane) {
+    const auto stream = static_cast<std::int32_t>(plan_.streams.size());
+    plan_.streams.push_back({local_rank, lane});
+    known_ended_.emplace_back(table_.lanes());
+    return lane_streams_[table_.lane(local_rank, lane)] = stream;
+  }
+
+  void add(GpuVerb verb, std::int32_t stream, LocalOp own = {}, std::int32_t event = -1) {
+    plan_.calls.push_back({verb, stream, event, own.local_rank, own.op});
+  }
+  // Adds an event, and the call that records it.
+  std::int32_t record(std::int32_t stream, LocalOp own = {}) {
     const auto event = static_cast<std::int32_t>(plan_.event_streams.size());
     plan_.event_streams.push_back(stream);
-    plan_.calls.push_back({GpuVerb::Record, stream, event, local_op.local_rank, local_op.op});
+    add(GpuVerb::Record, stream, own, event);
     return event;
   }
-  void wait(std::int32_t stream, std::int32_t event, LocalOp local_op = {-1, 0}) {
-    plan_.calls.push_back({GpuVerb::Wait, stream, event, local_op.local_rank, local_op.op});
-  }
+  GpuOpEvents& events(LocalOp own) { return plan_.op_events[own.local_rank][own.op]; }
 
-  const Program& program_;
+  const OpTable& table_;
   GpuPlan plan_;
-  std::vector<LocalRank> local_ranks_;
-  // By communicator, if all ranks are local: the ops that have arrived at its next operation.
-  std::map<std::int32_t, JointOps> arrived_;
-  std::size_t lanes_ = 0;  // of all local ranks
+  std::vector<std::int32_t> lane_streams_;  // by lane; -1: none yet
   // known_ended_[stream][lane]: how many of the lane's first ops are sure to have ended after the
-  // waits that the stream has so far. Waiting for one of those ops again needs no call. Lanes are
-  // numbered through all local ranks.
+  // waits that the stream has so far. Waiting for one of those ops again needs no call.
   std::vector<std::vector<std::uint32_t>> known_ended_;
 };
 
-GpuPlanner::GpuPlanner(const Program& program, std::span<const Rank> local_ranks)
-    : program_(program) {
-  plan_.local_ranks.assign(local_ranks.begin(), local_ranks.end());
-  for (const Rank rank : local_ranks) {
-    const RankRow& row = program.ranks[index(rank)];
-    const Body& body = program.bodies[row.body];
-    LocalRank local_rank{.row = &row, .body = &body, .queues = LaneQueues(body)};
-    local_rank.issued.resize(body.lanes.size());
-    local_rank.lane_streams.assign(body.lanes.size(), -1);
-    local_rank.op_streams.assign(body.ops.size(), -1);
-    local_rank.ends_ns.resize(body.ops.size());
-    local_rank.first_lane = std::exchange(lanes_, lanes_ + body.lanes.size());
-    plan_.op_events.emplace_back(body.ops.size());
-    local_ranks_.push_back(std::move(local_rank));
-  }
-  join_communicators();
-  for (LocalRank& local_rank : local_ranks_) {
-    for (std::uint32_t i = 0; i < local_rank.body->ops.size(); ++i) {
-      const Op& each = local_rank.body->ops[i];
-      if (each.exchange >= 0 && local_ranks.size() == 1)
-        local_rank.exchanges[each.exchange].push_back(i);
+// Returns the communicators that the ops use.
+std::vector<GpuCommunicator> used_communicators(const OpTable& table) {
+  std::map<std::int32_t, GpuCommunicator> used;
+  for (std::int32_t number = 0; number < table.ranks(); ++number) {
+    for (std::uint32_t i = 0; i < table.ops(number).size(); ++i) {
+      const LocalOp own{number, i};
+      if (table.op(own).slot < 0) continue;
+      const auto members = static_cast<int>(table.members(own).size());
+      const bool is_local = members == 1 || table.ranks() > 1;
+      GpuCommunicator& entry = used[table.communicator(own)];
+      entry.communicator = table.communicator(own);
+      entry.place = is_local ? 0 : table.place(own);
+      entry.members = is_local ? 1 : members;
+      entry.sms = std::max(entry.sms, table.op(own).sms);
     }
   }
-}
-
-// Lists the communicators that local ranks' ops use.
-void GpuPlanner::join_communicators() {
-  std::map<std::int32_t, GpuCommunicator> joined;
-  for (std::int32_t number = 0; number < static_cast<std::int32_t>(local_ranks_.size()); ++number) {
-    for (std::uint32_t i = 0; i < local_ranks_[number].body->ops.size(); ++i) {
-      const LocalOp local_op{number, i};
-      if (op(local_op).slot < 0) continue;
-      const std::int32_t own = communicator(local_op);
-      const bool is_local = members(own) == 1 || local_ranks_.size() > 1;
-      GpuCommunicator& entry = joined[own];
-      entry.communicator = own;
-      entry.place = is_local ? 0 : place(own, local_op);
-      entry.members = is_local ? 1 : members(own);
-      entry.sms = std::max(entry.sms, op(local_op).sms);
-    }
-  }
-  for (const auto& [number, entry] : joined) plan_.communicators.push_back(entry);
-}
-
-GpuPlan GpuPlanner::run() {
-  add_stream(0, 0);
-  add(GpuVerb::Gate, 0);
-  plan_.gate = record(0);
-  for (std::int32_t next = first_to_begin(); next >= 0; next = first_to_begin()) advance(next);
-  for (const LocalRank& local_rank : local_ranks_)
-    CHECK(local_rank.next == local_rank.body->ops.size());
-  for (std::int32_t stream = 1; stream < static_cast<std::int32_t>(plan_.streams.size()); ++stream)
-    wait(0, record(stream));
-  plan_.done = record(0);
-  return std::move(plan_);
-}
-
-// Returns when the last op that this one waits for has ended, by prices.
-Nanoseconds GpuPlanner::ready_ns(LocalOp local_op) const {
-  Nanoseconds ready = 0;
-  for_awaited(local_op, [&](std::uint32_t other) {
-    ready = std::max(ready, local_ranks_[local_op.local_rank].ends_ns[other]);
-  });
-  return ready;
-}
-
-// Returns the local rank whose next op can begin first; -1: all ops have been issued. This order of
-// issue matters as streams may share a hardware queue, where a call waits for all calls before it.
-std::int32_t GpuPlanner::first_to_begin() const {
-  std::int32_t first = -1;
-  Nanoseconds first_ns = 0;
-  for (std::int32_t number = 0; number < static_cast<std::int32_t>(local_ranks_.size()); ++number) {
-    const LocalRank& local_rank = local_ranks_[number];
-    if (local_rank.waits_for_members || local_rank.next == local_rank.body->ops.size()) continue;
-    const Nanoseconds own_ns = ready_ns({number, static_cast<std::uint32_t>(local_rank.next)});
-    if (first >= 0 && own_ns >= first_ns) continue;
-    first = number;
-    first_ns = own_ns;
-  }
-  return first;
-}
-
-// Issues a local rank's next op, with the other ops of its exchange.
-void GpuPlanner::advance(std::int32_t number) {
-  LocalRank& local_rank = local_ranks_[number];
-  const LocalOp local_op{number, static_cast<std::uint32_t>(local_rank.next)};
-  if (op(local_op).slot >= 0 && local_ranks_.size() > 1) return arrive(local_op);
-  ++local_rank.next;
-  if (local_rank.op_streams[local_op.op] >= 0) return;  // it was issued with its exchange
-  std::vector<JointOps> group;
-  const auto exchange = local_rank.exchanges.find(op(local_op).exchange);
-  if (exchange == local_rank.exchanges.end()) {
-    group = {{local_op}};
-  } else {
-    for (const std::uint32_t each : exchange->second) group.push_back({{number, each}});
-  }
-  issue(group);
-}
-
-// Issues a communication between local ranks when the op of its last member has arrived.
-void GpuPlanner::arrive(LocalOp local_op) {
-  const std::int32_t number = communicator(local_op);
-  JointOps& ops = arrived_[number];
-  ops.push_back(local_op);
-  local_ranks_[local_op.local_rank].waits_for_members = true;
-  if (static_cast<int>(ops.size()) < members(number)) return;
-  std::ranges::sort(ops, {}, [&](LocalOp each) { return place(number, each); });
-  issue({ops});
-  for (const LocalOp each : ops) {
-    local_ranks_[each.local_rank].waits_for_members = false;
-    ++local_ranks_[each.local_rank].next;
-  }
-  ops.clear();
-}
-
-// Plans the calls of one joint op, or of all transfers of an exchange.
-void GpuPlanner::issue(const std::vector<JointOps>& group) {
-  for (const JointOps& ops : group) prepare(ops);
-  if (group.size() > 1) add(GpuVerb::GroupBegin, stream_of(group[0][0]));
-  for (const JointOps& ops : group) add(verb(ops), stream_of(ops[0]), ops[0]);
-  if (group.size() > 1) add(GpuVerb::GroupEnd, stream_of(group[0][0]));
-  for (const JointOps& ops : group) conclude(ops);
-}
-
-std::int32_t GpuPlanner::add_stream(std::int32_t local_rank, std::uint8_t lane) {
-  const auto stream = static_cast<std::int32_t>(plan_.streams.size());
-  plan_.streams.push_back({local_rank, lane});
-  known_ended_.emplace_back(lanes_);
-  return local_ranks_[local_rank].lane_streams[lane] = stream;
-}
-
-// Returns the stream of the op's lane. A new stream waits for the gate event first.
-std::int32_t GpuPlanner::stream_of(LocalOp local_op) {
-  const std::int32_t known = local_ranks_[local_op.local_rank].lane_streams[op(local_op).lane];
-  if (known >= 0) return known;
-  const std::int32_t stream = add_stream(local_op.local_rank, op(local_op).lane);
-  wait(stream, plan_.gate);
-  return stream;
-}
-
-// Plans the calls before the work: the waits of all members' ops, the Fill of the payload, and the
-// Record of the begin.
-void GpuPlanner::prepare(const JointOps& ops) {
-  const std::int32_t stream = stream_of(ops[0]);
-  for (const LocalOp local_op : ops) {
-    for_awaited(local_op, [&](std::uint32_t other) {
-      wait_for_end(stream, {local_op.local_rank, other});
-    });
-  }
-  GpuStream& own = plan_.streams[stream];
-  const GpuVerb work = verb(ops);
-  if (work != GpuVerb::Compute && work != GpuVerb::Emulate) {
-    const std::int32_t number = communicator(ops[0]);
-    for (const LocalOp local_op : ops) {
-      const PayloadLayout pieces =
-          payload_layout(op(local_op), members(number), place(number, local_op));
-      own.give_words = std::max(own.give_words, pieces.give_words);
-      own.take_words = std::max(own.take_words, pieces.take_words);
-    }
-    if (work != GpuVerb::Recv) add(GpuVerb::Fill, stream, ops[0]);
-  }
-  const std::int32_t begin = record(stream, ops[0]);
-  for (const LocalOp local_op : ops) {
-    LocalRank& local_rank = local_ranks_[local_op.local_rank];
-    CHECK(local_rank.queues.place[local_op.op] == local_rank.issued[op(local_op).lane]++);
-    local_rank.op_streams[local_op.op] = stream;
-    events(local_op).begin = begin;
-  }
-}
-
-// Makes the stream wait for the end of an op, unless the op runs on the same stream or an earlier
-// wait ensures it.
-void GpuPlanner::wait_for_end(std::int32_t stream, LocalOp local_op) {
-  const LocalRank& local_rank = local_ranks_[local_op.local_rank];
-  const std::int32_t op_stream = local_rank.op_streams[local_op.op];
-  CHECK(op_stream >= 0);
-  std::uint32_t& known_ended = known_ended_[stream][local_rank.first_lane + op(local_op).lane];
-  if (op_stream == stream || local_rank.queues.place[local_op.op] < known_ended) return;
-  known_ended = local_rank.queues.place[local_op.op] + 1;
-  wait(stream, events(local_op).end, local_op);
-}
-
-// Returns the kind of call that does the work.
-GpuVerb GpuPlanner::verb(const JointOps& ops) const {
-  const Op& own = op(ops[0]);
-  if (is_compute(own.kind)) return GpuVerb::Compute;
-  const bool is_transfer = own.kind == OpKind::Send || own.kind == OpKind::Recv;
-  const bool has_all_members = static_cast<int>(ops.size()) == members(communicator(ops[0]));
-  if (has_all_members) return is_transfer ? GpuVerb::Move : GpuVerb::Emulate;
-  if (!is_transfer) return GpuVerb::Collective;
-  return own.kind == OpKind::Send ? GpuVerb::Send : GpuVerb::Recv;
-}
-
-// Plans the Record of the end and the Check of the payload, and notes the priced end.
-void GpuPlanner::conclude(const JointOps& ops) {
-  const std::int32_t stream = stream_of(ops[0]);
-  const std::int32_t end = record(stream, ops[0]);
-  Nanoseconds begin_ns = 0;
-  for (const LocalOp local_op : ops) begin_ns = std::max(begin_ns, ready_ns(local_op));
-  for (const LocalOp local_op : ops) {
-    events(local_op).end = end;
-    local_ranks_[local_op.local_rank].ends_ns[local_op.op] = begin_ns + op(local_op).duration_ns;
-  }
-  const GpuVerb work = verb(ops);
-  if (work == GpuVerb::Recv || work == GpuVerb::Move || work == GpuVerb::Collective)
-    add(GpuVerb::Check, stream, ops.back());
+  std::vector<GpuCommunicator> found;
+  for (const auto& [number, entry] : used) found.push_back(entry);
+  return found;
 }
 
 }  // namespace
@@ -343,7 +349,14 @@ const GpuCommunicator& GpuPlan::communicator(std::int32_t number) const {
 
 GpuPlan gpu_plan(const Program& program, std::span<const Rank> local_ranks) {
   CHECK(local_ranks.size() == 1 || local_ranks.size() == program.ranks.size());
-  return GpuPlanner(program, local_ranks).run();
+  const OpTable table(program, local_ranks);
+  IssueOrder order(table);
+  CallWriter writer(table);
+  for (auto group = order.next(); !group.empty(); group = order.next()) writer.issue(group);
+  GpuPlan plan = writer.finish();
+  plan.local_ranks.assign(local_ranks.begin(), local_ranks.end());
+  plan.communicators = used_communicators(table);
+  return plan;
 }
 
 std::int32_t communicator_of(const Program& program, const GpuPlan& plan, const GpuCall& call) {
