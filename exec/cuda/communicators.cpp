@@ -77,14 +77,19 @@ Error Communicators::failed(const OpenCommunicator& own, const char* call,
   return error;
 }
 
+Result<bool> Communicators::is_settled(const OpenCommunicator& own, const char* call) const {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(own.nccl, &state);
+  if (asked != ncclSuccess) return failed(own, "ncclCommGetAsyncError", asked);
+  if (state != ncclSuccess && state != ncclInProgress) return failed(own, call, state);
+  return state == ncclSuccess;
+}
+
 Status Communicators::settle(const OpenCommunicator& own, const char* call) const {
   const Nanoseconds until_ns = now_ns() + timeout_ns_;
   for (;;) {
-    ncclResult_t state = ncclSuccess;
-    const ncclResult_t asked = ncclCommGetAsyncError(own.nccl, &state);
-    if (asked != ncclSuccess) return failed(own, "ncclCommGetAsyncError", asked);
-    if (state == ncclSuccess) return Done{};
-    if (state != ncclInProgress) return failed(own, call, state);
+    ASSIGN_OR_RETURN(const bool settled, is_settled(own, call));
+    if (settled) return Done{};
     if (now_ns() > until_ns)
       return Error{fmt::format("{}: found communicator {} still waiting after {:g} s, expected all "
                                "of {} to call",
@@ -110,8 +115,7 @@ Status Communicators::open(const GpuJob& job) {
   opened_.reserve(job.plan->communicators.size());
   for (const GpuCommunicator& planned : job.plan->communicators) {
     // A communicator of local ranks only serves just Moves, by sends from this process to itself.
-    const bool is_used = planned.members > 1 || moved.contains(planned.communicator);
-    if (!is_used) continue;
+    if (planned.members == 1 && !moved.contains(planned.communicator)) continue;
     ASSIGN_OR_RETURN(const GpuCommId id,
                      planned.members > 1 ? job.id(planned.communicator) : make_id());
     RETURN_IF_ERROR(start(job, planned, id));
@@ -138,8 +142,8 @@ Status Communicators::start(const GpuJob& job, const GpuCommunicator& planned, G
   own.ranks = ranks_of(job.program->communicators[planned.communicator]);
   own.place = planned.place;
   own.members = planned.members;
-  const int place = own.members == 1 ? 0 : own.place;
-  const ncclResult_t code = ncclCommInitRankConfig(&own.nccl, own.members, unique, place, &config);
+  const ncclResult_t code =
+      ncclCommInitRankConfig(&own.nccl, own.members, unique, own.place, &config);
   if (code != ncclSuccess && code != ncclInProgress)
     return failed(own, "ncclCommInitRankConfig", code);
   return settle(own, "ncclCommInitRankConfig");
@@ -235,12 +239,7 @@ Status Communicators::all_to_all(OpenCommunicator* own, std::size_t words_a_memb
 
 Status Communicators::check() const {
   for (const OpenCommunicator& own : opened_) {
-    if (own.nccl == nullptr) continue;
-    ncclResult_t state = ncclSuccess;
-    const ncclResult_t asked = ncclCommGetAsyncError(own.nccl, &state);
-    if (asked != ncclSuccess) return failed(own, "ncclCommGetAsyncError", asked);
-    if (state != ncclSuccess && state != ncclInProgress)
-      return failed(own, "ncclCommGetAsyncError", state);
+    if (own.nccl != nullptr) RETURN_IF_ERROR(is_settled(own, "ncclCommGetAsyncError"));
   }
   return Done{};
 }

@@ -64,7 +64,9 @@ class Communicators {
 
   OpenCommunicator& opened(std::int32_t number);
   Error failed(const OpenCommunicator& own, const char* call, ncclResult_t code) const;
-  // Polls until the communicator has carried out its last call. `call`: named in the Error.
+  // Returns whether the communicator has carried out its last call. `call`: named in the Error.
+  Result<bool> is_settled(const OpenCommunicator& own, const char* call) const;
+  // Polls until it has.
   Status settle(const OpenCommunicator& own, const char* call) const;
   // Handles the code that an NCCL call on the communicator returned: settles the call, or inside a
   // group notes the communicator for end_group().

@@ -1,7 +1,7 @@
-// Opens a GPU for a plan: streams, events, buffers, matrices and communicators; and reports which
-// of the plan's events have happened, and when. issue.cpp issues the calls. The gate is a kernel
-// that holds all streams until the host has issued a whole iteration, so that launch overhead is
-// not measured.
+// Opens a GPU for a plan, and reports which of the plan's events have happened, and when; issue.cpp
+// issues the calls in between. Opened are streams, events, buffers for messages, matrices for real
+// compute (Multiplier), NCCL's communicators, and the gate: a kernel that holds all streams until
+// the host has issued a whole iteration, so that launch overhead is not measured.
 #include "exec/cuda/device.h"
 
 #include <fmt/format.h>
@@ -49,6 +49,20 @@ Result<double> free_bytes() {
   return std::max(0.0, static_cast<double>(free) - kReservedShare * static_cast<double>(all));
 }
 
+// Makes an array of zeros, which the stream sets.
+Result<DeviceArray<float>> make_zeros(std::int64_t words, cudaStream_t stream) {
+  ASSIGN_OR_RETURN(DeviceArray<float> array, make_array<float>(words));
+  if (words > 0)
+    RETURN_IF_CUDA_FAILS(cudaMemsetAsync, array.get(), 0, sizeof(float) * words, stream);
+  return array;
+}
+
+std::vector<std::string> op_names(const Body& body) {
+  std::vector<std::string> names;
+  for (const Op& op : body.ops) names.push_back(describe(body, op));
+  return names;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Device>> Device::make(int number) {
@@ -75,8 +89,8 @@ Device::~Device() {
 // Returns whether the streams have carried out all of their calls within the time.
 bool Device::is_idle(Nanoseconds within_ns) const {
   const Nanoseconds until_ns = now_ns() + within_ns;
-  for (std::size_t i = 0; i < parts_->partitions.streams(); ++i) {
-    const auto done = finished(parts_->partitions.stream(static_cast<std::int32_t>(i)), until_ns);
+  for (const Stream& stream : parts_->partitions.streams()) {
+    const auto done = finished(stream.get(), until_ns);
     if (!done.ok() || !*done) return false;
   }
   return true;
@@ -87,38 +101,37 @@ Result<GpuShare> Device::open(GpuJob job) {
   job_ = std::move(job);
   parts_ = std::make_unique<Parts>();
   RETURN_IF_CUDA_FAILS(cudaSetDevice, number_);
-  for (const Rank rank : job_.plan->local_ranks) {
-    const Body& own = job_.program->body_of(rank);
-    std::vector<std::string>& names = op_names_.emplace_back();
-    for (const Op& each : own.ops) names.push_back(describe(own, each));
-  }
-  RETURN_IF_ERROR(open_streams(job_.options.share_gpu));
-  RETURN_IF_ERROR(open_events());
+  for (const Rank rank : job_.plan->local_ranks)
+    op_names_.push_back(op_names(job_.program->body_of(rank)));
+  RETURN_IF_ERROR(open_streams());
+  RETURN_IF_ERROR(make_events(&parts_->events, job_.plan->event_streams.size(), true));
   RETURN_IF_ERROR(open_messages());
   RETURN_IF_ERROR(parts_->payloads.open(job_));
   GpuShare share = parts_->partitions.share();
-  if (job_.options.compute == Compute::Gemm) RETURN_IF_ERROR(open_multipliers(&share));
+  if (job_.options.compute == Compute::Gemm) {
+    RETURN_IF_ERROR(check_precision());
+    RETURN_IF_ERROR(plan_multipliers(share.sms));
+    RETURN_IF_ERROR(open_multipliers());
+    if (std::ranges::any_of(parts_->multipliers, &Multiplier::rounded))
+      share.note += std::string(share.note.empty() ? "" : "; ") +
+                    "fp8: sides of matrices are rounded up to multiples of 16";
+  }
   RETURN_IF_ERROR(parts_->communicators.open(job_));
   RETURN_IF_ERROR(connect());
   return share;
 }
 
-Status Device::open_streams(bool own_sms) {
+Status Device::open_streams() {
   const GpuPlan& plan = *job_.plan;
   RETURN_IF_ERROR(parts_->gate.open_words());
   ASSIGN_OR_RETURN(parts_->setup, make_stream(0));
-  RETURN_IF_ERROR(parts_->partitions.open(plan, number_, facts_.sms, own_sms));
+  RETURN_IF_ERROR(parts_->partitions.open(plan, number_, facts_.sms, job_.options.share_gpu));
   RETURN_IF_CUDA_FAILS(load_kernels, parts_->setup.get(), parts_->gate.words());
-  for (std::size_t i = 0; i < plan.streams.size(); ++i) {
-    cudaStream_t stream = parts_->partitions.stream(static_cast<std::int32_t>(i));
-    RETURN_IF_CUDA_FAILS(load_kernels, stream, parts_->gate.words());
+  for (const Stream& stream : parts_->partitions.streams()) {
+    RETURN_IF_CUDA_FAILS(load_kernels, stream.get(), parts_->gate.words());
     job_.on_progress();
   }
   return parts_->partitions.check_sms(plan);
-}
-
-Status Device::open_events() {
-  return make_events(&parts_->events, job_.plan->event_streams.size(), true);
 }
 
 Status Device::open_messages() {
@@ -132,24 +145,17 @@ Status Device::open_messages() {
         fmt::format("found messages of {:.3g} GB on {} streams, expected at most {:.3g} "
                     "GB, what is free of the memory of {}",
                     needed / GB, job_.plan->streams.size(), free / GB, facts_.name)};
+  cudaStream_t setup = parts_->setup.get();
   for (const GpuStream& stream : job_.plan->streams) {
-    Messages own;
-    ASSIGN_OR_RETURN(own.give, make_array<float>(stream.give_words));
-    ASSIGN_OR_RETURN(own.take, make_array<float>(stream.take_words));
-    for (const auto& [memory, words] : {std::pair(own.give.get(), stream.give_words),
-                                        std::pair(own.take.get(), stream.take_words)}) {
-      if (words > 0)
-        RETURN_IF_CUDA_FAILS(cudaMemsetAsync, memory, 0, sizeof(float) * words,
-                             parts_->setup.get());
-    }
-    parts_->messages.push_back(std::move(own));
+    Messages& own = parts_->messages.emplace_back();
+    ASSIGN_OR_RETURN(own.give, make_zeros(stream.give_words, setup));
+    ASSIGN_OR_RETURN(own.take, make_zeros(stream.take_words, setup));
   }
-  RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, parts_->setup.get());
+  RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, setup);
   return Done{};
 }
 
-Status Device::open_multipliers(GpuShare* share) {
-  const GpuPlan& plan = *job_.plan;
+Status Device::check_precision() const {
   int major = 0, minor = 0;
   RETURN_IF_CUDA_FAILS(cudaDeviceGetAttribute, &major, cudaDevAttrComputeCapabilityMajor, number_);
   RETURN_IF_CUDA_FAILS(cudaDeviceGetAttribute, &minor, cudaDevAttrComputeCapabilityMinor, number_);
@@ -158,14 +164,18 @@ Status Device::open_multipliers(GpuShare* share) {
         fmt::format("found precision fp8 on {} of compute capability {}.{}, expected 8.9 "
                     "or newer",
                     facts_.name, major, minor)};
+  return Done{};
+}
+
+// Plans the matrices of each local rank, and checks that the memory holds them all.
+Status Device::plan_multipliers(std::span<const int> sms) {
+  const std::vector<Rank>& local_ranks = job_.plan->local_ranks;
   double needed = 0;
-  bool rounded = false;
-  for (std::size_t i = 0; i < plan.local_ranks.size(); ++i) {
+  for (std::size_t i = 0; i < local_ranks.size(); ++i) {
     ASSIGN_OR_RETURN(Multiplier own,
-                     Multiplier::plan(*job_.program, job_.program->body_of(plan.local_ranks[i]),
-                                      job_.options, share->sms[i], facts_.sms));
+                     Multiplier::plan(*job_.program, job_.program->body_of(local_ranks[i]),
+                                      job_.options, sms[i], facts_.sms));
     needed += own.bytes();
-    rounded |= own.rounded();
     parts_->multipliers.push_back(std::move(own));
   }
   ASSIGN_OR_RETURN(const double free, free_bytes());
@@ -174,40 +184,43 @@ Status Device::open_multipliers(GpuShare* share) {
         "found matrices of {:.3g} GB for {} ranks at --gemm-scale {:g}, "
         "expected at most {:.3g} GB, what is free of the memory of {}: a "
         "lower --gemm-scale makes them smaller",
-        needed / GB, plan.local_ranks.size(), job_.options.gemm_scale, free / GB, facts_.name)};
-  for (std::size_t i = 0; i < plan.streams.size(); ++i) {
-    const GpuStream& stream = plan.streams[i];
-    if (stream.lane != 0) continue;
-    const auto number = static_cast<std::int32_t>(i);
-    const auto local_rank = static_cast<std::uint64_t>(stream.local_rank);
-    RETURN_IF_ERROR(parts_->multipliers[local_rank].open(parts_->partitions.stream(number),
-                                                         job_.options.seed + local_rank));
-    job_.on_progress();
-  }
-  if (rounded)
-    share->note += std::string(share->note.empty() ? "" : "; ") +
-                   "fp8: sides of matrices are rounded up to multiples of 16";
+        needed / GB, local_ranks.size(), job_.options.gemm_scale, free / GB, facts_.name)};
   return Done{};
 }
 
-// Carries out one message of each communicator, kind and size before the gate is used. At the first
-// message of a size NCCL connects members and loads kernels; at the first copy CUDA loads kernels.
-// Both may wait for other ranks and for the device: behind a closed gate that would be a deadlock.
-Status Device::connect() {
-  std::set<std::tuple<std::int32_t, OpKind, Bytes>> seen;
-  std::vector<const GpuCall*> first_calls;
-  for (const GpuCall& call : job_.plan->calls) {
-    const bool sends_bytes =
-        call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
-        call.verb == GpuVerb::Collective ||
-        (call.verb == GpuVerb::Move && job_.options.transfers != GpuTransfers::Priced);
-    if (!sends_bytes) continue;
-    const Op& own = op(call);
-    if (seen.insert({communicator(call), own.kind, own.bytes}).second) first_calls.push_back(&call);
+// Opens each local rank's matrices on its compute stream.
+Status Device::open_multipliers() {
+  const std::vector<GpuStream>& streams = job_.plan->streams;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    if (streams[i].lane != 0) continue;
+    cudaStream_t stream = parts_->partitions.stream(static_cast<std::int32_t>(i));
+    const auto local_rank = static_cast<std::uint64_t>(streams[i].local_rank);
+    RETURN_IF_ERROR(parts_->multipliers[local_rank].open(stream, job_.options.seed + local_rank));
+    job_.on_progress();
   }
-  std::ranges::stable_sort(first_calls, {},
-                           [this](const GpuCall* call) { return communicator(*call); });
-  for (const GpuCall* call : first_calls) {
+  return Done{};
+}
+
+// Returns the first message of each communicator, kind and size, by number of the communicator.
+std::vector<const GpuCall*> Device::first_messages() const {
+  const GpuTransfers transfers = job_.options.transfers;
+  std::set<std::tuple<std::int32_t, OpKind, Bytes>> seen;
+  std::vector<const GpuCall*> first;
+  for (const GpuCall& call : job_.plan->calls) {
+    const bool copies = call.verb == GpuVerb::Move && transfers == GpuTransfers::Copy;
+    if (!is_by_nccl(call, transfers) && !copies) continue;
+    const Op& own = op(call);
+    if (seen.insert({communicator(call), own.kind, own.bytes}).second) first.push_back(&call);
+  }
+  std::ranges::stable_sort(first, {}, [this](const GpuCall* call) { return communicator(*call); });
+  return first;
+}
+
+// Carries out the first messages before the gate is used. At the first message of a size NCCL
+// connects members and loads kernels; at the first copy CUDA loads kernels. Both may wait for other
+// ranks and for the device: behind a closed gate that would be a deadlock.
+Status Device::connect() {
+  for (const GpuCall* call : first_messages()) {
     RETURN_IF_ERROR(call->verb == GpuVerb::Move ? move(*call) : communicate(*call));
     ASSIGN_OR_RETURN(const bool ended, finished(stream(*call), now_ns() + job_.options.timeout_ns));
     RETURN_IF_ERROR(parts_->communicators.check());

@@ -48,9 +48,6 @@ class Device final : public Gpu {
   struct Messages {
     DeviceArray<float> give, take;
   };
-  struct DestroyGraph {
-    void operator()(CUgraphExec_st* graph) const { cudaGraphExecDestroy(graph); }
-  };
   // Everything that the GPU may still use after an abort. It is leaked then, as freeing it would
   // wait for the GPU.
   struct Parts {
@@ -66,32 +63,28 @@ class Device final : public Gpu {
     std::vector<Multiplier> multipliers;  // by local rank
     Communicators communicators;
     std::vector<GpuCall> graph_calls;  // the calls that `graph` carries out
-    std::unique_ptr<CUgraphExec_st, DestroyGraph> graph;
+    ExecutableGraph graph;
   };
-  struct DestroyTemplate {
-    void operator()(CUgraph_st* graph) const { cudaGraphDestroy(graph); }
-  };
-  using Graph = std::unique_ptr<CUgraph_st, DestroyTemplate>;
-  // How the Checks of an iteration go with the other calls, by index of the call.
-  struct Checks {
-    std::vector<const GpuCall*> of_call;  // the Check of the payload that it receives; null: none
-    std::vector<bool> skipped;            // true: a Check of a payload that no call receives
+  struct CheckedCall {
+    const GpuCall* call = nullptr;
+    const GpuCall* check = nullptr;  // the Check of the payload that it receives; null: none
   };
 
   explicit Device(int number) : number_(number) {}
   Status find_facts();
-  Status open_streams(bool own_sms);
-  Status open_events();
+  Status open_streams();
   Status open_messages();
-  Status open_multipliers(GpuShare* share);
+  Status check_precision() const;
+  Status plan_multipliers(std::span<const int> sms);
+  Status open_multipliers();
+  std::vector<const GpuCall*> first_messages() const;
   Status connect();
 
   bool is_idle(Nanoseconds within_ns) const;
   bool graph_came_to(std::int32_t event) const;
 
-  Checks plan_checks(std::span<const GpuCall> calls) const;
+  std::vector<CheckedCall> with_checks(std::span<const GpuCall> calls) const;
   bool only_takes_time(const GpuCall& call) const;
-  Status issue_all(std::span<const GpuCall> calls, const Checks& checks);
   Status issue_one(const GpuCall& call, bool captures);
   Status prepare(const GpuCall& call, bool captures);
   Status carry_out(const GpuCall& call);
@@ -101,7 +94,7 @@ class Device final : public Gpu {
   Status communicate(const GpuCall& call);
   Status move(const GpuCall& call);
 
-  Result<Graph> capture_graph(std::span<const GpuCall> calls);
+  Result<CapturedGraph> capture_graph(std::span<const GpuCall> calls);
   Status capture_all(std::span<const GpuCall> calls);
 
   const Body& body(const GpuCall& call) const;

@@ -95,7 +95,7 @@ class GpuExecutor {
   Status play_or_fall_back(int number, int iteration);
   Status play(int number, int iteration);
   Status start(int number);
-  Status wait_for_others();
+  Status open_gate();
   Status wait_for_end();
   Status note_progress(std::size_t local_rank);
   Status check_payloads();
@@ -248,20 +248,16 @@ Status GpuExecutor::play(int number, int iteration) {
 Status GpuExecutor::start(int number) {
   const bool direct = number == 0 || launch_ == GpuLaunch::Direct;
   const bool by_graph = !direct && launch_ == GpuLaunch::Graph;
-  const std::span<const GpuCall> calls = number == 0 ? plan_.calls : plain_;
-  if (direct) {
-    RETURN_IF_ERROR(wait_for_others());
-    ASSIGN_OR_RETURN(gate_ns_, gpu_.open_gate());
-  }
-  RETURN_IF_ERROR(gpu_.issue(calls, number, by_graph));
-  if (direct) return Done{};
-  RETURN_IF_ERROR(wait_for_others());
-  ASSIGN_OR_RETURN(gate_ns_, gpu_.open_gate());
-  return Done{};
+  if (direct) RETURN_IF_ERROR(open_gate());
+  RETURN_IF_ERROR(gpu_.issue(number == 0 ? plan_.calls : plain_, number, by_graph));
+  return direct ? Status(Done{}) : open_gate();
 }
 
-Status GpuExecutor::wait_for_others() {
-  return control_ == nullptr ? Status(Done{}) : wait_for_start(control_, header(0).before.ahead_ns);
+// Opens the gate when all ranks have come here.
+Status GpuExecutor::open_gate() {
+  if (control_ != nullptr) RETURN_IF_ERROR(wait_for_start(control_, header(0).before.ahead_ns));
+  ASSIGN_OR_RETURN(gate_ns_, gpu_.open_gate());
+  return Done{};
 }
 
 // Polls the device until all ops have ended. Notes the times of ops on the way.

@@ -1,4 +1,5 @@
-// Owners of CUDA streams, events and memory, which free what they own when they are destroyed.
+// Owners of CUDA streams, events, graphs and memory, which free what they own when they are
+// destroyed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,6 +23,13 @@ struct DestroyEvent {
   void operator()(CUevent_st* event) const { cudaEventDestroy(event); }
 };
 using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
+
+struct DestroyGraph {
+  void operator()(CUgraph_st* graph) const { cudaGraphDestroy(graph); }
+  void operator()(CUgraphExec_st* graph) const { cudaGraphExecDestroy(graph); }
+};
+using CapturedGraph = std::unique_ptr<CUgraph_st, DestroyGraph>;
+using ExecutableGraph = std::unique_ptr<CUgraphExec_st, DestroyGraph>;
 
 struct FreeDevice {
   void operator()(void* memory) const { cudaFree(memory); }

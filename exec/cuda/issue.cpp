@@ -65,46 +65,38 @@ Status Device::issue(std::span<const GpuCall> calls, int iteration, bool by_grap
   if (!parts_->gate.is_open())
     watch_ = std::make_unique<GateWatch>(&parts_->gate,
                                          std::min(kStall_ns, job_.options.timeout_ns / 2));
-  return issue_all(calls, plan_checks(calls));
+  for (const CheckedCall& step : with_checks(calls)) {
+    const GpuCall& call = *step.call;
+    if (step.check != nullptr)
+      RETURN_IF_ERROR(parts_->payloads.poison(*step.check, take(call), stream(call)));
+    RETURN_IF_ERROR(issue_one(call, false));
+    if (watch_) watch_->issued();
+  }
+  return Done{};
 }
 
 // Pairs each Check with the call that receives its message: the last such call before it on its
-// stream. The message's buffer is poisoned before that call (Payloads::poison).
-Device::Checks Device::plan_checks(std::span<const GpuCall> calls) const {
-  Checks checks;
-  checks.of_call.assign(calls.size(), nullptr);
-  checks.skipped.assign(calls.size(), false);
-  std::vector<std::ptrdiff_t> last_receiving(job_.plan->streams.size(), -1);  // by stream
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const GpuCall& call = calls[i];
-    if (receives_payload(call.verb)) last_receiving[call.stream] = static_cast<std::ptrdiff_t>(i);
-    if (call.verb != GpuVerb::Check) continue;
-    const std::ptrdiff_t receiving = last_receiving[call.stream];
-    if (receiving >= 0 && !only_takes_time(calls[receiving])) {
-      checks.of_call[receiving] = &call;
-    } else {
-      checks.skipped[i] = true;
+// stream. The message's buffer is poisoned before that call (Payloads::poison). Leaves out Checks
+// of messages that only take time.
+std::vector<Device::CheckedCall> Device::with_checks(std::span<const GpuCall> calls) const {
+  std::vector<CheckedCall> steps;
+  std::vector<std::ptrdiff_t> receiving(job_.plan->streams.size(), -1);  // by stream; into steps
+  for (const GpuCall& call : calls) {
+    std::ptrdiff_t& last = receiving[call.stream];
+    if (call.verb == GpuVerb::Check) {
+      if (last < 0 || only_takes_time(*steps[last].call)) continue;
+      steps[last].check = &call;
     }
+    if (receives_payload(call.verb)) last = std::ssize(steps);
+    steps.push_back({&call});
   }
-  return checks;
+  return steps;
 }
 
 // Returns whether the call takes its priced duration, and moves no bytes.
 bool Device::only_takes_time(const GpuCall& call) const {
   return call.verb == GpuVerb::Emulate ||
          (call.verb == GpuVerb::Move && job_.options.transfers == GpuTransfers::Priced);
-}
-
-Status Device::issue_all(std::span<const GpuCall> calls, const Checks& checks) {
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const GpuCall& call = calls[i];
-    if (checks.skipped[i]) continue;
-    if (const GpuCall* check = checks.of_call[i])
-      RETURN_IF_ERROR(parts_->payloads.poison(*check, take(call), stream(call)));
-    RETURN_IF_ERROR(issue_one(call, false));
-    if (watch_) watch_->issued();
-  }
-  return Done{};
 }
 
 // Issues a call. An Error names its op and rank.
@@ -223,7 +215,7 @@ Status Device::capture(std::span<const GpuCall> calls) {
   RETURN_IF_ERROR(make_events(&parts_->dependencies, parts_->events.size(), false));
   RETURN_IF_ERROR(make_events(&parts_->ends, job_.plan->streams.size(), false));
   parts_->graph.reset();
-  ASSIGN_OR_RETURN(const Graph graph, capture_graph(calls));
+  ASSIGN_OR_RETURN(const CapturedGraph graph, capture_graph(calls));
   cudaGraphExec_t made = nullptr;
   RETURN_IF_CUDA_FAILS(cudaGraphInstantiate, &made, graph.get(),
                        cudaGraphInstantiateFlagUseNodePriority);
@@ -236,13 +228,13 @@ Status Device::capture(std::span<const GpuCall> calls) {
 
 // Captures the calls as a graph. The capture mode is relaxed, as NCCL makes its calls from a thread
 // of its own.
-Result<Device::Graph> Device::capture_graph(std::span<const GpuCall> calls) {
+Result<CapturedGraph> Device::capture_graph(std::span<const GpuCall> calls) {
   cudaStream_t first = parts_->partitions.stream(0);
   RETURN_IF_CUDA_FAILS(cudaStreamBeginCapture, first, cudaStreamCaptureModeRelaxed);
   const Status captured = capture_all(calls);
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(first, &graph);
-  Graph own(graph);
+  CapturedGraph own(graph);
   if (!captured.ok()) return captured.error();
   if (ended != cudaSuccess) return cuda_failed("cudaStreamEndCapture", ended);
   return own;
@@ -252,16 +244,14 @@ Result<Device::Graph> Device::capture_graph(std::span<const GpuCall> calls) {
 // first, and join it again before the capture ends.
 Status Device::capture_all(std::span<const GpuCall> calls) {
   const std::vector<Event>& ends = parts_->ends;
-  cudaStream_t first = parts_->partitions.stream(0);
+  const std::vector<Stream>& streams = parts_->partitions.streams();
+  cudaStream_t first = streams[0].get();
   RETURN_IF_CUDA_FAILS(cudaEventRecord, ends[0].get(), first);
-  for (std::size_t i = 1; i < ends.size(); ++i) {
-    cudaStream_t other = parts_->partitions.stream(static_cast<std::int32_t>(i));
-    RETURN_IF_CUDA_FAILS(cudaStreamWaitEvent, other, ends[0].get(), 0);
-  }
+  for (std::size_t i = 1; i < streams.size(); ++i)
+    RETURN_IF_CUDA_FAILS(cudaStreamWaitEvent, streams[i].get(), ends[0].get(), 0);
   for (const GpuCall& call : calls) RETURN_IF_ERROR(issue_one(call, true));
-  for (std::size_t i = 1; i < ends.size(); ++i) {
-    cudaStream_t other = parts_->partitions.stream(static_cast<std::int32_t>(i));
-    RETURN_IF_CUDA_FAILS(cudaEventRecord, ends[i].get(), other);
+  for (std::size_t i = 1; i < streams.size(); ++i) {
+    RETURN_IF_CUDA_FAILS(cudaEventRecord, ends[i].get(), streams[i].get());
     RETURN_IF_CUDA_FAILS(cudaStreamWaitEvent, first, ends[i].get(), 0);
   }
   RETURN_IF_CUDA_FAILS(stamp_done, first, parts_->gate.words());

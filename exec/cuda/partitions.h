@@ -45,7 +45,7 @@ class Partitions {
   Status check_sms(const GpuPlan& plan);
 
   cudaStream_t stream(std::int32_t number) const { return streams_[number].get(); }
-  std::size_t streams() const { return streams_.size(); }
+  const std::vector<Stream>& streams() const { return streams_; }
   const GpuShare& share() const { return share_; }
 
  private:
