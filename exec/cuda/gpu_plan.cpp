@@ -31,14 +31,14 @@ struct LocalOp {
 // between local ranks, in the order of its members.
 using JointOps = std::vector<LocalOp>;
 
-// The ops of the local ranks, as both steps read them. Lanes are numbered through all local ranks.
+// A local rank, and a lane of its body.
+using RankLane = std::pair<std::int32_t, std::uint8_t>;
+
+// The ops of the local ranks, as both steps read them.
 class OpTable {
  public:
   OpTable(const Program& program, std::span<const Rank> ranks) : program_(program), ranks_(ranks) {
-    for (const Rank rank : ranks) {
-      queues_.emplace_back(program.body_of(rank));
-      first_lane_.push_back(std::exchange(lanes_, lanes_ + queues_.back().lanes.size()));
-    }
+    for (const Rank rank : ranks) queues_.emplace_back(program.body_of(rank));
   }
 
   std::int32_t ranks() const { return static_cast<std::int32_t>(ranks_.size()); }
@@ -46,10 +46,7 @@ class OpTable {
     return program_.body_of(ranks_[local_rank]).ops;
   }
   const Op& op(LocalOp own) const { return ops(own.local_rank)[own.op]; }
-  std::size_t lanes() const { return lanes_; }
-  std::size_t lane(std::int32_t local_rank, std::uint8_t own) const {
-    return first_lane_[local_rank] + own;
-  }
+  RankLane lane(LocalOp own) const { return {own.local_rank, op(own).lane}; }
   std::uint32_t place_on_lane(LocalOp own) const { return queues_[own.local_rank].place[own.op]; }
 
   // Return the number of the op's communicator, its members, and the op's rank's place among them.
@@ -77,9 +74,7 @@ class OpTable {
  private:
   const Program& program_;
   std::span<const Rank> ranks_;
-  std::vector<LaneQueues> queues_;       // by local rank
-  std::vector<std::size_t> first_lane_;  // by local rank
-  std::size_t lanes_ = 0;
+  std::vector<LaneQueues> queues_;  // by local rank
 };
 
 // Gives the ops in the order in which they can begin at their prices. This order matters as streams
@@ -194,10 +189,10 @@ bool receives_message(GpuVerb work) {
 class CallWriter {
  public:
   // Begins with the gate, on the first local rank's compute stream.
-  explicit CallWriter(const OpTable& table) : table_(table), lane_streams_(table.lanes(), -1) {
+  explicit CallWriter(const OpTable& table) : table_(table) {
     for (std::int32_t number = 0; number < table.ranks(); ++number)
       plan_.op_events.emplace_back(table.ops(number).size());
-    add_stream(0, 0);
+    add_stream({0, 0});
     add(GpuVerb::Gate, 0);
     plan_.gate = record(0);
   }
@@ -258,7 +253,7 @@ class CallWriter {
   void wait_for_end(std::int32_t stream, LocalOp own) {
     CHECK(events(own).begin >= 0);  // the op has been issued
     const std::uint32_t place = table_.place_on_lane(own);
-    std::uint32_t& known = known_ended_[stream][table_.lane(own.local_rank, table_.op(own).lane)];
+    std::uint32_t& known = known_ended_[stream][table_.lane(own)];
     if (plan_.event_streams[events(own).begin] == stream || place < known) return;
     known = place + 1;
     add(GpuVerb::Wait, stream, own, events(own).end);
@@ -276,18 +271,17 @@ class CallWriter {
 
   // Returns the stream of the op's lane. A new stream waits for the gate event first.
   std::int32_t stream_of(LocalOp own) {
-    const std::uint8_t lane = table_.op(own).lane;
-    const std::int32_t known = lane_streams_[table_.lane(own.local_rank, lane)];
-    if (known >= 0) return known;
-    const std::int32_t stream = add_stream(own.local_rank, lane);
+    const auto known = lane_streams_.find(table_.lane(own));
+    if (known != lane_streams_.end()) return known->second;
+    const std::int32_t stream = add_stream(table_.lane(own));
     add(GpuVerb::Wait, stream, {}, plan_.gate);
     return stream;
   }
-  std::int32_t add_stream(std::int32_t local_rank, std::uint8_t lane) {
+  std::int32_t add_stream(RankLane lane) {
     const auto stream = static_cast<std::int32_t>(plan_.streams.size());
-    plan_.streams.push_back({local_rank, lane});
-    known_ended_.emplace_back(table_.lanes());
-    return lane_streams_[table_.lane(local_rank, lane)] = stream;
+    plan_.streams.push_back({lane.first, lane.second});
+    known_ended_.emplace_back();
+    return lane_streams_[lane] = stream;
   }
 
   void add(GpuVerb verb, std::int32_t stream, LocalOp own = {}, std::int32_t event = -1) {
@@ -304,10 +298,10 @@ class CallWriter {
 
   const OpTable& table_;
   GpuPlan plan_;
-  std::vector<std::int32_t> lane_streams_;  // by lane; -1: none yet
+  std::map<RankLane, std::int32_t> lane_streams_;
   // known_ended_[stream][lane]: how many of the lane's first ops are sure to have ended after the
   // waits that the stream has so far. Waiting for one of those ops again needs no call.
-  std::vector<std::vector<std::uint32_t>> known_ended_;
+  std::vector<std::map<RankLane, std::uint32_t>> known_ended_;
 };
 
 // Returns the communicators that the ops use.
@@ -365,9 +359,8 @@ std::int32_t communicator_of(const Program& program, const GpuPlan& plan, const 
 }
 
 bool is_by_nccl(const GpuCall& call, GpuTransfers transfers) {
-  return call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
-         call.verb == GpuVerb::Collective ||
-         (call.verb == GpuVerb::Move && transfers == GpuTransfers::Nccl);
+  if (call.verb == GpuVerb::Move) return transfers == GpuTransfers::Nccl;
+  return sends_message(call.verb) || receives_message(call.verb);
 }
 
 std::vector<std::int32_t> nccl_communicators(const Program& program, const GpuPlan& plan,
