@@ -56,49 +56,46 @@ std::string yaml_value(const std::string& value) {
   return value;
 }
 
-// Returns the sections of Megatron-Bridge's configuration that a field is written in, separated by
-// blanks. Some fields are in both ddp and comm_overlap: comm_overlap replaces ddp's value, but is
-// read with a distributed optimizer only.
-std::string_view bridge_sections(std::string_view field) {
-  constexpr std::pair<std::string_view, std::string_view> kSections[] = {
-      {"micro_batch_size", "train"},
-      {"global_batch_size", "train"},
-      {"optimizer", "optimizer"},
-      {"use_precision_aware_optimizer", "optimizer"},
-      {"exp_avg_dtype", "optimizer"},
-      {"exp_avg_sq_dtype", "optimizer"},
-      {"muon_tp_mode", "optimizer"},
-      {"optimizer_cpu_offload", "optimizer"},
-      {"optimizer_offload_fraction", "optimizer"},
-      {"use_distributed_optimizer", "ddp optimizer"},
-      {"use_megatron_fsdp", "ddp"},
-      {"data_parallel_sharding_strategy", "ddp"},
-      {"num_distributed_optimizer_instances", "ddp"},
-      {"overlap_grad_reduce", "ddp comm_overlap"},
-      {"overlap_param_gather", "ddp comm_overlap"},
-      {"align_param_gather", "ddp comm_overlap"},
-      {"bucket_size", "ddp comm_overlap"},
-      {"grad_reduce_in_fp32", "mixed_precision"},
-      {"bf16", "mixed_precision"},
-      {"fp16", "mixed_precision"},
-      {"fp8", "mixed_precision"},
-      {"fp8_recipe", "mixed_precision"},
-      {"fp8_param_gather", "mixed_precision"},
-      {"fp8_dot_product_attention", "mixed_precision"},
-      {"fp4", "mixed_precision"},
-      {"fp4_param_gather", "mixed_precision"},
-      {"reuse_grad_buf_for_mxfp8_param_ag", "mixed_precision"},
-      {"tp_comm_overlap", "comm_overlap"},
-      {"overlap_p2p_comm", "comm_overlap"},
-      {"overlap_moe_expert_parallel_comm", "comm_overlap"},
-      {"delay_wgrad_compute", "comm_overlap"},
-      {"ckpt_format", "checkpoint"},
-      {"te_rng_tracker", "rng"}};
-  for (const auto& [name, sections] : kSections) {
-    if (name == field) return sections;
-  }
-  return "model";
+// The sections of Megatron-Bridge's configuration and their fields; "model" has all others. Some
+// fields are in both ddp and comm_overlap: comm_overlap replaces ddp's value, but is read with a
+// distributed optimizer only.
+struct BridgeSection {
+  std::string_view name, fields;
+};
+constexpr BridgeSection kBridgeFields[] = {
+    {"model", ""},
+    {"train", "micro_batch_size global_batch_size"},
+    {"optimizer",
+     "optimizer use_precision_aware_optimizer exp_avg_dtype exp_avg_sq_dtype muon_tp_mode "
+     "optimizer_cpu_offload optimizer_offload_fraction use_distributed_optimizer"},
+    {"ddp",
+     "use_distributed_optimizer use_megatron_fsdp data_parallel_sharding_strategy "
+     "num_distributed_optimizer_instances overlap_grad_reduce overlap_param_gather "
+     "align_param_gather bucket_size"},
+    {"checkpoint", "ckpt_format"},
+    {"rng", "te_rng_tracker"},
+    {"mixed_precision",
+     "grad_reduce_in_fp32 bf16 fp16 fp8 fp8_recipe fp8_param_gather fp8_dot_product_attention fp4 "
+     "fp4_param_gather reuse_grad_buf_for_mxfp8_param_ag"},
+    {"comm_overlap",
+     "overlap_grad_reduce overlap_param_gather align_param_gather bucket_size tp_comm_overlap "
+     "overlap_p2p_comm overlap_moe_expert_parallel_comm delay_wgrad_compute"}};
+
+bool has_field(const BridgeSection& section, std::string_view field) {
+  if (section.name != "model") return matches_word(field, section.fields);
+  return std::ranges::none_of(
+      kBridgeFields, [&](const BridgeSection& each) { return matches_word(field, each.fields); });
 }
+
+// Fields that Megatron-Bridge names otherwise, and their value there; "": the same.
+struct BridgeName {
+  std::string_view field, name, value;
+};
+constexpr BridgeName kBridgeNames[] = {{"ddp_bucket_size", "bucket_size", ""},
+                                       {"bias_gelu_fusion", "bias_activation_fusion", ""},
+                                       {"bias_swiglu_fusion", "bias_activation_fusion", ""},
+                                       {"no_persist_layer_norm", "persist_layer_norm", "False"},
+                                       {"grad_reduce_in_bf16", "grad_reduce_in_fp32", "False"}};
 
 bool is_list(std::string_view field) {
   return field == "recompute_modules" || field == "offload_modules";
@@ -114,28 +111,22 @@ std::string yaml_list(std::string words) {
 std::string nemo_text(PlanKeys* keys) {
   std::vector<MegatronField> fields = megatron_fields(keys, MegatronReader::Bridge);
   for (auto& [name, value] : fields) {
-    if (name == "ddp_bucket_size") name = "bucket_size";
-    if (name == "bias_gelu_fusion" || name == "bias_swiglu_fusion") name = "bias_activation_fusion";
-    if (name == "no_persist_layer_norm") {
-      name = "persist_layer_norm";
-      value = "False";
-    }
-    if (name == "grad_reduce_in_bf16") {
-      name = "grad_reduce_in_fp32";
-      value = "False";
+    const auto* const row = std::ranges::find(kBridgeNames, name, &BridgeName::field);
+    if (row != std::end(kBridgeNames)) {
+      name = row->name;
+      if (!row->value.empty()) value = row->value;
     }
     if (is_list(name)) value = yaml_list(value);
   }
   std::string text;
   if (keys->gpus() > 0) text += fmt::format("# for {} GPUs\n", keys->gpus());
-  for (const std::string_view section : {"model", "train", "optimizer", "ddp", "checkpoint", "rng",
-                                         "mixed_precision", "comm_overlap"}) {
+  for (const BridgeSection& section : kBridgeFields) {
     std::string lines;
     for (const auto& [name, value] : fields) {
-      if (!matches_word(section, bridge_sections(name))) continue;
+      if (!has_field(section, name)) continue;
       lines += fmt::format("  {}: {}\n", name, value.starts_with('[') ? value : yaml_value(value));
     }
-    if (!lines.empty()) text += fmt::format("{}:\n{}", section, lines);
+    if (!lines.empty()) text += fmt::format("{}:\n{}", section.name, lines);
   }
   return text;
 }
@@ -215,12 +206,11 @@ Result<std::string> emit_plan(const std::string& name, const PlanSettings& setti
     if (keys.flag("train.expandable_segments", false))
       keys.require("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
     const std::string text = format.text(&keys);
-    const std::vector<std::string> left = keys.left();
     if (format.comment.empty()) return with_json_notes(text, format.rules, keys);
     std::string notes = fmt::format("{}keeps the rules of {}\n", format.comment, format.rules);
     for (const std::string& variable : keys.required())
       notes += fmt::format("{}environment: {}\n", format.comment, variable);
-    for (const std::string& line : left)
+    for (const std::string& line : keys.left())
       notes += fmt::format("{}not expressed: {}\n", format.comment, line);
     // Keeps "#!/bin/bash" as the first line.
     const std::size_t begin = text.starts_with("#!") ? text.find('\n') + 1 : 0;

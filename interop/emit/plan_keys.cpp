@@ -10,11 +10,30 @@
 #include "interop/document/fields.h"
 
 namespace tandem {
+namespace {
+
+// Returns whether a value is its key's default. Most defaults are "off" in some form; fusions and
+// resharding are on by default. recompute_layers and group have no default.
+bool is_default(std::string_view key, std::string_view value, std::string_view tp) {
+  if (key == "parallel.expert_tp") return value == tp;
+  if (key == "train.cross_entropy") return value == "native";
+  if (matches_any(key,
+                  {"train.fused_*", "train.reshard_*", "train.recompute_layers", "schedule.group"}))
+    return value == "true";
+  return matches_any(value, {"0", "1", "false", "off", "none"});
+}
+
+}  // namespace
+
+const std::string* PlanKeys::setting(std::string_view name) const {
+  const auto found = settings_->find(std::string(name));
+  return found == settings_->end() ? nullptr : &found->second;
+}
 
 std::string PlanKeys::text(AnyKey key, std::string_view otherwise) {
   taken_.emplace(key.name());
-  const auto found = settings_->find(std::string(key.name()));
-  return found == settings_->end() ? std::string(otherwise) : found->second;
+  const std::string* const found = setting(key.name());
+  return found == nullptr ? std::string(otherwise) : *found;
 }
 
 long long PlanKeys::whole(IntegerKey key, long long otherwise) {
@@ -27,13 +46,12 @@ bool PlanKeys::flag(FlagKey key, bool otherwise) {
   return value.empty() ? otherwise : value == "true";
 }
 
-bool PlanKeys::has(AnyKey key) const { return settings_->contains(std::string(key.name())); }
+bool PlanKeys::has(AnyKey key) const { return setting(key.name()) != nullptr; }
 
 void PlanKeys::leave(AnyKey key, std::string_view why) {
   taken_.emplace(key.name());  // so that left() does not list it again
-  const auto found = settings_->find(std::string(key.name()));
-  if (found != settings_->end())
-    left_.push_back(fmt::format("{} = {}: {}", key.name(), found->second, why));
+  if (const std::string* const found = setting(key.name()))
+    left_.push_back(fmt::format("{} = {}: {}", key.name(), *found, why));
 }
 
 long long PlanKeys::replica_gpus() {
@@ -47,8 +65,8 @@ long long PlanKeys::gpus() {
 long long PlanKeys::dp() { return whole("parallel.dp", whole("cluster.gpus", 0) / replica_gpus()); }
 
 std::vector<std::string> PlanKeys::hybrid_layers() const {
-  const auto found = settings_->find(std::string(kHybridLayers));
-  return found == settings_->end() ? std::vector<std::string>() : split(found->second, " ");
+  const std::string* const found = setting(kHybridLayers);
+  return found == nullptr ? std::vector<std::string>() : split(*found, " ");
 }
 
 bool PlanKeys::is_hybrid() const {
@@ -81,22 +99,12 @@ void note_above_one(PlanKeys* keys, IntegerKey key, std::string_view why) {
   if (keys->whole(key, 1) > 1) keys->leave(key, why);
 }
 
-// Lists the keys that were not read, except those with a default value. Most defaults are "off" in
-// some form; fusions and resharding are on by default. recompute_layers and group have no default,
-// so these two are always listed.
 std::vector<std::string> PlanKeys::left() const {
-  const auto found = settings_->find("parallel.tp");
-  const std::string tp = found == settings_->end() ? "1" : found->second;
+  const std::string* const tp = setting("parallel.tp");
   std::vector<std::string> lines = left_;
   for (const auto& [key, value] : *settings_) {
     const bool of_plan = matches_any(key, {"parallel.*", "schedule.*", "train.*", "overlap.*"});
-    const bool has_no_off = matches_any(
-        key, {"train.fused_*", "train.reshard_*", "train.recompute_layers", "schedule.group"});
-    const bool is_default = key == "parallel.expert_tp"    ? value == tp
-                            : key == "train.cross_entropy" ? value == "native"
-                            : has_no_off                   ? value == "true"
-                                         : matches_any(value, {"0", "1", "false", "off", "none"});
-    if (of_plan && !taken_.contains(key) && !is_default)
+    if (of_plan && !taken_.contains(key) && !is_default(key, value, tp == nullptr ? "1" : *tp))
       lines.push_back(fmt::format("{} = {}", key, value));
   }
   return lines;

@@ -52,6 +52,8 @@ class PlanKeys {
   std::vector<std::string> left() const;
 
  private:
+  // Returns a value without marking its key; null: it is not set.
+  const std::string* setting(std::string_view name) const;
   long long replica_gpus();
 
   const PlanSettings* settings_;

@@ -126,6 +126,28 @@ bool can_shard(long long shard, long long dp, long long tp, long long cp) {
   return divides && (has_shards || !has_replicas || (tp == 1 && cp == 1));
 }
 
+// Returns the sizes of the device mesh. Their product is the number of processes.
+std::string parallelism_text(PlanKeys* keys) {
+  const long long tp = keys->whole("parallel.tp", 1), cp = keys->whole("parallel.cp", 1);
+  const long long dp = keys->dp(), shard = keys->whole("parallel.hsdp_shard", 0);
+  const bool is_expressed = can_shard(shard, dp, tp, cp);
+  if (shard > 0 && !is_expressed)
+    keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard, or more");
+  if (keys->text("parallel.cp_comm", "ring") != "all_gather" && cp > 1)
+    keys->leave("parallel.cp_comm", "keys and values are gathered by default");
+  std::string text = "parallelism_config:\n";
+  const auto add = [&](std::string_view name, long long size) {
+    text += fmt::format("  parallelism_config_{}_size: {}\n", name, size);
+  };
+  if (dp > 0) {
+    add("dp_replicate", is_expressed ? dp * cp / shard : 1);
+    add("dp_shard", is_expressed ? shard / cp : dp);
+  }
+  if (tp > 1) add("tp", tp);
+  if (cp > 1) add("cp", cp);
+  return text;
+}
+
 }  // namespace
 
 std::string deepspeed_text(PlanKeys* keys) {
@@ -165,23 +187,7 @@ std::string fsdp_text(PlanKeys* keys) {
   const long long tp = keys->whole("parallel.tp", 1), cp = keys->whole("parallel.cp", 1);
   if (zero < 2 && dp * cp != 1)
     keys->leave("train.zero", "FSDP cuts gradients, and parameters or not");
-  if (tp > 1 || cp > 1 || shard > 0) {
-    text += "parallelism_config:\n";
-    const bool is_expressed = can_shard(shard, dp, tp, cp);
-    if (shard > 0 && !is_expressed)
-      keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard, or more");
-    // The product of all sizes is the number of processes.
-    if (dp > 0) {
-      text += fmt::format("  parallelism_config_dp_replicate_size: {}\n",
-                          is_expressed ? dp * cp / shard : 1);
-      text +=
-          fmt::format("  parallelism_config_dp_shard_size: {}\n", is_expressed ? shard / cp : dp);
-    }
-    if (tp > 1) text += fmt::format("  parallelism_config_tp_size: {}\n", tp);
-    if (cp > 1) text += fmt::format("  parallelism_config_cp_size: {}\n", cp);
-    if (keys->text("parallel.cp_comm", "ring") != "all_gather" && cp > 1)
-      keys->leave("parallel.cp_comm", "keys and values are gathered by default");
-  }
+  if (tp > 1 || cp > 1 || shard > 0) text += parallelism_text(keys);
   if (!keys->flag("overlap.grad_reduce", true) && dp * cp > 1)
     keys->leave("overlap.grad_reduce", "gradients are always reduced layer by layer");
   if (!keys->flag("overlap.param_gather", true) && zero > 0)
