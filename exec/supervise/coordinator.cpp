@@ -44,6 +44,72 @@ Nanoseconds longest_compute_ns(const Program& program) {
   return longest;
 }
 
+// Returns the rank that failed first by rank 0's clock. A rank that has not compared clocks yet
+// counts as having failed before all others.
+std::optional<std::size_t> first_to_fail(const RunEnd& run_end) {
+  std::optional<std::size_t> first;
+  Nanoseconds first_ns = std::numeric_limits<Nanoseconds>::max();
+  for (std::size_t rank = 0; rank < run_end.states.size(); ++rank) {
+    const auto& state = run_end.states[rank];
+    if (!state || state->header().failure[0] == 0) continue;
+    const RunState::Header& header = state->header();
+    const Nanoseconds failed_ns =
+        header.before.at_ns == 0 ? 0 : header.failed_ns - header.before.ahead_ns;
+    if (failed_ns >= first_ns) continue;
+    first = rank;
+    first_ns = failed_ns;
+  }
+  return first;
+}
+
+// Returns the progress of all ranks in the slowest rank's iteration. A rank that is in a later one
+// has ended all its ops.
+std::vector<RankProgress> progress_of(const Program& program, RunEnd* run_end) {
+  std::uint32_t slowest = ~std::uint32_t{0};
+  for (const auto& state : run_end->states) {
+    if (state) slowest = std::min(slowest, state->header().iteration.load());
+  }
+  std::vector<RankProgress> progress;
+  for (std::size_t rank = 0; rank < run_end->states.size(); ++rank) {
+    const Body& body = program.body_of(static_cast<Rank>(rank));
+    RankProgress& own = progress.emplace_back();
+    own.exit_reason = run_end->exit_reasons[rank];
+    own.done.resize(body.lanes.size());
+    own.begun.resize(body.lanes.size());
+    auto& state = run_end->states[rank];
+    if (!state) continue;
+    if (state->header().iteration > slowest) {
+      for (const Op& op : body.ops) ++own.done[op.lane];
+    } else {
+      std::ranges::copy(state->done(), own.done.begin());
+      std::ranges::copy(state->begun(), own.begun.begin());
+    }
+  }
+  return progress;
+}
+
+// Returns why the run failed. The first of these that applies is the cause, as other ranks may have
+// failed because of it: ranks that were killed or do not answer; the error of the rank that
+// reported one first; the op that does not end, found from the ranks' progress (diagnose()).
+Error cause_of_failure(const Program& program, RunEnd* run_end) {
+  const auto ended_itself = [](const std::string& exit_reason) {
+    return exit_reason.starts_with("exited");
+  };
+  const bool any_killed =
+      std::ranges::any_of(run_end->exit_reasons, [&](const std::string& exit_reason) {
+        return !exit_reason.empty() && !ended_itself(exit_reason);
+      });
+  if (const std::optional<std::size_t> rank = first_to_fail(*run_end); rank && !any_killed) {
+    const RunState::Header& header = run_end->states[*rank]->header();
+    return {fmt::format("rank {}: {}", *rank, header.failure), header.failure_kind};
+  }
+  std::vector<RankProgress> progress = progress_of(program, run_end);
+  for (RankProgress& rank : progress) {
+    if (any_killed && ended_itself(rank.exit_reason)) rank.exit_reason.clear();
+  }
+  return {diagnose(program, progress), Error::Failed};
+}
+
 class Coordinator {
  public:
   Coordinator(const Program& program, const ExecOptions& options, const HelloMessage& own,
@@ -58,28 +124,30 @@ class Coordinator {
         members_(program.ranks.size()) {}
 
   RunEnd run() {
-    std::string failure = supervise();
-    if (!failure.empty()) collect_states();
-    send_to_all(failure.empty() ? MessageKind::Bye : MessageKind::Stop);
+    const std::optional<RunFailure> failure = supervise();
+    if (failure) collect_states();
+    send_to_all(failure ? MessageKind::Stop : MessageKind::Bye);
     RunEnd run_end;
-    run_end.failure = std::move(failure);
     for (Member& member : members_) {
       run_end.exit_reasons.push_back(exit_reason_of(member));
       run_end.states.push_back(std::move(member.state));
-      if (!run_end.failure.empty() && member.connection) member.connection->leave_open();
+      if (failure && member.connection) member.connection->leave_open();
     }
-    const bool stuck = run_end.failure == kStuck;
-    if (stuck || run_end.failure == kBroken) run_end.failure = cause_of_failure(&run_end);
-    if (stuck)
-      run_end.failure = fmt::format("no op ended within {:g} s: {}",
-                                    to_seconds(options_.timeout_ns), run_end.failure);
+    if (!failure) return run_end;
+    run_end.failure = failure->text;
+    if (failure->is_explained) return run_end;
+    const Error cause = cause_of_failure(program_, &run_end);
+    run_end.failure += cause.message;
+    run_end.kind = cause.kind;
     return run_end;
   }
 
  private:
-  // Placeholders of supervise() for a failure that the ranks' states will explain.
-  static constexpr const char* kStuck = "stuck";    // no op has ended for too long
-  static constexpr const char* kBroken = "broken";  // a rank or its watchdog is gone
+  // That a run failed. If only the ranks' states can say why, the text goes before what they say.
+  struct RunFailure {
+    std::string text;
+    bool is_explained = true;
+  };
 
   struct Member {
     std::optional<Connection> connection;
@@ -88,9 +156,8 @@ class Coordinator {
     std::uint64_t program = 0;  // hash of the Program that the rank runs
   };
 
-  // Waits until all ranks have ended. Returns why the run failed, or a placeholder if only the
-  // ranks' states can say; empty: it did not fail.
-  std::string supervise() {
+  // Waits until all ranks have ended, or the run has failed.
+  std::optional<RunFailure> supervise() {
     const auto patience = std::chrono::nanoseconds(options_.timeout_ns);
     const auto begin = Clock::now();
     while (!have_reached(Phase::Joined)) {
@@ -99,17 +166,19 @@ class Coordinator {
       run_round();
       if (const std::string ending = external_stop_.ending(); !ending.empty())
         return missing_ranks("until the run " + ending);
-      if (std::string failure = fault(); !failure.empty()) return failure;
+      if (std::optional<RunFailure> found = failure()) return found;
     }
     send_to_all(MessageKind::Go);
     const auto stuck_after = patience + std::chrono::nanoseconds(longest_compute_ns(program_));
     last_progress_ = Clock::now();
     while (!std::ranges::all_of(members_, has_ended)) {
-      if (Clock::now() - last_progress_ > stuck_after) return kStuck;
+      if (Clock::now() - last_progress_ > stuck_after)
+        return RunFailure{
+            fmt::format("no op ended within {:g} s: ", to_seconds(options_.timeout_ns)), false};
       run_round();
-      if (std::string failure = fault(); !failure.empty()) return failure;
+      if (std::optional<RunFailure> found = failure()) return found;
     }
-    return "";
+    return std::nullopt;
   }
 
   // Asks all ranks for their states, and waits for the answers of those that can answer.
@@ -137,38 +206,38 @@ class Coordinator {
   // Says which ranks are missing. If none has joined, it names the library by which they meet
   // instead: MPI starts only once all ranks are there, so a single missing rank keeps all from
   // joining.
-  std::string missing_ranks(const std::string& when) const {
+  RunFailure missing_ranks(const std::string& when) const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::size_t> ranks;
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       if (members_[rank].status.phase < Phase::Joined) ranks.push_back(rank);
     }
     if (ranks.size() == members_.size())
-      return fmt::format("{} did not start {}, expected all {} ranks to come", rendezvous_by_, when,
-                         members_.size());
+      return {fmt::format("{} did not start {}, expected all {} ranks to come", rendezvous_by_,
+                          when, members_.size())};
     const std::size_t more = ranks.size() - std::min(kNamed, ranks.size());
     ranks.resize(ranks.size() - more);
-    return fmt::format("found no rank {}{} {}, expected all {} to join", fmt::join(ranks, ", "),
-                       more == 0 ? "" : fmt::format(" and {} more", more), when, members_.size());
+    return {fmt::format("found no rank {}{} {}, expected all {} to join", fmt::join(ranks, ", "),
+                        more == 0 ? "" : fmt::format(" and {} more", more), when, members_.size())};
   }
 
-  // Returns a fault after which the run cannot go on; empty: none. A rank that is stopped can go
-  // on, so this is no fault. A rank's fault counts before a signal, because mpirun sends a signal
-  // when a rank fails.
-  std::string fault() const {
+  // Returns a failure after which the run cannot go on. A rank that is stopped can go on, so this
+  // is none. A rank's failure counts before a signal, because mpirun sends a signal when a rank
+  // fails.
+  std::optional<RunFailure> failure() const {
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       const Member& member = members_[rank];
       if (member.connection && member.program != own_.program)
-        return fmt::format(
-            "found the Program {:016x} on rank {} and {:016x} on rank 0, expected "
-            "one",
-            member.program, rank, own_.program);
-      const bool lost = member.connection && !member.connection->is_open();
-      const bool gone = member.status.gone != 0 && member.status.phase != Phase::Ended;
-      if (gone || (lost && !has_ended(member))) return kBroken;
+        return RunFailure{
+            fmt::format("found the Program {:016x} on rank {} and {:016x} on rank 0, expected one",
+                        member.program, rank, own_.program)};
+      const bool is_lost = member.connection && !member.connection->is_open();
+      const bool is_gone = member.status.gone != 0 && member.status.phase != Phase::Ended;
+      if (is_gone || (is_lost && !has_ended(member))) return RunFailure{"", false};
     }
     const std::string ending = external_stop_.ending();
-    return ending.empty() ? "" : "the run " + ending;
+    if (ending.empty()) return std::nullopt;
+    return RunFailure{"the run " + ending};
   }
 
   void send_to_all(MessageKind message) {
@@ -237,76 +306,6 @@ class Coordinator {
     if (!member.state)
       return member.connection->is_open() ? "does not answer" : "is gone, and so is its watchdog";
     return member.status.exit_reason;
-  }
-
-  // Returns why the run failed. The first of these that applies is the cause, as other ranks may
-  // have failed because of it: ranks that were killed or do not answer; the error of the rank that
-  // reported one first; the op that does not end, found from the ranks' progress (diagnose()).
-  std::string cause_of_failure(RunEnd* run_end) const {
-    std::vector<RankProgress> progress = progress_of(run_end);
-    const auto ended_itself = [](const std::string& exit_reason) {
-      return exit_reason.starts_with("exited");
-    };
-    const bool any_killed =
-        std::ranges::any_of(run_end->exit_reasons, [&](const std::string& exit_reason) {
-          return !exit_reason.empty() && !ended_itself(exit_reason);
-        });
-    if (any_killed) {
-      for (RankProgress& rank : progress) {
-        if (ended_itself(rank.exit_reason)) rank.exit_reason.clear();
-      }
-      return diagnose(program_, progress);
-    }
-    if (const std::optional<std::size_t> rank = first_to_fail(*run_end)) {
-      const RunState::Header& header = run_end->states[*rank]->header();
-      run_end->kind = header.failure_kind;
-      return fmt::format("rank {}: {}", *rank, header.failure);
-    }
-    return diagnose(program_, progress);
-  }
-
-  // Returns the rank that failed first by rank 0's clock. A rank that has not compared clocks yet
-  // counts as having failed before all others.
-  std::optional<std::size_t> first_to_fail(const RunEnd& run_end) const {
-    std::optional<std::size_t> first;
-    Nanoseconds first_ns = std::numeric_limits<Nanoseconds>::max();
-    for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-      const auto& state = run_end.states[rank];
-      if (!state || state->header().failure[0] == 0) continue;
-      const RunState::Header& header = state->header();
-      const Nanoseconds failed_ns =
-          header.before.at_ns == 0 ? 0 : header.failed_ns - header.before.ahead_ns;
-      if (failed_ns >= first_ns) continue;
-      first = rank;
-      first_ns = failed_ns;
-    }
-    return first;
-  }
-
-  // Returns the progress of all ranks in the slowest rank's iteration. A rank that is in a later
-  // one has ended all its ops.
-  std::vector<RankProgress> progress_of(RunEnd* run_end) const {
-    std::uint32_t slowest = ~std::uint32_t{0};
-    for (const auto& state : run_end->states) {
-      if (state) slowest = std::min(slowest, state->header().iteration.load());
-    }
-    std::vector<RankProgress> progress;
-    for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-      RankProgress& own = progress.emplace_back();
-      own.exit_reason = run_end->exit_reasons[rank];
-      auto& state = run_end->states[rank];
-      const std::size_t lanes = program_.body_of(static_cast<Rank>(rank)).lanes.size();
-      own.done.resize(lanes);
-      own.begun.resize(lanes);
-      if (!state) continue;
-      own.done.assign(state->done().begin(), state->done().end());
-      own.begun.assign(state->begun().begin(), state->begun().end());
-      if (state->header().iteration <= slowest) continue;
-      std::ranges::fill(own.done, 0);
-      std::ranges::fill(own.begun, 0);
-      for (const Op& op : program_.body_of(static_cast<Rank>(rank)).ops) ++own.done[op.lane];
-    }
-    return progress;
   }
 
   const Program& program_;

@@ -67,9 +67,11 @@ class Watchdog {
       child_.update();
       for (const ControlMessage& message : connection_->receive()) {
         last_heard_ = Clock::now();
-        if (static_cast<MessageKind>(message.kind) == MessageKind::Bye) return let_child_exit();
-        if (static_cast<MessageKind>(message.kind) == MessageKind::Stop) return stop();
-        answer(static_cast<MessageKind>(message.kind));
+        const auto kind = static_cast<MessageKind>(message.kind);
+        if (kind == MessageKind::Bye) return let_child_exit();
+        if (kind == MessageKind::Stop) return stop();
+        if (kind == MessageKind::Go) state_.header().go = 1;
+        if (kind == MessageKind::Dump) send_state();
       }
       report();
     }
@@ -145,17 +147,11 @@ class Watchdog {
                  Error::Failed};
   }
 
-  // Does what Go or Dump asks for.
-  void answer(MessageKind message) {
-    if (message == MessageKind::Go) state_.header().go = 1;
-    if (message == MessageKind::Dump) send_state();
-  }
-
   // Reports every 200 ms, and at once if something has changed. Sends the whole state at the end.
   void report() {
-    const bool over = child_.is_gone() || state_.header().phase.load() == Phase::Ended;
-    const auto now = Clock::now();
     const Phase phase = state_.header().phase;
+    const bool over = child_.is_gone() || phase == Phase::Ended;
+    const auto now = Clock::now();
     if (now - last_report_ > kStatusEvery || child_.exit_reason() != reported_exit_reason_ ||
         phase != reported_phase_) {
       last_report_ = now;
@@ -182,10 +178,7 @@ class Watchdog {
   // Error names a child that dies meanwhile: mpirun may then end rank 0 before it has written its
   // results.
   Status let_child_exit() {
-    for (const auto begin = Clock::now(); !child_.is_gone() && Clock::now() - begin < kTimeToExit;
-         poll(nullptr, 0, kTick_ms))
-      child_.update();
-    child_.kill();
+    kill_child_after(kTimeToExit);
     if (!child_.exit_reason().empty())
       return Error{
           fmt::format("rank {} {} after all had played", hello_.rank, child_.exit_reason()),
@@ -205,8 +198,12 @@ class Watchdog {
     own.stop = 1;
     const bool was_ended = !external_stop_.is_orphan() && !external_stop_.ending().empty();
     const Clock::duration time = was_ended ? Clock::duration(kTimeToAbortWhenEnded) : kTimeToAbort;
-    for (const auto begin = Clock::now();
-         own.heeds_stop != 0 && !child_.is_gone() && Clock::now() - begin < time;
+    kill_child_after(own.heeds_stop != 0 ? time : Clock::duration::zero());
+  }
+
+  // Kills the child if it has not ended by itself within the time.
+  void kill_child_after(Clock::duration time) {
+    for (const auto begin = Clock::now(); !child_.is_gone() && Clock::now() - begin < time;
          poll(nullptr, 0, kTick_ms))
       child_.update();
     child_.kill();
