@@ -3,6 +3,7 @@
 #include "launch/launch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -81,15 +83,14 @@ class LocalRanks {
         return Error{fmt::format("process {} of {} could not be started: {}", rank, ranks,
                                  std::strerror(errno)),
                      Error::Failed};
-      if (process > 0) {
-        members_.push_back({process});
-        continue;
+      if (process == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent) _exit(exit_status(Error::Failed));
+        set_environment(rank, ranks, fmt::format("tandem-{}", parent), port, secret);
+        become(command);
+        _exit(exit_status(Error::Failed));
       }
-      prctl(PR_SET_PDEATHSIG, SIGTERM);
-      if (getppid() != parent) _exit(exit_status(Error::Failed));
-      set_environment(rank, ranks, fmt::format("tandem-{}", parent), port, secret);
-      become(command);
-      _exit(exit_status(Error::Failed));
+      members_.push_back({process});
     }
     return Done{};
   }
@@ -202,6 +203,14 @@ std::optional<LaunchedRank> launched_rank(const Environment& get) {
 
 std::optional<LaunchedRank> launched_rank() {
   return launched_rank([](const char* name) { return std::getenv(name); });
+}
+
+std::string named_ranks(const std::vector<std::size_t>& ranks) {
+  constexpr std::size_t kNamed = 8;
+  const std::span named = std::span(ranks).first(std::min(kNamed, ranks.size()));
+  const std::string text = fmt::format("{}", fmt::join(named, ", "));
+  const std::size_t more = ranks.size() - named.size();
+  return more == 0 ? text : fmt::format("{} and {} more", text, more);
 }
 
 bool rank_0_reports(const Error& error) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -55,6 +56,9 @@ Result<int> run_mpirun(int ranks);
 //
 // REQUIRES: no other thread runs, and no children.
 Result<int> run_ranks(int ranks);
+
+// Names ranks, the first eight by number: "0, 3 and 5 more" of ten.
+std::string named_ranks(const std::vector<std::size_t>& ranks);
 
 // Returns whether rank 0, and not this rank, reports an error that all ranks see. Waits up to 5 s:
 // if rank 0 has reported the error, the launcher interrupts the wait with the signal that ends the

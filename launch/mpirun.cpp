@@ -214,6 +214,25 @@ Children children_of(pid_t mpirun) {
   return found;
 }
 
+// Detects an mpirun that outlives its ranks by ten seconds without output: with PMIx 4.2 it waits
+// forever for a lock if a rank was killed while connecting to it.
+struct OutlivedRanks {
+  pid_t mpirun = -1;
+  bool is_local = false, had_ranks = false;
+  int quiet_seconds = 0;
+
+  // Returns whether the ten seconds are over. Is called at each output, and with is_quiet after
+  // each second without.
+  bool are_over(bool is_quiet) {
+    constexpr int kMostQuietSeconds = 10;
+    const Children children = children_of(mpirun);
+    had_ranks |= is_local && children == Children::Run;
+    const bool outlives = children == Children::Ended || (children == Children::None && had_ranks);
+    quiet_seconds = is_quiet && outlives ? quiet_seconds + 1 : 0;
+    return quiet_seconds == kMostQuietSeconds;
+  }
+};
+
 // The signals that pass_on() sent to mpirun.
 struct SignalsToMpirun {
   int forwarded = 0;          // the last signal that was forwarded; 0: none
@@ -222,15 +241,13 @@ struct SignalsToMpirun {
 
 // Passes both streams on until both are closed. Ends mpirun if its results cannot be written.
 // Forwards signals that were sent to this process alone: Ctrl-C in a terminal reaches mpirun
-// without help. Kills an mpirun that outlives its ranks by ten seconds without output: with PMIx
-// 4.2 it waits forever for a lock if a rank was killed while connecting to it.
+// without help. Kills an mpirun that outlives its ranks.
 SignalsToMpirun pass_on(Stream* output, Stream* errors, pid_t mpirun, bool is_local) {
-  constexpr int kSecondMs = 1000, kMostQuietSeconds = 10;
+  constexpr int kSecondMs = 1000;
   SignalsToMpirun sent;
+  OutlivedRanks outlived{mpirun, is_local};
   std::array<pollfd, 2> ends = {pollfd{output->source, POLLIN, 0},
                                 pollfd{errors->source, POLLIN, 0}};
-  int quiet_seconds = 0;
-  bool had_ranks = false;
   for (bool terminated = false; ends[0].fd >= 0 || ends[1].fd >= 0;) {
     if (const int signal = caught; signal != 0) {
       caught = 0;
@@ -239,11 +256,7 @@ SignalsToMpirun pass_on(Stream* output, Stream* errors, pid_t mpirun, bool is_lo
     }
     const int ready = poll(ends.data(), ends.size(), kSecondMs);
     if (ready < 0) continue;
-    const Children children = children_of(mpirun);
-    had_ranks |= is_local && children == Children::Run;
-    const bool outlives = children == Children::Ended || (children == Children::None && had_ranks);
-    quiet_seconds = ready == 0 && outlives ? quiet_seconds + 1 : 0;
-    if (quiet_seconds == kMostQuietSeconds) sent.killed_stuck = kill(mpirun, SIGKILL) == 0;
+    if (outlived.are_over(ready == 0)) sent.killed_stuck = kill(mpirun, SIGKILL) == 0;
     if (ends[0].revents != 0 && !output->pass_block()) ends[0].fd = -1;
     if (ends[1].revents != 0 && !errors->pass_block()) ends[1].fd = -1;
     if (output->write_errno != 0 && !std::exchange(terminated, true)) kill(mpirun, SIGTERM);

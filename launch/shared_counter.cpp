@@ -155,8 +155,7 @@ Result<std::int64_t> SharedCounter::next() { return ask(kNext, 0); }
 Result<std::int64_t> SharedCounter::meet(std::int64_t own) { return ask(kMeet, own); }
 
 Status SharedCounter::leave() {
-  ASSIGN_OR_RETURN(const std::int64_t ignored, ask(kLeave, 0));
-  (void)ignored;
+  RETURN_IF_ERROR(ask(kLeave, 0));
   return Done{};
 }
 

@@ -166,18 +166,13 @@ class RankCollector {
   }
 
   Error missing_ranks(const std::vector<std::optional<Peer>>& peers) const {
-    constexpr std::size_t kNamed = 8;
-    std::vector<std::size_t> ranks;
+    std::vector<std::size_t> missing;
     for (std::size_t rank = 0; rank < peers.size(); ++rank) {
-      if (!peers[rank]) ranks.push_back(rank);
+      if (!peers[rank]) missing.push_back(rank);
     }
-    const std::size_t more = ranks.size() - std::min(kNamed, ranks.size());
-    ranks.resize(ranks.size() - more);
-    return Error{
-        fmt::format("found no rank {}{} within {:g} s, expected all {} to come",
-                    fmt::join(ranks, ", "), more == 0 ? "" : fmt::format(" and {} more", more),
-                    to_seconds(timeout_ns_), peers.size()),
-        Error::Failed};
+    return Error{fmt::format("found no rank {} within {:g} s, expected all {} to come",
+                             named_ranks(missing), to_seconds(timeout_ns_), peers.size()),
+                 Error::Failed};
   }
 
   AdmissionListener admission_;

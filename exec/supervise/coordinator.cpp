@@ -3,7 +3,6 @@
 // something fails, it sends Dump, gathers the ranks' states, sends Stop, and concludes from the
 // states why the run failed. Declared in exec/supervise/watchdog.h.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "exec/supervise/diagnose.h"
 #include "exec/supervise/watchdog.h"
+#include "launch/launch.h"
 
 namespace tandem {
 namespace {
@@ -207,18 +207,15 @@ class Coordinator {
   // instead: MPI starts only once all ranks are there, so a single missing rank keeps all from
   // joining.
   RunFailure missing_ranks(const std::string& when) const {
-    constexpr std::size_t kNamed = 8;
-    std::vector<std::size_t> ranks;
+    std::vector<std::size_t> missing;
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-      if (members_[rank].status.phase < Phase::Joined) ranks.push_back(rank);
+      if (members_[rank].status.phase < Phase::Joined) missing.push_back(rank);
     }
-    if (ranks.size() == members_.size())
+    if (missing.size() == members_.size())
       return {fmt::format("{} did not start {}, expected all {} ranks to come", rendezvous_by_,
                           when, members_.size())};
-    const std::size_t more = ranks.size() - std::min(kNamed, ranks.size());
-    ranks.resize(ranks.size() - more);
-    return {fmt::format("found no rank {}{} {}, expected all {} to join", fmt::join(ranks, ", "),
-                        more == 0 ? "" : fmt::format(" and {} more", more), when, members_.size())};
+    return {fmt::format("found no rank {} {}, expected all {} to join", named_ranks(missing), when,
+                        members_.size())};
   }
 
   // Returns a failure after which the run cannot go on. A rank that is stopped can go on, so this
