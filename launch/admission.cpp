@@ -69,12 +69,6 @@ void answer(const Hmac& hmac, std::span<const std::byte> key, ProvenCaller* call
   send_admission(&caller->connection, kind, body);
 }
 
-IntroductionResult unproven_end(const char* description) {
-  IntroductionResult result;
-  result.found = description;
-  return result;
-}
-
 // Returns the number of unproven connections that may be open. Half of the files that this process
 // may open stay for the run itself.
 std::size_t most_unproven_callers(std::size_t expected) {
@@ -181,20 +175,20 @@ IntroductionResult introduce(Connection connection, const Hmac& hmac,
   };
   connection.expect_at_most(kMostAnswer);
   const auto challenged = wait_for_message(std::min(until, Clock::now() + kTimeToChallenge));
-  if (!challenged) return unproven_end("somebody who does not answer");
+  if (!challenged) return {.found = "somebody who does not answer"};
   if (!is_kind(*challenged, AdmissionKind::Challenge) || challenged->body.size() != sizeof(Digest))
-    return unproven_end("another program");
+    return {.found = "another program"};
   const Digest challenge = digest_at(challenged->body, 0), nonce = random_digest();
   send_admission(&connection, AdmissionKind::Introduction,
                  introduction(hmac, key, challenge, nonce, who));
   const auto answered = wait_for_message(until);
   constexpr const char* kOtherSecret = "somebody with another secret";
-  if (!answered && connection.is_open()) return unproven_end("somebody who does not answer");
-  if (!answered || answered->body.size() < sizeof(Digest)) return unproven_end(kOtherSecret);
+  if (!answered && connection.is_open()) return {.found = "somebody who does not answer"};
+  if (!answered || answered->body.size() < sizeof(Digest)) return {.found = kOtherSecret};
   const std::span<const std::byte> words = std::span(answered->body).subspan(sizeof(Digest));
   const auto kind = static_cast<AdmissionKind>(answered->kind);
   if (!hmac.same(digest_at(answered->body, 0), proof(hmac, key, kind, challenge, nonce, words)))
-    return unproven_end(kOtherSecret);
+    return {.found = kOtherSecret};
   IntroductionResult result;
   if (kind == AdmissionKind::Refused)
     result.refused.assign(reinterpret_cast<const char*>(words.data()), words.size());

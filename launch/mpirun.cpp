@@ -165,14 +165,15 @@ int write_all(int file, const char* bytes, std::size_t size) {
 
 // mpirun's standard output or standard error, which is copied to this process's own.
 struct Stream {
-  int source = -1, destination = -1;  // file descriptors
-  bool passed_any = false;            // at least one byte was read
-  int write_errno = 0;                // of the first write that failed; nothing is written after it
+  Descriptor source, write_end;  // of a pipe; mpirun has the end to write
+  int destination = -1;
+  bool passed_any = false;  // at least one byte was read
+  int write_errno = 0;      // of the first write that failed; nothing is written after it
 
   // Copies the next block. Returns false if the source has ended.
   bool pass_block() {
     std::array<char, 1 << 16> block;
-    const ssize_t got = read(source, block.data(), block.size());
+    const ssize_t got = read(source.number(), block.data(), block.size());
     if (got < 0 && errno == EINTR) return true;
     if (got <= 0) return false;
     passed_any = true;
@@ -246,8 +247,8 @@ SignalsToMpirun pass_on(Stream* output, Stream* errors, pid_t mpirun, bool is_lo
   constexpr int kSecondMs = 1000;
   SignalsToMpirun sent;
   OutlivedRanks outlived{mpirun, is_local};
-  std::array<pollfd, 2> ends = {pollfd{output->source, POLLIN, 0},
-                                pollfd{errors->source, POLLIN, 0}};
+  std::array<pollfd, 2> ends = {pollfd{output->source.number(), POLLIN, 0},
+                                pollfd{errors->source.number(), POLLIN, 0}};
   for (bool terminated = false; ends[0].fd >= 0 || ends[1].fd >= 0;) {
     if (const int signal = caught; signal != 0) {
       caught = 0;
@@ -282,14 +283,10 @@ Result<Descriptor> open_loopback_library() {
   return library;
 }
 
-struct MpirunPipe {
-  Descriptor read_end, write_end;
-};
-
-Result<MpirunPipe> new_pipe() {
+Result<Stream> open_stream(int destination) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return failed(fmt::format("mpirun: {}", std::strerror(errno)));
-  return MpirunPipe{Descriptor(ends[0]), Descriptor(ends[1])};
+  return Stream{Descriptor(ends[0]), Descriptor(ends[1]), destination};
 }
 
 // Returns mpirun's exit status, or an Error if the results were lost or mpirun did not say why it
@@ -345,20 +342,18 @@ Result<int> run_mpirun(int ranks) {
   if (is_local) {
     ASSIGN_OR_RETURN(loopback_library, open_loopback_library());
   }
-  ASSIGN_OR_RETURN(MpirunPipe output_pipe, new_pipe());
-  ASSIGN_OR_RETURN(MpirunPipe error_pipe, new_pipe());
+  ASSIGN_OR_RETURN(Stream output, open_stream(STDOUT_FILENO));
+  ASSIGN_OR_RETURN(Stream errors, open_stream(STDERR_FILENO));
   catch_signals();
   const pid_t parent = getpid();
   const pid_t mpirun = fork();
   if (mpirun < 0)
     return failed(fmt::format("mpirun could not be started: {}", std::strerror(errno)));
   if (mpirun == 0)
-    become_mpirun(command_line(ranks, is_local), output_pipe.write_end.number(),
-                  error_pipe.write_end.number(), parent, loopback_library.number());
-  output_pipe.write_end = {};
-  error_pipe.write_end = {};
-  Stream output{output_pipe.read_end.number(), STDOUT_FILENO};
-  Stream errors{error_pipe.read_end.number(), STDERR_FILENO};
+    become_mpirun(command_line(ranks, is_local), output.write_end.number(),
+                  errors.write_end.number(), parent, loopback_library.number());
+  output.write_end = {};
+  errors.write_end = {};
   const SignalsToMpirun sent = pass_on(&output, &errors, mpirun, is_local);
   int wait_status = 0;
   while (waitpid(mpirun, &wait_status, 0) < 0 && errno == EINTR) {

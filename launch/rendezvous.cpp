@@ -6,6 +6,7 @@
 
 #include <initializer_list>
 #include <optional>
+#include <utility>
 
 #include "base/csv.h"
 
@@ -42,9 +43,7 @@ int port_of_job(const std::string& job) {
   return number.ok() && *number >= 0 ? kFirst + static_cast<int>(*number % kPorts) : 0;
 }
 
-Result<Rendezvous> torchrun(const Environment& get) {
-  Rendezvous rendezvous;
-  rendezvous.host = text(get, {"MASTER_ADDR"});
+Result<Rendezvous> torchrun(const Environment& get, Rendezvous rendezvous) {
   rendezvous.run = text(get, {"TORCHELASTIC_RUN_ID"});
   ASSIGN_OR_RETURN(const int own, first_port(get, {"TANDEM_PORT"}));
   ASSIGN_OR_RETURN(const int master, first_port(get, {"MASTER_PORT"}));
@@ -60,10 +59,8 @@ Result<Rendezvous> torchrun(const Environment& get) {
   return rendezvous;
 }
 
-Result<Rendezvous> slurm(const Environment& get) {
+Result<Rendezvous> slurm(const Environment& get, Rendezvous rendezvous) {
   const std::string job = text(get, {"SLURM_JOB_ID", "SLURM_JOBID"});
-  Rendezvous rendezvous;
-  rendezvous.host = text(get, {"MASTER_ADDR"});
   rendezvous.run = job + "." + text(get, {"SLURM_STEP_ID"});
   const std::string nodes = text(get, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
   if (rendezvous.host.empty()) rendezvous.host = first_host(nodes);
@@ -87,10 +84,10 @@ Result<Rendezvous> rendezvous_by_launcher(const Environment& get) {
   const std::optional<LaunchedRank> launched = launched_rank(get);
   if (!launched)
     return Error{"found no rank in the environment, expected torchrun's, mpirun's or srun's"};
-  if (launched->family == "torchrun") return torchrun(get);
-  if (launched->family == "Slurm") return slurm(get);
   Rendezvous rendezvous;
   rendezvous.host = text(get, {"MASTER_ADDR"});
+  if (launched->family == "torchrun") return torchrun(get, std::move(rendezvous));
+  if (launched->family == "Slurm") return slurm(get, std::move(rendezvous));
   if (rendezvous.host.empty()) return rendezvous;
   ASSIGN_OR_RETURN(rendezvous.port, first_port(get, {"TANDEM_PORT", "MASTER_PORT"}));
   if (rendezvous.port == 0)

@@ -209,40 +209,16 @@ class TcpControl final : public Control {
     return collect_ranks(send_bytes);
   }
 
-  Status barrier() override {
-    if (rank_ != 0) {
-      send_message(&peers_[0]->connection, ControlKind::Here);
-      return receive_into(&*peers_[0], 0, ControlKind::Go, {});
-    }
-    RETURN_IF_ERROR(collect_ranks([](Connection*) {}));
-    for (int other = 1; other < ranks_; ++other)
-      RETURN_IF_ERROR(receive_into(&*peers_[other], other, ControlKind::Here, {}));
-    for (int other = 1; other < ranks_; ++other)
-      send_message(&peers_[other]->connection, ControlKind::Go);
-    return Done{};
-  }
+  Status barrier() override { return meet(ControlKind::Here, ControlKind::Go, {}); }
 
   Result<bool> any(bool own) override {
-    std::byte result{static_cast<unsigned char>(own ? 1 : 0)};
-    const std::span<std::byte> message(&result, 1);
-    if (rank_ != 0) {
-      send_message(&peers_[0]->connection, ControlKind::Bytes, message);
-      RETURN_IF_ERROR(receive_into(&*peers_[0], 0, ControlKind::Bytes, message));
-      return result != std::byte{0};
-    }
-    RETURN_IF_ERROR(collect_ranks([](Connection*) {}));
-    for (int other = 1; other < ranks_; ++other) {
-      std::byte others{0};
-      RETURN_IF_ERROR(receive_into(&*peers_[other], other, ControlKind::Bytes, {&others, 1}));
-      result |= others;
-    }
-    for (int other = 1; other < ranks_; ++other)
-      send_message(&peers_[other]->connection, ControlKind::Bytes, message);
-    return result != std::byte{0};
+    std::byte any{static_cast<unsigned char>(own ? 1 : 0)};
+    RETURN_IF_ERROR(meet(ControlKind::Bytes, ControlKind::Bytes, {&any, 1}));
+    return any != std::byte{0};
   }
 
   Result<ClockReading> compare_clocks() override {
-    if (rank_ == 0) RETURN_IF_ERROR(collect_ranks([](Connection*) {}));
+    if (rank_ == 0) RETURN_IF_ERROR(collect_ranks());
     const auto send = [this](int peer, std::span<const Nanoseconds> numbers) -> Status {
       send_message(&peers_[peer]->connection, ControlKind::Numbers, std::as_bytes(numbers));
       return Done{};
@@ -255,8 +231,26 @@ class TcpControl final : public Control {
   }
 
  private:
+  // Sends a message from each rank to rank 0, and then one from rank 0 to each. The bytes become
+  // the bitwise OR of all ranks' bytes.
+  Status meet(ControlKind coming, ControlKind going, std::span<std::byte> bytes) {
+    if (rank_ != 0) {
+      send_message(&peers_[0]->connection, coming, bytes);
+      return receive_into(&*peers_[0], 0, going, bytes);
+    }
+    RETURN_IF_ERROR(collect_ranks());
+    std::vector<std::byte> others(bytes.size());
+    for (int other = 1; other < ranks_; ++other) {
+      RETURN_IF_ERROR(receive_into(&*peers_[other], other, coming, others));
+      for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] |= others[i];
+    }
+    for (int other = 1; other < ranks_; ++other)
+      send_message(&peers_[other]->connection, going, bytes);
+    return Done{};
+  }
+
   // Waits until all ranks have joined. Does nothing if they have.
-  Status collect_ranks(const std::function<void(Connection*)>& on_join) {
+  Status collect_ranks(const std::function<void(Connection*)>& on_join = [](Connection*) {}) {
     if (!collector_) return Done{};
     const Status joined = collector_->wait(&peers_, on_join);
     if (joined.ok()) collector_.reset();
@@ -323,11 +317,7 @@ class Rank0Connector {
   IntroductionResult try_port(int port) const {
     const std::string addresses = addresses_of(rendezvous_.host);
     auto connection = connect(fmt::format("{}:{}", addresses, port));
-    if (!connection.ok()) {
-      IntroductionResult none;
-      none.found = addresses.empty() ? "no address of it" : "nobody";
-      return none;
-    }
+    if (!connection.ok()) return {.found = addresses.empty() ? "no address of it" : "nobody"};
     const Hello own = hello_of(own_, rendezvous_);
     return introduce(std::move(*connection), hmac_, rendezvous_.secret.bytes(),
                      std::as_bytes(std::span(&own, 1)), kMostMessage, until_);
