@@ -101,19 +101,17 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
   execution.backend = backend.name;
   execution.real = what_is_real(backend, run_end);
   execution.failure = run_end.failure;
-  for (auto& state : run_end.states)
-    execution.payloads_checked += state ? state->header().payloads_checked : 0;
-  execution.shares_queues = std::ranges::any_of(
-      run_end.states, [](const auto& s) { return s && s->header().shares_queues != 0; });
+  bool all_answered = true;
   for (const auto& state : run_end.states) {
+    all_answered &= state.has_value();
     if (!state) continue;
-    const LateWakeUps& late = state->header().late;
-    if (late.share >= execution.late.share) execution.late = late;
+    const RunState::Header& own = state->header();
+    execution.payloads_checked += own.payloads_checked;
+    execution.shares_queues |= own.shares_queues != 0;
+    if (own.late.share >= execution.late.share) execution.late = own.late;
   }
   const bool failed = !run_end.failure.empty();
   const int last = failed ? iteration_under_way(options, run_end) : options.iterations;
-  const bool all_answered =
-      std::ranges::all_of(run_end.states, [](const auto& s) { return bool(s); });
   for (int i = 0; i < std::max(1, last); ++i) {
     Trace& trace =
         execution.iterations.emplace_back(trace_of(program, recording_of(program, &run_end, i)));
@@ -145,24 +143,24 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
     std::ranges::copy(listener.address, coordinator.address);
     coordinator.run = random_digest();
   }
-  const std::string address = listener.address;
   ChildProcess child([&] { return play_in_child(backend, own, coordinator, &state); });
   const ExternalStop external_stop(launched.has_value());
-  RunEnd run_end;
-  std::thread coordinating;
-  if (own.rank == 0)
-    coordinating = std::thread([&] {
-      AdmissionListener admission(std::move(listener), Secret(coordinator.run), hmac,
-                                  program.ranks.size());
-      run_end = coordinate(program, options, hello, std::move(admission), external_stop,
-                           backend.rendezvous_by);
-    });
-  const Status watched =
-      watch(hello, options, address, coordinator.run, hmac, external_stop, &state, &child);
+  const auto watch_child = [&] {
+    return watch(hello, options, coordinator.address, coordinator.run, hmac, external_stop, &state,
+                 &child);
+  };
   if (own.rank != 0) {
-    if (!watched.ok()) return watched.error();
+    RETURN_IF_ERROR(watch_child());
     return std::optional<Execution>();
   }
+  RunEnd run_end;
+  std::thread coordinating([&] {
+    AdmissionListener admission(std::move(listener), Secret(coordinator.run), hmac,
+                                program.ranks.size());
+    run_end = coordinate(program, options, hello, std::move(admission), external_stop,
+                         backend.rendezvous_by);
+  });
+  (void)watch_child();  // the coordinator knows more of a failure
   coordinating.join();
   if (run_end.kind != Error::Failed) return Error{run_end.failure, run_end.kind};
   return std::optional(assemble(program, options, backend, std::move(run_end)));
