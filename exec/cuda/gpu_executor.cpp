@@ -79,29 +79,267 @@ class GpuExecutor {
     return plan_.op_events[local_rank][op];
   }
 
-  Result<GpuCommId> id_of(std::int32_t communicator);
-  Status agree_on_ids();
-  void add_note(const std::string& text);
-  std::string note(const GpuShare& share) const;
-
   Result<bool> any(bool own) { return control_ == nullptr ? own : control_->any(own); }
   bool shares_queues() const { return queue_use_.all() > kHardwareQueues; }
-  std::int64_t longest_queue() const;
-  Status choose_launch();
-  Status launch_otherwise(const std::string& why);
 
-  Status compare_clocks(ClockReading RunState::Header::*reading);
+  // Returns a communicator's id, which only members in several processes need.
+  Result<GpuCommId> id_of(std::int32_t communicator) {
+    if (control_ == nullptr) return GpuCommId{};
+    while (ids_.size() <= static_cast<std::size_t>(communicator)) RETURN_IF_ERROR(agree_on_ids());
+    return ids_[communicator];
+  }
 
-  Status play_or_fall_back(int number, int iteration);
-  Status play(int number, int iteration);
-  Status start(int number);
-  Status open_gate();
-  Status wait_for_end();
-  Status note_progress(std::size_t local_rank);
-  Status check_payloads();
-  void set_arrivals();
-  Nanoseconds ready_ns(std::size_t local_rank, std::uint32_t op) const;
-  Error stuck() const;
+  // Makes the ids of the next communicators on rank 0 and broadcasts them to all ranks. This cannot
+  // deadlock, as all ranks open communicators in the same order: a rank that waits here has opened
+  // all its earlier communicators, so rank 0 does not wait for it in any of them, and comes here
+  // too.
+  Status agree_on_ids() {
+    const std::size_t first = ids_.size();
+    ids_.resize(std::min(first + kIdsAtOnce, program_.communicators.size()));
+    if (control_ == nullptr) return Done{};
+    const std::span batch = std::span(ids_).subspan(first);
+    for (std::size_t i = 0; i < batch.size() && control_->rank() == 0; ++i) {
+      if (program_.communicators[first + i].members.size() < 2) continue;
+      ASSIGN_OR_RETURN(batch[i], gpu_.make_id());
+    }
+    return control_->broadcast(std::as_writable_bytes(batch));
+  }
+
+  // Returns the most calls that an iteration puts into one hardware queue.
+  std::int64_t longest_queue() const {
+    std::array<std::int64_t, kHardwareQueues> calls{};
+    const auto calls_of = [&](std::size_t stream) -> std::int64_t& {
+      return calls[stream % kHardwareQueues];
+    };
+    const std::vector<std::int32_t> opened =
+        nccl_communicators(program_, plan_, options_.transfers);
+    for (const GpuCall& call : plain_) {
+      const auto stream = static_cast<std::size_t>(call.stream);
+      if (!is_by_nccl(call, options_.transfers)) {
+        calls_of(stream) += call.verb == GpuVerb::Compute ? gpu_.launches(call) : 1;
+        continue;
+      }
+      calls_of(stream) += kNcclCalls;
+      const auto own = std::ranges::lower_bound(opened, communicator_of(program_, plan_, call));
+      calls_of(plan_.streams.size() + static_cast<std::size_t>(own - opened.begin())) +=
+          kNcclOwnCalls;
+    }
+    return std::ranges::max(calls);
+  }
+
+  // Chooses how iterations after the first are launched. If the queues of one rank are too short,
+  // all ranks change: NCCL wants all members of a communicator to capture, or none.
+  Status choose_launch() {
+    launch_ = options_.launch;
+    if (launch_ != GpuLaunch::Gated) return Done{};
+    ASSIGN_OR_RETURN(const bool is_full, any(longest_queue() > options_.gate_calls));
+    if (!is_full) return Done{};
+    return launch_otherwise(fmt::format("its queues hold {} calls", options_.gate_calls));
+  }
+
+  // Chooses a launch without the gate. Over several GPUs that is a graph if it can be captured, as
+  // NCCL starts a thread for each operation that is launched directly on a nonblocking
+  // communicator. On one GPU it is a direct launch, as a graph may not keep the ranks on their own
+  // SMs.
+  Status launch_otherwise(const std::string& why) {
+    launch_ = GpuLaunch::Direct;
+    std::string launch = "launched directly";
+    if (!plan_.all_ranks_are_local()) {
+      const Status captured = gpu_.capture(plain_);
+      ASSIGN_OR_RETURN(const bool failed, any(!captured.ok()));
+      if (!failed) {
+        launch_ = GpuLaunch::Graph;
+        launch = "launched as a graph";
+      } else {
+        launch += captured.ok() ? ", as another rank has no graph"
+                                : ", without a graph (" + captured.error().text() + ")";
+      }
+    }
+    add_note(fmt::format(", {}: {}", launch, why));
+    return Done{};
+  }
+
+  void add_note(const std::string& text) {
+    char* const note = header(0).note;
+    std::strncat(note, text.c_str(), sizeof header(0).note - 1 - std::strlen(note));
+  }
+
+  std::string note(const GpuShare& share) const {
+    const GpuFacts& facts = gpu_.facts();
+    std::string text = fmt::format("{}, driver {}, CUDA {}, NCCL {}, cuBLAS {}", facts.name,
+                                   facts.driver, facts.runtime, facts.nccl, facts.cublas);
+    if (plan_.all_ranks_are_local() && share.disjoint)
+      text += fmt::format(", {} SMs a rank",
+                          fmt::join(std::set(share.sms.begin(), share.sms.end()), " or "));
+    if (!share.note.empty()) text += ", " + share.note;
+    if (shares_queues())
+      text +=
+          fmt::format(", {} streams and {} of NCCL's share {} queues and may hold each other up",
+                      queue_use_.streams, queue_use_.nccl_streams, kHardwareQueues);
+    return text;
+  }
+
+  Status compare_clocks(ClockReading RunState::Header::*reading) {
+    if (control_ == nullptr) return Done{};
+    ASSIGN_OR_RETURN(header(0).*reading, control_->compare_clocks());
+    return Done{};
+  }
+
+  // Plays an iteration. If the device's queues were too short for the gate, plays it again without.
+  Status play_or_fall_back(int number, int iteration) {
+    RETURN_IF_ERROR(play(number, iteration));
+    if (launch_ != GpuLaunch::Gated) return Done{};
+    ASSIGN_OR_RETURN(const bool is_full, any(!gpu_.held()));
+    if (!is_full) return Done{};
+    RETURN_IF_ERROR(launch_otherwise("its queues were full before all was asked for"));
+    return play(number, iteration);
+  }
+
+  // Plays an iteration. `number` counts all iterations from 0. `iteration` counts those after the
+  // warm-up from 0, and is negative during the warm-up.
+  Status play(int number, int iteration) {
+    times_.clear();
+    for (RunState* state : states_) {
+      state->header().iteration = static_cast<std::uint32_t>(number);
+      std::ranges::fill(state->done(), 0);
+      std::ranges::fill(state->begun(), 0);
+      times_.push_back(state->times(std::max(iteration, 0)));
+      std::ranges::fill(times_.back(), OwnTimes{});
+    }
+    const Status started = start(number);
+    const Status ended = started.ok() ? wait_for_end() : started;
+    set_arrivals();
+    if (!ended.ok() || number > 0) return ended;
+    return check_payloads();
+  }
+
+  // Issues an iteration's calls, and opens the gate together with all other ranks: before issuing
+  // if the launch is direct, else afterwards.
+  Status start(int number) {
+    const bool direct = number == 0 || launch_ == GpuLaunch::Direct;
+    const bool by_graph = !direct && launch_ == GpuLaunch::Graph;
+    if (direct) RETURN_IF_ERROR(open_gate());
+    RETURN_IF_ERROR(gpu_.issue(number == 0 ? plan_.calls : plain_, number, by_graph));
+    return direct ? Status(Done{}) : open_gate();
+  }
+
+  // Opens the gate when all ranks have come here.
+  Status open_gate() {
+    if (control_ != nullptr) RETURN_IF_ERROR(wait_for_start(control_, header(0).before.ahead_ns));
+    ASSIGN_OR_RETURN(gate_ns_, gpu_.open_gate());
+    return Done{};
+  }
+
+  // Polls the device until all ops have ended. Notes the times of ops on the way.
+  Status wait_for_end() {
+    Nanoseconds longest_op_ns = 0;
+    for (const Body& each : program_.bodies) {
+      for (const Op& op : each.ops) longest_op_ns = std::max(longest_op_ns, op.duration_ns);
+    }
+    progress_ns_ = now_ns();
+    for (;; usleep(kPoll_us)) {
+      ASSIGN_OR_RETURN(const bool done, gpu_.has_happened(plan_.done));
+      for (std::size_t local_rank = 0; local_rank < states_.size(); ++local_rank)
+        RETURN_IF_ERROR(note_progress(local_rank));
+      if (done) return Done{};
+      if (header(0).stop != 0) return Error{"was told to stop", Error::Failed};
+      const Nanoseconds idle_ns = now_ns() - progress_ns_;
+      if (control_ == nullptr && idle_ns > options_.timeout_ns + longest_op_ns) return stuck();
+    }
+  }
+
+  // Notes the times of the ops that have begun or ended since the last call.
+  Status note_progress(std::size_t local_rank) {
+    const auto done = states_[local_rank]->done();
+    const auto begun = states_[local_rank]->begun();
+    for (std::size_t lane = 0; lane < done.size(); ++lane) {
+      const std::vector<std::uint32_t>& queue = queues_[local_rank].lanes[lane];
+      while (done[lane] < queue.size()) {
+        const std::uint32_t op = queue[done[lane]];
+        const GpuOpEvents& own = events(local_rank, op);
+        OwnTimes& times = times_[local_rank][op];
+        if (times.arrive_ns < 0) {
+          ASSIGN_OR_RETURN(const bool has_begun, gpu_.has_happened(own.begin));
+          if (!has_begun) break;
+          ASSIGN_OR_RETURN(const Nanoseconds begin, gpu_.ns_since_gate(own.begin));
+          times.arrive_ns = gate_ns_ + begin;
+          begun[lane] = 1;
+        }
+        ASSIGN_OR_RETURN(const bool has_ended, gpu_.has_happened(own.end));
+        if (!has_ended) break;
+        ASSIGN_OR_RETURN(const Nanoseconds end, gpu_.ns_since_gate(own.end));
+        times.end_ns = std::max(gate_ns_ + end, times.arrive_ns);
+        begun[lane] = 0;
+        ++done[lane];
+        ++header(local_rank).steps;
+        progress_ns_ = now_ns();
+      }
+    }
+    return Done{};
+  }
+
+  // Returns when the last op that this op waits for on its own rank had ended.
+  Nanoseconds ready_ns(std::size_t local_rank, std::uint32_t op) const {
+    const Op& own = body(local_rank).ops[op];
+    const LaneQueues& queues = queues_[local_rank];
+    Nanoseconds ready = gate_ns_;
+    if (const std::uint32_t place = queues.place[op]; place > 0)
+      ready = std::max(ready, times_[local_rank][queues.lanes[own.lane][place - 1]].end_ns);
+    for (const std::uint32_t wait : body(local_rank).waits_of(own))
+      ready = std::max(ready, times_[local_rank][wait].end_ns);
+    return ready;
+  }
+
+  // Sets the arrivals of members at communications among local ranks. The members share one begin
+  // event, which gives only the arrival of the last member. Each other member arrived when the last
+  // op that it waited for had ended.
+  void set_arrivals() {
+    if (!plan_.all_ranks_are_local()) return;
+    std::map<std::int32_t, Nanoseconds> latest;  // by begin event
+    const auto for_comms = [&](auto act) {
+      for (std::size_t local_rank = 0; local_rank < times_.size(); ++local_rank) {
+        const std::vector<Op>& ops = body(local_rank).ops;
+        for (std::uint32_t op = 0; op < ops.size(); ++op) {
+          if (!is_compute(ops[op].kind) && times_[local_rank][op].arrive_ns >= 0)
+            act(times_[local_rank][op], events(local_rank, op).begin, ready_ns(local_rank, op));
+        }
+      }
+    };
+    for_comms([&](const OwnTimes&, std::int32_t begin, Nanoseconds ready) {
+      Nanoseconds& time = latest.try_emplace(begin, ready).first->second;
+      time = std::max(time, ready);
+    });
+    for_comms([&](OwnTimes& times, std::int32_t begin, Nanoseconds ready) {
+      if (ready < latest.at(begin)) times.arrive_ns = std::min(ready, times.arrive_ns);
+    });
+  }
+
+  Status check_payloads() {
+    for (const GpuCall& call : plan_.calls)
+      header(static_cast<std::size_t>(std::max(call.local_rank, 0))).payloads_checked +=
+          call.verb == GpuVerb::Check;
+    ASSIGN_OR_RETURN(const std::vector<GpuFault> faults, gpu_.faults());
+    if (faults.empty()) return Done{};
+    const GpuFault& first = faults.front();
+    return Error{
+        fmt::format("received other bytes in {} of rank {} than should have been sent: {} of {} "
+                    "words checked are wrong",
+                    describe(body(first.local_rank), body(first.local_rank).ops[first.op]),
+                    index(plan_.local_ranks[first.local_rank]), first.wrong, first.checked),
+        Error::Failed};
+  }
+
+  Error stuck() const {
+    std::vector<RankProgress> progress;
+    for (RunState* state : states_) {
+      RankProgress& own = progress.emplace_back();
+      own.done.assign(state->done().begin(), state->done().end());
+      own.begun.assign(state->begun().begin(), state->begun().end());
+    }
+    return Error{fmt::format("no op ended within {:g} s: {}", to_seconds(options_.timeout_ns),
+                             diagnose(program_, progress)),
+                 Error::Failed};
+  }
 
   const Program& program_;
   const ExecOptions& options_;
@@ -118,258 +356,6 @@ class GpuExecutor {
   Nanoseconds gate_ns_ = 0;                 // when the gate was opened, on this process's clock
   Nanoseconds progress_ns_ = 0;             // when polling began, or last found an op ended
 };
-
-// Returns a communicator's id, which only members in several processes need.
-Result<GpuCommId> GpuExecutor::id_of(std::int32_t communicator) {
-  if (control_ == nullptr) return GpuCommId{};
-  while (ids_.size() <= static_cast<std::size_t>(communicator)) RETURN_IF_ERROR(agree_on_ids());
-  return ids_[communicator];
-}
-
-// Makes the ids of the next communicators on rank 0 and broadcasts them to all ranks. This cannot
-// deadlock, as all ranks open communicators in the same order: a rank that waits here has opened
-// all its earlier communicators, so rank 0 does not wait for it in any of them, and comes here too.
-Status GpuExecutor::agree_on_ids() {
-  const std::size_t first = ids_.size();
-  ids_.resize(std::min(first + kIdsAtOnce, program_.communicators.size()));
-  if (control_ == nullptr) return Done{};
-  const std::span batch = std::span(ids_).subspan(first);
-  for (std::size_t i = 0; i < batch.size() && control_->rank() == 0; ++i) {
-    if (program_.communicators[first + i].members.size() < 2) continue;
-    ASSIGN_OR_RETURN(batch[i], gpu_.make_id());
-  }
-  return control_->broadcast(std::as_writable_bytes(batch));
-}
-
-// Returns the most calls that an iteration puts into one hardware queue.
-std::int64_t GpuExecutor::longest_queue() const {
-  std::array<std::int64_t, kHardwareQueues> calls{};
-  const std::vector<std::int32_t> opened = nccl_communicators(program_, plan_, options_.transfers);
-  for (const GpuCall& call : plain_) {
-    const bool is_nccl = is_by_nccl(call, options_.transfers);
-    const std::int64_t other_calls = is_nccl ? kNcclCalls : 1;
-    calls[call.stream % kHardwareQueues] +=
-        call.verb == GpuVerb::Compute ? gpu_.launches(call) : other_calls;
-    if (!is_nccl) continue;
-    const std::int32_t own = communicator_of(program_, plan_, call);
-    const auto nccl_stream = std::ranges::lower_bound(opened, own) - opened.begin();
-    calls[(plan_.streams.size() + static_cast<std::size_t>(nccl_stream)) % kHardwareQueues] +=
-        kNcclOwnCalls;
-  }
-  return std::ranges::max(calls);
-}
-
-// Chooses how iterations after the first are launched. If the queues of one rank are too short, all
-// ranks change: NCCL wants all members of a communicator to capture, or none.
-Status GpuExecutor::choose_launch() {
-  launch_ = options_.launch;
-  if (launch_ != GpuLaunch::Gated) return Done{};
-  ASSIGN_OR_RETURN(const bool is_full, any(longest_queue() > options_.gate_calls));
-  if (!is_full) return Done{};
-  return launch_otherwise(fmt::format("its queues hold {} calls", options_.gate_calls));
-}
-
-// Chooses a launch without the gate. Over several GPUs that is a graph if it can be captured, as
-// NCCL starts a thread for each operation that is launched directly on a nonblocking communicator.
-// On one GPU it is a direct launch, as a graph may not keep the ranks on their own SMs.
-Status GpuExecutor::launch_otherwise(const std::string& why) {
-  launch_ = GpuLaunch::Direct;
-  std::string launch = "launched directly";
-  if (!plan_.all_ranks_are_local()) {
-    const Status captured = gpu_.capture(plain_);
-    ASSIGN_OR_RETURN(const bool failed, any(!captured.ok()));
-    if (!failed) {
-      launch_ = GpuLaunch::Graph;
-      launch = "launched as a graph";
-    } else {
-      launch += captured.ok() ? ", as another rank has no graph"
-                              : ", without a graph (" + captured.error().text() + ")";
-    }
-  }
-  add_note(fmt::format(", {}: {}", launch, why));
-  return Done{};
-}
-
-void GpuExecutor::add_note(const std::string& text) {
-  char* const note = header(0).note;
-  std::strncat(note, text.c_str(), sizeof header(0).note - 1 - std::strlen(note));
-}
-
-std::string GpuExecutor::note(const GpuShare& share) const {
-  const GpuFacts& facts = gpu_.facts();
-  std::string text = fmt::format("{}, driver {}, CUDA {}, NCCL {}, cuBLAS {}", facts.name,
-                                 facts.driver, facts.runtime, facts.nccl, facts.cublas);
-  if (plan_.all_ranks_are_local() && share.disjoint)
-    text += fmt::format(", {} SMs a rank",
-                        fmt::join(std::set(share.sms.begin(), share.sms.end()), " or "));
-  if (!share.note.empty()) text += ", " + share.note;
-  if (shares_queues())
-    text += fmt::format(", {} streams and {} of NCCL's share {} queues and may hold each other up",
-                        queue_use_.streams, queue_use_.nccl_streams, kHardwareQueues);
-  return text;
-}
-
-Status GpuExecutor::compare_clocks(ClockReading RunState::Header::*reading) {
-  if (control_ == nullptr) return Done{};
-  ASSIGN_OR_RETURN(header(0).*reading, control_->compare_clocks());
-  return Done{};
-}
-
-// Plays an iteration. If the device's queues were too short for the gate, plays it again without.
-Status GpuExecutor::play_or_fall_back(int number, int iteration) {
-  RETURN_IF_ERROR(play(number, iteration));
-  if (launch_ != GpuLaunch::Gated) return Done{};
-  ASSIGN_OR_RETURN(const bool is_full, any(!gpu_.held()));
-  if (!is_full) return Done{};
-  RETURN_IF_ERROR(launch_otherwise("its queues were full before all was asked for"));
-  return play(number, iteration);
-}
-
-// Plays an iteration. `number` counts all iterations from 0. `iteration` counts those after the
-// warm-up from 0, and is negative during the warm-up.
-Status GpuExecutor::play(int number, int iteration) {
-  times_.clear();
-  for (RunState* state : states_) {
-    state->header().iteration = static_cast<std::uint32_t>(number);
-    std::ranges::fill(state->done(), 0);
-    std::ranges::fill(state->begun(), 0);
-    times_.push_back(state->times(std::max(iteration, 0)));
-    std::ranges::fill(times_.back(), OwnTimes{});
-  }
-  const Status started = start(number);
-  const Status ended = started.ok() ? wait_for_end() : started;
-  set_arrivals();
-  if (!ended.ok() || number > 0) return ended;
-  return check_payloads();
-}
-
-// Issues an iteration's calls, and opens the gate together with all other ranks: before issuing if
-// the launch is direct, else afterwards.
-Status GpuExecutor::start(int number) {
-  const bool direct = number == 0 || launch_ == GpuLaunch::Direct;
-  const bool by_graph = !direct && launch_ == GpuLaunch::Graph;
-  if (direct) RETURN_IF_ERROR(open_gate());
-  RETURN_IF_ERROR(gpu_.issue(number == 0 ? plan_.calls : plain_, number, by_graph));
-  return direct ? Status(Done{}) : open_gate();
-}
-
-// Opens the gate when all ranks have come here.
-Status GpuExecutor::open_gate() {
-  if (control_ != nullptr) RETURN_IF_ERROR(wait_for_start(control_, header(0).before.ahead_ns));
-  ASSIGN_OR_RETURN(gate_ns_, gpu_.open_gate());
-  return Done{};
-}
-
-// Polls the device until all ops have ended. Notes the times of ops on the way.
-Status GpuExecutor::wait_for_end() {
-  Nanoseconds longest_op_ns = 0;
-  for (const Body& each : program_.bodies) {
-    for (const Op& op : each.ops) longest_op_ns = std::max(longest_op_ns, op.duration_ns);
-  }
-  progress_ns_ = now_ns();
-  for (;; usleep(kPoll_us)) {
-    ASSIGN_OR_RETURN(const bool done, gpu_.has_happened(plan_.done));
-    for (std::size_t local_rank = 0; local_rank < states_.size(); ++local_rank)
-      RETURN_IF_ERROR(note_progress(local_rank));
-    if (done) return Done{};
-    if (header(0).stop != 0) return Error{"was told to stop", Error::Failed};
-    const Nanoseconds idle_ns = now_ns() - progress_ns_;
-    if (control_ == nullptr && idle_ns > options_.timeout_ns + longest_op_ns) return stuck();
-  }
-}
-
-// Notes the times of the ops that have begun or ended since the last call.
-Status GpuExecutor::note_progress(std::size_t local_rank) {
-  const auto done = states_[local_rank]->done();
-  const auto begun = states_[local_rank]->begun();
-  for (std::size_t lane = 0; lane < done.size(); ++lane) {
-    const std::vector<std::uint32_t>& queue = queues_[local_rank].lanes[lane];
-    while (done[lane] < queue.size()) {
-      const std::uint32_t op = queue[done[lane]];
-      const GpuOpEvents& own = events(local_rank, op);
-      OwnTimes& times = times_[local_rank][op];
-      if (times.arrive_ns < 0) {
-        ASSIGN_OR_RETURN(const bool has_begun, gpu_.has_happened(own.begin));
-        if (!has_begun) break;
-        ASSIGN_OR_RETURN(const Nanoseconds begin, gpu_.ns_since_gate(own.begin));
-        times.arrive_ns = gate_ns_ + begin;
-        begun[lane] = 1;
-      }
-      ASSIGN_OR_RETURN(const bool has_ended, gpu_.has_happened(own.end));
-      if (!has_ended) break;
-      ASSIGN_OR_RETURN(const Nanoseconds end, gpu_.ns_since_gate(own.end));
-      times.end_ns = std::max(gate_ns_ + end, times.arrive_ns);
-      begun[lane] = 0;
-      ++done[lane];
-      ++header(local_rank).steps;
-      progress_ns_ = now_ns();
-    }
-  }
-  return Done{};
-}
-
-// Returns when the last op that this op waits for on its own rank had ended.
-Nanoseconds GpuExecutor::ready_ns(std::size_t local_rank, std::uint32_t op) const {
-  const Op& own = body(local_rank).ops[op];
-  const LaneQueues& queues = queues_[local_rank];
-  Nanoseconds ready = gate_ns_;
-  if (const std::uint32_t place = queues.place[op]; place > 0)
-    ready = std::max(ready, times_[local_rank][queues.lanes[own.lane][place - 1]].end_ns);
-  for (const std::uint32_t wait : body(local_rank).waits_of(own))
-    ready = std::max(ready, times_[local_rank][wait].end_ns);
-  return ready;
-}
-
-// Sets the arrivals of members at communications among local ranks. The members share one begin
-// event, which gives only the arrival of the last member. Each other member arrived when the last
-// op that it waited for had ended.
-void GpuExecutor::set_arrivals() {
-  if (!plan_.all_ranks_are_local()) return;
-  std::map<std::int32_t, Nanoseconds> latest;  // by begin event
-  const auto for_comms = [&](auto act) {
-    for (std::size_t local_rank = 0; local_rank < times_.size(); ++local_rank) {
-      const std::vector<Op>& ops = body(local_rank).ops;
-      for (std::uint32_t op = 0; op < ops.size(); ++op) {
-        if (!is_compute(ops[op].kind) && times_[local_rank][op].arrive_ns >= 0)
-          act(times_[local_rank][op], events(local_rank, op).begin, ready_ns(local_rank, op));
-      }
-    }
-  };
-  for_comms([&](const OwnTimes&, std::int32_t begin, Nanoseconds ready) {
-    Nanoseconds& time = latest.try_emplace(begin, ready).first->second;
-    time = std::max(time, ready);
-  });
-  for_comms([&](OwnTimes& times, std::int32_t begin, Nanoseconds ready) {
-    if (ready < latest.at(begin)) times.arrive_ns = std::min(ready, times.arrive_ns);
-  });
-}
-
-Status GpuExecutor::check_payloads() {
-  for (const GpuCall& call : plan_.calls)
-    header(static_cast<std::size_t>(std::max(call.local_rank, 0))).payloads_checked +=
-        call.verb == GpuVerb::Check;
-  ASSIGN_OR_RETURN(const std::vector<GpuFault> faults, gpu_.faults());
-  if (faults.empty()) return Done{};
-  const GpuFault& first = faults.front();
-  return Error{
-      fmt::format("received other bytes in {} of rank {} than should have been sent: {} of {} "
-                  "words checked are wrong",
-                  describe(body(first.local_rank), body(first.local_rank).ops[first.op]),
-                  index(plan_.local_ranks[first.local_rank]), first.wrong, first.checked),
-      Error::Failed};
-}
-
-Error GpuExecutor::stuck() const {
-  std::vector<RankProgress> progress;
-  for (RunState* state : states_) {
-    RankProgress& own = progress.emplace_back();
-    own.done.assign(state->done().begin(), state->done().end());
-    own.begun.assign(state->begun().begin(), state->begun().end());
-  }
-  return Error{fmt::format("no op ended within {:g} s: {}", to_seconds(options_.timeout_ns),
-                           diagnose(program_, progress)),
-               Error::Failed};
-}
 
 }  // namespace
 

@@ -39,8 +39,52 @@ class Diagnosis {
     for (const Body& body : program.bodies) slots_.push_back(ops_by_slot(body));
   }
 
-  std::string of_exit_reasons() const;
-  std::string of_waiting() const;
+  // Names the ranks that have an exit reason, and who waits for them.
+  std::string of_exit_reasons() const {
+    std::string text;
+    for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(progress_.size()); ++rank) {
+      if (progress_[rank].exit_reason.empty()) continue;
+      text +=
+          fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, progress_[rank].exit_reason);
+      const char* before = " in ";
+      for (const OpPlace at : begun(rank)) {
+        text += before + this->text(at);
+        before = " and ";
+      }
+      text += waiters_for(rank);
+    }
+    return text;
+  }
+
+  // Says where the walk stops; empty: all ops have ended.
+  std::string of_waiting() const {
+    std::vector<OpPlace> path;
+    for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(progress_.size()); ++rank) {
+      for (std::size_t lane = 0; lane < queues(rank).lanes.size() && path.empty(); ++lane) {
+        if (const std::optional<OpPlace> next = next_op(rank, lane)) path.push_back(*next);
+      }
+    }
+    if (path.empty()) return "";
+    for (;;) {
+      const OpPlace at = path.back();
+      const Reason why = reason(at);
+      switch (why.kind) {
+        case Reason::Blocked: {
+          const bool closes = std::ranges::count(path, why.next) > 0;
+          path.push_back(why.next);
+          if (closes) return cycle(std::move(path));
+          break;
+        }
+        case Reason::NoPartner:
+          return fmt::format("rank {} waits in {} for rank {}, which has no partner for it",
+                             at.rank, text(at), why.rank);
+        case Reason::GoesOn:
+          return fmt::format("rank {} is still in {}{}", at.rank, text(at), waiters_for(at.rank));
+        case Reason::NotBegun:
+          return fmt::format("rank {} has not begun {}{}", at.rank, text(at), waiters_for(at.rank));
+      }
+    }
+  }
 
  private:
   const Body& body(std::int32_t rank) const { return program_.bodies[program_.ranks[rank].body]; }
@@ -59,156 +103,105 @@ class Diagnosis {
   }
 
   // Returns a lane's first op that has not ended; nothing if all have.
-  std::optional<OpPlace> next_op(std::int32_t rank, std::size_t lane) const;
+  std::optional<OpPlace> next_op(std::int32_t rank, std::size_t lane) const {
+    const std::vector<std::uint32_t>& ops = queues(rank).lanes[lane];
+    const std::uint32_t done = progress_[rank].done[lane];
+    if (done >= ops.size()) return std::nullopt;
+    return OpPlace{rank, ops[done]};
+  }
+
   // Returns the ops that a rank has begun and not ended.
-  std::vector<OpPlace> begun(std::int32_t rank) const;
+  std::vector<OpPlace> begun(std::int32_t rank) const {
+    std::vector<OpPlace> places;
+    for (std::size_t lane = 0; lane < queues(rank).lanes.size(); ++lane) {
+      const std::optional<OpPlace> next = next_op(rank, lane);
+      if (next && progress_[rank].begun[lane]) places.push_back(*next);
+    }
+    return places;
+  }
+
   // Returns the op of `member` that takes part in the communication `at`.
-  std::optional<OpPlace> partner_of(OpPlace at, std::int32_t member) const;
+  std::optional<OpPlace> partner_of(OpPlace at, std::int32_t member) const {
+    const std::vector<std::uint32_t>& own = slots_[program_.ranks[at.rank].body][op(at).slot];
+    const auto place = std::ranges::find(own, at.op) - own.begin();
+    const std::vector<std::int32_t>& slots = program_.ranks[member].communicators;
+    const auto slot = std::ranges::find(slots, program_.ranks[at.rank].communicators[op(at).slot]);
+    if (slot == slots.end()) return std::nullopt;  // only if the Program was not validated
+    const std::vector<std::uint32_t>& others =
+        slots_[program_.ranks[member].body][slot - slots.begin()];
+    if (place >= static_cast<std::ptrdiff_t>(others.size())) return std::nullopt;
+    return OpPlace{member, others[place]};
+  }
 
   const std::vector<Rank>& members_of(OpPlace at) const {
     return program_.communicators[program_.ranks[at.rank].communicators[op(at).slot]].members;
   }
 
-  Reason reason(OpPlace at) const;
-  std::string cycle(std::vector<OpPlace> path) const;
-  std::string waiters_for(std::int32_t rank) const;
+  Reason reason(OpPlace at) const {
+    if (!has_begun(at)) {
+      const std::optional<OpPlace> first = next_op(at.rank, op(at).lane);
+      CHECK(first);
+      if (*first != at) return {Reason::Blocked, *first};
+      for (const std::uint32_t wait : body(at.rank).waits_of(op(at))) {
+        if (!has_ended({at.rank, wait})) return {Reason::Blocked, {at.rank, wait}};
+      }
+      return {Reason::NotBegun};
+    }
+    if (is_compute(op(at).kind)) return {Reason::GoesOn};
+    for (const Rank member : members_of(at)) {
+      if (index(member) == at.rank) continue;
+      const std::optional<OpPlace> other = partner_of(at, index(member));
+      if (!other) return {Reason::NoPartner, {}, index(member)};
+      if (!has_begun(*other)) return {Reason::Blocked, *other};
+    }
+    return {Reason::GoesOn};
+  }
+
+  // Names the ranks that wait for `rank`: those in a communication with it that `rank` has not
+  // ended.
+  std::string waiters_for(std::int32_t rank) const {
+    constexpr int kNamed = 3;
+    std::string text;
+    int waiters = 0;
+    for (std::int32_t other = 0; other < static_cast<std::int32_t>(progress_.size()); ++other) {
+      if (other == rank || !progress_[other].exit_reason.empty()) continue;
+      for (const OpPlace at : begun(other)) {
+        if (is_compute(op(at).kind) || std::ranges::count(members_of(at), Rank{rank}) == 0)
+          continue;
+        const std::optional<OpPlace> partner = partner_of(at, rank);
+        if (!partner || has_ended(*partner)) continue;
+        if (++waiters <= kNamed)
+          text += fmt::format("; rank {} waits for it in {}", other, this->text(at));
+        break;
+      }
+    }
+    if (waiters > kNamed) text += fmt::format("; and {} more", waiters - kNamed);
+    return text;
+  }
+
+  // Describes the cycle that the path's last op closes, by its ops that wait for another rank.
+  std::string cycle(std::vector<OpPlace> path) const {
+    path.erase(path.begin(), std::ranges::find(path, path.back()));
+    path.pop_back();
+    std::vector<OpPlace> ops;
+    for (const OpPlace at : path) {
+      if (has_begun(at)) ops.push_back(at);
+    }
+    if (ops.empty())
+      return fmt::format("rank {}: {} waits for itself", path.front().rank, text(path.front()));
+    std::string cycle;
+    for (std::size_t i = 0; i < ops.size(); ++i)
+      cycle += fmt::format("{} waits in {} for rank {}",
+                           i == 0 ? fmt::format("rank {}", ops[i].rank) : ", which", text(ops[i]),
+                           ops[(i + 1) % ops.size()].rank);
+    return cycle;
+  }
 
   const Program& program_;
   std::span<const RankProgress> progress_;
   std::vector<LaneQueues> queues_;
   std::vector<std::vector<std::vector<std::uint32_t>>> slots_;  // ops, by body and slot
 };
-
-std::optional<OpPlace> Diagnosis::next_op(std::int32_t rank, std::size_t lane) const {
-  const std::vector<std::uint32_t>& ops = queues(rank).lanes[lane];
-  const std::uint32_t done = progress_[rank].done[lane];
-  if (done >= ops.size()) return std::nullopt;
-  return OpPlace{rank, ops[done]};
-}
-
-std::vector<OpPlace> Diagnosis::begun(std::int32_t rank) const {
-  std::vector<OpPlace> places;
-  for (std::size_t lane = 0; lane < queues(rank).lanes.size(); ++lane) {
-    const std::optional<OpPlace> next = next_op(rank, lane);
-    if (next && progress_[rank].begun[lane]) places.push_back(*next);
-  }
-  return places;
-}
-
-std::optional<OpPlace> Diagnosis::partner_of(OpPlace at, std::int32_t member) const {
-  const std::vector<std::uint32_t>& own = slots_[program_.ranks[at.rank].body][op(at).slot];
-  const auto place = std::ranges::find(own, at.op) - own.begin();
-  const std::vector<std::int32_t>& slots = program_.ranks[member].communicators;
-  const auto slot = std::ranges::find(slots, program_.ranks[at.rank].communicators[op(at).slot]);
-  if (slot == slots.end()) return std::nullopt;  // only if the Program was not validated
-  const std::vector<std::uint32_t>& others =
-      slots_[program_.ranks[member].body][slot - slots.begin()];
-  if (place >= static_cast<std::ptrdiff_t>(others.size())) return std::nullopt;
-  return OpPlace{member, others[place]};
-}
-
-Reason Diagnosis::reason(OpPlace at) const {
-  if (!has_begun(at)) {
-    const std::optional<OpPlace> first = next_op(at.rank, op(at).lane);
-    CHECK(first);
-    if (*first != at) return {Reason::Blocked, *first};
-    for (const std::uint32_t wait : body(at.rank).waits_of(op(at))) {
-      if (!has_ended({at.rank, wait})) return {Reason::Blocked, {at.rank, wait}};
-    }
-    return {Reason::NotBegun};
-  }
-  if (is_compute(op(at).kind)) return {Reason::GoesOn};
-  for (const Rank member : members_of(at)) {
-    if (index(member) == at.rank) continue;
-    const std::optional<OpPlace> other = partner_of(at, index(member));
-    if (!other) return {Reason::NoPartner, {}, index(member)};
-    if (!has_begun(*other)) return {Reason::Blocked, *other};
-  }
-  return {Reason::GoesOn};
-}
-
-// Names the ranks that wait for `rank`: those in a communication with it that `rank` has not ended.
-std::string Diagnosis::waiters_for(std::int32_t rank) const {
-  constexpr int kNamed = 3;
-  std::string text;
-  int waiters = 0;
-  for (std::int32_t other = 0; other < static_cast<std::int32_t>(progress_.size()); ++other) {
-    if (other == rank || !progress_[other].exit_reason.empty()) continue;
-    for (const OpPlace at : begun(other)) {
-      if (is_compute(op(at).kind) || std::ranges::count(members_of(at), Rank{rank}) == 0) continue;
-      const std::optional<OpPlace> partner = partner_of(at, rank);
-      if (!partner || has_ended(*partner)) continue;
-      if (++waiters <= kNamed)
-        text += fmt::format("; rank {} waits for it in {}", other, this->text(at));
-      break;
-    }
-  }
-  if (waiters > kNamed) text += fmt::format("; and {} more", waiters - kNamed);
-  return text;
-}
-
-std::string Diagnosis::of_exit_reasons() const {
-  std::string text;
-  for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(progress_.size()); ++rank) {
-    if (progress_[rank].exit_reason.empty()) continue;
-    text +=
-        fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, progress_[rank].exit_reason);
-    const char* before = " in ";
-    for (const OpPlace at : begun(rank)) {
-      text += before + this->text(at);
-      before = " and ";
-    }
-    text += waiters_for(rank);
-  }
-  return text;
-}
-
-// Describes the cycle that the path's last op closes, by its ops that wait for another rank.
-std::string Diagnosis::cycle(std::vector<OpPlace> path) const {
-  path.erase(path.begin(), std::ranges::find(path, path.back()));
-  path.pop_back();
-  std::vector<OpPlace> ops;
-  for (const OpPlace at : path) {
-    if (has_begun(at)) ops.push_back(at);
-  }
-  if (ops.empty())
-    return fmt::format("rank {}: {} waits for itself", path.front().rank, text(path.front()));
-  std::string cycle;
-  for (std::size_t i = 0; i < ops.size(); ++i)
-    cycle += fmt::format("{} waits in {} for rank {}",
-                         i == 0 ? fmt::format("rank {}", ops[i].rank) : ", which", text(ops[i]),
-                         ops[(i + 1) % ops.size()].rank);
-  return cycle;
-}
-
-std::string Diagnosis::of_waiting() const {
-  std::vector<OpPlace> path;
-  for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(progress_.size()); ++rank) {
-    for (std::size_t lane = 0; lane < queues(rank).lanes.size() && path.empty(); ++lane) {
-      if (const std::optional<OpPlace> next = next_op(rank, lane)) path.push_back(*next);
-    }
-  }
-  if (path.empty()) return "";
-  for (;;) {
-    const OpPlace at = path.back();
-    const Reason why = reason(at);
-    switch (why.kind) {
-      case Reason::Blocked: {
-        const bool closes = std::ranges::count(path, why.next) > 0;
-        path.push_back(why.next);
-        if (closes) return cycle(std::move(path));
-        break;
-      }
-      case Reason::NoPartner:
-        return fmt::format("rank {} waits in {} for rank {}, which has no partner for it", at.rank,
-                           text(at), why.rank);
-      case Reason::GoesOn:
-        return fmt::format("rank {} is still in {}{}", at.rank, text(at), waiters_for(at.rank));
-      case Reason::NotBegun:
-        return fmt::format("rank {} has not begun {}{}", at.rank, text(at), waiters_for(at.rank));
-    }
-  }
-}
 
 }  // namespace
 
