@@ -15,25 +15,23 @@
 namespace tandem {
 namespace {
 
-// Fields whose flag is not named like the field, for any value or for one only.
+// Flags that are not named like their field, and their names.
 struct FlagName {
-  std::string_view field, value, flag;  // value "": any
+  std::string_view like_field, name;
 };
 constexpr FlagName kFlags[] = {
-    {"fp8", "", "--fp8-format"},
-    {"fp4", "", "--fp4-format"},
-    {"microbatch_group_size_per_vp_stage", "",
-     "--microbatch-group-size-per-virtual-pipeline-stage"},
-    {"virtual_pipeline_model_parallel_size", "", "--num-virtual-stages-per-pipeline-rank"},
-    {"overlap_p2p_comm", "False", "--no-overlap-p2p-communication"}};
+    {"--fp8", "--fp8-format"},
+    {"--fp4", "--fp4-format"},
+    {"--microbatch-group-size-per-vp-stage", "--microbatch-group-size-per-virtual-pipeline-stage"},
+    {"--virtual-pipeline-model-parallel-size", "--num-virtual-stages-per-pipeline-rank"},
+    {"--no-overlap-p2p-comm", "--no-overlap-p2p-communication"}};
 
 std::string flag_text(const MegatronField& field) {
   const auto& [name, value] = field;
   std::string flag = (value == "False" ? "--no-" : "--") + name;
-  for (const FlagName& row : kFlags) {
-    if (row.field == name && (row.value.empty() || row.value == value)) flag = row.flag;
-  }
-  std::replace(flag.begin(), flag.end(), '_', '-');
+  std::ranges::replace(flag, '_', '-');
+  const auto* const other = std::ranges::find(kFlags, flag, &FlagName::like_field);
+  if (other != std::end(kFlags)) flag = other->name;
   if (value == "True" || value == "False") return flag;
   const bool plain = value.find_first_of("|*()") == std::string::npos;
   return plain ? flag + " " + value : fmt::format("{} '{}'", flag, value);
