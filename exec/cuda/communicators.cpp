@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstring>
 #include <future>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -37,15 +36,6 @@ std::string ranks_of(const Communicator& communicator) {
   for (std::size_t i = 0; i < std::min(kMostListed, communicator.members.size()); ++i)
     text += fmt::format("{}{}", i == 0 ? " " : ", ", index(communicator.members[i]));
   return text + (communicator.members.size() > kMostListed ? ", ..." : "");
-}
-
-// Returns the communicators of the Program that the plan's Moves go through.
-std::set<std::int32_t> moved_through(const GpuJob& job) {
-  std::set<std::int32_t> found;
-  for (const GpuCall& call : job.plan->calls) {
-    if (call.verb == GpuVerb::Move) found.insert(communicator_of(*job.program, *job.plan, call));
-  }
-  return found;
 }
 
 }  // namespace
@@ -110,12 +100,12 @@ Status Communicators::open(const GpuJob& job) {
   timeout_ns_ = job.options.timeout_ns;
   program_ = job.program;
   reductions_ = job.options.reductions;
-  const std::set<std::int32_t> moved =
-      job.options.transfers == GpuTransfers::Nccl ? moved_through(job) : std::set<std::int32_t>();
+  const std::vector<std::int32_t> used =
+      nccl_communicators(*job.program, *job.plan, job.options.transfers);
   opened_.reserve(job.plan->communicators.size());
   for (const GpuCommunicator& planned : job.plan->communicators) {
     // A communicator of local ranks only serves just Moves, by sends from this process to itself.
-    if (planned.members == 1 && !moved.contains(planned.communicator)) continue;
+    if (planned.members == 1 && !std::ranges::binary_search(used, planned.communicator)) continue;
     ASSIGN_OR_RETURN(const GpuCommId id,
                      planned.members > 1 ? job.id(planned.communicator) : make_id());
     RETURN_IF_ERROR(start(job, planned, id));
