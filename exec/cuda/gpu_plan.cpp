@@ -105,7 +105,7 @@ class IssueOrder {
   }
 
  private:
-  struct Progress {
+  struct LocalProgress {
     std::uint32_t next = 0;            // the next op
     bool waits_for_members = false;    // the next op has arrived; other members have not
     std::vector<Nanoseconds> ends_ns;  // by op, as priced; -1: not issued
@@ -125,7 +125,7 @@ class IssueOrder {
     std::int32_t first = -1;
     Nanoseconds first_ns = 0;
     for (std::int32_t number = 0; number < table_.ranks(); ++number) {
-      const Progress& own = progress_[number];
+      const LocalProgress& own = progress_[number];
       if (own.waits_for_members || own.next == table_.ops(number).size()) continue;
       const Nanoseconds own_ns = ready_ns({number, own.next});
       if (first >= 0 && own_ns >= first_ns) continue;
@@ -138,7 +138,7 @@ class IssueOrder {
   // Takes a local rank's next op. Returns it, with the others of its exchange or communication;
   // empty: it was issued with its exchange, or waits for other members.
   std::vector<JointOps> take_next(std::int32_t local_rank) {
-    Progress& progress = progress_[local_rank];
+    LocalProgress& progress = progress_[local_rank];
     const LocalOp own{local_rank, progress.next};
     if (table_.op(own).slot >= 0 && table_.ranks() > 1) return arrive(own);
     ++progress.next;
@@ -169,7 +169,7 @@ class IssueOrder {
   }
 
   const OpTable& table_;
-  std::vector<Progress> progress_;  // by local rank
+  std::vector<LocalProgress> progress_;  // by local rank
   // If one rank is local: the transfers of each exchange, by its number.
   std::map<std::int32_t, std::vector<JointOps>> exchanges_;
   // If all ranks are local: the ops that have arrived at each communicator's next operation.
