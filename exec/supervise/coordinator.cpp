@@ -143,7 +143,8 @@ class Coordinator {
   }
 
  private:
-  // That a run failed. If only the ranks' states can say why, the text goes before what they say.
+  // A failure of the run. If only the ranks' states can explain it, the text precedes what they
+  // say.
   struct RunFailure {
     std::string text;
     bool is_explained = true;

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/split.h"
+#include "interop/document/fields.h"
 #include "interop/emit/plan_keys.h"
 #include "interop/megatron/layout.h"
 
@@ -112,7 +113,7 @@ class FieldWriter {
     const std::string group = keys_->text("schedule.group");
     if (!group.empty() && vpp_ > 1) add("microbatch_group_size_per_vp_stage", group);
     const std::string order = keys_->text("schedule.order", vpp_ > 1 ? "interleaved" : "1f1b");
-    const bool runs = vpp_ > 1 ? order == "interleaved" : order == "1f1b" || order == "none";
+    const bool runs = matches_word(order, vpp_ > 1 ? "interleaved" : "1f1b none");
     if (!runs && pp_ > 1) keys_->leave("schedule.order", "Megatron-LM runs 1f1b and interleaved");
     const bool overlaps = keys_->flag("overlap.p2p", vpp_ > 1);
     if (vpp_ > 1) {
@@ -468,7 +469,7 @@ class FieldWriter {
 
   PlanKeys* keys_;
   bool bridge_, chatlearn_;
-  // What several functions read.
+  // Values of keys that several functions need.
   long long tp_ = keys_->whole("parallel.tp", 1), cp_ = keys_->whole("parallel.cp", 1);
   long long pp_ = keys_->whole("parallel.pp", 1), vpp_ = keys_->whole("parallel.vpp", 1);
   long long ep_ = keys_->whole("parallel.ep", 1), zero_ = keys_->whole("train.zero", 0);
