@@ -47,7 +47,7 @@ class GpuExecutor {
         control_(control),
         states_(states),
         plain_(without_checks(plan.calls)),
-        queue_use_(queue_use(program, plan, options.transfers)) {
+        nccl_communicators_(nccl_communicators(program, plan, options.transfers)) {
     for (const Rank rank : plan.local_ranks) queues_.emplace_back(program.body_of(rank));
   }
 
@@ -80,7 +80,9 @@ class GpuExecutor {
   }
 
   Result<bool> any(bool own) { return control_ == nullptr ? own : control_->any(own); }
-  bool shares_queues() const { return queue_use_.all() > kHardwareQueues; }
+  bool shares_queues() const {
+    return plan_.streams.size() + nccl_communicators_.size() > kHardwareQueues;
+  }
 
   // Returns a communicator's id, which only members in several processes need.
   Result<GpuCommId> id_of(std::int32_t communicator) {
@@ -111,8 +113,6 @@ class GpuExecutor {
     const auto calls_of = [&](std::size_t stream) -> std::int64_t& {
       return calls[stream % kHardwareQueues];
     };
-    const std::vector<std::int32_t> opened =
-        nccl_communicators(program_, plan_, options_.transfers);
     for (const GpuCall& call : plain_) {
       const auto stream = static_cast<std::size_t>(call.stream);
       if (!is_by_nccl(call, options_.transfers)) {
@@ -120,9 +120,9 @@ class GpuExecutor {
         continue;
       }
       calls_of(stream) += kNcclCalls;
-      const auto own = std::ranges::lower_bound(opened, communicator_of(program_, plan_, call));
-      calls_of(plan_.streams.size() + static_cast<std::size_t>(own - opened.begin())) +=
-          kNcclOwnCalls;
+      const std::vector<std::int32_t>& all = nccl_communicators_;
+      const auto own = std::ranges::lower_bound(all, communicator_of(program_, plan_, call));
+      calls_of(plan_.streams.size() + static_cast<std::size_t>(own - all.begin())) += kNcclOwnCalls;
     }
     return std::ranges::max(calls);
   }
@@ -175,7 +175,7 @@ class GpuExecutor {
     if (shares_queues())
       text +=
           fmt::format(", {} streams and {} of NCCL's share {} queues and may hold each other up",
-                      queue_use_.streams, queue_use_.nccl_streams, kHardwareQueues);
+                      plan_.streams.size(), nccl_communicators_.size(), kHardwareQueues);
     return text;
   }
 
@@ -349,7 +349,7 @@ class GpuExecutor {
   RunStates states_;
   std::vector<LaneQueues> queues_;  // by local rank
   std::vector<GpuCall> plain_;      // the plan's calls without checks
-  GpuQueueUse queue_use_;
+  std::vector<std::int32_t> nccl_communicators_;
   std::vector<std::span<OwnTimes>> times_;  // by local rank: times of this iteration
   std::vector<GpuCommId> ids_;              // ids of the Program's first communicators
   GpuLaunch launch_ = GpuLaunch::Gated;     // of all iterations but the first

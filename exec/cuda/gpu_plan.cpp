@@ -372,11 +372,6 @@ std::vector<std::int32_t> nccl_communicators(const Program& program, const GpuPl
   return {used.begin(), used.end()};
 }
 
-GpuQueueUse queue_use(const Program& program, const GpuPlan& plan, GpuTransfers transfers) {
-  return {static_cast<int>(plan.streams.size()),
-          static_cast<int>(nccl_communicators(program, plan, transfers).size())};
-}
-
 std::vector<GpuCall> without_checks(std::span<const GpuCall> calls) {
   std::vector<GpuCall> plain;
   std::ranges::copy_if(calls, std::back_inserter(plain), [](const GpuCall& call) {

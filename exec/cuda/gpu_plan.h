@@ -99,20 +99,13 @@ std::int32_t communicator_of(const Program& program, const GpuPlan& plan, const 
 // Returns whether NCCL carries out the call. `transfers`: how Moves are carried out.
 bool is_by_nccl(const GpuCall& call, GpuTransfers transfers);
 
-// Returns the numbers of the communicators whose messages NCCL carries out, in ascending order.
+// Returns the numbers of the communicators whose messages NCCL carries out, in ascending order. For
+// each of them NCCL makes a stream of its own, to order its launches.
 std::vector<std::int32_t> nccl_communicators(const Program& program, const GpuPlan& plan,
                                              GpuTransfers transfers);
 
-// The streams that share the device's hardware queues: those of the plan, and one that NCCL makes
-// for each communicator in use, to order its launches.
-struct GpuQueueUse {
-  int streams = 0, nccl_streams = 0;
-  int all() const { return streams + nccl_streams; }
-};
-GpuQueueUse queue_use(const Program& program, const GpuPlan& plan, GpuTransfers transfers);
-
-// The most hardware queues that a device has (CUDA_DEVICE_MAX_CONNECTIONS). Streams are assigned to
-// them round robin, and streams that share a queue may delay each other.
+// The most hardware queues that a device has (CUDA_DEVICE_MAX_CONNECTIONS). The plan's streams and
+// NCCL's are assigned to them round robin, and those that share a queue may delay each other.
 constexpr int kHardwareQueues = 32;
 
 // Returns the calls without Fill and Check.

@@ -192,16 +192,19 @@ TEST_CASE(
     options.overlap_p2p = true;
     const Program program = order_program(*order, options, 300'000);
     const std::vector<GpuPlan> plans = shared_plan(program);
-    const GpuQueueUse use = queue_use(program, plans[0], GpuTransfers::Nccl);
-    CHECK(use.streams == each.streams);
-    CHECK(use.nccl_streams == each.nccl_streams);
-    CHECK(queue_use(program, plans[0], GpuTransfers::Copy).all() == each.streams);
-    const auto end_ns = [&](int queues, bool nccl_streams) {
-      return played(program, plans, queues, nccl_streams).event_ns[0][plans[0].done];
+    const auto nccl_streams = [&](GpuTransfers transfers) {
+      return static_cast<int>(nccl_communicators(program, plans[0], transfers).size());
+    };
+    CHECK(static_cast<int>(plans[0].streams.size()) == each.streams);
+    CHECK(nccl_streams(GpuTransfers::Nccl) == each.nccl_streams);
+    CHECK(nccl_streams(GpuTransfers::Copy) == 0);
+    const int all = each.streams + each.nccl_streams;
+    const auto end_ns = [&](int queues, bool with_nccl) {
+      return played(program, plans, queues, with_nccl).event_ns[0][plans[0].done];
     };
     const Nanoseconds ideal_ns = end_ns(0, false);
-    CHECK(end_ns(use.all(), true) == ideal_ns);
-    CHECK((end_ns(kHardwareQueues, true) == ideal_ns) == (use.all() <= kHardwareQueues));
+    CHECK(end_ns(all, true) == ideal_ns);
+    CHECK((end_ns(kHardwareQueues, true) == ideal_ns) == (all <= kHardwareQueues));
   }
 }
 
