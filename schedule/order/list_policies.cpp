@@ -22,10 +22,10 @@ constexpr Policy kPoliciesOfV[] = {
 // If memory is short, a V also tries a policy that follows the building block of V-Half or V-Min.
 // With F = I = W on 2 to 16 ranks, the policies above took up to two actions longer than those
 // blocks squeezed together. In V-Half about 3 pp / 8 microbatches enter before the first gradient.
-Policy half_block(int pp) {
-  return {{kF0, kF1, kI0, kI1}, true, true, (3 * pp + 7) / 8, 0, BuildingBlock::Half};
+Policy following(BuildingBlock block, int pp) {
+  const int pace = block == BuildingBlock::Half ? (3 * pp + 7) / 8 : 1;
+  return {{kF0, kF1, kI0, kI1}, true, true, pace, 0, block};
 }
-constexpr Policy kThirdBlock = {{kF0, kF1, kI0, kI1}, true, true, 1, 0, BuildingBlock::Third};
 
 constexpr Policy kPoliciesOfOneChunk[] = {
     {{kF0, kI0, kF1, kI1}, false, true},
@@ -60,14 +60,16 @@ BlockSlots slots_of(BuildingBlock block, int pp, int rank) {
   return {{rank, 2 * pp - 1 - rank}, {4 * pp - 1 + later - rank, 2 * pp + later + rank}};
 }
 
+BuildingBlock block_for(int pp, int memory_limit) {
+  if (memory_limit >= 2 * pp) return BuildingBlock::None;
+  return memory_limit <= pp ? BuildingBlock::Third : BuildingBlock::Half;
+}
+
 std::vector<Policy> policies_of(int pp, int chunks, int memory_limit) {
   if (chunks == 1) return {std::begin(kPoliciesOfOneChunk), std::end(kPoliciesOfOneChunk)};
   std::vector<Policy> policies(std::begin(kPoliciesOfV), std::end(kPoliciesOfV));
-  if (memory_limit <= pp) {
-    policies.push_back(kThirdBlock);
-  } else if (memory_limit < 2 * pp) {
-    policies.push_back(half_block(pp));
-  }
+  const BuildingBlock block = block_for(pp, memory_limit);
+  if (block != BuildingBlock::None) policies.push_back(following(block, pp));
   return policies;
 }
 

@@ -31,6 +31,9 @@ struct BlockSlots {
   std::array<int, 2> forward = {}, input = {};
 };
 BlockSlots slots_of(BuildingBlock block, int pp, int rank);
+// Returns the block to follow in a V under a limit of activations a rank; None: memory suffices for
+// ZBV.
+BuildingBlock block_for(int pp, int memory_limit);
 
 inline constexpr int kUnpaced = -1;
 

@@ -34,4 +34,74 @@ ListTimes::ListTimes(const ListProblem& given) : problem(given), stages(given.co
   turn = ticks(problem.turn);
 }
 
+ListState::ListState(const ListTimes& times)
+    : actions(times.problem.pp),
+      times_(&times),
+      stages_(times.stages.size()),
+      ranks_(times.problem.pp),
+      forward_end_(stages_.size() * times.problem.microbatches, kNever),
+      gradient_end_(forward_end_) {
+  for (std::vector<Action>& own : actions)
+    own.reserve(3UL * times.problem.chunks * times.problem.microbatches);
+}
+
+Ticks ListState::input_ready(const Action& action) const {
+  const int stage = index(action.stage), microbatch = index(action.microbatch);
+  const bool is_forward = action.kind == ActionKind::Forward;
+  if (is_forward && stage == 0) return 0;
+  // The last stage's I waits for its own F.
+  const bool turns = !is_forward && stage == times_->last_stage();
+  const int from = is_forward ? stage - 1 : turns ? stage : stage + 1;
+  const Ticks sent =
+      (is_forward || turns ? forward_end_ : gradient_end_)[times_->slot(from, microbatch)];
+  if (sent == kNever) return kNever;
+  return sent + (turns ? times_->turn : times_->transfer(from, stage));
+}
+
+void ListState::add_arrivals(int stage, Ticks now, std::vector<Ticks>* waits) const {
+  const auto add = [&](ActionKind kind, int from, int to) {
+    for (int microbatch = from; microbatch < to; ++microbatch)
+      waits->push_back(
+          std::max<Ticks>(input_ready({Stage{stage}, kind, Microbatch{microbatch}}) - now, 0));
+  };
+  const StageState& own = stages_[stage];
+  if (stage > 0) add(ActionKind::Forward, own.forwards, stages_[stage - 1].forwards);
+  add(ActionKind::BackwardInput, own.inputs,
+      stage == times_->last_stage() ? own.forwards : stages_[stage + 1].inputs);
+}
+
+Ticks ListState::play(const Action& action, Ticks start) {
+  const int stage = index(action.stage), rank = times_->rank_of(stage);
+  const std::size_t slot = times_->slot(stage, index(action.microbatch));
+  const ListTimes::StageTicks& time = times_->stages[stage];
+  StageState& done = stages_[stage];
+  RankState& own = ranks_[rank];
+  own.first_start = std::min(own.first_start, start);
+  if (action.kind == ActionKind::Forward) {
+    own.free_at = forward_end_[slot] = start + time.forward;
+    ++done.forwards;
+    ++own.held;
+    peak_ = std::max(peak_, ++own.live);
+  } else if (action.kind == ActionKind::BackwardInput) {
+    own.free_at = gradient_end_[slot] = start + time.input;
+    ++done.inputs;
+    --own.live;
+  } else {
+    own.free_at = start + time.weight;
+    ++done.weights;
+    --own.held;
+  }
+  actions[rank].push_back(action);
+  return own.free_at;
+}
+
+ListOutcome ListState::outcome() const {
+  ListOutcome outcome{0, 0, peak_};
+  for (const RankState& rank : ranks_) {
+    outcome.makespan = std::max(outcome.makespan, rank.free_at);
+    outcome.window = std::max(outcome.window, rank.free_at - rank.first_start);
+  }
+  return outcome;
+}
+
 }  // namespace tandem

@@ -1,7 +1,9 @@
-// The times of a list scheduling problem in whole ticks, and the ranks of its stages.
+// A list scheduling problem in whole ticks: the times and ranks of its stages, and the state of an
+// order that is played at these times.
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -48,6 +50,48 @@ struct ListOutcome {
   int peak = 0;      // the most activations between F and I on a rank
 
   auto operator<=>(const ListOutcome&) const = default;
+};
+
+// The actions that a scheduler has played so far, and the state of stages and ranks after them.
+class ListState {
+ public:
+  // REQUIRES: `times` outlives this.
+  explicit ListState(const ListTimes& times);
+
+  struct StageState {
+    int forwards = 0, inputs = 0, weights = 0;  // done, each in the order of the microbatches
+  };
+  struct RankState {
+    Ticks first_start = kNever;
+    Ticks free_at = 0;       // end of its last action
+    int live = 0, held = 0;  // forwards without an I; forwards without a W
+  };
+
+  const StageState& stage(int stage) const { return stages_[stage]; }
+  const RankState& rank(int rank) const { return ranks_[rank]; }
+  // Returns the end of an I that is played.
+  Ticks gradient_end(int stage, int microbatch) const {
+    return gradient_end_[times_->slot(stage, microbatch)];
+  }
+  // Returns when the input of an F or I is there; kNever if that is not known yet.
+  Ticks input_ready(const Action& action) const;
+  // Adds for each output that was sent to the stage and waits for its F or I there: how long after
+  // `now` it arrives. An output that has arrived counts 0, however long ago it came.
+  void add_arrivals(int stage, Ticks now, std::vector<Ticks>* waits) const;
+
+  // Plays an action. Returns when it ends.
+  Ticks play(const Action& action, Ticks start);
+
+  ListOutcome outcome() const;
+
+  std::vector<std::vector<Action>> actions;  // by rank
+
+ private:
+  const ListTimes* times_;
+  std::vector<StageState> stages_;
+  std::vector<RankState> ranks_;
+  std::vector<Ticks> forward_end_, gradient_end_;  // by stage and microbatch; kNever: not played
+  int peak_ = 0;                                   // most live activations of a rank so far
 };
 
 }  // namespace tandem

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -22,23 +21,25 @@ using Ranks = std::vector<std::vector<Action>>;
 
 Stage stage_of(int pp, int rank, int chunk) { return Stage{chunk == 0 ? rank : 2 * pp - 1 - rank}; }
 
-// Returns the skeleton in which each rank does `warm_up` forwards, then I and F in turn.
-Skeleton in_turn(int pp, int microbatches, int (*warm_up)(int pp, int rank, int limit), int limit) {
-  Skeleton skeleton{Ranks(pp)};
-  for (int rank = 0; rank < pp; ++rank) {
-    std::vector<Action>& actions = skeleton.ranks[rank];
-    int forwards = 0;
-    const auto add_forward = [&] {
-      if (forwards < microbatches)
-        actions.push_back({Stage{rank}, ActionKind::Forward, Microbatch{forwards++}});
-    };
-    while (forwards < std::min(warm_up(pp, rank, limit), microbatches)) add_forward();
-    for (int i = 0; i < microbatches; ++i) {
-      actions.push_back({Stage{rank}, ActionKind::BackwardInput, Microbatch{i}});
-      add_forward();
-    }
+// Returns the W of an I.
+Action weight_of(const Action& input) {
+  return {input.stage, ActionKind::BackwardWeight, input.microbatch};
+}
+
+// Returns a rank's actions with one stage a rank: `warm_up` forwards, then I and F in turn.
+std::vector<Action> in_turn(int rank, int microbatches, int warm_up) {
+  std::vector<Action> actions;
+  int forwards = 0;
+  const auto add_forward = [&] {
+    if (forwards < microbatches)
+      actions.push_back({Stage{rank}, ActionKind::Forward, Microbatch{forwards++}});
+  };
+  while (forwards < std::min(warm_up, microbatches)) add_forward();
+  for (int i = 0; i < microbatches; ++i) {
+    actions.push_back({Stage{rank}, ActionKind::BackwardInput, Microbatch{i}});
+    add_forward();
   }
-  return skeleton;
+  return actions;
 }
 
 // Returns 1F1B's warm-up: `limit` forwards on the first rank and proportionally fewer on later
@@ -75,8 +76,8 @@ std::vector<Action> zbv_rank(int pp, int rank, int microbatches) {
     int& done = inputs[chunk];
     if (done == microbatches) return;
     const Stage stage = stage_of(pp, rank, chunk);
-    actions.push_back({stage, ActionKind::BackwardInput, Microbatch{done}});
-    weights.push_back({stage, ActionKind::BackwardWeight, Microbatch{done++}});
+    actions.push_back({stage, ActionKind::BackwardInput, Microbatch{done++}});
+    weights.push_back(weight_of(actions.back()));
     if (forwards[0] + forwards[1] == 2 * microbatches) ++drained;
     if (drained > 1 && drained <= 2 * rank + 1) return;
     actions.push_back(weights.front());
@@ -95,33 +96,26 @@ std::vector<Action> zbv_rank(int pp, int rank, int microbatches) {
   return actions;
 }
 
-Skeleton zbv(int pp, int microbatches) {
-  Skeleton skeleton{{}, true};
-  for (int rank = 0; rank < pp; ++rank) skeleton.ranks.push_back(zbv_rank(pp, rank, microbatches));
-  return skeleton;
-}
-
 // Squeezes building blocks. A block holds the actions of all ranks for one microbatch, each in a
 // time slot. First, each microbatch's block is laid kSlots slots after the one before. Then, in the
 // order of the slots, each action moves to the first free slot after all its inputs. So the first
 // microbatches move to the start as far as memory allows, and the last ones move up at the end.
 class SqueezedBlocks {
  public:
-  SqueezedBlocks(int pp, int microbatches, int limit, BuildingBlock block)
-      : pp_(pp), microbatches_(microbatches), limit_(limit) {
+  SqueezedBlocks(const ListProblem& problem, BuildingBlock block)
+      : pp_(problem.pp), microbatches_(problem.microbatches), limit_(problem.memory_limit) {
     int last = 0;
-    for (int rank = 0; rank < pp; ++rank) {
-      RankSlots row{slots_of(block, pp, rank)};
-      last = std::max({last, row.slots.input[0], row.slots.input[1]});
-      for (auto& kind : row.slot_of)
-        for (std::vector<int>& slots : kind) slots.resize(microbatches);
-      ranks_.push_back(std::move(row));
+    for (int rank = 0; rank < pp_; ++rank) {
+      const BlockSlots slots = slots_of(block, pp_, rank);
+      last = std::max({last, slots.input[0], slots.input[1]});
+      rows_.push_back({slots});
     }
-    length_ = last + kSlots * (microbatches + 2);
-    for (RankSlots& row : ranks_) {
+    length_ = last + kSlots * (microbatches_ + 2);
+    for (RankRow& row : rows_) {
       row.cells.resize(length_);
       row.held.resize(length_);
     }
+    for (std::vector<int>& slots : slots_) slots.resize(2UL * pp_ * microbatches_);
   }
 
   // Squeezes the blocks. With `steady`, actions move only at the start and the end; those in the
@@ -129,16 +123,18 @@ class SqueezedBlocks {
   // Without `steady` these move up too, which may change the order of actions on a rank. Returns
   // nothing if the blocks do not fit under the limit.
   std::optional<Ranks> squeeze(bool steady) {
-    const BlockSlots& first_rank = ranks_[0].slots;
+    const BlockSlots& first_rank = rows_[0].slots;
     const int last_forward = first_rank.forward[0] + kSlots * (microbatches_ - 1);
     for (int slot = 0; slot < length_; ++slot) {
       const bool stays = steady && slot >= first_rank.input[0] && slot <= last_forward;
       for (int rank = 0; rank < pp_; ++rank) {
-        RankSlots& row = ranks_[rank];
+        RankRow& row = rows_[rank];
         if (slot > 0) row.held[slot] = row.held[slot - 1];
-        const Cell cell = next_of_blocks(rank, slot);
-        if (cell.kind == kIdle) continue;
-        place(rank, cell, stays ? slot : first_slot(rank, cell, slot), slot);
+        std::optional<Action> action = action_of_blocks(rank, slot);
+        if (!action) action = next_weight(&row);
+        if (!action) continue;
+        if (action->kind == ActionKind::BackwardInput) row.weights.push_back(weight_of(*action));
+        place(&row, *action, stays ? slot : first_slot(row, *action, slot), slot);
         if (row.held[slot] > limit_) return std::nullopt;
       }
     }
@@ -147,87 +143,75 @@ class SqueezedBlocks {
   }
 
  private:
-  enum Kind : std::uint8_t { kForward, kInput, kWeight, kIdle };
-  struct Cell {
-    Kind kind = kIdle;
-    int chunk = 0, microbatch = 0;
-  };
-  struct RankSlots {
+  struct RankRow {
     BlockSlots slots = {};
-    std::vector<Cell> cells = {};  // by slot: the action
-    std::vector<int> held = {};    // by slot: forwards so far whose W is still to come
-    std::array<std::array<std::vector<int>, 2>, 3> slot_of = {};  // by kind, chunk, microbatch
-    std::deque<Cell> weights = {};                                // W whose I is done, oldest first
+    std::vector<std::optional<Action>> cells = {};  // by slot
+    std::vector<int> held = {};       // by slot: forwards so far whose W is still to come
+    std::deque<Action> weights = {};  // W whose I is done, oldest first
   };
 
-  // Returns the rank's action in this slot of the unsqueezed blocks. W fills empty slots.
-  Cell next_of_blocks(int rank, int slot) {
-    RankSlots& row = ranks_[rank];
-    for (const Kind kind : {kForward, kInput}) {
+  // Returns the rank's F or I in this slot of the unsqueezed blocks. W fills the other slots.
+  std::optional<Action> action_of_blocks(int rank, int slot) const {
+    const BlockSlots& slots = rows_[rank].slots;
+    for (const ActionKind kind : {ActionKind::Forward, ActionKind::BackwardInput}) {
       for (int chunk = 0; chunk < 2; ++chunk) {
-        const int since = slot - (kind == kForward ? row.slots.forward : row.slots.input)[chunk];
-        if (since < 0 || since % kSlots != 0 || since / kSlots >= microbatches_) continue;
-        const Cell cell{kind, chunk, since / kSlots};
-        if (kind == kInput) row.weights.push_back({kWeight, chunk, cell.microbatch});
-        return cell;
+        const int since = slot - (kind == ActionKind::Forward ? slots.forward : slots.input)[chunk];
+        if (since >= 0 && since % kSlots == 0 && since / kSlots < microbatches_)
+          return Action{stage_of(pp_, rank, chunk), kind, Microbatch{since / kSlots}};
       }
     }
-    return next_weight(&row);
+    return std::nullopt;
   }
 
-  static Cell next_weight(RankSlots* row) {
-    if (row->weights.empty()) return {};
-    const Cell weight = row->weights.front();
+  static std::optional<Action> next_weight(RankRow* row) {
+    if (row->weights.empty()) return std::nullopt;
+    const Action weight = row->weights.front();
     row->weights.pop_front();
     return weight;
   }
 
-  // Returns the first slot after everything that the action needs.
-  int earliest(int rank, const Cell& cell) const {
-    const auto slot_on = [&](int other, Kind kind, int chunk, int microbatch) {
-      return ranks_[other].slot_of[kind][chunk][microbatch];
-    };
-    int after = -1;
-    const auto waits_for = [&](int slot) { after = std::max(after, slot); };
-    const int m = cell.microbatch;
-    if (m > 0) waits_for(slot_on(rank, cell.kind, cell.chunk, m - 1));
-    if (cell.kind == kWeight) {
-      waits_for(slot_on(rank, kInput, cell.chunk, m));
-      return after + 1;
+  int& slot_of(ActionKind kind, int stage, int microbatch) {
+    return slots_[static_cast<std::size_t>(kind)]
+                 [static_cast<std::size_t>(stage) * microbatches_ + microbatch];
+  }
+
+  // Returns the first slot after the action's input and the preceding microbatch's action.
+  int earliest(const Action& action) {
+    const int stage = index(action.stage), m = index(action.microbatch);
+    const auto after = [&](ActionKind kind, int other) { return slot_of(kind, other, m) + 1; };
+    const int in_turn = m > 0 ? slot_of(action.kind, stage, m - 1) + 1 : 0;
+    switch (action.kind) {
+      case ActionKind::Forward:
+        return stage == 0 ? in_turn : std::max(in_turn, after(ActionKind::Forward, stage - 1));
+      case ActionKind::BackwardInput:
+        return std::max(in_turn, stage == 2 * pp_ - 1
+                                     ? after(ActionKind::Forward, stage)
+                                     : after(ActionKind::BackwardInput, stage + 1));
+      default:
+        return std::max(in_turn, after(ActionKind::BackwardInput, stage));
     }
-    // F0 and I1 go down the ranks, from 0 to pp - 1; F1 and I0 go up.
-    const bool down = (cell.kind == kForward) == (cell.chunk == 0);
-    const int from = down ? rank - 1 : rank + 1;
-    if (from >= 0 && from < pp_) {
-      waits_for(slot_on(from, cell.kind, cell.chunk, m));
-    } else if (!down) {  // on the last rank, where the V turns
-      waits_for(slot_on(rank, cell.kind, 1 - cell.chunk, m));
-    } else if (cell.kind == kInput) {  // I1 of rank 0, which has the last stage
-      waits_for(slot_on(rank, kForward, 1, m));
-    }
-    return after + 1;
   }
 
   // Returns the first free slot for the action, at the latest its own. A forward also needs memory
   // in all slots from that one to its own.
-  int first_slot(int rank, const Cell& cell, int own) const {
-    const RankSlots& row = ranks_[rank];
-    int slot = earliest(rank, cell);
-    if (cell.kind == kForward) {
+  int first_slot(const RankRow& row, const Action& action, int own) {
+    int slot = earliest(action);
+    if (action.kind == ActionKind::Forward) {
       for (int later = own - 1; later >= slot; --later)
         if (row.held[later] >= limit_) slot = later + 1;
     }
-    while (slot < own && row.cells[slot].kind != kIdle) ++slot;
+    while (slot < own && row.cells[slot]) ++slot;
     return std::min(slot, own);
   }
 
   // Puts the action into the slot, and updates the held activations from there to slot `now`.
-  void place(int rank, const Cell& cell, int slot, int now) {
-    RankSlots& row = ranks_[rank];
-    row.cells[slot] = cell;
-    row.slot_of[cell.kind][cell.chunk][cell.microbatch] = slot;
-    const int more = cell.kind == kForward ? 1 : cell.kind == kWeight ? -1 : 0;
-    for (int later = slot; later <= now; ++later) row.held[later] += more;
+  void place(RankRow* row, const Action& action, int slot, int now) {
+    row->cells[slot] = action;
+    slot_of(action.kind, index(action.stage), index(action.microbatch)) = slot;
+    const int more = action.kind == ActionKind::Forward          ? 1
+                     : action.kind == ActionKind::BackwardWeight ? -1
+                                                                 : 0;
+    for (int later = slot; later <= now; ++later) row->held[later] += more;
   }
 
   // Moves up the gradients after each rank's last forward, since other ranks wait for them. Then W
@@ -235,67 +219,86 @@ class SqueezedBlocks {
   void squeeze_drain() {
     std::vector<int> last(pp_);  // slot of the rank's last forward
     for (int rank = 0; rank < pp_; ++rank) {
-      RankSlots& row = ranks_[rank];
-      last[rank] = std::max(row.slot_of[kForward][0].back(), row.slot_of[kForward][1].back());
+      for (const int chunk : {0, 1})
+        last[rank] = std::max(
+            last[rank],
+            slot_of(ActionKind::Forward, index(stage_of(pp_, rank, chunk)), microbatches_ - 1));
       for (int slot = last[rank] + 1; slot < length_; ++slot)
-        if (row.cells[slot].kind == kWeight) row.cells[slot] = {};
+        if (is_kind(rows_[rank].cells[slot], ActionKind::BackwardWeight))
+          rows_[rank].cells[slot].reset();
     }
     for (int slot = 0; slot < length_; ++slot) {
       for (int rank = 0; rank < pp_; ++rank) {
-        const Cell cell = ranks_[rank].cells[slot];
-        if (slot <= last[rank] || cell.kind != kInput) continue;
-        ranks_[rank].cells[slot] = {};
-        place(rank, cell, first_slot(rank, cell, slot), -1);
+        RankRow& row = rows_[rank];
+        if (slot <= last[rank] || !is_kind(row.cells[slot], ActionKind::BackwardInput)) continue;
+        const Action input = *std::exchange(row.cells[slot], std::nullopt);
+        place(&row, input, first_slot(row, input, slot), slot);
       }
     }
-    for (RankSlots& row : ranks_) {
-      std::array<std::vector<char>, 2> done;
-      for (std::vector<char>& chunk : done) chunk.resize(microbatches_);
-      for (const Cell& cell : row.cells)
-        if (cell.kind == kWeight) done[cell.chunk][cell.microbatch] = 1;
-      for (Cell& cell : row.cells) {
-        if (cell.kind == kInput && !done[cell.chunk][cell.microbatch])
-          row.weights.push_back({kWeight, cell.chunk, cell.microbatch});
-        if (cell.kind == kIdle) cell = next_weight(&row);
+    for (RankRow& row : rows_) fill_with_weights(&row);
+  }
+
+  // Puts the W that have no slot into free ones after their I, the oldest first.
+  void fill_with_weights(RankRow* row) const {
+    std::array<int, 2> placed = {};  // W by chunk: those of the first microbatches have slots
+    const auto chunk_of = [&](const Action& action) { return index(action.stage) < pp_ ? 0 : 1; };
+    for (const std::optional<Action>& cell : row->cells)
+      if (is_kind(cell, ActionKind::BackwardWeight)) ++placed[chunk_of(*cell)];
+    for (std::optional<Action>& cell : row->cells) {
+      if (!cell) {
+        cell = next_weight(row);
+      } else if (cell->kind == ActionKind::BackwardInput &&
+                 index(cell->microbatch) >= placed[chunk_of(*cell)]) {
+        row->weights.push_back(weight_of(*cell));
       }
     }
   }
 
+  static bool is_kind(const std::optional<Action>& cell, ActionKind kind) {
+    return cell && cell->kind == kind;
+  }
+
   Ranks actions() const {
-    constexpr ActionKind kKindOf[] = {ActionKind::Forward, ActionKind::BackwardInput,
-                                      ActionKind::BackwardWeight};
     Ranks actions(pp_);
     for (int rank = 0; rank < pp_; ++rank) {
       actions[rank].reserve(6UL * microbatches_);
-      for (const Cell& cell : ranks_[rank].cells)
-        if (cell.kind != kIdle)
-          actions[rank].push_back(
-              {stage_of(pp_, rank, cell.chunk), kKindOf[cell.kind], Microbatch{cell.microbatch}});
+      for (const std::optional<Action>& cell : rows_[rank].cells)
+        if (cell) actions[rank].push_back(*cell);
     }
     return actions;
   }
 
-  int pp_, microbatches_, limit_;
+  const int pp_, microbatches_, limit_;
   int length_ = 0;
-  std::vector<RankSlots> ranks_;
+  std::vector<RankRow> rows_;
+  std::array<std::vector<int>, 4> slots_;  // by kind, F to W; then by stage and microbatch
 };
 
 }  // namespace
 
-int skeleton_count(int pp, int chunks, int memory_limit) {
-  return chunks == 2 && memory_limit >= 2 * pp ? 1 : 2;
+std::vector<SkeletonKind> skeleton_kinds(const ListProblem& problem) {
+  if (problem.chunks == 1) return {SkeletonKind::OneFOneB, SkeletonKind::ManyForwards};
+  if (block_for(problem.pp, problem.memory_limit) == BuildingBlock::None)
+    return {SkeletonKind::Zbv};
+  return {SkeletonKind::Blocks, SkeletonKind::SteadyBlocks};
 }
 
-Skeleton make_skeleton(int which, int pp, int chunks, int microbatches, int memory_limit) {
-  if (chunks == 1)
-    return in_turn(pp, microbatches, which == 0 ? warm_up_of_1f1b : warm_up_until_gradients,
-                   memory_limit);
-  if (memory_limit >= 2 * pp) return zbv(pp, microbatches);
-  SqueezedBlocks blocks(pp, microbatches, memory_limit,
-                        memory_limit <= pp ? BuildingBlock::Third : BuildingBlock::Half);
-  std::optional<Ranks> ranks = blocks.squeeze(which == 1);
-  if (!ranks) return {};
-  return {std::move(*ranks), true};
+std::optional<Skeleton> make_skeleton(SkeletonKind kind, const ListProblem& problem) {
+  const int pp = problem.pp, microbatches = problem.microbatches, limit = problem.memory_limit;
+  if (kind == SkeletonKind::Blocks || kind == SkeletonKind::SteadyBlocks) {
+    SqueezedBlocks blocks(problem, block_for(pp, limit));
+    std::optional<Ranks> ranks = blocks.squeeze(kind == SkeletonKind::SteadyBlocks);
+    if (!ranks) return std::nullopt;
+    return Skeleton{std::move(*ranks), true};
+  }
+  Skeleton skeleton{{}, kind == SkeletonKind::Zbv};
+  for (int rank = 0; rank < pp; ++rank)
+    skeleton.ranks.push_back(
+        kind == SkeletonKind::Zbv ? zbv_rank(pp, rank, microbatches)
+        : kind == SkeletonKind::OneFOneB
+            ? in_turn(rank, microbatches, warm_up_of_1f1b(pp, rank, limit))
+            : in_turn(rank, microbatches, warm_up_until_gradients(pp, rank, limit)));
+  return skeleton;
 }
 
 }  // namespace tandem

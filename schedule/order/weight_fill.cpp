@@ -42,28 +42,19 @@ Repeated repeated_part(const Actions& actions, Stage stage, int microbatches) {
 }  // namespace
 
 WeightFill::WeightFill(const ListTimes& times, const Skeleton& skeleton, FillRule rule)
-    : times_(times),
-      skeleton_(skeleton),
-      rule_(rule),
-      stages_(times.stages.size()),
-      ranks_(times.problem.pp),
-      forward_end_(stages_.size() * times.problem.microbatches, kNever),
-      gradient_end_(forward_end_),
-      actions_(times.problem.pp) {
+    : times_(times), skeleton_(skeleton), rule_(rule), state_(times), ranks_(times.problem.pp) {
   CHECK(skeleton.has_weights || rule != FillRule::AsGiven);
-  for (Actions& actions : actions_)
-    actions.reserve(3UL * times.problem.chunks * times.problem.microbatches);
 }
 
-bool WeightFill::run() {
+std::optional<ListState> WeightFill::run() {
   StepResult progress = StepResult::Done;
   while (progress == StepResult::Done) progress = sweep();
-  if (progress == StepResult::Fails) return false;
+  if (progress == StepResult::Fails) return std::nullopt;
   for (int rank = 0; rank < times_.problem.pp; ++rank) {
     CHECK(ranks_[rank].position == skeleton_.ranks[rank].size());
     while (!ranks_[rank].weights.empty()) do_weight(rank);
   }
-  return true;
+  return std::move(state_);
 }
 
 OrderRounds WeightFill::find_rounds() {
@@ -74,18 +65,16 @@ OrderRounds WeightFill::find_rounds() {
     repeated.push_back(repeated_part(skeleton_.ranks[rank], Stage{rank}, microbatches));
   std::map<std::vector<Ticks>, int> states;  // state -> microbatches that had entered
   for (int entered = 0; sweep() == StepResult::Done;) {
-    if (stages_[0].forwards == entered) continue;
-    entered = stages_[0].forwards;
+    if (state_.stage(0).forwards == entered) continue;
+    entered = state_.stage(0).forwards;
     if (entered == microbatches) break;
-    bool repeats = true;
     std::vector<Ticks> now;
-    for (int rank = 0; rank < times_.problem.pp; ++rank) {
-      const auto [from, period] = repeated[rank];
-      repeats &= ranks_[rank].position >= from;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (ranks_[rank].position < repeated[rank].from) break;
       now.push_back(static_cast<Ticks>(ranks_[rank].position) -
-                    static_cast<Ticks>(period) * entered);
+                    static_cast<Ticks>(repeated[rank].period) * entered);
     }
-    if (!repeats) continue;
+    if (now.size() < ranks_.size()) continue;  // a rank is not yet in its repeated part
     add_state(&now);
     const auto [before, is_new] = states.try_emplace(std::move(now), entered);
     if (!is_new) return {entered - before->second, entered + 1};
@@ -95,37 +84,19 @@ OrderRounds WeightFill::find_rounds() {
 
 // Adds to the state everything that later decisions about W depend on. Times are relative to rank
 // 0's, microbatches relative to the next one to enter, so that states of different rounds can be
-// equal. Inputs that have arrived count 0, however long ago they came.
+// equal.
 void WeightFill::add_state(std::vector<Ticks>* state) const {
-  const int entered = stages_[0].forwards;
-  for (const RankState& own : ranks_) {
-    state->insert(state->end(), {own.now - ranks_[0].now, static_cast<Ticks>(own.weights.size())});
+  const int entered = state_.stage(0).forwards;
+  for (int rank = 0; rank < times_.problem.pp; ++rank) {
+    const RankState& own = ranks_[rank];
+    state->insert(state->end(), {state_.rank(rank).free_at - state_.rank(0).free_at,
+                                 static_cast<Ticks>(own.weights.size())});
     if (rule_ == FillRule::Evenly) state->push_back(most_idle_ - own.idle);
     for (const Action& weight : own.weights)
       state->insert(state->end(), {index(weight.stage), index(weight.microbatch) - entered});
   }
-  const auto add_waits = [&](ActionKind kind, int stage, int from, int to) {
-    for (int microbatch = from; microbatch < to; ++microbatch)
-      state->push_back(std::max<Ticks>(input_ready({Stage{stage}, kind, Microbatch{microbatch}}) -
-                                           ranks_[times_.rank_of(stage)].now,
-                                       0));
-  };
-  const int last = times_.last_stage();
-  for (int stage = 0; stage <= last; ++stage) {
-    const StageState& at = stages_[stage];
-    if (stage > 0) add_waits(ActionKind::Forward, stage, at.forwards, stages_[stage - 1].forwards);
-    add_waits(ActionKind::BackwardInput, stage, at.inputs,
-              stage == last ? at.forwards : stages_[stage + 1].inputs);
-  }
-}
-
-ListOutcome WeightFill::outcome() const {
-  ListOutcome outcome{0, 0, peak_};
-  for (const RankState& rank : ranks_) {
-    outcome.makespan = std::max(outcome.makespan, rank.now);
-    outcome.window = std::max(outcome.window, rank.now - rank.first_start);
-  }
-  return outcome;
+  for (int stage = 0; stage <= times_.last_stage(); ++stage)
+    state_.add_arrivals(stage, state_.rank(times_.rank_of(stage)).free_at, state);
 }
 
 WeightFill::StepResult WeightFill::sweep() {
@@ -148,20 +119,22 @@ WeightFill::StepResult WeightFill::step(int rank) {
   }
   if (own.position == actions.size()) return StepResult::Waits;
   const Action& action = actions[own.position];
-  const Ticks ready = input_ready(action);
+  const Ticks ready = state_.input_ready(action);
   if (ready == kNever) return StepResult::Waits;
   if (action.kind == ActionKind::Forward && !make_room(rank)) return StepResult::Fails;
   fill_gap(rank, action.kind, ready);
-  play(rank, action, ready);
+  state_.play(action, std::max(state_.rank(rank).free_at, ready));
+  if (action.kind == ActionKind::BackwardInput)
+    own.weights.push_back({action.stage, ActionKind::BackwardWeight, action.microbatch});
   ++own.position;
   return StepResult::Done;
 }
 
 bool WeightFill::make_room(int rank) {
-  RankState& own = ranks_[rank];
-  if (own.live >= times_.problem.in_flight_limit) return false;
-  while (own.held >= times_.problem.memory_limit) {
-    if (own.weights.empty() || rule_ == FillRule::AsGiven) return false;
+  const ListState::RankState& now = state_.rank(rank);
+  if (now.live >= times_.problem.in_flight_limit) return false;
+  while (now.held >= times_.problem.memory_limit) {
+    if (ranks_[rank].weights.empty() || rule_ == FillRule::AsGiven) return false;
     do_weight(rank);
   }
   return true;
@@ -169,49 +142,16 @@ bool WeightFill::make_room(int rank) {
 
 void WeightFill::fill_gap(int rank, ActionKind kind, Ticks ready) {
   RankState& own = ranks_[rank];
-  while (rule_ != FillRule::AsGiven && !own.weights.empty() && ready > own.now) {
+  const ListState::RankState& now = state_.rank(rank);
+  while (rule_ != FillRule::AsGiven && !own.weights.empty() && ready > now.free_at) {
     const Ticks weight = times_.stages[index(own.weights.front().stage)].weight;
-    if (ready - own.now < weight && !fills(own, kind, ready - own.now)) break;
+    if (ready - now.free_at < weight && !fills(own, kind, ready - now.free_at)) break;
     do_weight(rank);
   }
-  if (ready > own.now && own.first_start != kNever) {
-    own.idle += ready - own.now;
+  if (ready > now.free_at && now.first_start != kNever) {
+    own.idle += ready - now.free_at;
     most_idle_ = std::max(most_idle_, own.idle);
   }
-}
-
-void WeightFill::play(int rank, const Action& action, Ticks ready) {
-  RankState& own = ranks_[rank];
-  const int stage = index(action.stage);
-  own.now = std::max(own.now, ready);
-  own.first_start = std::min(own.first_start, own.now);
-  const std::size_t slot = times_.slot(stage, index(action.microbatch));
-  if (action.kind == ActionKind::Forward) {
-    own.now += times_.stages[stage].forward;
-    forward_end_[slot] = own.now;
-    ++stages_[stage].forwards;
-    ++own.held;
-    peak_ = std::max(peak_, ++own.live);
-  } else {
-    own.now += times_.stages[stage].input;
-    gradient_end_[slot] = own.now;
-    ++stages_[stage].inputs;
-    --own.live;
-    own.weights.push_back({action.stage, ActionKind::BackwardWeight, action.microbatch});
-  }
-  actions_[rank].push_back(action);
-}
-
-Ticks WeightFill::input_ready(const Action& action) const {
-  const int stage = index(action.stage), microbatch = index(action.microbatch);
-  const bool is_forward = action.kind == ActionKind::Forward;
-  if (is_forward && stage == 0) return 0;
-  const bool turns = !is_forward && stage == times_.last_stage();  // its input is the stage's own F
-  const int from = is_forward ? stage - 1 : turns ? stage : stage + 1;
-  const Ticks sent =
-      (is_forward || turns ? forward_end_ : gradient_end_)[times_.slot(from, microbatch)];
-  if (sent == kNever) return kNever;
-  return sent + (turns ? times_.turn : times_.transfer(from, stage));
 }
 
 bool WeightFill::fills(const RankState& own, ActionKind kind, Ticks gap) const {
@@ -232,12 +172,9 @@ bool WeightFill::fills(const RankState& own, ActionKind kind, Ticks gap) const {
 }
 
 void WeightFill::do_weight(int rank) {
-  RankState& own = ranks_[rank];
-  const Action weight = own.weights.front();
-  own.weights.pop_front();
-  own.now += times_.stages[index(weight.stage)].weight;
-  --own.held;
-  actions_[rank].push_back(weight);
+  std::deque<Action>& weights = ranks_[rank].weights;
+  state_.play(weights.front(), state_.rank(rank).free_at);
+  weights.pop_front();
 }
 
 }  // namespace tandem

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "schedule/order/list_times.h"
@@ -36,24 +36,15 @@ class WeightFill {
  public:
   WeightFill(const ListTimes& times, const Skeleton& skeleton, FillRule rule);
 
-  // Returns false if the limits keep a rank from going on.
-  bool run();
+  // Returns the whole order, or nothing if the limits keep a rank from going on. Ends this object.
+  std::optional<ListState> run();
   // Finds what greedy_rounds() returns.
   OrderRounds find_rounds();
-  // Returns the outcome of the run.
-  ListOutcome outcome() const;
-  std::vector<std::vector<Action>> take_actions() { return std::move(actions_); }
 
  private:
-  struct StageState {
-    int forwards = 0, inputs = 0;  // done
-  };
   struct RankState {
-    std::size_t position = 0;  // in the skeleton
-    Ticks first_start = kNever;
-    Ticks now = 0;
-    Ticks idle = 0;  // since its first action
-    int live = 0, held = 0;
+    std::size_t position = 0;    // in the skeleton
+    Ticks idle = 0;              // since its first action
     std::deque<Action> weights;  // W of the input gradients that are done
   };
   enum class StepResult : std::uint8_t { Done, Waits, Fails };
@@ -61,27 +52,21 @@ class WeightFill {
   // Does one action of the skeleton on each rank that can go on.
   StepResult sweep();
   StepResult step(int rank);
-  // Returns when the action's input is there; kNever if that is not known yet.
-  Ticks input_ready(const Action& action) const;
-  // Returns whether the rule fills a gap shorter than a W before an action of that kind.
-  bool fills(const RankState& own, ActionKind kind, Ticks gap) const;
   // Does W until a forward fits under the limits. Returns false if none helps.
   bool make_room(int rank);
   // Does W in the gap until `ready`, as the rule says.
   void fill_gap(int rank, ActionKind kind, Ticks ready);
-  void play(int rank, const Action& action, Ticks ready);
+  // Returns whether the rule fills a gap shorter than a W before an action of that kind.
+  bool fills(const RankState& own, ActionKind kind, Ticks gap) const;
   void do_weight(int rank);
   void add_state(std::vector<Ticks>* state) const;
 
   const ListTimes& times_;
   const Skeleton& skeleton_;
   const FillRule rule_;
-  std::vector<StageState> stages_;
+  ListState state_;
   std::vector<RankState> ranks_;
-  std::vector<Ticks> forward_end_, gradient_end_;  // by stage and microbatch
-  std::vector<std::vector<Action>> actions_;
   Ticks most_idle_ = 0;  // of all ranks
-  int peak_ = 0;
 };
 
 }  // namespace tandem
