@@ -23,40 +23,15 @@ constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 double work_of(const OrderCosts& costs) { return costs.forward + costs.input + costs.weight; }
 
-// The times when the inputs of actions are there, in a replay without transfers.
-class Inputs {
- public:
-  Inputs(const Order& order, const OrderReplay& replay)
-      : order_(order),
-        forward_(static_cast<std::size_t>(order.stages) * order.microbatches),
-        gradient_(forward_) {
-    for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
-      for (std::size_t i = 0; i < order.ranks[rank].size(); ++i) {
-        const Action& action = order.ranks[rank][i];
-        if (action.kind == ActionKind::Forward)
-          forward_[slot(index(action.stage), action)] = replay.spans[rank][i].end;
-        if (produces_gradient(action.kind))
-          gradient_[slot(index(action.stage), action)] = replay.spans[rank][i].end;
-      }
-    }
+PassEnds ends_of(const Order& order, std::span<const OrderCosts> stages,
+                 const OrderReplay& replay) {
+  PassEnds ends(order, stages);
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    for (std::size_t i = 0; i < order.ranks[rank].size(); ++i)
+      ends.note(order.ranks[rank][i], replay.spans[rank][i].end);
   }
-
-  double ready(const Action& action) const {
-    const int stage = index(action.stage), from = source(order_, action);
-    if (action.kind == ActionKind::Forward) return from < 0 ? 0 : forward_[slot(from, action)];
-    if (action.kind == ActionKind::BackwardWeight) return gradient_[slot(stage, action)];
-    const double own = forward_[slot(stage, action)];
-    return from < 0 ? own : std::max(own, gradient_[slot(from, action)]);
-  }
-
- private:
-  std::size_t slot(int stage, const Action& action) const {
-    return static_cast<std::size_t>(stage) * order_.microbatches + index(action.microbatch);
-  }
-
-  const Order& order_;
-  std::vector<double> forward_, gradient_;  // end times, by stage and microbatch
-};
+  return ends;
+}
 
 // Finds the next action of each stage and kind, seen from a place in a rank's order.
 class Upcoming {
@@ -84,7 +59,7 @@ struct Gaps {
 };
 
 Gaps gaps_of(const std::vector<Action>& actions, const std::vector<OrderReplay::Span>& spans,
-             const Inputs& inputs, int peak) {
+             const PassEnds& ends, int peak) {
   Gaps gaps;
   const Upcoming upcoming(actions);
   int live = 0;
@@ -96,7 +71,7 @@ Gaps gaps_of(const std::vector<Action>& actions, const std::vector<OrderReplay::
       for (const int next : upcoming.after(i)) {
         const bool blocked = actions[next].kind == ActionKind::Forward && live >= peak;
         double& since = blocked ? blocked_by_memory : runnable;
-        since = std::min(since, std::max(from, inputs.ready(actions[next])));
+        since = std::min(since, std::max(from, ends.ready(actions[next])));
       }
       runnable = std::min(runnable, to);
       blocked_by_memory = std::min(blocked_by_memory, runnable);
@@ -126,7 +101,7 @@ Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
     all += order.microbatches * work_of(stages[s]);
   }
   const OrderReplay replay = replay_stages(order, without_transfers);
-  const Inputs inputs(order, replay);
+  const PassEnds ends = ends_of(order, without_transfers, replay);
   const std::vector<std::vector<int>> peaks = peak_live(order);
 
   Bubble bubble{.makespan = replay_stages(order, stages).makespan, .work = all / order.pp()};
@@ -134,7 +109,7 @@ Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
   double least = kNoTime;
   for (int rank = 0; rank < order.pp(); ++rank) {
     if (work[rank] < most * (1 - 1e-9) || order.ranks[rank].empty()) continue;
-    const Gaps gaps = gaps_of(order.ranks[rank], replay.spans[rank], inputs,
+    const Gaps gaps = gaps_of(order.ranks[rank], replay.spans[rank], ends,
                               std::accumulate(peaks[rank].begin(), peaks[rank].end(), 0));
     if (gaps.sum() >= least) continue;
     least = gaps.sum();

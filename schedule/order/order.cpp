@@ -13,7 +13,7 @@ namespace {
 // Returns the change of the number of activations that the rank holds.
 int change_of_live(ActionKind kind) {
   if (kind == ActionKind::Forward) return 1;
-  return kind == ActionKind::Backward || kind == ActionKind::BackwardInput ? -1 : 0;
+  return produces_gradient(kind) ? -1 : 0;
 }
 
 }  // namespace

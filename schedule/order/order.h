@@ -5,6 +5,7 @@
 //   rank 1  1F0 1B0 1F1 1B1 1F2 1B2
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -70,6 +71,11 @@ struct Order {
   int vocabulary = 0;  // vocabulary parallelism's algorithm, 1 or 2; 0: none
 
   int pp() const { return static_cast<int>(ranks.size()); }
+  // Return the size of a table by stage and microbatch, and the index of an entry of it.
+  std::size_t slots() const { return static_cast<std::size_t>(stages) * microbatches; }
+  std::size_t slot(int stage, Microbatch microbatch) const {
+    return static_cast<std::size_t>(stage) * microbatches + index(microbatch);
+  }
 };
 
 // Returns by stage the rank that computes it, or -1 if no rank does.

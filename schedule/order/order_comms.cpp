@@ -111,7 +111,7 @@ class CommSweep {
       : order_(order),
         cells_(cells),
         rank_of_stage_(stage_to_rank(order)),
-        output_come_(static_cast<std::size_t>(order.stages) * order.microbatches),
+        output_come_(order.slots()),
         gradient_come_(output_come_),
         position_(order.pp()),
         lowered_(order.pp()) {
@@ -147,12 +147,9 @@ class CommSweep {
 
   // Returns whether the action's input has come.
   bool ready(const Action& action) const {
-    const int stage = index(action.stage);
-    if (action.kind == ActionKind::Forward)
-      return previous_stage(order_, stage) < 0 || output_come_[slot(stage, action)];
-    if (produces_gradient(action.kind))
-      return next_stage(order_, stage) < 0 || gradient_come_[slot(stage, action)];
-    return true;
+    const std::size_t slot = order_.slot(index(action.stage), action.microbatch);
+    const bool forward = action.kind == ActionKind::Forward;
+    return source(order_, action) < 0 || (forward ? output_come_ : gradient_come_)[slot];
   }
 
   // Marks the action's output as come, and adds its SEND and RECV if another rank uses it.
@@ -160,7 +157,7 @@ class CommSweep {
     const int to = sink(order_, action);
     if (to < 0) return;
     const bool forward = action.kind == ActionKind::Forward;
-    (forward ? output_come_ : gradient_come_)[slot(to, action)] = true;
+    (forward ? output_come_ : gradient_come_)[order_.slot(to, action.microbatch)] = true;
     const int peer = rank_of_stage_[to];
     if (peer == rank) return;
     lowered_[rank].push_back({action.stage,
@@ -169,10 +166,6 @@ class CommSweep {
     lowered_[peer].push_back({Stage{to},
                               forward ? ActionKind::RecvForward : ActionKind::RecvBackward,
                               action.microbatch});
-  }
-
-  std::size_t slot(int stage, const Action& action) const {
-    return static_cast<std::size_t>(stage) * order_.microbatches + index(action.microbatch);
   }
 
   const Order& order_;

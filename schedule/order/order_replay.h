@@ -1,7 +1,9 @@
 // OrderReplay: plays an order and gives the time of each action. Transfers delay their receivers
-// but never wait for each other.
+// but never wait for each other. PassEnds: the times of an order that is being played.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -34,10 +36,57 @@ OrderReplay replay_order(const Order& order, const GridCosts& costs);
 OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages,
                           const VocabularyCosts& vocabulary = {});
 
-// Returns the duration of an action that computes.
+// Return the duration of an action that computes; of OrderCosts: of F, B, I or W.
 double cost_of(const GridCosts& costs, ActionKind kind);
+double cost_of(const OrderCosts& costs, ActionKind kind);
 
 // Returns the first position after `position` that is not part of its compound cell.
 int end_of_cell(const std::vector<Action>& actions, int position);
+
+// A time that is not known yet.
+inline constexpr double kNotYet = std::numeric_limits<double>::infinity();
+
+// The ends of an order's forwards and input gradients so far, and what they say about other
+// actions. REQUIRES: the order outlives this.
+class PassEnds {
+ public:
+  // `stages`: their `transfer` is the time of an output's transfer to another rank.
+  PassEnds(const Order& order, std::span<const OrderCosts> stages);
+
+  // Notes the end of an F, B or I. Other actions have no output.
+  void note(const Action& action, double end);
+  // Return the end of the stage's F, and of its B or I; kNotYet: it has not run.
+  double forward(int stage, Microbatch microbatch) const {
+    return forward_[order_.slot(stage, microbatch)];
+  }
+  double gradient(int stage, Microbatch microbatch) const {
+    return gradient_[order_.slot(stage, microbatch)];
+  }
+  // Returns when an output that stage `from` has at `end` is at stage `to`.
+  double arrival(int from, int to, double end) const {
+    return rank_of_stage_[from] == rank_of_stage_[to] ? end : end + transfers_[from];
+  }
+  // Returns when the inputs of an F, B, I or W are there: for F the output of the stage before, for
+  // B and I the stage's own F and the gradient of the stage after, for W the stage's own I.
+  double ready(const Action& action) const;
+
+ private:
+  const Order& order_;
+  std::vector<int> rank_of_stage_;
+  std::vector<double> transfers_;           // by stage
+  std::vector<double> forward_, gradient_;  // by stage and microbatch
+};
+
+// A pass of vocabulary parallelism that every rank does for a microbatch.
+struct AllRanksPass {
+  int ranks_left = 0;  // that have not done it
+  double last_end = 0;
+
+  void note(double end) {
+    --ranks_left;
+    last_end = std::max(last_end, end);
+  }
+  double end() const { return ranks_left > 0 ? kNotYet : last_end; }
+};
 
 }  // namespace tandem

@@ -103,7 +103,7 @@ Fault check_stages(const Order& order) {
 Fault check_counts(const Order& order) {
   std::size_t found = 0;
   for (const std::vector<Action>& actions : order.ranks) found += actions.size();
-  if (found >= static_cast<std::size_t>(order.stages) * order.microbatches / 4) return {};
+  if (found >= order.slots() / 4) return {};
   return OrderFault{
       fmt::format("found {} actions for {} stages and {} microbatches, expected a forward and a "
                   "backward of each",
@@ -148,13 +148,12 @@ Fault check_after(const Order& order, const Step& step, Kinds before) {
 // Checks that each rank's actions are there once each, in an order that its own stages allow.
 // REQUIRES: check_stages found nothing.
 Fault check_sequence(const Order& order) {
-  std::vector<Kinds> done(static_cast<std::size_t>(order.stages) * order.microbatches);
+  std::vector<Kinds> done(order.slots());
   for (int rank = 0; rank < order.pp(); ++rank) {
     for (int i = 0; i < static_cast<int>(order.ranks[rank].size()); ++i) {
       const Action& action = order.ranks[rank][i];
       if (!is_compute(action.kind) || is_vocabulary(action.kind)) continue;
-      Kinds& kinds = done[static_cast<std::size_t>(index(action.stage)) * order.microbatches +
-                          index(action.microbatch)];
+      Kinds& kinds = done[order.slot(index(action.stage), action.microbatch)];
       if (Fault fault = check_after(order, {rank, i}, kinds)) return fault;
       kinds |= set_of(action.kind);
     }
@@ -196,16 +195,15 @@ std::vector<Microbatch> given_by(const Order& order, const VocabularyInput& inpu
 
 // Checks that a rank's vocabulary passes of one kind come once a microbatch, in the order of
 // `expected`, and name `lowest`, the rank's lowest stage.
-Fault check_passes(const Order& order, int rank, int lowest, ActionKind kind,
+Fault check_passes(const Order& order, int rank, Stage lowest, ActionKind kind,
                    const std::vector<Microbatch>& expected) {
   std::size_t next = 0;
   for (int i = 0; i < static_cast<int>(order.ranks[rank].size()); ++i) {
     const Action& action = order.ranks[rank][i];
     if (action.kind != kind) continue;
-    if (next >= expected.size() || action.microbatch != expected[next] ||
-        index(action.stage) != lowest) {
+    if (next >= expected.size() || action.microbatch != expected[next] || action.stage != lowest) {
       const std::string other =
-          next < expected.size() ? to_text({Stage{lowest}, kind, expected[next]}) : "no more";
+          next < expected.size() ? to_text({lowest, kind, expected[next]}) : "no more";
       return fault_at({rank, i},
                       fmt::format("found {}, expected {}: vocabulary passes are of the rank's "
                                   "lowest stage, once a microbatch, as the chain's ends go",
@@ -214,11 +212,10 @@ Fault check_passes(const Order& order, int rank, int lowest, ActionKind kind,
     ++next;
   }
   if (next == expected.size()) return {};
-  return OrderFault{
-      fmt::format("rank {}: found no {}, expected vocabulary passes of each of {} "
-                  "microbatches on every rank",
-                  rank, to_text({Stage{lowest}, kind, expected[next]}), order.microbatches),
-      rank};
+  return OrderFault{fmt::format("rank {}: found no {}, expected vocabulary passes of each of {} "
+                                "microbatches on every rank",
+                                rank, to_text({lowest, kind, expected[next]}), order.microbatches),
+                    rank};
 }
 
 // Checks that every rank has each vocabulary pass (E, S, T, G; schedule/order/vocabulary.h) of each
@@ -226,7 +223,7 @@ Fault check_passes(const Order& order, int rank, int lowest, ActionKind kind,
 // that of the last stage's forwards. An order without vocabulary parallelism must have none.
 // REQUIRES: check_sequence found nothing.
 Fault check_vocabulary_passes(const Order& order) {
-  const std::vector<int> rank_of_stage = stage_to_rank(order);
+  const std::vector<Stage> lowest = lowest_stages(order);
   const int last = order.stages - 1;
   std::vector<Microbatch> in, head, back;
   if (order.vocabulary > 0) {
@@ -235,12 +232,10 @@ Fault check_vocabulary_passes(const Order& order) {
     back = given_by(order, {ActionKind::Backward, 0});
   }
   for (int rank = 0; rank < order.pp(); ++rank) {
-    const auto own = std::find(rank_of_stage.begin(), rank_of_stage.end(), rank);
-    const int lowest = static_cast<int>(own - rank_of_stage.begin());
     for (const auto& [kind, expected] :
          {std::pair{ActionKind::EmbeddingForward, &in}, std::pair{ActionKind::OutputS, &head},
           std::pair{ActionKind::OutputT, &head}, std::pair{ActionKind::EmbeddingBackward, &back}})
-      if (Fault fault = check_passes(order, rank, lowest, kind, *expected)) return fault;
+      if (Fault fault = check_passes(order, rank, lowest[rank], kind, *expected)) return fault;
   }
   return {};
 }
@@ -251,7 +246,7 @@ Step find_step(const Order& order, int rank, int stage, Microbatch microbatch, b
   const auto found = std::find_if(actions.begin(), actions.end(), [&](const Action& action) {
     if (index(action.stage) != stage || action.microbatch != microbatch) return false;
     if (forward) return action.kind == ActionKind::Forward;
-    return action.kind == ActionKind::Backward || action.kind == ActionKind::BackwardInput;
+    return produces_gradient(action.kind);
   });
   return {rank, static_cast<int>(found - actions.begin())};
 }
@@ -288,9 +283,8 @@ Wait wait_of(const Order& order, const OrderReplay& played, int rank) {
     if (const auto on = missing_input(order, played, action)) return {{rank, i}, *on};
     if (is_vocabulary(action.kind)) continue;
     const bool forward = action.kind == ActionKind::Forward;
-    const int stage = index(action.stage);
-    const int other = forward ? previous_stage(order, stage) : next_stage(order, stage);
-    if (action.kind != ActionKind::BackwardWeight && other >= 0) {
+    const int stage = index(action.stage), other = source(order, action);
+    if (other >= 0) {
       const Step on = find_step(order, rank_of_stage[other], other, action.microbatch, forward);
       if (on.position >= played.reached[on.rank]) return {{rank, i}, on};
     }

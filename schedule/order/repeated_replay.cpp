@@ -30,7 +30,7 @@ class RepeatedReplay::StepMaker {
       : order_(order),
         replay_(*replay),
         rank_of_(stage_to_rank(order)),
-        forwards_(static_cast<std::size_t>(order.stages) * order.microbatches, -1),
+        forwards_(order.slots(), -1),
         gradients_(forwards_),
         last_(order.pp(), -1),
         position_(order.pp()) {}
@@ -48,25 +48,20 @@ class RepeatedReplay::StepMaker {
 
  private:
   std::size_t slot(int stage, const Action& action) const {
-    return static_cast<std::size_t>(stage) * order_.microbatches + index(action.microbatch);
+    return order_.slot(stage, action.microbatch);
   }
 
-  // Returns the stage whose output the action waits for, on any rank, or -1.
-  int input_stage(const Action& action) const {
-    const int stage = index(action.stage);
-    if (action.kind == ActionKind::Forward) return previous_stage(order_, stage);
-    return action.kind == ActionKind::BackwardWeight ? -1 : next_stage(order_, stage);
-  }
+  // REQUIRES: source(order, action) >= 0.
   int step_of_input(const Action& action) const {
     return (action.kind == ActionKind::Forward ? forwards_
-                                               : gradients_)[slot(input_stage(action), action)];
+                                               : gradients_)[slot(source(order_, action), action)];
   }
 
   bool is_ready(const Action& action) const {
     const int stage = index(action.stage);
     if (action.kind != ActionKind::Forward && forwards_[slot(stage, action)] < 0) return false;
     if (action.kind == ActionKind::BackwardWeight) return gradients_[slot(stage, action)] >= 0;
-    return input_stage(action) < 0 || step_of_input(action) >= 0;
+    return source(order_, action) < 0 || step_of_input(action) >= 0;
   }
 
   void run(int rank) {
@@ -91,7 +86,7 @@ class RepeatedReplay::StepMaker {
   // the action's input.
   int add(int rank, const Action& action, int time, bool waits) {
     Step step{.rank = rank, .time = time, .previous = last_[rank], .input = -1};
-    const int from = input_stage(action);
+    const int from = source(order_, action);
     // An input from the same rank has always ended before.
     if (waits && from >= 0 && rank_of_[from] != rank) {
       step.input = step_of_input(action);
@@ -106,19 +101,11 @@ class RepeatedReplay::StepMaker {
   void wait(int rank, const Action& action) { add(rank, action, order_.stages * Kinds, true); }
 
   void act(int rank, const Action& action, bool has_waited) {
-    const int stage = index(action.stage);
+    const int stage = index(action.stage), to = sink(order_, action);
     const int step = add(rank, action, stage * Kinds + time_of(action.kind), !has_waited);
-    if (action.kind == ActionKind::Forward) {
-      forwards_[slot(stage, action)] = step;
-      wake(next_stage(order_, stage));
-    } else if (produces_gradient(action.kind)) {
-      gradients_[slot(stage, action)] = step;
-      wake(previous_stage(order_, stage));
-    }
-  }
-
-  void wake(int stage) {
-    if (stage >= 0) awake_.push_back(rank_of_[stage]);
+    if (action.kind == ActionKind::Forward) forwards_[slot(stage, action)] = step;
+    if (produces_gradient(action.kind)) gradients_[slot(stage, action)] = step;
+    if (to >= 0) awake_.push_back(rank_of_[to]);
   }
 
   const Order& order_;

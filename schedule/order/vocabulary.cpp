@@ -1,7 +1,12 @@
 // Puts vocabulary passes into an order by a discrete-event simulation: whenever a rank is free, it
 // decides whether S, T or its next action is due. E and G are then merged in by the times at which
 // microbatches enter and leave the first stage. In: an order and its times. Out: the order with E,
-// S, T and G, which vocabulary.h defines.
+// S, T and G, which vocabulary.h defines. 1F1B of 3 ranks begins so in algorithm 2, with F = S = T
+// = 1, B = 2 and E = G = 0:
+//
+//   rank 0  F0 F1 F2 S0 F3 S1 T0 T1 .  .  S2 B0--- F4
+//   rank 1  .  F0 F1 S0 F2 S1 T0 T1 .  B0--- S2 F3 T2
+//   rank 2  .  .  F0 S0 F1 S1 T0 B0--- F2 S2 T1 B1---
 //
 // A cell is an action, or several that run together.
 #include "schedule/order/vocabulary.h"
@@ -10,7 +15,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <queue>
 #include <utility>
 
@@ -21,8 +25,6 @@
 
 namespace tandem {
 namespace {
-
-constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 // An action, and a time of it.
 struct Timed {
@@ -40,12 +42,12 @@ class OutputPlayer {
         stages_(stages),
         costs_(costs),
         rank_of_stage_(stage_to_rank(order)),
-        forward_end_(static_cast<std::size_t>(order.stages) * order.microbatches, kUnknown),
-        gradient_end_(forward_end_),
+        lowest_stages_(lowest_stages(order)),
+        ends_(order, stages),
         ranks_(order.pp()),
         played_(order.pp()),
-        s_(order.microbatches),
-        t_(order.microbatches) {
+        s_(order.microbatches, {order.pp()}),
+        t_(s_) {
     double longest = 1e-9;
     for (const OrderCosts& stage : stages)
       longest = std::max({longest, stage.forward, stage.input, stage.weight});
@@ -74,10 +76,11 @@ class OutputPlayer {
 
   // Returns each rank's actions with S and T put in, with the times when their cells start.
   const std::vector<std::vector<Timed>>& played() const { return played_; }
-  // Return the first stage's forwards with their starts, and its backwards with their ends, each in
-  // order of time.
-  const std::vector<Timed>& entries() const { return entries_; }
-  const std::vector<Timed>& exits() const { return exits_; }
+  // Return the first stage's forwards with the times when their E are due on all ranks, and its
+  // backwards with those when their G are due, both in order of time. E is due once the first stage
+  // starts the preceding microbatch's forward, G once the first stage's gradient has arrived.
+  const std::vector<Timed>& e_due() const { return e_due_; }
+  const std::vector<Timed>& g_due() const { return g_due_; }
 
  private:
   struct RankState {
@@ -85,68 +88,45 @@ class OutputPlayer {
     std::size_t position = 0;  // place of its next action
     int s = 0, t = 0;          // S and T that it has started
   };
-  // A microbatch's S or T, which every rank does.
-  struct AllRanksPass {
-    int ranks = 0;   // that have started it
-    double end = 0;  // of the last of them
-  };
   using Wake = std::pair<double, int>;  // time and rank; the rank then decides
 
-  std::size_t slot(int stage, Microbatch microbatch) const {
-    return static_cast<std::size_t>(stage) * order_.microbatches + index(microbatch);
-  }
-  bool is_last(int stage) const { return stage == order_.stages - 1; }
   // Gives every action some time, so that the actions that wait for it start later.
   double longer(double time) const { return std::max(time, shortest_); }
 
   // Returns when the microbatch's softmax maximum and sum are reduced over all ranks.
   double softmax_reduced(Microbatch microbatch) const {
-    const AllRanksPass& s = s_[index(microbatch)];
-    return s.ranks < order_.pp() ? kUnknown : s.end + costs_.reduce_softmax;
+    return s_[index(microbatch)].end() + costs_.reduce_softmax;
   }
   // Returns when the last stage has the gradient of its output, summed over all ranks.
   double gradient_summed(Microbatch microbatch) const {
-    if (algorithm_ == 2) return softmax_reduced(microbatch) + costs_.sum_gradient;
-    const AllRanksPass& t = t_[index(microbatch)];
-    return t.ranks < order_.pp() ? kUnknown : t.end + costs_.sum_gradient;
-  }
-
-  double arrived(int from, int to, double end) const {
-    return rank_of_stage_[from] == rank_of_stage_[to] ? end : end + stages_[from].transfer;
+    return (algorithm_ == 2 ? softmax_reduced(microbatch) : t_[index(microbatch)].end()) +
+           costs_.sum_gradient;
   }
 
   // Returns when all inputs of an action of the given order are there.
   double ready(const Action& action) const {
-    const int stage = index(action.stage);
-    if (action.kind == ActionKind::BackwardWeight)
-      return gradient_end_[slot(stage, action.microbatch)];
-    const int from = source(order_, action);
-    if (action.kind == ActionKind::Forward)
-      return from < 0 ? 0 : arrived(from, stage, forward_end_[slot(from, action.microbatch)]);
-    const double own = forward_end_[slot(stage, action.microbatch)];
-    if (from < 0) return std::max(own, gradient_summed(action.microbatch));
-    return std::max(own, arrived(from, stage, gradient_end_[slot(from, action.microbatch)]));
+    const bool turns = produces_gradient(action.kind) && source(order_, action) < 0;
+    return std::max(ends_.ready(action), turns ? gradient_summed(action.microbatch) : 0);
   }
 
   // Return when the rank's next cell, its next S and its next T have their inputs.
   double cell_ready(int rank) const {
     const std::vector<Action>& actions = order_.ranks[rank];
     const int position = static_cast<int>(ranks_[rank].position);
+    if (ranks_[rank].position == actions.size()) return kNotYet;
     double when = 0;
     for (int i = position; i < end_of_cell(actions, position); ++i)
       when = std::max(when, ready(actions[i]));
     return when;
   }
-
   double s_ready(int rank) const {
-    const int next = ranks_[rank].s;
-    if (next >= static_cast<int>(outputs_.size())) return kUnknown;
-    const double end = forward_end_[slot(order_.stages - 1, outputs_[next])];
-    return end + costs_.send_output;
+    const auto next = static_cast<std::size_t>(ranks_[rank].s);
+    if (next == outputs_.size()) return kNotYet;
+    return ends_.forward(order_.stages - 1, outputs_[next]) + costs_.send_output;
   }
   double t_ready(int rank) const {
     const RankState& at = ranks_[rank];
-    return at.t < at.s ? softmax_reduced(outputs_[at.t]) : kUnknown;
+    return at.t < at.s ? softmax_reduced(outputs_[at.t]) : kNotYet;
   }
 
   // Starts the pass or cell that is due on a free rank. S comes first, since every rank waits for
@@ -154,77 +134,68 @@ class OutputPlayer {
   // T.
   void decide(int rank, double now) {
     RankState& at = ranks_[rank];
-    if (s_ready(rank) <= now) return start_output(ActionKind::OutputS, rank, now);
+    if (s_ready(rank) <= now) return start_output(ActionKind::OutputS, at.s++, rank, now);
     const bool t_comes = t_ready(rank) <= now;
     constexpr int kMostWaiting = 2;
-    if (t_comes && (algorithm_ == 1 || at.s - at.t >= kMostWaiting))
-      return start_output(ActionKind::OutputT, rank, now);
-    const bool has_more = at.position < order_.ranks[rank].size();
-    const double next = has_more ? cell_ready(rank) : kUnknown;
-    if (next <= now) return start_cell(rank, now);
-    // T does not start if the next action comes within half of T's time.
-    if (t_comes && next - now >= costs_.t / 2) return start_output(ActionKind::OutputT, rank, now);
-    if (next < kUnknown) wakes_.push({next, rank});
+    const bool t_is_urgent = algorithm_ == 1 || at.s - at.t >= kMostWaiting;
+    const double next = cell_ready(rank);
+    if (next <= now && !(t_comes && t_is_urgent)) return start_cell(rank, now);
+    // A T that can wait does not start if the next action comes within half of T's time.
+    if (t_comes && (t_is_urgent || next - now >= costs_.t / 2))
+      return start_output(ActionKind::OutputT, at.t++, rank, now);
+    if (next < kNotYet) wakes_.push({next, rank});
   }
 
-  void start_output(ActionKind kind, int rank, double now) {
-    RankState& at = ranks_[rank];
-    const bool first = kind == ActionKind::OutputS;
-    const Microbatch microbatch = outputs_[first ? at.s++ : at.t++];
-    at.busy_until = now + longer(first ? costs_.s : costs_.t);
-    played_[rank].push_back({now, {Stage{lowest_stage(rank)}, kind, microbatch}});
-    AllRanksPass& all = (first ? s_ : t_)[index(microbatch)];
-    all.end = std::max(all.end, at.busy_until);
-    if (++all.ranks == order_.pp()) {
-      wake_all(softmax_reduced(microbatch));
-      if (first == (algorithm_ == 2)) wake(rank_of_stage_.back(), gradient_summed(microbatch));
+  // Starts S or T of the microbatch whose output the last stage had as the `nth`.
+  void start_output(ActionKind kind, int nth, int rank, double now) {
+    const bool is_s = kind == ActionKind::OutputS;
+    const Microbatch microbatch = outputs_[nth];
+    const double end = now + longer(is_s ? costs_.s : costs_.t);
+    played_[rank].push_back({now, {lowest_stages_[rank], kind, microbatch}});
+    AllRanksPass& all = (is_s ? s_ : t_)[index(microbatch)];
+    all.note(end);
+    if (all.ranks_left == 0) {
+      if (is_s) wake_all(softmax_reduced(microbatch));
+      if (is_s == (algorithm_ == 2)) wake(rank_of_stage_.back(), gradient_summed(microbatch));
     }
-    wakes_.push({at.busy_until, rank});
+    end_at(end, rank);
   }
 
   void start_cell(int rank, double now) {
-    RankState& at = ranks_[rank];
+    std::size_t& position = ranks_[rank].position;
     const std::vector<Action>& actions = order_.ranks[rank];
-    const auto end = static_cast<std::size_t>(end_of_cell(actions, static_cast<int>(at.position)));
+    const auto end = static_cast<std::size_t>(end_of_cell(actions, static_cast<int>(position)));
     double clock = now;
-    for (; at.position < end; ++at.position) clock = finish(actions[at.position], rank, now, clock);
-    at.busy_until = clock;
-    wakes_.push({clock, rank});
+    for (; position < end; ++position) {
+      const Action& action = actions[position];
+      clock += longer(cost_of(stages_[index(action.stage)], action.kind));
+      played_[rank].push_back({now, action});
+      finish(action, now, clock);
+    }
+    end_at(clock, rank);
   }
 
-  // Plays the action from `clock` on. Returns when it ends. `cell`: when its cell started.
-  double finish(const Action& action, int rank, double cell, double clock) {
-    const int stage = index(action.stage);
-    const OrderCosts& costs = stages_[stage];
-    played_[rank].push_back({cell, action});
-    switch (action.kind) {
-      case ActionKind::Forward:
-        if (stage == 0) entries_.push_back({cell, action});
-        clock += longer(costs.forward);
-        forward_end_[slot(stage, action.microbatch)] = clock;
-        if (is_last(stage)) {
-          outputs_.push_back(action.microbatch);
-          wake_all(clock + costs_.send_output);
-        } else {
-          wake(rank_of_stage_[stage + 1], arrived(stage, stage + 1, clock));
-        }
-        return clock;
-      case ActionKind::BackwardWeight:
-        return clock + longer(costs.weight);
-      default:
-        clock += longer(costs.input + (action.kind == ActionKind::Backward ? costs.weight : 0));
-        gradient_end_[slot(stage, action.microbatch)] = clock;
-        if (stage == 0) exits_.push_back({clock, action});
-        if (stage > 0) wake(rank_of_stage_[stage - 1], arrived(stage, stage - 1, clock));
-        return clock;
+  // Notes that an action, whose cell started at `cell`, ends, and wakes the ranks that wait for it.
+  void finish(const Action& action, double cell, double end) {
+    ends_.note(action, end);
+    if (action.kind == ActionKind::BackwardWeight) return;
+    const int to = sink(order_, action);
+    if (to >= 0) wake(rank_of_stage_[to], ends_.arrival(index(action.stage), to, end));
+    if (action.kind != ActionKind::Forward) {
+      if (to < 0) g_due_.push_back({end + costs_.send_gradient, action});
+      return;
+    }
+    if (index(action.stage) == 0) e_due_.push_back({std::exchange(next_e_due_, cell), action});
+    if (to < 0) {
+      outputs_.push_back(action.microbatch);
+      wake_all(end + costs_.send_output);
     }
   }
 
-  int lowest_stage(int rank) const {
-    const auto found = std::ranges::find(rank_of_stage_, rank);
-    return static_cast<int>(found - rank_of_stage_.begin());
+  void end_at(double end, int rank) {
+    ranks_[rank].busy_until = end;
+    wake(rank, end);
   }
-
   // Lets the rank decide at that time; if it is busy then, it decides at its action's end.
   void wake(int rank, double when) { wakes_.push({when, rank}); }
   void wake_all(double when) {
@@ -236,41 +207,39 @@ class OutputPlayer {
   const std::span<const OrderCosts> stages_;
   const VocabularyCosts& costs_;
   const std::vector<int> rank_of_stage_;
-  std::vector<double> forward_end_, gradient_end_;  // by stage and microbatch
+  const std::vector<Stage> lowest_stages_;
+  PassEnds ends_;
   std::vector<RankState> ranks_;
   std::vector<std::vector<Timed>> played_;
   std::vector<AllRanksPass> s_, t_;  // by microbatch
   std::vector<Microbatch> outputs_;  // played forwards of the last stage, in order of time
-  std::vector<Timed> entries_, exits_;
+  std::vector<Timed> e_due_, g_due_;
+  double next_e_due_ = 0;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
   double shortest_ = 0;  // the shortest time of any action
 };
 
-// Returns a rank's actions with E and G put in. E of a microbatch comes once the first stage has
-// started the preceding microbatch's forward. G comes once the first stage's gradient has arrived.
-// All ranks use the same times, so E and G have the same order on all ranks, which cannot deadlock.
-std::vector<Action> with_inputs(const std::vector<Timed>& played, Stage own,
-                                const std::vector<Timed>& entries, const std::vector<Timed>& exits,
-                                double send_gradient) {
+// Returns a rank's actions with E and G put in, each before the first cell that starts when it is
+// due. All ranks use the same times, so E and G have the same order on all ranks, which cannot
+// deadlock. `own`: the rank's lowest stage.
+std::vector<Action> with_inputs(const OutputPlayer& player, int rank, Stage own) {
   std::vector<Action> actions;
-  actions.reserve(played.size() + entries.size() + exits.size());
-  std::size_t next_in = 0, next_out = 0;
-  const auto add = [&](ActionKind kind, const Timed& timed) {
-    actions.push_back({own, kind, timed.action.microbatch});
+  std::size_t e = 0, g = 0;  // that are put in
+  const auto add_due = [&](double now) {
+    const auto add = [&](ActionKind kind, const std::vector<Timed>& due, std::size_t* next) {
+      for (; *next < due.size() && due[*next].time <= now; ++*next)
+        actions.push_back({own, kind, due[*next].action.microbatch});
+    };
+    add(ActionKind::EmbeddingForward, player.e_due(), &e);
+    add(ActionKind::EmbeddingBackward, player.g_due(), &g);
   };
   bool in_cell = false;
-  for (const Timed& timed : played) {
-    while (!in_cell && next_in < entries.size() &&
-           (next_in == 0 || entries[next_in - 1].time <= timed.time))
-      add(ActionKind::EmbeddingForward, entries[next_in++]);
-    while (!in_cell && next_out < exits.size() &&
-           exits[next_out].time + send_gradient <= timed.time)
-      add(ActionKind::EmbeddingBackward, exits[next_out++]);
+  for (const Timed& timed : player.played()[rank]) {
+    if (!in_cell) add_due(timed.time);
     actions.push_back(timed.action);
     in_cell = timed.action.with_next;
   }
-  while (next_in < entries.size()) add(ActionKind::EmbeddingForward, entries[next_in++]);
-  while (next_out < exits.size()) add(ActionKind::EmbeddingBackward, exits[next_out++]);
+  add_due(kNotYet);
   return actions;
 }
 
@@ -285,8 +254,7 @@ Status check_vocabulary(const OrderTraits& order, const OrderSpec& spec) {
   if (spec.vocabulary == 0) return Done{};
   if (spec.vocabulary < 0 || spec.vocabulary > 2)
     return Error{
-        fmt::format("order {}: found algorithm {} of vocabulary parallelism, expected 1 "
-                    "or 2",
+        fmt::format("order {}: found algorithm {} of vocabulary parallelism, expected 1 or 2",
                     spec.name, spec.vocabulary)};
   if (!order.takes_vocabulary())
     return Error::of(
@@ -322,7 +290,7 @@ Result<Order> make_with_vocabulary(const OrderSpec& spec, const std::vector<Orde
   if (!made_for_costs)
     return with_vocabulary(make(spec), spec.vocabulary, stages, spec.vocabulary_costs);
   std::optional<Order> best;
-  double least = kUnknown;
+  double least = kNotYet;
   for (const ActionKind with :
        {ActionKind::BackwardWeight, ActionKind::Forward, ActionKind::BackwardInput}) {
     for (const double foreseen : {1.0, 0.5, 0.0}) {
@@ -388,13 +356,18 @@ Result<Order> with_vocabulary(const Order& order, int algorithm, std::span<const
   Order with = plain;
   with.vocabulary = algorithm;
   with.exchanges = BatchedP2p::Never;
-  const std::vector<int> rank_of = stage_to_rank(plain);
-  for (int rank = 0; rank < plain.pp(); ++rank) {
-    const auto own = std::ranges::find(rank_of, rank) - rank_of.begin();
-    with.ranks[rank] = with_inputs(player.played()[rank], Stage{static_cast<int>(own)},
-                                   player.entries(), player.exits(), costs.send_gradient);
-  }
+  const std::vector<Stage> lowest = lowest_stages(plain);
+  for (int rank = 0; rank < plain.pp(); ++rank)
+    with.ranks[rank] = with_inputs(player, rank, lowest[rank]);
   return with;
+}
+
+std::vector<Stage> lowest_stages(const Order& order) {
+  std::vector<Stage> lowest(order.pp(), Stage{order.stages});
+  const std::vector<int> rank_of = stage_to_rank(order);
+  for (int stage = order.stages - 1; stage >= 0; --stage)
+    if (rank_of[stage] >= 0) lowest[rank_of[stage]] = Stage{stage};
+  return lowest;
 }
 
 std::vector<int> peak_outputs(const Order& order) {

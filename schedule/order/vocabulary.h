@@ -4,11 +4,9 @@
 //
 // Each rank has a part of the vocabulary's rows and does four passes for a microbatch:
 //   E  embedding forward: looks up the tokens that are among its rows; the results are summed at
-//   the
-//      first stage
+//      the first stage
 //   S  output layer, first pass: computes its part of the logits from the last stage's output,
-//   which
-//      all ranks receive. The softmax's maximum and sum are then reduced over all ranks.
+//      which all ranks receive. The softmax's maximum and sum are then reduced over all ranks.
 //   T  output layer, second pass: corrects the softmax by the reduced maximum and sum, and computes
 //      the gradient of its part of the weights
 //   G  embedding backward: adds the first stage's input gradient to the rows that E looked up
@@ -90,6 +88,9 @@ Result<Order> make_with_vocabulary(const OrderSpec& spec, const std::vector<Orde
 // order. Errors: two chains, an order that already has such passes, an order that waits for itself.
 Result<Order> with_vocabulary(const Order& order, int algorithm, std::span<const OrderCosts> stages,
                               const VocabularyCosts& costs);
+
+// Returns the lowest stage of each rank, which its vocabulary passes name.
+std::vector<Stage> lowest_stages(const Order& order);
 
 // Returns for each rank the most microbatches that are between their S and T at once.
 std::vector<int> peak_outputs(const Order& order);

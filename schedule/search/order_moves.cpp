@@ -3,29 +3,15 @@
 #include "schedule/search/order_moves.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/check.h"
+#include "schedule/order/order_replay.h"
 
 namespace tandem {
 namespace {
 
-constexpr double kNotYet = -1;
 // The most places by which one move shifts an action.
 constexpr int kFarthest = 8;
-
-double duration(const OrderCosts& costs, ActionKind kind) {
-  switch (kind) {
-    case ActionKind::Forward:
-      return costs.forward;
-    case ActionKind::Backward:
-      return costs.input + costs.weight;
-    case ActionKind::BackwardInput:
-      return costs.input;
-    default:
-      return costs.weight;
-  }
-}
 
 }  // namespace
 
@@ -49,17 +35,16 @@ double OrderMoves::ready(const Action& action) const {
   const int s = index(action.stage);
   const std::size_t this_slot = slot(action);
   const auto arrives = [&](int from, double end) {
-    if (end == kNotYet || problem_.rank_of_stage[from] == problem_.rank_of_stage[s]) return end;
-    return end + problem_.costs[from].transfer;
+    const bool same = problem_.rank_of_stage[from] == problem_.rank_of_stage[s];
+    return same ? end : end + problem_.costs[from].transfer;
   };
   const auto microbatches = static_cast<std::size_t>(problem_.microbatches);
   if (action.kind == ActionKind::Forward)
     return s == 0 ? 0 : arrives(s - 1, forward_end_[this_slot - microbatches]);
   if (action.kind == ActionKind::BackwardWeight) return input_end_[this_slot];
   const double forward = forward_end_[this_slot];
-  if (forward == kNotYet || s + 1 == problem_.stages()) return forward;
-  const double gradient = arrives(s + 1, input_end_[this_slot + microbatches]);
-  return gradient == kNotYet ? kNotYet : std::max(forward, gradient);
+  if (s + 1 == problem_.stages()) return forward;
+  return std::max(forward, arrives(s + 1, input_end_[this_slot + microbatches]));
 }
 
 // Replays current_ in sweeps over the ranks. Returns false if it waits for itself.
@@ -78,7 +63,7 @@ bool OrderMoves::replay() {
         goes_on = true;
         starts_[rank][i] = std::max(clock[rank], ready_time);
         clock[rank] =
-            starts_[rank][i] + duration(problem_.costs[index(actions[i].stage)], actions[i].kind);
+            starts_[rank][i] + cost_of(problem_.costs[index(actions[i].stage)], actions[i].kind);
         ends_[rank][i] = clock[rank];
         if (actions[i].kind == ActionKind::BackwardWeight) continue;
         const bool is_forward = actions[i].kind == ActionKind::Forward;

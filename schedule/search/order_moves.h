@@ -44,7 +44,7 @@ class OrderMoves {
     return static_cast<std::size_t>(index(action.stage)) * problem_.microbatches +
            static_cast<std::size_t>(index(action.microbatch));
   }
-  // Returns when the action's inputs are there, or -1 if that is not known yet.
+  // Returns when the action's inputs are there, or kNotYet.
   double ready(const Action& action) const;
   bool replay();
   void find_critical();
