@@ -21,8 +21,6 @@ namespace {
 
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
-double work_of(const OrderCosts& costs) { return costs.forward + costs.input + costs.weight; }
-
 PassEnds ends_of(const Order& order, std::span<const OrderCosts> stages,
                  const OrderReplay& replay) {
   PassEnds ends(order, stages);
@@ -89,16 +87,15 @@ Gaps gaps_of(const std::vector<Action>& actions, const std::vector<OrderReplay::
 
 Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
   CHECK(static_cast<int>(stages.size()) == given.stages);
-  Order order = given;
-  for (std::vector<Action>& actions : order.ranks) actions = compute_actions(actions);
+  const Order order = without_communication(given);
   std::vector<OrderCosts> without_transfers(stages.begin(), stages.end());
   for (OrderCosts& stage : without_transfers) stage.transfer = 0;
   const std::vector<int> rank_of = stage_to_rank(order);
   std::vector<double> work(order.pp());
   double all = 0;
   for (int s = 0; s < order.stages; ++s) {
-    work[rank_of[s]] += order.microbatches * work_of(stages[s]);
-    all += order.microbatches * work_of(stages[s]);
+    work[rank_of[s]] += order.microbatches * stages[s].work();
+    all += order.microbatches * stages[s].work();
   }
   const OrderReplay replay = replay_stages(order, without_transfers);
   const PassEnds ends = ends_of(order, without_transfers, replay);
@@ -125,8 +122,8 @@ Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
   bubble.imbalance = bubble.own_work - bubble.work;
   double longest = -1;
   for (int s = 0; s < order.stages; ++s) {
-    if (rank_of[s] != bubble.rank || work_of(stages[s]) <= longest) continue;
-    longest = work_of(stages[s]);
+    if (rank_of[s] != bubble.rank || stages[s].work() <= longest) continue;
+    longest = stages[s].work();
     bubble.stage = s;
   }
   if (all > 0) bubble.longest_stage_ratio = longest * order.microbatches * order.stages / all;

@@ -13,8 +13,6 @@
 namespace tandem {
 namespace {
 
-double time_of(const OrderCosts& costs) { return costs.forward + costs.input + costs.weight; }
-
 OrderCosts operator+(const OrderCosts& a, const OrderCosts& b) {
   return {a.forward + b.forward, a.input + b.input, a.weight + b.weight, a.transfer};
 }
@@ -22,7 +20,7 @@ OrderCosts operator+(const OrderCosts& a, const OrderCosts& b) {
 // Returns the time of the first n layers, by n.
 std::vector<double> sums_of(const LayerCosts& costs) {
   std::vector<double> sums = {0};
-  for (const OrderCosts& layer : costs.layers) sums.push_back(sums.back() + time_of(layer));
+  for (const OrderCosts& layer : costs.layers) sums.push_back(sums.back() + layer.work());
   return sums;
 }
 
@@ -58,9 +56,9 @@ double longest_of_even_split(const LayerCosts& costs, int stages) {
   }
   double longest = 0;
   for (const OrderCosts& stage : costs_of_split(costs, split))
-    longest = std::max(longest, time_of(stage));
+    longest = std::max(longest, stage.work());
   constexpr double kRounding = 1 + 1e-9;
-  return kRounding * (longest - time_of(costs.each));
+  return kRounding * (longest - costs.each.work());
 }
 
 // Minimises the longest stage, then the sum of squares. best[s][n] is the best split of the first n
@@ -79,10 +77,9 @@ std::vector<int> even_stages(const LayerCosts& costs, int stages) {
   std::vector<std::vector<Best>> best(stages + 1, std::vector<Best>(layers + 1));
   best[0][0] = {.longest = 0, .squares = 0, .own = 0};
   for (int stage = 0; stage < stages; ++stage) {
-    const double besides =
-        (stage == 0 ? time_of(costs.embedding) : 0) +
-        (stage + 1 == stages ? time_of(costs.head) : 0) +
-        (costs.prediction && stage + 2 == stages ? time_of(*costs.prediction) : 0);
+    const double besides = (stage == 0 ? costs.embedding.work() : 0) +
+                           (stage + 1 == stages ? costs.head.work() : 0) +
+                           (costs.prediction && stage + 2 == stages ? costs.prediction->work() : 0);
     const bool may_have = may_have_layers(costs, stage, stages);
     for (int before = 0; before <= layers; ++before) {
       const Best& from = best[stage][before];
@@ -111,7 +108,7 @@ std::vector<double> times_of_ranks(const LayerCosts& costs, const std::vector<in
   std::vector<double> ranks(*std::ranges::max_element(rank_of_stage) + 1);
   const std::vector<OrderCosts> stages = costs_of_split(costs, split);
   for (std::size_t stage = 0; stage < stages.size(); ++stage)
-    ranks[rank_of_stage[stage]] += time_of(stages[stage]);
+    ranks[rank_of_stage[stage]] += stages[stage].work();
   return ranks;
 }
 
@@ -141,13 +138,6 @@ SplitLoad load_of(const LayerCosts& costs, const std::vector<int>& split,
   return load;
 }
 
-// Returns the split with one layer moved.
-std::vector<int> moved(std::vector<int> split, std::size_t from, std::size_t to) {
-  --split[from];
-  ++split[to];
-  return split;
-}
-
 }  // namespace
 
 bool can_give(const LayerCosts& costs, const std::vector<int>& split, std::size_t stage) {
@@ -158,6 +148,12 @@ bool can_give(const LayerCosts& costs, const std::vector<int>& split, std::size_
 
 bool can_take(const LayerCosts& costs, const std::vector<int>& split, std::size_t stage) {
   return may_have_layers(costs, static_cast<int>(stage), static_cast<int>(split.size()));
+}
+
+std::vector<int> with_layer_moved(std::vector<int> split, std::size_t from, std::size_t to) {
+  --split[from];
+  ++split[to];
+  return split;
 }
 
 std::vector<OrderCosts> costs_of_split(const LayerCosts& costs, const std::vector<int>& split) {
@@ -186,7 +182,7 @@ std::vector<int> balanced_split(const LayerCosts& costs, std::span<const int> ra
       if (rank_of_stage[from] != busiest || !can_give(costs, split, from)) continue;
       for (std::size_t to = 0; to < split.size(); ++to) {
         if (to == from || !can_take(costs, split, to)) continue;
-        std::vector<int> next = moved(split, from, to);
+        std::vector<int> next = with_layer_moved(split, from, to);
         const SplitLoad next_load = load_of(costs, next, rank_of_stage);
         if (next_load >= load) continue;
         load = next_load;

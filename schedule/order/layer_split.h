@@ -37,5 +37,7 @@ std::vector<int> balanced_split(const LayerCosts& costs, std::span<const int> ra
 // Returns whether the stage can give a layer away, or take one.
 bool can_give(const LayerCosts& costs, const std::vector<int>& split, std::size_t stage);
 bool can_take(const LayerCosts& costs, const std::vector<int>& split, std::size_t stage);
+// Returns the split with one layer moved.
+std::vector<int> with_layer_moved(std::vector<int> split, std::size_t from, std::size_t to);
 
 }  // namespace tandem

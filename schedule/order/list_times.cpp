@@ -4,13 +4,6 @@
 #include <cmath>
 
 namespace tandem {
-namespace {
-
-// The ticks of the longest cost: the least common multiple of 1 to 16. So 3/7 of the longest cost,
-// say, is a whole number of ticks.
-constexpr double kTicksOfLongest = 720'720;
-
-}  // namespace
 
 ListTimes::ListTimes(const ListProblem& given) : problem(given), stages(given.costs.size()) {
   double longest = 0;

@@ -15,6 +15,9 @@ namespace tandem {
 // Time in whole ticks, so that times that are equal compare equal.
 using Ticks = std::int64_t;
 inline constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
+// The ticks of the longest cost: the least common multiple of 1 to 16. So 3/7 of the longest cost,
+// say, is a whole number of ticks.
+inline constexpr double kTicksOfLongest = 720'720;
 
 // The problem's times in ticks. REQUIRES: as schedule_greedily(); the problem outlives this.
 class ListTimes {

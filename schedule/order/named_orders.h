@@ -71,6 +71,8 @@ std::span<const OrderTraits> named_orders();
 // The times of one stage's F, I and W, and of a transfer between two ranks, in any one unit.
 struct OrderCosts {
   double forward = 1, input = 1, weight = 1, transfer = 0;
+
+  double work() const { return forward + input + weight; }  // for one microbatch
 };
 
 // The sizes, costs and options that a named order is made from.

@@ -112,4 +112,9 @@ std::vector<Action> compute_actions(const std::vector<Action>& actions) {
   return kept;
 }
 
+Order without_communication(Order order) {
+  for (std::vector<Action>& actions : order.ranks) actions = compute_actions(actions);
+  return order;
+}
+
 }  // namespace tandem

@@ -140,11 +140,6 @@ Order placed(const PrimusTable& table, bool in_v) {
   return order;
 }
 
-Order without_transfers(Order order) {
-  for (std::vector<Action>& actions : order.ranks) actions = compute_actions(actions);
-  return order;
-}
-
 // Returns the send of a pass's output, or the receive of its input, with the pass's own stage.
 Action transfer(Action pass, bool sends) {
   const bool forward = pass.kind == ActionKind::Forward;
@@ -205,7 +200,7 @@ Result<Order> read_primus(const std::string& path, const PrimusTable& table,
                           std::string* fault_text) {
   ASSIGN_OR_RETURN(const bool in_v, is_in_v(path, table));
   const Order given = placed(table, in_v);
-  Order order = without_transfers(given);
+  Order order = without_communication(given);
   order.name = std::filesystem::path(path).stem().string();
   if (const auto fault = find_fault(order)) {
     if (fault_text != nullptr) *fault_text = explain_fault(order);
@@ -386,7 +381,7 @@ Result<Order> read_order_file(const std::string& path, std::string* fault) {
 }
 
 Result<std::string> to_primus(const Order& given) {
-  const Order order = without_transfers(given);
+  const Order order = without_communication(given);
   const int pp = order.pp(), chunks = order.stages / pp;
   const OrderShape shape = shape_of(order);
   if (const std::string_view unsupported = unsupported_by_primus(order, shape);

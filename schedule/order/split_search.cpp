@@ -25,12 +25,6 @@ struct Move {
   double change = -std::numeric_limits<double>::infinity();
 };
 
-std::vector<int> moved(std::vector<int> split, const Move& move) {
-  --split[move.from];
-  ++split[move.to];
-  return split;
-}
-
 // Returns all moves, between neighbours first, since long moves shift the stages between.
 std::vector<Move> all_moves(const LayerCosts& costs, const std::vector<int>& split) {
   std::vector<Move> moves;
@@ -137,7 +131,7 @@ class SplitSearch {
       if (has_better && is_bound &&
           (tried >= kAtLeast || now.time + move.change >= best_value.time))
         break;
-      std::vector<int> next = moved(*split, move);
+      std::vector<int> next = with_layer_moved(*split, move.from, move.to);
       const SplitValue value = value_of(next);
       ++tried;
       if (!value.better_than(best_value)) continue;

@@ -349,8 +349,7 @@ Result<Order> with_vocabulary(const Order& order, int algorithm, std::span<const
         "order {}: found {}, expected one chain of stages without passes of the vocabulary",
         order.name,
         order.chains != 1 ? fmt::format("{} chains", order.chains) : "such passes in it already")};
-  Order plain = order;
-  for (std::vector<Action>& actions : plain.ranks) actions = compute_actions(actions);
+  const Order plain = without_communication(order);
   OutputPlayer player(plain, algorithm, stages, costs);
   RETURN_IF_ERROR(player.run());
   Order with = plain;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <optional>
 #include <random>
@@ -73,8 +74,8 @@ class OrderSearch::State {
     }
     if (!can_fit(problem_)) return;
     scheduler_.emplace(problem_);
-    waiting_ = starting_policies(problem_);
-    std::ranges::reverse(waiting_);
+    for (SchedulePolicy& policy : starting_policies(problem_))
+      waiting_.push_back(std::move(policy));
   }
   // The scheduler refers to the problem.
   State(const State&) = delete;
@@ -85,14 +86,11 @@ class OrderSearch::State {
 
   // Plays one candidate: the next waiting policy or, once there are none, a step of a climb.
   void step() {
-    if (!waiting_.empty()) {
-      const PolicyOutcome outcome = scheduler_->play(waiting_.back());
-      tried_.push_back({std::move(waiting_.back()), outcome});
-      waiting_.pop_back();
-      if (waiting_.empty()) begin_next_phase();
-      return;
-    }
-    climbs_[turn_++ % climbs_.size()].step(problem_, &*scheduler_);
+    if (waiting_.empty()) return climbs_[turn_++ % climbs_.size()].step(problem_, &*scheduler_);
+    const PolicyOutcome outcome = scheduler_->play(waiting_.front());
+    tried_.push_back({std::move(waiting_.front()), outcome});
+    waiting_.pop_front();
+    if (waiting_.empty()) begin_next_phase();
   }
   // Takes the fastest of the best few orders in which no actions run together, and improves it by
   // moves. Adds a new order only if a move improved it.
@@ -148,16 +146,15 @@ class OrderSearch::State {
   // Called when no policy waits: adds variants of the best starting policies the first time, and
   // begins climbs the second time.
   void begin_next_phase() {
-    const std::vector<TriedPolicy> best = best_of_tried(has_variants_ ? kClimbs : kVaried);
-    for (const TriedPolicy& tried : best) {
-      if (has_variants_) {
+    if (has_variants_) {
+      for (const TriedPolicy& tried : best_of_tried(kClimbs))
         climbs_.emplace_back(tried, climbs_.size() + 1);
-        continue;
-      }
-      const std::vector<SchedulePolicy> variants = variants_of(problem_, tried.policy);
-      waiting_.insert(waiting_.begin(), variants.rbegin(), variants.rend());
+      return;
     }
     has_variants_ = true;
+    for (const TriedPolicy& tried : best_of_tried(kVaried))
+      for (SchedulePolicy& variant : variants_of(problem_, tried.policy))
+        waiting_.push_back(std::move(variant));
   }
 
   // Returns the best tried policies, no two of equal outcome.
@@ -183,7 +180,7 @@ class OrderSearch::State {
   const SearchProblem problem_;
   std::vector<SearchedOrder> orders_;  // the starts, and the results of moves
   std::optional<PolicyScheduler> scheduler_;
-  std::vector<SchedulePolicy> waiting_;  // still to be tried, the next one last
+  std::deque<SchedulePolicy> waiting_;  // still to be tried
   std::vector<TriedPolicy> tried_;
   bool has_variants_ = false;
   std::vector<PolicyClimb> climbs_;

@@ -8,7 +8,8 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <numeric>
+
+#include "schedule/order/list_policies.h"
 
 namespace tandem {
 namespace {
@@ -39,10 +40,7 @@ SingleMicrobatchTimes alone_times(const SearchProblem& problem) {
     now += problem.costs[s].input + (s > 0 ? transfer(s, s - 1) : 0);
   }
   std::vector<double> work(problem.pp());
-  for (int s = 0; s < stages; ++s) {
-    const OrderCosts& costs = problem.costs[s];
-    work[problem.rank_of_stage[s]] += costs.forward + costs.input + costs.weight;
-  }
+  for (int s = 0; s < stages; ++s) work[problem.rank_of_stage[s]] += problem.costs[s].work();
   alone.period = *std::ranges::max_element(work);
   return alone;
 }
@@ -84,8 +82,8 @@ class PolicyMaker {
       for (const double lag : {0., 1., 3., kLast}) add(block(lead, lag));
     }
     if (problem_.rank_of_stage == stages_in_a_v(pp_, 2) && pp_ > 1) {
-      add(slots(true));
-      add(slots(false));
+      add(slots(BuildingBlock::Half));
+      add(slots(BuildingBlock::Third));
     }
     return std::move(policies_);
   }
@@ -136,21 +134,15 @@ class PolicyMaker {
     return policy;
   }
 
-  // Returns the policy in which an action's turn is its slot in the building block of V-Half or
-  // V-Min (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024, 3). For some numbers
-  // of ranks p, I comes `later` slots later, so that the slots of a rank differ modulo 6.
-  SchedulePolicy slots(bool half) const {
+  // Returns the policy in which an action's turn is its slot in the building block.
+  SchedulePolicy slots(BuildingBlock block) const {
     SchedulePolicy policy = empty();
-    constexpr double kSlotsOfPeriod = 6;
-    policy.period = kSlotsOfPeriod;
-    const int p = pp_, later = half ? (p % 2 == 0 ? 3 : 0) : (p % 3 == 0 ? 2 : 0);
+    policy.period = kSlots;
     for (int s = 0; s < problem_.stages(); ++s) {
-      const double r = problem_.rank_of_stage[s];
-      const bool up = s >= p;
-      const double forward = half ? (up ? 3 * p - 2 - r : 2 * r) : (up ? 2 * p - 1 - r : r);
-      const double input = half ? (up ? 3 * p - 1 + later + 2 * r : 6 * p - 2 + later - r)
-                                : (up ? 2 * p + later + r : 4 * p - 1 + later - r);
-      policy.stages[s] = {forward, input, kLast};
+      const BlockSlots slots = slots_of(block, pp_, problem_.rank_of_stage[s]);
+      policy.stages[s].forward = slots.forward[s / pp_];
+      policy.stages[s].input = slots.input[s / pp_];
+      policy.stages[s].weight = kLast;
     }
     return policy;
   }

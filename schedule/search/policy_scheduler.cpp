@@ -12,11 +12,6 @@
 namespace tandem {
 namespace {
 
-// Times are whole ticks, so that times that are equal compare equal. 720720 = lcm(1..16), so
-// fractions of the longest cost up to sixteenths are exact.
-constexpr double kTicksOfLongest = 720'720;
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-
 // A turn after all others.
 constexpr double kNoTurn = std::numeric_limits<double>::infinity();
 
@@ -44,8 +39,7 @@ PolicyScheduler::PolicyScheduler(const SearchProblem& problem)
     StageState& stage = stages_[s];
     const OrderCosts& costs = problem.costs[s];
     stage.rank = problem.rank_of_stage[s];
-    // F and I take a tick at least: with zero length a result could arrive at a time whose
-    // decisions are already made.
+    // F and I take at least one tick, as in ListTimes.
     stage.duration[kForward] = std::max<Ticks>(ticks(costs.forward), 1);
     stage.duration[kInput] = std::max<Ticks>(ticks(costs.input), 1);
     stage.duration[kWeight] = ticks(costs.weight);
@@ -108,7 +102,7 @@ Order PolicyScheduler::order() const {
 
 // Returns when the stage has the input of its next action of the pass. Returns kNever if that is
 // not known yet, if none is left, or if the policy's limit of microbatches in flight is reached.
-PolicyScheduler::Ticks PolicyScheduler::input_ready(int s, Pass pass) const {
+Ticks PolicyScheduler::input_ready(int s, Pass pass) const {
   const StageState& stage = stages_[s];
   const int microbatch = stage.done[pass];
   if (pass == kForward) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "schedule/order/list_times.h"
 #include "schedule/search/search_problem.h"
 
 namespace tandem {
@@ -71,7 +72,6 @@ class PolicyScheduler {
   Order order() const;
 
  private:
-  using Ticks = std::int64_t;
   enum Pass : std::uint8_t { kForward, kInput, kWeight, kPasses };
 
   // The next action of a stage in one pass.
