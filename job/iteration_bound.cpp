@@ -191,11 +191,7 @@ LaneSharing sharing_of(const Scenario& scenario, const Order& order) {
   const LowerOptions options = lower_options(scenario.job, order, {});
   if (options.expert_overlap) return LaneSharing::Interleaved;
   const bool exchanges_pairs = order.exchanges == BatchedP2p::Pairs && !options.overlap_p2p;
-  const auto has_pairs = [](const std::vector<Action>& actions) {
-    return std::ranges::any_of(actions, &Action::with_next);
-  };
-  const bool pairs_passes = exchanges_pairs || std::ranges::any_of(order.ranks, has_pairs);
-  return pairs_passes ? LaneSharing::Successive : LaneSharing::None;
+  return exchanges_pairs || has_cells(order) ? LaneSharing::Successive : LaneSharing::None;
 }
 
 // Collects the floors of all stages and ranks. The GPUs of one pipeline rank may have different

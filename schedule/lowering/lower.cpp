@@ -53,13 +53,6 @@ Status check_limits(const Context& context) {
   return Done{};
 }
 
-// Returns whether the order has cells of several actions, which run together.
-bool has_cells(const Order& order) {
-  return std::ranges::any_of(order.ranks, [](const std::vector<Action>& actions) {
-    return std::ranges::any_of(actions, &Action::with_next);
-  });
-}
-
 // Checks settings that exclude each other.
 Status check_options(const Order& order, const LowerOptions& options) {
   if (options.overlap_p2p && options.batch_p2p)

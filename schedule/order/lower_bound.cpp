@@ -108,11 +108,8 @@ class BoundFinder {
   double on_lane(int s) const { return floor(s).forward.lane() + floor(s).backward; }
   // Return when the stage, or any of the rank's stages, can begin to compute.
   double start(int s) const { return input_ready_[s] + floor(s).forward.lead; }
-
   double earliest(int rank) const {
-    double head = std::numeric_limits<double>::infinity();
-    for (const int s : stages_of_rank_[rank]) head = std::min(head, start(s));
-    return head;
+    return least(rank, [this](int s) { return start(s); });
   }
   // Returns the least time_of(stage) of the rank's stages.
   template <class TimeOf>

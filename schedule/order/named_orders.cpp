@@ -47,9 +47,9 @@ std::vector<Unit> units_in_groups(const OrderSpec& spec, int group) {
   return units;
 }
 
-// Returns `warm_up` forwards (and barriers() more with vocabulary parallelism), then forwards and
-// backwards in turn, then the remaining backwards. The backwards take the units in the order of the
-// forwards, but from the last chunk to the first.
+// Returns `warm_up` forwards (and barriers() more with vocabulary parallelism, but at most all),
+// then forwards and backwards in turn, then the remaining backwards. The backwards take the units
+// in the order of the forwards, but from the last chunk to the first.
 Actions one_forward_one_backward(const OrderSpec& spec, int rank, const std::vector<Unit>& units,
                                  std::int64_t warm_up) {
   const auto count = static_cast<std::int64_t>(units.size());
@@ -73,7 +73,7 @@ int warm_up_of(const OrderSpec& spec, int rank) {
 
 Actions one_f_one_b(const OrderSpec& spec, int rank) {
   return one_forward_one_backward(spec, rank, units_in_groups(spec, spec.microbatches),
-                                  std::min(warm_up_of(spec, rank), spec.microbatches));
+                                  warm_up_of(spec, rank));
 }
 
 int group_of(const OrderSpec& spec) {
@@ -97,9 +97,7 @@ Actions interleaved(const OrderSpec& spec, int rank) {
   const int group = group_of(spec);
   const std::int64_t ahead =
       2LL * (spec.pp - rank - 1) + (spec.vpp - 1LL) * group + (spec.expert_overlap ? 1 : 0);
-  return one_forward_one_backward(
-      spec, rank, units_in_groups(spec, group),
-      std::min(ahead, static_cast<std::int64_t>(spec.vpp) * spec.microbatches));
+  return one_forward_one_backward(spec, rank, units_in_groups(spec, group), ahead);
 }
 
 OrderRounds rounds_of_groups(const OrderSpec& spec, int group) {
@@ -135,9 +133,7 @@ Actions looped_bfs(const OrderSpec& spec, int rank) {
 Actions interleaved_zb(const OrderSpec& spec, int rank) {
   const int group = zb_group(spec);
   const std::int64_t ahead = spec.pp - rank - 1 + (spec.vpp - 1LL) * group;
-  const Actions whole = one_forward_one_backward(
-      spec, rank, units_in_groups(spec, group),
-      std::min(ahead, static_cast<std::int64_t>(spec.vpp) * spec.microbatches));
+  const Actions whole = one_forward_one_backward(spec, rank, units_in_groups(spec, group), ahead);
   Actions actions, weights;
   actions.reserve(whole.size() / 2 * 3);
   weights.reserve(whole.size() / 2);

@@ -104,6 +104,12 @@ int sink(const Order& order, const Action& action) {
   return produces_gradient(action.kind) ? previous_stage(order, stage) : -1;
 }
 
+bool has_cells(const Order& order) {
+  return std::ranges::any_of(order.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, &Action::with_next);
+  });
+}
+
 std::vector<Action> compute_actions(const std::vector<Action>& actions) {
   std::vector<Action> kept;
   kept.reserve(actions.size());

@@ -94,6 +94,9 @@ bool produces_gradient(ActionKind kind);
 int source(const Order& order, const Action& action);
 int sink(const Order& order, const Action& action);
 
+// Returns whether any actions run together with the next ones.
+bool has_cells(const Order& order);
+
 // Return the actions that compute, in their order: of one rank, or as an order of all ranks.
 std::vector<Action> compute_actions(const std::vector<Action>& actions);
 Order without_communication(Order order);

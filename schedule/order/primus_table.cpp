@@ -357,11 +357,7 @@ std::string_view unsupported_by_primus(const Order& order, const OrderShape& sha
   if (order.vocabulary > 0) return "vocabulary passes, expected none";
   if (!shape.looped && !shape.in_v)
     return "stages that are neither looped nor in a V over its ranks, expected one of them";
-  for (const std::vector<Action>& actions : order.ranks) {
-    if (std::any_of(actions.begin(), actions.end(), [](const Action& a) { return a.with_next; }))
-      return "passes that run together, expected one after another";
-  }
-  return "";
+  return has_cells(order) ? "passes that run together, expected one after another" : "";
 }
 
 // Returns the name of the Primus algorithm that the order replaces.

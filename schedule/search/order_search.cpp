@@ -51,12 +51,6 @@ class PolicyClimb {
   std::size_t steps_ = 0;
 };
 
-bool has_pairs(const Order& order) {
-  return std::ranges::any_of(order.ranks, [](const std::vector<Action>& actions) {
-    return std::ranges::any_of(actions, &Action::with_next);
-  });
-}
-
 }  // namespace
 
 int default_candidates(const SearchProblem& problem) {
@@ -97,7 +91,7 @@ class OrderSearch::State {
   void refine(int moves) {
     constexpr std::size_t kMostTried = 8;
     for (const SearchedOrder& start : orders(kMostTried)) {
-      if (has_pairs(start.order)) continue;
+      if (has_cells(start.order)) continue;
       OrderMoves search(problem_, start.order, 1);
       for (int i = 0; i < moves; ++i) search.step();
       Order order = search.best();
