@@ -83,6 +83,15 @@ Gaps gaps_of(const std::vector<Action>& actions, const std::vector<OrderReplay::
   return gaps;
 }
 
+// Returns the stage of the rank that works longest; of equal ones the first.
+int longest_stage(std::span<const OrderCosts> stages, const std::vector<int>& rank_of, int rank) {
+  int longest = -1;
+  for (int s = 0; s < static_cast<int>(stages.size()); ++s)
+    if (rank_of[s] == rank && (longest < 0 || stages[s].work() > stages[longest].work()))
+      longest = s;
+  return longest;
+}
+
 }  // namespace
 
 Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
@@ -120,13 +129,10 @@ Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
   }
   bubble.transfers = bubble.makespan - replay.makespan;
   bubble.imbalance = bubble.own_work - bubble.work;
-  double longest = -1;
-  for (int s = 0; s < order.stages; ++s) {
-    if (rank_of[s] != bubble.rank || stages[s].work() <= longest) continue;
-    longest = stages[s].work();
-    bubble.stage = s;
-  }
-  if (all > 0) bubble.longest_stage_ratio = longest * order.microbatches * order.stages / all;
+  bubble.stage = longest_stage(stages, rank_of, bubble.rank);
+  if (all > 0)
+    bubble.longest_stage_ratio =
+        stages[bubble.stage].work() * order.microbatches * order.stages / all;
   return bubble;
 }
 

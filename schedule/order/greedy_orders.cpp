@@ -18,8 +18,13 @@ ListProblem problem_of(const OrderSpec& spec, LimitsOf own_limits) {
   }
   std::vector<OrderCosts> costs = stage_costs(spec);
   const double turn = spec.vocabulary > 0 ? make_room(spec, &costs) : 0;
-  return {spec.pp,          spec.vpp, spec.microbatches, std::move(costs), limits.held,
-          limits.in_flight, turn};
+  return {.pp = spec.pp,
+          .chunks = spec.vpp,
+          .microbatches = spec.microbatches,
+          .costs = std::move(costs),
+          .memory_limit = limits.held,
+          .in_flight_limit = limits.in_flight,
+          .turn = turn};
 }
 
 }  // namespace

@@ -145,6 +145,26 @@ Fault check_after(const Order& order, const Step& step, Kinds before) {
   return {};
 }
 
+// Returns the fault of a stage that has only the kinds `done` for a microbatch.
+OrderFault missing_action(const Order& order, int stage, int microbatch, Kinds done) {
+  const int rank = stage_to_rank(order)[stage];
+  if (done == 0)
+    return OrderFault{
+        fmt::format("rank {0}: found no {1}F{2}, expected stage {1} to have a forward "
+                    "of each of {3} microbatches",
+                    rank, stage, microbatch, order.microbatches),
+        rank};
+  if (done & kInput)
+    return OrderFault{fmt::format("rank {0}: found {1}I{2} and no {1}W{2}, expected both", rank,
+                                  stage, microbatch),
+                      rank};
+  return OrderFault{
+      fmt::format("rank {0}: found {1}F{2} and no backward of it, expected {1}B{2}, or {1}I{2} "
+                  "and {1}W{2}",
+                  rank, stage, microbatch),
+      rank};
+}
+
 // Checks that each rank's actions are there once each, in an order that its own stages allow.
 // REQUIRES: check_stages found nothing.
 Fault check_sequence(const Order& order) {
@@ -164,22 +184,7 @@ Fault check_sequence(const Order& order) {
   if (open == done.end()) return {};
   const int stage = static_cast<int>((open - done.begin()) / order.microbatches);
   const int microbatch = static_cast<int>((open - done.begin()) % order.microbatches);
-  const int rank = stage_to_rank(order)[stage];
-  if (*open == 0)
-    return OrderFault{
-        fmt::format("rank {0}: found no {1}F{2}, expected stage {1} to have a forward "
-                    "of each of {3} microbatches",
-                    rank, stage, microbatch, order.microbatches),
-        rank};
-  if (*open & kInput)
-    return OrderFault{fmt::format("rank {0}: found {1}I{2} and no {1}W{2}, expected both", rank,
-                                  stage, microbatch),
-                      rank};
-  return OrderFault{
-      fmt::format("rank {0}: found {1}F{2} and no backward of it, expected {1}B{2}, or {1}I{2} "
-                  "and {1}W{2}",
-                  rank, stage, microbatch),
-      rank};
+  return missing_action(order, stage, microbatch, *open);
 }
 
 // Returns the microbatches of the actions that give the input, in their order on their ranks.
