@@ -97,8 +97,14 @@ std::vector<Action> zbv_rank(int pp, int rank, int microbatches) {
 }
 
 // Squeezes building blocks. A block holds the actions of all ranks for one microbatch, each in a
-// time slot. First, each microbatch's block is laid kSlots slots after the one before. Then, in the
-// order of the slots, each action moves to the first free slot after all its inputs. So the first
+// time slot. V-Min's block of 2 ranks, for example:
+//
+//   slot    0  1  2  3  4  5  6  7
+//   rank 0  F0 .  .  F1 I1 .  .  I0
+//   rank 1  .  F0 F1 .  .  I1 I0 .
+//
+// First, each microbatch's block is laid kSlots slots after the one before. Then, in the order of
+// the slots, each action moves to the first free slot after all its inputs. So the first
 // microbatches move to the start as far as memory allows, and the last ones move up at the end.
 class SqueezedBlocks {
  public:

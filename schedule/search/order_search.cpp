@@ -1,6 +1,7 @@
 // Searches policies: the numbers by which list scheduling chooses each rank's next action
-// (policy_scheduler.h). It plays the starting policies, then variants of the best of them, then
-// climbs from the best of all by late acceptance. refine() moves single actions of the best order.
+// (policy_scheduler.h), first of given policies, then by late acceptance from the best of them.
+// refine() moves single actions of the best order. In: stages with times and bytes, and orders to
+// begin with. Out: the fastest orders that fit into memory.
 #include "schedule/search/order_search.h"
 
 #include <algorithm>
@@ -60,11 +61,14 @@ int default_candidates(const SearchProblem& problem) {
   return static_cast<int>(std::clamp(kActions / actions, kFewest, kMost));
 }
 
+// A search in three phases. It plays the starting policies, then variants of the best kVaried of
+// them, then one step after another of kClimbs climbs in turn, which begin at the best policies of
+// both phases before.
 class OrderSearch::State {
  public:
   State(SearchProblem problem, const std::vector<Order>& starts) : problem_(std::move(problem)) {
     for (const Order& start : starts) {
-      if (fits(problem_, start)) orders_.push_back({start, makespan(problem_, start)});
+      if (fits(problem_, start)) orders_.push_back(played(start));
     }
     if (!can_fit(problem_)) return;
     scheduler_.emplace(problem_);
@@ -90,18 +94,15 @@ class OrderSearch::State {
   // moves. Adds a new order only if a move improved it.
   void refine(int moves) {
     constexpr std::size_t kMostTried = 8;
-    for (const SearchedOrder& start : orders(kMostTried)) {
-      if (has_cells(start.order)) continue;
-      OrderMoves search(problem_, start.order, 1);
-      for (int i = 0; i < moves; ++i) search.step();
-      Order order = search.best();
-      if (order.ranks == start.order.ranks) return;
-      order.name = "auto";
-      order.exchanges = BatchedP2p::Never;
-      const double time = makespan(problem_, order);
-      orders_.push_back({std::move(order), time});
-      return;
-    }
+    const std::vector<SearchedOrder> best = orders(kMostTried);
+    const auto start = std::ranges::find_if_not(best, has_cells, &SearchedOrder::order);
+    if (start == best.end()) return;
+    OrderMoves search(problem_, start->order, 1);
+    for (int i = 0; i < moves; ++i) search.step();
+    if (search.best().ranks == start->order.ranks) return;
+    orders_.push_back(played(search.best()));
+    orders_.back().order.name = "auto";
+    orders_.back().order.exchanges = BatchedP2p::Never;
   }
   bool can_step() const { return scheduler_.has_value(); }
 
@@ -117,9 +118,7 @@ class OrderSearch::State {
     for (const TriedPolicy& tried : policies()) {
       PolicyScheduler scheduler(problem_);
       scheduler.play(tried.policy);
-      Order order = scheduler.order();
-      const double time = makespan(problem_, order);
-      orders.push_back({std::move(order), time});
+      orders.push_back(played(scheduler.order()));
     }
     std::ranges::stable_sort(orders, {}, &SearchedOrder::makespan);
     const auto same = [](const SearchedOrder& a, const SearchedOrder& b) {
@@ -133,12 +132,13 @@ class OrderSearch::State {
  private:
   static constexpr std::size_t kVaried = 8, kClimbs = 4;
 
+  SearchedOrder played(const Order& order) const { return {order, makespan(problem_, order)}; }
+
   static bool by_outcome(const TriedPolicy& a, const TriedPolicy& b) {
     return a.outcome < b.outcome;
   }
 
-  // Called when no policy waits: adds variants of the best starting policies the first time, and
-  // begins climbs the second time.
+  // Called when no policy waits: the first time adds variants, the second time begins climbs.
   void begin_next_phase() {
     if (has_variants_) {
       for (const TriedPolicy& tried : best_of_tried(kClimbs))
