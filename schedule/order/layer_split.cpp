@@ -33,6 +33,12 @@ bool may_have_layers(const LayerCosts& costs, int stage, int stages) {
   return !costs.prediction || stage != stages - 1;
 }
 
+// Returns the time of the stage without its layers and without costs.each.
+double work_besides_layers(const LayerCosts& costs, int stage, int stages) {
+  return (stage == 0 ? costs.embedding.work() : 0) + (stage + 1 == stages ? costs.head.work() : 0) +
+         (costs.prediction && stage + 2 == stages ? costs.prediction->work() : 0);
+}
+
 // Returns the time of the longest stage, without costs.each, in a split into equal numbers of
 // layers. The best split's longest stage takes no longer, so the search can skip longer stages.
 double longest_of_even_split(const LayerCosts& costs, int stages) {
@@ -77,9 +83,7 @@ std::vector<int> even_stages(const LayerCosts& costs, int stages) {
   std::vector<std::vector<Best>> best(stages + 1, std::vector<Best>(layers + 1));
   best[0][0] = {.longest = 0, .squares = 0, .own = 0};
   for (int stage = 0; stage < stages; ++stage) {
-    const double besides = (stage == 0 ? costs.embedding.work() : 0) +
-                           (stage + 1 == stages ? costs.head.work() : 0) +
-                           (costs.prediction && stage + 2 == stages ? costs.prediction->work() : 0);
+    const double besides = work_besides_layers(costs, stage, stages);
     const bool may_have = may_have_layers(costs, stage, stages);
     for (int before = 0; before <= layers; ++before) {
       const Best& from = best[stage][before];

@@ -27,19 +27,12 @@ Policy following(BuildingBlock block, int pp) {
   return {{kF0, kF1, kI0, kI1}, true, true, pace, 0, block};
 }
 
+// Each is tried with three values of patience.
 constexpr Policy kPoliciesOfOneChunk[] = {
     {{kF0, kI0, kF1, kI1}, false, true},
     {{kI0, kF0, kI1, kF1}, false, false},
     {{kI0, kF0, kI1, kF1}, false, true},
     {{kF0, kI0, kF1, kI1}, false, false},
-    {{kF0, kI0, kF1, kI1}, false, true, kUnpaced, 0.5},
-    {{kI0, kF0, kI1, kF1}, false, false, kUnpaced, 0.5},
-    {{kI0, kF0, kI1, kF1}, false, true, kUnpaced, 0.5},
-    {{kF0, kI0, kF1, kI1}, false, false, kUnpaced, 0.5},
-    {{kF0, kI0, kF1, kI1}, false, true, kUnpaced, 1},
-    {{kI0, kF0, kI1, kF1}, false, false, kUnpaced, 1},
-    {{kI0, kF0, kI1, kF1}, false, true, kUnpaced, 1},
-    {{kF0, kI0, kF1, kI1}, false, false, kUnpaced, 1},
 };
 
 }  // namespace
@@ -66,8 +59,17 @@ BuildingBlock block_for(int pp, int memory_limit) {
 }
 
 std::vector<Policy> policies_of(int pp, int chunks, int memory_limit) {
-  if (chunks == 1) return {std::begin(kPoliciesOfOneChunk), std::end(kPoliciesOfOneChunk)};
-  std::vector<Policy> policies(std::begin(kPoliciesOfV), std::end(kPoliciesOfV));
+  std::vector<Policy> policies;
+  if (chunks == 1) {
+    for (const double patience : {0., 0.5, 1.}) {
+      for (Policy policy : kPoliciesOfOneChunk) {
+        policy.patience = patience;
+        policies.push_back(policy);
+      }
+    }
+    return policies;
+  }
+  policies.assign(std::begin(kPoliciesOfV), std::end(kPoliciesOfV));
   const BuildingBlock block = block_for(pp, memory_limit);
   if (block != BuildingBlock::None) policies.push_back(following(block, pp));
   return policies;

@@ -7,21 +7,20 @@
 //   rank 1  .  F0 I0 F1 I1 W0 W1 F2 I2 W2
 //
 // An activation is live from F to I, and held from F to W. Once the pipeline is full, the schedule
-// repeats in rounds. find_rounds() stores a snapshot of the state whenever a microbatch enters. If
-// two snapshots are equal, the actions between them are a round.
+// repeats in rounds. find_rounds() keeps the state whenever a microbatch enters. If a state comes
+// again, the actions in between are a round.
 #include "schedule/order/list_scheduler.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
-#include "base/random.h"
 #include "schedule/order/list_policies.h"
 #include "schedule/order/list_times.h"
 #include "schedule/order/skeletons.h"
@@ -95,44 +94,37 @@ class Scheduler {
 
   // Finds what greedy_rounds() returns.
   OrderRounds find_rounds() {
-    std::unordered_map<std::uint64_t, Snapshot> snapshots;  // by hash of the state
+    std::map<std::vector<Ticks>, Entry> entries;  // by state, the last of each
     for (int entered = 0; wakes_.earliest() < kNever;) {
       const Ticks now = wakes_.earliest();
       step();
       if (state_.stage(0).forwards == entered) continue;
       entered = state_.stage(0).forwards;
       if (entered == problem_.microbatches) break;
-      Snapshot current{entered, now, state_at(now)};
-      const auto [found, is_new] = snapshots.try_emplace(hash(current.state), std::move(current));
-      if (is_new) continue;  // try_emplace moves `current` only if it is new
-      Snapshot& before = found->second;
-      if (before.state == current.state && is_paced_alike(before, current))
-        return {entered - before.entered, entered + 1};
-      before = std::move(current);
+      const Entry current{entered, now};
+      const auto [found, is_new] = entries.try_emplace(state_at(now), current);
+      if (is_new) continue;
+      const Entry before = std::exchange(found->second, current);
+      if (is_paced_alike(before, current)) return {entered - before.entered, entered + 1};
     }
     return {0, 0};
   }
 
  private:
-  // The state at the time when a microbatch entered.
-  struct Snapshot {
+  // A time when a microbatch entered.
+  struct Entry {
     int entered = 0;  // microbatches so far
     Ticks now = 0;
-    std::vector<Ticks> state;
   };
-  static std::uint64_t hash(const std::vector<Ticks>& state) {
-    std::uint64_t hash = 0;
-    for (const Ticks each : state) hash = scatter(hash ^ scatter(static_cast<std::uint64_t>(each)));
-    return hash;
-  }
-  // Returns whether the policy's pace has the same effect after both snapshots: it delays the next
+  // Returns whether the policy's pace has the same effect after both entries: it delays the next
   // microbatch by the same time, or it no longer delays any. Once it delays none it never will
   // again: a round takes at least one period for each of its microbatches, so microbatches enter
   // later than the pace allows.
-  bool is_paced_alike(const Snapshot& before, const Snapshot& current) const {
+  bool is_paced_alike(const Entry& before, const Entry& current) const {
     return policy_.pace == kUnpaced ||
-           entry(before.entered) - before.now == entry(current.entered) - current.now ||
-           entry(current.entered) <= before.now;
+           earliest_entry(before.entered) - before.now ==
+               earliest_entry(current.entered) - current.now ||
+           earliest_entry(current.entered) <= before.now;
   }
 
   // Returns everything that later decisions depend on, as long as microbatches are left to enter.
@@ -232,11 +224,12 @@ class Scheduler {
       return done.inputs == done.forwards ? kNever : state_.input_ready(next_action(kind, stage));
     if (done.forwards == problem_.microbatches || done.forwards - done.inputs >= most_live_[stage])
       return kNever;
-    return stage == 0 ? entry(done.forwards) : state_.input_ready(next_action(kind, stage));
+    return stage == 0 ? earliest_entry(done.forwards)
+                      : state_.input_ready(next_action(kind, stage));
   }
 
   // Returns when the microbatch may enter.
-  Ticks entry(int microbatch) const {
+  Ticks earliest_entry(int microbatch) const {
     if (policy_.pace == kUnpaced) return 0;
     return std::max<Ticks>(0, (microbatch - policy_.pace) * times_.period);
   }
