@@ -164,15 +164,6 @@ Ranks each_rank(const OrderSpec& spec) {
   return ranks;
 }
 
-template <LimitsOf limits>
-Ranks greedy(const OrderSpec& spec) {
-  return make_greedy(spec, limits);
-}
-template <LimitsOf limits>
-OrderRounds greedy_rounds(const OrderSpec& spec) {
-  return rounds_of_greedy(spec, limits);
-}
-
 Ranks both_ways(const OrderSpec& spec) { return dualpipe(spec.pp, spec.microbatches / 2); }
 Ranks both_ways_in_a_v(const OrderSpec& spec) { return dualpipe_v(spec.pp, spec.microbatches); }
 
@@ -261,6 +252,19 @@ int down_and_up(int stage, int pp, int) {
 
 constexpr StagePlacement kInAV{down_and_up, 2, "in a V, down the ranks and back up"};
 
+// Makes the row of an order that list scheduling makes: one stage a rank, or two in a V.
+template <LimitsOf limits>
+constexpr OrderTraits greedy(std::string_view name, std::string_view memory_rule,
+                             StagePlacement placement) {
+  return {.name = name,
+          .make = [](const OrderSpec& spec) { return make_greedy(spec, limits); },
+          .check = placement.vpp > 0 ? any_size : one_chunk,
+          .rounds = [](const OrderSpec& spec) { return rounds_of_greedy(spec, limits); },
+          .placement = placement,
+          .splits_backwards = true,
+          .memory_rule = memory_rule};
+}
+
 constexpr OrderTraits kOrders[] = {
     {.name = "none",
      .make = each_rank<one_f_one_b>,
@@ -288,44 +292,16 @@ constexpr OrderTraits kOrders[] = {
      .expert_pairs = true,
      .least_vpp = 2},
     {.name = "looped-bfs", .make = each_rank<looped_bfs>, .check = any_size},
-    {.name = "zb1p",
-     .make = greedy<zb1p_limits>,
-     .check = one_chunk,
-     .rounds = greedy_rounds<zb1p_limits>,
-     .splits_backwards = true,
-     .memory_rule = "pp"},
-    {.name = "zb2p",
-     .make = greedy<twice_pp>,
-     .check = one_chunk,
-     .rounds = greedy_rounds<twice_pp>,
-     .splits_backwards = true,
-     .memory_rule = "2pp"},
+    greedy<zb1p_limits>("zb1p", "pp", kLooped),
+    greedy<twice_pp>("zb2p", "2pp", kLooped),
     {.name = "interleaved-zb",
      .make = each_rank<interleaved_zb>,
      .check = whole_rounds,
      .rounds = zb_groups,
      .splits_backwards = true},
-    {.name = "zbv",
-     .make = greedy<twice_pp>,
-     .check = any_size,
-     .rounds = greedy_rounds<twice_pp>,
-     .placement = kInAV,
-     .splits_backwards = true,
-     .memory_rule = "2pp"},
-    {.name = "v-half",
-     .make = greedy<v_half_limits>,
-     .check = any_size,
-     .rounds = greedy_rounds<v_half_limits>,
-     .placement = kInAV,
-     .splits_backwards = true,
-     .memory_rule = "pp + 2"},
-    {.name = "v-min",
-     .make = greedy<v_min_limits>,
-     .check = any_size,
-     .rounds = greedy_rounds<v_min_limits>,
-     .placement = kInAV,
-     .splits_backwards = true,
-     .memory_rule = "2ceil((pp + 2) / 3)"},
+    greedy<twice_pp>("zbv", "2pp", kInAV),
+    greedy<v_half_limits>("v-half", "pp + 2", kInAV),
+    greedy<v_min_limits>("v-min", "2ceil((pp + 2) / 3)", kInAV),
     {.name = "dualpipe",
      .make = both_ways,
      .check = two_chains,

@@ -21,7 +21,6 @@
 #include "base/check.h"
 #include "schedule/order/named_orders.h"
 #include "schedule/order/order_replay.h"
-#include "schedule/order/order_text.h"
 
 namespace tandem {
 namespace {
