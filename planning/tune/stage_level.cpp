@@ -1,71 +1,67 @@
-// Plays and bounds plans at stage level: each pass of a stage is one operation, of a length that
-// stage_times.cpp measured. All times are nanoseconds. A bound is a time that no iteration of the
-// plan beats, a floor the bytes that it needs at least. Parts that cannot be known count as zero.
+// Plays plans at stage level: each pass of a stage is one operation, of a length that
+// stage_times.cpp measured. Communication takes the time that it has alone on the network. And
+// computes a plan's memory, or its floor: the bytes that it needs at least.
 #include "planning/tune/stage_level.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
-#include <numeric>
 #include <span>
 #include <utility>
 
-#include "base/check.h"
 #include "job/memory_timeline.h"
 #include "job/order_job.h"
 #include "job/price_job.h"
-#include "schedule/lowering/body_builder.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/lowering/price.h"
 #include "sim/engines.h"
-#include "workload/cost/kernel.h"
 #include "workload/memory/reserve.h"
-#include "workload/model/blocks.h"
-#include "workload/model/muon.h"
-#include "workload/model/recipe.h"
 
 namespace tandem {
 namespace {
 
-OrderedPlan ordered_plan(const Candidate& candidate, const Scenario& base) {
-  const auto& [layout, playing, sharing] = candidate;
-  const OrderTraits& order = traits_of(playing.order, base.job.order.orders);
-  OrderSpec spec{.name = std::string(playing.order), .pp = layout.pp, .vpp = layout.vpp};
-  spec.orders = base.job.order.orders;
-  return {plan_of(base, candidate), order.chains, ends_on_one_rank(order, layout.pp, layout.vpp),
-          base.job.expert_overlap && pairs_for_experts(spec)};
-}
-
-int microbatches(const Scenario& base, const Layout& layout) {
-  return base.job.plan.global_batch / (layout.micro_batch * layout.dp);
-}
-
-// Returns a pass of one step. `unit`: the index of the parameters that it uses (embedding, layer or
-// head) among the stage's; -1: none.
-Pass pass_of_one_step(Nanoseconds duration, int unit = 0) {
-  PassBuilder pass;
-  pass.compute(-1, duration, unit);
-  return pass.take();
-}
-
+// A step of a pass. `unit`: the index of the parameters that it uses (embedding, layer or head)
+// among the stage's; -1: none.
 struct UnitTimes {
   int unit = 0;
   Nanoseconds duration_ns = 0;
 };
 
-Pass pass_by_unit(const std::vector<UnitTimes>& units) {
+Pass pass_of(const std::vector<UnitTimes>& steps) {
   PassBuilder pass;
-  for (const auto& [unit, duration_ns] : units) pass.compute(-1, duration_ns, unit);
+  for (const auto& [unit, duration_ns] : steps) pass.compute(-1, duration_ns, unit);
   return pass.take();
 }
 
-// Whether the model's first stage reduces its gradients bucket by bucket, during its passes.
-bool buckets_first_stage(const Sharing& sharing, int chains) {
-  return sharing.grad_reduce && chains == 1;
+// Sets a stage's passes to one step each.
+void set_passes(const PassTimes& times, int unit, StageWork* stage) {
+  stage->forward = pass_of({{unit, times.forward}});
+  stage->backward = pass_of({{unit, times.backward}});
+  stage->backward_input = pass_of({{unit, times.input}});
+  stage->backward_weight = pass_of({{unit, times.weight}});
+}
+
+// Sets the size and stride of a stage's groups of data parallelism, by the slot of their op.
+void place_in_block(const Layout& layout, const Plan& plan, const Slots& slots, int slot,
+                    RankGroups* groups) {
+  // With HSDP the parameters are cut over `shard` ranks that are tp apart, in a block of tp x shard
+  // neighbouring GPUs. Replicas of a cut are such a block apart.
+  const int shard = plan.hsdp_shard, cut = layout.tp * shard;
+  if (slot == slots.data) groups->stride = layout.tp;
+  if (slot == slots.expert_data) groups->stride = layout.ep * std::max(layout.expert_tp, 1);
+  if (slot == slots.data || slot == slots.expert_data)
+    groups->size = (shard > 0 ? cut : layout.block()) / groups->stride;
+  if (slot == slots.replicas || slot == slots.expert_replicas) {
+    groups->stride = cut;
+    groups->size = layout.block() / cut;
+  }
+  if (slot == slots.secondary) {
+    groups->stride = layout.tp;
+    groups->size = plan.zero_hpz;
+  }
+  if (slot == slots.norm) groups->size = layout.tp;
 }
 
 }  // namespace
@@ -93,6 +89,15 @@ StageLevel StageLevel::beside(Cluster cluster) const {
 
 const OrderTraits& StageLevel::traits(const Playing& playing) const {
   return traits_of(playing.order, base_.job.order.orders);
+}
+
+OrderedPlan StageLevel::ordered_plan(const Candidate& candidate) const {
+  const auto& [layout, playing, sharing] = candidate;
+  const OrderTraits& order = traits(playing);
+  OrderSpec spec{.name = std::string(playing.order), .pp = layout.pp, .vpp = layout.vpp};
+  spec.orders = base_.job.order.orders;
+  return {plan_of(base_, candidate), order.chains, ends_on_one_rank(order, layout.pp, layout.vpp),
+          base_.job.expert_overlap && pairs_for_experts(spec)};
 }
 
 double StageLevel::state_floor(Layout cut) const {
@@ -142,193 +147,13 @@ bool StageLevel::fits(const Candidate& candidate, double tensors) const {
 }
 
 double StageLevel::peak_bytes(const Candidate& candidate, const LiveActivations& live) const {
-  MemoryUse use = peak_memory(base_.job.model, ordered_plan(candidate, base_), live);
+  MemoryUse use = peak_memory(base_.job.model, ordered_plan(candidate), live);
   use.workspace = base_.cluster.spec.device.gemm_workspace_bytes;
   return use.total();
 }
 
 Nanoseconds StageLevel::transfer_ns(const Layout& layout, int from, int to) {
   return groups_.alone_ns(groups_.of_transfer(layout, from, to), times(layout).pipeline_bytes);
-}
-
-Nanoseconds StageLevel::work_bound(const Layout& layout) {
-  return work_of(times(layout), layout).iteration();
-}
-
-Nanoseconds StageLevel::uncontended_bound(const Layout& layout) {
-  return work_of(uncontended_times(layout), layout).iteration();
-}
-
-Nanoseconds StageLevel::exposed_bound(const Layout& layout) {
-  return work_of(exposed_times(layout), layout).iteration();
-}
-
-Nanoseconds StageLevel::least_exposed_bound(const Layout& layout) {
-  return least_exposed_work(layout).iteration();
-}
-
-WorkBound StageLevel::work_of(const StagePassTimes& parts, const Layout& layout) const {
-  if (parts.layers.empty()) return {INT64_MAX, INT64_MAX};
-  const Model& model = base_.job.model;
-  const PassTimes whole = parts.of(model, 0, model.layers, /*first=*/true, /*last=*/true) +
-                          (layout.stages() - 1) * parts.once;
-  // One microbatch goes through all stages one after another. Its weight gradients may come later,
-  // and run side by side.
-  const Nanoseconds chain = whole.forward + std::min(whole.backward, whole.input);
-  return {whole.least() * microbatches(base_, layout) / layout.pp, chain};
-}
-
-Nanoseconds StageLevel::waits_bound(const OrderTraits& order, int microbatches, int rank,
-                                    const std::vector<int>& rank_of,
-                                    const std::vector<Nanoseconds>& edges) const {
-  if (order.chains > 1) return 0;
-  const Nanoseconds up = rank + 1 < static_cast<int>(edges.size()) ? edges[rank] : 0;
-  const Nanoseconds down = rank > 0 ? edges[rank - 1] : 0;
-  // Returns the time of the transfer to a stage's rank; 0 if that rank is not next to this one, or
-  // there is no such stage.
-  const auto edge_to = [&](std::size_t stage) -> Nanoseconds {
-    if (stage >= rank_of.size()) return 0;
-    if (rank_of[stage] == rank + 1) return up;
-    return rank_of[stage] == rank - 1 ? down : 0;
-  };
-  Nanoseconds all = 0, last = 0;
-  std::int64_t passing = 0;  // passes that come from one neighbour rank and go on to the other
-  for (std::size_t s = 0; s < rank_of.size(); ++s) {
-    if (rank_of[s] != rank) continue;
-    const Nanoseconds forward = edge_to(s + 1), backward = edge_to(s - 1);  // stage 0 - 1: none
-    all += microbatches * (forward + backward);
-    last = std::max(last, backward);
-    if (s > 0 && s + 1 < rank_of.size() && std::abs(rank_of[s + 1] - rank_of[s - 1]) == 2 &&
-        rank_of[s + 1] + rank_of[s - 1] == 2 * rank)
-      passing += microbatches;
-  }
-  // Nothing waits for a rank's last transfer.
-  if (order.exchanges == BatchedP2p::EachAction) return all - last;
-  // A forward and a backward exchange at the same time: the rank waits for at least one of them.
-  return std::max(passing - 1, std::int64_t{0}) * std::min(up, down);
-}
-
-RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
-  const std::vector<PassTimes> passes = stages(layout);
-  const OrderTraits& order = traits(playing);
-  const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
-  const std::vector<int> rank_of = ranks_of_chain(order, layout.pp, layout.vpp);
-  const bool whole_backwards = !order.splits_backwards;
-  const int chain_microbatches = microbatches(base_, layout) / order.chains;
-  std::vector<Nanoseconds> edges(layout.pp);  // from a rank to the next one
-  for (int rank = 0; rank + 1 < layout.pp; ++rank)
-    edges[rank] = transfer_ns(layout, rank, rank + 1);
-  // The time from the iteration's start to a stage's first forward, and from its last backward to
-  // the iteration's end.
-  std::vector<Nanoseconds> before(passes.size()), behind(passes.size());
-  for (std::size_t s = 1; s < passes.size(); ++s) {
-    const int low = std::min(rank_of[s - 1], rank_of[s]),
-              high = std::max(rank_of[s - 1], rank_of[s]);
-    // Interleaved stages go from the last rank to the first by another route; its time is not
-    // counted.
-    const Nanoseconds edge = high - low == 1 ? edges[low] : 0;
-    before[s] = before[s - 1] + passes[s - 1].forward + edge;
-    behind[s] = behind[s - 1] + passes[s - 1].backward + edge;
-  }
-  RankEnds ends;
-  Nanoseconds last = 0;
-  for (int rank = 0; rank < layout.pp; ++rank) {
-    Nanoseconds start = INT64_MAX, tail = INT64_MAX, work = 0;
-    for (const int stage : ranks[rank]) {
-      const PassTimes& pass = passes[stage];
-      start = std::min(start, before[stage]);
-      tail = std::min(tail, behind[stage]);
-      work += chain_microbatches * (whole_backwards ? pass.forward + pass.backward : pass.least());
-    }
-    if (!playing.overlap_p2p && layout.pp > 1)
-      work += waits_bound(order, chain_microbatches, rank, rank_of, edges);
-    ends.push_back(start + work);
-    if (whole_backwards) last = std::max(last, start + work + tail);
-  }
-  Nanoseconds& end_of_first_stage = ends[rank_of.front()];
-  end_of_first_stage = std::max(end_of_first_stage, last);
-  return ends;
-}
-
-// Returns the time of a collective over the data-parallel replicas of a stage's ranks.
-Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes) {
-  const Layout& layout = candidate.layout;
-  RankGroups groups = groups_.of_data(layout, kind, {rank});
-  groups.stride = layout.tp;
-  groups.size = layout.dp * layout.cp;
-  groups.zero3 = candidate.sharing.zero == 3 && layout.pp == 1;
-  if (groups.size == 1 || bytes <= 0) return 0;
-  return groups_.alone_ns(groups, static_cast<Bytes>(bytes));
-}
-
-// An iteration consists of
-//   ahead     the gather of the first stage's parameters, if it waits for it
-//   reduced   all ranks' passes and the reductions of gradients that follow them
-//   behind    the optimizer, and the gather of parameters after it
-// and takes at least `lanes`, the data-parallel communication of the busiest rank in a row.
-Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
-  const auto& [layout, playing, sharing] = candidate;
-  const OrderedPlan plan = ordered_plan(candidate, base_);
-  const std::vector<HeldParameters> held = stage_parameters(base_.job.model, plan);
-  const std::vector<MuonShare> muon = muon_shares(base_.job.model, plan);
-  const OrderTraits& order = traits(playing);
-  const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
-  const double gradient_bytes = bytes_of(plan.gradient_dtype);
-  const double parameter_bytes = gathered_parameter_bytes(plan);
-  const CommKind reduce = sharing.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
-  const CostModel cost = base_.cost_model();
-  // In three cases groups are not a stage's replicas, and count as zero: two chains (groups span
-  // two ranks), HSDP (groups of a cut, then of replicas), and ZeRO's hpZ (smaller groups).
-  const bool counts_as_zero = order.chains > 1 || plan.hsdp_shard > 0 || plan.zero_hpz > 0;
-  // Bytes are rounded in each unit (layers, embedding, head): one byte less for each gives a bound.
-  const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
-    return counts_as_zero ? 0
-                          : data_ns(candidate, rank, kind,
-                                    std::max(0.0, parameters * bytes - base_.job.model.layers - 2));
-  };
-  const bool no_pipeline = layout.pp == 1;  // ZeRO 2 and 3 then communicate for each microbatch
-  Nanoseconds reduced = 0, behind = 0, lanes = 0;
-  for (int rank = 0; rank < layout.pp; ++rank) {
-    double parameters = 0, smallest_stage = 1e300;
-    Nanoseconds optimizer = to_ns(iteration_overhead_s(plan, base_.costs.profile,
-                                                       base_.job.model.layers / double(layout.pp)));
-    for (const int stage : ranks[rank]) {
-      parameters += held[stage].dense;
-      // The first stage's last bucket may be small.
-      const bool has_buckets = stage == 0 && buckets_first_stage(sharing, order.chains);
-      smallest_stage = std::min(smallest_stage, has_buckets ? 0 : held[stage].dense);
-      // Casts of weights are left out, which keeps it a bound.
-      const Kernel step = optimizer_kernel(plan, held[stage], 0, muon[stage], base_.costs.profile);
-      if (!step.empty()) optimizer += kernel_ns(cost, step);
-    }
-    if (order.chains > 1) optimizer = 0;
-    const int reductions = sharing.zero >= 2 && no_pipeline ? microbatches(base_, layout) : 1;
-    const Nanoseconds reductions_ns = reductions * ns(rank, reduce, parameters, gradient_bytes);
-    const Nanoseconds gather_ns =
-        sharing.zero == 0 ? 0 : ns(rank, CommKind::AllGather, parameters, parameter_bytes);
-    // ZeRO 3 gathers for each pass, or once for each microbatch if parameters are kept until the
-    // backward.
-    const int gathers =
-        sharing.zero == 3 && no_pipeline ? reductions * (plan.gathers_each_pass() ? 2 : 1) : 1;
-    lanes = std::max(lanes, reductions_ns + gathers * gather_ns);
-    Nanoseconds end = ends[rank];
-    if (!sharing.grad_reduce) {
-      end += reductions_ns;
-    } else if (layout.pp > 1) {
-      end += ns(rank, reduce, smallest_stage, gradient_bytes);
-    }
-    if (sharing.zero == 3 && no_pipeline && !sharing.param_gather) end += gathers * gather_ns;
-    reduced = std::max(reduced, end);
-    const bool gathers_at_end = (sharing.zero == 1 || sharing.zero == 2) && !sharing.param_gather;
-    behind = std::max(behind, optimizer + (gathers_at_end ? gather_ns : 0));
-  }
-  Nanoseconds ahead = 0;
-  if (sharing.param_gather && layout.pp > 1 && base_.job.bucket_bytes == 0 &&
-      !buckets_first_stage(sharing, order.chains))
-    ahead = ns(order.placement.rank_of(0, layout.pp, layout.vpp), CommKind::AllGather,
-               held[0].dense, parameter_bytes);
-  // The gradient norm's all-reduce keeps every rank's optimizer waiting for all reductions.
-  return std::max(lanes, ahead + reduced + behind);
 }
 
 Result<Order> StageLevel::order_of(const Candidate& candidate) {
@@ -369,9 +194,9 @@ void StageLevel::cut_by_unit(const StagePassTimes& parts, bool has_head, StageWo
     std::ranges::reverse(units);
     return units;
   };
-  stage->forward = pass_by_unit(cut(&PassTimes::forward));
-  stage->backward = pass_by_unit(reversed(&PassTimes::backward));
-  stage->backward_weight = pass_by_unit(reversed(&PassTimes::weight));
+  stage->forward = pass_of(cut(&PassTimes::forward));
+  stage->backward = pass_of(reversed(&PassTimes::backward));
+  stage->backward_weight = pass_of(reversed(&PassTimes::weight));
 }
 
 // Returns the plan's workload, with passes of one step (or one a unit) that take the measured
@@ -381,25 +206,15 @@ Workload StageLevel::stage_level_workload(const Candidate& candidate, const Orde
   Workload work =
       price_workload(scenario_with(base_, candidate).job, order, base_.costs, groups_.site());
   const std::vector<PassTimes> passes = stages(layout);
-  const StagePassTimes& parts = times(layout);
   for (std::size_t s = 0; s < work.stages.size(); ++s) {
     StageWork& stage = work.stages[s];
-    const PassTimes& pass = passes[s % passes.size()];
-    if (layout.pp > 1 && (s > 0 || !buckets_first_stage(candidate.sharing, order.chains))) {
-      const int unit = stage.units.empty() ? -1 : 0;  // multi-token prediction may leave none
-      stage.forward = pass_of_one_step(pass.forward, unit);
-      stage.backward = pass_of_one_step(pass.backward, unit);
-      stage.backward_input = pass_of_one_step(pass.input, unit);
-      stage.backward_weight = pass_of_one_step(pass.weight, unit);
-      continue;
-    }
-    cut_by_unit(parts, layout.pp == 1, &stage);
-    if (layout.pp > 1) stage.backward_input = pass_of_one_step(pass.input);
-  }
-  work.kernels.clear();
-  for (StageWork& stage : work.stages) {
+    // Multi-token prediction may leave a stage without parameters.
+    set_passes(passes[s % passes.size()], /*unit=*/stage.units.empty() ? -1 : 0, &stage);
+    if (layout.pp == 1 || (s == 0 && buckets_first_stage(candidate.sharing, order.chains)))
+      cut_by_unit(times(layout), /*has_head=*/layout.pp == 1, &stage);
     if (stage.optimizer) stage.optimizer->kernel = -1;
   }
+  work.kernels.clear();
   return work;
 }
 
@@ -408,10 +223,7 @@ Result<RankEnds> StageLevel::play_ranks(const Candidate& candidate, const Order&
   Workload work;
   for (int chain = 0; chain < order.chains; ++chain) {
     for (const PassTimes& pass : stages(layout))
-      work.stages.push_back({.forward = pass_of_one_step(pass.forward, -1),
-                             .backward = pass_of_one_step(pass.backward, -1),
-                             .backward_input = pass_of_one_step(pass.input, -1),
-                             .backward_weight = pass_of_one_step(pass.weight, -1)});
+      set_passes(pass, /*unit=*/-1, &work.stages.emplace_back());
   }
   work.pipeline_bytes = times(layout).pipeline_bytes;
   ASSIGN_OR_RETURN(OneReplica lowered,
@@ -457,24 +269,8 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const Plan& plan,
   std::vector<int> stages;
   for (const Rank member : members) stages.push_back(index(member));
   RankGroups groups = groups_.of_data(layout, kind, stages);
-  groups.zero3 = candidate.sharing.zero == 3 && layout.pp == 1;
-  const Slots& slots = lowered.slots[body];
-  if (op.slot == slots.data) groups.stride = layout.tp;
-  if (op.slot == slots.expert_data) groups.stride = layout.ep * std::max(layout.expert_tp, 1);
-  // With HSDP the parameters are cut over `shard` ranks that are tp apart, in a block of tp x shard
-  // neighbouring GPUs. Replicas of a cut are such a block apart.
-  const int shard = plan.hsdp_shard, cut = layout.tp * shard;
-  if (op.slot == slots.data || op.slot == slots.expert_data)
-    groups.size = (shard > 0 ? cut : layout.block()) / groups.stride;
-  if (op.slot == slots.replicas || op.slot == slots.expert_replicas) {
-    groups.stride = cut;
-    groups.size = layout.block() / cut;
-  }
-  if (op.slot == slots.secondary) {
-    groups.stride = layout.tp;
-    groups.size = plan.zero_hpz;
-  }
-  if (op.slot == slots.norm) groups.size = layout.tp;
+  groups.zero3 = plan.gathers_each_microbatch();
+  place_in_block(layout, plan, lowered.slots[body], op.slot, &groups);
   return groups_.alone_ns(groups, op.bytes);
 }
 

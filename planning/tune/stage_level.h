@@ -47,7 +47,7 @@ struct StagePassTimes {
   std::vector<PassTimes> layers;  // by the number of their kind
   PassTimes embedding, head, once;
   Bytes pipeline_bytes = 0;
-  bool slowed = false;  // communication takes SMs from kernels, which these times do not count
+  bool slowed = false;  // communication takes SMs from kernels, which only Counted::All counts
 
   // Returns the times of a stage with `layers` layers of the model, from layer `begin` on.
   PassTimes of(const Model& model, int begin, int layers, bool first, bool last) const;
@@ -137,7 +137,6 @@ class StageLevel {
   // Measures a job whose layers are all of that kind.
   StagePassTimes measure_kind(const Layout& layout, const Model& kind, Counted counted);
   Program one_gpu(std::vector<Kernel> kernels) const;
-  Nanoseconds length(const Pass& pass, const Layout& layout, Program* program, bool* slowed);
   Nanoseconds exposed_length(const Pass& pass, const Layout& layout);
   Nanoseconds length_on_engine(const Pass& pass, const Layout& layout, Program* program);
   Nanoseconds step_ns(const Step& step, const Layout& layout);
@@ -149,17 +148,19 @@ class StageLevel {
   WorkBound work_of(const StagePassTimes& parts, const Layout& layout) const;
   WorkBound least_exposed_work(Layout layout);
   Nanoseconds transfer_ns(const Layout& layout, int from, int to);
-  Nanoseconds data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes);
+  OrderedPlan ordered_plan(const Candidate& candidate) const;
+  int microbatches(const Layout& layout) const {
+    return base_.job.plan.global_batch / (layout.micro_batch * layout.dp);
+  }
+  Nanoseconds data_ns(const Layout& layout, const OrderedPlan& plan, int rank, CommKind kind,
+                      double bytes);
+  Nanoseconds optimizer_ns(const OrderedPlan& plan, const std::vector<int>& stages,
+                           const std::vector<HeldParameters>& held,
+                           const std::vector<MuonShare>& muon) const;
   std::vector<PassTimes> stages(const Layout& layout);
   void cut_by_unit(const StagePassTimes& parts, bool has_head, StageWork* stage) const;
   Workload stage_level_workload(const Candidate& candidate, const Order& order);
   const OrderTraits& traits(const Playing& playing) const;
-  // Returns the least time that a rank waits for its transfers, if none overlaps. `microbatches`:
-  // of a chain. `rank_of`: the rank of each stage. `edges`: the time of a transfer from each rank
-  // to the next one.
-  Nanoseconds waits_bound(const OrderTraits& order, int microbatches, int rank,
-                          const std::vector<int>& rank_of,
-                          const std::vector<Nanoseconds>& edges) const;
 
   const Scenario& base_;
   GroupTimes groups_;
@@ -173,6 +174,11 @@ struct StageLevel::Known {
   SharedMemo<Layout, Nanoseconds> collectives;  // block_collective_ns()
   std::shared_ptr<KnownChoices> choices = std::make_shared<KnownChoices>();
 };
+
+// Whether the model's first stage reduces its gradients bucket by bucket, during its passes.
+inline bool buckets_first_stage(const Sharing& sharing, int chains) {
+  return sharing.grad_reduce && chains == 1;
+}
 
 // Returns the stages of each pipeline rank, by their place in the model's chain.
 std::vector<std::vector<int>> stages_of_ranks(const OrderTraits& order, const Layout& layout);

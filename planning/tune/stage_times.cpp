@@ -39,9 +39,32 @@ Nanoseconds StageLevel::step_ns(const Step& step, const Layout& layout) {
   return groups_.alone_ns(groups_.of_pass(group, step.group_kind, step.collective), step.bytes);
 }
 
-// Whether some communication takes SMs while a kernel runs. `begins` and `ends`: each step's times.
-static bool takes_sms(const Pass& pass, const std::vector<Nanoseconds>& begins,
-                      const std::vector<Nanoseconds>& ends) {
+// When each step of a pass begins and ends.
+struct StepSpans {
+  std::vector<Nanoseconds> begins, ends;
+
+  // Returns the time from the pass's input to its last step.
+  Nanoseconds length() const { return ends.empty() ? 0 : std::ranges::max(ends); }
+};
+
+// Returns the times of a pass's steps if a GPU does nothing else. ns(step) is a step's duration.
+template <class Duration>
+static StepSpans step_times(const Pass& pass, const Duration& ns) {
+  std::array<Nanoseconds, kGroupKinds + 1> lanes{};  // compute has its own
+  StepSpans times;
+  for (const Step& step : pass.steps) {
+    Nanoseconds& lane =
+        lanes[step.computes ? kGroupKinds : static_cast<std::size_t>(step.group_kind)];
+    for (const int wait : step.waits) lane = std::max(lane, times.ends[wait]);
+    times.begins.push_back(lane);
+    times.ends.push_back(lane += ns(step));
+  }
+  return times;
+}
+
+// Whether some communication takes SMs while a kernel runs.
+static bool takes_sms(const Pass& pass, const StepSpans& times) {
+  const auto& [begins, ends] = times;
   for (std::size_t i = 0; i < pass.steps.size(); ++i) {
     if (pass.steps[i].settings.sms == 0) continue;
     for (std::size_t k = 0; k < pass.steps.size(); ++k) {
@@ -51,51 +74,20 @@ static bool takes_sms(const Pass& pass, const std::vector<Nanoseconds>& begins,
   return false;
 }
 
-// Returns when each step of a pass ends if a GPU does nothing else. ns(step) is its duration.
-// `begins` gets the starts, unless it is null.
-template <class Duration>
-static std::vector<Nanoseconds> step_ends(const Pass& pass, const Duration& ns,
-                                          std::vector<Nanoseconds>* begins = nullptr) {
-  std::array<Nanoseconds, kGroupKinds + 1> lanes{};  // compute has its own
-  std::vector<Nanoseconds> ends;
-  for (const Step& step : pass.steps) {
-    Nanoseconds& lane =
-        lanes[step.computes ? kGroupKinds : static_cast<std::size_t>(step.group_kind)];
-    for (const int wait : step.waits) lane = std::max(lane, ends[wait]);
-    if (begins != nullptr) begins->push_back(lane);
-    ends.push_back(lane += ns(step));
-  }
-  return ends;
-}
-
-// Returns the time from the pass's input to its last step. If communication takes SMs from kernels,
-// the pass is played on the engine, which needs `program`; if that is null, sets `*slowed` instead.
-Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program,
-                               bool* slowed) {
-  std::vector<Nanoseconds> begins;
-  const std::vector<Nanoseconds> ends = step_ends(
-      pass, [&](const Step& step) { return step_ns(step, layout); }, &begins);
-  if (takes_sms(pass, begins, ends)) {
-    if (program != nullptr) return length_on_engine(pass, layout, program);
-    *slowed = true;
-  }
-  return ends.empty() ? 0 : std::ranges::max(ends);
-}
-
 // Returns the time that no setting of a layout can hide: kernels, expert communication, and tensor
 // communication without sequence parallelism. With it, tensor communication may overlap with
 // kernels, as context communication always may.
 Nanoseconds StageLevel::exposed_length(const Pass& pass, const Layout& layout) {
   // Otherwise the layouts that share these times may lie differently on the nodes.
   const bool groups_alike = first_gpus_standing_for_all(layout) > 0;
-  const std::vector<Nanoseconds> ends = step_ends(pass, [&](const Step& step) -> Nanoseconds {
+  const StepSpans times = step_times(pass, [&](const Step& step) -> Nanoseconds {
     const bool exposed =
         step.computes ||
         (groups_alike && (step.group_kind == GroupKind::Expert ||
                           (step.group_kind == GroupKind::Tensor && !layout.sequence_parallel)));
     return exposed ? step_ns(step, layout) : 0;
   });
-  return ends.empty() ? 0 : std::ranges::max(ends);
+  return times.length();
 }
 
 // Returns a program without ops for one GPU.
@@ -108,7 +100,8 @@ Program StageLevel::one_gpu(std::vector<Kernel> kernels) const {
   return program;
 }
 
-// Returns the same as length(), by playing the pass's steps as ops on the ideal engine.
+// Returns the time of a pass whose communication takes SMs from kernels: plays its steps as ops on
+// the ideal engine.
 Nanoseconds StageLevel::length_on_engine(const Pass& pass, const Layout& layout, Program* program) {
   BodyBuilder body;
   std::array<std::int16_t, kGroupKinds> slots{};
@@ -160,8 +153,8 @@ std::pair<Model, Plan> StageLevel::small_job(const Layout& layout, const Model& 
 //   once  = stage 1 - layer        head      = stage 3 - stage 1
 StagePassTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Counted counted) {
   const std::pair<Model, Plan> few = small_job(layout, kind, {1, 1, 2, 1});
-  const auto& model = few.first;
-  const auto& plan = few.second;
+  const Model& model = few.first;
+  const Plan& plan = few.second;
   // The block's collectives depend on these numbers of the layout alone.
   const Layout tensor{.tp = layout.tp,
                       .cp = layout.cp,
@@ -175,7 +168,11 @@ StagePassTimes StageLevel::measure_kind(const Layout& layout, const Model& kind,
   Program program = one_gpu(std::move(work.kernels));
   const auto ns = [&](const Pass& pass) {
     if (counted == Counted::Exposed) return exposed_length(pass, layout);
-    return length(pass, layout, counted == Counted::All ? &program : nullptr, &times.slowed);
+    const StepSpans steps =
+        step_times(pass, [&](const Step& step) { return step_ns(step, layout); });
+    if (!takes_sms(pass, steps)) return steps.length();
+    times.slowed = true;
+    return counted == Counted::All ? length_on_engine(pass, layout, &program) : steps.length();
   };
   std::vector<PassTimes> stages;
   for (const StageWork& stage : work.stages)

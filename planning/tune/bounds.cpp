@@ -1,0 +1,220 @@
+// Bounds: times that no iteration of a plan beats. Each is computed from less than the whole plan,
+// and what it cannot know counts as zero. Declared in planning/tune/stage_level.h.
+//
+//   work_of()     from the passes of all microbatches
+//   ends_bound()  from the order's pipeline: when each rank ends at the earliest
+//   data_bound()  from these ends and the communication of data parallelism
+//
+// For example, two ranks have one stage each, whose passes take 10 and 20 ms; a transfer takes 1
+// ms, and there are 4 microbatches. Each rank works for 4 x 30 = 120 ms. Rank 1 starts after the
+// first forward and its transfer, at 11 ms, and ends at 131 ms at the earliest. The last gradient
+// then goes to rank 0, whose backward follows: rank 0 ends at 131 + 1 + 20 = 152 ms.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "planning/tune/stage_level.h"
+#include "workload/cost/kernel.h"
+#include "workload/model/blocks.h"
+#include "workload/model/muon.h"
+#include "workload/model/recipe.h"
+
+namespace tandem {
+namespace {
+
+// A pipeline's stages on its ranks.
+struct StageRanks {
+  std::vector<int> rank_of;        // by stage
+  std::vector<Nanoseconds> edges;  // times of a transfer from each rank to the next one; 0 at last
+
+  // Returns the time of a transfer between two ranks. Interleaved stages go from the last rank to
+  // the first by another route; its time is not counted.
+  Nanoseconds edge(int a, int b) const { return std::abs(a - b) == 1 ? edges[std::min(a, b)] : 0; }
+  // Returns the time of the transfer between a stage and the next one; 0: there is no such stage.
+  Nanoseconds edge_behind(std::size_t stage) const {
+    return stage + 1 < rank_of.size() ? edge(rank_of[stage], rank_of[stage + 1]) : 0;
+  }
+  Nanoseconds edge_before(std::size_t stage) const {
+    return stage > 0 ? edge_behind(stage - 1) : 0;
+  }
+  // Whether activations come to this stage from one neighbour rank and go on to the other.
+  bool passes_through(std::size_t stage) const {
+    if (stage == 0 || stage + 1 == rank_of.size()) return false;
+    const int before = rank_of[stage - 1], next = rank_of[stage + 1];
+    return std::abs(next - before) == 2 && before + next == 2 * rank_of[stage];
+  }
+};
+
+// Returns the least time that a rank waits for its transfers, if none overlaps. `microbatches`: of
+// a chain.
+Nanoseconds waits_bound(const OrderTraits& order, const StageRanks& stages, int microbatches,
+                        int rank) {
+  if (order.chains > 1) return 0;
+  Nanoseconds all = 0, last = 0;
+  std::int64_t passing = 0;
+  for (std::size_t s = 0; s < stages.rank_of.size(); ++s) {
+    if (stages.rank_of[s] != rank) continue;
+    all += microbatches * (stages.edge_behind(s) + stages.edge_before(s));
+    last = std::max(last, stages.edge_before(s));
+    passing += stages.passes_through(s) ? microbatches : 0;
+  }
+  // Nothing waits for a rank's last transfer.
+  if (order.exchanges == BatchedP2p::EachAction) return all - last;
+  // A forward and a backward exchange at the same time: the rank waits for at least one of them.
+  if (passing == 0) return 0;
+  return (passing - 1) * std::min(stages.edge(rank - 1, rank), stages.edge(rank, rank + 1));
+}
+
+}  // namespace
+
+Nanoseconds StageLevel::work_bound(const Layout& layout) {
+  return work_of(times(layout), layout).iteration();
+}
+
+Nanoseconds StageLevel::uncontended_bound(const Layout& layout) {
+  return work_of(uncontended_times(layout), layout).iteration();
+}
+
+Nanoseconds StageLevel::exposed_bound(const Layout& layout) {
+  return work_of(exposed_times(layout), layout).iteration();
+}
+
+Nanoseconds StageLevel::least_exposed_bound(const Layout& layout) {
+  return least_exposed_work(layout).iteration();
+}
+
+WorkBound StageLevel::work_of(const StagePassTimes& parts, const Layout& layout) const {
+  if (parts.layers.empty()) return {INT64_MAX, INT64_MAX};
+  const Model& model = base_.job.model;
+  const PassTimes whole = parts.of(model, 0, model.layers, /*first=*/true, /*last=*/true) +
+                          (layout.stages() - 1) * parts.once;
+  // One microbatch goes through all stages one after another. Its weight gradients may come later,
+  // and run side by side.
+  const Nanoseconds chain = whole.forward + std::min(whole.backward, whole.input);
+  return {whole.least() * microbatches(layout) / layout.pp, chain};
+}
+
+RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
+  const std::vector<PassTimes> passes = stages(layout);
+  const OrderTraits& order = traits(playing);
+  const bool whole_backwards = !order.splits_backwards;
+  const int chain_microbatches = microbatches(layout) / order.chains;
+  StageRanks placed{ranks_of_chain(order, layout.pp, layout.vpp),
+                    std::vector<Nanoseconds>(layout.pp)};
+  for (int rank = 0; rank + 1 < layout.pp; ++rank)
+    placed.edges[rank] = transfer_ns(layout, rank, rank + 1);
+  // The time from the iteration's start to a stage's first forward, and from its last backward to
+  // the iteration's end.
+  std::vector<Nanoseconds> before(passes.size()), behind(passes.size());
+  for (std::size_t s = 1; s < passes.size(); ++s) {
+    before[s] = before[s - 1] + passes[s - 1].forward + placed.edge_before(s);
+    behind[s] = behind[s - 1] + passes[s - 1].backward + placed.edge_before(s);
+  }
+  RankEnds ends;
+  Nanoseconds last = 0;
+  for (const std::vector<int>& stages_here : stages_of_ranks(order, layout)) {
+    Nanoseconds start = INT64_MAX, tail = INT64_MAX, work = 0;
+    for (const int stage : stages_here) {
+      const PassTimes& pass = passes[stage];
+      start = std::min(start, before[stage]);
+      tail = std::min(tail, behind[stage]);
+      work += chain_microbatches * (whole_backwards ? pass.forward + pass.backward : pass.least());
+    }
+    if (!playing.overlap_p2p && layout.pp > 1)
+      work += waits_bound(order, placed, chain_microbatches, static_cast<int>(ends.size()));
+    ends.push_back(start + work);
+    last = std::max(last, start + work + tail);
+  }
+  Nanoseconds& end_of_first_stage = ends[placed.rank_of.front()];
+  if (whole_backwards) end_of_first_stage = std::max(end_of_first_stage, last);
+  return ends;
+}
+
+// Returns at most the time of a collective over the data-parallel replicas of a rank's stages.
+Nanoseconds StageLevel::data_ns(const Layout& layout, const OrderedPlan& plan, int rank,
+                                CommKind kind, double bytes) {
+  // In three cases groups are not a stage's replicas, and count as zero: two chains (groups span
+  // two ranks), HSDP (groups of a cut, then of replicas), and ZeRO's hpZ (smaller groups).
+  if (plan.copies > 1 || plan.hsdp_shard > 0 || plan.zero_hpz > 0) return 0;
+  RankGroups groups = groups_.of_data(layout, kind, {rank});
+  groups.stride = layout.tp;
+  groups.size = layout.dp * layout.cp;
+  groups.zero3 = plan.gathers_each_microbatch();
+  // Bytes are rounded in each unit (layers, embedding, head): one byte less for each gives a bound.
+  const double least = bytes - base_.job.model.layers - 2;
+  return groups.size == 1 || least <= 0 ? 0 : groups_.alone_ns(groups, static_cast<Bytes>(least));
+}
+
+// Returns the time of the optimizer's step on a rank. Casts of weights are left out, which keeps it
+// a bound.
+Nanoseconds StageLevel::optimizer_ns(const OrderedPlan& plan, const std::vector<int>& stages,
+                                     const std::vector<HeldParameters>& held,
+                                     const std::vector<MuonShare>& muon) const {
+  if (plan.copies > 1) return 0;
+  const FrameworkProfile& profile = base_.costs.profile;
+  const CostModel cost = base_.cost_model();
+  Nanoseconds ns =
+      to_ns(iteration_overhead_s(plan, profile, base_.job.model.layers / double(plan.pp)));
+  for (const int stage : stages) {
+    const Kernel step = optimizer_kernel(plan, held[stage], 0, muon[stage], profile);
+    if (!step.empty()) ns += kernel_ns(cost, step);
+  }
+  return ns;
+}
+
+// An iteration consists of
+//   ahead     the gather of the first stage's parameters, if it waits for it
+//   reduced   all ranks' passes and the reductions of gradients that follow them
+//   behind    the optimizer, and the gather of parameters after it
+// and takes at least `lanes`, the data-parallel communication of the busiest rank in a row.
+Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
+  const auto& [layout, playing, sharing] = candidate;
+  const OrderedPlan plan = ordered_plan(candidate);
+  const std::vector<HeldParameters> held = stage_parameters(base_.job.model, plan);
+  const std::vector<MuonShare> muon = muon_shares(base_.job.model, plan);
+  const OrderTraits& order = traits(playing);
+  const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
+  const CommKind reduce = plan.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
+  const double gradient_bytes = bytes_of(plan.gradient_dtype);
+  const double parameter_bytes = gathered_parameter_bytes(plan);
+  const auto reduce_ns = [&](int rank, double parameters) {
+    return data_ns(candidate.layout, plan, rank, reduce, parameters * gradient_bytes);
+  };
+  const auto gather_ns = [&](int rank, double parameters) {
+    return data_ns(candidate.layout, plan, rank, CommKind::AllGather, parameters * parameter_bytes);
+  };
+  const bool has_buckets = buckets_first_stage(sharing, order.chains);
+  const int reductions = plan.scatters_each_microbatch() ? plan.microbatches() : 1;
+  // ZeRO 3 gathers for each pass, or once for each microbatch if parameters are kept until the
+  // backward.
+  const bool gathers_often = plan.gathers_each_microbatch();
+  const int gathers = gathers_often ? reductions * (plan.gathers_each_pass() ? 2 : 1) : 1;
+  Nanoseconds reduced = 0, behind = 0, lanes = 0;
+  for (int rank = 0; rank < layout.pp; ++rank) {
+    double parameters = 0, smallest_stage = 1e300;
+    for (const int stage : ranks[rank]) {
+      parameters += held[stage].dense;
+      // The first stage's last bucket may be small.
+      smallest_stage = std::min(smallest_stage, stage == 0 && has_buckets ? 0 : held[stage].dense);
+    }
+    const Nanoseconds reductions_ns = reductions * reduce_ns(rank, parameters);
+    const Nanoseconds one_gather = plan.zero == 0 ? 0 : gather_ns(rank, parameters);
+    lanes = std::max(lanes, reductions_ns + gathers * one_gather);
+    Nanoseconds end = ends[rank];
+    if (!sharing.grad_reduce) end += reductions_ns;
+    if (sharing.grad_reduce && layout.pp > 1) end += reduce_ns(rank, smallest_stage);
+    if (gathers_often && !sharing.param_gather) end += gathers * one_gather;
+    reduced = std::max(reduced, end);
+    const bool gathers_at_end = plan.zero < 3 && !sharing.param_gather;
+    behind = std::max(
+        behind, optimizer_ns(plan, ranks[rank], held, muon) + (gathers_at_end ? one_gather : 0));
+  }
+  Nanoseconds ahead = 0;
+  if (sharing.param_gather && layout.pp > 1 && base_.job.bucket_bytes == 0 && !has_buckets)
+    ahead = gather_ns(order.placement.rank_of(0, layout.pp, layout.vpp), held[0].dense);
+  // The gradient norm's all-reduce keeps every rank's optimizer waiting for all reductions.
+  return std::max(lanes, ahead + reduced + behind);
+}
+
+}  // namespace tandem
