@@ -1,9 +1,7 @@
-// Branch and bound, best bound first. In: a space of plans. Out: the fastest ones. A cut (tp, cp,
-// pp, dp, ...) branches into layouts (micro batch, vpp, recompute, ...), a layout into playings
-// (order, overlap of transfers), and a playing into plans by their sharing (ZeRO, overlap of
-// gradients). Branches wait in three priority queues: cuts, bounds of layouts, plans. A round takes
-// branches of the queue with the lowest bound, shares them among the threads, and merges what they
-// find in a fixed order. search.h says why the result is that of trying all plans.
+// Branch and bound, best bound first, as search.h describes it. In: a space of plans. Out: the
+// fastest ones. Branches wait in three priority queues: cuts, bounds of layouts, plans. A round
+// takes branches of the queue with the lowest bound, shares them among the threads, and merges what
+// they find in a fixed order.
 #include "planning/tune/search.h"
 
 #include <algorithm>
@@ -23,9 +21,9 @@ namespace {
 
 // Returns a plan's kind. The best plans are of different kinds, so that they differ in more than
 // details.
-auto kind_of(const Candidate& c) {
-  const Layout& l = c.layout;
-  return std::tuple(l.tp, l.cp, l.ep, l.pp, l.vpp, l.dp, c.playing.order);
+auto kind_of(const Found& found) {
+  const Layout& l = found.candidate.layout;
+  return std::tuple(l.tp, l.cp, l.ep, l.pp, l.vpp, l.dp, found.candidate.playing.order);
 }
 
 // The best plans of different kinds, at most `keep`.
@@ -39,9 +37,7 @@ class BestPlans {
   }
   // Adds a plan. Returns whether it is the new first.
   bool add(const Found& found) {
-    const auto same = std::ranges::find_if(found_, [&](const Found& other) {
-      return kind_of(other.candidate) == kind_of(found.candidate);
-    });
+    const auto same = std::ranges::find(found_, kind_of(found), kind_of);
     if (same != found_.end()) {
       if (same->iteration_ns <= found.iteration_ns) return false;
       found_.erase(same);
@@ -60,18 +56,21 @@ class BestPlans {
   std::vector<Found> found_;
 };
 
-// A part of the space that is still open: a cut, a layout, a playing, or one plan. It is named by
-// indices into the lists of cuts, of the cut's layouts, and so on; those not chosen are negative.
+// A part of the space that is still open. It is named by indices into the lists of cuts, of the
+// cut's layouts, of the layout's playings and of the playing's sharings; those not chosen are -1.
 struct Branch {
-  // The bounds of a layout, from the quickest to the tightest. A layout gets one after another;
-  // until a playing is chosen, `playing` says which one it has.
-  enum : std::int16_t { kLeastExposed = -4, kExposed, kUncontended, kTightest };
+  // What is chosen. A layout gets four bounds one after another, from the quickest to compute to
+  // the tightest (stage_level.h).
+  enum Depth : std::uint8_t { Cut, LeastExposed, Exposed, Uncontended, Work, Played, Plan };
 
   Nanoseconds bound = 0;
+  Depth depth = Cut;
   std::int32_t cut = 0, layout = -1;
   std::int16_t playing = -1, sharing = -1;
-  std::int32_t plans = 1;  // number of plans in this branch; not known of a cut
+  std::int32_t plans = 1;  // number of plans in this branch; 1 for a cut
 
+  // Whether the branch's next bound needs passes to be measured.
+  bool measures_next() const { return depth >= LeastExposed && depth < Work; }
   bool operator>(const Branch& other) const {
     return std::tie(bound, cut, layout, playing, sharing) >
            std::tie(other.bound, other.cut, other.layout, other.playing, other.sharing);
@@ -87,51 +86,62 @@ struct MemoryClass {
   bool operator==(const MemoryClass&) const = default;
 };
 
-// Remembers which plans fit, for layouts that differ in the micro batch alone. Callers go from the
-// smallest micro batch on: plans too large with one are too large with every larger one.
-struct KnownFit {
-  int micro_batch = 0;                 // of the layout tried last
-  std::vector<MemoryClass> may_fit;    // with this micro batch
-  std::vector<MemoryClass> too_large;  // do not fit with this micro batch or a smaller one
+// A layout's playings of which a plan may fit into memory.
+struct FittingPlayings {
+  std::vector<Playing> playings;
+  std::int32_t may_fit = 0, too_large = 0;  // plans of these playings, and of the others
 };
 
-// Whether the plan may fit into a GPU's memory. Remembers the answer.
-bool may_fit(const Scenario& base, const StageLevel& level, const Candidate& candidate,
-             KnownFit* known) {
-  const auto& [layout, playing, sharing] = candidate;
-  if (known->micro_batch != layout.micro_batch) known->may_fit.clear();
-  known->micro_batch = layout.micro_batch;
-  const OrderTraits& order = traits_of(playing.order, base.job.order.orders);
-  const MemoryClass memory_class{order.placement.rank_of, order.chains, sharing.zero,
-                                 sharing.hsdp_shard, sharing.zero_hpz};
-  const auto is_in = [&](const std::vector<MemoryClass>& classes) {
-    return std::ranges::find(classes, memory_class) != classes.end();
-  };
-  if (is_in(known->too_large)) return false;
-  if (is_in(known->may_fit)) return true;
-  const bool fits = level.fits(candidate, level.memory_floor(candidate));
-  (fits ? known->may_fit : known->too_large).push_back(memory_class);
-  return fits;
-}
+// Says which plans may fit into a GPU's memory. Layouts that differ in the micro batch alone come
+// from the smallest on: plans too large with one are too large with every larger one.
+class MemoryFilter {
+ public:
+  MemoryFilter(const Scenario& base, const Space& space, const StageLevel& level)
+      : base_(base), space_(space), level_(level) {}
 
-// Returns the playings of which a plan may fit into memory. Adds the numbers of their plans, and of
-// the other playings' plans, to `counts`.
-std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space,
-                                        const StageLevel& level, const Layout& layout,
-                                        const std::vector<Playing>& playings, KnownFit* known,
-                                        KnownLayout* counts) {
-  std::vector<Playing> kept;
-  for (const Playing& playing : playings) {
-    const std::vector<Sharing> sharings = space.sharings(base, layout, playing);
-    if (sharings.empty()) continue;
-    const bool fits = std::ranges::any_of(sharings, [&](const Sharing& sharing) {
-      return may_fit(base, level, {layout, playing, sharing}, known);
-    });
-    (fits ? counts->may_fit : counts->too_large) += static_cast<std::int32_t>(sharings.size());
-    if (fits) kept.push_back(playing);
+  FittingPlayings fitting(const Layout& layout, const std::vector<Playing>& playings) {
+    Layout key = layout;
+    key.micro_batch = 0;
+    key.overlap_context = false;
+    std::vector<KnownFit>& known = known_[key];
+    FittingPlayings found;
+    for (const Playing& playing : playings) {
+      const std::vector<Sharing> sharings = space_.sharings(base_, layout, playing);
+      if (sharings.empty()) continue;
+      const bool fits = std::ranges::any_of(sharings, [&](const Sharing& sharing) {
+        return may_fit({layout, playing, sharing}, &known);
+      });
+      (fits ? found.may_fit : found.too_large) += static_cast<std::int32_t>(sharings.size());
+      if (fits) found.playings.push_back(playing);
+    }
+    return found;
   }
-  return kept;
-}
+
+ private:
+  // The last answer for a class of plans. If they do not fit, it holds for larger micro batches.
+  struct KnownFit {
+    MemoryClass plans;
+    int micro_batch = 0;
+    bool fits = true;
+  };
+
+  bool may_fit(const Candidate& candidate, std::vector<KnownFit>* known) const {
+    const auto& [layout, playing, sharing] = candidate;
+    const OrderTraits& order = traits_of(playing.order, base_.job.order.orders);
+    const MemoryClass plans{order.placement.rank_of, order.chains, sharing.zero, sharing.hsdp_shard,
+                            sharing.zero_hpz};
+    auto last = std::ranges::find(*known, plans, &KnownFit::plans);
+    if (last == known->end()) last = known->insert(last, {plans});
+    if (last->fits && last->micro_batch != layout.micro_batch)
+      *last = {plans, layout.micro_batch, level_.fits(candidate, level_.memory_floor(candidate))};
+    return last->fits;
+  }
+
+  const Scenario& base_;
+  const Space& space_;
+  const StageLevel& level_;
+  std::map<Layout, std::vector<KnownFit>> known_;  // by layout without micro batch and overlap
+};
 
 }  // namespace
 
@@ -144,7 +154,7 @@ class BranchAndBound {
     for (const Found& found : options_.known) best_.add(found);
     for (std::size_t i = 0; i < search_.cuts_.size(); ++i) {
       const Search::Cut& cut = search_.cuts_[i];
-      if (cut.holds_state) push({cut.bound, static_cast<std::int32_t>(i)});
+      if (cut.holds_state) push({.bound = cut.bound, .cut = static_cast<std::int32_t>(i)});
       counts_.cuts_memory += cut.holds_state ? 0 : 1;
     }
     stopped_ = !search_.knows_cuts_;
@@ -193,10 +203,9 @@ class BranchAndBound {
   // Returns the playings of which a plan may fit into memory, always in the same order: branches
   // refer to them by their index.
   std::vector<Playing> playings(const Layout& layout, const StageLevel& level) const {
-    KnownLayout counts;
-    KnownFit known;
-    return playings_in_memory(search_.base_, search_.space_, level, layout,
-                              search_.space_.playings(search_.base_, layout), &known, &counts);
+    return MemoryFilter(search_.base_, search_.space_, level)
+        .fitting(layout, search_.space_.playings(search_.base_, layout))
+        .playings;
   }
 
   // Branches of a queue take about equally long each, so that threads share a round well.
@@ -205,8 +214,8 @@ class BranchAndBound {
   static constexpr int kAtOnce[] = {64, 4096, 32};
 
   static BranchQueue queue_of(const Branch& branch) {
-    if (branch.layout < 0) return Cuts;
-    return branch.playing < 0 ? Bounds : Plans;
+    if (branch.depth == Branch::Cut) return Cuts;
+    return branch.depth <= Branch::Work ? Bounds : Plans;
   }
   void push(const Branch& branch) { open_[queue_of(branch)].push(branch); }
 
@@ -231,11 +240,10 @@ class BranchAndBound {
     std::map<Layout, std::size_t> share_of;  // by the layout that is measured
     for (std::size_t i = 0; i < round.size(); ++i) {
       std::size_t share = shares.size();
-      if (round[i].layout >= 0 && round[i].playing < Branch::kTightest)
-        share = share_of
-                    .try_emplace(search_.levels_.front().canonical(known_layout(round[i]).layout),
-                                 share)
-                    .first->second;
+      if (round[i].measures_next()) {
+        const Layout measured = search_.levels_.front().canonical(known_layout(round[i]).layout);
+        share = share_of.try_emplace(measured, share).first->second;
+      }
       if (share == shares.size()) shares.emplace_back();
       shares[share].push_back(i);
     }
@@ -248,14 +256,13 @@ class BranchAndBound {
   void expand(const std::vector<Branch>& round) {
     std::vector<Expansion> expansions(round.size());
     const std::vector<std::vector<std::size_t>> shares = shares_of(round);
-    share_among_threads(static_cast<int>(search_.levels_.size()), shares.size(),
-                        [&](int thread, std::size_t share) {
-                          for (const std::size_t i : shares[share]) {
-                            if (!options_.is_late())
-                              expansions[i] = expanded(round[i], &search_.levels_[thread]);
-                            if (options_.is_late()) expansions[i] = {.is_late = true};
-                          }
-                        });
+    const auto expand_share = [&](int thread, std::size_t share) {
+      for (const std::size_t i : shares[share]) {
+        if (!options_.is_late()) expansions[i] = expanded(round[i], &search_.levels_[thread]);
+        if (options_.is_late()) expansions[i] = {.is_late = true};
+      }
+    };
+    share_among_threads(static_cast<int>(search_.levels_.size()), shares.size(), expand_share);
     for (std::size_t i = 0; i < round.size(); ++i) {
       const Expansion& expansion = expansions[i];
       if (expansion.is_late) {
@@ -270,37 +277,32 @@ class BranchAndBound {
     }
   }
 
-  // Replaces a branch by those of the next level, or by itself with a tighter bound; or plays it.
+  // Replaces a branch by those of the next depth, or plays it.
   Expansion expanded(const Branch& branch, StageLevel* level) const {
-    if (branch.layout < 0) return layouts_of_cut(branch.cut, level);
+    if (branch.depth == Branch::Cut) return layouts_of_cut(branch.cut, level);
     const Layout& layout = known_layout(branch).layout;
-    if (branch.playing < Branch::kTightest) return {{with_layout_bound(branch, layout, level)}};
+    if (branch.measures_next()) return {{with_layout_bound(branch, layout, level)}};
     const std::vector<Playing> kept = playings(layout, *level);
+    if (branch.depth == Branch::Work) return playings_of_layout(branch, kept, level);
+    const Playing& playing = kept[branch.playing];
+    if (branch.depth == Branch::Played) return play_order(branch, playing, level);
+    const Candidate candidate{layout, playing, sharings(layout, playing)[branch.sharing]};
+    const Result<Order> order = level->order_of(candidate);
+    CHECK(order.ok());  // play_order() has played it
     Expansion expansion;
-    if (branch.playing < 0) {
-      for (std::size_t i = 0; i < kept.size(); ++i)
-        expansion.branches.push_back(with_playing_bound(branch, i, kept[i], level));
-    } else if (branch.sharing < 0) {
-      play_order(branch, kept[branch.playing], level, &expansion);
-    } else {
-      const Playing& playing = kept[branch.playing];
-      const Candidate candidate{layout, playing, sharings(layout, playing)[branch.sharing]};
-      const Result<Order> order = level->order_of(candidate);
-      CHECK(order.ok());  // play_order() has played it
-      play(candidate, *order, level, &expansion);
-    }
+    play(candidate, *order, level, &expansion);
     return expansion;
   }
 
   // Returns the same branch with the layout's next tighter bound.
   static Branch with_layout_bound(Branch branch, const Layout& layout, StageLevel* level) {
-    ++branch.playing;
-    if (branch.playing == Branch::kExposed && layout.recompute == Recompute::None)
-      ++branch.playing;  // the bound so far is the same
-    Nanoseconds bound = 0;
-    if (branch.playing == Branch::kExposed) bound = level->exposed_bound(layout);
-    if (branch.playing == Branch::kUncontended) bound = level->uncontended_bound(layout);
-    if (branch.playing == Branch::kTightest) bound = level->work_bound(layout);
+    // Without recompute, the exposed bound is the same as the one so far.
+    const bool skips = branch.depth == Branch::LeastExposed && layout.recompute == Recompute::None;
+    branch.depth = static_cast<Branch::Depth>(branch.depth + (skips ? 2 : 1));
+    const Nanoseconds bound = branch.depth == Branch::Exposed ? level->exposed_bound(layout)
+                              : branch.depth == Branch::Uncontended
+                                  ? level->uncontended_bound(layout)
+                                  : level->work_bound(layout);
     branch.bound = std::max(branch.bound, bound);
     return branch;
   }
@@ -316,25 +318,31 @@ class BranchAndBound {
       if (!options_.wants(known.layout)) continue;
       expansion.counts.enumerated += known.may_fit + known.too_large;
       expansion.counts.memory += known.too_large;
-      const Nanoseconds bound = level->least_exposed_bound(known.layout);
-      expansion.branches.push_back({bound, cut_index, static_cast<std::int32_t>(i),
-                                    Branch::kLeastExposed, /*sharing=*/-1, known.may_fit});
+      expansion.branches.push_back({.bound = level->least_exposed_bound(known.layout),
+                                    .depth = Branch::LeastExposed,
+                                    .cut = cut_index,
+                                    .layout = static_cast<std::int32_t>(i),
+                                    .plans = known.may_fit});
     }
     return expansion;
   }
 
-  // Returns the branch of a playing. Its bound is the lowest of its plans' bounds.
-  Branch with_playing_bound(Branch branch, std::size_t index, const Playing& playing,
-                            StageLevel* level) const {
+  // Returns a branch for each playing. Its bound is the lowest of its plans' bounds.
+  Expansion playings_of_layout(const Branch& branch, const std::vector<Playing>& playings,
+                               StageLevel* level) const {
     const Layout& layout = known_layout(branch).layout;
-    const RankEnds ends = level->ends_bound(layout, playing);
-    branch.playing = static_cast<std::int16_t>(index);
-    branch.bound = INT64_MAX;
-    const std::vector<Sharing> all = sharings(layout, playing);
-    branch.plans = static_cast<std::int32_t>(all.size());
-    for (const Sharing& sharing : all)
-      branch.bound = std::min(branch.bound, level->data_bound({layout, playing, sharing}, ends));
-    return branch;
+    Expansion expansion;
+    for (const Playing& playing : playings) {
+      const RankEnds ends = level->ends_bound(layout, playing);
+      const std::vector<Sharing> all = sharings(layout, playing);
+      Nanoseconds least = INT64_MAX;
+      for (const Sharing& sharing : all)
+        least = std::min(least, level->data_bound({layout, playing, sharing}, ends));
+      const auto index = static_cast<std::int16_t>(expansion.branches.size());
+      expansion.branches.push_back({least, Branch::Played, branch.cut, branch.layout, index,
+                                    /*sharing=*/-1, static_cast<std::int32_t>(all.size())});
+    }
+    return expansion;
   }
 
   // Returns a branch for each plan of a playing that fits into memory with this order. `all`: the
@@ -342,54 +350,51 @@ class BranchAndBound {
   std::vector<Branch> plans_in_memory(const Branch& branch, const Playing& playing,
                                       const std::vector<Sharing>& all, const Order& order,
                                       const StageLevel& level) const {
-    const Layout& layout = known_layout(branch).layout;
     std::vector<Branch> plans;
     // By ZeRO's stage and the GPUs that it cuts over: memory depends on nothing else of a sharing.
     std::map<std::tuple<int, int, int>, bool> known_fits;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const Candidate candidate{layout, playing, all[i]};
+      const Candidate candidate{known_layout(branch).layout, playing, all[i]};
       const auto [fits, is_new] =
           known_fits.try_emplace({all[i].zero, all[i].hsdp_shard, all[i].zero_hpz});
       if (is_new) fits->second = level.fits(candidate, level.memory(candidate, order));
       if (fits->second)
-        plans.push_back(
-            {0, branch.cut, branch.layout, branch.playing, static_cast<std::int16_t>(i)});
+        plans.push_back({0, Branch::Plan, branch.cut, branch.layout, branch.playing,
+                         static_cast<std::int16_t>(i)});
     }
     return plans;
   }
 
   // Opens a playing: plays its order without data parallelism, which gives a tighter bound of each
   // plan; then plays the plan with the lowest bound. The other plans become branches.
-  void play_order(const Branch& branch, const Playing& playing, StageLevel* level,
-                  Expansion* expansion) const {
+  Expansion play_order(const Branch& branch, const Playing& playing, StageLevel* level) const {
     const Layout& layout = known_layout(branch).layout;
     const std::vector<Sharing> all = sharings(layout, playing);
-    const Result<Order> order = level->order_of({layout, playing, all.front()});
-    if (!order.ok()) {
-      expansion->counts.unplayable += static_cast<std::int64_t>(all.size());
-      return;
-    }
+    const Candidate any{layout, playing, all.front()};
+    const Result<Order> order = level->order_of(any);
+    if (!order.ok()) return {.counts = {.unplayable = branch.plans}};
     std::vector<Branch> plans = plans_in_memory(branch, playing, all, *order, *level);
-    expansion->counts.memory += static_cast<std::int64_t>(all.size() - plans.size());
-    if (plans.empty()) return;
+    const auto count = static_cast<std::int64_t>(plans.size());
+    Expansion expansion{.counts = {.memory = branch.plans - count}};
+    if (plans.empty()) return expansion;
     // A single plan is played at once; for several it pays to play the order for a bound first.
     const bool plays_ranks = layout.pp > 1 && plans.size() > 1;
-    const Candidate any{layout, playing, all.front()};
     const Result<RankEnds> ends =
         plays_ranks ? level->play_ranks(any, *order) : level->ends_bound(layout, playing);
-    expansion->counts.orders += plays_ranks ? 1 : 0;
+    expansion.counts.orders = plays_ranks ? 1 : 0;
     if (!ends.ok()) {
-      expansion->counts.unplayable += static_cast<std::int64_t>(plans.size());
-      return;
+      expansion.counts.unplayable = count;
+      return expansion;
     }
     for (Branch& plan : plans)
       plan.bound = level->data_bound({layout, playing, all[plan.sharing]}, *ends);
     const auto likeliest = std::ranges::min_element(plans, {}, &Branch::bound);
-    const bool plays = likeliest->bound <= best_.limit();
-    for (const Branch& plan : plans) {
-      if (!plays || &plan != &*likeliest) expansion->branches.push_back(plan);
+    if (likeliest->bound <= best_.limit()) {
+      play({layout, playing, all[likeliest->sharing]}, *order, level, &expansion);
+      plans.erase(likeliest);
     }
-    if (plays) play({layout, playing, all[likeliest->sharing]}, *order, level, expansion);
+    expansion.branches = std::move(plans);
+    return expansion;
   }
 
   static void play(const Candidate& candidate, const Order& order, StageLevel* level,
@@ -400,18 +405,15 @@ class BranchAndBound {
   }
 
   // Counts a branch that was left open at the end: its bound was too high, or there was no time.
+  // kTooSlow: by Branch::Depth.
   void count_unexpanded(const Branch& branch) {
-    if (branch.layout < 0) {
-      ++(stopped_ ? counts_.cuts_left : counts_.cuts_work);
-    } else if (stopped_) {
-      counts_.left += branch.plans;
-    } else if (branch.playing < 0) {
-      counts_.work += branch.plans;
-    } else if (branch.sharing < 0) {
-      counts_.pipeline += branch.plans;
-    } else {
-      counts_.data += branch.plans;
-    }
+    constexpr std::int64_t SearchCounts::*kTooSlow[] = {
+        &SearchCounts::cuts_work, &SearchCounts::work,     &SearchCounts::work, &SearchCounts::work,
+        &SearchCounts::work,      &SearchCounts::pipeline, &SearchCounts::data};
+    std::int64_t SearchCounts::*count = kTooSlow[branch.depth];
+    if (stopped_)
+      count = branch.depth == Branch::Cut ? &SearchCounts::cuts_left : &SearchCounts::left;
+    counts_.*count += branch.plans;
   }
 
   Search& search_;
@@ -471,21 +473,17 @@ void Search::list_layouts(Cut* cut, const StageLevel& level, const SearchOptions
   if (cut->is_open) return;
   std::vector<KnownLayout> layouts;
   std::int64_t too_large = 0;
-  std::map<Layout, KnownFit> known_fits;  // by layout; micro batch and overlap are left out
+  MemoryFilter filter(base_, space_, level);
   std::map<std::pair<int, int>, std::vector<const OrderTraits*>> orders;  // by vpp and micro batch
   for (const Layout& layout : space_.layouts(base_, cut->cut)) {
-    KnownLayout known{layout};
-    Layout fit_key = layout;
-    fit_key.micro_batch = 0;
-    fit_key.overlap_context = false;
     const auto [found, is_new] = orders.try_emplace({layout.vpp, layout.micro_batch});
     if (is_new) found->second = space_.orders(base_, layout);
-    playings_in_memory(base_, space_, level, layout, space_.playings(base_, layout, found->second),
-                       &known_fits[fit_key], &known);
-    if (known.may_fit > 0) {
-      layouts.push_back(known);
+    const FittingPlayings fitting =
+        filter.fitting(layout, space_.playings(base_, layout, found->second));
+    if (fitting.may_fit > 0) {
+      layouts.push_back({layout, fitting.may_fit, fitting.too_large});
     } else {
-      too_large += known.too_large;
+      too_large += fitting.too_large;
     }
     if (options.is_late()) return;
   }
