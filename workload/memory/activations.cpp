@@ -142,9 +142,7 @@ double kept_bytes(const Model& model, const Plan& plan, const RecomputeModules& 
   const double e = stored_bytes(plan), h = model.hidden;
   const double half = e + (dropped.layernorm ? 0 : input_bytes(plan)) + mask_bytes(model) +
                       eager_norm_bytes(model, plan);
-  const double compressed =
-      model.latent() ? model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim : 0;
-  const double whole = model.halves() * half * h + e * compressed;
+  const double whole = model.halves() * half * h + e * model.compressed_columns();
   const double cut = mixer_bytes(model, plan, dropped) + mlp_bytes(model, plan, dropped);
   return tokens(model, plan) * (whole / sequence_ranks(plan) + cut / plan.tp) +
          expert_bytes(model, plan, dropped) + log_sum_exp_bytes(model, plan);
@@ -188,13 +186,11 @@ std::vector<ModuleArray> attention_arrays(const Model& model, const Plan& plan,
                              static_cast<double>(key_value_columns(model, plan)));
   const double core = model.latent() && dropped.mla_up_proj ? 0 : e;
   const double out = all * static_cast<double>(output_columns(model, whole)) / plan.tp;
-  const double compressed =
-      model.latent() ? model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim : 0;
   const bool norm_stays = plan.cuda_graphs && plan.cuda_graph_modules.attn;
   return {{model.latent() ? &Modules::attn_norm : &Modules::qkv_linear, uncut * model.hidden,
            model.latent() && norm_stays ? 0 : e, model.latent() && norm_stays ? 0 : e},
           {&Modules::qkv_linear, uncut * model.hidden, norm_out, norm_out},
-          {&Modules::qkv_linear, uncut * compressed, e, e},
+          {&Modules::qkv_linear, uncut * model.compressed_columns(), e, e},
           {&Modules::core_attn, all * static_cast<double>(query_columns(model, whole)) / plan.tp,
            core, core},
           {&Modules::core_attn, all * kv, core, core},
@@ -248,10 +244,9 @@ double layer_activations(const Model& model, const Plan& plan, Recompute recompu
   switch (recompute) {
     case Recompute::None:
       return kept_bytes(model, plan, kNoModules) + matrix_bytes(model, plan);
-    case Recompute::Selective: {
-      const RecomputeModules& dropped = plan.recompute_modules;
-      return kept_bytes(model, plan, dropped) + (dropped.core_attn ? 0 : matrix_bytes(model, plan));
-    }
+    case Recompute::Selective:
+      return kept_bytes(model, plan, plan.recompute_modules) +
+             (plan.recompute_modules.core_attn ? 0 : matrix_bytes(model, plan));
     case Recompute::Full:
       return tokens(model, plan) * stored_bytes(plan) * model.hidden / sequence_ranks(plan);
   }
@@ -283,11 +278,9 @@ double recomputed_activations(const Model& model, const Plan& plan) {
   switch (plan.recompute) {
     case Recompute::None:
       return 0;
-    case Recompute::Selective: {
-      const RecomputeModules& dropped = plan.recompute_modules;
-      return kept_bytes(model, plan, kNoModules) - kept_bytes(model, plan, dropped) +
-             (dropped.core_attn ? matrix_bytes(model, plan) : 0);
-    }
+    case Recompute::Selective:
+      return kept_bytes(model, plan, kNoModules) - kept_bytes(model, plan, plan.recompute_modules) +
+             (plan.recompute_modules.core_attn ? matrix_bytes(model, plan) : 0);
     case Recompute::Full:
       return layer_activations(model, plan, Recompute::None);
   }
@@ -307,6 +300,16 @@ double head_activations(const Model& model, const Plan& plan) {
   const double logits = static_cast<double>(padded_vocab(model, plan)) / plan.tp;
   return tokens(model, plan) *
          (2 * e * model.hidden / sequence_ranks(plan) + logit_bytes(plan) * logits);
+}
+
+// The backward has the gradient of the logits, and a dummy array in place of the weight gradient,
+// which is already accumulated (LinearWithGradAccumulationAndAsyncCommunication of Megatron-LM).
+double head_backward_bytes(const Model& model, const Plan& plan) {
+  if (!memory_of(trainer_of(plan)).dummy_gradients || plan.vocabulary > 0) return 0;
+  const double columns = static_cast<double>(padded_vocab(model, plan)) / plan.tp;
+  const double rows = tokens(model, plan);
+  const double backward = stored_bytes(plan) * columns * (rows + model.hidden);
+  return std::max(0.0, backward - logit_bytes(plan) * columns * rows);
 }
 
 // Counts the last stage's output, which was sent to the rank, and the logits of the rank's rows of

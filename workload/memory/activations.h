@@ -31,6 +31,8 @@ double embedding_activations(const Model& model, const Plan& plan);
 // every rank from pass S to pass T.
 double head_activations(const Model& model, const Plan& plan);
 double output_activations(const Model& model, const Plan& plan);
+// Returns how many more bytes the head's backward needs than its loss does.
+double head_backward_bytes(const Model& model, const Plan& plan);
 
 // Returns the largest value of bytes_of_kind(kind) over the kinds of layers.
 template <class BytesOfKind>

@@ -16,7 +16,7 @@ struct MemoryUse {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
   // Buffers of pipeline transfers; sequence, context, expert and vocabulary parallelism; ZeRO's
   // gradients and gathered layers; DeepSpeed's buckets and fp32 gradients; Transformer Engine's
-  // dummy gradients (memory.cpp says what each holds).
+  // dummy gradients (buffers.cpp says what each holds).
   double communication = 0;
   double workspace = 0;  // of the GPU's GEMM libraries; set by the caller, as no model says it
   int rank = 0;          // its pipeline rank
@@ -37,6 +37,17 @@ struct LiveActivations {
   std::vector<int> outputs = {};
 };
 
+// What a stage holds on a GPU; numbers without a type of their own are bytes.
+struct StageMemory {
+  HeldParameters parameters = {};
+  MuonShare muon = {};
+  double microbatch = 0;  // activations of one microbatch, without those on the CPU
+  // Offloaded arrays that are on the GPU nevertheless. They count once for each rank.
+  double layer_at_work = 0, module_copied = 0;
+  double quantized = 0;  // copies of weights
+  bool recomputes = false;
+};
+
 // Memory of a plan's ranks, for callers who ask many times: all that does not depend on
 // microbatches is computed once.
 class PlanMemory {
@@ -49,18 +60,8 @@ class PlanMemory {
   MemoryUse of_rank(std::span<const LiveActivations::Entry> live, int outputs) const;
 
  private:
-  struct StageBytes {
-    double microbatch = 0;  // activations of one microbatch, without those on the CPU
-    // Offloaded arrays that are on the GPU nevertheless. They count once for each rank.
-    double layer_at_work = 0, module_copied = 0;
-    double quantized = 0;
-    bool recomputes = false;
-  };
-
   const OrderedPlan& plan_;
-  std::vector<HeldParameters> parameters_;
-  std::vector<MuonShare> muon_;
-  std::vector<StageBytes> stages_;
+  std::vector<StageMemory> stages_;
   // Bytes. Only copy_ is a number of parameters: the head's copy of the embedding.
   double communication_ = 0, head_ = 0, head_backward_ = 0;
   double recomputed_ = 0, output_ = 0, traded_ = 0, copy_ = 0;

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "base/units.h"
+#include "workload/model/blocks.h"
 
 namespace tandem {
 namespace {
@@ -49,8 +50,8 @@ double nccl_bytes(const Model& model, const OrderedPlan& plan) {
 
 double fragmentation(const Model& model, const Plan& plan) {
   if (plan.expandable_segments) return kFragmentationExpandable;
-  const bool is_narrow = plan.precision == "fp8" || plan.precision == "nvfp4";
-  const int kinds = (plan.vpp > 1 ? 1 : 0) + (model.is_moe() ? 1 : 0) + (is_narrow ? 1 : 0);
+  const int kinds =
+      (plan.vpp > 1 ? 1 : 0) + (model.is_moe() ? 1 : 0) + (is_quantized(plan.precision) ? 1 : 0);
   return kFragmentation + kinds * kFragmentationMore;
 }
 

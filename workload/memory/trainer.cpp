@@ -67,8 +67,8 @@ constexpr double kBucketElements = 5e8, kMostLiveParameters = 1e9, kSubGroupElem
 }  // namespace
 
 Trainer trainer_of(const Plan& plan) {
-  const bool is_narrow = plan.precision == "fp8" || plan.precision == "nvfp4";
-  const bool runs_in_deepspeed = plan.zero >= 2 && plan.tp == 1 && plan.pp == 1 && !is_narrow;
+  const bool runs_in_deepspeed =
+      plan.zero >= 2 && plan.tp == 1 && plan.pp == 1 && !is_quantized(plan.precision);
   return plan.trainer.value_or(runs_in_deepspeed ? Trainer::DeepSpeed : Trainer::Megatron);
 }
 

@@ -208,11 +208,8 @@ double router_parameters(const Model& model) {
 }
 
 double replicated_parameters(const Model& model) {
-  const double compressed =
-      model.latent() ? static_cast<double>(model.hidden) *
-                           (model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim)
-                     : 0;
-  return router_parameters(model) + compressed;
+  return router_parameters(model) +
+         static_cast<double>(model.hidden) * model.compressed_columns();
 }
 
 double layer_parameters(const Model& model) {

@@ -115,6 +115,10 @@ struct Model {
   // Sizes of a head: of its queries and keys, and of its values.
   int query_size() const { return latent() ? qk_nope_head_dim + qk_rope_head_dim : head_size(); }
   int value_size() const { return latent() ? v_head_dim : head_size(); }
+  // Returns the columns of latent attention's compressed queries, and keys and values.
+  int compressed_columns() const {
+    return latent() ? q_lora_rank + kv_lora_rank + qk_rope_head_dim : 0;
+  }
   // Returns how many of a layer's two halves it has.
   int halves() const { return (mixer != Mixer::None ? 1 : 0) + (has_mlp ? 1 : 0); }
   bool uses_rms_norm() const { return rms_norm.value_or(gated_mlp); }
