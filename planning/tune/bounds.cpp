@@ -185,11 +185,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
     return data_ns(candidate.layout, plan, rank, CommKind::AllGather, parameters * parameter_bytes);
   };
   const bool has_buckets = buckets_first_stage(sharing, order.chains);
-  const int reductions = plan.scatters_each_microbatch() ? plan.microbatches() : 1;
-  // ZeRO 3 gathers for each pass, or once for each microbatch if parameters are kept until the
-  // backward.
   const bool gathers_often = plan.gathers_each_microbatch();
-  const int gathers = gathers_often ? reductions * (plan.gathers_each_pass() ? 2 : 1) : 1;
   Nanoseconds reduced = 0, behind = 0, lanes = 0;
   for (int rank = 0; rank < layout.pp; ++rank) {
     double parameters = 0, smallest_stage = 1e300;
@@ -198,13 +194,13 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
       // The first stage's last bucket may be small.
       smallest_stage = std::min(smallest_stage, stage == 0 && has_buckets ? 0 : held[stage].dense);
     }
-    const Nanoseconds reductions_ns = reductions * reduce_ns(rank, parameters);
+    const Nanoseconds reductions_ns = plan.reductions() * reduce_ns(rank, parameters);
     const Nanoseconds one_gather = plan.zero == 0 ? 0 : gather_ns(rank, parameters);
-    lanes = std::max(lanes, reductions_ns + gathers * one_gather);
+    lanes = std::max(lanes, reductions_ns + plan.gathers() * one_gather);
     Nanoseconds end = ends[rank];
     if (!sharing.grad_reduce) end += reductions_ns;
     if (sharing.grad_reduce && layout.pp > 1) end += reduce_ns(rank, smallest_stage);
-    if (gathers_often && !sharing.param_gather) end += gathers * one_gather;
+    if (gathers_often && !sharing.param_gather) end += plan.gathers() * one_gather;
     reduced = std::max(reduced, end);
     const bool gathers_at_end = plan.zero < 3 && !sharing.param_gather;
     behind = std::max(

@@ -268,13 +268,10 @@ std::vector<PassTimes> StageLevel::stages(const Layout& layout) {
   plan.pp = layout.pp;
   plan.vpp = layout.vpp;
   plan.layers_per_stage.clear();
-  const std::vector<int> layers = split_layers(base_.job.model, plan);
   std::vector<PassTimes> stages;
-  int begin = 0;
-  for (std::size_t s = 0; s < layers.size(); ++s) {
-    stages.push_back(parts.of(base_.job.model, begin, layers[s], s == 0, s + 1 == layers.size()));
-    begin += layers[s];
-  }
+  for (const auto& [stage, begin, layers] : layers_of_stages(base_.job.model, plan))
+    stages.push_back(
+        parts.of(base_.job.model, begin, layers, stage == 0, stage + 1 == layout.stages()));
   return stages;
 }
 

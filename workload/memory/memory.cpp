@@ -25,21 +25,6 @@
 namespace tandem {
 namespace {
 
-// Layers of a stage: `count` of them from layer `begin` on.
-struct StageLayers {
-  int stage = 0, begin = 0, count = 0;
-};
-
-std::vector<StageLayers> layers_of_stages(const Model& model, const Plan& plan) {
-  std::vector<StageLayers> stages;
-  int begin = 0;
-  for (const int layers : split_layers(model, plan)) {
-    stages.push_back({static_cast<int>(stages.size()), begin, layers});
-    begin += layers;
-  }
-  return stages;
-}
-
 // Calls visit(kind, layers of it, how they are recomputed) for the stage's first `count` layers.
 template <class Visit>
 void visit_layers(const Model& model, const Plan& plan, const StageLayers& at, int count,

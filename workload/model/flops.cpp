@@ -129,11 +129,9 @@ double hardware_flops(const Model& model, const Plan& plan, AttentionFlops atten
       sum += count * core_flops(*kind, plan, attention) * (kFlashBackward - 2);
   }
   std::map<const Model*, int> recomputed;  // layers by kind
-  int first = 0;
-  for (const int layers : split_layers(model, plan)) {
-    for (const auto& [kind, count] : kinds_in(model, first, recomputed_layers(plan, layers)))
+  for (const StageLayers& at : layers_of_stages(model, plan)) {
+    for (const auto& [kind, count] : kinds_in(model, at.begin, recomputed_layers(plan, at.count)))
       recomputed[kind] += count;
-    first += layers;
   }
   if (model.mtp_layers > 0 && mtp_recompute(plan) == Recompute::Full)
     recomputed[&model.layer(model.layers - 1)] += model.mtp_layers;

@@ -74,6 +74,16 @@ std::vector<int> split_layers(const Model& model, const Plan& plan) {
   return split;
 }
 
+std::vector<StageLayers> layers_of_stages(const Model& model, const Plan& plan) {
+  std::vector<StageLayers> stages;
+  int begin = 0;
+  for (const int layers : split_layers(model, plan)) {
+    stages.push_back({static_cast<int>(stages.size()), begin, layers});
+    begin += layers;
+  }
+  return stages;
+}
+
 int padded_vocab(const Model& model, const Plan& plan) {
   const std::int64_t multiple = kVocabMultiple * plan.tp;
   return static_cast<int>((model.vocab + multiple - 1) / multiple * multiple);
@@ -208,8 +218,7 @@ double router_parameters(const Model& model) {
 }
 
 double replicated_parameters(const Model& model) {
-  return router_parameters(model) +
-         static_cast<double>(model.hidden) * model.compressed_columns();
+  return router_parameters(model) + static_cast<double>(model.hidden) * model.compressed_columns();
 }
 
 double layer_parameters(const Model& model) {
@@ -313,13 +322,11 @@ double head_share(const Model& model, const OrderedPlan& plan) {
 std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPlan& plan) {
   std::vector<HeldParameters> sums;
   LayersOfKinds before;
-  int first = 0;
-  for (const int layers : split_layers(model, plan)) {
-    LayersOfKinds kinds = kinds_in(model, first, layers);
+  for (const StageLayers& at : layers_of_stages(model, plan)) {
+    LayersOfKinds kinds = kinds_in(model, at.begin, at.count);
     // Most stages equal the one before them.
     sums.push_back(!sums.empty() && kinds == before ? sums.back() : share_of_kinds(kinds, plan));
     before = std::move(kinds);
-    first += layers;
   }
   if (plan.vocabulary > 0) {
     for (int stage = 0; stage < plan.pp; ++stage)

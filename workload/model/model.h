@@ -147,6 +147,13 @@ struct Model {
 // gets the ceiling as long as layers are left. REQUIRES: positive layers, pp and vpp.
 std::vector<int> split_layers(const Model& model, const Plan& plan);
 
+// The layers of a stage: `count` of them from layer `begin` on.
+struct StageLayers {
+  int stage = 0, begin = 0, count = 0;
+};
+// Returns split_layers() with the first layer of each stage.
+std::vector<StageLayers> layers_of_stages(const Model& model, const Plan& plan);
+
 // Counts the kinds among `layers` layers from `first` on, in the order of the kinds.
 struct LayersOfKind {
   const Model* kind;  // the model itself where all are alike

@@ -215,9 +215,8 @@ void add_buffer(std::span<const Matrix> matrices, std::int64_t gpus, const Plan&
 std::vector<MuonShare> muon_shares(const Model& model, const OrderedPlan& plan) {
   std::vector<MuonShare> shares(static_cast<std::size_t>(plan.stages()));
   if (!plan.muon) return shares;
-  const std::vector<int> split = split_layers(model, plan);
-  int begin = 0;
-  for (int s = 0; s < plan.stages(); ++s) {
+  for (const StageLayers& at : layers_of_stages(model, plan)) {
+    MuonShare& share = shares[at.stage];
     std::vector<Matrix> dense, experts;
     const auto add = [&](Matrix matrix, std::int64_t times) {
       matrix.count *= times;
@@ -226,19 +225,18 @@ std::vector<MuonShare> muon_shares(const Model& model, const OrderedPlan& plan) 
     const auto add_layers = [&](const Model& kind, int layers) {
       for (Matrix& matrix : layer_matrices(kind, plan)) add(std::move(matrix), layers);
     };
-    for (const auto& [kind, count] : kinds_in(model, begin, split[s])) add_layers(*kind, count);
-    begin += split[s];
+    for (const auto& [kind, count] : kinds_in(model, at.begin, at.count)) add_layers(*kind, count);
     // Learned positions are no embedding to Megatron-LM's Muon.
     const double h = model.hidden;
-    if (s == 0 && model.learns_positions()) add({{position_parameters(model) / h}, h}, 1);
-    if (s == plan.mtp_stage() && model.mtp_layers > 0) {
+    if (at.stage == 0 && model.learns_positions()) add({{position_parameters(model) / h}, h}, 1);
+    if (at.stage == plan.mtp_stage() && model.mtp_layers > 0) {
       add_layers(model.layer(model.layers - 1), model.mtp_layers);
       add({{h}, 2 * h, Cut::Rows, plan.tp}, model.mtp_layers);
     }
     const bool cut = plan.zero >= 1;
-    add_buffer(dense, cut ? plan.shard_ranks() : 1, plan, &HeldParameters::dense, &shares[s]);
+    add_buffer(dense, cut ? plan.shard_ranks() : 1, plan, &HeldParameters::dense, &share);
     add_buffer(experts, cut ? std::max(1, plan.expert_shard_ranks()) : 1, plan,
-               &HeldParameters::expert, &shares[s]);
+               &HeldParameters::expert, &share);
   }
   return shares;
 }
@@ -258,27 +256,24 @@ Status check_muon(const Plan& plan) {
   // Megatron-LM's checks: megatron/training/arguments.py:1739, core/optimizer/__init__.py:775,
   // optimizer_config.py:436 and layer_wise_optimizer.py:540 at d98e8a64.
   const std::string with = "with train.optimizer = muon";
-  const auto refused = [](std::string_view key, std::string_view found, std::string_view expected) {
-    return Error::of({std::string(key)},
-                     fmt::format("{}: found {}, expected {}", key, found, expected));
-  };
   if (plan.param_remainders && (plan.muon || plan.precision != "bf16" || plan.zero != 1))
-    return refused("train.param_remainders", "true",
-                   "train.optimizer = adam, train.precision = bf16 and train.zero = 1 with it");
+    return found_word({"train.param_remainders"}, "true",
+                      "train.optimizer = adam, train.precision = bf16 and train.zero = 1 with it");
   if (!plan.muon && plan.muon_tensor != MuonTensor::Duplicated)
-    return refused("train.muon_tp", "one", "train.optimizer = muon with it");
+    return found_word({"train.muon_tp"}, "one", "train.optimizer = muon with it");
   if (!plan.muon) return Done{};
   if (plan.zero > 1) return found_number("train.zero", plan.zero, "0 or 1 " + with);
   if (plan.hsdp_shard > 0)
     return found_number("parallel.hsdp_shard", plan.hsdp_shard, "none " + with);
   if (plan.optimizer_offload > 0)
-    return refused("train.optimizer_offload", fmt::format("{}", plan.optimizer_offload),
-                   "0 " + with);
-  if (plan.precision == "fp16") return refused("train.precision", "fp16", "another one " + with);
+    return found_word({"train.optimizer_offload"}, fmt::format("{}", plan.optimizer_offload),
+                      "0 " + with);
+  if (plan.precision == "fp16")
+    return found_word({"train.precision"}, "fp16", "another one " + with);
   if (plan.moment_dtype != "fp32")
-    return refused("train.optimizer_dtype", plan.moment_dtype, "fp32 " + with);
+    return found_word({"train.optimizer_dtype"}, plan.moment_dtype, "fp32 " + with);
   if (plan.trainer && *plan.trainer != Trainer::Megatron)
-    return refused("train.framework", "another one", "megatron " + with);
+    return found_word({"train.framework"}, "another one", "megatron " + with);
   return Done{};
 }
 

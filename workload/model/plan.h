@@ -257,6 +257,12 @@ struct Plan {
     return offload_layers > 0 || offload_modules != OffloadModules{};
   }
   int microbatches() const { return global_batch / (micro_batch * dp); }
+  // How often an iteration reduces a gradient and gathers a parameter, if data-parallel ranks cut
+  // them.
+  int reductions() const { return scatters_each_microbatch() ? microbatches() : 1; }
+  int gathers() const {
+    return gathers_each_microbatch() ? microbatches() * (gathers_each_pass() ? 2 : 1) : 1;
+  }
 };
 
 // A plan, with what the pipeline's order adds. A Plan by itself has a single chain whose ends are

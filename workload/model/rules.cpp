@@ -68,18 +68,15 @@ Status check_mixer(const Model& model, const Plan& plan) {
   };
   const bool scans = model.mixer == Mixer::Mamba || model.mixer == Mixer::Linear;
   if (scans && plan.cp > 1 && plan.context_comm != ContextComm::AllToAll)
-    return Error::of(
-        {"parallel.cp_comm", "model.mixer"},
-        fmt::format("parallel.cp_comm: found {}, expected all_to_all for model.mixer = "
-                    "{}: a scan goes through the whole sequence",
-                    context_comm_name(plan.context_comm), mixer_name(model.mixer)));
+    return found_word(
+        {"parallel.cp_comm", "model.mixer"}, context_comm_name(plan.context_comm),
+        fmt::format("all_to_all for model.mixer = {}: a scan goes through the whole sequence",
+                    mixer_name(model.mixer)));
   switch (model.mixer) {
     case Mixer::None:
       if (!model.has_mlp)
-        return Error::of(
-            {"model.mixer", "model.mlp"},
-            "model.mixer: found none with model.mlp = false, expected one of a layer's "
-            "halves at least");
+        return found_word({"model.mixer", "model.mlp"}, "none with model.mlp = false",
+                          "one of a layer's halves at least");
       return Done{};
     case Mixer::Heads:
       return check_heads(model, plan);
@@ -133,12 +130,11 @@ Status check_shape(const Model& model, const Plan& plan) {
 // a causal mask.
 Status check_context(const Model& model, const Plan& plan) {
   const bool ring = plan.context_comm == ContextComm::Ring;
-  if (plan.cp > 1 && plan.overlap_context && !ring) {
-    return Error::of({"overlap.context"}, fmt::format("overlap.context: found true, expected false "
-                                                      "with parallel.cp_comm = {}: only a ring has "
-                                                      "steps to run beside attention's",
-                                                      context_comm_name(plan.context_comm)));
-  }
+  if (plan.cp > 1 && plan.overlap_context && !ring)
+    return found_word({"overlap.context"}, "true",
+                      fmt::format("false with parallel.cp_comm = {}: only a ring has steps to run "
+                                  "beside attention's",
+                                  context_comm_name(plan.context_comm)));
   const bool all_to_all = plan.context_comm == ContextComm::AllToAll;
   const std::int64_t ranks = static_cast<std::int64_t>(plan.tp) * plan.cp;
   const Multiple multiples[] = {
@@ -184,23 +180,15 @@ Status check_experts(const Model& model, const Plan& plan, bool others_have_expe
                         fmt::format("from 1 to model.experts = {}", model.experts));
   }
   RETURN_IF_ERROR(check_router_groups(model));
-  if (!(model.expert_imbalance >= 1 && model.expert_imbalance <= model.experts)) {
-    return Error::of(
-        {"model.expert_imbalance"},
-        fmt::format("model.expert_imbalance: found {}, expected from 1 to model.experts = "
-                    "{}",
-                    model.expert_imbalance, model.experts));
-  }
+  if (!(model.expert_imbalance >= 1 && model.expert_imbalance <= model.experts))
+    return found_word({"model.expert_imbalance"}, fmt::format("{}", model.expert_imbalance),
+                      fmt::format("from 1 to model.experts = {}", model.experts));
   if (model.pad_to_capacity && model.capacity_factor == 0)
-    return Error::of({"model.pad_to_capacity"},
-                     "model.pad_to_capacity: found true, expected model.capacity_factor with it");
+    return found_word({"model.pad_to_capacity"}, "true", "model.capacity_factor with it");
   // Megatron-LM requires this, too: otherwise each tensor rank would send every token.
-  if (plan.tp > 1 && !plan.sequence_parallel) {
-    return Error::of({"train.sequence_parallel"},
-                     fmt::format("train.sequence_parallel: found false, expected true for "
-                                 "model.experts with parallel.tp = {}",
-                                 plan.tp));
-  }
+  if (plan.tp > 1 && !plan.sequence_parallel)
+    return found_word({"train.sequence_parallel"}, "false",
+                      fmt::format("true for model.experts with parallel.tp = {}", plan.tp));
   const std::int64_t replicas = static_cast<std::int64_t>(plan.tp) * plan.cp * plan.dp;
   const Multiple multiples[] = {
       {"model.experts", model.experts, "parallel.ep", plan.ep},
@@ -216,12 +204,11 @@ Status check_experts(const Model& model, const Plan& plan, bool others_have_expe
 
 Status check_overlap(const Model& model, const Plan& plan) {
   RETURN_IF_ERROR(check_tensor_overlap(model, plan));
-  if (plan.context_sms < 0 || plan.context_sms > kMostSms)
-    return found_number("overlap.context_sms", plan.context_sms,
-                        fmt::format("from 0 to {}", kMostSms));
-  if (plan.expert_sms < 0 || plan.expert_sms > kMostSms)
-    return found_number("overlap.expert_sms", plan.expert_sms,
-                        fmt::format("from 0 to {}", kMostSms));
+  for (const auto& [key, sms] : {std::pair("overlap.context_sms", plan.context_sms),
+                                 std::pair("overlap.expert_sms", plan.expert_sms)}) {
+    if (sms < 0 || sms > kMostSms)
+      return found_number(key, sms, fmt::format("from 0 to {}", kMostSms));
+  }
   return Done{};
 }
 
@@ -231,11 +218,9 @@ Status check_secondary(const Plan& plan) {
   if (plan.zero_hpz == 0) return Done{};
   const std::int64_t ranks = static_cast<std::int64_t>(plan.dp) * plan.cp;
   if (!plan.gathers_each_pass() || plan.hsdp_shard > 0)
-    return Error::of({"parallel.zero_hpz", "train.zero"},
-                     fmt::format("parallel.zero_hpz: found {}, expected none but with train.zero = "
-                                 "3, parallel.pp = 1, train.reshard_after_forward and no "
-                                 "parallel.hsdp_shard",
-                                 plan.zero_hpz));
+    return found_word({"parallel.zero_hpz", "train.zero"}, std::to_string(plan.zero_hpz),
+                      "none but with train.zero = 3, parallel.pp = 1, "
+                      "train.reshard_after_forward and no parallel.hsdp_shard");
   if (ranks % plan.zero_hpz != 0)
     return found_number("parallel.zero_hpz", plan.zero_hpz,
                         fmt::format("a divisor of parallel.dp x parallel.cp = {}", ranks));
@@ -246,12 +231,9 @@ Status check_secondary(const Plan& plan) {
 // ranks must be whole expert groups.
 Status check_shards(const Plan& plan) {
   if (plan.hsdp_shard == 0) return Done{};
-  if (plan.zero == 0) {
-    return Error::of({"parallel.hsdp_shard", "train.zero"},
-                     fmt::format("parallel.hsdp_shard: found {}, expected none with train.zero = "
-                                 "0: nothing is cut",
-                                 plan.hsdp_shard));
-  }
+  if (plan.zero == 0)
+    return found_word({"parallel.hsdp_shard", "train.zero"}, std::to_string(plan.hsdp_shard),
+                      "none with train.zero = 0: nothing is cut");
   const std::int64_t ranks = static_cast<std::int64_t>(plan.dp) * plan.cp;
   if (ranks % plan.hsdp_shard != 0) {
     return found_number("parallel.hsdp_shard", plan.hsdp_shard,
@@ -270,15 +252,12 @@ Status check_vocabulary(const Model& model, const Plan& plan) {
   if (plan.vocabulary < 0 || plan.vocabulary > 2)
     return found_number("schedule.vocabulary_algorithm", plan.vocabulary, "1 or 2");
   if (plan.pp == 1)
-    return Error::of(
-        {"schedule.vocabulary", "parallel.pp"},
-        "schedule.vocabulary: found parallel with parallel.pp = 1, expected ranks of a "
-        "pipeline to share the vocabulary");
+    return found_word({"schedule.vocabulary", "parallel.pp"}, "parallel with parallel.pp = 1",
+                      "ranks of a pipeline to share the vocabulary");
   if (model.mtp_layers > 0)
-    return Error::of({"schedule.vocabulary", "model.mtp_layers"},
-                     fmt::format("schedule.vocabulary: found parallel with model.mtp_layers = {}, "
-                                 "expected 0: each of them has the head again",
-                                 model.mtp_layers));
+    return found_word({"schedule.vocabulary", "model.mtp_layers"},
+                      fmt::format("parallel with model.mtp_layers = {}", model.mtp_layers),
+                      "0: each of them has the head again");
   return Done{};
 }
 
@@ -314,8 +293,7 @@ Status check_offload(const Model& model, const Plan& plan) {
   };
   for (const Rule& rule : rules) {
     if (rule.broken)
-      return Error::of({std::string(key), std::string(rule.other)},
-                       fmt::format("{}: found {}, expected {}", key, rule.found, rule.why));
+      return found_word({std::string(key), std::string(rule.other)}, rule.found, rule.why);
   }
   if (plan.offload_layers < 0 || plan.offload_layers > model.layers)
     return found_number("train.activation_offload_layers", plan.offload_layers,
@@ -326,13 +304,11 @@ Status check_offload(const Model& model, const Plan& plan) {
 Status check_training(const Model& model, const Plan& plan) {
   if (plan.zero < 0 || plan.zero > 3) return found_number("train.zero", plan.zero, "from 0 to 3");
   // A pipeline runs other microbatches between a forward and its backward: each would gather again.
-  if (plan.zero == 3 && plan.pp > 1 && plan.reshard_after_forward.value_or(false)) {
-    return Error::of({"train.reshard_after_forward", "parallel.pp"},
-                     fmt::format("train.reshard_after_forward: found true, expected false with "
-                                 "parallel.pp = {}: a stage's parameters stay gathered from its "
-                                 "first microbatch to its last",
-                                 plan.pp));
-  }
+  if (plan.zero == 3 && plan.pp > 1 && plan.reshard_after_forward.value_or(false))
+    return found_word({"train.reshard_after_forward", "parallel.pp"}, "true",
+                      fmt::format("false with parallel.pp = {}: a stage's parameters stay gathered "
+                                  "from its first microbatch to its last",
+                                  plan.pp));
   RETURN_IF_ERROR(check_secondary(plan));
   RETURN_IF_ERROR(check_shards(plan));
   RETURN_IF_ERROR(check_vocabulary(model, plan));
@@ -345,12 +321,9 @@ Status check_training(const Model& model, const Plan& plan) {
     return found_number("train.recompute_layers", plan.recompute_layers,
                         "none but with train.recompute = full");
   }
-  if (plan.flash_attention && plan.precision == "fp32") {
-    return Error::of(
-        {"train.flash_attention"},
-        "train.flash_attention: found true, expected false with train.precision = fp32: its "
-        "kernels take 16 bits");
-  }
+  if (plan.flash_attention && plan.precision == "fp32")
+    return found_word({"train.flash_attention"}, "true",
+                      "false with train.precision = fp32: its kernels take 16 bits");
   return Done{};
 }
 
@@ -388,47 +361,33 @@ Status check_layers(const Model& model, const Plan& plan) {
     // Megatron-LM may give MTP the last-but-one stage; Tandem puts it on the last, so that stage
     // may be empty.
     if (split[stage] > 0 || (model.mtp_layers > 0 && stage + 2 == split.size())) continue;
-    return Error::of(
+    return found_word(
         {"parallel.layers_per_stage"},
-        fmt::format("parallel.layers_per_stage: found no layer for stage {} ({} layers on {} "
-                    "stages), expected one "
-                    "at least on all stages but the first and the last",
-                    stage, model.layers, stages));
+        fmt::format("no layer for stage {} ({} layers on {} stages)", stage, model.layers, stages),
+        "one at least on all stages but the first and the last");
   }
   return Done{};
 }
 
 Status check_dtypes(const Plan& plan) {
-  if (bytes_of(plan.precision) == 0) {
-    return Error::of(
-        {"train.precision"},
-        fmt::format("train.precision: found {}, expected fp32, fp16, bf16, fp8 or nvfp4",
-                    plan.precision));
-  }
+  if (bytes_of(plan.precision) == 0)
+    return found_word({"train.precision"}, plan.precision, "fp32, fp16, bf16, fp8 or nvfp4");
   if (plan.fp8_attention && (!is_quantized(plan.precision) || !plan.flash_attention))
-    return Error::of({"train.fp8_attention"},
-                     "train.fp8_attention: found true, expected train.precision = fp8 or nvfp4 and "
-                     "train.flash_attention = true with it");
+    return found_word({"train.fp8_attention"}, "true",
+                      "train.precision = fp8 or nvfp4 and train.flash_attention = true with it");
   if (plan.fp8_recipe != Fp8Recipe::Delayed && plan.precision != "fp8")
-    return Error::of({"train.fp8_recipe"},
-                     "train.fp8_recipe: found one, expected train.precision = fp8 with it");
+    return found_word({"train.fp8_recipe"}, "one", "train.precision = fp8 with it");
   if (plan.fp8_recipe == Fp8Recipe::Rowwise && plan.fp8_param_gather)
-    return Error::of({"train.fp8_recipe"},
-                     "train.fp8_recipe: found rowwise, expected another with fp8_param_gather");
+    return found_word({"train.fp8_recipe"}, "rowwise", "another with fp8_param_gather");
   if (plan.amax_reduction != AmaxReduction::All &&
       (plan.precision != "fp8" || plan.fp8_recipe != Fp8Recipe::Delayed))
-    return Error::of({"train.amax_reduction"},
-                     "train.amax_reduction: found tensor or none, expected train.precision = fp8 "
-                     "with train.fp8_recipe = delayed, whose scales wait for it");
+    return found_word({"train.amax_reduction"}, "tensor or none",
+                      "train.precision = fp8 with train.fp8_recipe = delayed, whose scales wait "
+                      "for it");
   if (bytes_of(plan.moment_dtype) == 0 || plan.moment_dtype == "nvfp4")
-    return Error::of(
-        {"train.optimizer_dtype"},
-        "train.optimizer_dtype: found " + plan.moment_dtype + ", expected fp32, fp16, bf16 or fp8");
-  if (bytes_of(plan.gradient_dtype) < 2) {
-    return Error::of({"train.gradient_dtype"},
-                     fmt::format("train.gradient_dtype: found {}, expected fp32, fp16 or bf16",
-                                 plan.gradient_dtype));
-  }
+    return found_word({"train.optimizer_dtype"}, plan.moment_dtype, "fp32, fp16, bf16 or fp8");
+  if (bytes_of(plan.gradient_dtype) < 2)
+    return found_word({"train.gradient_dtype"}, plan.gradient_dtype, "fp32, fp16 or bf16");
   return Done{};
 }
 

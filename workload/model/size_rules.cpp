@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <utility>
 
 namespace tandem {
 namespace {
@@ -32,6 +33,11 @@ Status check_ranges(std::span<const SizeRange> ranges) {
 }
 
 }  // namespace
+
+Error found_word(std::vector<std::string> keys, std::string_view word, std::string_view expected) {
+  std::string message = fmt::format("{}: found {}, expected {}", keys.front(), word, expected);
+  return Error::of(std::move(keys), std::move(message));
+}
 
 Error found_number(std::string_view key, std::int64_t value, std::string_view expected,
                    std::string_view what) {

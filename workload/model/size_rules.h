@@ -2,15 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "workload/model/model.h"
 
 namespace tandem {
 
-// Returns the Error "KEY: found VALUE, expected ...". `what` replaces the key in the message if the
-// number comes from several keys.
+// Return the Error "KEY: found VALUE, expected ...". KEY is the first of `keys`, which can all mend
+// it. `what` replaces the key in the message if the number comes from several keys.
+Error found_word(std::vector<std::string> keys, std::string_view word, std::string_view expected);
 Error found_number(std::string_view key, std::int64_t value, std::string_view expected,
                    std::string_view what = {});
 

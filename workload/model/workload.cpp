@@ -52,12 +52,7 @@ class Assembler {
   }
 
   Workload assemble() {
-    const std::vector<int> split = split_layers(model_, plan_);
-    int begin = 0;
-    for (std::size_t s = 0; s < split.size(); ++s) {
-      work_.stages.push_back(stage(begin, split[s], static_cast<int>(s), s + 1 == split.size()));
-      begin += split[s];
-    }
+    for (const StageLayers& at : layers_of_stages(model_, plan_)) work_.stages.push_back(stage(at));
     if (plan_.vocabulary > 0) add_vocabulary();
     add_optimizer();
     add_sizes();
@@ -70,41 +65,41 @@ class Assembler {
     return plan_.recompute_layers < 0 ? layers_ : kept_layers_;
   }
 
-  // Builds the stage of `layers` layers from `begin` on. A compute step has the number of the unit
-  // (StageWork::units) whose parameters it uses. Units come in this order: the embedding or the
-  // rank's share of the vocabulary, if it is here; each layer; multi-token prediction and the head.
-  StageWork stage(int begin, int layers, int number, bool last) {
+  // Builds a stage. A compute step has the number of the unit (StageWork::units) whose parameters
+  // it uses. Units come in this order: the embedding or the rank's share of the vocabulary, if it
+  // is here; each layer; multi-token prediction and the head.
+  StageWork stage(const StageLayers& at) {
     StageWork stage;
-    stage.layers = layers;
+    stage.layers = at.count;
     PassBuilder forward;
     Backward backward;
-    add_stage_begin(number, &forward, &stage.units);
+    add_stage_begin(at.stage, &forward, &stage.units);
     const int first_unit = static_cast<int>(stage.units.size());
-    const int recomputed = recomputed_layers(plan_, layers);
+    const int recomputed = recomputed_layers(plan_, at.count);
     // The share of its offloaded bytes that each layer waits for.
     const double copies =
         plan_.offload_layers == 0
             ? 1
-            : static_cast<double>(std::min(plan_.offload_layers, layers)) / std::max(1, layers);
+            : static_cast<double>(std::min(plan_.offload_layers, at.count)) / std::max(1, at.count);
     const auto append = [&](PassBuilder* pass, Pass LayerPasses::*own, int i) {
-      append_layer(pass, own, model_.layer(begin + i), i < recomputed, copies, first_unit + i);
+      append_layer(pass, own, model_.layer(at.begin + i), i < recomputed, copies, first_unit + i);
     };
-    for (int i = 0; i < layers; ++i) {
-      stage.units.push_back(unit_of(share_of_equal_layers(model_.layer(begin + i), plan_, 1)));
+    for (int i = 0; i < at.count; ++i) {
+      stage.units.push_back(unit_of(share_of_equal_layers(model_.layer(at.begin + i), plan_, 1)));
       append(&forward, &LayerPasses::forward, i);
     }
-    add_stage_end(number, last, &forward, &backward, &stage.units);
-    for (int i = layers - 1; i >= 0; --i) {
+    add_stage_end(at.stage, &forward, &backward, &stage.units);
+    for (int i = at.count - 1; i >= 0; --i) {
       append(&backward.both, &LayerPasses::backward, i);
       append(&backward.input, &LayerPasses::backward_input, i);
       append(&backward.weight, &LayerPasses::backward_weight, i);
     }
-    if (number == 0) add_embedding_backward(&backward);
+    if (at.stage == 0) add_embedding_backward(&backward);
     stage.forward = finish(&forward);
     stage.backward = finish(&backward.both);
     stage.backward_input = finish(&backward.input);
     stage.backward_weight = finish(&backward.weight);
-    add_amax(begin, layers, &stage);
+    add_amax(at, &stage);
     return stage;
   }
 
@@ -125,8 +120,9 @@ class Assembler {
 
   // Adds the head on the last stage, and multi-token prediction on the stage that has it. With
   // vocabulary parallelism the last stage has only the norm before the head.
-  void add_stage_end(int number, bool last, PassBuilder* forward, Backward* backward,
+  void add_stage_end(int number, PassBuilder* forward, Backward* backward,
                      std::vector<ParameterUnit>* units) {
+    const bool last = number + 1 == plan_.stages();
     const int unit = static_cast<int>(units->size());
     const bool predicts = model_.mtp_layers > 0 && number == plan_.mtp_stage();
     if (last && vocabulary_) {
@@ -170,19 +166,20 @@ class Assembler {
   // Adds the bytes of the largest numbers ("amax") that Transformer Engine keeps for each quantized
   // product: three in the forward, of its input, weight and output; two in the backward, of the
   // gradients.
-  void add_amax(int begin, int layers, StageWork* stage) const {
+  void add_amax(const StageLayers& at, StageWork* stage) const {
     const std::optional<Recipe> recipe = recipe_of(plan_);
     if (!recipe) return;
     Bytes products = 0;
-    for (int i = 0; i < layers; ++i) products += layers_.at(&model_.layer(begin + i)).quantized;
+    for (int i = 0; i < at.count; ++i)
+      products += layers_.at(&model_.layer(at.begin + i)).quantized;
     if (recipe->reduces_passes) {
       stage->forward_amax_bytes = 3 * kAmaxBytes * products;
       stage->backward_amax_bytes = 2 * kAmaxBytes * products;
     }
     if (!plan_.fp8_param_gather || plan_.zero == 0) return;
-    stage->weight_amax_bytes =
-        std::llround(recipe->weight_amax_bytes * static_cast<double>(products) +
-                     recipe->amax_bytes_per_number * linear_share(model_, plan_, begin, layers));
+    stage->weight_amax_bytes = std::llround(
+        recipe->weight_amax_bytes * static_cast<double>(products) +
+        recipe->amax_bytes_per_number * linear_share(model_, plan_, at.begin, at.count));
   }
 
   // Returns the finished pass. An empty pass gets a step that takes no time.
@@ -194,6 +191,20 @@ class Assembler {
   void compute(PassBuilder* pass, const Kernel& kernel, int unit) {
     const int index = kernels_.add(kernel);
     pass->compute(index, kernels_.duration_ns(index), unit);
+  }
+
+  void compute_gradients(Backward* backward, const char* name, const Block& block, int unit) {
+    compute(&backward->both, merge(name, {block.input_gradient, block.weight_gradient}), unit);
+    compute(&backward->input, block.input_gradient, unit);
+    compute(&backward->weight, block.weight_gradient, unit);
+  }
+
+  Bytes cross_entropy_bytes() const {
+    return kCrossEntropyBytesPerToken * tokens_of(model_, plan_);
+  }
+  void reduce_loss(PassBuilder* pass) const {
+    if (plan_.tp > 1)
+      pass->communicate(GroupKind::Tensor, CommKind::AllReduce, cross_entropy_bytes());
   }
 
   // Adds the embedding's backward to the pass that computes input gradients, as zero-bubble's
@@ -211,15 +222,9 @@ class Assembler {
     const Block head = head_block(model_, plan_, profile());
     gather(forward, tensor_, tensor_.bytes);
     compute(forward, head.forward, unit);
-    if (plan_.tp > 1) {
-      forward->communicate(GroupKind::Tensor, CommKind::AllReduce,
-                           kCrossEntropyBytesPerToken * tokens_of(model_, plan_));
-    }
-    compute(&backward->both, merge("head backward", {head.input_gradient, head.weight_gradient}),
-            unit);
-    compute(&backward->input, head.input_gradient, unit);
+    reduce_loss(forward);
+    compute_gradients(backward, "head backward", head, unit);
     for (PassBuilder* pass : {&backward->both, &backward->input}) reduce(pass, tensor_);
-    compute(&backward->weight, head.weight_gradient, unit);
   }
 
   // Adds a rank's work on its rows of the vocabulary: the passes E, S, T and G
@@ -232,9 +237,7 @@ class Assembler {
     reduce(&embedding, tensor_);
     gather(&s, tensor_, tensor_.bytes);
     compute(&s, vocabulary_->logits, 0);
-    if (plan_.tp > 1)
-      s.communicate(GroupKind::Tensor, CommKind::AllReduce,
-                    kCrossEntropyBytesPerToken * tokens_of(model_, plan_));
+    reduce_loss(&s);
     // Algorithm 2 computes the input's gradient in S, algorithm 1 in T.
     PassBuilder* const with_gradient = plan_.vocabulary == 2 ? &s : &t;
     compute(with_gradient, vocabulary_->input_gradient, 0);
@@ -248,7 +251,7 @@ class Assembler {
     work.t = t.take(with_gradient == &t ? output : -1);
     work.embedding_gradient = finish(&gradient);
     work.activation_bytes = tensor_.sequence_parallel ? tensor_.bytes / plan_.tp : tensor_.bytes;
-    work.softmax_bytes = kCrossEntropyBytesPerToken * tokens_of(model_, plan_);
+    work.softmax_bytes = cross_entropy_bytes();
     work_.vocabulary = std::move(work);
   }
 
@@ -266,10 +269,7 @@ class Assembler {
     append(&backward->both, &LayerPasses::backward);
     append(&backward->input, &LayerPasses::backward_input);
     append(&backward->weight, &LayerPasses::backward_weight);
-    compute(&backward->both,
-            merge("mtp backward", {product.input_gradient, product.weight_gradient}), unit);
-    compute(&backward->input, product.input_gradient, unit);
-    compute(&backward->weight, product.weight_gradient, unit);
+    compute_gradients(backward, "mtp backward", product, unit);
   }
 
   const FrameworkProfile& profile() const { return kernels_.cost().profile; }
@@ -301,12 +301,9 @@ class Assembler {
   void add_optimizer() {
     const std::vector<HeldParameters> held = stage_parameters(model_, plan_);
     const std::vector<MuonShare> muon = muon_shares(model_, plan_);
-    const std::vector<int> split = split_layers(model_, plan_);
-    int begin = 0;
-    for (std::size_t s = 0; s < held.size(); ++s) {
+    for (const auto& [s, begin, layers] : layers_of_stages(model_, plan_)) {
       pad_units(held[s], muon[s].padding, &work_.stages[s].units);
-      const double linear = linear_share(model_, plan_, begin, split[s]);
-      begin += split[s];
+      const double linear = linear_share(model_, plan_, begin, layers);
       const Kernel step = optimizer_kernel(plan_, held[s], linear, muon[s], profile());
       if (step.empty()) continue;
       const int kernel = kernels_.add(step);
@@ -346,12 +343,7 @@ class Assembler {
 
 double iteration_overhead_s(const Plan& plan, const FrameworkProfile& profile, double layers) {
   const bool all_in_graphs = plan.cuda_graphs && plan.cuda_graph_modules == CudaGraphModules{};
-  const int microbatches = plan.microbatches();
-  const int gathers = plan.gathers_each_pass()         ? 2 * microbatches
-                      : plan.gathers_each_microbatch() ? microbatches
-                                                       : 1;
-  const int reductions = plan.scatters_each_microbatch() ? microbatches : 1;
-  const int collectives = plan.zero < 2 ? 0 : gathers + reductions;  // of a layer
+  const int collectives = plan.zero < 2 ? 0 : plan.gathers() + plan.reductions();  // of a layer
   const int shard_ranks = plan.hsdp_shard > 0 ? plan.hsdp_shard : plan.dp * plan.cp;
   const int steps = shard_ranks - 1;  // of a ring
   return (all_in_graphs ? 0 : profile.iteration_overhead_s) +
