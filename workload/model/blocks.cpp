@@ -118,6 +118,12 @@ std::int64_t expert_rows(const Model& layer, const Plan& plan) {
 
 namespace {
 
+Block without_launch(Block block) {
+  for (Kernel Block::*pass : {&Block::forward, &Block::input_gradient, &Block::weight_gradient})
+    (block.*pass).launch_s = 0;
+  return block;
+}
+
 double load_of(const Model& model, const Plan& plan, double RoutedLoad::*statistic) {
   if (model.pad_to_capacity) return model.capacity_factor;
   if (!model.routed.empty()) {
@@ -292,10 +298,7 @@ Block shared_expert_block(const Model& model, const Plan& plan, const FrameworkP
   Model dense = model;
   dense.experts = 0;
   dense.ffn_hidden = model.shared_expert_ffn;
-  Block block = mlp_block(dense, plan, profile);
-  for (Kernel Block::*pass : {&Block::forward, &Block::input_gradient, &Block::weight_gradient})
-    (block.*pass).launch_s = 0;
-  return block;
+  return without_launch(mlp_block(dense, plan, profile));
 }
 
 Block embedding_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
@@ -380,10 +383,7 @@ Block mtp_block(const Model& model, const Plan& plan, const FrameworkProfile& pr
   block.input_gradient.norm.whole = 2 * kNormPassesBackward;
   block.weight_gradient.in.parameters =
       2 * static_cast<double>(shape.hidden) * static_cast<double>(shape.hidden) / plan.tp;
-  Block whole = finish(block, shape, "mtp", {}, plan, &CudaGraphModules::head);
-  for (Kernel Block::*pass : {&Block::forward, &Block::input_gradient, &Block::weight_gradient})
-    (whole.*pass).launch_s = 0;
-  return whole;
+  return without_launch(finish(block, shape, "mtp", {}, plan, &CudaGraphModules::head));
 }
 
 Kernel merge(std::string name, std::initializer_list<Kernel> parts) {

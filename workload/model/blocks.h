@@ -22,6 +22,8 @@ struct PartsOf {
   T residual;  // dropout and the residual addition
 };
 using Parts = PartsOf<Kernel>;
+inline constexpr Kernel Parts::*kBlockParts[] = {&Parts::norm, &Parts::in,  &Parts::between,
+                                                 &Parts::core, &Parts::out, &Parts::residual};
 
 // A GPU's kernels of a block for one microbatch, in two forms: one kernel a pass, between two
 // tensor-parallel collectives; and part by part, for communication between the parts. Both add up

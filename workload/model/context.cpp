@@ -6,9 +6,6 @@
 namespace tandem {
 namespace {
 
-// Returns the settings of a communication in one part.
-CommSettings whole(const ContextGroup& group) { return {.sms = group.sms}; }
-
 // Bytes of a sum in fp32, read and written, for each number that is added to it.
 constexpr double kSumBytes = 8;
 
@@ -36,7 +33,28 @@ void ring(PricedPass* pass, const Kernel& core, Bytes bytes, double merge_bytes,
 }
 
 void exchange(PricedPass* pass, CommKind kind, Bytes bytes, const ContextGroup& group) {
-  pass->communicate(GroupKind::Context, kind, bytes, whole(group));
+  pass->communicate(GroupKind::Context, kind, bytes, {.sms = group.sms});
+}
+
+// Adds the core with its communication. The backward moves gradients, too.
+void run_core(PricedPass* pass, const Kernel& core, const ContextGroup& group, bool backward) {
+  const Bytes gathered = group.size * group.key_value_bytes;
+  const Bytes inputs = group.query_bytes + group.key_value_bytes, output = group.query_bytes;
+  switch (group.comm) {
+    case ContextComm::Ring:
+      return ring(pass, core, (backward ? 2 : 1) * group.key_value_bytes,
+                  backward ? group.merge_gradient_bytes : group.merge_bytes, group);
+    case ContextComm::AllGather:
+      exchange(pass, CommKind::AllGather, gathered, group);
+      pass->run(core);
+      if (backward) exchange(pass, CommKind::ReduceScatter, gathered, group);
+      return;
+    case ContextComm::AllToAll:
+      exchange(pass, CommKind::AllToAll, backward ? output : inputs, group);
+      pass->run(core);
+      exchange(pass, CommKind::AllToAll, backward ? inputs : output, group);
+      return;
+  }
 }
 
 }  // namespace
@@ -63,19 +81,7 @@ void attend(PricedPass* pass, const Kernel& before, const Kernel& core, const Co
     return;
   }
   pass->run(before);
-  switch (group.comm) {
-    case ContextComm::Ring:
-      return ring(pass, core, group.key_value_bytes, group.merge_bytes, group);
-    case ContextComm::AllGather:
-      exchange(pass, CommKind::AllGather, group.size * group.key_value_bytes, group);
-      pass->run(core);
-      return;
-    case ContextComm::AllToAll:
-      exchange(pass, CommKind::AllToAll, group.query_bytes + group.key_value_bytes, group);
-      pass->run(core);
-      exchange(pass, CommKind::AllToAll, group.query_bytes, group);
-      return;
-  }
+  run_core(pass, core, group, /*backward=*/false);
 }
 
 void attend_backward(PricedPass* pass, const Kernel& after, const Kernel& core,
@@ -84,21 +90,7 @@ void attend_backward(PricedPass* pass, const Kernel& after, const Kernel& core,
     pass->run(merge(core.name, {core, after}));
     return;
   }
-  switch (group.comm) {
-    case ContextComm::Ring:
-      ring(pass, core, 2 * group.key_value_bytes, group.merge_gradient_bytes, group);
-      break;
-    case ContextComm::AllGather:
-      exchange(pass, CommKind::AllGather, group.size * group.key_value_bytes, group);
-      pass->run(core);
-      exchange(pass, CommKind::ReduceScatter, group.size * group.key_value_bytes, group);
-      break;
-    case ContextComm::AllToAll:
-      exchange(pass, CommKind::AllToAll, group.query_bytes, group);
-      pass->run(core);
-      exchange(pass, CommKind::AllToAll, group.query_bytes + group.key_value_bytes, group);
-      break;
-  }
+  run_core(pass, core, group, /*backward=*/true);
   pass->run(after);
 }
 

@@ -46,16 +46,12 @@ std::int64_t keys_of_row(const Model& model, const BlockShape& shape) {
 // V); backward four. Unfused, separate kernels read and write the matrix of scores. One fused
 // kernel never writes it, and does not compute what is masked.
 void add_core(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
-  const Gemm scores = {.batch = shape.matrices,
-                       .m = shape.queries,
-                       .n = shape.keys,
-                       .k = shape.query_size,
-                       .in_16_bits = true};
-  const Gemm context = {.batch = shape.matrices,
-                        .m = shape.queries,
-                        .n = shape.value_size,
-                        .k = shape.keys,
-                        .in_16_bits = true};
+  // All operands are activations.
+  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return Gemm{.batch = shape.matrices, .m = m, .n = n, .k = k, .in_16_bits = true};
+  };
+  const Gemm scores = product(shape.queries, shape.keys, shape.query_size);
+  const Gemm context = product(shape.queries, shape.value_size, shape.keys);
   KernelWork& forward = block->forward.core;
   KernelWork& backward = block->input_gradient.core;
   if (plan.flash_attention) {
@@ -68,27 +64,12 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
     backward.attention.backward = true;
     return;
   }
-  // The four gradients: of the scores, of Q, of V and of K. All operands are activations.
-  const Gemm query_gradient = {.batch = shape.matrices,
-                               .m = shape.queries,
-                               .n = shape.query_size,
-                               .k = shape.keys,
-                               .in_16_bits = true};
-  const Gemm score_gradient = {.batch = shape.matrices,
-                               .m = shape.queries,
-                               .n = shape.keys,
-                               .k = shape.value_size,
-                               .in_16_bits = true};
-  const auto transposed = [&](std::int64_t columns) {
-    return Gemm{.batch = shape.matrices,
-                .m = shape.keys,
-                .n = columns,
-                .k = shape.queries,
-                .in_16_bits = true};
-  };
   forward.gemms = {scores, context};
-  backward.gemms = {score_gradient, query_gradient, transposed(shape.value_size),
-                    transposed(shape.query_size)};
+  // The four gradients: of the scores, of Q, of V and of K.
+  backward.gemms = {product(shape.queries, shape.keys, shape.value_size),
+                    product(shape.queries, shape.query_size, shape.keys),
+                    product(shape.keys, shape.value_size, shape.queries),
+                    product(shape.keys, shape.query_size, shape.queries)};
   forward.matrix = shape.profile.matrix_passes + (plan.fusion.softmax ? 0 : kSplitSoftmaxPasses);
   backward.matrix = shape.profile.matrix_passes_backward +
                     (plan.fusion.softmax ? 0 : kSplitSoftmaxPassesBackward);
@@ -165,11 +146,8 @@ void add_in(BlockWork* block, const Model& model, const Plan& plan, const BlockS
                /*behind_norm=*/true);
     return;
   }
-  const std::int64_t rank = model.q_lora_rank, kv_rank = model.kv_lora_rank;
   add_linear(block, in, shape,
-             {.m = shape.tokens / shape.sp,
-              .n = rank + kv_rank + model.qk_rope_head_dim,
-              .k = shape.hidden},
+             {.m = shape.tokens / shape.sp, .n = model.compressed_columns(), .k = shape.hidden},
              /*behind_norm=*/true);
   add_up_projection(block, model, plan, shape);
 }
@@ -178,11 +156,9 @@ void add_mamba(BlockWork* block, const Model& model, const Plan& plan, const Blo
   const std::int64_t heads = model.mamba_heads / plan.tp;
   const std::int64_t groups = std::max(1, model.mamba_groups / plan.tp);
   const std::int64_t inner = heads * model.mamba_head_dim;
+  const std::int64_t columns = 2 * inner + 2 * groups * model.mamba_state + heads;
   add_linear(block, &PartsOf<KernelWork>::in, shape,
-             {.m = shape.tokens,
-              .n = 2 * inner + 2 * groups * model.mamba_state + heads,
-              .k = shape.hidden},
-             /*behind_norm=*/true);
+             {.m = shape.tokens, .n = columns, .k = shape.hidden}, /*behind_norm=*/true);
   add_scan(block,
            {.chunk = scan_chunk(model),
             .chunks = scan_chunks(model, plan),
@@ -202,9 +178,9 @@ void add_delta_net(BlockWork* block, const Model& model, const Plan& plan,
   const std::int64_t heads = model.linear_value_heads / plan.tp;
   const std::int64_t keys = model.linear_keys() / plan.tp;
   const std::int64_t values = heads * model.linear_value_head_dim;
+  const std::int64_t columns = 2 * keys + 2 * values + 2 * heads;
   add_linear(block, &PartsOf<KernelWork>::in, shape,
-             {.m = shape.tokens, .n = 2 * keys + 2 * values + 2 * heads, .k = shape.hidden},
-             /*behind_norm=*/true);
+             {.m = shape.tokens, .n = columns, .k = shape.hidden}, /*behind_norm=*/true);
   add_scan(block,
            {.chunk = scan_chunk(model),
             .chunks = scan_chunks(model, plan),

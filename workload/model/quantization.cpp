@@ -123,8 +123,7 @@ std::string product_name(const Kernel& kernel, std::size_t index) {
 void add_pass(const CostModel& cost, const Parts& parts, double launch_s, double useful, int cores,
               ModelPart* sum) {
   double now_s = 0, even = 0;
-  for (const Kernel Parts::*which :
-       {&Parts::norm, &Parts::in, &Parts::between, &Parts::core, &Parts::out, &Parts::residual}) {
+  for (const auto which : kBlockParts) {
     const Kernel& kernel = parts.*which;
     double gemms_s = 0, even_gemms_s = 0;
     for (std::size_t i = 0; i < kernel.gemms.size(); ++i) {
