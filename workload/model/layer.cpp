@@ -45,6 +45,13 @@ Block with_repeated(Block block, const Kernel& recompute, Kernel Parts::*first) 
   return block;
 }
 
+// One of a layer's two blocks, with its communication.
+struct Half {
+  Block block;
+  BlockComm comm;
+  double collective_s = 0;  // of its two tensor collectives
+};
+
 class LayerBuilder {
  public:
   LayerBuilder(const Model& model, const Plan& plan, double collective_s, KernelTable* kernels)
@@ -55,16 +62,9 @@ class LayerBuilder {
         has_mixer_(model.mixer != Mixer::None),
         recomputes_core_(recomputes_core(model, plan)),
         recomputes_mlp_(recomputes_mlp(model, plan)),
-        attention_(has_mixer_ ? with_recomputed(attention_block(model, plan, profile())) : Block{}),
-        mlp_(!model.has_mlp   ? Block{}
-             : model.is_moe() ? with_recomputed(experts_block(model, plan, profile()), true)
-                              : with_recomputed(mlp_block(model, plan, profile()))),
-        attention_comm_{
-            quantized_group(model, plan, profile()), context_group(model, plan),
-            attention_gemms(plan),
-            gathered_columns(model, plan) * tokens_of(model, plan) * stored_bytes(plan)},
-        mlp_comm_{attention_comm_.tensor, attention_comm_.context, mlp_gemms(plan)},
-        experts_(expert_group(model, plan)) {
+        experts_(expert_group(model, plan)),
+        mixer_(mixer()),
+        mlp_(mlp()) {
     if (model.shared_expert_ffn > 0 && model.is_moe()) {
       const Block shared = shared_expert_block(model, plan, profile());
       const bool recomputes = recomputes_shared(model, plan);
@@ -75,19 +75,19 @@ class LayerBuilder {
   LayerPasses build() {
     LayerPasses layer;
     layer.quantized = quantized_products();
-    layer.backward_weight =
-        one_kernel(merge("layer weight gradient", {mlp_.weight_gradient, attention_.weight_gradient,
-                                                   shared_ ? shared_->weight_gradient : Kernel{}}));
+    layer.backward_weight = one_kernel(
+        merge("layer weight gradient", {mlp_.block.weight_gradient, mixer_.block.weight_gradient,
+                                        shared_ ? shared_->weight_gradient : Kernel{}}));
     if (is_one_kernel()) {
-      const Kernel forward = merge("layer forward", {attention_.forward, mlp_.forward});
+      const Kernel forward = merge("layer forward", {mixer_.block.forward, mlp_.block.forward});
       const Kernel input = merge("layer input gradient",
                                  {plan_.recompute == Recompute::Full ? forward : recomputed_core(),
-                                  recomputes_mlp_ ? mlp_.forward : Kernel{}, mlp_.input_gradient,
-                                  attention_.input_gradient});
+                                  recomputes_mlp_ ? mlp_.block.forward : Kernel{},
+                                  mlp_.block.input_gradient, mixer_.block.input_gradient});
       layer.forward = one_kernel(forward);
       layer.backward_input = one_kernel(input);
-      layer.backward = one_kernel(
-          merge("layer backward", {input, mlp_.weight_gradient, attention_.weight_gradient}));
+      layer.backward = one_kernel(merge(
+          "layer backward", {input, mlp_.block.weight_gradient, mixer_.block.weight_gradient}));
       return layer;
     }
     PricedPass pass(kernels_);
@@ -100,6 +100,24 @@ class LayerBuilder {
 
  private:
   const FrameworkProfile& profile() const { return kernels_->cost().profile; }
+
+  Half mixer() const {
+    const BlockComm comm = {
+        quantized_group(model_, plan_, profile()), context_group(model_, plan_),
+        attention_gemms(plan_),
+        gathered_columns(model_, plan_) * tokens_of(model_, plan_) * stored_bytes(plan_)};
+    if (!has_mixer_) return {{}, comm};
+    return {with_recomputed(attention_block(model_, plan_, profile())), comm, collective_s_};
+  }
+  // Experts that are not cut have no tensor collectives.
+  Half mlp() const {
+    const BlockComm comm = {mixer_.comm.tensor, mixer_.comm.context, mlp_gemms(plan_)};
+    if (!model_.has_mlp) return {{}, comm};
+    if (!model_.is_moe())
+      return {with_recomputed(mlp_block(model_, plan_, profile())), comm, collective_s_};
+    return {with_recomputed(experts_block(model_, plan_, profile()), /*is_experts=*/true), comm,
+            experts_.tensor_bytes == 0 ? 0 : collective_s_};
+  }
   Block with_recomputed(Block block, bool is_experts = false) const {
     const Kernel recompute = repeated(block, plan_, is_experts);
     return with_repeated(std::move(block), recompute, &Parts::residual);
@@ -108,7 +126,7 @@ class LayerBuilder {
   int quantized_products() const {
     if (!recipe_of(plan_)) return 0;
     std::int64_t products = 0;
-    for (const Block* block : {&attention_, &mlp_, shared_ ? &*shared_ : nullptr}) {
+    for (const Block* block : {&mixer_.block, &mlp_.block, shared_ ? &*shared_ : nullptr}) {
       if (block == nullptr) continue;
       for (const Gemm& gemm : block->forward.gemms) products += gemm.in_16_bits ? 0 : gemm.batch;
     }
@@ -118,7 +136,7 @@ class LayerBuilder {
   // Says whether nothing communicates inside the layer.
   bool is_one_kernel() const { return plan_.tp == 1 && plan_.cp == 1 && !model_.is_moe(); }
   bool splits_attention() const {
-    return plan_.overlaps_tensor() || plan_.cp > 1 || attention_comm_.qkv_bytes > 0;
+    return plan_.overlaps_tensor() || plan_.cp > 1 || mixer_.comm.qkv_bytes > 0;
   }
 
   Pass one_kernel(const Kernel& kernel) {
@@ -127,7 +145,7 @@ class LayerBuilder {
     return pass.take();
   }
 
-  Kernel recomputed_core() const { return recomputes_core_ ? attention_.core : Kernel{}; }
+  Kernel recomputed_core() const { return recomputes_core_ ? mixer_.block.core : Kernel{}; }
 
   bool has_whole_blocks() const { return !splits_attention() && !model_.is_moe(); }
 
@@ -140,26 +158,27 @@ class LayerBuilder {
   }
 
   void forward(PricedPass* pass) {
-    if (has_whole_blocks()) return whole_blocks(pass, halves(attention_.forward, mlp_.forward), 2);
+    if (has_whole_blocks())
+      return whole_blocks(pass, halves(mixer_.block.forward, mlp_.block.forward), 2);
     if (has_mixer_) mixer_forward(pass);
     if (model_.has_mlp) mlp_forward(pass);
   }
 
   void mixer_forward(PricedPass* pass) {
     if (splits_attention())
-      block_forward(pass, spread_forward(attention_, attention_comm_.gemms), attention_comm_);
+      block_forward(pass, spread_forward(mixer_), mixer_.comm);
     else
-      whole_blocks(pass, {attention_.forward}, 1);
+      whole_blocks(pass, {mixer_.block.forward}, 1);
   }
 
   void mlp_forward(PricedPass* pass) {
     if (model_.is_moe()) {
-      experts_forward(pass, spread_forward(mlp_, mlp_comm_.gemms),
-                      shared_ ? &shared_->forward_parts : nullptr, experts_, mlp_comm_);
+      experts_forward(pass, spread_forward(mlp_), shared_ ? &shared_->forward_parts : nullptr,
+                      experts_, mlp_.comm);
     } else if (plan_.overlaps_tensor()) {
-      block_forward(pass, spread_forward(mlp_, mlp_comm_.gemms), mlp_comm_);
+      block_forward(pass, spread_forward(mlp_), mlp_.comm);
     } else {
-      whole_blocks(pass, {mlp_.forward}, 1);
+      whole_blocks(pass, {mlp_.block.forward}, 1);
     }
   }
 
@@ -167,8 +186,9 @@ class LayerBuilder {
     PricedPass pass(kernels_);
     if (has_whole_blocks()) {
       std::vector<Kernel> blocks;
-      if (plan_.recompute == Recompute::Full) blocks = halves(attention_.forward, mlp_.forward);
-      if (recomputes_mlp_) blocks.push_back(mlp_.forward);
+      if (plan_.recompute == Recompute::Full)
+        blocks = halves(mixer_.block.forward, mlp_.block.forward);
+      if (recomputes_mlp_) blocks.push_back(mlp_.block.forward);
       const std::size_t forwards = blocks.size();
       if (model_.has_mlp) blocks.push_back(mlp_gradients(weights));
       if (has_mixer_) blocks.push_back(attention_gradients(weights));
@@ -183,31 +203,31 @@ class LayerBuilder {
       whole_blocks(&pass, {attention_gradients(weights)}, 0);
       return pass.take();
     }
-    Gradients parts = spread_backward(attention_, attention_comm_.gemms, weights);
+    Gradients parts = spread_backward(mixer_, weights);
     if (recomputes_core_)
-      parts.input.core = merge("attention core backward", {attention_.core, parts.input.core});
-    block_backward(&pass, parts.input, weights ? &parts.weight : nullptr, attention_comm_);
+      parts.input.core = merge("attention core backward", {mixer_.block.core, parts.input.core});
+    block_backward(&pass, parts.input, weights ? &parts.weight : nullptr, mixer_.comm);
     return pass.take();
   }
 
   Kernel attention_gradients(bool weights) const {
     if (!weights)
-      return merge("attention input gradient", {recomputed_core(), attention_.input_gradient});
+      return merge("attention input gradient", {recomputed_core(), mixer_.block.input_gradient});
     return merge("attention backward",
-                 {recomputed_core(), attention_.input_gradient, attention_.weight_gradient});
+                 {recomputed_core(), mixer_.block.input_gradient, mixer_.block.weight_gradient});
   }
   Kernel mlp_gradients(bool weights) const {
-    return weights ? merge("mlp backward", {mlp_.input_gradient, mlp_.weight_gradient})
-                   : mlp_.input_gradient;
+    return weights ? merge("mlp backward", {mlp_.block.input_gradient, mlp_.block.weight_gradient})
+                   : mlp_.block.input_gradient;
   }
 
   void mlp_backward(PricedPass* pass, bool weights) {
     if (!model_.is_moe() && !plan_.overlaps_tensor())
       return whole_blocks(pass, {mlp_gradients(weights)}, 0);
-    const Gradients parts = spread_backward(mlp_, mlp_comm_.gemms, weights);
+    const Gradients parts = spread_backward(mlp_, weights);
     const Parts* weight = weights ? &parts.weight : nullptr;
     if (!model_.is_moe()) {
-      block_backward(pass, parts.input, weight, mlp_comm_);
+      block_backward(pass, parts.input, weight, mlp_.comm);
       return;
     }
     experts_backward(pass,
@@ -215,7 +235,7 @@ class LayerBuilder {
                       .weight = weight,
                       .shared_input = shared_ ? &shared_->input_parts : nullptr,
                       .shared_weight = shared_ && weights ? &shared_->weight_parts : nullptr},
-                     experts_, mlp_comm_);
+                     experts_, mlp_.comm);
   }
 
   double device_s(const Kernel& kernel) const {
@@ -229,7 +249,7 @@ class LayerBuilder {
   // each block waits for the CPU for a part of it, in proportion to the block's own time. The first
   // `forwards` blocks are forwards, which gather inputs; the others gather output gradients.
   void whole_blocks(PricedPass* pass, std::vector<Kernel> blocks, std::size_t forwards) {
-    const TensorGroup& group = attention_comm_.tensor;
+    const TensorGroup& group = mixer_.comm.tensor;
     double exposed_launch_s = 0, all_device_s = 0;
     for (Kernel& block : blocks) {
       exposed_launch_s += std::exchange(block.launch_s, 0) - collective_s_;
@@ -249,39 +269,36 @@ class LayerBuilder {
     Parts input, weight;
   };
 
-  Parts spread_forward(const Block& block, const BlockGemms& gemms) const {
-    Parts parts = block.forward_parts;
-    spread_launch({&parts}, block.forward.launch_s, tensor_collective_s(block),
-                  {gemms.in_fprop.method, gemms.out_fprop.method});
+  static int is_off(const GemmOverlap& overlap) { return overlap.method == TensorMethod::Off; }
+
+  Parts spread_forward(const Half& half) const {
+    Parts parts = half.block.forward_parts;
+    const BlockGemms& gemms = half.comm.gemms;
+    spread_launch({&parts}, half.block.forward.launch_s, half.collective_s,
+                  is_off(gemms.in_fprop) + is_off(gemms.out_fprop));
     return parts;
   }
 
-  Gradients spread_backward(const Block& block, const BlockGemms& gemms, bool weights) const {
+  Gradients spread_backward(const Half& half, bool weights) const {
+    const Block& block = half.block;
     Gradients parts = {block.input_parts, block.weight_parts};
-    const bool in_overlaps = gemms.in_wgrad.method != TensorMethod::Off ||
-                             gemms.in_dgrad.method == TensorMethod::Pipelined ||
-                             gemms.in_dgrad.method == TensorMethod::Ring;
-    const TensorMethod in = in_overlaps ? TensorMethod::Bulk : TensorMethod::Off;  // any but Off
+    const BlockGemms& gemms = half.comm.gemms;
+    const bool exposes_in = is_off(gemms.in_wgrad) && gemms.in_dgrad.method != TensorMethod::Ring &&
+                            gemms.in_dgrad.method != TensorMethod::Pipelined;
     const double launch_s =
         block.input_gradient.launch_s + (weights ? block.weight_gradient.launch_s : 0);
     std::vector<Parts*> all = {&parts.input};
     if (weights) all.push_back(&parts.weight);
-    spread_launch(all, launch_s, tensor_collective_s(block), {in, gemms.out_dgrad.method});
+    spread_launch(all, launch_s, half.collective_s, exposes_in + is_off(gemms.out_dgrad));
     return parts;
-  }
-
-  // Returns the time of a block's tensor collectives; experts that are not cut have none.
-  double tensor_collective_s(const Block& block) const {
-    return &block == &mlp_ && model_.is_moe() && experts_.tensor_bytes == 0 ? 0 : collective_s_;
   }
 
   // Divides a block's launch time over its parts, in proportion to their time on the device, so
   // that either all parts wait for the CPU or none does. The time of collectives that no GEMM
-  // overlaps is subtracted first, because the CPU launches meanwhile. `collective_s` is the time of
-  // the block's two collectives, and `methods` has the overlap of each.
+  // overlaps is subtracted first, because the CPU launches meanwhile: `exposed` of the block's two
+  // collectives, which together take `collective_s`.
   void spread_launch(const std::vector<Parts*>& all, double launch_s, double collective_s,
-                     std::array<TensorMethod, 2> methods) const {
-    const auto exposed = std::ranges::count(methods, TensorMethod::Off);
+                     int exposed) const {
     const double exposed_launch_s =
         std::max(0.0, launch_s - collective_s * static_cast<double>(exposed) / 2);
     const bool ring = plan_.context_comm == ContextComm::Ring;
@@ -301,9 +318,8 @@ class LayerBuilder {
   const double collective_s_;
   KernelTable* const kernels_;
   const bool has_mixer_, recomputes_core_, recomputes_mlp_;
-  const Block attention_, mlp_;
-  const BlockComm attention_comm_, mlp_comm_;
   const ExpertGroup experts_;
+  const Half mixer_, mlp_;
   std::optional<Block> shared_;
 };
 
