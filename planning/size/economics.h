@@ -23,9 +23,8 @@ struct Economics {
   double CO2_t = 0;       // p50, of the energy
 
   double days_p50() const { return wall.p50_s / day_s; }
-  double days_late() const {
-    return wall.late_s / day_s;
-  }  // not exceeded with the probability size.certainty
+  // Returns the days that are not exceeded with the probability size.certainty.
+  double days_late() const { return wall.late_s / day_s; }
 };
 
 // A training on a machine.

@@ -47,29 +47,27 @@ Excess time_excess(const SizeCase& c, const SizedJob& job) {
 }
 
 // Returns the largest excess of purchase, rent, power, GPUs and the trainings' own cost.
-Excess limit_excess(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
-                    const Machine& machine) {
-  const SizeInputs& inputs = cases[sized[machine.jobs.front()].of].inputs;
-  std::vector<Excess> all = {
+Excess limit_excess(const JobsOfCases& all, const Machine& machine) {
+  const SizeInputs& inputs = all.inputs_of(machine.jobs.front());
+  std::vector<Excess> found = {
       {share_of_limit(machine.gpus, inputs.gpus_max), "above size.gpus_max"},
       {share_of_limit(machine.costs.purchase, inputs.purchase_budget), "above the purchase budget"},
       {share_of_limit(machine.costs.rent, inputs.rent_per_month), "above the rent per month"},
       {share_of_limit(machine.costs.peak_MW, inputs.power_MW), "above size.power_MW"}};
-  if (machine.network_price == kNever) all.push_back({kNever, "its network cannot be built"});
+  if (machine.network_price == kNever) found.push_back({kNever, "its network cannot be built"});
   for (const std::size_t job : machine.jobs) {
-    if (is_possible(sized[job]))
-      all.push_back({share_of_limit(sized[job].economics.cost, cases[sized[job].of].inputs.budget),
-                     "above the budget"});
+    if (is_possible(all[job]))
+      found.push_back(
+          {share_of_limit(all[job].economics.cost, all.inputs_of(job).budget), "above the budget"});
   }
-  return *std::ranges::max_element(all, {}, &Excess::times);
+  return *std::ranges::max_element(found, {}, &Excess::times);
 }
 
 constexpr double kWithin = 1 + 1e-9;  // the largest Excess::times within a limit
 
 // Returns the total of the machine: purchase and energy over the years, or the jobs' rent.
-double total_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
-                const Machine& machine) {
-  const SizeInputs& inputs = cases[sized[machine.jobs.front()].of].inputs;
+double total_of(const JobsOfCases& all, const Machine& machine) {
+  const SizeInputs& inputs = all.inputs_of(machine.jobs.front());
   double years = inputs.price.bought() ? inputs.price.years : 0;
   if (inputs.years > 0) years = inputs.years;
   if (years > 0)
@@ -77,7 +75,7 @@ double total_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>&
                          machine.network_price);
   double total = 0;
   for (const std::size_t job : machine.jobs)
-    total += cases[sized[job].of].inputs.weight * sized[job].economics.cost;
+    total += all.inputs_of(job).weight * all[job].economics.cost;
   return total;
 }
 
@@ -134,30 +132,29 @@ Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_
                     .interval = interval_of(result)});
 }
 
-Machine machine_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
-                   std::vector<std::size_t> jobs) {
-  const SizedJob& first = sized[jobs.front()];
-  const SizeCase& c = cases[first.of];
+Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs) {
+  const SizedJob& first = all[jobs.front()];
+  const SizeCase& c = all.case_of(jobs.front());
   Machine machine{.offer = first.offer, .nodes = first.nodes, .jobs = std::move(jobs)};
   machine.days_late = c.inputs.delivery_days;
   for (const std::size_t job : machine.jobs) {
-    machine.spares = std::max(machine.spares, sized[job].economics.spares);
-    machine.days_late += cases[sized[job].of].inputs.weight * sized[job].economics.days_late();
+    machine.spares = std::max(machine.spares, all[job].economics.spares);
+    machine.days_late += all.inputs_of(job).weight * all[job].economics.days_late();
   }
-  const int all = machine.nodes + machine.spares;
+  const int nodes = machine.nodes + machine.spares;
   const WorkingNodes working = working_nodes(c, first.nodes, first.gpus);
-  machine.gpus = all * (working.gpus_a_node + working.idle_a_node);
-  if (const auto bill = network_bill(c.scenario.cluster.spec, all); bill.ok())
+  machine.gpus = nodes * (working.gpus_a_node + working.idle_a_node);
+  if (const auto bill = network_bill(c.scenario.cluster.spec, nodes); bill.ok())
     machine.network = *bill;
-  machine.warnings = build_warnings(c.scenario.cluster.spec, all);
-  machine.network_price = network_price_of(c, all);
-  machine.costs = machine_costs(c.inputs.price, all, machine.network_price);
-  machine.total = total_of(cases, sized, machine);
-  Excess worst = limit_excess(cases, sized, machine);
+  machine.warnings = build_warnings(c.scenario.cluster.spec, nodes);
+  machine.network_price = network_price_of(c, nodes);
+  machine.costs = machine_costs(c.inputs.price, nodes, machine.network_price);
+  machine.total = total_of(all, machine);
+  Excess worst = limit_excess(all, machine);
   for (const std::size_t job : machine.jobs) {
-    Excess late = time_excess(cases[sized[job].of], sized[job]);
+    Excess late = time_excess(all.case_of(job), all[job]);
     if (late.times > kWithin && machine.jobs.size() > 1)
-      late.reason = sized[job].job + ": " + late.reason;
+      late.reason = all[job].job + ": " + late.reason;
     if (late.times > worst.times) worst = late;
   }
   machine.excess = worst.times;
@@ -165,26 +162,17 @@ Machine machine_of(const std::vector<SizeCase>& cases, const std::vector<SizedJo
   return machine;
 }
 
-bool in_time(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
-             const Machine& machine) {
-  return std::ranges::all_of(machine.jobs, [&](std::size_t job) {
-    return time_excess(cases[sized[job].of], sized[job]).times <= kWithin;
-  });
-}
-
-bool within_limits(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
-                   const Machine& machine) {
-  return limit_excess(cases, sized, machine).times <= kWithin;
+bool can_run_within_limits(const JobsOfCases& all, const Machine& machine) {
+  return limit_excess(all, machine).times <= kWithin &&
+         std::ranges::all_of(machine.jobs, [&](std::size_t job) { return is_possible(all[job]); });
 }
 
 std::optional<std::size_t> answering(SizeAnswer::Question question,
-                                     const std::vector<Machine>& machines,
-                                     const std::vector<SizedJob>& sized,
-                                     const std::vector<SizeCase>& cases) {
-  const auto is_in_time = [&](const Machine& m) { return in_time(cases, sized, m); };
-  const auto can_run_within_limits = [&](const Machine& m) {
-    return within_limits(cases, sized, m) &&
-           std::ranges::all_of(m.jobs, [&](std::size_t job) { return is_possible(sized[job]); });
+                                     const std::vector<Machine>& machines, const JobsOfCases& all) {
+  const auto is_in_time = [&](const Machine& m) {
+    return std::ranges::all_of(m.jobs, [&](std::size_t job) {
+      return time_excess(all.case_of(job), all[job]).times <= kWithin;
+    });
   };
   switch (question) {
     case SizeAnswer::Least:
@@ -192,7 +180,9 @@ std::optional<std::size_t> answering(SizeAnswer::Question question,
         return m.costs.purchase > 0 ? m.costs.purchase : m.costs.monthly;
       });
     case SizeAnswer::Budget:
-      return least(machines, can_run_within_limits, [](const Machine& m) { return m.days_late; });
+      return least(
+          machines, [&](const Machine& m) { return can_run_within_limits(all, m); },
+          [](const Machine& m) { return m.days_late; });
     case SizeAnswer::Cheapest:
       return least(
           machines, [](const Machine& m) { return m.reason.empty(); },
@@ -212,7 +202,7 @@ void compare_machines(const std::vector<SizeCase>& cases, SizeResult* result) {
   mark_frontier(&result->sized);
   const SizeInputs& asked = result->asked.front();
   const auto answer = [&](SizeAnswer::Question question) {
-    const auto machine = answering(question, result->machines, result->sized, cases);
+    const auto machine = answering(question, result->machines, {cases, result->sized});
     result->answers.push_back({question, machine});
     return machine;
   };

@@ -25,25 +25,29 @@ double network_price_of(const SizeCase& c, int nodes);
 // has a result.
 Economics economics_of(const SizeCase& c, const SizedJob& job, double iteration_factor = 1);
 
-// Returns the machine that runs `jobs`, which are indices into `sized`. REQUIRES: they have
-// economics, and are of one offer and the same number of nodes.
-Machine machine_of(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
-                   std::vector<std::size_t> jobs);
+// Jobs of a sizing, with the cases that they are of. REQUIRES: both outlive it.
+struct JobsOfCases {
+  const std::vector<SizeCase>& cases;
+  const std::vector<SizedJob>& sized;
+
+  const SizedJob& operator[](std::size_t job) const { return sized[job]; }
+  const SizeCase& case_of(std::size_t job) const { return cases[sized[job].of]; }
+  const SizeInputs& inputs_of(std::size_t job) const { return case_of(job).inputs; }
+};
+
+// Returns the machine that runs these jobs, by their indices. REQUIRES: they have economics, and
+// are of one offer and the same number of nodes.
+Machine machine_of(const JobsOfCases& all, std::vector<std::size_t> jobs);
 
 // Returns the index of the machine that answers the question; nothing: none does.
-//   Least     of the machines in time, that of the lowest purchase or monthly price, whatever
-//   limits Budget    of the machines within the limits, the one that is done first Cheapest  of the
-//   machines in time and within the limits, that of the least total
+//   Least     is in time, with the lowest purchase or monthly price, whatever the limits
+//   Budget    is within the limits, and done first
+//   Cheapest  is in time and within the limits, with the least total
 std::optional<std::size_t> answering(SizeAnswer::Question question,
-                                     const std::vector<Machine>& machines,
-                                     const std::vector<SizedJob>& sized,
-                                     const std::vector<SizeCase>& cases);
+                                     const std::vector<Machine>& machines, const JobsOfCases& all);
 
-// Whether every job has a plan that fits and is in time; whether the machine keeps the limits.
-bool in_time(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
-             const Machine& machine);
-bool within_limits(const std::vector<SizeCase>& cases, const std::vector<SizedJob>& sized,
-                   const Machine& machine);
+// Whether every job has a plan that fits, and the machine keeps the limits.
+bool can_run_within_limits(const JobsOfCases& all, const Machine& machine);
 
 // Sets which jobs are on the Pareto frontier of days and cost, the recommended machine, the answers
 // and the nearest machine.

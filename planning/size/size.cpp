@@ -127,10 +127,9 @@ class Sizing {
     return std::max(1, nodes);
   }
 
-  // Whether size.gpus lists the offer's sizes, so that none are searched.
-  bool is_given(const Offer& offer) const { return !inputs_of(offer).gpus.empty(); }
-  const SizeInputs& inputs_of(const Offer& offer) const {
-    return cases_[offer.cases.front()].inputs;
+  // Returns the sizes that size.gpus lists for the offer; if there are any, none are searched.
+  const std::vector<int>& given_sizes(const Offer& offer) const {
+    return cases_[offer.cases.front()].inputs.gpus;
   }
   bool has_deadline(const Offer& offer) const {
     return std::ranges::any_of(offer.cases,
@@ -232,7 +231,7 @@ class Sizing {
     for (const Offer& offer : offers_) {
       for (const std::size_t case_index : offer.cases) {
         const int node_gpus = cases_[case_index].node_gpus();
-        for (const int gpus : inputs_of(offer).gpus)
+        for (const int gpus : given_sizes(offer))
           wanted.push_back({case_index, {(gpus + node_gpus - 1) / node_gpus, gpus}});
       }
     }
@@ -240,7 +239,7 @@ class Sizing {
       RETURN_IF_ERROR(try_jobs(wanted));
       wanted.clear();
       for (const Offer& offer : offers_) {
-        if (is_given(offer) || !has_deadline(offer)) continue;
+        if (!given_sizes(offer).empty() || !has_deadline(offer)) continue;
         const Bracket found = bracket(offer);
         const std::size_t first = offer.cases.front();  // sizes are tried with this job first
         if (found.missing) {
@@ -251,7 +250,8 @@ class Sizing {
       }
     } while (!wanted.empty());
     for (const Offer& offer : offers_) {
-      for (const int nodes : is_given(offer) ? std::vector<int>() : sizes_to_compare(offer)) {
+      if (!given_sizes(offer).empty()) continue;
+      for (const int nodes : sizes_to_compare(offer)) {
         for (const std::size_t i : offer.cases) wanted.push_back(on_whole_nodes(i, nodes));
       }
     }
@@ -306,7 +306,7 @@ class Sizing {
         jobs.push_back(sized->size());
         sized->push_back(priced(tried_[case_index].at(step)));
       }
-      machines.push_back(machine_of(cases_, *sized, jobs));
+      machines.push_back(machine_of({cases_, *sized}, jobs));
     }
     return machines;
   }
@@ -315,7 +315,7 @@ class Sizing {
   // only this offer is asked; if none does, the one with the least excess.
   std::vector<SizeStep> steps_to_show(const Offer& offer) {
     std::vector<SizeStep> steps = complete_steps(offer);
-    if (is_given(offer)) return steps;
+    if (!given_sizes(offer).empty()) return steps;
     std::vector<SizedJob> sized;
     const std::vector<Machine> machines = machines_of(offer, steps, &sized);
     std::set<std::size_t> kept;
@@ -323,7 +323,7 @@ class Sizing {
     for (const SizeAnswer::Question question :
          {SizeAnswer::Least, SizeAnswer::Budget, SizeAnswer::Cheapest}) {
       const bool is_asked = question == SizeAnswer::Budget ? offer.nodes_in_limits > 0 : is_timed;
-      const auto answer = answering(question, machines, sized, cases_);
+      const auto answer = answering(question, machines, {cases_, sized});
       if (is_asked && answer) kept.insert(*answer);
     }
     if (kept.empty() && !machines.empty()) {
@@ -434,7 +434,7 @@ class Sizing {
   std::vector<std::map<SizeStep, SizedJob>> tried_;  // by case
   std::vector<std::vector<SizeStep>> shown_;         // by offer
   std::vector<double>
-      engine_factor_;  // by case: time on the chosen engine over that on the ideal one
+      engine_factor_;  // by case: its time on the chosen engine over the ideal one's
   std::atomic<int> searched_ = 0;
 };
 

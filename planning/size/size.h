@@ -3,8 +3,8 @@
 //
 //   offer          a kind of node with its price
 //   SizeCase       a job on an offer, for any number of nodes
-//   SizedJob       a job on a number of nodes of an offer, with its plan, simulated run, time and
-//   cost Machine        a number of nodes of an offer; all jobs run on it, one after the other
+//   SizedJob       a job on a number of nodes of an offer: its plan, simulated run, time and cost
+//   Machine        a number of nodes of an offer; all jobs run on it, one after the other
 //   SizeAnswer     a question ("the least that is in time"), and the machine that answers it
 #pragma once
 

@@ -65,13 +65,31 @@ std::string cause_to_measure(const std::map<std::string, std::uint64_t>& causes,
   return cause;
 }
 
-// Returns the machine's total in a draw; infinity: it is late.
-double total_in(const std::vector<SizeCase>& cases, const SizeResult& result,
-                const Machine& machine, const std::function<double(std::size_t)>& deviations) {
+// The causes of all jobs' errors, numbered.
+struct NumberedCauses {
+  std::map<std::string, std::uint64_t> numbers;            // by name
+  std::vector<std::array<std::uint64_t, 3>> of_jobs = {};  // by index into SizeResult::sized
+};
+
+NumberedCauses numbered_causes(const SizeResult& result) {
+  NumberedCauses all;
+  for (const SizedJob& job : result.sized) {
+    auto& numbers = all.of_jobs.emplace_back();
+    if (!job.result) continue;
+    const auto names = causes_of(job);
+    for (std::size_t k = 0; k < names.size(); ++k)
+      numbers[k] = all.numbers.try_emplace(names[k], all.numbers.size()).first->second;
+  }
+  return all;
+}
+
+// Returns the machine's total in a draw; infinity: it is late. `deviations`: of each job's error.
+double total_in(const JobsOfCases& all, const Machine& machine,
+                const std::function<double(std::size_t)>& deviations) {
   double total = machine.total;
   for (const std::size_t sized : machine.jobs) {
-    const SizedJob& job = result.sized[sized];
-    const SizeInputs& inputs = cases[job.of].inputs;
+    const SizedJob& job = all[sized];
+    const SizeInputs& inputs = all.inputs_of(sized);
     const Economics& e = job.economics;
     const double days = e.days_p50() * factor_at(*job.result, deviations(sized));
     if (inputs.days > 0 && days + inputs.delivery_days > inputs.days) return kNever;
@@ -81,70 +99,63 @@ double total_in(const std::vector<SizeCase>& cases, const SizeResult& result,
   return total;
 }
 
-bool can_run(const SizeResult& result, const Machine& machine) {
-  return std::ranges::all_of(machine.jobs, [&](std::size_t sized) {
-    const SizedJob& job = result.sized[sized];
-    return job.result && job.result->training->fits;
-  });
+// Returns the cheapest machines in time in a draw: several if their totals are equal.
+std::vector<const Machine*> cheapest_in(const JobsOfCases& all,
+                                        const std::vector<const Machine*>& candidates,
+                                        const std::function<double(std::size_t)>& deviations) {
+  constexpr double kEqual = 1e-9;
+  std::vector<const Machine*> best;
+  double least = kNever;
+  for (const Machine* machine : candidates) {
+    const double total = total_in(all, *machine, deviations);
+    if (total < least * (1 - kEqual)) {
+      best = {machine};
+      least = total;
+    } else if (total < kNever && total <= least * (1 + kEqual)) {
+      best.push_back(machine);
+    }
+  }
+  return best;
 }
 
 }  // namespace
 
 std::optional<Sureness> sureness(const std::vector<SizeCase>& cases, const SizeResult& result) {
-  const std::optional<std::size_t> chosen = result.recommended();
-  if (!chosen) return std::nullopt;
-  std::map<std::string, std::uint64_t> names;  // of all causes, each with its number
-  std::vector<std::array<std::uint64_t, 3>> causes(result.sized.size());
-  for (std::size_t i = 0; i < result.sized.size(); ++i) {
-    if (!result.sized[i].result) continue;
-    const auto job_causes = causes_of(result.sized[i]);
-    for (std::size_t k = 0; k < job_causes.size(); ++k)
-      causes[i][k] = names.try_emplace(job_causes[k], names.size()).first->second;
-  }
-  std::vector<std::size_t> candidates;
-  for (std::size_t m = 0; m < result.machines.size(); ++m) {
-    const Machine& machine = result.machines[m];
-    if (can_run(result, machine) && within_limits(cases, result.sized, machine))
-      candidates.push_back(m);
+  if (!result.recommended()) return std::nullopt;
+  const Machine* const chosen = &result.machines[*result.recommended()];
+  const JobsOfCases all{cases, result.sized};
+  const NumberedCauses causes = numbered_causes(result);
+  std::vector<const Machine*> candidates;
+  for (const Machine& machine : result.machines) {
+    if (can_run_within_limits(all, machine)) candidates.push_back(&machine);
   }
   Sureness sure;
   std::map<std::string, double> offers;
-  std::vector<DrawsBySign> by_sign(names.size());
+  std::vector<DrawsBySign> by_sign(causes.numbers.size());
   const std::uint64_t seed = scatter(static_cast<std::uint64_t>(result.seed) + 7);
   for (int draw = 0; draw < kSureDraws; ++draw) {
     const std::uint64_t key = scatter(seed + static_cast<std::uint64_t>(draw));
-    std::vector<double> errors(names.size());
+    std::vector<double> errors(causes.numbers.size());
     for (std::size_t i = 0; i < errors.size(); ++i) errors[i] = normal(scatter(key + 2 * i));
     const auto deviations = [&](std::size_t sized) {
       double sum = 0;
-      for (const std::uint64_t cause : causes[sized]) sum += errors[cause];
-      return sum / std::sqrt(static_cast<double>(causes[sized].size()));
+      for (const std::uint64_t cause : causes.of_jobs[sized]) sum += errors[cause];
+      return sum / std::sqrt(static_cast<double>(causes.of_jobs[sized].size()));
     };
-    std::vector<std::size_t> best;
-    double least = kNever;
-    for (const std::size_t m : candidates) {
-      const double total = total_in(cases, result, result.machines[m], deviations);
-      constexpr double kEqual = 1e-9;
-      if (total < least * (1 - kEqual)) {
-        best = {m};
-        least = total;
-      } else if (total < kNever && total <= least * (1 + kEqual)) {
-        best.push_back(m);
-      }
-    }
+    const std::vector<const Machine*> best = cheapest_in(all, candidates, deviations);
     if (best.empty()) sure.none += 1.0 / kSureDraws;
-    for (const std::size_t m : best) {
+    for (const Machine* machine : best) {
       const double share = 1.0 / kSureDraws / static_cast<double>(best.size());
-      offers[result.machines[m].offer] += share;
-      if (m == *chosen) sure.machine += share;
+      offers[machine->offer] += share;
+      if (machine == chosen) sure.machine += share;
     }
-    const bool hit = std::ranges::find(best, *chosen) != best.end();
+    const bool hit = std::ranges::find(best, chosen) != best.end();
     for (std::size_t i = 0; i < errors.size(); ++i) by_sign[i].add(errors[i], hit);
   }
   sure.offers.assign(offers.begin(), offers.end());
   std::ranges::stable_sort(sure.offers, std::ranges::greater(),
                            [](const auto& offer) { return offer.second; });
-  sure.measure = cause_to_measure(names, by_sign);
+  sure.measure = cause_to_measure(causes.numbers, by_sign);
   return sure;
 }
 

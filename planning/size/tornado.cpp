@@ -102,8 +102,8 @@ Remade remade(const std::vector<SizeCase>& cases, const SizeResult& result,
   }
   Remade now;
   for (const Machine& machine : result.machines)
-    now.machines.push_back(machine_of(changed, sized, machine.jobs));
-  now.chosen = answering(SizeAnswer::Cheapest, now.machines, sized, changed);
+    now.machines.push_back(machine_of({changed, sized}, machine.jobs));
+  now.chosen = answering(SizeAnswer::Cheapest, now.machines, {changed, sized});
   return now;
 }
 
