@@ -165,8 +165,7 @@ RankSums sums_of(const std::vector<StageMemory>& stages,
     const auto s = static_cast<std::size_t>(index(stage));
     CHECK(s < stages.size() && microbatches >= 0);
     const StageMemory& here = stages[s];
-    sums.held.dense += here.parameters.dense;
-    sums.held.expert += here.parameters.expert;
+    sums.held += here.parameters;
     add_share(here.muon, &sums.muon);
     sums.quantized += here.quantized;
     sums.kept += microbatches * here.microbatch;

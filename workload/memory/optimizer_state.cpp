@@ -19,11 +19,6 @@ double optimizer_bytes(const Plan& plan) {
 
 }  // namespace
 
-double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_cut) {
-  if (!is_cut) return held.total();
-  return held.dense / plan.shard_ranks() + held.expert / plan.expert_shard_ranks();
-}
-
 double state_bytes(const OrderedPlan& plan, const UpdatedParameters& parameters) {
   const bool is_cut = plan.zero >= 1;
   const double adam =

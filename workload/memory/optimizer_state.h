@@ -6,9 +6,6 @@
 
 namespace tandem {
 
-// Returns how many of the parameters `held` are on a GPU; fewer if ZeRO cuts them.
-double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_cut);
-
 struct UpdatedParameters {
   HeldParameters held;  // all parameters on a GPU
   HeldParameters muon;  // of these, Muon's

@@ -426,10 +426,8 @@ double host_update_bytes(const Plan& plan) {
 
 Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, double linear,
                         const MuonShare& muon, const FrameworkProfile& profile) {
-  const bool cut = plan.zero >= 1;
-  const double updated = (held.dense - muon.held.dense) / (cut ? plan.shard_ranks() : 1) +
-                         (held.expert - muon.held.expert) / (cut ? plan.expert_shard_ranks() : 1) +
-                         muon.updated.total();
+  const HeldParameters of_adam = {held.dense - muon.held.dense, held.expert - muon.held.expert};
+  const double updated = zero_share(of_adam, plan, plan.zero >= 1) + muon.updated.total();
   // profile.optimizer_bytes counts both moments, read and written, in fp32. Smaller moments save
   // these bytes of each parameter.
   const double spared = 2.0 * 2 * (bytes_of("fp32") - bytes_of(plan.moment_dtype));

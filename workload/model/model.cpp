@@ -246,6 +246,11 @@ double active_parameters(const Model& model) {
   return card_parameters(model) - idle;
 }
 
+double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_cut) {
+  if (!is_cut) return held.total();
+  return held.dense / plan.shard_ranks() + held.expert / plan.expert_shard_ranks();
+}
+
 HeldParameters share_of_equal_layers(const Model& model, const Plan& plan, int layers) {
   const double experts = model.experts * expert_parameters(model);
   const double whole = replicated_parameters(model);
@@ -255,11 +260,7 @@ HeldParameters share_of_equal_layers(const Model& model, const Plan& plan, int l
 
 static HeldParameters share_of_kinds(const LayersOfKinds& kinds, const Plan& plan) {
   HeldParameters sum;
-  for (const auto& [kind, count] : kinds) {
-    const HeldParameters share = share_of_equal_layers(*kind, plan, count);
-    sum.dense += share.dense;
-    sum.expert += share.expert;
-  }
+  for (const auto& [kind, count] : kinds) sum += share_of_equal_layers(*kind, plan, count);
   return sum;
 }
 
@@ -336,9 +337,9 @@ std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPl
   }
   sums.front().dense += embedding_share(model, plan) + position_parameters(model);
   sums.back().dense += head_share(model, plan);
-  HeldParameters& predicts = sums[plan.mtp_stage()];
-  predicts.dense += mtp_share(model, plan).dense + mtp_embedding_share(model, plan);
-  predicts.expert += mtp_share(model, plan).expert;
+  HeldParameters mtp = mtp_share(model, plan);
+  mtp.dense += mtp_embedding_share(model, plan);
+  sums[plan.mtp_stage()] += mtp;
   return sums;
 }
 

@@ -226,7 +226,15 @@ struct HeldParameters {
   double dense = 0, expert = 0;
 
   double total() const { return dense + expert; }
+  HeldParameters& operator+=(const HeldParameters& more) {
+    dense += more.dense;
+    expert += more.expert;
+    return *this;
+  }
 };
+
+// Returns how many of the parameters `held` are on a GPU; fewer if ZeRO cuts them.
+double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_cut);
 
 // Returns the parameters of `layers` layers that one GPU holds: its tensor-parallel part, all of
 // what tensor ranks replicate, and its experts. REQUIRES: layers that are alike.

@@ -242,11 +242,9 @@ std::vector<MuonShare> muon_shares(const Model& model, const OrderedPlan& plan) 
 }
 
 void add_share(const MuonShare& stage, MuonShare* rank) {
-  for (HeldParameters MuonShare::*part :
-       {&MuonShare::held, &MuonShare::updated, &MuonShare::padding}) {
-    (rank->*part).dense += (stage.*part).dense;
-    (rank->*part).expert += (stage.*part).expert;
-  }
+  rank->held += stage.held;
+  rank->updated += stage.updated;
+  rank->padding += stage.padding;
   rank->scratch_bytes = std::max(rank->scratch_bytes, stage.scratch_bytes);
 }
 

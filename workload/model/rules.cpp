@@ -212,19 +212,22 @@ Status check_overlap(const Model& model, const Plan& plan) {
   return Done{};
 }
 
+Status check_divides_replicas(std::string_view key, int ranks, const Plan& plan) {
+  const std::int64_t replicas = static_cast<std::int64_t>(plan.dp) * plan.cp;
+  if (replicas % ranks == 0) return Done{};
+  return found_number(key, ranks,
+                      fmt::format("a divisor of parallel.dp x parallel.cp = {}", replicas));
+}
+
 // Checks ZeRO++'s hpZ: a second copy cut over fewer ranks. It is useful only if parameters are
 // freed after the forward and gathered again.
 Status check_secondary(const Plan& plan) {
   if (plan.zero_hpz == 0) return Done{};
-  const std::int64_t ranks = static_cast<std::int64_t>(plan.dp) * plan.cp;
   if (!plan.gathers_each_pass() || plan.hsdp_shard > 0)
     return found_word({"parallel.zero_hpz", "train.zero"}, std::to_string(plan.zero_hpz),
                       "none but with train.zero = 3, parallel.pp = 1, "
                       "train.reshard_after_forward and no parallel.hsdp_shard");
-  if (ranks % plan.zero_hpz != 0)
-    return found_number("parallel.zero_hpz", plan.zero_hpz,
-                        fmt::format("a divisor of parallel.dp x parallel.cp = {}", ranks));
-  return Done{};
+  return check_divides_replicas("parallel.zero_hpz", plan.zero_hpz, plan);
 }
 
 // Checks shards. An expert has dp cp tp / (ep expert_tp) replicas; a shard of hsdp_shard dense
@@ -234,11 +237,7 @@ Status check_shards(const Plan& plan) {
   if (plan.zero == 0)
     return found_word({"parallel.hsdp_shard", "train.zero"}, std::to_string(plan.hsdp_shard),
                       "none with train.zero = 0: nothing is cut");
-  const std::int64_t ranks = static_cast<std::int64_t>(plan.dp) * plan.cp;
-  if (ranks % plan.hsdp_shard != 0) {
-    return found_number("parallel.hsdp_shard", plan.hsdp_shard,
-                        fmt::format("a divisor of parallel.dp x parallel.cp = {}", ranks));
-  }
+  RETURN_IF_ERROR(check_divides_replicas("parallel.hsdp_shard", plan.hsdp_shard, plan));
   const Multiple multiples[] = {{"parallel.hsdp_shard",
                                  static_cast<std::int64_t>(plan.hsdp_shard) * plan.tp,
                                  "parallel.ep x parallel.expert_tp",
