@@ -68,22 +68,6 @@ Nanoseconds waits_bound(const OrderTraits& order, const StageRanks& stages, int 
 
 }  // namespace
 
-Nanoseconds StageLevel::work_bound(const Layout& layout) {
-  return work_of(times(layout), layout).iteration();
-}
-
-Nanoseconds StageLevel::uncontended_bound(const Layout& layout) {
-  return work_of(uncontended_times(layout), layout).iteration();
-}
-
-Nanoseconds StageLevel::exposed_bound(const Layout& layout) {
-  return work_of(exposed_times(layout), layout).iteration();
-}
-
-Nanoseconds StageLevel::least_exposed_bound(const Layout& layout) {
-  return least_exposed_work(layout).iteration();
-}
-
 WorkBound StageLevel::work_of(const StagePassTimes& parts, const Layout& layout) const {
   if (parts.layers.empty()) return {INT64_MAX, INT64_MAX};
   const Model& model = base_.job.model;

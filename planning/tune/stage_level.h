@@ -92,10 +92,12 @@ class StageLevel {
   //   exposed_bound        counts kernels, and the communication that no setting hides
   //   least_exposed_bound  is exposed_bound without recompute; INT64_MAX: no layout with this micro
   //                        batch and cut keeps the rules
-  Nanoseconds work_bound(const Layout& layout);
-  Nanoseconds uncontended_bound(const Layout& layout);
-  Nanoseconds exposed_bound(const Layout& layout);
-  Nanoseconds least_exposed_bound(const Layout& layout);
+  Nanoseconds work_bound(const Layout& l) { return work_of(times(l), l).iteration(); }
+  Nanoseconds uncontended_bound(const Layout& l) {
+    return work_of(uncontended_times(l), l).iteration();
+  }
+  Nanoseconds exposed_bound(const Layout& l) { return work_of(exposed_times(l), l).iteration(); }
+  Nanoseconds least_exposed_bound(const Layout& l) { return least_exposed_work(l).iteration(); }
   // Returns the lowest least_exposed_bound() of these layouts, or up to a thousandth less
   // (cut_bound.cpp). REQUIRES: they differ in the micro batch alone, which grows.
   Nanoseconds cut_bound(std::span<const Layout> micro_batches);
